@@ -1,0 +1,78 @@
+"""dmlvk runs DirectML operators on any Vulkan device, through Kompute.
+
+The same bits on every device, within a stated and tested error: see README.md.
+"""
+
+from dmlvk.datatypes import DataType
+from dmlvk.errors import (
+    DeviceLimitError,
+    DeviceNotFoundError,
+    DeviceRemovedError,
+    DmlError,
+    InvalidArgumentError,
+    ModelFileError,
+    OutOfMemoryError,
+    ShaderLibraryError,
+    UnsupportedError,
+    ValidationLayerError,
+)
+from dmlvk.operators import (
+    ElementWiseIf,
+    ElementWiseLogicalGreaterThan,
+    ElementWiseSign,
+    ElementWiseThreshold,
+    FeatureLevel,
+    OperatorDesc,
+    ScaleBias,
+    operator_desc,
+)
+from dmlvk.tensors import TensorDesc, TensorFlags
+
+__version__ = "0.1.0"
+
+FLOAT64 = DataType.FLOAT64
+FLOAT32 = DataType.FLOAT32
+FLOAT16 = DataType.FLOAT16
+INT64 = DataType.INT64
+INT32 = DataType.INT32
+INT16 = DataType.INT16
+INT8 = DataType.INT8
+UINT64 = DataType.UINT64
+UINT32 = DataType.UINT32
+UINT16 = DataType.UINT16
+UINT8 = DataType.UINT8
+
+__all__ = [
+    "FLOAT16",
+    "FLOAT32",
+    "FLOAT64",
+    "INT8",
+    "INT16",
+    "INT32",
+    "INT64",
+    "UINT8",
+    "UINT16",
+    "UINT32",
+    "UINT64",
+    "DataType",
+    "DeviceLimitError",
+    "DeviceNotFoundError",
+    "DeviceRemovedError",
+    "DmlError",
+    "ElementWiseIf",
+    "ElementWiseLogicalGreaterThan",
+    "ElementWiseSign",
+    "ElementWiseThreshold",
+    "FeatureLevel",
+    "InvalidArgumentError",
+    "ModelFileError",
+    "OperatorDesc",
+    "OutOfMemoryError",
+    "ScaleBias",
+    "ShaderLibraryError",
+    "TensorDesc",
+    "TensorFlags",
+    "UnsupportedError",
+    "ValidationLayerError",
+    "operator_desc",
+]

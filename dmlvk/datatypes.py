@@ -1,0 +1,99 @@
+"""DirectML's tensor data types (DML_TENSOR_DATA_TYPE) and their NumPy counterparts."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+
+from dmlvk.errors import InvalidArgumentError
+
+_PREFIX = "DML_TENSOR_DATA_TYPE_"
+
+
+class DataType(enum.IntEnum):
+    """The type of a tensor's elements; the values are those of DirectML's enumeration."""
+
+    UNKNOWN = 0
+    FLOAT32 = 1
+    FLOAT16 = 2
+    UINT32 = 3
+    UINT16 = 4
+    UINT8 = 5
+    INT32 = 6
+    INT16 = 7
+    INT8 = 8
+    FLOAT64 = 9
+    UINT64 = 10
+    INT64 = 11
+    UINT4 = 12
+    INT4 = 13
+
+    @property
+    def size_in_bits(self) -> int:
+        """Bits of one element; 0 for UNKNOWN."""
+        return _SIZE_IN_BITS[self]
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes of one element: 1, 2, 4 or 8.
+
+        Raises:
+            InvalidArgumentError: for UNKNOWN and for the 4-bit types, of which two share a byte.
+        """
+        bits = self.size_in_bits
+        if bits < 8:
+            raise InvalidArgumentError(f"DataType {self.name}: an element has no size in whole bytes")
+        return bits // 8
+
+    @property
+    def numpy_dtype(self) -> np.dtype[Any]:
+        """The NumPy data type with the same values and bytes.
+
+        Raises:
+            InvalidArgumentError: for UNKNOWN and for the 4-bit types, which NumPy does not have.
+        """
+        if self.size_in_bits < 8:
+            raise InvalidArgumentError(f"DataType {self.name}: NumPy has no such data type")
+        return np.dtype(self.name.lower())
+
+    @property
+    def is_float(self) -> bool:
+        """Whether the elements are floating-point numbers."""
+        return self.name.startswith("FLOAT")
+
+    @property
+    def is_signed_integer(self) -> bool:
+        """Whether the elements are two's complement integers."""
+        return self.name.startswith("INT")
+
+    @classmethod
+    def from_name(cls, name: str) -> DataType:
+        """The member called ``name``, with or without the prefix ``DML_TENSOR_DATA_TYPE_``.
+
+        Raises:
+            InvalidArgumentError: when there is none of that name (names are case-sensitive).
+        """
+        member = cls.__members__.get(name.removeprefix(_PREFIX))
+        if member is None:
+            raise InvalidArgumentError(f"unknown data type {name!r}; known are {', '.join(cls.__members__)}")
+        return member
+
+
+_SIZE_IN_BITS = {
+    DataType.UNKNOWN: 0,
+    DataType.UINT4: 4,
+    DataType.INT4: 4,
+    DataType.UINT8: 8,
+    DataType.INT8: 8,
+    DataType.UINT16: 16,
+    DataType.INT16: 16,
+    DataType.FLOAT16: 16,
+    DataType.UINT32: 32,
+    DataType.INT32: 32,
+    DataType.FLOAT32: 32,
+    DataType.UINT64: 64,
+    DataType.INT64: 64,
+    DataType.FLOAT64: 64,
+}

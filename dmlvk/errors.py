@@ -1,0 +1,47 @@
+"""The errors that dmlvk raises; all are subclasses of :class:`DmlError`.
+
+A message names the operator or object, the member, the rule with the numbers that break it, and what would be accepted.
+DirectML reports the same situations as ``E_INVALIDARG``, ``DXGI_ERROR_UNSUPPORTED``, ``E_OUTOFMEMORY`` or device removal.
+"""
+
+from __future__ import annotations
+
+
+class DmlError(Exception):
+    """The base of every error that dmlvk raises on purpose."""
+
+
+class InvalidArgumentError(DmlError, ValueError):
+    """An argument, description or binding breaks one of DirectML's rules (DirectML: ``E_INVALIDARG``)."""
+
+
+class UnsupportedError(DmlError):
+    """The rule book allows it, but this feature level, or this version of dmlvk, does not."""
+
+
+class DeviceLimitError(DmlError):
+    """A size or count is above what the chosen device can do."""
+
+
+class OutOfMemoryError(DmlError, MemoryError):
+    """A buffer does not fit into the memory that is left."""
+
+
+class DeviceNotFoundError(DmlError):
+    """No Vulkan loader, no driver, or no device that matches the choice."""
+
+
+class DeviceRemovedError(DmlError):
+    """The device was lost or closed; every later call on it raises this too (DirectML: ``DEVICE_REMOVED``)."""
+
+
+class ValidationLayerError(DmlError):
+    """The Vulkan validation layer, switched on by ``DMLVK_VALIDATION``, reported a misuse of Vulkan."""
+
+
+class ShaderLibraryError(DmlError):
+    """A compiled shader is missing from the package or does not match its manifest."""
+
+
+class ModelFileError(DmlError):
+    """A model file cannot be read or breaks a rule of its format; the message begins with ``file:line:column:``."""

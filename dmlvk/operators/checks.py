@@ -1,0 +1,99 @@
+"""DirectML's rules for an operator description, checked before anything reaches a GPU."""
+
+from __future__ import annotations
+
+from dmlvk.datatypes import DataType
+from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.operators.declaration import Field, OperatorDesc, Support
+from dmlvk.operators.levels import FeatureLevel
+from dmlvk.tensors import TensorDesc, TensorFlags, elements_overlap
+
+
+def check_operator(desc: OperatorDesc, level: FeatureLevel) -> None:
+    """Checks everything that DirectML's CreateOperator checks.
+
+    Args:
+        desc: the description.
+        level: the feature level that the device was opened at.
+
+    Raises:
+        InvalidArgumentError: when tensors do not agree, or an output's elements overlap.
+        UnsupportedError: when the level does not have the operator, a data type or a dimension count.
+    """
+    table = desc.declaration.support_at(level)
+    tensors = {field.attribute: (field, tensor) for field, tensor in desc.inputs + desc.outputs if tensor is not None}
+    for field, tensor in tensors.values():
+        _check_support(desc, field, tensor, table, level)
+    for group in desc.declaration.same_data_type:
+        _check_group(desc, [tensors[member] for member in group if member in tensors], "DataType")
+    for group in desc.declaration.same_sizes:
+        _check_group(desc, [tensors[member] for member in group if member in tensors], "Sizes")
+    for field, tensor in tensors.values():
+        _check_flags_and_overlap(desc, field, tensor)
+
+
+def _check_support(desc: OperatorDesc, field: Field, tensor: TensorDesc, table: Support, level: FeatureLevel) -> None:
+    where = f"{desc.operator_name}: {field.name}"
+    accepted = table.data_types[field.attribute]
+    if tensor.data_type not in accepted:
+        raise UnsupportedError(
+            f"{where}.DataType must be one of {_names(accepted)} at feature level {level.label}; "
+            f"got {tensor.data_type.name}{_first_level_with(desc, field, data_type=tensor.data_type)}"
+        )
+    fewest, most = table.dimensions
+    if not fewest <= tensor.dimension_count <= most:
+        allowed = str(fewest) if fewest == most else f"from {fewest} to {most}"
+        raise UnsupportedError(
+            f"{where}.DimensionCount must be {allowed} at feature level {level.label}; "
+            f"got {tensor.dimension_count}{_first_level_with(desc, field, dimensions=tensor.dimension_count)}"
+        )
+
+
+def _first_level_with(
+    desc: OperatorDesc, field: Field, data_type: DataType | None = None, dimensions: int | None = None
+) -> str:
+    for table in desc.declaration.support:
+        fewest, most = table.dimensions
+        has_type = data_type is None or data_type in table.data_types[field.attribute]
+        if has_type and (dimensions is None or fewest <= dimensions <= most):
+            return f", which needs feature level {table.level.label}"
+    return ", which no feature level has"
+
+
+def _names(data_types: tuple[DataType, ...]) -> str:
+    return ", ".join(data_type.name for data_type in data_types)
+
+
+def _check_group(desc: OperatorDesc, members: list[tuple[Field, TensorDesc]], what: str) -> None:
+    """All tensors of a group must agree with the group's last one, which is the output where there is one."""
+    reference_field, reference = members[-1]
+    for field, tensor in members[:-1]:
+        if what == "DataType":
+            got, wanted = tensor.data_type.name, reference.data_type.name
+        else:
+            got, wanted = str(list(tensor.sizes)), str(list(reference.sizes))
+            if tensor.dimension_count != reference.dimension_count:
+                raise InvalidArgumentError(
+                    f"{desc.operator_name}: {field.name}.DimensionCount must equal {reference_field.name}."
+                    f"DimensionCount {reference.dimension_count}; got {tensor.dimension_count} (Sizes {got} and {wanted})"
+                )
+        if got != wanted:
+            hint = " (an input of fewer elements broadcasts by stride 0, not by size 1)" if what == "Sizes" else ""
+            raise InvalidArgumentError(
+                f"{desc.operator_name}: {field.name}.{what} must equal {reference_field.name}.{what} {wanted}; "
+                f"got {got}{hint}"
+            )
+
+
+def _check_flags_and_overlap(desc: OperatorDesc, field: Field, tensor: TensorDesc) -> None:
+    where = f"{desc.operator_name}: {field.name}"
+    if tensor.flags & TensorFlags.OWNED_BY_DML:
+        if field.kind == "output":
+            raise InvalidArgumentError(f"{where}.Flags: OWNED_BY_DML is for input tensors only")
+        raise UnsupportedError(f"{where}.Flags: this version of dmlvk has no operator initializer for OWNED_BY_DML")
+    # DirectML's pages leave outputs with overlapping elements open; the order of their writes would decide the result.
+    if field.kind == "output" and elements_overlap(tensor.sizes, tensor.element_strides):
+        raise InvalidArgumentError(
+            f"{where}.Strides must give every element of an output a place of its own; "
+            f"got Sizes {list(tensor.sizes)} with Strides {list(tensor.element_strides)}"
+        )
