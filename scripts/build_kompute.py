@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Build a wheel of Kompute (``kp`` on PyPI) for the Python that runs this script, and print the wheel's path.
+
+Kompute 0.9.0 is on PyPI as source only, and its build clones four projects from GitHub. This script takes that source
+distribution unchanged from PyPI, makes the few repairs listed in ``REPAIRS`` below, and builds against the system's
+Vulkan headers and fmt and PyPI's pybind11, so that nothing but PyPI is asked. The wheel is kept in a cache: the next
+call with the same Python, operating system and build recipe prints the cached wheel's path at once.
+
+Needs: CMake >= 3.20, make, a C++ compiler, the Vulkan headers and loader, fmt, and Python's own headers
+(Debian: ``cmake make g++ libvulkan-dev libfmt-dev python3-dev``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import venv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+KOMPUTE_VERSION = "0.9.0"
+KOMPUTE_SHA256 = "98e583dc6e9731ff6d7a3e3317817e4d93f7b2945929619e29a56325db279949"
+
+#: pybind11 >= 2.13 knows CPython up to 3.13 and both NumPy 1 and 2. setuptools stands in for the distutils that
+#: Python 3.12 dropped and Kompute's setup.py imports.
+BUILD_REQUIREMENTS = ("setuptools>=68,<81", "wheel", "pybind11>=2.13,<4")
+
+MINIMUM_CMAKE = (3, 20)
+
+#: Kompute's CMakeLists.txt reads its options from the environment.
+CMAKE_OPTIONS = {
+    # Everything that it would clone from GitHub comes from the system or from PyPI instead.
+    "KOMPUTE_OPT_USE_BUILT_IN_VULKAN_HEADER": "OFF",
+    "KOMPUTE_OPT_USE_BUILT_IN_FMT": "OFF",
+    "KOMPUTE_OPT_USE_BUILT_IN_PYBIND11": "OFF",
+    # The rules to install Kompute as a C++ library fail without the built-in fmt, and a wheel does not need them.
+    "KOMPUTE_OPT_INSTALL": "OFF",
+    # Without this Kompute switches the Vulkan validation layer on by itself wherever it is installed: slow, and
+    # dmlvk decides about it (DMLVK_VALIDATION).
+    "KOMPUTE_OPT_DISABLE_VK_DEBUG_LAYERS": "ON",
+    # The machine that builds may have no Vulkan driver at all.
+    "KOMPUTE_OPT_DISABLE_VULKAN_VERSION_CHECK": "ON",
+}
+
+
+class BuildError(Exception):
+    """Kompute cannot be built here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Repair:
+    """One replacement of text in Kompute's source; ``old`` must occur exactly once."""
+
+    path: str
+    old: str
+    new: str
+    why: str
+
+    def apply(self, source: Path) -> None:
+        """Make the replacement in the source tree at ``source``.
+
+        Raises:
+            BuildError: the text to replace is not there, or more than once.
+        """
+        file = source / self.path
+        text = file.read_text(encoding="utf-8")
+        if text.count(self.old) != 1:
+            raise BuildError(f"kp {KOMPUTE_VERSION}: expected one {self.old!r} in {self.path}: {text.count(self.old)}")
+        file.write_text(text.replace(self.old, self.new), encoding="utf-8")
+
+
+def repairs(jobs: int) -> list[Repair]:
+    """Return what must change in Kompute's source for it to build here, with ``jobs`` compilers at a time."""
+    changes = [
+        Repair(
+            "setup.py",
+            "'-DKOMPUTE_OPT_DISABLE_VULKAN_VERSION_CHECK=ON'\n",
+            "'-DKOMPUTE_OPT_DISABLE_VULKAN_VERSION_CHECK=ON',\n",
+            "the missing comma glues -DPYTHON_EXECUTABLE=… to this option: CMake then takes whichever Python it finds "
+            "first (often another version, for example behind pyenv's shims) and the extension cannot be imported",
+        ),
+        Repair(
+            "setup.py",
+            "build_args += ['--', '-j']",
+            f"build_args += ['--', '-j{jobs}']",
+            "a bare -j starts every compiler at once and can exhaust the memory of a small machine",
+        ),
+    ]
+    if sys.version_info >= (3, 13):
+        changes.append(
+            Repair(
+                "setup.py",
+                '"numpy<2.0.0"',
+                '"numpy>=2.1"',
+                "NumPy 1 does not exist for Python 3.13; the limit came with the pybind11 2.9 that Kompute bundles, "
+                "the one used here serves NumPy 2 as well",
+            )
+        )
+    return changes
+
+
+def run(command: Sequence[str | Path], env: dict[str, str] | None = None) -> None:
+    """Run a command with its output on the error stream (the standard output is for the wheel's path alone).
+
+    Raises:
+        BuildError: the command failed.
+    """
+    words = [str(word) for word in command]
+    print("+", " ".join(words), file=sys.stderr, flush=True)
+    status = subprocess.run(words, env=env, stdout=sys.stderr, check=False).returncode
+    if status != 0:
+        raise BuildError(f"exit status {status}: {' '.join(words)}")
+
+
+def find_cmake() -> Path:
+    """Return a CMake that is recent enough, the system's own first.
+
+    A CMake that pip installed is a Python program that finds its module only from its own environment; in a build
+    started by pip it fails, so it comes last.
+
+    Raises:
+        BuildError: there is none, or only older ones.
+    """
+    seen = []
+    for name in ("/usr/bin/cmake", "/usr/local/bin/cmake", shutil.which("cmake")):
+        if name is None or not os.access(name, os.X_OK):
+            continue
+        words = subprocess.run([name, "--version"], capture_output=True, text=True, check=False).stdout
+        match = re.search(r"version (\d+)\.(\d+)", words)
+        if match and (int(match[1]), int(match[2])) >= MINIMUM_CMAKE:
+            return Path(name)
+        seen.append(f"{name} ({match[0] if match else 'does not run'})")
+    needed = ".".join(map(str, MINIMUM_CMAKE))
+    raise BuildError(f"Kompute needs CMake >= {needed}; found {', '.join(seen) if seen else 'none'}")
+
+
+def make_build_environment(folder: Path) -> Path:
+    """Create a virtual environment with the build requirements in ``folder`` and return its Python."""
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    run([python, "-m", "pip", "install", "--quiet", *BUILD_REQUIREMENTS])
+    return python
+
+
+def fetch_source(python: Path, folder: Path) -> Path:
+    """Download Kompute's source distribution from PyPI, checked against its hash, and return the unpacked tree."""
+    pin = folder / "kompute.txt"
+    pin.write_text(f"kp=={KOMPUTE_VERSION} --hash=sha256:{KOMPUTE_SHA256}\n", encoding="utf-8")
+    options = ["--quiet", "--no-binary=kp", "--no-deps", "--no-build-isolation", "--require-hashes"]
+    run([python, "-m", "pip", "download", *options, "--requirement", pin, "--dest", folder])
+    shutil.unpack_archive(folder / f"kp-{KOMPUTE_VERSION}.tar.gz", folder)
+    return folder / f"kp-{KOMPUTE_VERSION}"
+
+
+def build_wheel(python: Path, source: Path, folder: Path) -> Path:
+    """Build the wheel from the repaired ``source`` into ``folder`` and return its path."""
+    query = "import pybind11; print(pybind11.get_cmake_dir())"
+    pybind11_folder = subprocess.run([python, "-c", query], capture_output=True, text=True, check=True).stdout.strip()
+    environment = {
+        **os.environ,
+        **CMAKE_OPTIONS,
+        "pybind11_DIR": pybind11_folder,
+        "PATH": os.pathsep.join([str(find_cmake().parent), os.environ.get("PATH", os.defpath)]),
+        # Kompute compiles with -Werror; a newer compiler's new warnings must not stop the build. -w is the one flag
+        # that wins over -Werror wherever it stands on the command line.
+        "CXXFLAGS": f"{os.environ.get('CXXFLAGS', '')} -w".strip(),
+    }
+    options = ["--verbose", "--no-build-isolation", "--no-deps", "--no-cache-dir"]
+    run([python, "-m", "pip", "wheel", *options, "--wheel-dir", folder, source], env=environment)
+    return next(folder.glob("kp-*.whl"))
+
+
+def operating_system() -> str:
+    """Return a short name of the system whose libraries the extension is linked with, such as ``debian-12``."""
+    try:
+        text = Path("/etc/os-release").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return sys.platform
+    fields = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    return "-".join(fields[key].strip('"') for key in ("ID", "VERSION_ID") if key in fields) or sys.platform
+
+
+def cache_key() -> str:
+    """Return the name of the cache folder: equal names mean that the wheel can be used again."""
+    abi = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
+    recipe = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
+    return f"kp-{KOMPUTE_VERSION}-{abi}-{operating_system()}-{recipe}"
+
+
+def default_cache() -> Path:
+    """Return the user's cache folder for dmlvk, by the XDG rules."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "dmlvk"
+
+
+def main() -> int:
+    """Build the wheel, or find it in the cache, and print its path. Returns the exit status."""
+    parser = argparse.ArgumentParser(description="Build a wheel of Kompute for this Python and print its path.")
+    parser.add_argument("--cache", type=Path, default=default_cache(), help="folder that keeps wheels (%(default)s)")
+    parser.add_argument("--cached-only", action="store_true", help="build nothing: exit status 3 if none is cached")
+    parser.add_argument("--rebuild", action="store_true", help="build even if a wheel is cached")
+    parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 8), help="compilers at a time")
+    arguments = parser.parse_args()
+    kept = arguments.cache / "wheels" / cache_key()
+    if not arguments.rebuild:
+        for wheel in kept.glob("kp-*.whl"):
+            print(wheel)
+            return 0
+        if arguments.cached_only:
+            return 3
+    try:
+        find_cmake()
+        kept.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="dmlvk-kompute-") as name:
+            folder = Path(name)
+            python = make_build_environment(folder / "env")
+            source = fetch_source(python, folder)
+            for repair in repairs(arguments.jobs):
+                repair.apply(source)
+            wheel = build_wheel(python, source, folder)
+            # Into the cache under a temporary name first: a half-copied wheel must never be found there.
+            partial = kept / f"{wheel.name}.{os.getpid()}"
+            shutil.copyfile(wheel, partial)
+            partial.replace(kept / wheel.name)
+    except (BuildError, OSError) as error:
+        print(f"build_kompute.py: {error}", file=sys.stderr)
+        return 1
+    print(kept / wheel.name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""Hatch build hook: a wheel never leaves without a complete and current shader library.
+
+Installing a wheel must need no shader compiler, so the compiled SPIR-V travels inside it. The library is a build
+product that git does not keep; a wheel built from a fresh checkout would silently lack it, or carry an old one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+
+class ShaderLibraryHook(BuildHookInterface[Any]):
+    """Runs ``scripts/compile_shaders.py`` before a standard wheel is put together."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Bring the shader library up to date.
+
+        Args:
+            version: Hatch's name for the kind of wheel: ``"standard"`` or ``"editable"``. An editable one contains
+                no files of the package, and ``scripts/setup.sh`` compiles the shaders itself.
+            build_data: Hatch's build data; left as it is, the wheel stays ``py3-none-any``.
+
+        Raises:
+            RuntimeError: the library is not current and cannot be compiled, for example without a shader compiler.
+        """
+        if version == "editable":
+            return
+        script = Path(self.root, "scripts", "compile_shaders.py")
+        # stdout belongs to the build front end, so the script's words go to the error stream.
+        result = subprocess.run([sys.executable, str(script)], cwd=self.root, stdout=sys.stderr, check=False)
+        if result.returncode != 0:
+            raise RuntimeError(
+                f"{script.name} failed with exit status {result.returncode} (its own message is above): "
+                "a wheel needs every shader variant compiled; install glslang-tools, or build where it is installed"
+            )
+        if not Path(self.root, "dmlvk", "kernels", "spirv", "manifest.json").is_file():
+            raise RuntimeError(f"{script.name} succeeded but left no dmlvk/kernels/spirv/manifest.json")
