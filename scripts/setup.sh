@@ -281,9 +281,11 @@ main() {
     system_packages
     if environment_is_current; then
         step "Python environment in .venv"
+        finish_step "unchanged since the last set-up"
         step "Kompute"
+        finish_step "unchanged since the last set-up"
         step "dmlvk and the Python packages it needs"
-        note "these three have not changed since the last set-up"
+        finish_step "unchanged since the last set-up"
     else
         virtual_environment
         kompute

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# The second command on a fresh machine: set up what is missing, then run the tests on every CPU driver at hand.
+# Arguments go to pytest, for example: scripts/test.sh tests/operators -k sign
+#
+# A driver that the tests would use but that cannot be had here is named, never silently left out.
+set -euo pipefail
+cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
+
+scripts/setup.sh --tests
+
+first_of() { # first_of PATTERN...: the first file that matches one of the patterns, or nothing
+    compgen -G "$1" | head -n 1 || true
+}
+
+printf '\nDrivers under test:\n'
+llvmpipe=$(first_of '/usr/share/vulkan/icd.d/lvp_icd*.json')
+printf '  llvmpipe:         %s\n' "${llvmpipe:-NOT TESTED, its package mesa-vulkan-drivers is not installed}"
+if [[ -z ${DMLVK_TEST_SWIFTSHADER_ICD:-} ]]; then
+    DMLVK_TEST_SWIFTSHADER_ICD=$(scripts/fetch_swiftshader.sh) || DMLVK_TEST_SWIFTSHADER_ICD=
+fi
+printf '  SwiftShader:      %s\n' "${DMLVK_TEST_SWIFTSHADER_ICD:-NOT TESTED, see above}"
+layer=$(first_of '/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json')
+printf '  validation layer: %s\n\n' "${layer:-NOT TESTED, its package vulkan-validationlayers is not installed}"
+if [[ -z $llvmpipe && -z $DMLVK_TEST_SWIFTSHADER_ICD ]]; then
+    echo "test.sh: there is no CPU driver to test on" >&2
+    exit 2
+fi
+if [[ ${CI:-} == true ]] && [[ -z $llvmpipe || -z $DMLVK_TEST_SWIFTSHADER_ICD || -z $layer ]]; then
+    echo "test.sh: CI tests on llvmpipe, on SwiftShader and under the validation layer; see above what is missing" >&2
+    exit 2
+fi
+
+# tests/conftest.py makes the Vulkan loader offer exactly these drivers.
+if [[ -n $DMLVK_TEST_SWIFTSHADER_ICD ]]; then
+    export DMLVK_TEST_SWIFTSHADER_ICD
+else
+    unset DMLVK_TEST_SWIFTSHADER_ICD
+fi
+exec .venv/bin/python -m pytest "$@"

@@ -1,0 +1,134 @@
+"""The wheel: complete, pure Python by its tag, and usable on a machine without any shader compiler."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from dmlvk.kernels.variants import all_variants
+
+ROOT = Path(__file__).resolve().parents[2]
+NAME = "dmlvk-0.1.0"
+
+#: Runs in an interpreter that sees only the installed wheel and, beside it, its dependencies.
+PROGRAM = """
+import json, shutil, sys
+import numpy as np
+import dmlvk as dml
+
+tensor = dml.TensorDesc(dml.FLOAT32, (2, 3))
+x = np.array([[-2.5, -0.0, 0.0], [np.nan, 1e-42, np.inf]], dtype=np.float32)
+with dml.Device() as device:
+    desc = dml.operator_desc("ELEMENT_WISE_SIGN", InputTensor=tensor, OutputTensor=tensor)
+    y = device.run(desc, {"InputTensor": x})["OutputTensor"]
+json.dump(
+    {
+        "file": dml.__file__,
+        "compilers": [name for name in ("glslangValidator", "glslang", "glslc") if shutil.which(name)],
+        "output": y.tolist(),
+    },
+    sys.stdout,
+)
+"""
+
+
+def build(kind: str, source: Path, output: Path, path: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m build`` on a source tree, with another PATH if one is given."""
+    return subprocess.run(
+        [sys.executable, "-m", "build", f"--{kind}", "--no-isolation", "--outdir", str(output), str(source)],
+        env={**os.environ, "PATH": os.environ["PATH"] if path is None else path},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this source tree, freshly built."""
+    folder = tmp_path_factory.mktemp("wheel")
+    result = build("wheel", ROOT, folder)
+    assert result.returncode == 0, result.stdout + result.stderr
+    (path,) = folder.iterdir()
+    return path
+
+
+@pytest.fixture(scope="module")
+def source_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The unpacked source distribution."""
+    folder = tmp_path_factory.mktemp("sdist")
+    result = build("sdist", ROOT, folder)
+    assert result.returncode == 0, result.stdout + result.stderr
+    with tarfile.open(folder / f"{NAME}.tar.gz") as archive:
+        archive.extractall(folder)
+    return folder / NAME
+
+
+def test_wheel_serves_every_python_and_platform(wheel: Path) -> None:
+    assert wheel.name == f"{NAME}-py3-none-any.whl"
+
+
+def test_wheel_contains_the_whole_shader_library(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    folder = "dmlvk/kernels/spirv"
+    wanted = {f"{folder}/{variant.name}.spv" for variant in all_variants()}
+    assert wanted, "there is no shader variant at all"
+    assert {name for name in names if name.endswith(".spv")} == wanted
+    assert f"{folder}/manifest.json" in names
+
+
+def test_wheel_contains_the_package_with_type_hints_and_license_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    assert "dmlvk/py.typed" in names
+    assert f"{NAME}.dist-info/licenses/LICENSE" in names
+    assert {name.split("/")[0] for name in names} == {"dmlvk", f"{NAME}.dist-info"}
+    assert not [name for name in names if "__pycache__" in name]
+
+
+def test_installed_wheel_runs_an_operator_without_a_shader_compiler(wheel: Path, tmp_path: Path) -> None:
+    target = tmp_path / "site"
+    install = ["-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--target", str(target), str(wheel)]
+    subprocess.run([sys.executable, *install], check=True, timeout=300)
+    nothing = tmp_path / "no-programs"
+    nothing.mkdir()
+    result = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": str(nothing), "PYTHONPATH": str(target)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    answer = json.loads(result.stdout)
+    assert Path(answer["file"]).is_relative_to(target), "the checkout was imported, not the installed wheel"
+    assert answer["compilers"] == []
+    assert answer["output"] == [[-1.0, 0.0, 0.0], [0.0, 1.0, 1.0]]
+
+
+def test_source_distribution_contains_what_the_wheel_is_built_from(source_tree: Path) -> None:
+    for path in ("pyproject.toml", "README.md", "LICENSE", "scripts/compile_shaders.py", "dmlvk/py.typed"):
+        assert (source_tree / path).is_file(), path
+    sources = {variant.source for variant in all_variants()}
+    assert [source for source in sources if not (source_tree / "shaders" / source).is_file()] == []
+
+
+def test_wheel_is_refused_where_shaders_cannot_be_compiled(source_tree: Path, tmp_path: Path) -> None:
+    """A wheel without its shaders must not come into being; the message says what is missing."""
+    output = tmp_path / "out"
+    result = build("wheel", source_tree, output, path=str(tmp_path))
+    assert result.returncode != 0
+    assert "every shader variant" in result.stdout + result.stderr
+    assert "glslang" in result.stdout + result.stderr
+    assert not list(output.glob("*.whl"))
