@@ -1,0 +1,309 @@
+"""The ``commands`` of a model file, as the file states them: dispatch, print, writeFile and dmlvk's own ``expect``.
+
+``expect`` compares a resource with known values. DxDispatch has no such command; everything else in a file that uses it
+stays as the tool reads it. Its form::
+
+    { "type": "expect", "resource": "Out", "values": [1, 0, 1] }
+    { "type": "expect", "resource": "Out", "values": { "valueCount": 64, "value": 0.5 }, "ulp": 1 }
+    { "type": "expect", "resource": "Out", "sourcePath": "out.npy", "atol": 1e-6 }
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from dmlvk.datatypes import DataType
+from dmlvk.models import images
+from dmlvk.models.dispatchables import Dispatchable
+from dmlvk.models.json_source import JsonNode, shortened
+from dmlvk.models.resources import NpyValues, RawValues, Resource, Values, parse_values, source_path
+from dmlvk.models.values import (
+    UINT32_MAX,
+    UINT64_MAX,
+    Members,
+    array,
+    boolean,
+    integer,
+    integers,
+    real,
+    string,
+    suggestion,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Binding:
+    """A range of a resource, from a byte offset to the buffer's end."""
+
+    node: JsonNode
+    resource: Resource
+    offset_in_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class DispatchCommand:
+    """Runs a dispatchable; one tuple of bindings for each of its bind points, empty for an absent optional tensor."""
+
+    node: JsonNode
+    dispatchable: Dispatchable
+    bindings: tuple[tuple[Binding, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class PrintCommand:
+    """Prints a resource's values, in one line or (verbose) one value in a line with its bits."""
+
+    node: JsonNode
+    resource: Resource
+    is_verbose: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class WriteFileCommand:
+    """Writes a resource to ``target`` below the output directory; ``dimensions`` may be empty."""
+
+    node: JsonNode
+    resource: Resource
+    target: Path
+    dimensions: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Tolerance:
+    """How far a value may lie from the expected one: ``kind`` "exact", or within ``amount`` by another measure."""
+
+    kind: Literal["exact", "ulp", "atol", "rtol"]
+    amount: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class ExpectCommand:
+    """Compares a resource's values with ``values``."""
+
+    node: JsonNode
+    resource: Resource
+    values: Values
+    tolerance: Tolerance
+
+
+Command = DispatchCommand | PrintCommand | WriteFileCommand | ExpectCommand
+
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """What commands may refer to, and where the model file lies."""
+
+    resources: Mapping[str, Resource]
+    dispatchables: Mapping[str, Dispatchable]
+    directory: Path
+
+
+def parse_command(node: JsonNode, index: int, names: Names) -> Command:
+    """Reads one element of ``commands``.
+
+    Raises:
+        ModelFileError: when it breaks a rule of the format, or names something that is not there.
+    """
+    members = Members(node, f"commands[{index}]")
+    type_node = members.required("type")
+    name = string(type_node, f"commands[{index}]: type")
+    parser = _PARSERS.get(name.lower())
+    if parser is None:
+        raise type_node.error(
+            f"commands[{index}]: unknown command {shortened(name)}{suggestion(name, ('dispatch', 'print', 'writeFile', 'expect'))}"
+        )
+    return parser(members, names)
+
+
+def _resource(node: JsonNode, names: Names) -> Resource:
+    name = string(node, "the name of a resource")
+    if name not in names.resources:
+        raise node.error(f"there is no resource {shortened(name)}{suggestion(name, names.resources)}")
+    return names.resources[name]
+
+
+def _parse_dispatch(members: Members, names: Names) -> DispatchCommand:
+    name_node = members.required("dispatchable")
+    name = string(name_node, "dispatchable")
+    if name not in names.dispatchables:
+        raise name_node.error(f"there is no dispatchable {shortened(name)}{suggestion(name, names.dispatchables)}")
+    dispatchable = names.dispatchables[name]
+    groups = members.optional("threadGroupCount")
+    if groups is not None and len(integers(groups, "threadGroupCount", 1)) != 3:  # operators choose their own
+        raise groups.error("threadGroupCount must have 3 elements")
+    bindings = Members(members.required("bindings"), "bindings")
+    bound: list[tuple[Binding, ...]] = []
+    for point in dispatchable.bind_points:
+        if point is None:
+            bound.append(())
+            continue
+        node = bindings.required(point.name)
+        sources = node.value if isinstance(node.value, list) else [node]
+        if len(sources) != len(point.tensors):
+            raise node.error(f"{point.name} takes {len(point.tensors)} resources; {len(sources)} are bound")
+        bound.append(tuple(_parse_binding(source, point.name, names) for source in sources))
+    bindings.finish()
+    members.finish()
+    return DispatchCommand(members.node, dispatchable, tuple(bound))
+
+
+def _parse_binding(node: JsonNode, point: str, names: Names) -> Binding:
+    """A resource's name, or an object with its name and an offset in elements.
+
+    What else the format allows in the object is for shaders and ONNX models; for operators the bound range goes from
+    the offset to the buffer's end, whatever ``elementCount`` says, as in DxDispatch.
+    """
+    if isinstance(node.value, str):
+        return Binding(node, _resource(node, names), 0)
+    members = Members(node, f"the binding of {point}")
+    resource = _resource(members.required("name"), names)
+    size_node = members.optional("elementSizeInBytes")
+    size = 0 if size_node is None else integer(size_node, "elementSizeInBytes", 0, UINT64_MAX)
+    offset_node = members.optional("elementOffset")
+    offset = 0 if offset_node is None else integer(offset_node, "elementOffset", 0, UINT64_MAX)
+    if (stride_node := members.optional("elementStride")) is not None:
+        raise stride_node.error("'elementStride' is not read by DxDispatch; write 'elementSizeInBytes'")
+    if (count_node := members.optional("elementCount")) is not None:
+        integer(count_node, "elementCount", 0, UINT64_MAX)
+    if (format_node := members.optional("format")) is not None:
+        string(format_node, "format")
+    if (shape_node := members.optional("shape")) is not None:
+        array(shape_node, "shape")
+    if (counter_node := members.optional("counter")) is not None:
+        _resource(counter_node, names)
+    if (counter_offset_node := members.optional("counterOffsetBytes")) is not None:
+        integer(counter_offset_node, "counterOffsetBytes", 0, UINT64_MAX)
+    members.finish()
+    if size == 0 and offset:
+        if resource.element_type is None:
+            raise node.error(f"the resource {shortened(resource.name)} has no single data type: give elementSizeInBytes")
+        size = resource.element_type.size_in_bytes
+    if offset * size >= resource.size_in_bytes and offset:
+        raise node.error(
+            f"elementOffset {offset} x {size} bytes is outside the resource {shortened(resource.name)}, "
+            f"which has {resource.size_in_bytes} bytes"
+        )
+    return Binding(node, resource, offset * size)
+
+
+def _parse_print(members: Members, names: Names) -> PrintCommand:
+    resource = _resource(members.required("resource"), names)
+    verbose_node = members.optional("verbose")
+    verbose = verbose_node is not None and boolean(verbose_node, "verbose")
+    members.finish()
+    return PrintCommand(members.node, resource, verbose)
+
+
+def _parse_write_file(members: Members, names: Names) -> WriteFileCommand:
+    resource = _resource(members.required("resource"), names)
+    target_node = members.required("targetPath")
+    target = _target_path(target_node)
+    dimensions_node = members.optional("dimensions")
+    dimensions = () if dimensions_node is None else integers(dimensions_node, "dimensions", 1, UINT32_MAX)
+    members.finish()
+    if images.is_picture(target):
+        dimensions = _picture_dimensions(target_node, dimensions_node, resource, dimensions)
+    elif target.suffix.lower() == ".npy" and resource.is_mixed:
+        raise target_node.error(
+            f"the resource {shortened(resource.name)} has no single data type: write it to a raw file"
+        )
+    if dimensions_node is not None and resource.element_type is not None:
+        size = math.prod(dimensions) * resource.element_type.size_in_bytes
+        if size > resource.size_in_bytes:
+            raise dimensions_node.error(
+                f"dimensions {list(dimensions)} need {size} bytes of {resource.element_type.name}; the resource "
+                f"{shortened(resource.name)} has {resource.size_in_bytes}"
+            )
+    return WriteFileCommand(members.node, resource, target, dimensions)
+
+
+def _target_path(node: JsonNode) -> Path:
+    """A path that stays below the output directory: a model file from elsewhere must not write just anywhere."""
+    name = string(node, "targetPath")
+    target = Path(name.replace("\\", "/"))
+    if not name or "\0" in name or not target.name:
+        raise node.error(f"targetPath must name a file; got {shortened(name)}")
+    if target.is_absolute() or target.drive or ".." in target.parts:
+        raise node.error(f"targetPath must stay inside the output directory; got {shortened(name)}")
+    return target
+
+
+def _picture_dimensions(
+    target_node: JsonNode, dimensions_node: JsonNode | None, resource: Resource, dimensions: tuple[int, ...]
+) -> tuple[int, ...]:
+    if resource.element_type not in images.DATA_TYPES:
+        accepted = ", ".join(accepted.name for accepted in images.DATA_TYPES)
+        given = "a mixed list" if resource.element_type is None else resource.element_type.name
+        raise target_node.error(
+            f"a picture is written from {accepted}; the resource {shortened(resource.name)} is {given}"
+        )
+    if dimensions_node is None:
+        if resource.sizes is None:
+            raise target_node.error("a picture needs its dimensions: add \"dimensions\": [1, C, H, W]")
+        dimensions = resource.sizes
+    with (dimensions_node or target_node).located("dimensions: "):
+        shape = images.PictureShape.from_sizes(dimensions)
+        images.check_channels(Path(str(target_node.value)), shape)
+    return dimensions
+
+
+def _parse_expect(members: Members, names: Names) -> ExpectCommand:
+    resource_node = members.required("resource")
+    resource = _resource(resource_node, names)
+    if resource.element_type is None:
+        raise resource_node.error(f"the resource {shortened(resource.name)} has no single data type to compare by")
+    values, values_node = _expected_values(members, resource.element_type, names.directory)
+    tolerance = _parse_tolerance(members, resource.element_type)
+    members.finish()
+    wanted = resource.element_count * resource.element_type.size_in_bytes
+    if values.size_in_bytes != wanted:
+        raise values_node.error(
+            f"the resource {shortened(resource.name)} has {resource.element_count} values; "
+            f"{values.size_in_bytes // resource.element_type.size_in_bytes} are expected"
+        )
+    return ExpectCommand(members.node, resource, values, tolerance)
+
+
+def _expected_values(members: Members, element_type: DataType, directory: Path) -> tuple[Values, JsonNode]:
+    given = [name for name in ("values", "sourcePath") if name in members]
+    if len(given) != 1:
+        raise members.node.error("expect needs either 'values' or 'sourcePath'")
+    node = members.required(given[0])
+    if given[0] == "values":
+        values, _ = parse_values(node, element_type, directory, "values")
+        if isinstance(values, RawValues):
+            raise node.error("values: a file to compare with must be a .npy file")
+        return values, node
+    path = source_path(node, directory)
+    if path.suffix.lower() != ".npy":
+        raise node.error("sourcePath: a file to compare with must be a .npy file")
+    with node.located("sourcePath: "):
+        return NpyValues.open(path, element_type), node
+
+
+def _parse_tolerance(members: Members, element_type: DataType) -> Tolerance:
+    given = [name for name in ("ulp", "atol", "rtol") if name in members]
+    if not given:
+        return Tolerance("exact")
+    node = members.required(given[0])
+    if len(given) > 1:
+        raise members.node.key_error(given[1], f"expect takes one of 'ulp', 'atol' and 'rtol'; it has {', '.join(given)}")
+    if given[0] == "ulp":
+        return Tolerance("ulp", integer(node, "ulp", 0, UINT32_MAX))
+    amount = real(node, given[0])
+    if not (math.isfinite(amount) and amount >= 0):
+        raise node.error(f"{given[0]} must be a finite number, at least 0; got {node.kind}")
+    return Tolerance("atol" if given[0] == "atol" else "rtol", amount)
+
+
+_PARSERS: dict[str, Callable[[Members, Names], Command]] = {
+    "dispatch": _parse_dispatch,
+    "print": _parse_print,
+    "writefile": _parse_write_file,
+    "expect": _parse_expect,
+}
+"""The commands by their names in lower case: DxDispatch does not mind the case of these."""

@@ -1,0 +1,259 @@
+"""The ``dispatchables`` of a model file: operator descriptions, read by the member tables of the operators.
+
+There is no code for single operators here: :data:`MEMBER_READERS` has one function for each *type* of member, and a new
+operator whose members have known types can be used in model files as soon as it is declared.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from dmlvk.binding import ExecutionFlags
+from dmlvk.datatypes import DataType
+from dmlvk.models.json_source import JsonNode, shortened
+from dmlvk.models.values import (
+    UINT64_MAX,
+    Members,
+    data_type,
+    enumeration,
+    flags,
+    integer,
+    integers,
+    real,
+    refuse_later,
+    string,
+    suggestion,
+)
+from dmlvk.operators import OPERATORS, OperatorDesc, ScaleBias
+from dmlvk.tensors import TensorDesc, TensorFlags
+
+if TYPE_CHECKING:
+    from dmlvk.device import CompiledOperator, Device
+
+_OPERATOR_PREFIX = "DML_OPERATOR_"
+_TENSOR_TYPES = ("BUFFER", "DML_TENSOR_TYPE_BUFFER")
+
+_LATER_TYPES = {
+    "hlsl": "an HLSL shader ('hlsl')",
+    "onnx": "an ONNX model ('onnx')",
+    "dmlserializedgraph": "a serialized graph ('dmlSerializedGraph')",
+}
+"""Kinds of dispatchables that the format knows and dmlvk does not run, by their type in lower case."""
+
+
+@dataclasses.dataclass(frozen=True)
+class BindPoint:
+    """A place of a dispatchable that resources are bound to.
+
+    Attributes:
+        name: the tensor member's name, ``InputTensor``.
+        tensors: the tensors bound there, one for each resource.
+        is_output: whether they are written.
+    """
+
+    name: str
+    tensors: tuple[TensorDesc, ...]
+    is_output: bool
+
+
+class Dispatchable(Protocol):
+    """Something that a ``dispatch`` command can run."""
+
+    @property
+    def name(self) -> str:
+        """Its key in the file."""
+
+    @property
+    def node(self) -> JsonNode:
+        """Where it stands."""
+
+    @property
+    def bind_points(self) -> tuple[BindPoint | None, ...]:
+        """In the order of the bindings; ``None`` for an optional tensor that is absent."""
+
+    def compile(self, device: Device) -> CompiledOperator:
+        """Prepares it for ``device``.
+
+        Raises:
+            ModelFileError: when the device refuses it.
+        """
+
+
+@dataclasses.dataclass(frozen=True)
+class OperatorDispatchable:
+    """A single DirectML operator.
+
+    Attributes:
+        name: its key in the file.
+        node: where it stands.
+        desc: the operator's description.
+        execution_flags: how it is compiled.
+    """
+
+    name: str
+    node: JsonNode
+    desc: OperatorDesc
+    execution_flags: ExecutionFlags
+
+    @property
+    def bind_points(self) -> tuple[BindPoint | None, ...]:
+        """The inputs, then the outputs, in the order of the description."""
+        return tuple(
+            None if tensor is None else BindPoint(field.name, (tensor,), field.kind == "output")
+            for field, tensor in self.desc.inputs + self.desc.outputs
+        )
+
+    def compile(self, device: Device) -> CompiledOperator:
+        """Creates and compiles the operator; the device's errors get this dispatchable's place."""
+        with self.node.located(f"the dispatchable {shortened(self.name)}: "):
+            return device.compile_operator(device.create_operator(self.desc), self.execution_flags)
+
+
+def parse_dispatchable(name: str, node: JsonNode) -> Dispatchable:
+    """Reads one entry of ``dispatchables``.
+
+    Raises:
+        ModelFileError: when it breaks a rule of the format, or is of a kind that dmlvk does not run.
+    """
+    what = f"the dispatchable {shortened(name)}"
+    members = Members(node, what)
+    type_node = _type_node(members)
+    type_name = string(type_node, f"{what}: type")
+    later = _LATER_TYPES.get(type_name.lower())
+    if later is not None:
+        raise refuse_later(type_node, f"{what}: {later}")
+    desc_class = _operator_class(type_node, type_name, what)
+    execution_flags = _compile_options(members, what)
+
+    nested = _nested_node(members)
+    if nested is None:
+        desc = read_operator(desc_class, members)
+    else:
+        members.finish()
+        desc = read_operator(desc_class, Members(nested, desc_class.operator_name))
+    return OperatorDispatchable(name, node, desc, execution_flags)
+
+
+def _type_node(members: Members) -> JsonNode:
+    """``type``, or ``Type`` as the format's structures write it."""
+    return members.required("Type") if "type" not in members and "Type" in members else members.required("type")
+
+
+def _nested_node(members: Members) -> JsonNode | None:
+    """``desc`` or ``Desc``; ``None`` where the members stand beside the type."""
+    return members.optional("Desc") if "Desc" in members else members.optional("desc")
+
+
+def _operator_class(node: JsonNode, name: str, what: str) -> type[OperatorDesc]:
+    desc_class = OPERATORS.get(name.removeprefix(_OPERATOR_PREFIX))
+    if desc_class is None:
+        short = name.removeprefix(_OPERATOR_PREFIX)
+        built = ", ".join(sorted(OPERATORS)) if len(OPERATORS) <= 12 else "those that `dmlvk operators` lists"
+        close = suggestion(short, OPERATORS) if len(OPERATORS) > 12 else ""
+        raise node.error(f"{what}: dmlvk has no operator {shortened(short)}{close}; it has {built}")
+    return desc_class
+
+
+def _compile_options(members: Members, what: str) -> ExecutionFlags:
+    """``dmlCompileType``, ``executionFlags`` and ``bindings``: what stands beside the description."""
+    compile_type = members.optional("dmlCompileType")
+    if compile_type is not None:
+        name = string(compile_type, f"{what}: dmlCompileType")
+        if name == "DmlCompileGraph":
+            raise refuse_later(compile_type, f"{what}: dmlCompileType 'DmlCompileGraph' (a graph of one operator)")
+        if name != "DmlCompileOp":
+            raise compile_type.error(
+                f"{what}: dmlCompileType must be 'DmlCompileOp' or 'DmlCompileGraph'; got {shortened(name)}"
+            )
+    bindings = members.optional("bindings")
+    if bindings is not None and Members(bindings, f"{what}: bindings").node.value:
+        raise refuse_later(bindings, f"{what}: 'bindings' at initialization (inputs that are OWNED_BY_DML)")
+    flags_node = members.optional("executionFlags")
+    if flags_node is None:
+        return ExecutionFlags.NONE
+    return flags(flags_node, f"{what}: executionFlags", ExecutionFlags, "DML_EXECUTION_FLAG_")
+
+
+def read_operator(desc_class: type[OperatorDesc], members: Members) -> OperatorDesc:
+    """Makes a description from the members of a JSON object.
+
+    Raises:
+        ModelFileError: when a member is missing, unknown, or breaks a rule.
+    """
+    values: dict[str, object] = {}
+    for field in desc_class.fields:
+        where = f"{desc_class.operator_name}: {field.name}"
+        node = members.optional(field.name) if field.optional else members.required(field.name)
+        if node is not None:
+            values[field.attribute] = MEMBER_READERS[field.type](node, where)
+    members.finish()
+    with members.node.located():
+        return desc_class(**values)
+
+
+def read_tensor(node: JsonNode, where: str) -> TensorDesc:
+    """A DML_TENSOR_DESC: the members of DML_BUFFER_TENSOR_DESC, alone or inside ``{Type, Desc}``.
+
+    Raises:
+        ModelFileError: when it breaks a rule.
+    """
+    outer = Members(node, where)
+    type_node = outer.optional("Type")
+    if type_node is not None and string(type_node, f"{where}.Type") not in _TENSOR_TYPES:
+        raise type_node.error(f"{where}.Type must be BUFFER; got {type_node.kind}")
+    members = outer
+    if "Desc" in outer:
+        members = Members(outer.required("Desc"), where)
+        outer.finish()
+
+    type_of_elements = data_type(members.required("DataType"), f"{where}.DataType")
+    sizes = integers(members.required("Sizes"), f"{where}.Sizes")
+    strides_node = members.optional("Strides")
+    strides = None if strides_node is None else integers(strides_node, f"{where}.Strides")
+    count_node = members.optional("DimensionCount")
+    if count_node is not None and integer(count_node, f"{where}.DimensionCount") != len(sizes):
+        raise count_node.error(f"{where}.DimensionCount must be {len(sizes)}, the number of Sizes; got {count_node.value}")
+    total_node = members.optional("TotalTensorSizeInBytes")
+    total = 0 if total_node is None else integer(total_node, f"{where}.TotalTensorSizeInBytes", 0, UINT64_MAX)
+    alignment_node = members.optional("GuaranteedBaseOffsetAlignment")
+    alignment = 0 if alignment_node is None else integer(alignment_node, f"{where}.GuaranteedBaseOffsetAlignment")
+    flags_node = members.optional("Flags")
+    tensor_flags = TensorFlags.NONE
+    if flags_node is not None:
+        tensor_flags = flags(flags_node, f"{where}.Flags", TensorFlags, "DML_TENSOR_FLAG_")
+        if tensor_flags & TensorFlags.OWNED_BY_DML:
+            raise refuse_later(flags_node, f"{where}.Flags: an input that is OWNED_BY_DML")
+    members.finish()
+    with node.located(f"{where}: "):
+        return TensorDesc(
+            type_of_elements,
+            sizes,
+            strides or None,  # an empty array is DirectML's null
+            total or None,  # as in DxDispatch, 0 asks for the size that Sizes and Strides imply
+            alignment,
+            tensor_flags,
+        )
+
+
+def read_scale_bias(node: JsonNode, where: str) -> ScaleBias:
+    """A DML_SCALE_BIAS: ``{Scale, Bias}``, both required.
+
+    Raises:
+        ModelFileError: when it breaks a rule.
+    """
+    members = Members(node, where)
+    scale = real(members.required("Scale"), f"{where}.Scale")
+    bias = real(members.required("Bias"), f"{where}.Bias")
+    members.finish()
+    with node.located(f"{where}: "):
+        return ScaleBias(scale, bias)
+
+
+MEMBER_READERS: dict[str, Callable[[JsonNode, str], object]] = {
+    "tensor": read_tensor,
+    "float": real,
+    "scale_bias": read_scale_bias,
+}
+"""How a member is read, by the type that the operators' member tables state."""

@@ -1,0 +1,22 @@
+"""How values are written out: the shortest text that reads back as the same value, without a needless ``.0``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def format_value(value: np.generic) -> str:
+    """``6``, ``-0``, ``0.1``, ``1e-05``, ``nan``, ``inf``: 8-bit values are numbers too."""
+    text = str(value)
+    return text[:-2] if text.endswith(".0") else text
+
+
+def format_bits(value: np.generic) -> str:
+    """The bytes of a value as one hexadecimal number: ``0x3F800000``."""
+    bits = int(np.asarray(value).view(f"u{value.dtype.itemsize}"))
+    return f"0x{bits:0{2 * value.dtype.itemsize}X}"
+
+
+def verbose_line(index: int, value: np.generic) -> str:
+    """One value with its place and bits: ``[2] 1.5 (0x3FC00000)``."""
+    return f"[{index}] {format_value(value)} ({format_bits(value)})"

@@ -1,0 +1,59 @@
+"""A whole model file, read and checked, before any device is involved."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from dmlvk.models.commands import Command, Names, parse_command
+from dmlvk.models.dispatchables import Dispatchable, parse_dispatchable
+from dmlvk.models.json_source import read_json_file
+from dmlvk.models.resources import Resource, parse_resource
+from dmlvk.models.values import Members, array
+
+
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """What a model file says.
+
+    Attributes:
+        path: the file.
+        resources: its buffers by name.
+        dispatchables: what can be run, by name.
+        commands: what is to be done, in this order.
+    """
+
+    path: Path
+    resources: Mapping[str, Resource]
+    dispatchables: Mapping[str, Dispatchable]
+    commands: tuple[Command, ...]
+
+
+def load_model(path: str | os.PathLike[str]) -> Model:
+    """Reads and checks a model file in DxDispatch's format.
+
+    Everything that can be checked without a device is checked here, the files that it refers to included. Members that
+    no part of the format knows are refused (a misspelt optional member would otherwise change results in silence);
+    keys that begin with ``$`` are ignored.
+
+    Args:
+        path: the JSON file.
+
+    Raises:
+        ModelFileError: with the place of what is wrong.
+    """
+    path = Path(path)
+    members = Members(read_json_file(path), "a model file")
+    resource_nodes = Members(members.required("resources"), "resources").values
+    dispatchable_nodes = Members(members.required("dispatchables"), "dispatchables").values
+    command_nodes = array(members.required("commands"), "commands")
+    members.finish()
+    names = Names(
+        {name: parse_resource(name, node, path.parent) for name, node in resource_nodes.items()},
+        {name: parse_dispatchable(name, node) for name, node in dispatchable_nodes.items()},
+        path.parent,
+    )
+    commands = tuple(parse_command(node, index, names) for index, node in enumerate(command_nodes))
+    return Model(path, names.resources, names.dispatchables, commands)

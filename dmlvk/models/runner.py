@@ -1,0 +1,277 @@
+"""Runs a model on a device: makes its buffers, compiles its dispatchables, carries out its commands in order.
+
+As in DxDispatch, resources keep their contents from one command to the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.binding import BindingTable, BufferBinding
+from dmlvk.buffers import Buffer
+from dmlvk.device import CompiledOperator, Device
+from dmlvk.errors import DmlError, OutOfMemoryError
+from dmlvk.models import images
+from dmlvk.models.commands import (
+    Binding,
+    DispatchCommand,
+    ExpectCommand,
+    PrintCommand,
+    WriteFileCommand,
+)
+from dmlvk.models.comparison import compare, describe
+from dmlvk.models.dispatchables import BindPoint
+from dmlvk.models.formatting import format_value, verbose_line
+from dmlvk.models.json_source import shortened
+from dmlvk.models.model import Model
+from dmlvk.models.resources import Resource
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """How dispatches are timed: each is run ``iterations`` times, of which the first ``warm_up`` count as cold."""
+
+    iterations: int = 10
+    warm_up: int = 1
+
+
+@dataclasses.dataclass
+class RunResult:
+    """What a run did.
+
+    Attributes:
+        expectations: how many ``expect`` commands were carried out.
+        failures: how many of them found a value outside their tolerance.
+        files: what was written, in order.
+    """
+
+    expectations: int = 0
+    failures: int = 0
+    files: list[Path] = dataclasses.field(default_factory=list)
+
+
+def run_model(
+    model: Model,
+    device: Device,
+    output_directory: Path,
+    emit: Callable[[str], None],
+    timing: Timing | None = None,
+) -> RunResult:
+    """Runs a model.
+
+    Args:
+        model: what :func:`dmlvk.models.load_model` returned.
+        device: where to run it.
+        output_directory: where ``writeFile`` writes; made when something is written.
+        emit: takes each line of output.
+        timing: how to time dispatches; ``None`` runs each once.
+
+    Returns:
+        How many expectations were checked and failed, and the files written. A failing ``expect`` does not end the run.
+
+    Raises:
+        ModelFileError: with the place of the resource, dispatchable or command at fault.
+    """
+    with contextlib.ExitStack() as stack:
+        buffers = {name: _filled_buffer(resource, device, stack) for name, resource in model.resources.items()}
+        compiled = {name: dispatchable.compile(device) for name, dispatchable in model.dispatchables.items()}
+        run = _Run(device, buffers, compiled, output_directory, emit, timing)
+        for command in model.commands:
+            with command.node.located():
+                run.carry_out(command)
+        return run.result
+
+
+def _filled_buffer(resource: Resource, device: Device, stack: contextlib.ExitStack) -> Buffer:
+    """Makes the buffer first: the device refuses what is too large before the values take any memory here."""
+    with resource.node.located(f"the resource {shortened(resource.name)}: "):
+        buffer = device.create_buffer(resource.buffer_size_in_bytes)
+        stack.callback(buffer.close)
+        with _memory_for(f"{resource.size_in_bytes} bytes of values"):
+            values = np.ascontiguousarray(resource.values.read()).view(np.uint8)
+            if values.nbytes != resource.buffer_size_in_bytes:
+                padded = np.zeros(resource.buffer_size_in_bytes, np.uint8)
+                padded[resource.values_offset : resource.values_offset + values.nbytes] = values
+                values = padded
+            buffer.upload(values)
+    return buffer
+
+
+@contextlib.contextmanager
+def _memory_for(what: str) -> Iterator[None]:
+    try:
+        yield
+    except MemoryError as error:
+        if isinstance(error, DmlError):
+            raise
+        raise OutOfMemoryError(f"there is not enough main memory for {what}") from error
+
+
+class _Run:
+    """One run of a model: its buffers and compiled dispatchables by name, and what came of it so far."""
+
+    def __init__(
+        self,
+        device: Device,
+        buffers: dict[str, Buffer],
+        compiled: dict[str, CompiledOperator],
+        output_directory: Path,
+        emit: Callable[[str], None],
+        timing: Timing | None,
+    ) -> None:
+        self.result = RunResult()
+        self._device = device
+        self._buffers = buffers
+        self._compiled = compiled
+        self._output_directory = output_directory
+        self._emit = emit
+        self._timing = timing
+
+    def carry_out(self, command: DispatchCommand | PrintCommand | WriteFileCommand | ExpectCommand) -> None:
+        """Carries out one command."""
+        if isinstance(command, DispatchCommand):
+            self._dispatch(command)
+        elif isinstance(command, PrintCommand):
+            self._print(command)
+        elif isinstance(command, WriteFileCommand):
+            self._write_file(command)
+        else:
+            self._expect(command)
+
+    def _dispatch(self, command: DispatchCommand) -> None:
+        compiled = self._compiled[command.dispatchable.name]
+        inputs, outputs = self._bindings(command)
+        table = self._device.create_binding_table(compiled)
+        table.bind_inputs(inputs)
+        table.bind_outputs(outputs)
+        seconds = [self._execute(compiled, table)]
+        if self._timing is None:
+            return
+        with self._contents_kept(command):
+            seconds += [self._execute(compiled, table) for _ in range(self._timing.iterations - 1)]
+        self._emit(_timing_line(command.dispatchable.name, seconds, self._timing))
+
+    def _execute(self, compiled: CompiledOperator, table: BindingTable) -> float:
+        """Runs a dispatch to its end and returns how long that took, in seconds, recording not included."""
+        recorder = self._device.create_command_recorder()
+        recorder.record_dispatch(compiled, table)
+        start = time.perf_counter()
+        recorder.execute()
+        return time.perf_counter() - start
+
+    def _bindings(self, command: DispatchCommand) -> tuple[list[BufferBinding | None], list[BufferBinding | None]]:
+        """The ranges to bind, inputs and outputs in the order of the bind points.
+
+        DxDispatch binds from the offset to the buffer's end. Here a range ends where its tensor does, so that an input
+        and an output may lie in one resource, side by side; ranges that begin at one place get one length, so that
+        work in place is recognized.
+        """
+        lengths: dict[tuple[str, int], int] = {}
+        pairs: list[tuple[BindPoint | None, tuple[Binding, ...]]]
+        pairs = list(zip(command.dispatchable.bind_points, command.bindings, strict=True))
+        for point, bindings in pairs:
+            for tensor, binding in zip(point.tensors if point else (), bindings, strict=True):
+                key = (binding.resource.name, binding.offset_in_bytes)
+                lengths[key] = max(lengths.get(key, 0), tensor.size_in_bytes)
+        inputs: list[BufferBinding | None] = []
+        outputs: list[BufferBinding | None] = []
+        for point, bindings in pairs:
+            target = outputs if point is not None and point.is_output else inputs
+            if point is None:
+                target.append(None)
+            for binding in bindings:
+                available = binding.resource.buffer_size_in_bytes - binding.offset_in_bytes
+                length = lengths[binding.resource.name, binding.offset_in_bytes]
+                buffer = self._buffers[binding.resource.name]
+                target.append(BufferBinding(buffer, binding.offset_in_bytes, min(length, available)))
+        return inputs, outputs
+
+    @contextlib.contextmanager
+    def _contents_kept(self, command: DispatchCommand) -> Iterator[None]:
+        """Undoes what repeating a dispatch does to buffers that it also reads (work in place)."""
+        read, written = set(), set()
+        for point, bindings in zip(command.dispatchable.bind_points, command.bindings, strict=True):
+            if point is not None:
+                (written if point.is_output else read).update(binding.resource.name for binding in bindings)
+        kept = {name: self._bytes(self._buffers[name]) for name in read & written}
+        yield
+        for name, contents in kept.items():
+            self._buffers[name].upload(contents)
+
+    @staticmethod
+    def _bytes(buffer: Buffer) -> npt.NDArray[np.uint8]:
+        return buffer.download(np.uint8, (buffer.size_in_bytes,))
+
+    def _values(self, resource: Resource) -> npt.NDArray[Any]:
+        """The elements that the resource's initial values filled."""
+        assert resource.element_type is not None
+        dtype = resource.element_type.numpy_dtype
+        return self._buffers[resource.name].download(dtype, (resource.element_count,), resource.values_offset)
+
+    def _print(self, command: PrintCommand) -> None:
+        resource = command.resource
+        values: Sequence[np.generic]
+        if resource.is_mixed:
+            values = resource.split(self._bytes(self._buffers[resource.name]).tobytes())
+        else:
+            values = list(self._values(resource))
+        if command.is_verbose:
+            self._emit(f"Resource '{resource.name}':")
+            for index, value in enumerate(values):
+                self._emit(verbose_line(index, value))
+        else:
+            self._emit(f"Resource '{resource.name}': {', '.join(map(format_value, values))}")
+
+    def _write_file(self, command: WriteFileCommand) -> None:
+        path = self._output_directory / command.target
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._write(command, path)
+        except OSError as error:
+            raise command.node.error(f"cannot write {str(path)!r}: {error.strerror or error}") from error
+        self.result.files.append(path)
+        self._emit(f"Resource '{command.resource.name}' written to '{path}'")
+
+    def _write(self, command: WriteFileCommand, path: Path) -> None:
+        resource, buffer = command.resource, self._buffers[command.resource.name]
+        element_type = resource.element_type
+        dimensions = command.dimensions or (resource.stored_element_count,)
+        if element_type is not None and images.is_picture(path):
+            shape = images.PictureShape.from_sizes(dimensions)
+            images.write_picture(path, buffer.download(element_type.numpy_dtype, (shape.element_count,)), shape)
+        elif element_type is not None and path.suffix.lower() == ".npy":
+            with path.open("wb") as file:
+                np.save(file, buffer.download(element_type.numpy_dtype, dimensions), allow_pickle=False)
+        else:
+            path.write_bytes(self._bytes(buffer)[: resource.size_in_bytes].tobytes())
+
+    def _expect(self, command: ExpectCommand) -> None:
+        resource = command.resource
+        with _memory_for("the expected values"):
+            comparison = compare(self._values(resource), command.values.read(), command.tolerance)
+        self.result.expectations += 1
+        if comparison.has_passed:
+            self._emit(f"Expect '{resource.name}': {comparison.count} values as expected ({describe(command.tolerance)})")
+            return
+        self.result.failures += 1
+        self._emit(f"Expect '{resource.name}' FAILED ({command.node.place}): {comparison.report[0]}")
+        for line in comparison.report[1:]:
+            self._emit(f"  {line}")
+
+
+def _timing_line(name: str, seconds: list[float], timing: Timing) -> str:
+    """Medians of the wall time of the first (cold) and of the other (hot) iterations, in milliseconds."""
+    cold, hot = seconds[: timing.warm_up], seconds[timing.warm_up :]
+    parts = [
+        f"{statistics.median(samples) * 1e3:.4f} ms {kind}" for kind, samples in (("cold", cold), ("hot", hot)) if samples
+    ]
+    return f"Dispatch '{name}': {len(seconds)} iterations, median wall time {', '.join(parts)}"
