@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""Check the compiled shaders against what portability and the numeric contract forbid.
+
+    python scripts/check_shaders.py                check the library in dmlvk/kernels/spirv
+    python scripts/check_shaders.py --source       check the GLSL too: undefined macros, unused files and definitions
+    python scripts/check_shaders.py --list-rules   say what is checked, and why
+
+Exit status: 0 nothing found, 1 findings or nothing to check, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts.shader_tools.compiler import CompileError, Compiler, MissingToolError
+from scripts.shader_tools.library import Library, ManifestError, sha256
+from scripts.shader_tools.project import LIBRARY, SHADERS, Variant, project_variants, selected
+from scripts.shader_tools.rules import EXEMPTIONS, REASONS, RULES, Exemption, Finding, apply_exemptions, lint
+from scripts.shader_tools.source_rules import SOURCE_REASONS, lint_sources
+from scripts.shader_tools.sources import SourceTree
+
+CLEAN, FOUND = 0, 1
+
+LIBRARY_REASONS = {
+    "library": "what is checked must be what is shipped: every file as the manifest lists it, and all of them",
+    "unused-exemption": "an exemption that covers nothing hides the next fault",
+}
+ALL_REASONS = {**REASONS, **LIBRARY_REASONS, **SOURCE_REASONS}
+
+
+def main(
+    argv: Sequence[str] | None = None,
+    *,
+    variants: Sequence[Variant] | None = None,
+    shaders: Path = SHADERS,
+    exemptions: Sequence[Exemption] = EXEMPTIONS,
+) -> int:
+    """Run the script.
+
+    Args:
+        argv: command line without the program's name; the process's own when None.
+        variants: what the library was made from; the project's list when None.
+        shaders: directory of the GLSL sources.
+        exemptions: permissions to break rules.
+
+    Returns:
+        The exit status.
+    """
+    options = _parser().parse_args(argv)
+    if options.list_rules:
+        _print_rules(exemptions)
+        return CLEAN
+    library = Library(options.library)
+    names = sorted(name for name in library.names() if _matches(name, options.variant))
+    findings = [] if options.variant else list(_library_faults(library))
+    raw = [finding for name in names for finding in lint(name, library.read(name) or b"")]
+    standing, unused = apply_exemptions(raw, exemptions)
+    findings += standing
+    if not options.variant:
+        findings += [
+            Finding(exemption.variants, "unused-exemption", f"{exemption.rule}: {exemption.instruction}", 0)
+            for exemption in unused
+        ]
+    if options.source:
+        findings += lint_sources(SourceTree(shaders), _variants(variants))
+    if options.json:
+        _print_json(names, findings)
+    else:
+        shown = findings if options.limit == 0 else findings[: options.limit]
+        _print_text(_located(shown, variants, shaders), len(findings) - len(shown))
+        broken = len({finding.variant for finding in findings})
+        print(f"{len(names)} variants checked: {len(findings)} findings" + (f" in {broken} of them" if broken else ""))
+    if not names:
+        what = f"matches {options.variant!r}" if options.variant else "is there to be checked"
+        print(f"no variant {what} in {library.directory}: run scripts/compile_shaders.py", file=sys.stderr)
+        return FOUND
+    return FOUND if findings else CLEAN
+
+
+def _library_faults(library: Library) -> Iterator[Finding]:
+    """Compare the files with the manifest."""
+
+    def fault(name: str, text: str) -> Finding:
+        return Finding(name, "library", text, 0)
+
+    try:
+        manifest = library.read_manifest()
+    except ManifestError as error:
+        yield fault("manifest", str(error))
+        return
+    if not manifest.complete:
+        yield fault("manifest", "the library is marked incomplete: run scripts/compile_shaders.py")
+    for name, entry in sorted(manifest.entries.items()):
+        data = library.read(name)
+        if data is None:
+            yield fault(name, "listed in the manifest, but the file is missing")
+        elif sha256(data) != entry.sha256:
+            yield fault(name, "the file does not match its hash in the manifest")
+    for name in sorted(library.names() - manifest.entries.keys()):
+        yield fault(name, "the manifest does not list this file")
+
+
+def _located(findings: Iterable[Finding], variants: Sequence[Variant] | None, shaders: Path) -> list[Finding]:
+    """Add source positions by compiling the variants in question again, with line numbers.
+
+    Where that is not possible (no compiler, no sources, sources that changed since) findings stay as they are: the
+    positions are a help to the reader and no part of the check.
+    """
+    by_variant: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_variant.setdefault(finding.variant, []).append(finding)
+    wanted = [name for name, found in by_variant.items() if any(f.rule in REASONS for f in found)]
+    if wanted:
+        try:
+            compiler = Compiler.find(SourceTree(shaders))
+        except MissingToolError as error:
+            print(f"without line numbers: {error}", file=sys.stderr)
+            return list(findings)
+        known = {variant.name: variant for variant in _variants(variants)}
+        with tempfile.TemporaryDirectory(prefix="dmlvk-shaders-") as scratch:
+            for name in wanted:
+                if name in known:
+                    by_variant[name] = _with_positions(compiler, known[name], by_variant[name], Path(scratch))
+    return [finding for found in by_variant.values() for finding in found]
+
+
+def _with_positions(compiler: Compiler, variant: Variant, findings: Sequence[Finding], scratch: Path) -> list[Finding]:
+    """Give the n-th finding of each rule the position of the n-th one in a module with line numbers."""
+    try:
+        debug = lint(variant.name, compiler.compile(variant, scratch, debug=True))
+    except CompileError as error:
+        print(f"{variant.name}: without line numbers: {error}", file=sys.stderr)
+        return list(findings)
+    seen: Counter[str] = Counter()
+    result = []
+    for finding in findings:
+        same_rule = [other for other in debug if other.rule == finding.rule]
+        index = seen[finding.rule]
+        seen[finding.rule] += 1
+        if index < len(same_rule):
+            finding = dataclasses.replace(finding, file=same_rule[index].file, line=same_rule[index].line)
+        result.append(finding)
+    return result
+
+
+def _variants(variants: Sequence[Variant] | None) -> Sequence[Variant]:
+    return project_variants() if variants is None else variants
+
+
+def _matches(name: str, pattern: str | None) -> bool:
+    return bool(selected([_Named(name)], pattern))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Named:
+    """A variant of which only the name is known."""
+
+    name: str
+    source: str = ""
+    defines: tuple[tuple[str, str], ...] = ()
+
+
+def _print_text(findings: Iterable[Finding], left_out: int) -> None:
+    for finding in findings:
+        position = f"{finding.file}:{finding.line}: " if finding.line else ""
+        word = f" (word {finding.word})" if finding.word else ""
+        print(f"{position}{finding.variant}: {finding.rule}: {finding.instruction}{word}")
+        print(f"    {ALL_REASONS[finding.rule]}")
+    if left_out:
+        print(f"… and {left_out} more: --limit 0 or --json show all")
+
+
+def _print_json(names: Sequence[str], findings: Iterable[Finding]) -> None:
+    content = {
+        "checked": len(names),
+        "findings": [{**dataclasses.asdict(f), "reason": ALL_REASONS[f.rule]} for f in findings],
+    }
+    print(json.dumps(content, indent=1, sort_keys=True))
+
+
+def _print_rules(exemptions: Iterable[Exemption]) -> None:
+    width = max(map(len, ALL_REASONS))
+    for name in [*(rule.id for rule in RULES), *LIBRARY_REASONS, *SOURCE_REASONS]:
+        print(f"{name:<{width}}  {ALL_REASONS[name]}")
+    for exemption in exemptions:
+        print(f"exempted from {exemption.rule}: {exemption.variants}, {exemption.instruction}: {exemption.reason}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description="Check the compiled shaders.")
+    parser.add_argument("--library", metavar="DIR", type=Path, default=LIBRARY, help="what to check (%(default)s)")
+    parser.add_argument("--variant", metavar="GLOB", help="only variants with such a name; skips checks of the whole")
+    parser.add_argument("--source", action="store_true", help="check the GLSL sources too")
+    parser.add_argument("--list-rules", action="store_true", help="print every rule with its reason")
+    parser.add_argument("--json", action="store_true", help="print all findings as JSON, without line numbers")
+    parser.add_argument("--limit", metavar="N", type=int, default=40, help="findings to print, 0 for all (%(default)s)")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,223 @@
+"""Checks of a whole SPIR-V module that a list of forbidden instructions cannot express.
+
+Each check yields what it objects to as (word offset, text); ``rules`` gives it a name and a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Final
+
+from scripts.shader_tools import opcodes
+from scripts.shader_tools.spirv import Instruction, Module, UnknownSizeError, decode_string
+
+MAX_INVOCATIONS: Final = 256
+MAX_PUSH_CONSTANT_BYTES: Final = 128
+MAX_SHARED_BYTES: Final = 16384
+
+ALLOWED_CAPABILITIES: Final[dict[int, str]] = {
+    opcodes.CAPABILITY_SHADER: "every Vulkan device has it",
+}
+"""Capabilities that a shader may declare, each with the reason why."""
+
+Objection = tuple[int, str]
+
+_ROUNDING_ARITHMETIC = opcodes.opcodes("FAdd FSub FMul VectorTimesScalar")
+_SHIFTS = opcodes.opcodes("ShiftRightLogical ShiftRightArithmetic ShiftLeftLogical")
+_UNSIGNED_DIVISIONS = opcodes.opcodes("UDiv UMod")
+_STORAGE_CLASSES = frozenset(
+    (opcodes.INPUT, opcodes.WORKGROUP, opcodes.PRIVATE, opcodes.FUNCTION, opcodes.PUSH_CONSTANT, opcodes.STORAGE_BUFFER)
+)
+
+
+def capabilities(module: Module) -> Iterator[Objection]:
+    """Object to every capability that is not allowed."""
+    for instruction in module.named("OpCapability"):
+        number = instruction.operands[0]
+        if number not in ALLOWED_CAPABILITIES:
+            yield instruction.offset, f"OpCapability {opcodes.CAPABILITY_NAMES.get(number, number)}"
+
+
+def extensions(module: Module) -> Iterator[Objection]:
+    """Object to every extension."""
+    for instruction in module.named("OpExtension"):
+        yield instruction.offset, f'OpExtension "{decode_string(instruction.operands)}"'
+
+
+def instruction_sets(module: Module) -> Iterator[Objection]:
+    """Object to every extended instruction set but GLSL.std.450."""
+    for instruction in module.named("OpExtInstImport"):
+        name = decode_string(instruction.arguments)
+        if name != "GLSL.std.450":
+            yield instruction.offset, f'OpExtInstImport "{name}"'
+
+
+def contraction(module: Module) -> Iterator[Objection]:
+    """Object to float arithmetic without NoContraction."""
+    for number in _ROUNDING_ARITHMETIC & module.offsets.keys():
+        for instruction in module.instructions(number):
+            if not module.has_decoration(instruction.result, opcodes.NO_CONTRACTION):
+                yield instruction.offset, module.text(instruction)
+
+
+def zero_divisors(module: Module) -> Iterator[Objection]:
+    """Object to unsigned division by a constant that is, or in one element is, zero."""
+    for number in _UNSIGNED_DIVISIONS & module.offsets.keys():
+        for instruction in module.instructions(number):
+            if 0 in module.constant_elements(instruction.arguments[1]):
+                yield instruction.offset, module.text(instruction)
+
+
+def shift_counts(module: Module) -> Iterator[Objection]:
+    """Object to shifts by a constant of 32 or more."""
+    for number in _SHIFTS & module.offsets.keys():
+        for instruction in module.instructions(number):
+            if any(count >= 32 for count in module.constant_elements(instruction.arguments[1])):
+                yield instruction.offset, module.text(instruction)
+
+
+def type_widths(module: Module) -> Iterator[Objection]:
+    """Object to integers and floats that are not 32 bits wide."""
+    for instruction in chain(module.named("OpTypeInt"), module.named("OpTypeFloat")):
+        if instruction.arguments[0] != 32:
+            yield instruction.offset, module.text(instruction)
+
+
+def local_size(module: Module) -> Iterator[Objection]:
+    """Object to work groups that are too large, or whose size is not fixed in the module."""
+    fixed = [i for i in module.named("OpExecutionMode") if i.operands[1] == opcodes.EXECUTION_MODE_LOCAL_SIZE]
+    if not fixed:
+        yield opcodes.HEADER_WORDS, "no LocalSize execution mode"
+    for instruction in fixed:
+        x, y, z = instruction.operands[2:]
+        if x * y * z > MAX_INVOCATIONS:
+            yield instruction.offset, f"local size {x} x {y} x {z} is {x * y * z} invocations, limit {MAX_INVOCATIONS}"
+    for composite in module.named("OpSpecConstantComposite"):
+        decorations = module.decorations.get(composite.result, {})
+        if decorations.get(opcodes.BUILT_IN) == (opcodes.BUILT_IN_WORKGROUP_SIZE,):
+            yield composite.offset, "the local size is decided by specialization constants"
+
+
+def push_constants(module: Module) -> Iterator[Objection]:
+    """Object to push constants beyond what every device offers."""
+    for variable in module.global_variables(opcodes.PUSH_CONSTANT):
+        try:
+            size = module.laid_out_size(module.pointee(variable))
+        except UnknownSizeError as error:
+            yield variable.offset, f"size of the push constants is unknown: {error}"
+            continue
+        if size > MAX_PUSH_CONSTANT_BYTES:
+            yield variable.offset, f"{size} bytes of push constants, limit {MAX_PUSH_CONSTANT_BYTES}"
+
+
+def shared_memory(module: Module) -> Iterator[Objection]:
+    """Object to shared memory beyond what every device offers."""
+    total = 0
+    variables = module.global_variables(opcodes.WORKGROUP)
+    for variable in variables:
+        try:
+            total += module.natural_layout(module.pointee(variable))[0]
+        except UnknownSizeError as error:
+            yield variable.offset, f"size of the shared memory is unknown: {error}"
+    if total > MAX_SHARED_BYTES:
+        yield variables[-1].offset, f"{total} bytes of shared memory, limit {MAX_SHARED_BYTES}"
+
+
+def entry_points(module: Module) -> Iterator[Objection]:
+    """Object unless the module has one entry point, a compute shader called main."""
+    found = list(module.named("OpEntryPoint"))
+    if len(found) != 1:
+        yield opcodes.HEADER_WORDS, f"{len(found)} entry points instead of 1"
+    for instruction in found:
+        model, name = instruction.operands[0], decode_string(instruction.operands[2:])
+        if (model, name) != (opcodes.EXECUTION_MODEL_GL_COMPUTE, "main"):
+            yield instruction.offset, f'entry point "{name}" of execution model {model}'
+
+
+def execution_modes(module: Module) -> Iterator[Objection]:
+    """Object to execution modes other than a local size."""
+    for instruction in module.named("OpExecutionMode"):
+        if instruction.operands[1] != opcodes.EXECUTION_MODE_LOCAL_SIZE:
+            yield instruction.offset, f"OpExecutionMode {instruction.operands[1]}"
+
+
+def bindings(module: Module) -> Iterator[Objection]:
+    """Object unless the storage buffers take bindings 0, 1, 2 … of descriptor set 0, views of one binding allowed."""
+    numbers: set[int] = set()
+    for variable in module.global_variables(opcodes.STORAGE_BUFFER):
+        decorations = module.decorations.get(variable.result, {})
+        (descriptor_set,) = decorations.get(opcodes.DESCRIPTOR_SET, (0,))
+        (binding,) = decorations.get(opcodes.BINDING, (0,))
+        if descriptor_set != 0:
+            yield variable.offset, f"binding {binding} lies in descriptor set {descriptor_set}"
+        numbers.add(binding)
+    missing = sorted(set(range(max(numbers, default=-1))) - numbers)
+    if missing:
+        yield opcodes.HEADER_WORDS, f"bindings {sorted(numbers)} leave out {missing}"
+
+
+def buffer_elements(module: Module) -> Iterator[Objection]:
+    """Object to storage buffers that hold anything but unsigned 32-bit words and vectors of them."""
+    for variable in module.global_variables(opcodes.STORAGE_BUFFER):
+        for leaf in _leaf_types(module, module.pointee(variable)):
+            if leaf.name != "OpTypeInt" or leaf.arguments != (32, 0):
+                yield variable.offset, f"{module.text(variable)} holds {module.text(leaf)}"
+
+
+def storage_classes(module: Module) -> Iterator[Objection]:
+    """Object to variables that Kompute cannot bind."""
+    for variable in module.global_variables():
+        number = variable.arguments[0]
+        if number not in _STORAGE_CLASSES:
+            yield variable.offset, f"variable of storage class {opcodes.STORAGE_CLASS_NAMES.get(number, number)}"
+
+
+def restrict(module: Module) -> Iterator[Objection]:
+    """Object to the promise that a buffer overlaps no other."""
+    yield from _decorated(module, opcodes.RESTRICT, "Restrict")
+
+
+def readonly(module: Module) -> Iterator[Objection]:
+    """Object to the promise that a buffer is not written."""
+    yield from _decorated(module, opcodes.NON_WRITABLE, "NonWritable")
+
+
+def relaxed_precision(module: Module) -> Iterator[Objection]:
+    """Object to permission to calculate with fewer bits."""
+    yield from _decorated(module, opcodes.RELAXED_PRECISION, "RelaxedPrecision")
+
+
+def aliased(module: Module) -> Iterator[Objection]:
+    """Object to storage buffers that are not declared to overlap others."""
+    for variable in module.global_variables(opcodes.STORAGE_BUFFER):
+        if not module.has_decoration(variable.result, opcodes.ALIASED):
+            yield variable.offset, f"{module.text(variable)} lacks Aliased"
+
+
+def embedded_instructions(module: Module) -> Iterator[Instruction]:
+    """Yield what specialization constants calculate, as the instructions that would calculate it in a function."""
+    for instruction in module.named("OpSpecConstantOp"):
+        result_type, result, number, *arguments = instruction.operands
+        yield Instruction(instruction.offset, number, (result_type, result, *arguments))
+
+
+def _decorated(module: Module, decoration: int, name: str) -> Iterator[Objection]:
+    for instruction in module.named("OpDecorate"):
+        if instruction.operands[1] == decoration:
+            yield instruction.offset, f"OpDecorate %{instruction.operands[0]} {name}"
+    for instruction in module.named("OpMemberDecorate"):
+        if instruction.operands[2] == decoration:
+            target, member = instruction.operands[:2]
+            yield instruction.offset, f"OpMemberDecorate %{target} {member} {name}"
+
+
+def _leaf_types(module: Module, type_id: int) -> Iterator[Instruction]:
+    definition = module.definitions[type_id]
+    if definition.name == "OpTypeStruct":
+        for member in definition.arguments:
+            yield from _leaf_types(module, member)
+    elif definition.name in ("OpTypeArray", "OpTypeRuntimeArray", "OpTypeVector"):
+        yield from _leaf_types(module, definition.arguments[0])
+    else:
+        yield definition

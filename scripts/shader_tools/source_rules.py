@@ -1,0 +1,78 @@
+"""What can be wrong with the GLSL sources that no compiled file shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from scripts.shader_tools.preprocessor import undefined_macros
+from scripts.shader_tools.project import Variant
+from scripts.shader_tools.rules import Finding
+from scripts.shader_tools.sources import SourceError, SourceTree
+
+SOURCE_REASONS: Final = {
+    "undefined-macro": "#if compares unknown names as 0 == 0, which is true, without a warning",
+    "unused-definition": "a definition that no file mentions is a misspelt one, and is ignored without a warning",
+    "unused-source": "a file that no variant includes is never compiled",
+    "operator-file": "buffers, shared memory and layouts belong into shaders/patterns; operators are functions",
+    "unreadable-source": "a source or include is missing, ambiguous or circular",
+}
+"""Every rule about sources, with its reason."""
+
+_SHARED_DIRECTORIES = ("include", "patterns")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_DECLARATION = re.compile(r"^\s*(?:layout\s*\(|shared\b|(?:\w+\s+)*buffer\s+\w+\s*\{)", re.MULTILINE)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
+def lint_sources(tree: SourceTree, variants: Sequence[Variant]) -> list[Finding]:
+    """Return what is wrong with the sources.
+
+    Args:
+        tree: the shader directory.
+        variants: all variants that are made from it.
+
+    Returns:
+        Findings without duplicates; a fault that several variants share is named for the first of them.
+    """
+    found: dict[tuple[str, str, str, int], Finding] = {}
+    for finding in _all_findings(tree, variants):
+        found.setdefault((finding.rule, finding.instruction, finding.file, finding.line), finding)
+    return list(found.values())
+
+
+def _all_findings(tree: SourceTree, variants: Iterable[Variant]) -> Iterator[Finding]:
+    used: set[str] = set()
+    words: dict[str, set[str]] = {}
+    root = tree.root.name
+    for variant in variants:
+        try:
+            closure = tree.closure(variant.source)
+            for problem in undefined_macros(tree, variant.source, variant.defines):
+                file = f"{root}/{problem.file}"
+                yield Finding(variant.name, "undefined-macro", problem.message, 0, file, problem.line)
+        except SourceError as error:
+            yield Finding(variant.name, "unreadable-source", f"{root}/{error}", 0)
+            continue
+        used.update(closure)
+        if variant.source not in words:
+            # Comments count: a name that a pattern puts together from parts is at least described there.
+            words[variant.source] = {word for path in closure for word in _WORD.findall(tree.file(path).text)}
+        for name, _ in variant.defines:
+            if name not in words[variant.source]:
+                text = f"{name}, passed to {variant.source}"
+                yield Finding(variant.name, "unused-definition", text, 0)
+    for path in tree.paths():
+        if path not in used:
+            yield Finding("sources", "unused-source", f"{root}/{path}", 0)
+        elif path.split("/", 1)[0] not in _SHARED_DIRECTORIES:
+            code = _code(tree, path)
+            for match in _DECLARATION.finditer(code):
+                line = code.count("\n", 0, match.start() + len(match[0]) - len(match[0].lstrip())) + 1
+                yield Finding("sources", "operator-file", match[0].strip(), 0, f"{root}/{path}", line)
+
+
+def _code(tree: SourceTree, path: str) -> str:
+    """Return a file without its comments, lines kept."""
+    return _COMMENT.sub(lambda match: " " + "\n" * match[0].count("\n"), tree.file(path).text)
