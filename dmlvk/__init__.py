@@ -3,7 +3,17 @@
 The same bits on every device, within a stated and tested error: see README.md.
 """
 
+from dmlvk.binding import (
+    BindingProperties,
+    BindingTable,
+    BufferBinding,
+    CompiledOperator,
+    ExecutionFlags,
+    Operator,
+)
+from dmlvk.buffers import Buffer
 from dmlvk.datatypes import DataType
+from dmlvk.device import Device, Feature
 from dmlvk.errors import (
     DeviceLimitError,
     DeviceNotFoundError,
@@ -26,6 +36,8 @@ from dmlvk.operators import (
     ScaleBias,
     operator_desc,
 )
+from dmlvk.recording import CommandRecorder
+from dmlvk.runtime.vulkan import DeviceInfo, list_devices
 from dmlvk.tensors import TensorDesc, TensorFlags
 
 __version__ = "0.1.0"
@@ -54,7 +66,15 @@ __all__ = [
     "UINT16",
     "UINT32",
     "UINT64",
+    "BindingProperties",
+    "BindingTable",
+    "Buffer",
+    "BufferBinding",
+    "CommandRecorder",
+    "CompiledOperator",
     "DataType",
+    "Device",
+    "DeviceInfo",
     "DeviceLimitError",
     "DeviceNotFoundError",
     "DeviceRemovedError",
@@ -63,9 +83,12 @@ __all__ = [
     "ElementWiseLogicalGreaterThan",
     "ElementWiseSign",
     "ElementWiseThreshold",
+    "ExecutionFlags",
+    "Feature",
     "FeatureLevel",
     "InvalidArgumentError",
     "ModelFileError",
+    "Operator",
     "OperatorDesc",
     "OutOfMemoryError",
     "ScaleBias",
@@ -74,5 +97,6 @@ __all__ = [
     "TensorFlags",
     "UnsupportedError",
     "ValidationLayerError",
+    "list_devices",
     "operator_desc",
 ]

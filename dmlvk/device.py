@@ -1,0 +1,307 @@
+"""The device: makes everything else (IDMLDevice), and runs an operator in one call."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import enum
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.arrays import checked_array, lay_out, logical_view
+from dmlvk.binding import BindingTable, CompiledOperator, ExecutionFlags, Operator
+from dmlvk.buffers import Buffer
+from dmlvk.datatypes import DataType
+from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.kernels import library
+from dmlvk.kernels.elementwise import lower
+from dmlvk.operators import FeatureLevel, Field, OperatorDesc, check_operator
+from dmlvk.recording import CommandRecorder
+from dmlvk.runtime.kompute import Allocation, Engine, Launch, Recording
+from dmlvk.runtime.vulkan import DeviceInfo, select_device
+from dmlvk.tensors import TensorDesc
+
+_KEPT_OPERATORS = 64
+"""Operators that ``run`` keeps compiled for descriptions it saw before."""
+
+_KEPT_RUN_BYTES = 64 * 2**20
+"""Buffers of up to this size are kept between two runs of a compiled operator."""
+
+
+class Feature(enum.IntEnum):
+    """DML_FEATURE: what ``Device.check_feature_support`` can be asked."""
+
+    TENSOR_DATA_TYPE_SUPPORT = 0
+    FEATURE_LEVELS = 1
+
+
+class Device:
+    """A Vulkan device, opened for work (IDMLDevice). A context manager; several threads may share it.
+
+    Args:
+        selector: index or part of the name, as ``dmlvk devices`` lists them. ``None``: what the environment variable
+            DMLVK_DEVICE says, else the best device.
+        feature_level: what the device pretends to support; operators, data types and dimension counts that DirectML
+            brought with a higher level are refused.
+
+    Raises:
+        DeviceNotFoundError: when there is no such device.
+        UnsupportedError: when the device cannot run dmlvk's shaders.
+    """
+
+    def __init__(
+        self, selector: int | str | None = None, *, feature_level: FeatureLevel = FeatureLevel.LEVEL_6_4
+    ) -> None:
+        try:
+            self.feature_level = FeatureLevel(feature_level)
+        except ValueError as error:
+            raise InvalidArgumentError(
+                f"Device: feature_level must be a dmlvk.FeatureLevel; got {feature_level!r}"
+            ) from error
+        self.info: DeviceInfo = select_device(selector)
+        if not self.info.usable:
+            raise UnsupportedError(f"{self.info.name}: dmlvk cannot use this device: {self.info.unusable_reason}")
+        self.engine = Engine(self.info)
+        self._compiled: collections.OrderedDict[OperatorDesc, CompiledOperator] = collections.OrderedDict()
+        self._runs: weakref.WeakKeyDictionary[CompiledOperator, _Run] = weakref.WeakKeyDictionary()
+
+    def __repr__(self) -> str:
+        return f"<dmlvk.Device {self.info.index}: {self.info.name}, feature level {self.feature_level.label}>"
+
+    def __enter__(self) -> Device:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees everything that belongs to the device. Closing twice is allowed; any other use afterwards raises."""
+        self._runs.clear()
+        self._compiled.clear()
+        self.engine.close()
+
+    def check_feature_support(
+        self, feature: Feature, query: DataType | Sequence[FeatureLevel]
+    ) -> bool | FeatureLevel | None:
+        """Asks what the device supports (CheckFeatureSupport).
+
+        Args:
+            feature: TENSOR_DATA_TYPE_SUPPORT or FEATURE_LEVELS.
+            query: a data type; or the feature levels of interest.
+
+        Returns:
+            For a data type whether tensors may have it; for levels the highest of them that is supported, else ``None``.
+
+        Raises:
+            InvalidArgumentError: when the query does not fit the feature.
+        """
+        if feature == Feature.TENSOR_DATA_TYPE_SUPPORT:
+            if not isinstance(query, DataType):
+                raise InvalidArgumentError(f"check_feature_support: the query must be a DataType; got {query!r}")
+            return query.size_in_bits >= 8 and (query.size_in_bits < 64 or self.feature_level >= FeatureLevel.LEVEL_3_0)
+        if feature == Feature.FEATURE_LEVELS:
+            if isinstance(query, DataType) or not all(isinstance(level, FeatureLevel) for level in query):
+                raise InvalidArgumentError(f"check_feature_support: the query must be FeatureLevels; got {query!r}")
+            return max((level for level in query if level <= self.feature_level), default=None)
+        raise InvalidArgumentError(f"check_feature_support: unknown feature {feature!r}")
+
+    def create_operator(self, desc: OperatorDesc) -> Operator:
+        """Checks a description against all of DirectML's rules (CreateOperator).
+
+        Raises:
+            InvalidArgumentError: when it breaks a rule.
+            UnsupportedError: when the device's feature level does not have what it asks for.
+        """
+        self.engine.check_open()
+        if not isinstance(desc, OperatorDesc):
+            raise InvalidArgumentError(f"create_operator: takes an operator description; got {desc!r}")
+        check_operator(desc, self.feature_level)
+        return Operator(self, desc)
+
+    def compile_operator(
+        self, operator: Operator, flags: ExecutionFlags = ExecutionFlags.NONE
+    ) -> CompiledOperator:
+        """Makes an operator ready to run (CompileOperator).
+
+        Args:
+            operator: made by this device.
+            flags: permissions; DESCRIPTORS_VOLATILE is not supported yet.
+
+        Raises:
+            InvalidArgumentError: when the operator or the flags are not valid.
+            UnsupportedError: for DESCRIPTORS_VOLATILE.
+            DeviceLimitError: when the tensors are too large to launch.
+        """
+        self.engine.check_open()
+        if not isinstance(operator, Operator):
+            raise InvalidArgumentError(f"compile_operator: takes what create_operator returned; got {operator!r}")
+        if operator.device is not self:
+            raise InvalidArgumentError(f"{operator.desc.operator_name}: was created by another device")
+        try:
+            execution_flags = ExecutionFlags(flags)
+        except ValueError as error:
+            raise InvalidArgumentError(f"compile_operator: unknown execution flags {flags!r}") from error
+        if int(execution_flags) & ~7:
+            raise InvalidArgumentError(f"compile_operator: unknown execution flags {flags!r}")
+        if execution_flags & ExecutionFlags.DESCRIPTORS_VOLATILE:
+            raise UnsupportedError("compile_operator: this version of dmlvk does not support DESCRIPTORS_VOLATILE")
+        kernel = lower(operator.desc)
+        library.load(kernel.variant)
+        return CompiledOperator(self, operator.desc, execution_flags, kernel)
+
+    def create_buffer(self, size_in_bytes: int) -> Buffer:
+        """Memory on the device, zero at first.
+
+        Raises:
+            InvalidArgumentError: when the size is not a positive integer.
+            DeviceLimitError: when it is above the device's limit.
+            OutOfMemoryError: when the memory is not there.
+        """
+        return Buffer(self.engine, size_in_bytes)
+
+    def create_binding_table(self, compiled: CompiledOperator) -> BindingTable:
+        """An empty binding table for a compiled operator of this device (CreateBindingTable)."""
+        self.engine.check_open()
+        if not isinstance(compiled, CompiledOperator):
+            raise InvalidArgumentError(f"create_binding_table: takes a CompiledOperator; got {compiled!r}")
+        if compiled.device is not self:
+            raise InvalidArgumentError(f"{compiled.desc.operator_name}: was compiled by another device")
+        return BindingTable(compiled)
+
+    def create_command_recorder(self) -> CommandRecorder:
+        """An empty command recorder (CreateCommandRecorder)."""
+        self.engine.check_open()
+        return CommandRecorder(self)
+
+    def run(
+        self, operator: OperatorDesc | CompiledOperator, inputs: Mapping[str, npt.ArrayLike]
+    ) -> dict[str, npt.NDArray[Any]]:
+        """Runs an operator on arrays, in one call.
+
+        Args:
+            operator: a description, which is checked and compiled at its first use, or a compiled operator.
+            inputs: an array for each input tensor that the description has, by DirectML's member names. Each is the
+                logical array, shape = sizes, whatever the strides; its dtype must be the tensor's.
+
+        Returns:
+            The outputs as new arrays of shape = sizes, by DirectML's member names.
+
+        Raises:
+            InvalidArgumentError: when the description or an array breaks a rule.
+            UnsupportedError, DeviceLimitError, OutOfMemoryError: when the device cannot do it.
+        """
+        self.engine.check_open()
+        compiled = operator if isinstance(operator, CompiledOperator) else self._compiled_for(operator)
+        if compiled.device is not self:
+            raise InvalidArgumentError(f"{compiled.desc.operator_name}: was compiled by another device")
+        arrays = _checked_inputs(compiled.desc, inputs)
+        with self.engine.exclusive(), self._run_of(compiled) as run:
+            return run.execute(arrays)
+
+    def _compiled_for(self, desc: OperatorDesc) -> CompiledOperator:
+        with self.engine.exclusive():
+            compiled = self._compiled.get(desc) if isinstance(desc, OperatorDesc) else None
+            if compiled is None:
+                compiled = self.compile_operator(self.create_operator(desc))
+                self._compiled[desc] = compiled
+                if len(self._compiled) > _KEPT_OPERATORS:
+                    self._compiled.popitem(last=False)
+            self._compiled.move_to_end(desc)
+            return compiled
+
+    @contextlib.contextmanager
+    def _run_of(self, compiled: CompiledOperator) -> Iterator[_Run]:
+        """The kept buffers and recording of a compiled operator; large ones live for one run only."""
+        run = self._runs.get(compiled)
+        if run is not None:
+            yield run
+            return
+        run = _Run(self.engine, compiled)
+        if run.size_in_bytes <= _KEPT_RUN_BYTES:
+            self._runs[compiled] = run
+            yield run
+        else:
+            with contextlib.closing(run):
+                yield run
+
+
+def _checked_inputs(desc: OperatorDesc, inputs: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray[Any]]:
+    name = desc.operator_name
+    if not isinstance(inputs, Mapping):
+        raise InvalidArgumentError(f"{name}: run takes the inputs as a mapping by member name; got {inputs!r}")
+    wanted = {field.name: tensor for field, tensor in desc.inputs if tensor is not None}
+    for member in inputs:
+        if member not in wanted:
+            raise InvalidArgumentError(f"{name}: has no input {member!r} to give an array for; it has {list(wanted)}")
+    for member in wanted:
+        if member not in inputs:
+            raise InvalidArgumentError(f"{name}: {member}: an array is missing")
+    return {
+        member: checked_array(inputs[member], tensor, f"{name}: {member}") for member, tensor in wanted.items()
+    }
+
+
+class _Run:
+    """A compiled operator with buffers of its own and everything recorded, for ``Device.run``."""
+
+    def __init__(self, engine: Engine, compiled: CompiledOperator) -> None:
+        self._engine = engine
+        self._desc = compiled.desc
+        self._allocations: dict[str, Allocation] = {}
+        # Frees the memory when the compiled operator goes, and with it this object.
+        self._release = weakref.finalize(self, _release_all, engine, self._allocations)
+        try:
+            self._recording = self._record(compiled)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Frees the buffers."""
+        self._release()
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes of all buffers."""
+        return sum(allocation.size_in_bytes for allocation in self._allocations.values())
+
+    def _tensors(self, members: Sequence[tuple[Field, TensorDesc | None]]) -> list[tuple[str, TensorDesc]]:
+        return [(field.name, tensor) for field, tensor in members if tensor is not None]
+
+    def _record(self, compiled: CompiledOperator) -> Recording:
+        inputs, outputs = self._tensors(self._desc.inputs), self._tensors(self._desc.outputs)
+        for member, tensor in inputs + outputs:
+            self._allocations[member] = self._engine.allocate((tensor.size_in_bytes + 3) & ~3, zeroed=False)
+        read = [self._allocations[member] for member, _ in inputs]
+        written = [self._allocations[member] for member, _ in outputs]
+        launch = Launch(
+            spirv=library.load(compiled.kernel.variant),
+            specialization=compiled.kernel.specialization,
+            push_constants=compiled.kernel.push_constants([0] * (len(read) + len(written))),
+            work_groups=compiled.kernel.work_groups,
+            allocations=(*read, *written),
+            written=tuple(written),
+            depends=False,
+        )
+        return self._engine.record([launch], upload=read, download=written)
+
+    def execute(self, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+        """Lays out the inputs, runs, and copies the outputs out."""
+        for member, tensor in self._tensors(self._desc.inputs):
+            with self._engine.writing(self._allocations[member], keeps_contents=False) as host_bytes:
+                lay_out(arrays[member], tensor, host_bytes, f"{self._desc.operator_name}: {member}")
+        self._engine.run(self._recording)
+        results = {}
+        for member, tensor in self._tensors(self._desc.outputs):
+            with self._engine.reading(self._allocations[member]) as host_bytes:
+                results[member] = logical_view(host_bytes, tensor).copy(order="C")
+        return results
+
+
+def _release_all(engine: Engine, allocations: Mapping[str, Allocation]) -> None:
+    for allocation in allocations.values():
+        engine.release(allocation)

@@ -1,0 +1,156 @@
+"""Lowers an element-wise operator description to one kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+
+from dmlvk.datatypes import DataType
+from dmlvk.errors import DeviceLimitError
+from dmlvk.kernels.layout import FoldedLayout, fold
+from dmlvk.kernels.variants import (
+    WORK_GROUP_SIZE,
+    attribute_words,
+    lanes,
+    operand_types,
+    optional_attributes,
+    variant_name,
+)
+from dmlvk.operators import OperatorDesc
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
+
+_WORK_GROUPS_PER_ROW = 65535
+"""The work-group count per dimension that every Vulkan device has."""
+
+_INPUT_SLOTS = 3
+"""How many input base addresses the push constants of ``elementwise_operands.glsl`` hold."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+    """A shader variant with everything but the buffers that it runs on.
+
+    Attributes:
+        variant: name of the shader variant.
+        specialization: values of the specialization constants, from id 0 on.
+        work_groups: launch size.
+        work_items: how many elements (contiguous) or invocations (strided) there is work for.
+        attributes: the attribute words of the push constants.
+        operand_count: tensors bound, inputs first, the output last.
+    """
+
+    variant: str
+    specialization: tuple[int, ...]
+    work_groups: tuple[int, int, int]
+    work_items: int
+    attributes: tuple[int, ...]
+    operand_count: int
+
+    def push_constants(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
+        """The push constants for operands that begin at the given byte offsets (multiples of 16) of their buffers."""
+        words = [offset // 4 for offset in base_offsets]
+        inputs = words[:-1] + [0] * (_INPUT_SLOTS - (self.operand_count - 1))
+        return (self.work_items, *inputs, words[-1], *self.attributes)
+
+
+def lower(desc: OperatorDesc) -> Kernel:
+    """The kernel that computes a checked description.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    tensors = [(field, tensor) for field, tensor in desc.inputs + desc.outputs if tensor is not None]
+    types = operand_types(type(desc), {field.attribute: tensor.data_type for field, tensor in tensors})
+    layout = fold(tensors[-1][1].sizes, [tensor.element_strides for _, tensor in tensors])
+    present = sum(
+        1 << bit
+        for bit, field in enumerate(optional_attributes(type(desc)))
+        if getattr(desc, field.attribute) is not None
+    )
+    if layout.is_contiguous:
+        work_items = math.prod(layout.sizes)
+        invocations = -(-work_items // lanes("contiguous", types))
+        specialization: tuple[int, ...] = (present,)
+    else:
+        groups_per_row, packed = _row_groups(layout, types[-1])
+        work_items = invocations = math.prod(layout.sizes[1:]) * groups_per_row
+        specialization = (present, groups_per_row, int(packed), *_geometry(layout))
+    walk = "contiguous" if layout.is_contiguous else "strided"
+    return Kernel(
+        variant=variant_name(desc.operator_name, types, walk),
+        specialization=specialization,
+        work_groups=_work_groups(desc.operator_name, invocations),
+        work_items=work_items,
+        attributes=_attribute_values(desc),
+        operand_count=len(tensors),
+    )
+
+
+def _row_groups(layout: FoldedLayout, output_type: DataType) -> tuple[int, bool]:
+    """Invocations along a row, and whether they take whole words of a packed 8- or 16-bit output."""
+    size, lane_count = layout.sizes[0], lanes("strided", (output_type,))
+    output_strides = layout.strides[-1]
+    packed = output_type.size_in_bits < 32 and output_strides[0] == 1
+    if packed and any(stride % lane_count for stride in output_strides[1:]):
+        return (size + 2 * (lane_count - 1)) // lane_count, True  # a row may begin in the middle of a group of four
+    return -(-size // lane_count), packed
+
+
+def _geometry(layout: FoldedLayout) -> tuple[int, ...]:
+    """Sizes, then the strides of the output and of each input, for 8 axes, as ``elementwise_strided.glsl`` has them."""
+    missing = MAXIMUM_DIMENSION_COUNT - len(layout.sizes)
+    constants = list(layout.sizes) + [1] * missing
+    for strides in (layout.strides[-1], *layout.strides[:-1]):
+        constants += [*strides, *[0] * missing]
+    return tuple(constants)
+
+
+def _work_groups(operator_name: str, invocations: int) -> tuple[int, int, int]:
+    groups = -(-invocations // WORK_GROUP_SIZE)
+    rows = -(-groups // _WORK_GROUPS_PER_ROW)
+    columns = -(-groups // rows)
+    if rows > _WORK_GROUPS_PER_ROW or rows * columns * WORK_GROUP_SIZE > 2**32:
+        raise DeviceLimitError(
+            f"{operator_name}: the tensor takes {invocations} invocations; at most {2**32 - 2**24} can be launched"
+        )
+    return columns, rows, 1
+
+
+def _attribute_values(desc: OperatorDesc) -> tuple[int, ...]:
+    values = []
+    for word in attribute_words(type(desc)):
+        value = getattr(desc, word.field.attribute)
+        if value is None:
+            values.append(0)
+        elif word.field.type == "scale_bias":
+            values.append(_float32_bits((value.scale, value.bias)[word.part]))
+        elif word.field.converted_to is None:
+            values.append(_float32_bits(value))
+        else:
+            values.append(converted_bits(value, getattr(desc, word.field.converted_to).data_type))
+    return tuple(values)
+
+
+def _float32_bits(value: float) -> int:
+    return int(struct.unpack("<I", struct.pack("<f", value))[0])
+
+
+def converted_bits(value: float, data_type: DataType) -> int:
+    """A FLOAT attribute converted to a tensor's data type of up to 32 bits, as the word that the shader expects.
+
+    To FLOAT16 rounded to nearest even; to an integer type truncated toward zero and saturated, NaN to 0.
+    """
+    if data_type is DataType.FLOAT32:
+        return _float32_bits(value)
+    if data_type is DataType.FLOAT16:
+        with np.errstate(over="ignore"):
+            return int(np.float16(np.float32(value)).view(np.uint16))
+    limits = np.iinfo(data_type.numpy_dtype)
+    if math.isnan(value):
+        return 0
+    bounded = limits.max if value >= limits.max else limits.min if value <= limits.min else math.trunc(value)
+    return int(bounded) & 0xFFFFFFFF

@@ -1,0 +1,325 @@
+"""The only module that imports Kompute (``kp``): buffers, pipelines, recorded submissions.
+
+Kompute 0.9.0 as it is on PyPI is enough. What it lacks is worked around here and named here:
+
+- It ignores the results of buffer creation and memory allocation and crashes afterwards: Vulkan is asked first
+  (:mod:`dmlvk.runtime.vulkan`).
+- Between two dispatches of a submission it records a transfer-to-compute barrier only. A dependency is made from a
+  one-word copy between them (:data:`DEPENDENCY`): Kompute's barrier before the copy orders it after all earlier compute
+  work, and the barrier that it records before the next dispatch orders that after the copy. The shaders' buffers are
+  ``coherent``, which makes writes available and visible without naming them in a barrier.
+- A command buffer cannot be recorded twice, because its pool lacks the flag for it: every recording has a Sequence of
+  its own, which is evaluated as often as needed.
+- Integers become floats unless every constant is a NumPy array of uint32, also an empty one.
+- ``import kp`` installs a handler on Python's root logger; it is taken away again.
+- Only ``Sequence.eval`` runs what was recorded, and it waits for the device; there is no asynchronous submission.
+"""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import contextlib
+import dataclasses
+import functools
+import logging
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.errors import DeviceRemovedError, DmlError
+from dmlvk.runtime import validation
+from dmlvk.runtime.vulkan import DeviceInfo
+
+_PIPELINE_CACHE_SIZE = 512
+
+_open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+
+
+@functools.cache
+def _kompute() -> Any:
+    """Imports Kompute without the handler that it puts on the root logger."""
+    root = logging.getLogger()
+    handlers = list(root.handlers)
+    import kp
+
+    for handler in list(root.handlers):
+        if handler not in handlers:
+            root.removeHandler(handler)
+    # Registered after Kompute's own handler and so run before it: devices go before what they stand on.
+    atexit.register(_close_open_engines)
+    return kp
+
+
+def _close_open_engines() -> None:
+    for engine in list(_open_engines):
+        engine.close()
+
+
+@dataclasses.dataclass(eq=False)
+class Allocation:
+    """A piece of device memory, in 32-bit words, with its host-visible side.
+
+    Attributes:
+        tensor: Kompute's tensor.
+        size_in_bytes: a multiple of 4.
+        host_bytes: the host-visible side: the memory itself, or its staging copy.
+        has_staging: whether the host-visible side is a copy.
+        upload_pending: whether the host's side is newer.
+        download_pending: whether the device's side is newer.
+    """
+
+    tensor: Any
+    size_in_bytes: int
+    host_bytes: npt.NDArray[np.uint8]
+    has_staging: bool
+    upload_pending: bool
+    download_pending: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """One dispatch of a recording.
+
+    Attributes:
+        spirv: the shader.
+        specialization: values of its specialization constants, from id 0 on.
+        push_constants: words.
+        work_groups: launch size.
+        allocations: what its bindings are, in order.
+        written: those of them that it writes.
+        depends: whether earlier dispatches of the recording must be complete before it starts.
+    """
+
+    spirv: bytes
+    specialization: tuple[int, ...]
+    push_constants: tuple[int, ...]
+    work_groups: tuple[int, int, int]
+    allocations: tuple[Allocation, ...]
+    written: tuple[Allocation, ...]
+    depends: bool
+
+
+class Engine:
+    """One Vulkan device, opened through Kompute. Its methods may be called from several threads.
+
+    Args:
+        info: the device, as :func:`dmlvk.runtime.vulkan.list_devices` gives it.
+    """
+
+    def __init__(self, info: DeviceInfo) -> None:
+        self.info = info
+        self._lock = threading.RLock()
+        self._removed: str | None = None
+        self._pipelines: collections.OrderedDict[tuple[Any, ...], Any] = collections.OrderedDict()
+        self._allocations: set[Allocation] = set()
+        self._token: Any = None
+        self._kp = _kompute()
+        with self._guarded("opening the device"), validation.new_instance():
+            self._manager: Any = self._kp.Manager(info.index)
+        _open_engines.add(self)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._manager is None
+
+    def close(self) -> None:
+        """Frees everything in the order that Vulkan needs. Closing twice is allowed."""
+        with self._lock:
+            if self.is_closed:
+                return
+            for pipeline in self._pipelines.values():
+                pipeline.destroy()
+            self._pipelines.clear()
+            for allocation in list(self._allocations):
+                self.release(allocation)
+            self._token = None
+            self._manager.destroy()
+            self._manager = None
+            self._removed = f"{self.info.name}: the device was closed"
+            _open_engines.discard(self)
+        validation.raise_new_messages("closing the device")
+
+    def check_open(self) -> None:
+        """Raises DeviceRemovedError when the device was closed or lost."""
+        if self._removed is not None:
+            raise DeviceRemovedError(self._removed)
+
+    def allocate(self, size_in_bytes: int, *, zeroed: bool = True) -> Allocation:
+        """Device memory.
+
+        Args:
+            size_in_bytes: a positive multiple of 4.
+            zeroed: whether the device must read zeros from it; without it, what the device reads is undefined.
+
+        Raises:
+            DeviceLimitError, OutOfMemoryError: when the device cannot have it.
+        """
+        with self._guarded(f"allocating {size_in_bytes} bytes"):
+            has_staging = self._needs_staging
+            tensor = self._tensor(size_in_bytes // 4, has_staging)
+            allocation = Allocation(
+                tensor, size_in_bytes, tensor.data().view(np.uint8), has_staging, upload_pending=has_staging and zeroed
+            )
+            self._allocations.add(allocation)
+            return allocation
+
+    @property
+    def _needs_staging(self) -> bool:
+        # A CPU's and an integrated GPU's device memory is host memory: it is bound directly and nothing is copied.
+        return self.info.kind not in ("CPU", "integrated GPU")
+
+    def _tensor(self, words: int, has_staging: bool) -> Any:
+        kinds = self._kp.TensorTypes
+        # The zeros are never touched before Kompute copies them: the system maps them to one page.
+        return self._manager.tensor_t(np.zeros(words, np.uint32), kinds.device if has_staging else kinds.host)
+
+    def release(self, allocation: Allocation) -> None:
+        """Frees an allocation, and every pipeline that binds it. Releasing twice is allowed."""
+        with self._lock:
+            if allocation not in self._allocations:
+                return
+            self._allocations.discard(allocation)
+            for key in [key for key in self._pipelines if allocation in key[-1]]:
+                self._pipelines.pop(key).destroy()
+            allocation.host_bytes = np.empty(0, np.uint8)
+            allocation.tensor.destroy()
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Several calls in a row, without another thread's between them."""
+        with self._lock:
+            yield
+
+    @contextlib.contextmanager
+    def writing(self, allocation: Allocation, *, keeps_contents: bool = True) -> Iterator[npt.NDArray[np.uint8]]:
+        """The host's side of an allocation, to be written; the device sees it from the next recording that runs.
+
+        Args:
+            allocation: what is written.
+            keeps_contents: False when every byte that matters is about to be written, which saves a download.
+        """
+        with self._guarded("writing a buffer"):
+            if allocation.download_pending and keeps_contents:
+                self._download(allocation)
+            yield allocation.host_bytes
+            allocation.upload_pending = allocation.has_staging
+            allocation.download_pending = False
+
+    @contextlib.contextmanager
+    def reading(self, allocation: Allocation) -> Iterator[npt.NDArray[np.uint8]]:
+        """The host's side of an allocation, as the device last left it; not to be kept or written."""
+        with self._guarded("reading a buffer"):
+            if allocation.download_pending:
+                self._download(allocation)
+            yield allocation.host_bytes
+
+    def _download(self, allocation: Allocation) -> None:
+        sequence = self._manager.sequence()
+        sequence.record(self._kp.OpTensorSyncLocal([allocation.tensor]))
+        sequence.eval()
+        allocation.download_pending = False
+
+    def record(
+        self, launches: Sequence[Launch], upload: Sequence[Allocation] = (), download: Sequence[Allocation] = ()
+    ) -> Recording:
+        """Records dispatches, to be run as often as needed.
+
+        Args:
+            launches: in order.
+            upload: allocations whose host side every run copies to the device first, whether it changed or not.
+            download: allocations whose device side every run copies to the host last.
+        """
+        with self._guarded("recording"):
+            sequence = self._manager.sequence()
+            uploaded = [allocation.tensor for allocation in upload if allocation.has_staging]
+            if uploaded:
+                sequence.record(self._kp.OpTensorSyncDevice(uploaded))
+            for launch in launches:
+                if launch.depends:
+                    sequence.record(self._kp.OpTensorSyncLocal([self._dependency_token()]))
+                push = np.array(launch.push_constants, np.uint32)
+                sequence.record(self._kp.OpAlgoDispatch(self._pipeline(launch, push), push))
+            downloaded = [allocation.tensor for allocation in download if allocation.has_staging]
+            if downloaded:
+                sequence.record(self._kp.OpTensorSyncLocal(downloaded))
+            bound = {allocation for launch in launches for allocation in launch.allocations}
+            written = {allocation for launch in launches for allocation in launch.written}
+            return Recording(sequence, frozenset(bound), frozenset(written), frozenset(upload), frozenset(download))
+
+    def _dependency_token(self) -> Any:
+        if self._token is None:
+            self._token = self._tensor(1, has_staging=True)
+        return self._token
+
+    def _pipeline(self, launch: Launch, push: npt.NDArray[np.uint32]) -> Any:
+        key = (launch.spirv, launch.specialization, len(push), launch.work_groups, launch.allocations)
+        pipeline = self._pipelines.get(key)
+        if pipeline is None:
+            pipeline = self._manager.algorithm(
+                [allocation.tensor for allocation in launch.allocations],
+                launch.spirv,
+                launch.work_groups,
+                np.array(launch.specialization, np.uint32),
+                push,
+            )
+            self._pipelines[key] = pipeline
+            if len(self._pipelines) > _PIPELINE_CACHE_SIZE:
+                # Recordings that use it keep it alive; it is destroyed with the last of them.
+                self._pipelines.popitem(last=False)
+        self._pipelines.move_to_end(key)
+        return pipeline
+
+    def run(self, recording: Recording) -> None:
+        """Runs a recording and waits for the device."""
+        with self._guarded("running on the device"):
+            waiting = [
+                allocation for allocation in recording.bound - recording.uploads if allocation.upload_pending
+            ]
+            if waiting:
+                sequence = self._manager.sequence()
+                sequence.record(self._kp.OpTensorSyncDevice([allocation.tensor for allocation in waiting]))
+                sequence.eval()
+            recording.sequence.eval()
+            for allocation in recording.bound:
+                allocation.upload_pending = False
+            for allocation in recording.written:
+                allocation.download_pending = allocation.has_staging and allocation not in recording.downloads
+
+    @contextlib.contextmanager
+    def _guarded(self, action: str) -> Iterator[None]:
+        """One call at a time; Kompute's errors become dmlvk's, and a lost device stays lost."""
+        with self._lock:
+            self.check_open()
+            try:
+                yield
+            except RuntimeError as error:
+                if "DeviceLost" in str(error):
+                    self._removed = f"{self.info.name}: the device was lost while {action} ({error})"
+                    raise DeviceRemovedError(self._removed) from error
+                raise DmlError(f"{self.info.name}: {action} failed: {error}") from error
+            validation.raise_new_messages(f"{self.info.name}: {action}")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Recording:
+    """Recorded work.
+
+    Attributes:
+        sequence: Kompute's sequence.
+        bound: the allocations that its dispatches use.
+        written: those that its dispatches write.
+        uploads: those that it copies to the device first.
+        downloads: those that it copies to the host last.
+    """
+
+    sequence: Any
+    bound: frozenset[Allocation]
+    written: frozenset[Allocation]
+    uploads: frozenset[Allocation]
+    downloads: frozenset[Allocation]

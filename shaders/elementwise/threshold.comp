@@ -1,0 +1,19 @@
+// ELEMENT_WISE_THRESHOLD: f(x) = max(x, Min), x being x * Scale + Bias when ScaleBias is given. Min arrives in the
+// tensor's data type. The x * Scale + Bias step is exact and rounded once.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define INPUT_COUNT 1
+#include "elementwise_operands.glsl"
+#include "comparison.glsl"
+#include "scale_bias.glsl"
+
+uint threshold(uint x)
+{
+    if (HAS_SCALE_BIAS) {
+        x = CONCATENATE(scale_bias_, INPUT_0)(x, ATTRIBUTE_SCALE_BIAS_SCALE, ATTRIBUTE_SCALE_BIAS_BIAS);
+    }
+    return FORM(larger, INPUT_0)(x, ATTRIBUTE_MIN);
+}
+
+#define OPERATION(x) threshold(x)
+#include "elementwise.glsl"

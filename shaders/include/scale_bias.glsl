@@ -1,0 +1,208 @@
+// x * scale + bias (DML_SCALE_BIAS), computed exactly and converted once to the data type of x: to nearest even for
+// floats, toward zero and saturating for integers. Error: at most 0.5 ULP (0 before the one conversion).
+// float32 denormals count as zero in x, scale, bias and the result; float16 denormals are the numbers they are.
+//
+// The method is that of a fused multiply-add in integer arithmetic (J.-M. Muller et al., Handbook of Floating-Point
+// Arithmetic, chapter on software implementation): the 56-bit product and the addend meet in a 96-bit window. No float
+// instruction takes part, so every device gives the same bits.
+#ifndef SCALE_BIAS_GLSL
+#define SCALE_BIAS_GLSL
+
+#include "wide.glsl"
+
+#define FINITE 0u
+#define INFINITE 1u
+#define NOT_A_NUMBER 2u
+
+// (-1)^sign * magnitude * 2^exponent, where kind is FINITE.
+struct Number {
+    uint kind;
+    uint sign;
+    uint magnitude;
+    int exponent;
+};
+
+// The same with a wide magnitude.
+struct WideNumber {
+    uint kind;
+    uint sign;
+    Wide magnitude;
+    int exponent;
+};
+
+uint kind_of_float(bool is_special, uint fraction) { return is_special ? (fraction == 0u ? INFINITE : NOT_A_NUMBER) : FINITE; }
+
+Number number_from_float32(uint x)
+{
+    uint exponent = (x >> 23) & 0xffu;
+    uint fraction = x & 0x7fffffu;
+    uint magnitude = exponent == 0u ? 0u : fraction | 0x800000u;
+    return Number(kind_of_float(exponent == 0xffu, fraction), x >> 31, magnitude, int(exponent) - 150);
+}
+
+Number number_from_float16(uint x)
+{
+    uint exponent = (x >> 10) & 0x1fu;
+    uint fraction = x & 0x3ffu;
+    uint magnitude = exponent == 0u ? fraction : fraction | 0x400u;
+    return Number(kind_of_float(exponent == 0x1fu, fraction), x >> 15, magnitude, int(max(exponent, 1u)) - 25);
+}
+
+Number number_from_signed(uint x)
+{
+    uint sign = x >> 31;
+    return Number(FINITE, sign, sign != 0u ? ~x + 1u : x, 0);
+}
+
+Number number_from_unsigned(uint x) { return Number(FINITE, 0u, x, 0); }
+
+// Puts the highest bit at position 93, which leaves two bits for the carry of a sum.
+WideNumber normalized(uint sign, Wide magnitude, int exponent)
+{
+    int highest = highest_bit(magnitude);
+    if (highest < 0) {
+        return WideNumber(FINITE, sign, magnitude, -100000); // zero: below every other number
+    }
+    int count = 93 - highest;
+    return WideNumber(FINITE, sign, shift_left(magnitude, uint(count)), exponent - count);
+}
+
+WideNumber special(uint kind, uint sign) { return WideNumber(kind, sign, Wide(0u, 0u, 0u), 0); }
+
+WideNumber sum_of(WideNumber a, WideNumber b)
+{
+    if (a.exponent < b.exponent) {
+        WideNumber exchanged = a;
+        a = b;
+        b = exchanged;
+    }
+    b.magnitude = shift_right_jamming(b.magnitude, uint(a.exponent - b.exponent));
+    if (a.sign == b.sign) {
+        return WideNumber(FINITE, a.sign, add(a.magnitude, b.magnitude), a.exponent);
+    }
+    bool exchange = is_below(a.magnitude, b.magnitude);
+    Wide difference = exchange ? subtract(b.magnitude, a.magnitude) : subtract(a.magnitude, b.magnitude);
+    uint sign = exchange ? b.sign : a.sign;
+    return WideNumber(FINITE, is_zero(difference) ? 0u : sign, difference, a.exponent);
+}
+
+WideNumber scaled_and_biased(Number x, uint scale_bits, uint bias_bits)
+{
+    Number scale = number_from_float32(scale_bits);
+    Number bias = number_from_float32(bias_bits);
+    uint sign = x.sign ^ scale.sign;
+    bool infinite = x.kind == INFINITE || scale.kind == INFINITE;
+    bool invalid = (x.kind == INFINITE && scale.kind == FINITE && scale.magnitude == 0u)
+        || (scale.kind == INFINITE && x.kind == FINITE && x.magnitude == 0u)
+        || (infinite && bias.kind == INFINITE && sign != bias.sign);
+    if (invalid || x.kind == NOT_A_NUMBER || scale.kind == NOT_A_NUMBER || bias.kind == NOT_A_NUMBER) {
+        return special(NOT_A_NUMBER, 0u);
+    }
+    if (infinite) {
+        return special(INFINITE, sign);
+    }
+    if (bias.kind == INFINITE) {
+        return special(INFINITE, bias.sign);
+    }
+    uint product_high;
+    uint product_low;
+    umulExtended(x.magnitude, scale.magnitude, product_high, product_low);
+    WideNumber product = normalized(sign, Wide(0u, product_high, product_low), x.exponent + scale.exponent);
+    return sum_of(product, normalized(bias.sign, Wide(0u, 0u, bias.magnitude), bias.exponent));
+}
+
+// Rounds to nearest even to a multiple of 2^unit, where unit is at least `lowest_unit` and leaves at most `significant_bits`
+// bits. The multiple may reach 2^significant_bits.
+uint rounded(WideNumber a, int significant_bits, int lowest_unit, out int unit)
+{
+    unit = max(highest_bit(a.magnitude) + a.exponent + 1 - significant_bits, lowest_unit);
+    int count = unit - a.exponent - 2; // two bits more than the result: half a unit, and whether anything lies below
+    uint bits = (count >= 0 ? shift_right_jamming(a.magnitude, uint(count)) : shift_left(a.magnitude, uint(-count))).low;
+    uint fraction = bits & 3u;
+    uint multiple = bits >> 2;
+    return multiple + uint(fraction == 3u || (fraction == 2u && (multiple & 1u) != 0u));
+}
+
+uint float32_from(WideNumber a)
+{
+    uint sign = a.sign << 31;
+    if (a.kind != FINITE) {
+        return a.kind == INFINITE ? sign | 0x7f800000u : 0x7fc00000u;
+    }
+    if (is_zero(a.magnitude)) {
+        return sign;
+    }
+    int unit;
+    uint multiple = rounded(a, 24, -149, unit);
+    if (multiple < 0x800000u) {
+        return sign; // denormal
+    }
+    // Adding the multiple to the exponent's field carries into it when rounding reached the next power of two.
+    int biased = unit + 149;
+    return biased >= 254 ? sign | 0x7f800000u : sign | ((uint(biased) << 23) + multiple);
+}
+
+uint float16_from(WideNumber a)
+{
+    uint sign = a.sign << 15;
+    if (a.kind != FINITE) {
+        return a.kind == INFINITE ? sign | 0x7c00u : 0x7e00u;
+    }
+    if (is_zero(a.magnitude)) {
+        return sign;
+    }
+    int unit;
+    uint multiple = rounded(a, 11, -24, unit);
+    int biased = unit + 24;
+    return biased >= 30 ? sign | 0x7c00u : sign | ((uint(biased) << 10) + multiple);
+}
+
+// Truncated toward zero; at most `positive_limit`, and at least minus `negative_limit`. NaN gives 0.
+uint integer_from(WideNumber a, uint positive_limit, uint negative_limit)
+{
+    uint limit = a.sign != 0u ? negative_limit : positive_limit;
+    uint magnitude = limit;
+    if (a.kind == NOT_A_NUMBER || (a.kind == FINITE && is_zero(a.magnitude))) {
+        return 0u;
+    }
+    if (a.kind == FINITE && highest_bit(a.magnitude) + a.exponent < 32) {
+        Wide whole = a.exponent < 0 ? shift_right(a.magnitude, uint(-a.exponent)) : shift_left(a.magnitude, uint(a.exponent));
+        magnitude = min(whole.low, limit);
+    }
+    return a.sign != 0u ? ~magnitude + 1u : magnitude;
+}
+
+uint scale_bias_float32(uint x, uint scale, uint bias)
+{
+    return float32_from(scaled_and_biased(number_from_float32(x), scale, bias));
+}
+uint scale_bias_float16(uint x, uint scale, uint bias)
+{
+    return float16_from(scaled_and_biased(number_from_float16(x), scale, bias));
+}
+uint scale_bias_int32(uint x, uint scale, uint bias)
+{
+    return integer_from(scaled_and_biased(number_from_signed(x), scale, bias), 0x7fffffffu, 0x80000000u);
+}
+uint scale_bias_int16(uint x, uint scale, uint bias)
+{
+    return integer_from(scaled_and_biased(number_from_signed(x), scale, bias), 0x7fffu, 0x8000u);
+}
+uint scale_bias_int8(uint x, uint scale, uint bias)
+{
+    return integer_from(scaled_and_biased(number_from_signed(x), scale, bias), 0x7fu, 0x80u);
+}
+uint scale_bias_uint32(uint x, uint scale, uint bias)
+{
+    return integer_from(scaled_and_biased(number_from_unsigned(x), scale, bias), 0xffffffffu, 0u);
+}
+uint scale_bias_uint16(uint x, uint scale, uint bias)
+{
+    return integer_from(scaled_and_biased(number_from_unsigned(x), scale, bias), 0xffffu, 0u);
+}
+uint scale_bias_uint8(uint x, uint scale, uint bias)
+{
+    return integer_from(scaled_and_biased(number_from_unsigned(x), scale, bias), 0xffu, 0u);
+}
+
+#endif

@@ -1,0 +1,112 @@
+// All operands are packed in the same order. An invocation takes LANES neighbouring elements: 16 bytes of the widest
+// operand, or more where the output's elements would not fill a word otherwise, so that it owns every word that it writes.
+
+#define WORDS_OF(bits) (LANES * bits / 32)
+
+// FETCH(array, name, bits): the words of this invocation's LANES elements of one operand.
+#define FETCH(array, name, bits) CONCATENATE(FETCH_, bits)(array, name)
+#if LANES == 2
+#define FETCH_8(array, name) FETCH_HALF(array, name)
+#define FETCH_16(array, name) FETCH_1(array, name)
+#define FETCH_32(array, name) FETCH_2(array, name)
+#define FETCH_64(array, name) FETCH_4(array, name)
+#elif LANES == 4
+#define FETCH_8(array, name) FETCH_1(array, name)
+#define FETCH_16(array, name) FETCH_2(array, name)
+#define FETCH_32(array, name) FETCH_4(array, name)
+#define FETCH_64(array, name) FETCH_8_WORDS(array, name)
+#elif LANES == 8
+#define FETCH_8(array, name) FETCH_2(array, name)
+#define FETCH_16(array, name) FETCH_4(array, name)
+#else
+#define FETCH_8(array, name) FETCH_4(array, name)
+#endif
+
+#define FETCH_HALF(array, name) \
+    uint array[1]; \
+    array[0] = words_##name[parameters.base_##name + (group >> 1u)] >> ((group & 1u) * 16u);
+#define FETCH_1(array, name) \
+    uint array[1]; \
+    array[0] = words_##name[parameters.base_##name + group];
+#define FETCH_2(array, name) \
+    uint array[2]; \
+    { uvec2 pair = pairs_##name[(parameters.base_##name >> 1u) + group]; array[0] = pair.x; array[1] = pair.y; }
+#define FETCH_4(array, name) \
+    uint array[4]; \
+    UNPACK_FOUR(array, 0, fours_##name[(parameters.base_##name >> 2u) + group])
+#define FETCH_8_WORDS(array, name) \
+    uint array[8]; \
+    UNPACK_FOUR(array, 0, fours_##name[(parameters.base_##name >> 2u) + 2u * group]) \
+    UNPACK_FOUR(array, 4, fours_##name[(parameters.base_##name >> 2u) + 2u * group + 1u])
+#define UNPACK_FOUR(array, first, loaded) \
+    { uvec4 four = loaded; array[first] = four.x; array[first + 1] = four.y; array[first + 2] = four.z; array[first + 3] = four.w; }
+
+#if INPUT_COUNT == 1
+#define APPLY(index, a, b, c) OPERATION(LOAD(INPUT_0, a, index))
+#elif INPUT_COUNT == 2
+#define APPLY(index, a, b, c) OPERATION(LOAD(INPUT_0, a, index), LOAD(INPUT_1, b, index))
+#else
+#define APPLY(index, a, b, c) OPERATION(LOAD(INPUT_0, a, index), LOAD(INPUT_1, b, index), LOAD(INPUT_2, c, index))
+#endif
+
+void compute_whole_group(uint group)
+{
+    FETCH(fetched_0, input_0, INPUT_0_BITS)
+#if INPUT_COUNT > 1
+    FETCH(fetched_1, input_1, INPUT_1_BITS)
+#endif
+#if INPUT_COUNT > 2
+    FETCH(fetched_2, input_2, INPUT_2_BITS)
+#endif
+    uint result[WORDS_OF(OUTPUT_BITS)];
+#if OUTPUT_BITS < 32
+    for (int i = 0; i < WORDS_OF(OUTPUT_BITS); ++i) {
+        result[i] = 0u;
+    }
+#endif
+#define COMPUTE_LANE(lane) \
+    { \
+        VALUE(OUTPUT) value = APPLY(lane, fetched_0, fetched_1, fetched_2); \
+        INSERT(OUTPUT_BITS, result, lane, value); \
+    }
+    FOR_EACH_LANE(COMPUTE_LANE)
+
+#if LANES * OUTPUT_BITS == 32
+    words_output[parameters.base_output + group] = result[0];
+#elif LANES * OUTPUT_BITS == 64
+    pairs_output[(parameters.base_output >> 1u) + group] = uvec2(result[0], result[1]);
+#elif LANES * OUTPUT_BITS == 128
+    fours_output[(parameters.base_output >> 2u) + group] = uvec4(result[0], result[1], result[2], result[3]);
+#else
+#error an invocation must write 4, 8 or 16 bytes
+#endif
+}
+
+// The last group, where fewer than LANES elements are left.
+void compute_partial_group(uint group)
+{
+    for (uint element = group * LANES; element < parameters.work_items; ++element) {
+#define OPERAND_0 LOAD(INPUT_0, words_input_0, BASE(INPUT_0_BITS, input_0) + element)
+#define OPERAND_1 LOAD(INPUT_1, words_input_1, BASE(INPUT_1_BITS, input_1) + element)
+#define OPERAND_2 LOAD(INPUT_2, words_input_2, BASE(INPUT_2_BITS, input_2) + element)
+#if INPUT_COUNT == 1
+        VALUE(OUTPUT) value = OPERATION(OPERAND_0);
+#elif INPUT_COUNT == 2
+        VALUE(OUTPUT) value = OPERATION(OPERAND_0, OPERAND_1);
+#else
+        VALUE(OUTPUT) value = OPERATION(OPERAND_0, OPERAND_1, OPERAND_2);
+#endif
+        STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + element, value);
+    }
+}
+
+void main()
+{
+    uint group = invocation_index();
+    uint whole_groups = parameters.work_items / LANES;
+    if (group < whole_groups) {
+        compute_whole_group(group);
+    } else if (group == whole_groups) {
+        compute_partial_group(group);
+    }
+}

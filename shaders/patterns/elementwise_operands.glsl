@@ -1,0 +1,82 @@
+// What an element-wise operator's file sees before its function: data types, parameters and buffers.
+//
+// The file defines INPUT_COUNT (1 to 3) before. The compile script passes
+//   INPUT_0 … and OUTPUT                  the data type of each operand, as a token of datatypes.glsl
+//   INPUT_0_BITS … and OUTPUT_BITS        its width, for #if
+//   STRIDED                               0: all operands contiguous; 1: any strides
+//   LANES                                 elements that one invocation computes
+//   ATTRIBUTE_WORDS, ATTRIBUTE_<NAME>     how many words of attributes there are, and where each one lies
+//   HAS_<NAME>                            whether an optional attribute is given, as an expression
+#ifndef ELEMENTWISE_OPERANDS_GLSL
+#define ELEMENTWISE_OPERANDS_GLSL
+
+#include "datatypes.glsl"
+
+layout(local_size_x = 256) in;
+
+// Which optional attributes are given, a bit for each; code for the others is removed when the pipeline is made.
+layout(constant_id = 0) const uint PRESENT = 0u;
+
+layout(push_constant) uniform Parameters {
+    uint work_items; // elements (contiguous) or invocations (strided) that there is work for
+    // Where each operand begins in its buffer, in words; a multiple of 4.
+    uint base_input_0;
+    uint base_input_1;
+    uint base_input_2;
+    uint base_output;
+#if ATTRIBUTE_WORDS > 0
+    uint attributes[ATTRIBUTE_WORDS];
+#endif
+} parameters;
+
+// One buffer is bound twice when an operator runs in place, so nothing here is `restrict`. `coherent`: a later dispatch of
+// the same submission may read what this one writes, and Kompute records no memory barrier between them.
+// The same words are seen in pairs and fours too, to load and store 8 and 16 bytes at once.
+#define BUFFER(number, name) \
+    layout(std430, set = 0, binding = number) coherent buffer Words_##name { uint words_##name[]; }; \
+    layout(std430, set = 0, binding = number) coherent buffer Pairs_##name { uvec2 pairs_##name[]; }; \
+    layout(std430, set = 0, binding = number) coherent buffer Fours_##name { uvec4 fours_##name[]; };
+
+BUFFER(0, input_0)
+#if INPUT_COUNT == 1
+BUFFER(1, output)
+#elif INPUT_COUNT == 2
+BUFFER(1, input_1)
+BUFFER(2, output)
+#else
+BUFFER(1, input_1)
+BUFFER(2, input_2)
+BUFFER(3, output)
+#endif
+
+// BASE(bits, name): index of an operand's first element in its buffer.
+#define BASE(bits, name) CONCATENATE(BASE_, bits)(parameters.base_##name)
+#define BASE_8(word) ((word) << 2u)
+#define BASE_16(word) ((word) << 1u)
+#define BASE_32(word) (word)
+#define BASE_64(word) ((word) >> 1u)
+
+// DO(0) DO(1) … for every lane, unrolled: arrays indexed by constants stay in registers.
+#if LANES == 2
+#define FOR_EACH_LANE(DO) DO(0u) DO(1u)
+#elif LANES == 4
+#define FOR_EACH_LANE(DO) DO(0u) DO(1u) DO(2u) DO(3u)
+#elif LANES == 8
+#define FOR_EACH_LANE(DO) DO(0u) DO(1u) DO(2u) DO(3u) DO(4u) DO(5u) DO(6u) DO(7u)
+#elif LANES == 16
+#define FOR_EACH_LANE(DO) \
+    DO(0u) DO(1u) DO(2u) DO(3u) DO(4u) DO(5u) DO(6u) DO(7u) DO(8u) DO(9u) DO(10u) DO(11u) DO(12u) DO(13u) DO(14u) DO(15u)
+#else
+#error LANES must be 2, 4, 8 or 16
+#endif
+
+#define INSERT(bits, words, index, value) CONCATENATE(INSERT_, bits)(words, index, value)
+#define STORE(bits, words, index, value) CONCATENATE(STORE_, bits)(words, index, value)
+
+// Index of this invocation: the work groups beyond what one dimension can count lie in rows along y.
+uint invocation_index()
+{
+    return (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256u + gl_LocalInvocationID.x;
+}
+
+#endif
