@@ -54,12 +54,12 @@ def compare(got: npt.NDArray[Any], expected: npt.NDArray[Any], tolerance: Tolera
 
 
 def describe(tolerance: Tolerance) -> str:
-    """The tolerance in words."""
+    """The tolerance, briefly: ``"exact"``, ``"ulp 1"``, ``"atol 0.5"``."""
     if tolerance.kind == "exact":
-        return "exact bits wanted"
+        return "exact"
     if tolerance.kind == "ulp":
-        return f"at most {tolerance.amount:.0f} ULP wanted"
-    return f"{tolerance.kind} {tolerance.amount:g} wanted"
+        return f"ulp {tolerance.amount:.0f}"
+    return f"{tolerance.kind} {tolerance.amount:g}"
 
 
 def _matches(got: npt.NDArray[Any], expected: npt.NDArray[Any], tolerance: Tolerance) -> npt.NDArray[np.bool_]:

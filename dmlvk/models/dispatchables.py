@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
-from dmlvk.binding import ExecutionFlags
+from dmlvk.binding import CompiledOperator, ExecutionFlags
 from dmlvk.datatypes import DataType
 from dmlvk.models.json_source import JsonNode, shortened
 from dmlvk.models.values import (
@@ -30,7 +30,7 @@ from dmlvk.operators import OPERATORS, OperatorDesc, ScaleBias
 from dmlvk.tensors import TensorDesc, TensorFlags
 
 if TYPE_CHECKING:
-    from dmlvk.device import CompiledOperator, Device
+    from dmlvk.device import Device
 
 _OPERATOR_PREFIX = "DML_OPERATOR_"
 _TENSOR_TYPES = ("BUFFER", "DML_TENSOR_TYPE_BUFFER")

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.binding import BindingTable, BufferBinding
+from dmlvk.binding import BufferBinding, CompiledOperator
 from dmlvk.buffers import Buffer
-from dmlvk.device import CompiledOperator, Device
+from dmlvk.device import Device
 from dmlvk.errors import DmlError, OutOfMemoryError
 from dmlvk.models import images
 from dmlvk.models.commands import (
@@ -153,20 +153,14 @@ class _Run:
         table = self._device.create_binding_table(compiled)
         table.bind_inputs(inputs)
         table.bind_outputs(outputs)
-        seconds = [self._execute(compiled, table)]
+        recorder = self._device.create_command_recorder()
+        recorder.record_dispatch(compiled, table)
+        seconds = [_seconds(recorder.execute)]
         if self._timing is None:
             return
         with self._contents_kept(command):
-            seconds += [self._execute(compiled, table) for _ in range(self._timing.iterations - 1)]
+            seconds += [_seconds(recorder.execute) for _ in range(self._timing.iterations - 1)]
         self._emit(_timing_line(command.dispatchable.name, seconds, self._timing))
-
-    def _execute(self, compiled: CompiledOperator, table: BindingTable) -> float:
-        """Runs a dispatch to its end and returns how long that took, in seconds, recording not included."""
-        recorder = self._device.create_command_recorder()
-        recorder.record_dispatch(compiled, table)
-        start = time.perf_counter()
-        recorder.execute()
-        return time.perf_counter() - start
 
     def _bindings(self, command: DispatchCommand) -> tuple[list[BufferBinding | None], list[BufferBinding | None]]:
         """The ranges to bind, inputs and outputs in the order of the bind points.
@@ -266,6 +260,13 @@ class _Run:
         self._emit(f"Expect '{resource.name}' FAILED ({command.node.place}): {comparison.report[0]}")
         for line in comparison.report[1:]:
             self._emit(f"  {line}")
+
+
+def _seconds(action: Callable[[], None]) -> float:
+    """How long an action takes, in seconds of wall time."""
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
 
 
 def _timing_line(name: str, seconds: list[float], timing: Timing) -> str:

@@ -1,0 +1,85 @@
+"""The commands themselves: each asks the public API and shows the answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Everything that is known, as JSON.")
+def devices(as_json: bool) -> None:
+    """List the Vulkan devices."""
+    from dmlvk.cli import tables
+    from dmlvk.runtime.vulkan import list_devices
+
+    found = list_devices()
+    if as_json:
+        click.echo(json.dumps(tables.devices_as_json(found), indent=2))
+    else:
+        tables.show_devices(found)
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Everything that is known, as JSON.")
+@click.option("--feature-level", metavar="LEVEL", help="Only what this feature level has, such as 4_1.")
+def operators(as_json: bool, feature_level: str | None) -> None:
+    """List the operators and what they accept.
+
+    Formula, members, data types and dimensions by feature level, in-place inputs, promised accuracy.
+    """
+    from dmlvk.cli import tables
+    from dmlvk.operators import FeatureLevel
+
+    level = None if feature_level is None else FeatureLevel.from_name(feature_level)
+    if as_json:
+        click.echo(json.dumps(tables.operators_as_json(level), indent=2))
+    else:
+        tables.show_operators(level)
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--device", "-d", metavar="N|NAME", help="Index of a device, or a part of its name.")
+@click.option(
+    "--output-dir",
+    "-o",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("output"),
+    show_default=True,
+    help="Where writeFile commands write.",
+)
+@click.option("--timing", is_flag=True, help="Repeat each dispatch and show its median wall times.")
+@click.option("--iterations", "-i", type=click.IntRange(1, 1_000_000), help="Times to run each dispatch (with --timing: 10).")
+@click.option("--warm-up", "-w", type=click.IntRange(0, 1_000_000), help="Iterations that count as cold (1).")
+@click.pass_context
+def run(
+    context: click.Context,
+    model: Path,
+    device: str | None,
+    output_dir: Path,
+    timing: bool,
+    iterations: int | None,
+    warm_up: int | None,
+) -> None:
+    """Run MODEL, a DxDispatch model file.
+
+    DxDispatch is DirectML's own tool; its files name buffers, operators, and commands to carry out. Exits with 1 when an «expect» command finds other values than it expects.
+    """
+    from dmlvk.device import Device
+    from dmlvk.models import Timing, load_model, run_model
+
+    if not timing and (iterations is not None or warm_up is not None):
+        raise click.UsageError("--iterations and --warm-up are for --timing", context)
+    times = Timing(
+        Timing.iterations if iterations is None else iterations, Timing.warm_up if warm_up is None else warm_up
+    )
+    loaded = load_model(model)
+    with Device(int(device) if device is not None and device.isdecimal() else device) as opened:
+        click.echo(f"Running on '{opened.info.name}'")
+        result = run_model(loaded, opened, output_dir, click.echo, times if timing else None)
+    if result.failures:
+        click.echo(f"{result.failures} of {result.expectations} expectations failed")
+        context.exit(1)

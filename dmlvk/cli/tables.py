@@ -1,0 +1,155 @@
+"""What ``dmlvk devices`` and ``dmlvk operators`` show: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from dmlvk.datatypes import DataType
+from dmlvk.operators import OPERATORS, Declaration, FeatureLevel, OperatorDesc, Support
+from dmlvk.runtime.vulkan import DeviceInfo
+
+_WIDTH_OUTSIDE_A_TERMINAL = 160
+
+
+class _Console(Console):
+    """Plain text, as wide as the terminal; leaves broken pipes to the caller instead of exiting on its own."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False, markup=False)
+        if not self.is_terminal:
+            self.width = _WIDTH_OUTSIDE_A_TERMINAL
+
+    def on_broken_pipe(self) -> None:
+        """Called by rich while it handles the error."""
+        raise BrokenPipeError
+
+
+def devices_as_json(found: Sequence[DeviceInfo]) -> list[dict[str, Any]]:
+    """Every fact about every device."""
+    return [dataclasses.asdict(device) for device in found]
+
+
+def show_devices(found: Sequence[DeviceInfo]) -> None:
+    """A table with what people choose a device by, and below it why some cannot be chosen."""
+    table = Table("", "Name", "Kind", "Driver", "Vulkan", "Memory", "Largest buffer", "Usable", title="Vulkan devices")
+    for device in found:
+        table.add_row(
+            str(device.index),
+            device.name,
+            device.kind,
+            f"{device.driver} {device.driver_version}",
+            device.api_version,
+            size_text(device.memory),
+            size_text(device.limits.max_storage_buffer_range),
+            "yes" if device.usable else "no",
+        )
+    console = _Console()
+    console.print(table)
+    for device in found:
+        if not device.usable:
+            console.print(f"{device.index} {device.name}: not usable: {device.unusable_reason}")
+
+
+def size_text(size_in_bytes: int) -> str:
+    """A number of bytes in the largest binary unit that it reaches: ``7.8 GiB``."""
+    size = float(size_in_bytes)
+    for unit in ("bytes", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.4g} {unit}"
+        size /= 1024
+    return f"{size:.4g} GiB"
+
+
+def _supported(level: FeatureLevel | None) -> list[type[OperatorDesc]]:
+    """The operators that a level has (``None``: all), by name."""
+    return [
+        operator
+        for _, operator in sorted(OPERATORS.items())
+        if level is None or operator.declaration.support[0].level <= level
+    ]
+
+
+def _tables_of(declaration: Declaration, level: FeatureLevel | None) -> Sequence[Support]:
+    return declaration.support if level is None else [declaration.support_at(level)]
+
+
+def operators_as_json(level: FeatureLevel | None) -> dict[str, Any]:
+    """Every operator with everything that its declaration says, by name.
+
+    Args:
+        level: only the table that holds at this level; ``None`` for all tables.
+    """
+    return {operator.operator_name: _operator_as_json(operator, level) for operator in _supported(level)}
+
+
+def _operator_as_json(operator: type[OperatorDesc], level: FeatureLevel | None) -> dict[str, Any]:
+    declaration = operator.declaration
+    names = {field.attribute: field.name for field in operator.fields}
+    return {
+        "class": operator.__name__,
+        "formula": declaration.formula,
+        "decisions": list(declaration.decisions),
+        "feature_level": declaration.support[0].level.label,
+        "fields": [dataclasses.asdict(field) for field in operator.fields],
+        "same_sizes": [[names[member] for member in group] for group in declaration.same_sizes],
+        "same_data_type": [[names[member] for member in group] for group in declaration.same_data_type],
+        "in_place_inputs": [names[member] for member in declaration.in_place],
+        "accuracy": dataclasses.asdict(declaration.accuracy),
+        "support": [
+            {
+                "from_feature_level": table.level.label,
+                "dimensions": list(table.dimensions),
+                "data_types": {names[member]: _names(types) for member, types in table.data_types.items()},
+            }
+            for table in _tables_of(declaration, level)
+        ],
+    }
+
+
+def _names(data_types: Iterable[DataType]) -> list[str]:
+    return [data_type.name for data_type in data_types]
+
+
+def show_operators(level: FeatureLevel | None) -> None:
+    """For each operator its formula and promise, a table of its members, and one of what it accepts."""
+    console = _Console()
+    for operator in _supported(level):
+        declaration = operator.declaration
+        console.print(operator.operator_name, style="bold")
+        console.print(f"  result      {declaration.formula}")
+        accuracy = declaration.accuracy
+        bound = f", at most {accuracy.maximum_ulp:g} ULP" if accuracy.maximum_ulp else ""
+        console.print(f"  accuracy    {accuracy.promise}{bound}{f'; {accuracy.remark}' if accuracy.remark else ''}")
+        names = {field.attribute: field.name for field in operator.fields}
+        console.print(f"  in place    {', '.join(names[member] for member in declaration.in_place) or 'no'}")
+        for decision in declaration.decisions:
+            console.print(f"  note        {decision}")
+        console.print(_members_table(operator))
+        console.print(_support_table(declaration, names, level))
+        console.print()
+
+
+def _members_table(operator: type[OperatorDesc]) -> Table:
+    table = Table("Member", "Kind", "Type", "Meaning")
+    for field in operator.fields:
+        table.add_row(field.name, field.kind, f"{field.type}{', optional' if field.optional else ''}", field.meaning)
+    return table
+
+
+def _support_table(declaration: Declaration, names: dict[str, str], level: FeatureLevel | None) -> Table:
+    table = Table("From level", "Dimensions", "Tensors", "Data types")
+    for support in _tables_of(declaration, level):
+        fewest, most = support.dimensions
+        dimensions = str(fewest) if fewest == most else f"{fewest} to {most}"
+        by_types: dict[tuple[DataType, ...], list[str]] = {}
+        for member, types in support.data_types.items():
+            by_types.setdefault(types, []).append(names[member])
+        for i, (types, members) in enumerate(by_types.items()):
+            first = (support.level.label, dimensions) if i == 0 else ("", "")
+            table.add_row(*first, ", ".join(members), " ".join(_names(types)))
+    return table

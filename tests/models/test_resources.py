@@ -1,0 +1,309 @@
+"""Resources: every initializer, sizes, and what is refused."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import dmlvk as dml
+from dmlvk.models import Model
+from dmlvk.models.resources import Resource
+
+Load = Callable[[Any], Model]
+Refused = Callable[[Any], str]
+
+
+@pytest.fixture
+def resource(load: Load) -> Callable[[dict[str, Any]], Resource]:
+    """Loads a model whose only resource is the given one."""
+
+    def load_resource(members: dict[str, Any]) -> Resource:
+        return load({"resources": {"A": members}, "dispatchables": {}, "commands": []}).resources["A"]
+
+    return load_resource
+
+
+@pytest.fixture
+def refusal(refused: Refused) -> Callable[[dict[str, Any]], str]:
+    """The message, without its place, about a model whose only resource is the given one."""
+
+    def message_of(members: dict[str, Any]) -> str:
+        message = refused({"resources": {"A": members}, "dispatchables": {}, "commands": []})
+        return message.split(": ", 1)[1]
+
+    return message_of
+
+
+ResourceOf = Callable[[dict[str, Any]], Resource]
+Refusal = Callable[[dict[str, Any]], str]
+
+
+@pytest.mark.parametrize(
+    ("data_type", "values", "expected"),
+    [
+        ("FLOAT32", [1, 2.5, "nan", "INF", "-Inf", -0.0], [1, 2.5, np.nan, np.inf, -np.inf, -0.0]),
+        ("DML_TENSOR_DATA_TYPE_FLOAT16", [65504, 6e-8, 0.1], [65504, 6e-8, 0.1]),
+        ("FLOAT64", [0.1, 1e308], [0.1, 1e308]),
+        ("UINT64", [2**64 - 1, 0], [2**64 - 1, 0]),
+        ("INT64", [-(2**63), 2**63 - 1], [-(2**63), 2**63 - 1]),
+        ("INT8", [-128, 127], [-128, 127]),
+        ("UINT16", [65535], [65535]),
+    ],
+)
+def test_arrays(resource: ResourceOf, data_type: str, values: list[Any], expected: list[Any]) -> None:
+    read = resource({"initialValuesDataType": data_type, "initialValues": values})
+    dtype = np.dtype(data_type.rsplit("_", 1)[-1].lower())
+    np.testing.assert_array_equal(read.values.read(), np.array(expected, dtype))
+    assert read.values.read().dtype == dtype
+    assert read.element_count == len(values)
+    assert read.size_in_bytes == -(-len(values) * dtype.itemsize // 4) * 4
+
+
+def test_constant(resource: ResourceOf) -> None:
+    read = resource({"initialValuesDataType": "UINT8", "initialValues": {"valueCount": 5, "value": 7}})
+    np.testing.assert_array_equal(read.values.read(), np.full(5, 7, np.uint8))
+    assert (read.size_in_bytes, read.element_count, read.stored_element_count) == (8, 5, 5)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "start", "delta", "count"),
+    [("FLOAT32", 0.1, 0.1, 5000), ("FLOAT16", 1, 0.1, 5000), ("UINT8", 250, 3, 300), ("INT16", 32767, 1, 3), ("INT64", 1, -2, 4)],
+)
+def test_sequences_accumulate_in_their_type(
+    resource: ResourceOf, data_type: str, start: float, delta: float, count: int
+) -> None:
+    read = resource(
+        {
+            "initialValuesDataType": data_type,
+            "initialValues": {"valueCount": count, "valueStart": start, "valueDelta": delta},
+        }
+    )
+    dtype = np.dtype(data_type.lower())
+    expected = np.empty(count, dtype)
+    value = np.array([start]).astype(dtype)
+    step = np.array([delta]).astype(dtype)
+    with np.errstate(over="ignore"):
+        for i in range(count):
+            expected[i] = value[0]
+            value = value + step
+    np.testing.assert_array_equal(read.values.read(), expected)
+
+
+def test_a_large_count_takes_no_memory_before_it_is_needed(resource: ResourceOf) -> None:
+    read = resource({"initialValuesDataType": "UINT8", "initialValues": {"valueCount": 4_000_000_000, "value": 0}})
+    assert read.size_in_bytes == 4_000_000_000
+
+
+def test_mixed_list(resource: ResourceOf) -> None:
+    read = resource(
+        {
+            "initialValuesDataType": "UNKNOWN",
+            "initialValues": [
+                {"type": "UINT8", "value": 200},
+                {"name": "alpha", "type": "FLOAT32", "value": "inf"},
+                {"type": "INT16", "value": -2},
+            ],
+            "sizeInBytes": 256,
+        }
+    )
+    assert read.is_mixed
+    assert read.element_type is None
+    assert read.size_in_bytes == 256
+    assert read.values.read().tobytes() == b"\xc8" + b"\x00\x00\x80\x7f" + b"\xfe\xff"
+    assert [value.item() for value in read.split(read.values.read().tobytes())] == [200, np.inf, -2]
+
+
+def test_size_and_offset(resource: ResourceOf) -> None:
+    values = {"initialValuesDataType": "FLOAT32", "initialValues": [1, 2]}
+    assert resource({**values, "sizeInBytes": 32}).stored_element_count == 8
+    read = resource({**values, "initialValuesOffsetInBytes": 6})
+    assert (read.values_offset, read.size_in_bytes, read.element_count) == (6, 16, 2)
+    odd = resource({**values, "sizeInBytes": 9})
+    assert (odd.size_in_bytes, odd.buffer_size_in_bytes) == (9, 12)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("dtype", ["<f4", ">i2", "u1", "<f2", ">f8"])
+def test_npy_files(resource: ResourceOf, tmp_path: Path, order: Any, dtype: str) -> None:
+    array = np.asarray(np.arange(6).reshape(2, 3), dtype, order=order)
+    np.save(tmp_path / "a.npy", array)
+    read = resource({"initialValues": {"sourcePath": "a.npy"}})
+    assert read.sizes == (2, 3)
+    assert read.values.read().dtype == array.dtype.newbyteorder("=")
+    np.testing.assert_array_equal(read.values.read(), np.arange(6))
+
+
+def test_raw_files(resource: ResourceOf, tmp_path: Path) -> None:
+    (tmp_path / "a.bin").write_bytes(b"\x01\x00\x02\x00\x03")
+    read = resource({"initialValuesDataType": "UINT16", "initialValues": {"sourcePath": "a.bin"}})
+    assert (read.size_in_bytes, read.element_count) == (8, 2)
+    assert read.values.read().tobytes() == b"\x01\x00\x02\x00\x03"
+
+
+def test_source_path_is_tried_beside_the_file_then_in_the_current_directory(
+    resource: ResourceOf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    (elsewhere / "a.bin").write_bytes(b"here")
+    members = {"initialValuesDataType": "UINT8", "initialValues": {"sourcePath": "a.bin"}}
+    assert resource(members).values.read().tobytes() == b"here"
+    (tmp_path / "a.bin").write_bytes(b"beside")
+    assert resource(members).values.read().tobytes() == b"beside"
+
+
+def save_picture(path: Path, mode: str = "RGB") -> np.ndarray[Any, Any]:
+    pixels = np.random.default_rng(1).integers(0, 256, (4, 6, 3), np.uint8)
+    Image.fromarray(pixels).convert(mode).save(path)
+    return pixels
+
+
+def test_pictures(resource: ResourceOf, tmp_path: Path) -> None:
+    pixels = save_picture(tmp_path / "a.png")
+    planes = pixels.transpose(2, 0, 1).reshape(-1)
+    members: dict[str, Any] = {"initialValues": {"sourcePath": "a.png"}}
+    read = resource({**members, "initialValuesDataType": "UINT8"})
+    assert read.sizes == (1, 3, 4, 6)
+    np.testing.assert_array_equal(read.values.read(), planes)
+    floats = resource({**members, "initialValuesDataType": "FLOAT32"}).values.read()
+    np.testing.assert_array_equal(floats, planes.astype(np.float32) / np.float32(255))
+    halves = resource({**members, "initialValuesDataType": "FLOAT16"}).values.read()
+    np.testing.assert_array_equal(halves, floats.astype(np.float16))
+    small = resource({**members, "initialValuesDataType": "FLOAT32", "resampleSize": [1, 1, 2, 3], "resampleMode": "scale"})
+    assert small.sizes == (1, 1, 2, 3)
+    assert small.values.read().shape == (6,)
+    assert 0 <= small.values.read().min() <= small.values.read().max() <= 1
+
+
+def test_picture_channels_follow_the_file(resource: ResourceOf, tmp_path: Path) -> None:
+    for mode, channels in (("L", 1), ("RGBA", 4), ("P", 3), ("1", 1)):
+        save_picture(tmp_path / "a.png", mode)
+        read = resource({"initialValuesDataType": "UINT8", "initialValues": {"sourcePath": "a.png"}})
+        assert read.sizes == (1, channels, 4, 6)
+        assert read.values.read().size == channels * 24
+
+
+ARRAY = {"initialValuesDataType": "FLOAT32", "initialValues": [1]}
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({}, "the resource 'A' needs the member 'initialValues'"),
+        ({"initialvalues": [1]}, "the resource 'A' needs the member 'initialValues' (it has 'initialvalues')"),
+        ({**ARRAY, "sizeInByte": 4}, "the resource 'A' has no member 'sizeInByte'; did you mean 'sizeInBytes'?"),
+        ({**ARRAY, "initialValuesDataType": "float32"}, "initialValuesDataType: unknown 'float32'; known are UNKNOWN, FLOAT32"),
+        ({**ARRAY, "initialValuesDataType": "UINT4"}, "initialValuesDataType: UINT4 is not read by this version of dmlvk"),
+        ({**ARRAY, "initialValues": []}, "the resource 'A': initialValues must not be empty"),
+        ({**ARRAY, "initialValues": 5}, "initialValues must be an object; got the number 5"),
+        ({**ARRAY, "initialValues": "deferred"}, 'initialValues "deferred" (a buffer that an ONNX model allocates) is not'),
+        ({**ARRAY, "initialValues": "later"}, "initialValues must be an array or an object; got the string 'later'"),
+        ({**ARRAY, "initialValues": [1, True]}, "initialValues[1] must be a number, \"nan\", \"inf\" or \"-inf\"; got true"),
+        ({**ARRAY, "initialValues": [1, "many"]}, "initialValues[1] must be a number"),
+        ({**ARRAY, "initialValues": [3.5e38]}, "initialValues[0]: 3.5e+38 does not fit into FLOAT32"),
+        ({"initialValuesDataType": "FLOAT16", "initialValues": [65520]}, "initialValues[0]: 65520 does not fit into FLOAT16"),
+        ({"initialValuesDataType": "INT8", "initialValues": [128]}, "initialValues[0] (INT8) must be from -128 to 127; got 128"),
+        ({"initialValuesDataType": "UINT64", "initialValues": [-1]}, "initialValues[0] (UINT64) must be from 0 to"),
+        ({"initialValuesDataType": "INT32", "initialValues": [1.0]}, "initialValues[0] (INT32) must be an integer; got the number"),
+        ({"initialValues": [1]}, "initialValues[0]: without initialValuesDataType every element is an object"),
+        ({"initialValues": [{"type": "FLOAT16", "value": 1}]}, "initialValues[0].type: FLOAT16 is not possible in a list"),
+        ({"initialValues": [{"type": "UINT8", "value": 256}]}, "initialValues[0].value (UINT8) must be from 0 to 255; got 256"),
+        ({"initialValues": {"valueCount": 1, "value": 1}}, "initialValues: the data type of the values must be given"),
+        ({**ARRAY, "initialValues": {"valueCount": 1}}, "initialValues needs exactly one of 'value', 'valueStart' and"),
+        (
+            {**ARRAY, "initialValues": {"valueCount": 1, "value": 1, "valueStart": 2}},
+            "initialValues needs exactly one of 'value', 'valueStart' and 'sourcePath'; it has 'value' and 'valueStart'",
+        ),
+        ({**ARRAY, "initialValues": {"valueCount": 1, "valueStart": 2}}, "initialValues needs the member 'valueDelta'"),
+        ({**ARRAY, "initialValues": {"valueCount": 0, "value": 2}}, "initialValues.valueCount must be from 1 to 4294967295; got 0"),
+        ({**ARRAY, "initialValues": {"valueCount": -1, "value": 2}}, "initialValues.valueCount must be from 1"),
+        (
+            {**ARRAY, "initialValues": {"valueCount": 2**31, "value": 2}},
+            "initialValues.valueCount: 2147483648 elements of FLOAT32 take 8589934592 bytes; a buffer has at most 4294967292",
+        ),
+        ({**ARRAY, "sizeInBytes": 3}, "the resource 'A': sizeInBytes is 3, too small for 4 bytes of initial values at byte 0"),
+        ({**ARRAY, "sizeInBytes": 7, "initialValuesOffsetInBytes": 4}, "the resource 'A': sizeInBytes is 7, too small"),
+        ({**ARRAY, "sizeInBytes": 2**40}, "sizeInBytes must be from 0 to 4294967292; got 1099511627776"),
+        ({**ARRAY, "initialValuesOffsetInBytes": 2**32 - 4}, "the resource 'A': needs 4294967296 bytes; a buffer has at most"),
+        ({**ARRAY, "resampleSize": [1, 1, 1, 1]}, "the resource 'A': resampleSize and resampleMode are for pictures only"),
+        ({**ARRAY, "initialValues": {"sourcePath": "no.npy"}}, "sourcePath: there is no file 'no.npy', neither beside"),
+        ({**ARRAY, "initialValues": {"sourcePath": "."}}, "sourcePath: '.' is not a regular file"),
+        ({**ARRAY, "initialValues": {"sourcePath": ""}}, "sourcePath must name a file; got ''"),
+        ({**ARRAY, "initialValues": {"sourcePath": "a\0b"}}, "sourcePath must name a file; got 'a\\x00b'"),
+        ({**ARRAY, "initialValues": {"sourcePath": "a" * 999}}, "sourcePath: 'aaaa"),
+        ({"initialValues": {"sourcePath": "a.bin"}}, "sourcePath: the data type of a raw file must be given"),
+        ({**ARRAY, "initialValues": {"sourcePath": "empty.bin"}}, "the resource 'A': initialValues must not be empty"),
+        ({**ARRAY, "initialValues": {"sourcePath": "u1.npy"}}, "u1.npy' holds UINT8; FLOAT32 is wanted"),
+        ({"initialValues": {"sourcePath": "c8.npy"}}, "c8.npy' holds elements of type 'complex64', which no tensor has"),
+        ({"initialValues": {"sourcePath": "bool.npy"}}, "bool.npy' holds elements of type 'bool', which no tensor has"),
+        ({"initialValues": {"sourcePath": "objects.npy"}}, "objects.npy' cannot be read as a .npy file"),
+        ({"initialValues": {"sourcePath": "cut.npy"}}, "cut.npy' cannot be read as a .npy file"),
+        ({"initialValues": {"sourcePath": "zip.npy"}}, "zip.npy' is an archive of arrays, not a .npy file"),
+        ({**ARRAY, "initialValues": {"sourcePath": "broken.png"}}, "broken.png' is not a PNG or JPEG picture"),
+        ({"initialValues": {"sourcePath": "a.png"}}, "sourcePath: a picture is read into FLOAT32, FLOAT16, UINT8"),
+        (
+            {**ARRAY, "initialValues": {"sourcePath": "a.png"}, "resampleSize": [1, 2, 4, 4]},
+            "resampleSize: a picture has the sizes [1, C, H, W] with C 1 (grey), 3 (RGB) or 4 (RGBA); got [1, 2, 4, 4]",
+        ),
+        (
+            {**ARRAY, "initialValues": {"sourcePath": "a.png"}, "resampleSize": [1, 3, 65535, 65535]},
+            "the resource 'A': needs 51538034700 bytes",
+        ),
+        (
+            {**ARRAY, "initialValues": {"sourcePath": "a.png"}, "resampleSize": [1, 3, 1, 65536]},
+            "resampleSize: a picture is at most 65535 pixels high and wide; got [1, 3, 1, 65536]",
+        ),
+        (
+            {**ARRAY, "initialValues": {"sourcePath": "a.png"}, "resampleMode": "crop"},
+            'resampleMode must be "scale"; got the string \'crop\'',
+        ),
+        ({**ARRAY, "initialValues": {"sourcePath": "deep.png"}}, "deep.png' has more than 8 bits for each channel"),
+    ],
+)
+def test_refusals(refusal: Refusal, tmp_path: Path, members: dict[str, Any], message: str) -> None:
+    write_awkward_files(tmp_path)
+    assert message in refusal(members)
+
+
+def write_awkward_files(directory: Path) -> None:
+    (directory / "a.bin").write_bytes(b"abc")
+    (directory / "empty.bin").write_bytes(b"")
+    np.save(directory / "u1.npy", np.zeros(3, np.uint8))
+    np.save(directory / "c8.npy", np.zeros(3, np.complex64))
+    np.save(directory / "bool.npy", np.zeros(3, np.bool_))
+    np.save(directory / "objects.npy", np.array([None, "x"], dtype=object), allow_pickle=True)
+    archive = io.BytesIO()
+    np.savez(archive, a=np.zeros(3))
+    (directory / "zip.npy").write_bytes(archive.getvalue())
+    np.save(directory / "cut.npy", np.zeros(300))
+    (directory / "cut.npy").write_bytes((directory / "cut.npy").read_bytes()[:500])
+    (directory / "broken.png").write_bytes(b"\x89PNG\r\n\x1a\n and no more")
+    Image.fromarray(np.zeros((2, 2), np.uint16)).save(directory / "deep.png")
+    save_picture(directory / "a.png")
+
+
+def test_the_place_of_a_bad_element(refused: Refused) -> None:
+    text = '{\n "resources": {\n  "A": {"initialValuesDataType": "INT8",\n   "initialValues": [1,\n    300]}\n }, "dispatchables": {}, "commands": []}'
+    assert refused(text) == "5:5: initialValues[1] (INT8) must be from -128 to 127; got 300"
+
+
+def test_files_that_change_after_loading(resource: ResourceOf, tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.zeros(3, np.float32))
+    (tmp_path / "a.bin").write_bytes(b"abcd")
+    npy = resource({"initialValues": {"sourcePath": "a.npy"}})
+    raw = resource({"initialValuesDataType": "UINT8", "initialValues": {"sourcePath": "a.bin"}})
+    np.save(tmp_path / "a.npy", np.zeros(4, np.float32))
+    (tmp_path / "a.bin").write_bytes(b"abc")
+    for changed in (npy, raw):
+        with pytest.raises(dml.InvalidArgumentError, match="has changed since it was first read"):
+            changed.values.read()
+    (tmp_path / "a.bin").unlink()
+    with pytest.raises(dml.InvalidArgumentError, match="cannot be read"):
+        raw.values.read()
