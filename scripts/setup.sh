@@ -7,7 +7,7 @@
 # Run it as often as you like: what is in place is left alone, and the second run takes a second or two.
 # Exit status: 0 done, 1 a step failed (the log's last lines are shown), 2 something must be installed by hand first.
 #
-# DMLVK_PYTHON=/path/to/python3 picks the Python (>= 3.10) for .venv.
+# DMLVK_PYTHON=/path/to/python3 names the Python (>= 3.10) that a new .venv is made with.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
@@ -44,7 +44,7 @@ finish_step() { note "$1 ($((SECONDS - STEP_START)) s)"; }
 
 fail() { # fail MESSAGE: one clear line, after the end of the log of what went wrong
     printf '%s\n' "---- last lines of ${LOG#"$ROOT"/} ----" >&2
-    tail -n 25 -- "$LOG" >&2
+    tail -n 15 -- "$LOG" | cut -c 1-240 >&2
     printf '%s\nsetup.sh: %s (whole log: %s)\n' "----" "$1" "${LOG#"$ROOT"/}" >&2
     exit 1
 }
@@ -169,7 +169,7 @@ Debian and Ubuntu, see README.md, section \"Other systems\")"
         sudo -v || stop "as root, run: $hint"
         as_root=(sudo env)
     elif ((${#MISSING[@]} > 0)); then
-        stop "some packages are missing and only root can install them: $hint"
+        stop "some packages are missing; run this as root, then run me again: $hint"
     else
         note "without root these are left out: ${wanted[*]}"
         return
