@@ -1,0 +1,297 @@
+"""The Vulkan loader through ctypes: the library, its calls with every result checked, instances and logical devices."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import weakref
+from collections.abc import Callable
+from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
+from functools import lru_cache
+from typing import Any
+
+from dmlvk.errors import DeviceNotFoundError, DeviceRemovedError, DmlError, OutOfMemoryError
+from dmlvk.runtime.vulkan import structures as vk
+
+# What dmlvk asks for: newer structures are only read from devices that have them. Kompute itself asks for 1.1; the
+# version asked for changes neither which devices are listed nor their order.
+API_VERSION_1_0 = 1 << 22
+API_VERSION_1_1 = 1 << 22 | 1 << 12
+API_VERSION_1_2 = 1 << 22 | 2 << 12
+API_VERSION_1_3 = 1 << 22 | 3 << 12
+
+_PORTABILITY_ENUMERATION = b"VK_KHR_portability_enumeration"
+
+# VKAPI_CALL is stdcall on Windows.
+_FUNCTION_TYPE: Callable[..., Any] = getattr(ctypes, "WINFUNCTYPE", ctypes.CFUNCTYPE)
+
+# Result and argument types. Handles of instances, physical devices and devices are pointers, all others 64-bit numbers.
+_PROTOTYPES: dict[str, tuple[Any, ...]] = {
+    "vkEnumerateInstanceVersion": (c_int32, c_void_p),
+    "vkEnumerateInstanceLayerProperties": (c_int32, c_void_p, c_void_p),
+    "vkEnumerateInstanceExtensionProperties": (c_int32, c_char_p, c_void_p, c_void_p),
+    "vkCreateInstance": (c_int32, c_void_p, c_void_p, c_void_p),
+    "vkDestroyInstance": (None, c_void_p, c_void_p),
+    "vkEnumeratePhysicalDevices": (c_int32, c_void_p, c_void_p, c_void_p),
+    "vkEnumerateDeviceExtensionProperties": (c_int32, c_void_p, c_char_p, c_void_p, c_void_p),
+    "vkGetPhysicalDeviceProperties": (None, c_void_p, c_void_p),
+    "vkGetPhysicalDeviceProperties2": (None, c_void_p, c_void_p),
+    "vkGetPhysicalDeviceFeatures": (None, c_void_p, c_void_p),
+    "vkGetPhysicalDeviceFeatures2": (None, c_void_p, c_void_p),
+    "vkGetPhysicalDeviceMemoryProperties": (None, c_void_p, c_void_p),
+    "vkGetPhysicalDeviceMemoryProperties2": (None, c_void_p, c_void_p),
+    "vkGetPhysicalDeviceQueueFamilyProperties": (None, c_void_p, c_void_p, c_void_p),
+    "vkCreateDevice": (c_int32, c_void_p, c_void_p, c_void_p, c_void_p),
+    "vkDestroyDevice": (None, c_void_p, c_void_p),
+    "vkCreateBuffer": (c_int32, c_void_p, c_void_p, c_void_p, c_void_p),
+    "vkDestroyBuffer": (None, c_void_p, c_uint64, c_void_p),
+    "vkGetBufferMemoryRequirements": (None, c_void_p, c_uint64, c_void_p),
+    "vkAllocateMemory": (c_int32, c_void_p, c_void_p, c_void_p, c_void_p),
+    "vkFreeMemory": (None, c_void_p, c_uint64, c_void_p),
+    "vkBindBufferMemory": (c_int32, c_void_p, c_uint64, c_uint64, c_uint64),
+    "vkMapMemory": (c_int32, c_void_p, c_uint64, c_uint64, c_uint64, c_uint32, c_void_p),
+}
+
+
+def how_to_install(platform: str = sys.platform) -> str:
+    """One sentence: what gives this operating system a Vulkan loader and a driver."""
+    if platform == "darwin":
+        return "Install MoltenVK, for example with: brew install molten-vk vulkan-loader"
+    if platform == "win32":
+        return "Install the graphics driver of your GPU's vendor; it brings the Vulkan loader with it."
+    return (
+        "Install a Vulkan loader and a driver, on Debian or Ubuntu: apt install libvulkan1 mesa-vulkan-drivers "
+        "(runs on any CPU, and on AMD and Intel GPUs; NVIDIA's own driver package brings its Vulkan driver)."
+    )
+
+
+def library_candidates(platform: str = sys.platform) -> list[str]:
+    """File names of the loader, the likeliest first: Kompute is linked to a library of that name."""
+    if platform == "win32":
+        return ["vulkan-1.dll"]
+    if platform != "darwin":
+        return ["libvulkan.so.1", "libvulkan.so"]
+    names = ["libvulkan.1.dylib", "libvulkan.dylib", "libMoltenVK.dylib"]
+    folders = ["/opt/homebrew/lib", "/usr/local/lib"]  # not on the search path of a hardened Python
+    if sdk := os.environ.get("VULKAN_SDK"):
+        folders.insert(0, os.path.join(sdk, "lib"))
+    return names + [os.path.join(folder, name) for name in names for folder in folders]
+
+
+@lru_cache(maxsize=1)
+def _library() -> ctypes.CDLL:
+    """The loader, loaded once for each process.
+
+    Raises:
+        DeviceNotFoundError: no loader on this machine.
+    """
+    tried = []
+    for name in library_candidates():
+        try:
+            return ctypes.CDLL(name)
+        except OSError as error:
+            tried.append(f"{name}: {error}")
+    raise DeviceNotFoundError(f"No Vulkan loader found ({tried[0]}). {how_to_install()}")
+
+
+@lru_cache(maxsize=1)
+def _get_instance_proc_addr() -> Callable[..., int | None]:
+    function = _library().vkGetInstanceProcAddr
+    function.restype = c_void_p
+    function.argtypes = (c_void_p, c_char_p)
+    return function
+
+
+def _function(name: str, instance: int | None = None) -> Callable[..., int] | None:
+    """A Vulkan call by name, or None when this loader does not have it."""
+    address = _get_instance_proc_addr()(instance, name.encode())
+    return _FUNCTION_TYPE(*_PROTOTYPES[name])(address) if address else None
+
+
+def check(result: int, function: str) -> None:
+    """Turn a VkResult that says failure into an error.
+
+    Raises:
+        OutOfMemoryError: host or device memory is exhausted.
+        DeviceRemovedError: the device was lost.
+        DeviceNotFoundError: the driver is there but cannot serve this machine.
+        DmlError: anything else, with the name of the call and of the result.
+    """
+    if result >= 0:
+        return
+    message = f"{function} failed with {vk.RESULT_NAMES.get(result, 'VkResult')} ({result})"
+    if result in (vk.ERROR_OUT_OF_HOST_MEMORY, vk.ERROR_OUT_OF_DEVICE_MEMORY, vk.ERROR_TOO_MANY_OBJECTS):
+        raise OutOfMemoryError(message)
+    if result == vk.ERROR_DEVICE_LOST:
+        raise DeviceRemovedError(message)
+    if result in (vk.ERROR_INITIALIZATION_FAILED, vk.ERROR_INCOMPATIBLE_DRIVER):
+        raise DeviceNotFoundError(f"{message}: no Vulkan driver works on this machine. {how_to_install()}")
+    raise DmlError(message)
+
+
+def _enumerate(function: Callable[..., int], name: str, element: Any, *arguments: Any) -> list[Any]:
+    """Call a Vulkan function that fills an array, asking again while the array is still growing."""
+    while True:
+        count = c_uint32()
+        check(function(*arguments, ctypes.byref(count), None) or 0, name)
+        array = (element * count.value)()
+        result = function(*arguments, ctypes.byref(count), array) or 0  # None where the function returns void
+        check(result, name)
+        if result != vk.INCOMPLETE:
+            return list(array[: count.value])
+
+
+def loader_version() -> int:
+    """The loader's Vulkan version as Vulkan packs it (1.3.239 is ``1 << 22 | 3 << 12 | 239``)."""
+    function = _function("vkEnumerateInstanceVersion")
+    if function is None:
+        return API_VERSION_1_0
+    version = c_uint32()
+    check(function(ctypes.byref(version)), "vkEnumerateInstanceVersion")
+    return version.value
+
+
+def instance_layers() -> dict[str, int]:
+    """Names and versions (packed, as Vulkan does it) of the layers that the loader would switch on when asked."""
+    name = "vkEnumerateInstanceLayerProperties"
+    function = _function(name)
+    if function is None:
+        return {}  # MoltenVK without a loader
+    layers = _enumerate(function, name, vk.LayerProperties)
+    return {layer.layerName.decode(errors="replace"): layer.specVersion for layer in layers}
+
+
+def offers_portability() -> bool:
+    """Whether an instance can be made with ``portability=True``."""
+    name = "vkEnumerateInstanceExtensionProperties"
+    function = _function(name)
+    if function is None:
+        return False
+    extensions = _enumerate(function, name, vk.ExtensionProperties, None)
+    return _PORTABILITY_ENUMERATION in [extension.extensionName for extension in extensions]
+
+
+def _destroy(function: Callable[..., int], *handles: int) -> None:
+    function(*handles, None)
+
+
+class Instance:
+    """A VkInstance and what can be asked of its physical devices. A context manager; :meth:`close` destroys it.
+
+    Like Kompute's own instance it has no extensions, so that it lists the same devices in the same order.
+
+    Args:
+        portability: also list devices that do not conform to the whole of Vulkan (MoltenVK behind a loader). Kompute
+            does not ask for them: they are of use in messages only.
+
+    Attributes:
+        api_version: what the instance was made for, at most 1.3, as Vulkan packs it.
+
+    Raises:
+        DeviceNotFoundError: no loader, or no driver.
+    """
+
+    def __init__(self, *, portability: bool = False) -> None:
+        self.api_version = min(loader_version(), API_VERSION_1_3)
+        self.handle = self._create(portability)
+        self._functions: dict[str, Callable[..., int]] = {}
+        self._finalizer = weakref.finalize(self, _destroy, self.function("vkDestroyInstance"), self.handle)
+
+    def _create(self, portability: bool) -> int:
+        application = vk.ApplicationInfo()
+        application.pApplicationName = b"dmlvk"
+        application.apiVersion = self.api_version
+        info = vk.InstanceCreateInfo()
+        info.pApplicationInfo = ctypes.pointer(application)
+        if portability:
+            info.flags = vk.INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT
+            info.enabledExtensionCount = 1
+            info.ppEnabledExtensionNames = (c_char_p * 1)(_PORTABILITY_ENUMERATION)
+        handle = c_void_p()
+        create = _function("vkCreateInstance")
+        if create is None:
+            raise DeviceNotFoundError(f"The Vulkan loader does not offer vkCreateInstance. {how_to_install()}")
+        check(create(ctypes.byref(info), None, ctypes.byref(handle)), "vkCreateInstance")
+        assert handle.value is not None
+        return handle.value
+
+    def function(self, name: str) -> Callable[..., int]:
+        """A call of this instance.
+
+        Raises:
+            DmlError: the loader does not have it.
+        """
+        found = self._functions.get(name)
+        if found is None:
+            found = _function(name, self.handle)
+            if found is None:
+                raise DmlError(f"The Vulkan loader does not offer {name}")
+            self._functions[name] = found
+        return found
+
+    def physical_devices(self) -> list[int]:
+        """Handles of all physical devices; positions are the indices that Kompute uses."""
+        name = "vkEnumeratePhysicalDevices"
+        return _enumerate(self.function(name), name, c_void_p, self.handle)
+
+    def extensions(self, device: int) -> set[str]:
+        """Names of the device's extensions."""
+        name = "vkEnumerateDeviceExtensionProperties"
+        found = _enumerate(self.function(name), name, vk.ExtensionProperties, device, None)
+        return {extension.extensionName.decode(errors="replace") for extension in found}
+
+    def properties(self, device: int) -> vk.PhysicalDeviceProperties:
+        """VkPhysicalDeviceProperties, which Vulkan 1.0 has too."""
+        properties = vk.PhysicalDeviceProperties()
+        self.function("vkGetPhysicalDeviceProperties")(device, ctypes.byref(properties))
+        return properties
+
+    def features(self, device: int) -> vk.PhysicalDeviceFeatures:
+        """VkPhysicalDeviceFeatures, which Vulkan 1.0 has too."""
+        features = vk.PhysicalDeviceFeatures()
+        self.function("vkGetPhysicalDeviceFeatures")(device, ctypes.byref(features))
+        return features
+
+    def memory_properties(self, device: int) -> vk.PhysicalDeviceMemoryProperties:
+        """VkPhysicalDeviceMemoryProperties: memory types and heaps."""
+        memory = vk.PhysicalDeviceMemoryProperties()
+        self.function("vkGetPhysicalDeviceMemoryProperties")(device, ctypes.byref(memory))
+        return memory
+
+    def memory_budget(self, device: int) -> vk.PhysicalDeviceMemoryBudgetProperties:
+        """Fresh budget and usage of each heap; only for a device with VK_EXT_memory_budget."""
+        budget = vk.PhysicalDeviceMemoryBudgetProperties()
+        self.fill("vkGetPhysicalDeviceMemoryProperties2", device, vk.PhysicalDeviceMemoryProperties2(), budget)
+        return budget
+
+    def fill(self, name: str, device: int, *structures: vk.Extensible) -> None:
+        """Have a ``…2`` call of Vulkan 1.1 fill a chain of structures, all of which the device must know."""
+        self.function(name)(device, ctypes.byref(vk.chain(*structures)))
+
+    def queue_families(self, device: int) -> list[vk.QueueFamilyProperties]:
+        """The device's queue families."""
+        name = "vkGetPhysicalDeviceQueueFamilyProperties"
+        return _enumerate(self.function(name), name, vk.QueueFamilyProperties, device)
+
+    def provoke_validation(self) -> None:
+        """Break one harmless rule: a structure with a wrong ``sType``, which drivers ignore and validation reports."""
+        for device in self.physical_devices():
+            wrong = vk.PhysicalDeviceProperties2()
+            wrong.sType = 0
+            self.function("vkGetPhysicalDeviceProperties2")(device, ctypes.byref(wrong))
+
+    @property
+    def alive(self) -> bool:
+        """False once it is closed."""
+        return self._finalizer.alive
+
+    def close(self) -> None:
+        """Destroy the instance; once is enough, twice does no harm."""
+        self._finalizer()
+
+    def __enter__(self) -> Instance:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
