@@ -77,7 +77,7 @@ def main(
     else:
         shown = findings if options.limit == 0 else findings[: options.limit]
         _print_text(_located(shown, variants, shaders), len(findings) - len(shown))
-        broken = len({finding.variant for finding in findings})
+        broken = len({finding.variant for finding in findings}.intersection(names))
         print(f"{len(names)} variants checked: {len(findings)} findings" + (f" in {broken} of them" if broken else ""))
     if not names:
         what = f"matches {options.variant!r}" if options.variant else "is there to be checked"

@@ -152,9 +152,10 @@ def bindings(module: Module) -> Iterator[Objection]:
         if descriptor_set != 0:
             yield variable.offset, f"binding {binding} lies in descriptor set {descriptor_set}"
         numbers.add(binding)
-    missing = sorted(set(range(max(numbers, default=-1))) - numbers)
+    # One of as many numbers as there are bindings is missing unless they are 0, 1, 2 …
+    missing = [number for number in range(len(numbers)) if number not in numbers]
     if missing:
-        yield opcodes.HEADER_WORDS, f"bindings {sorted(numbers)} leave out {missing}"
+        yield opcodes.HEADER_WORDS, f"bindings {sorted(numbers)} leave out {missing[0]}"
 
 
 def buffer_elements(module: Module) -> Iterator[Objection]:

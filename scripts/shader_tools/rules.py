@@ -285,8 +285,8 @@ def lint(variant: str, data: bytes) -> list[Finding]:
             Finding(variant, rule, text, word, *(module.source_position(word) or ("", 0)))
             for word, rule, text in sorted(found)
         ]
-    except (ValueError, LookupError) as error:
-        # A stream of words that is no module, or one whose ids lead nowhere.
+    except (ValueError, LookupError, RecursionError) as error:
+        # A stream of words that is no module, or one whose ids lead nowhere or in a circle.
         return [Finding(variant, "malformed", f"{type(error).__name__}: {error}", 0)]
 
 

@@ -309,8 +309,7 @@ def add_aliased(data: bytes) -> bytes:
     overlapping = [
         variable.result
         for variable in module.global_variables(opcodes.STORAGE_BUFFER)
-        if not module.has_decoration(variable.result, opcodes.ALIASED)
-        and not module.has_decoration(variable.result, opcodes.RESTRICT)
+        if not module.has_decoration(variable.result, opcodes.ALIASED) and not _is_restrict(module, variable)
     ]
     if not overlapping:
         return data
@@ -321,6 +320,15 @@ def add_aliased(data: bytes) -> bytes:
     for target in overlapping:
         added.extend((3 << 16 | opcode("OpDecorate"), target, opcodes.ALIASED))
     return (module.words[:end] + added + module.words[end:]).tobytes()
+
+
+def _is_restrict(module: Module, variable: Instruction) -> bool:
+    """Whether a buffer or, as glslang has it, every member of it is declared ``restrict``."""
+    structure = module.pointee(variable)
+    members = range(len(module.definitions[structure].arguments))
+    return module.has_decoration(variable.result, opcodes.RESTRICT) or any(
+        opcodes.RESTRICT in module.member_decorations.get((structure, member), {}) for member in members
+    )
 
 
 def _index(words: array[int]) -> dict[int, list[int]]:
