@@ -1,8 +1,8 @@
 """The command line: ``dmlvk devices``, ``dmlvk operators``, ``dmlvk run``.
 
-Exit status: 0 for success; 1 when something measured is outside what is promised or expected; 2 for wrong usage, bad input
-or a device that cannot do the work, with one line on standard error; 130 after Ctrl-C; 141 when the reader of standard
-output has gone, as with any other program in a pipe.
+Exit status: 0 for success; 1 when something measured is outside what is promised or expected; 2 for wrong usage, bad
+input or a device that cannot do the work, with one line on standard error; 130 after Ctrl-C; 141 when the reader of
+standard output has gone, as with any other program in a pipe.
 
 Commands import what they need when they run, so that ``dmlvk --help`` is there at once.
 """

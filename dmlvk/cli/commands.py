@@ -52,7 +52,9 @@ def operators(as_json: bool, feature_level: str | None) -> None:
     help="Where writeFile commands write.",
 )
 @click.option("--timing", is_flag=True, help="Repeat each dispatch and show its median wall times.")
-@click.option("--iterations", "-i", type=click.IntRange(1, 1_000_000), help="Times to run each dispatch (with --timing: 10).")
+@click.option(
+    "--iterations", "-i", type=click.IntRange(1, 1_000_000), help="Times to run each dispatch (with --timing: 10)."
+)
 @click.option("--warm-up", "-w", type=click.IntRange(0, 1_000_000), help="Iterations that count as cold (1).")
 @click.pass_context
 def run(
@@ -66,7 +68,8 @@ def run(
 ) -> None:
     """Run MODEL, a DxDispatch model file.
 
-    DxDispatch is DirectML's own tool; its files name buffers, operators, and commands to carry out. Exits with 1 when an «expect» command finds other values than it expects.
+    DxDispatch is DirectML's own tool; its files name buffers, operators, and commands to carry out. Exits with 1
+    when an «expect» command finds other values than it expects.
     """
     from dmlvk.device import Device
     from dmlvk.models import Timing, load_model, run_model

@@ -113,9 +113,8 @@ def parse_command(node: JsonNode, index: int, names: Names) -> Command:
     name = string(type_node, f"commands[{index}]: type")
     parser = _PARSERS.get(name.lower())
     if parser is None:
-        raise type_node.error(
-            f"commands[{index}]: unknown command {shortened(name)}{suggestion(name, ('dispatch', 'print', 'writeFile', 'expect'))}"
-        )
+        close = suggestion(name, ("dispatch", "print", "writeFile", "expect"))
+        raise type_node.error(f"commands[{index}]: unknown command {shortened(name)}{close}")
     return parser(members, names)
 
 
@@ -180,7 +179,9 @@ def _parse_binding(node: JsonNode, point: str, names: Names) -> Binding:
     members.finish()
     if size == 0 and offset:
         if resource.element_type is None:
-            raise node.error(f"the resource {shortened(resource.name)} has no single data type: give elementSizeInBytes")
+            raise node.error(
+                f"the resource {shortened(resource.name)} has no single data type: give elementSizeInBytes"
+            )
         size = resource.element_type.size_in_bytes
     if offset * size >= resource.size_in_bytes and offset:
         raise node.error(
@@ -243,7 +244,7 @@ def _picture_dimensions(
         )
     if dimensions_node is None:
         if resource.sizes is None:
-            raise target_node.error("a picture needs its dimensions: add \"dimensions\": [1, C, H, W]")
+            raise target_node.error('a picture needs its dimensions: add "dimensions": [1, C, H, W]')
         dimensions = resource.sizes
     with (dimensions_node or target_node).located("dimensions: "):
         shape = images.PictureShape.from_sizes(dimensions)
@@ -291,7 +292,9 @@ def _parse_tolerance(members: Members, element_type: DataType) -> Tolerance:
         return Tolerance("exact")
     node = members.required(given[0])
     if len(given) > 1:
-        raise members.node.key_error(given[1], f"expect takes one of 'ulp', 'atol' and 'rtol'; it has {', '.join(given)}")
+        raise members.node.key_error(
+            given[1], f"expect takes one of 'ulp', 'atol' and 'rtol'; it has {', '.join(given)}"
+        )
     if given[0] == "ulp":
         return Tolerance("ulp", integer(node, "ulp", 0, UINT32_MAX))
     amount = real(node, given[0])

@@ -63,20 +63,27 @@ def describe(tolerance: Tolerance) -> str:
 
 
 def _matches(got: npt.NDArray[Any], expected: npt.NDArray[Any], tolerance: Tolerance) -> npt.NDArray[np.bool_]:
-    if got.dtype.kind != "f":
-        distance = _absolute_difference(got, expected)
-        if tolerance.kind == "rtol":
-            return distance <= tolerance.amount * np.abs(expected.astype(np.float64))
-        return distance <= min(math.floor(tolerance.amount), 2**64 - 1)
+    matches = _float_matches if got.dtype.kind == "f" else _integer_matches
+    return np.asarray(matches(got, expected, tolerance), np.bool_)
+
+
+def _integer_matches(got: npt.NDArray[Any], expected: npt.NDArray[Any], tolerance: Tolerance) -> Any:
+    distance = _absolute_difference(got, expected)
+    if tolerance.kind == "rtol":
+        return distance <= tolerance.amount * np.abs(expected.astype(np.float64))
+    return distance <= np.uint64(min(math.floor(tolerance.amount), 2**64 - 1))
+
+
+def _float_matches(got: npt.NDArray[Any], expected: npt.NDArray[Any], tolerance: Tolerance) -> Any:
     both_nan = np.isnan(got) & np.isnan(expected)
     if tolerance.kind == "exact":
         return (_bits(got) == _bits(expected)) | both_nan
-    with np.errstate(invalid="ignore", over="ignore"):
-        wide_got, wide_expected = got.astype(np.float64), expected.astype(np.float64)
-        if tolerance.kind == "ulp":
-            near = _ulp_distance(got, expected) <= int(tolerance.amount)
-        else:
-            allowed = tolerance.amount if tolerance.kind == "atol" else tolerance.amount * np.abs(wide_expected)
+    if tolerance.kind == "ulp":
+        near = _ulp_distance(got, expected) <= np.uint64(tolerance.amount)
+    else:
+        with np.errstate(invalid="ignore", over="ignore"):
+            wide_got, wide_expected = got.astype(np.float64), expected.astype(np.float64)
+            allowed = tolerance.amount * (np.abs(wide_expected) if tolerance.kind == "rtol" else 1.0)
             near = np.abs(wide_got - wide_expected) <= allowed
     finite = np.isfinite(got) & np.isfinite(expected)
     return (near & finite) | (got == expected) | both_nan
@@ -100,7 +107,9 @@ def _ulp_distance(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[np.ui
 
 def _ladder(values: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Integers in the order of the floats: the magnitude's bits, negative for negative values."""
-    magnitude = (_bits(values) & np.array(2 ** (8 * values.dtype.itemsize - 1) - 1, _bits(values).dtype)).astype(np.int64)
+    magnitude = (_bits(values) & np.array(2 ** (8 * values.dtype.itemsize - 1) - 1, _bits(values).dtype)).astype(
+        np.int64
+    )
     return np.where(np.signbit(values), -magnitude, magnitude)
 
 

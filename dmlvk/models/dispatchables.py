@@ -11,13 +11,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 from dmlvk.binding import CompiledOperator, ExecutionFlags
-from dmlvk.datatypes import DataType
 from dmlvk.models.json_source import JsonNode, shortened
 from dmlvk.models.values import (
     UINT64_MAX,
     Members,
     data_type,
-    enumeration,
     flags,
     integer,
     integers,
@@ -214,7 +212,9 @@ def read_tensor(node: JsonNode, where: str) -> TensorDesc:
     strides = None if strides_node is None else integers(strides_node, f"{where}.Strides")
     count_node = members.optional("DimensionCount")
     if count_node is not None and integer(count_node, f"{where}.DimensionCount") != len(sizes):
-        raise count_node.error(f"{where}.DimensionCount must be {len(sizes)}, the number of Sizes; got {count_node.value}")
+        raise count_node.error(
+            f"{where}.DimensionCount must be {len(sizes)}, the number of Sizes; got {count_node.value}"
+        )
     total_node = members.optional("TotalTensorSizeInBytes")
     total = 0 if total_node is None else integer(total_node, f"{where}.TotalTensorSizeInBytes", 0, UINT64_MAX)
     alignment_node = members.optional("GuaranteedBaseOffsetAlignment")

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
+_LARGEST_WRITTEN_OUT = 2.0**53
+
 
 def format_value(value: np.generic) -> str:
-    """``6``, ``-0``, ``0.1``, ``1e-05``, ``nan``, ``inf``: 8-bit values are numbers too."""
+    """``6``, ``-0``, ``0.1``, ``1e-05``, ``nan``, ``inf``: 8-bit values are numbers too.
+
+    Whole numbers are written out (the FLOAT16 65504 would be «65500» otherwise, which rounds to it) up to 2^53.
+    """
+    number = value.item()
+    if isinstance(number, float) and number.is_integer() and 0 < abs(number) <= _LARGEST_WRITTEN_OUT:
+        return str(int(number))
     text = str(value)
     return text[:-2] if text.endswith(".0") else text
 

@@ -51,7 +51,7 @@ class PictureShape:
         Raises:
             InvalidArgumentError: when they are something else.
         """
-        if len(sizes) != 4 or sizes[0] != 1 or sizes[1] not in _MODES or not 1 <= min(sizes[2:]):
+        if len(sizes) != 4 or sizes[0] != 1 or sizes[1] not in _MODES or not min(sizes[2:]) >= 1:
             raise InvalidArgumentError(
                 f"a picture has the sizes [1, C, H, W] with C 1 (grey), 3 (RGB) or 4 (RGBA); got {list(sizes)}"
             )

@@ -75,7 +75,7 @@ class JsonNode:
 
     source: SourceText
     offset: int
-    value: None | bool | int | float | str | list[JsonNode] | dict[str, JsonNode]
+    value: bool | int | float | str | list[JsonNode] | dict[str, JsonNode] | None
     key_offsets: dict[str, int] | None = None
 
     @property
@@ -263,7 +263,9 @@ class _Parser:
             self._offset = word.end()
             return JsonNode(self._source, offset, _LITERALS[word[0]])
         if word is not None and word[0].lower().lstrip("+-") in ("nan", "inf", "infinity"):
-            raise self._source.error(offset, f'{shortened(word[0])} is not JSON; write "nan", "inf" or "-inf" in quotes')
+            raise self._source.error(
+                offset, f'{shortened(word[0])} is not JSON; write "nan", "inf" or "-inf" in quotes'
+            )
         raise self._unexpected("expected a value")
 
     def _number(self, match: re.Match[str]) -> int | float:

@@ -262,7 +262,6 @@ class Resource:
             return len(self.element_types)
         return self.values.size_in_bytes // self.element_types[0].size_in_bytes
 
-
     @property
     def stored_element_count(self) -> int:
         """How many elements the whole buffer has, without the bytes that only round its size up."""
@@ -406,10 +405,11 @@ def parse_values(
 def _generated_values(members: Members, element_type: DataType, what: str) -> Values:
     count_node = members.required("valueCount")
     count = integer(count_node, f"{what}.valueCount", 1, UINT32_MAX)
-    if count * element_type.size_in_bytes > MAXIMUM_BUFFER_BYTES:
+    size = count * element_type.size_in_bytes
+    if size > MAXIMUM_BUFFER_BYTES:
         raise count_node.error(
-            f"{what}.valueCount: {count} elements of {element_type.name} take {count * element_type.size_in_bytes} bytes;"
-            f" a buffer has at most {MAXIMUM_BUFFER_BYTES}"
+            f"{what}.valueCount: {count} elements of {element_type.name} take {size} bytes; "
+            f"a buffer has at most {MAXIMUM_BUFFER_BYTES}"
         )
     if "value" in members:
         value = typed_value(members.required("value"), element_type, f"{what}.value")

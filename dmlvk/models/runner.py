@@ -192,7 +192,8 @@ class _Run:
     @contextlib.contextmanager
     def _contents_kept(self, command: DispatchCommand) -> Iterator[None]:
         """Undoes what repeating a dispatch does to buffers that it also reads (work in place)."""
-        read, written = set(), set()
+        read: set[str] = set()
+        written: set[str] = set()
         for point, bindings in zip(command.dispatchable.bind_points, command.bindings, strict=True):
             if point is not None:
                 (written if point.is_output else read).update(binding.resource.name for binding in bindings)
@@ -254,7 +255,9 @@ class _Run:
             comparison = compare(self._values(resource), command.values.read(), command.tolerance)
         self.result.expectations += 1
         if comparison.has_passed:
-            self._emit(f"Expect '{resource.name}': {comparison.count} values as expected ({describe(command.tolerance)})")
+            self._emit(
+                f"Expect '{resource.name}': {comparison.count} values as expected ({describe(command.tolerance)})"
+            )
             return
         self.result.failures += 1
         self._emit(f"Expect '{resource.name}' FAILED ({command.node.place}): {comparison.report[0]}")
@@ -273,6 +276,8 @@ def _timing_line(name: str, seconds: list[float], timing: Timing) -> str:
     """Medians of the wall time of the first (cold) and of the other (hot) iterations, in milliseconds."""
     cold, hot = seconds[: timing.warm_up], seconds[timing.warm_up :]
     parts = [
-        f"{statistics.median(samples) * 1e3:.4f} ms {kind}" for kind, samples in (("cold", cold), ("hot", hot)) if samples
+        f"{statistics.median(samples) * 1e3:.4f} ms {kind}"
+        for kind, samples in (("cold", cold), ("hot", hot))
+        if samples
     ]
     return f"Dispatch '{name}': {len(seconds)} iterations, median wall time {', '.join(parts)}"

@@ -47,6 +47,8 @@ class Members:
         self._asked: list[str] = []
 
     def __contains__(self, name: str) -> bool:
+        """Whether there is such a member; a name that was tested for counts as known."""
+        self._asked.append(name)
         return name in self.values
 
     def optional(self, name: str) -> JsonNode | None:
@@ -214,7 +216,7 @@ def data_type(node: JsonNode, what: str) -> DataType:
     return member
 
 
-def typed_value(node: JsonNode, element_type: DataType, what: str) -> np.generic[Any]:
+def typed_value(node: JsonNode, element_type: DataType, what: str) -> np.generic:
     """The node as one element of ``element_type``.
 
     Floats are rounded to nearest even; integers must be JSON integers in range.
@@ -223,13 +225,15 @@ def typed_value(node: JsonNode, element_type: DataType, what: str) -> np.generic
         ModelFileError: when it is of the wrong kind or does not fit.
     """
     dtype = element_type.numpy_dtype
+    value: np.generic
     if not element_type.is_float:
         limits = np.iinfo(dtype)
-        return dtype.type(integer(node, f"{what} ({element_type.name})", int(limits.min), int(limits.max)))
+        value = dtype.type(integer(node, f"{what} ({element_type.name})", int(limits.min), int(limits.max)))
+        return value
     number = real(node, what)
     with np.errstate(over="ignore"):
-        value: np.generic[Any] = dtype.type(number)
-    if math.isfinite(number) and not np.isfinite(value):  # type: ignore[call-overload]  # a float type, as asked above
+        value = dtype.type(number)
+    if math.isfinite(number) and not math.isfinite(value.item()):
         raise node.error(
             f"{what}: {node.value!r} does not fit into {element_type.name} (largest {np.finfo(dtype).max}); "
             'write "inf" for infinity'

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -66,18 +66,9 @@ def refused(load: Callable[[Any], Model], tmp_path: Path) -> Callable[[Any], str
     return message_of
 
 
-@pytest.fixture(scope="session")
-def device() -> Iterator[dml.Device]:
-    """The default device, for all tests of this folder."""
-    with dml.Device() as opened:
-        yield opened
-
-
 @pytest.fixture
-def run(
-    load: Callable[[Any], Model], device: dml.Device, tmp_path: Path
-) -> Callable[..., tuple[RunResult, list[str]]]:
-    """Loads and runs a model; writes below ``tmp_path / "out"``; returns the result and the lines of output."""
+def run(load: Callable[[Any], Model], device: dml.Device, tmp_path: Path) -> Callable[..., tuple[RunResult, list[str]]]:
+    """Loads and runs a model on each device; files go to ``tmp_path / "out"``; returns the result and the output."""
 
     def run_content(content: Any, timing: Timing | None = None) -> tuple[RunResult, list[str]]:
         lines: list[str] = []

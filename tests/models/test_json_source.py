@@ -130,7 +130,9 @@ def test_file_with_a_byte_order_mark(tmp_path: Path) -> None:
 
 
 def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(dml.ModelFileError, match=r"nowhere\.json:1:1: cannot read the model file: there is no such file$"):
+    with pytest.raises(
+        dml.ModelFileError, match=r"nowhere\.json:1:1: cannot read the model file: there is no such file$"
+    ):
         read_json_file(tmp_path / "nowhere.json")
     with pytest.raises(dml.ModelFileError, match=r":1:1: cannot read the model file: it is not a regular file$"):
         read_json_file(tmp_path)

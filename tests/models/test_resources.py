@@ -73,7 +73,13 @@ def test_constant(resource: ResourceOf) -> None:
 
 @pytest.mark.parametrize(
     ("data_type", "start", "delta", "count"),
-    [("FLOAT32", 0.1, 0.1, 5000), ("FLOAT16", 1, 0.1, 5000), ("UINT8", 250, 3, 300), ("INT16", 32767, 1, 3), ("INT64", 1, -2, 4)],
+    [
+        ("FLOAT32", 0.1, 0.1, 5000),
+        ("FLOAT16", 1, 0.1, 5000),
+        ("UINT8", 250, 3, 300),
+        ("INT16", 32767, 1, 3),
+        ("INT64", 1, -2, 4),
+    ],
 )
 def test_sequences_accumulate_in_their_type(
     resource: ResourceOf, data_type: str, start: float, delta: float, count: int
@@ -176,7 +182,9 @@ def test_pictures(resource: ResourceOf, tmp_path: Path) -> None:
     np.testing.assert_array_equal(floats, planes.astype(np.float32) / np.float32(255))
     halves = resource({**members, "initialValuesDataType": "FLOAT16"}).values.read()
     np.testing.assert_array_equal(halves, floats.astype(np.float16))
-    small = resource({**members, "initialValuesDataType": "FLOAT32", "resampleSize": [1, 1, 2, 3], "resampleMode": "scale"})
+    small = resource(
+        {**members, "initialValuesDataType": "FLOAT32", "resampleSize": [1, 1, 2, 3], "resampleMode": "scale"}
+    )
     assert small.sizes == (1, 1, 2, 3)
     assert small.values.read().shape == (6,)
     assert 0 <= small.values.read().min() <= small.values.read().max() <= 1
@@ -199,40 +207,76 @@ ARRAY = {"initialValuesDataType": "FLOAT32", "initialValues": [1]}
         ({}, "the resource 'A' needs the member 'initialValues'"),
         ({"initialvalues": [1]}, "the resource 'A' needs the member 'initialValues' (it has 'initialvalues')"),
         ({**ARRAY, "sizeInByte": 4}, "the resource 'A' has no member 'sizeInByte'; did you mean 'sizeInBytes'?"),
-        ({**ARRAY, "initialValuesDataType": "float32"}, "initialValuesDataType: unknown 'float32'; known are UNKNOWN, FLOAT32"),
-        ({**ARRAY, "initialValuesDataType": "UINT4"}, "initialValuesDataType: UINT4 is not read by this version of dmlvk"),
+        (
+            {**ARRAY, "initialValuesDataType": "float32"},
+            "initialValuesDataType: unknown 'float32'; known are UNKNOWN, FLOAT32",
+        ),
+        (
+            {**ARRAY, "initialValuesDataType": "UINT4"},
+            "initialValuesDataType: UINT4 is not read by this version of dmlvk",
+        ),
         ({**ARRAY, "initialValues": []}, "the resource 'A': initialValues must not be empty"),
         ({**ARRAY, "initialValues": 5}, "initialValues must be an object; got the number 5"),
-        ({**ARRAY, "initialValues": "deferred"}, 'initialValues "deferred" (a buffer that an ONNX model allocates) is not'),
+        (
+            {**ARRAY, "initialValues": "deferred"},
+            'initialValues "deferred" (a buffer that an ONNX model allocates) is not',
+        ),
         ({**ARRAY, "initialValues": "later"}, "initialValues must be an array or an object; got the string 'later'"),
-        ({**ARRAY, "initialValues": [1, True]}, "initialValues[1] must be a number, \"nan\", \"inf\" or \"-inf\"; got true"),
+        ({**ARRAY, "initialValues": [1, True]}, 'initialValues[1] must be a number, "nan", "inf" or "-inf"; got true'),
         ({**ARRAY, "initialValues": [1, "many"]}, "initialValues[1] must be a number"),
         ({**ARRAY, "initialValues": [3.5e38]}, "initialValues[0]: 3.5e+38 does not fit into FLOAT32"),
-        ({"initialValuesDataType": "FLOAT16", "initialValues": [65520]}, "initialValues[0]: 65520 does not fit into FLOAT16"),
-        ({"initialValuesDataType": "INT8", "initialValues": [128]}, "initialValues[0] (INT8) must be from -128 to 127; got 128"),
+        (
+            {"initialValuesDataType": "FLOAT16", "initialValues": [65520]},
+            "initialValues[0]: 65520 does not fit into FLOAT16",
+        ),
+        (
+            {"initialValuesDataType": "INT8", "initialValues": [128]},
+            "initialValues[0] (INT8) must be from -128 to 127; got 128",
+        ),
         ({"initialValuesDataType": "UINT64", "initialValues": [-1]}, "initialValues[0] (UINT64) must be from 0 to"),
-        ({"initialValuesDataType": "INT32", "initialValues": [1.0]}, "initialValues[0] (INT32) must be an integer; got the number"),
+        (
+            {"initialValuesDataType": "INT32", "initialValues": [1.0]},
+            "initialValues[0] (INT32) must be an integer; got the number",
+        ),
         ({"initialValues": [1]}, "initialValues[0]: without initialValuesDataType every element is an object"),
-        ({"initialValues": [{"type": "FLOAT16", "value": 1}]}, "initialValues[0].type: FLOAT16 is not possible in a list"),
-        ({"initialValues": [{"type": "UINT8", "value": 256}]}, "initialValues[0].value (UINT8) must be from 0 to 255; got 256"),
+        (
+            {"initialValues": [{"type": "FLOAT16", "value": 1}]},
+            "initialValues[0].type: FLOAT16 is not possible in a list",
+        ),
+        (
+            {"initialValues": [{"type": "UINT8", "value": 256}]},
+            "initialValues[0].value (UINT8) must be from 0 to 255; got 256",
+        ),
         ({"initialValues": {"valueCount": 1, "value": 1}}, "initialValues: the data type of the values must be given"),
         ({**ARRAY, "initialValues": {"valueCount": 1}}, "initialValues needs exactly one of 'value', 'valueStart' and"),
         (
             {**ARRAY, "initialValues": {"valueCount": 1, "value": 1, "valueStart": 2}},
-            "initialValues needs exactly one of 'value', 'valueStart' and 'sourcePath'; it has 'value' and 'valueStart'",
+            "initialValues needs exactly one of 'value', 'valueStart' and 'sourcePath'; it has 'value' and",
         ),
         ({**ARRAY, "initialValues": {"valueCount": 1, "valueStart": 2}}, "initialValues needs the member 'valueDelta'"),
-        ({**ARRAY, "initialValues": {"valueCount": 0, "value": 2}}, "initialValues.valueCount must be from 1 to 4294967295; got 0"),
+        (
+            {**ARRAY, "initialValues": {"valueCount": 0, "value": 2}},
+            "initialValues.valueCount must be from 1 to 4294967295; got 0",
+        ),
         ({**ARRAY, "initialValues": {"valueCount": -1, "value": 2}}, "initialValues.valueCount must be from 1"),
         (
             {**ARRAY, "initialValues": {"valueCount": 2**31, "value": 2}},
-            "initialValues.valueCount: 2147483648 elements of FLOAT32 take 8589934592 bytes; a buffer has at most 4294967292",
+            "initialValues.valueCount: 2147483648 elements of FLOAT32 take 8589934592 bytes; a buffer has at most",
         ),
-        ({**ARRAY, "sizeInBytes": 3}, "the resource 'A': sizeInBytes is 3, too small for 4 bytes of initial values at byte 0"),
+        (
+            {**ARRAY, "sizeInBytes": 3},
+            "the resource 'A': sizeInBytes is 3, too small for 4 bytes of initial values at byte 0",
+        ),
         ({**ARRAY, "sizeInBytes": 7, "initialValuesOffsetInBytes": 4}, "the resource 'A': sizeInBytes is 7, too small"),
         ({**ARRAY, "sizeInBytes": 2**40}, "sizeInBytes must be from 0 to 4294967292; got 1099511627776"),
-        ({**ARRAY, "initialValuesOffsetInBytes": 2**32 - 4}, "the resource 'A': needs 4294967296 bytes; a buffer has at most"),
-        ({**ARRAY, "resampleSize": [1, 1, 1, 1]}, "the resource 'A': resampleSize and resampleMode are for pictures only"),
+        (
+            {**ARRAY, "initialValuesOffsetInBytes": 2**32 - 4},
+            "the resource 'A': needs 4294967296 bytes; a buffer has at most",
+        ),
+        (
+            {**ARRAY, "resampleSize": [1, 1, 1, 1]},
+            "the resource 'A': resampleSize and resampleMode are for pictures only",
+        ),
         ({**ARRAY, "initialValues": {"sourcePath": "no.npy"}}, "sourcePath: there is no file 'no.npy', neither beside"),
         ({**ARRAY, "initialValues": {"sourcePath": "."}}, "sourcePath: '.' is not a regular file"),
         ({**ARRAY, "initialValues": {"sourcePath": ""}}, "sourcePath must name a file; got ''"),
@@ -241,7 +285,10 @@ ARRAY = {"initialValuesDataType": "FLOAT32", "initialValues": [1]}
         ({"initialValues": {"sourcePath": "a.bin"}}, "sourcePath: the data type of a raw file must be given"),
         ({**ARRAY, "initialValues": {"sourcePath": "empty.bin"}}, "the resource 'A': initialValues must not be empty"),
         ({**ARRAY, "initialValues": {"sourcePath": "u1.npy"}}, "u1.npy' holds UINT8; FLOAT32 is wanted"),
-        ({"initialValues": {"sourcePath": "c8.npy"}}, "c8.npy' holds elements of type 'complex64', which no tensor has"),
+        (
+            {"initialValues": {"sourcePath": "c8.npy"}},
+            "c8.npy' holds elements of type 'complex64', which no tensor has",
+        ),
         ({"initialValues": {"sourcePath": "bool.npy"}}, "bool.npy' holds elements of type 'bool', which no tensor has"),
         ({"initialValues": {"sourcePath": "objects.npy"}}, "objects.npy' cannot be read as a .npy file"),
         ({"initialValues": {"sourcePath": "cut.npy"}}, "cut.npy' cannot be read as a .npy file"),
@@ -262,7 +309,7 @@ ARRAY = {"initialValuesDataType": "FLOAT32", "initialValues": [1]}
         ),
         (
             {**ARRAY, "initialValues": {"sourcePath": "a.png"}, "resampleMode": "crop"},
-            'resampleMode must be "scale"; got the string \'crop\'',
+            "resampleMode must be \"scale\"; got the string 'crop'",
         ),
         ({**ARRAY, "initialValues": {"sourcePath": "deep.png"}}, "deep.png' has more than 8 bits for each channel"),
     ],
@@ -290,7 +337,12 @@ def write_awkward_files(directory: Path) -> None:
 
 
 def test_the_place_of_a_bad_element(refused: Refused) -> None:
-    text = '{\n "resources": {\n  "A": {"initialValuesDataType": "INT8",\n   "initialValues": [1,\n    300]}\n }, "dispatchables": {}, "commands": []}'
+    text = """{
+ "resources": {
+  "A": {"initialValuesDataType": "INT8",
+   "initialValues": [1,
+    300]}
+ }, "dispatchables": {}, "commands": []}"""
     assert refused(text) == "5:5: initialValues[1] (INT8) must be from -128 to 127; got 300"
 
 

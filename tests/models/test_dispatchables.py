@@ -1,0 +1,219 @@
+"""Dispatchables: every way to write an operator, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import dmlvk as dml
+from dmlvk.models import Model
+from dmlvk.models.dispatchables import MEMBER_READERS, OperatorDispatchable
+from dmlvk.operators import OPERATORS
+
+Load = Callable[[Any], Model]
+Refused = Callable[[Any], str]
+
+TENSOR = {"DataType": "FLOAT32", "Sizes": [2, 3]}
+SIGN = {"InputTensor": TENSOR, "OutputTensor": TENSOR}
+THRESHOLD = {**SIGN, "Min": 0.5}
+
+
+def model(dispatchable: dict[str, Any]) -> dict[str, Any]:
+    return {"resources": {}, "dispatchables": {"D": dispatchable}, "commands": []}
+
+
+def read(load: Load, members: dict[str, Any]) -> OperatorDispatchable:
+    dispatchable = load(model(members)).dispatchables["D"]
+    assert isinstance(dispatchable, OperatorDispatchable)
+    return dispatchable
+
+
+def test_every_type_of_member_has_a_reader() -> None:
+    assert {field.type for operator in OPERATORS.values() for field in operator.fields} <= set(MEMBER_READERS)
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {"type": "ELEMENT_WISE_SIGN", "desc": SIGN},
+        {"type": "DML_OPERATOR_ELEMENT_WISE_SIGN", "Desc": SIGN},
+        {"Type": "ELEMENT_WISE_SIGN", **SIGN},
+        {"type": "ELEMENT_WISE_SIGN", **SIGN, "dmlCompileType": "DmlCompileOp", "bindings": {}, "$comment": "x"},
+        {"type": "ELEMENT_WISE_SIGN", "InputTensor": {"Type": "BUFFER", "Desc": TENSOR}, "OutputTensor": TENSOR},
+        {
+            "type": "ELEMENT_WISE_SIGN",
+            "desc": {
+                "OutputTensor": TENSOR,
+                "InputTensor": {
+                    "Type": "DML_TENSOR_TYPE_BUFFER",
+                    "DataType": "DML_TENSOR_DATA_TYPE_FLOAT32",
+                    "Flags": ["DML_TENSOR_FLAG_NONE"],
+                    "DimensionCount": 2,
+                    "Sizes": [2, 3],
+                    "Strides": [],
+                    "TotalTensorSizeInBytes": 0,
+                    "GuaranteedBaseOffsetAlignment": 0,
+                },
+            },
+        },
+    ],
+)
+def test_forms_of_one_operator(load: Load, members: dict[str, Any]) -> None:
+    tensor = dml.TensorDesc(dml.FLOAT32, (2, 3))
+    assert read(load, members).desc == dml.operator_desc("ELEMENT_WISE_SIGN", InputTensor=tensor, OutputTensor=tensor)
+
+
+def test_all_members_of_a_tensor(load: Load) -> None:
+    members = {
+        **TENSOR,
+        "Strides": [8, 2],
+        "TotalTensorSizeInBytes": 128,
+        "GuaranteedBaseOffsetAlignment": 64,
+        "Flags": "NONE",
+    }
+    desc = read(load, {"type": "ELEMENT_WISE_SIGN", "desc": {**SIGN, "InputTensor": members}}).desc
+    assert desc.inputs[0][1] == dml.TensorDesc(dml.FLOAT32, (2, 3), (8, 2), 128, 64)
+
+
+@pytest.mark.parametrize(("text", "value"), [(1, 1.0), (-2.5, -2.5), ("-inf", float("-inf")), ("INF", float("inf"))])
+def test_floats_and_scale_bias(load: Load, text: Any, value: float) -> None:
+    members = {**THRESHOLD, "Min": text, "ScaleBias": {"Scale": text, "Bias": 0.5}}
+    desc = read(load, {"type": "ELEMENT_WISE_THRESHOLD", "desc": members}).desc
+    assert isinstance(desc, dml.ElementWiseThreshold)
+    assert desc.min == value
+    assert desc.scale_bias == dml.ScaleBias(value, 0.5)
+    assert desc.scale_bias is not None
+
+
+def test_optional_members_may_be_left_out(load: Load) -> None:
+    desc = read(load, {"type": "ELEMENT_WISE_THRESHOLD", "desc": THRESHOLD}).desc
+    assert isinstance(desc, dml.ElementWiseThreshold)
+    assert desc.scale_bias is None
+
+
+def test_execution_flags(load: Load) -> None:
+    flags = ["DML_EXECUTION_FLAG_ALLOW_HALF_PRECISION_COMPUTATION", "DESCRIPTORS_VOLATILE"]
+    read_flags = read(load, {"type": "ELEMENT_WISE_SIGN", "desc": SIGN, "executionFlags": flags}).execution_flags
+    expected = dml.ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION | dml.ExecutionFlags.DESCRIPTORS_VOLATILE
+    assert read_flags == expected
+
+
+def sign_with(**changes: Any) -> dict[str, Any]:
+    return {"type": "ELEMENT_WISE_SIGN", "desc": {**SIGN, "InputTensor": {**TENSOR, **changes}}}
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ({}, "the dispatchable 'D' needs the member 'type'"),
+        ({"type": 5}, "the dispatchable 'D': type must be a string; got the number 5"),
+        (
+            {"type": "HLSL", "sourcePath": "x"},
+            "the dispatchable 'D': an HLSL shader ('hlsl') is not supported by this version",
+        ),
+        ({"type": "onnx"}, "the dispatchable 'D': an ONNX model ('onnx') is not supported by this version of dmlvk"),
+        ({"type": "dmlSerializedGraph"}, "a serialized graph ('dmlSerializedGraph') is not supported by this version"),
+        (
+            {"type": "element_wise_sign"},
+            "the dispatchable 'D': dmlvk has no operator 'element_wise_sign'; it has ELEMENT_WISE_IF,",
+        ),
+        (
+            {"type": "DML_OPERATOR_GEMM"},
+            "the dispatchable 'D': dmlvk has no operator 'GEMM'; it has ELEMENT_WISE_IF, ELEMENT_",
+        ),
+        (
+            {"type": "ELEMENT_WISE_SIGN", **SIGN, "dmlCompileType": "DmlCompileGraph"},
+            "the dispatchable 'D': dmlCompileType 'DmlCompileGraph' (a graph of one operator) is not supported by this",
+        ),
+        (
+            {"type": "ELEMENT_WISE_SIGN", **SIGN, "dmlCompileType": "fast"},
+            "the dispatchable 'D': dmlCompileType must be 'DmlCompileOp' or 'DmlCompileGraph'; got 'fast'",
+        ),
+        (
+            {"type": "ELEMENT_WISE_SIGN", **SIGN, "bindings": {"InputTensor": "A"}},
+            "the dispatchable 'D': 'bindings' at initialization (inputs that are OWNED_BY_DML) is not supported by thi",
+        ),
+        (
+            {"type": "ELEMENT_WISE_SIGN", **SIGN, "executionFlags": "FAST"},
+            "executionFlags: unknown 'FAST'; known are NONE",
+        ),
+        ({"type": "ELEMENT_WISE_SIGN", "desc": SIGN, "Min": 1}, "the dispatchable 'D' has no member 'Min'"),
+        ({"type": "ELEMENT_WISE_SIGN", "desc": []}, "ELEMENT_WISE_SIGN must be an object; got an array"),
+        (
+            {"type": "ELEMENT_WISE_SIGN", "desc": {"InputTensor": TENSOR}},
+            "ELEMENT_WISE_SIGN needs the member 'OutputTensor'",
+        ),
+        (
+            {"type": "ELEMENT_WISE_SIGN", "desc": {**SIGN, "ScaleBias": {"Scale": 1, "Bias": 0}}},
+            "ELEMENT_WISE_SIGN has no member 'ScaleBias'; known are InputTensor, OutputTensor",
+        ),
+        (
+            {"type": "ELEMENT_WISE_THRESHOLD", "desc": {**THRESHOLD, "Min": None}},
+            "ELEMENT_WISE_THRESHOLD: Min must be a number",
+        ),
+        (
+            {"type": "ELEMENT_WISE_THRESHOLD", "desc": {**THRESHOLD, "Min": 1e39}},
+            "ELEMENT_WISE_THRESHOLD: Min must fit into FLOAT",
+        ),
+        (
+            {"type": "ELEMENT_WISE_THRESHOLD", "desc": {**THRESHOLD, "ScaleBias": {"Scale": 1}}},
+            "ELEMENT_WISE_THRESHOLD: ScaleBias needs the member 'Bias'",
+        ),
+        (
+            {"type": "ELEMENT_WISE_THRESHOLD", "desc": {**THRESHOLD, "ScaleBias": {"Scale": 1e39, "Bias": 0}}},
+            "ELEMENT_WISE_THRESHOLD: ScaleBias: ScaleBias.Scale must fit into FLOAT",
+        ),
+        (sign_with(Type="TEXTURE"), "ELEMENT_WISE_SIGN: InputTensor.Type must be BUFFER; got the string 'TEXTURE'"),
+        (sign_with(Desc={}), "ELEMENT_WISE_SIGN: InputTensor has no member 'DataType'"),
+        (sign_with(Size=[1]), "ELEMENT_WISE_SIGN: InputTensor has no member 'Size'; did you mean 'Sizes'?"),
+        (sign_with(DataType="UNKNOWN"), "ELEMENT_WISE_SIGN: InputTensor: TensorDesc: DataType UNKNOWN is never valid"),
+        (
+            sign_with(DataType="INT4"),
+            "ELEMENT_WISE_SIGN: InputTensor.DataType: INT4 is not read by this version of dmlvk",
+        ),
+        (
+            sign_with(DataType="FLOAT8"),
+            "ELEMENT_WISE_SIGN: InputTensor.DataType: unknown 'FLOAT8'; did you mean 'FLOAT",
+        ),
+        (sign_with(Sizes=[]), "ELEMENT_WISE_SIGN: InputTensor: TensorDesc: DimensionCount must be from 1 to 8; got 0"),
+        (sign_with(Sizes=[0, 1]), "ELEMENT_WISE_SIGN: InputTensor: TensorDesc: Sizes[0] must be from 1 to"),
+        (
+            sign_with(Sizes=[2, 2**32]),
+            "ELEMENT_WISE_SIGN: InputTensor.Sizes[1] must be from 0 to 4294967295; got 4294967296",
+        ),
+        (sign_with(Sizes=[2.0, 3]), "ELEMENT_WISE_SIGN: InputTensor.Sizes[0] must be an integer; got the number 2.0"),
+        (sign_with(Sizes=6), "ELEMENT_WISE_SIGN: InputTensor.Sizes must be an array; got the number 6"),
+        (
+            sign_with(Strides=[1]),
+            "ELEMENT_WISE_SIGN: InputTensor: TensorDesc: Strides must have as many entries as Sizes",
+        ),
+        (sign_with(Strides=None), "ELEMENT_WISE_SIGN: InputTensor.Strides must be an array; got null"),
+        (
+            sign_with(DimensionCount=3),
+            "ELEMENT_WISE_SIGN: InputTensor.DimensionCount must be 2, the number of Sizes; got 3",
+        ),
+        (sign_with(TotalTensorSizeInBytes=20), "TensorDesc: TotalTensorSizeInBytes must be at least 24"),
+        (
+            sign_with(GuaranteedBaseOffsetAlignment=24),
+            "TensorDesc: GuaranteedBaseOffsetAlignment must be 0 or a power of two",
+        ),
+        (
+            sign_with(Flags="OWNED_BY_DML"),
+            "ELEMENT_WISE_SIGN: InputTensor.Flags: an input that is OWNED_BY_DML is not supported",
+        ),
+        (sign_with(Flags=["NONE", 1]), "ELEMENT_WISE_SIGN: InputTensor.Flags must be a string; got the number 1"),
+    ],
+)
+def test_refusals(refused: Refused, members: dict[str, Any], message: str) -> None:
+    assert message in refused(model(members)).split(": ", 1)[1]
+
+
+def test_the_place_is_that_of_the_member(refused: Refused) -> None:
+    text = """{ "resources": {}, "commands": [], "dispatchables": {
+      "D": { "type": "ELEMENT_WISE_SIGN",
+        "InputTensor": { "DataType": "FLOAT32", "Sizes": [3] },
+        "OutputTensor": { "DataType": "FLOAT32",
+            "Sizes": [3, -1] } } } }"""
+    assert refused(text).startswith("5:26: ELEMENT_WISE_SIGN: OutputTensor.Sizes[1] must be from 0")

@@ -1,0 +1,250 @@
+"""Whole models on each device: what commands do, what resources keep, and errors that only a device can find."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import dmlvk as dml
+from dmlvk.models import RunResult, Timing
+
+Run = Callable[..., tuple[RunResult, list[str]]]
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def bind(source: Any = "X", target: Any = "Out") -> dict[str, Any]:
+    return {"type": "dispatch", "dispatchable": "sign", "bindings": {"InputTensor": source, "OutputTensor": target}}
+
+
+def test_dispatch_and_print(run: Run, sign_model: dict[str, Any]) -> None:
+    result, lines = run(sign_model)
+    assert lines == ["Resource 'Out': -1, 0, 1"]
+    assert (result.expectations, result.failures, result.files) == (0, 0, [])
+
+
+def test_in_place_and_kept_contents(run: Run, sign_model: dict[str, Any]) -> None:
+    show = {"type": "print", "resource": "X"}
+    sign_model["commands"] = [show, bind("X", "X"), show, bind("X", "X"), show]
+    assert run(sign_model)[1] == ["Resource 'X': -3, 0, 5", "Resource 'X': -1, 0, 1", "Resource 'X': -1, 0, 1"]
+
+
+def test_one_resource_side_by_side(run: Run, sign_model: dict[str, Any]) -> None:
+    sign_model["resources"]["Both"] = {"initialValuesDataType": "FLOAT32", "initialValues": [-2, 3, 0, 7, 7, 7, 7]}
+    target = {"name": "Both", "elementOffset": 4}
+    sign_model["commands"] = [bind("Both", target), {"type": "print", "resource": "Both"}]
+    assert run(sign_model)[1] == ["Resource 'Both': -2, 3, 0, 7, -1, 1, 0"]
+
+
+def test_prints(run: Run) -> None:
+    resources = {
+        "bytes": {"initialValuesDataType": "INT8", "initialValues": [65, -1, 0, 1, 2]},
+        "half": {"initialValuesDataType": "FLOAT16", "initialValues": [0.5, "nan"]},
+        "mixed": {"initialValues": [{"type": "UINT8", "value": 1}, {"type": "FLOAT32", "value": -0.0}]},
+        "inside": {
+            "initialValuesDataType": "UINT16",
+            "initialValues": [7, 8],
+            "initialValuesOffsetInBytes": 6,
+            "sizeInBytes": 64,
+        },
+        "sequence": {
+            "initialValuesDataType": "FLOAT32",
+            "initialValues": {"valueCount": 4, "valueStart": 1, "valueDelta": 2.5},
+        },
+    }
+    commands = [{"type": "print", "resource": name} for name in resources]
+    commands += [{"type": "print", "resource": name, "verbose": True} for name in ("half", "mixed")]  # type: ignore[dict-item]
+    assert run({"resources": resources, "dispatchables": {}, "commands": commands})[1] == [
+        "Resource 'bytes': 65, -1, 0, 1, 2",
+        "Resource 'half': 0.5, nan",
+        "Resource 'mixed': 1, -0",
+        "Resource 'inside': 7, 8",
+        "Resource 'sequence': 1, 3.5, 6, 8.5",
+        "Resource 'half':",
+        "[0] 0.5 (0x3800)",
+        "[1] nan (0x7E00)",
+        "Resource 'mixed':",
+        "[0] 1 (0x01)",
+        "[1] -0 (0x80000000)",
+    ]
+
+
+def test_files(run: Run, sign_model: dict[str, Any], tmp_path: Path) -> None:
+    sign_model["resources"]["bytes"] = {"initialValuesDataType": "UINT8", "initialValues": [0, 128, 255, 1, 2, 3]}
+    sign_model["resources"]["sized"] = {
+        "initialValuesDataType": "UINT8",
+        "initialValues": [5],
+        "initialValuesOffsetInBytes": 1,
+        "sizeInBytes": 10,
+    }
+    sign_model["commands"] += [
+        {"type": "writeFile", "resource": "Out", "targetPath": "deep/down/out.npy", "dimensions": [1, 3]},
+        {"type": "writeFile", "resource": "bytes", "targetPath": "bytes.npy"},
+        {"type": "writeFile", "resource": "bytes", "targetPath": "bytes.bin"},
+        {"type": "writeFile", "resource": "sized", "targetPath": "sized.bin"},
+        {"type": "writeFile", "resource": "sized", "targetPath": "sized.npy"},
+        {"type": "writeFile", "resource": "bytes", "targetPath": "bytes.png", "dimensions": [1, 3, 1, 2]},
+    ]
+    result, lines = run(sign_model)
+    out = tmp_path / "out"
+    assert result.files == [
+        out / name for name in ("deep/down/out.npy", "bytes.npy", "bytes.bin", "sized.bin", "sized.npy", "bytes.png")
+    ]
+    assert lines[1] == f"Resource 'Out' written to '{out / 'deep/down/out.npy'}'"
+    np.testing.assert_array_equal(np.load(out / "deep/down/out.npy"), np.array([[-1, 0, 1]], np.float32))
+    np.testing.assert_array_equal(np.load(out / "bytes.npy"), np.array([0, 128, 255, 1, 2, 3], np.uint8))
+    assert (out / "bytes.bin").read_bytes() == bytes([0, 128, 255, 1, 2, 3, 0, 0])
+    assert (out / "sized.bin").read_bytes() == bytes([0, 5, 0, 0, 0, 0, 0, 0, 0, 0])
+    assert np.load(out / "sized.npy").shape == (10,)
+    with Image.open(out / "bytes.png") as picture:
+        assert [picture.getpixel((x, 0)) for x in range(2)] == [(0, 255, 2), (128, 1, 3)]
+
+
+def test_a_picture_comes_back(run: Run, tmp_path: Path) -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, (5, 3, 3), np.uint8)
+    Image.fromarray(pixels).save(tmp_path / "in.png")
+    for data_type in ("FLOAT32", "FLOAT16", "UINT8"):
+        resource = {"initialValuesDataType": data_type, "initialValues": {"sourcePath": "in.png"}}
+        command = {"type": "writeFile", "resource": "P", "targetPath": "out.png"}
+        run({"resources": {"P": resource}, "dispatchables": {}, "commands": [command]})
+        with Image.open(tmp_path / "out" / "out.png") as picture:
+            np.testing.assert_array_equal(np.asarray(picture), pixels)
+
+
+def test_files_that_cannot_be_written(run: Run, sign_model: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "out" / "taken.npy").mkdir(parents=True)
+    for target in ("taken.npy", "x" * 300 + ".bin"):
+        sign_model["commands"] = [{"type": "writeFile", "resource": "X", "targetPath": target}]
+        with pytest.raises(dml.ModelFileError, match=rf":\d+:\d+: cannot write '.*{target[:9]}"):
+            run(sign_model)
+
+
+def test_expectations(run: Run, sign_model: dict[str, Any], tmp_path: Path) -> None:
+    sign_model["commands"] = [
+        bind(),
+        {"type": "expect", "resource": "Out", "values": [-1, 0, 1]},
+        {"type": "expect", "resource": "Out", "values": [-1, 0, 2]},
+        {"type": "expect", "resource": "Out", "values": [-1, 0, 2], "rtol": 0.5},
+        {"type": "print", "resource": "Out"},
+    ]
+    result, lines = run(sign_model)
+    assert (result.expectations, result.failures) == (3, 1)
+    text = json.dumps(sign_model, indent=1).splitlines()
+    line = next(i for i, content in enumerate(text) if content.strip() == "2" and text[i - 1].strip() == "0,") - 4
+    assert lines == [
+        "Expect 'Out': 3 values as expected (exact)",
+        f"Expect 'Out' FAILED ({tmp_path / 'model.json'}:{line - 1}:3): 1 of 3 values differ (exact)",
+        "  [2] got 1 (0x3F800000), expected 2 (0x40000000), off by 1, 8388608 ULP",
+        "Expect 'Out': 3 values as expected (rtol 0.5)",
+        "Resource 'Out': -1, 0, 1",
+    ]
+
+
+def test_timing_does_not_change_results(run: Run) -> None:
+    tensor = {"DataType": "FLOAT32", "Sizes": [2]}
+    model = {
+        "resources": {"X": {"initialValuesDataType": "FLOAT32", "initialValues": [1, 2]}},
+        "dispatchables": {
+            "twice": {
+                "type": "ELEMENT_WISE_THRESHOLD",
+                "InputTensor": tensor,
+                "OutputTensor": tensor,
+                "ScaleBias": {"Scale": 2, "Bias": 0},
+                "Min": 0,
+            }
+        },
+        "commands": [
+            {"type": "dispatch", "dispatchable": "twice", "bindings": {"InputTensor": "X", "OutputTensor": "X"}},
+            {"type": "expect", "resource": "X", "values": [2, 4]},
+        ],
+    }
+    for timing, kinds in ((Timing(), ("cold", "hot")), (Timing(3, 0), ("hot",)), (Timing(1, 5), ("cold",))):
+        result, lines = run(model, timing)
+        assert result.failures == 0
+        assert lines[0].startswith(f"Dispatch 'twice': {timing.iterations} iterations, median wall time ")
+        assert [kind for kind in ("cold", "hot") if f" ms {kind}" in lines[0]] == list(kinds)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda model: model["dispatchables"]["sign"]["desc"].update(
+                InputTensor={"DataType": "FLOAT64", "Sizes": [3]}, OutputTensor={"DataType": "FLOAT64", "Sizes": [3]}
+            ),
+            r":\d+:\d+: the dispatchable 'sign': ELEMENT_WISE_SIGN: InputTensor\.DataType must be one of ",
+        ),
+        (
+            lambda model: model["dispatchables"]["sign"]["desc"].update(
+                OutputTensor={"DataType": "FLOAT32", "Sizes": [4]}
+            ),
+            r":\d+:\d+: the dispatchable 'sign': ELEMENT_WISE_SIGN: InputTensor\.Sizes must equal ",
+        ),
+        (
+            lambda model: model["commands"].__setitem__(0, bind({"name": "X", "elementOffset": 1})),
+            r":\d+:\d+: ELEMENT_WISE_SIGN: InputTensor: the binding's offset must be a multiple of 16 bytes; got 4",
+        ),
+        (
+            lambda model: model["resources"]["X"].update(initialValues=[1, 2]),
+            r":\d+:\d+: ELEMENT_WISE_SIGN: InputTensor: the binding's size must be at least TotalTensorSizeInBytes 12",
+        ),
+    ],
+)
+def test_errors_of_the_device_name_the_place(
+    run: Run, sign_model: dict[str, Any], change: Callable[[dict[str, Any]], object], message: str
+) -> None:
+    change(sign_model)
+    with pytest.raises(dml.ModelFileError, match=message) as caught:
+        run(sign_model)
+    assert isinstance(caught.value.__cause__, dml.DmlError)
+
+
+def test_a_buffer_that_the_device_refuses_takes_no_memory_here(
+    run: Run, sign_model: dict[str, Any], device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(self: dml.Device, size: int) -> dml.Buffer:
+        raise dml.OutOfMemoryError(f"Buffer: {size} bytes do not fit")
+
+    monkeypatch.setattr(dml.Device, "create_buffer", refuse)
+    sign_model["resources"] = {
+        "Huge": {"initialValuesDataType": "UINT8", "initialValues": {"valueCount": 2**32 - 4, "value": 1}},
+        **sign_model["resources"],
+    }
+    with pytest.raises(dml.ModelFileError, match=r":3:11: the resource 'Huge': Buffer: 4294967292 bytes do not fit$"):
+        run(sign_model)
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda path: path.stem)
+def test_examples(device: dml.Device, tmp_path: Path, path: Path) -> None:
+    from dmlvk.models import load_model, run_model
+
+    lines: list[str] = []
+    result = run_model(load_model(path), device, tmp_path, lines.append)
+    assert result.failures == (1 if path.stem == "failing_expect" else 0), lines
+    assert result.expectations or path.stem == "color_splash"
+    if path.stem == "color_splash":
+        check_color_splash(tmp_path)
+
+
+def check_color_splash(directory: Path) -> None:
+    """The suit keeps its colour, the face turns grey, and the mask is black and white."""
+    assert sorted(path.name for path in directory.iterdir()) == ["color_splash.png", "mask.png", "poster.png"]
+    with Image.open(directory / "color_splash.png") as opened:
+        splash = np.asarray(opened)
+    with Image.open(directory / "mask.png") as opened:
+        mask = np.asarray(opened)
+    with Image.open(EXAMPLES / "pictures" / "astronaut.jpg") as opened:
+        picture = np.asarray(opened)
+    assert splash.shape == picture.shape == (512, 512, 3)
+    assert set(np.unique(mask)) == {0, 255}
+    assert 0.15 < (mask == 255).mean() < 0.4
+    suit, face = (slice(310, 340), slice(90, 130)), (slice(100, 130), slice(210, 240))
+    assert (mask[suit] == 255).all()
+    np.testing.assert_array_equal(splash[suit], picture[suit])
+    np.testing.assert_array_equal(splash[face], picture[face][:, :, 1:2].repeat(3, axis=2))
