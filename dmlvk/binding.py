@@ -7,8 +7,9 @@ import enum
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from dmlvk.buffers import Buffer, checked_integer
+from dmlvk.buffers import Buffer
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.integers import checked_integer
 from dmlvk.kernels.elementwise import Kernel
 from dmlvk.operators import Field, OperatorDesc
 from dmlvk.tensors import TensorDesc
@@ -82,11 +83,22 @@ class BufferBinding:
         buffer: the buffer.
         offset: where the range begins, in bytes; a multiple of 16.
         size_in_bytes: how long it is; ``None``: to the buffer's end.
+
+    Raises:
+        InvalidArgumentError: when a member is of the wrong type or negative.
     """
 
     buffer: Buffer
     offset: int = 0
     size_in_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.buffer, Buffer):
+            raise InvalidArgumentError(f"BufferBinding: buffer must be a dmlvk.Buffer; got {self.buffer!r}")
+        object.__setattr__(self, "offset", checked_integer(self.offset, "BufferBinding: offset", 0))
+        if self.size_in_bytes is not None:
+            size = checked_integer(self.size_in_bytes, "BufferBinding: size_in_bytes", 1)
+            object.__setattr__(self, "size_in_bytes", size)
 
     @property
     def end(self) -> int:
@@ -120,7 +132,14 @@ class BindingTable:
         self._outputs: tuple[BoundTensor, ...] | None = None
 
     def reset(self, compiled: CompiledOperator) -> None:
-        """Makes this an empty table for another compiled operator of the same device."""
+        """Makes this an empty table for another compiled operator of the same device.
+
+        Raises:
+            InvalidArgumentError: when it is none, or of another device.
+        """
+        self.compiled.device.engine.check_open()
+        if not isinstance(compiled, CompiledOperator):
+            raise InvalidArgumentError(f"BindingTable.reset: takes a CompiledOperator; got {compiled!r}")
         if compiled.device is not self.compiled.device:
             raise InvalidArgumentError("BindingTable.reset: the compiled operator belongs to another device")
         self.compiled = compiled
@@ -180,8 +199,11 @@ class BindingTable:
         bindings: Sequence[BufferBinding | None] | None,
         call: str,
     ) -> tuple[BoundTensor, ...] | None:
+        self.compiled.device.engine.check_open()
         name = self.compiled.desc.operator_name
-        if bindings is None or len(bindings) == 0:
+        if bindings is not None and not isinstance(bindings, Sequence):
+            raise InvalidArgumentError(f"{name}: {call} takes a sequence of bindings; got {bindings!r}")
+        if not bindings:
             return None
         if len(bindings) != len(tensors):
             raise InvalidArgumentError(
@@ -191,9 +213,8 @@ class BindingTable:
         for (field, tensor), binding in zip(tensors, bindings, strict=True):
             where = f"{name}: {field.name}"
             if (tensor is None) != (binding is None):
-                raise InvalidArgumentError(
-                    f"{where}: must be bound" if binding is None else f"{where}: is absent, so nothing can be bound to it"
-                )
+                problem = "must be bound" if binding is None else "is absent, so nothing can be bound to it"
+                raise InvalidArgumentError(f"{where}: {problem}")
             if tensor is not None and binding is not None:
                 self._check_binding(binding, where)
                 self._check_fits(binding, tensor, where)
@@ -201,16 +222,13 @@ class BindingTable:
         return tuple(bound)
 
     def _check_binding(self, binding: BufferBinding, where: str) -> None:
-        if not isinstance(binding, BufferBinding) or not isinstance(binding.buffer, Buffer):
+        if not isinstance(binding, BufferBinding):
             raise InvalidArgumentError(f"{where}: must be bound to a BufferBinding or None; got {binding!r}")
         if binding.buffer.engine is not self.compiled.device.engine:
             raise InvalidArgumentError(f"{where}: the buffer belongs to another device")
         if binding.buffer.is_closed:
             raise InvalidArgumentError(f"{where}: the buffer was closed")
-        checked_integer(binding.offset, f"{where}: the binding's offset", 0)
-        if binding.size_in_bytes is not None:
-            checked_integer(binding.size_in_bytes, f"{where}: the binding's size_in_bytes", 1)
-        if binding.end > binding.buffer.size_in_bytes or binding.offset >= binding.end:
+        if not binding.offset < binding.end <= binding.buffer.size_in_bytes:
             raise InvalidArgumentError(
                 f"{where}: bytes {binding.offset} to {binding.end} lie beyond the buffer's "
                 f"{binding.buffer.size_in_bytes} bytes"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import operator
 import weakref
-from collections.abc import Sequence
-from typing import Any, SupportsIndex
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.integers import checked_integer
 from dmlvk.runtime.kompute import Allocation, Engine
 
 
@@ -70,14 +70,18 @@ class Buffer:
         """Writes an array's bytes, in C order, as they are.
 
         Args:
-            array: any array; its data type is not converted.
+            array: any array of numbers, or ``bytes``; its data type is not converted.
             offset: where to write, in bytes.
 
         Raises:
-            InvalidArgumentError: when the bytes do not fit or the array holds Python objects.
+            InvalidArgumentError: when the bytes do not fit, or the array holds text or Python objects.
         """
-        values = np.asarray(array)
-        if values.dtype.hasobject:
+        try:
+            # NumPy takes bytes for a text, which ends before its last zeros.
+            values = np.frombuffer(array, np.uint8) if isinstance(array, bytes) else np.asarray(array)
+        except (ValueError, TypeError) as error:
+            raise InvalidArgumentError(f"Buffer.upload: not an array: {error}") from error
+        if values.dtype.hasobject or values.dtype.kind == "U" or values.dtype.itemsize == 0:
             raise InvalidArgumentError(f"Buffer.upload: an array of dtype {values.dtype} has no bytes to upload")
         start = self._checked_range("upload", offset, values.nbytes)
         data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
@@ -98,19 +102,17 @@ class Buffer:
         Raises:
             InvalidArgumentError: when the array would reach beyond the buffer.
         """
-        data_type = np.dtype(dtype)
-        if data_type.hasobject or data_type.itemsize == 0:
-            raise InvalidArgumentError(f"Buffer.download: bytes cannot become an array of dtype {data_type}")
+        data_type = _element_type(dtype)
         start = self._checked_range("download", offset, 0)
-        if shape is None:
-            lengths = [(self.size_in_bytes - start) // data_type.itemsize]
-        else:
-            items = [shape] if isinstance(shape, SupportsIndex) else list(shape)
-            lengths = [checked_integer(item, "Buffer.download: shape", 0) for item in items]
+        lengths = [(self.size_in_bytes - start) // data_type.itemsize] if shape is None else _lengths(shape)
         size = math.prod(lengths) * data_type.itemsize
         self._checked_range("download", start, size)
         with self._engine.reading(self.allocation) as host_bytes:
-            return host_bytes[start : start + size].copy().view(data_type).reshape(lengths)
+            elements = host_bytes[start : start + size].copy().view(data_type)
+        try:
+            return elements.reshape(lengths)
+        except (ValueError, OverflowError) as error:  # too many dimensions, or a huge one beside one of 0
+            raise InvalidArgumentError(f"Buffer.download: no array has the shape {lengths}: {error}") from error
 
     def _checked_range(self, call: str, offset: int, size: int) -> int:
         start = checked_integer(offset, f"Buffer.{call}: offset", 0)
@@ -121,15 +123,19 @@ class Buffer:
         return start
 
 
-def checked_integer(value: object, where: str, lowest: int) -> int:
-    """``value`` as a Python int of at least ``lowest``.
+def _element_type(dtype: npt.DTypeLike) -> np.dtype[Any]:
+    if dtype is None:
+        raise InvalidArgumentError("Buffer.download: dtype must be a NumPy data type; got None")
+    try:
+        data_type = np.dtype(dtype)
+    except (TypeError, ValueError, SyntaxError) as error:
+        raise InvalidArgumentError(f"Buffer.download: unknown dtype {dtype!r}: {error}") from error
+    if data_type.hasobject or data_type.kind == "U" or data_type.subdtype or data_type.itemsize == 0:
+        raise InvalidArgumentError(f"Buffer.download: bytes cannot become an array of dtype {data_type}")
+    return data_type
 
-    Raises:
-        InvalidArgumentError: when it is no integer or too small.
-    """
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise InvalidArgumentError(f"{where} must be an integer; got {value!r}")
-    number = operator.index(value)
-    if number < lowest:
-        raise InvalidArgumentError(f"{where} must be at least {lowest}; got {number}")
-    return number
+
+def _lengths(shape: object) -> list[int]:
+    values = shape.tolist() if isinstance(shape, np.ndarray) else shape
+    items = values if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+    return [checked_integer(item, "Buffer.download: shape", 0) for item in items]

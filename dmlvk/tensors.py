@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-import operator
 from collections.abc import Sequence
-from typing import SupportsIndex
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.integers import UINT64_MAX, checked_integer
 
 MAXIMUM_DIMENSION_COUNT = 8
 """DML_TENSOR_DIMENSION_COUNT_MAX1."""
@@ -19,7 +18,6 @@ MINIMUM_BUFFER_TENSOR_ALIGNMENT = 16
 """DML_MINIMUM_BUFFER_TENSOR_ALIGNMENT, in bytes: what every binding offset is a multiple of."""
 
 _UINT32_MAX = 2**32 - 1
-_UINT64_MAX = 2**64 - 1
 
 
 class TensorFlags(enum.IntFlag):
@@ -31,12 +29,7 @@ class TensorFlags(enum.IntFlag):
 
 def _integer(value: object, member: str, lowest: int, highest: int) -> int:
     """``value`` as a Python int within [lowest, highest]; anything else is refused by the member's name."""
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
-        raise InvalidArgumentError(f"TensorDesc: {member} must be an integer; got {value!r}")
-    number = operator.index(value)
-    if not lowest <= number <= highest:
-        raise InvalidArgumentError(f"TensorDesc: {member} must be from {lowest} to {highest}; got {number}")
-    return number
+    return checked_integer(value, f"TensorDesc: {member}", lowest, highest)
 
 
 def _integers(values: object, member: str, lowest: int) -> tuple[int, ...]:
@@ -114,7 +107,7 @@ class TensorDesc:
         if self.total_tensor_size_in_bytes is None:
             object.__setattr__(self, "total_tensor_size_in_bytes", minimum)
             return
-        total = _integer(self.total_tensor_size_in_bytes, "TotalTensorSizeInBytes", 0, _UINT64_MAX)
+        total = _integer(self.total_tensor_size_in_bytes, "TotalTensorSizeInBytes", 0, UINT64_MAX)
         if total < minimum:
             raise InvalidArgumentError(
                 f"TensorDesc: TotalTensorSizeInBytes must be at least {minimum} for Sizes {list(self.sizes)}, "
