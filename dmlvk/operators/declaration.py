@@ -20,7 +20,9 @@ from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.tensors import TensorDesc
 
-if TYPE_CHECKING or sys.version_info >= (3, 11):
+if TYPE_CHECKING:  # type checkers carry typing_extensions' declarations with them; nothing is imported when running
+    from typing_extensions import dataclass_transform
+elif sys.version_info >= (3, 11):
     from typing import dataclass_transform
 else:  # Python 3.10: only type checkers need the real one
 
@@ -163,7 +165,7 @@ def scale_bias_attribute(meaning: str) -> Any:
 
 def _member(kind: FieldKind, member_type: str, meaning: str, optional: bool, **more: Any) -> Any:
     metadata = {"kind": kind, "type": member_type, "meaning": meaning, "optional": optional, **more}
-    return dataclasses.field(metadata=metadata, **({"default": None} if optional else {}))
+    return dataclasses.field(metadata=metadata, default=None if optional else dataclasses.MISSING)
 
 
 def directml_name(attribute: str) -> str:
