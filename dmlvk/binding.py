@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from dmlvk.buffers import Buffer
@@ -16,6 +16,10 @@ from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
+
+
+RESOURCE_ALIGNMENT = 256
+"""DML_TEMPORARY_BUFFER_ALIGNMENT and DML_PERSISTENT_BUFFER_ALIGNMENT, in bytes."""
 
 
 class ExecutionFlags(enum.IntFlag):
@@ -130,6 +134,7 @@ class BindingTable:
         self.compiled = compiled
         self._inputs: tuple[BoundTensor, ...] | None = None
         self._outputs: tuple[BoundTensor, ...] | None = None
+        self._resources: dict[str, BufferBinding] = {}
 
     def reset(self, compiled: CompiledOperator) -> None:
         """Makes this an empty table for another compiled operator of the same device.
@@ -144,6 +149,7 @@ class BindingTable:
             raise InvalidArgumentError("BindingTable.reset: the compiled operator belongs to another device")
         self.compiled = compiled
         self._inputs = self._outputs = None
+        self._resources = {}
 
     def bind_inputs(self, bindings: Sequence[BufferBinding | None] | None) -> None:
         """Binds all inputs, in the order of the description's fields.
@@ -156,22 +162,30 @@ class BindingTable:
             InvalidArgumentError: when a binding breaks a rule.
         """
         inputs = self._bound(self.compiled.desc.inputs, bindings, "bind_inputs")
-        self._check_hazards(inputs, self._outputs)
+        self._check_hazards(inputs, self._outputs, self._resources)
         self._inputs = inputs
 
     def bind_outputs(self, bindings: Sequence[BufferBinding | None] | None) -> None:
         """Binds all outputs; as :meth:`bind_inputs` does for inputs."""
         outputs = self._bound(self.compiled.desc.outputs, bindings, "bind_outputs")
-        self._check_hazards(self._inputs, outputs)
+        self._check_hazards(self._inputs, outputs, self._resources)
         self._outputs = outputs
 
     def bind_temporary_resource(self, binding: BufferBinding | None) -> None:
-        """Binds scratch memory. No operator of this version needs any: only ``None`` changes nothing."""
-        self._check_unneeded(binding, "bind_temporary_resource")
+        """Binds scratch memory, of which no operator of this version needs any; ``None`` unbinds it.
+
+        Raises:
+            InvalidArgumentError: when the binding breaks a rule.
+        """
+        self._bind_resource("temporary", binding)
 
     def bind_persistent_resource(self, binding: BufferBinding | None) -> None:
-        """Binds the persistent resource. No operator of this version needs one: only ``None`` changes nothing."""
-        self._check_unneeded(binding, "bind_persistent_resource")
+        """Binds the persistent resource, which no operator of this version needs; ``None`` unbinds it.
+
+        Raises:
+            InvalidArgumentError: when the binding breaks a rule.
+        """
+        self._bind_resource("persistent", binding)
 
     def snapshot(self) -> tuple[tuple[BoundTensor, ...], tuple[BoundTensor, ...]]:
         """What is bound now: inputs and outputs.
@@ -189,9 +203,20 @@ class BindingTable:
                 )
         return self._inputs, self._outputs
 
-    def _check_unneeded(self, binding: BufferBinding | None, call: str) -> None:
+    def _bind_resource(self, kind: str, binding: BufferBinding | None) -> None:
+        self.compiled.device.engine.check_open()
+        resources = {other: bound for other, bound in self._resources.items() if other != kind}
         if binding is not None:
-            self._check_binding(binding, f"{self.compiled.desc.operator_name}: {call}")
+            where = f"{self.compiled.desc.operator_name}: the {kind} resource"
+            self._check_binding(binding, where)
+            if binding.offset % RESOURCE_ALIGNMENT:
+                raise InvalidArgumentError(
+                    f"{where}: the binding's offset must be a multiple of {RESOURCE_ALIGNMENT} bytes; "
+                    f"got {binding.offset}"
+                )
+            resources[kind] = binding
+        self._check_hazards(self._inputs, self._outputs, resources)
+        self._resources = resources
 
     def _bound(
         self,
@@ -247,27 +272,47 @@ class BindingTable:
             )
 
     def _check_hazards(
-        self, inputs: tuple[BoundTensor, ...] | None, outputs: tuple[BoundTensor, ...] | None
+        self,
+        inputs: tuple[BoundTensor, ...] | None,
+        outputs: tuple[BoundTensor, ...] | None,
+        resources: Mapping[str, BufferBinding],
     ) -> None:
-        """Rules 64 to 72: what may share bytes with an output."""
+        """Rules 64 to 72: what may share bytes with something that is written."""
         outputs = outputs or ()
+        self._check_resources(inputs or (), outputs, resources)
         for i, output in enumerate(outputs):
             for other in outputs[:i]:
                 if output.binding.overlaps(other.binding):
                     raise InvalidArgumentError(
                         f"{self.compiled.desc.operator_name}: {other.field.name} and {output.field.name} must not "
-                        f"share bytes; both are outputs ({_ranges(other, output)})"
+                        f"share bytes; both are outputs ({_ranges(other.binding, output.binding)})"
                     )
             for bound in inputs or ():
                 if bound.binding.overlaps(output.binding):
                     self._check_in_place(bound, output)
+
+    def _check_resources(
+        self, inputs: Sequence[BoundTensor], outputs: Sequence[BoundTensor], resources: Mapping[str, BufferBinding]
+    ) -> None:
+        """Scratch memory is written, so it must not share bytes with anything; the persistent resource is only read."""
+        for kind, resource in resources.items():
+            others = [(bound.field.name, bound.binding) for bound in outputs]
+            if kind == "temporary":
+                others += [(bound.field.name, bound.binding) for bound in inputs]
+                others += [(f"the {other} resource", binding) for other, binding in resources.items() if other != kind]
+            for name, binding in others:
+                if resource.overlaps(binding):
+                    raise InvalidArgumentError(
+                        f"{self.compiled.desc.operator_name}: {name} and the {kind} resource must not share bytes "
+                        f"({_ranges(binding, resource)})"
+                    )
 
     def _check_in_place(self, bound: BoundTensor, output: BoundTensor) -> None:
         where = f"{self.compiled.desc.operator_name}: {bound.field.name} and {output.field.name}"
         if (bound.binding.offset, bound.binding.end) != (output.binding.offset, output.binding.end):
             raise InvalidArgumentError(
                 f"{where} overlap in part, which is never allowed: bind disjoint or identical ranges "
-                f"({_ranges(bound, output)})"
+                f"({_ranges(bound.binding, output.binding)})"
             )
         allowed = self.compiled.desc.declaration.in_place
         if bound.field.attribute not in allowed:
@@ -290,8 +335,5 @@ def _same_elements(a: TensorDesc, b: TensorDesc) -> bool:
     )
 
 
-def _ranges(first: BoundTensor, second: BoundTensor) -> str:
-    return (
-        f"bytes {first.binding.offset} to {first.binding.end} and "
-        f"{second.binding.offset} to {second.binding.end} of one buffer"
-    )
+def _ranges(first: BufferBinding, second: BufferBinding) -> str:
+    return f"bytes {first.offset} to {first.end} and {second.offset} to {second.end} of one buffer"

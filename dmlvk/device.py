@@ -17,6 +17,7 @@ from dmlvk.binding import BindingTable, CompiledOperator, ExecutionFlags, Operat
 from dmlvk.buffers import Buffer
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.integers import checked_integer
 from dmlvk.kernels import library
 from dmlvk.kernels.elementwise import lower
 from dmlvk.operators import FeatureLevel, Field, OperatorDesc, check_operator
@@ -94,20 +95,23 @@ class Device:
             query: a data type; or the feature levels of interest.
 
         Returns:
-            For a data type whether tensors may have it; for levels the highest of them that is supported, else ``None``.
+            For a data type whether tensors may have it; for levels the highest of them that is supported, or ``None``
+            when none is.
 
         Raises:
             InvalidArgumentError: when the query does not fit the feature.
+            UnsupportedError: when the feature is none of :class:`Feature`.
         """
+        self.engine.check_open()
         if feature == Feature.TENSOR_DATA_TYPE_SUPPORT:
             if not isinstance(query, DataType):
                 raise InvalidArgumentError(f"check_feature_support: the query must be a DataType; got {query!r}")
             return query.size_in_bits >= 8 and (query.size_in_bits < 64 or self.feature_level >= FeatureLevel.LEVEL_3_0)
         if feature == Feature.FEATURE_LEVELS:
-            if isinstance(query, DataType) or not all(isinstance(level, FeatureLevel) for level in query):
+            if not isinstance(query, Sequence) or not all(isinstance(level, FeatureLevel) for level in query):
                 raise InvalidArgumentError(f"check_feature_support: the query must be FeatureLevels; got {query!r}")
             return max((level for level in query if level <= self.feature_level), default=None)
-        raise InvalidArgumentError(f"check_feature_support: unknown feature {feature!r}")
+        raise UnsupportedError(f"check_feature_support: unknown feature {feature!r}")
 
     def create_operator(self, desc: OperatorDesc) -> Operator:
         """Checks a description against all of DirectML's rules (CreateOperator).
@@ -141,12 +145,8 @@ class Device:
             raise InvalidArgumentError(f"compile_operator: takes what create_operator returned; got {operator!r}")
         if operator.device is not self:
             raise InvalidArgumentError(f"{operator.desc.operator_name}: was created by another device")
-        try:
-            execution_flags = ExecutionFlags(flags)
-        except ValueError as error:
-            raise InvalidArgumentError(f"compile_operator: unknown execution flags {flags!r}") from error
-        if int(execution_flags) & ~7:
-            raise InvalidArgumentError(f"compile_operator: unknown execution flags {flags!r}")
+        all_flags = sum(ExecutionFlags)
+        execution_flags = ExecutionFlags(checked_integer(flags, "compile_operator: flags", 0, all_flags))
         if execution_flags & ExecutionFlags.DESCRIPTORS_VOLATILE:
             raise UnsupportedError("compile_operator: this version of dmlvk does not support DESCRIPTORS_VOLATILE")
         kernel = lower(operator.desc)

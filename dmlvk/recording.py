@@ -35,8 +35,9 @@ def _access(bound: BoundTensor) -> _Access:
 class HazardTracker:
     """Decides before which dispatches the earlier ones must be complete.
 
-    A dependency is needed for read-after-write, write-after-read and write-after-write on bytes that two dispatches share,
-    and for nothing else. One dependency orders everything before it, so only what came after the last one counts.
+    A dependency is needed for read-after-write, write-after-read and write-after-write on bytes that two dispatches
+    share, and for nothing else. One dependency orders everything before it, so only what came after the last one
+    counts.
     """
 
     def __init__(self) -> None:
@@ -107,10 +108,13 @@ class CommandRecorder:
 
         Raises:
             InvalidArgumentError: when the table is not complete, or made for another operator or device.
+            DeviceRemovedError: when the device is lost or closed.
         """
+        self._device.engine.check_open()
         if not isinstance(compiled, CompiledOperator) or not isinstance(table, BindingTable):
             raise InvalidArgumentError(
-                f"CommandRecorder.record_dispatch: takes a CompiledOperator and a BindingTable; got {compiled!r}, {table!r}"
+                "CommandRecorder.record_dispatch: takes a CompiledOperator and a BindingTable; "
+                f"got {compiled!r}, {table!r}"
             )
         if table.compiled is not compiled:
             raise InvalidArgumentError(
@@ -142,6 +146,14 @@ class CommandRecorder:
         engine.check_open()
         if not self._dispatches:
             return
+        with engine.exclusive():  # nobody may close a buffer between the check and the end of the run
+            self._check_buffers()
+            if self._recording is None:
+                self._recording = engine.record([_launch(dispatch) for dispatch in self._dispatches])
+            engine.run(self._recording)
+
+    def _check_buffers(self) -> None:
+        self._device.engine.check_open()
         for dispatch in self._dispatches:
             for bound in dispatch.inputs + dispatch.outputs:
                 if bound.binding.buffer.is_closed:
@@ -149,10 +161,6 @@ class CommandRecorder:
                         f"{dispatch.compiled.desc.operator_name}: {bound.field.name}: "
                         "the buffer was closed after the dispatch was recorded"
                     )
-        with engine.exclusive():
-            if self._recording is None:
-                self._recording = engine.record([_launch(dispatch) for dispatch in self._dispatches])
-            engine.run(self._recording)
 
     def wait(self) -> None:
         """Waits until what was submitted is done."""
