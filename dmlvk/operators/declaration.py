@@ -8,7 +8,9 @@ its shader variants, its row in ``dmlvk operators`` and its test cases all follo
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
+import struct
 import sys
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -181,6 +183,9 @@ def directml_name(attribute: str) -> str:
 class OperatorDesc:
     """The base of all operator descriptions (DML_..._OPERATOR_DESC): immutable, keyword arguments only, hashable.
 
+    Two descriptions are equal when they describe the same operator: floating-point members count by their bits, so that
+    0.0 differs from -0.0, and NaN does not differ from itself.
+
     Members are checked for their Python type here; DirectML's rules are checked by ``Device.create_operator``.
 
     Raises:
@@ -193,7 +198,7 @@ class OperatorDesc:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
         cls.operator_name = cls.declaration.name
         cls.fields = tuple(
             Field(name=directml_name(member.name), attribute=member.name, **member.metadata)
@@ -205,6 +210,16 @@ class OperatorDesc:
         for field in self.fields:
             value = getattr(self, field.attribute)
             object.__setattr__(self, field.attribute, _checked_member(self.operator_name, field, value))
+
+    @functools.cached_property
+    def _identity(self) -> tuple[object, ...]:
+        return (type(self), *(_bits(getattr(self, field.attribute)) for field in self.fields))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, OperatorDesc) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
 
     @property
     def inputs(self) -> tuple[tuple[Field, TensorDesc | None], ...]:
@@ -225,6 +240,13 @@ class OperatorDesc:
         for field in self.fields:
             if field.kind == kind:
                 yield field, getattr(self, field.attribute)
+
+
+def _bits(value: object) -> object:
+    """``value``, with floating-point numbers as their bits."""
+    if isinstance(value, ScaleBias):
+        return _bits(value.scale), _bits(value.bias)
+    return struct.pack("<d", value) if isinstance(value, float) else value
 
 
 def _checked_member(operator_name: str, field: Field, value: object) -> object:
