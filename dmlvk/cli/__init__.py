@@ -9,6 +9,7 @@ Commands import what they need when they run, so that ``dmlvk --help`` is there 
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import NoReturn
@@ -24,10 +25,16 @@ _EXIT_INTERRUPTED = 130
 _EXIT_BROKEN_PIPE = 141
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
+@click.group(
+    invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120}
+)
 @click.version_option(__version__, prog_name="dmlvk")
-def cli() -> None:
+@click.pass_context
+def cli(context: click.Context) -> None:
     """Runs DirectML operators on any Vulkan device."""
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help(), err=True)
+        context.exit(EXIT_BAD_INPUT)
 
 
 cli.add_command(devices)
@@ -45,6 +52,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def _exit_status(arguments: list[str] | None) -> int:
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # names in model files may have any character
     try:
         # Not cli.main(): that one has opinions of its own about broken pipes, Ctrl-C and exit statuses.
         with cli.make_context("dmlvk", sys.argv[1:] if arguments is None else list(arguments)) as context:
@@ -53,9 +62,6 @@ def _exit_status(arguments: list[str] | None) -> int:
         return 0
     except click.exceptions.Exit as stop:
         return stop.exit_code
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.format_message(), err=True)
-        return EXIT_BAD_INPUT
     except click.ClickException as error:
         hint = f" (see `{error.ctx.command_path} --help`)" if isinstance(error, click.UsageError) and error.ctx else ""
         return _fail(f"{error.format_message()}{hint}")
