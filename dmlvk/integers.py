@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from typing import SupportsIndex
 
 import numpy as np
 
@@ -24,10 +23,12 @@ def checked_integer(value: object, where: str, lowest: int, highest: int = UINT6
     Raises:
         InvalidArgumentError: when it is no integer, or outside.
     """
-    # Booleans and arrays have an index too, but are no numbers.
-    if isinstance(value, (bool, np.bool_, np.ndarray)) or not isinstance(value, SupportsIndex):
-        raise InvalidArgumentError(f"{where} must be an integer; got {value!r}")
-    number = operator.index(value)
+    try:
+        if isinstance(value, (bool, np.bool_, np.ndarray)):  # these have an index too, but are no numbers
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]  # it refuses what has no index
+    except TypeError:
+        raise InvalidArgumentError(f"{where} must be an integer; got {value!r}") from None
     if lowest <= number <= highest:
         return number
     limits = f"at least {lowest}" if highest == UINT64_MAX and number < lowest else f"from {lowest} to {highest}"
