@@ -1,4 +1,4 @@
-"""What the tests of bindings, devices and recordings share: small descriptions, compiled operators, ranges of buffers."""
+"""What the tests of bindings, devices and recordings share: small descriptions, operators, ranges of buffers."""
 
 from __future__ import annotations
 
