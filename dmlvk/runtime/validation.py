@@ -285,8 +285,8 @@ def enabled() -> bool:
 def synchronization_enabled() -> bool:
     """Whether missing barriers are looked for too.
 
-    The layer knows Vulkan's barriers only: neither a ``coherent`` buffer nor a chain of barriers on other buffers counts
-    as a dependency. What it accepts from Kompute: uploads in a submission of their own, and between two
+    The layer knows Vulkan's barriers only: neither a ``coherent`` buffer nor a chain of barriers on other buffers is
+    a dependency to it. What it accepts from Kompute: uploads in a submission of their own, and between two
     dispatches an ``OpTensorSyncLocal`` of the very tensors (of type ``device``) that the first one wrote or read.
     """
     with _lock:
@@ -322,8 +322,8 @@ def parse_messages(text: str) -> list[ValidationMessage]:
     messages = []
     if unknown := text[: starts[0].start() if starts else None].strip():
         messages.append(ValidationMessage("error", "in an unknown form", unknown))
-    ends = [start.start() for start in starts[1:]] + [len(text)]
-    for start, end in zip(starts, ends, strict=True):
+    bounds = [*(start.start() for start in starts), len(text)]
+    for start, end in zip(starts, bounds[1:], strict=True):
         body = text[start.start() : end].strip()
         severity = "error" if start["severity"] == "Error" else "warning"
         messages.append(ValidationMessage(severity, start["identifier"], body))

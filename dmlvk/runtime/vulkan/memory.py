@@ -126,7 +126,7 @@ class MemoryGuard:
     4. the driver has just made the same buffers, with memory, on a device of ours. On CPU devices the buffers are made
        without memory and the process reserves as many addresses itself, because SwiftShader fills what it allocates
        (0.6 ms for each MiB); there the driver is tried for buffers within ``PADDING_BYTES`` of the largest allocation
-       only, because SwiftShader refuses the last 255 bytes below the limit that it tells.
+       only, because SwiftShader refuses the last 15 bytes up to the limit that it tells.
 
     The operating system is asked again once ``TRUSTED_BYTES`` were promised without asking, and always while less than
     ``LOW_BYTES`` is left. The driver is tried after as much, or, where it keeps a budget, after a sixteenth of what is
