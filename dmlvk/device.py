@@ -126,9 +126,7 @@ class Device:
         check_operator(desc, self.feature_level)
         return Operator(self, desc)
 
-    def compile_operator(
-        self, operator: Operator, flags: ExecutionFlags = ExecutionFlags.NONE
-    ) -> CompiledOperator:
+    def compile_operator(self, operator: Operator, flags: ExecutionFlags = ExecutionFlags.NONE) -> CompiledOperator:
         """Makes an operator ready to run (CompileOperator).
 
         Args:
@@ -240,9 +238,7 @@ def _checked_inputs(desc: OperatorDesc, inputs: Mapping[str, npt.ArrayLike]) -> 
     for member in wanted:
         if member not in inputs:
             raise InvalidArgumentError(f"{name}: {member}: an array is missing")
-    return {
-        member: checked_array(inputs[member], tensor, f"{name}: {member}") for member, tensor in wanted.items()
-    }
+    return {member: checked_array(inputs[member], tensor, f"{name}: {member}") for member, tensor in wanted.items()}
 
 
 class _Run:

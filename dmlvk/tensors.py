@@ -116,9 +116,7 @@ class TensorDesc:
         object.__setattr__(self, "total_tensor_size_in_bytes", total)
 
     def _check_alignment(self) -> None:
-        alignment = _integer(
-            self.guaranteed_base_offset_alignment, "GuaranteedBaseOffsetAlignment", 0, _UINT32_MAX
-        )
+        alignment = _integer(self.guaranteed_base_offset_alignment, "GuaranteedBaseOffsetAlignment", 0, _UINT32_MAX)
         if alignment & (alignment - 1) or 0 < alignment * 8 < self.data_type.size_in_bits:
             raise InvalidArgumentError(
                 "TensorDesc: GuaranteedBaseOffsetAlignment must be 0 or a power of two that is at least the element "

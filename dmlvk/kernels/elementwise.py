@@ -17,7 +17,7 @@ from dmlvk.kernels.variants import (
     attribute_words,
     lanes,
     operand_types,
-    optional_attributes,
+    present_attributes,
     variant_name,
 )
 from dmlvk.operators import OperatorDesc
@@ -66,24 +66,26 @@ def lower(desc: OperatorDesc) -> Kernel:
     tensors = [(field, tensor) for field, tensor in desc.inputs + desc.outputs if tensor is not None]
     types = operand_types(type(desc), {field.attribute: tensor.data_type for field, tensor in tensors})
     layout = fold(tensors[-1][1].sizes, [tensor.element_strides for _, tensor in tensors])
-    present = sum(
-        1 << bit
-        for bit, field in enumerate(optional_attributes(type(desc)))
-        if getattr(desc, field.attribute) is not None
-    )
     if layout.is_contiguous:
         work_items = math.prod(layout.sizes)
-        invocations = -(-work_items // lanes("contiguous", types))
-        specialization: tuple[int, ...] = (present,)
+        whole_groups, left_over = divmod(work_items, lanes("contiguous", types))
+        work_groups = _work_groups(desc.operator_name, whole_groups + (left_over > 0))
+        exceeds = math.prod(work_groups) * WORK_GROUP_SIZE > whole_groups
+        specialization: tuple[int, ...] = (int(exceeds), int(left_over > 0))
     else:
         groups_per_row, packed = _row_groups(layout, types[-1])
-        work_items = invocations = math.prod(layout.sizes[1:]) * groups_per_row
-        specialization = (present, groups_per_row, int(packed), *_geometry(layout))
-    walk = "contiguous" if layout.is_contiguous else "strided"
+        work_items = math.prod(layout.sizes[1:]) * groups_per_row
+        work_groups = _work_groups(desc.operator_name, work_items)
+        specialization = (groups_per_row, int(packed), *_geometry(layout))
     return Kernel(
-        variant=variant_name(desc.operator_name, types, walk),
+        variant=variant_name(
+            desc.operator_name,
+            types,
+            "contiguous" if layout.is_contiguous else "strided",
+            present_attributes(desc),
+        ),
         specialization=specialization,
-        work_groups=_work_groups(desc.operator_name, invocations),
+        work_groups=work_groups,
         work_items=work_items,
         attributes=_attribute_values(desc),
         operand_count=len(tensors),

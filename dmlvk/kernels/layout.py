@@ -36,9 +36,7 @@ def fold(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> FoldedLayout
         strides: for each operand its strides in elements; the last operand is the one that is written, whose elements
             do not overlap.
     """
-    axes = [
-        (size, tuple(operand[axis] for operand in strides)) for axis, size in enumerate(sizes) if size > 1
-    ]
+    axes = [(size, tuple(operand[axis] for operand in strides)) for axis, size in enumerate(sizes) if size > 1]
     axes.sort(key=lambda axis: axis[1][-1])  # stable: equal strides cannot occur in an output without overlaps
     folded: list[tuple[int, tuple[int, ...]]] = []
     for size, steps in axes:

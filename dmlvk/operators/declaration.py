@@ -145,19 +145,19 @@ class Declaration:
         return tables[-1]
 
 
-def input_tensor(meaning: str, *, optional: bool = False) -> Any:
-    """Declares a tensor member that is read."""
-    return _member("input", "tensor", meaning, optional)
+def input_tensor(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:
+    """Declares a tensor member that is read; ``default=None`` makes it optional."""
+    return _member("input", "tensor", meaning, default)
 
 
 def output_tensor(meaning: str) -> Any:
     """Declares a tensor member that is written."""
-    return _member("output", "tensor", meaning, False)
+    return _member("output", "tensor", meaning)
 
 
 def float_attribute(meaning: str, *, converted_to: str | None = None) -> Any:
     """Declares a FLOAT member; ``converted_to`` names the tensor member whose data type its value is converted to."""
-    return _member("attribute", "float", meaning, False, converted_to=converted_to)
+    return _member("attribute", "float", meaning, converted_to=converted_to)
 
 
 def scale_bias_attribute(meaning: str) -> Any:
@@ -279,7 +279,9 @@ def float32_value(value: object, where: str) -> float:
     with np.errstate(over="ignore"):
         rounded = float(np.float32(number))
     if math.isinf(rounded) and not (isinstance(value, (float, np.floating)) and math.isinf(value)):
-        raise InvalidArgumentError(f"{where} must fit into FLOAT (at most {np.finfo(np.float32).max:.8g}); got {value!r}")
+        raise InvalidArgumentError(
+            f"{where} must fit into FLOAT (at most {np.finfo(np.float32).max:.8g}); got {value!r}"
+        )
     return rounded
 
 

@@ -173,7 +173,9 @@ class ElementWiseThreshold(OperatorDesc):
 
     input_tensor: TensorDesc = input_tensor("the values")
     output_tensor: TensorDesc = output_tensor("the bounded values, in the input's data type")
-    scale_bias: ScaleBias | None = scale_bias_attribute("x becomes x * scale + bias first; None leaves x as it is")
+    scale_bias: ScaleBias | None = scale_bias_attribute(
+        "x becomes x * scale + bias first; None leaves x as it is", default=None
+    )
     min: float = float_attribute("the bound", converted_to="output_tensor")
 
     declaration: ClassVar = Declaration(

@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from dmlvk.errors import DeviceRemovedError, DmlError
 from dmlvk.runtime import validation
-from dmlvk.runtime.vulkan import DeviceInfo
+from dmlvk.runtime.vulkan import DeviceInfo, MemoryClaim, MemoryGuard, MemoryRequest
 
 _PIPELINE_CACHE_SIZE = 512
 
@@ -66,6 +66,7 @@ class Allocation:
 
     Attributes:
         tensor: Kompute's tensor.
+        claim: its entry in the books of the device's memory.
         size_in_bytes: a multiple of 4.
         host_bytes: the host-visible side: the memory itself, or its staging copy.
         has_staging: whether the host-visible side is a copy.
@@ -74,6 +75,7 @@ class Allocation:
     """
 
     tensor: Any
+    claim: MemoryClaim
     size_in_bytes: int
     host_bytes: npt.NDArray[np.uint8]
     has_staging: bool
@@ -117,7 +119,8 @@ class Engine:
         self._removed: str | None = None
         self._pipelines: collections.OrderedDict[tuple[Any, ...], Any] = collections.OrderedDict()
         self._allocations: set[Allocation] = set()
-        self._token: Any = None
+        self._token: Allocation | None = None
+        self._memory = MemoryGuard(info)
         self._kp = _kompute()
         with self._guarded("opening the device"), validation.new_instance():
             self._manager: Any = self._kp.Manager(info.index)
@@ -141,6 +144,7 @@ class Engine:
             self._token = None
             self._manager.destroy()
             self._manager = None
+            self._memory.close()
             self._removed = f"{self.info.name}: the device was closed"
             _open_engines.discard(self)
         validation.raise_new_messages("closing the device")
@@ -161,23 +165,27 @@ class Engine:
             DeviceLimitError, OutOfMemoryError: when the device cannot have it.
         """
         with self._guarded(f"allocating {size_in_bytes} bytes"):
-            has_staging = self._needs_staging
-            tensor = self._tensor(size_in_bytes // 4, has_staging)
-            allocation = Allocation(
-                tensor, size_in_bytes, tensor.data().view(np.uint8), has_staging, upload_pending=has_staging and zeroed
-            )
+            allocation = self._allocated(size_in_bytes, self._needs_staging, zeroed)
             self._allocations.add(allocation)
             return allocation
+
+    def _allocated(self, size_in_bytes: int, has_staging: bool, zeroed: bool) -> Allocation:
+        kinds = self._kp.TensorTypes
+        kind = kinds.device if has_staging else kinds.host
+        claim = self._memory.claim(MemoryRequest(size_in_bytes, "device" if has_staging else "host"))
+        try:
+            # The zeros are never touched before Kompute copies them: the system maps them to one page.
+            tensor = self._manager.tensor_t(np.zeros(size_in_bytes // 4, np.uint32), kind)
+        except BaseException:
+            claim.release()
+            raise
+        host_bytes = tensor.data().view(np.uint8)
+        return Allocation(tensor, claim, size_in_bytes, host_bytes, has_staging, upload_pending=has_staging and zeroed)
 
     @property
     def _needs_staging(self) -> bool:
         # A CPU's and an integrated GPU's device memory is host memory: it is bound directly and nothing is copied.
         return self.info.kind not in ("CPU", "integrated GPU")
-
-    def _tensor(self, words: int, has_staging: bool) -> Any:
-        kinds = self._kp.TensorTypes
-        # The zeros are never touched before Kompute copies them: the system maps them to one page.
-        return self._manager.tensor_t(np.zeros(words, np.uint32), kinds.device if has_staging else kinds.host)
 
     def release(self, allocation: Allocation) -> None:
         """Frees an allocation, and every pipeline that binds it. Releasing twice is allowed."""
@@ -189,6 +197,7 @@ class Engine:
                 self._pipelines.pop(key).destroy()
             allocation.host_bytes = np.empty(0, np.uint8)
             allocation.tensor.destroy()
+            allocation.claim.release()
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
@@ -226,7 +235,12 @@ class Engine:
         allocation.download_pending = False
 
     def record(
-        self, launches: Sequence[Launch], upload: Sequence[Allocation] = (), download: Sequence[Allocation] = ()
+        self,
+        launches: Sequence[Launch],
+        upload: Sequence[Allocation] = (),
+        download: Sequence[Allocation] = (),
+        *,
+        timestamps: bool = False,
     ) -> Recording:
         """Records dispatches, to be run as often as needed.
 
@@ -234,28 +248,46 @@ class Engine:
             launches: in order.
             upload: allocations whose host side every run copies to the device first, whether it changed or not.
             download: allocations whose device side every run copies to the host last.
+            timestamps: whether to note the device's time after each step, for :meth:`Recording.dispatch_seconds`.
         """
         with self._guarded("recording"):
-            sequence = self._manager.sequence()
+            steps: list[int] = []  # which of Kompute's operations are dispatches
+            most = 2 + 2 * len(launches)
+            sequence = self._manager.sequence(0, most) if timestamps else self._manager.sequence()
+            recorded = 0
+
+            def record_step(operation: Any) -> None:
+                nonlocal recorded
+                sequence.record(operation)
+                recorded += 1
+
             uploaded = [allocation.tensor for allocation in upload if allocation.has_staging]
             if uploaded:
-                sequence.record(self._kp.OpTensorSyncDevice(uploaded))
+                record_step(self._kp.OpTensorSyncDevice(uploaded))
             for launch in launches:
                 if launch.depends:
-                    sequence.record(self._kp.OpTensorSyncLocal([self._dependency_token()]))
+                    record_step(self._kp.OpTensorSyncLocal([self._dependency_token()]))
                 push = np.array(launch.push_constants, np.uint32)
-                sequence.record(self._kp.OpAlgoDispatch(self._pipeline(launch, push), push))
+                record_step(self._kp.OpAlgoDispatch(self._pipeline(launch, push), push))
+                steps.append(recorded)
             downloaded = [allocation.tensor for allocation in download if allocation.has_staging]
             if downloaded:
-                sequence.record(self._kp.OpTensorSyncLocal(downloaded))
-            bound = {allocation for launch in launches for allocation in launch.allocations}
-            written = {allocation for launch in launches for allocation in launch.written}
-            return Recording(sequence, frozenset(bound), frozenset(written), frozenset(upload), frozenset(download))
+                record_step(self._kp.OpTensorSyncLocal(downloaded))
+            return Recording(
+                sequence,
+                bound=frozenset(allocation for launch in launches for allocation in launch.allocations),
+                written=frozenset(allocation for launch in launches for allocation in launch.written),
+                uploads=frozenset(upload),
+                downloads=frozenset(download),
+                dispatch_steps=tuple(steps),
+                seconds_per_tick=self.info.limits.timestamp_period_in_nanoseconds * 1e-9,
+            )
 
     def _dependency_token(self) -> Any:
         if self._token is None:
-            self._token = self._tensor(1, has_staging=True)
-        return self._token
+            self._token = self._allocated(4, has_staging=True, zeroed=False)
+            self._allocations.add(self._token)
+        return self._token.tensor
 
     def _pipeline(self, launch: Launch, push: npt.NDArray[np.uint32]) -> Any:
         key = (launch.spirv, launch.specialization, len(push), launch.work_groups, launch.allocations)
@@ -278,9 +310,7 @@ class Engine:
     def run(self, recording: Recording) -> None:
         """Runs a recording and waits for the device."""
         with self._guarded("running on the device"):
-            waiting = [
-                allocation for allocation in recording.bound - recording.uploads if allocation.upload_pending
-            ]
+            waiting = [allocation for allocation in recording.bound - recording.uploads if allocation.upload_pending]
             if waiting:
                 sequence = self._manager.sequence()
                 sequence.record(self._kp.OpTensorSyncDevice([allocation.tensor for allocation in waiting]))
@@ -316,6 +346,8 @@ class Recording:
         written: those that its dispatches write.
         uploads: those that it copies to the device first.
         downloads: those that it copies to the host last.
+        dispatch_steps: which of the sequence's operations, counted from 1, are dispatches.
+        seconds_per_tick: of the device's clock.
     """
 
     sequence: Any
@@ -323,3 +355,10 @@ class Recording:
     written: frozenset[Allocation]
     uploads: frozenset[Allocation]
     downloads: frozenset[Allocation]
+    dispatch_steps: tuple[int, ...]
+    seconds_per_tick: float
+
+    def dispatch_seconds(self) -> list[float]:
+        """What each dispatch took on the device, in its last run; only for a recording made with timestamps."""
+        ticks = self.sequence.get_timestamps()
+        return [(ticks[step] - ticks[step - 1]) * self.seconds_per_tick for step in self.dispatch_steps]

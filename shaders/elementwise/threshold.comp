@@ -5,13 +5,15 @@
 #define INPUT_COUNT 1
 #include "elementwise_operands.glsl"
 #include "comparison.glsl"
+#if HAS_SCALE_BIAS
 #include "scale_bias.glsl"
+#endif
 
 uint threshold(uint x)
 {
-    if (HAS_SCALE_BIAS) {
-        x = CONCATENATE(scale_bias_, INPUT_0)(x, ATTRIBUTE_SCALE_BIAS_SCALE, ATTRIBUTE_SCALE_BIAS_BIAS);
-    }
+#if HAS_SCALE_BIAS
+    x = CONCATENATE(scale_bias_, INPUT_0)(x, ATTRIBUTE_SCALE_BIAS_SCALE, ATTRIBUTE_SCALE_BIAS_BIAS);
+#endif
     return FORM(larger, INPUT_0)(x, ATTRIBUTE_MIN);
 }
 

@@ -100,13 +100,18 @@ void compute_partial_group(uint group)
     }
 }
 
+// Whether some invocations have less than a whole group to do, and whether one of them has a part of a group. Where the
+// launch fits the tensor neither is checked: a CPU driver executes both sides of every branch.
+layout(constant_id = 0) const bool LAUNCH_EXCEEDS_GROUPS = true;
+layout(constant_id = 1) const bool HAS_PARTIAL_GROUP = true;
+
 void main()
 {
     uint group = invocation_index();
     uint whole_groups = parameters.work_items / LANES;
-    if (group < whole_groups) {
+    if (!LAUNCH_EXCEEDS_GROUPS || group < whole_groups) {
         compute_whole_group(group);
-    } else if (group == whole_groups) {
+    } else if (HAS_PARTIAL_GROUP && group == whole_groups) {
         compute_partial_group(group);
     }
 }

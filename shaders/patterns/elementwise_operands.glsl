@@ -6,16 +6,13 @@
 //   STRIDED                               0: all operands contiguous; 1: any strides
 //   LANES                                 elements that one invocation computes
 //   ATTRIBUTE_WORDS, ATTRIBUTE_<NAME>     how many words of attributes there are, and where each one lies
-//   HAS_<NAME>                            whether an optional attribute is given, as an expression
+//   HAS_<NAME>                            1 where an optional attribute is given, else 0
 #ifndef ELEMENTWISE_OPERANDS_GLSL
 #define ELEMENTWISE_OPERANDS_GLSL
 
 #include "datatypes.glsl"
 
 layout(local_size_x = 256) in;
-
-// Which optional attributes are given, a bit for each; code for the others is removed when the pipeline is made.
-layout(constant_id = 0) const uint PRESENT = 0u;
 
 layout(push_constant) uniform Parameters {
     uint work_items; // elements (contiguous) or invocations (strided) that there is work for
