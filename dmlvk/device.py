@@ -9,7 +9,6 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from dmlvk.arrays import checked_array, lay_out, logical_view

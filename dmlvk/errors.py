@@ -1,7 +1,8 @@
 """The errors that dmlvk raises; all are subclasses of :class:`DmlError`.
 
-A message names the operator or object, the member, the rule with the numbers that break it, and what would be accepted.
-DirectML reports the same situations as ``E_INVALIDARG``, ``DXGI_ERROR_UNSUPPORTED``, ``E_OUTOFMEMORY`` or device removal.
+A message names the operator or object, the member, the rule with the numbers that break it, and what would be
+accepted. DirectML reports the same situations as ``E_INVALIDARG``, ``DXGI_ERROR_UNSUPPORTED``, ``E_OUTOFMEMORY`` or
+device removal.
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ class TensorDesc:
 
     @property
     def is_packed(self) -> bool:
-        """Whether the elements lie in row-major order without gaps (strides along dimensions of size 1 do not matter)."""
+        """Whether the elements lie in row-major order without gaps; strides of dimensions of size 1 do not matter."""
         return all(
             size == 1 or stride == packed
             for size, stride, packed in zip(self.sizes, self.element_strides, packed_strides(self.sizes), strict=True)
@@ -187,8 +187,8 @@ def elements_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     """Whether two different coordinates of a tensor lie on the same element.
 
     Two coordinates share an element when the difference d of their indices, with |d[i]| < sizes[i], is not all zero and
-    ``sum(d[i] * strides[i]) == 0``: a bounded linear Diophantine equation. It is searched with the largest stride first,
-    where few values of d can be balanced by the rest.
+    ``sum(d[i] * strides[i]) == 0``: a bounded linear Diophantine equation. It is searched with the largest stride
+    first, where few values of d can be balanced by the rest.
 
     Raises:
         InvalidArgumentError: when the search takes too long to be sure (contrived strides only).

@@ -3,10 +3,10 @@
 
     python scripts/measure_speed.py [--device N] [--mebibytes 64] [--json FILE]
 
-The hand-written kernels (``scripts/measurements/``) run through the same Kompute calls, in turn with the operators, in one
-process: the ratios are what counts. Bandwidth counts each input byte read once and each output byte written once. On a
-GPU the time is the device's own (timestamps); on a CPU driver it is the wall time of a submission of several dispatches.
-Where PyTorch with CUDA is installed, its device-to-device copy is measured too.
+The hand-written kernels (``scripts/measurements/``) run through the same Kompute calls, in turn with the operators,
+in one process: the ratios are what counts. Bandwidth counts each input byte read once and each output byte written
+once. On a GPU the time is the device's own (timestamps); on a CPU driver it is the wall time of a submission of
+several dispatches. Where PyTorch with CUDA is installed, its device-to-device copy is measured too.
 """
 
 from __future__ import annotations

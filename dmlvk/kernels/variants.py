@@ -1,9 +1,9 @@
 """Which shader variants there are, and which of them computes a given operator description.
 
 A variant is a shader source with a set of defines. Its name is made here alone; the compile script and the runtime use
-the same function. Data types, memory walk and the presence of optional attributes make a variant: what else differs from
-call to call goes into specialization constants and push constants. (Presence was a specialization constant first; but
-SwiftShader executes what such a constant excludes, which made THRESHOLD without ScaleBias 50 times slower.)
+the same function. Data types, memory walk and the presence of optional attributes make a variant: what else differs
+from call to call goes into specialization constants and push constants. (Presence was a specialization constant first;
+but SwiftShader executes what such a constant excludes, which made THRESHOLD without ScaleBias 50 times slower.)
 """
 
 from __future__ import annotations

@@ -75,7 +75,8 @@ def _check_group(desc: OperatorDesc, members: list[tuple[Field, TensorDesc]], wh
             if tensor.dimension_count != reference.dimension_count:
                 raise InvalidArgumentError(
                     f"{desc.operator_name}: {field.name}.DimensionCount must equal {reference_field.name}."
-                    f"DimensionCount {reference.dimension_count}; got {tensor.dimension_count} (Sizes {got} and {wanted})"
+                    f"DimensionCount {reference.dimension_count}; got {tensor.dimension_count} "
+                    f"(Sizes {got} and {wanted})"
                 )
         if got != wanted:
             hint = " (an input of fewer elements broadcasts by stride 0, not by size 1)" if what == "Sizes" else ""

@@ -160,14 +160,15 @@ def float_attribute(meaning: str, *, converted_to: str | None = None) -> Any:
     return _member("attribute", "float", meaning, converted_to=converted_to)
 
 
-def scale_bias_attribute(meaning: str) -> Any:
-    """Declares an optional DML_SCALE_BIAS member."""
-    return _member("attribute", "scale_bias", meaning, True)
+def scale_bias_attribute(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:
+    """Declares a DML_SCALE_BIAS member; ``default=None`` makes it optional."""
+    return _member("attribute", "scale_bias", meaning, default)
 
 
-def _member(kind: FieldKind, member_type: str, meaning: str, optional: bool, **more: Any) -> Any:
-    metadata = {"kind": kind, "type": member_type, "meaning": meaning, "optional": optional, **more}
-    return dataclasses.field(metadata=metadata, default=None if optional else dataclasses.MISSING)
+def _member(kind: FieldKind, member_type: str, meaning: str, default: Any = dataclasses.MISSING, **more: Any) -> Any:
+    # Type checkers take a member for optional when they see ``default=`` in the class body.
+    metadata = {"kind": kind, "type": member_type, "meaning": meaning, "optional": default is None, **more}
+    return dataclasses.field(metadata=metadata, default=default)
 
 
 def directml_name(attribute: str) -> str:
@@ -286,7 +287,9 @@ def float32_value(value: object, where: str) -> float:
 
 
 def operator_desc(name: str, **members: object) -> OperatorDesc:
-    """Makes a description by DirectML's own names: ``operator_desc("ELEMENT_WISE_SIGN", InputTensor=t, OutputTensor=t)``.
+    """Makes a description by DirectML's own names.
+
+    For example ``operator_desc("ELEMENT_WISE_SIGN", InputTensor=t, OutputTensor=t)``.
 
     Args:
         name: the operator, with or without ``DML_OPERATOR_``, or as ``DML_ELEMENT_WISE_SIGN_OPERATOR_DESC``.

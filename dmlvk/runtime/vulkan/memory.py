@@ -218,7 +218,7 @@ class MemoryGuard:
             for part in parts:
                 heap = self.info.memory_types[part.memory_type].heap
                 wanted[heap] = wanted.get(heap, 0) + part.size_in_bytes
-            what = ", ".join(dict.fromkeys(request.name for request in requests))
+            what = _names(requests)
             self._check_memory(instance, parts, wanted, what)
             for heap, size in wanted.items():
                 self._promised[heap] += size
@@ -375,6 +375,13 @@ def require_memory(info: DeviceInfo, requests: Sequence[MemoryRequest]) -> None:
     """Ask once, without keeping books: :meth:`MemoryGuard.claim` on a guard of its own, and the same errors."""
     with MemoryGuard(info) as guard:
         guard.claim(*requests).release()
+
+
+def _names(requests: Sequence[MemoryRequest]) -> str:
+    """What the requests are for: each name once, and not more than four of them."""
+    names = list(dict.fromkeys(request.name for request in requests))
+    more = [f"{len(names) - 3} more"] if len(names) > 4 else []
+    return ", ".join(names[:3] + more if more else names)
 
 
 def _in_words(size: int) -> str:
