@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Access:
+class Access:
     """A range of a buffer that a dispatch reads or writes: the tensor's bytes, in the range that was bound."""
 
     buffer: Buffer
     start: int
     end: int
 
-    def overlaps(self, other: _Access) -> bool:
+    def overlaps(self, other: Access) -> bool:
         return self.buffer is other.buffer and self.start < other.end and other.start < self.end
 
 
-def _access(bound: BoundTensor) -> _Access:
+def _access(bound: BoundTensor) -> Access:
     start = bound.binding.offset
-    return _Access(bound.binding.buffer, start, start + bound.tensor.size_in_bytes)
+    return Access(bound.binding.buffer, start, start + bound.tensor.size_in_bytes)
 
 
 class HazardTracker:
@@ -41,10 +41,10 @@ class HazardTracker:
     """
 
     def __init__(self) -> None:
-        self._read: list[_Access] = []
-        self._written: list[_Access] = []
+        self._read: list[Access] = []
+        self._written: list[Access] = []
 
-    def depends(self, reads: list[_Access], writes: list[_Access]) -> bool:
+    def depends(self, reads: list[Access], writes: list[Access]) -> bool:
         """Notes a dispatch, and tells whether it must wait for those before it."""
         waits = any(
             access.overlaps(earlier)

@@ -1,0 +1,126 @@
+"""What a binding table holds, and for how long (rules 36 to 60)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dmlvk as dml
+from tests.binding.support import (
+    Binding,
+    buffer_with,
+    compiled,
+    floats,
+    greater_than,
+    select,
+    sign,
+    table_for,
+    threshold,
+)
+
+VALUES = np.linspace(-3, 3, 16, dtype=np.float32)
+
+
+@pytest.mark.parametrize(
+    ("desc", "count"),
+    [(sign(floats(4)), 2), (threshold(floats(4)), 2), (greater_than(4), 3), (select(4), 4)],
+    ids=["SIGN", "THRESHOLD", "GREATER_THAN", "IF"],
+)
+def test_binding_properties_tell_what_a_table_needs(any_device: dml.Device, desc: dml.OperatorDesc, count: int) -> None:
+    """Rules 37, 38: a descriptor for each tensor; these operators need no other memory."""
+    properties = compiled(any_device, desc).binding_properties
+    assert properties == dml.BindingProperties(count, 0, 0)
+    assert properties.required_descriptor_count == count
+    assert properties.temporary_resource_size == properties.persistent_resource_size == 0
+
+
+def test_bindings_keep_the_order_of_the_fields(any_device: dml.Device) -> None:
+    """Rule 53."""
+    with any_device.create_buffer(64) as buffer, any_device.create_buffer(16) as output:
+        bindings = [Binding(buffer, offset, 16) for offset in (32, 0, 16)]
+        table = table_for(compiled(any_device, select(4)), bindings, [Binding(output)])
+        inputs, outputs = table.snapshot()
+        assert [bound.field.name for bound in inputs] == ["ConditionTensor", "ATensor", "BTensor"]
+        assert [bound.binding for bound in inputs] == bindings
+        assert [(bound.field.name, bound.binding.buffer) for bound in outputs] == [("OutputTensor", output)]
+
+
+@pytest.mark.parametrize("nothing", [None, [], ()], ids=["None", "list", "tuple"])
+def test_no_bindings_unbind_all(any_device: dml.Device, nothing: list[Binding | None] | None) -> None:
+    """Rule 58."""
+    with any_device.create_buffer(32) as buffer:
+        table = table_for(compiled(any_device, sign(floats(4))), [Binding(buffer, 0, 16)], [Binding(buffer, 16)])
+        table.bind_inputs(nothing)
+        with pytest.raises(dml.InvalidArgumentError, match=r"^ELEMENT_WISE_SIGN: its inputs are not bound$"):
+            table.snapshot()
+        table.bind_outputs([Binding(buffer, 0, 16)])  # where the input was
+        table.bind_inputs([Binding(buffer, 16)])
+        table.bind_outputs(nothing)
+        with pytest.raises(dml.InvalidArgumentError, match=r"^ELEMENT_WISE_SIGN: its outputs are not bound$"):
+            table.snapshot()
+
+
+def test_reset_empties_the_table_for_another_operator(any_device: dml.Device) -> None:
+    """Rules 40, 43."""
+    with any_device.create_buffer(64) as buffer, any_device.create_buffer(16) as output:
+        table = table_for(compiled(any_device, sign(floats(4))), [Binding(buffer)], [Binding(output)])
+        other = compiled(any_device, greater_than(4))
+        table.reset(other)
+        assert table.compiled is other
+        with pytest.raises(dml.InvalidArgumentError, match=r"GREATER_THAN: its inputs are not bound"):
+            table.snapshot()
+        table.bind_inputs([Binding(buffer, 0, 16), Binding(buffer, 16, 16)])
+        table.bind_outputs([Binding(output)])
+
+
+def test_what_was_recorded_stays_as_it_was_bound(device: dml.Device) -> None:
+    """Rule 43: the table may be bound anew, reset or dropped right after recording."""
+    operator = compiled(device, sign(floats(16)))
+    with buffer_with(device, VALUES) as first, buffer_with(device, -VALUES) as second:
+        outputs = [device.create_buffer(64) for _ in range(3)]
+        recorder = device.create_command_recorder()
+        table = table_for(operator, [Binding(first)], [Binding(outputs[0])])
+        recorder.record_dispatch(operator, table)
+        table.bind_inputs([Binding(second)])
+        table.bind_outputs([Binding(outputs[1])])
+        recorder.record_dispatch(operator, table)
+        table.bind_outputs([Binding(outputs[2])])
+        table.reset(compiled(device, threshold(floats(4))))
+        del table
+        recorder.execute()
+        results = [output.download(np.float32) for output in outputs]
+        assert np.array_equal(results[0], np.sign(VALUES))
+        assert np.array_equal(results[1], np.sign(-VALUES))
+        assert not results[2].any()
+
+
+def test_several_tables_of_one_operator_are_independent(device: dml.Device) -> None:
+    """Rule 79: a compiled operator holds no bindings."""
+    operator = compiled(device, threshold(floats(16), 0.25))
+    with buffer_with(device, VALUES) as first, buffer_with(device, 2 * VALUES) as second:
+        outputs = [device.create_buffer(64) for _ in range(2)]
+        tables = [
+            table_for(operator, [Binding(source)], [Binding(target)])
+            for source, target in zip((first, second), outputs, strict=True)
+        ]
+        recorder = device.create_command_recorder()
+        for table in reversed(tables):
+            recorder.record_dispatch(operator, table)
+        recorder.execute()
+        assert np.array_equal(outputs[0].download(np.float32), np.maximum(VALUES, np.float32(0.25)))
+        assert np.array_equal(outputs[1].download(np.float32), np.maximum(2 * VALUES, np.float32(0.25)))
+
+
+def test_largest_offset_that_fits_reaches_the_right_bytes(device: dml.Device) -> None:
+    """Rule 49: offsets are bytes; the tensor at the very end of a buffer is read and written there."""
+    contents = np.random.default_rng(1).standard_normal(3 * 2**18).astype(np.float32)
+    operator = compiled(device, sign(floats(4)))
+    with buffer_with(device, contents) as source, buffer_with(device, contents) as target:
+        offset = contents.nbytes - 16
+        recorder = device.create_command_recorder()
+        recorder.record_dispatch(operator, table_for(operator, [Binding(source, offset)], [Binding(target, offset)]))
+        recorder.execute()
+        expected = contents.copy()
+        expected[-4:] = np.sign(contents[-4:])
+        assert np.array_equal(target.download(np.float32), expected)
+        assert np.array_equal(source.download(np.float32), contents)
