@@ -359,16 +359,21 @@ def test_an_empty_filter_and_a_layer_that_the_user_asks_for_are_respected(monkey
 
 # Reading what the layer wrote.
 
-OLDER_LAYER = """VUID-vkCmdDispatch-groupCountX-00386(ERROR / SPEC): msgNum: -19 - Validation Error: [ VUID-vkCmdDispatch-\
-groupCountX-00386 ] Object 0: handle = 0x55; | MessageID = 0x8e | vkCmdDispatch(): too many. The Vulkan spec states: fewer
+OLDER_LAYER = (
+    "VUID-vkCmdDispatch-groupCountX-00386(ERROR / SPEC): msgNum: -19 - "
+    "Validation Error: [ VUID-vkCmdDispatch-groupCountX-00386 ] Object 0: handle = 0x55; | MessageID = 0x8e | "
+    """vkCmdDispatch(): too many. The Vulkan spec states: fewer
     Objects: 1
         [0] 0x5571752f0410, type: 6, name: NULL
 
-UNASSIGNED-CoreValidation-Shader-OutputNotConsumed(WARN / SPEC): msgNum: 101 - Validation Warning: [ UNASSIGNED-Core\
-Validation-Shader-OutputNotConsumed ] Object 0: handle = 0x77; | MessageID = 0x60 | unused
+"""
+    "UNASSIGNED-CoreValidation-Shader-OutputNotConsumed(WARN / SPEC): msgNum: 101 - "
+    "Validation Warning: [ UNASSIGNED-CoreValidation-Shader-OutputNotConsumed ] Object 0: handle = 0x77; | "
+    """MessageID = 0x60 | unused
     Objects: 1
         [0] 0x77, type: 15, name: NULL
 """
+)
 NEWER_LAYER = """Validation Error: [ VUID-vkCmdDispatch-groupCountX-00386 ] | MessageID = 0x8e927036
 vkCmdDispatch(): groupCountX (70000) exceeds device limit.
 Objects: 1

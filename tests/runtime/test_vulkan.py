@@ -454,7 +454,9 @@ def test_results_that_are_not_failures_pass() -> None:
 
 
 def test_an_instance_is_destroyed_at_the_end_of_its_block_and_only_once() -> None:
+    states = []
     with vulkan.open_instance() as instance:
-        assert instance.alive
-    assert not instance.alive
+        states.append(instance.alive)
+    states.append(instance.alive)
     instance.close()
+    assert states == [True, False]

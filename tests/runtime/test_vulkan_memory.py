@@ -93,7 +93,7 @@ def test_komputes_largest_tensor_is_a_limit_where_the_device_could_do_more() -> 
 def test_a_size_must_be_a_positive_integer(size: Any) -> None:
     with (
         MemoryGuard(DEVICES[0]) as guard,
-        pytest.raises(InvalidArgumentError, match="^OutputTensor: a size in bytes must be a positive integer, got "),
+        pytest.raises(InvalidArgumentError, match=r"^OutputTensor: a size in bytes must be a positive integer, got "),
     ):
         guard.claim(MemoryRequest(size, name="OutputTensor"))
 
@@ -129,6 +129,14 @@ def test_a_gpus_memory_is_counted_and_the_message_has_the_numbers() -> None:
         assert message.endswith("4.00 MiB (4194304 bytes) are available")
         first.release()
         guard.claim(MemoryRequest(2 * MIB), MemoryRequest(MIB, "storage")).release()
+
+
+def test_a_message_about_many_tensors_stays_readable() -> None:
+    with (
+        MemoryGuard(discrete(10 * MIB)) as guard,
+        pytest.raises(OutOfMemoryError, match=r"^t0, t1, t2, 37 more: 40\.00"),
+    ):
+        guard.claim(*[MemoryRequest(MIB, "storage", f"t{number}") for number in range(40)])
 
 
 def test_a_request_that_is_refused_leaves_no_trace() -> None:
