@@ -52,7 +52,8 @@ def element_wise_logical_greater_than(desc: dml.ElementWiseLogicalGreaterThan, a
 def element_wise_sign(desc: dml.ElementWiseSign, x: Array) -> Array:
     """One where above zero, minus one where below; a comparison with NaN is false twice, and so gives 0."""
     numbers = widened(x) if x.dtype.kind == "f" else x
-    return (numbers > 0).astype(x.dtype) - (numbers < 0).astype(x.dtype)
+    sign: Array = (numbers > 0).astype(x.dtype) - (numbers < 0).astype(x.dtype)
+    return sign
 
 
 def element_wise_threshold(desc: dml.ElementWiseThreshold, x: Array) -> Array:

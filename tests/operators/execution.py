@@ -1,0 +1,210 @@
+"""Runs operators on whole buffers, bytes in and bytes out, and compares results bit by bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import dmlvk as dml
+from dmlvk.operators import OperatorDesc
+from tests.operators.value_cases import Batch, ValueCase
+from tests.reference.elementwise import expected_output
+
+Array = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
+
+_KEPT_BUFFERS = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """A tensor's place in a buffer.
+
+    Attributes:
+        buffer: number of the buffer; two tensors with the same number share it.
+        offset: where the tensor's binding begins, in bytes.
+        size_in_bytes: of the binding; ``None``: to the buffer's end.
+    """
+
+    buffer: int
+    offset: int = 0
+    size_in_bytes: int | None = None
+
+
+class Workbench:
+    """A device with buffers that are kept from one run to the next: equal buffers mean equal pipelines."""
+
+    def __init__(self, device: dml.Device) -> None:
+        self.device = device
+        self._buffers: dict[tuple[int, int], dml.Buffer] = {}
+
+    def run(self, desc: OperatorDesc, contents: Sequence[Bytes], placements: Sequence[Placement]) -> list[Bytes]:
+        """Runs an operator once, through a binding table.
+
+        Args:
+            desc: the operator.
+            contents: what each buffer holds before.
+            placements: where each tensor lies, inputs first, in the order of the members.
+
+        Returns:
+            What each buffer holds afterwards.
+        """
+        compiled = self.device.compile_operator(self.device.create_operator(desc))
+        buffers = [self._buffer(number, before.size) for number, before in enumerate(contents)]
+        for buffer, before in zip(buffers, contents, strict=True):
+            buffer.upload(before)
+        bindings = [dml.BufferBinding(buffers[p.buffer], p.offset, p.size_in_bytes) for p in placements]
+        table = self.device.create_binding_table(compiled)
+        table.bind_inputs(bindings[: len(desc.inputs)])
+        table.bind_outputs(bindings[len(desc.inputs) :])
+        recorder = self.device.create_command_recorder()
+        recorder.record_dispatch(compiled, table)
+        recorder.execute()
+        return [buffer.download() for buffer in buffers]
+
+    def _buffer(self, number: int, size_in_bytes: int) -> dml.Buffer:
+        key = (number, size_in_bytes)
+        buffer = self._buffers.pop(key, None) or self.device.create_buffer(size_in_bytes)
+        self._buffers[key] = buffer
+        while len(self._buffers) > _KEPT_BUFFERS:
+            oldest = next(iter(self._buffers))
+            self._buffers.pop(oldest).close()
+        return buffer
+
+    def close(self) -> None:
+        """Frees the buffers."""
+        for buffer in self._buffers.values():
+            buffer.close()
+        self._buffers.clear()
+
+
+def element_view(contents: Bytes, data_type: dml.DataType, sizes: Sequence[int], strides: Sequence[int]) -> Array:
+    """A tensor's elements in its bytes: element [i, j …] lies at index i * strides[0] + j * strides[1] + …"""
+    elements = contents[: contents.size // data_type.size_in_bytes * data_type.size_in_bytes]
+    return np.lib.stride_tricks.as_strided(
+        elements.view(data_type.numpy_dtype), tuple(sizes), tuple(s * data_type.size_in_bytes for s in strides)
+    )
+
+
+LAYOUTS = ("contiguous", "strided", "apart")
+"""How value tests lay out tensors: packed; rows with gaps and a transposed input; also output elements with gaps."""
+
+_ROW = 251
+
+
+def layout_of(case: ValueCase, layout: str, count: int) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """Sizes of at least ``count`` elements, and the strides of each tensor, inputs first."""
+    tensors = len(case.data_types)
+    if layout == "contiguous":
+        return (count,), [(1,)] * tensors
+    rows = -(-count // _ROW)
+    inputs = [(_ROW + 3, 1), (1, rows), (_ROW, 1)]
+    output = (_ROW + 1, 1) if layout == "strided" else (2 * _ROW + 1, 2)
+    return (rows, _ROW), [*inputs[: tensors - 1], output]
+
+
+def describe(
+    case: ValueCase, sizes: Sequence[int], strides: Sequence[Sequence[int]], attributes: Mapping[str, Any]
+) -> OperatorDesc:
+    """The description of a case with these sizes, strides (inputs first) and attributes."""
+    fields = [*case.tensors("input"), *case.tensors("output")]
+    tensors = {
+        field.attribute: dml.TensorDesc(data_type, sizes, tensor_strides)
+        for (field, data_type), tensor_strides in zip(fields, strides, strict=True)
+    }
+    return case.desc_class(**tensors, **attributes)
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedBatch:
+    """A batch laid out in buffers.
+
+    Attributes:
+        desc: the operator's description.
+        inputs: the logical input arrays, shape = sizes.
+        contents: what the buffers hold before, inputs first; the output's is filled with bytes that stand out.
+        output_strides: in elements.
+    """
+
+    desc: OperatorDesc
+    inputs: list[Array]
+    contents: list[Bytes]
+    output_strides: tuple[int, ...]
+
+
+def prepare(case: ValueCase, batch: Batch, layout: str) -> PreparedBatch:
+    """Lays out a batch's arrays, repeated to fill the last row."""
+    sizes, strides = layout_of(case, layout, batch.size)
+    desc = describe(case, sizes, strides, batch.attributes)
+    tensors = [tensor for _, tensor in desc.inputs + desc.outputs if tensor is not None]
+    contents = [np.full(tensor.size_in_bytes, 0xCD, np.uint8) for tensor in tensors]
+    inputs = []
+    for values, tensor, buffer, tensor_strides in zip(batch.inputs, tensors, contents, strides, strict=False):
+        logical = np.resize(values, sizes)
+        element_view(buffer, tensor.data_type, sizes, tensor_strides)[...] = logical
+        inputs.append(logical)
+    return PreparedBatch(desc, inputs, contents, strides[-1])
+
+
+def run_prepared(bench: Workbench, prepared: PreparedBatch) -> Array:
+    """The output array that a device gives."""
+    placements = [Placement(number) for number in range(len(prepared.contents))]
+    after = bench.run(prepared.desc, prepared.contents, placements)[-1]
+    output = prepared.desc.outputs[0][1]
+    assert output is not None
+    return np.ascontiguousarray(element_view(after, output.data_type, output.sizes, prepared.output_strides))
+
+
+def as_bits(array: Array) -> Array:
+    """The elements as unsigned integers."""
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+
+
+def difference(where: str, got: Array, expected: Array, inputs: Sequence[Array]) -> str | None:
+    """``None`` when the bits are equal; otherwise how many elements differ, and the first three with their inputs."""
+    if got.dtype != expected.dtype or got.shape != expected.shape:
+        return f"{where}: got {got.dtype} {got.shape}, expected {expected.dtype} {expected.shape}"
+    wrong = np.argwhere(as_bits(got) != as_bits(expected))
+    if wrong.size == 0:
+        return None
+    lines = [f"{where}: {len(wrong)} of {math.prod(got.shape)} elements differ"]
+    for index in map(tuple, wrong[:3].tolist()):
+        operands = ", ".join(_hexadecimal(values[index]) for values in inputs)
+        results = f"got {_hexadecimal(got[index])}, expected {_hexadecimal(expected[index])}"
+        lines.append(f"  at {list(index)}: inputs {operands}, {results}")
+    return "\n".join(lines)
+
+
+def check_batch(benches: Sequence[Workbench], case: ValueCase, layout: str, batch: Batch) -> Array:
+    """Runs a batch on every device, compares with the reference bit by bit, and returns the reference.
+
+    Raises:
+        AssertionError: when a result differs (the message says where), or an input is constant.
+    """
+    label = _label(case, layout, batch)
+    for values in batch.inputs:
+        bits = as_bits(values)
+        assert (bits != bits[0]).any(), f"{label}: an input is constant"
+    prepared = prepare(case, batch, layout)
+    expected = expected_output(prepared.desc, prepared.inputs)
+    for bench in benches:
+        got = run_prepared(bench, prepared)
+        fault = difference(f"{bench.device.info.name}: {label}", got, expected, prepared.inputs)
+        assert fault is None, fault
+    return expected
+
+
+def _label(case: ValueCase, layout: str, batch: Batch) -> str:
+    types = ", ".join(f"{member} {data_type.name}" for member, data_type in case.data_types)
+    attributes = "".join(f", {attribute} {value!r}" for attribute, value in batch.attributes.items())
+    return f"{case.desc_class.operator_name}, {types}{attributes}, {layout}, {batch.name}"
+
+
+def _hexadecimal(element: Any) -> str:
+    bits = np.array([element]).view(f"u{element.dtype.itemsize}")[0]
+    return f"0x{int(bits):0{2 * element.dtype.itemsize}x} ({element})"

@@ -1,0 +1,37 @@
+"""Every operator gives, for every data type, the bits that its definition asks for; the same on every device."""
+
+from __future__ import annotations
+
+import pytest
+
+from dmlvk.operators import OPERATORS
+from tests.operators.execution import Workbench, check_batch
+from tests.operators.value_cases import PATTERNS, ValueCase, batches, value_cases
+
+CASES = pytest.mark.parametrize("case", value_cases(), ids=lambda case: case.name)
+
+
+@CASES
+def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
+    """Every pattern of 8 and 16 bits (two operands of 8 bits: every pair), and 2**24 of the wider types."""
+    tried = 0
+    results: set[int] = set()
+    for batch in batches(case):
+        expected = check_batch(benches, case, "contiguous", batch)
+        results.update(expected.reshape(-1)[:1000].tolist())
+        tried += batch.size
+    width = max(data_type.size_in_bits for _, data_type in case.tensors("input"))
+    assert tried >= (PATTERNS if width > 16 else 2**width), f"{case.name}: tried {tried} patterns only"
+    assert len(results) > 1, f"{case.name}: every result was {results}"
+
+
+@CASES
+@pytest.mark.parametrize("layout", ["strided", "apart"])
+def test_strided_tensors(case: ValueCase, layout: str, benches: list[Workbench]) -> None:
+    """Every pattern of 8 and 16 bits, and 2**19 of the wider types, with the memory walk that knows strides."""
+    for batch in batches(case, total=2**19, most_attribute_sets=6):
+        check_batch(benches, case, layout, batch)
+
+
+def test_every_operator_is_tested() -> None:
+    assert {case.desc_class.operator_name for case in value_cases()} == set(OPERATORS)

@@ -1,0 +1,234 @@
+"""What each operator is fed with to test its values: made from the declarations, for all combinations of data types."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import dmlvk as dml
+from dmlvk.datatypes import DataType
+from dmlvk.kernels.variants import supported_data_types
+from dmlvk.operators import OPERATORS, Field, OperatorDesc
+from tests.operators import patterns
+
+Array = npt.NDArray[Any]
+
+BLOCK = 2**22
+"""Elements that are computed by one dispatch."""
+
+PATTERNS = 2**24
+"""Patterns of a type of more than 16 bits that are tried."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ValueCase:
+    """An operator with a data type for each tensor.
+
+    Attributes:
+        desc_class: its description.
+        data_types: by tensor member (Python names), in order.
+    """
+
+    desc_class: type[OperatorDesc]
+    data_types: tuple[tuple[str, DataType], ...]
+
+    @property
+    def name(self) -> str:
+        """``sign-float32``, ``logical_greater_than-int8-uint32``: the different data types, inputs first."""
+        types = dict.fromkeys(data_type.name.lower() for _, data_type in self.data_types)
+        return "-".join([self.desc_class.operator_name.lower().removeprefix("element_wise_"), *types])
+
+    def tensors(self, kind: str) -> list[tuple[Field, DataType]]:
+        """The ``"input"`` or ``"output"`` tensors with their data types, in order."""
+        types = dict(self.data_types)
+        return [(field, types[field.attribute]) for field in self.desc_class.fields if field.kind == kind]
+
+
+@dataclasses.dataclass(frozen=True)
+class Batch:
+    """Input arrays of one dimension and equal length, and the attributes to use with them."""
+
+    name: str
+    attributes: Mapping[str, Any]
+    inputs: tuple[Array, ...]
+
+    @property
+    def size(self) -> int:
+        """Elements of each input."""
+        return int(self.inputs[0].size)
+
+
+def value_cases() -> list[ValueCase]:
+    """Every operator with every combination of data types that it supports."""
+    return [
+        ValueCase(desc_class, tuple(data_types.items()))
+        for desc_class in OPERATORS.values()
+        for data_types in supported_data_types(desc_class)
+    ]
+
+
+def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | None = None) -> Iterator[Batch]:
+    """The inputs of a case.
+
+    One operand of up to 16 bits: every pattern, with every set of attributes. Two operands of 8 bits: every pair. Two
+    of 16 bits: every pattern with each special one on either side, and pairs that lie close. Wider types: all special
+    ones with each other, with every set of attributes, then ``total`` patterns, without optional attributes and with.
+
+    Args:
+        case: operator and data types.
+        total: how many patterns of wider types; and the largest number of pairs of narrow ones.
+        most_attribute_sets: how many sets of attributes to use; ``None``: all.
+    """
+    random = np.random.default_rng(20240229)
+    inputs = case.tensors("input")
+    selectors = [i for i, (field, _) in enumerate(inputs) if _is_selector(case.desc_class, field)]
+    compared = [i for i in range(len(inputs)) if i not in selectors]
+    data_type = inputs[compared[0]][1]
+    sets = attribute_sets(case.desc_class)[:most_attribute_sets]
+    sweeps = [attributes for optional in (False, True) for attributes in sweep_sets(case.desc_class, optional)]
+    make = _one_operand if len(compared) == 1 else _two_operands
+    for name, attributes, operands in make(data_type, sets, sweeps, total, random):
+        arrays: list[Array] = [np.empty(0)] * len(inputs)
+        for i, operand in zip(compared, operands, strict=True):
+            arrays[i] = operand.view(data_type.numpy_dtype)
+        for i in selectors:
+            selector_type = inputs[i][1]
+            arrays[i] = patterns.selector_patterns(selector_type, operands[0].size, random).view(
+                selector_type.numpy_dtype
+            )
+        yield Batch(name, attributes, tuple(arrays))
+
+
+def _is_selector(desc_class: type[OperatorDesc], field: Field) -> bool:
+    """Whether an input has a data type of its own: such inputs select, the others are computed with."""
+    groups = desc_class.declaration.same_data_type
+    return bool(groups) and all(field.attribute not in group for group in groups)
+
+
+_Sets = list[dict[str, Any]]
+_Made = Iterator[tuple[str, Mapping[str, Any], list[Array]]]
+
+
+def _one_operand(data_type: DataType, sets: _Sets, sweeps: _Sets, total: int, random: np.random.Generator) -> _Made:
+    if data_type.size_in_bits <= 16:
+        everything = patterns.every_pattern(data_type)
+        for attributes in sets:
+            yield "every pattern", attributes, [everything]
+        return
+    landmarks = [patterns.landmark_patterns(data_type), patterns.short_patterns(data_type, 2**13, random)]
+    for attributes in sets:
+        yield "landmarks", attributes, [np.concatenate(landmarks)]
+    for first in range(0, len(sweeps), _SETS_OF_A_SWEEP):
+        for number, (start, count) in enumerate(patterns.blocks(total, min(BLOCK, total // _SETS_OF_A_SWEEP))):
+            attributes = sweeps[first + number % _SETS_OF_A_SWEEP]
+            yield f"sweep from {start}", attributes, [patterns.sweep(data_type, start, count)]
+
+
+def _two_operands(data_type: DataType, sets: _Sets, sweeps: _Sets, total: int, random: np.random.Generator) -> _Made:
+    if any(sets) or any(sweeps):
+        raise NotImplementedError("two operands with attributes: no operator has had them yet")
+    everything = patterns.every_pattern(data_type) if data_type.size_in_bits <= 16 else np.empty(0)
+    if data_type.size_in_bits == 8:
+        yield "every pair", {}, list(patterns.all_pairs(everything, everything))
+        return
+    special = patterns.special_patterns(data_type)
+    if data_type.size_in_bits == 16:
+        pairs = patterns.all_pairs(special[:: -(-special.size * 2**16 // total)], everything)
+        yield "special with every pattern", {}, list(pairs)
+        yield "every pattern with special", {}, list(reversed(pairs))
+        first = random.permutation(np.resize(everything, min(total, 2**20)))
+        yield "close pairs", {}, [first, patterns.partners(first, data_type, random)]
+        return
+    yield "landmarks with special", {}, list(patterns.all_pairs(patterns.landmark_patterns(data_type), special))
+    for start, count in patterns.blocks(total, BLOCK):
+        first = patterns.sweep(data_type, start, count)
+        yield f"close pairs from {start}", {}, [first, patterns.partners(first, data_type, random)]
+
+
+_INFINITY, _NAN = math.inf, math.nan
+
+FLOATS = (
+    -_INFINITY, 0.0, -0.0, 0.5, 1.0, -1.0, -1.5, _NAN, _INFINITY, 1e-40, -1e-40, 2.0**-149, 2.0**-126, -(2.0**-25),
+    2.0**-24, 65504.0, 65519.996, 65520.0, -65520.0, 126.99999, 127.5, 255.0, 256.0, -128.0, -129.0, 32767.5, 65535.5,
+    2147483520.0, 2147483648.0, -2147483648.0, 4294967040.0, 4294967296.0, 3e38, -3e38, 0.1,
+)  # fmt: skip
+"""Values of FLOAT attributes: the ends of every data type, what rounds and what saturates, and the special values."""
+
+SCALES_AND_BIASES = (
+    (1.0, 0.0), (-1.0, -0.0), (1.0, 1.0), (0.5, 0.0), (1.5, 0.25), (3.0, -1.0), (1 / 3, 1.0), (0.1, -7.7),
+    (-0.7, 100.3),
+    (1 + 2.0**-23, -1.0), (1 + 2.0**-23, -1 - 2.0**-23), (1 - 2.0**-24, 2.0**-30), (1 - 2.0**-24, 1 - 2.0**-24),
+    (1.0, 2.0**-11), (1.0, 2.0**-12), (1.0, 2.0**-24), (1.0, -(2.0**-25)), (1.0, 2.0**24), (1.0, -(2.0**24)),
+    (2.0**-24, 1.0), (2.0**-10, 2.0**-24), (2.0**-126, 0.0), (2.0**-126, -0.0), (2.0**-100, 2.0**-126), (1.0, 1e-38),
+    (-(2.0**-126), 1e-40), (1e-45, 5.0), (-1e-40, -0.0), (1.0, -1e-45), (2.0**127, 0.0), (3.4e38, -3.4e38),
+    (2.0, -3.4e38),
+    (0.0, 0.0), (-0.0, -0.0), (0.0, -0.0), (0.0, 3.5), (255.0, 128.5), (1 / 256, -0.5), (2.0**31, -(2.0**31)),
+    (2.0**-31, 0.99999994), (2.0**-63, 0.5), (2.0**-64, 1.0), (-(2.0**40), 1e20), (1.0, -2147483648.0),
+    (-1.0, 4294967296.0),
+    (32768.0, 1.0), (_INFINITY, 0.0), (-_INFINITY, _INFINITY), (_INFINITY, 1.0), (1.0, _INFINITY), (1.0, -_INFINITY),
+    (0.0, -_INFINITY), (_NAN, 0.0), (1.0, _NAN),
+)  # fmt: skip
+"""Scale and Bias: ties, cancellation, the edges of denormals and of overflow, and the special values."""
+
+
+def attribute_sets(desc_class: type[OperatorDesc]) -> list[dict[str, Any]]:
+    """Values for an operator's attributes: each one varied alone, then all together; one empty set if it has none."""
+    random = np.random.default_rng(5)
+    values: dict[str, list[Any]] = {}
+    for field in desc_class.fields:
+        if field.kind != "attribute":
+            continue
+        if field.type == "scale_bias":
+            pairs = [*SCALES_AND_BIASES]
+            signs, exponents = random.choice((-1, 1), (12, 2)), random.uniform(-20, 20, (12, 2))
+            pairs += [(scale, bias) for scale, bias in (signs * 2.0**exponents).tolist()]
+            values[field.attribute] = [dml.ScaleBias(*pair) for pair in pairs]
+        elif field.type == "float":
+            values[field.attribute] = list(FLOATS)
+        else:
+            raise NotImplementedError(f"{desc_class.operator_name}: no test values for {field.type} {field.name}")
+        if field.optional:
+            values[field.attribute].insert(0, None)
+    neutral = {attribute: choices[0] for attribute, choices in values.items()}
+    sets = [neutral]
+    for attribute, choices in values.items():
+        sets += [{**neutral, attribute: choice} for choice in choices[1:]]
+    longest = max(map(len, values.values()), default=0)
+    for i in range(longest if len(values) > 1 else 0):
+        sets.append({attribute: choices[(i * 7 + 1) % len(choices)] for attribute, choices in values.items()})
+    return _interleaved(sets)
+
+
+_SETS_OF_A_SWEEP = 4
+
+
+def sweep_sets(desc_class: type[OperatorDesc], optional: bool) -> list[dict[str, Any]]:
+    """Four sets of attributes for wide sweeps, with the optional ones or without, under which results differ widely.
+
+    None for an operator without optional attributes, when those are asked for.
+    """
+    if optional and not any(field.kind == "attribute" and field.optional for field in desc_class.fields):
+        return []
+    floats = (-_INFINITY, _NAN, -1.5, 0.5)
+    pairs = ((1.5, 0.25), (1 / 3, 1.0), (-0.7, 100.3), (1 - 2.0**-24, 2.0**-30))
+    return [
+        {
+            field.attribute: value if field.type == "float" else dml.ScaleBias(*pair) if optional else None
+            for field in desc_class.fields
+            if field.kind == "attribute"
+        }
+        for value, pair in zip(floats, pairs, strict=True)
+    ]
+
+
+def _interleaved(sets: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same sets in an order in which the first few are of all kinds."""
+    step = 17
+    while math.gcd(step, len(sets)) > 1:
+        step += 1
+    return [sets[i * step % len(sets)] for i in range(len(sets))]
