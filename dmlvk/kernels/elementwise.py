@@ -71,12 +71,12 @@ def lower(desc: OperatorDesc) -> Kernel:
         whole_groups, left_over = divmod(work_items, lanes("contiguous", types))
         work_groups = _work_groups(desc.operator_name, whole_groups + (left_over > 0))
         exceeds = math.prod(work_groups) * WORK_GROUP_SIZE > whole_groups
-        specialization: tuple[int, ...] = (int(exceeds), int(left_over > 0))
+        specialization: tuple[int, ...] = (int(work_groups[1] > 1), int(exceeds), int(left_over > 0))
     else:
         groups_per_row, packed = _row_groups(layout, types[-1])
         work_items = math.prod(layout.sizes[1:]) * groups_per_row
         work_groups = _work_groups(desc.operator_name, work_items)
-        specialization = (groups_per_row, int(packed), *_geometry(layout))
+        specialization = (int(work_groups[1] > 1), groups_per_row, int(packed), *_geometry(layout))
     return Kernel(
         variant=variant_name(
             desc.operator_name,

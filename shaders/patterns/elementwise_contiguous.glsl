@@ -102,8 +102,8 @@ void compute_partial_group(uint group)
 
 // Whether some invocations have less than a whole group to do, and whether one of them has a part of a group. Where the
 // launch fits the tensor neither is checked: a CPU driver executes both sides of every branch.
-layout(constant_id = 0) const bool LAUNCH_EXCEEDS_GROUPS = true;
-layout(constant_id = 1) const bool HAS_PARTIAL_GROUP = true;
+layout(constant_id = 1) const bool LAUNCH_EXCEEDS_GROUPS = true;
+layout(constant_id = 2) const bool HAS_PARTIAL_GROUP = true;
 
 void main()
 {

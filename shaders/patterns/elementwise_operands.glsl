@@ -70,9 +70,14 @@ BUFFER(3, output)
 #define INSERT(bits, words, index, value) CONCATENATE(INSERT_, bits)(words, index, value)
 #define STORE(bits, words, index, value) CONCATENATE(STORE_, bits)(words, index, value)
 
-// Index of this invocation: the work groups beyond what one dimension can count lie in rows along y.
+// Whether there are more work groups than one dimension can count: they lie in rows along y.
+layout(constant_id = 0) const bool LAUNCH_HAS_ROWS = true;
+
 uint invocation_index()
 {
+    if (!LAUNCH_HAS_ROWS) {
+        return gl_GlobalInvocationID.x;
+    }
     return (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256u + gl_LocalInvocationID.x;
 }
 

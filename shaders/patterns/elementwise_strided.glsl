@@ -10,22 +10,22 @@
 #define STRIDES(name, axis, stride_id) \
     layout(constant_id = stride_id) const uint STRIDE_##name##_##axis = 0u;
 
-layout(constant_id = 0) const uint GROUPS_PER_ROW = 1u;
-layout(constant_id = 1) const bool OUTPUT_PACKED = false;
+layout(constant_id = 1) const uint GROUPS_PER_ROW = 1u;
+layout(constant_id = 2) const bool OUTPUT_PACKED = false;
 
-GEOMETRY(0, 2) GEOMETRY(1, 3) GEOMETRY(2, 4) GEOMETRY(3, 5) GEOMETRY(4, 6) GEOMETRY(5, 7) GEOMETRY(6, 8) GEOMETRY(7, 9)
+GEOMETRY(0, 3) GEOMETRY(1, 4) GEOMETRY(2, 5) GEOMETRY(3, 6) GEOMETRY(4, 7) GEOMETRY(5, 8) GEOMETRY(6, 9) GEOMETRY(7, 10)
 
 #define ALL_STRIDES(name, first_id) \
     STRIDES(name, 0, first_id) STRIDES(name, 1, first_id + 1) STRIDES(name, 2, first_id + 2) STRIDES(name, 3, first_id + 3) \
     STRIDES(name, 4, first_id + 4) STRIDES(name, 5, first_id + 5) STRIDES(name, 6, first_id + 6) STRIDES(name, 7, first_id + 7)
 
-ALL_STRIDES(output, 10)
-ALL_STRIDES(input_0, 18)
+ALL_STRIDES(output, 11)
+ALL_STRIDES(input_0, 19)
 #if INPUT_COUNT > 1
-ALL_STRIDES(input_1, 26)
+ALL_STRIDES(input_1, 27)
 #endif
 #if INPUT_COUNT > 2
-ALL_STRIDES(input_2, 34)
+ALL_STRIDES(input_2, 35)
 #endif
 
 // Moves every operand's row by this axis's coordinate. Axes of size 1 vanish when the pipeline is made.
