@@ -181,8 +181,9 @@ def test_a_wide_read_after_a_narrow_write_waits(any_device: dml.Device) -> None:
     narrow = compiled(any_device, sign(floats(4)))
     with any_device.create_buffer(256) as first, any_device.create_buffer(256) as second:
         read_all = (spread, [Binding(first, 0, 128)], Binding(second, 0, 16))
-        assert recorded(any_device, (narrow, [Binding(second, 64)], Binding(first, 112, 16)), read_all) == [False, True]
-        assert recorded(any_device, (narrow, [Binding(second, 64)], Binding(first, 128, 16)), read_all) == [False, False]
+        for offset, waits in ((112, True), (128, False)):
+            write = (narrow, [Binding(second, 64)], Binding(first, offset, 16))
+            assert recorded(any_device, write, read_all) == [False, waits]
 
 
 def test_reset_forgets_hazards(any_device: dml.Device) -> None:
@@ -191,7 +192,7 @@ def test_reset_forgets_hazards(any_device: dml.Device) -> None:
         recorder = any_device.create_command_recorder()
         recorder.record_dispatch(operator, table_for(operator, [Binding(first)], [Binding(second)]))
         recorder.reset()
-        assert recorder.dispatches == ()
+        assert not any(recorder.dispatches)
         recorder.record_dispatch(operator, table_for(operator, [Binding(second)], [Binding(first)]))
         assert [dispatch.depends for dispatch in recorder.dispatches] == [False]
 
