@@ -2,7 +2,7 @@
 # Set up everything that dmlvk needs on Debian or Ubuntu: system packages, .venv, Kompute, dmlvk itself, shaders.
 #
 #   scripts/setup.sh            what running needs
-#   scripts/setup.sh --tests    and what only the tests need (the Vulkan validation layer)
+#   scripts/setup.sh --tests    and what only the tests need (vulkaninfo, the Vulkan validation layer)
 #
 # Run it as often as you like: what is in place is left alone, and the second run takes a second or two.
 # Exit status: 0 done, 1 a step failed (the log's last lines are shown), 2 something must be installed by hand first.
@@ -88,6 +88,8 @@ includes() { # includes HEADER: does the compiler find it?
     printf '#if !__has_include(<%s>)\n#error missing\n#endif\n' "$1" | c++ -E -x c++ - >/dev/null 2>&1
 }
 
+has_program() { command -v "$1" >/dev/null; }
+
 works() { "$1" --version >/dev/null 2>&1; }
 
 has_loader() { PATH=$PATH:/sbin:/usr/sbin ldconfig -p 2>/dev/null | grep -q 'libvulkan\.so\.1'; }
@@ -112,7 +114,7 @@ installed_packages() { # those among the arguments that dpkg has, between spaces
 find_missing() { # sets MISSING to the packages without which set-up cannot go on, OPTIONAL to those it can do without
     MISSING=()
     INSTALLED=$(installed_packages cmake make g++ libvulkan-dev libvulkan1 libfmt-dev glslang-tools spirv-tools \
-        mesa-vulkan-drivers vulkan-validationlayers)
+        mesa-vulkan-drivers vulkan-tools vulkan-validationlayers)
     find_python || MISSING+=(python3 python3-venv python3-dev)
     need cmake works cmake
     need make works make
@@ -127,6 +129,7 @@ find_missing() { # sets MISSING to the packages without which set-up cannot go o
     # llvmpipe, a driver that runs on the processor: always there, with or without a GPU.
     need mesa-vulkan-drivers has_file '/usr/share/vulkan/icd.d/lvp_icd*.json'
     if [[ $WITH_TESTS == yes ]]; then
+        need vulkan-tools has_program vulkaninfo # one test compares what dmlvk asks Vulkan with it
         need vulkan-validationlayers has_file '/usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json'
     fi
     OPTIONAL=("${MISSING[@]}")
@@ -155,7 +158,7 @@ system_packages() {
     local hint="apt-get update && apt-get install -y --no-install-recommends ${wanted[*]}"
     command -v apt-get >/dev/null || {
         ((${#MISSING[@]} == 0)) || stop "not found: ${MISSING[*]} (Debian's names; set-up installs packages only on \
-Debian and Ubuntu, see README.md, section \"Other systems\")"
+Debian and Ubuntu, see README.md, section \"Install elsewhere\")"
         note "not found, and not strictly needed: ${wanted[*]}"
         return
     }
@@ -267,7 +270,7 @@ shaders() {
 main() {
     case "$(uname -s)" in
         Linux) ;;
-        *) stop "this script is for Debian and Ubuntu; for $(uname -s) see README.md, section \"Other systems\"" ;;
+        *) stop "this script is for Debian and Ubuntu; for $(uname -s) see README.md, section \"Install elsewhere\"" ;;
     esac
     mkdir -p build
     # One at a time: two set-ups in one folder would write over each other.
