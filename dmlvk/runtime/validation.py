@@ -31,7 +31,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -286,8 +286,9 @@ def synchronization_enabled() -> bool:
     """Whether missing barriers are looked for too.
 
     The layer knows Vulkan's barriers only: neither a ``coherent`` buffer nor a chain of barriers on other buffers is
-    a dependency to it. What it accepts from Kompute: uploads in a submission of their own, and between two
-    dispatches an ``OpTensorSyncLocal`` of the very tensors (of type ``device``) that the first one wrote or read.
+    a memory dependency to it. What it accepts from Kompute: uploads in a submission of their own, and between two
+    dispatches an ``OpTensorSyncLocal`` of the very tensors (of type ``device``) that the first one wrote; of any
+    tensor where the first one only read.
     """
     with _lock:
         return _begin().mode == "sync"
@@ -299,16 +300,19 @@ def new_messages() -> list[ValidationMessage]:
         return [] if _session is None else _session.read()
 
 
-def raise_new_messages(context: str) -> None:
+def raise_new_messages(
+    context: str, *, except_for: Callable[[ValidationMessage], bool] = lambda message: False
+) -> None:
     """Raise what the layer has written since the last call; costs next to nothing when validation is off.
 
     Args:
         context: what was being done, for the message: ``"ELEMENT_WISE_SIGN: dispatch"``.
+        except_for: tells which messages are expected, and dropped.
 
     Raises:
         ValidationLayerError: there are messages; its text has the first one, its rule and the number of the others.
     """
-    messages = new_messages()
+    messages = [message for message in new_messages() if not except_for(message)]
     if messages:
         first, others = messages[0], len(messages) - 1
         more = f" (and {others} more message{'s' if others > 1 else ''})" if others else ""

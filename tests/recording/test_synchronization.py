@@ -1,0 +1,193 @@
+"""The dependency between two dispatches, as Vulkan's synchronization validation sees it.
+
+CPU drivers run dispatches one after the other and never show a missing dependency, so the validation layer has to. What
+it can tell (version 1.3.239):
+
+* write after read needs an execution dependency only. The layer is silent with dmlvk's copy of one word and complains
+  without it: the copy does order compute work after compute work.
+* read after write needs the writes to be made available and visible too. The shaders' buffers are ``coherent``, which
+  does that in the shader; the layer knows barriers only. That every buffer of every shader is ``coherent`` is tested
+  here instead. For the layer's sake dmlvk copies what was written, whole, under synchronization validation (Kompute
+  then records barriers that name it), so that the recorder's decisions can be judged.
+* write after write through storage buffers it does not report, by its own choice. It does report two copies into one
+  staging buffer, of which nobody reads the first; dmlvk drops that message.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from dmlvk.kernels import library
+from dmlvk.kernels.variants import all_variants
+
+PROGRAM = """
+import json, sys
+import numpy as np
+import dmlvk as dml
+from dmlvk.recording import HazardTracker
+from dmlvk.runtime import kompute, validation
+
+chains, dependencies = json.loads(sys.argv[1])
+if dependencies == "none":
+    HazardTracker.depends = lambda self, reads, writes: False
+elif dependencies != "followed":
+    validation.synchronization_enabled = lambda: False
+    kompute.Engine._needs_staging = property(lambda self: dependencies == "one word, staged")
+messages = []
+
+def collect(context, *, except_for=lambda message: False):
+    messages.extend(message for message in validation.new_messages() if not except_for(message))
+
+validation.raise_new_messages = collect
+
+tensor = dml.TensorDesc(dml.FLOAT32, (64,))
+desc = dml.ElementWiseSign(input_tensor=tensor, output_tensor=tensor)
+values = np.arange(64, dtype=np.float32)
+
+def run(device, chain):
+    if chain == "run":
+        for _ in range(2):
+            assert np.array_equal(device.run(desc, {"InputTensor": values})["OutputTensor"], np.sign(values))
+        return
+    operator = device.compile_operator(device.create_operator(desc))
+    buffers = {name: device.create_buffer(512) for name in "ABCD"}
+    buffers["A"].upload(values)
+    recorder = device.create_command_recorder()
+    for step in chain.split():
+        (source, *source_half), (target, *target_half) = step.split(">")
+        table = device.create_binding_table(operator)
+        table.bind_inputs([dml.BufferBinding(buffers[source], 256 * bool(source_half), 256)])
+        table.bind_outputs([dml.BufferBinding(buffers[target], 256 * bool(target_half), 256)])
+        recorder.record_dispatch(operator, table)
+    recorder.execute()
+    recorder.execute()
+    buffers["A"].download()
+
+found = {}
+for chain in chains:
+    with dml.Device(0) as device:
+        run(device, chain)
+    collect("the end")
+    found[chain] = [(m.identifier, m.text.partition("| vkCmd")[2].partition(":")[0]) for m in messages]
+    messages.clear()
+print(json.dumps(found))
+"""
+
+Found = set[tuple[str, str]]
+Dependencies = Literal["followed", "one word", "one word, staged", "none"]
+READ_AFTER_WRITE = {("SYNC-HAZARD-READ-AFTER-WRITE", "Dispatch")}
+WRITE_AFTER_READ = {("SYNC-HAZARD-WRITE-AFTER-READ", "Dispatch")}
+
+
+INDEPENDENT = ("run", "A>A", "A>A'", "A>B C>D", "A>B A>C A>D", "A>B A>B'")
+
+# Each chain has a hazard between every two neighbours, or one that a dependency placed for another pair settles.
+DEPENDENT: dict[str, Found] = {
+    "A>B B>C": READ_AFTER_WRITE,
+    "A>B B>C C>D": READ_AFTER_WRITE,
+    "A>A A>A A>B": READ_AFTER_WRITE,
+    "A>B C>A": WRITE_AFTER_READ,
+    "A>B B>A": READ_AFTER_WRITE | WRITE_AFTER_READ,
+    "A>B A>C D>A": WRITE_AFTER_READ,
+    "A>B C>D B>C D>A": READ_AFTER_WRITE | WRITE_AFTER_READ,
+    "A>B B>C A>D D>B": READ_AFTER_WRITE | WRITE_AFTER_READ,
+}
+
+
+@functools.cache
+def all_hazards(dependencies: Dependencies) -> dict[str, Found]:
+    """What the layer says while a process records and runs each chain: rules and the commands that break them.
+
+    A chain is ``"run"`` for ``Device.run``, or dispatches from buffer to buffer: ``"A>B B>C"``; ``B'`` is the other
+    half of B.
+
+    Args:
+        dependencies: ``"followed"``: as dmlvk makes them under synchronization validation, where it copies what was
+            written; ``"one word"`` and ``"one word, staged"``: as it makes them otherwise, in memory that the host
+            can see directly, or not; ``"none"``: the recorder is kept from placing any.
+    """
+    finished = subprocess.run(
+        [sys.executable, "-c", PROGRAM, json.dumps([[*INDEPENDENT, *DEPENDENT], dependencies])],
+        env={**os.environ, "DMLVK_VALIDATION": "sync"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    if "asks for VK_LAYER_KHRONOS_validation, which the Vulkan loader does not find" in finished.stderr:
+        pytest.fail("needs the Vulkan validation layer: apt install vulkan-validationlayers", pytrace=False)
+    assert finished.returncode == 0, finished.stderr
+    return {chain: {(rule, command) for rule, command in found} for chain, found in json.loads(finished.stdout).items()}
+
+
+def hazards(chain: str, dependencies: Dependencies) -> Found:
+    """What the layer says of one chain."""
+    return all_hazards(dependencies)[chain]
+
+
+@pytest.mark.parametrize("dependencies", ["followed", "one word", "one word, staged", "none"])
+@pytest.mark.parametrize("chain", INDEPENDENT)
+def test_nothing_is_reported_where_nothing_depends(chain: str, dependencies: Dependencies) -> None:
+    """A plain run, in place, halves of a buffer, independent dispatches, shared inputs, disjoint outputs."""
+    assert hazards(chain, dependencies) == set()
+
+
+@pytest.mark.parametrize("chain", DEPENDENT)
+def test_recorders_dependencies_are_where_the_layer_wants_barriers(chain: str) -> None:
+    """The layer complains without them and is silent with them: the recorder's decisions, judged by somebody else."""
+    assert hazards(chain, "none") == DEPENDENT[chain]
+    assert hazards(chain, "followed") == set()
+
+
+@pytest.mark.parametrize("chain", [chain for chain, found in DEPENDENT.items() if found == WRITE_AFTER_READ])
+@pytest.mark.parametrize("dependencies", ["one word", "one word, staged"])
+def test_copy_of_one_word_orders_dispatches(chain: str, dependencies: Dependencies) -> None:
+    """What dmlvk records otherwise is an execution dependency, which is all that write after read needs."""
+    assert hazards(chain, "none") == WRITE_AFTER_READ
+    assert hazards(chain, dependencies) == set()
+
+
+@pytest.mark.parametrize("chain", [chain for chain, found in DEPENDENT.items() if found != WRITE_AFTER_READ])
+def test_memory_dependency_of_the_copy_is_beyond_the_layer(chain: str) -> None:
+    """It knows nothing of ``coherent``. Should this fail because it finds less, then the layer has learnt it."""
+    assert hazards(chain, "one word") == READ_AFTER_WRITE
+
+
+def instructions(spirv: bytes) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """A module's instructions: number and operands."""
+    words = struct.unpack(f"<{len(spirv) // 4}I", spirv)
+    at = 5
+    while at < len(words):
+        length, opcode = words[at] >> 16, words[at] & 0xFFFF
+        yield opcode, words[at + 1 : at + length]
+        at += length
+
+
+def test_every_buffer_of_every_shader_is_coherent() -> None:
+    """What makes a dispatch's writes available, and visible to the next one, without naming them in a barrier."""
+    type_struct, type_pointer, member_decorate, coherent = 30, 32, 72, 23
+    storage_classes = 2, 12  # Uniform (buffers, up to SPIR-V 1.2) and StorageBuffer; the shaders use no uniform blocks
+    for variant in all_variants():
+        structs: dict[int, int] = {}
+        in_buffers: set[int] = set()
+        marked: set[tuple[int, int]] = set()
+        for opcode, operands in instructions(Path(library.DIRECTORY, f"{variant.name}.spv").read_bytes()):
+            if opcode == type_struct:
+                structs[operands[0]] = len(operands) - 1
+            elif opcode == type_pointer and operands[1] in storage_classes:
+                in_buffers.add(operands[2])
+            elif opcode == member_decorate and operands[2] == coherent:
+                marked.add(operands[:2])  # type: ignore[arg-type]  # two of them
+        buffers = in_buffers & structs.keys()
+        assert len(buffers) >= 2, f"{variant.name} has {len(buffers)} buffers"
+        assert marked >= {(block, member) for block in buffers for member in range(structs[block])}, variant.name
