@@ -1,0 +1,206 @@
+"""Every operator writes its output's elements, wherever they lie, and nothing else; and never its inputs."""
+
+from __future__ import annotations
+
+import math
+import re
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import dmlvk as dml
+from dmlvk.kernels import elementwise
+from dmlvk.kernels.variants import WORK_GROUP_SIZE, lanes, operand_types
+from dmlvk.operators import OPERATORS, OperatorDesc, check_operator
+from tests.operators import patterns
+from tests.operators.execution import Bytes, Placement, Workbench, describe, difference, element_view
+from tests.operators.geometries import FIXED, Geometry, geometries, overlaps
+from tests.operators.value_cases import ValueCase, sweep_sets, value_cases
+from tests.reference.elementwise import expected_output
+
+EXAMPLES = 300
+_TAIL = 64  # guard bytes behind each tensor
+
+
+def _one_case_for_each_width() -> list[ValueCase]:
+    """For each operator and each combination of element widths one combination of data types, of varying kinds."""
+    chosen: dict[tuple[object, ...], ValueCase] = {}
+    preferred = (dml.INT8, dml.FLOAT16, dml.FLOAT32, dml.INT64)
+    for case in value_cases():
+        widths = tuple(data_type.size_in_bits for _, data_type in case.data_types)
+        key = (case.desc_class, widths)
+        if key not in chosen or any(data_type in preferred for _, data_type in case.data_types):
+            chosen.setdefault(key, case)
+            if sum(t in preferred for _, t in case.data_types) > sum(t in preferred for _, t in chosen[key].data_types):
+                chosen[key] = case
+    return list(chosen.values())
+
+
+def _in_place_possible(desc_class: type[OperatorDesc]) -> bool:
+    return bool(desc_class.declaration.in_place)
+
+
+def _attributes(desc_class: type[OperatorDesc], seed: int) -> dict[str, Any]:
+    """Mostly without optional attributes: they change the values, not the places."""
+    sets = sweep_sets(desc_class, optional=seed % 64 == 0) or sweep_sets(desc_class, optional=False)
+    return sets[seed % len(sets)]
+
+
+def _fill(contents: Bytes, offset: int, data_type: dml.DataType, random: np.random.Generator) -> None:
+    """Random bytes everywhere; from the offset on, half of the elements are special values of the type (and zeros)."""
+    contents[:] = random.integers(0, 256, contents.size, dtype=np.uint8)
+    size = data_type.size_in_bytes
+    whole = (contents.size - offset) // size
+    elements = contents[offset : offset + whole * size].view(patterns.bits_dtype(data_type))
+    special = patterns.special_patterns(data_type)
+    replaced = random.integers(0, 4, whole)
+    elements[replaced == 0] = random.choice(special, int((replaced == 0).sum()))
+    elements[replaced == 1] = 0
+
+
+def check_geometry(benches: Sequence[Workbench], case: ValueCase, geometry: Geometry) -> None:
+    """Runs an operator on every device with tensors that lie as the geometry says, and compares all buffers whole."""
+    label = f"{case.name}, {geometry}"
+    seed = zlib.crc32(label.encode())
+    random = np.random.default_rng(seed)
+    inputs = case.tensors("input")
+    strides = [*(geometry.input_strides(i) for i in range(len(inputs))), geometry.output]
+    desc = describe(case, geometry.sizes, strides, _attributes(case.desc_class, seed))
+    tensors = [tensor for _, tensor in desc.inputs + desc.outputs if tensor is not None]
+    offsets = [*(geometry.offset(i + 1) for i in range(len(inputs))), geometry.offset(0)]
+    placements = [
+        Placement(i, offset, t.size_in_bytes) for i, (offset, t) in enumerate(zip(offsets, tensors, strict=True))
+    ]
+    if geometry.in_place:
+        placements = [placements[0], placements[0]]
+    contents: list[Bytes] = []
+    for placement, tensor in zip(placements, tensors, strict=True):
+        if placement.buffer == len(contents):
+            buffer = np.empty(placement.offset + tensor.size_in_bytes + _TAIL, np.uint8)
+            _fill(buffer, placement.offset, tensor.data_type, random)
+            contents.append(buffer)
+    views = [
+        element_view(contents[placement.buffer][placement.offset :], tensor.data_type, geometry.sizes, tensor_strides)
+        for placement, tensor, tensor_strides in zip(placements, tensors, strides, strict=True)
+    ]
+    logical = [np.ascontiguousarray(view).copy() for view in views[:-1]]
+    expected = [buffer.copy() for buffer in contents]
+    output, output_type = placements[-1], tensors[-1].data_type
+    results = expected_output(desc, logical)
+    element_view(expected[output.buffer][output.offset :], output_type, geometry.sizes, geometry.output)[...] = results
+    for bench in benches:
+        where = f"{bench.device.info.name}: {desc.operator_name}, {label}, {desc}"
+        after = bench.run(desc, contents, placements)
+        got = element_view(after[output.buffer][output.offset :], output_type, geometry.sizes, geometry.output)
+        fault = difference(where, np.ascontiguousarray(got), results, logical)
+        assert fault is None, fault
+        for number, (bytes_after, bytes_expected) in enumerate(zip(after, expected, strict=True)):
+            wrong = np.flatnonzero(bytes_after != bytes_expected)
+            if wrong.size:
+                what = "outside the output's elements" if number == output.buffer else "of an input"
+                raise AssertionError(
+                    f"{where}: {wrong.size} bytes {what} changed; the first is byte {wrong[0]} of buffer {number} "
+                    f"(tensor from {placements[number].offset}): was {bytes_expected[wrong[0]]:#04x}, "
+                    f"is {bytes_after[wrong[0]]:#04x}"
+                )
+
+
+@pytest.mark.parametrize("case", _one_case_for_each_width(), ids=lambda case: case.name)
+def test_listed_geometries(case: ValueCase, benches: list[Workbench]) -> None:
+    for geometry in FIXED:
+        if not geometry.in_place or _in_place_possible(case.desc_class):
+            check_geometry(benches, case, geometry)
+
+
+@pytest.mark.parametrize("desc_class", OPERATORS.values(), ids=list(OPERATORS))
+def test_any_geometry(desc_class: type[OperatorDesc], benches: list[Workbench]) -> None:
+    cases = [case for case in value_cases() if case.desc_class is desc_class]
+
+    @settings(
+        max_examples=EXAMPLES, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+    )
+    @given(st.sampled_from(cases), geometries(may_be_in_place=_in_place_possible(desc_class)))
+    def check(case: ValueCase, geometry: Geometry) -> None:
+        check_geometry(benches, case, geometry)
+
+    check()
+
+
+@pytest.mark.parametrize("case", _one_case_for_each_width(), ids=lambda case: case.name)
+def test_work_groups_in_several_rows(
+    case: ValueCase, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work groups beyond what one dimension can count lie in rows: here with rows of 5 instead of 65,535."""
+    monkeypatch.setattr(elementwise, "_WORK_GROUPS_PER_ROW", 5)
+    group = lanes("contiguous", operand_types(case.desc_class, dict(case.data_types))) * WORK_GROUP_SIZE
+    for length in (5 * group, 5 * group + 1, 6 * group, 11 * group - 7, 25 * group):
+        check_geometry(benches, case, Geometry("rows of 5 work groups", (length,), (1,), ((1,),)))
+    check_geometry(benches, case, Geometry("rows of 5 work groups", (2051, 2), (4, 1), ((1, 2051),)))
+    check_geometry(benches, case, Geometry("rows of 5 work groups", (6400, 2), (4, 1), ((1, 6400),)))
+    beyond = describe(
+        case, (6401, 2), [(1, 6401)] * (len(case.data_types) - 1) + [(4, 1)], _attributes(case.desc_class, 1)
+    )
+    with pytest.raises(dml.DeviceLimitError, match=f"^{beyond.operator_name}: the tensor takes 6401 invocations; "):
+        elementwise.lower(beyond)
+
+
+def test_more_than_65535_work_groups_strided(benches: list[Workbench]) -> None:
+    rows = 65535 * 256 + 300
+    case = next(case for case in value_cases() if case.name == "sign-int8")
+    check_geometry(benches, case, Geometry("many rows of two", (rows, 2), (2, 1), ((1, rows),)))
+
+
+@pytest.mark.slow
+def test_more_than_65535_work_groups_packed(benches: list[Workbench]) -> None:
+    """16 bytes for each invocation make 256 MiB: in place, where the device has buffers of that size."""
+    size = 65535 * 256 * 16 + 4096 * 16 + 5
+    tensor = dml.TensorDesc(dml.INT8, (size,))
+    desc = dml.ElementWiseSign(input_tensor=tensor, output_tensor=tensor)
+    tile = np.random.default_rng(6).integers(-2, 3, 65521).astype(np.int8)
+    before = np.resize(tile, tensor.size_in_bytes)
+    ran = 0
+    for bench in benches:
+        if bench.device.info.limits.max_storage_buffer_range < tensor.size_in_bytes:
+            with pytest.raises(dml.DeviceLimitError, match=f"{tensor.size_in_bytes}"):
+                bench.device.create_buffer(tensor.size_in_bytes)
+            continue
+        after = bench.run(desc, [before.view(np.uint8)], [Placement(0), Placement(0)])[0].view(np.int8)
+        wrong = np.flatnonzero(after[:size] != np.resize(np.sign(tile), size))
+        assert wrong.size == 0, f"{bench.device.info.name}: element {wrong[0]} of {size} is {after[wrong[0]]}"
+        assert (after[size:] == before[size:]).all(), f"{bench.device.info.name}: bytes behind the tensor changed"
+        bench.close()
+        ran += 1
+    assert ran, "no device has a buffer of 256 MiB"
+
+
+@pytest.mark.parametrize("desc_class", OPERATORS.values(), ids=list(OPERATORS))
+@pytest.mark.parametrize(
+    ("sizes", "strides"),
+    [((2,), (0,)), ((3, 4), (0, 1)), ((3, 4), (1, 1)), ((2, 3), (2, 1)), ((3, 3), (4, 2)), ((4, 5, 6), (1, 4, 18))],
+)
+def test_outputs_that_overlap_themselves_are_refused(
+    desc_class: type[OperatorDesc], sizes: tuple[int, ...], strides: tuple[int, ...]
+) -> None:
+    assert overlaps(sizes, strides), "the test's own claim"
+    case = next(case for case in value_cases() if case.desc_class is desc_class)
+    all_strides = [tuple(range(1, len(sizes) + 1))] * (len(case.data_types) - 1) + [strides]
+    desc = describe(case, sizes, all_strides, _attributes(desc_class, 1))
+    message = (
+        f"{desc.operator_name}: OutputTensor.Strides must give every element of an output a place of its own; "
+        f"got Sizes {list(sizes)} with Strides {list(strides)}"
+    )
+    with pytest.raises(dml.InvalidArgumentError, match=f"^{re.escape(message)}$"):
+        check_operator(desc, dml.FeatureLevel.LEVEL_6_4)
+
+
+def test_the_listed_geometries_are_what_they_claim() -> None:
+    assert len(set(FIXED)) == len(FIXED)
+    assert {len(geometry.sizes) for geometry in FIXED} == set(range(1, 9))
+    for geometry in FIXED:
+        assert not overlaps(geometry.sizes, geometry.output), geometry
+        assert math.prod(geometry.sizes) < 2**13, geometry
