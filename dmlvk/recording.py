@@ -24,6 +24,7 @@ class Access:
     end: int
 
     def overlaps(self, other: Access) -> bool:
+        """Whether the two share a byte."""
         return self.buffer is other.buffer and self.start < other.end and other.start < self.end
 
 

@@ -186,8 +186,8 @@ class ElementWiseThreshold(OperatorDesc):
             "truncated toward zero and saturated, NaN to 0.",
             "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. +0 is above -0.",
             "x * Scale + Bias is computed exactly and converted once to the tensor's data type: rounded to nearest "
-            "even for FLOAT types, truncated toward zero and saturated for integer types. FLOAT32 denormals count as zero "
-            "in Scale, Bias, FLOAT32 inputs and FLOAT32 results of this step. Without ScaleBias they are kept.",
+            "even for FLOAT types, truncated toward zero and saturated for integer types. FLOAT32 denormals count as "
+            "zero in Scale, Bias, FLOAT32 inputs and FLOAT32 results of this step. Without ScaleBias they are kept.",
         ),
         same_sizes=(("input_tensor", "output_tensor"),),
         same_data_type=(("input_tensor", "output_tensor"),),

@@ -365,8 +365,10 @@ def _is_repeated_copy(message: validation.ValidationMessage) -> bool:
 
     The second one overwrites what nobody has read: the host reads when all is done.
     """
-    return bool(re.search("WRITE.AFTER.WRITE", message.identifier)) and "vkCmdCopyBuffer" in message.text and (
-        "SHADER" not in message.text
+    return (
+        bool(re.search("WRITE.AFTER.WRITE", message.identifier))
+        and "vkCmdCopyBuffer" in message.text
+        and ("SHADER" not in message.text)
     )
 
 
