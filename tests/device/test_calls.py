@@ -1,0 +1,271 @@
+"""The device's own calls: create_operator, compile_operator, run. What they take, and how they refuse the rest."""
+
+from __future__ import annotations
+
+import collections
+import re
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlvk as dml
+from tests.binding.support import compiled, floats, greater_than, kind_of, select, sign, threshold
+
+VALUES = np.array([[-2, -0.0, 3], [np.inf, -np.inf, 1e-45]], np.float32)
+DESC = sign(floats(2, 3))
+
+
+@pytest.mark.parametrize("wrong", [None, "ELEMENT_WISE_SIGN", 3, dml.ElementWiseSign, {}, floats(2)], ids=kind_of)
+def test_create_operator_takes_descriptions_only(any_device: dml.Device, wrong: Any) -> None:
+    with pytest.raises(dml.InvalidArgumentError, match=r"^create_operator: takes an operator description; got "):
+        any_device.create_operator(wrong)
+    with pytest.raises(dml.InvalidArgumentError, match=r"^create_operator: takes an operator description; got "):
+        any_device.run(wrong, {"InputTensor": VALUES})
+
+
+def test_create_operator_refuses_what_directml_refuses(any_device: dml.Device) -> None:
+    """Rules 99, 100: at creation, with both tensors named."""
+    desc = sign(floats(4), dml.TensorDesc(dml.FLOAT16, (4,)))
+    message = r"^ELEMENT_WISE_SIGN: InputTensor\.DataType must equal OutputTensor\.DataType FLOAT16; got FLOAT32$"
+    for call in (any_device.create_operator, lambda d: any_device.run(d, {"InputTensor": np.zeros(4, np.float32)})):
+        with pytest.raises(dml.InvalidArgumentError, match=message):
+            call(desc)
+
+
+@pytest.mark.parametrize("wrong", [None, DESC, "SIGN", 1], ids=kind_of)
+def test_compile_operator_takes_operators_only(any_device: dml.Device, wrong: Any) -> None:
+    with pytest.raises(dml.InvalidArgumentError, match=r"^compile_operator: takes what create_operator returned; got "):
+        any_device.compile_operator(wrong)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        dml.ExecutionFlags.NONE,
+        dml.ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION,
+        dml.ExecutionFlags.DISABLE_META_COMMANDS,
+        dml.ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION | dml.ExecutionFlags.DISABLE_META_COMMANDS,
+        3,
+    ],
+)
+def test_permissions_change_no_result(device: dml.Device, flags: dml.ExecutionFlags) -> None:
+    """Rules 80, 81: permissions, not demands; dmlvk's results are the same with and without them."""
+    operator = device.compile_operator(device.create_operator(DESC), flags)
+    assert operator.flags == flags and isinstance(operator.flags, dml.ExecutionFlags)
+    assert np.array_equal(device.run(operator, {"InputTensor": VALUES})["OutputTensor"], np.sign(VALUES))
+
+
+@pytest.mark.parametrize("flags", [dml.ExecutionFlags.DESCRIPTORS_VOLATILE, 4, 5, 7])
+def test_volatile_descriptors_are_not_supported(any_device: dml.Device, flags: Any) -> None:
+    """Rule 82."""
+    message = r"^compile_operator: this version of dmlvk does not support DESCRIPTORS_VOLATILE$"
+    with pytest.raises(dml.UnsupportedError, match=message):
+        any_device.compile_operator(any_device.create_operator(DESC), flags)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (8, "must be from 0 to 7; got 8"),
+        (-1, "must be from 0 to 7; got -1"),
+        (2**70, "must be from 0 to 7; got a number of 71 bits"),
+        (1.0, "must be an integer; got 1.0"),
+        (True, "must be an integer; got True"),
+        (None, "must be an integer; got None"),
+        ("NONE", "must be an integer; got 'NONE'"),
+        ([1], r"must be an integer; got \[1\]"),
+        (float("nan"), "must be an integer; got nan"),
+    ],
+    ids=str,
+)
+def test_unknown_flags_are_refused(any_device: dml.Device, flags: Any, message: str) -> None:
+    with pytest.raises(dml.InvalidArgumentError, match=f"^compile_operator: flags {message}$"):
+        any_device.compile_operator(any_device.create_operator(DESC), flags)
+
+
+def test_objects_of_another_device_are_refused(any_device: dml.Device) -> None:
+    """Rule 45."""
+    with dml.Device(any_device.info.index) as other:
+        operator = other.create_operator(DESC)
+        with pytest.raises(dml.InvalidArgumentError, match=r"^ELEMENT_WISE_SIGN: was created by another device$"):
+            any_device.compile_operator(operator)
+        with pytest.raises(dml.InvalidArgumentError, match=r"^ELEMENT_WISE_SIGN: was compiled by another device$"):
+            any_device.run(other.compile_operator(operator), {"InputTensor": VALUES})
+
+
+def test_closed_device_answers_every_call(any_device: dml.Device) -> None:
+    """Rule 101: every method on a removed device reports the removal; closing again does not."""
+    device = dml.Device(any_device.info.index)
+    operator, ready = device.create_operator(DESC), compiled(device, DESC)
+    device.run(DESC, {"InputTensor": VALUES})
+    device.close()
+    device.close()
+    calls: list[Callable[[], object]] = [
+        lambda: device.create_operator(DESC),
+        lambda: device.compile_operator(operator),
+        lambda: device.create_buffer(16),
+        lambda: device.create_binding_table(ready),
+        device.create_command_recorder,
+        lambda: device.run(DESC, {"InputTensor": VALUES}),
+        lambda: device.run(ready, {"InputTensor": VALUES}),
+        lambda: device.check_feature_support(dml.Feature.TENSOR_DATA_TYPE_SUPPORT, dml.FLOAT32),
+        lambda: device.check_feature_support(dml.Feature.FEATURE_LEVELS, [dml.FeatureLevel.LEVEL_1_0]),
+    ]
+    for call in calls:
+        with pytest.raises(dml.DeviceRemovedError, match=re.escape(f"{any_device.info.name}: the device was closed")):
+            call()
+    assert any_device.info.name in repr(device)
+
+
+# What is given to run instead of {"InputTensor": VALUES}, and what the message says.
+WRONG_INPUTS: dict[str, tuple[Any, str]] = {
+    "None": (None, r"SIGN: run takes the inputs as a mapping by member name; got None"),
+    "an array": (VALUES, r"SIGN: run takes the inputs as a mapping by member name; got array"),
+    "a list": ([VALUES], r"SIGN: run takes the inputs as a mapping by member name; got \["),
+    "a list of pairs": ([("InputTensor", VALUES)], r"SIGN: run takes the inputs as a mapping by member name"),
+    "text": ("InputTensor", r"SIGN: run takes the inputs as a mapping by member name; got 'InputTensor'"),
+    "nothing": ({}, r"SIGN: InputTensor: an array is missing$"),
+    "another name": ({"input_tensor": VALUES}, r"has no input 'input_tensor' .*; it has \['InputTensor'\]$"),
+    "a name too many": ({"InputTensor": VALUES, "X": 1}, r"has no input 'X' to give an array for; it has \["),
+    "the output": ({"InputTensor": VALUES, "OutputTensor": VALUES}, r"has no input 'OutputTensor'"),
+    "a number as name": ({"InputTensor": VALUES, 5: VALUES}, r"has no input 5 "),
+    "None as array": ({"InputTensor": None}, r"the array's dtype must be float32; got object$"),
+    "text as array": ({"InputTensor": "123456"}, r"the array's dtype must be float32; got <U6$"),
+    "an object": ({"InputTensor": object()}, r"the array's dtype must be float32; got object$"),
+    "ragged lists": ({"InputTensor": [[1.0], [1.0, 2.0]]}, r"InputTensor: not an array: "),
+    "Python floats": ({"InputTensor": [[1.0] * 3] * 2}, r"the array's dtype must be float32; got float64$"),
+    "float64": ({"InputTensor": VALUES.astype(np.float64)}, r"the array's dtype must be float32; got float64$"),
+    "float16": ({"InputTensor": np.ones((2, 3), np.float16)}, r"the array's dtype must be float32; got float16$"),
+    "uint32": ({"InputTensor": VALUES.view(np.uint32)}, r"the array's dtype must be float32; got uint32$"),
+    "bool": ({"InputTensor": VALUES > 0}, r"the array's dtype must be float32; got bool$"),
+    "complex64": ({"InputTensor": VALUES.astype(np.complex64)}, r"the array's dtype must be float32; got complex64$"),
+    "NaN": ({"InputTensor": float("nan")}, r"the array's dtype must be float32; got float64$"),
+    "a number": ({"InputTensor": np.float32(1)}, r"InputTensor: the array's shape must be \[2, 3\]; got \[\]$"),
+    "transposed": ({"InputTensor": VALUES.T}, r"the array's shape must be \[2, 3\]; got \[3, 2\]$"),
+    "flat": ({"InputTensor": VALUES.ravel()}, r"the array's shape must be \[2, 3\]; got \[6\]$"),
+    "a dimension more": ({"InputTensor": VALUES[None]}, r"the array's shape must be \[2, 3\]; got \[1, 2, 3\]$"),
+    "one row": ({"InputTensor": VALUES[:1]}, r"the array's shape must be \[2, 3\]; got \[1, 3\]$"),
+    "no rows": ({"InputTensor": VALUES[:0]}, r"the array's shape must be \[2, 3\]; got \[0, 3\]$"),
+    "a record": ({"InputTensor": np.zeros((2, 3), [("a", "f4")])}, r"dtype must be float32; got \[\('a', '<f4'\)\]$"),
+    "a time": ({"InputTensor": np.zeros((2, 3), "M8[s]")}, r"the array's dtype must be float32; got datetime64\[s\]$"),
+}
+
+
+@pytest.mark.parametrize("way", ["description", "compiled"])
+@pytest.mark.parametrize("mistake", WRONG_INPUTS)
+def test_run_refuses_wrong_inputs_by_member(any_device: dml.Device, mistake: str, way: str) -> None:
+    inputs, message = WRONG_INPUTS[mistake]
+    operator = DESC if way == "description" else compiled(any_device, DESC)
+    with pytest.raises(dml.InvalidArgumentError, match=f"^ELEMENT_WISE_.*{message}"):
+        any_device.run(operator, inputs)
+    assert np.array_equal(any_device.run(operator, {"InputTensor": VALUES})["OutputTensor"], np.sign(VALUES))
+
+
+@pytest.mark.parametrize("missing", ["ConditionTensor", "ATensor", "BTensor"])
+def test_each_missing_input_is_named(any_device: dml.Device, missing: str) -> None:
+    inputs: dict[str, Any] = {
+        "ConditionTensor": np.ones(4, np.uint8),
+        "ATensor": np.ones(4, np.float32),
+        "BTensor": np.ones(4, np.float32),
+    }
+    del inputs[missing]
+    with pytest.raises(dml.InvalidArgumentError, match=f"^ELEMENT_WISE_IF: {missing}: an array is missing$"):
+        any_device.run(select(4), inputs)
+
+
+A_MEMORYVIEW: Any = VALUES.data
+GOOD_INPUTS: dict[str, Any] = {
+    "transposed view": np.asfortranarray(VALUES),
+    "strided view": np.repeat(VALUES, 2, 1)[:, ::2],
+    "reversed view": VALUES[::-1, ::-1][::-1, ::-1],
+    "big-endian": VALUES.astype(">f4"),
+    "read-only": np.broadcast_to(VALUES, (2, 3)),
+    "unaligned": np.frombuffer(b"\0" + VALUES.tobytes(), np.float32, offset=1).reshape(2, 3),
+    "list of float32": [[np.float32(x) for x in row] for row in VALUES],
+    "memoryview": A_MEMORYVIEW,
+    "subclass": VALUES.view(np.recarray),
+}
+
+
+@pytest.mark.parametrize("name", GOOD_INPUTS)
+def test_run_takes_arrays_of_any_layout(device: dml.Device, name: str) -> None:
+    before = np.array(GOOD_INPUTS[name], copy=True)
+    result = device.run(DESC, {"InputTensor": GOOD_INPUTS[name]})["OutputTensor"]
+    assert np.array_equal(result, np.sign(VALUES))
+    assert type(result) is np.ndarray and result.dtype == np.float32 and result.flags.owndata and result.flags.writeable
+    assert np.array_equal(np.asarray(GOOD_INPUTS[name]), before)
+
+
+def test_run_takes_any_mapping(any_device: dml.Device) -> None:
+    for mapping in (collections.OrderedDict(InputTensor=VALUES), types.MappingProxyType({"InputTensor": VALUES})):
+        assert np.array_equal(any_device.run(DESC, mapping)["OutputTensor"], np.sign(VALUES))
+
+
+def test_results_are_the_callers_own(device: dml.Device) -> None:
+    """A later run changes no earlier result, and a changed result or input no later run."""
+    values = VALUES.copy()
+    first = device.run(DESC, {"InputTensor": values})["OutputTensor"]
+    kept = first.copy()
+    second = device.run(DESC, {"InputTensor": -values})["OutputTensor"]
+    assert np.array_equal(first, kept) and np.array_equal(second, -kept)
+    first[:] = 9
+    values[:] = 5
+    assert np.array_equal(device.run(DESC, {"InputTensor": VALUES})["OutputTensor"], kept)
+
+
+def test_bool_arrays_are_conditions(device: dml.Device) -> None:
+    a, b = np.arange(4, dtype=np.float32).reshape(2, 2), np.arange(5, 9, dtype=np.float32).reshape(2, 2)
+    condition = np.array([[True, False], [False, True]])
+    found = device.run(select(2, 2), {"ConditionTensor": condition, "ATensor": a, "BTensor": b})["OutputTensor"]
+    assert np.array_equal(found, np.where(condition, a, b))
+
+
+def test_several_inputs_may_be_one_array(device: dml.Device) -> None:
+    found = device.run(greater_than(2, 3), {"ATensor": VALUES, "BTensor": VALUES})["OutputTensor"]
+    assert found.dtype == np.uint32 and not found.any()
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [({"min": 0.0}, {"min": -0.0}), ({"min": -0.0}, {"min": 0.0}), ({"min": np.nan}, {"min": 1.0})],
+)
+def test_run_tells_descriptions_apart_by_the_bits_of_their_numbers(
+    device: dml.Device, first: dict[str, float], second: dict[str, float]
+) -> None:
+    """0.0 == -0.0, but max(-1, Min) is not the same: the operator kept for one must not serve the other."""
+    for attributes in (first, second, first):
+        result = device.run(
+            dml.ElementWiseThreshold(input_tensor=floats(2), output_tensor=floats(2), min=attributes["min"]),
+            {"InputTensor": np.array([-1, 2], np.float32)},
+        )["OutputTensor"]
+        bound = attributes["min"]
+        expected = np.array([-1 if np.isnan(bound) else bound, 2], np.float32)
+        assert result.tobytes() == expected.tobytes()
+
+
+def test_equal_descriptions_are_compiled_once(any_device: dml.Device) -> None:
+    with dml.Device(any_device.info.index) as device:
+        for bound in (np.nan, float("nan"), 1, 1.0, np.float32(1)):
+            for scale_bias in (None, dml.ScaleBias(1, 2), dml.ScaleBias(1.0, float(np.float16(2)))):
+                desc = threshold(floats(2), float(bound), scale_bias=scale_bias)
+                device.run(desc, {"InputTensor": np.zeros(2, np.float32)})
+        assert len(device._compiled) == 4
+
+
+def test_run_refuses_arrays_that_overlapping_strides_cannot_hold(any_device: dml.Device) -> None:
+    """Where strides read one element twice, the array must have one value there."""
+    tensor = floats(2, 3, strides=(0, 1))
+    desc = sign(tensor, floats(2, 3))
+    row = np.array([[1, -2, 0]], np.float32)
+    expected = np.sign(np.repeat(row, 2, 0))
+    for good in (row, np.repeat(row, 2, 0)):
+        assert np.array_equal(any_device.run(desc, {"InputTensor": good})["OutputTensor"], expected)
+    message = (
+        r"^ELEMENT_WISE_SIGN: InputTensor: the array has different values where Strides \[0, 1\] read one element$"
+    )
+    with pytest.raises(dml.InvalidArgumentError, match=message):
+        any_device.run(desc, {"InputTensor": np.concatenate([row, row + 1])})
+    assert np.array_equal(any_device.run(desc, {"InputTensor": row})["OutputTensor"], expected)
