@@ -1,0 +1,103 @@
+"""The numeric tests can fail: a shader with one character changed is caught on every device."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from pathlib import Path
+
+import pytest
+
+from dmlvk.kernels import library
+from dmlvk.kernels.variants import all_variants
+from scripts.shader_tools.compiler import Compiler
+from scripts.shader_tools.project import SHADERS
+from scripts.shader_tools.sources import SourceTree
+from tests.operators.execution import Workbench, check_batch
+from tests.operators.geometries import Geometry
+from tests.operators.test_geometry import check_geometry
+from tests.operators.value_cases import ValueCase, batches, value_cases
+
+
+def _break(monkeypatch: pytest.MonkeyPatch, root: Path, file: str, text: str, broken: str) -> None:
+    """From now on shaders are compiled from a copy of the sources in which one text was exchanged."""
+    shaders = root / "shaders"
+    shutil.copytree(SHADERS, shaders)
+    source = (shaders / file).read_text(encoding="utf-8")
+    assert source.count(text) >= 1, f"{file} no longer has {text!r}: choose another character to change"
+    (shaders / file).write_text(source.replace(text, broken, 1), encoding="utf-8")
+    compiler = Compiler.find(SourceTree(shaders))
+    variants = {variant.name: variant for variant in all_variants()}
+
+    @functools.cache
+    def load(name: str) -> bytes:
+        return compiler.compile(variants[name], root)
+
+    monkeypatch.setattr(library, "load", load)
+
+
+def _case(name: str) -> ValueCase:
+    return next(case for case in value_cases() if case.name == name)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "broken", "case_name", "layout", "message"),
+    [
+        # SIGN of numbers: the last bit of 1.
+        ("elementwise/sign.comp", "0x3f800000u", "0x3f800001u", "sign-float32", "contiguous", "got 0x3f800001"),
+        # SIGN takes the signalling NaN of the smallest payload for a number: a single pattern of each sign.
+        ("elementwise/sign.comp", "< 0x7c00u", "< 0x7c01u", "sign-float16", "contiguous", "2 of 65536 elements differ"),
+        # IF: a condition of 1 only.
+        ("elementwise/if.comp", "!= 0u", "== 1u", "if-uint8-int16", "strided", "elements differ"),
+        # GREATER_THAN as greater or equal.
+        (
+            "include/comparison.glsl",
+            "int(a) > int(b)",
+            "int(a) >= int(b)",
+            "logical_greater_than-int32-uint8",
+            "apart",
+            "ele",
+        ),
+        # THRESHOLD gives another quiet NaN.
+        ("include/comparison.glsl", "0x7e00u", "0x7e01u", "threshold-float16", "contiguous", "expected 0x7e00"),
+        # x * Scale + Bias forgets that bits were shifted out.
+        ("include/wide.glsl", "uint(!exact)", "0u", "threshold-float32", "contiguous", "scale_bias ScaleBias"),
+    ],
+)
+def test_wrong_values_are_caught(
+    file: str,
+    text: str,
+    broken: str,
+    case_name: str,
+    layout: str,
+    message: str,
+    benches: list[Workbench],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    _break(monkeypatch, tmp_path, file, text, broken)
+    case = _case(case_name)
+    for bench in benches:
+        with pytest.raises(AssertionError, match=message) as caught:
+            for batch in batches(case, total=2**18):
+                check_batch([bench], case, layout, batch)
+        assert str(caught.value).startswith(f"{bench.device.info.name}: ELEMENT_WISE_"), caught.value
+
+
+def test_bytes_outside_the_output_are_caught(
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Whole words are stored where only some of their bytes belong to the row."""
+    _break(monkeypatch, tmp_path, "patterns/elementwise_strided.glsl", "mask == 0xffffffffu", "mask != 0u")
+    for bench in benches:
+        with pytest.raises(AssertionError, match=r"bytes outside the output's elements changed|elements differ"):
+            check_geometry([bench], _case("sign-int8"), Geometry("rows of 7", (6, 7), (9, 1), ((7, 1),)))
+
+
+def test_an_unbroken_copy_is_not_caught(
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The way in which the tests above compile shaders is not what they catch."""
+    _break(monkeypatch, tmp_path, "elementwise/sign.comp", "SIGN", "SIGN")
+    for batch in batches(_case("sign-float32"), total=2**16):
+        check_batch(benches, _case("sign-float32"), "contiguous", batch)
