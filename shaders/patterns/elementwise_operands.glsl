@@ -1,6 +1,7 @@
 // What an element-wise operator's file sees before its function: data types, parameters and buffers.
 //
-// The file defines INPUT_COUNT (1 to 3) before. The compile script passes
+// The file defines INPUT_COUNT (1 to 3) before, and LONG_OPERATION when its function takes hundreds of instructions. The
+// compile script passes
 //   INPUT_0 … and OUTPUT                  the data type of each operand, as a token of datatypes.glsl
 //   INPUT_0_BITS … and OUTPUT_BITS        its width, for #if
 //   STRIDED                               0: all operands contiguous; 1: any strides
@@ -53,8 +54,11 @@ BUFFER(3, output)
 #define BASE_32(word) (word)
 #define BASE_64(word) ((word) >> 1u)
 
-// DO(0) DO(1) … for every lane, unrolled: arrays indexed by constants stay in registers.
-#if LANES == 2
+// DO(0) DO(1) … for every lane, unrolled: arrays indexed by constants stay in registers. A long operation would be copied
+// into the machine code for every lane, which takes SwiftShader up to two seconds to compile: it goes into a loop.
+#ifdef LONG_OPERATION
+#define FOR_EACH_LANE(DO) for (uint lane_ = 0u; lane_ < LANES; ++lane_) DO(lane_)
+#elif LANES == 2
 #define FOR_EACH_LANE(DO) DO(0u) DO(1u)
 #elif LANES == 4
 #define FOR_EACH_LANE(DO) DO(0u) DO(1u) DO(2u) DO(3u)
