@@ -273,10 +273,11 @@ class _Run:
             self._allocations[member] = self._engine.allocate((tensor.size_in_bytes + 3) & ~3, zeroed=False)
         read = [self._allocations[member] for member, _ in inputs]
         written = [self._allocations[member] for member, _ in outputs]
+        offsets = [0] * (len(read) + len(written))
         launch = Launch(
             spirv=library.load(compiled.kernel.variant),
-            specialization=compiled.kernel.specialization,
-            push_constants=compiled.kernel.push_constants([0] * (len(read) + len(written))),
+            specialization=compiled.kernel.specialization(offsets),
+            push_constants=compiled.kernel.push_constants(offsets),
             work_groups=compiled.kernel.work_groups,
             allocations=(*read, *written),
             written=tuple(written),

@@ -170,10 +170,11 @@ class CommandRecorder:
 def _launch(dispatch: RecordedDispatch) -> Launch:
     kernel = dispatch.compiled.kernel
     bound = dispatch.inputs + dispatch.outputs
+    offsets = [tensor.binding.offset for tensor in bound]
     return Launch(
         spirv=library.load(kernel.variant),
-        specialization=kernel.specialization,
-        push_constants=kernel.push_constants([tensor.binding.offset for tensor in bound]),
+        specialization=kernel.specialization(offsets),
+        push_constants=kernel.push_constants(offsets),
         work_groups=kernel.work_groups,
         allocations=tuple(tensor.binding.buffer.allocation for tensor in bound),
         written=tuple(tensor.binding.buffer.allocation for tensor in dispatch.outputs),

@@ -104,7 +104,7 @@ def measure(
     shared: dict[str, Any] = {"allocations": tuple(allocations), "written": (allocations[-1],), "depends": False}
     own = Launch(
         spirv=library.load(kernel.variant),
-        specialization=kernel.specialization,
+        specialization=kernel.specialization([0] * len(tensors)),
         push_constants=kernel.push_constants([0] * len(tensors)),
         work_groups=kernel.work_groups,
         **shared,

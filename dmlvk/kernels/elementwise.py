@@ -36,7 +36,7 @@ class Kernel:
 
     Attributes:
         variant: name of the shader variant.
-        specialization: values of the specialization constants, from id 0 on.
+        geometry: values of the specialization constants that follow from the description.
         work_groups: launch size.
         work_items: how many elements (contiguous) or invocations (strided) there is work for.
         attributes: the attribute words of the push constants.
@@ -44,11 +44,15 @@ class Kernel:
     """
 
     variant: str
-    specialization: tuple[int, ...]
+    geometry: tuple[int, ...]
     work_groups: tuple[int, int, int]
     work_items: int
     attributes: tuple[int, ...]
     operand_count: int
+
+    def specialization(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
+        """The specialization constants, from id 0 on, for operands that begin at the given byte offsets."""
+        return (int(self.work_groups[1] > 1), int(any(base_offsets)), *self.geometry)
 
     def push_constants(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
         """The push constants for operands that begin at the given byte offsets (multiples of 16) of their buffers."""
@@ -71,12 +75,12 @@ def lower(desc: OperatorDesc) -> Kernel:
         whole_groups, left_over = divmod(work_items, lanes("contiguous", types))
         work_groups = _work_groups(desc.operator_name, whole_groups + (left_over > 0))
         exceeds = math.prod(work_groups) * WORK_GROUP_SIZE > whole_groups
-        specialization: tuple[int, ...] = (int(work_groups[1] > 1), int(exceeds), int(left_over > 0))
+        geometry: tuple[int, ...] = (int(exceeds), int(left_over > 0))
     else:
         groups_per_row, packed = _row_groups(layout, types[-1])
         work_items = math.prod(layout.sizes[1:]) * groups_per_row
         work_groups = _work_groups(desc.operator_name, work_items)
-        specialization = (int(work_groups[1] > 1), groups_per_row, int(packed), *_geometry(layout))
+        geometry = (groups_per_row, int(packed), *_strided_geometry(layout))
     return Kernel(
         variant=variant_name(
             desc.operator_name,
@@ -84,7 +88,7 @@ def lower(desc: OperatorDesc) -> Kernel:
             "contiguous" if layout.is_contiguous else "strided",
             present_attributes(desc),
         ),
-        specialization=specialization,
+        geometry=geometry,
         work_groups=work_groups,
         work_items=work_items,
         attributes=_attribute_values(desc),
@@ -102,7 +106,7 @@ def _row_groups(layout: FoldedLayout, output_type: DataType) -> tuple[int, bool]
     return -(-size // lane_count), packed
 
 
-def _geometry(layout: FoldedLayout) -> tuple[int, ...]:
+def _strided_geometry(layout: FoldedLayout) -> tuple[int, ...]:
     """Sizes, then the strides of the output and of each input, for 8 axes, as ``elementwise_strided.glsl`` has them."""
     missing = MAXIMUM_DIMENSION_COUNT - len(layout.sizes)
     constants = list(layout.sizes) + [1] * missing
@@ -141,18 +145,22 @@ def _float32_bits(value: float) -> int:
     return int(struct.unpack("<I", struct.pack("<f", value))[0])
 
 
+_CANONICAL_NAN = {DataType.FLOAT32: 0x7FC00000, DataType.FLOAT16: 0x7E00}
+
+
 def converted_bits(value: float, data_type: DataType) -> int:
     """A FLOAT attribute converted to a tensor's data type of up to 32 bits, as the word that the shader expects.
 
-    To FLOAT16 rounded to nearest even; to an integer type truncated toward zero and saturated, NaN to 0.
+    To FLOAT16 rounded to nearest even; to an integer type truncated toward zero and saturated, NaN to 0. A NaN of a
+    float type becomes the canonical quiet one.
     """
+    if math.isnan(value):
+        return _CANONICAL_NAN.get(data_type, 0)
     if data_type is DataType.FLOAT32:
         return _float32_bits(value)
     if data_type is DataType.FLOAT16:
         with np.errstate(over="ignore"):
             return int(np.float16(np.float32(value)).view(np.uint16))
     limits = np.iinfo(data_type.numpy_dtype)
-    if math.isnan(value):
-        return 0
     bounded = limits.max if value >= limits.max else limits.min if value <= limits.min else math.trunc(value)
     return int(bounded) & 0xFFFFFFFF

@@ -24,20 +24,20 @@
 
 #define FETCH_HALF(array, name) \
     uint array[1]; \
-    array[0] = words_##name[parameters.base_##name + (group >> 1u)] >> ((group & 1u) * 16u);
+    array[0] = words_##name[BASE_WORD(name) + (group >> 1u)] >> ((group & 1u) * 16u);
 #define FETCH_1(array, name) \
     uint array[1]; \
-    array[0] = words_##name[parameters.base_##name + group];
+    array[0] = words_##name[BASE_WORD(name) + group];
 #define FETCH_2(array, name) \
     uint array[2]; \
-    { uvec2 pair = pairs_##name[(parameters.base_##name >> 1u) + group]; array[0] = pair.x; array[1] = pair.y; }
+    { uvec2 pair = pairs_##name[(BASE_WORD(name) >> 1u) + group]; array[0] = pair.x; array[1] = pair.y; }
 #define FETCH_4(array, name) \
     uint array[4]; \
-    UNPACK_FOUR(array, 0, fours_##name[(parameters.base_##name >> 2u) + group])
+    UNPACK_FOUR(array, 0, fours_##name[(BASE_WORD(name) >> 2u) + group])
 #define FETCH_8_WORDS(array, name) \
     uint array[8]; \
-    UNPACK_FOUR(array, 0, fours_##name[(parameters.base_##name >> 2u) + 2u * group]) \
-    UNPACK_FOUR(array, 4, fours_##name[(parameters.base_##name >> 2u) + 2u * group + 1u])
+    UNPACK_FOUR(array, 0, fours_##name[(BASE_WORD(name) >> 2u) + 2u * group]) \
+    UNPACK_FOUR(array, 4, fours_##name[(BASE_WORD(name) >> 2u) + 2u * group + 1u])
 #define UNPACK_FOUR(array, first, loaded) \
     { uvec4 four = loaded; array[first] = four.x; array[first + 1] = four.y; array[first + 2] = four.z; array[first + 3] = four.w; }
 
@@ -72,11 +72,11 @@ void compute_whole_group(uint group)
     FOR_EACH_LANE(COMPUTE_LANE)
 
 #if LANES * OUTPUT_BITS == 32
-    words_output[parameters.base_output + group] = result[0];
+    words_output[BASE_WORD(output) + group] = result[0];
 #elif LANES * OUTPUT_BITS == 64
-    pairs_output[(parameters.base_output >> 1u) + group] = uvec2(result[0], result[1]);
+    pairs_output[(BASE_WORD(output) >> 1u) + group] = uvec2(result[0], result[1]);
 #elif LANES * OUTPUT_BITS == 128
-    fours_output[(parameters.base_output >> 2u) + group] = uvec4(result[0], result[1], result[2], result[3]);
+    fours_output[(BASE_WORD(output) >> 2u) + group] = uvec4(result[0], result[1], result[2], result[3]);
 #else
 #error an invocation must write 4, 8 or 16 bytes
 #endif
@@ -102,8 +102,8 @@ void compute_partial_group(uint group)
 
 // Whether some invocations have less than a whole group to do, and whether one of them has a part of a group. Where the
 // launch fits the tensor neither is checked: a CPU driver executes both sides of every branch.
-layout(constant_id = 1) const bool LAUNCH_EXCEEDS_GROUPS = true;
-layout(constant_id = 2) const bool HAS_PARTIAL_GROUP = true;
+layout(constant_id = 2) const bool LAUNCH_EXCEEDS_GROUPS = true;
+layout(constant_id = 3) const bool HAS_PARTIAL_GROUP = true;
 
 void main()
 {

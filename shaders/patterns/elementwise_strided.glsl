@@ -10,22 +10,22 @@
 #define STRIDES(name, axis, stride_id) \
     layout(constant_id = stride_id) const uint STRIDE_##name##_##axis = 0u;
 
-layout(constant_id = 1) const uint GROUPS_PER_ROW = 1u;
-layout(constant_id = 2) const bool OUTPUT_PACKED = false;
+layout(constant_id = 2) const uint GROUPS_PER_ROW = 1u;
+layout(constant_id = 3) const bool OUTPUT_PACKED = false;
 
-GEOMETRY(0, 3) GEOMETRY(1, 4) GEOMETRY(2, 5) GEOMETRY(3, 6) GEOMETRY(4, 7) GEOMETRY(5, 8) GEOMETRY(6, 9) GEOMETRY(7, 10)
+GEOMETRY(0, 4) GEOMETRY(1, 5) GEOMETRY(2, 6) GEOMETRY(3, 7) GEOMETRY(4, 8) GEOMETRY(5, 9) GEOMETRY(6, 10) GEOMETRY(7, 11)
 
 #define ALL_STRIDES(name, first_id) \
     STRIDES(name, 0, first_id) STRIDES(name, 1, first_id + 1) STRIDES(name, 2, first_id + 2) STRIDES(name, 3, first_id + 3) \
     STRIDES(name, 4, first_id + 4) STRIDES(name, 5, first_id + 5) STRIDES(name, 6, first_id + 6) STRIDES(name, 7, first_id + 7)
 
-ALL_STRIDES(output, 11)
-ALL_STRIDES(input_0, 19)
+ALL_STRIDES(output, 12)
+ALL_STRIDES(input_0, 20)
 #if INPUT_COUNT > 1
-ALL_STRIDES(input_1, 27)
+ALL_STRIDES(input_1, 28)
 #endif
 #if INPUT_COUNT > 2
-ALL_STRIDES(input_2, 35)
+ALL_STRIDES(input_2, 36)
 #endif
 
 // Moves every operand's row by this axis's coordinate. Axes of size 1 vanish when the pipeline is made.
