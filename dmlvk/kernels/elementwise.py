@@ -121,7 +121,7 @@ def _work_groups(operator_name: str, invocations: int) -> tuple[int, int, int]:
     columns = -(-groups // rows)
     if rows > _WORK_GROUPS_PER_ROW or rows * columns * WORK_GROUP_SIZE > 2**32:
         raise DeviceLimitError(
-            f"{operator_name}: the tensor takes {invocations} invocations; at most {2**32 - 2**24} can be launched"
+            f"{operator_name}: the tensor takes {invocations} invocations; at most {2**32 - 2**16} can be launched"
         )
     return columns, rows, 1
 
