@@ -44,9 +44,10 @@ def run_program(program: str, index: int = 0, *, timeout: float = 120) -> subpro
         index: the device's.
         timeout: seconds after which the test fails.
     """
+    environment = {name: value for name, value in os.environ.items() if name != "DMLVK_VALIDATION"}
     return subprocess.run(
         [sys.executable, "-X", "faulthandler", "-c", PREAMBLE + program, str(index)],
-        env={**os.environ, "PYTHONWARNINGS": "error", "DMLVK_VALIDATION": "0"},
+        env={**environment, "PYTHONWARNINGS": "error"},
         capture_output=True,
         text=True,
         timeout=timeout,

@@ -1,0 +1,226 @@
+"""Several threads share a device (rule 79): each gets its own results, and whatever one closes ends in clear errors."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlvk as dml
+from tests.binding.support import (
+    Binding,
+    buffer_with,
+    compiled,
+    floats,
+    greater_than,
+    select,
+    sign,
+    table_for,
+    threshold,
+)
+from tests.device.processes import output_of
+
+THREAD_COUNT = 8
+ROUNDS = 15
+SIZE = 48
+
+
+@pytest.fixture(autouse=True)
+def _switching_often() -> Iterator[None]:
+    """Threads take turns after 10 microseconds instead of 5 milliseconds: between any two of Python's steps."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(interval)
+
+
+def together(*tasks: Callable[[], object]) -> None:
+    """Runs the tasks at once, each in a thread of its own, and raises what any of them raises."""
+    start = threading.Barrier(len(tasks))
+
+    def run(task: Callable[[], object]) -> None:
+        start.wait(10)
+        task()
+
+    with ThreadPoolExecutor(len(tasks)) as pool:
+        for future in [pool.submit(run, task) for task in tasks]:
+            future.result(60)
+
+
+def values_of(thread: int, round_number: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    return np.random.default_rng((thread, round_number)).integers(-5, 6, SIZE).astype(np.float32)
+
+
+def test_threads_share_one_description(device: dml.Device) -> None:
+    """All use the buffers that the device keeps for it."""
+
+    def work(thread: int) -> None:
+        for round_number in range(ROUNDS):
+            x = values_of(thread, round_number)
+            assert np.array_equal(device.run(sign(floats(SIZE)), {"InputTensor": x})["OutputTensor"], np.sign(x))
+
+    together(*(lambda thread=thread: work(thread) for thread in range(THREAD_COUNT)))
+
+
+def test_threads_share_one_compiled_operator(device: dml.Device) -> None:
+    """Rule 79: compiled operators are thread-safe."""
+    operator = compiled(device, threshold(floats(SIZE), 1.5))
+
+    def work(thread: int) -> None:
+        for round_number in range(ROUNDS):
+            x = values_of(thread, round_number)
+            found = device.run(operator, {"InputTensor": x})["OutputTensor"]
+            assert np.array_equal(found, np.maximum(x, np.float32(1.5)))
+
+    together(*(lambda thread=thread: work(thread) for thread in range(THREAD_COUNT)))
+
+
+def test_threads_do_all_kinds_of_work_at_once(device: dml.Device) -> None:
+    """Runs of several operators, buffers made and freed, recorders filled and executed."""
+
+    def run_operators(thread: int) -> None:
+        for round_number in range(ROUNDS):
+            a, b = values_of(thread, round_number), values_of(thread, ROUNDS + round_number)
+            bound = float(thread)
+            inputs = {"InputTensor": a}
+            found = device.run(threshold(floats(SIZE), bound), inputs)["OutputTensor"]
+            assert np.array_equal(found, np.maximum(a, np.float32(bound)))
+            greater = device.run(greater_than(SIZE, output=dml.UINT8), {"ATensor": a, "BTensor": b})["OutputTensor"]
+            assert np.array_equal(greater, a > b)
+            chosen = device.run(select(SIZE), {"ConditionTensor": greater, "ATensor": a, "BTensor": b})["OutputTensor"]
+            assert np.array_equal(chosen, np.maximum(a, b))
+
+    def use_buffers(thread: int) -> None:
+        for round_number in range(2 * ROUNDS):
+            x = values_of(thread, round_number)
+            with buffer_with(device, x, spare_bytes=thread) as buffer:
+                assert np.array_equal(buffer.download(np.float32, SIZE), x)
+                buffer.upload(-x)
+                assert np.array_equal(buffer.download(np.float32, SIZE), -x)
+
+    def record(thread: int) -> None:
+        operator = compiled(device, sign(floats(SIZE)))
+        recorder = device.create_command_recorder()
+        x = values_of(thread, 0)
+        with buffer_with(device, x) as source, device.create_buffer(x.nbytes) as target:
+            recorder.record_dispatch(operator, table_for(operator, [Binding(source)], [Binding(target)]))
+            recorder.record_dispatch(operator, table_for(operator, [Binding(target)], [Binding(source)]))
+            for round_number in range(ROUNDS):
+                x = values_of(thread, round_number)
+                source.upload(x)
+                recorder.execute()
+                assert np.array_equal(source.download(np.float32), np.sign(x))
+
+    kinds = (run_operators, use_buffers, record, run_operators, use_buffers, record, run_operators, use_buffers)
+    together(*(lambda thread=thread, work=work: work(thread) for thread, work in enumerate(kinds)))
+
+
+def test_threads_open_devices_of_their_own(device: dml.Device) -> None:
+    def work(thread: int) -> None:
+        for round_number in range(3):
+            x = values_of(thread, round_number)
+            with dml.Device(device.info.index) as own, buffer_with(own, x) as buffer:
+                assert np.array_equal(buffer.download(np.float32), x)
+
+    together(*(lambda thread=thread: work(thread) for thread in range(THREAD_COUNT)))
+
+
+def test_results_survive_garbage_collection_in_any_place(any_device: dml.Device) -> None:
+    """Buffers in cycles are freed wherever Python happens to collect garbage: inside the engine's work too."""
+    operator = compiled(any_device, sign(floats(SIZE)))
+    thresholds = gc.get_threshold()
+    gc.set_threshold(5)
+    try:
+        for round_number in range(60):
+            x = values_of(0, round_number)
+            cycle: list[object] = [buffer_with(any_device, x) for _ in range(2)]
+            cycle.append(cycle)
+            source, target = buffer_with(any_device, x), any_device.create_buffer(x.nbytes)
+            recorder = any_device.create_command_recorder()
+            recorder.record_dispatch(operator, table_for(operator, [Binding(source)], [Binding(target)]))
+            cycle += [recorder, source, target]
+            recorder.execute()
+            assert np.array_equal(target.download(np.float32), np.sign(x))
+            del cycle, source, target, recorder
+    finally:
+        gc.set_threshold(*thresholds)
+
+
+CLOSING = """
+import threading
+sys.setswitchinterval(1e-5)
+errors = []
+ready = threading.Barrier(6)
+
+def work(action):
+    try:
+        ready.wait(10)
+        while True:
+            action()
+    except dml.DmlError as error:
+        errors.append((type(error).__name__, str(error)))
+
+def work_all(*actions):
+    threads = [threading.Thread(target=work, args=(action,)) for action in actions]
+    for thread in threads:
+        thread.start()
+    return threads
+"""
+
+
+def test_closing_the_device_under_other_threads_ends_them_with_the_removal(device: dml.Device) -> None:
+    """Rule 101, in a process of its own, because a mistake here is a crash."""
+    program = """
+for _ in range(5):
+    device = dml.Device(index)
+    kept = [record(device) for _ in range(2)]
+    threads = work_all(
+        lambda: device.run(desc, {"InputTensor": values}),
+        lambda: device.run(desc, {"InputTensor": values}),
+        lambda: kept[0][3].execute(),
+        lambda: kept[1][1][0].upload(values),
+        lambda: device.create_buffer(64).download(),
+    )
+    ready.wait(10)
+    device.run(desc, {"InputTensor": values})
+    device.close()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+print(len(errors), {kind for kind, _ in errors}, {text.rpartition(": ")[2] for _, text in errors})
+"""
+    printed = output_of(CLOSING + program, device.info.index)
+    assert printed == "25 {'DeviceRemovedError'} {'the device was closed'}\n"
+
+
+def test_closing_a_buffer_under_other_threads_ends_them_with_an_error(device: dml.Device) -> None:
+    """Rule 104: never undefined behaviour."""
+    program = """
+device = dml.Device(index)
+for _ in range(5):
+    operator, (source, target), table, recorder = record(device)
+
+    def record_again():
+        other = device.create_command_recorder()
+        other.record_dispatch(operator, table)
+        other.execute()
+
+    uploads = (lambda: source.upload(values), lambda: source.upload(values[:3], 16))
+    threads = work_all(*uploads, source.download, recorder.execute, record_again)
+    ready.wait(10)
+    device.run(desc, {"InputTensor": values})
+    source.close()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+    assert np.array_equal(device.run(desc, {"InputTensor": values})["OutputTensor"], np.sign(values))
+print(len(errors), {kind for kind, _ in errors}, all("closed" in text for _, text in errors))
+"""
+    printed = output_of(CLOSING + program, device.info.index)
+    assert printed == "25 {'InvalidArgumentError'} True\n"
