@@ -4,9 +4,6 @@
 #ifndef COMPARISON_GLSL
 #define COMPARISON_GLSL
 
-#define CANONICAL_NAN_F32 0x7fc00000u
-#define CANONICAL_NAN_F16 0x7e00u
-
 bool is_nan_f32(uint x) { return int(x & 0x7fffffffu) > 0x7f800000; }
 bool is_nan_f16(uint x) { return int(x & 0x7fffu) > 0x7c00; }
 
