@@ -1,0 +1,215 @@
+"""The plan of an element-wise kernel visits every element once: checked in NumPy alone, without a GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk.errors import DeviceLimitError
+from dmlvk.kernels import elementwise
+from dmlvk.kernels.elementwise import Kernel, lower
+from dmlvk.kernels.layout import FoldedLayout, fold
+from dmlvk.kernels.variants import WORK_GROUP_SIZE, lanes, operand_types
+from dmlvk.operators import OperatorDesc
+from tests.operators.execution import describe
+from tests.operators.geometries import packed
+from tests.operators.value_cases import ValueCase, sweep_sets, value_cases
+
+Offsets = npt.NDArray[np.int64]
+
+
+def _offsets(sizes: Sequence[int], strides: Sequence[int]) -> Offsets:
+    """Where each element lies, in the order of the coordinates, the last axis fastest."""
+    offsets = np.zeros(1, np.int64)
+    for size, stride in zip(sizes, strides, strict=True):
+        offsets = (offsets[:, None] + np.arange(size) * stride).reshape(-1)
+    return offsets
+
+
+def _visits(sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> Offsets:
+    """A row for each element: its offset in every operand; ordered by the last operand's, the output's."""
+    return _ordered([_offsets(sizes, operand) for operand in strides])
+
+
+def _ordered(columns: Sequence[Offsets]) -> Offsets:
+    rows: Offsets = np.stack(columns, axis=1)
+    return rows[np.argsort(rows[:, -1], kind="stable")]
+
+
+def _random_geometry(random: np.random.Generator, operands: int) -> tuple[list[int], list[tuple[int, ...]]]:
+    """Sizes, and strides of the inputs and then of an output without overlaps."""
+    sizes = [int(size) for size in random.choice([1, 1, 2, 3, 4, 5, 8, 9], random.integers(1, 9))]
+    while math.prod(sizes) > 3000:
+        sizes = [max(1, size // 2) for size in sizes]
+    order = random.permutation(len(sizes)) if random.random() < 0.5 else np.arange(len(sizes))
+    output = [0] * len(sizes)
+    extent = 1
+    for axis in reversed(order):  # nested, sometimes with gaps
+        output[axis] = extent + (int(random.integers(1, 6)) if random.random() < 0.2 else 0)
+        extent += (sizes[axis] - 1) * output[axis]
+    inputs = []
+    for _ in range(operands - 1):
+        kind = random.random()
+        strides = packed(sizes) if kind < 0.3 else packed(sizes, random.permutation(len(sizes)).tolist())
+        if kind < 0.2:
+            strides = tuple(output)
+        elif kind > 0.8:
+            strides = tuple(int(stride) for stride in random.integers(0, 12, len(sizes)))
+        elif kind > 0.5:
+            strides = tuple(0 if random.random() < 0.4 else stride for stride in strides)
+        inputs.append(strides)
+    return sizes, [*inputs, tuple(output)]
+
+
+@pytest.mark.parametrize("operands", [1, 2, 3, 4])
+def test_folding_keeps_every_element_in_its_place(operands: int) -> None:
+    random = np.random.default_rng(operands)
+    for _ in range(1500):
+        sizes, strides = _random_geometry(random, operands)
+        folded = fold(sizes, strides)
+        got = _visits(folded.sizes, folded.strides)
+        assert np.array_equal(got, _visits(sizes, strides)), f"sizes {sizes}, strides {strides}: folded to {folded}"
+
+
+def test_folding_leaves_nothing_to_fold() -> None:
+    """Innermost first, without axes of size 1, and no two neighbours that could be one axis."""
+    random = np.random.default_rng(9)
+    for _ in range(1500):
+        sizes, strides = _random_geometry(random, 3)
+        folded = fold(sizes, strides)
+        assert all(size > 1 for size in folded.sizes), folded
+        assert list(folded.strides[-1]) == sorted(folded.strides[-1]), folded
+        for axis in range(len(folded.sizes) - 1):
+            assert any(s[axis + 1] != s[axis] * folded.sizes[axis] for s in folded.strides), folded
+
+
+@pytest.mark.parametrize(
+    ("sizes", "strides", "expected"),
+    [
+        ((2, 3, 4), [(12, 4, 1), (12, 4, 1)], FoldedLayout((24,), ((1,), (1,)))),
+        ((1, 1), [(7, 9), (0, 3)], FoldedLayout((), ((), ()))),
+        ((2, 3, 4, 5), [(60, 1, 15, 3), (60, 1, 15, 3)], FoldedLayout((120,), ((1,), (1,)))),
+        ((2, 3, 4), [(0, 0, 0), (12, 4, 1)], FoldedLayout((24,), ((0,), (1,)))),
+        ((2, 3, 4), [(0, 4, 1), (12, 4, 1)], FoldedLayout((12, 2), ((1, 0), (1, 12)))),
+        ((5, 7), [(1, 5), (7, 1)], FoldedLayout((7, 5), ((5, 1), (1, 7)))),
+        ((5, 7), [(7, 1), (9, 1)], FoldedLayout((7, 5), ((1, 7), (1, 9)))),
+        ((4, 1, 6), [(12, 99, 2), (6, 50, 1)], FoldedLayout((24,), ((2,), (1,)))),
+        ((2, 3), [(3, 1), (3, 2)], FoldedLayout((3, 2), ((1, 3), (2, 3)))),
+    ],
+)
+def test_known_foldings(sizes: tuple[int, ...], strides: list[tuple[int, ...]], expected: FoldedLayout) -> None:
+    assert fold(sizes, strides) == expected
+
+
+def test_only_runs_of_neighbours_are_contiguous() -> None:
+    assert fold((3, 4), [(4, 1), (4, 1)]).is_contiguous
+    assert fold((1,), [(0,), (5,)]).is_contiguous
+    assert not fold((3, 4), [(0, 0), (4, 1)]).is_contiguous
+    assert not fold((3, 4), [(8, 2), (4, 1)]).is_contiguous
+    assert not fold((3, 4), [(8, 2), (8, 2)]).is_contiguous
+
+
+def _visits_of_kernel(kernel: Kernel, types: tuple[dml.DataType, ...]) -> Offsets:
+    """What the invocations of a launch visit, by the rules of shaders/patterns, as :func:`_visits` orders it."""
+    launched = math.prod(kernel.work_groups) * WORK_GROUP_SIZE
+    has_rows, has_offsets, *geometry = kernel.specialization([0] * kernel.operand_count)
+    assert has_rows == (kernel.work_groups[1] > 1), "LAUNCH_HAS_ROWS"
+    assert not has_offsets, "OPERANDS_HAVE_OFFSETS"
+    if kernel.variant.endswith(".contiguous"):
+        lane_count = lanes("contiguous", types)
+        whole_groups, left_over = divmod(kernel.work_items, lane_count)
+        exceeds, has_partial = geometry
+        assert exceeds == (launched > whole_groups), "LAUNCH_EXCEEDS_GROUPS"
+        assert has_partial == (left_over > 0), "HAS_PARTIAL_GROUP"
+        assert launched >= whole_groups + has_partial
+        return np.repeat(np.arange(kernel.work_items)[:, None], kernel.operand_count, axis=1)
+    assert launched >= kernel.work_items
+    groups_per_row, is_packed = geometry[:2]
+    # Sizes, then the strides of the output and of each input, for 8 axes.
+    sizes, *strides = np.array(geometry[2:]).reshape(kernel.operand_count + 1, 8)
+    items = np.arange(kernel.work_items)
+    rows, groups = items // groups_per_row, items % groups_per_row
+    offsets = [np.zeros_like(items) for _ in strides]
+    for axis in range(1, 8):
+        coordinates, rows = rows % sizes[axis], rows // sizes[axis]
+        for operand, operand_strides in zip(offsets, strides, strict=True):
+            operand += coordinates * operand_strides[axis]
+    assert not rows.any(), "an invocation beyond the last row"
+    first = groups * 4 - (offsets[0] & 3 if is_packed else 0)
+    elements = first[:, None] + np.arange(4)
+    inside = (elements >= 0) & (elements < sizes[0])
+    assert inside.any(axis=1).mean() > 0.2 or kernel.work_items < 8, "most invocations have nothing to do"
+    columns = [(o[:, None] + elements * s[0])[inside] for o, s in zip(offsets, strides, strict=True)]
+    return _ordered([*columns[1:], columns[0]])
+
+
+def _case(name: str) -> ValueCase:
+    return next(case for case in value_cases() if case.name == name)
+
+
+def _desc(case: ValueCase, sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> OperatorDesc:
+    return describe(case, sizes, strides, sweep_sets(case.desc_class, optional=False)[0])
+
+
+@pytest.mark.parametrize(
+    "name", ["sign-int8", "sign-float16", "sign-int64", "logical_greater_than-float32-uint8", "if-uint8-int16"]
+)
+def test_a_launch_visits_every_element_once(name: str) -> None:
+    case = _case(name)
+    types = operand_types(case.desc_class, dict(case.data_types))
+    random = np.random.default_rng(len(name))
+    walks = set()
+    for _ in range(500):
+        sizes, strides = _random_geometry(random, len(case.data_types))
+        kernel = lower(_desc(case, sizes, strides))
+        walks.add(kernel.variant.rpartition(".")[2])
+        expected = _visits(sizes, strides)
+        if kernel.variant.endswith(".contiguous"):  # the same walk in memory's order
+            expected = np.repeat(np.arange(math.prod(sizes))[:, None], len(strides), axis=1)
+            assert np.array_equal(_visits(sizes, strides), expected), f"{sizes}, {strides} are not contiguous"
+        assert np.array_equal(_visits_of_kernel(kernel, types), expected), f"sizes {sizes}, strides {strides}: {kernel}"
+    assert walks == {"contiguous", "strided"}
+
+
+def test_push_constants_hold_work_items_base_words_and_attributes() -> None:
+    case = _case("if-uint8-float64")
+    kernel = lower(_desc(case, (10,), [(1,)] * 4))
+    assert kernel.push_constants([16, 32, 48, 4096]) == (10, 4, 8, 12, 1024)
+    tensor = dml.TensorDesc(dml.INT16, (10,))
+    desc = dml.ElementWiseThreshold(
+        input_tensor=tensor, output_tensor=tensor, scale_bias=dml.ScaleBias(0.5, -1.0), min=-2.5
+    )
+    assert lower(desc).push_constants([0, 64]) == (10, 0, 0, 0, 16, 0x3F000000, 0xBF800000, 0xFFFFFFFE)
+
+
+def test_only_offsets_that_are_there_are_added() -> None:
+    kernel = lower(_desc(_case("sign-float32"), (10,), [(1,)] * 2))
+    assert kernel.specialization([0, 0])[1] == 0
+    assert kernel.specialization([16, 0])[1] == 1
+    assert kernel.specialization([0, 16])[1] == 1
+
+
+@pytest.mark.parametrize(
+    "invocations",
+    [1, 255, 256, 257, 65535 * 256 - 1, 65535 * 256, 65535 * 256 + 1, 2**30, 2**32 - 2**24, 2**32 - 2**16],
+)
+def test_work_groups_cover_the_work_within_vulkans_limits(invocations: int) -> None:
+    columns, rows, layers = elementwise._work_groups("X", invocations)
+    assert 1 <= columns <= 65535
+    assert 1 <= rows <= 65535
+    assert layers == 1
+    launched = columns * rows * WORK_GROUP_SIZE
+    assert invocations <= launched <= 2**32, "an invocation's index must fit into 32 bits"
+    assert launched - invocations < WORK_GROUP_SIZE * rows, "whole rows of work groups with nothing to do"
+
+
+@pytest.mark.parametrize("invocations", [2**32 - 2**16 + 1, 2**32, 2**40])
+def test_more_work_than_can_be_launched_is_refused(invocations: int) -> None:
+    message = f"^X: the tensor takes {invocations} invocations; at most {2**32 - 2**16} can be launched$"
+    with pytest.raises(DeviceLimitError, match=message):
+        elementwise._work_groups("X", invocations)

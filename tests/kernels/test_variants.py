@@ -1,0 +1,97 @@
+"""What is declared is compiled, what is compiled is tested, and nothing has two names or one name for two things."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+
+from dmlvk.datatypes import DataType
+from dmlvk.kernels import library
+from dmlvk.kernels.elementwise import lower
+from dmlvk.kernels.variants import WALKS, all_variants, lanes, optional_attributes
+from dmlvk.operators import OPERATORS, FeatureLevel, check_operator
+from scripts.shader_tools.project import SHADERS
+from tests.operators.execution import describe, layout_of
+from tests.operators.value_cases import ValueCase, sweep_sets, value_cases
+
+
+def _kernels_of(case: ValueCase) -> set[str]:
+    """Variants that a case can lower to: each memory walk, with the optional attributes and without."""
+    names = set()
+    for layout, optional in itertools.product(("contiguous", "strided", "apart"), (False, True)):
+        for attributes in sweep_sets(case.desc_class, optional)[:1]:
+            sizes, strides = layout_of(case, layout, 1000)
+            desc = describe(case, sizes, strides, attributes)
+            check_operator(desc, FeatureLevel.LEVEL_6_4)
+            names.add(lower(desc).variant)
+    return names
+
+
+def test_declared_compiled_and_tested_are_the_same() -> None:
+    declared = {variant.name for variant in all_variants()}
+    manifest = json.loads((library.DIRECTORY / "manifest.json").read_text(encoding="utf-8"))
+    files = {path.stem for path in library.DIRECTORY.glob("*.spv")}
+    tested = set().union(*(_kernels_of(case) for case in value_cases()))
+    assert manifest["complete"], "scripts/compile_shaders.py did not come to its end"
+    assert set(manifest["variants"]) == declared, "run scripts/compile_shaders.py"
+    assert files == declared, "run scripts/compile_shaders.py"
+    assert tested == declared, f"untested {sorted(declared - tested)}, undeclared {sorted(tested - declared)}"
+
+
+def test_every_supported_combination_of_data_types_is_a_case() -> None:
+    """Counted from the support tables, by another way than the cases are made."""
+    for name, desc_class in OPERATORS.items():
+        declaration = desc_class.declaration
+        combinations = set()
+        for table in declaration.support:
+            for choice in itertools.product(DataType, repeat=len(table.data_types)):
+                types = dict(zip(table.data_types, choice, strict=True))
+                if all(types[member] in allowed for member, allowed in table.data_types.items()) and all(
+                    types[group[0]] is types[member] for group in declaration.same_data_type for member in group
+                ):
+                    combinations.add(choice)
+        tested = {tuple(t for _, t in case.data_types) for case in value_cases() if case.desc_class is desc_class}
+        assert tested == combinations, name
+        assert combinations, name
+
+
+def test_case_names_are_unique() -> None:
+    names = [case.name for case in value_cases()]
+    assert len(set(names)) == len(names)
+
+
+def test_variant_names_are_unique_and_sorted() -> None:
+    variants = all_variants()
+    names = [variant.name for variant in variants]
+    assert names == sorted(set(names))
+    contents = {(variant.source, variant.defines) for variant in variants}
+    assert len(contents) == len(variants), "two variants are the same shader"
+    for variant in variants:
+        assert (SHADERS / variant.source).is_file(), variant
+        assert len(dict(variant.defines)) == len(variant.defines), f"{variant.name} defines a macro twice"
+
+
+def test_the_number_of_variants_follows_from_the_declarations() -> None:
+    """Moved values count by width: IF has 4 of them. The optional attribute of THRESHOLD doubles its variants."""
+    counts = dict.fromkeys(OPERATORS, 0)
+    for variant in all_variants():
+        counts[variant.name.split(".")[0].upper()] += 1
+    assert counts == {
+        "ELEMENT_WISE_IF": 4 * len(WALKS),
+        "ELEMENT_WISE_LOGICAL_GREATER_THAN": 10 * 2 * len(WALKS),
+        "ELEMENT_WISE_SIGN": 10 * len(WALKS),
+        "ELEMENT_WISE_THRESHOLD": 8 * 2 * len(WALKS),
+    }
+    assert optional_attributes(OPERATORS["ELEMENT_WISE_THRESHOLD"]) == ("scale_bias",)
+
+
+@pytest.mark.parametrize("case", value_cases(), ids=lambda case: case.name)
+def test_a_packed_invocation_owns_whole_words(case: ValueCase) -> None:
+    """8- and 16-bit results share words: an invocation that stores a word must own all its elements."""
+    types = tuple(data_type for _, data_type in case.data_types)
+    count = lanes("contiguous", types)
+    assert count in (2, 4, 8, 16)
+    assert count * types[-1].size_in_bits % 32 == 0
+    assert max(data_type.size_in_bits for data_type in types) * count >= 128
