@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError
+from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, OutOfMemoryError
 from dmlvk.runtime import validation
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryClaim, MemoryGuard, MemoryRequest, open_instance
 
@@ -177,10 +177,17 @@ class Engine:
     def _allocated(self, size_in_bytes: int, has_staging: bool, zeroed: bool) -> Allocation:
         kinds = self._kp.TensorTypes
         kind = kinds.device if has_staging else kinds.host
+        try:
+            # Never touched before Kompute copies them: the system maps them all to one page. They are there before the
+            # memory is asked for, so that the answer holds with them.
+            zeros = np.zeros(size_in_bytes // 4, np.uint32)
+        except (MemoryError, ValueError):
+            zeros = None
         claim = self._memory.claim(MemoryRequest(size_in_bytes, "device" if has_staging else "host"))
         try:
-            # The zeros are never touched before Kompute copies them: the system maps them to one page.
-            tensor = self._manager.tensor_t(np.zeros(size_in_bytes // 4, np.uint32), kind)
+            if zeros is None:
+                raise OutOfMemoryError(f"{self.info.name}: {size_in_bytes} bytes of zeros are not to be had")
+            tensor = self._manager.tensor_t(zeros, kind)
         except BaseException:
             claim.release()
             raise

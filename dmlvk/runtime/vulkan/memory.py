@@ -57,6 +57,9 @@ LOW_BYTES = 256 << 20
 HOST_RESERVE_BYTES = 128 << 20
 """What is left to the operating system and the rest of the process."""
 
+SPARE_ADDRESSES = 32 << 20
+"""What a process with a limit on its addresses keeps for the driver's and its own needs beside the buffers."""
+
 PADDING_BYTES = 1 << 20
 """How much a driver may add to an allocation, so that one that fits its limit by calculation fails."""
 
@@ -122,15 +125,17 @@ class MemoryGuard:
     1. its size is one that the device, Vulkan and Kompute can express (``DeviceLimitError`` otherwise);
     2. each heap has room: its budget less its use (VK_EXT_memory_budget), or else its size less what this guard has
        promised; the heap sizes of CPU devices are nominal and not counted;
-    3. the operating system has room, wherever the heap is not a discrete or virtual GPU's own;
+    3. the process may have as many addresses and the operating system has room, wherever the heap is not a discrete or
+       virtual GPU's own;
     4. the driver has just made the same buffers, with memory, on a device of ours. On CPU devices the buffers are made
-       without memory and the process reserves as many addresses itself, because SwiftShader fills what it allocates
-       (0.6 ms for each MiB); there the driver is tried for buffers within ``PADDING_BYTES`` of the largest allocation
-       only, because SwiftShader refuses the last 15 bytes up to the limit that it tells.
+       without memory, because SwiftShader fills what it allocates (0.6 ms for each MiB); there the driver is tried for
+       buffers within ``PADDING_BYTES`` of the largest allocation only, because SwiftShader refuses the last 15 bytes
+       up to the limit that it tells.
 
-    The operating system is asked again once ``TRUSTED_BYTES`` were promised without asking, and always while less than
-    ``LOW_BYTES`` is left. The driver is tried after as much, or, where it keeps a budget, after a sixteenth of what is
-    left: there the budget is what counts, and the trial is for what a budget does not tell.
+    The addresses are asked for every time. The operating system's room is asked for again once ``TRUSTED_BYTES`` were
+    promised without asking, and always while less than ``LOW_BYTES`` is left. The driver is tried after as much, or,
+    where it keeps a budget, after a sixteenth of what is left: there the budget is what counts, and the trial is for
+    what a budget does not tell.
 
     Measured: opening a guard takes 5 to 8 ms on llvmpipe and SwiftShader, 75 ms on an H200 (150 ms when its driver is
     not loaded yet); a request 0.02 ms as a rule, the operating system's answer 0.4 ms, a trial 2 to 8 ms on llvmpipe
@@ -229,6 +234,7 @@ class MemoryGuard:
         """Calculate always, ask the operating system and the driver as often as it is worth."""
         size = sum(wanted.values())
         heap_left = self._check_heaps(instance, wanted, what)
+        self._check_addresses(wanted, what)
         unasked, untried = self._unasked + size, self._untried + size
         if unasked >= TRUSTED_BYTES or self._host_left < LOW_BYTES:
             self._host_left = self._check_host(wanted, what)
@@ -331,6 +337,17 @@ class MemoryGuard:
             )
         return left - size
 
+    def _check_addresses(self, wanted: dict[int, int], what: str) -> None:
+        """Costs a few microseconds, so it is asked every time: many small buffers fill a limited process, too.
+
+        Raises:
+            OutOfMemoryError: the process may not have as many addresses more, and some to spare.
+        """
+        for heap, size in wanted.items():
+            if self._is_host_memory(heap) and not can_reserve(size + SPARE_ADDRESSES):
+                refusal = "the operating system refuses this process as much (ulimit -v?)"
+                raise OutOfMemoryError(self._shortage(what, size, heap, refusal))
+
     def _is_host_memory(self, heap: int) -> bool:
         own_memory = self.info.kind in ("discrete GPU", "virtual GPU")
         return not (own_memory and self.info.heaps[heap].device_local)
@@ -348,9 +365,6 @@ class MemoryGuard:
                 device.try_allocating(parts, self.info.limits.max_memory_allocation_size, memory=memory)
         except OutOfMemoryError as error:
             raise OutOfMemoryError(self._shortage(what, size, heap, f"the driver has less ({error})")) from error
-        if not memory and not can_reserve(size):
-            refusal = "the operating system refuses this process as much (ulimit -v?)"
-            raise OutOfMemoryError(self._shortage(what, size, heap, refusal))
 
     def _shortage(self, what: str, size: int, heap: int, available: str) -> str:
         kind = "device-local" if self.info.heaps[heap].device_local else "host"
