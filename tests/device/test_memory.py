@@ -88,7 +88,7 @@ assert len(device.engine._allocations) == 0
     assert printed.startswith("DeviceLimitError ")
 
 
-@pytest.mark.parametrize(("size", "room"), [(2**26, 2**30), (2**24, 2**29), (2**20, 2**28), (2**14, 2**27)])
+@pytest.mark.parametrize(("size", "room"), [(2**26, 2**30), (2**24, 2**29), (2**20, 2**28), (2**16, 2**27)])
 def test_running_out_of_memory_is_an_error_and_giving_back_helps(device: dml.Device, size: int, room: int) -> None:
     """Under a limit on the process's addresses, buffers are taken until there is no more; several times.
 
