@@ -1,0 +1,69 @@
+"""Data types: DirectML's numbers and names, their widths, their NumPy counterparts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dmlvk as dml
+from dmlvk.datatypes import DataType
+from dmlvk.errors import InvalidArgumentError
+
+# DirectML's enumeration DML_TENSOR_DATA_TYPE: number, bits, NumPy's name.
+FACTS = {
+    "UNKNOWN": (0, 0, None),
+    "FLOAT32": (1, 32, "float32"),
+    "FLOAT16": (2, 16, "float16"),
+    "UINT32": (3, 32, "uint32"),
+    "UINT16": (4, 16, "uint16"),
+    "UINT8": (5, 8, "uint8"),
+    "INT32": (6, 32, "int32"),
+    "INT16": (7, 16, "int16"),
+    "INT8": (8, 8, "int8"),
+    "FLOAT64": (9, 64, "float64"),
+    "UINT64": (10, 64, "uint64"),
+    "INT64": (11, 64, "int64"),
+    "UINT4": (12, 4, None),
+    "INT4": (13, 4, None),
+}
+
+
+def test_all_of_directmls_data_types_are_known() -> None:
+    assert {member.name: member.value for member in DataType} == {
+        name: number for name, (number, _, _) in FACTS.items()
+    }
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_a_data_types_facts(name: str) -> None:
+    number, bits, numpy_name = FACTS[name]
+    data_type = DataType.from_name(name)
+    assert data_type is DataType(number) is DataType.from_name(f"DML_TENSOR_DATA_TYPE_{name}")
+    assert data_type.size_in_bits == bits
+    assert data_type.is_float is name.startswith("FLOAT")
+    assert data_type.is_signed_integer is name.startswith("INT")
+    if numpy_name is not None:
+        assert data_type.size_in_bytes == bits // 8
+        assert data_type.numpy_dtype == np.dtype(numpy_name)
+        assert data_type.numpy_dtype.itemsize == bits // 8
+        assert data_type.numpy_dtype.isnative
+        assert getattr(dml, name) is data_type
+
+
+@pytest.mark.parametrize("name", ["UNKNOWN", "UINT4", "INT4"])
+def test_types_without_whole_bytes_have_no_numpy_type(name: str) -> None:
+    data_type = DataType.from_name(name)
+    with pytest.raises(InvalidArgumentError, match=rf"^DataType {name}: NumPy has no such data type$"):
+        _ = data_type.numpy_dtype
+    with pytest.raises(InvalidArgumentError, match=rf"^DataType {name}: an element has no size in whole bytes$"):
+        _ = data_type.size_in_bytes
+
+
+@pytest.mark.parametrize(
+    "name", ["", "float32", "FLOAT", "FLOAT32 ", "DML_FLOAT32", "BFLOAT16", "DML_TENSOR_DATA_TYPE_"]
+)
+def test_unknown_names_are_refused(name: str) -> None:
+    with pytest.raises(
+        InvalidArgumentError, match=rf"^unknown data type '{name}'; known are UNKNOWN, FLOAT32, .*INT4$"
+    ):
+        DataType.from_name(name)
