@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dmlvk as dml
+from dmlvk.runtime import kompute
 from tests.binding.support import (
     Binding,
     buffer_with,
@@ -109,11 +110,20 @@ class Machine:
         assert np.array_equal(found, self.slots.view(np.uint32).reshape(-1))
 
 
-@pytest.fixture(scope="module")
-def lasting_machine(device: dml.Device) -> Iterator[Machine]:
-    """One for all tests: SwiftShader takes 50 ms for each pipeline, one for an operator and a choice of buffers."""
-    with Machine(device) as made:
-        yield made
+@pytest.fixture(scope="module", params=["mapped memory", "staged memory"])
+def lasting_machine(request: pytest.FixtureRequest, device: dml.Device) -> Iterator[Machine]:
+    """One for all tests: SwiftShader takes 50 ms for each pipeline, one for an operator and a choice of buffers.
+
+    CPU drivers have mapped memory; with staging they do what discrete GPUs do.
+    """
+    if request.param == "mapped memory":
+        with Machine(device) as made:
+            yield made
+        return
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(kompute.Engine, "_needs_staging", property(lambda self: True))
+        with dml.Device(device.info.index) as staged, Machine(staged) as made:
+            yield made
 
 
 @pytest.fixture

@@ -89,13 +89,13 @@ READ_AFTER_WRITE = {("SYNC-HAZARD-READ-AFTER-WRITE", "Dispatch")}
 WRITE_AFTER_READ = {("SYNC-HAZARD-WRITE-AFTER-READ", "Dispatch")}
 
 
+IN_PLACE = "A>A A>A A>B"
 INDEPENDENT = ("run", "A>A", "A>A'", "A>B C>D", "A>B A>C A>D", "A>B A>B'")
 
 # Each chain has a hazard between every two neighbours, or one that a dependency placed for another pair settles.
 DEPENDENT: dict[str, Found] = {
     "A>B B>C": READ_AFTER_WRITE,
     "A>B B>C C>D": READ_AFTER_WRITE,
-    "A>A A>A A>B": READ_AFTER_WRITE,
     "A>B C>A": WRITE_AFTER_READ,
     "A>B B>A": READ_AFTER_WRITE | WRITE_AFTER_READ,
     "A>B A>C D>A": WRITE_AFTER_READ,
@@ -117,7 +117,7 @@ def all_hazards(dependencies: Dependencies) -> dict[str, Found]:
             can see directly, or not; ``"none"``: the recorder is kept from placing any.
     """
     finished = subprocess.run(
-        [sys.executable, "-c", PROGRAM, json.dumps([[*INDEPENDENT, *DEPENDENT], dependencies])],
+        [sys.executable, "-c", PROGRAM, json.dumps([[IN_PLACE, *INDEPENDENT, *DEPENDENT], dependencies])],
         env={**os.environ, "DMLVK_VALIDATION": "sync"},
         capture_output=True,
         text=True,
@@ -147,6 +147,13 @@ def test_recorders_dependencies_are_where_the_layer_wants_barriers(chain: str) -
     """The layer complains without them and is silent with them: the recorder's decisions, judged by somebody else."""
     assert hazards(chain, "none") == DEPENDENT[chain]
     assert hazards(chain, "followed") == set()
+
+
+def test_dispatches_in_place_depend_on_each_other() -> None:
+    """Which of the two hazards the layer names follows from the order in which it looks at a dispatch's bindings."""
+    assert hazards(IN_PLACE, "none") <= READ_AFTER_WRITE | WRITE_AFTER_READ
+    assert hazards(IN_PLACE, "none")
+    assert hazards(IN_PLACE, "followed") == set()
 
 
 @pytest.mark.parametrize("chain", [chain for chain, found in DEPENDENT.items() if found == WRITE_AFTER_READ])

@@ -1,0 +1,313 @@
+"""The engine over Kompute: memory with and without staging, pipelines, recordings, errors, the order of the end."""
+
+from __future__ import annotations
+
+import gc
+import re
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pytest
+
+import dmlvk as dml
+from dmlvk.kernels import library
+from dmlvk.runtime import kompute
+from dmlvk.runtime.kompute import Allocation, Engine, Launch
+from dmlvk.runtime.vulkan import MemoryGuard
+from tests.binding.support import compiled, floats, sign
+
+VALUES = np.linspace(-2, 2, 64, dtype=np.float32)
+PACKAGE = Path(dml.__file__).parent
+
+
+@pytest.fixture(params=["mapped", "staged"])
+def engine(request: pytest.FixtureRequest, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    """A new engine whose memory the host sees directly, as a CPU's, or through a copy, as a discrete GPU's."""
+    monkeypatch.setattr(Engine, "_needs_staging", property(lambda self: request.param == "staged"))
+    opened = Engine(any_device.info)
+    yield opened
+    opened.close()
+
+
+def launch(
+    device: dml.Device, source: Allocation, target: Allocation, offsets: tuple[int, int] = (0, 0), depends: bool = False
+) -> Launch:
+    """SIGN of 64 floats."""
+    kernel = compiled(device, sign(floats(64))).kernel
+    return Launch(
+        spirv=library.load(kernel.variant),
+        specialization=kernel.specialization(offsets),
+        push_constants=kernel.push_constants(offsets),
+        work_groups=kernel.work_groups,
+        allocations=(source, target),
+        written=(target,),
+        depends=depends,
+    )
+
+
+def fill(engine: Engine, allocation: Allocation, contents: Any) -> None:
+    with engine.writing(allocation, keeps_contents=False) as host_bytes:
+        host_bytes[:] = np.asarray(contents, np.float32).view(np.uint8)
+
+
+def contents_of(engine: Engine, allocation: Allocation) -> Any:
+    with engine.reading(allocation) as host_bytes:
+        return host_bytes.copy().view(np.float32)
+
+
+def test_kompute_is_imported_in_one_module_only() -> None:
+    """The architecture's rule: everybody else goes through the engine."""
+    importers = [
+        str(path.relative_to(PACKAGE))
+        for path in PACKAGE.rglob("*.py")
+        if re.search(r"^\s*(import kp\b|from kp\b)", path.read_text(encoding="utf-8"), re.M)
+    ]
+    assert importers == [str(Path("runtime/kompute.py"))]
+
+
+def test_memory_is_zero_at_first_for_host_and_device(engine: Engine, any_device: dml.Device) -> None:
+    source, target = engine.allocate(256), engine.allocate(256)
+    assert not contents_of(engine, source).any()
+    fill(engine, target, VALUES)
+    engine.run(engine.record([launch(any_device, source, target)]))
+    assert not contents_of(engine, target).any()
+
+
+def test_host_and_device_see_each_others_writes(engine: Engine, any_device: dml.Device) -> None:
+    """Whole and in part, before and after a recording was made and run."""
+    source, target = engine.allocate(256), engine.allocate(256)
+    recording = engine.record([launch(any_device, source, target)])
+    expected = np.zeros(64, np.float32)
+    for turn in range(4):
+        fill(engine, source, VALUES * (-1) ** turn)
+        if turn % 2:
+            with engine.writing(target) as host_bytes:
+                host_bytes[:4] = np.array([99], np.float32).view(np.uint8)
+            assert np.array_equal(contents_of(engine, target), [99, *expected[1:]])
+        engine.run(recording)
+        expected = np.sign(VALUES) * np.float32((-1) ** turn)
+        assert np.array_equal(contents_of(engine, target), expected)
+        assert np.array_equal(contents_of(engine, source), VALUES * (-1) ** turn)
+
+
+def test_part_of_what_the_device_wrote_can_be_overwritten(engine: Engine, any_device: dml.Device) -> None:
+    """The rest must not fall back to what the host last saw, neither for the host nor for the device."""
+    source, target, third = (engine.allocate(256) for _ in range(3))
+    fill(engine, source, VALUES)
+    engine.run(engine.record([launch(any_device, source, target)]))
+    with engine.writing(target) as host_bytes:
+        host_bytes[4:8] = np.array([-7], np.float32).view(np.uint8)
+    expected = np.sign(VALUES)
+    expected[1] = -7
+    engine.run(engine.record([launch(any_device, target, third)]))
+    assert np.array_equal(contents_of(engine, target), expected)
+    assert np.array_equal(contents_of(engine, third), np.sign(expected))
+
+
+def test_recordings_may_bring_their_own_uploads_and_downloads(engine: Engine, any_device: dml.Device) -> None:
+    source, target = engine.allocate(256, zeroed=False), engine.allocate(256, zeroed=False)
+    recording = engine.record([launch(any_device, source, target)], upload=[source], download=[target])
+    for factor in (1, -1, 0):
+        fill(engine, source, VALUES * factor)
+        engine.run(recording)
+        assert not source.upload_pending and not target.download_pending
+        assert np.array_equal(contents_of(engine, target), np.sign(VALUES * factor))
+
+
+def test_dependent_launches_run_in_order(engine: Engine, any_device: dml.Device) -> None:
+    allocations = [engine.allocate(256) for _ in range(5)]
+    fill(engine, allocations[0], VALUES)
+    steps = [launch(any_device, allocations[i], allocations[i + 1], depends=i > 0) for i in range(4)]
+    recording = engine.record(steps)
+    engine.run(recording)
+    assert np.array_equal(contents_of(engine, allocations[4]), np.sign(VALUES))
+    assert recording.bound == set(allocations) and recording.written == set(allocations[1:])
+
+
+def test_one_word_serves_all_dependencies_and_goes_with_the_engine(engine: Engine, any_device: dml.Device) -> None:
+    first, second = engine.allocate(256), engine.allocate(256)
+    before = len(engine._allocations)
+    for _ in range(3):
+        pair = launch(any_device, first, second), launch(any_device, second, first, depends=True)
+        engine.run(engine.record([*pair, *pair[:1]]))
+    assert len(engine._allocations) == before + 1
+    (token,) = engine._allocations - {first, second}
+    assert token.size_in_bytes == 4
+    engine.close()
+    assert not token.tensor.is_init()
+
+
+def test_recording_with_timestamps_tells_what_each_dispatch_took(engine: Engine, any_device: dml.Device) -> None:
+    source, target = engine.allocate(256), engine.allocate(256)
+    steps = [launch(any_device, source, target), launch(any_device, target, source, depends=True)]
+    recording = engine.record(steps, upload=[source], download=[source], timestamps=True)
+    for _ in range(3):
+        engine.run(recording)
+        seconds = recording.dispatch_seconds()
+        assert len(seconds) == 2 and all(0 <= second < 10 for second in seconds)
+
+
+def test_pipelines_are_shared_by_launches_that_differ_in_offsets_only(engine: Engine, any_device: dml.Device) -> None:
+    """Offsets are push constants; the buffers and whether there is an offset at all are not."""
+    source, target = engine.allocate(4096), engine.allocate(4096)
+    for offsets in ((16, 0), (0, 16), (1024, 2048)):
+        engine.record([launch(any_device, source, target, offsets)])
+    assert len(engine._pipelines) == 1
+    engine.record([launch(any_device, target, source, (16, 16))])
+    assert len(engine._pipelines) == 2
+    engine.release(source)
+    assert len(engine._pipelines) == 0
+
+
+def test_releasing_twice_and_closing_twice_are_allowed(engine: Engine) -> None:
+    allocation = engine.allocate(64)
+    engine.release(allocation)
+    engine.release(allocation)
+    for access in (engine.reading, engine.writing):
+        with pytest.raises(dml.InvalidArgumentError, match=r"^Buffer: was closed$"), access(allocation):
+            pass
+    kept = engine.allocate(64)
+    engine.close()
+    engine.close()
+    engine.release(kept)
+    assert engine.is_closed and not engine._allocations
+    with pytest.raises(dml.DeviceRemovedError, match=f"^{re.escape(engine.info.name)}: the device was closed$"):
+        engine.check_open()
+
+
+def test_host_side_of_a_released_allocation_is_empty(engine: Engine) -> None:
+    """Kompute unmaps the memory: a view that is still used must not reach into it."""
+    allocation = engine.allocate(64)
+    engine.release(allocation)
+    assert allocation.host_bytes.size == 0
+
+
+@pytest.mark.parametrize("size", [4, 8, 4096, 2**20 + 4])
+def test_sizes_are_whole_words(engine: Engine, size: int) -> None:
+    allocation = engine.allocate(size)
+    assert allocation.size_in_bytes == allocation.host_bytes.size == size
+
+
+def failing(message: str, kind: type[Exception] = RuntimeError) -> Callable[..., NoReturn]:
+    """Stands for a call of Kompute's that fails."""
+
+    def fail(*_: object) -> NoReturn:
+        raise kind(message)
+
+    return fail
+
+
+class BrokenSequence:
+    """A sequence that cannot be evaluated."""
+
+    def __init__(self, message: str) -> None:
+        self.eval = failing(message)
+
+
+def broken(recording: kompute.Recording, message: str) -> kompute.Recording:
+    """The recording, with a sequence that fails."""
+    object.__setattr__(recording, "sequence", BrokenSequence(message))
+    return recording
+
+
+def test_komputes_errors_become_dmlvks(engine: Engine, any_device: dml.Device) -> None:
+    source, target = engine.allocate(256), engine.allocate(256)
+    recording = engine.record([launch(any_device, source, target)])
+    message = f"^{re.escape(engine.info.name)}: running on the device failed: some reason$"
+    with pytest.raises(dml.DmlError, match=message) as caught:
+        engine.run(broken(recording, "some reason"))
+    assert isinstance(caught.value.__cause__, RuntimeError)
+    fill(engine, source, VALUES)
+    engine.run(engine.record([launch(any_device, source, target)]))  # the device is not lost
+    assert np.array_equal(contents_of(engine, target), np.sign(VALUES))
+
+
+def test_lost_device_stays_lost(engine: Engine, any_device: dml.Device) -> None:
+    """Rule 101: DeviceRemovedError from then on, everywhere, with the cause; closing still works."""
+    source, target = engine.allocate(256), engine.allocate(256)
+    recording = engine.record([launch(any_device, source, target)])
+    cause = "vk::Device::waitForFences: ErrorDeviceLost"
+    message = f"^{re.escape(engine.info.name)}: the device was lost while running on the device \\({cause}\\)$"
+    with pytest.raises(dml.DeviceRemovedError, match=message):
+        engine.run(broken(recording, cause))
+    calls: list[Callable[[], object]] = [
+        engine.check_open,
+        lambda: engine.allocate(4),
+        lambda: engine.record([]),
+        lambda: engine.run(recording),
+        lambda: engine.reading(source).__enter__(),
+        lambda: engine.writing(source).__enter__(),
+    ]
+    for call in calls:
+        with pytest.raises(dml.DeviceRemovedError, match=message):
+            call()
+    assert not engine.is_closed
+    engine.release(source)
+    engine.close()
+    assert engine.is_closed
+
+
+def test_failure_inside_a_block_is_the_callers_own(engine: Engine) -> None:
+    """What the engine's user raises while he writes is no error of Kompute's, and does not lock the engine."""
+    allocation = engine.allocate(64)
+    with pytest.raises(ZeroDivisionError), engine.writing(allocation):
+        raise ZeroDivisionError
+    with engine.exclusive(), engine.exclusive(), engine.writing(allocation) as host_bytes:
+        host_bytes[:] = 1
+
+
+def test_memory_that_kompute_cannot_get_is_given_back_to_the_books(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = list(engine._memory._promised), engine._memory._allocation_count
+
+    class Manager:
+        tensor_t = failing("Memory type index for buffer creation not found")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "_manager", Manager())
+        with pytest.raises(dml.DmlError, match=r"allocating 64 bytes failed: Memory type index"):
+            engine.allocate(64)
+    assert (engine._memory._promised, engine._memory._allocation_count) == before
+    engine.allocate(64)
+
+
+def test_device_that_cannot_be_opened_leaves_nothing_open(
+    any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guards = []
+
+    def remember(info: dml.DeviceInfo) -> MemoryGuard:
+        guards.append(MemoryGuard(info))
+        return guards[-1]
+
+    monkeypatch.setattr(kompute, "MemoryGuard", remember)
+    monkeypatch.setattr(kompute._kompute(), "Manager", failing("vk::createDevice: ErrorInitializationFailed"))
+    message = f"^{re.escape(any_device.info.name)}: opening the device failed: .*ErrorInitializationFailed$"
+    with pytest.raises(dml.DmlError, match=message):
+        dml.Device(any_device.info.index)
+    assert len(guards) == 1 and guards[0]._closed
+
+
+def test_all_open_engines_are_closed_at_exit(any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the exit handler does, without an exit: other engines of this process are left alone here."""
+    engines = [Engine(any_device.info) for _ in range(2)]
+    monkeypatch.setattr(kompute, "_open_engines", weakref.WeakSet(engines))
+    allocation = engines[0].allocate(64)
+    kompute._close_open_engines()
+    assert all(engine.is_closed for engine in engines) and not allocation.tensor.is_init()
+    kompute._close_open_engines()
+
+
+def test_engines_that_are_open_are_known_until_they_are_closed(any_device: dml.Device) -> None:
+    engine = Engine(any_device.info)
+    assert engine in kompute._open_engines
+    engine.close()
+    assert engine not in kompute._open_engines
+    gone = weakref.ref(engine)
+    del engine
+    gc.collect()
+    assert gone() is None
