@@ -1,0 +1,217 @@
+"""Each feature level accepts what its tables list and refuses all else, naming the level that brings it.
+
+What is expected comes from ``tests/specification``, not from the declarations that the checks read.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+import dmlvk as dml
+from dmlvk.datatypes import DataType
+from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.operators import OperatorDesc, check_operator, operator_desc
+from tests.specification.facts import FEATURE_LEVELS, OperatorFacts, TensorFacts, all_facts
+
+FACTS = all_facts()
+EACH_OPERATOR = pytest.mark.parametrize("facts", FACTS.values(), ids=list(FACTS))
+EACH_LEVEL = pytest.mark.parametrize("label", FEATURE_LEVELS)
+TYPES = [data_type for data_type in DataType if data_type is not DataType.UNKNOWN]
+ATTRIBUTES: Mapping[str, Any] = {"float": 1.0}
+
+
+@functools.cache
+def _tensor(data_type: DataType, dimensions: int) -> dml.TensorDesc:
+    return dml.TensorDesc(data_type, (2,) * dimensions)
+
+
+def _desc(facts: OperatorFacts, types: Mapping[str, DataType], dimensions: int) -> OperatorDesc:
+    tensors = {member: _tensor(data_type, dimensions) for member, data_type in types.items()}
+    required = [m for m in facts.members if m["kind"] == "attribute" and not m["optional"]]
+    return operator_desc(facts.name, **tensors, **{m["name"]: ATTRIBUTES[m["type"]] for m in required})
+
+
+def _combinations(facts: OperatorFacts) -> Iterator[dict[str, DataType]]:
+    """All data types for all tensors, those that must agree agreeing."""
+    groups = [list(group) for group in facts.same_data_type]
+    groups += [[member] for member in facts.tensors() if not any(member in group for group in groups)]
+    for choice in itertools.product(TYPES, repeat=len(groups)):
+        yield {member: data_type for group, data_type in zip(groups, choice, strict=True) for member in group}
+
+
+def _expected_refusal(facts: OperatorFacts, label: str, types: Mapping[str, DataType], dimensions: int) -> str | None:
+    """The message, or ``None`` when the level accepts it. Members are checked in their order, data type first."""
+    table = facts.support_at(label)
+    if table is None:
+        first = next(iter(facts.support))
+        return f"{facts.name}: needs feature level {first}; this device was opened at {label}"
+    for member in facts.tensors():
+        allowed = table[member]
+        where = f"{facts.name}: {member}"
+        if types[member] not in allowed.data_types:
+            names = ", ".join(data_type.name for data_type in allowed.data_types)
+            later = _first_level(facts, member, lambda tensor, wanted=types[member]: wanted in tensor.data_types)
+            return (
+                f"{where}.DataType must be one of {names} at feature level {label}; got {types[member].name}, {later}"
+            )
+        if not allowed.fewest <= dimensions <= allowed.most:
+            fewest, most = allowed.fewest, allowed.most
+            counts = str(fewest) if fewest == most else f"from {fewest} to {most}"
+            later = _first_level(facts, member, lambda tensor: tensor.fewest <= dimensions <= tensor.most)
+            return f"{where}.DimensionCount must be {counts} at feature level {label}; got {dimensions}, {later}"
+    return None
+
+
+def _first_level(facts: OperatorFacts, member: str, has: Any) -> str:
+    levels = [level for level, table in facts.support.items() if has(table[member])]
+    return f"which needs feature level {levels[0]}" if levels else "which no feature level has"
+
+
+def _unordered(message: str) -> tuple[str, ...]:
+    """The message with its list of data types in a fixed order: the pages' order and the declarations' may differ."""
+    match = re.fullmatch(r"(.* must be one of )([A-Z0-9, ]+)( at feature level .*)", message)
+    return (match[1], *sorted(match[2].split(", ")), match[3]) if match else (message,)
+
+
+@EACH_OPERATOR
+@EACH_LEVEL
+def test_every_data_type_and_dimension_count_at_every_level(facts: OperatorFacts, label: str) -> None:
+    level = dml.FeatureLevel(FEATURE_LEVELS[label])
+    accepted = 0
+    for types, dimensions in itertools.product(_combinations(facts), range(1, 9)):
+        expected = _expected_refusal(facts, label, types, dimensions)
+        desc = _desc(facts, types, dimensions)
+        if expected is None:
+            check_operator(desc, level)
+            accepted += 1
+            continue
+        with pytest.raises(UnsupportedError) as refusal:
+            check_operator(desc, level)
+        assert _unordered(str(refusal.value)) == _unordered(expected)
+    assert accepted == _accepted_combinations(facts.support_at(label), facts)
+
+
+def _accepted_combinations(table: Mapping[str, TensorFacts] | None, facts: OperatorFacts) -> int:
+    """Counted by multiplication."""
+    if table is None:
+        return 0
+    free = [group[0] for group in facts.same_data_type]
+    free += [member for member in facts.tensors() if not any(member in group for group in facts.same_data_type)]
+    count = table[free[0]].most - table[free[0]].fewest + 1
+    for member in free:
+        count *= len(table[member].data_types)
+    return count
+
+
+@EACH_LEVEL
+def test_a_device_enforces_the_level_that_it_was_opened_at(label: str) -> None:
+    info = next(info for info in dml.list_devices() if info.usable)
+    with dml.Device(info.index, feature_level=dml.FeatureLevel(FEATURE_LEVELS[label])) as device:
+        assert device.feature_level.label == label
+        for facts in FACTS.values():
+            for types in _a_few(facts):
+                for dimensions in (1, 4, 8):
+                    expected = _expected_refusal(facts, label, types, dimensions)
+                    desc = _desc(facts, types, dimensions)
+                    if expected is None:
+                        assert device.create_operator(desc).desc is desc
+                    else:
+                        with pytest.raises(UnsupportedError) as refusal:
+                            device.create_operator(desc)
+                        assert _unordered(str(refusal.value)) == _unordered(expected)
+
+
+def _a_few(facts: OperatorFacts) -> Iterator[dict[str, DataType]]:
+    """The types of the first and the last table's beginnings and ends."""
+    tables = list(facts.support.values())
+    for table in (tables[0], tables[-1]):
+        for position in (0, -1):
+            yield {member: tensor.data_types[position] for member, tensor in table.items()}
+
+
+# --- tensors that must agree ------------------------------------------------------------------------------------------
+
+
+def _widest(facts: OperatorFacts) -> dict[str, DataType]:
+    table = list(facts.support.values())[-1]
+    return {member: tensor.data_types[0] for member, tensor in table.items()}
+
+
+def _changed(facts: OperatorFacts, member: str, tensor: dml.TensorDesc) -> OperatorDesc:
+    desc = _desc(facts, _widest(facts), 2)
+    members = {field.name: getattr(desc, field.attribute) for field in desc.fields}
+    return operator_desc(facts.name, **{**members, member: tensor})
+
+
+def _refusal(desc: OperatorDesc) -> str:
+    with pytest.raises(InvalidArgumentError) as refusal:
+        check_operator(desc, dml.FeatureLevel.LEVEL_6_4)
+    return str(refusal.value)
+
+
+@EACH_OPERATOR
+def test_data_types_that_must_agree(facts: OperatorFacts) -> None:
+    table = list(facts.support.values())[-1]
+    for group in facts.same_data_type:
+        for member in group:
+            own, other = table[member].data_types[0], table[member].data_types[1]
+            message = _refusal(_changed(facts, member, _tensor(other, 2)))
+            if member == group[-1]:  # the others are held against the last one
+                assert (
+                    message
+                    == f"{facts.name}: {group[0]}.DataType must equal {member}.DataType {other.name}; got {own.name}"
+                )
+            else:
+                last = group[-1]
+                assert (
+                    message
+                    == f"{facts.name}: {member}.DataType must equal {last}.DataType {own.name}; got {other.name}"
+                )
+
+
+@EACH_OPERATOR
+def test_sizes_that_must_agree(facts: OperatorFacts) -> None:
+    hint = " (an input of fewer elements broadcasts by stride 0, not by size 1)"
+    for group in facts.same_sizes:
+        for member, sizes in itertools.product(group, [(2, 3), (1, 2), (3, 2)]):
+            tensor = dml.TensorDesc(_widest(facts)[member], sizes)
+            message = _refusal(_changed(facts, member, tensor))
+            if member == group[-1]:
+                refused, reference, wanted, got = group[0], member, list(sizes), [2, 2]
+            else:
+                refused, reference, wanted, got = member, group[-1], [2, 2], list(sizes)
+            assert message == f"{facts.name}: {refused}.Sizes must equal {reference}.Sizes {wanted}; got {got}{hint}"
+
+
+@EACH_OPERATOR
+def test_dimension_counts_that_must_agree(facts: OperatorFacts) -> None:
+    for group in facts.same_sizes:
+        for member in group[:-1]:
+            message = _refusal(_changed(facts, member, dml.TensorDesc(_widest(facts)[member], (1, 2, 2))))
+            assert message == (
+                f"{facts.name}: {member}.DimensionCount must equal {group[-1]}.DimensionCount 2; got 3 "
+                "(Sizes [1, 2, 2] and [2, 2])"
+            )
+
+
+@EACH_OPERATOR
+def test_owned_by_dml(facts: OperatorFacts) -> None:
+    for member in facts.members:
+        if member["type"] != "tensor":
+            continue
+        tensor = dml.TensorDesc(_widest(facts)[member["name"]], (2, 2), flags=dml.TensorFlags.OWNED_BY_DML)
+        desc = _changed(facts, member["name"], tensor)
+        where = f"{facts.name}: {member['name']}.Flags: "
+        if member["kind"] == "output":
+            assert _refusal(desc) == f"{where}OWNED_BY_DML is for input tensors only"
+        else:
+            with pytest.raises(
+                UnsupportedError, match=f"^{re.escape(where)}this version of dmlvk has no operator initial"
+            ):
+                check_operator(desc, dml.FeatureLevel.LEVEL_6_4)

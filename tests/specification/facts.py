@@ -1,0 +1,99 @@
+"""What DirectML's pages state of each operator, copied here as data; the declarations are held against it.
+
+``*.json``: by operator the feature level that introduced it, the members in order, the inputs that may share their
+range with the output, the groups of tensors that must agree, and by feature level what each tensor may be. A table
+holds from its level up to the next one. To add an operator, add an entry.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+from dmlvk.datatypes import DataType
+
+# DML_FEATURE_LEVEL, by number.
+FEATURE_LEVELS = {
+    "1_0": 0x1000,
+    "2_0": 0x2000,
+    "2_1": 0x2100,
+    "3_0": 0x3000,
+    "3_1": 0x3100,
+    "4_0": 0x4000,
+    "4_1": 0x4100,
+    "5_0": 0x5000,
+    "5_1": 0x5100,
+    "5_2": 0x5200,
+    "6_0": 0x6000,
+    "6_1": 0x6100,
+    "6_2": 0x6200,
+    "6_3": 0x6300,
+    "6_4": 0x6400,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorFacts:
+    """What one tensor may be from a feature level on: fewest and most dimensions, and data types."""
+
+    fewest: int
+    most: int
+    data_types: tuple[DataType, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class OperatorFacts:
+    """An entry.
+
+    Attributes:
+        name: ``"ELEMENT_WISE_SIGN"``.
+        members: ``{"name": …, "kind": …, "type": …, "optional": …}`` in order.
+        in_place: names of input members.
+        same_sizes: groups of member names.
+        same_data_type: groups of member names.
+        support: by feature level and member name, by rising level.
+    """
+
+    name: str
+    members: list[dict[str, Any]]
+    in_place: list[str]
+    same_sizes: list[list[str]]
+    same_data_type: list[list[str]]
+    support: dict[str, dict[str, TensorFacts]]
+
+    def support_at(self, level: str) -> dict[str, TensorFacts] | None:
+        """The table that holds at a level, or ``None`` before the operator came."""
+        held = [label for label in self.support if FEATURE_LEVELS[label] <= FEATURE_LEVELS[level]]
+        return self.support[held[-1]] if held else None
+
+    def tensors(self) -> list[str]:
+        """Names of the tensor members, in order."""
+        return [member["name"] for member in self.members if member["type"] == "tensor"]
+
+
+def _operator(name: str, entry: dict[str, Any]) -> OperatorFacts:
+    support = {
+        level: {
+            member: TensorFacts(
+                facts["dims"][0], facts["dims"][1], tuple(DataType[name] for name in facts["data_types"])
+            )
+            for member, facts in table.items()
+        }
+        for level, table in sorted(entry["support"].items())
+    }
+    assert next(iter(support)) == entry["introduced"], f"{name}: its first table is of another level"
+    return OperatorFacts(
+        name, entry["members"], entry["in_place"], entry["same_sizes"], entry["same_data_type"], support
+    )
+
+
+def all_facts() -> dict[str, OperatorFacts]:
+    """Every entry, by operator."""
+    entries: dict[str, OperatorFacts] = {}
+    for file in sorted(Path(__file__).parent.glob("*.json")):
+        for name, entry in json.loads(file.read_text(encoding="utf-8")).items():
+            assert name not in entries, f"{name} has two entries"
+            entries[name] = _operator(name, entry)
+    return entries

@@ -1,0 +1,97 @@
+"""The declarations state exactly what DirectML's pages state."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+
+import dmlvk as dml
+from dmlvk.operators import OPERATORS, OperatorDesc
+from tests.specification.facts import FEATURE_LEVELS, OperatorFacts, all_facts
+
+FACTS = all_facts()
+EACH_OPERATOR = pytest.mark.parametrize("facts", FACTS.values(), ids=list(FACTS))
+
+
+def _desc_class(facts: OperatorFacts) -> type[OperatorDesc]:
+    return OPERATORS[facts.name]
+
+
+def _names(desc_class: type[OperatorDesc], attributes: tuple[str, ...]) -> list[str]:
+    by_attribute = {field.attribute: field.name for field in desc_class.fields}
+    return [by_attribute[attribute] for attribute in attributes]
+
+
+def test_every_operator_has_an_entry_and_every_entry_an_operator() -> None:
+    assert sorted(FACTS) == sorted(OPERATORS)
+
+
+def test_feature_levels_have_directmls_numbers() -> None:
+    assert {level.label: int(level) for level in dml.FeatureLevel} == FEATURE_LEVELS
+
+
+@EACH_OPERATOR
+def test_members(facts: OperatorFacts) -> None:
+    got = [
+        {"name": field.name, "kind": field.kind, "type": field.type, "optional": field.optional}
+        for field in _desc_class(facts).fields
+    ]
+    assert got == facts.members
+
+
+@EACH_OPERATOR
+def test_the_class_is_named_as_directmls_structure(facts: OperatorFacts) -> None:
+    desc_class = _desc_class(facts)
+    assert desc_class.__name__ == "".join(part.capitalize() for part in facts.name.split("_"))
+    assert getattr(dml, desc_class.__name__) is desc_class
+    assert desc_class.operator_name == facts.name
+    snake = ["".join(f"_{c.lower()}" if c.isupper() else c for c in m["name"]).lstrip("_") for m in facts.members]
+    assert [field.attribute for field in desc_class.fields] == snake
+
+
+@EACH_OPERATOR
+def test_in_place_inputs(facts: OperatorFacts) -> None:
+    desc_class = _desc_class(facts)
+    assert _names(desc_class, desc_class.declaration.in_place) == facts.in_place
+
+
+@EACH_OPERATOR
+@pytest.mark.parametrize("constraint", ["same_sizes", "same_data_type"])
+def test_tensors_that_must_agree(facts: OperatorFacts, constraint: str) -> None:
+    desc_class = _desc_class(facts)
+    got = [_names(desc_class, group) for group in getattr(desc_class.declaration, constraint)]
+    assert got == getattr(facts, constraint)
+
+
+@EACH_OPERATOR
+def test_support_tables(facts: OperatorFacts) -> None:
+    desc_class = _desc_class(facts)
+    names = {field.attribute: field.name for field in desc_class.fields}
+    got: dict[str, Any] = {
+        table.level.label: {
+            names[attribute]: (*table.dimensions, sorted(data_types))
+            for attribute, data_types in table.data_types.items()
+        }
+        for table in desc_class.declaration.support
+    }
+    expected = {
+        level: {member: (t.fewest, t.most, sorted(t.data_types)) for member, t in table.items()}
+        for level, table in facts.support.items()
+    }
+    assert got == expected
+    assert list(got) == list(expected), "by rising level"
+    for table in desc_class.declaration.support:
+        assert [names[attribute] for attribute in table.data_types] == facts.tensors()
+        for attribute, data_types in table.data_types.items():
+            assert len(set(data_types)) == len(data_types), f"{attribute} names a data type twice"
+
+
+@EACH_OPERATOR
+def test_each_level_supports_all_that_the_lower_ones_do(facts: OperatorFacts) -> None:
+    tables = list(facts.support.values())
+    for lower, higher in itertools.pairwise(tables):
+        for member, tensor in lower.items():
+            assert set(tensor.data_types) <= set(higher[member].data_types)
+            assert higher[member].fewest <= tensor.fewest <= tensor.most <= higher[member].most
