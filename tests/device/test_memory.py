@@ -100,7 +100,7 @@ import resource
 record(device)
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[0]) * 4096
-resource.setrlimit(resource.RLIMIT_AS, (used + {room}, used + {room}))
+resource.setrlimit(resource.RLIMIT_AS, (used + {room}, resource.RLIM_INFINITY))
 counts = []
 for _ in range({rounds}):
     buffers = []
@@ -112,6 +112,7 @@ for _ in range({rounds}):
     counts.append(len(buffers))
     del buffers, buffer
 print(*counts)
+resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 """
     printed = output_of(ATTEMPT + program + WORK, device.info.index).splitlines()
     assert len(printed) == rounds + 1 and all(line.startswith("OutOfMemoryError ") for line in printed[:-1])

@@ -31,7 +31,7 @@ from dmlvk.kernels import library
 from dmlvk.kernels.variants import all_variants
 
 PROGRAM = """
-import json, sys
+import json, re, sys
 import numpy as np
 import dmlvk as dml
 from dmlvk.recording import HazardTracker
@@ -78,7 +78,7 @@ for chain in chains:
     with dml.Device(0) as device:
         run(device, chain)
     collect("the end")
-    found[chain] = [(m.identifier, m.text.partition("| vkCmd")[2].partition(":")[0]) for m in messages]
+    found[chain] = [(m.identifier, re.search("vkCmd([A-Za-z]+)", m.text)[1]) for m in messages]
     messages.clear()
 print(json.dumps(found))
 """
