@@ -106,6 +106,25 @@ def short_patterns(data_type: DataType, count: int, random: np.random.Generator)
     return patterns
 
 
+def tie_patterns(data_type: DataType, random: np.random.Generator) -> Patterns:
+    """Floats of [1, 4) whose last k fraction bits are 10…0 or next to it, for each k.
+
+    Times 1 + 2**-k they lie halfway between two floats, or beside that place by just as much as a bias can make up for.
+    Nothing for integers.
+    """
+    if not data_type.is_float:
+        return np.empty(0, bits_dtype(data_type))
+    fraction_bits = _SIGNIFICAND_BITS[data_type.size_in_bits]
+    hidden = 2**fraction_bits
+    one = (2 ** (data_type.size_in_bits - 1) // hidden - 1) // 2 * hidden
+    made = []
+    for k in range(1, fraction_bits):
+        upper = (one + random.integers(0, 2 * hidden, 8)) >> k << k
+        made += [upper + 2 ** (k - 1) + step for step in (-1, 0, 1)]
+    ties: Patterns = np.concatenate(made).astype(bits_dtype(data_type))
+    return ties
+
+
 def partners(patterns: Patterns, data_type: DataType, random: np.random.Generator) -> Patterns:
     """For each pattern another operand: equal, next to it, with one bit or the sign flipped, special, or unrelated."""
     dtype, bits = patterns.dtype, data_type.size_in_bits

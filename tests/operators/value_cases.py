@@ -120,7 +120,8 @@ def _one_operand(data_type: DataType, sets: _Sets, sweeps: _Sets, total: int, ra
         for attributes in sets:
             yield "every pattern", attributes, [everything]
         return
-    landmarks = [patterns.landmark_patterns(data_type), patterns.short_patterns(data_type, 2**13, random)]
+    landmarks = [patterns.landmark_patterns(data_type), patterns.tie_patterns(data_type, random)]
+    landmarks.append(patterns.short_patterns(data_type, 2**13, random))
     for attributes in sets:
         yield "landmarks", attributes, [np.concatenate(landmarks)]
     for first in range(0, len(sweeps), _SETS_OF_A_SWEEP):
@@ -172,6 +173,9 @@ SCALES_AND_BIASES = (
     (-1.0, 4294967296.0),
     (32768.0, 1.0), (_INFINITY, 0.0), (-_INFINITY, _INFINITY), (_INFINITY, 1.0), (1.0, _INFINITY), (1.0, -_INFINITY),
     (0.0, -_INFINITY), (_NAN, 0.0), (1.0, _NAN),
+    # Ties that only the bias makes, from 24 to 46 bits below the product (see patterns.tie_patterns).
+    *((1 + 2.0**-k, sign * 2.0 ** -(23 + k)) for k in (1, 7, 8, 9, 10, 15, 23) for sign in (-1, 1)),
+    *((1 + 2.0**-k, sign * 2.0 ** -(10 + k)) for k in (1, 5, 9) for sign in (-1, 1)),
 )  # fmt: skip
 """Scale and Bias: ties, cancellation, the edges of denormals and of overflow, and the special values."""
 
