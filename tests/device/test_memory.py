@@ -32,18 +32,21 @@ def limit_of(device: dml.Device) -> int:
     return min(number for number in numbers if number is not None)
 
 
-@pytest.mark.parametrize("excess", [1, 4, 2**20])
-def test_buffers_above_the_devices_limit_are_refused_by_name_and_number(device: dml.Device, excess: int) -> None:
+def test_buffers_above_the_devices_limit_are_refused_by_name_and_number(device: dml.Device) -> None:
     limit = limit_of(device)
-    printed = output_of(ATTEMPT + f"attempt(device, {limit + excess})\n" + WORK, device.info.index)
-    assert printed.startswith("DeviceLimitError ") and device.info.name in printed
-    assert "max_storage_buffer_range" in printed and str(limit) in printed.replace(",", "")
+    attempts = "".join(f"attempt(device, {limit + excess})\n" for excess in (1, 4, 2**20))
+    lines = output_of(ATTEMPT + attempts + WORK, device.info.index).splitlines()
+    assert len(lines) == 3
+    for line in lines:
+        assert line.startswith("DeviceLimitError ") and device.info.name in line
+        assert "max_storage_buffer_range" in line and f"({limit} bytes)" in line
 
 
-@pytest.mark.parametrize("size", [2**32 - 1, 2**32, 2**32 + 1, 5 * 2**30, 2**40, 2**63, 2**64 - 1])
-def test_absurd_sizes_are_refused_and_the_device_goes_on(device: dml.Device, size: int) -> None:
-    printed = output_of(ATTEMPT + f"attempt(device, {size})\n" + WORK, device.info.index)
-    assert printed.startswith("DeviceLimitError ")
+def test_absurd_sizes_are_refused_and_the_device_goes_on(device: dml.Device) -> None:
+    sizes = (2**32 - 1, 2**32, 2**32 + 1, 5 * 2**30, 2**40, 2**63, 2**64 - 1)
+    attempts = "".join(f"attempt(device, {size})\n" for size in sizes)
+    lines = output_of(ATTEMPT + attempts + WORK, device.info.index).splitlines()
+    assert [line.split()[0] for line in lines] == ["DeviceLimitError"] * len(sizes)
 
 
 @pytest.mark.parametrize("size", [2**64, 2**100, 10**5000], ids=["65 bits", "101 bits", "16610 bits"])
@@ -88,13 +91,13 @@ assert len(device.engine._allocations) == 0
     assert printed.startswith("DeviceLimitError ")
 
 
-@pytest.mark.parametrize(("size", "room"), [(2**26, 2**30), (2**24, 2**29), (2**20, 2**28), (2**16, 2**27)])
+@pytest.mark.parametrize(("size", "room"), [(2**26, 2**29), (2**22, 2**28), (2**16, 2**27)])
 def test_running_out_of_memory_is_an_error_and_giving_back_helps(device: dml.Device, size: int, room: int) -> None:
     """Under a limit on the process's addresses, buffers are taken until there is no more; several times.
 
     What small buffers leave behind, the C library keeps for other small ones: those are tried once.
     """
-    rounds = 1 if size < 2**20 else 4
+    rounds = 1 if size < 2**20 else 3
     program = f"""
 import resource
 record(device)
