@@ -109,7 +109,7 @@ def _permuted() -> list[Geometry]:
     made.append(Geometry("NCHW to NHWC", sizes, nhwc, (nchw, nhwc)))
     for order in itertools.islice(itertools.permutations(range(3)), 1, None):
         made.append(Geometry(f"axes {order}", (3, 4, 5), packed((3, 4, 5), order), (packed((3, 4, 5)),)))
-    eight = (2, 1, 3, 2, 2, 3, 2, 2)
+    eight = (2, 2, 3, 2, 2, 3, 2, 2)
     backwards = packed(eight, tuple(reversed(range(8))))
     made.append(Geometry("8 axes reversed", eight, backwards, (packed(eight), backwards)))
     mixed = packed(eight, (3, 0, 7, 5, 1, 6, 2, 4))

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import dmlvk as dml
 from dmlvk.kernels import elementwise
+from dmlvk.kernels.layout import fold
 from dmlvk.kernels.variants import WORK_GROUP_SIZE, lanes, operand_types
 from dmlvk.operators import OPERATORS, OperatorDesc, check_operator
 from tests.operators import patterns
@@ -201,6 +202,8 @@ def test_outputs_that_overlap_themselves_are_refused(
 def test_the_listed_geometries_are_what_they_claim() -> None:
     assert len(set(FIXED)) == len(FIXED)
     assert {len(geometry.sizes) for geometry in FIXED} == set(range(1, 9))
+    folded = [fold(g.sizes, [g.output if g.in_place else g.inputs[0], g.output]) for g in FIXED]
+    assert {len(layout.sizes) for layout in folded} >= {0, 1, 2, 3, 4, 8}, "kernels see dimensions folded"
     for geometry in FIXED:
         assert not overlaps(geometry.sizes, geometry.output), geometry
         assert math.prod(geometry.sizes) < 2**13, geometry
