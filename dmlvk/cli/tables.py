@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dmlvk.datatypes import DataType
-from dmlvk.operators import OPERATORS, Declaration, FeatureLevel, OperatorDesc, Support
+from dmlvk.operators import OPERATORS, Declaration, FeatureLevel, Field, OperatorDesc, Support
 from dmlvk.runtime.vulkan import DeviceInfo
 
 _WIDTH_OUTSIDE_A_TERMINAL = 160
@@ -87,6 +87,13 @@ def operators_as_json(level: FeatureLevel | None) -> dict[str, Any]:
     return {operator.operator_name: _operator_as_json(operator, level) for operator in _supported(level)}
 
 
+def _field_facts(field: Field) -> dict[str, Any]:
+    facts = dataclasses.asdict(field)
+    if field.enumeration is not None:
+        facts["enumeration"] = {"name": field.enumeration.__name__, "members": list(field.enumeration.__members__)}
+    return facts
+
+
 def _operator_as_json(operator: type[OperatorDesc], level: FeatureLevel | None) -> dict[str, Any]:
     declaration = operator.declaration
     names = {field.attribute: field.name for field in operator.fields}
@@ -95,9 +102,9 @@ def _operator_as_json(operator: type[OperatorDesc], level: FeatureLevel | None) 
         "formula": declaration.formula,
         "decisions": list(declaration.decisions),
         "feature_level": declaration.support[0].level.label,
-        "fields": [dataclasses.asdict(field) for field in operator.fields],
-        "same_sizes": [[names[member] for member in group] for group in declaration.same_sizes],
-        "same_data_type": [[names[member] for member in group] for group in declaration.same_data_type],
+        "fields": [_field_facts(field) for field in operator.fields],
+        "same_sizes": [[names[member] for member in group] for group in operator.same_sizes],
+        "same_data_type": [[names[member] for member in group] for group in operator.same_data_type],
         "in_place_inputs": [names[member] for member in declaration.in_place],
         "accuracy": dataclasses.asdict(declaration.accuracy),
         "support": [

@@ -68,7 +68,8 @@ def lower(desc: OperatorDesc) -> Kernel:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     tensors = [(field, tensor) for field, tensor in desc.inputs + desc.outputs if tensor is not None]
-    types = operand_types(type(desc), {field.attribute: tensor.data_type for field, tensor in tensors})
+    present = present_attributes(desc)
+    types = operand_types(type(desc), {field.attribute: tensor.data_type for field, tensor in tensors}, present)
     layout = fold(tensors[-1][1].sizes, [tensor.element_strides for _, tensor in tensors])
     if layout.is_contiguous:
         work_items = math.prod(layout.sizes)
@@ -86,7 +87,7 @@ def lower(desc: OperatorDesc) -> Kernel:
             desc.operator_name,
             types,
             "contiguous" if layout.is_contiguous else "strided",
-            present_attributes(desc),
+            present,
         ),
         geometry=geometry,
         work_groups=work_groups,
@@ -128,16 +129,19 @@ def _work_groups(operator_name: str, invocations: int) -> tuple[int, int, int]:
 
 def _attribute_values(desc: OperatorDesc) -> tuple[int, ...]:
     values = []
-    for word in attribute_words(type(desc)):
+    for word in attribute_words(type(desc), desc.output_type):
         value = getattr(desc, word.field.attribute)
         if value is None:
             values.append(0)
         elif word.field.type == "scale_bias":
             values.append(_float32_bits((value.scale, value.bias)[word.part]))
+        elif word.field.enumeration is not None:
+            values.append(int(value))
         elif word.field.converted_to is None:
             values.append(_float32_bits(value))
         else:
-            values.append(converted_bits(value, getattr(desc, word.field.converted_to).data_type))
+            bits = converted_bits(value, getattr(desc, word.field.converted_to).data_type)
+            values.append((bits >> (32 * word.part)) & 0xFFFFFFFF)
     return tuple(values)
 
 
@@ -149,10 +153,10 @@ _CANONICAL_NAN = {DataType.FLOAT32: 0x7FC00000, DataType.FLOAT16: 0x7E00}
 
 
 def converted_bits(value: float, data_type: DataType) -> int:
-    """A FLOAT attribute converted to a tensor's data type of up to 32 bits, as the word that the shader expects.
+    """A number among the attributes converted to a tensor's data type, as the bits that the shader expects.
 
-    To FLOAT16 rounded to nearest even; to an integer type truncated toward zero and saturated, NaN to 0. A NaN of a
-    float type becomes the canonical quiet one.
+    Types narrower than 32 bits are extended to a word. To FLOAT16 rounded to nearest even; to an integer type truncated
+    toward zero and saturated, NaN to 0. A NaN of a float type becomes the canonical quiet one.
     """
     if math.isnan(value):
         return _CANONICAL_NAN.get(data_type, 0)
@@ -163,4 +167,4 @@ def converted_bits(value: float, data_type: DataType) -> int:
             return int(np.float16(np.float32(value)).view(np.uint16))
     limits = np.iinfo(data_type.numpy_dtype)
     bounded = limits.max if value >= limits.max else limits.min if value <= limits.min else math.trunc(value)
-    return int(bounded) & 0xFFFFFFFF
+    return int(bounded) & ((1 << max(data_type.size_in_bits, 32)) - 1)

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from dmlvk.datatypes import DataType
-from dmlvk.operators import OPERATORS, Field, OperatorDesc
+from dmlvk.operators import OPERATORS, Field, OperatorDesc, accepts_data_type
 
 Walk = Literal["contiguous", "strided"]
 WALKS: tuple[Walk, ...] = ("contiguous", "strided")
@@ -23,7 +23,7 @@ WORK_GROUP_SIZE = 256
 """Invocations of a work group, as in ``shaders/patterns``; SwiftShader's limit."""
 
 _MOVED_AS = {8: DataType.UINT8, 16: DataType.UINT16, 32: DataType.UINT32, 64: DataType.UINT64}
-_FAMILIES = {"ELEMENT_WISE_": "elementwise"}
+_FAMILIES = {"ELEMENT_WISE_": "elementwise", "ACTIVATION_": "activation"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ class AttributeWord:
     Attributes:
         field: the member that it comes from.
         part: which word of that member.
-        name: what the shader calls it, ``ATTRIBUTE_MIN``.
+        name: what the shader calls the value whose first word this is, ``ATTRIBUTE_MIN``; empty for a second word.
     """
 
     field: Field
@@ -64,13 +64,18 @@ def source_of(operator_name: str) -> str:
     raise KeyError(operator_name)
 
 
-def operand_types(desc_class: type[OperatorDesc], data_types: dict[str, DataType]) -> tuple[DataType, ...]:
-    """The data types that the shader sees, inputs first, the output last; moved values count by their width alone."""
+def operand_types(
+    desc_class: type[OperatorDesc], data_types: dict[str, DataType], present: tuple[str, ...] = ()
+) -> tuple[DataType, ...]:
+    """The data types that the shader sees, inputs first, the output last.
+
+    Values that are only moved count by their width alone; with a ScaleBias (the only optional attribute there is) they
+    are computed with.
+    """
+    moves = () if present else desc_class.declaration.moves
     tensors = [field for kind in ("input", "output") for field in desc_class.fields if field.kind == kind]
     return tuple(
-        _MOVED_AS[data_types[field.attribute].size_in_bits]
-        if field.attribute in desc_class.declaration.moves
-        else data_types[field.attribute]
+        _MOVED_AS[data_types[field.attribute].size_in_bits] if field.attribute in moves else data_types[field.attribute]
         for field in tensors
     )
 
@@ -86,16 +91,24 @@ def lanes(walk: Walk, types: tuple[DataType, ...]) -> int:
     return max(128 // widest, 32 // types[-1].size_in_bits)
 
 
-def attribute_words(desc_class: type[OperatorDesc]) -> tuple[AttributeWord, ...]:
-    """The words of the push constants that follow the operands' base addresses, in order."""
+def attribute_words(desc_class: type[OperatorDesc], output_type: DataType) -> tuple[AttributeWord, ...]:
+    """The words of the push constants that follow the operands' base addresses, in order.
+
+    Args:
+        desc_class: the operator.
+        output_type: the output's data type, which decides how long a value converted to it is.
+    """
     words = []
     for field in desc_class.fields:
-        if field.kind != "attribute":
+        if field.kind != "attribute" or field.type == "data_type":  # a data type is no value of the computation
             continue
-        parts = ("SCALE", "BIAS") if field.type == "scale_bias" else ("",)
-        for part, suffix in enumerate(parts):
-            name = "_".join(filter(None, ("ATTRIBUTE", field.attribute.upper(), suffix)))
-            words.append(AttributeWord(field, part, name))
+        name = f"ATTRIBUTE_{field.attribute.upper()}"
+        if field.type == "scale_bias":
+            words += [AttributeWord(field, 0, f"{name}_SCALE"), AttributeWord(field, 1, f"{name}_BIAS")]
+        else:
+            words.append(AttributeWord(field, 0, name))
+            if field.converted_to is not None and output_type.size_in_bits == 64:
+                words.append(AttributeWord(field, 1, ""))
     return tuple(words)
 
 
@@ -133,10 +146,13 @@ def variant(
     for operand, data_type in zip(operands, types, strict=True):
         defines[operand] = data_type.name.lower()
         defines[f"{operand}_BITS"] = str(data_type.size_in_bits)
-    words = attribute_words(desc_class)
+    words = attribute_words(desc_class, types[-1])
     defines["ATTRIBUTE_WORDS"] = str(len(words))
     for i, word in enumerate(words):
-        defines[word.name] = f"parameters.attributes[{i}]"
+        if i + 1 < len(words) and not words[i + 1].name:
+            defines[word.name] = f"uvec2(parameters.attributes[{i}], parameters.attributes[{i + 1}])"
+        elif word.name:
+            defines[word.name] = f"parameters.attributes[{i}]"
     for attribute in optional_attributes(desc_class):
         defines[f"HAS_{attribute.upper()}"] = str(int(attribute in present))
     name = variant_name(desc_class.operator_name, types, walk, present)
@@ -150,7 +166,7 @@ def supported_data_types(desc_class: type[OperatorDesc]) -> Iterator[dict[str, D
         members = list(table.data_types)
         for combination in itertools.product(*table.data_types.values()):
             data_types = dict(zip(members, combination, strict=True))
-            if combination not in seen and _agree(data_types, desc_class.declaration.same_data_type):
+            if combination not in seen and _agree(data_types, desc_class.same_data_type):
                 seen.add(combination)
                 yield data_types
 
@@ -159,7 +175,14 @@ def _agree(data_types: dict[str, DataType], groups: Iterable[tuple[str, ...]]) -
     return all(len({data_types[member] for member in group}) == 1 for group in groups)
 
 
-def _subsets(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _present_sets(desc_class: type[OperatorDesc], data_types: dict[str, DataType]) -> Iterator[tuple[str, ...]]:
+    """Every set of optional attributes that may be given for these data types."""
+    names = [
+        field.attribute
+        for field in desc_class.fields
+        if field.attribute in optional_attributes(desc_class)
+        and all(accepts_data_type(field, data_type) for data_type in data_types.values())
+    ]
     for count in range(len(names) + 1):
         yield from itertools.combinations(names, count)
 
@@ -169,8 +192,9 @@ def all_variants() -> list[ShaderVariant]:
     found = {}
     for desc_class in OPERATORS.values():
         for data_types in supported_data_types(desc_class):
-            types = operand_types(desc_class, data_types)
-            for walk, present in itertools.product(WALKS, _subsets(optional_attributes(desc_class))):
-                made = variant(desc_class, types, walk, present)
-                found[made.name] = made
+            for present in _present_sets(desc_class, data_types):
+                types = operand_types(desc_class, data_types, present)
+                for walk in WALKS:
+                    made = variant(desc_class, types, walk, present)
+                    found[made.name] = made
     return [found[name] for name in sorted(found)]

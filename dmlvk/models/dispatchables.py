@@ -7,24 +7,28 @@ operator whose members have known types can be used in model files as soon as it
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+
 from dmlvk.binding import CompiledOperator, ExecutionFlags
+from dmlvk.datatypes import DataType
 from dmlvk.models.json_source import JsonNode, shortened
 from dmlvk.models.values import (
     UINT64_MAX,
     Members,
     data_type,
+    enumeration,
     flags,
     integer,
     integers,
     real,
     refuse_later,
     string,
-    suggestion,
 )
-from dmlvk.operators import OPERATORS, OperatorDesc, ScaleBias
+from dmlvk.operators import OPERATORS, Field, OperatorDesc, ScaleBias
 from dmlvk.tensors import TensorDesc, TensorFlags
 
 if TYPE_CHECKING:
@@ -148,9 +152,7 @@ def _operator_class(node: JsonNode, name: str, what: str) -> type[OperatorDesc]:
     desc_class = OPERATORS.get(name.removeprefix(_OPERATOR_PREFIX))
     if desc_class is None:
         short = name.removeprefix(_OPERATOR_PREFIX)
-        built = ", ".join(sorted(OPERATORS)) if len(OPERATORS) <= 12 else "those that `dmlvk operators` lists"
-        close = suggestion(short, OPERATORS) if len(OPERATORS) > 12 else ""
-        raise node.error(f"{what}: dmlvk has no operator {shortened(short)}{close}; it has {built}")
+        raise node.error(f"{what}: dmlvk has no operator {shortened(short)}; it has {', '.join(sorted(OPERATORS))}")
     return desc_class
 
 
@@ -185,7 +187,7 @@ def read_operator(desc_class: type[OperatorDesc], members: Members) -> OperatorD
         where = f"{desc_class.operator_name}: {field.name}"
         node = members.optional(field.name) if field.optional else members.required(field.name)
         if node is not None:
-            values[field.attribute] = MEMBER_READERS[field.type](node, where)
+            values[field.attribute] = MEMBER_READERS[field.type](node, where, field, values)
     members.finish()
     with members.node.located():
         return desc_class(**values)
@@ -251,9 +253,58 @@ def read_scale_bias(node: JsonNode, where: str) -> ScaleBias:
         return ScaleBias(scale, bias)
 
 
-MEMBER_READERS: dict[str, Callable[[JsonNode, str], object]] = {
-    "tensor": read_tensor,
-    "float": real,
-    "scale_bias": read_scale_bias,
+def _enum_member(node: JsonNode, where: str, field: Field, _: Mapping[str, object]) -> object:
+    assert field.enumeration is not None  # what makes it an enum
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", field.enumeration.__name__)
+    return enumeration(node, where, field.enumeration, f"DML_{words.upper()}_")
+
+
+_UNION_VIEWS = {
+    DataType.FLOAT32: "Float32",
+    DataType.FLOAT16: "UInt16",
+    DataType.INT64: "Int64",
+    DataType.INT32: "Int32",
+    DataType.INT16: "Int16",
+    DataType.INT8: "Int8",
+    DataType.UINT64: "UInt64",
+    DataType.UINT32: "UInt32",
+    DataType.UINT16: "UInt16",
+    DataType.UINT8: "UInt8",
 }
-"""How a member is read, by the type that the operators' member tables state."""
+
+
+def _scalar_union(node: JsonNode, where: str, field: Field, earlier: Mapping[str, object]) -> object:
+    """A number of the type that an earlier member states, or an object with that type's view of the union.
+
+    FLOAT16 has no view of its own: an object gives its bits as UInt16.
+    """
+    assert field.typed_by is not None  # what makes it a scalar union
+    type_of_value = earlier[field.typed_by]
+    assert isinstance(type_of_value, DataType)
+    view = _UNION_VIEWS.get(type_of_value)
+    if view is None:
+        raise node.error(f"{where} cannot be a {type_of_value.name}")
+    if isinstance(node.value, dict):
+        members = Members(node, where)
+        node = members.required(view)
+        members.finish()
+        if type_of_value is DataType.FLOAT16:
+            bits = integer(node, f"{where}.{view}", 0, 0xFFFF)
+            return float(np.array(bits, np.uint16).view(np.float16))
+    if type_of_value.is_float:
+        return real(node, where)
+    limits = np.iinfo(type_of_value.numpy_dtype)
+    return integer(node, where, int(limits.min), int(limits.max))
+
+
+MemberReader = Callable[[JsonNode, str, Field, Mapping[str, object]], object]
+
+MEMBER_READERS: dict[str, MemberReader] = {
+    "tensor": lambda node, where, *_: read_tensor(node, where),
+    "float": lambda node, where, *_: real(node, where),
+    "scale_bias": lambda node, where, *_: read_scale_bias(node, where),
+    "enum": _enum_member,
+    "data_type": lambda node, where, *_: data_type(node, where),
+    "scalar_union": _scalar_union,
+}
+"""How a member is read, by the type that the operators' member tables state, with the members before it at hand."""

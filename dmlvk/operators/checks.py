@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
-from dmlvk.operators.declaration import Field, OperatorDesc, Support
+from dmlvk.operators.declaration import OperatorDesc, Support
 from dmlvk.operators.levels import FeatureLevel
+from dmlvk.operators.members import Field, accepts_data_type, directml_name
 from dmlvk.tensors import TensorDesc, TensorFlags, elements_overlap
 
 
@@ -24,10 +25,12 @@ def check_operator(desc: OperatorDesc, level: FeatureLevel) -> None:
     tensors = {field.attribute: (field, tensor) for field, tensor in desc.inputs + desc.outputs if tensor is not None}
     for field, tensor in tensors.values():
         _check_support(desc, field, tensor, table, level)
-    for group in desc.declaration.same_data_type:
+    for group in desc.same_data_type:
         _check_group(desc, [tensors[member] for member in group if member in tensors], "DataType")
-    for group in desc.declaration.same_sizes:
+    for group in desc.same_sizes:
         _check_group(desc, [tensors[member] for member in group if member in tensors], "Sizes")
+    for field, value in desc.attributes:
+        _check_attribute(desc, field, value, [tensor for _, tensor in tensors.values()])
     for field, tensor in tensors.values():
         _check_flags_and_overlap(desc, field, tensor)
 
@@ -84,6 +87,19 @@ def _check_group(desc: OperatorDesc, members: list[tuple[Field, TensorDesc]], wh
                 f"{desc.operator_name}: {field.name}.{what} must equal {reference_field.name}.{what} {wanted}; "
                 f"got {got}{hint}"
             )
+
+
+def _check_attribute(desc: OperatorDesc, field: Field, value: object, tensors: list[TensorDesc]) -> None:
+    where = f"{desc.operator_name}: {field.name}"
+    if isinstance(value, DataType) and field.equals is not None:
+        wanted: DataType = getattr(desc, field.equals).data_type
+        if value is not wanted:
+            raise InvalidArgumentError(
+                f"{where} must equal {directml_name(field.equals)}.DataType {wanted.name}; got {value.name}"
+            )
+    for tensor in tensors:
+        if value is not None and not accepts_data_type(field, tensor.data_type):
+            raise UnsupportedError(f"{where} cannot be given for tensors of {tensor.data_type.name}")
 
 
 def _check_flags_and_overlap(desc: OperatorDesc, field: Field, tensor: TensorDesc) -> None:

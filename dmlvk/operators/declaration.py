@@ -9,17 +9,27 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
-import struct
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
-
-import numpy as np
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.operators.levels import FeatureLevel
+from dmlvk.operators.members import (
+    Field,
+    FieldKind,
+    bits_of,
+    checked_member,
+    data_type_attribute,
+    directml_name,
+    enum_attribute,
+    float_attribute,
+    scalar_union_attribute,
+    scale_bias_attribute,
+    tensor_input,
+    tensor_output,
+)
 from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:  # type checkers carry typing_extensions' declarations with them; nothing is imported when running
@@ -33,45 +43,8 @@ else:  # Python 3.10: only type checkers need the real one
         return lambda decorated: decorated
 
 
-FieldKind = Literal["input", "output", "attribute"]
-
 OPERATORS: dict[str, type[OperatorDesc]] = {}
 """Every operator that dmlvk has, by DirectML's name without ``DML_`` and ``_OPERATOR_DESC``."""
-
-
-@dataclasses.dataclass(frozen=True)
-class ScaleBias:
-    """DML_SCALE_BIAS: every input element x becomes x * scale + bias before the operator's function is applied."""
-
-    scale: float
-    bias: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", float32_value(self.scale, "ScaleBias.Scale"))
-        object.__setattr__(self, "bias", float32_value(self.bias, "ScaleBias.Bias"))
-
-
-@dataclasses.dataclass(frozen=True)
-class Field:
-    """One member of an operator description.
-
-    Attributes:
-        name: DirectML's name, ``InputTensor``.
-        attribute: the Python name, ``input_tensor``.
-        kind: ``"input"``, ``"output"`` or ``"attribute"``.
-        type: ``"tensor"``, ``"float"`` or ``"scale_bias"``.
-        optional: whether ``None`` is a value.
-        meaning: one sentence.
-        converted_to: for a FLOAT attribute, the tensor member whose data type it is converted to before it is used.
-    """
-
-    name: str
-    attribute: str
-    kind: FieldKind
-    type: str
-    optional: bool
-    meaning: str
-    converted_to: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,13 +68,29 @@ class Support:
     Args:
         level: ``"4_1"``.
         dimensions: fewest and most dimensions of every tensor.
-        data_types: for each tensor member, by its Python name, the data types it may have.
+        data_types: the data types that a tensor may have.
+        exceptions: those of tensor members, by their Python names, that differ.
     """
 
-    def __init__(self, level: str, dimensions: tuple[int, int], **data_types: tuple[DataType, ...]) -> None:
+    def __init__(
+        self,
+        level: str,
+        dimensions: tuple[int, int],
+        data_types: tuple[DataType, ...],
+        **exceptions: tuple[DataType, ...],
+    ) -> None:
         self.level = FeatureLevel.from_name(level)
         self.dimensions = dimensions
-        self.data_types: Mapping[str, tuple[DataType, ...]] = data_types
+        self._default = data_types
+        self._exceptions = exceptions
+        self.data_types: Mapping[str, tuple[DataType, ...]] = {}
+
+    def complete(self, tensors: Sequence[str]) -> None:
+        """Fills in ``data_types`` for these tensor members."""
+        unknown = set(self._exceptions) - set(tensors)
+        if unknown:
+            raise TypeError(f"the support table of level {self.level.label} names unknown members {sorted(unknown)}")
+        self.data_types = {tensor: self._exceptions.get(tensor, self._default) for tensor in tensors}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,8 +102,8 @@ class Declaration:
         formula: the function, in words or symbols.
         decisions: what this project decided where the page is silent, one sentence each.
         support: the tables, by rising feature level.
-        same_sizes: groups of tensor members that must agree in DimensionCount and Sizes.
-        same_data_type: groups of tensor members that must agree in DataType.
+        same_sizes: groups of tensor members that must agree in DimensionCount and Sizes; ``None``: all of them.
+        same_data_type: groups of tensor members that must agree in DataType; ``None``: all of them.
         in_place: input members that may share their buffer range with the output.
         accuracy: the promise.
         moves: tensor members whose values are moved but never interpreted: only the width of their type matters.
@@ -124,8 +113,8 @@ class Declaration:
     formula: str
     support: tuple[Support, ...]
     accuracy: Accuracy
-    same_sizes: tuple[tuple[str, ...], ...] = ()
-    same_data_type: tuple[tuple[str, ...], ...] = ()
+    same_sizes: tuple[tuple[str, ...], ...] | None = None
+    same_data_type: tuple[tuple[str, ...], ...] | None = None
     in_place: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()
     decisions: tuple[str, ...] = ()
@@ -145,41 +134,18 @@ class Declaration:
         return tables[-1]
 
 
-def input_tensor(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:
-    """Declares a tensor member that is read; ``default=None`` makes it optional."""
-    return _member("input", "tensor", meaning, default)
-
-
-def output_tensor(meaning: str) -> Any:
-    """Declares a tensor member that is written."""
-    return _member("output", "tensor", meaning)
-
-
-def float_attribute(meaning: str, *, converted_to: str | None = None) -> Any:
-    """Declares a FLOAT member; ``converted_to`` names the tensor member whose data type its value is converted to."""
-    return _member("attribute", "float", meaning, converted_to=converted_to)
-
-
-def scale_bias_attribute(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:
-    """Declares a DML_SCALE_BIAS member; ``default=None`` makes it optional."""
-    return _member("attribute", "scale_bias", meaning, default)
-
-
-def _member(kind: FieldKind, member_type: str, meaning: str, default: Any = dataclasses.MISSING, **more: Any) -> Any:
-    # Type checkers take a member for optional when they see ``default=`` in the class body.
-    metadata = {"kind": kind, "type": member_type, "meaning": meaning, "optional": default is None, **more}
-    return dataclasses.field(metadata=metadata, default=default)
-
-
-def directml_name(attribute: str) -> str:
-    """DirectML's name of a member: ``a_tensor`` is ``ATensor``."""
-    return "".join(part.capitalize() for part in attribute.split("_"))
-
-
 @dataclass_transform(
     kw_only_default=True,
     frozen_default=True,
-    field_specifiers=(input_tensor, output_tensor, float_attribute, scale_bias_attribute),
+    field_specifiers=(
+        tensor_input,
+        tensor_output,
+        float_attribute,
+        scale_bias_attribute,
+        enum_attribute,
+        data_type_attribute,
+        scalar_union_attribute,
+    ),
 )
 class OperatorDesc:
     """The base of all operator descriptions (DML_..._OPERATOR_DESC): immutable, keyword arguments only, hashable.
@@ -196,6 +162,8 @@ class OperatorDesc:
     declaration: ClassVar[Declaration]
     operator_name: ClassVar[str]
     fields: ClassVar[tuple[Field, ...]]
+    same_sizes: ClassVar[tuple[tuple[str, ...], ...]]
+    same_data_type: ClassVar[tuple[tuple[str, ...], ...]]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -205,16 +173,21 @@ class OperatorDesc:
             Field(name=directml_name(member.name), attribute=member.name, **member.metadata)
             for member in dataclasses.fields(cls)  # type: ignore[arg-type]  # made a dataclass two lines above
         )
+        tensors = tuple(field.attribute for field in cls.fields if field.type == "tensor")
+        for table in cls.declaration.support:
+            table.complete(tensors)
+        cls.same_sizes = (tensors,) if cls.declaration.same_sizes is None else cls.declaration.same_sizes
+        cls.same_data_type = (tensors,) if cls.declaration.same_data_type is None else cls.declaration.same_data_type
         OPERATORS[cls.operator_name] = cls
 
     def __post_init__(self) -> None:
         for field in self.fields:
-            value = getattr(self, field.attribute)
-            object.__setattr__(self, field.attribute, _checked_member(self.operator_name, field, value))
+            value = checked_member(self.operator_name, field, getattr(self, field.attribute), self.__dict__)
+            object.__setattr__(self, field.attribute, value)
 
     @functools.cached_property
     def _identity(self) -> tuple[object, ...]:
-        return (type(self), *(_bits(getattr(self, field.attribute)) for field in self.fields))
+        return (type(self), *(bits_of(getattr(self, field.attribute)) for field in self.fields))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, OperatorDesc) and self._identity == other._identity
@@ -237,53 +210,15 @@ class OperatorDesc:
         """The members that are not tensors, with their values."""
         return tuple((field, getattr(self, field.attribute)) for field in self.fields if field.kind == "attribute")
 
+    @property
+    def output_type(self) -> DataType:
+        """The data type of the first output."""
+        return next(tensor.data_type for _, tensor in self.outputs if tensor is not None)
+
     def _tensors(self, kind: FieldKind) -> Iterator[tuple[Field, TensorDesc | None]]:
         for field in self.fields:
             if field.kind == kind:
                 yield field, getattr(self, field.attribute)
-
-
-def _bits(value: object) -> object:
-    """``value``, with floating-point numbers as their bits."""
-    if isinstance(value, ScaleBias):
-        return _bits(value.scale), _bits(value.bias)
-    return struct.pack("<d", value) if isinstance(value, float) else value
-
-
-def _checked_member(operator_name: str, field: Field, value: object) -> object:
-    if value is None and field.optional:
-        return None
-    where = f"{operator_name}: {field.name}"
-    if field.type == "tensor":
-        if not isinstance(value, TensorDesc):
-            raise InvalidArgumentError(f"{where} must be a TensorDesc; got {value!r}")
-        return value
-    if field.type == "scale_bias":
-        if not isinstance(value, ScaleBias):
-            raise InvalidArgumentError(f"{where} must be a ScaleBias or None; got {value!r}")
-        return value
-    return float32_value(value, where)
-
-
-def float32_value(value: object, where: str) -> float:
-    """``value`` rounded to the FLOAT that DirectML's structure holds.
-
-    Raises:
-        InvalidArgumentError: when it is no real number, or a finite one beyond FLOAT's range.
-    """
-    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
-        raise InvalidArgumentError(f"{where} must be a number; got {value!r}")
-    try:
-        number = float(value)
-    except OverflowError:
-        number = math.inf
-    with np.errstate(over="ignore"):
-        rounded = float(np.float32(number))
-    if math.isinf(rounded) and not (isinstance(value, (float, np.floating)) and math.isinf(value)):
-        raise InvalidArgumentError(
-            f"{where} must fit into FLOAT (at most {np.finfo(np.float32).max:.8g}); got {value!r}"
-        )
-    return rounded
 
 
 def operator_desc(name: str, **members: object) -> OperatorDesc:

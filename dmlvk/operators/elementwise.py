@@ -1,140 +1,374 @@
-"""The ELEMENT_WISE operators: what each of them is. How they are computed is in ``dmlvk.kernels`` and ``shaders/``."""
+"""The ELEMENT_WISE operators that compute values. How they do it is in ``dmlvk.kernels`` and ``shaders/``."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
 from dmlvk.datatypes import DataType
-from dmlvk.operators.declaration import (
-    Accuracy,
-    Declaration,
-    OperatorDesc,
+from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
+from dmlvk.operators.members import (
+    RoundingMode,
     ScaleBias,
-    Support,
+    data_type_attribute,
+    enum_attribute,
     float_attribute,
-    input_tensor,
-    output_tensor,
+    scalar_union_attribute,
     scale_bias_attribute,
+    tensor_input,
+    tensor_output,
+)
+from dmlvk.operators.type_groups import (
+    ALL_TYPES,
+    EXACT,
+    EXACT_AFTER_SCALE_BIAS,
+    FLOATS,
+    SCALE_BIAS_DECISION,
+    SIGNED_TO_32,
+    SIGNED_TO_64,
+    TYPES_TO_32,
+    TYPES_TO_64,
 )
 from dmlvk.tensors import TensorDesc
 
-_FLOAT16_AND_32 = (DataType.FLOAT32, DataType.FLOAT16)
-_INTEGERS_TO_32 = (
-    DataType.INT32,
-    DataType.INT16,
-    DataType.INT8,
-    DataType.UINT32,
-    DataType.UINT16,
-    DataType.UINT8,
-)
-_TYPES_TO_32 = _FLOAT16_AND_32 + _INTEGERS_TO_32
-_TYPES_TO_64 = (*_TYPES_TO_32, DataType.INT64, DataType.UINT64)
-_TYPES_TO_64_AND_FLOAT64 = (*_TYPES_TO_64, DataType.FLOAT64)
 
-_EXACT = Accuracy("exact", 0.0)
+class ElementWiseAbs(OperatorDesc):
+    """The absolute value of each element (DML_ELEMENT_WISE_ABS_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("their absolute values")
+    scale_bias: ScaleBias | None = scale_bias_attribute(
+        "x becomes x * scale + bias first; None leaves x as it is", default=None
+    )
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_ABS",
+        formula="|x|",
+        decisions=(
+            "Integers wrap: the most negative one stays as it is.",
+            "The sign bit of a float alone changes: denormals and NaN payloads stay as they are.",
+            SCALE_BIAS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=EXACT_AFTER_SCALE_BIAS,
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_1", (4, 4), SIGNED_TO_32),
+            Support("3_0", (1, 8), SIGNED_TO_32),
+            Support("4_1", (1, 8), SIGNED_TO_64),
+        ),
+    )
+
+
+class ElementWiseCeil(OperatorDesc):
+    """The smallest integer that is not less (DML_ELEMENT_WISE_CEIL_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("integers")
+    scale_bias: ScaleBias | None = scale_bias_attribute(
+        "x becomes x * scale + bias first; None leaves x as it is", default=None
+    )
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_CEIL",
+        formula="ceil(x)",
+        decisions=(
+            "NaN gives the canonical quiet NaN; infinities and both zeros stay as they are.",
+            "Denormals are the numbers they are: a positive one gives 1. What lies between -1 and 0 gives -0.",
+            SCALE_BIAS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=EXACT_AFTER_SCALE_BIAS,
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
+        ),
+    )
+
+
+class ElementWiseClip(OperatorDesc):
+    """Keeps elements inside a closed interval (DML_ELEMENT_WISE_CLIP_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the bounded values")
+    scale_bias: ScaleBias | None = scale_bias_attribute(
+        "x becomes x * scale + bias first; None leaves x as it is", default=None
+    )
+    min: float = float_attribute("lower bound", converted_to="output_tensor")
+    max: float = float_attribute("upper bound", converted_to="output_tensor")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_CLIP",
+        formula="max(Min, min(x, Max))",
+        decisions=(
+            "With Min > Max the result is Min.",
+            "Min and Max are converted to the tensor's data type once: to FLOAT16 rounded to nearest even; to an "
+            "integer type truncated toward zero and saturated, NaN to 0.",
+            "Of a number and NaN the number is the result, so NaN gives Max (or Min, when that is greater). +0 is "
+            "above -0.",
+            SCALE_BIAS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=EXACT_AFTER_SCALE_BIAS,
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_1", (4, 4), TYPES_TO_32),
+            Support("3_0", (1, 8), TYPES_TO_32),
+            Support("5_0", (1, 8), TYPES_TO_64),
+        ),
+    )
+
+
+class ElementWiseClip1(OperatorDesc):
+    """Keeps elements inside a closed interval with typed bounds (DML_ELEMENT_WISE_CLIP1_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the bounded values")
+    scale_bias: ScaleBias | None = scale_bias_attribute(
+        "x becomes x * scale + bias first; None leaves x as it is", default=None
+    )
+    min_max_data_type: DataType = data_type_attribute("data type of the bounds", equals="output_tensor")
+    min: float = scalar_union_attribute("lower bound", typed_by="min_max_data_type", converted_to="output_tensor")
+    max: float = scalar_union_attribute("upper bound", typed_by="min_max_data_type", converted_to="output_tensor")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_CLIP1",
+        formula="max(Min, min(x, Max))",
+        decisions=(
+            "With Min > Max the result is Min.",
+            "Of a number and NaN the number is the result, so NaN gives Max (or Min, when that is greater). +0 is "
+            "above -0.",
+            "For FLOAT16 the bounds are given as FLOAT and rounded to nearest even.",
+            SCALE_BIAS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=EXACT_AFTER_SCALE_BIAS,
+        support=(Support("5_0", (1, 8), TYPES_TO_64),),
+    )
+
+
+class ElementWiseClipGrad(OperatorDesc):
+    """Passes the gradient where CLIP passes the value (DML_ELEMENT_WISE_CLIP_GRAD_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values x that went into CLIP")
+    input_gradient_tensor: TensorDesc = tensor_input("the gradient of its output")
+    output_gradient_tensor: TensorDesc = tensor_output("the gradient of its input")
+    min: float = float_attribute("lower bound", converted_to="output_gradient_tensor")
+    max: float = float_attribute("upper bound", converted_to="output_gradient_tensor")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_CLIP_GRAD",
+        formula="0 if x <= Min or x >= Max, else the gradient",
+        decisions=(
+            "A comparison with NaN is false, so NaN passes the gradient. The gradient is moved as it is.",
+            "Min and Max are converted to the tensor's data type once: to FLOAT16 rounded to nearest even; to an "
+            "integer type truncated toward zero and saturated, NaN to 0.",
+        ),
+        in_place=("input_tensor",),
+        accuracy=EXACT,
+        support=(
+            Support("3_1", (1, 8), TYPES_TO_32),
+            Support("5_0", (1, 8), TYPES_TO_64),
+        ),
+    )
+
+
+class ElementWiseClipGrad1(OperatorDesc):
+    """Passes the gradient where CLIP1 passes the value (DML_ELEMENT_WISE_CLIP_GRAD1_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values x that went into CLIP1")
+    input_gradient_tensor: TensorDesc = tensor_input("the gradient of its output")
+    output_gradient_tensor: TensorDesc = tensor_output("the gradient of its input")
+    min_max_data_type: DataType = data_type_attribute("data type of the bounds", equals="output_gradient_tensor")
+    min: float = scalar_union_attribute(
+        "lower bound", typed_by="min_max_data_type", converted_to="output_gradient_tensor"
+    )
+    max: float = scalar_union_attribute(
+        "upper bound", typed_by="min_max_data_type", converted_to="output_gradient_tensor"
+    )
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_CLIP_GRAD1",
+        formula="0 if x <= Min or x >= Max, else the gradient",
+        decisions=(
+            "A comparison with NaN is false, so NaN passes the gradient. The gradient is moved as it is.",
+            "For FLOAT16 the bounds are given as FLOAT and rounded to nearest even.",
+        ),
+        in_place=("input_tensor",),
+        accuracy=EXACT,
+        support=(Support("5_0", (1, 8), TYPES_TO_64),),
+    )
+
+
+class ElementWiseFloor(OperatorDesc):
+    """The largest integer that is not greater (DML_ELEMENT_WISE_FLOOR_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("integers")
+    scale_bias: ScaleBias | None = scale_bias_attribute(
+        "x becomes x * scale + bias first; None leaves x as it is", default=None
+    )
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_FLOOR",
+        formula="floor(x)",
+        decisions=(
+            "NaN gives the canonical quiet NaN; infinities and both zeros stay as they are.",
+            "Denormals are the numbers they are: a negative one gives -1.",
+            SCALE_BIAS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=EXACT_AFTER_SCALE_BIAS,
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
+        ),
+    )
+
+
+class ElementWiseIdentity(OperatorDesc):
+    """Copies a tensor, or changes its layout through strides (DML_ELEMENT_WISE_IDENTITY_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the same values")
+    scale_bias: ScaleBias | None = scale_bias_attribute(
+        "x becomes x * scale + bias first; None leaves x as it is", default=None
+    )
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_IDENTITY",
+        formula="x",
+        decisions=(SCALE_BIAS_DECISION,),
+        in_place=("input_tensor",),
+        moves=("input_tensor", "output_tensor"),
+        accuracy=EXACT_AFTER_SCALE_BIAS,
+        support=(
+            Support("1_0", (4, 5), FLOATS),
+            Support("2_1", (4, 5), TYPES_TO_32),
+            Support("3_0", (1, 8), TYPES_TO_32),
+            Support("4_1", (1, 8), ALL_TYPES),
+        ),
+    )
 
 
 class ElementWiseIf(OperatorDesc):
     """Selects elements of two tensors (DML_ELEMENT_WISE_IF_OPERATOR_DESC).
 
-    ``output = a if condition != 0 else b``. Values are moved, never computed: NaN payloads, denormals and the sign of
-    zero stay as they are.
+    Values are moved, never computed: NaN payloads, denormals and the sign of zero stay as they are.
     """
 
-    condition_tensor: TensorDesc = input_tensor("UINT8; any non-zero value selects ATensor, zero selects BTensor")
-    a_tensor: TensorDesc = input_tensor("values taken where the condition is not zero")
-    b_tensor: TensorDesc = input_tensor("values taken where the condition is zero")
-    output_tensor: TensorDesc = output_tensor("the selected values")
+    condition_tensor: TensorDesc = tensor_input("UINT8; any non-zero value selects ATensor, zero selects BTensor")
+    a_tensor: TensorDesc = tensor_input("values taken where the condition is not zero")
+    b_tensor: TensorDesc = tensor_input("values taken where the condition is zero")
+    output_tensor: TensorDesc = tensor_output("the selected values")
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_IF",
         formula="a if condition != 0 else b",
-        same_sizes=(("condition_tensor", "a_tensor", "b_tensor", "output_tensor"),),
         same_data_type=(("a_tensor", "b_tensor", "output_tensor"),),
         moves=("a_tensor", "b_tensor", "output_tensor"),
-        accuracy=_EXACT,
+        accuracy=EXACT,
         support=(
-            Support(
-                "2_0",
-                (4, 4),
-                condition_tensor=(DataType.UINT8,),
-                a_tensor=(DataType.FLOAT16,),
-                b_tensor=(DataType.FLOAT16,),
-                output_tensor=(DataType.FLOAT16,),
-            ),
-            Support(
-                "3_0",
-                (1, 8),
-                condition_tensor=(DataType.UINT8,),
-                a_tensor=_TYPES_TO_32,
-                b_tensor=_TYPES_TO_32,
-                output_tensor=_TYPES_TO_32,
-            ),
-            Support(
-                "5_0",
-                (1, 8),
-                condition_tensor=(DataType.UINT8,),
-                a_tensor=_TYPES_TO_64_AND_FLOAT64,
-                b_tensor=_TYPES_TO_64_AND_FLOAT64,
-                output_tensor=_TYPES_TO_64_AND_FLOAT64,
-            ),
+            Support("2_0", (4, 4), (DataType.FLOAT16,), condition_tensor=(DataType.UINT8,)),
+            Support("3_0", (1, 8), TYPES_TO_32, condition_tensor=(DataType.UINT8,)),
+            Support("5_0", (1, 8), ALL_TYPES, condition_tensor=(DataType.UINT8,)),
         ),
     )
 
 
-class ElementWiseLogicalGreaterThan(OperatorDesc):
-    """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OPERATOR_DESC).
+class ElementWiseMax(OperatorDesc):
+    """The larger of two elements (DML_ELEMENT_WISE_MAX_OPERATOR_DESC)."""
 
-    ``output = 1 if a > b else 0``. Denormals are compared as the numbers they are, and both zeros are equal.
-    """
-
-    a_tensor: TensorDesc = input_tensor("left operand")
-    b_tensor: TensorDesc = input_tensor("right operand")
-    output_tensor: TensorDesc = output_tensor("1 where a is greater, else 0")
+    a_tensor: TensorDesc = tensor_input("left operand")
+    b_tensor: TensorDesc = tensor_input("right operand")
+    output_tensor: TensorDesc = tensor_output("the larger values")
 
     declaration: ClassVar = Declaration(
-        name="ELEMENT_WISE_LOGICAL_GREATER_THAN",
-        formula="1 if a > b else 0",
-        decisions=("A comparison with NaN is false.",),
-        same_sizes=(("a_tensor", "b_tensor", "output_tensor"),),
-        same_data_type=(("a_tensor", "b_tensor"),),
-        accuracy=_EXACT,
+        name="ELEMENT_WISE_MAX",
+        formula="max(a, b)",
+        decisions=(
+            "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. +0 is above -0.",
+        ),
+        in_place=(
+            "a_tensor",
+            "b_tensor",
+        ),
+        accuracy=EXACT,
         support=(
-            Support(
-                "1_0",
-                (4, 4),
-                a_tensor=_FLOAT16_AND_32,
-                b_tensor=_FLOAT16_AND_32,
-                output_tensor=(DataType.UINT32,),
-            ),
-            Support(
-                "2_0",
-                (4, 4),
-                a_tensor=_FLOAT16_AND_32,
-                b_tensor=_FLOAT16_AND_32,
-                output_tensor=(DataType.UINT32, DataType.UINT8),
-            ),
-            Support(
-                "2_1",
-                (4, 4),
-                a_tensor=_TYPES_TO_32,
-                b_tensor=_TYPES_TO_32,
-                output_tensor=(DataType.UINT32, DataType.UINT8),
-            ),
-            Support(
-                "3_0",
-                (1, 8),
-                a_tensor=_TYPES_TO_32,
-                b_tensor=_TYPES_TO_32,
-                output_tensor=(DataType.UINT32, DataType.UINT8),
-            ),
-            Support(
-                "4_1",
-                (1, 8),
-                a_tensor=_TYPES_TO_64,
-                b_tensor=_TYPES_TO_64,
-                output_tensor=(DataType.UINT32, DataType.UINT8),
-            ),
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_1", (4, 4), TYPES_TO_32),
+            Support("3_0", (1, 8), TYPES_TO_32),
+            Support("5_0", (1, 8), TYPES_TO_64),
+        ),
+    )
+
+
+class ElementWiseMin(OperatorDesc):
+    """The smaller of two elements (DML_ELEMENT_WISE_MIN_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("left operand")
+    b_tensor: TensorDesc = tensor_input("right operand")
+    output_tensor: TensorDesc = tensor_output("the smaller values")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_MIN",
+        formula="min(a, b)",
+        decisions=(
+            "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. -0 is below +0.",
+        ),
+        in_place=(
+            "a_tensor",
+            "b_tensor",
+        ),
+        accuracy=EXACT,
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_1", (4, 4), TYPES_TO_32),
+            Support("3_0", (1, 8), TYPES_TO_32),
+            Support("5_0", (1, 8), TYPES_TO_64),
+        ),
+    )
+
+
+class ElementWiseNegate(OperatorDesc):
+    """Each element with the other sign (DML_ELEMENT_WISE_NEGATE_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the negated values")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_NEGATE",
+        formula="-x",
+        decisions=(
+            "Integers wrap: the most negative one stays as it is.",
+            "The sign bit of a float alone changes: denormals and NaN payloads stay as they are.",
+        ),
+        in_place=("input_tensor",),
+        accuracy=EXACT,
+        support=(Support("5_0", (1, 8), SIGNED_TO_64),),
+    )
+
+
+class ElementWiseRound(OperatorDesc):
+    """Rounds to an integer (DML_ELEMENT_WISE_ROUND_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("integers")
+    rounding_mode: RoundingMode = enum_attribute(
+        "how to round; TOWARD_INFINITY only moves halves outward, it is no ceiling", RoundingMode
+    )
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_ROUND",
+        formula="x rounded to nearest with halves to even, or toward zero, or to nearest with halves away from zero",
+        decisions=(
+            "NaN gives the canonical quiet NaN; infinities and both zeros stay as they are.",
+            "A result of zero keeps the sign of x.",
+        ),
+        in_place=("input_tensor",),
+        accuracy=EXACT,
+        support=(
+            Support("2_1", (4, 4), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
         ),
     )
 
@@ -142,37 +376,32 @@ class ElementWiseLogicalGreaterThan(OperatorDesc):
 class ElementWiseSign(OperatorDesc):
     """The sign of each element (DML_ELEMENT_WISE_SIGN_OPERATOR_DESC).
 
-    ``output = -1 if x < 0, 1 if x > 0, 0 otherwise``. Denormals are the numbers they are: their sign is -1 or 1.
+    Denormals are the numbers they are: their sign is -1 or 1.
     """
 
-    input_tensor: TensorDesc = input_tensor("the values")
-    output_tensor: TensorDesc = output_tensor("their signs, in the input's data type")
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("their signs, in the input's data type")
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_SIGN",
         formula="-1 if x < 0; 1 if x > 0; 0 otherwise",
         decisions=("NaN and both zeros give +0: they are the formula's «otherwise».",),
-        same_sizes=(("input_tensor", "output_tensor"),),
-        same_data_type=(("input_tensor", "output_tensor"),),
         in_place=("input_tensor",),
-        accuracy=_EXACT,
+        accuracy=EXACT,
         support=(
-            Support("2_0", (4, 4), input_tensor=_FLOAT16_AND_32, output_tensor=_FLOAT16_AND_32),
-            Support("2_1", (4, 4), input_tensor=_TYPES_TO_32, output_tensor=_TYPES_TO_32),
-            Support("3_0", (1, 8), input_tensor=_TYPES_TO_32, output_tensor=_TYPES_TO_32),
-            Support("4_1", (1, 8), input_tensor=_TYPES_TO_64, output_tensor=_TYPES_TO_64),
+            Support("2_0", (4, 4), FLOATS),
+            Support("2_1", (4, 4), TYPES_TO_32),
+            Support("3_0", (1, 8), TYPES_TO_32),
+            Support("4_1", (1, 8), TYPES_TO_64),
         ),
     )
 
 
 class ElementWiseThreshold(OperatorDesc):
-    """Replaces values below a bound by the bound (DML_ELEMENT_WISE_THRESHOLD_OPERATOR_DESC).
+    """Replaces values below a bound by the bound (DML_ELEMENT_WISE_THRESHOLD_OPERATOR_DESC)."""
 
-    ``output = max(x * scale + bias, min)``, without the first step when ``scale_bias`` is ``None``.
-    """
-
-    input_tensor: TensorDesc = input_tensor("the values")
-    output_tensor: TensorDesc = output_tensor("the bounded values, in the input's data type")
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the bounded values, in the input's data type")
     scale_bias: ScaleBias | None = scale_bias_attribute(
         "x becomes x * scale + bias first; None leaves x as it is", default=None
     )
@@ -185,17 +414,13 @@ class ElementWiseThreshold(OperatorDesc):
             "Min is converted to the tensor's data type once: to FLOAT16 rounded to nearest even; to an integer type "
             "truncated toward zero and saturated, NaN to 0.",
             "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. +0 is above -0.",
-            "x * Scale + Bias is computed exactly and converted once to the tensor's data type: rounded to nearest "
-            "even for FLOAT types, truncated toward zero and saturated for integer types. FLOAT32 denormals count as "
-            "zero in Scale, Bias, FLOAT32 inputs and FLOAT32 results of this step. Without ScaleBias they are kept.",
+            SCALE_BIAS_DECISION,
         ),
-        same_sizes=(("input_tensor", "output_tensor"),),
-        same_data_type=(("input_tensor", "output_tensor"),),
         in_place=("input_tensor",),
-        accuracy=Accuracy("exact", 0.0, "x * Scale + Bias is correctly rounded (0.5 ULP) as one operation"),
+        accuracy=EXACT_AFTER_SCALE_BIAS,
         support=(
-            Support("1_0", (4, 4), input_tensor=_FLOAT16_AND_32, output_tensor=_FLOAT16_AND_32),
-            Support("2_1", (4, 4), input_tensor=_TYPES_TO_32, output_tensor=_TYPES_TO_32),
-            Support("3_0", (1, 8), input_tensor=_TYPES_TO_32, output_tensor=_TYPES_TO_32),
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_1", (4, 4), TYPES_TO_32),
+            Support("3_0", (1, 8), TYPES_TO_32),
         ),
     )

@@ -9,17 +9,7 @@
 #endif
 #include "elementwise_operands.glsl"
 #include "comparison.glsl"
-#if HAS_SCALE_BIAS
-#include "scale_bias.glsl"
-#endif
+#include "prescaling.glsl"
 
-uint threshold(uint x)
-{
-#if HAS_SCALE_BIAS
-    x = CONCATENATE(scale_bias_, INPUT_0)(x, ATTRIBUTE_SCALE_BIAS_SCALE, ATTRIBUTE_SCALE_BIAS_BIAS);
-#endif
-    return FORM(larger, INPUT_0)(x, ATTRIBUTE_MIN);
-}
-
-#define OPERATION(x) threshold(x)
+#define OPERATION(x) FORM(larger, INPUT_0)(SCALED(x), ATTRIBUTE_MIN)
 #include "elementwise.glsl"

@@ -15,30 +15,74 @@ int signed_magnitude(uint x)
     return (int(x & 0x7fffffffu) ^ negative) - negative;
 }
 
+// The two float16 zeros and numbers keep their order when they are moved up to the place of float32's.
+#define AS_F32(x) ((x) << 16)
+
+bool no_nan_f32(uint a, uint b) { return max(int(a & 0x7fffffffu), int(b & 0x7fffffffu)) <= 0x7f800000; }
+bool no_nan_f16(uint a, uint b) { return max(int(a & 0x7fffu), int(b & 0x7fffu)) <= 0x7c00; }
+
 // is_greater: a > b. False when either is NaN; both zeros are equal.
-bool is_greater_f32(uint a, uint b)
-{
-    bool no_nan = max(int(a & 0x7fffffffu), int(b & 0x7fffffffu)) <= 0x7f800000;
-    return no_nan && signed_magnitude(a) > signed_magnitude(b);
-}
+bool is_greater_f32(uint a, uint b) { return no_nan_f32(a, b) && signed_magnitude(a) > signed_magnitude(b); }
 bool is_greater_f16(uint a, uint b)
 {
-    bool no_nan = max(int(a & 0x7fffu), int(b & 0x7fffu)) <= 0x7c00;
-    return no_nan && signed_magnitude(a << 16) > signed_magnitude(b << 16);
+    return no_nan_f16(a, b) && signed_magnitude(AS_F32(a)) > signed_magnitude(AS_F32(b));
 }
 bool is_greater_i32(uint a, uint b) { return int(a) > int(b); }
 bool is_greater_u32(uint a, uint b) { return a > b; }
 bool is_greater_i64(uvec2 a, uvec2 b) { return a.y == b.y ? a.x > b.x : int(a.y) > int(b.y); }
 bool is_greater_u64(uvec2 a, uvec2 b) { return a.y == b.y ? a.x > b.x : a.y > b.y; }
 
-// A rank among all values: the lowest integer for NaN, then the numbers from -infinity up, -0 directly below +0.
-int rank_f32(uint x) { return is_nan_f32(x) ? int(0x80000000u) : int(x) ^ int(uint(int(x) >> 31) & 0x7fffffffu); }
-int rank_f16(uint x) { return is_nan_f16(x) ? int(0x80000000u) : signed_magnitude(x << 16) - int((x >> 15) & 1u); }
+// is_greater_or_equal: a >= b. False when either is NaN; both zeros are equal.
+bool is_greater_or_equal_f32(uint a, uint b) { return no_nan_f32(a, b) && signed_magnitude(a) >= signed_magnitude(b); }
+bool is_greater_or_equal_f16(uint a, uint b)
+{
+    return no_nan_f16(a, b) && signed_magnitude(AS_F32(a)) >= signed_magnitude(AS_F32(b));
+}
+bool is_greater_or_equal_i32(uint a, uint b) { return int(a) >= int(b); }
+bool is_greater_or_equal_u32(uint a, uint b) { return a >= b; }
+bool is_greater_or_equal_i64(uvec2 a, uvec2 b) { return !is_greater_i64(b, a); }
+bool is_greater_or_equal_u64(uvec2 a, uvec2 b) { return !is_greater_u64(b, a); }
 
-// larger: the larger of two values. Of a number and NaN the number, of two NaN the second one; +0 is above -0.
-uint larger_f32(uint a, uint b) { return rank_f32(a) > rank_f32(b) ? a : b; }
-uint larger_f16(uint a, uint b) { return rank_f16(a) > rank_f16(b) ? a : b; }
+// is_equal: a == b. False when either is NaN; both zeros are equal.
+bool is_equal_f32(uint a, uint b) { return no_nan_f32(a, b) && signed_magnitude(a) == signed_magnitude(b); }
+bool is_equal_f16(uint a, uint b)
+{
+    return no_nan_f16(a, b) && signed_magnitude(AS_F32(a)) == signed_magnitude(AS_F32(b));
+}
+bool is_equal_i32(uint a, uint b) { return a == b; }
+bool is_equal_u32(uint a, uint b) { return a == b; }
+bool is_equal_i64(uvec2 a, uvec2 b) { return a == b; }
+bool is_equal_u64(uvec2 a, uvec2 b) { return a == b; }
+
+// A rank among the numbers: from -infinity up, -0 directly below +0; NaN has the rank that is given.
+int rank_f32(uint x, int of_nan) { return is_nan_f32(x) ? of_nan : int(x) ^ int(uint(int(x) >> 31) & 0x7fffffffu); }
+int rank_f16(uint x, int of_nan)
+{
+    return is_nan_f16(x) ? of_nan : signed_magnitude(AS_F32(x)) - int((x >> 15) & 1u);
+}
+#define BELOW_ALL int(0x80000000u)
+#define ABOVE_ALL 0x7fffffff
+
+// larger, smaller: of two values. Of a number and NaN the number, of two NaN the second one; +0 is above -0.
+uint larger_f32(uint a, uint b) { return rank_f32(a, BELOW_ALL) > rank_f32(b, BELOW_ALL) ? a : b; }
+uint larger_f16(uint a, uint b) { return rank_f16(a, BELOW_ALL) > rank_f16(b, BELOW_ALL) ? a : b; }
 uint larger_i32(uint a, uint b) { return int(a) > int(b) ? a : b; }
 uint larger_u32(uint a, uint b) { return a > b ? a : b; }
+uvec2 larger_i64(uvec2 a, uvec2 b) { return is_greater_i64(a, b) ? a : b; }
+uvec2 larger_u64(uvec2 a, uvec2 b) { return is_greater_u64(a, b) ? a : b; }
+uint smaller_f32(uint a, uint b) { return rank_f32(a, ABOVE_ALL) < rank_f32(b, ABOVE_ALL) ? a : b; }
+uint smaller_f16(uint a, uint b) { return rank_f16(a, ABOVE_ALL) < rank_f16(b, ABOVE_ALL) ? a : b; }
+uint smaller_i32(uint a, uint b) { return int(a) < int(b) ? a : b; }
+uint smaller_u32(uint a, uint b) { return a < b ? a : b; }
+uvec2 smaller_i64(uvec2 a, uvec2 b) { return is_greater_i64(b, a) ? a : b; }
+uvec2 smaller_u64(uvec2 a, uvec2 b) { return is_greater_u64(b, a) ? a : b; }
+
+// canonical: the value, every NaN as the canonical quiet one.
+uint canonical_f32(uint x) { return is_nan_f32(x) ? 0x7fc00000u : x; }
+uint canonical_f16(uint x) { return is_nan_f16(x) ? 0x7e00u : x; }
+uint canonical_i32(uint x) { return x; }
+uint canonical_u32(uint x) { return x; }
+uvec2 canonical_i64(uvec2 x) { return x; }
+uvec2 canonical_u64(uvec2 x) { return x; }
 
 #endif

@@ -11,8 +11,8 @@ import pytest
 import dmlvk as dml
 from dmlvk.kernels.elementwise import converted_bits
 from tests.operators.value_cases import FLOATS
-from tests.reference.elementwise import integer_minimum
 from tests.reference.rounding import FLOAT16, round_fraction
+from tests.reference.scaling import integer_minimum
 
 INTEGERS = [dml.INT8, dml.INT16, dml.INT32, dml.UINT8, dml.UINT16, dml.UINT32]
 _NUMBERS = sorted({float(np.float32(value)) for value in FLOATS if math.isfinite(value)})

@@ -153,7 +153,7 @@ def _case(name: str) -> ValueCase:
 
 
 def _desc(case: ValueCase, sizes: Sequence[int], strides: Sequence[Sequence[int]]) -> OperatorDesc:
-    return describe(case, sizes, strides, sweep_sets(case.desc_class, optional=False)[0])
+    return describe(case, sizes, strides, sweep_sets(case.desc_class, case.data_types[0][1], optional=False)[0])
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ def _kernels_of(case: ValueCase) -> set[str]:
     """Variants that a case can lower to: each memory walk, with the optional attributes and without."""
     names = set()
     for layout, optional in itertools.product(("contiguous", "strided", "apart"), (False, True)):
-        for attributes in sweep_sets(case.desc_class, optional)[:1]:
+        for attributes in sweep_sets(case.desc_class, case.data_types[0][1], optional)[:1]:
             sizes, strides = layout_of(case, layout, 1000)
             desc = describe(case, sizes, strides, attributes)
             check_operator(desc, FeatureLevel.LEVEL_6_4)
@@ -49,7 +49,7 @@ def test_every_supported_combination_of_data_types_is_a_case() -> None:
             for choice in itertools.product(DataType, repeat=len(table.data_types)):
                 types = dict(zip(table.data_types, choice, strict=True))
                 if all(types[member] in allowed for member, allowed in table.data_types.items()) and all(
-                    types[group[0]] is types[member] for group in declaration.same_data_type for member in group
+                    types[group[0]] is types[member] for group in desc_class.same_data_type for member in group
                 ):
                     combinations.add(choice)
         tested = {tuple(t for _, t in case.data_types) for case in value_cases() if case.desc_class is desc_class}
@@ -78,12 +78,18 @@ def test_the_number_of_variants_follows_from_the_declarations() -> None:
     counts = dict.fromkeys(OPERATORS, 0)
     for variant in all_variants():
         counts[variant.name.split(".")[0].upper()] += 1
-    assert counts == {
+    expected = {
+        "ELEMENT_WISE_BIT_AND": 4 * len(WALKS),
+        "ELEMENT_WISE_BIT_COUNT": 4 * 2 * len(WALKS),
+        "ELEMENT_WISE_CLIP": (10 + 8) * len(WALKS),
+        "ELEMENT_WISE_IDENTITY": (4 + 8) * len(WALKS),
         "ELEMENT_WISE_IF": 4 * len(WALKS),
         "ELEMENT_WISE_LOGICAL_GREATER_THAN": 10 * 2 * len(WALKS),
+        "ELEMENT_WISE_ROUND": 2 * len(WALKS),
         "ELEMENT_WISE_SIGN": 10 * len(WALKS),
         "ELEMENT_WISE_THRESHOLD": 8 * 2 * len(WALKS),
     }
+    assert {name: counts[name] for name in expected} == expected
     assert optional_attributes(OPERATORS["ELEMENT_WISE_THRESHOLD"]) == ("scale_bias",)
 
 

@@ -117,11 +117,11 @@ def sign_with(**changes: Any) -> dict[str, Any]:
         ({"type": "dmlSerializedGraph"}, "a serialized graph ('dmlSerializedGraph') is not supported by this version"),
         (
             {"type": "element_wise_sign"},
-            "the dispatchable 'D': dmlvk has no operator 'element_wise_sign'; it has ELEMENT_WISE_IF,",
+            "the dispatchable 'D': dmlvk has no operator 'element_wise_sign'; it has ACTIVATION_IDENTITY,",
         ),
         (
             {"type": "DML_OPERATOR_GEMM"},
-            "the dispatchable 'D': dmlvk has no operator 'GEMM'; it has ELEMENT_WISE_IF, ELEMENT_",
+            "the dispatchable 'D': dmlvk has no operator 'GEMM'; it has ACTIVATION_IDENTITY, ACTIVATION_RELU,",
         ),
         (
             {"type": "ELEMENT_WISE_SIGN", **SIGN, "dmlCompileType": "DmlCompileGraph"},

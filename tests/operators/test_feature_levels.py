@@ -16,14 +16,13 @@ import pytest
 import dmlvk as dml
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
-from dmlvk.operators import OperatorDesc, check_operator, operator_desc
+from dmlvk.operators import OPERATORS, Field, OperatorDesc, check_operator, operator_desc
 from tests.specification.facts import FEATURE_LEVELS, OperatorFacts, TensorFacts, all_facts
 
 FACTS = all_facts()
 EACH_OPERATOR = pytest.mark.parametrize("facts", FACTS.values(), ids=list(FACTS))
 EACH_LEVEL = pytest.mark.parametrize("label", FEATURE_LEVELS)
 TYPES = [data_type for data_type in DataType if data_type is not DataType.UNKNOWN]
-ATTRIBUTES: Mapping[str, Any] = {"float": 1.0}
 
 
 @functools.cache
@@ -33,8 +32,20 @@ def _tensor(data_type: DataType, dimensions: int) -> dml.TensorDesc:
 
 def _desc(facts: OperatorFacts, types: Mapping[str, DataType], dimensions: int) -> OperatorDesc:
     tensors = {member: _tensor(data_type, dimensions) for member, data_type in types.items()}
-    required = [m for m in facts.members if m["kind"] == "attribute" and not m["optional"]]
-    return operator_desc(facts.name, **tensors, **{m["name"]: ATTRIBUTES[m["type"]] for m in required})
+    fields = {field.name: field for field in OPERATORS[facts.name].fields}
+    required = [m["name"] for m in facts.members if m["kind"] == "attribute" and not m["optional"]]
+    attributes = {name: _attribute(fields[name], types[facts.tensors()[-1]]) for name in required}
+    return operator_desc(facts.name, **tensors, **attributes)
+
+
+def _attribute(field: Field, output_type: DataType) -> Any:
+    """Some value of a member that is no tensor."""
+    if field.enumeration is not None:
+        return next(iter(field.enumeration))
+    if field.type == "data_type":
+        # No scalar has the types that the operator does not take either.
+        return output_type if 8 <= output_type.size_in_bits <= 64 and output_type is not DataType.FLOAT64 else dml.INT8
+    return 1
 
 
 def _combinations(facts: OperatorFacts) -> Iterator[dict[str, DataType]]:

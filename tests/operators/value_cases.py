@@ -13,7 +13,7 @@ import numpy.typing as npt
 import dmlvk as dml
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.variants import supported_data_types
-from dmlvk.operators import OPERATORS, Field, OperatorDesc
+from dmlvk.operators import OPERATORS, Field, OperatorDesc, accepts_data_type
 from tests.operators import patterns
 
 Array = npt.NDArray[Any]
@@ -23,6 +23,14 @@ BLOCK = 2**22
 
 PATTERNS = 2**24
 """Patterns of a type of more than 16 bits that are tried."""
+
+SWEPT = {
+    "ELEMENT_WISE_IF",
+    "ELEMENT_WISE_LOGICAL_GREATER_THAN",
+    "ELEMENT_WISE_SIGN",
+    "ELEMENT_WISE_THRESHOLD",
+}
+"""Operators whose wider types are tried with 2**24 patterns here; ``python -m tests.hashes`` does so for all."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,8 +97,10 @@ def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | N
     selectors = [i for i, (field, _) in enumerate(inputs) if _is_selector(case.desc_class, field)]
     compared = [i for i in range(len(inputs)) if i not in selectors]
     data_type = inputs[compared[0]][1]
-    sets = attribute_sets(case.desc_class)[:most_attribute_sets]
-    sweeps = [attributes for optional in (False, True) for attributes in sweep_sets(case.desc_class, optional)]
+    sets = attribute_sets(case.desc_class, data_type)[:most_attribute_sets]
+    sweeps = [
+        attributes for optional in (False, True) for attributes in sweep_sets(case.desc_class, data_type, optional)
+    ]
     make = _one_operand if len(compared) == 1 else _two_operands
     for name, attributes, operands in make(data_type, sets, sweeps, total, random):
         arrays: list[Array] = [np.empty(0)] * len(inputs)
@@ -106,7 +116,7 @@ def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | N
 
 def _is_selector(desc_class: type[OperatorDesc], field: Field) -> bool:
     """Whether an input has a data type of its own: such inputs select, the others are computed with."""
-    groups = desc_class.declaration.same_data_type
+    groups = desc_class.same_data_type
     return bool(groups) and all(field.attribute not in group for group in groups)
 
 
@@ -131,24 +141,27 @@ def _one_operand(data_type: DataType, sets: _Sets, sweeps: _Sets, total: int, ra
 
 
 def _two_operands(data_type: DataType, sets: _Sets, sweeps: _Sets, total: int, random: np.random.Generator) -> _Made:
-    if any(sets) or any(sweeps):
-        raise NotImplementedError("two operands with attributes: no operator has had them yet")
     everything = patterns.every_pattern(data_type) if data_type.size_in_bits <= 16 else np.empty(0)
-    if data_type.size_in_bits == 8:
-        yield "every pair", {}, list(patterns.all_pairs(everything, everything))
-        return
     special = patterns.special_patterns(data_type)
-    if data_type.size_in_bits == 16:
-        pairs = patterns.all_pairs(special[:: -(-special.size * 2**16 // total)], everything)
-        yield "special with every pattern", {}, list(pairs)
-        yield "every pattern with special", {}, list(reversed(pairs))
-        first = random.permutation(np.resize(everything, min(total, 2**20)))
-        yield "close pairs", {}, [first, patterns.partners(first, data_type, random)]
+    pairs_of_a_set = max(total // len(sets), 2**18)
+    for attributes in sets:
+        if data_type.size_in_bits == 8:
+            yield "every pair", attributes, list(patterns.all_pairs(everything, everything))
+        elif data_type.size_in_bits == 16:
+            pairs = patterns.all_pairs(special[:: -(-special.size * 2**16 // pairs_of_a_set)], everything)
+            yield "special with every pattern", attributes, list(pairs)
+            yield "every pattern with special", attributes, list(reversed(pairs))
+            first = random.permutation(np.resize(everything, min(pairs_of_a_set, 2**20)))
+            yield "close pairs", attributes, [first, patterns.partners(first, data_type, random)]
+        else:
+            pairs = patterns.all_pairs(patterns.landmark_patterns(data_type), special)
+            yield "landmarks with special", attributes, list(pairs)
+    if data_type.size_in_bits <= 16:
         return
-    yield "landmarks with special", {}, list(patterns.all_pairs(patterns.landmark_patterns(data_type), special))
-    for start, count in patterns.blocks(total, BLOCK):
+    for number, (start, count) in enumerate(patterns.blocks(total, BLOCK)):
         first = patterns.sweep(data_type, start, count)
-        yield f"close pairs from {start}", {}, [first, patterns.partners(first, data_type, random)]
+        attributes = sweeps[number % len(sweeps)]
+        yield f"close pairs from {start}", attributes, [first, patterns.partners(first, data_type, random)]
 
 
 _INFINITY, _NAN = math.inf, math.nan
@@ -180,54 +193,85 @@ SCALES_AND_BIASES = (
 """Scale and Bias: ties, cancellation, the edges of denormals and of overflow, and the special values."""
 
 
-def attribute_sets(desc_class: type[OperatorDesc]) -> list[dict[str, Any]]:
+def attribute_sets(desc_class: type[OperatorDesc], data_type: DataType) -> list[dict[str, Any]]:
     """Values for an operator's attributes: each one varied alone, then all together; one empty set if it has none."""
-    random = np.random.default_rng(5)
-    values: dict[str, list[Any]] = {}
-    for field in desc_class.fields:
-        if field.kind != "attribute":
-            continue
-        if field.type == "scale_bias":
-            pairs = [*SCALES_AND_BIASES]
-            signs, exponents = random.choice((-1, 1), (12, 2)), random.uniform(-20, 20, (12, 2))
-            pairs += [(scale, bias) for scale, bias in (signs * 2.0**exponents).tolist()]
-            values[field.attribute] = [dml.ScaleBias(*pair) for pair in pairs]
-        elif field.type == "float":
-            values[field.attribute] = list(FLOATS)
-        else:
-            raise NotImplementedError(f"{desc_class.operator_name}: no test values for {field.type} {field.name}")
-        if field.optional:
-            values[field.attribute].insert(0, None)
+    values = {
+        field.attribute: _attribute_values(field, data_type)
+        for field in desc_class.fields
+        if field.kind == "attribute" and accepts_data_type(field, data_type)
+    }
     neutral = {attribute: choices[0] for attribute, choices in values.items()}
     sets = [neutral]
     for attribute, choices in values.items():
         sets += [{**neutral, attribute: choice} for choice in choices[1:]]
     longest = max(map(len, values.values()), default=0)
     for i in range(longest if len(values) > 1 else 0):
-        sets.append({attribute: choices[(i * 7 + 1) % len(choices)] for attribute, choices in values.items()})
+        sets.append(
+            {
+                attribute: choices[(i * (7 + 4 * n) + 1) % len(choices)]
+                for n, (attribute, choices) in enumerate(values.items())
+            }
+        )
     return _interleaved(sets)
+
+
+def _attribute_values(field: Field, data_type: DataType) -> list[Any]:
+    """What an attribute is tried with, the neutral value first."""
+    values: list[Any]
+    if field.type == "scale_bias":
+        random = np.random.default_rng(5)
+        pairs = [*SCALES_AND_BIASES]
+        signs, exponents = random.choice((-1, 1), (12, 2)), random.uniform(-20, 20, (12, 2))
+        pairs += [(scale, bias) for scale, bias in (signs * 2.0**exponents).tolist()]
+        values = [dml.ScaleBias(*pair) for pair in pairs]
+    elif field.type == "float":
+        values = list(FLOATS)
+    elif field.type == "data_type":
+        values = [data_type]
+    elif field.enumeration is not None:
+        values = list(field.enumeration)
+    elif field.type == "scalar_union":
+        values = list(FLOATS) if data_type.is_float else _integers(data_type)
+    else:
+        raise NotImplementedError(f"no test values for {field.type} {field.name}")
+    return [None, *values] if field.optional else values
+
+
+def _integers(data_type: DataType) -> list[int]:
+    limits = np.iinfo(data_type.numpy_dtype)
+    ends = [limits.min, limits.min + 1, limits.max - 1, limits.max]
+    return [3, 0, 1, *(int(end) for end in ends), int(limits.max) // 2, int(limits.min) // 3]
 
 
 _SETS_OF_A_SWEEP = 4
 
 
-def sweep_sets(desc_class: type[OperatorDesc], optional: bool) -> list[dict[str, Any]]:
+def sweep_sets(desc_class: type[OperatorDesc], data_type: DataType, optional: bool) -> list[dict[str, Any]]:
     """Four sets of attributes for wide sweeps, with the optional ones or without, under which results differ widely.
 
     None for an operator without optional attributes, when those are asked for.
     """
-    if optional and not any(field.kind == "attribute" and field.optional for field in desc_class.fields):
+    attributes = [
+        field for field in desc_class.fields if field.kind == "attribute" and accepts_data_type(field, data_type)
+    ]
+    if optional and not any(field.optional for field in attributes):
         return []
-    floats = (-_INFINITY, _NAN, -1.5, 0.5)
     pairs = ((1.5, 0.25), (1 / 3, 1.0), (-0.7, 100.3), (1 - 2.0**-24, 2.0**-30))
     return [
-        {
-            field.attribute: value if field.type == "float" else dml.ScaleBias(*pair) if optional else None
-            for field in desc_class.fields
-            if field.kind == "attribute"
-        }
-        for value, pair in zip(floats, pairs, strict=True)
+        {field.attribute: _sweep_value(field, data_type, i, optional, pairs[i]) for field in attributes}
+        for i in range(_SETS_OF_A_SWEEP)
     ]
+
+
+def _sweep_value(field: Field, data_type: DataType, i: int, optional: bool, pair: tuple[float, float]) -> Any:
+    if field.optional:
+        return dml.ScaleBias(*pair) if optional else None
+    if field.type == "float" or (field.type == "scalar_union" and data_type.is_float):
+        # A lower bound is below the upper one, but for the NaN.
+        upper = field.attribute == "max"
+        return ((_INFINITY, 3.0, _NAN, 1e20) if upper else (-_INFINITY, _NAN, -1.5, 0.5))[i]
+    choices = _attribute_values(field, data_type)
+    return choices[(i + (field.attribute == "max") * 5) % len(choices)]
 
 
 def _interleaved(sets: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -61,7 +61,7 @@ def test_in_place_inputs(facts: OperatorFacts) -> None:
 @pytest.mark.parametrize("constraint", ["same_sizes", "same_data_type"])
 def test_tensors_that_must_agree(facts: OperatorFacts, constraint: str) -> None:
     desc_class = _desc_class(facts)
-    got = [_names(desc_class, group) for group in getattr(desc_class.declaration, constraint)]
+    got = [_names(desc_class, group) for group in getattr(desc_class, constraint)]
     assert got == getattr(facts, constraint)
 
 

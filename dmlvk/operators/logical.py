@@ -1,0 +1,260 @@
+"""The ELEMENT_WISE operators that answer yes or no, as 1 or 0."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from dmlvk.datatypes import DataType
+from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
+from dmlvk.operators.members import IsInfinityMode, enum_attribute, tensor_input, tensor_output
+from dmlvk.operators.type_groups import BOOLEANS, EXACT, FLOATS, TYPES_TO_32, TYPES_TO_64
+from dmlvk.tensors import TensorDesc
+
+
+class ElementWiseLogicalAnd(OperatorDesc):
+    """Whether both operands are not zero (DML_ELEMENT_WISE_LOGICAL_AND_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("left operand")
+    b_tensor: TensorDesc = tensor_input("right operand")
+    output_tensor: TensorDesc = tensor_output("1 or 0")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_LOGICAL_AND",
+        formula="1 if a and b, else 0",
+        in_place=(
+            "a_tensor",
+            "b_tensor",
+        ),
+        accuracy=EXACT,
+        support=(
+            Support("1_0", (4, 4), (DataType.UINT32,)),
+            Support("2_0", (4, 4), BOOLEANS),
+            Support("3_0", (1, 8), BOOLEANS),
+        ),
+    )
+
+
+class ElementWiseLogicalEquals(OperatorDesc):
+    """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_EQUALS_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("left operand")
+    b_tensor: TensorDesc = tensor_input("right operand")
+    output_tensor: TensorDesc = tensor_output("1 where both are equal, else 0")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_LOGICAL_EQUALS",
+        formula="1 if a == b, else 0",
+        decisions=(
+            "A comparison with NaN is false.",
+            "Both zeros are equal, and denormals are the numbers they are.",
+        ),
+        same_data_type=(("a_tensor", "b_tensor"),),
+        accuracy=EXACT,
+        support=(
+            Support("1_0", (4, 4), FLOATS, output_tensor=(DataType.UINT32,)),
+            Support("2_0", (4, 4), FLOATS, output_tensor=BOOLEANS),
+            Support("2_1", (4, 4), TYPES_TO_32, output_tensor=BOOLEANS),
+            Support("3_0", (1, 8), TYPES_TO_32, output_tensor=BOOLEANS),
+            Support("4_1", (1, 8), TYPES_TO_64, output_tensor=BOOLEANS),
+        ),
+    )
+
+
+class ElementWiseLogicalGreaterThan(OperatorDesc):
+    """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("left operand")
+    b_tensor: TensorDesc = tensor_input("right operand")
+    output_tensor: TensorDesc = tensor_output("1 where a is greater, else 0")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_LOGICAL_GREATER_THAN",
+        formula="1 if a > b, else 0",
+        decisions=(
+            "A comparison with NaN is false.",
+            "Both zeros are equal, and denormals are the numbers they are.",
+        ),
+        same_data_type=(("a_tensor", "b_tensor"),),
+        accuracy=EXACT,
+        support=(
+            Support("1_0", (4, 4), FLOATS, output_tensor=(DataType.UINT32,)),
+            Support("2_0", (4, 4), FLOATS, output_tensor=BOOLEANS),
+            Support("2_1", (4, 4), TYPES_TO_32, output_tensor=BOOLEANS),
+            Support("3_0", (1, 8), TYPES_TO_32, output_tensor=BOOLEANS),
+            Support("4_1", (1, 8), TYPES_TO_64, output_tensor=BOOLEANS),
+        ),
+    )
+
+
+class ElementWiseLogicalGreaterThanOrEqual(OperatorDesc):
+    """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("left operand")
+    b_tensor: TensorDesc = tensor_input("right operand")
+    output_tensor: TensorDesc = tensor_output("1 where a is greater or both are equal, else 0")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL",
+        formula="1 if a >= b, else 0",
+        decisions=(
+            "A comparison with NaN is false.",
+            "Both zeros are equal, and denormals are the numbers they are.",
+        ),
+        same_data_type=(("a_tensor", "b_tensor"),),
+        accuracy=EXACT,
+        support=(
+            Support("3_0", (1, 8), TYPES_TO_32, output_tensor=BOOLEANS),
+            Support("4_1", (1, 8), TYPES_TO_64, output_tensor=BOOLEANS),
+        ),
+    )
+
+
+class ElementWiseLogicalLessThan(OperatorDesc):
+    """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("left operand")
+    b_tensor: TensorDesc = tensor_input("right operand")
+    output_tensor: TensorDesc = tensor_output("1 where a is less, else 0")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_LOGICAL_LESS_THAN",
+        formula="1 if a < b, else 0",
+        decisions=(
+            "A comparison with NaN is false.",
+            "Both zeros are equal, and denormals are the numbers they are.",
+        ),
+        same_data_type=(("a_tensor", "b_tensor"),),
+        accuracy=EXACT,
+        support=(
+            Support("1_0", (4, 4), FLOATS, output_tensor=(DataType.UINT32,)),
+            Support("2_0", (4, 4), FLOATS, output_tensor=BOOLEANS),
+            Support("2_1", (4, 4), TYPES_TO_32, output_tensor=BOOLEANS),
+            Support("3_0", (1, 8), TYPES_TO_32, output_tensor=BOOLEANS),
+            Support("4_1", (1, 8), TYPES_TO_64, output_tensor=BOOLEANS),
+        ),
+    )
+
+
+class ElementWiseLogicalLessThanOrEqual(OperatorDesc):
+    """Compares two tensors (DML_ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("left operand")
+    b_tensor: TensorDesc = tensor_input("right operand")
+    output_tensor: TensorDesc = tensor_output("1 where a is less or both are equal, else 0")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL",
+        formula="1 if a <= b, else 0",
+        decisions=(
+            "A comparison with NaN is false.",
+            "Both zeros are equal, and denormals are the numbers they are.",
+        ),
+        same_data_type=(("a_tensor", "b_tensor"),),
+        accuracy=EXACT,
+        support=(
+            Support("3_0", (1, 8), TYPES_TO_32, output_tensor=BOOLEANS),
+            Support("4_1", (1, 8), TYPES_TO_64, output_tensor=BOOLEANS),
+        ),
+    )
+
+
+class ElementWiseLogicalNot(OperatorDesc):
+    """Whether an element is zero (DML_ELEMENT_WISE_LOGICAL_NOT_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("1 or 0")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_LOGICAL_NOT",
+        formula="1 if x == 0, else 0",
+        in_place=("input_tensor",),
+        accuracy=EXACT,
+        support=(
+            Support("1_0", (4, 4), (DataType.UINT32,)),
+            Support("2_0", (4, 4), BOOLEANS),
+            Support("3_0", (1, 8), BOOLEANS),
+        ),
+    )
+
+
+class ElementWiseLogicalOr(OperatorDesc):
+    """Whether one operand at least is not zero (DML_ELEMENT_WISE_LOGICAL_OR_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("left operand")
+    b_tensor: TensorDesc = tensor_input("right operand")
+    output_tensor: TensorDesc = tensor_output("1 or 0")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_LOGICAL_OR",
+        formula="1 if a or b, else 0",
+        in_place=(
+            "a_tensor",
+            "b_tensor",
+        ),
+        accuracy=EXACT,
+        support=(
+            Support("1_0", (4, 4), (DataType.UINT32,)),
+            Support("2_0", (4, 4), BOOLEANS),
+            Support("3_0", (1, 8), BOOLEANS),
+        ),
+    )
+
+
+class ElementWiseLogicalXor(OperatorDesc):
+    """Whether exactly one operand is not zero (DML_ELEMENT_WISE_LOGICAL_XOR_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("left operand")
+    b_tensor: TensorDesc = tensor_input("right operand")
+    output_tensor: TensorDesc = tensor_output("1 or 0")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_LOGICAL_XOR",
+        formula="1 if (a != 0) != (b != 0), else 0",
+        in_place=(
+            "a_tensor",
+            "b_tensor",
+        ),
+        accuracy=EXACT,
+        support=(
+            Support("1_0", (4, 4), (DataType.UINT32,)),
+            Support("2_0", (4, 4), BOOLEANS),
+            Support("3_0", (1, 8), BOOLEANS),
+        ),
+    )
+
+
+class ElementWiseIsInfinity(OperatorDesc):
+    """Finds infinities (DML_ELEMENT_WISE_IS_INFINITY_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("1 where there is such an infinity, else 0")
+    infinity_mode: IsInfinityMode = enum_attribute("which infinities count", IsInfinityMode)
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_IS_INFINITY",
+        formula="1 if x is infinite and of the sign that InfinityMode asks for, else 0",
+        same_data_type=(),
+        accuracy=EXACT,
+        support=(
+            Support("2_1", (4, 4), FLOATS, output_tensor=(DataType.UINT8,)),
+            Support("3_0", (1, 8), FLOATS, output_tensor=(DataType.UINT8,)),
+        ),
+    )
+
+
+class ElementWiseIsNan(OperatorDesc):
+    """Finds NaN (DML_ELEMENT_WISE_IS_NAN_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("1 where there is a NaN, else 0")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_IS_NAN",
+        formula="1 if x is NaN, else 0",
+        same_data_type=(),
+        accuracy=EXACT,
+        support=(
+            Support("2_0", (4, 4), FLOATS, output_tensor=BOOLEANS),
+            Support("3_0", (1, 8), FLOATS, output_tensor=BOOLEANS),
+        ),
+    )

@@ -1,0 +1,213 @@
+"""The members of operator descriptions: their kinds and types, how they are declared, how values are checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import struct
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from dmlvk.datatypes import DataType
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.tensors import TensorDesc
+
+FieldKind = Literal["input", "output", "attribute"]
+Enumeration: TypeAlias = type[enum.IntEnum]
+
+
+class RoundingMode(enum.IntEnum):
+    """DML_ROUNDING_MODE: how ELEMENT_WISE_ROUND chooses an integer."""
+
+    HALVES_TO_NEAREST_EVEN = 0
+    TOWARD_ZERO = 1
+    TOWARD_INFINITY = 2
+
+
+class IsInfinityMode(enum.IntEnum):
+    """DML_IS_INFINITY_MODE: which infinities ELEMENT_WISE_IS_INFINITY finds."""
+
+    EITHER = 0
+    POSITIVE = 1
+    NEGATIVE = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class ScaleBias:
+    """DML_SCALE_BIAS: every input element x becomes x * scale + bias before the operator's function is applied."""
+
+    scale: float
+    bias: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scale", float32_value(self.scale, "ScaleBias.Scale"))
+        object.__setattr__(self, "bias", float32_value(self.bias, "ScaleBias.Bias"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """One member of an operator description.
+
+    Attributes:
+        name: DirectML's name, ``InputTensor``.
+        attribute: the Python name, ``input_tensor``.
+        kind: ``"input"``, ``"output"`` or ``"attribute"``.
+        type: ``"tensor"``, ``"float"``, ``"scale_bias"``, ``"enum"``, ``"data_type"`` or ``"scalar_union"``.
+        optional: whether ``None`` is a value.
+        meaning: one sentence.
+        converted_to: for a ``float`` or ``scalar_union``, the tensor member in whose data type the value is used.
+        typed_by: for a ``scalar_union``, the ``data_type`` member that says which of its views counts.
+        equals: for a ``data_type``, the tensor member whose data type it must be.
+        enumeration: for an ``enum``, its Python class.
+    """
+
+    name: str
+    attribute: str
+    kind: FieldKind
+    type: str
+    optional: bool
+    meaning: str
+    converted_to: str | None = None
+    typed_by: str | None = None
+    equals: str | None = None
+    enumeration: Enumeration | None = None
+
+
+def tensor_input(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:
+    """Declares a tensor member that is read; ``default=None`` makes it optional."""
+    return _member("input", "tensor", meaning, default)
+
+
+def tensor_output(meaning: str) -> Any:
+    """Declares a tensor member that is written."""
+    return _member("output", "tensor", meaning)
+
+
+def float_attribute(meaning: str, *, converted_to: str | None = None) -> Any:
+    """Declares a FLOAT member; ``converted_to`` names the tensor member whose data type its value is converted to."""
+    return _member("attribute", "float", meaning, converted_to=converted_to)
+
+
+def scale_bias_attribute(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:
+    """Declares a DML_SCALE_BIAS member; ``default=None`` makes it optional."""
+    return _member("attribute", "scale_bias", meaning, default)
+
+
+def enum_attribute(meaning: str, enumeration: Enumeration) -> Any:
+    """Declares a member that is one of an enumeration's."""
+    return _member("attribute", "enum", meaning, enumeration=enumeration)
+
+
+def data_type_attribute(meaning: str, *, equals: str) -> Any:
+    """Declares a DML_TENSOR_DATA_TYPE member that must be the data type of the tensor member ``equals``."""
+    return _member("attribute", "data_type", meaning, equals=equals)
+
+
+def scalar_union_attribute(meaning: str, *, typed_by: str, converted_to: str) -> Any:
+    """Declares a DML_SCALAR_UNION member, a number of the type that the member ``typed_by`` states."""
+    return _member("attribute", "scalar_union", meaning, typed_by=typed_by, converted_to=converted_to)
+
+
+def _member(kind: FieldKind, member_type: str, meaning: str, default: Any = dataclasses.MISSING, **more: Any) -> Any:
+    # Type checkers take a member for optional when they see ``default=`` in the class body.
+    metadata = {"kind": kind, "type": member_type, "meaning": meaning, "optional": default is None, **more}
+    return dataclasses.field(metadata=metadata, default=default)
+
+
+def directml_name(attribute: str) -> str:
+    """DirectML's name of a member: ``a_tensor`` is ``ATensor``."""
+    return "".join(part.capitalize() for part in attribute.split("_"))
+
+
+def accepts_data_type(field: Field, data_type: DataType) -> bool:
+    """Whether an optional attribute may be given for tensors of a data type.
+
+    DirectML does not support ScaleBias for 64-bit types (microsoft/DirectML, pull request 275).
+    """
+    return field.type != "scale_bias" or data_type.size_in_bits < 64
+
+
+def bits_of(value: object) -> object:
+    """``value``, with floating-point numbers as their bits: 0.0 differs from -0.0, and NaN does not from itself."""
+    if isinstance(value, ScaleBias):
+        return bits_of(value.scale), bits_of(value.bias)
+    return struct.pack("<d", value) if isinstance(value, float) else value
+
+
+def checked_member(operator_name: str, field: Field, value: object, siblings: dict[str, Any]) -> object:
+    """A member's value, as the description keeps it.
+
+    Args:
+        operator_name: for the message.
+        field: which member.
+        value: what was given.
+        siblings: the members before it, by their Python names.
+
+    Raises:
+        InvalidArgumentError: when the value has the wrong type or does not fit its DirectML type.
+    """
+    if value is None and field.optional:
+        return None
+    where = f"{operator_name}: {field.name}"
+    if field.type == "tensor":
+        if not isinstance(value, TensorDesc):
+            raise InvalidArgumentError(f"{where} must be a TensorDesc; got {value!r}")
+        return value
+    if field.type == "scale_bias":
+        if not isinstance(value, ScaleBias):
+            raise InvalidArgumentError(f"{where} must be a ScaleBias or None; got {value!r}")
+        return value
+    if field.type == "data_type":
+        if not isinstance(value, DataType):
+            raise InvalidArgumentError(f"{where} must be a dmlvk.DataType; got {value!r}")
+        return value
+    if field.enumeration is not None:
+        if not isinstance(value, field.enumeration):
+            raise InvalidArgumentError(f"{where} must be a dmlvk.{field.enumeration.__name__}; got {value!r}")
+        return value
+    if field.typed_by is not None:
+        return scalar_value(value, siblings[field.typed_by], where)
+    return float32_value(value, where)
+
+
+def scalar_value(value: object, data_type: DataType, where: str) -> int | float:
+    """A number as the view of a DML_SCALAR_UNION for a data type: an int for integer types, else a float.
+
+    Raises:
+        InvalidArgumentError: when it is no number of that type, or beyond its range.
+    """
+    if data_type.is_float and data_type.size_in_bits <= 32:
+        return float32_value(value, where)
+    if data_type.is_float or data_type.size_in_bits < 8:
+        raise InvalidArgumentError(f"{where} cannot be a {data_type.name}")
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise InvalidArgumentError(f"{where} must be an integer, as {data_type.name} is; got {value!r}")
+    limits = np.iinfo(data_type.numpy_dtype)
+    if not limits.min <= int(value) <= limits.max:
+        raise InvalidArgumentError(
+            f"{where} must be from {limits.min} to {limits.max}, as {data_type.name} is; got {value}"
+        )
+    return int(value)
+
+
+def float32_value(value: object, where: str) -> float:
+    """``value`` rounded to the FLOAT that DirectML's structure holds.
+
+    Raises:
+        InvalidArgumentError: when it is no real number, or a finite one beyond FLOAT's range.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise InvalidArgumentError(f"{where} must be a number; got {value!r}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    with np.errstate(over="ignore"):
+        rounded = float(np.float32(number))
+    if math.isinf(rounded) and not (isinstance(value, (float, np.floating)) and math.isinf(value)):
+        raise InvalidArgumentError(
+            f"{where} must fit into FLOAT (at most {np.finfo(np.float32).max:.8g}); got {value!r}"
+        )
+    return rounded

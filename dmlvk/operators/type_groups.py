@@ -1,0 +1,56 @@
+"""The sets of data types that DirectML's support tables repeat, and the promises that operators share."""
+
+from dmlvk.datatypes import DataType
+from dmlvk.operators.declaration import Accuracy
+
+FLOATS = (DataType.FLOAT32, DataType.FLOAT16)
+BOOLEANS = (DataType.UINT32, DataType.UINT8)
+UNSIGNED_TO_32 = (DataType.UINT32, DataType.UINT16, DataType.UINT8)
+UNSIGNED_TO_64 = (DataType.UINT64, DataType.UINT32, DataType.UINT16, DataType.UINT8)
+SIGNED_TO_32 = (DataType.FLOAT32, DataType.FLOAT16, DataType.INT32, DataType.INT16, DataType.INT8)
+SIGNED_TO_64 = (DataType.FLOAT32, DataType.FLOAT16, DataType.INT64, DataType.INT32, DataType.INT16, DataType.INT8)
+TYPES_TO_32 = (
+    DataType.FLOAT32,
+    DataType.FLOAT16,
+    DataType.INT32,
+    DataType.INT16,
+    DataType.INT8,
+    DataType.UINT32,
+    DataType.UINT16,
+    DataType.UINT8,
+)
+TYPES_TO_64 = (
+    DataType.FLOAT32,
+    DataType.FLOAT16,
+    DataType.INT64,
+    DataType.INT32,
+    DataType.INT16,
+    DataType.INT8,
+    DataType.UINT64,
+    DataType.UINT32,
+    DataType.UINT16,
+    DataType.UINT8,
+)
+ALL_TYPES = (
+    DataType.FLOAT64,
+    DataType.FLOAT32,
+    DataType.FLOAT16,
+    DataType.INT64,
+    DataType.INT32,
+    DataType.INT16,
+    DataType.INT8,
+    DataType.UINT64,
+    DataType.UINT32,
+    DataType.UINT16,
+    DataType.UINT8,
+)
+
+EXACT = Accuracy("exact", 0.0)
+EXACT_AFTER_SCALE_BIAS = Accuracy("exact", 0.0, "x * Scale + Bias is correctly rounded (0.5 ULP) as one operation")
+
+SCALE_BIAS_DECISION = (
+    "x * Scale + Bias is computed exactly and converted once to the tensor's data type: rounded to nearest even for "
+    "FLOAT types, truncated toward zero and saturated for integer types. FLOAT32 denormals count as zero in Scale, "
+    "Bias, FLOAT32 inputs and FLOAT32 results of this step. Without ScaleBias they are kept."
+)
+"""What holds for every operator with a ScaleBias."""

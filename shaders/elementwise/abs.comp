@@ -1,0 +1,13 @@
+// ELEMENT_WISE_ABS: f(x) = |x|; integers wrap.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define INPUT_COUNT 1
+#if HAS_SCALE_BIAS
+#define LONG_OPERATION
+#endif
+#include "elementwise_operands.glsl"
+#include "negation.glsl"
+#include "prescaling.glsl"
+
+#define OPERATION(x) FORM(absolute, INPUT_0)(SCALED(x))
+#include "elementwise.glsl"

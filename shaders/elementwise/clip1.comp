@@ -1,0 +1,14 @@
+// ELEMENT_WISE_CLIP1: f(x) = max(Min, min(x, Max)). The bounds arrive in the tensor's data type, a NaN as the canonical one.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define INPUT_COUNT 1
+#if HAS_SCALE_BIAS
+#define LONG_OPERATION
+#endif
+#include "elementwise_operands.glsl"
+#include "comparison.glsl"
+#include "prescaling.glsl"
+
+#define OPERATION(x) \
+    FORM(larger, INPUT_0)(FORM(smaller, INPUT_0)(SCALED(x), ATTRIBUTE_MAX), ATTRIBUTE_MIN)
+#include "elementwise.glsl"

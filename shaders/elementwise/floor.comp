@@ -1,0 +1,13 @@
+// ELEMENT_WISE_FLOOR: f(x) = the largest integer that is not greater than x; NaN gives the canonical NaN.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define INPUT_COUNT 1
+#if HAS_SCALE_BIAS
+#define LONG_OPERATION
+#endif
+#include "elementwise_operands.glsl"
+#include "rounding.glsl"
+#include "prescaling.glsl"
+
+#define OPERATION(x) FORM(rounded, INPUT_0)(SCALED(x), TOWARD_MINUS_INFINITY)
+#include "elementwise.glsl"

@@ -1,0 +1,12 @@
+// ELEMENT_WISE_IDENTITY: f(x) = x.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define INPUT_COUNT 1
+#if HAS_SCALE_BIAS
+#define LONG_OPERATION
+#endif
+#include "elementwise_operands.glsl"
+#include "prescaling.glsl"
+
+#define OPERATION(x) SCALED(x)
+#include "elementwise.glsl"

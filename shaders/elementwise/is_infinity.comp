@@ -1,0 +1,11 @@
+// ELEMENT_WISE_IS_INFINITY: f(x) = 1 if x is infinite, of any sign (mode 0), positive (1) or negative (2), else 0.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define INPUT_COUNT 1
+#include "elementwise_operands.glsl"
+
+bool is_infinity_f32(uint x, uint mode) { return mode == 0u ? (x & 0x7fffffffu) == 0x7f800000u : x == 0xff800000u - (mode & 1u) * 0x80000000u; }
+bool is_infinity_f16(uint x, uint mode) { return mode == 0u ? (x & 0x7fffu) == 0x7c00u : x == 0xfc00u - (mode & 1u) * 0x8000u; }
+
+#define OPERATION(x) uint(FORM(is_infinity, INPUT_0)(x, ATTRIBUTE_INFINITY_MODE))
+#include "elementwise.glsl"

@@ -1,0 +1,9 @@
+// ELEMENT_WISE_MAX: f(a, b) = max(a, b). Of a number and NaN the number; +0 is above -0.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define INPUT_COUNT 2
+#include "elementwise_operands.glsl"
+#include "comparison.glsl"
+
+#define OPERATION(a, b) FORM(canonical, INPUT_0)(FORM(larger, INPUT_0)(a, b))
+#include "elementwise.glsl"
