@@ -31,6 +31,9 @@ _KEPT_OPERATORS = 64
 _KEPT_RUN_BYTES = 64 * 2**20
 """Buffers of up to this size are kept between two runs of a compiled operator."""
 
+_KEPT_RUN_BYTES_IN_ALL = 256 * 2**20
+"""Buffers of up to this size are kept by all compiled operators together; those not used for longest go first."""
+
 
 class Feature(enum.IntEnum):
     """DML_FEATURE: what ``Device.check_feature_support`` can be asked."""
@@ -213,17 +216,29 @@ class Device:
     @contextlib.contextmanager
     def _run_of(self, compiled: CompiledOperator) -> Iterator[_Run]:
         """The kept buffers and recording of a compiled operator; large ones live for one run only."""
-        run = self._runs.get(compiled)
+        run = self._runs.pop(compiled, None)
         if run is not None:
+            self._runs[compiled] = run  # the last one again
             yield run
             return
         run = _Run(self.engine, compiled)
         if run.size_in_bytes <= _KEPT_RUN_BYTES:
             self._runs[compiled] = run
+            self._drop_old_runs()
             yield run
         else:
             with contextlib.closing(run):
                 yield run
+
+    def _drop_old_runs(self) -> None:
+        runs = list(self._runs.items())
+        size = sum(run.size_in_bytes for _, run in runs)
+        for compiled, run in runs[:-1]:
+            if size <= _KEPT_RUN_BYTES_IN_ALL:
+                break
+            del self._runs[compiled]
+            run.close()
+            size -= run.size_in_bytes
 
 
 def _checked_inputs(desc: OperatorDesc, inputs: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray[Any]]:

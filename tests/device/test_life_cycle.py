@@ -151,6 +151,19 @@ def test_large_runs_keep_no_buffers(fresh: dml.Device, monkeypatch: pytest.Monke
         assert allocation_count(fresh) == 0
 
 
+def test_runs_keep_a_bounded_number_of_bytes_in_all(fresh: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """64 operators could otherwise hold 4 GiB; the least recently used buffers go first, and come again when needed."""
+    assert device_module._KEPT_OPERATORS * device_module._KEPT_RUN_BYTES == 16 * device_module._KEPT_RUN_BYTES_IN_ALL
+    monkeypatch.setattr(device_module, "_KEPT_RUN_BYTES_IN_ALL", 3 * 512)
+    operators = [compiled(fresh, threshold(floats(64), bound)) for bound in range(5)]
+    order = [0, 1, 2, 0, 3, 4, 1, 1, 0]
+    for bound in order:
+        found = fresh.run(operators[bound], {"InputTensor": VALUES})["OutputTensor"]
+        assert np.array_equal(found, np.maximum(VALUES, np.float32(bound)))
+        assert allocation_count(fresh) <= 6
+    assert list(fresh._runs) == [operators[4], operators[1], operators[0]]
+
+
 def test_failed_run_leaves_nothing_behind(fresh: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the second buffer cannot be had, the first one is given back."""
     allocate = kompute.Engine.allocate
