@@ -197,10 +197,8 @@ class BindingTable:
             missing = "inputs" if self._inputs is None else "outputs"
             raise InvalidArgumentError(f"{self.compiled.desc.operator_name}: its {missing} are not bound")
         for bound in self._inputs + self._outputs:
-            if bound.binding.buffer.is_closed:
-                raise InvalidArgumentError(
-                    f"{self.compiled.desc.operator_name}: {bound.field.name}: the buffer that is bound to it was closed"
-                )
+            where = f"{self.compiled.desc.operator_name}: {bound.field.name}"
+            bound.binding.buffer.check_usable(f"{where}: the buffer that is bound to it was closed")
         return self._inputs, self._outputs
 
     def _bind_resource(self, kind: str, binding: BufferBinding | None) -> None:
@@ -251,8 +249,7 @@ class BindingTable:
             raise InvalidArgumentError(f"{where}: must be bound to a BufferBinding or None; got {binding!r}")
         if binding.buffer.engine is not self.compiled.device.engine:
             raise InvalidArgumentError(f"{where}: the buffer belongs to another device")
-        if binding.buffer.is_closed:
-            raise InvalidArgumentError(f"{where}: the buffer was closed")
+        binding.buffer.check_usable(f"{where}: the buffer was closed")
         if not binding.offset < binding.end <= binding.buffer.size_in_bytes:
             raise InvalidArgumentError(
                 f"{where}: bytes {binding.offset} to {binding.end} lie beyond the buffer's "

@@ -61,10 +61,15 @@ class Buffer:
             InvalidArgumentError: when the buffer was closed.
             DeviceRemovedError: when its device was closed.
         """
-        self._engine.check_open()
-        if self.is_closed:
-            raise InvalidArgumentError("Buffer: was closed")
+        self.check_usable("Buffer: was closed")
         return self._allocation
+
+    def check_usable(self, message: str) -> None:
+        """Raises DeviceRemovedError when the device was closed, InvalidArgumentError(message) when the buffer was."""
+        is_released = not self._release.alive  # before the device is asked, which another thread may be closing
+        self._engine.check_open()
+        if is_released:
+            raise InvalidArgumentError(message)
 
     def upload(self, array: npt.ArrayLike, offset: int = 0) -> None:
         """Writes an array's bytes, in C order, as they are.

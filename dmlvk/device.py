@@ -83,9 +83,10 @@ class Device:
 
     def close(self) -> None:
         """Frees everything that belongs to the device. Closing twice is allowed; any other use afterwards raises."""
-        self._runs.clear()
-        self._compiled.clear()
-        self.engine.close()
+        with self.engine.exclusive():
+            self._runs.clear()
+            self._compiled.clear()
+            self.engine.close()
 
     def check_feature_support(
         self, feature: Feature, query: DataType | Sequence[FeatureLevel]

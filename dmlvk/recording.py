@@ -154,14 +154,10 @@ class CommandRecorder:
             engine.run(self._recording)
 
     def _check_buffers(self) -> None:
-        self._device.engine.check_open()
         for dispatch in self._dispatches:
             for bound in dispatch.inputs + dispatch.outputs:
-                if bound.binding.buffer.is_closed:
-                    raise InvalidArgumentError(
-                        f"{dispatch.compiled.desc.operator_name}: {bound.field.name}: "
-                        "the buffer was closed after the dispatch was recorded"
-                    )
+                where = f"{dispatch.compiled.desc.operator_name}: {bound.field.name}"
+                bound.binding.buffer.check_usable(f"{where}: the buffer was closed after the dispatch was recorded")
 
     def wait(self) -> None:
         """Waits until what was submitted is done."""

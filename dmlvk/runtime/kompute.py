@@ -142,6 +142,7 @@ class Engine:
         with self._lock:
             if self.is_closed:
                 return
+            self._removed = f"{self.info.name}: the device was closed"  # first: other threads ask without the lock
             while self._pipelines:
                 self._pipelines.popitem()[1].destroy()
             for allocation in list(self._allocations):
@@ -150,7 +151,6 @@ class Engine:
             self._manager.destroy()
             self._manager = None
             self._memory.close()
-            self._removed = f"{self.info.name}: the device was closed"
             _open_engines.discard(self)
         self._raise_validation_messages("closing the device")
 
