@@ -114,7 +114,7 @@ def test_environment_chooses_the_default(device: dml.Device, monkeypatch: pytest
     for value in (str(device.info.index), device.info.name.split()[0]):
         monkeypatch.setenv("DMLVK_DEVICE", value)
         with dml.Device() as chosen:
-            assert chosen.info == device.info
+            assert (chosen.info.index, chosen.info.name) == (device.info.index, device.info.name)
     other = (device.info.index + 1) % len(dml.list_devices())
     with dml.Device(other) as chosen:  # what is said beats the environment
         assert chosen.info.index == other
