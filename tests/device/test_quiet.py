@@ -10,8 +10,8 @@ from collections.abc import Callable
 import dmlvk as dml
 from tests.device.processes import output_of
 
-# What only some users need, and takes its time to load. (NumPy 1 itself loads ctypes and more.)
-NOT_IMPORTED = {"kp", "rich", "click", "PIL", "ctypes", "hashlib", "tempfile", "dmlvk.cli", "dmlvk.models"}
+# What only some users need, and takes its time to load.
+NOT_IMPORTED = {"kp", "rich", "click", "PIL", "dmlvk.cli", "dmlvk.models"}
 
 IMPORT_SECONDS, FIRST_RESULT_SECONDS = 0.6, 3.0
 """Bounds for busy machines; what is aimed at is half and a third of them."""
