@@ -13,20 +13,21 @@ from tests.operators.value_cases import value_cases
 
 
 def test_hashes_of_all_devices_are_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With fewer patterns than ``test_values``, which compares every single result."""
+    """FLOAT16 of every operator that has it, with few patterns: ``test_values`` compares every single result."""
     file = tmp_path / "hashes.json"
-    status = hashes.main(["--patterns", "16384", "--attribute-sets", "2", "--json", str(file)])
+    options = ["--operator", "float16", "--patterns", "65536", "--attribute-sets", "2"]
+    status = hashes.main([*options, "--json", str(file)])
     output = capsys.readouterr()
     assert status == 0, output.out
     made = json.loads(file.read_text())
-    assert list(made["hashes"]) == [case.name for case in value_cases()]
+    assert list(made["hashes"]) == [case.name for case in value_cases() if "float16" in case.name]
     assert len(made["devices"]) == len([info for info in dml.list_devices() if info.usable])
     for case, digests in made["hashes"].items():
         assert set(digests) == {"reference", *made["devices"]}
         assert len(set(digests.values())) == 1, f"{case}: {digests}"
     different = {digests["reference"] for digests in made["hashes"].values()}
-    # Equal by right: IF moves bits, whatever they mean; SIGN and GREATER_THAN have few different results.
-    assert len(different) > 25, "too many cases share a hash"
+    # Equal by right are operators of the same function, and comparisons that no pattern of these tells apart.
+    assert len(different) > len(made["hashes"]) // 2, "too many cases share a hash"
 
 
 def test_a_different_bit_makes_a_different_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
