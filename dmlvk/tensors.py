@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
@@ -34,9 +35,11 @@ def _integer(value: object, member: str, lowest: int, highest: int) -> int:
 
 def _integers(values: object, member: str, lowest: int) -> tuple[int, ...]:
     try:
-        items = list(values)  # type: ignore[call-overload]  # anything iterable is welcome; the rest is refused here
+        iterator = iter(values)  # type: ignore[call-overload]  # anything iterable is welcome; the rest is refused here
     except TypeError:
         raise InvalidArgumentError(f"TensorDesc: {member} must be a sequence of integers; got {values!r}") from None
+    # What has no length may have no end either: one more than is allowed is enough to refuse it.
+    items = iterator if isinstance(values, Sized) else itertools.islice(iterator, MAXIMUM_DIMENSION_COUNT + 1)
     return tuple(_integer(item, f"{member}[{i}]", lowest, _UINT32_MAX) for i, item in enumerate(items))
 
 

@@ -2,9 +2,6 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define INPUT_COUNT 1
-#if HAS_SCALE_BIAS
-#define LONG_OPERATION
-#endif
 #include "elementwise_operands.glsl"
 #include "comparison.glsl"
 #include "prescaling.glsl"

@@ -4,8 +4,16 @@
 #define INPUT_COUNT 1
 #include "elementwise_operands.glsl"
 
-bool is_infinity_f32(uint x, uint mode) { return mode == 0u ? (x & 0x7fffffffu) == 0x7f800000u : x == 0xff800000u - (mode & 1u) * 0x80000000u; }
-bool is_infinity_f16(uint x, uint mode) { return mode == 0u ? (x & 0x7fffu) == 0x7c00u : x == 0xfc00u - (mode & 1u) * 0x8000u; }
+bool is_infinity_f32(uint x, uint mode)
+{
+    uint wanted = mode == 1u ? 0x7f800000u : 0xff800000u;
+    return mode == 0u ? (x & 0x7fffffffu) == 0x7f800000u : x == wanted;
+}
+bool is_infinity_f16(uint x, uint mode)
+{
+    uint wanted = mode == 1u ? 0x7c00u : 0xfc00u;
+    return mode == 0u ? (x & 0x7fffu) == 0x7c00u : x == wanted;
+}
 
 #define OPERATION(x) uint(FORM(is_infinity, INPUT_0)(x, ATTRIBUTE_INFINITY_MODE))
 #include "elementwise.glsl"

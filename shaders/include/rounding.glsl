@@ -42,7 +42,13 @@ uint rounded_f32(uint x, uint mode) { return is_nan_f32(x) ? 0x7fc00000u : round
 uint rounded_f16(uint x, uint mode) { return is_nan_f16(x) ? 0x7e00u : rounded_bits(x, mode, 10, 15); }
 
 // ceil(x) = -floor(-x); the canonical NaN must not get a sign by that.
-uint ceiling_f32(uint x) { return is_nan_f32(x) ? 0x7fc00000u : rounded_f32(x ^ 0x80000000u, TOWARD_MINUS_INFINITY) ^ 0x80000000u; }
-uint ceiling_f16(uint x) { return is_nan_f16(x) ? 0x7e00u : rounded_f16(x ^ 0x8000u, TOWARD_MINUS_INFINITY) ^ 0x8000u; }
+uint ceiling_f32(uint x)
+{
+    return is_nan_f32(x) ? 0x7fc00000u : rounded_f32(x ^ 0x80000000u, TOWARD_MINUS_INFINITY) ^ 0x80000000u;
+}
+uint ceiling_f16(uint x)
+{
+    return is_nan_f16(x) ? 0x7e00u : rounded_f16(x ^ 0x8000u, TOWARD_MINUS_INFINITY) ^ 0x8000u;
+}
 
 #endif

@@ -30,7 +30,10 @@ struct WideNumber {
     int exponent;
 };
 
-uint kind_of_float(bool is_special, uint fraction) { return is_special ? (fraction == 0u ? INFINITE : NOT_A_NUMBER) : FINITE; }
+uint kind_of_float(bool is_special, uint fraction)
+{
+    return is_special ? (fraction == 0u ? INFINITE : NOT_A_NUMBER) : FINITE;
+}
 
 Number number_from_float32(uint x)
 {

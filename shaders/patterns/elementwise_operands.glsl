@@ -1,7 +1,7 @@
 // What an element-wise operator's file sees before its function: data types, parameters and buffers.
 //
-// The file defines INPUT_COUNT (1 to 3) before, and LONG_OPERATION when its function takes hundreds of instructions. The
-// compile script passes
+// The file defines INPUT_COUNT (1 to 3) before, and LONG_OPERATION when its function takes hundreds of instructions, as
+// a ScaleBias does. The compile script passes
 //   INPUT_0 … and OUTPUT                  the data type of each operand, as a token of datatypes.glsl
 //   INPUT_0_BITS … and OUTPUT_BITS        its width, for #if
 //   STRIDED                               0: all operands contiguous; 1: any strides
@@ -12,6 +12,12 @@
 #define ELEMENTWISE_OPERANDS_GLSL
 
 #include "datatypes.glsl"
+
+#ifdef HAS_SCALE_BIAS
+#if HAS_SCALE_BIAS
+#define LONG_OPERATION
+#endif
+#endif
 
 layout(local_size_x = 256) in;
 

@@ -427,3 +427,8 @@ def test_strides_too_contrived_to_decide_are_refused() -> None:
 
 
 CONTRIVED = (5, 6, 7, 4, 2, 4, 5, 6), (138404, 104525, 95933, 127000, 324905, 120962, 126974, 77946)
+
+
+def test_endless_sizes_are_refused() -> None:
+    with pytest.raises(dml.InvalidArgumentError, match=r"^TensorDesc: DimensionCount must be from 1 to 8; got 9$"):
+        dml.TensorDesc(dml.FLOAT32, itertools.repeat(2))  # type: ignore[arg-type]  # no sequence
