@@ -63,11 +63,6 @@ class DataType(enum.IntEnum):
         """Whether the elements are floating-point numbers."""
         return self.name.startswith("FLOAT")
 
-    @property
-    def is_signed_integer(self) -> bool:
-        """Whether the elements are two's complement integers."""
-        return self.name.startswith("INT")
-
     @classmethod
     def from_name(cls, name: str) -> DataType:
         """The member called ``name``, with or without the prefix ``DML_TENSOR_DATA_TYPE_``.

@@ -52,7 +52,7 @@
 #define LOAD_uint64(words, index) uvec2(words[2u * (index)], words[2u * (index) + 1u])
 #define LOAD_int64(words, index) LOAD_uint64(words, index)
 
-// ELEMENTS_OF_WORD(bits), the position of an element's bits inside its word, and their mask: for types of up to 32 bits.
+// The position of an element's bits inside its word, and their mask before they are moved there.
 #define BIT_POSITION_8(index) (((index) & 3u) * 8u)
 #define BIT_POSITION_16(index) (((index) & 1u) * 16u)
 #define VALUE_MASK_8 0xffu

@@ -50,8 +50,8 @@ def test_what_fits_is_granted(info: DeviceInfo, kind: Any) -> None:
 
 @EACH_DEVICE
 def test_sizes_above_a_limit_are_refused_with_the_limit(info: DeviceInfo) -> None:
-    with pytest.raises(DeviceLimitError) as caught:
-        vulkan.require_memory(info, [MemoryRequest(largest_buffer(info) + 4, name="InputTensor")])
+    with MemoryGuard(info) as guard, pytest.raises(DeviceLimitError) as caught:
+        guard.claim(MemoryRequest(largest_buffer(info) + 4, name="InputTensor"))
     message = str(caught.value)
     assert message.startswith("InputTensor: ")
     assert f"({largest_buffer(info) + 4} bytes)" in message

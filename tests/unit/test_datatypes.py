@@ -41,7 +41,6 @@ def test_a_data_types_facts(name: str) -> None:
     assert data_type is DataType(number) is DataType.from_name(f"DML_TENSOR_DATA_TYPE_{name}")
     assert data_type.size_in_bits == bits
     assert data_type.is_float is name.startswith("FLOAT")
-    assert data_type.is_signed_integer is name.startswith("INT")
     if numpy_name is not None:
         assert data_type.size_in_bytes == bits // 8
         assert data_type.numpy_dtype == np.dtype(numpy_name)

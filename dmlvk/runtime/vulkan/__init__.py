@@ -27,7 +27,7 @@ from dmlvk.runtime.vulkan.devices import (
     open_instance,
     select_device,
 )
-from dmlvk.runtime.vulkan.memory import MemoryClaim, MemoryGuard, MemoryRequest, require_memory
+from dmlvk.runtime.vulkan.memory import MemoryClaim, MemoryGuard, MemoryRequest
 
 __all__ = [
     "DeviceInfo",
@@ -39,6 +39,5 @@ __all__ = [
     "MemoryType",
     "list_devices",
     "open_instance",
-    "require_memory",
     "select_device",
 ]

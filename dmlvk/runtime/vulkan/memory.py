@@ -385,12 +385,6 @@ class MemoryGuard:
         self.close()
 
 
-def require_memory(info: DeviceInfo, requests: Sequence[MemoryRequest]) -> None:
-    """Ask once, without keeping books: :meth:`MemoryGuard.claim` on a guard of its own, and the same errors."""
-    with MemoryGuard(info) as guard:
-        guard.claim(*requests).release()
-
-
 def _names(requests: Sequence[MemoryRequest]) -> str:
     """What the requests are for: each name once, and not more than four of them."""
     names = list(dict.fromkeys(request.name for request in requests))
