@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import dmlvk as dml
-from tests.operators.execution import Workbench, as_bits, prepare, run_prepared
-from tests.operators.value_cases import PATTERNS, ValueCase, batches, value_cases
-from tests.reference.elementwise import expected_output
+from dmlvk.conformance.cases import PATTERNS, ValueCase, batches, value_cases
+from dmlvk.conformance.execution import Workbench, as_bits, prepare, run_prepared
+from dmlvk.conformance.references import expected_output
 
 REFERENCE = "reference"
 """Name of the reference's column in the report."""

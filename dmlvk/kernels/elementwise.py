@@ -26,9 +26,6 @@ from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 _WORK_GROUPS_PER_ROW = 65535
 """The work-group count per dimension that every Vulkan device has."""
 
-_INPUT_SLOTS = 3
-"""How many input base addresses the push constants of ``elementwise_operands.glsl`` hold."""
-
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
@@ -40,7 +37,6 @@ class Kernel:
         work_groups: launch size.
         work_items: how many elements (contiguous) or invocations (strided) there is work for.
         attributes: the attribute words of the push constants.
-        operand_count: tensors bound, inputs first, the output last.
     """
 
     variant: str
@@ -48,7 +44,6 @@ class Kernel:
     work_groups: tuple[int, int, int]
     work_items: int
     attributes: tuple[int, ...]
-    operand_count: int
 
     def specialization(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
         """The specialization constants, from id 0 on, for operands that begin at the given byte offsets."""
@@ -57,8 +52,7 @@ class Kernel:
     def push_constants(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
         """The push constants for operands that begin at the given byte offsets (multiples of 16) of their buffers."""
         words = [offset // 4 for offset in base_offsets]
-        inputs = words[:-1] + [0] * (_INPUT_SLOTS - (self.operand_count - 1))
-        return (self.work_items, *inputs, words[-1], *self.attributes)
+        return (self.work_items, *words, *self.attributes)
 
 
 def lower(desc: OperatorDesc) -> Kernel:
@@ -93,7 +87,6 @@ def lower(desc: OperatorDesc) -> Kernel:
         work_groups=work_groups,
         work_items=work_items,
         attributes=_attribute_values(desc),
-        operand_count=len(tensors),
     )
 
 

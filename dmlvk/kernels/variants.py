@@ -142,7 +142,11 @@ def variant(
 ) -> ShaderVariant:
     """The variant that :func:`variant_name` names."""
     operands = [f"INPUT_{i}" for i in range(len(types) - 1)] + ["OUTPUT"]
-    defines = {"STRIDED": str(int(walk == "strided")), "LANES": str(lanes(walk, types))}
+    defines = {
+        "INPUT_COUNT": str(len(types) - 1),
+        "STRIDED": str(int(walk == "strided")),
+        "LANES": str(lanes(walk, types)),
+    }
     for operand, data_type in zip(operands, types, strict=True):
         defines[operand] = data_type.name.lower()
         defines[f"{operand}_BITS"] = str(data_type.size_in_bits)

@@ -1,7 +1,6 @@
 // ACTIVATION_IDENTITY: f(x) = x.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define INPUT_COUNT 1
 #include "elementwise_operands.glsl"
 
 #define OPERATION(x) (x)

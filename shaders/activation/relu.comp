@@ -1,7 +1,6 @@
 // ACTIVATION_RELU: f(x) = max(0, x); NaN and -0 give +0.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define INPUT_COUNT 1
 #include "elementwise_operands.glsl"
 #include "comparison.glsl"
 

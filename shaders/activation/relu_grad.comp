@@ -1,7 +1,6 @@
 // ACTIVATION_RELU_GRAD: f(x, gradient) = the gradient if x > 0, else 0.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define INPUT_COUNT 2
 #include "elementwise_operands.glsl"
 #include "comparison.glsl"
 

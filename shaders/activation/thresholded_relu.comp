@@ -1,7 +1,6 @@
 // ACTIVATION_THRESHOLDED_RELU: f(x) = x if x > Alpha, else 0.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define INPUT_COUNT 1
 #include "elementwise_operands.glsl"
 #include "comparison.glsl"
 

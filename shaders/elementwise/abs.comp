@@ -1,7 +1,6 @@
 // ELEMENT_WISE_ABS: f(x) = |x|; integers wrap.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define INPUT_COUNT 1
 #include "elementwise_operands.glsl"
 #include "negation.glsl"
 #include "prescaling.glsl"

@@ -1,7 +1,6 @@
 // ELEMENT_WISE_BIT_NOT: f(x) = ~x, every bit inverted.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define INPUT_COUNT 1
 #include "elementwise_operands.glsl"
 
 #define OPERATION(x) (~(x))

@@ -1,7 +1,6 @@
 // ELEMENT_WISE_BIT_SHIFT_RIGHT: f(a, b) = a >> b, zeros coming in; 0 when b is the width of the type or more.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define INPUT_COUNT 2
 #include "elementwise_operands.glsl"
 #include "shift.glsl"
 

@@ -1,7 +1,6 @@
 // ELEMENT_WISE_BIT_XOR: f(a, b) = a ^ b, the difference of the bits.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define INPUT_COUNT 2
 #include "elementwise_operands.glsl"
 
 #define OPERATION(a, b) ((a) ^ (b))

@@ -1,7 +1,6 @@
 // ELEMENT_WISE_CLIP1: f(x) = max(Min, min(x, Max)). The bounds arrive in the tensor's data type, a NaN as the canonical one.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define INPUT_COUNT 1
 #include "elementwise_operands.glsl"
 #include "comparison.glsl"
 #include "prescaling.glsl"

@@ -1,7 +1,6 @@
 // ELEMENT_WISE_CLIP_GRAD: f(x, gradient) = 0 if x <= Min or x >= Max, else the gradient.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define INPUT_COUNT 2
 #include "elementwise_operands.glsl"
 #include "comparison.glsl"
 

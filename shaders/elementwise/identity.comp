@@ -1,7 +1,6 @@
 // ELEMENT_WISE_IDENTITY: f(x) = x.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define INPUT_COUNT 1
 #include "elementwise_operands.glsl"
 #include "prescaling.glsl"
 

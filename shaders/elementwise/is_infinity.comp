@@ -1,7 +1,6 @@
 // ELEMENT_WISE_IS_INFINITY: f(x) = 1 if x is infinite, of any sign (mode 0), positive (1) or negative (2), else 0.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define INPUT_COUNT 1
 #include "elementwise_operands.glsl"
 
 bool is_infinity_f32(uint x, uint mode)

@@ -1,7 +1,6 @@
 // ELEMENT_WISE_LOGICAL_NOT: f(x) = 1 if x is zero, else 0.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define INPUT_COUNT 1
 #include "elementwise_operands.glsl"
 
 #define OPERATION(x) uint((x) == 0u)

@@ -1,7 +1,6 @@
 // ELEMENT_WISE_ROUND: f(x) = x rounded to an integer by RoundingMode; NaN gives the canonical NaN.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define INPUT_COUNT 1
 #include "elementwise_operands.glsl"
 #include "rounding.glsl"
 

@@ -3,7 +3,6 @@
 // rounded once.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define INPUT_COUNT 1
 #include "elementwise_operands.glsl"
 #include "comparison.glsl"
 #include "prescaling.glsl"

@@ -1,6 +1,6 @@
 // x * scale + bias (DML_SCALE_BIAS), computed exactly and converted once to the data type of x: to nearest even for
 // floats, toward zero and saturating for integers. Error: at most 0.5 ULP (0 before the one conversion).
-// float32 denormals count as zero in x, scale, bias and the result; float16 denormals are the numbers they are.
+// float32 denormals count as zero in x, scale, bias and the result (below 2^-126 after rounding to 24 bits); float16 denormals are the numbers they are.
 //
 // The method is that of a fused multiply-add in integer arithmetic (J.-M. Muller et al., Handbook of Floating-Point
 // Arithmetic, chapter on software implementation): the 56-bit product and the addend meet in a 96-bit window. No float
@@ -136,8 +136,8 @@ uint float32_from(WideNumber a)
         return sign;
     }
     int unit;
-    uint multiple = rounded(a, 24, -149, unit);
-    if (multiple < 0x800000u) {
+    uint multiple = rounded(a, 24, -150, unit);
+    if (unit == -150 && multiple < 0x1000000u) {
         return sign; // denormal
     }
     // Adding the multiple to the exponent's field carries into it when rounding reached the next power of two.

@@ -41,23 +41,12 @@
 #define UNPACK_FOUR(array, first, loaded) \
     { uvec4 four = loaded; array[first] = four.x; array[first + 1] = four.y; array[first + 2] = four.z; array[first + 3] = four.w; }
 
-#if INPUT_COUNT == 1
-#define APPLY(index, a, b, c) OPERATION(LOAD(INPUT_0, a, index))
-#elif INPUT_COUNT == 2
-#define APPLY(index, a, b, c) OPERATION(LOAD(INPUT_0, a, index), LOAD(INPUT_1, b, index))
-#else
-#define APPLY(index, a, b, c) OPERATION(LOAD(INPUT_0, a, index), LOAD(INPUT_1, b, index), LOAD(INPUT_2, c, index))
-#endif
+#define FETCH_INPUT(n, array) FETCH(array##n, input_##n, INPUT_##n##_BITS)
+#define FETCHED(n, lane) LOAD(INPUT_##n, fetched_##n, lane)
 
 void compute_whole_group(uint group)
 {
-    FETCH(fetched_0, input_0, INPUT_0_BITS)
-#if INPUT_COUNT > 1
-    FETCH(fetched_1, input_1, INPUT_1_BITS)
-#endif
-#if INPUT_COUNT > 2
-    FETCH(fetched_2, input_2, INPUT_2_BITS)
-#endif
+    FOR_EACH_INPUT(FETCH_INPUT, fetched_)
     uint result[WORDS_OF(OUTPUT_BITS)];
 #if OUTPUT_BITS < 32
     for (int i = 0; i < WORDS_OF(OUTPUT_BITS); ++i) {
@@ -66,7 +55,7 @@ void compute_whole_group(uint group)
 #endif
 #define COMPUTE_LANE(lane) \
     { \
-        VALUE(OUTPUT) value = APPLY(lane, fetched_0, fetched_1, fetched_2); \
+        VALUE(OUTPUT) value = APPLY(FETCHED, lane); \
         INSERT(OUTPUT_BITS, result, lane, value); \
     }
     FOR_EACH_LANE(COMPUTE_LANE)
@@ -86,16 +75,8 @@ void compute_whole_group(uint group)
 void compute_partial_group(uint group)
 {
     for (uint element = group * LANES; element < parameters.work_items; ++element) {
-#define OPERAND_0 LOAD(INPUT_0, words_input_0, BASE(INPUT_0_BITS, input_0) + element)
-#define OPERAND_1 LOAD(INPUT_1, words_input_1, BASE(INPUT_1_BITS, input_1) + element)
-#define OPERAND_2 LOAD(INPUT_2, words_input_2, BASE(INPUT_2_BITS, input_2) + element)
-#if INPUT_COUNT == 1
-        VALUE(OUTPUT) value = OPERATION(OPERAND_0);
-#elif INPUT_COUNT == 2
-        VALUE(OUTPUT) value = OPERATION(OPERAND_0, OPERAND_1);
-#else
-        VALUE(OUTPUT) value = OPERATION(OPERAND_0, OPERAND_1, OPERAND_2);
-#endif
+#define ELEMENT_OF(n, element) LOAD(INPUT_##n, words_input_##n, BASE(INPUT_##n##_BITS, input_##n) + element)
+        VALUE(OUTPUT) value = APPLY(ELEMENT_OF, element);
         STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + element, value);
     }
 }

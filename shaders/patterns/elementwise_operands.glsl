@@ -1,7 +1,8 @@
 // What an element-wise operator's file sees before its function: data types, parameters and buffers.
 //
-// The file defines INPUT_COUNT (1 to 3) before, and LONG_OPERATION when its function takes hundreds of instructions, as
-// a ScaleBias does. The compile script passes
+// The file defines LONG_OPERATION before when its function takes hundreds of instructions, as a ScaleBias does. The compile
+// script passes
+//   INPUT_COUNT                           how many inputs there are: 1 to 8
 //   INPUT_0 … and OUTPUT                  the data type of each operand, as a token of datatypes.glsl
 //   INPUT_0_BITS … and OUTPUT_BITS        its width, for #if
 //   STRIDED                               0: all operands contiguous; 1: any strides
@@ -21,12 +22,46 @@
 
 layout(local_size_x = 256) in;
 
+// FOR_EACH_INPUT(DO, argument): DO(0, argument) DO(1, argument) … for every input. APPLY(OPERAND, lane): the operator's function of OPERAND(0, lane),
+// OPERAND(1, lane) …
+#if INPUT_COUNT == 1
+#define FOR_EACH_INPUT(DO, argument) DO(0, argument)
+#define APPLY(OPERAND, lane) OPERATION(OPERAND(0, lane))
+#elif INPUT_COUNT == 2
+#define FOR_EACH_INPUT(DO, argument) DO(0, argument) DO(1, argument)
+#define APPLY(OPERAND, lane) OPERATION(OPERAND(0, lane), OPERAND(1, lane))
+#elif INPUT_COUNT == 3
+#define FOR_EACH_INPUT(DO, argument) DO(0, argument) DO(1, argument) DO(2, argument)
+#define APPLY(OPERAND, lane) OPERATION(OPERAND(0, lane), OPERAND(1, lane), OPERAND(2, lane))
+#elif INPUT_COUNT == 5
+#define FOR_EACH_INPUT(DO, argument) DO(0, argument) DO(1, argument) DO(2, argument) DO(3, argument) DO(4, argument)
+#define APPLY(OPERAND, lane) \
+    OPERATION(OPERAND(0, lane), OPERAND(1, lane), OPERAND(2, lane), OPERAND(3, lane), OPERAND(4, lane))
+#elif INPUT_COUNT == 6
+#define FOR_EACH_INPUT(DO, argument) DO(0, argument) DO(1, argument) DO(2, argument) DO(3, argument) DO(4, argument) DO(5, argument)
+#define APPLY(OPERAND, lane) \
+    OPERATION(OPERAND(0, lane), OPERAND(1, lane), OPERAND(2, lane), OPERAND(3, lane), OPERAND(4, lane), OPERAND(5, lane))
+#elif INPUT_COUNT == 7
+#define FOR_EACH_INPUT(DO, argument) \
+    DO(0, argument) DO(1, argument) DO(2, argument) DO(3, argument) DO(4, argument) DO(5, argument) DO(6, argument)
+#define APPLY(OPERAND, lane) \
+    OPERATION(OPERAND(0, lane), OPERAND(1, lane), OPERAND(2, lane), OPERAND(3, lane), OPERAND(4, lane), \
+        OPERAND(5, lane), OPERAND(6, lane))
+#elif INPUT_COUNT == 8
+#define FOR_EACH_INPUT(DO, argument) \
+    DO(0, argument) DO(1, argument) DO(2, argument) DO(3, argument) DO(4, argument) DO(5, argument) DO(6, argument) DO(7, argument)
+#define APPLY(OPERAND, lane) \
+    OPERATION(OPERAND(0, lane), OPERAND(1, lane), OPERAND(2, lane), OPERAND(3, lane), OPERAND(4, lane), \
+        OPERAND(5, lane), OPERAND(6, lane), OPERAND(7, lane))
+#else
+#error no operator has this many inputs
+#endif
+
+#define BASE_MEMBER(n, type) type base_input_##n;
 layout(push_constant) uniform Parameters {
     uint work_items; // elements (contiguous) or invocations (strided) that there is work for
     // Where each operand begins in its buffer, in words; a multiple of 4.
-    uint base_input_0;
-    uint base_input_1;
-    uint base_input_2;
+    FOR_EACH_INPUT(BASE_MEMBER, uint)
     uint base_output;
 #if ATTRIBUTE_WORDS > 0
     uint attributes[ATTRIBUTE_WORDS];
@@ -41,17 +76,9 @@ layout(push_constant) uniform Parameters {
     layout(std430, set = 0, binding = number) coherent buffer Pairs_##name { uvec2 pairs_##name[]; }; \
     layout(std430, set = 0, binding = number) coherent buffer Fours_##name { uvec4 fours_##name[]; };
 
-BUFFER(0, input_0)
-#if INPUT_COUNT == 1
-BUFFER(1, output)
-#elif INPUT_COUNT == 2
-BUFFER(1, input_1)
-BUFFER(2, output)
-#else
-BUFFER(1, input_1)
-BUFFER(2, input_2)
-BUFFER(3, output)
-#endif
+#define INPUT_BUFFER(n, name) BUFFER(n, name##n)
+FOR_EACH_INPUT(INPUT_BUFFER, input_)
+BUFFER(INPUT_COUNT, output)
 
 // Whether some operand begins behind the start of its buffer: adding the offsets costs llvmpipe 5% of its speed.
 layout(constant_id = 1) const bool OPERANDS_HAVE_OFFSETS = true;

@@ -20,45 +20,20 @@ GEOMETRY(0, 4) GEOMETRY(1, 5) GEOMETRY(2, 6) GEOMETRY(3, 7) GEOMETRY(4, 8) GEOME
     STRIDES(name, 4, first_id + 4) STRIDES(name, 5, first_id + 5) STRIDES(name, 6, first_id + 6) STRIDES(name, 7, first_id + 7)
 
 ALL_STRIDES(output, 12)
-ALL_STRIDES(input_0, 20)
-#if INPUT_COUNT > 1
-ALL_STRIDES(input_1, 28)
-#endif
-#if INPUT_COUNT > 2
-ALL_STRIDES(input_2, 36)
-#endif
+#define INPUT_STRIDES(n, first_id) ALL_STRIDES(input_##n, first_id + 8 * n)
+FOR_EACH_INPUT(INPUT_STRIDES, 20)
 
 // Moves every operand's row by this axis's coordinate. Axes of size 1 vanish when the pipeline is made.
-#if INPUT_COUNT == 1
-#define MOVE_INPUTS(axis) row_input_0 += coordinate * STRIDE_input_0_##axis;
-#elif INPUT_COUNT == 2
-#define MOVE_INPUTS(axis) \
-    row_input_0 += coordinate * STRIDE_input_0_##axis; \
-    row_input_1 += coordinate * STRIDE_input_1_##axis;
-#else
-#define MOVE_INPUTS(axis) \
-    row_input_0 += coordinate * STRIDE_input_0_##axis; \
-    row_input_1 += coordinate * STRIDE_input_1_##axis; \
-    row_input_2 += coordinate * STRIDE_input_2_##axis;
-#endif
+#define MOVE_INPUT(n, axis) row_input_##n += coordinate * STRIDE_input_##n##_##axis;
 #define MOVE_ALONG(axis) \
     if (SIZE_##axis > 1u) { \
         uint coordinate = row % SIZE_##axis; \
         row /= SIZE_##axis; \
         row_output += coordinate * STRIDE_output_##axis; \
-        MOVE_INPUTS(axis) \
+        FOR_EACH_INPUT(MOVE_INPUT, axis) \
     }
 
-#define OPERAND_0 LOAD(INPUT_0, words_input_0, row_input_0 + element * STRIDE_input_0_0)
-#define OPERAND_1 LOAD(INPUT_1, words_input_1, row_input_1 + element * STRIDE_input_1_0)
-#define OPERAND_2 LOAD(INPUT_2, words_input_2, row_input_2 + element * STRIDE_input_2_0)
-#if INPUT_COUNT == 1
-#define APPLY OPERATION(OPERAND_0)
-#elif INPUT_COUNT == 2
-#define APPLY OPERATION(OPERAND_0, OPERAND_1)
-#else
-#define APPLY OPERATION(OPERAND_0, OPERAND_1, OPERAND_2)
-#endif
+#define ELEMENT_OF(n, element) LOAD(INPUT_##n, words_input_##n, row_input_##n + element * STRIDE_input_##n##_0)
 
 #if OUTPUT_BITS < 32
 // Stores those bits of a word that the mask selects.
@@ -83,13 +58,8 @@ void main()
     uint group = item % GROUPS_PER_ROW;
 
     uint row_output = BASE(OUTPUT_BITS, output);
-    uint row_input_0 = BASE(INPUT_0_BITS, input_0);
-#if INPUT_COUNT > 1
-    uint row_input_1 = BASE(INPUT_1_BITS, input_1);
-#endif
-#if INPUT_COUNT > 2
-    uint row_input_2 = BASE(INPUT_2_BITS, input_2);
-#endif
+#define ROW_OF_INPUT(n, type) type row_input_##n = BASE(INPUT_##n##_BITS, input_##n);
+    FOR_EACH_INPUT(ROW_OF_INPUT, uint)
     MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
 
     uint first = group * 4u;
@@ -107,7 +77,7 @@ void main()
         { \
             uint element = first + lane; \
             if (element < SIZE_0) { \
-                VALUE(OUTPUT) value = APPLY; \
+                VALUE(OUTPUT) value = APPLY(ELEMENT_OF, element); \
                 INSERT(OUTPUT_BITS, result, lane, value); \
                 INSERT(OUTPUT_BITS, mask, lane, 0xffffffffu); \
             } \
@@ -124,7 +94,7 @@ void main()
     { \
         uint element = first + lane; \
         if (element < SIZE_0) { \
-            VALUE(OUTPUT) value = APPLY; \
+            VALUE(OUTPUT) value = APPLY(ELEMENT_OF, element); \
             STORE(OUTPUT_BITS, words_output, row_output + element * STRIDE_output_0, value); \
         } \
     }

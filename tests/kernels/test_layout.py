@@ -10,15 +10,15 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
+from dmlvk.conformance.cases import ValueCase, sweep_sets, value_cases
+from dmlvk.conformance.execution import describe
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels import elementwise
 from dmlvk.kernels.elementwise import Kernel, lower
 from dmlvk.kernels.layout import FoldedLayout, fold
 from dmlvk.kernels.variants import WORK_GROUP_SIZE, lanes, operand_types
 from dmlvk.operators import OperatorDesc
-from tests.operators.execution import describe
 from tests.operators.geometries import packed
-from tests.operators.value_cases import ValueCase, sweep_sets, value_cases
 
 Offsets = npt.NDArray[np.int64]
 
@@ -117,7 +117,7 @@ def test_only_runs_of_neighbours_are_contiguous() -> None:
 def _visits_of_kernel(kernel: Kernel, types: tuple[dml.DataType, ...]) -> Offsets:
     """What the invocations of a launch visit, by the rules of shaders/patterns, as :func:`_visits` orders it."""
     launched = math.prod(kernel.work_groups) * WORK_GROUP_SIZE
-    has_rows, has_offsets, *geometry = kernel.specialization([0] * kernel.operand_count)
+    has_rows, has_offsets, *geometry = kernel.specialization([0] * len(types))
     assert has_rows == (kernel.work_groups[1] > 1), "LAUNCH_HAS_ROWS"
     assert not has_offsets, "OPERANDS_HAVE_OFFSETS"
     if kernel.variant.endswith(".contiguous"):
@@ -127,11 +127,11 @@ def _visits_of_kernel(kernel: Kernel, types: tuple[dml.DataType, ...]) -> Offset
         assert exceeds == (launched > whole_groups), "LAUNCH_EXCEEDS_GROUPS"
         assert has_partial == (left_over > 0), "HAS_PARTIAL_GROUP"
         assert launched >= whole_groups + has_partial
-        return np.repeat(np.arange(kernel.work_items)[:, None], kernel.operand_count, axis=1)
+        return np.repeat(np.arange(kernel.work_items)[:, None], len(types), axis=1)
     assert launched >= kernel.work_items
     groups_per_row, is_packed = geometry[:2]
     # Sizes, then the strides of the output and of each input, for 8 axes.
-    sizes, *strides = np.array(geometry[2:]).reshape(kernel.operand_count + 1, 8)
+    sizes, *strides = np.array(geometry[2:]).reshape(len(geometry[2:]) // 8, 8)
     items = np.arange(kernel.work_items)
     rows, groups = items // groups_per_row, items % groups_per_row
     offsets = [np.zeros_like(items) for _ in strides]
@@ -184,7 +184,7 @@ def test_push_constants_hold_work_items_base_words_and_attributes() -> None:
     desc = dml.ElementWiseThreshold(
         input_tensor=tensor, output_tensor=tensor, scale_bias=dml.ScaleBias(0.5, -1.0), min=-2.5
     )
-    assert lower(desc).push_constants([0, 64]) == (10, 0, 0, 0, 16, 0x3F000000, 0xBF800000, 0xFFFFFFFE)
+    assert lower(desc).push_constants([0, 64]) == (10, 0, 16, 0x3F000000, 0xBF800000, 0xFFFFFFFE)
 
 
 def test_only_offsets_that_are_there_are_added() -> None:

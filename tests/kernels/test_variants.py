@@ -7,14 +7,14 @@ import json
 
 import pytest
 
+from dmlvk.conformance.cases import ValueCase, sweep_sets, value_cases
+from dmlvk.conformance.execution import describe, layout_of
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import library
 from dmlvk.kernels.elementwise import lower
 from dmlvk.kernels.variants import WALKS, all_variants, lanes, optional_attributes
 from dmlvk.operators import OPERATORS, FeatureLevel, check_operator
 from scripts.shader_tools.project import SHADERS
-from tests.operators.execution import describe, layout_of
-from tests.operators.value_cases import ValueCase, sweep_sets, value_cases
 
 
 def _kernels_of(case: ValueCase) -> set[str]:

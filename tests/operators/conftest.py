@@ -8,7 +8,7 @@ from contextlib import ExitStack, closing
 import pytest
 
 import dmlvk as dml
-from tests.operators.execution import Workbench
+from dmlvk.conformance.execution import Workbench
 
 
 @pytest.fixture(scope="session")

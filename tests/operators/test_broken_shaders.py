@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from dmlvk.conformance.cases import ValueCase, batches, value_cases
+from dmlvk.conformance.execution import Workbench, check_batch
 from dmlvk.kernels import library
 from dmlvk.kernels.variants import all_variants
 from scripts.shader_tools.compiler import Compiler
 from scripts.shader_tools.project import SHADERS
 from scripts.shader_tools.sources import SourceTree
-from tests.operators.execution import Workbench, check_batch
 from tests.operators.geometries import Geometry
 from tests.operators.test_geometry import check_geometry
-from tests.operators.value_cases import ValueCase, batches, value_cases
 
 
 def _break(monkeypatch: pytest.MonkeyPatch, root: Path, file: str, text: str, broken: str) -> None:

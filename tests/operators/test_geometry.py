@@ -14,15 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dmlvk as dml
+from dmlvk.conformance import patterns
+from dmlvk.conformance.cases import SWEPT, ValueCase, sweep_sets, value_cases
+from dmlvk.conformance.execution import Bytes, Placement, Workbench, describe, difference, element_view
+from dmlvk.conformance.references import expected_output
 from dmlvk.kernels import elementwise
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.variants import WORK_GROUP_SIZE, lanes, operand_types
 from dmlvk.operators import OPERATORS, OperatorDesc, check_operator
-from tests.operators import patterns
-from tests.operators.execution import Bytes, Placement, Workbench, describe, difference, element_view
 from tests.operators.geometries import FIXED, Geometry, geometries, overlaps
-from tests.operators.value_cases import SWEPT, ValueCase, sweep_sets, value_cases
-from tests.reference.elementwise import expected_output
 
 EXAMPLES = 300
 """Random geometries for the first operator with some number of operands; the others share its memory walk: a tenth."""

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import dmlvk as dml
+from dmlvk.conformance.cases import value_cases
 from tests import hashes
-from tests.operators.value_cases import value_cases
 
 
 def test_hashes_of_all_devices_are_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dmlvk.conformance.cases import PATTERNS, SWEPT, ValueCase, batches, value_cases
+from dmlvk.conformance.execution import Workbench, as_bits, check_batch
 from dmlvk.operators import OPERATORS
-from tests.operators.execution import Workbench, as_bits, check_batch
-from tests.operators.value_cases import PATTERNS, SWEPT, ValueCase, batches, value_cases
 
 CASES = pytest.mark.parametrize("case", value_cases(), ids=lambda case: case.name)
 

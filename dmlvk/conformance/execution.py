@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
+from dmlvk.conformance.cases import Batch, ValueCase
+from dmlvk.conformance.references import expected_output
+from dmlvk.conformance.ulp import promised_ulp, ulp_errors
 from dmlvk.operators import OperatorDesc
-from tests.operators.value_cases import Batch, ValueCase
-from tests.reference.elementwise import expected_output
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -180,8 +181,26 @@ def difference(where: str, got: Array, expected: Array, inputs: Sequence[Array])
     return "\n".join(lines)
 
 
+def inaccuracy(where: str, desc: OperatorDesc, got: Array, true: Array, inputs: Sequence[Array]) -> str | None:
+    """``None`` when all results are within the promised distance; otherwise how many are not, and the worst one."""
+    bound = promised_ulp(desc.declaration.accuracy, desc.output_type)
+    errors = ulp_errors(got, true)
+    if not (errors > bound).any():
+        return None
+    index = np.unravel_index(int(np.argmax(errors)), errors.shape)
+    operands = ", ".join(_hexadecimal(values[index]) for values in inputs)
+    return (
+        f"{where}: {int((errors > bound).sum())} of {errors.size} elements are more than {bound} ULP off\n"
+        f"  at {[int(i) for i in index]}: inputs {operands}, got {_hexadecimal(got[index])}, "
+        f"true value {true[index]!r}, {errors[index]:.4f} ULP off"
+    )
+
+
 def check_batch(benches: Sequence[Workbench], case: ValueCase, layout: str, batch: Batch) -> Array:
-    """Runs a batch on every device, compares with the reference bit by bit, and returns the reference.
+    """Runs a batch on every device, compares with the reference, and returns what the results must be.
+
+    Bit by bit, but for operators of class «accurate», whose reference is the true value: the first device's results
+    must lie within the promised distance of it, and the others' results must equal the first one's.
 
     Raises:
         AssertionError: when a result differs (the message says where), or an input is constant.
@@ -192,8 +211,14 @@ def check_batch(benches: Sequence[Workbench], case: ValueCase, layout: str, batc
         assert (bits != bits[0]).any(), f"{label}: an input is constant"
     prepared = prepare(case, batch, layout)
     expected = expected_output(prepared.desc, prepared.inputs)
-    for bench in benches:
+    is_accurate = case.desc_class.declaration.accuracy.promise == "accurate"
+    for number, bench in enumerate(benches):
         got = run_prepared(bench, prepared)
+        if is_accurate and number == 0:
+            fault = inaccuracy(f"{bench.device.info.name}: {label}", prepared.desc, got, expected, prepared.inputs)
+            assert fault is None, fault
+            expected = got
+            continue
         fault = difference(f"{bench.device.info.name}: {label}", got, expected, prepared.inputs)
         assert fault is None, fault
     return expected

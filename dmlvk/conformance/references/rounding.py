@@ -94,12 +94,14 @@ def round_to_format(values: Float64Array, target: FloatFormat, *, denormals_are_
     Args:
         values: what to round.
         target: the format.
-        denormals_are_zero: whether a result that is denormal in the format becomes a zero of its sign.
+        denormals_are_zero: whether a result whose magnitude, rounded to the format's precision, is below its smallest
+            normal number becomes a zero of its sign.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         finite = np.where(np.isfinite(values), values, 0.0)
         exponents = np.frexp(finite)[1] - 1
-        units = np.maximum(exponents, target.lowest_exponent) - (target.precision - 1)
+        lowest = target.lowest_exponent - int(denormals_are_zero)
+        units = np.maximum(exponents, lowest) - (target.precision - 1)
         rounded = np.ldexp(np.rint(np.ldexp(finite, -units)), units)
         rounded = np.where(
             np.abs(rounded) >= 2.0 ** (target.highest_exponent + 1), np.copysign(np.inf, rounded), rounded

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from tests.reference.rounding import (
+from dmlvk.conformance.references.rounding import (
     FloatFormat,
     float_format,
     round_fraction,
@@ -27,7 +27,7 @@ _BLOCK = 2**15
 
 
 def prescaled(x: Array, scale_bias: dml.ScaleBias | None) -> Array:
-    """x * Scale + Bias in the type of ``x``; ``x`` itself without a ScaleBias."""
+    """X * Scale + Bias in the type of ``x``; ``x`` itself without a ScaleBias."""
     if scale_bias is None:
         return x
     if x.dtype.kind == "f":

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
+from dmlvk.conformance.references import REFERENCES, expected_output
 from dmlvk.operators import OPERATORS
-from tests.reference.elementwise import REFERENCES, expected_output
 
 Array = npt.NDArray[Any]
 

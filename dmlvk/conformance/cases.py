@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
+from dmlvk.conformance import patterns
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.variants import supported_data_types
 from dmlvk.operators import OPERATORS, Field, OperatorDesc, accepts_data_type
-from tests.operators import patterns
 
 Array = npt.NDArray[Any]
 

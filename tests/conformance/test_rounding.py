@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from tests.reference.rounding import (
+from dmlvk.conformance.references.rounding import (
     FLOAT16,
     FLOAT32,
     FloatFormat,
@@ -102,8 +102,9 @@ def test_rounding_a_fraction_agrees_with_rounding_a_float(target: FloatFormat) -
         (-(2.0**-126), 0x80800000),
         (2.0**-126 - 2.0**-149, 0x00000000),
         (2.0**-149 - 2.0**-126, 0x80000000),
-        (2.0**-126 - 2.0**-150, 0x00800000),  # a tie, which the even neighbour wins: the smallest normal number
-        (2.0**-126 - 2.0**-150 - 2.0**-170, 0x00000000),
+        (2.0**-126 - 2.0**-150, 0x00000000),  # a number of 24 bits, below the smallest normal one
+        (2.0**-126 - 2.0**-151, 0x00800000),  # a tie, which the even neighbour wins: the smallest normal number
+        (2.0**-126 - 2.0**-151 - 2.0**-170, 0x00000000),
         (-(2.0**-149), 0x80000000),
         (0.0, 0x00000000),
     ],

@@ -1,4 +1,4 @@
-"""What each operator's result must be, bit for bit: the table of all references.
+"""What each operator's result must be: the table of all references.
 
 They follow the declarations' formulas and decisions, but not the shaders' ways: numbers are decoded into float64, which
 holds every float32 and float16 exactly, or into int64, and compared and computed as numbers there.
@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from tests.reference import exact
-from tests.reference.scaling import float_bound, integer_bound, prescaled
+from dmlvk.conformance.references import exact
+from dmlvk.conformance.references.scaling import float_bound, integer_bound, prescaled
 
 Array = npt.NDArray[Any]
 Reference = Callable[..., Array]
@@ -87,6 +87,9 @@ REFERENCES: dict[str, Reference] = {
 
 
 def expected_output(desc: dml.OperatorDesc, inputs: list[Array]) -> Array:
-    """What the operator must give for logical input arrays, in the order of its input members."""
+    """What the operator must give for logical input arrays, in the order of its input members.
+
+    Of an operator of class «accurate» the true values, in float64; of all others the output itself.
+    """
     output: Array = REFERENCES[desc.operator_name](desc, *inputs)
     return output

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from tests.reference.rounding import float_format, widened
-from tests.reference.scaling import float_bound, integer_bound, prescaled
+from dmlvk.conformance.references.rounding import float_format, widened
+from dmlvk.conformance.references.scaling import float_bound, integer_bound, prescaled
 
 Array = npt.NDArray[Any]
 

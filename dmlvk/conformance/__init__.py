@@ -1,0 +1,1 @@
+"""The numeric contract, measured: references, inputs, and what runs operators on them."""
