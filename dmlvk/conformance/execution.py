@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 import dmlvk as dml
 from dmlvk.conformance.cases import Batch, ValueCase
-from dmlvk.conformance.references import expected_output
+from dmlvk.conformance.references import expected_output, has_true_values
 from dmlvk.conformance.ulp import promised_ulp, ulp_errors
 from dmlvk.operators import OperatorDesc
 
@@ -196,32 +196,46 @@ def inaccuracy(where: str, desc: OperatorDesc, got: Array, true: Array, inputs: 
     )
 
 
+class Judge:
+    """Compares the results of one device after the other with what they must be.
+
+    Bit by bit, but for floats of class «accurate», whose reference is the true value: the first device's results must
+    lie within the promised distance of it, and the others' results must equal the first one's.
+
+    Attributes:
+        expected: what the reference gives; of class «accurate», the first device's results once there are any.
+    """
+
+    def __init__(self, desc: OperatorDesc, inputs: Sequence[Array]) -> None:
+        self.expected = expected_output(desc, list(inputs))
+        self._desc = desc
+        self._inputs = inputs
+        self._knows_true_values = has_true_values(desc)
+
+    def fault(self, where: str, got: Array) -> str | None:
+        """``None`` when a device's results are right; otherwise what is wrong, beginning with ``where``."""
+        if not self._knows_true_values:
+            return difference(where, got, self.expected, self._inputs)
+        true, self.expected, self._knows_true_values = self.expected, got, False
+        return inaccuracy(where, self._desc, got, true, self._inputs)
+
+
 def check_batch(benches: Sequence[Workbench], case: ValueCase, layout: str, batch: Batch) -> Array:
     """Runs a batch on every device, compares with the reference, and returns what the results must be.
 
-    Bit by bit, but for operators of class «accurate», whose reference is the true value: the first device's results
-    must lie within the promised distance of it, and the others' results must equal the first one's.
-
     Raises:
-        AssertionError: when a result differs (the message says where), or an input is constant.
+        AssertionError: when a result is wrong (the message says where), or an input is constant.
     """
     label = _label(case, layout, batch)
     for values in batch.inputs:
         bits = as_bits(values)
         assert (bits != bits[0]).any(), f"{label}: an input is constant"
     prepared = prepare(case, batch, layout)
-    expected = expected_output(prepared.desc, prepared.inputs)
-    is_accurate = case.desc_class.declaration.accuracy.promise == "accurate"
-    for number, bench in enumerate(benches):
-        got = run_prepared(bench, prepared)
-        if is_accurate and number == 0:
-            fault = inaccuracy(f"{bench.device.info.name}: {label}", prepared.desc, got, expected, prepared.inputs)
-            assert fault is None, fault
-            expected = got
-            continue
-        fault = difference(f"{bench.device.info.name}: {label}", got, expected, prepared.inputs)
+    judge = Judge(prepared.desc, prepared.inputs)
+    for bench in benches:
+        fault = judge.fault(f"{bench.device.info.name}: {label}", run_prepared(bench, prepared))
         assert fault is None, fault
-    return expected
+    return judge.expected
 
 
 def _label(case: ValueCase, layout: str, batch: Batch) -> str:

@@ -30,6 +30,7 @@ from dmlvk.operators.elementwise import (
     ElementWiseThreshold,
 )
 from dmlvk.operators.levels import FeatureLevel
+from dmlvk.operators.logarithm import ElementWiseLog
 from dmlvk.operators.logical import (
     ElementWiseIsInfinity,
     ElementWiseIsNan,
@@ -71,6 +72,7 @@ __all__ = [
     "ElementWiseIf",
     "ElementWiseIsInfinity",
     "ElementWiseIsNan",
+    "ElementWiseLog",
     "ElementWiseLogicalAnd",
     "ElementWiseLogicalEquals",
     "ElementWiseLogicalGreaterThan",

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 import dmlvk as dml
 from dmlvk.conformance import patterns
 from dmlvk.conformance.cases import SWEPT, ValueCase, sweep_sets, value_cases
-from dmlvk.conformance.execution import Bytes, Placement, Workbench, describe, difference, element_view
-from dmlvk.conformance.references import expected_output
+from dmlvk.conformance.execution import Bytes, Judge, Placement, Workbench, describe, element_view
 from dmlvk.kernels import elementwise
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.variants import WORK_GROUP_SIZE, lanes, operand_types
@@ -101,14 +100,15 @@ def check_geometry(benches: Sequence[Workbench], case: ValueCase, geometry: Geom
     logical = [np.ascontiguousarray(view).copy() for view in views[:-1]]
     expected = [buffer.copy() for buffer in contents]
     output, output_type = placements[-1], tensors[-1].data_type
-    results = expected_output(desc, logical)
-    element_view(expected[output.buffer][output.offset :], output_type, geometry.sizes, geometry.output)[...] = results
+    place = element_view(expected[output.buffer][output.offset :], output_type, geometry.sizes, geometry.output)
+    judge = Judge(desc, logical)
     for bench in benches:
         where = f"{bench.device.info.name}: {desc.operator_name}, {label}, {desc}"
         after = bench.run(desc, contents, placements)
         got = element_view(after[output.buffer][output.offset :], output_type, geometry.sizes, geometry.output)
-        fault = difference(where, np.ascontiguousarray(got), results, logical)
+        fault = judge.fault(where, np.ascontiguousarray(got))
         assert fault is None, fault
+        place[...] = judge.expected
         for number, (bytes_after, bytes_expected) in enumerate(zip(after, expected, strict=True)):
             wrong = np.flatnonzero(bytes_after != bytes_expected)
             if wrong.size:

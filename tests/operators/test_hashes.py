@@ -23,9 +23,11 @@ def test_hashes_of_all_devices_are_equal(tmp_path: Path, capsys: pytest.CaptureF
     assert list(made["hashes"]) == [case.name for case in value_cases() if "float16" in case.name]
     assert len(made["devices"]) == len([info for info in dml.list_devices() if info.usable])
     for case, digests in made["hashes"].items():
-        assert set(digests) == {"reference", *made["devices"]}
+        assert set(digests) - {"reference"} == set(made["devices"])
         assert len(set(digests.values())) == 1, f"{case}: {digests}"
-    different = {digests["reference"] for digests in made["hashes"].values()}
+    exact = {case.name for case in value_cases() if case.desc_class.declaration.accuracy.promise != "accurate"}
+    assert {case for case, digests in made["hashes"].items() if "reference" in digests} == exact & set(made["hashes"])
+    different = {next(iter(digests.values())) for digests in made["hashes"].values()}
     # Equal by right are operators of the same function, and comparisons that no pattern of these tells apart.
     assert len(different) > len(made["hashes"]) // 2, "too many cases share a hash"
 

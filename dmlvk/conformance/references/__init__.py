@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.references import exact
+from dmlvk.conformance.references import exact, logarithm
 from dmlvk.conformance.references.scaling import float_bound, integer_bound, prescaled
 
 Array = npt.NDArray[Any]
@@ -67,6 +67,7 @@ REFERENCES: dict[str, Reference] = {
     "ELEMENT_WISE_IF": element_wise_if,
     "ELEMENT_WISE_IS_INFINITY": exact.is_infinity,
     "ELEMENT_WISE_IS_NAN": exact.is_nan,
+    "ELEMENT_WISE_LOG": logarithm.logarithm,
     "ELEMENT_WISE_LOGICAL_AND": exact.logical_and,
     "ELEMENT_WISE_LOGICAL_EQUALS": exact.equals,
     "ELEMENT_WISE_LOGICAL_GREATER_THAN": exact.greater,
@@ -86,10 +87,15 @@ REFERENCES: dict[str, Reference] = {
 """The reference of every operator, by DirectML's name."""
 
 
+def has_true_values(desc: dml.OperatorDesc) -> bool:
+    """Whether the reference gives true values: of floats of class «accurate», whose last bit no definition settles."""
+    return desc.declaration.accuracy.promise == "accurate" and desc.output_type.is_float
+
+
 def expected_output(desc: dml.OperatorDesc, inputs: list[Array]) -> Array:
     """What the operator must give for logical input arrays, in the order of its input members.
 
-    Of an operator of class «accurate» the true values, in float64; of all others the output itself.
+    The output itself; or, where :func:`has_true_values`, the true values in float64.
     """
     output: Array = REFERENCES[desc.operator_name](desc, *inputs)
     return output

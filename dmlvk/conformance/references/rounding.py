@@ -57,6 +57,14 @@ def widened(values: npt.NDArray[Any]) -> Float64Array:
         return values.astype(np.float64)
 
 
+def arithmetic_values(values: npt.NDArray[Any]) -> Float64Array:
+    """Floats as float64 as arithmetic takes them: float32 denormals count as zeros of their sign."""
+    numbers = widened(values)
+    if values.dtype != np.float32:
+        return numbers
+    return np.where(np.abs(numbers) < 2.0**-126, np.copysign(0.0, numbers), numbers)
+
+
 def round_fraction(value: Fraction, target: FloatFormat) -> Fraction | None:
     """The number of a format nearest to ``value``, ties to even, denormals included; ``None`` where that overflows."""
     if value == 0:
