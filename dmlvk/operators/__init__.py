@@ -29,6 +29,7 @@ from dmlvk.operators.elementwise import (
     ElementWiseSign,
     ElementWiseThreshold,
 )
+from dmlvk.operators.exponential import ElementWiseExp
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.logarithm import ElementWiseLog
 from dmlvk.operators.logical import (
@@ -67,6 +68,7 @@ __all__ = [
     "ElementWiseClip1",
     "ElementWiseClipGrad",
     "ElementWiseClipGrad1",
+    "ElementWiseExp",
     "ElementWiseFloor",
     "ElementWiseIdentity",
     "ElementWiseIf",

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.references import exact, logarithm
+from dmlvk.conformance.references import exact, exponential, logarithm
 from dmlvk.conformance.references.scaling import float_bound, integer_bound, prescaled
 
 Array = npt.NDArray[Any]
@@ -62,6 +62,7 @@ REFERENCES: dict[str, Reference] = {
     "ELEMENT_WISE_CLIP1": exact.clip,
     "ELEMENT_WISE_CLIP_GRAD": exact.clip_gradient,
     "ELEMENT_WISE_CLIP_GRAD1": exact.clip_gradient,
+    "ELEMENT_WISE_EXP": exponential.exponential,
     "ELEMENT_WISE_FLOOR": exact.floor,
     "ELEMENT_WISE_IDENTITY": exact.identity,
     "ELEMENT_WISE_IF": element_wise_if,
