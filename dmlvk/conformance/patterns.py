@@ -125,11 +125,38 @@ def tie_patterns(data_type: DataType, random: np.random.Generator) -> Patterns:
     return ties
 
 
+def related_patterns(patterns: Patterns, data_type: DataType, random: np.random.Generator) -> Patterns:
+    """For each pattern another operand with which arithmetic comes to its edges, and often to ties.
+
+    Floats: of an exponent as far away as sums can feel, or one with which the product or the quotient lies near the
+    smallest normal or the largest number; with few significant bits, or many. Integers: of any number of bits.
+    """
+    partners = short_patterns(data_type, patterns.size, random)
+    if not data_type.is_float:
+        return partners
+    dtype, fraction_bits = patterns.dtype, _SIGNIFICAND_BITS[data_type.size_in_bits]
+    highest = 2 ** (data_type.size_in_bits - 1 - fraction_bits) - 1
+    exponents = (patterns >> dtype.type(fraction_bits)).astype(np.int64) & highest
+    step = random.integers(-2, 3, patterns.size)
+    edge = random.choice([0, highest], patterns.size) + step
+    near = exponents + random.integers(-fraction_bits - 3, fraction_bits + 4, patterns.size)
+    middle = highest // 2
+    chosen = np.choose(
+        random.integers(0, 3, patterns.size), [near, edge + middle - exponents, exponents + middle - edge]
+    )
+    fields = np.clip(chosen, 0, highest - 1).astype(dtype) << dtype.type(fraction_bits)
+    related: Patterns = (partners & ~dtype.type(highest << fraction_bits)) | fields
+    return related
+
+
 def partners(patterns: Patterns, data_type: DataType, random: np.random.Generator) -> Patterns:
-    """For each pattern another operand: equal, next to it, with one bit or the sign flipped, special, or unrelated."""
+    """For each pattern another operand.
+
+    Equal, next to it, with one bit or the sign flipped, special, unrelated, or as :func:`related_patterns` has it.
+    """
     dtype, bits = patterns.dtype, data_type.size_in_bits
     one = dtype.type(1)
-    kind = random.integers(0, 8, patterns.size, dtype=np.uint8)
+    kind = random.integers(0, 12, patterns.size, dtype=np.uint8)
     result = random.integers(0, 2**bits - 1, patterns.size, dtype=dtype, endpoint=True)
     choices: dict[int, Callable[[Patterns], Patterns]] = {
         0: lambda chosen: chosen,
@@ -138,6 +165,7 @@ def partners(patterns: Patterns, data_type: DataType, random: np.random.Generato
         3: lambda chosen: chosen ^ (one << random.integers(0, bits, chosen.size, dtype=dtype)),
         4: lambda chosen: chosen ^ dtype.type(2 ** (bits - 1)),
         5: lambda chosen: random.choice(special_patterns(data_type), chosen.size),
+        **dict.fromkeys(range(6, 10), lambda chosen: related_patterns(chosen, data_type, random)),
     }
     for number, choice in choices.items():
         where = np.flatnonzero(kind == number)

@@ -1,6 +1,16 @@
 """What every operator is: one declaration each, and the checks that follow from it."""
 
-from dmlvk.operators.activation import ActivationIdentity, ActivationRelu, ActivationReluGrad, ActivationThresholdedRelu
+from dmlvk.operators.activation import (
+    ActivationIdentity,
+    ActivationRelu,
+    ActivationReluGrad,
+    ActivationThresholdedRelu,
+)
+from dmlvk.operators.arithmetic import (
+    ElementWiseAdd,
+    ElementWiseMultiply,
+    ElementWiseSubtract,
+)
 from dmlvk.operators.bitwise import (
     ElementWiseBitAnd,
     ElementWiseBitCount,
@@ -56,6 +66,7 @@ __all__ = [
     "ActivationThresholdedRelu",
     "Declaration",
     "ElementWiseAbs",
+    "ElementWiseAdd",
     "ElementWiseBitAnd",
     "ElementWiseBitCount",
     "ElementWiseBitNot",
@@ -86,9 +97,11 @@ __all__ = [
     "ElementWiseLogicalXor",
     "ElementWiseMax",
     "ElementWiseMin",
+    "ElementWiseMultiply",
     "ElementWiseNegate",
     "ElementWiseRound",
     "ElementWiseSign",
+    "ElementWiseSubtract",
     "ElementWiseThreshold",
     "FeatureLevel",
     "Field",

@@ -5,6 +5,15 @@ from dmlvk.operators.declaration import Accuracy
 
 FLOATS = (DataType.FLOAT32, DataType.FLOAT16)
 BOOLEANS = (DataType.UINT32, DataType.UINT8)
+FLOATS_AND_WORDS = (DataType.FLOAT32, DataType.FLOAT16, DataType.INT32, DataType.UINT32)
+FLOATS_WORDS_AND_PAIRS = (
+    DataType.FLOAT32,
+    DataType.FLOAT16,
+    DataType.INT64,
+    DataType.INT32,
+    DataType.UINT64,
+    DataType.UINT32,
+)
 UNSIGNED_TO_32 = (DataType.UINT32, DataType.UINT16, DataType.UINT8)
 UNSIGNED_TO_64 = (DataType.UINT64, DataType.UINT32, DataType.UINT16, DataType.UINT8)
 SIGNED_TO_32 = (DataType.FLOAT32, DataType.FLOAT16, DataType.INT32, DataType.INT16, DataType.INT8)
@@ -46,6 +55,7 @@ ALL_TYPES = (
 )
 
 EXACT = Accuracy("exact", 0.0)
+CORRECTLY_ROUNDED = Accuracy("correctly rounded", 0.5)
 EXACT_AFTER_SCALE_BIAS = Accuracy("exact", 0.0, "x * Scale + Bias is correctly rounded (0.5 ULP) as one operation")
 
 SCALE_BIAS_DECISION = (
@@ -54,3 +64,9 @@ SCALE_BIAS_DECISION = (
     "Bias, FLOAT32 inputs and FLOAT32 results of this step. Without ScaleBias they are kept."
 )
 """What holds for every operator with a ScaleBias."""
+
+DENORMALS_DECISION = (
+    "FLOAT32 denormals count as zeros of their sign, in operands and in results (below 2^-126 after rounding to 24 "
+    "bits); FLOAT16 denormals are the numbers they are. Every NaN among the results is the canonical quiet NaN."
+)
+"""What holds for every operator that computes with floats."""

@@ -28,7 +28,7 @@ uint float16_from_float32(uint x)
     // The last place of 0.5 is 2^-24, float16's smallest number: the adder rounds.
     precise float denormal = uintBitsToFloat(uint(magnitude)) + 0.5;
     uint finite = magnitude < 0x38800000 ? floatBitsToUint(denormal) - 0x3f000000u : uint(min(rounded, int(INFINITY_F16)));
-    return ((x >> 16) & 0x8000u) | (magnitude > 0x7f800000 ? NAN_F16 : finite);
+    return magnitude > 0x7f800000 ? NAN_F16 : ((x >> 16) & 0x8000u) | finite;
 }
 
 // name_f16 from name_f32, for functions of one and two arguments.

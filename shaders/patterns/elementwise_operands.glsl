@@ -3,8 +3,10 @@
 // The file defines LONG_OPERATION before when its function takes hundreds of instructions, as a ScaleBias does. The compile
 // script passes
 //   INPUT_COUNT                           how many inputs there are: 1 to 8
-//   INPUT_0 … and OUTPUT                  the data type of each operand, as a token of datatypes.glsl
-//   INPUT_0_BITS … and OUTPUT_BITS        its width, for #if
+//   INPUT_0, INPUT_1, INPUT_2, INPUT_3, INPUT_4, INPUT_5, INPUT_6, INPUT_7 (as many as there are) and OUTPUT
+//                                         the data type of each operand, as a token of datatypes.glsl
+//   INPUT_0_BITS, INPUT_1_BITS, INPUT_2_BITS, INPUT_3_BITS, INPUT_4_BITS, INPUT_5_BITS, INPUT_6_BITS, INPUT_7_BITS
+//   and OUTPUT_BITS                       its width, for #if
 //   STRIDED                               0: all operands contiguous; 1: any strides
 //   LANES                                 elements that one invocation computes
 //   ATTRIBUTE_WORDS, ATTRIBUTE_<NAME>     how many words of attributes there are, and where each one lies

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.references import exact, exponential, logarithm
+from dmlvk.conformance.references import arithmetic, exact, exponential, logarithm
 from dmlvk.conformance.references.scaling import float_bound, integer_bound, prescaled
 
 Array = npt.NDArray[Any]
@@ -50,6 +50,7 @@ REFERENCES: dict[str, Reference] = {
     "ACTIVATION_RELU_GRAD": exact.relu_gradient,
     "ACTIVATION_THRESHOLDED_RELU": exact.thresholded_relu,
     "ELEMENT_WISE_ABS": exact.absolute,
+    "ELEMENT_WISE_ADD": arithmetic.add,
     "ELEMENT_WISE_BIT_AND": exact.bit_and,
     "ELEMENT_WISE_BIT_COUNT": exact.bit_count,
     "ELEMENT_WISE_BIT_NOT": exact.bit_not,
@@ -80,9 +81,11 @@ REFERENCES: dict[str, Reference] = {
     "ELEMENT_WISE_LOGICAL_XOR": exact.logical_xor,
     "ELEMENT_WISE_MAX": exact.maximum,
     "ELEMENT_WISE_MIN": exact.minimum,
+    "ELEMENT_WISE_MULTIPLY": arithmetic.multiply,
     "ELEMENT_WISE_NEGATE": exact.negate,
     "ELEMENT_WISE_ROUND": exact.rounded,
     "ELEMENT_WISE_SIGN": element_wise_sign,
+    "ELEMENT_WISE_SUBTRACT": arithmetic.subtract,
     "ELEMENT_WISE_THRESHOLD": element_wise_threshold,
 }
 """The reference of every operator, by DirectML's name."""

@@ -1,0 +1,31 @@
+// Arithmetic of integers in two's complement: results wrap. Values narrower than 32 bits are extended to 32; what leaves
+// their width is dropped when they are stored. 64-bit values are pairs of words, the low one first.
+#ifndef INTEGER_ARITHMETIC_GLSL
+#define INTEGER_ARITHMETIC_GLSL
+
+uint add_i32(uint a, uint b) { return a + b; }
+uint add_u32(uint a, uint b) { return a + b; }
+uvec2 add_u64(uvec2 a, uvec2 b)
+{
+    uint low = a.x + b.x;
+    return uvec2(low, a.y + b.y + uint(low < a.x));
+}
+uvec2 add_i64(uvec2 a, uvec2 b) { return add_u64(a, b); }
+
+uint subtract_i32(uint a, uint b) { return a - b; }
+uint subtract_u32(uint a, uint b) { return a - b; }
+uvec2 subtract_u64(uvec2 a, uvec2 b) { return uvec2(a.x - b.x, a.y - b.y - uint(a.x < b.x)); }
+uvec2 subtract_i64(uvec2 a, uvec2 b) { return subtract_u64(a, b); }
+
+uint multiply_i32(uint a, uint b) { return a * b; }
+uint multiply_u32(uint a, uint b) { return a * b; }
+uvec2 multiply_u64(uvec2 a, uvec2 b)
+{
+    uint high;
+    uint low;
+    umulExtended(a.x, b.x, high, low);
+    return uvec2(low, high + a.x * b.y + a.y * b.x);
+}
+uvec2 multiply_i64(uvec2 a, uvec2 b) { return multiply_u64(a, b); }
+
+#endif
