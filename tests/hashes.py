@@ -22,7 +22,8 @@ from typing import Any
 
 import dmlvk as dml
 from dmlvk.conformance.cases import PATTERNS, ValueCase, batches, value_cases
-from dmlvk.conformance.execution import Workbench, as_bits, prepare, run_prepared
+from dmlvk.conformance.comparison import as_bits
+from dmlvk.conformance.execution import Workbench, prepare, run_prepared
 from dmlvk.conformance.references import expected_output, has_true_values
 
 REFERENCE = "reference"

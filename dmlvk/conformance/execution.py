@@ -1,9 +1,8 @@
-"""Runs operators on whole buffers, bytes in and bytes out, and compares results bit by bit."""
+"""Runs operators on whole buffers, bytes in and bytes out, and has the results compared with the references."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,8 +11,8 @@ import numpy.typing as npt
 
 import dmlvk as dml
 from dmlvk.conformance.cases import Batch, ValueCase
+from dmlvk.conformance.comparison import Comparison, as_bits, compare, difference, fault_text
 from dmlvk.conformance.references import expected_output, has_true_values
-from dmlvk.conformance.ulp import promised_ulp, ulp_errors
 from dmlvk.operators import OperatorDesc
 
 Array = npt.NDArray[Any]
@@ -156,68 +155,37 @@ def run_prepared(bench: Workbench, prepared: PreparedBatch) -> Array:
     """The output array that a device gives."""
     placements = [Placement(number) for number in range(len(prepared.contents))]
     after = bench.run(prepared.desc, prepared.contents, placements)[-1]
-    output = prepared.desc.outputs[0][1]
-    assert output is not None
+    output = next(tensor for _, tensor in prepared.desc.outputs if tensor is not None)
     return np.ascontiguousarray(element_view(after, output.data_type, output.sizes, prepared.output_strides))
-
-
-def as_bits(array: Array) -> Array:
-    """The elements as unsigned integers."""
-    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
-
-
-def difference(where: str, got: Array, expected: Array, inputs: Sequence[Array]) -> str | None:
-    """``None`` when the bits are equal; otherwise how many elements differ, and the first three with their inputs."""
-    if got.dtype != expected.dtype or got.shape != expected.shape:
-        return f"{where}: got {got.dtype} {got.shape}, expected {expected.dtype} {expected.shape}"
-    wrong = np.argwhere(as_bits(got) != as_bits(expected))
-    if wrong.size == 0:
-        return None
-    lines = [f"{where}: {len(wrong)} of {math.prod(got.shape)} elements differ"]
-    for index in map(tuple, wrong[:3].tolist()):
-        operands = ", ".join(_hexadecimal(values[index]) for values in inputs)
-        results = f"got {_hexadecimal(got[index])}, expected {_hexadecimal(expected[index])}"
-        lines.append(f"  at {list(index)}: inputs {operands}, {results}")
-    return "\n".join(lines)
-
-
-def inaccuracy(where: str, desc: OperatorDesc, got: Array, true: Array, inputs: Sequence[Array]) -> str | None:
-    """``None`` when all results are within the promised distance; otherwise how many are not, and the worst one."""
-    bound = promised_ulp(desc.declaration.accuracy, desc.output_type)
-    errors = ulp_errors(got, true)
-    if not (errors > bound).any():
-        return None
-    index = np.unravel_index(int(np.argmax(errors)), errors.shape)
-    operands = ", ".join(_hexadecimal(values[index]) for values in inputs)
-    return (
-        f"{where}: {int((errors > bound).sum())} of {errors.size} elements are more than {bound} ULP off\n"
-        f"  at {[int(i) for i in index]}: inputs {operands}, got {_hexadecimal(got[index])}, "
-        f"true value {true[index]!r}, {errors[index]:.4f} ULP off"
-    )
 
 
 class Judge:
     """Compares the results of one device after the other with what they must be.
 
-    Bit by bit, but for floats of class «accurate», whose reference is the true value: the first device's results must
-    lie within the promised distance of it, and the others' results must equal the first one's.
+    Every result must keep the operator's promise; and all devices must give the bits that the first one gives.
 
     Attributes:
-        expected: what the reference gives; of class «accurate», the first device's results once there are any.
+        expected: what the results must be, bit by bit: the reference's output or, where that gives true values, the
+            first device's results once there are any (before, the true values).
     """
 
     def __init__(self, desc: OperatorDesc, inputs: Sequence[Array]) -> None:
-        self.expected = expected_output(desc, list(inputs))
+        self.expected = self._reference = expected_output(desc, list(inputs))
         self._desc = desc
         self._inputs = inputs
-        self._knows_true_values = has_true_values(desc)
+
+    def comparison(self, got: Array) -> Comparison:
+        """How a device's results compare with the definition."""
+        return compare(self._desc, got, self._reference)
 
     def fault(self, where: str, got: Array) -> str | None:
         """``None`` when a device's results are right; otherwise what is wrong, beginning with ``where``."""
-        if not self._knows_true_values:
-            return difference(where, got, self.expected, self._inputs)
-        true, self.expected, self._knows_true_values = self.expected, got, False
-        return inaccuracy(where, self._desc, got, true, self._inputs)
+        fault = fault_text(where, self.comparison(got), got, self._reference, self._inputs)
+        if fault is None and self.expected is not self._reference:
+            fault = difference(where, got, self.expected, self._inputs)
+        if has_true_values(self._desc) and self.expected is self._reference:
+            self.expected = got
+        return fault
 
 
 def check_batch(benches: Sequence[Workbench], case: ValueCase, layout: str, batch: Batch) -> Array:
@@ -226,24 +194,22 @@ def check_batch(benches: Sequence[Workbench], case: ValueCase, layout: str, batc
     Raises:
         AssertionError: when a result is wrong (the message says where), or an input is constant.
     """
-    label = _label(case, layout, batch)
+    label = label_of(case, layout, batch)
     for values in batch.inputs:
         bits = as_bits(values)
-        assert (bits != bits[0]).any(), f"{label}: an input is constant"
+        if (bits == bits[0]).all():
+            raise AssertionError(f"{label}: an input is constant")
     prepared = prepare(case, batch, layout)
     judge = Judge(prepared.desc, prepared.inputs)
     for bench in benches:
         fault = judge.fault(f"{bench.device.info.name}: {label}", run_prepared(bench, prepared))
-        assert fault is None, fault
+        if fault is not None:
+            raise AssertionError(fault)
     return judge.expected
 
 
-def _label(case: ValueCase, layout: str, batch: Batch) -> str:
+def label_of(case: ValueCase, layout: str, batch: Batch) -> str:
+    """Operator, data types, attributes, layout and kind of inputs, for messages."""
     types = ", ".join(f"{member} {data_type.name}" for member, data_type in case.data_types)
     attributes = "".join(f", {attribute} {value!r}" for attribute, value in batch.attributes.items())
     return f"{case.desc_class.operator_name}, {types}{attributes}, {layout}, {batch.name}"
-
-
-def _hexadecimal(element: Any) -> str:
-    bits = np.array([element]).view(f"u{element.dtype.itemsize}")[0]
-    return f"0x{int(bits):0{2 * element.dtype.itemsize}x} ({element})"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dmlvk.conformance.cases import PATTERNS, SWEPT, ValueCase, batches, value_cases
-from dmlvk.conformance.execution import Workbench, as_bits, check_batch
+from dmlvk.conformance.comparison import as_bits
+from dmlvk.conformance.execution import Workbench, check_batch
 from dmlvk.operators import OPERATORS
 
 CASES = pytest.mark.parametrize("case", value_cases(), ids=lambda case: case.name)
