@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -9,6 +12,47 @@ import numpy.typing as npt
 
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.tensors import TensorDesc, elements_overlap
+
+_PARALLEL_BYTES = 8 * 2**20
+"""Copies of at least this size are shared among threads: one core does not fill a memory bus, nor touch pages fast."""
+
+_MOST_COPIERS = 8
+
+
+def copy_elements(destination: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
+    """``destination[...] = source`` for arrays of one shape, with several cores where the arrays are large."""
+    if destination.nbytes < _PARALLEL_BYTES:
+        destination[...] = source
+        return
+    copiers = min(_MOST_COPIERS, os.cpu_count() or 1)
+    rows = destination.shape[0] if destination.ndim else 0
+    flat = destination.flags.c_contiguous and source.flags.c_contiguous
+    if copiers == 1 or not (flat or rows >= copiers):
+        destination[...] = source
+        return
+    if flat:
+        destination, source = destination.reshape(-1), source.reshape(-1)
+        rows = destination.size
+    bounds = [rows * i // copiers for i in range(copiers + 1)]
+
+    def copy(part: int) -> None:
+        destination[bounds[part] : bounds[part + 1]] = source[bounds[part] : bounds[part + 1]]
+
+    list(_copiers().map(copy, range(copiers)))
+
+
+@functools.cache
+def _copiers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_MOST_COPIERS, thread_name_prefix="dmlvk-copy")
+
+
+def copied(source: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A copy in C order."""
+    if source.nbytes < _PARALLEL_BYTES:
+        return source.copy(order="C")
+    copy = np.empty(source.shape, source.dtype)
+    copy_elements(copy, source)
+    return copy
 
 
 def logical_view(buffer: npt.NDArray[np.uint8], tensor: TensorDesc) -> npt.NDArray[Any]:
@@ -34,11 +78,13 @@ def checked_array(array: npt.ArrayLike, tensor: TensorDesc, where: str) -> npt.N
     Raises:
         InvalidArgumentError: when data type or shape differ.
     """
+    wanted = tensor.data_type.numpy_dtype
+    if type(array) is np.ndarray and array.dtype == wanted and array.shape == tensor.sizes:
+        return array
     try:
         values = np.asarray(array)
     except (ValueError, TypeError) as error:
         raise InvalidArgumentError(f"{where}: not an array: {error}") from error
-    wanted = tensor.data_type.numpy_dtype
     if values.dtype == np.bool_ and wanted == np.uint8:
         values = values.view(np.uint8)
     if values.dtype.newbyteorder("=") != wanted:
@@ -66,8 +112,8 @@ def lay_out(array: npt.NDArray[Any], tensor: TensorDesc, buffer: npt.NDArray[np.
         InvalidArgumentError: when the strides put different values on one element.
     """
     view = logical_view(buffer, tensor)
-    if not _may_overlap(tensor):
-        view[...] = array
+    if not may_overlap(tensor):
+        copy_elements(view, array)
         return
     # Where only strides of 0 make elements coincide, the values are written once; then all is compared, bit by bit.
     first = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.element_strides)
@@ -79,7 +125,8 @@ def lay_out(array: npt.NDArray[Any], tensor: TensorDesc, buffer: npt.NDArray[np.
         )
 
 
-def _may_overlap(tensor: TensorDesc) -> bool:
+def may_overlap(tensor: TensorDesc) -> bool:
+    """Whether two coordinates of a tensor may lie on one element."""
     try:
         return elements_overlap(tensor.sizes, tensor.element_strides)
     except InvalidArgumentError:

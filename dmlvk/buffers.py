@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.arrays import copied, copy_elements
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.integers import checked_integer
 from dmlvk.runtime.kompute import Allocation, Engine
@@ -92,7 +93,7 @@ class Buffer:
         data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         whole = data.size == self.size_in_bytes
         with self._engine.writing(self.allocation, keeps_contents=not whole) as host_bytes:
-            host_bytes[start : start + data.size] = data
+            copy_elements(host_bytes[start : start + data.size], data)
 
     def download(
         self, dtype: npt.DTypeLike = np.uint8, shape: int | Sequence[int] | None = None, offset: int = 0
@@ -113,7 +114,7 @@ class Buffer:
         size = math.prod(lengths) * data_type.itemsize
         self._checked_range("download", start, size)
         with self._engine.reading(self.allocation) as host_bytes:
-            elements = host_bytes[start : start + size].copy().view(data_type)
+            elements = copied(host_bytes[start : start + size]).view(data_type)
         try:
             return elements.reshape(lengths)
         except (ValueError, OverflowError) as error:  # too many dimensions, or a huge one beside one of 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import functools
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ class DataType(enum.IntEnum):
         """
         if self.size_in_bits < 8:
             raise InvalidArgumentError(f"DataType {self.name}: NumPy has no such data type")
-        return np.dtype(self.name.lower())
+        return _numpy_dtype(self.name)
 
     @property
     def is_float(self) -> bool:
@@ -92,3 +93,8 @@ _SIZE_IN_BITS = {
     DataType.INT64: 64,
     DataType.FLOAT64: 64,
 }
+
+
+@functools.cache
+def _numpy_dtype(name: str) -> np.dtype[Any]:
+    return np.dtype(name.lower())

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import enum
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
 
-from dmlvk.arrays import checked_array, lay_out, logical_view
+from dmlvk.arrays import checked_array, copied, copy_elements, lay_out, logical_view, may_overlap
 from dmlvk.binding import BindingTable, CompiledOperator, ExecutionFlags, Operator
 from dmlvk.buffers import Buffer
 from dmlvk.datatypes import DataType
@@ -71,6 +72,7 @@ class Device:
         self.engine = Engine(self.info)
         self._compiled: collections.OrderedDict[OperatorDesc, CompiledOperator] = collections.OrderedDict()
         self._runs: weakref.WeakKeyDictionary[CompiledOperator, _Run] = weakref.WeakKeyDictionary()
+        self._last_run: Callable[[], _Run | None] = lambda: None
 
     def __repr__(self) -> str:
         return f"<dmlvk.Device {self.info.index}: {self.info.name}, feature level {self.feature_level.label}>"
@@ -200,8 +202,15 @@ class Device:
         if compiled.device is not self:
             raise InvalidArgumentError(f"{compiled.desc.operator_name}: was compiled by another device")
         arrays = _checked_inputs(compiled.desc, inputs)
-        with self.engine.exclusive(), self._run_of(compiled) as run:
-            return run.execute(arrays)
+        with self.engine.exclusive():
+            run = self._runs.get(compiled)
+            if run is not None:
+                if run is not self._last_run():  # the order in which they were used says which goes first
+                    self._runs[compiled] = self._runs.pop(compiled)
+                    self._last_run = weakref.ref(run)
+                return run.execute(arrays)
+            with self._new_run(compiled) as run:
+                return run.execute(arrays)
 
     def _compiled_for(self, desc: OperatorDesc) -> CompiledOperator:
         with self.engine.exclusive():
@@ -215,16 +224,12 @@ class Device:
             return compiled
 
     @contextlib.contextmanager
-    def _run_of(self, compiled: CompiledOperator) -> Iterator[_Run]:
-        """The kept buffers and recording of a compiled operator; large ones live for one run only."""
-        run = self._runs.pop(compiled, None)
-        if run is not None:
-            self._runs[compiled] = run  # the last one again
-            yield run
-            return
+    def _new_run(self, compiled: CompiledOperator) -> Iterator[_Run]:
+        """New buffers and a recording for a compiled operator; large ones live for one run only."""
         run = _Run(self.engine, compiled)
         if run.size_in_bytes <= _KEPT_RUN_BYTES:
             self._runs[compiled] = run
+            self._last_run = weakref.ref(run)
             self._drop_old_runs()
             yield run
         else:
@@ -267,12 +272,14 @@ class _Run:
         self._release = weakref.finalize(self, _release_all, engine, self._allocations)
         try:
             self._recording = self._record(compiled)
+            self._inputs, self._outputs = self._views(self._desc.inputs), self._views(self._desc.outputs)
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
         """Frees the buffers."""
+        self._inputs, self._outputs = [], []
         self._release()
 
     @property
@@ -301,17 +308,33 @@ class _Run:
         )
         return self._engine.record([launch], upload=read, download=written)
 
+    def _views(self, members: Sequence[tuple[Field, TensorDesc | None]]) -> list[_View]:
+        return [
+            _View(member, tensor, logical_view(self._allocations[member].host_bytes, tensor), may_overlap(tensor))
+            for member, tensor in self._tensors(members)
+        ]
+
     def execute(self, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
         """Lays out the inputs, runs, and copies the outputs out."""
-        for member, tensor in self._tensors(self._desc.inputs):
-            with self._engine.writing(self._allocations[member], keeps_contents=False) as host_bytes:
-                lay_out(arrays[member], tensor, host_bytes, f"{self._desc.operator_name}: {member}")
-        self._engine.run(self._recording)
-        results = {}
-        for member, tensor in self._tensors(self._desc.outputs):
-            with self._engine.reading(self._allocations[member]) as host_bytes:
-                results[member] = logical_view(host_bytes, tensor).copy(order="C")
-        return results
+        self._engine.check_open()  # else the views lead nowhere
+        for view in self._inputs:
+            if view.overlaps:
+                where = f"{self._desc.operator_name}: {view.member}"
+                lay_out(arrays[view.member], view.tensor, self._allocations[view.member].host_bytes, where)
+            else:
+                copy_elements(view.elements, arrays[view.member])
+        self._engine.run_whole(self._recording)
+        return {view.member: copied(view.elements) for view in self._outputs}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _View:
+    """A tensor of a :class:`_Run` in the host's memory."""
+
+    member: str
+    tensor: TensorDesc
+    elements: npt.NDArray[Any]
+    overlaps: bool
 
 
 def _release_all(engine: Engine, allocations: Mapping[str, Allocation]) -> None:

@@ -139,9 +139,10 @@ class CommandRecorder:
         self.wait()
 
     def submit(self) -> None:
-        """Hands everything that was recorded to the device.
+        """Hands everything that was recorded to the device, and returns; what is submitted runs once.
 
-        Kompute 0.9.0 offers no asynchronous submission of recorded work, so this returns when the work is done.
+        Reading, writing or closing a buffer that the work uses waits for it, and so does submitting other work with it.
+        With the unchanged Kompute 0.9.0, which cannot submit without waiting, this returns when the work is done.
         """
         engine = self._device.engine
         engine.check_open()
@@ -151,7 +152,7 @@ class CommandRecorder:
             self._check_buffers()
             if self._recording is None:
                 self._recording = engine.record([_launch(dispatch) for dispatch in self._dispatches])
-            engine.run(self._recording)
+            engine.submit(self._recording)
 
     def _check_buffers(self) -> None:
         for dispatch in self._dispatches:
@@ -160,7 +161,13 @@ class CommandRecorder:
                 bound.binding.buffer.check_usable(f"{where}: the buffer was closed after the dispatch was recorded")
 
     def wait(self) -> None:
-        """Waits until what was submitted is done."""
+        """Waits until what was submitted is done.
+
+        Raises:
+            DeviceRemovedError: when the device is lost while waiting.
+        """
+        if self._recording is not None:
+            self._device.engine.wait(self._recording)
 
 
 def _launch(dispatch: RecordedDispatch) -> Launch:

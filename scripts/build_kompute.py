@@ -2,9 +2,10 @@
 """Build a wheel of Kompute (``kp`` on PyPI) for the Python that runs this script, and print the wheel's path.
 
 Kompute 0.9.0 is on PyPI as source only, and its build clones four projects from GitHub. This script takes that source
-distribution unchanged from PyPI, makes the few repairs listed in ``REPAIRS`` below, and builds against the system's
-Vulkan headers and fmt and PyPI's pybind11, so that nothing but PyPI is asked. The wheel is kept in a cache: the next
-call with the same Python, operating system and build recipe prints the cached wheel's path at once.
+distribution from PyPI, makes the changes listed in ``kompute_changes.py`` (``--unchanged``: only what it needs to
+build), and builds against the system's Vulkan headers and fmt and PyPI's pybind11, so that nothing but PyPI is asked.
+The wheel is kept in a cache: the next call with the same Python, operating system and build recipe prints the cached
+wheel's path at once.
 
 Needs: CMake >= 3.20, make, a C++ compiler, the Vulkan headers and loader, fmt, and Python's own headers
 (Debian: ``cmake make g++ libvulkan-dev libfmt-dev python3-dev``).
@@ -23,8 +24,11 @@ import sysconfig
 import tempfile
 import venv
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts.kompute_changes import CHANGES, LOCAL_VERSION, REPAIRS, Change, ChangeError, Replacement
 
 KOMPUTE_VERSION = "0.9.0"
 KOMPUTE_SHA256 = "98e583dc6e9731ff6d7a3e3317817e4d93f7b2945929619e29a56325db279949"
@@ -55,56 +59,19 @@ class BuildError(Exception):
     """Kompute cannot be built here; the message says why."""
 
 
-@dataclass(frozen=True)
-class Repair:
-    """One replacement of text in Kompute's source; ``old`` must occur exactly once."""
+def changes_to_make(jobs: int, unchanged: bool) -> list[Change]:
+    """Returns what changes in Kompute's source, with ``jobs`` compilers at a time.
 
-    path: str
-    old: str
-    new: str
-    why: str
-
-    def apply(self, source: Path) -> None:
-        """Make the replacement in the source tree at ``source``.
-
-        Raises:
-            BuildError: the text to replace is not there, or more than once.
-        """
-        file = source / self.path
-        text = file.read_text(encoding="utf-8")
-        if text.count(self.old) != 1:
-            raise BuildError(f"kp {KOMPUTE_VERSION}: expected one {self.old!r} in {self.path}: {text.count(self.old)}")
-        file.write_text(text.replace(self.old, self.new), encoding="utf-8")
-
-
-def repairs(jobs: int) -> list[Repair]:
-    """Return what must change in Kompute's source for it to build here, with ``jobs`` compilers at a time."""
-    changes = [
-        Repair(
-            "setup.py",
-            "'-DKOMPUTE_OPT_DISABLE_VULKAN_VERSION_CHECK=ON'\n",
-            "'-DKOMPUTE_OPT_DISABLE_VULKAN_VERSION_CHECK=ON',\n",
-            "the missing comma glues -DPYTHON_EXECUTABLE=… to this option: CMake then takes whichever Python it finds "
-            "first (often another version, for example behind pyenv's shims) and the extension cannot be imported",
-        ),
-        Repair(
-            "setup.py",
-            "build_args += ['--', '-j']",
-            f"build_args += ['--', '-j{jobs}']",
-            "a bare -j starts every compiler at once and can exhaust the memory of a small machine",
-        ),
-    ]
-    if sys.version_info >= (3, 13):
-        changes.append(
-            Repair(
-                "setup.py",
-                '"numpy<2.0.0"',
-                '"numpy>=2.1"',
-                "NumPy 1 does not exist for Python 3.13; the limit came with the pybind11 2.9 that Kompute bundles, "
-                "the one used here serves NumPy 2 as well",
-            )
-        )
-    return changes
+    Args:
+        jobs: how many.
+        unchanged: only what the package needs to build at all.
+    """
+    parallel = Change(
+        "starts no more compilers than asked for",
+        "a bare -j starts every compiler at once and can exhaust the memory of a small machine",
+        (Replacement("setup.py", "build_args += ['--', '-j']", f"build_args += ['--', '-j{jobs}']"),),
+    )
+    return [*(REPAIRS if unchanged else CHANGES), parallel]
 
 
 def run(command: Sequence[str | Path], env: dict[str, str] | None = None) -> None:
@@ -188,11 +155,14 @@ def operating_system() -> str:
     return "-".join(fields[key].strip('"') for key in ("ID", "VERSION_ID") if key in fields) or sys.platform
 
 
-def cache_key() -> str:
+def cache_key(unchanged: bool) -> str:
     """Return the name of the cache folder: equal names mean that the wheel can be used again."""
     abi = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
-    recipe = hashlib.sha256(Path(__file__).read_bytes()).hexdigest()[:12]
-    return f"kp-{KOMPUTE_VERSION}-{abi}-{operating_system()}-{recipe}"
+    here = Path(__file__)
+    recipes = here.read_bytes() + here.with_name("kompute_changes.py").read_bytes()
+    recipe = hashlib.sha256(recipes).hexdigest()[:12]
+    version = KOMPUTE_VERSION if unchanged else f"{KOMPUTE_VERSION}+{LOCAL_VERSION}"
+    return f"kp-{version}-{abi}-{operating_system()}-{recipe}"
 
 
 def default_cache() -> Path:
@@ -205,10 +175,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Build a wheel of Kompute for this Python and print its path.")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="folder that keeps wheels (%(default)s)")
     parser.add_argument("--cached-only", action="store_true", help="build nothing: exit status 3 if none is cached")
+    parser.add_argument("--unchanged", action="store_true", help="Kompute as it is on PyPI, without dmlvk's changes")
     parser.add_argument("--rebuild", action="store_true", help="build even if a wheel is cached")
     parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 8), help="compilers at a time")
     arguments = parser.parse_args()
-    kept = arguments.cache / "wheels" / cache_key()
+    kept = arguments.cache / "wheels" / cache_key(arguments.unchanged)
     if not arguments.rebuild:
         for wheel in kept.glob("kp-*.whl"):
             print(wheel)
@@ -222,14 +193,15 @@ def main() -> int:
             folder = Path(name)
             python = make_build_environment(folder / "env")
             source = fetch_source(python, folder)
-            for repair in repairs(arguments.jobs):
-                repair.apply(source)
+            for change in changes_to_make(arguments.jobs, arguments.unchanged):
+                for replacement in change.replacements:
+                    replacement.apply(source)
             wheel = build_wheel(python, source, folder)
             # Into the cache under a temporary name first: a half-copied wheel must never be found there.
             partial = kept / f"{wheel.name}.{os.getpid()}"
             shutil.copyfile(wheel, partial)
             partial.replace(kept / wheel.name)
-    except (BuildError, OSError) as error:
+    except (BuildError, ChangeError, OSError) as error:
         print(f"build_kompute.py: {error}", file=sys.stderr)
         return 1
     print(kept / wheel.name)

@@ -1,18 +1,22 @@
 """The only module that imports Kompute (``kp``): buffers, pipelines, recorded submissions.
 
-Kompute 0.9.0 as it is on PyPI is enough. What it lacks is worked around here and named here:
+Kompute 0.9.0 as it is on PyPI is enough; with the changes of ``scripts/kompute_changes.py`` everything is the same and
+faster. What both lack is worked around here:
 
-- It ignores the results of buffer creation and memory allocation and crashes afterwards: Vulkan is asked first
-  (:mod:`dmlvk.runtime.vulkan`).
-- Between two dispatches of a submission it records a transfer-to-compute barrier only. A dependency is made from a
-  one-word copy between them (:data:`DEPENDENCY`): Kompute's barrier before the copy orders it after all earlier compute
-  work, and the barrier that it records before the next dispatch orders that after the copy. The shaders' buffers are
-  ``coherent``, which makes writes available and visible without naming them in a barrier.
 - A command buffer cannot be recorded twice, because its pool lacks the flag for it: every recording has a Sequence of
   its own, which is evaluated as often as needed.
 - Integers become floats unless every constant is a NumPy array of uint32, also an empty one.
 - ``import kp`` installs a handler on Python's root logger; it is taken away again.
-- Only ``Sequence.eval`` runs what was recorded, and it waits for the device; there is no asynchronous submission.
+
+And what only the unchanged package lacks:
+
+- It ignores the results of buffer creation and memory allocation and crashes afterwards: Vulkan is asked first
+  (:mod:`dmlvk.runtime.vulkan`).
+- Between two dispatches of a submission it records a transfer-to-compute barrier only. A dependency is made from a
+  one-word copy between them: Kompute's barrier before the copy orders it after all earlier compute work, and the
+  barrier that it records before the next dispatch orders that after the copy. The shaders' buffers are ``coherent``,
+  which makes writes available and visible without naming them in a barrier. The changed package has memory barriers.
+- Only ``Sequence.eval`` runs what was recorded, and it waits for the device: ``submit`` returns when the work is done.
 """
 
 from __future__ import annotations
@@ -121,7 +125,10 @@ class Engine:
         self._pipelines: collections.OrderedDict[tuple[Any, ...], Any] = collections.OrderedDict()
         self._allocations: set[Allocation] = set()
         self._token: Allocation | None = None
+        self._running: dict[Recording, None] = {}  # submitted and not yet waited for, oldest first
         self._kp = _kompute()
+        # Both came with the same set of changes; the unchanged package's eval_async waits for the device.
+        self._has_barriers = hasattr(self._kp, "OpMemoryBarrier")
         with open_instance():  # keeps the driver loaded between the guard's questions and Kompute's own instance
             self._memory = MemoryGuard(info)
             try:
@@ -143,6 +150,7 @@ class Engine:
             if self.is_closed:
                 return
             self._removed = f"{self.info.name}: the device was closed"  # first: other threads ask without the lock
+            self._running.clear()  # Kompute's sequences wait for their own work when they are destroyed
             while self._pipelines:
                 self._pipelines.popitem()[1].destroy()
             for allocation in list(self._allocations):
@@ -197,14 +205,17 @@ class Engine:
     @property
     def _needs_staging(self) -> bool:
         # A CPU's and an integrated GPU's device memory is host memory: it is bound directly and nothing is copied.
-        # Synchronization validation follows barriers that name the buffers, which Kompute has for staged ones only.
-        return self.info.kind not in ("CPU", "integrated GPU") or validation.synchronization_enabled()
+        # Synchronization validation follows barriers that name the buffers, which the unchanged Kompute has for staged
+        # ones only.
+        unnamed = validation.synchronization_enabled() and not self._has_barriers
+        return self.info.kind not in ("CPU", "integrated GPU") or unnamed
 
     def release(self, allocation: Allocation) -> None:
         """Frees an allocation, and every pipeline that binds it. Releasing twice is allowed."""
         with self._lock:
             if allocation not in self._allocations:
                 return
+            self._await_users(allocation)
             self._allocations.discard(allocation)
             # A collection of garbage may release other allocations in the middle of this.
             for key in tuple(self._pipelines):
@@ -214,11 +225,9 @@ class Engine:
             allocation.tensor.destroy()
             allocation.claim.release()
 
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def exclusive(self) -> contextlib.AbstractContextManager[object]:
         """Several calls in a row, without another thread's between them."""
-        with self._lock:
-            yield
+        return self._lock
 
     @contextlib.contextmanager
     def writing(self, allocation: Allocation, *, keeps_contents: bool = True) -> Iterator[npt.NDArray[np.uint8]]:
@@ -248,6 +257,7 @@ class Engine:
     def _check_allocated(self, allocation: Allocation) -> None:
         if allocation not in self._allocations:  # another thread may have closed it a moment ago
             raise InvalidArgumentError("Buffer: was closed")
+        self._await_users(allocation)
 
     def _download(self, allocation: Allocation) -> None:
         sequence = self._manager.sequence()
@@ -273,7 +283,7 @@ class Engine:
         """
         with self._guarded("recording"):
             steps: list[int] = []  # which of Kompute's operations are dispatches
-            most = 2 + 2 * len(launches)
+            most = 3 + 2 * len(launches)
             sequence = self._manager.sequence(0, most) if timestamps else self._manager.sequence()
             recorded = 0
 
@@ -288,7 +298,7 @@ class Engine:
             unsettled: dict[Allocation, None] = {}  # written since the last dependency
             for launch in launches:
                 if launch.depends:
-                    record_step(self._kp.OpTensorSyncLocal(self._dependency(unsettled)))
+                    record_step(self._dependency(unsettled))
                     unsettled.clear()
                 push = np.array(launch.push_constants, np.uint32)
                 record_step(self._kp.OpAlgoDispatch(self._pipeline(launch, push), push))
@@ -297,6 +307,9 @@ class Engine:
             downloaded = [allocation.tensor for allocation in download if allocation.has_staging]
             if downloaded:
                 record_step(self._kp.OpTensorSyncLocal(downloaded))
+            shared = {a: None for launch in launches for a in launch.written if not a.has_staging}
+            if shared and self._has_barriers:  # the host reads the memory itself
+                record_step(self._kp.OpMemoryBarrier([allocation.tensor for allocation in shared], True))
             return Recording(
                 sequence,
                 bound=frozenset(allocation for launch in launches for allocation in launch.allocations),
@@ -307,14 +320,17 @@ class Engine:
                 seconds_per_tick=self.info.limits.timestamp_period_in_nanoseconds * 1e-9,
             )
 
-    def _dependency(self, written: Iterable[Allocation]) -> list[Any]:
-        """The tensors whose copies make a dispatch wait for those before it: one word, whatever they have written."""
-        if validation.synchronization_enabled() and (named := [allocation.tensor for allocation in written]):
-            return named
+    def _dependency(self, written: Iterable[Allocation]) -> Any:
+        """An operation that makes later dispatches wait for the earlier ones, and see what they wrote."""
+        named = [allocation.tensor for allocation in written]
+        if self._has_barriers:
+            return self._kp.OpMemoryBarrier(named)
+        if validation.synchronization_enabled():
+            return self._kp.OpTensorSyncLocal(named)
         if self._token is None:
             self._token = self._allocated(4, has_staging=True, zeroed=False)
             self._allocations.add(self._token)
-        return [self._token.tensor]
+        return self._kp.OpTensorSyncLocal([self._token.tensor])
 
     def _pipeline(self, launch: Launch, push: npt.NDArray[np.uint32]) -> Any:
         key = (launch.spirv, launch.specialization, len(push), launch.work_groups, launch.allocations)
@@ -336,35 +352,100 @@ class Engine:
 
     def run(self, recording: Recording) -> None:
         """Runs a recording and waits for the device."""
+        self.submit(recording)
+        self.wait(recording)
+
+    def run_whole(self, recording: Recording) -> None:
+        """Runs a recording that uploads all that it reads, downloads all that it writes, and shares no memory.
+
+        Nothing has to be kept account of then, which a small operator would notice.
+        """
         with self._guarded("running on the device"):
+            recording.sequence.eval()
+
+    def submit(self, recording: Recording) -> None:
+        """Hands a recording to the device. With the unchanged Kompute this returns when the work is done.
+
+        Earlier submissions that touch the same memory are waited for first: nothing orders two submissions.
+        """
+        with self._guarded("running on the device"):
+            for allocation in recording.bound:
+                self._await_users(allocation)
             waiting = [allocation for allocation in recording.bound - recording.uploads if allocation.upload_pending]
             if waiting:
                 sequence = self._manager.sequence()
                 sequence.record(self._kp.OpTensorSyncDevice([allocation.tensor for allocation in waiting]))
                 sequence.eval()
-            recording.sequence.eval()
+            if self._has_barriers:
+                recording.sequence.eval_async()
+                self._running[recording] = None
+            else:
+                recording.sequence.eval()
             for allocation in recording.bound:
                 allocation.upload_pending = False
             for allocation in recording.written:
                 allocation.download_pending = allocation.has_staging and allocation not in recording.downloads
 
-    @contextlib.contextmanager
-    def _guarded(self, action: str) -> Iterator[None]:
-        """One call at a time; Kompute's errors become dmlvk's, and a lost device stays lost."""
+    def wait(self, recording: Recording) -> None:
+        """Waits until a recording's last submission is done."""
         with self._lock:
+            if recording in self._running:  # not so when the device was closed: nothing runs any more
+                with self._guarded("running on the device"):
+                    self._await(recording)
+
+    def _await(self, recording: Recording) -> None:
+        if recording in self._running:
+            del self._running[recording]
+            recording.sequence.eval_await()
+
+    def _await_users(self, allocation: Allocation) -> None:
+        """Waits for all submitted work that binds an allocation."""
+        for recording in [recording for recording in self._running if allocation in recording.bound]:
+            self._await(recording)
+
+    def _guarded(self, action: str) -> _Guard:
+        """One call at a time; Kompute's errors become dmlvk's, and a lost device stays lost."""
+        return _Guard(self, action)
+
+    def _enter(self) -> None:
+        self._lock.acquire()
+        try:
             self.check_open()
-            try:
-                yield
-            except RuntimeError as error:
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _leave(self, action: str, error: BaseException | None) -> None:
+        try:
+            if error is None:
+                self._raise_validation_messages(action)
+            elif isinstance(error, RuntimeError):
                 self._raise_validation_messages(action)
                 if "DeviceLost" in str(error):
                     self._removed = f"{self.info.name}: the device was lost while {action} ({error})"
                     raise DeviceRemovedError(self._removed) from error
                 raise DmlError(f"{self.info.name}: {action} failed: {error}") from error
-            self._raise_validation_messages(action)
+        finally:
+            self._lock.release()
 
     def _raise_validation_messages(self, action: str) -> None:
         validation.raise_new_messages(f"{self.info.name}: {action}", except_for=_is_repeated_copy)
+
+
+class _Guard:
+    """The context manager behind ``Engine._guarded``: a class, because a generator costs a small operator 2 µs."""
+
+    __slots__ = ("_action", "_engine")
+
+    def __init__(self, engine: Engine, action: str) -> None:
+        self._engine = engine
+        self._action = action
+
+    def __enter__(self) -> None:
+        self._engine._enter()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._engine._leave(self._action, error)
 
 
 def _is_repeated_copy(message: validation.ValidationMessage) -> bool:

@@ -41,8 +41,10 @@ chains, dependencies = json.loads(sys.argv[1])
 if dependencies == "none":
     HazardTracker.depends = lambda self, reads, writes: False
 elif dependencies != "followed":
+    # As with the unchanged Kompute, which has no memory barriers.
     validation.synchronization_enabled = lambda: False
     kompute.Engine._needs_staging = property(lambda self: dependencies == "one word, staged")
+    kompute.Engine._has_barriers = property(lambda self: False, lambda self, value: None)
 messages = []
 
 def collect(context, *, except_for=lambda message: False):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import re
+import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,10 +35,15 @@ def engine(request: pytest.FixtureRequest, any_device: dml.Device, monkeypatch: 
 
 
 def launch(
-    device: dml.Device, source: Allocation, target: Allocation, offsets: tuple[int, int] = (0, 0), depends: bool = False
+    device: dml.Device,
+    source: Allocation,
+    target: Allocation,
+    offsets: tuple[int, int] = (0, 0),
+    depends: bool = False,
+    count: int = 64,
 ) -> Launch:
-    """SIGN of 64 floats."""
-    kernel = compiled(device, sign(floats(64))).kernel
+    """SIGN of floats."""
+    kernel = compiled(device, sign(floats(count))).kernel
     return Launch(
         spirv=library.load(kernel.variant),
         specialization=kernel.specialization(offsets),
@@ -128,6 +135,7 @@ def test_dependent_launches_run_in_order(engine: Engine, any_device: dml.Device)
 
 
 def test_one_word_serves_all_dependencies_and_goes_with_the_engine(engine: Engine, any_device: dml.Device) -> None:
+    engine._has_barriers = False  # as with the unchanged Kompute
     first, second = engine.allocate(256), engine.allocate(256)
     before = len(engine._allocations)
     for _ in range(3):
@@ -204,7 +212,7 @@ class BrokenSequence:
     """A sequence that cannot be evaluated."""
 
     def __init__(self, message: str) -> None:
-        self.eval = failing(message)
+        self.eval = self.eval_async = self.eval_await = failing(message)
 
 
 def broken(recording: kompute.Recording, message: str) -> kompute.Recording:
@@ -311,3 +319,75 @@ def test_engines_that_are_open_are_known_until_they_are_closed(any_device: dml.D
     del engine
     gc.collect()
     assert gone() is None
+
+
+needs_changes = pytest.mark.skipif(
+    not hasattr(kompute._kompute(), "OpMemoryBarrier"), reason="the unchanged Kompute is installed"
+)
+
+
+@needs_changes
+def test_submitted_work_is_waited_for_by_whoever_needs_it(engine: Engine, any_device: dml.Device) -> None:
+    source, target, other = (engine.allocate(256) for _ in range(3))
+    fill(engine, source, VALUES)
+    recording = engine.record([launch(any_device, source, target)])
+    needs: list[Callable[[], object]] = [
+        lambda: contents_of(engine, target),
+        lambda: fill(engine, source, VALUES),
+        lambda: engine.submit(engine.record([launch(any_device, target, other)])),
+        lambda: engine.submit(recording),
+        lambda: engine.wait(recording),
+        lambda: engine.release(other),
+        lambda: engine.release(target),
+    ]
+    for need in needs[:4]:
+        engine.submit(recording)
+        assert recording in engine._running
+        need()
+        assert recording not in engine._running or need is needs[3]
+    engine.wait(recording)
+    engine.submit(recording)
+    engine.release(other)
+    assert recording in engine._running, "work that does not use a buffer is not waited for"
+    engine.release(target)
+    assert recording not in engine._running
+
+
+@needs_changes
+def test_closing_an_engine_ends_what_was_submitted(engine: Engine, any_device: dml.Device) -> None:
+    source, target = engine.allocate(256), engine.allocate(256)
+    recording = engine.record([launch(any_device, source, target)])
+    engine.submit(recording)
+    engine.close()
+    engine.wait(recording)
+
+
+@needs_changes
+def test_other_threads_run_while_the_device_works(engine: Engine, any_device: dml.Device) -> None:
+    """The interpreter's lock is free during a long run: a thread that counts is not stopped by it."""
+    size = 2**24
+    source, target = engine.allocate(size), engine.allocate(size)
+    there = launch(any_device, source, target, depends=True, count=size // 4)
+    back = launch(any_device, target, source, depends=True, count=size // 4)
+    steps = [launch(any_device, source, target), *[back, there] * 40]
+    recording = engine.record(steps)
+    engine.run(recording)
+    done = threading.Event()
+    longest = 0.0
+
+    def watch() -> None:
+        nonlocal longest
+        last = time.perf_counter()
+        while not done.is_set():
+            time.sleep(0.001)
+            now = time.perf_counter()
+            longest, last = max(longest, now - last), now
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    start = time.perf_counter()
+    engine.run(recording)
+    took = time.perf_counter() - start
+    done.set()
+    watcher.join()
+    assert longest < max(0.5 * took, 0.05), f"the other thread stood still for {longest:.3f} s of {took:.3f} s"

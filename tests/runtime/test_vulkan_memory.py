@@ -342,7 +342,7 @@ def test_next_to_the_largest_allocation_kompute_lives_where_the_guard_says_yes(i
     outcome = run_kompute(info, "storage", size, guarded=True)
     assert outcome.returncode == 0, outcome.stderr
     if "refused" in outcome.stdout:  # then rightly so: without the guard, this is what happens
-        assert run_kompute(info, "storage", size, guarded=False).returncode < 0
+        assert run_kompute(info, "storage", size, guarded=False).returncode != 0
     else:
         assert "made all" in outcome.stdout
 
@@ -359,11 +359,11 @@ def test_swiftshader_refuses_the_last_bytes_below_its_limit_and_the_guard_knows(
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the process through Linux's RLIMIT_AS")
 @EACH_DEVICE
 @pytest.mark.parametrize("kind", ["host", "device"])
-def test_past_the_processes_memory_kompute_dies_and_with_the_guard_there_is_an_error(
+def test_past_the_processes_memory_kompute_fails_and_with_the_guard_there_is_an_error(
     info: DeviceInfo, kind: str
 ) -> None:
     alone = run_kompute(info, kind, 64 * MIB, 32, guarded=False, room=700 * MIB)
-    assert alone.returncode < 0, alone.stdout
+    assert alone.returncode != 0, alone.stdout  # the unchanged Kompute dies, the changed one raises
     guarded = run_kompute(info, kind, 64 * MIB, 32, guarded=True, room=700 * MIB)
     assert guarded.returncode == 0, guarded.stderr
     assert "refused: buffer: " in guarded.stdout
