@@ -3,15 +3,15 @@
 The same bits on every device, within a stated and tested error: see README.md.
 """
 
-from dmlvk.binding import (
+from dmlvk.binding import BindingTable, BufferArrayBinding, BufferBinding
+from dmlvk.buffers import Buffer
+from dmlvk.compilation import (
     BindingProperties,
-    BindingTable,
-    BufferBinding,
     CompiledOperator,
     ExecutionFlags,
     Operator,
+    OperatorInitializer,
 )
-from dmlvk.buffers import Buffer
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device, Feature
 from dmlvk.errors import (
@@ -113,6 +113,7 @@ __all__ = [
     "BindingProperties",
     "BindingTable",
     "Buffer",
+    "BufferArrayBinding",
     "BufferBinding",
     "CommandRecorder",
     "CompiledOperator",
@@ -169,6 +170,7 @@ __all__ = [
     "ModelFileError",
     "Operator",
     "OperatorDesc",
+    "OperatorInitializer",
     "OutOfMemoryError",
     "RoundingMode",
     "ScaleBias",

@@ -1,82 +1,15 @@
-"""Compiled operators, and the tables that bind buffers to their tensors (rules 31 to 71 of DirectML's API)."""
+"""The tables that bind buffers to the tensors of operators, graphs and initializers (rules 39 to 72)."""
 
 from __future__ import annotations
 
 import dataclasses
-import enum
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from dmlvk.buffers import Buffer
+from dmlvk.compilation import BindPoint, Dispatchable, OperatorInitializer
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.integers import checked_integer
-from dmlvk.kernels.elementwise import Kernel
-from dmlvk.operators import Field, OperatorDesc
-from dmlvk.tensors import TensorDesc
-
-if TYPE_CHECKING:
-    from dmlvk.device import Device
-
-
-RESOURCE_ALIGNMENT = 256
-"""DML_TEMPORARY_BUFFER_ALIGNMENT and DML_PERSISTENT_BUFFER_ALIGNMENT, in bytes."""
-
-
-class ExecutionFlags(enum.IntFlag):
-    """DML_EXECUTION_FLAGS. The first two are permissions that dmlvk never needs: its results are always the same."""
-
-    NONE = 0
-    ALLOW_HALF_PRECISION_COMPUTATION = 1
-    DISABLE_META_COMMANDS = 2
-    DESCRIPTORS_VOLATILE = 4
-
-
-@dataclasses.dataclass(frozen=True)
-class BindingProperties:
-    """DML_BINDING_PROPERTIES.
-
-    Attributes:
-        required_descriptor_count: descriptors that a binding table needs.
-        temporary_resource_size: bytes of scratch memory for an execution; 0: none is needed.
-        persistent_resource_size: bytes that live as long as the compiled operator; 0: none is needed.
-    """
-
-    required_descriptor_count: int
-    temporary_resource_size: int
-    persistent_resource_size: int
-
-
-class Operator:
-    """A checked operator description (IDMLOperator). Made by ``Device.create_operator``."""
-
-    def __init__(self, device: Device, desc: OperatorDesc) -> None:
-        self.device = device
-        self.desc = desc
-
-
-class CompiledOperator:
-    """An operator that is ready to run (IDMLCompiledOperator). Made by ``Device.compile_operator``.
-
-    Attributes:
-        device: where it runs.
-        desc: its description.
-        flags: as given to ``compile_operator``.
-        kernel: what it launches.
-    """
-
-    def __init__(self, device: Device, desc: OperatorDesc, flags: ExecutionFlags, kernel: Kernel) -> None:
-        self.device = device
-        self.desc = desc
-        self.flags = flags
-        self.kernel = kernel
-
-    @property
-    def binding_properties(self) -> BindingProperties:
-        """What a binding table for it needs."""
-        return BindingProperties(len(self.desc.inputs) + len(self.desc.outputs), 0, 0)
-
-    def __repr__(self) -> str:
-        return f"<dmlvk.CompiledOperator {self.desc.operator_name} on {self.device.info.name}>"
+from dmlvk.kernels.program import Place
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,139 +48,219 @@ class BufferBinding:
 
 
 @dataclasses.dataclass(frozen=True)
-class BoundTensor:
-    """A tensor of an operator with the range that it is bound to."""
+class BufferArrayBinding:
+    """Ranges for the inputs of one operator that is initialized (DML_BUFFER_ARRAY_BINDING).
 
-    field: Field
-    tensor: TensorDesc
+    Attributes:
+        bindings: one for each input of the operator, in the order of its fields; ``None`` for all that are not
+            OWNED_BY_DML.
+
+    Raises:
+        InvalidArgumentError: when it is no sequence.
+    """
+
+    bindings: Sequence[BufferBinding | None] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.bindings, Sequence):
+            raise InvalidArgumentError(
+                f"BufferArrayBinding: bindings must be a sequence of BufferBindings; got {self.bindings!r}"
+            )
+        object.__setattr__(self, "bindings", tuple(self.bindings))
+
+
+@dataclasses.dataclass(frozen=True)
+class BoundRange:
+    """A place of a dispatchable with the range that is bound there."""
+
+    point: BindPoint
     binding: BufferBinding
 
 
-class BindingTable:
-    """Binds buffers to an operator's tensors (IDMLBindingTable). Made by ``Device.create_binding_table``.
+@dataclasses.dataclass(frozen=True)
+class Bindings:
+    """Everything that is bound for one dispatch.
 
-    Every call checks what it is given, with what was bound before, and raises without changing anything. A table may be
-    changed or dropped as soon as a dispatch was recorded with it. It is not meant to be shared by threads.
+    Attributes:
+        inputs: by number; those that are there.
+        outputs: likewise.
+        temporary: the scratch memory.
+        persistent: the persistent resource.
     """
 
-    def __init__(self, compiled: CompiledOperator) -> None:
-        self.compiled = compiled
-        self._inputs: tuple[BoundTensor, ...] | None = None
-        self._outputs: tuple[BoundTensor, ...] | None = None
+    inputs: Mapping[int, BoundRange]
+    outputs: Mapping[int, BoundRange]
+    temporary: BufferBinding | None
+    persistent: BufferBinding | None
+
+    def at(self, place: Place, index: int) -> BufferBinding:
+        """The range that is bound somewhere."""
+        if place is Place.INPUT:
+            return self.inputs[index].binding
+        if place is Place.OUTPUT:
+            return self.outputs[index].binding
+        binding = self.temporary if place is Place.TEMPORARY else self.persistent
+        assert binding is not None  # a complete table has what the dispatchable needs
+        return binding
+
+
+AnyBinding = BufferBinding | BufferArrayBinding | None
+_Bound = dict[int, BoundRange]
+
+
+class BindingTable:
+    """Binds buffers to a dispatchable (IDMLBindingTable). Made by ``Device.create_binding_table``.
+
+    Every call checks what it is given, with what was bound before, and raises without changing anything. A table may be
+    changed or dropped as soon as a dispatch was recorded with it, but for operators that were compiled with
+    DESCRIPTORS_VOLATILE. It is not meant to be shared by threads.
+
+    Attributes:
+        dispatchable: the compiled operator, compiled graph or initializer that it is for.
+    """
+
+    def __init__(self, dispatchable: Dispatchable) -> None:
+        self._begin(dispatchable)
+
+    def _begin(self, dispatchable: Dispatchable) -> None:
+        self.dispatchable = dispatchable
+        self._points = dispatchable.inputs, dispatchable.outputs  # an initializer's may change
+        self._inputs: _Bound | None = None
+        self._outputs: _Bound | None = None
         self._resources: dict[str, BufferBinding] = {}
 
-    def reset(self, compiled: CompiledOperator) -> None:
-        """Makes this an empty table for another compiled operator of the same device.
+    def reset(self, dispatchable: Dispatchable) -> None:
+        """Makes this an empty table for another dispatchable of the same device.
 
         Raises:
             InvalidArgumentError: when it is none, or of another device.
         """
-        self.compiled.device.engine.check_open()
-        if not isinstance(compiled, CompiledOperator):
-            raise InvalidArgumentError(f"BindingTable.reset: takes a CompiledOperator; got {compiled!r}")
-        if compiled.device is not self.compiled.device:
-            raise InvalidArgumentError("BindingTable.reset: the compiled operator belongs to another device")
-        self.compiled = compiled
-        self._inputs = self._outputs = None
-        self._resources = {}
+        self.dispatchable.device.engine.check_open()
+        if not isinstance(dispatchable, Dispatchable):
+            raise InvalidArgumentError(
+                f"BindingTable.reset: takes a CompiledOperator or an OperatorInitializer; got {dispatchable!r}"
+            )
+        if dispatchable.device is not self.dispatchable.device:
+            raise InvalidArgumentError(f"BindingTable.reset: {dispatchable.name} belongs to another device")
+        self._begin(dispatchable)
 
-    def bind_inputs(self, bindings: Sequence[BufferBinding | None] | None) -> None:
-        """Binds all inputs, in the order of the description's fields.
+    def bind_inputs(self, bindings: Sequence[AnyBinding] | None) -> None:
+        """Binds all inputs.
 
         Args:
-            bindings: one for each input, optional ones included; ``None`` for an absent optional tensor. ``None`` or an
-                empty sequence instead of all unbinds the inputs.
+            bindings: for a compiled operator or graph one BufferBinding for each input, in the order of the
+                description's fields; ``None`` for an absent optional tensor and for one that is OWNED_BY_DML. For an
+                initializer one BufferArrayBinding for each target; ``None`` where a target owns no inputs. ``None`` or
+                an empty sequence instead of all unbinds the inputs.
 
         Raises:
             InvalidArgumentError: when a binding breaks a rule.
         """
-        inputs = self._bound(self.compiled.desc.inputs, bindings, "bind_inputs")
+        points = self._checked_points()
+        if isinstance(self.dispatchable, OperatorInitializer):
+            bindings = _flattened(self.dispatchable, bindings)
+        inputs = self._bound(points[0], bindings, "bind_inputs")
         self._check_hazards(inputs, self._outputs, self._resources)
         self._inputs = inputs
 
     def bind_outputs(self, bindings: Sequence[BufferBinding | None] | None) -> None:
-        """Binds all outputs; as :meth:`bind_inputs` does for inputs."""
-        outputs = self._bound(self.compiled.desc.outputs, bindings, "bind_outputs")
+        """Binds all outputs; as :meth:`bind_inputs` does for inputs. Those of an initializer are persistent resources.
+
+        Args:
+            bindings: one BufferBinding for each output; for an initializer one for each target, the persistent resource
+                that it writes, ``None`` where the target needs none.
+
+        Raises:
+            InvalidArgumentError: when a binding breaks a rule.
+        """
+        outputs = self._bound(self._checked_points()[1], bindings, "bind_outputs")
         self._check_hazards(self._inputs, outputs, self._resources)
         self._outputs = outputs
 
     def bind_temporary_resource(self, binding: BufferBinding | None) -> None:
-        """Binds scratch memory, of which no operator of this version needs any; ``None`` unbinds it.
+        """Binds scratch memory of at least the size that the binding properties report; ``None`` unbinds it.
 
         Raises:
             InvalidArgumentError: when the binding breaks a rule.
         """
-        self._bind_resource("temporary", binding)
+        self._bind_resource("temporary", binding, self.dispatchable.temporary_resource_size)
 
     def bind_persistent_resource(self, binding: BufferBinding | None) -> None:
-        """Binds the persistent resource, which no operator of this version needs; ``None`` unbinds it.
+        """Binds the persistent resource that the initializer has written; ``None`` unbinds it.
 
         Raises:
             InvalidArgumentError: when the binding breaks a rule.
         """
-        self._bind_resource("persistent", binding)
+        self._bind_resource("persistent", binding, self.dispatchable.persistent_resource_size)
 
-    def snapshot(self) -> tuple[tuple[BoundTensor, ...], tuple[BoundTensor, ...]]:
-        """What is bound now: inputs and outputs.
+    def snapshot(self) -> Bindings:
+        """What is bound now.
 
         Raises:
-            InvalidArgumentError: when inputs or outputs are not bound.
+            InvalidArgumentError: when something is not bound that must be, or a buffer was closed.
         """
-        if self._inputs is None or self._outputs is None:
-            missing = "inputs" if self._inputs is None else "outputs"
-            raise InvalidArgumentError(f"{self.compiled.desc.operator_name}: its {missing} are not bound")
-        for bound in self._inputs + self._outputs:
-            where = f"{self.compiled.desc.operator_name}: {bound.field.name}"
-            bound.binding.buffer.check_usable(f"{where}: the buffer that is bound to it was closed")
-        return self._inputs, self._outputs
+        points, name = self._checked_points(), self.dispatchable.name
+        for what, bound, needed in (("inputs", self._inputs, points[0]), ("outputs", self._outputs, points[1])):
+            if bound is None and any(point.size_in_bytes for point in needed):
+                raise InvalidArgumentError(f"{name}: its {what} are not bound")
+        properties = self.dispatchable.binding_properties
+        for kind, size in (
+            ("temporary", properties.temporary_resource_size),
+            ("persistent", properties.persistent_resource_size),
+        ):
+            if size and kind not in self._resources:
+                raise InvalidArgumentError(f"{name}: its {kind} resource of {size} bytes is not bound")
+        bindings = Bindings(
+            self._inputs or {}, self._outputs or {}, self._resources.get("temporary"), self._resources.get("persistent")
+        )
+        check_usable(self.dispatchable, bindings, "that is bound to it was closed")
+        return bindings
 
-    def _bind_resource(self, kind: str, binding: BufferBinding | None) -> None:
-        self.compiled.device.engine.check_open()
+    def _checked_points(self) -> tuple[tuple[BindPoint, ...], tuple[BindPoint, ...]]:
+        self.dispatchable.device.engine.check_open()
+        if self._points != (self.dispatchable.inputs, self.dispatchable.outputs):
+            raise InvalidArgumentError(
+                f"{self.dispatchable.name}: was reset after this binding table was made for it; reset the table too"
+            )
+        return self._points
+
+    def _bind_resource(self, kind: str, binding: BufferBinding | None, size: int) -> None:
+        self._checked_points()
         resources = {other: bound for other, bound in self._resources.items() if other != kind}
         if binding is not None:
-            where = f"{self.compiled.desc.operator_name}: the {kind} resource"
+            where = f"{self.dispatchable.name}: the {kind} resource"
             self._check_binding(binding, where)
-            if binding.offset % RESOURCE_ALIGNMENT:
-                raise InvalidArgumentError(
-                    f"{where}: the binding's offset must be a multiple of {RESOURCE_ALIGNMENT} bytes; "
-                    f"got {binding.offset}"
-                )
+            self._check_fits(binding, BindPoint(kind, None, size), where)
             resources[kind] = binding
         self._check_hazards(self._inputs, self._outputs, resources)
         self._resources = resources
 
     def _bound(
-        self,
-        tensors: Sequence[tuple[Field, TensorDesc | None]],
-        bindings: Sequence[BufferBinding | None] | None,
-        call: str,
-    ) -> tuple[BoundTensor, ...] | None:
-        self.compiled.device.engine.check_open()
-        name = self.compiled.desc.operator_name
+        self, points: Sequence[BindPoint], bindings: Sequence[AnyBinding] | None, call: str
+    ) -> dict[int, BoundRange] | None:
+        name = self.dispatchable.name
         if bindings is not None and not isinstance(bindings, Sequence):
             raise InvalidArgumentError(f"{name}: {call} takes a sequence of bindings; got {bindings!r}")
         if not bindings:
             return None
-        if len(bindings) != len(tensors):
+        if len(bindings) != len(points):
             raise InvalidArgumentError(
-                f"{name}: {call} takes {len(tensors)} bindings, optional tensors included; got {len(bindings)}"
+                f"{name}: {call} takes {len(points)} bindings, optional tensors included; got {len(bindings)}"
             )
-        bound = []
-        for (field, tensor), binding in zip(tensors, bindings, strict=True):
-            where = f"{name}: {field.name}"
-            if (tensor is None) != (binding is None):
-                problem = "must be bound" if binding is None else "is absent, so nothing can be bound to it"
-                raise InvalidArgumentError(f"{where}: {problem}")
-            if tensor is not None and binding is not None:
-                self._check_binding(binding, where)
-                self._check_fits(binding, tensor, where)
-                bound.append(BoundTensor(field, tensor, binding))
-        return tuple(bound)
+        bound = {}
+        for number, (point, binding) in enumerate(zip(points, bindings, strict=True)):
+            where = f"{name}: {point.name}"
+            if (point.size_in_bytes == 0) != (binding is None):
+                raise InvalidArgumentError(f"{where}: {'must be bound' if binding is None else point.absence}")
+            if binding is not None:
+                bound[number] = BoundRange(point, self._check_binding(binding, where))
+                self._check_fits(bound[number].binding, point, where)
+        return bound
 
-    def _check_binding(self, binding: BufferBinding, where: str) -> None:
+    def _check_binding(self, binding: AnyBinding, where: str) -> BufferBinding:
         if not isinstance(binding, BufferBinding):
             raise InvalidArgumentError(f"{where}: must be bound to a BufferBinding or None; got {binding!r}")
-        if binding.buffer.engine is not self.compiled.device.engine:
+        if binding.buffer.engine is not self.dispatchable.device.engine:
             raise InvalidArgumentError(f"{where}: the buffer belongs to another device")
         binding.buffer.check_usable(f"{where}: the buffer was closed")
         if not binding.offset < binding.end <= binding.buffer.size_in_bytes:
@@ -255,81 +268,112 @@ class BindingTable:
                 f"{where}: bytes {binding.offset} to {binding.end} lie beyond the buffer's "
                 f"{binding.buffer.size_in_bytes} bytes"
             )
+        return binding
 
-    def _check_fits(self, binding: BufferBinding, tensor: TensorDesc, where: str) -> None:
-        if binding.offset % tensor.binding_alignment:
+    def _check_fits(self, binding: BufferBinding, point: BindPoint, where: str) -> None:
+        if binding.offset % point.alignment:
             raise InvalidArgumentError(
-                f"{where}: the binding's offset must be a multiple of {tensor.binding_alignment} bytes; "
-                f"got {binding.offset}"
+                f"{where}: the binding's offset must be a multiple of {point.alignment} bytes; got {binding.offset}"
             )
-        if binding.end - binding.offset < tensor.size_in_bytes:
+        if binding.end - binding.offset < point.size_in_bytes:
+            rule = "TotalTensorSizeInBytes " if point.tensor is not None else ""
             raise InvalidArgumentError(
-                f"{where}: the binding's size must be at least TotalTensorSizeInBytes {tensor.size_in_bytes}; "
+                f"{where}: the binding's size must be at least {rule}{point.size_in_bytes}; "
                 f"got {binding.end - binding.offset}"
             )
 
     def _check_hazards(
-        self,
-        inputs: tuple[BoundTensor, ...] | None,
-        outputs: tuple[BoundTensor, ...] | None,
-        resources: Mapping[str, BufferBinding],
+        self, inputs: _Bound | None, outputs: _Bound | None, resources: Mapping[str, BufferBinding]
     ) -> None:
         """Rules 64 to 72: what may share bytes with something that is written."""
-        outputs = outputs or ()
-        self._check_resources(inputs or (), outputs, resources)
-        for i, output in enumerate(outputs):
-            for other in outputs[:i]:
+        inputs, outputs = inputs or {}, outputs or {}
+        self._check_resources(inputs, outputs, resources)
+        for number, output in outputs.items():
+            for other in (outputs[earlier] for earlier in outputs if earlier < number):
                 if output.binding.overlaps(other.binding):
                     raise InvalidArgumentError(
-                        f"{self.compiled.desc.operator_name}: {other.field.name} and {output.field.name} must not "
+                        f"{self.dispatchable.name}: {other.point.name} and {output.point.name} must not "
                         f"share bytes; both are outputs ({_ranges(other.binding, output.binding)})"
                     )
-            for bound in inputs or ():
-                if bound.binding.overlaps(output.binding):
-                    self._check_in_place(bound, output)
+            for input_number, bound in inputs.items():
+                if isinstance(self.dispatchable, OperatorInitializer):
+                    self._check_other_resource(bound, output)
+                elif bound.binding.overlaps(output.binding):
+                    self._check_in_place(input_number, number, bound, output)
 
-    def _check_resources(
-        self, inputs: Sequence[BoundTensor], outputs: Sequence[BoundTensor], resources: Mapping[str, BufferBinding]
-    ) -> None:
+    def _check_other_resource(self, bound: BoundRange, output: BoundRange) -> None:
+        if bound.binding.buffer is output.binding.buffer:
+            raise InvalidArgumentError(
+                f"{self.dispatchable.name}: {bound.point.name} and {output.point.name} must not lie in one buffer, not "
+                "even side by side: an operator is initialized from buffers that it does not write"
+            )
+
+    def _check_resources(self, inputs: _Bound, outputs: _Bound, resources: Mapping[str, BufferBinding]) -> None:
         """Scratch memory is written, so it must not share bytes with anything; the persistent resource is only read."""
         for kind, resource in resources.items():
-            others = [(bound.field.name, bound.binding) for bound in outputs]
+            others = [(bound.point.name, bound.binding) for bound in outputs.values()]
             if kind == "temporary":
-                others += [(bound.field.name, bound.binding) for bound in inputs]
+                others += [(bound.point.name, bound.binding) for bound in inputs.values()]
                 others += [(f"the {other} resource", binding) for other, binding in resources.items() if other != kind]
             for name, binding in others:
                 if resource.overlaps(binding):
                     raise InvalidArgumentError(
-                        f"{self.compiled.desc.operator_name}: {name} and the {kind} resource must not share bytes "
+                        f"{self.dispatchable.name}: {name} and the {kind} resource must not share bytes "
                         f"({_ranges(binding, resource)})"
                     )
 
-    def _check_in_place(self, bound: BoundTensor, output: BoundTensor) -> None:
-        where = f"{self.compiled.desc.operator_name}: {bound.field.name} and {output.field.name}"
+    def _check_in_place(self, input_number: int, output_number: int, bound: BoundRange, output: BoundRange) -> None:
+        where = f"{self.dispatchable.name}: {bound.point.name} and {output.point.name}"
         if (bound.binding.offset, bound.binding.end) != (output.binding.offset, output.binding.end):
             raise InvalidArgumentError(
                 f"{where} overlap in part, which is never allowed: bind disjoint or identical ranges "
                 f"({_ranges(bound.binding, output.binding)})"
             )
-        allowed = self.compiled.desc.declaration.in_place
-        if bound.field.attribute not in allowed:
-            raise InvalidArgumentError(
-                f"{where} are bound to the same range, but this operator cannot execute in place"
-                + (f" over {bound.field.name}" if allowed else "")
-            )
-        # DirectML is silent here. With other strides one element's result would overwrite another's operand.
-        if not _same_elements(bound.tensor, output.tensor):
-            raise InvalidArgumentError(
-                f"{where} are bound to the same range, so their Strides must be the same; "
-                f"got {list(bound.tensor.element_strides)} and {list(output.tensor.element_strides)}"
-            )
+        refusal = self.dispatchable.in_place_refusal(input_number, output_number)
+        if refusal is not None:
+            raise InvalidArgumentError(f"{where} are bound to the same range, {refusal}")
 
 
-def _same_elements(a: TensorDesc, b: TensorDesc) -> bool:
-    return a.data_type.size_in_bits == b.data_type.size_in_bits and all(
-        size == 1 or first == second
-        for size, first, second in zip(a.sizes, a.element_strides, b.element_strides, strict=True)
-    )
+def check_usable(dispatchable: Dispatchable, bindings: Bindings, problem: str) -> None:
+    """Raises when a buffer of these bindings was closed.
+
+    Raises:
+        InvalidArgumentError: ``NAME: InputTensor: the buffer <problem>``.
+    """
+    ranges = {bound.point.name: bound.binding for bound in (*bindings.inputs.values(), *bindings.outputs.values())}
+    resources = (("the temporary resource", bindings.temporary), ("the persistent resource", bindings.persistent))
+    ranges.update({name: binding for name, binding in resources if binding is not None})
+    for name, binding in ranges.items():
+        binding.buffer.check_usable(f"{dispatchable.name}: {name}: the buffer {problem}")
+
+
+def _flattened(
+    initializer: OperatorInitializer, arrays: Sequence[AnyBinding] | None
+) -> Sequence[BufferBinding | None] | None:
+    """The inputs of all targets in a row, from one array for each target."""
+    name = initializer.name
+    if arrays is not None and not isinstance(arrays, Sequence):
+        raise InvalidArgumentError(f"{name}: bind_inputs takes a sequence of BufferArrayBindings; got {arrays!r}")
+    if not arrays:
+        return None
+    if len(arrays) != len(initializer.targets):
+        raise InvalidArgumentError(
+            f"{name}: bind_inputs takes {len(initializer.targets)} BufferArrayBindings, one for each target; "
+            f"got {len(arrays)}"
+        )
+    flat: list[BufferBinding | None] = []
+    for number, (target, array) in enumerate(zip(initializer.targets, arrays, strict=True)):
+        where = f"{name}: target {number} ({target.name})"
+        if array is not None and not isinstance(array, BufferArrayBinding):
+            raise InvalidArgumentError(f"{where}: must be bound to a BufferArrayBinding or None; got {array!r}")
+        bindings = array.bindings if array is not None else ()
+        if bindings and len(bindings) != len(target.inputs):
+            raise InvalidArgumentError(
+                f"{where}: its BufferArrayBinding must have {len(target.inputs)} entries, optional tensors included; "
+                f"got {len(bindings)}"
+            )
+        flat += bindings or [None] * len(target.inputs)
+    return flat
 
 
 def _ranges(first: BufferBinding, second: BufferBinding) -> str:

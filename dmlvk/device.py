@@ -3,37 +3,33 @@
 from __future__ import annotations
 
 import collections
-import contextlib
-import dataclasses
 import enum
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy.typing as npt
 
-from dmlvk.arrays import checked_array, copied, copy_elements, lay_out, logical_view, may_overlap
-from dmlvk.binding import BindingTable, CompiledOperator, ExecutionFlags, Operator
+from dmlvk.binding import BindingTable
 from dmlvk.buffers import Buffer
+from dmlvk.compilation import (
+    CompiledOperator,
+    CompiledSingleOperator,
+    Dispatchable,
+    ExecutionFlags,
+    Operator,
+    OperatorInitializer,
+)
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.integers import checked_integer
-from dmlvk.kernels import library
-from dmlvk.kernels.elementwise import lower
-from dmlvk.operators import FeatureLevel, Field, OperatorDesc, check_operator
+from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
 from dmlvk.recording import CommandRecorder
-from dmlvk.runtime.kompute import Allocation, Engine, Launch, Recording
+from dmlvk.running import RunCache, checked_inputs
+from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
-from dmlvk.tensors import TensorDesc
 
 _KEPT_OPERATORS = 64
 """Operators that ``run`` keeps compiled for descriptions it saw before."""
-
-_KEPT_RUN_BYTES = 64 * 2**20
-"""Buffers of up to this size are kept between two runs of a compiled operator."""
-
-_KEPT_RUN_BYTES_IN_ALL = 256 * 2**20
-"""Buffers of up to this size are kept by all compiled operators together; those not used for longest go first."""
 
 
 class Feature(enum.IntEnum):
@@ -71,8 +67,7 @@ class Device:
             raise UnsupportedError(f"{self.info.name}: dmlvk cannot use this device: {self.info.unusable_reason}")
         self.engine = Engine(self.info)
         self._compiled: collections.OrderedDict[OperatorDesc, CompiledOperator] = collections.OrderedDict()
-        self._runs: weakref.WeakKeyDictionary[CompiledOperator, _Run] = weakref.WeakKeyDictionary()
-        self._last_run: Callable[[], _Run | None] = lambda: None
+        self._runs = RunCache(self.engine)
 
     def __repr__(self) -> str:
         return f"<dmlvk.Device {self.info.index}: {self.info.name}, feature level {self.feature_level.label}>"
@@ -131,16 +126,18 @@ class Device:
         check_operator(desc, self.feature_level)
         return Operator(self, desc)
 
-    def compile_operator(self, operator: Operator, flags: ExecutionFlags = ExecutionFlags.NONE) -> CompiledOperator:
+    def compile_operator(
+        self, operator: Operator, flags: ExecutionFlags = ExecutionFlags.NONE
+    ) -> CompiledSingleOperator:
         """Makes an operator ready to run (CompileOperator).
 
         Args:
             operator: made by this device.
-            flags: permissions; DESCRIPTORS_VOLATILE is not supported yet.
+            flags: permissions, which change no result; and DESCRIPTORS_VOLATILE, with which bindings are read at every
+                submission instead of when they are recorded.
 
         Raises:
             InvalidArgumentError: when the operator or the flags are not valid.
-            UnsupportedError: for DESCRIPTORS_VOLATILE.
             DeviceLimitError: when the tensors are too large to launch.
         """
         self.engine.check_open()
@@ -148,13 +145,21 @@ class Device:
             raise InvalidArgumentError(f"compile_operator: takes what create_operator returned; got {operator!r}")
         if operator.device is not self:
             raise InvalidArgumentError(f"{operator.desc.operator_name}: was created by another device")
-        all_flags = sum(ExecutionFlags)
-        execution_flags = ExecutionFlags(checked_integer(flags, "compile_operator: flags", 0, all_flags))
-        if execution_flags & ExecutionFlags.DESCRIPTORS_VOLATILE:
-            raise UnsupportedError("compile_operator: this version of dmlvk does not support DESCRIPTORS_VOLATILE")
-        kernel = lower(operator.desc)
-        library.load(kernel.variant)
-        return CompiledOperator(self, operator.desc, execution_flags, kernel)
+        compiled = CompiledSingleOperator(self, operator.desc, _checked_flags(flags, "compile_operator"))
+        for step in compiled.steps:
+            step.kernel.spirv()  # a shader that is missing is missed here, not when it is run
+        return compiled
+
+    def create_operator_initializer(self, targets: Sequence[CompiledOperator] | None = None) -> OperatorInitializer:
+        """Makes what initializes compiled operators that have OWNED_BY_DML inputs (CreateOperatorInitializer).
+
+        Args:
+            targets: the compiled operators; more of the same device can be given later (``reset``).
+
+        Raises:
+            InvalidArgumentError: when one is no compiled operator of this device, or is initialized already.
+        """
+        return OperatorInitializer(self, targets)
 
     def create_buffer(self, size_in_bytes: int) -> Buffer:
         """Memory on the device, zero at first.
@@ -166,14 +171,16 @@ class Device:
         """
         return Buffer(self.engine, size_in_bytes)
 
-    def create_binding_table(self, compiled: CompiledOperator) -> BindingTable:
-        """An empty binding table for a compiled operator of this device (CreateBindingTable)."""
+    def create_binding_table(self, dispatchable: Dispatchable) -> BindingTable:
+        """An empty binding table for a compiled operator or an initializer of this device (CreateBindingTable)."""
         self.engine.check_open()
-        if not isinstance(compiled, CompiledOperator):
-            raise InvalidArgumentError(f"create_binding_table: takes a CompiledOperator; got {compiled!r}")
-        if compiled.device is not self:
-            raise InvalidArgumentError(f"{compiled.desc.operator_name}: was compiled by another device")
-        return BindingTable(compiled)
+        if not isinstance(dispatchable, Dispatchable):
+            raise InvalidArgumentError(
+                f"create_binding_table: takes a CompiledOperator or an OperatorInitializer; got {dispatchable!r}"
+            )
+        if dispatchable.device is not self:
+            raise InvalidArgumentError(f"{dispatchable.name}: was compiled by another device")
+        return BindingTable(dispatchable)
 
     def create_command_recorder(self) -> CommandRecorder:
         """An empty command recorder (CreateCommandRecorder)."""
@@ -200,17 +207,10 @@ class Device:
         self.engine.check_open()
         compiled = operator if isinstance(operator, CompiledOperator) else self._compiled_for(operator)
         if compiled.device is not self:
-            raise InvalidArgumentError(f"{compiled.desc.operator_name}: was compiled by another device")
-        arrays = _checked_inputs(compiled.desc, inputs)
+            raise InvalidArgumentError(f"{compiled.name}: was compiled by another device")
+        arrays = checked_inputs(compiled, inputs)
         with self.engine.exclusive():
-            run = self._runs.get(compiled)
-            if run is not None:
-                if run is not self._last_run():  # the order in which they were used says which goes first
-                    self._runs[compiled] = self._runs.pop(compiled)
-                    self._last_run = weakref.ref(run)
-                return run.execute(arrays)
-            with self._new_run(compiled) as run:
-                return run.execute(arrays)
+            return self._runs.execute(compiled, arrays)
 
     def _compiled_for(self, desc: OperatorDesc) -> CompiledOperator:
         with self.engine.exclusive():
@@ -223,120 +223,6 @@ class Device:
             self._compiled.move_to_end(desc)
             return compiled
 
-    @contextlib.contextmanager
-    def _new_run(self, compiled: CompiledOperator) -> Iterator[_Run]:
-        """New buffers and a recording for a compiled operator; large ones live for one run only."""
-        run = _Run(self.engine, compiled)
-        if run.size_in_bytes <= _KEPT_RUN_BYTES:
-            self._runs[compiled] = run
-            self._last_run = weakref.ref(run)
-            self._drop_old_runs()
-            yield run
-        else:
-            with contextlib.closing(run):
-                yield run
 
-    def _drop_old_runs(self) -> None:
-        runs = list(self._runs.items())
-        size = sum(run.size_in_bytes for _, run in runs)
-        for compiled, run in runs[:-1]:
-            if size <= _KEPT_RUN_BYTES_IN_ALL:
-                break
-            del self._runs[compiled]
-            run.close()
-            size -= run.size_in_bytes
-
-
-def _checked_inputs(desc: OperatorDesc, inputs: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray[Any]]:
-    name = desc.operator_name
-    if not isinstance(inputs, Mapping):
-        raise InvalidArgumentError(f"{name}: run takes the inputs as a mapping by member name; got {inputs!r}")
-    wanted = {field.name: tensor for field, tensor in desc.inputs if tensor is not None}
-    for member in inputs:
-        if member not in wanted:
-            raise InvalidArgumentError(f"{name}: has no input {member!r} to give an array for; it has {list(wanted)}")
-    for member in wanted:
-        if member not in inputs:
-            raise InvalidArgumentError(f"{name}: {member}: an array is missing")
-    return {member: checked_array(inputs[member], tensor, f"{name}: {member}") for member, tensor in wanted.items()}
-
-
-class _Run:
-    """A compiled operator with buffers of its own and everything recorded, for ``Device.run``."""
-
-    def __init__(self, engine: Engine, compiled: CompiledOperator) -> None:
-        self._engine = engine
-        self._desc = compiled.desc
-        self._allocations: dict[str, Allocation] = {}
-        # Frees the memory when the compiled operator goes, and with it this object.
-        self._release = weakref.finalize(self, _release_all, engine, self._allocations)
-        try:
-            self._recording = self._record(compiled)
-            self._inputs, self._outputs = self._views(self._desc.inputs), self._views(self._desc.outputs)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self) -> None:
-        """Frees the buffers."""
-        self._inputs, self._outputs = [], []
-        self._release()
-
-    @property
-    def size_in_bytes(self) -> int:
-        """Bytes of all buffers."""
-        return sum(allocation.size_in_bytes for allocation in self._allocations.values())
-
-    def _tensors(self, members: Sequence[tuple[Field, TensorDesc | None]]) -> list[tuple[str, TensorDesc]]:
-        return [(field.name, tensor) for field, tensor in members if tensor is not None]
-
-    def _record(self, compiled: CompiledOperator) -> Recording:
-        inputs, outputs = self._tensors(self._desc.inputs), self._tensors(self._desc.outputs)
-        for member, tensor in inputs + outputs:
-            self._allocations[member] = self._engine.allocate((tensor.size_in_bytes + 3) & ~3, zeroed=False)
-        read = [self._allocations[member] for member, _ in inputs]
-        written = [self._allocations[member] for member, _ in outputs]
-        offsets = [0] * (len(read) + len(written))
-        launch = Launch(
-            spirv=library.load(compiled.kernel.variant),
-            specialization=compiled.kernel.specialization(offsets),
-            push_constants=compiled.kernel.push_constants(offsets),
-            work_groups=compiled.kernel.work_groups,
-            allocations=(*read, *written),
-            written=tuple(written),
-            depends=False,
-        )
-        return self._engine.record([launch], upload=read, download=written)
-
-    def _views(self, members: Sequence[tuple[Field, TensorDesc | None]]) -> list[_View]:
-        return [
-            _View(member, tensor, logical_view(self._allocations[member].host_bytes, tensor), may_overlap(tensor))
-            for member, tensor in self._tensors(members)
-        ]
-
-    def execute(self, arrays: Mapping[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
-        """Lays out the inputs, runs, and copies the outputs out."""
-        self._engine.check_open()  # else the views lead nowhere
-        for view in self._inputs:
-            if view.overlaps:
-                where = f"{self._desc.operator_name}: {view.member}"
-                lay_out(arrays[view.member], view.tensor, self._allocations[view.member].host_bytes, where)
-            else:
-                copy_elements(view.elements, arrays[view.member])
-        self._engine.run_whole(self._recording)
-        return {view.member: copied(view.elements) for view in self._outputs}
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _View:
-    """A tensor of a :class:`_Run` in the host's memory."""
-
-    member: str
-    tensor: TensorDesc
-    elements: npt.NDArray[Any]
-    overlaps: bool
-
-
-def _release_all(engine: Engine, allocations: Mapping[str, Allocation]) -> None:
-    for allocation in allocations.values():
-        engine.release(allocation)
+def _checked_flags(flags: ExecutionFlags, call: str) -> ExecutionFlags:
+    return ExecutionFlags(checked_integer(flags, f"{call}: flags", 0, sum(ExecutionFlags)))

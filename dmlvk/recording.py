@@ -1,15 +1,17 @@
-"""Records dispatches and runs them (IDMLCommandRecorder); the one place that knows which dispatch waits for which."""
+"""Records dispatches and runs them (IDMLCommandRecorder); the one place that knows which kernel waits for which."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from dmlvk.binding import BindingTable, BoundTensor, CompiledOperator
+from dmlvk.binding import Bindings, BindingTable, BoundRange, check_usable
 from dmlvk.buffers import Buffer
+from dmlvk.compilation import ALREADY_INITIALIZED, CompiledOperator, Dispatchable, OperatorInitializer
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.kernels import library
-from dmlvk.runtime.kompute import Launch, Recording
+from dmlvk.kernels.program import Place, Region, Step
+from dmlvk.runtime.kompute import Allocation, Launch, Recording
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -17,20 +19,26 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Access:
-    """A range of a buffer that a dispatch reads or writes: the tensor's bytes, in the range that was bound."""
+    """A range of memory that a kernel reads or writes: the tensor's bytes, in the range that was bound.
 
-    buffer: Buffer
+    Attributes:
+        memory: a buffer, or an allocation.
+        start: its first byte.
+        end: the byte behind it.
+    """
+
+    memory: Buffer | Allocation
     start: int
     end: int
 
     def overlaps(self, other: Access) -> bool:
         """Whether the two share a byte."""
-        return self.buffer is other.buffer and self.start < other.end and other.start < self.end
+        return self.memory is other.memory and self.start < other.end and other.start < self.end
 
-
-def _access(bound: BoundTensor) -> Access:
-    start = bound.binding.offset
-    return Access(bound.binding.buffer, start, start + bound.tensor.size_in_bytes)
+    @property
+    def allocation(self) -> Allocation:
+        """The memory itself."""
+        return self.memory.allocation if isinstance(self.memory, Buffer) else self.memory
 
 
 class HazardTracker:
@@ -62,20 +70,115 @@ class HazardTracker:
 
 
 @dataclasses.dataclass(frozen=True)
+class RecordedStep:
+    """A kernel's launch as recorded, for those who look inside.
+
+    Attributes:
+        step: the launch.
+        reads: the memory that it reads.
+        writes: the memory that it writes.
+        depends: whether it waits for what was recorded before it.
+    """
+
+    step: Step
+    reads: tuple[Access, ...]
+    writes: tuple[Access, ...]
+    depends: bool
+
+    def launch(self) -> Launch:
+        """What the device is to do."""
+        operands = (*self.reads, *self.writes)
+        offsets = [access.start for access in operands]
+        kernel = self.step.kernel
+        return Launch(
+            spirv=kernel.spirv(),
+            specialization=kernel.specialization(offsets),
+            push_constants=kernel.push_constants(offsets),
+            work_groups=kernel.work_groups,
+            allocations=tuple(access.allocation for access in operands),
+            written=tuple(access.allocation for access in self.writes),
+            depends=self.depends,
+        )
+
+
+def scheduled(
+    steps: Iterable[Step], locate: Callable[[Region], tuple[Buffer | Allocation, int]], hazards: HazardTracker
+) -> list[RecordedStep]:
+    """Finds the memory that kernels work on, and which of them wait.
+
+    Args:
+        steps: the kernels, in order.
+        locate: memory and first byte of a region's place.
+        hazards: what was recorded before; these steps are added to it.
+    """
+
+    def access(region: Region) -> Access:
+        memory, start = locate(region)
+        return Access(memory, start + region.offset, start + region.offset + region.size_in_bytes)
+
+    recorded = []
+    for step in steps:
+        reads, writes = [access(region) for region in step.reads], [access(region) for region in step.writes]
+        recorded.append(RecordedStep(step, tuple(reads), tuple(writes), hazards.depends(reads, writes)))
+    return recorded
+
+
+@dataclasses.dataclass(frozen=True)
 class RecordedDispatch:
     """One dispatch as recorded, for those who look inside.
 
     Attributes:
-        compiled: the operator.
-        inputs: its inputs as they were bound.
-        outputs: its outputs as they were bound.
-        depends: whether it waits for the dispatches before it.
+        dispatchable: the compiled operator, compiled graph or initializer.
+        bindings: what is bound; of an operator with DESCRIPTORS_VOLATILE, what is bound now.
+        targets: what an initializer initializes.
+        steps: its kernels.
     """
 
-    compiled: CompiledOperator
-    inputs: tuple[BoundTensor, ...]
-    outputs: tuple[BoundTensor, ...]
-    depends: bool
+    dispatchable: Dispatchable
+    bindings: Bindings
+    targets: tuple[CompiledOperator, ...]
+    steps: tuple[RecordedStep, ...]
+
+    @property
+    def inputs(self) -> tuple[BoundRange, ...]:
+        """Its inputs that are bound, in order."""
+        return tuple(self.bindings.inputs.values())
+
+    @property
+    def outputs(self) -> tuple[BoundRange, ...]:
+        """Its outputs, in order."""
+        return tuple(self.bindings.outputs.values())
+
+    @property
+    def depends(self) -> bool:
+        """Whether its first kernel waits for the dispatches before it."""
+        return bool(self.steps) and self.steps[0].depends
+
+
+@dataclasses.dataclass(frozen=True)
+class _Entry:
+    """A call of record_dispatch: with a table that is read later, or with what was bound then."""
+
+    dispatchable: Dispatchable
+    steps: tuple[Step, ...]
+    targets: tuple[CompiledOperator, ...]
+    table: BindingTable
+    bindings: Bindings | None
+
+    def resolved(self) -> Bindings:
+        """What is bound.
+
+        Raises:
+            InvalidArgumentError: when a table that is read late is not complete, or no longer for this operator.
+        """
+        if self.bindings is not None:
+            return self.bindings
+        if self.table.dispatchable is not self.dispatchable:
+            raise InvalidArgumentError(
+                f"{self.dispatchable.name}: its binding table was reset for another operator; with "
+                "DESCRIPTORS_VOLATILE it is read when the work is submitted"
+            )
+        return self.table.snapshot()
 
 
 class CommandRecorder:
@@ -86,53 +189,59 @@ class CommandRecorder:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._hazards = HazardTracker()
+        self._entries: list[_Entry] = []
         self._dispatches: list[RecordedDispatch] = []
         self._recording: Recording | None = None
+        self._submitted: Recording | None = None
 
     @property
     def dispatches(self) -> tuple[RecordedDispatch, ...]:
-        """What was recorded, in order."""
+        """What was recorded, in order.
+
+        Raises:
+            InvalidArgumentError: when a table that is read late (DESCRIPTORS_VOLATILE) is not complete.
+        """
+        self._resolve()
         return tuple(self._dispatches)
 
     def reset(self) -> None:
-        """Forgets everything that was recorded."""
-        self._hazards = HazardTracker()
+        """Forgets everything that was recorded. What was submitted goes on; reading its buffers waits for it."""
+        self._entries.clear()
         self._dispatches.clear()
-        self._recording = None
+        self._recording = self._submitted = None
 
-    def record_dispatch(self, compiled: CompiledOperator, table: BindingTable) -> None:
-        """Records the execution of a compiled operator with what is bound now.
+    def record_dispatch(self, dispatchable: Dispatchable, table: BindingTable) -> None:
+        """Records the execution of a compiled operator, a compiled graph or an initializer with what is bound now.
 
-        Dependencies between dispatches are found and placed by the recorder. The table may be changed or dropped
-        afterwards; the buffers must not be closed before the work is done.
+        Dependencies are found and placed by the recorder. The table may be changed or dropped afterwards; the buffers
+        must not be closed before the work is done. It is different for an operator that was compiled with
+        DESCRIPTORS_VOLATILE: its table is read at every submission, and needs to be complete only then.
 
         Raises:
             InvalidArgumentError: when the table is not complete, or made for another operator or device.
             DeviceRemovedError: when the device is lost or closed.
         """
         self._device.engine.check_open()
-        if not isinstance(compiled, CompiledOperator) or not isinstance(table, BindingTable):
+        if not isinstance(dispatchable, Dispatchable) or not isinstance(table, BindingTable):
             raise InvalidArgumentError(
-                "CommandRecorder.record_dispatch: takes a CompiledOperator and a BindingTable; "
-                f"got {compiled!r}, {table!r}"
+                "CommandRecorder.record_dispatch: takes a CompiledOperator or an OperatorInitializer, and a "
+                f"BindingTable; got {dispatchable!r}, {table!r}"
             )
-        if table.compiled is not compiled:
-            raise InvalidArgumentError(
-                f"{compiled.desc.operator_name}: the binding table was made for another compiled operator"
-            )
-        if compiled.device is not self._device:
-            raise InvalidArgumentError(f"{compiled.desc.operator_name}: belongs to another device than the recorder")
-        inputs, outputs = table.snapshot()
-        depends = self._hazards.depends([_access(bound) for bound in inputs], [_access(bound) for bound in outputs])
-        self._dispatches.append(RecordedDispatch(compiled, inputs, outputs, depends))
+        if table.dispatchable is not dispatchable:
+            raise InvalidArgumentError(f"{dispatchable.name}: the binding table was made for another dispatchable")
+        if dispatchable.device is not self._device:
+            raise InvalidArgumentError(f"{dispatchable.name}: belongs to another device than the recorder")
+        targets = dispatchable.targets if isinstance(dispatchable, OperatorInitializer) else ()
+        bindings = None if dispatchable.is_volatile else table.snapshot()
+        self._entries.append(_Entry(dispatchable, dispatchable.steps, targets, table, bindings))
         self._recording = None
 
     def execute(self) -> None:
         """Runs everything that was recorded, in one submission, and waits until it is done.
 
         Raises:
-            InvalidArgumentError: when a buffer was closed since.
+            InvalidArgumentError: when a buffer was closed since, an operator is not initialized that needs to be, or
+                one is initialized a second time.
             DeviceRemovedError: when the device is lost or closed.
         """
         self.submit()
@@ -146,19 +255,62 @@ class CommandRecorder:
         """
         engine = self._device.engine
         engine.check_open()
-        if not self._dispatches:
+        if not self._entries:
             return
         with engine.exclusive():  # nobody may close a buffer between the check and the end of the run
-            self._check_buffers()
+            self._resolve()
+            for dispatch in self._dispatches:
+                check_usable(dispatch.dispatchable, dispatch.bindings, "was closed after the dispatch was recorded")
+            initialized = self._check_initialized()
             if self._recording is None:
-                self._recording = engine.record([_launch(dispatch) for dispatch in self._dispatches])
-            engine.submit(self._recording)
+                steps = [step for dispatch in self._dispatches for step in dispatch.steps]
+                self._recording = engine.record([step.launch() for step in steps]) if steps else None
+            if self._recording is not None:
+                if self._submitted is not self._recording:
+                    self.wait()  # for what was submitted before something else was recorded or bound
+                engine.submit(self._recording)
+                self._submitted = self._recording
+            for compiled, persistent in initialized.items():
+                compiled.mark_initialized(persistent)
 
-    def _check_buffers(self) -> None:
+    def _resolve(self) -> None:
+        """Brings ``_dispatches`` up to date with what was recorded, and with tables that are read late."""
+        bound = [entry.resolved() for entry in self._entries]
+        if bound == [dispatch.bindings for dispatch in self._dispatches]:
+            return
+        self._recording = None
+        self._dispatches.clear()
+        hazards = HazardTracker()
+        for entry, bindings in zip(self._entries, bound, strict=True):
+            steps = scheduled(entry.steps, _locator(entry.dispatchable, bindings), hazards)
+            self._dispatches.append(RecordedDispatch(entry.dispatchable, bindings, entry.targets, tuple(steps)))
+
+    def _check_initialized(self) -> dict[CompiledOperator, tuple[Buffer, int] | None]:
+        """Rules 31, 62 and 63, in the order of the dispatches; returns what they initialize, and where."""
+        initialized: dict[CompiledOperator, tuple[Buffer, int] | None] = {}
         for dispatch in self._dispatches:
-            for bound in dispatch.inputs + dispatch.outputs:
-                where = f"{dispatch.compiled.desc.operator_name}: {bound.field.name}"
-                bound.binding.buffer.check_usable(f"{where}: the buffer was closed after the dispatch was recorded")
+            for number, target in enumerate(dispatch.targets):
+                if target in initialized or target.is_initialized:
+                    raise InvalidArgumentError(
+                        f"{dispatch.dispatchable.name}: target {number} ({target.name}) {ALREADY_INITIALIZED}"
+                    )
+                bound = dispatch.bindings.outputs.get(number)
+                initialized[target] = (bound.binding.buffer, bound.binding.offset) if bound else None
+            compiled, persistent = dispatch.dispatchable, dispatch.bindings.persistent
+            if not isinstance(compiled, CompiledOperator) or not compiled.persistent_resource_size:
+                continue
+            assert persistent is not None  # the table was complete
+            place = (persistent.buffer, persistent.offset)
+            if compiled not in initialized and not compiled.is_initialized:
+                raise InvalidArgumentError(
+                    f"{compiled.name}: is not initialized: execute an operator initializer for it first"
+                )
+            same = initialized[compiled] == place if compiled in initialized else compiled.was_initialized_into(*place)
+            if not same:
+                raise InvalidArgumentError(
+                    f"{compiled.name}: the persistent resource must be bound to the place that its initializer wrote"
+                )
+        return initialized
 
     def wait(self) -> None:
         """Waits until what was submitted is done.
@@ -166,20 +318,16 @@ class CommandRecorder:
         Raises:
             DeviceRemovedError: when the device is lost while waiting.
         """
-        if self._recording is not None:
-            self._device.engine.wait(self._recording)
+        if self._submitted is not None:
+            self._device.engine.wait(self._submitted)
 
 
-def _launch(dispatch: RecordedDispatch) -> Launch:
-    kernel = dispatch.compiled.kernel
-    bound = dispatch.inputs + dispatch.outputs
-    offsets = [tensor.binding.offset for tensor in bound]
-    return Launch(
-        spirv=library.load(kernel.variant),
-        specialization=kernel.specialization(offsets),
-        push_constants=kernel.push_constants(offsets),
-        work_groups=kernel.work_groups,
-        allocations=tuple(tensor.binding.buffer.allocation for tensor in bound),
-        written=tuple(tensor.binding.buffer.allocation for tensor in dispatch.outputs),
-        depends=dispatch.depends,
-    )
+def _locator(dispatchable: Dispatchable, bindings: Bindings) -> Callable[[Region], tuple[Buffer | Allocation, int]]:
+    def locate(region: Region) -> tuple[Buffer | Allocation, int]:
+        if region.place is Place.CONSTANTS:
+            assert dispatchable.constants is not None  # what has steps that read them has them
+            return dispatchable.constants, 0
+        binding = bindings.at(region.place, region.index)
+        return binding.buffer, binding.offset
+
+    return locate

@@ -92,7 +92,7 @@ def measure(
 ) -> dict[str, float | str]:
     """One operator beside its hand-written kernel."""
     compiled = device.compile_operator(device.create_operator(desc))
-    engine, kernel = device.engine, compiled.kernel
+    engine, kernel = device.engine, compiled.steps[0].kernel
     tensors = [tensor for _, tensor in desc.inputs + desc.outputs if tensor is not None]
     random = np.random.default_rng(7)
     allocations: list[Allocation] = []

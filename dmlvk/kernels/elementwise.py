@@ -11,6 +11,7 @@ import numpy as np
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DeviceLimitError
+from dmlvk.kernels import library
 from dmlvk.kernels.layout import FoldedLayout, fold
 from dmlvk.kernels.variants import (
     WORK_GROUP_SIZE,
@@ -44,6 +45,10 @@ class Kernel:
     work_groups: tuple[int, int, int]
     work_items: int
     attributes: tuple[int, ...]
+
+    def spirv(self) -> bytes:
+        """The shader."""
+        return library.load(self.variant)
 
     def specialization(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
         """The specialization constants, from id 0 on, for operands that begin at the given byte offsets."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from dmlvk.binding import CompiledOperator, ExecutionFlags
+from dmlvk.compilation import CompiledOperator, ExecutionFlags
 from dmlvk.datatypes import DataType
 from dmlvk.models.json_source import JsonNode, shortened
 from dmlvk.models.values import (

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.binding import BufferBinding, CompiledOperator
+from dmlvk.binding import BufferBinding
 from dmlvk.buffers import Buffer
+from dmlvk.compilation import CompiledOperator
 from dmlvk.device import Device
 from dmlvk.errors import DmlError, OutOfMemoryError
 from dmlvk.models import images

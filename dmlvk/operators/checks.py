@@ -104,10 +104,8 @@ def _check_attribute(desc: OperatorDesc, field: Field, value: object, tensors: l
 
 def _check_flags_and_overlap(desc: OperatorDesc, field: Field, tensor: TensorDesc) -> None:
     where = f"{desc.operator_name}: {field.name}"
-    if tensor.flags & TensorFlags.OWNED_BY_DML:
-        if field.kind == "output":
-            raise InvalidArgumentError(f"{where}.Flags: OWNED_BY_DML is for input tensors only")
-        raise UnsupportedError(f"{where}.Flags: this version of dmlvk has no operator initializer for OWNED_BY_DML")
+    if field.kind == "output" and tensor.flags & TensorFlags.OWNED_BY_DML:
+        raise InvalidArgumentError(f"{where}.Flags: OWNED_BY_DML is for input tensors only")
     # DirectML's pages leave outputs with overlapping elements open; the order of their writes would decide the result.
     if field.kind == "output" and elements_overlap(tensor.sizes, tensor.element_strides):
         raise InvalidArgumentError(

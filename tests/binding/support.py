@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
+from dmlvk.compilation import CompiledSingleOperator
 
 Binding = dml.BufferBinding
 
@@ -72,7 +73,7 @@ def select(*sizes: int) -> dml.OperatorDesc:
     )
 
 
-def compiled(device: dml.Device, desc: dml.OperatorDesc) -> dml.CompiledOperator:
+def compiled(device: dml.Device, desc: dml.OperatorDesc) -> CompiledSingleOperator:
     """``desc``, ready to run."""
     return device.compile_operator(device.create_operator(desc))
 

@@ -85,7 +85,7 @@ def bind_two(
     table: dml.BindingTable, buffer: dml.Buffer, read: Range, written: Range, order: str, other: dml.Buffer
 ) -> None:
     """Binds an operator's last input and its output to ranges of one buffer, other inputs elsewhere."""
-    elsewhere = [Binding(other)] * (len(table.compiled.desc.inputs) - 1)
+    elsewhere = [Binding(other)] * (len(table.dispatchable.inputs) - 1)
     bind(table, [*elsewhere, Binding(buffer, *read)], [Binding(buffer, *written)], order)
 
 
@@ -112,10 +112,11 @@ def test_ranges_of_an_input_and_the_output(
     verdict = relation(read, written)
     if verdict == "disjoint" or (verdict == "identical" and name in IN_PLACE):
         bind_two(table, buffer, read, written, order, other)
-        inputs, outputs = table.snapshot()
-        assert inputs[-1].binding == Binding(buffer, *read) and outputs[0].binding == Binding(buffer, *written)
+        bound = table.snapshot()
+        assert bound.inputs[len(bound.inputs) - 1].binding == Binding(buffer, *read)
+        assert bound.outputs[0].binding == Binding(buffer, *written)
         return
-    member = table.compiled.desc.inputs[-1][0].name
+    member = table.dispatchable.inputs[-1].name
     if verdict == "identical":
         problem = "are bound to the same range, but this operator cannot execute in place"
     else:

@@ -39,10 +39,10 @@ def test_bindings_keep_the_order_of_the_fields(any_device: dml.Device) -> None:
     with any_device.create_buffer(64) as buffer, any_device.create_buffer(16) as output:
         bindings = [Binding(buffer, offset, 16) for offset in (32, 0, 16)]
         table = table_for(compiled(any_device, select(4)), bindings, [Binding(output)])
-        inputs, outputs = table.snapshot()
-        assert [bound.field.name for bound in inputs] == ["ConditionTensor", "ATensor", "BTensor"]
-        assert [bound.binding for bound in inputs] == bindings
-        assert [(bound.field.name, bound.binding.buffer) for bound in outputs] == [("OutputTensor", output)]
+        bound = table.snapshot()
+        assert [bound.inputs[number].point.name for number in range(3)] == ["ConditionTensor", "ATensor", "BTensor"]
+        assert [bound.inputs[number].binding for number in range(3)] == bindings
+        assert [(o.point.name, o.binding.buffer) for o in bound.outputs.values()] == [("OutputTensor", output)]
 
 
 @pytest.mark.parametrize("nothing", [None, [], ()], ids=["None", "list", "tuple"])
@@ -66,7 +66,7 @@ def test_reset_empties_the_table_for_another_operator(any_device: dml.Device) ->
         table = table_for(compiled(any_device, sign(floats(4))), [Binding(buffer)], [Binding(output)])
         other = compiled(any_device, greater_than(4))
         table.reset(other)
-        assert table.compiled is other
+        assert table.dispatchable is other
         with pytest.raises(dml.InvalidArgumentError, match=r"GREATER_THAN: its inputs are not bound"):
             table.snapshot()
         table.bind_inputs([Binding(buffer, 0, 16), Binding(buffer, 16, 16)])

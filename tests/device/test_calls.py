@@ -49,21 +49,15 @@ def test_compile_operator_takes_operators_only(any_device: dml.Device, wrong: An
         dml.ExecutionFlags.DISABLE_META_COMMANDS,
         dml.ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION | dml.ExecutionFlags.DISABLE_META_COMMANDS,
         3,
+        dml.ExecutionFlags.DESCRIPTORS_VOLATILE,
+        7,
     ],
 )
 def test_permissions_change_no_result(device: dml.Device, flags: dml.ExecutionFlags) -> None:
-    """Rules 80, 81: permissions, not demands; dmlvk's results are the same with and without them."""
+    """Rules 80 to 82: permissions, not demands; dmlvk's results are the same with and without them."""
     operator = device.compile_operator(device.create_operator(DESC), flags)
     assert operator.flags == flags and isinstance(operator.flags, dml.ExecutionFlags)
     assert np.array_equal(device.run(operator, {"InputTensor": VALUES})["OutputTensor"], np.sign(VALUES))
-
-
-@pytest.mark.parametrize("flags", [dml.ExecutionFlags.DESCRIPTORS_VOLATILE, 4, 5, 7])
-def test_volatile_descriptors_are_not_supported(any_device: dml.Device, flags: Any) -> None:
-    """Rule 82."""
-    message = r"^compile_operator: this version of dmlvk does not support DESCRIPTORS_VOLATILE$"
-    with pytest.raises(dml.UnsupportedError, match=message):
-        any_device.compile_operator(any_device.create_operator(DESC), flags)
 
 
 @pytest.mark.parametrize(

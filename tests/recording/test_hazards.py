@@ -98,7 +98,7 @@ def conflicting_pairs(dispatches: Sequence[Dispatch]) -> list[tuple[int, int]]:
     """The pairs of dispatches that share a byte which one of them writes, by the sets of their bytes."""
 
     def touched(text: str) -> set[tuple[int, int]]:
-        return {(id(access.buffer), byte) for access in accesses(text) for byte in range(access.start, access.end)}
+        return {(id(access.memory), byte) for access in accesses(text) for byte in range(access.start, access.end)}
 
     reads = [touched(dispatch.reads) for dispatch in dispatches]
     writes = [touched(dispatch.writes) for dispatch in dispatches]

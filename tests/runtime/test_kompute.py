@@ -43,7 +43,7 @@ def launch(
     count: int = 64,
 ) -> Launch:
     """SIGN of floats."""
-    kernel = compiled(device, sign(floats(count))).kernel
+    kernel = compiled(device, sign(floats(count))).steps[0].kernel
     return Launch(
         spirv=library.load(kernel.variant),
         specialization=kernel.specialization(offsets),

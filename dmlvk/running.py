@@ -1,0 +1,210 @@
+"""Runs a compiled operator or graph on arrays, with buffers of its own: what ``Device.run`` does."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.arrays import checked_array, copied, copy_elements, lay_out, logical_view, may_overlap
+from dmlvk.buffers import Buffer
+from dmlvk.compilation import CompiledOperator
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.kernels.program import Place, Region
+from dmlvk.recording import HazardTracker, scheduled
+from dmlvk.runtime.kompute import Allocation, Engine, Recording
+from dmlvk.tensors import TensorDesc
+
+KEPT_RUN_BYTES = 64 * 2**20
+"""Buffers of up to this size are kept between two runs of a compiled operator."""
+
+KEPT_RUN_BYTES_IN_ALL = 256 * 2**20
+"""Buffers of up to this size are kept by all compiled operators together; those not used for longest go first."""
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def checked_inputs(compiled: CompiledOperator, inputs: Mapping[str, npt.ArrayLike]) -> Arrays:
+    """An array for each input that the compiled operator has, OWNED_BY_DML or not.
+
+    Raises:
+        InvalidArgumentError: when one is missing, unknown, or does not fit its tensor.
+    """
+    if not isinstance(inputs, Mapping):
+        raise InvalidArgumentError(f"{compiled.name}: run takes the inputs as a mapping by member name; got {inputs!r}")
+    wanted = {
+        point.name: tensor
+        for point, tensor in zip(compiled.inputs, compiled.input_tensors, strict=True)
+        if tensor is not None
+    }
+    for member in inputs:
+        if member not in wanted:
+            raise InvalidArgumentError(
+                f"{compiled.name}: has no input {member!r} to give an array for; it has {list(wanted)}"
+            )
+    for member in wanted:
+        if member not in inputs:
+            raise InvalidArgumentError(f"{compiled.name}: {member}: an array is missing")
+    return {
+        member: checked_array(inputs[member], tensor, f"{compiled.name}: {member}") for member, tensor in wanted.items()
+    }
+
+
+class Run:
+    """A compiled operator with buffers of its own and everything recorded.
+
+    It knows what it needs of the compiled operator, but does not keep it alive. An operator's persistent resource is
+    written from the host here, as the initializer would write it.
+
+    Args:
+        engine: the device.
+        compiled: what is run.
+        timestamps: whether to note what each kernel takes.
+    """
+
+    def __init__(self, engine: Engine, compiled: CompiledOperator, *, timestamps: bool = False) -> None:
+        self._engine = engine
+        self._name = compiled.name
+        self._inputs = [
+            (point.name, tensor, compiled.owned.get(number, Region(Place.INPUT, number, 0, tensor.size_in_bytes)))
+            for number, (point, tensor) in enumerate(zip(compiled.inputs, compiled.input_tensors, strict=True))
+            if tensor is not None
+        ]
+        self._outputs = [
+            (point.name, point.tensor, Region(Place.OUTPUT, number, 0, point.size_in_bytes))
+            for number, point in enumerate(compiled.outputs)
+            if point.tensor is not None
+        ]
+        self._constants: Buffer | None = compiled.constants
+        self._allocations: dict[tuple[Place, int], Allocation] = {}
+        # Frees the memory when the compiled operator goes, and with it this object.
+        self._release = weakref.finalize(self, _release_all, engine, self._allocations)
+        try:
+            self.recording = self._record(compiled, timestamps)
+            self._input_views = [self._view(*member) for member in self._inputs]
+            self._output_views = [self._view(*member) for member in self._outputs]
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Frees the buffers."""
+        self._input_views, self._output_views = [], []
+        self._release()
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes of all buffers."""
+        return sum(allocation.size_in_bytes for allocation in self._allocations.values())
+
+    def _record(self, compiled: CompiledOperator, timestamps: bool) -> Recording:
+        sizes = {(Place.INPUT, number): point.size_in_bytes for number, point in enumerate(compiled.inputs)}
+        sizes |= {(Place.OUTPUT, number): point.size_in_bytes for number, point in enumerate(compiled.outputs)}
+        sizes[Place.TEMPORARY, 0] = compiled.temporary_resource_size
+        sizes[Place.PERSISTENT, 0] = compiled.persistent_resource_size
+        for key, size in sizes.items():
+            if size:
+                self._allocations[key] = self._engine.allocate((size + 3) & ~3, zeroed=False)
+        uploaded = [self._allocations[region.place, region.index] for _, _, region in self._inputs]
+        written = [self._allocations[region.place, region.index] for _, _, region in self._outputs]
+        steps = scheduled(compiled.steps, self._locate, HazardTracker())
+        return self._engine.record(
+            [step.launch() for step in steps],
+            upload=list(dict.fromkeys(uploaded)),
+            download=written,
+            timestamps=timestamps,
+        )
+
+    def _locate(self, region: Region) -> tuple[Buffer | Allocation, int]:
+        if region.place is Place.CONSTANTS:
+            assert self._constants is not None  # what has steps that read them has them
+            return self._constants, 0
+        return self._allocations[region.place, region.index], 0
+
+    def _view(self, member: str, tensor: TensorDesc, region: Region) -> _View:
+        host_bytes = self._allocations[region.place, region.index].host_bytes[region.offset :]
+        return _View(member, tensor, host_bytes, logical_view(host_bytes, tensor), may_overlap(tensor))
+
+    def execute(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+        """Lays out the inputs, runs, and copies the outputs out."""
+        self._engine.check_open()  # else the views lead nowhere
+        for view in self._input_views:
+            if view.overlaps:
+                lay_out(arrays[view.member], view.tensor, view.host_bytes, f"{self._name}: {view.member}")
+            else:
+                copy_elements(view.elements, arrays[view.member])
+        if self._constants is None:
+            self._engine.run_whole(self.recording)
+        else:
+            self._engine.run(self.recording)
+        return {view.member: copied(view.elements) for view in self._output_views}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _View:
+    """A tensor of a :class:`Run` in the host's memory."""
+
+    member: str
+    tensor: TensorDesc
+    host_bytes: npt.NDArray[np.uint8]
+    elements: npt.NDArray[Any]
+    overlaps: bool
+
+
+def _release_all(engine: Engine, allocations: Mapping[tuple[Place, int], Allocation]) -> None:
+    for allocation in allocations.values():
+        engine.release(allocation)
+
+
+class RunCache:
+    """The runs that are kept from one call to the next; large ones live for one call only."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._runs: weakref.WeakKeyDictionary[CompiledOperator, Run] = weakref.WeakKeyDictionary()
+        self._last: Callable[[], Run | None] = lambda: None
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[CompiledOperator]:
+        return iter(self._runs)
+
+    def clear(self) -> None:
+        """Forgets all of them."""
+        self._runs.clear()
+
+    def execute(self, compiled: CompiledOperator, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+        """Runs a compiled operator, with kept buffers where there are some."""
+        run = self._runs.get(compiled)
+        if run is None:
+            return self._execute_first(compiled, arrays)
+        if run is not self._last():  # the order in which they were used says which goes first
+            self._runs[compiled] = self._runs.pop(compiled)
+            self._last = weakref.ref(run)
+        return run.execute(arrays)
+
+    def _execute_first(self, compiled: CompiledOperator, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
+        run = Run(self._engine, compiled)
+        if run.size_in_bytes > KEPT_RUN_BYTES:
+            with contextlib.closing(run):
+                return run.execute(arrays)
+        self._runs[compiled] = run
+        self._last = weakref.ref(run)
+        self._drop_old_ones()
+        return run.execute(arrays)
+
+    def _drop_old_ones(self) -> None:
+        runs = list(self._runs.items())
+        size = sum(run.size_in_bytes for _, run in runs)
+        for compiled, run in runs[:-1]:
+            if size <= KEPT_RUN_BYTES_IN_ALL:
+                break
+            del self._runs[compiled]
+            run.close()
+            size -= run.size_in_bytes
