@@ -1,17 +1,20 @@
-"""The ELEMENT_WISE operators of arithmetic: sums, differences, products."""
+"""The ELEMENT_WISE operators of arithmetic: sums, differences, products, quotients, remainders, roots."""
 
 from __future__ import annotations
 
 from typing import ClassVar
 
-from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
-from dmlvk.operators.members import tensor_input, tensor_output
+from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
+from dmlvk.operators.members import ScaleBias, scale_bias_attribute, tensor_input, tensor_output
 from dmlvk.operators.type_groups import (
     CORRECTLY_ROUNDED,
+    CORRECTLY_ROUNDED_AFTER_SCALE_BIAS,
     DENORMALS_DECISION,
     FLOATS,
     FLOATS_AND_WORDS,
     FLOATS_WORDS_AND_PAIRS,
+    SCALE_BIAS_DECISION,
+    TYPES_TO_32,
     TYPES_TO_64,
 )
 from dmlvk.tensors import TensorDesc
@@ -42,6 +45,136 @@ class ElementWiseAdd(OperatorDesc):
     )
 
 
+class ElementWiseDifferenceSquare(OperatorDesc):
+    """The square of the difference of two tensors (DML_ELEMENT_WISE_DIFFERENCE_SQUARE_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("left operand")
+    b_tensor: TensorDesc = tensor_input("right operand")
+    output_tensor: TensorDesc = tensor_output("the squared differences")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_DIFFERENCE_SQUARE",
+        formula="(a - b) * (a - b)",
+        decisions=(
+            "FLOAT32: the difference is rounded, then its square. FLOAT16: the exact square of the exact difference is "
+            "rounded once.",
+            DENORMALS_DECISION,
+            _INTEGERS_WRAP,
+        ),
+        in_place=("a_tensor", "b_tensor"),
+        accuracy=Accuracy(
+            "correctly rounded", 0.5, "FLOAT32: each of the two steps, which leaves the result within 2 ULP"
+        ),
+        support=(Support("3_1", (1, 8), FLOATS_AND_WORDS),),
+    )
+
+
+class ElementWiseDivide(OperatorDesc):
+    """The quotient of two tensors (DML_ELEMENT_WISE_DIVIDE_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("what is divided")
+    b_tensor: TensorDesc = tensor_input("by what it is divided")
+    output_tensor: TensorDesc = tensor_output("the quotients")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_DIVIDE",
+        formula="a / b; of integers truncated toward zero",
+        decisions=(
+            "Integers divided by zero give 0. The most negative integer divided by -1 wraps: it stays as it is.",
+            "Floats divided by zero give an infinity, or NaN for zero and NaN; the sign is that of the product.",
+            DENORMALS_DECISION,
+        ),
+        in_place=("a_tensor", "b_tensor"),
+        accuracy=CORRECTLY_ROUNDED,
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_1", (4, 4), FLOATS_AND_WORDS),
+            Support("3_0", (1, 8), FLOATS_AND_WORDS),
+            Support("5_1", (1, 8), TYPES_TO_32),
+            Support("6_0", (1, 8), TYPES_TO_64),
+        ),
+    )
+
+
+class ElementWiseMean(OperatorDesc):
+    """The mean of two tensors, element by element (DML_ELEMENT_WISE_MEAN_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("left operand")
+    b_tensor: TensorDesc = tensor_input("right operand")
+    output_tensor: TensorDesc = tensor_output("the means")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_MEAN",
+        formula="(a + b) / 2",
+        decisions=(
+            "The sum neither overflows nor wraps. Floats: the exact mean is rounded once. Integers: it is truncated "
+            "toward zero, as by DIVIDE.",
+            DENORMALS_DECISION,
+        ),
+        in_place=("a_tensor", "b_tensor"),
+        accuracy=CORRECTLY_ROUNDED,
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_1", (4, 4), FLOATS_AND_WORDS),
+            Support("3_0", (1, 8), FLOATS_AND_WORDS),
+        ),
+    )
+
+
+class ElementWiseModulusFloor(OperatorDesc):
+    """The remainder of a floored division (DML_ELEMENT_WISE_MODULUS_FLOOR_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("what is divided")
+    b_tensor: TensorDesc = tensor_input("by what it is divided")
+    output_tensor: TensorDesc = tensor_output("the remainders, of the sign of b")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_MODULUS_FLOOR",
+        formula="a - b * floor(a / b)",
+        decisions=(
+            "The quotient is the exact one, however large: the result is Python's a % b. Only where it is the sum of a "
+            "small a and b of the other sign does it have to be rounded.",
+            "A zero has the sign of b. Floats: NaN where b is zero or a is infinite; where b is infinite and a is not, "
+            "a result of the sign of b: a itself, or b.",
+            "Integers modulo zero give 0.",
+            DENORMALS_DECISION,
+        ),
+        in_place=("a_tensor", "b_tensor"),
+        accuracy=CORRECTLY_ROUNDED,
+        support=(
+            Support("2_1", (4, 4), TYPES_TO_32),
+            Support("3_0", (1, 8), TYPES_TO_32),
+            Support("6_0", (1, 8), TYPES_TO_64),
+        ),
+    )
+
+
+class ElementWiseModulusTruncate(OperatorDesc):
+    """The remainder of a truncated division (DML_ELEMENT_WISE_MODULUS_TRUNCATE_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("what is divided")
+    b_tensor: TensorDesc = tensor_input("by what it is divided")
+    output_tensor: TensorDesc = tensor_output("the remainders, of the sign of a")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_MODULUS_TRUNCATE",
+        formula="a - b * trunc(a / b)",
+        decisions=(
+            "The quotient is the exact one, however large: the result is that of C's % and fmod, and exact.",
+            "A zero has the sign of a. Floats: NaN where b is zero or a is infinite; else a where b is infinite.",
+            "Integers modulo zero give 0.",
+            DENORMALS_DECISION,
+        ),
+        in_place=("a_tensor", "b_tensor"),
+        accuracy=CORRECTLY_ROUNDED,
+        support=(
+            Support("2_1", (4, 4), TYPES_TO_32),
+            Support("3_0", (1, 8), TYPES_TO_32),
+            Support("6_0", (1, 8), TYPES_TO_64),
+        ),
+    )
+
+
 class ElementWiseMultiply(OperatorDesc):
     """The product of two tensors (DML_ELEMENT_WISE_MULTIPLY_OPERATOR_DESC)."""
 
@@ -61,6 +194,58 @@ class ElementWiseMultiply(OperatorDesc):
             Support("3_0", (1, 8), FLOATS_AND_WORDS),
             Support("4_1", (1, 8), FLOATS_WORDS_AND_PAIRS),
             Support("5_1", (1, 8), TYPES_TO_64),
+        ),
+    )
+
+
+class ElementWiseRecip(OperatorDesc):
+    """The reciprocal of each element (DML_ELEMENT_WISE_RECIP_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("their reciprocals")
+    scale_bias: ScaleBias | None = scale_bias_attribute(
+        "x becomes x * scale + bias first; None leaves x as it is", default=None
+    )
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_RECIP",
+        formula="1 / x",
+        decisions=(
+            "A zero gives the infinity of its sign, an infinity the zero of its sign.",
+            DENORMALS_DECISION,
+            SCALE_BIAS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=CORRECTLY_ROUNDED_AFTER_SCALE_BIAS,
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
+        ),
+    )
+
+
+class ElementWiseSqrt(OperatorDesc):
+    """The square root of each element (DML_ELEMENT_WISE_SQRT_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("their square roots")
+    scale_bias: ScaleBias | None = scale_bias_attribute(
+        "x becomes x * scale + bias first; None leaves x as it is", default=None
+    )
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_SQRT",
+        formula="sqrt(x)",
+        decisions=(
+            "Below zero NaN; -0 gives -0.",
+            DENORMALS_DECISION,
+            SCALE_BIAS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=CORRECTLY_ROUNDED_AFTER_SCALE_BIAS,
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
         ),
     )
 

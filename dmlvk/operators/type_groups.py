@@ -56,12 +56,15 @@ ALL_TYPES = (
 
 EXACT = Accuracy("exact", 0.0)
 CORRECTLY_ROUNDED = Accuracy("correctly rounded", 0.5)
+CORRECTLY_ROUNDED_AFTER_SCALE_BIAS = Accuracy(
+    "correctly rounded", 0.5, "x * Scale + Bias is correctly rounded (0.5 ULP) as an operation of its own"
+)
 EXACT_AFTER_SCALE_BIAS = Accuracy("exact", 0.0, "x * Scale + Bias is correctly rounded (0.5 ULP) as one operation")
 
 SCALE_BIAS_DECISION = (
     "x * Scale + Bias is computed exactly and converted once to the tensor's data type: rounded to nearest even for "
     "FLOAT types, truncated toward zero and saturated for integer types. FLOAT32 denormals count as zero in Scale, "
-    "Bias, FLOAT32 inputs and FLOAT32 results of this step. Without ScaleBias they are kept."
+    "Bias, FLOAT32 inputs and FLOAT32 results of this step, also in operators that otherwise keep them."
 )
 """What holds for every operator with a ScaleBias."""
 

@@ -3,8 +3,10 @@
 #ifndef ARITHMETIC_GLSL
 #define ARITHMETIC_GLSL
 
+#include "error_free.glsl"
 #include "float16.glsl"
 #include "float32.glsl"
+#include "rounding_to_odd.glsl"
 
 // The value of a float16, exactly.
 float as_float16(uint x) { return uintBitsToFloat(float32_from_float16(x)); }
@@ -63,6 +65,45 @@ uint multiply_f16(uint a, uint b)
 {
     precise float product = as_float16(a) * as_float16(b);
     return as_float16_result(product);
+}
+
+// (a + b) / 2, rounded once. 21 operations. The sum is halved in its exponent; where it may overflow, the operands are
+// halved before: what a small one loses by that is far below the last place.
+uint mean_f32(uint a, uint b)
+{
+    float x = as_float32(a);
+    float y = as_float32(b);
+    precise float total = x + y;
+    precise float half_x = 0.5 * x;
+    precise float half_y = 0.5 * y;
+    precise float total_of_halves = half_x + half_y;
+    uint bits = floatBitsToUint(total);
+    int magnitude = int(bits & MAGNITUDE_F32);
+    uint halved = magnitude < 0x01000000 ? bits & SIGN_F32 : bits - SMALLEST_NORMAL_F32;
+    return magnitude < 0x7f000000 ? halved : as_result(total_of_halves);
+}
+uint mean_f16(uint a, uint b)
+{
+    precise float mean = 0.5 * (as_float16(a) + as_float16(b));
+    return as_float16_result(mean);
+}
+
+// (a - b)^2: the difference is rounded, then its square. 33 operations.
+uint difference_square_f32(uint a, uint b)
+{
+    uint difference = subtract_f32(a, b);
+    return multiply_f32(difference, difference);
+}
+// Of float16 the exact square, rounded once: the difference in two words, the leading one's square in two words, twice the
+// words' product; their sum rounded to odd, and from that to float16. 74 operations.
+uint difference_square_f16(uint a, uint b)
+{
+    Double difference = two_sum(as_float16(a), -as_float16(b));
+    Double square = two_square(difference.high);
+    precise float rest = square.low + (difference.high + difference.high) * difference.low;
+    uint odd = rounded_to_odd(fast_two_sum(square.high, rest));
+    bool is_finite = int(floatBitsToUint(square.high) & MAGNITUDE_F32) < int(INFINITY_F32);
+    return float16_from_float32(is_finite ? odd : floatBitsToUint(square.high));
 }
 
 #endif

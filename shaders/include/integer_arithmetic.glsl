@@ -28,4 +28,17 @@ uvec2 multiply_u64(uvec2 a, uvec2 b)
 }
 uvec2 multiply_i64(uvec2 a, uvec2 b) { return multiply_u64(a, b); }
 
+// (a - b) * (a - b).
+uint difference_square_u32(uint a, uint b) { return (a - b) * (a - b); }
+uint difference_square_i32(uint a, uint b) { return difference_square_u32(a, b); }
+
+// (a + b) / 2 of the whole sum, which does not wrap, truncated toward zero: the bits that both have, and half of those
+// that one has, are the mean rounded down.
+uint mean_u32(uint a, uint b) { return (a & b) + ((a ^ b) >> 1); }
+uint mean_i32(uint a, uint b)
+{
+    uint below = (a & b) + uint(int(a ^ b) >> 1);
+    return below + ((a ^ b) & (below >> 31));
+}
+
 #endif

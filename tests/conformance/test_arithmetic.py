@@ -61,6 +61,10 @@ def _rounded(value: Fraction, target: FloatFormat) -> Array:
         ("ELEMENT_WISE_ADD", lambda a, b: a + b),
         ("ELEMENT_WISE_SUBTRACT", lambda a, b: a - b),
         ("ELEMENT_WISE_MULTIPLY", lambda a, b: a * b),
+        ("ELEMENT_WISE_DIVIDE", lambda a, b: a / b),
+        ("ELEMENT_WISE_MEAN", lambda a, b: (a + b) / 2),
+        ("ELEMENT_WISE_MODULUS_TRUNCATE", lambda a, b: a - b * math.trunc(a / b)),
+        ("ELEMENT_WISE_MODULUS_FLOOR", lambda a, b: a - b * math.floor(a / b)),
     ],
 )
 def test_results_are_fractions_rounded_once(
@@ -70,8 +74,102 @@ def test_results_are_fractions_rounded_once(
     got = _binary(operator, a, b)
     for x, y, result in zip(a.tolist(), b.tolist(), _bits(got), strict=True):
         exact = function(Fraction(x), Fraction(y))
-        expected = _bits(_rounded(exact, target))[0] if exact else _bits(np.zeros(1, target.dtype))[0]
+        if exact:
+            assert result == _bits(_rounded(exact, target))[0], f"{x!r}, {y!r}"
+        else:
+            assert int(result, 16) in (0, 2 ** (8 * target.dtype.itemsize - 1)), f"{x!r}, {y!r}: not a zero"
+
+
+@FORMATS
+def test_difference_squares_are_fractions_rounded_by_the_documented_steps(target: FloatFormat) -> None:
+    a, b = _random_floats(target, 3000, 3), _random_floats(target, 3000, 4)
+    for x, y, result in zip(
+        a.tolist(), b.tolist(), _bits(_binary("ELEMENT_WISE_DIFFERENCE_SQUARE", a, b)), strict=True
+    ):
+        difference = Fraction(x) - Fraction(y)
+        if target is FLOAT32:
+            difference = Fraction(float(_rounded(difference, target)[0]))
+        expected = _bits(_rounded(difference**2, target))[0] if difference else _bits(np.zeros(1, target.dtype))[0]
         assert result == expected, f"{x!r}, {y!r}"
+
+
+def test_a_float16_difference_square_next_to_a_tie() -> None:
+    # 47^2 = 2209 lies between 2208 and 2210. Less 2^-24 it is below, which float32 does not show.
+    a, b = np.array([47, 47, -47], np.float16), np.array([2.0**-24, 0, 2.0**-24], np.float16)
+    assert _binary("ELEMENT_WISE_DIFFERENCE_SQUARE", a, b).tolist() == [2208.0, 2208.0, 2210.0]
+    a, b = np.array([49, 49, -49], np.float16), np.array([2.0**-24, 0, 2.0**-24], np.float16)  # 2401: 2400, 2402
+    assert _binary("ELEMENT_WISE_DIFFERENCE_SQUARE", a, b).tolist() == [2400.0, 2400.0, 2402.0]
+    a, b = np.array([300, 65504, np.inf, np.inf], np.float16), np.array([0, -65504, 1, np.inf], np.float16)
+    assert _bits(_binary("ELEMENT_WISE_DIFFERENCE_SQUARE", a, b)) == ["7c00", "7c00", "7c00", "7e00"]
+
+
+def test_quotients_of_special_values() -> None:
+    zero, minus_zero, one, inf, minus_inf, nan, tiny = 0, 0x80000000, 0x3F800000, 0x7F800000, 0xFF800000, 0xFF800001, 1
+    pairs = [(zero, zero), (one, minus_zero), (tiny, one), (one, 0x80000001), (inf, minus_inf), (minus_inf, zero)]
+    pairs += [(minus_zero, inf), (nan, one), (zero, nan), (0x7F7FFFFF, 0x3F7FFFFF), (0x7F7FFFFE, 0x3F7FFFFF)]
+    pairs += [(0x00800000, 0x3F800001), (0x00FFFFFF, 0x40000000), (0x00800001, 0x3F800001)]
+    a, b = (_floats(FLOAT32, *column) for column in zip(*pairs, strict=True))
+    expected = ["7fc00000", "ff800000", "00000000", "ff800000", "7fc00000", "ff800000", "80000000", "7fc00000"]
+    expected += ["7fc00000", "7f800000", "7f7fffff", "00000000", "00000000", "00800000"]
+    assert _bits(_binary("ELEMENT_WISE_DIVIDE", a, b)) == expected
+
+
+def test_remainders_of_special_values_are_c_s_and_python_s() -> None:
+    inf, nan = math.inf, math.nan
+    pairs = [(5.3, inf), (-5.3, inf), (5.3, -inf), (0.0, -inf), (-0.0, inf), (6.0, 3.0), (-6.0, 3.0), (6.0, -3.0)]
+    pairs += [(2.0**127, 3.0), (-(2.0**127), 2.0**-124 * 1.5), (-1e-30, 1.0), (1e-30, -1.0), (-7.0, 3.0), (7.0, -3.0)]
+    a, b = (np.array(column, np.float32) for column in zip(*pairs, strict=True))
+    with np.errstate(over="ignore"):
+        truncated = [np.float32(math.fmod(x, y)) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+        floored = [np.float32(x % y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+    assert _bits(_binary("ELEMENT_WISE_MODULUS_TRUNCATE", a, b)) == _bits(np.array(truncated))
+    assert _bits(_binary("ELEMENT_WISE_MODULUS_FLOOR", a, b)) == _bits(np.array(floored))
+    a, b = np.array([inf, 1, 1, nan, 1, inf], np.float32), np.array([1, 0, -0.0, 1, nan, inf], np.float32)
+    for operator in ("ELEMENT_WISE_MODULUS_TRUNCATE", "ELEMENT_WISE_MODULUS_FLOOR"):
+        assert _bits(_binary(operator, a, b)) == ["7fc00000"] * 6
+
+
+def test_means_do_not_overflow() -> None:
+    a, b = (
+        _floats(FLOAT32, 0x7F7FFFFF, 0x7F7FFFFF, 0x7F7FFFFF, 0x00800000, 0x00800000, 0x80FFFFFF, 0x7F7FFFFF),
+        (_floats(FLOAT32, 0x7F7FFFFF, 0xFF7FFFFF, 0x7F7FFFFE, 0x00800000, 0x00000001, 0x80000000, 0x00800000)),
+    )
+    means = ["7f7fffff", "00000000", "7f7ffffe", "00800000", "00000000", "80000000", "7effffff"]
+    assert _bits(_binary("ELEMENT_WISE_MEAN", a, b)) == means
+    assert _bits(_binary("ELEMENT_WISE_MEAN", _floats(FLOAT16, 0x7BFF, 1, 3), _floats(FLOAT16, 0x7BFF, 0, 0))) == [
+        "7bff",
+        "0000",
+        "0002",
+    ]
+
+
+@FORMATS
+def test_reciprocals_and_roots_are_fractions_rounded_once(target: FloatFormat) -> None:
+    x = np.abs(_random_floats(target, 3000, 5))
+    tensor = _tensor(x)
+    reciprocals = expected_output(dml.ElementWiseRecip(input_tensor=tensor, output_tensor=tensor), [x])
+    roots = expected_output(dml.ElementWiseSqrt(input_tensor=tensor, output_tensor=tensor), [x])
+    for number, reciprocal, root in zip(x.tolist(), _bits(reciprocals), _bits(roots), strict=True):
+        assert reciprocal == _bits(_rounded(1 / Fraction(number), target))[0], repr(number)
+        # The integer root of 4^64 times the number, and one bit more when it is not exact, is close enough to the root.
+        scaled = Fraction(number) * 4**64
+        integer = math.isqrt(scaled.numerator // scaled.denominator)
+        sticky = Fraction(integer) + (Fraction(1, 2) if integer**2 != scaled else 0)
+        assert root == _bits(_rounded(sticky / 2**64, target))[0], repr(number)
+
+
+def test_reciprocals_and_roots_of_special_values() -> None:
+    x = _floats(
+        FLOAT32, 0, 0x80000000, 0x80000001, 0x7F800000, 0xFF800000, 0xFF800001, 0x7E800000, 0x7E800001, 0xBF800000
+    )
+    tensor = _tensor(x)
+    reciprocals = expected_output(dml.ElementWiseRecip(input_tensor=tensor, output_tensor=tensor), [x])
+    assert _bits(reciprocals) == [
+        *("7f800000", "ff800000", "ff800000", "00000000", "80000000", "7fc00000", "00800000", "00000000", "bf800000")
+    ]
+    roots = expected_output(dml.ElementWiseSqrt(input_tensor=tensor, output_tensor=tensor), [x])
+    nan = "7fc00000"
+    assert _bits(roots) == ["00000000", "80000000", "80000000", "7f800000", nan, nan, "5f000000", "5f000000", nan]
 
 
 def test_sums_of_special_values() -> None:
@@ -118,3 +216,37 @@ def test_integers_wrap(name: str) -> None:
         assert got.dtype == a.dtype
         for x, y, result in zip(a.tolist(), b.tolist(), got.tolist(), strict=True):
             assert (result - function(x, y)) % 2**limits.bits == 0, f"{operator} of {x}, {y}: {result}"
+
+
+@pytest.mark.parametrize("name", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_integer_division(name: str) -> None:
+    limits = np.iinfo(name)
+    lowest, highest = int(limits.min), int(limits.max)
+    numbers = [lowest, lowest + 1, -7 if lowest else 7, -1 if lowest else 1, 0, 1, 2, 3, highest // 3, highest]
+    a = np.repeat(np.array(numbers, name), len(numbers))
+    b = np.tile(np.array(numbers, name), len(numbers))
+    quotients = _binary("ELEMENT_WISE_DIVIDE", a, b).tolist()
+    truncated = _binary("ELEMENT_WISE_MODULUS_TRUNCATE", a, b).tolist()
+    floored = _binary("ELEMENT_WISE_MODULUS_FLOOR", a, b).tolist()
+    for x, y, quotient, remainder, modulus in zip(a.tolist(), b.tolist(), quotients, truncated, floored, strict=True):
+        if y == 0:
+            assert (quotient, remainder, modulus) == (0, 0, 0), x
+            continue
+        exact = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
+        assert (quotient - exact) % 2**limits.bits == 0, f"{x} / {y}"
+        assert remainder == x - y * exact, f"{x} / {y}"
+        assert modulus == x % y, f"{x} % {y}"
+
+
+@pytest.mark.parametrize("name", ["int32", "uint32"])
+def test_integer_means_and_difference_squares(name: str) -> None:
+    limits = np.iinfo(name)
+    numbers = [int(limits.min), int(limits.min) + 1, 0, 1, 2, 5, int(limits.max) - 1, int(limits.max)]
+    numbers += [] if limits.min == 0 else [-1, -2, -5]
+    a = np.repeat(np.array(numbers, name), len(numbers))
+    b = np.tile(np.array(numbers, name), len(numbers))
+    means = _binary("ELEMENT_WISE_MEAN", a, b).tolist()
+    squares = _binary("ELEMENT_WISE_DIFFERENCE_SQUARE", a, b).tolist()
+    for x, y, mean, square in zip(a.tolist(), b.tolist(), means, squares, strict=True):
+        assert mean == math.trunc(Fraction(x + y, 2)), f"{x}, {y}"
+        assert (square - (x - y) ** 2) % 2**32 == 0, f"{x}, {y}"

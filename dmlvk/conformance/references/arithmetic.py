@@ -1,6 +1,8 @@
 """What the operators of arithmetic must give: exact numbers, rounded once.
 
-Floats become float64, where products of two are exact and sums are rounded to odd; integers are NumPy's, which wrap.
+Floats become float64, where products of two are exact and sums are rounded to odd; quotients and square roots may be
+rounded twice, because 53 bits are more than twice 24 (S. Figueroa, «When is double rounding innocuous?», 1995).
+Integers are NumPy's, which wrap, and give 0 where they are divided by zero.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from dmlvk.conformance.references.rounding import (
     sum_to_odd,
     widened,
 )
+from dmlvk.conformance.references.scaling import prescaled
 
 Array = npt.NDArray[Any]
 
@@ -52,3 +55,83 @@ def multiply(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
         return wrapped
     with np.errstate(invalid="ignore"):
         return rounded_as(a, operand(a) * operand(b))
+
+
+def divide(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
+    """Floats in float64. Integers: NumPy's floored quotient, and one more where it was not exact and is negative."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if a.dtype.kind == "f":
+            return rounded_as(a, operand(a) / operand(b))
+        quotient, remainder = np.divmod(a, b)
+    is_negative = (a < 0) != (b < 0)
+    truncated: Array = quotient + (is_negative & (remainder != 0)).astype(a.dtype)
+    return truncated
+
+
+def mean(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
+    """Half of the sum in wider types; NumPy's fmod is the remainder that truncation leaves."""
+    if a.dtype.kind == "f":
+        return rounded_as(a, sum_to_odd(operand(a), operand(b)) * 0.5)
+    total = a.astype(np.int64) + b
+    whole: Array = (total - np.fmod(total, 2)) // 2
+    return whole.astype(a.dtype)
+
+
+def difference_square(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
+    """FLOAT32 in two steps. FLOAT16 at once: see :func:`_exact_difference_square`."""
+    if a.dtype.kind != "f":
+        square: Array = (a - b) ** 2
+        return square
+    with np.errstate(invalid="ignore", over="ignore"):
+        if a.dtype == np.float16:
+            return rounded_as(a, _exact_difference_square(operand(a), operand(b)))
+        difference = operand(subtract(desc, a, b))
+        return rounded_as(a, difference * difference)
+
+
+def _exact_difference_square(a: Float64Array, b: Float64Array) -> Float64Array:
+    """The square of a difference of FLOAT16 values, rounded to odd at 2**-24 or below.
+
+    The difference is an integer of 41 bits in units of 2**-24; from 2**9 on every square overflows. The integer is
+    squared in two parts of 20 bits.
+    """
+    difference = np.abs(a - b)  # exact
+    bounded = np.where(np.isfinite(difference), np.minimum(difference, 2.0**9), 0.0)
+    high, low = np.divmod((bounded * 2.0**24).astype(np.int64), 2**20)
+    ending = low * low
+    square = ((high * high) << 20) + 2 * high * low + (ending >> 20)  # below 2**47, in units of 2**-28
+    square |= ((ending & (2**20 - 1)) != 0).astype(np.int64)
+    return np.where(np.isfinite(difference), square * 2.0**-28, difference)
+
+
+def modulus_truncate(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
+    """NumPy's fmod, which is exact in float64."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if a.dtype.kind != "f":
+            return np.fmod(a, b)
+        return rounded_as(a, np.fmod(operand(a), operand(b)))
+
+
+def modulus_floor(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
+    """Integers: NumPy's remainder. Floats: fmod, and once the divisor where that is of the other sign."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        if a.dtype.kind != "f":
+            return np.remainder(a, b)
+        remainder, divisor = np.fmod(operand(a), operand(b)), operand(b)
+        differs = (remainder != 0) & (np.signbit(remainder) != np.signbit(divisor))
+        total = np.where(differs, sum_to_odd(remainder, divisor), np.copysign(remainder, divisor))
+    return rounded_as(a, total)
+
+
+def recip(desc: dml.ElementWiseRecip, x: Array) -> Array:
+    """In float64."""
+    x = prescaled(x, desc.scale_bias)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return rounded_as(x, 1.0 / operand(x))
+
+
+def sqrt(desc: dml.ElementWiseSqrt, x: Array) -> Array:
+    """In float64."""
+    x = prescaled(x, desc.scale_bias)
+    with np.errstate(invalid="ignore"):
+        return rounded_as(x, np.sqrt(operand(x)))

@@ -1,0 +1,10 @@
+// ELEMENT_WISE_SQRT: f(x) = sqrt(x), NaN below zero; x being x * Scale + Bias when ScaleBias is given. Rounded once; FLOAT32 denormals count
+// as zero.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "elementwise_operands.glsl"
+#include "division.glsl"
+#include "prescaling.glsl"
+
+#define OPERATION(x) FORM(sqrt, INPUT_0)(SCALED(x))
+#include "elementwise.glsl"
