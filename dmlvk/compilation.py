@@ -177,7 +177,7 @@ class CompiledOperator(Dispatchable):
         points = []
         for number, (name, tensor) in enumerate(inputs):
             if tensor is not None and is_owned(tensor):
-                size = tensor.minimum_size_in_bytes
+                size = tensor.size_in_bytes & ~3  # every view of the tensor ends at a multiple of 4
                 self.owned[number] = Region(Place.PERSISTENT, 0, self.persistent_resource_size, size)
                 self.persistent_resource_size += -(-size // RESOURCE_ALIGNMENT) * RESOURCE_ALIGNMENT
                 reason = "is OWNED_BY_DML, so it is bound when the operator is initialized and not when it is executed"

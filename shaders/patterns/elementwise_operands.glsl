@@ -70,58 +70,10 @@ layout(push_constant) uniform Parameters {
 #endif
 } parameters;
 
-// One buffer is bound twice when an operator runs in place, so nothing here is `restrict`. `coherent`: a later dispatch of
-// the same submission may read what this one writes, and Kompute records no memory barrier between them.
-// The same words are seen in pairs and fours too, to load and store 8 and 16 bytes at once.
-#define BUFFER(number, name) \
-    layout(std430, set = 0, binding = number) coherent buffer Words_##name { uint words_##name[]; }; \
-    layout(std430, set = 0, binding = number) coherent buffer Pairs_##name { uvec2 pairs_##name[]; }; \
-    layout(std430, set = 0, binding = number) coherent buffer Fours_##name { uvec4 fours_##name[]; };
+#include "buffers.glsl"
 
 #define INPUT_BUFFER(n, name) BUFFER(n, name##n)
 FOR_EACH_INPUT(INPUT_BUFFER, input_)
 BUFFER(INPUT_COUNT, output)
-
-// Whether some operand begins behind the start of its buffer: adding the offsets costs llvmpipe 5% of its speed.
-layout(constant_id = 1) const bool OPERANDS_HAVE_OFFSETS = true;
-#define BASE_WORD(name) (OPERANDS_HAVE_OFFSETS ? parameters.base_##name : 0u)
-
-// BASE(bits, name): index of an operand's first element in its buffer.
-#define BASE(bits, name) CONCATENATE(BASE_, bits)(BASE_WORD(name))
-#define BASE_8(word) ((word) << 2u)
-#define BASE_16(word) ((word) << 1u)
-#define BASE_32(word) (word)
-#define BASE_64(word) ((word) >> 1u)
-
-// DO(0) DO(1) … for every lane, unrolled: arrays indexed by constants stay in registers. A long operation would be copied
-// into the machine code for every lane, which takes SwiftShader up to two seconds to compile: it goes into a loop.
-#ifdef LONG_OPERATION
-#define FOR_EACH_LANE(DO) for (uint lane_ = 0u; lane_ < LANES; ++lane_) DO(lane_)
-#elif LANES == 2
-#define FOR_EACH_LANE(DO) DO(0u) DO(1u)
-#elif LANES == 4
-#define FOR_EACH_LANE(DO) DO(0u) DO(1u) DO(2u) DO(3u)
-#elif LANES == 8
-#define FOR_EACH_LANE(DO) DO(0u) DO(1u) DO(2u) DO(3u) DO(4u) DO(5u) DO(6u) DO(7u)
-#elif LANES == 16
-#define FOR_EACH_LANE(DO) \
-    DO(0u) DO(1u) DO(2u) DO(3u) DO(4u) DO(5u) DO(6u) DO(7u) DO(8u) DO(9u) DO(10u) DO(11u) DO(12u) DO(13u) DO(14u) DO(15u)
-#else
-#error LANES must be 2, 4, 8 or 16
-#endif
-
-#define INSERT(bits, words, index, value) CONCATENATE(INSERT_, bits)(words, index, value)
-#define STORE(bits, words, index, value) CONCATENATE(STORE_, bits)(words, index, value)
-
-// Whether there are more work groups than one dimension can count: they lie in rows along y.
-layout(constant_id = 0) const bool LAUNCH_HAS_ROWS = true;
-
-uint invocation_index()
-{
-    if (!LAUNCH_HAS_ROWS) {
-        return gl_GlobalInvocationID.x;
-    }
-    return (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256u + gl_LocalInvocationID.x;
-}
 
 #endif
