@@ -16,7 +16,7 @@ from dmlvk.runtime.vulkan import DeviceInfo
 _WIDTH_OUTSIDE_A_TERMINAL = 160
 
 
-class _Console(Console):
+class PlainConsole(Console):
     """Plain text, as wide as the terminal; leaves broken pipes to the caller instead of exiting on its own."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ def show_devices(found: Sequence[DeviceInfo]) -> None:
             size_text(device.limits.max_storage_buffer_range),
             "yes" if device.usable else "no",
         )
-    console = _Console()
+    console = PlainConsole()
     console.print(table)
     for device in found:
         if not device.usable:
@@ -124,7 +124,7 @@ def _names(data_types: Iterable[DataType]) -> list[str]:
 
 def show_operators(level: FeatureLevel | None) -> None:
     """For each operator its formula and promise, a table of its members, and one of what it accepts."""
-    console = _Console()
+    console = PlainConsole()
     for operator in _supported(level):
         declaration = operator.declaration
         console.print(operator.operator_name, style="bold")

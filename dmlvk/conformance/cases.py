@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -272,6 +273,30 @@ def _sweep_value(field: Field, data_type: DataType, i: int, optional: bool, pair
         return ((_INFINITY, 3.0, _NAN, 1e20) if upper else (-_INFINITY, _NAN, -1.5, 0.5))[i]
     choices = _attribute_values(field, data_type)
     return choices[(i + (field.attribute == "max") * 5) % len(choices)]
+
+
+_TYPICAL_FLOATS = {
+    "alpha": 1.6732632, "beta": 0.5, "gamma": 1.0507009, "exponent": 2.5, "min": -1.5, "max": 3.0,
+    "bias": 0.25, "threshold": 0.5,
+}  # fmt: skip
+"""By member; 1 for all others."""
+
+
+def typical_attributes(desc_class: type[OperatorDesc], data_type: DataType) -> list[dict[str, Any]]:
+    """Sets of attributes as a program might use them: without the optional ones, with every member of enumerations."""
+    values: dict[str, list[Any]] = {}
+    for field in desc_class.fields:
+        if field.kind != "attribute":
+            continue
+        if field.optional:
+            values[field.attribute] = [None]
+        elif field.type == "float" or (field.type == "scalar_union" and data_type.is_float):
+            values[field.attribute] = [_TYPICAL_FLOATS.get(field.attribute, 1.0)]
+        elif field.enumeration is not None:
+            values[field.attribute] = list(field.enumeration)
+        else:
+            values[field.attribute] = _attribute_values(field, data_type)[:1]
+    return [dict(zip(values, chosen, strict=True)) for chosen in itertools.product(*values.values())]
 
 
 def _interleaved(sets: list[dict[str, Any]]) -> list[dict[str, Any]]:

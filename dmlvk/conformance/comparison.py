@@ -88,13 +88,18 @@ def compare_values(got: Array, true: Array, bound: float) -> Comparison:
         true: the values of the function in float64.
         bound: the largest error that is allowed, in units in the last place.
     """
-    errors = ulp_errors(got, true).reshape(-1)
-    largest = float(errors.max(initial=0.0))
-    worst = int(np.argmax(errors)) if largest > 0 else None
-    misrounded = int(np.count_nonzero(errors > 0.5)) if largest > 0.5 else 0
-    broken = np.flatnonzero(errors > bound) if largest > bound else np.empty(0, np.int64)
+    return compare_errors(ulp_errors(got, true), bound)
+
+
+def compare_errors(errors: npt.NDArray[np.float64], bound: float) -> Comparison:
+    """The same where the errors are known already, in units in the last place."""
+    flat = errors.reshape(-1)
+    largest = float(flat.max(initial=0.0))
+    worst = int(np.argmax(flat)) if largest > 0 else None
+    misrounded = int(np.count_nonzero(flat > 0.5)) if largest > 0.5 else 0
+    broken = np.flatnonzero(flat > bound) if largest > bound else np.empty(0, np.int64)
     places = tuple(broken[:_NAMED_PLACES].tolist())
-    return Comparison(errors.size, broken.size, misrounded, largest, worst, places, bound)
+    return Comparison(flat.size, broken.size, misrounded, largest, worst, places, bound)
 
 
 def _distances(got: Array, expected: Array) -> npt.NDArray[np.float64]:

@@ -16,7 +16,8 @@ from dmlvk.datatypes import DataType
 
 Patterns = npt.NDArray[Any]
 
-_SIGNIFICAND_BITS = {16: 10, 32: 23, 64: 52}
+SIGNIFICAND_BITS = {16: 10, 32: 23, 64: 52}
+"""Stored bits of a float type's significand, by its width."""
 
 # Odd, so that multiplying by it modulo a power of two is a permutation: counting becomes a sweep without repetitions
 # over all exponents, signs and fractions. (2**bits divided by the golden ratio.)
@@ -50,7 +51,7 @@ def special_patterns(data_type: DataType) -> Patterns:
 
 
 def _special_floats(bits: int) -> list[int]:
-    fraction_bits = _SIGNIFICAND_BITS[bits]
+    fraction_bits = SIGNIFICAND_BITS[bits]
     hidden, sign = 2**fraction_bits, 2 ** (bits - 1)
     infinity = sign - hidden
     one = (infinity // hidden // 2) * hidden
@@ -68,7 +69,7 @@ def landmark_patterns(data_type: DataType) -> Patterns:
     special = special_patterns(data_type)
     if not data_type.is_float:
         return special
-    hidden = 2 ** _SIGNIFICAND_BITS[data_type.size_in_bits]
+    hidden = 2 ** SIGNIFICAND_BITS[data_type.size_in_bits]
     sign = 2 ** (data_type.size_in_bits - 1)
     exponents = sign // hidden
     steps = 1 if exponents <= 256 else 16
@@ -95,7 +96,7 @@ def short_patterns(data_type: DataType, count: int, random: np.random.Generator)
         widths = random.integers(1, bits + 1, count).astype(dtype)
         numbers = random.integers(0, 2**bits, count, dtype=dtype, endpoint=False) >> (dtype.type(bits) - widths)
         return np.where(random.integers(0, 2, count) == 1, dtype.type(0) - numbers, numbers)
-    fraction_bits = _SIGNIFICAND_BITS[bits]
+    fraction_bits = SIGNIFICAND_BITS[bits]
     middle = 2 ** (bits - 2 - fraction_bits) - 1  # the exponent field of 1
     span = min(30, middle)
     exponents = random.integers(middle - span, middle + span, count, dtype=dtype) << dtype.type(fraction_bits)
@@ -114,7 +115,7 @@ def tie_patterns(data_type: DataType, random: np.random.Generator) -> Patterns:
     """
     if not data_type.is_float:
         return np.empty(0, bits_dtype(data_type))
-    fraction_bits = _SIGNIFICAND_BITS[data_type.size_in_bits]
+    fraction_bits = SIGNIFICAND_BITS[data_type.size_in_bits]
     hidden = 2**fraction_bits
     one = (2 ** (data_type.size_in_bits - 1) // hidden - 1) // 2 * hidden
     made = []
@@ -134,7 +135,7 @@ def related_patterns(patterns: Patterns, data_type: DataType, random: np.random.
     partners = short_patterns(data_type, patterns.size, random)
     if not data_type.is_float:
         return partners
-    dtype, fraction_bits = patterns.dtype, _SIGNIFICAND_BITS[data_type.size_in_bits]
+    dtype, fraction_bits = patterns.dtype, SIGNIFICAND_BITS[data_type.size_in_bits]
     highest = 2 ** (data_type.size_in_bits - 1 - fraction_bits) - 1
     exponents = (patterns >> dtype.type(fraction_bits)).astype(np.int64) & highest
     step = random.integers(-2, 3, patterns.size)

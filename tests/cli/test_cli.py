@@ -14,21 +14,11 @@ from typing import Any
 import pytest
 
 import dmlvk as dml
-from dmlvk.cli import main
 from dmlvk.operators import OPERATORS
+from tests.cli.outcome import Outcome
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 DEVICES = len(dml.list_devices())
-
-
-class Outcome:
-    """Exit status and output of one call of :func:`dmlvk.cli.main` in this process."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], *arguments: str) -> None:
-        with pytest.raises(SystemExit) as caught:
-            main(list(arguments))
-        self.status = caught.value.code
-        self.out, self.err = capsys.readouterr()
 
 
 def process(*arguments: str, **options: Any) -> subprocess.CompletedProcess[str]:

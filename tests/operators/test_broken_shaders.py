@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-import functools
-import shutil
 from pathlib import Path
 
 import pytest
 
 from dmlvk.conformance.cases import ValueCase, batches, value_cases
 from dmlvk.conformance.execution import Workbench, check_batch
-from dmlvk.kernels import library
-from dmlvk.kernels.variants import all_variants
-from scripts.shader_tools.compiler import Compiler
-from scripts.shader_tools.project import SHADERS
-from scripts.shader_tools.sources import SourceTree
+from tests.operators.broken import break_shader
 from tests.operators.geometries import Geometry
 from tests.operators.test_geometry import check_geometry
-
-
-def _break(monkeypatch: pytest.MonkeyPatch, root: Path, file: str, text: str, broken: str) -> None:
-    """From now on shaders are compiled from a copy of the sources in which one text was exchanged."""
-    shaders = root / "shaders"
-    shutil.copytree(SHADERS, shaders)
-    source = (shaders / file).read_text(encoding="utf-8")
-    assert source.count(text) >= 1, f"{file} no longer has {text!r}: choose another character to change"
-    (shaders / file).write_text(source.replace(text, broken, 1), encoding="utf-8")
-    compiler = Compiler.find(SourceTree(shaders))
-    variants = {variant.name: variant for variant in all_variants()}
-
-    @functools.cache
-    def load(name: str) -> bytes:
-        return compiler.compile(variants[name], root)
-
-    monkeypatch.setattr(library, "load", load)
 
 
 def _case(name: str) -> ValueCase:
@@ -75,7 +52,7 @@ def test_wrong_values_are_caught(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    _break(monkeypatch, tmp_path, file, text, broken)
+    break_shader(monkeypatch, tmp_path, file, text, broken)
     case = _case(case_name)
     for bench in benches:
         with pytest.raises(AssertionError, match=message) as caught:
@@ -88,7 +65,7 @@ def test_bytes_outside_the_output_are_caught(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Whole words are stored where only some of their bytes belong to the row."""
-    _break(monkeypatch, tmp_path, "patterns/elementwise_strided.glsl", "mask == 0xffffffffu", "mask != 0u")
+    break_shader(monkeypatch, tmp_path, "patterns/elementwise_strided.glsl", "mask == 0xffffffffu", "mask != 0u")
     for bench in benches:
         with pytest.raises(AssertionError, match=r"bytes outside the output's elements changed|elements differ"):
             check_geometry([bench], _case("sign-int8"), Geometry("rows of 7", (6, 7), (9, 1), ((7, 1),)))
@@ -98,6 +75,6 @@ def test_an_unbroken_copy_is_not_caught(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The way in which the tests above compile shaders is not what they catch."""
-    _break(monkeypatch, tmp_path, "elementwise/sign.comp", "SIGN", "SIGN")
+    break_shader(monkeypatch, tmp_path, "elementwise/sign.comp", "SIGN", "SIGN")
     for batch in batches(_case("sign-float32"), total=2**16):
         check_batch(benches, _case("sign-float32"), "contiguous", batch)

@@ -1,0 +1,103 @@
+"""The hashes of a run that is known to be right, shipped with the package: what every device must give."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from dmlvk.conformance.results import CaseReport, Plan, Report
+from dmlvk.errors import InvalidArgumentError
+
+FILE = Path(__file__).with_name("reference_hashes.json")
+"""The shipped file; ``dmlvk conformance --write-hashes`` makes it."""
+
+_INPUT_DIGITS = 16
+"""Of the inputs' hashes, which guard against mistakes only."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ReferenceHashes:
+    """Hashes of all cases' results.
+
+    Attributes:
+        plan: how much was tried, for which the hashes hold; exhaustive runs do not depend on it.
+        made_on: the devices that gave them.
+        cases: by case name, the hash of the inputs (shortened) and that of the results.
+    """
+
+    plan: Plan
+    made_on: tuple[str, ...]
+    cases: dict[str, tuple[str, str]]
+
+    @classmethod
+    @functools.cache
+    def shipped(cls) -> ReferenceHashes:
+        """Those that the package carries."""
+        return cls.load(FILE)
+
+    @classmethod
+    def load(cls, path: Path) -> ReferenceHashes:
+        """Reads a file.
+
+        Raises:
+            InvalidArgumentError: when it is none.
+        """
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+            plan, made_on = Plan(**document["plan"]), tuple(document["made_on"])
+            return cls(
+                plan, made_on, {name: (inputs, outputs) for name, (inputs, outputs) in document["cases"].items()}
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidArgumentError(f"{path}: holds no reference hashes ({error})") from error
+
+    def compared(self, report: CaseReport, plan: Plan) -> CaseReport:
+        """The report, with the word on how it compares with these hashes."""
+        return dataclasses.replace(report, reference_run=self._word(report, plan))
+
+    def _word(self, report: CaseReport, plan: Plan) -> str:
+        found = self.cases.get(report.name)
+        if found is None or (plan != self.plan and not report.exhaustive):
+            return "unknown"
+        inputs, outputs = found
+        if inputs != report.inputs_sha256[:_INPUT_DIGITS]:
+            return "other inputs"
+        measured = [m.sha256 for m in report.measurements if m.failure is None]
+        if not measured:
+            return "unknown"
+        return "equal" if set(measured) == {outputs} else "different"
+
+    def merged(self, report: Report, existing: Collection[str]) -> ReferenceHashes:
+        """These hashes, but for what a run has measured anew.
+
+        Args:
+            report: the run.
+            existing: the names of all cases that there are; hashes of others are dropped.
+
+        Raises:
+            InvalidArgumentError: when the run cannot be a reference: a promise was broken in it, or it is incomplete.
+        """
+        # That bits differ from older hashes is what a new file is made for.
+        broken = [c.name for c in report.cases if not (c.agree and all(m.kept for m in c.measurements))]
+        if broken or report.stopped is not None:
+            raise InvalidArgumentError(
+                f"this run cannot be a reference: {report.stopped or 'promises are broken: ' + ', '.join(broken[:5])}"
+            )
+        made = {case.name: (case.inputs_sha256[:_INPUT_DIGITS], case.measurements[0].sha256) for case in report.cases}
+        kept = {name: hashes for name, hashes in self.cases.items() if self.plan == report.plan and name in existing}
+        devices = [f"{info.name}, {info.driver} {info.driver_version}" for info in report.devices]
+        return ReferenceHashes(
+            report.plan, tuple(dict.fromkeys([*(self.made_on if kept else ()), *devices])), {**kept, **made}
+        )
+
+    def write(self, path: Path) -> None:
+        """Writes the file, one line for each case."""
+        head: dict[str, Any] = {"plan": dataclasses.asdict(self.plan), "made_on": list(self.made_on)}
+        lines = [f"  {json.dumps(name)}: {json.dumps(self.cases[name])}" for name in sorted(self.cases)]
+        body = ",\n".join(lines)
+        text = json.dumps(head, indent=1, ensure_ascii=False)[:-2]
+        path.write_text(f'{text},\n "cases": {{\n{body}\n }}\n}}\n', encoding="utf-8")

@@ -1,0 +1,222 @@
+"""What a conformance run finds: plain records, and their form as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+import dmlvk as dml
+
+FORMAT = 1
+"""Of the JSON document; counts up when its meaning changes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Element:
+    """One element of a tensor.
+
+    Attributes:
+        bits: ``"0x3f800000"``.
+        value: ``"1.0"``.
+    """
+
+    bits: str
+    value: str
+
+    @classmethod
+    def of(cls, element: Any) -> Element:
+        """The element of a NumPy array."""
+        bits = int(np.array([element]).view(f"u{element.dtype.itemsize}")[0])
+        return cls(f"0x{bits:0{2 * element.dtype.itemsize}x}", str(element))
+
+    def __str__(self) -> str:
+        return f"{self.bits} ({self.value})"
+
+
+@dataclasses.dataclass(frozen=True)
+class WorstResult:
+    """The result that lies furthest from the definition.
+
+    Attributes:
+        error: in units in the last place of the output's data type (integers: in ones); infinite for what is wrong
+            altogether.
+        inputs: the operands.
+        got: what the device gave.
+        expected: what it should have given; where the reference gives true values, that value (a float64).
+        where: memory layout, kind of inputs and attributes.
+    """
+
+    error: float
+    inputs: tuple[Element, ...]
+    got: Element
+    expected: Element
+    where: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """What one device did in one case.
+
+    Attributes:
+        device: its position among the report's devices.
+        results: how many were compared.
+        broken: how many break the promise.
+        misrounded: how many are not the number nearest to the true value.
+        worst: the one with the largest error; None when all are exact.
+        sha256: of all results, in order; empty when the case could not be run to its end.
+        failure: why it could not; None for a case that was.
+        profile: by input member (DirectML's names) the largest error in each stretch of that input's number line, as
+            :mod:`dmlvk.conformance.profile` divides it; None where no input fell. Empty where bits are compared.
+        seconds: how long it took, references included.
+    """
+
+    device: int
+    results: int
+    broken: int
+    misrounded: int
+    worst: WorstResult | None
+    sha256: str
+    failure: str | None
+    profile: dict[str, list[float | None]]
+    seconds: float
+
+    @property
+    def kept(self) -> bool:
+        """Whether the promise was kept."""
+        return self.failure is None and self.broken == 0
+
+    @property
+    def largest_error(self) -> float:
+        """In units in the last place."""
+        return 0.0 if self.worst is None else self.worst.error
+
+
+@dataclasses.dataclass(frozen=True)
+class CaseReport:
+    """An operator with one combination of data types, on every device.
+
+    Attributes:
+        name: the case, such as ``"exp-float32"``; of an exhaustive run ``"exp-float32 exhaustive"``, with the
+            attributes behind it, if there are any.
+        operator: DirectML's name.
+        data_types: by tensor member (DirectML's names).
+        exhaustive: whether every one of the 2**32 values of a FLOAT32 input was tried.
+        promise: ``"exact"``, ``"correctly rounded"`` or ``"accurate"``.
+        bound: the largest error that is promised, in units in the last place; None where bits are compared.
+        inputs_sha256: of all inputs and attributes, so that runs with other inputs are not taken for wrong ones.
+        reference_run: how the results compare with the run whose hashes the package carries: ``"equal"``,
+            ``"different"``, ``"other inputs"``, or ``"unknown"`` where it has no such run.
+        measurements: one for each device.
+    """
+
+    name: str
+    operator: str
+    data_types: dict[str, str]
+    exhaustive: bool
+    promise: str
+    bound: float | None
+    inputs_sha256: str
+    reference_run: str
+    measurements: tuple[Measurement, ...]
+
+    @property
+    def agree(self) -> bool:
+        """Whether all devices gave the same bits."""
+        return len({measured.sha256 for measured in self.measurements if measured.failure is None}) <= 1
+
+    @property
+    def kept(self) -> bool:
+        """Whether every promise was kept: by each result, and of the same bits everywhere."""
+        return self.agree and self.reference_run != "different" and all(m.kept for m in self.measurements)
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """How much is tried.
+
+    Attributes:
+        patterns: values of each data type of more than 16 bits.
+        attribute_sets: sets of attributes; None: all that there are.
+    """
+
+    patterns: int = 2**18
+    attribute_sets: int | None = 8
+
+    def __str__(self) -> str:
+        return f"{self.patterns} patterns, {self.attribute_sets or 'all'} attribute sets"
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """A whole run.
+
+    Attributes:
+        devices: those that were measured.
+        plan: how much was tried.
+        exhaustive: whether exhaustive runs were asked for.
+        planned: how many cases there were to measure, exhaustive ones included.
+        cases: those that were measured.
+        stopped: why the run ended early, in one clause; None for a complete one.
+        started: when it began, ISO 8601.
+        seconds: how long it took.
+        versions: of dmlvk, NumPy and Python.
+    """
+
+    devices: tuple[dml.DeviceInfo, ...]
+    plan: Plan
+    exhaustive: bool
+    planned: int
+    cases: tuple[CaseReport, ...]
+    stopped: str | None
+    started: str
+    seconds: float
+    versions: dict[str, str]
+
+    @property
+    def broken(self) -> tuple[CaseReport, ...]:
+        """The cases in which a promise was not kept."""
+        return tuple(case for case in self.cases if not case.kept)
+
+    @property
+    def results(self) -> int:
+        """All results that were compared."""
+        return sum(measured.results for case in self.cases for measured in case.measurements)
+
+    @property
+    def verdict(self) -> str:
+        """The whole run in one line."""
+        names = " and ".join(info.name for info in self.devices)
+        done = f"{len(self.cases)} cases" if self.stopped is None else f"{len(self.cases)} of {self.planned} cases"
+        tried = f"{done}, {self.results:,} results"
+        if self.broken:
+            which = ", ".join(case.name for case in self.broken[:5]) + (", …" if len(self.broken) > 5 else "")
+            line = f"BROKEN: {names}: {len(self.broken)} of {tried} break a promise: {which}"
+        elif self.stopped is not None:
+            line = f"INCOMPLETE: {names}: {tried}, every promise kept so far"
+        else:
+            line = f"KEPT: {names}: {tried}, every promise kept"
+        equal = sum(case.reference_run == "equal" for case in self.cases)
+        if equal and not self.broken:
+            line += ", bits equal to the reference run" + ("" if equal == len(self.cases) else f" in {equal} cases")
+        return line if self.stopped is None else f"{line} ({self.stopped})"
+
+
+def report_as_json(report: Report) -> dict[str, Any]:
+    """Everything about a run, ready for ``json.dumps``: infinite errors are the text ``"infinity"``."""
+    document: dict[str, Any] = _plain(dataclasses.asdict(report))
+    for case, written in zip(report.cases, document["cases"], strict=True):
+        written["kept"] = case.kept
+    return {"format": FORMAT, "verdict": report.verdict, "kept": not report.broken, **document}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "infinity" if value > 0 else str(value)
+    return value

@@ -1,0 +1,184 @@
+"""A whole conformance run: which cases, on which devices, in which order, and how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import fnmatch
+import platform
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+import dmlvk as dml
+from dmlvk.conformance import exhaustive
+from dmlvk.conformance.cases import ValueCase, value_cases
+from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.measurement import measure_case
+from dmlvk.conformance.reference_hashes import ReferenceHashes
+from dmlvk.conformance.results import CaseReport, Plan, Report
+from dmlvk.conformance.state import State
+from dmlvk.errors import DeviceRemovedError, InvalidArgumentError
+
+INTERRUPTED = "interrupted"
+"""Why a run ended early, when somebody wished so."""
+
+
+class Watcher(Protocol):
+    """Is told how a run goes on, from the thread that called :func:`run`."""
+
+    def begin(self, what: str, total: int) -> None:
+        """A part of the run begins, of so many steps."""
+
+    def advance(self, steps: int) -> None:
+        """Steps were made."""
+
+    def notice(self, line: str) -> None:
+        """Something that a user should know."""
+
+
+def selected_cases(wanted: Sequence[str]) -> list[ValueCase]:
+    """The cases that texts and globs name; all for none.
+
+    An operator's name (DirectML's, or without ``ELEMENT_WISE_``) names this operator; a glob those whose case names or
+    operators it matches; another text the cases whose names have it as a part. Upper and lower case are the same.
+
+    Raises:
+        InvalidArgumentError: when one of them names nothing.
+    """
+    cases = value_cases()
+    if not wanted:
+        return cases
+    chosen: set[ValueCase] = set()
+    for text in wanted:
+        found = [case for case in cases if _names_operator(text.lower(), case)]
+        found = found or [case for case in cases if _matches(text.lower(), case)]
+        if not found:
+            raise InvalidArgumentError(f"no operator and no case is called {text!r} (see `dmlvk operators`)")
+        chosen.update(found)
+    return [case for case in cases if case in chosen]
+
+
+def _names_operator(text: str, case: ValueCase) -> bool:
+    name = case.desc_class.operator_name.lower()
+    return text.removeprefix("dml_operator_") in (name, name.removeprefix("element_wise_"))
+
+
+def _matches(text: str, case: ValueCase) -> bool:
+    if any(character in text for character in "*?["):
+        name = case.desc_class.operator_name.lower()
+        names = (case.name, name, name.removeprefix("element_wise_"))
+        return any(fnmatch.fnmatchcase(candidate, text) for candidate in names)
+    return text in case.name
+
+
+@dataclasses.dataclass(frozen=True)
+class Request:
+    """What to run.
+
+    Attributes:
+        cases: operators with data types.
+        plan: how much is tried of each.
+        exhaustive: whether FLOAT32 operators of one operand are tried with all values, too.
+        jobs: threads that work at the same time.
+        state_directory: where unfinished exhaustive runs are kept.
+    """
+
+    cases: Sequence[ValueCase]
+    plan: Plan
+    exhaustive: bool
+    jobs: int
+    state_directory: Path
+
+
+def run(devices: Sequence[dml.Device], request: Request, watcher: Watcher) -> Report:
+    """Measures everything that was asked for; an interrupt or a lost device ends the run with what there is.
+
+    The states of exhaustive runs are removed when all is complete.
+    """
+    started, clock = datetime.datetime.now(datetime.timezone.utc), time.perf_counter()
+    every = exhaustive.exhaustive_runs(request.cases) if request.exhaustive else []
+    hashes = ReferenceHashes.shipped()
+    found: list[CaseReport] = []
+    states: list[State] = []
+    stopped = None
+    try:
+        _measure_cases(devices, request, hashes, watcher, found)
+        _measure_exhaustive_runs(devices, request, every, hashes, watcher, found, states)
+    except KeyboardInterrupt:
+        stopped = INTERRUPTED
+    except DeviceRemovedError as error:
+        stopped = str(error)
+    if stopped is None:
+        for state in states:
+            state.remove()
+    order = {name: i for i, name in enumerate([*(c.name for c in request.cases), *(r.name for r in every)])}
+    return Report(
+        devices=tuple(device.info for device in devices),
+        plan=request.plan,
+        exhaustive=request.exhaustive,
+        planned=len(request.cases) + len(every),
+        cases=tuple(sorted(found, key=lambda case: (case.exhaustive, order[case.name]))),
+        stopped=stopped,
+        started=started.isoformat(timespec="seconds"),
+        seconds=time.perf_counter() - clock,
+        versions={"dmlvk": dml.__version__, "numpy": np.__version__, "python": platform.python_version()},
+    )
+
+
+def _measure_cases(
+    devices: Sequence[dml.Device],
+    request: Request,
+    hashes: ReferenceHashes,
+    watcher: Watcher,
+    found: list[CaseReport],
+) -> None:
+    """Cases are spread over threads: references are computed by one while the device works for another."""
+    stop, local, opened = threading.Event(), threading.local(), contextlib.ExitStack()
+
+    def measure(case: ValueCase) -> CaseReport:
+        if not hasattr(local, "benches"):
+            local.benches = [opened.enter_context(contextlib.closing(Workbench(device))) for device in devices]
+        return measure_case(case, local.benches, request.plan, stop)
+
+    watcher.begin("cases", len(request.cases))
+    with opened, ThreadPoolExecutor(request.jobs) as pool:
+        futures = [pool.submit(measure, case) for case in request.cases]
+        try:
+            for future in as_completed(futures):
+                found.append(hashes.compared(future.result(), request.plan))
+                watcher.advance(1)
+        except BaseException:
+            stop.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            names = {report.name for report in found}
+            for future in futures:
+                if not future.cancelled() and future.exception() is None and future.result().name not in names:
+                    found.append(hashes.compared(future.result(), request.plan))
+            raise
+
+
+def _measure_exhaustive_runs(
+    devices: Sequence[dml.Device],
+    request: Request,
+    runs: Sequence[exhaustive.ExhaustiveRun],
+    hashes: ReferenceHashes,
+    watcher: Watcher,
+    found: list[CaseReport],
+    states: list[State],
+) -> None:
+    stop = threading.Event()
+    if runs:
+        watcher.begin("values", exhaustive.TOTAL * len(devices) * len(runs))
+    for each in runs:
+        report, kept = exhaustive.measure_exhaustively(
+            each, devices, request.jobs, request.state_directory, stop, watcher.advance, watcher.notice
+        )
+        states.extend(kept)
+        found.append(hashes.compared(report, request.plan))

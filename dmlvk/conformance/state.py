@@ -1,0 +1,83 @@
+"""What an exhaustive run has finished, kept on disk: an interrupted run goes on where it stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+_FORMAT = 1
+
+
+def default_directory() -> Path:
+    """Where states are kept when nobody says otherwise: below the user's cache directory."""
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "dmlvk" / "conformance"
+
+
+class State:
+    """The finished chunks of one operator on one device.
+
+    A state belongs to what it was made by: device, driver, shader, references. One of anything else is refused.
+
+    Args:
+        directory: where to keep it; made when the first chunk is stored.
+        name: what is measured; becomes the file's name.
+        identity: everything that the results depend on.
+
+    Attributes:
+        path: the file.
+        chunks: what was stored, by number.
+        refusal: why the file that was found is not used; None when there was none, or it is used.
+    """
+
+    def __init__(self, directory: Path, name: str, identity: dict[str, str]) -> None:
+        self.path = directory / f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)}.json"
+        self.chunks: dict[int, dict[str, Any]] = {}
+        self.refusal: str | None = None
+        self._identity = identity
+        try:
+            text = self.path.read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return
+        try:
+            found = json.loads(text)
+            if found["format"] != _FORMAT:
+                self.refusal = f"it has format {found['format']}, not {_FORMAT}"
+            elif found["identity"] != identity:
+                self.refusal = f"it is of another {_first_difference(found['identity'], identity)}"
+            else:
+                self.chunks = {int(number): chunk for number, chunk in found["chunks"].items()}
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            self.refusal = f"it cannot be read ({type(error).__name__}: {error})"
+
+    def store(self, number: int, chunk: dict[str, Any]) -> None:
+        """Adds a finished chunk. The file changes in one step: it is never there by halves."""
+        self.chunks[number] = chunk
+        document = {"format": _FORMAT, "identity": self._identity, "chunks": self.chunks}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
+        try:
+            temporary.write_text(json.dumps(document), encoding="utf-8")
+            os.replace(temporary, self.path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Deletes the file: what it was kept for is complete."""
+        self.path.unlink(missing_ok=True)
+
+
+def _first_difference(found: dict[str, str], wanted: dict[str, str]) -> str:
+    for key, value in wanted.items():
+        if found.get(key) != value:
+            return f"{key.replace('_', ' ')} ({found.get(key)}, now {value})"
+    return "kind"

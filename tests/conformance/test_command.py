@@ -1,0 +1,313 @@
+"""``dmlvk conformance``: what it finds, shows and writes, and its exit statuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dmlvk as dml
+from dmlvk.conformance import runner
+from dmlvk.conformance.cases import value_cases
+from dmlvk.conformance.measurement import measure_case
+from dmlvk.conformance.reference_hashes import ReferenceHashes
+from dmlvk.conformance.results import CaseReport, Plan
+from dmlvk.operators import OPERATORS, Accuracy
+from tests.cli.outcome import Outcome
+from tests.operators.broken import break_shader
+
+QUICK = ("--patterns", "4096", "--attribute-sets", "1", "--jobs", "2")
+DEVICES = [info for info in dml.list_devices() if info.usable]
+
+
+def conformance(capsys: pytest.CaptureFixture[str], *arguments: str) -> Outcome:
+    return Outcome(capsys, "conformance", *QUICK, *arguments)
+
+
+def test_a_right_device_keeps_all_promises(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    outcome = conformance(capsys, "--operators", "sign,exp", "--device", "0", "--json", str(file))
+    assert (outcome.status, outcome.err) == (0, "")
+    assert re.search(r"ELEMENT_WISE_SIGN +│ 10 combinations │ +[\d,]+ │ +0 │", outcome.out)
+    assert re.search(r"ELEMENT_WISE_EXP +│ FLOAT16 .* 0x[0-9a-f]{4} \(.*\) .* at most 0\.5000", outcome.out)
+    verdict = outcome.out.splitlines()[-1]
+    assert verdict.startswith(f"KEPT: {DEVICES[0].name}: 12 cases, ")
+    document = json.loads(file.read_text())
+    assert (document["kept"], document["verdict"], document["stopped"]) == (True, verdict, None)
+    assert document["devices"][0]["driver_version"] == DEVICES[0].driver_version
+    assert set(document["versions"]) == {"dmlvk", "numpy", "python"}
+    half = next(case for case in document["cases"] if case["name"] == "exp-float16")
+    (measured,) = half["measurements"]
+    assert measured["results"] >= 65536
+    assert measured["broken"] == 0
+    assert 0.49 < measured["worst"]["error"] <= half["bound"]
+    assert re.fullmatch("[0-9a-f]{64}", measured["sha256"])
+    assert len(measured["profile"]["InputTensor"]) == 1024
+
+
+def test_several_devices_give_the_same_bits(capsys: pytest.CaptureFixture[str]) -> None:
+    """FLOAT16 of every operator that has it: ``test_values`` compares every single result."""
+    choice = [part for info in DEVICES for part in ("--device", str(info.index))]
+    outcome = conformance(capsys, "--operators", "*float16*", *choice, "--json", "-")
+    assert outcome.status == 0, outcome.err
+    document = json.loads(outcome.out)
+    assert [case["name"] for case in document["cases"]] == [c.name for c in value_cases() if "float16" in c.name]
+    hashes = {}
+    for case in document["cases"]:
+        given = {measured["sha256"] for measured in case["measurements"]}
+        assert len(case["measurements"]) == len(DEVICES)
+        assert len(given) == 1, case
+        hashes[case["name"]] = given.pop()
+    # Equal by right are operators of the same function, and comparisons that no pattern of these tells apart.
+    assert len(set(hashes.values())) > len(hashes) // 2, "too many cases share a hash"
+
+
+def test_a_broken_shader_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    break_shader(monkeypatch, tmp_path, "elementwise/sign.comp", "0x3f800000u", "0x3f800001u")
+    file, report = tmp_path / "found.json", tmp_path / "report"
+    wanted = ("--operators", "sign", "--operators", "if-uint8-int16")
+    outcome = conformance(capsys, *wanted, "--json", str(file), "--report", str(report))
+    assert outcome.status == 1
+    assert re.search(r"ELEMENT_WISE_SIGN +│ FLOAT32 +│ +[\d,]+ │ +[1-9][\d,]* │", outcome.out)
+    assert re.search(r"^sign-float32 on .*: [\d,]+ of [\d,]+ results are not exact$", outcome.out, re.MULTILINE)
+    assert re.search(r"got 0x[3b]f800001 .* expected 0x[3b]f800000", outcome.out)
+    assert re.search(r"^BROKEN: .*: 1 of 11 cases, .* break a promise: sign-float32$", outcome.out, re.MULTILINE)
+    document = json.loads(file.read_text())
+    assert [case["name"] for case in document["cases"] if not case["kept"]] == ["sign-float32"]
+    assert 'class="verdict broken"' in (report / "index.html").read_text()
+
+
+def test_a_result_beyond_the_promised_distance_is_broken(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exp = OPERATORS["ELEMENT_WISE_EXP"]
+    narrow = dataclasses.replace(exp.declaration, accuracy=Accuracy("accurate", 0.4))
+    monkeypatch.setattr(exp, "declaration", narrow)
+    outcome = conformance(capsys, "-o", "exp-float32", "-d", "0")
+    assert outcome.status == 1
+    assert re.search(r"exp-float32 on .* results are not at most 0\.4 ULP", outcome.out)
+
+
+def test_other_bits_than_the_reference_run_break_the_promise(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Within the promised distance all results are right; but not the same everywhere."""
+    made, wrong = tmp_path / "hashes.json", tmp_path / "wrong.json"
+    assert conformance(capsys, "-o", "exp-float16", "-d", "0", "--write-hashes", str(made)).status == 0
+    hashes = ReferenceHashes.load(made)
+    assert list(hashes.cases) == ["exp-float16"]
+    assert (hashes.plan, len(hashes.made_on)) == (Plan(4096, 1), 1)
+    monkeypatch.setattr(ReferenceHashes, "shipped", lambda: hashes)
+    equal = conformance(capsys, "-o", "exp-float16", "-d", "0")
+    assert equal.status == 0
+    assert "equal bits" in equal.out
+    assert equal.out.rstrip().endswith("every promise kept, bits equal to the reference run")
+    others = Outcome(capsys, "conformance", "-o", "exp-float16", "-d", "0", "--patterns", "8192")
+    assert (others.status, "equal bits" in others.out) == (0, False)
+
+    ((name, (inputs, _)),) = hashes.cases.items()
+    dataclasses.replace(hashes, cases={name: (inputs, "0" * 64)}).write(wrong)
+    monkeypatch.setattr(ReferenceHashes, "shipped", lambda: ReferenceHashes.load(wrong))
+    different = conformance(capsys, "-o", "exp-float16", "-d", "0")
+    assert different.status == 1
+    assert "exp-float16: the bits are not those of the reference run" in different.out
+    foreign = dataclasses.replace(hashes, cases={name: ("0" * 16, "0" * 64)})
+    monkeypatch.setattr(ReferenceHashes, "shipped", lambda: foreign)
+    uncertain = conformance(capsys, "-o", "exp-float16", "-d", "0")
+    assert (uncertain.status, "other inputs" in uncertain.out) == (0, True)
+
+
+def test_hashes_of_a_broken_run_are_refused(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    break_shader(monkeypatch, tmp_path, "elementwise/sign.comp", "0x3f800000u", "0x3f800001u")
+    outcome = conformance(capsys, "-o", "sign-float32", "-d", "0", "--write-hashes", str(tmp_path / "h.json"))
+    assert outcome.status == 2
+    assert outcome.err == "dmlvk: this run cannot be a reference: promises are broken: sign-float32\n"
+    assert not (tmp_path / "h.json").exists()
+
+
+def test_hashes_are_merged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "h.json"
+    ReferenceHashes(Plan(4096, 1), ("an old device",), {"no such case": ("", ""), "abs-int8": ("a", "b")}).write(file)
+    assert conformance(capsys, "-o", "sign-int8", "-d", "0", "--write-hashes", str(file)).status == 0
+    hashes = ReferenceHashes.load(file)
+    assert sorted(hashes.cases) == ["abs-int8", "sign-int8"]
+    assert hashes.made_on[0] == "an old device"
+    assert Outcome(capsys, "conformance", "-o", "sign-int8", "-d", "0", "--write-hashes", str(file)).status == 0
+    assert list(ReferenceHashes.load(file).cases) == ["sign-int8"], "another plan: the old hashes do not hold"
+
+
+def test_two_runs_are_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    first, second = tmp_path / "first.json", tmp_path / "second.json"
+    assert conformance(capsys, "-o", "sign-int8,abs-int8", "-d", "0", "--json", str(first)).status == 0
+    document = json.loads(first.read_text())
+
+    def compared(change: dict[str, Any]) -> Outcome:
+        second.write_text(json.dumps({**json.loads(first.read_text()), **change}))
+        return Outcome(capsys, "conformance", "--compare", str(first), str(second))
+
+    same = compared({})
+    assert (same.status, same.out) == (0, "EQUAL: both runs gave the same bits\n")
+    sign, absolute = sorted(document["cases"], key=lambda case: str(case["name"]), reverse=True)
+    sign["measurements"][0]["sha256"] = "0" * 64
+    changed = compared({"cases": [sign, absolute]})
+    assert changed.status == 1
+    name = DEVICES[0].name
+    assert re.search(rf"^sign-int8: the bits differ: [0-9a-f]{{16}} on {re.escape(name)}, 0{{16}} on", changed.out)
+    assert changed.out.endswith("DIFFERENT: 1 disagreements\n")
+    fewer = compared({"cases": [absolute]})
+    assert (fewer.status, "sign-int8: only the first run has it" in fewer.out) == (1, True)
+    broken = compared({"cases": [{**sign, "kept": False}, absolute]})
+    assert "sign-int8: a promise is broken in the second run" in broken.out
+    other = compared({"plan": {"patterns": 1, "attribute_sets": 1}})
+    assert (other.status, "the runs tried different inputs" in other.out) == (1, True)
+    inputs = compared({"cases": [{**sign, "inputs_sha256": "1"}, absolute]})
+    assert (inputs.status, "sign-int8: the runs had different inputs" in inputs.out) == (1, True)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"format": 99}', '{"format": 1, "cases": [{}]}', '{"format": 1}'])
+def test_what_is_no_report_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str) -> None:
+    file = tmp_path / "x.json"
+    file.write_text(text)
+    outcome = Outcome(capsys, "conformance", "--compare", str(file), str(file))
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert outcome.err.startswith(f"dmlvk: {file}: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--operators", "nonsense"], "dmlvk: no operator and no case is called 'nonsense'"),
+        (["--operators", "bit_*,x*y"], "dmlvk: no operator and no case is called 'x*y'"),
+        (["--device", "99"], "dmlvk: "),
+        (["--device", "no such card"], "dmlvk: "),
+        (["--device", "0", "--device", "0"], "dmlvk: the same --device is given twice"),
+        (["--patterns", "many"], "dmlvk: Invalid value for '--patterns'"),
+        (["--patterns", "1"], "dmlvk: Invalid value for '--patterns'"),
+        (["--jobs", "0"], "dmlvk: Invalid value for '--jobs'"),
+        (["--compare", "a.json"], "dmlvk: Option '--compare' requires 2 arguments"),
+        (["--compare", "nowhere.json", "nowhere.json"], "dmlvk: "),
+        (["--json", "/no/such/place/found.json", "-o", "sign-int8"], "dmlvk: "),
+        (["--report", __file__, "-o", "sign-int8"], "dmlvk: Invalid value for '--report'"),
+        (["surplus"], "dmlvk: Got unexpected extra argument"),
+    ],
+)
+def test_wrong_usage_exits_with_2_and_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    outcome = Outcome(capsys, "conformance", *arguments)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err.startswith(message)
+    assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("wanted", "operators"),
+    [
+        (["sign"], {"ELEMENT_WISE_SIGN"}),
+        (["ELEMENT_WISE_LOG"], {"ELEMENT_WISE_LOG"}),
+        (["DML_OPERATOR_ELEMENT_WISE_LOG"], {"ELEMENT_WISE_LOG"}),
+        (["bit_shift_*"], {"ELEMENT_WISE_BIT_SHIFT_LEFT", "ELEMENT_WISE_BIT_SHIFT_RIGHT"}),
+        (["Activation_Relu", "abs-int8"], {"ACTIVATION_RELU", "ELEMENT_WISE_ABS"}),
+        ([], set(OPERATORS)),
+    ],
+)
+def test_selections(wanted: list[str], operators: set[str]) -> None:
+    assert {case.desc_class.operator_name for case in runner.selected_cases(wanted)} == operators
+
+
+def test_an_interrupt_leaves_what_was_found(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    measured: list[str] = []
+
+    def interrupted(case: Any, *arguments: Any) -> CaseReport:
+        if len(measured) == 3:
+            raise KeyboardInterrupt
+        report = measure_case(case, *arguments)
+        measured.append(report.name)
+        return report
+
+    monkeypatch.setattr(runner, "measure_case", interrupted)
+    file = tmp_path / "found.json"
+    outcome = Outcome(capsys, "conformance", *QUICK[:4], "-j", "1", "-o", "sign", "--json", str(file))
+    assert (outcome.status, outcome.err) == (130, "")
+    assert re.search(
+        r"^INCOMPLETE: .*: 3 of 10 cases, .* every promise kept so far.*\(interrupted\)$", outcome.out, re.M
+    )
+    document = json.loads(file.read_text())
+    assert document["stopped"] == "interrupted"
+    assert [case["name"] for case in document["cases"]] == measured
+
+
+def test_a_lost_device_ends_the_run_with_what_was_found(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost(*_: Any) -> None:
+        raise dml.DeviceRemovedError("the device was lost while running")
+
+    monkeypatch.setattr("dmlvk.conformance.measurement.run_prepared", lost)
+    outcome = conformance(capsys, "-o", "sign-int8", "-d", "0")
+    assert outcome.status == 2
+    assert re.search(r"^INCOMPLETE: .* 0 of 1 cases.*\(the device was lost while running\)$", outcome.out, re.MULTILINE)
+
+
+def test_an_operator_that_a_driver_cannot_run_is_broken(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fails(*_: Any) -> None:
+        raise dml.DmlError("no pipeline")
+
+    monkeypatch.setattr("dmlvk.conformance.measurement.run_prepared", fails)
+    outcome = conformance(capsys, "-o", "sign-int8", "-d", "0", "--report", str(tmp_path))
+    assert outcome.status == 1
+    assert re.search(r"^sign-int8 on .*: could not be run: contiguous, every pattern: no pipeline$", outcome.out, re.M)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name == "nt", reason="interrupts are sent otherwise here")
+def test_an_interrupted_process_says_so_and_keeps_its_state(tmp_path: Path) -> None:
+    report, file = tmp_path / "report", tmp_path / "found.json"
+    command = [sys.executable, "-m", "dmlvk", "conformance", "-o", "exp-float32", *QUICK[:4], "--exhaustive"]
+    command += ["--device", "0", "--report", str(report), "--json", str(file)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        end = time.monotonic() + 300
+        while not list((report / "state").glob("*.json")):
+            assert running.poll() is None, running.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        out, err = running.communicate(timeout=300)
+    assert running.returncode == 130, err
+    assert "Traceback" not in err
+    assert "where the next run goes on" in err
+    assert "INCOMPLETE" in out
+    assert json.loads(file.read_text())["stopped"] == "interrupted"
+    assert (report / "index.html").is_file()
+    (kept,) = (report / "state").glob("*.json")
+    assert json.loads(kept.read_text())["chunks"]
+
+
+def test_infinite_errors_are_written_as_text(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """JSON has no infinity."""
+    break_shader(monkeypatch, tmp_path, "elementwise/sign.comp", "0x3f800000u", "0x7fc00000u")
+    outcome = conformance(capsys, "-o", "sign-float32", "-d", "0", "--json", "-")
+    assert outcome.status == 1
+    assert outcome.err.startswith("BROKEN: ")
+    document = json.loads(outcome.out, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert document["cases"][0]["measurements"][0]["worst"]["error"] == "infinity"
+    assert float("infinity") == math.inf
