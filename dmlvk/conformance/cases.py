@@ -174,6 +174,12 @@ FLOATS = (
 )  # fmt: skip
 """Values of FLOAT attributes: the ends of every data type, what rounds and what saturates, and the special values."""
 
+FACTORS = (
+    1.0, 0.0, -0.0, 0.5, 2.0, -1.0, 1.6732632, -0.2, 3.0, 1 / 3, -2.5, 7.3, 100.0, -0.01, 1 - 2.0**-24, 1 + 2.0**-23,
+    _INFINITY, -_INFINITY, _NAN, 1e-40, -1e-40, 2.0**-126, -3e-38, 1e-20, -1e-10, 1e10, -1e20, 3e38, -3.4028235e38,
+)  # fmt: skip
+"""Values of FLOAT attributes that are computed with: powers of two and others, the ends of the range, special ones."""
+
 SCALES_AND_BIASES = (
     (1.0, 0.0), (-1.0, -0.0), (1.0, 1.0), (0.5, 0.0), (1.5, 0.25), (3.0, -1.0), (1 / 3, 1.0), (0.1, -7.7),
     (-0.7, 100.3),
@@ -226,7 +232,7 @@ def _attribute_values(field: Field, data_type: DataType) -> list[Any]:
         pairs += [(scale, bias) for scale, bias in (signs * 2.0**exponents).tolist()]
         values = [dml.ScaleBias(*pair) for pair in pairs]
     elif field.type == "float":
-        values = list(FLOATS)
+        values = list(FLOATS if field.converted_to is not None else FACTORS)
     elif field.type == "data_type":
         values = [data_type]
     elif field.enumeration is not None:
@@ -267,6 +273,8 @@ def sweep_sets(desc_class: type[OperatorDesc], data_type: DataType, optional: bo
 def _sweep_value(field: Field, data_type: DataType, i: int, optional: bool, pair: tuple[float, float]) -> Any:
     if field.optional:
         return dml.ScaleBias(*pair) if optional else None
+    if field.type == "float" and field.converted_to is None:
+        return (1.0, 0.3, -1.7, 20.0)[i]
     if field.type == "float" or (field.type == "scalar_union" and data_type.is_float):
         # A lower bound is below the upper one, but for the NaN.
         upper = field.attribute == "max"

@@ -2,8 +2,10 @@
 
 from dmlvk.operators.activation import (
     ActivationIdentity,
+    ActivationParametricSoftplus,
     ActivationRelu,
     ActivationReluGrad,
+    ActivationSoftplus,
     ActivationThresholdedRelu,
 )
 from dmlvk.operators.arithmetic import (
@@ -48,7 +50,7 @@ from dmlvk.operators.elementwise import (
 )
 from dmlvk.operators.exponential import ElementWiseExp
 from dmlvk.operators.levels import FeatureLevel
-from dmlvk.operators.logarithm import ElementWiseLog
+from dmlvk.operators.logarithm import ElementWiseAcosh, ElementWiseAsinh, ElementWiseAtanh, ElementWiseLog
 from dmlvk.operators.logical import (
     ElementWiseIsInfinity,
     ElementWiseIsNan,
@@ -68,12 +70,17 @@ __all__ = [
     "OPERATORS",
     "Accuracy",
     "ActivationIdentity",
+    "ActivationParametricSoftplus",
     "ActivationRelu",
     "ActivationReluGrad",
+    "ActivationSoftplus",
     "ActivationThresholdedRelu",
     "Declaration",
     "ElementWiseAbs",
+    "ElementWiseAcosh",
     "ElementWiseAdd",
+    "ElementWiseAsinh",
+    "ElementWiseAtanh",
     "ElementWiseBitAnd",
     "ElementWiseBitCount",
     "ElementWiseBitNot",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.operators.declaration import OperatorDesc, Support
@@ -31,6 +33,7 @@ def check_operator(desc: OperatorDesc, level: FeatureLevel) -> None:
         _check_group(desc, [tensors[member] for member in group if member in tensors], "Sizes")
     for field, value in desc.attributes:
         _check_attribute(desc, field, value, [tensor for _, tensor in tensors.values()])
+        _check_minimum(desc, field, value, level)
     for field, tensor in tensors.values():
         _check_flags_and_overlap(desc, field, tensor)
 
@@ -100,6 +103,15 @@ def _check_attribute(desc: OperatorDesc, field: Field, value: object, tensors: l
     for tensor in tensors:
         if value is not None and not accepts_data_type(field, tensor.data_type):
             raise UnsupportedError(f"{where} cannot be given for tensors of {tensor.data_type.name}")
+
+
+def _check_minimum(desc: OperatorDesc, field: Field, value: Any, level: FeatureLevel) -> None:
+    minimum = field.minimum
+    if minimum is not None and level < minimum.lifted_at and not value >= minimum.value:
+        raise UnsupportedError(
+            f"{desc.operator_name}: {field.name} must be at least {minimum.value:g} at feature level {level.label}; "
+            f"got {value:g}, which needs feature level {minimum.lifted_at.label}"
+        )
 
 
 def _check_flags_and_overlap(desc: OperatorDesc, field: Field, tensor: TensorDesc) -> None:

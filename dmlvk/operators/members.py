@@ -12,6 +12,7 @@ import numpy as np
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.operators.levels import FeatureLevel
 from dmlvk.tensors import TensorDesc
 
 FieldKind = Literal["input", "output", "attribute"]
@@ -47,6 +48,19 @@ class ScaleBias:
 
 
 @dataclasses.dataclass(frozen=True)
+class Minimum:
+    """The least value of a FLOAT member, up to the feature level that lifts this.
+
+    Attributes:
+        value: the least value; NaN is refused too.
+        lifted_at: from this level on any value is accepted.
+    """
+
+    value: float
+    lifted_at: FeatureLevel
+
+
+@dataclasses.dataclass(frozen=True)
 class Field:
     """One member of an operator description.
 
@@ -61,6 +75,7 @@ class Field:
         typed_by: for a ``scalar_union``, the ``data_type`` member that says which of its views counts.
         equals: for a ``data_type``, the tensor member whose data type it must be.
         enumeration: for an ``enum``, its Python class.
+        minimum: for a ``float``, what it must not be below.
     """
 
     name: str
@@ -73,6 +88,7 @@ class Field:
     typed_by: str | None = None
     equals: str | None = None
     enumeration: Enumeration | None = None
+    minimum: Minimum | None = None
 
 
 def tensor_input(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:
@@ -85,9 +101,15 @@ def tensor_output(meaning: str) -> Any:
     return _member("output", "tensor", meaning)
 
 
-def float_attribute(meaning: str, *, converted_to: str | None = None) -> Any:
-    """Declares a FLOAT member; ``converted_to`` names the tensor member whose data type its value is converted to."""
-    return _member("attribute", "float", meaning, converted_to=converted_to)
+def float_attribute(meaning: str, *, converted_to: str | None = None, minimum: Minimum | None = None) -> Any:
+    """Declares a FLOAT member.
+
+    Args:
+        meaning: one sentence.
+        converted_to: the tensor member whose data type its value is converted to; without one it stays a FLOAT32.
+        minimum: what it must not be below.
+    """
+    return _member("attribute", "float", meaning, converted_to=converted_to, minimum=minimum)
 
 
 def scale_bias_attribute(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:

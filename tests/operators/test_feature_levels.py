@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -146,6 +147,30 @@ def _a_few(facts: OperatorFacts) -> Iterator[dict[str, DataType]]:
             yield {member: tensor.data_types[position] for member, tensor in table.items()}
 
 
+# --- attributes with a least value ------------------------------------------------------------------------------------
+
+
+@EACH_LEVEL
+def test_least_values_of_attributes(label: str) -> None:
+    members = [(facts, member) for facts in FACTS.values() for member in facts.members]
+    limited = [(facts, member, member["minimum"]) for facts, member in members if "minimum" in member]
+    assert [(facts.name, member["name"]) for facts, member, _ in limited] == [("ACTIVATION_SOFTPLUS", "Steepness")]
+    level = dml.FeatureLevel(FEATURE_LEVELS[label])
+    for facts, member, minimum in limited:
+        least = minimum["value"]
+        for value in (least, least + 0.5, math.inf, least - 2.0**-24, 0.0, -least, -math.inf, math.nan):
+            desc = _changed(facts, member["name"], value, dimensions=4)
+            if value >= least or level >= FEATURE_LEVELS[minimum["lifted_at"]]:
+                check_operator(desc, level)
+                continue
+            with pytest.raises(UnsupportedError) as refusal:
+                check_operator(desc, level)
+            assert str(refusal.value) == (
+                f"{facts.name}: {member['name']} must be at least {least:g} at feature level {label}; "
+                f"got {value:g}, which needs feature level {minimum['lifted_at']}"
+            )
+
+
 # --- tensors that must agree ------------------------------------------------------------------------------------------
 
 
@@ -154,10 +179,10 @@ def _widest(facts: OperatorFacts) -> dict[str, DataType]:
     return {member: tensor.data_types[0] for member, tensor in table.items()}
 
 
-def _changed(facts: OperatorFacts, member: str, tensor: dml.TensorDesc) -> OperatorDesc:
-    desc = _desc(facts, _widest(facts), 2)
+def _changed(facts: OperatorFacts, member: str, value: object, dimensions: int = 2) -> OperatorDesc:
+    desc = _desc(facts, _widest(facts), dimensions)
     members = {field.name: getattr(desc, field.attribute) for field in desc.fields}
-    return operator_desc(facts.name, **{**members, member: tensor})
+    return operator_desc(facts.name, **{**members, member: value})
 
 
 def _refusal(desc: OperatorDesc) -> str:

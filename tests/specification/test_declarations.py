@@ -34,10 +34,13 @@ def test_feature_levels_have_directmls_numbers() -> None:
 
 @EACH_OPERATOR
 def test_members(facts: OperatorFacts) -> None:
-    got = [
+    got: list[dict[str, Any]] = [
         {"name": field.name, "kind": field.kind, "type": field.type, "optional": field.optional}
         for field in _desc_class(facts).fields
     ]
+    for member, field in zip(got, _desc_class(facts).fields, strict=True):
+        if field.minimum is not None:
+            member["minimum"] = {"value": field.minimum.value, "lifted_at": field.minimum.lifted_at.label}
     assert got == facts.members
 
 

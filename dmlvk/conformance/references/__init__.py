@@ -46,11 +46,16 @@ def element_wise_threshold(desc: dml.ElementWiseThreshold, x: Array) -> Array:
 
 REFERENCES: dict[str, Reference] = {
     "ACTIVATION_IDENTITY": exact.identity,
+    "ACTIVATION_PARAMETRIC_SOFTPLUS": logarithm.parametric_softplus,
     "ACTIVATION_RELU": exact.relu,
     "ACTIVATION_RELU_GRAD": exact.relu_gradient,
+    "ACTIVATION_SOFTPLUS": logarithm.softplus,
     "ACTIVATION_THRESHOLDED_RELU": exact.thresholded_relu,
     "ELEMENT_WISE_ABS": exact.absolute,
+    "ELEMENT_WISE_ACOSH": logarithm.inverse_hyperbolic_cosine,
     "ELEMENT_WISE_ADD": arithmetic.add,
+    "ELEMENT_WISE_ASINH": logarithm.inverse_hyperbolic_sine,
+    "ELEMENT_WISE_ATANH": logarithm.inverse_hyperbolic_tangent,
     "ELEMENT_WISE_BIT_AND": exact.bit_and,
     "ELEMENT_WISE_BIT_COUNT": exact.bit_count,
     "ELEMENT_WISE_BIT_NOT": exact.bit_not,

@@ -19,3 +19,51 @@ def logarithm(desc: dml.ElementWiseLog, x: Array) -> Float64Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         true: Float64Array = np.log(arithmetic_values(prescaled(x, desc.scale_bias)))
     return true
+
+
+def inverse_hyperbolic_cosine(desc: dml.ElementWiseAcosh, x: Array) -> Float64Array:
+    """NumPy's arccosh."""
+    with np.errstate(invalid="ignore"):
+        true: Float64Array = np.arccosh(arithmetic_values(prescaled(x, desc.scale_bias)))
+    return true
+
+
+def inverse_hyperbolic_sine(desc: dml.ElementWiseAsinh, x: Array) -> Float64Array:
+    """NumPy's arcsinh."""
+    with np.errstate(invalid="ignore"):
+        true: Float64Array = np.arcsinh(arithmetic_values(prescaled(x, desc.scale_bias)))
+    return true
+
+
+def inverse_hyperbolic_tangent(desc: dml.ElementWiseAtanh, x: Array) -> Float64Array:
+    """NumPy's arctanh."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        true: Float64Array = np.arctanh(arithmetic_values(prescaled(x, desc.scale_bias)))
+    return true
+
+
+def _softplus(product: Float64Array) -> Float64Array:
+    """ln(1 + exp(product)); of finite products above zero, be it by less than any result tells."""
+    with np.errstate(invalid="ignore"):
+        ramp: Float64Array = np.logaddexp(0.0, product)
+    return np.where(np.isfinite(product), np.maximum(ramp, 2.0**-1000), ramp)
+
+
+def _factor(value: float) -> np.float64:
+    """A FLOAT attribute as arithmetic takes it."""
+    return np.float64(arithmetic_values(np.array([value], np.float32))[0])
+
+
+def softplus(desc: dml.ActivationSoftplus, x: Array) -> Float64Array:
+    """The formula; the product of two float32 numbers is exact in float64."""
+    steepness = _factor(desc.steepness)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        true: Float64Array = _softplus(steepness * arithmetic_values(x)) / steepness
+    return true
+
+
+def parametric_softplus(desc: dml.ActivationParametricSoftplus, x: Array) -> Float64Array:
+    """The formula; the product of two float32 numbers is exact in float64."""
+    with np.errstate(invalid="ignore"):
+        true: Float64Array = _factor(desc.alpha) * _softplus(_factor(desc.beta) * arithmetic_values(x))
+    return true

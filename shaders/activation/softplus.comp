@@ -1,0 +1,9 @@
+// ACTIVATION_SOFTPLUS: f(x) = ln(1 + exp(Steepness * x)) / Steepness.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define LONG_OPERATION
+#include "elementwise_operands.glsl"
+#include "softplus.glsl"
+
+#define OPERATION(x) FORM(softplus, INPUT_0)(x, ATTRIBUTE_STEEPNESS)
+#include "elementwise.glsl"

@@ -1,0 +1,9 @@
+// ELEMENT_WISE_ACOSH: f(x) = acosh(x) = ln(x + sqrt(x * x - 1)). Of 1 +0, of what is below 1 NaN.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "elementwise_operands.glsl"
+#include "inverse_hyperbolic.glsl"
+#include "prescaling.glsl"
+
+#define OPERATION(x) FORM(acosh, INPUT_0)(SCALED(x))
+#include "elementwise.glsl"
