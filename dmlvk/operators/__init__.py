@@ -65,6 +65,15 @@ from dmlvk.operators.logical import (
     ElementWiseLogicalXor,
 )
 from dmlvk.operators.members import Field, IsInfinityMode, RoundingMode, ScaleBias, accepts_data_type
+from dmlvk.operators.trigonometry import (
+    ElementWiseAcos,
+    ElementWiseAsin,
+    ElementWiseAtan,
+    ElementWiseAtanYx,
+    ElementWiseCos,
+    ElementWiseSin,
+    ElementWiseTan,
+)
 
 __all__ = [
     "OPERATORS",
@@ -77,9 +86,13 @@ __all__ = [
     "ActivationThresholdedRelu",
     "Declaration",
     "ElementWiseAbs",
+    "ElementWiseAcos",
     "ElementWiseAcosh",
     "ElementWiseAdd",
+    "ElementWiseAsin",
     "ElementWiseAsinh",
+    "ElementWiseAtan",
+    "ElementWiseAtanYx",
     "ElementWiseAtanh",
     "ElementWiseBitAnd",
     "ElementWiseBitCount",
@@ -93,6 +106,7 @@ __all__ = [
     "ElementWiseClip1",
     "ElementWiseClipGrad",
     "ElementWiseClipGrad1",
+    "ElementWiseCos",
     "ElementWiseDifferenceSquare",
     "ElementWiseDivide",
     "ElementWiseExp",
@@ -121,8 +135,10 @@ __all__ = [
     "ElementWiseRecip",
     "ElementWiseRound",
     "ElementWiseSign",
+    "ElementWiseSin",
     "ElementWiseSqrt",
     "ElementWiseSubtract",
+    "ElementWiseTan",
     "ElementWiseThreshold",
     "FeatureLevel",
     "Field",

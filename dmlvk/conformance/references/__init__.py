@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.references import arithmetic, exact, exponential, logarithm
+from dmlvk.conformance.references import arithmetic, exact, exponential, logarithm, trigonometry
 from dmlvk.conformance.references.scaling import float_bound, integer_bound, prescaled
 
 Array = npt.NDArray[Any]
@@ -52,10 +52,14 @@ REFERENCES: dict[str, Reference] = {
     "ACTIVATION_SOFTPLUS": logarithm.softplus,
     "ACTIVATION_THRESHOLDED_RELU": exact.thresholded_relu,
     "ELEMENT_WISE_ABS": exact.absolute,
+    "ELEMENT_WISE_ACOS": trigonometry.arccosine,
     "ELEMENT_WISE_ACOSH": logarithm.inverse_hyperbolic_cosine,
     "ELEMENT_WISE_ADD": arithmetic.add,
+    "ELEMENT_WISE_ASIN": trigonometry.arcsine,
     "ELEMENT_WISE_ASINH": logarithm.inverse_hyperbolic_sine,
+    "ELEMENT_WISE_ATAN": trigonometry.arctangent,
     "ELEMENT_WISE_ATANH": logarithm.inverse_hyperbolic_tangent,
+    "ELEMENT_WISE_ATAN_YX": trigonometry.angle,
     "ELEMENT_WISE_BIT_AND": exact.bit_and,
     "ELEMENT_WISE_BIT_COUNT": exact.bit_count,
     "ELEMENT_WISE_BIT_NOT": exact.bit_not,
@@ -68,6 +72,7 @@ REFERENCES: dict[str, Reference] = {
     "ELEMENT_WISE_CLIP1": exact.clip,
     "ELEMENT_WISE_CLIP_GRAD": exact.clip_gradient,
     "ELEMENT_WISE_CLIP_GRAD1": exact.clip_gradient,
+    "ELEMENT_WISE_COS": trigonometry.cosine,
     "ELEMENT_WISE_DIFFERENCE_SQUARE": arithmetic.difference_square,
     "ELEMENT_WISE_DIVIDE": arithmetic.divide,
     "ELEMENT_WISE_EXP": exponential.exponential,
@@ -96,8 +101,10 @@ REFERENCES: dict[str, Reference] = {
     "ELEMENT_WISE_RECIP": arithmetic.recip,
     "ELEMENT_WISE_ROUND": exact.rounded,
     "ELEMENT_WISE_SIGN": element_wise_sign,
+    "ELEMENT_WISE_SIN": trigonometry.sine,
     "ELEMENT_WISE_SQRT": arithmetic.sqrt,
     "ELEMENT_WISE_SUBTRACT": arithmetic.subtract,
+    "ELEMENT_WISE_TAN": trigonometry.tangent,
     "ELEMENT_WISE_THRESHOLD": element_wise_threshold,
 }
 """The reference of every operator, by DirectML's name."""
