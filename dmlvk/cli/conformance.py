@@ -33,7 +33,9 @@ _EXIT_BROKEN, _EXIT_UNUSABLE, _EXIT_INTERRUPTED = 1, 2, 130
     "--patterns", type=click.IntRange(2**10, 2**30), metavar="N", help="Values of types above 16 bits (262144)."
 )
 @click.option("--attribute-sets", type=click.IntRange(1), metavar="N", help="Sets of attributes of each case (8).")
-@click.option("--jobs", "-j", type=click.IntRange(1, 256), metavar="N", help="Threads (one for each processor).")
+@click.option(
+    "--jobs", "-j", type=click.IntRange(1, 256), metavar="N", help="Processes to use (one for each processor)."
+)
 @click.option(
     "--json", "json_file", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path), metavar="FILE",
     help="Write everything that was found ('-': print it).",

@@ -1,23 +1,16 @@
 """Runs an operator on every one of the 2**32 values of a FLOAT32 input.
 
-The inputs are taken in chunks, which worker threads work on: each has buffers of its own, writes a unit of inputs, runs
-the operator, and compares the results with the reference block by block. While one thread waits for the device, the
-others compute references (NumPy lets them). Finished chunks are kept on disk, see :mod:`dmlvk.conformance.state`.
+The inputs are taken in chunks. A worker process writes a unit of inputs, runs the operator, and compares the results
+with the reference block by block. Finished chunks are kept on disk, see :mod:`dmlvk.conformance.state`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import dataclasses
 import functools
 import hashlib
-import itertools
-import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +21,12 @@ import dmlvk as dml
 from dmlvk.conformance import state
 from dmlvk.conformance.cases import ValueCase, typical_attributes
 from dmlvk.conformance.comparison import as_bits, compare, compare_errors
-from dmlvk.conformance.measurement import Stopped, Tally, attributes_text, case_report, described
+from dmlvk.conformance.measurement import Tally, attributes_text, case_report, described
 from dmlvk.conformance.profile import shift, stretches
 from dmlvk.conformance.references import expected_output, has_true_values
 from dmlvk.conformance.results import CaseReport, Element, Measurement, WorstResult
 from dmlvk.conformance.ulp import promised_ulp, ulp_errors
+from dmlvk.conformance.workers import Context, Stopped, WorkerCrashError, Workers
 from dmlvk.errors import DeviceRemovedError, DmlError
 from dmlvk.operators import OperatorDesc
 
@@ -84,9 +78,8 @@ def exhaustive_runs(cases: Sequence[ValueCase]) -> list[ExhaustiveRun]:
 def measure_exhaustively(
     run: ExhaustiveRun,
     devices: Sequence[dml.Device],
-    jobs: int,
+    workers: Workers,
     directory: Path,
-    stop: threading.Event,
     advance: Callable[[int], None],
     notice: Callable[[str], None],
 ) -> tuple[CaseReport, list[state.State]]:
@@ -95,9 +88,8 @@ def measure_exhaustively(
     Args:
         run: what to run.
         devices: where.
-        jobs: worker threads.
+        workers: who does it; they have the same devices.
         directory: where the states are kept.
-        stop: set from elsewhere to end the run.
         advance: called with the number of inputs that were finished, by this run or by one before it.
         notice: called with what a user should know, one line each.
 
@@ -105,10 +97,8 @@ def measure_exhaustively(
         What was found, and the states, to be removed when they are of no more use.
 
     Raises:
-        Stopped: when ``stop`` was set; what is finished is stored.
-        DeviceRemovedError: when a device is lost; likewise.
+        DeviceRemovedError, WorkerCrashError: when a device is lost or a worker gone; what is finished is stored.
     """
-    _keep_freed_memory()
     measurements, states = [], []
     for number, device in enumerate(devices):
         started = time.perf_counter()
@@ -117,10 +107,16 @@ def measure_exhaustively(
             notice(f"{kept.path}: starting anew: {kept.refusal}")
         states.append(kept)
         advance(CHUNK * len(kept.chunks))
+
+        def take(found: tuple[int, Chunk], kept: state.State = kept) -> None:
+            kept.store(*found)
+            advance(CHUNK)
+
+        missing = [Part(run, number, i) for i in range(TOTAL // CHUNK) if i not in kept.chunks]
         try:
-            _finish(run, device, jobs, kept, stop, advance)
+            workers.run(compute_part, missing, take)
             failure = None
-        except (DeviceRemovedError, KeyboardInterrupt, Stopped):
+        except (DeviceRemovedError, WorkerCrashError, KeyboardInterrupt):
             notice(_so_far(run, kept))
             raise
         except DmlError as error:
@@ -165,85 +161,56 @@ def _definition_hash() -> str:
     return digest.hexdigest()
 
 
-def _finish(
-    run: ExhaustiveRun,
-    device: dml.Device,
-    jobs: int,
-    kept: state.State,
-    stop: threading.Event,
-    advance: Callable[[int], None],
-) -> None:
-    """Computes the chunks that are missing, and stores each."""
-    missing = iter([number for number in range(TOTAL // CHUNK) if number not in kept.chunks])
-    halt = threading.Event()
-    workers = _Workers(run, device, lambda: halt.is_set() or stop.is_set())
-    with contextlib.closing(workers), ThreadPoolExecutor(jobs) as pool:
-        unstored: set[Future[tuple[int, Chunk]]] = set()
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One chunk of a run: what a worker is given.
 
-        def start(count: int) -> None:
-            """Not all at once: after an error nothing that waits should still be run."""
-            unstored.update(pool.submit(workers.chunk, number) for number in itertools.islice(missing, count))
+    Attributes:
+        run: the operator.
+        device: its position among the run's devices.
+        number: of the chunk.
+    """
 
-        def store(future: Future[tuple[int, Chunk]]) -> None:
-            kept.store(*future.result())
-            unstored.discard(future)
-            advance(CHUNK)
-
-        start(jobs)
-        try:
-            while unstored:
-                for future in wait(unstored, return_when=FIRST_COMPLETED).done:
-                    store(future)
-                    start(1)
-        except BaseException:
-            halt.set()
-            for future in wait(unstored).done:
-                if future.exception() is None:
-                    store(future)
-            raise
+    run: ExhaustiveRun
+    device: int
+    number: int
 
 
-class _Workers:
-    """What the worker threads share: the operator, and for each thread its buffers."""
+def compute_part(context: Context, part: Part) -> tuple[int, Chunk]:
+    """Computes a chunk; returns its number and what is to be stored of it."""
+    bench = _bench(context, part)
+    tally, digest = Tally(), hashlib.sha256()
+    width = 1 << shift(dml.FLOAT32)
+    largest = [0.0] * max(1, CHUNK // width)
+    for first in range(part.number * CHUNK, (part.number + 1) * CHUNK, UNIT):
+        if context.stopped():
+            raise Stopped
+        patterns, results = bench.run(first)
+        digest.update(as_bits(results).data)
+        for start in range(0, UNIT, BLOCK):
+            block = slice(start, start + BLOCK)
+            error = bench.judge(patterns[block].view(np.float32), results[block], tally)
+            stretch = (first + start) // width % len(largest)
+            largest[stretch] = max(largest[stretch], error)
+    return part.number, _as_chunk(tally, digest.hexdigest(), largest)
 
-    def __init__(self, run: ExhaustiveRun, device: dml.Device, stopped: Callable[[], bool]) -> None:
-        self._run = run
-        self._device = device
-        self._stopped = stopped
-        self._local = threading.local()
-        self._benches: list[_Bench] = []
 
-    def chunk(self, number: int) -> tuple[int, Chunk]:
-        """Computes a chunk; returns its number and what is to be stored of it."""
-        bench = getattr(self._local, "bench", None)
-        if bench is None:
-            bench = self._local.bench = _Bench(self._run, self._device)
-            self._benches.append(bench)
-        tally, digest = Tally(), hashlib.sha256()
-        width = 1 << shift(dml.FLOAT32)
-        largest = [0.0] * max(1, CHUNK // width)
-        for first in range(number * CHUNK, (number + 1) * CHUNK, UNIT):
-            if self._stopped():
-                raise Stopped
-            patterns, results = bench.run(first)
-            digest.update(as_bits(results).data)
-            for start in range(0, UNIT, BLOCK):
-                block = slice(start, start + BLOCK)
-                error = bench.judge(patterns[block].view(np.float32), results[block], tally)
-                stretch = (first + start) // width % len(largest)
-                largest[stretch] = max(largest[stretch], error)
-        return number, _as_chunk(tally, digest.hexdigest(), largest)
-
-    def close(self) -> None:
-        """Frees the buffers."""
-        for bench in self._benches:
-            bench.close()
+def _bench(context: Context, part: Part) -> _Bench:
+    """The buffers and recorded work of a part's operator, kept from one part to the next."""
+    key = (part.run.name, part.device)
+    kept: _Bench | None = context.kept.get("exhaustive")
+    if kept is None or kept.key != key:
+        if kept is not None:
+            kept.close()
+        kept = context.kept["exhaustive"] = _Bench(key, part.run, context.devices[part.device])
+    return kept
 
 
 class _Bench:
     """Buffers for a unit of inputs and results, with everything recorded."""
 
-    def __init__(self, run: ExhaustiveRun, device: dml.Device) -> None:
+    def __init__(self, key: tuple[str, int], run: ExhaustiveRun, device: dml.Device) -> None:
+        self.key = key
         desc = described(run.case, UNIT, run.attributes)
         compiled = device.compile_operator(device.create_operator(desc))
         self._result_type = desc.output_type.numpy_dtype
@@ -332,18 +299,3 @@ def _worst_of(chunk: Chunk) -> WorstResult:
         where=found["where"],
         **elements,
     )
-
-
-def _keep_freed_memory() -> None:
-    """Tells the C library to keep the memory of freed arrays for the next ones.
-
-    glibc hands arrays of more than 128 KiB back to the system as soon as they are freed, which then clears new pages
-    for the next one: two thirds of the time that a reference takes. Other C libraries have no such switch.
-    """
-    if sys.platform == "win32":
-        return
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        trim_threshold, mmap_threshold = -1, -3
-        mallopt(trim_threshold, 2**30)
-        mallopt(mmap_threshold, 2**30)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
@@ -21,6 +20,7 @@ from dmlvk.conformance.profile import Profile
 from dmlvk.conformance.references import expected_output, has_true_values
 from dmlvk.conformance.results import CaseReport, Element, Measurement, Plan, WorstResult
 from dmlvk.conformance.ulp import promised_ulp, ulp_errors
+from dmlvk.conformance.workers import Context, Stopped
 from dmlvk.errors import DeviceRemovedError, DmlError
 from dmlvk.operators import OperatorDesc
 
@@ -28,10 +28,6 @@ Array = npt.NDArray[Any]
 
 _STRIDED_PATTERNS, _STRIDED_SETS = 2**14, 2
 """How much the memory walk that knows strides is tried with: only the way to the elements is another there."""
-
-
-class Stopped(Exception):
-    """The run was asked to end."""
 
 
 class _Digest(Protocol):
@@ -152,24 +148,23 @@ class _DeviceRun:
         )
 
 
-def measure_case(case: ValueCase, benches: Sequence[Workbench], plan: Plan, stop: threading.Event) -> CaseReport:
+def measure_case(context: Context, case: ValueCase, plan: Plan) -> CaseReport:
     """Runs a case on every device, with all memory layouts.
 
     Args:
+        context: the devices.
         case: operator and data types.
-        benches: one for each device.
         plan: how much is tried.
-        stop: set from elsewhere to end the run.
 
     Raises:
-        Stopped: when ``stop`` was set.
+        Stopped: when the run was asked to end.
         DeviceRemovedError: when a device is lost. Other errors of a device become its measurement's failure.
     """
-    runs = [_DeviceRun(number, bench, case) for number, bench in enumerate(benches)]
+    runs = [_DeviceRun(number, bench, case) for number, bench in enumerate(context.benches)]
     inputs_digest = hashlib.sha256()
     for layout, total, sets in layouts(plan):
         for batch in batches(case, total, sets):
-            if stop.is_set():
+            if context.stopped():
                 raise Stopped
             if layout == "contiguous":
                 update_inputs(inputs_digest, batch)

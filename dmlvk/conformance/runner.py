@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 import fnmatch
+import functools
 import platform
-import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Protocol
 
@@ -19,12 +17,15 @@ import numpy as np
 import dmlvk as dml
 from dmlvk.conformance import exhaustive
 from dmlvk.conformance.cases import ValueCase, value_cases
-from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.measurement import measure_case
 from dmlvk.conformance.reference_hashes import ReferenceHashes
 from dmlvk.conformance.results import CaseReport, Plan, Report
 from dmlvk.conformance.state import State
+from dmlvk.conformance.workers import Context, WorkerCrashError, Workers
 from dmlvk.errors import DeviceRemovedError, InvalidArgumentError
+
+_CASES_FOR_ONE_PROCESS = 20
+"""So many cases take less time than starting other processes."""
 
 INTERRUPTED = "interrupted"
 """Why a run ended early, when somebody wished so."""
@@ -86,7 +87,7 @@ class Request:
         cases: operators with data types.
         plan: how much is tried of each.
         exhaustive: whether FLOAT32 operators of one operand are tried with all values, too.
-        jobs: threads that work at the same time.
+        jobs: processes that work at the same time.
         state_directory: where unfinished exhaustive runs are kept.
     """
 
@@ -113,7 +114,7 @@ def run(devices: Sequence[dml.Device], request: Request, watcher: Watcher) -> Re
         _measure_exhaustive_runs(devices, request, every, hashes, watcher, found, states)
     except KeyboardInterrupt:
         stopped = INTERRUPTED
-    except DeviceRemovedError as error:
+    except (DeviceRemovedError, WorkerCrashError) as error:
         stopped = str(error)
     if stopped is None:
         for state in states:
@@ -139,29 +140,19 @@ def _measure_cases(
     watcher: Watcher,
     found: list[CaseReport],
 ) -> None:
-    """Cases are spread over threads: references are computed by one while the device works for another."""
-    stop, local, opened = threading.Event(), threading.local(), contextlib.ExitStack()
-
-    def measure(case: ValueCase) -> CaseReport:
-        if not hasattr(local, "benches"):
-            local.benches = [opened.enter_context(contextlib.closing(Workbench(device))) for device in devices]
-        return measure_case(case, local.benches, request.plan, stop)
-
     watcher.begin("cases", len(request.cases))
-    with opened, ThreadPoolExecutor(request.jobs) as pool:
-        futures = [pool.submit(measure, case) for case in request.cases]
-        try:
-            for future in as_completed(futures):
-                found.append(hashes.compared(future.result(), request.plan))
-                watcher.advance(1)
-        except BaseException:
-            stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            names = {report.name for report in found}
-            for future in futures:
-                if not future.cancelled() and future.exception() is None and future.result().name not in names:
-                    found.append(hashes.compared(future.result(), request.plan))
-            raise
+    jobs = request.jobs if len(request.cases) > _CASES_FOR_ONE_PROCESS else 1
+
+    def take(report: CaseReport) -> None:
+        found.append(hashes.compared(report, request.plan))
+        watcher.advance(1)
+
+    with Workers(devices, jobs) as workers:
+        workers.run(functools.partial(_measured, plan=request.plan), request.cases, take)
+
+
+def _measured(context: Context, case: ValueCase, plan: Plan) -> CaseReport:
+    return measure_case(context, case, plan)
 
 
 def _measure_exhaustive_runs(
@@ -173,12 +164,13 @@ def _measure_exhaustive_runs(
     found: list[CaseReport],
     states: list[State],
 ) -> None:
-    stop = threading.Event()
-    if runs:
-        watcher.begin("values", exhaustive.TOTAL * len(devices) * len(runs))
-    for each in runs:
-        report, kept = exhaustive.measure_exhaustively(
-            each, devices, request.jobs, request.state_directory, stop, watcher.advance, watcher.notice
-        )
-        states.extend(kept)
-        found.append(hashes.compared(report, request.plan))
+    if not runs:
+        return
+    watcher.begin("values", exhaustive.TOTAL * len(devices) * len(runs))
+    with Workers(devices, request.jobs) as workers:
+        for each in runs:
+            report, kept = exhaustive.measure_exhaustively(
+                each, devices, workers, request.state_directory, watcher.advance, watcher.notice
+            )
+            states.extend(kept)
+            found.append(hashes.compared(report, request.plan))

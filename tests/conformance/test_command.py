@@ -243,7 +243,7 @@ def test_an_interrupt_leaves_what_was_found(
 
     monkeypatch.setattr(runner, "measure_case", interrupted)
     file = tmp_path / "found.json"
-    outcome = Outcome(capsys, "conformance", *QUICK[:4], "-j", "1", "-o", "sign", "--json", str(file))
+    outcome = Outcome(capsys, "conformance", *QUICK, "-o", "sign", "--json", str(file))
     assert (outcome.status, outcome.err) == (130, "")
     assert re.search(
         r"^INCOMPLETE: .*: 3 of 10 cases, .* every promise kept so far.*\(interrupted\)$", outcome.out, re.M
