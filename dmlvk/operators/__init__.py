@@ -1,11 +1,18 @@
 """What every operator is: one declaration each, and the checks that follow from it."""
 
 from dmlvk.operators.activation import (
+    ActivationCelu,
+    ActivationElu,
     ActivationIdentity,
     ActivationParametricSoftplus,
     ActivationRelu,
     ActivationReluGrad,
+    ActivationScaledElu,
+    ActivationScaledTanh,
+    ActivationSigmoid,
     ActivationSoftplus,
+    ActivationSwish,
+    ActivationTanh,
     ActivationThresholdedRelu,
 )
 from dmlvk.operators.arithmetic import (
@@ -48,7 +55,12 @@ from dmlvk.operators.elementwise import (
     ElementWiseSign,
     ElementWiseThreshold,
 )
-from dmlvk.operators.exponential import ElementWiseExp
+from dmlvk.operators.exponential import (
+    ElementWiseCosh,
+    ElementWiseExp,
+    ElementWiseSinh,
+    ElementWiseTanh,
+)
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.logarithm import ElementWiseAcosh, ElementWiseAsinh, ElementWiseAtanh, ElementWiseLog
 from dmlvk.operators.logical import (
@@ -78,11 +90,18 @@ from dmlvk.operators.trigonometry import (
 __all__ = [
     "OPERATORS",
     "Accuracy",
+    "ActivationCelu",
+    "ActivationElu",
     "ActivationIdentity",
     "ActivationParametricSoftplus",
     "ActivationRelu",
     "ActivationReluGrad",
+    "ActivationScaledElu",
+    "ActivationScaledTanh",
+    "ActivationSigmoid",
     "ActivationSoftplus",
+    "ActivationSwish",
+    "ActivationTanh",
     "ActivationThresholdedRelu",
     "Declaration",
     "ElementWiseAbs",
@@ -107,6 +126,7 @@ __all__ = [
     "ElementWiseClipGrad",
     "ElementWiseClipGrad1",
     "ElementWiseCos",
+    "ElementWiseCosh",
     "ElementWiseDifferenceSquare",
     "ElementWiseDivide",
     "ElementWiseExp",
@@ -136,9 +156,11 @@ __all__ = [
     "ElementWiseRound",
     "ElementWiseSign",
     "ElementWiseSin",
+    "ElementWiseSinh",
     "ElementWiseSqrt",
     "ElementWiseSubtract",
     "ElementWiseTan",
+    "ElementWiseTanh",
     "ElementWiseThreshold",
     "FeatureLevel",
     "Field",

@@ -7,8 +7,65 @@ from typing import ClassVar
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.members import Minimum, float_attribute, tensor_input, tensor_output
-from dmlvk.operators.type_groups import EXACT, FLOATS, SIGNED_TO_32
+from dmlvk.operators.type_groups import (
+    DENORMALS_DECISION,
+    EXACT,
+    FLOATS,
+    SIGNED_TO_32,
+)
 from dmlvk.tensors import TensorDesc
+
+
+class ActivationCelu(OperatorDesc):
+    """The continuously differentiable exponential linear unit (DML_ACTIVATION_CELU_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the unit's values")
+    alpha: float = float_attribute("where the exponential side levels off, and how fast")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_CELU",
+        formula="max(0, x) + min(0, Alpha * (e^(x / Alpha) - 1))",
+        decisions=(
+            "From zero on the result is x, -0 included; with a NaN among x and Alpha it is NaN.",
+            "A negative Alpha is taken as it is: below zero the result is Alpha * (e^(x / Alpha) - 1), which grows "
+            "without bound.",
+            "A zero Alpha of either sign gives -0 below zero, the limit for Alpha falling to 0; an infinite Alpha "
+            "gives x.",
+            "x / Alpha and the product are not rounded on the way and do not overflow there.",
+            "Alpha is a FLOAT32 value in FLOAT16 operators too; a denormal counts as zero.",
+            DENORMALS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=Accuracy("accurate", 0.65, "for any Alpha; measured: 0.60 ULP"),
+        support=(Support("3_0", (1, 8), FLOATS),),
+    )
+
+
+class ActivationElu(OperatorDesc):
+    """The exponential linear unit (DML_ACTIVATION_ELU_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the unit's values")
+    alpha: float = float_attribute("what the exponential side levels off at, with the other sign")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_ELU",
+        formula="x if x >= 0, else Alpha * (e^x - 1)",
+        decisions=(
+            "-0 is not below zero and stays as it is; a NaN gives NaN, a NaN Alpha where x is below zero.",
+            "An infinite Alpha gives an infinity below zero, a zero one a zero.",
+            "Alpha is a FLOAT32 value in FLOAT16 operators too; a denormal counts as zero.",
+            DENORMALS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=Accuracy("accurate", 0.65, "for any Alpha; measured: 0.57 ULP"),
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_0", (4, 5), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
+        ),
+    )
 
 
 class ActivationIdentity(OperatorDesc):
@@ -100,6 +157,85 @@ class ActivationReluGrad(OperatorDesc):
     )
 
 
+class ActivationScaledElu(OperatorDesc):
+    """The exponential linear unit times a factor (DML_ACTIVATION_SCALED_ELU_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the unit's values")
+    alpha: float = float_attribute("what the exponential side levels off at, with the other sign")
+    gamma: float = float_attribute("factor of both sides")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_SCALED_ELU",
+        formula="Gamma * x if x > 0, else Gamma * (Alpha * e^x - Alpha)",
+        decisions=(
+            "Below zero it is computed as Gamma * Alpha * (e^x - 1), without a rounding or an overflow on the way; "
+            "an infinite Alpha gives an infinity.",
+            "Zeros give Gamma * x: zeros whose sign is the product's.",
+            "As in IEEE 754 zero times infinity is NaN; a NaN gives NaN, a NaN Alpha where x is below zero.",
+            "Alpha and Gamma are FLOAT32 values in FLOAT16 operators too; denormals among them count as zero.",
+            DENORMALS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=Accuracy("accurate", 0.65, "for any Alpha and Gamma; measured: 0.57 ULP"),
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_0", (4, 5), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
+        ),
+    )
+
+
+class ActivationScaledTanh(OperatorDesc):
+    """The hyperbolic tangent with an inner and an outer factor (DML_ACTIVATION_SCALED_TANH_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("their scaled hyperbolic tangents")
+    alpha: float = float_attribute("outer factor")
+    beta: float = float_attribute("inner factor")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_SCALED_TANH",
+        formula="Alpha * tanh(Beta * x)",
+        decisions=(
+            "Beta * x and the product with Alpha are not rounded on the way and do not overflow or vanish there.",
+            "As in IEEE 754 zero times infinity is NaN, in both products; a NaN gives NaN.",
+            "Alpha and Beta are FLOAT32 values in FLOAT16 operators too; denormals among them count as zero.",
+            DENORMALS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=Accuracy("accurate", 0.65, "for any Alpha and Beta; measured: 0.56 ULP"),
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_0", (4, 5), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
+        ),
+    )
+
+
+class ActivationSigmoid(OperatorDesc):
+    """The logistic function of each element (DML_ACTIVATION_SIGMOID_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("values between 0 and 1")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_SIGMOID",
+        formula="1 / (1 + e^-x)",
+        decisions=(
+            "-infinity gives +0, infinity gives 1; NaN gives NaN.",
+            DENORMALS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=Accuracy("accurate", 0.75, "measured: 0.72 ULP"),
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_0", (4, 5), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
+        ),
+    )
+
+
 class ActivationSoftplus(OperatorDesc):
     """A smooth ramp (DML_ACTIVATION_SOFTPLUS_OPERATOR_DESC)."""
 
@@ -122,6 +258,53 @@ class ActivationSoftplus(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.75, "for any Steepness"),
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_0", (4, 5), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
+        ),
+    )
+
+
+class ActivationSwish(OperatorDesc):
+    """Each element times the logistic function of its multiple (DML_ACTIVATION_SWISH_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the products")
+    sigmoid_input_scale: float = float_attribute("factor inside the logistic function")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_SWISH",
+        formula="x * sigmoid(SigmoidInputScale * x), sigmoid(t) being 1 / (1 + e^-t)",
+        decisions=(
+            "SigmoidInputScale * x and the product are not rounded on the way and do not overflow there.",
+            "An infinite x whose sigmoid is 0 gives a zero of its sign: the limit, not NaN.",
+            "SigmoidInputScale * x is NaN where it is zero times infinity, as in IEEE 754; a NaN gives NaN.",
+            "SigmoidInputScale is a FLOAT32 value in FLOAT16 operators too; a denormal counts as zero.",
+            DENORMALS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=Accuracy("accurate", 0.65, "for any SigmoidInputScale; measured: 0.56 ULP"),
+        support=(Support("6_2", (1, 8), FLOATS),),
+    )
+
+
+class ActivationTanh(OperatorDesc):
+    """The hyperbolic tangent of each element (DML_ACTIVATION_TANH_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("their hyperbolic tangents")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_TANH",
+        formula="tanh(x)",
+        decisions=(
+            "Infinities give 1 with their sign (the quotient on DirectML's page would be NaN), zeros stay as they "
+            "are; NaN gives NaN.",
+            DENORMALS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=Accuracy("accurate", 0.75, "measured: 0.71 ULP"),
         support=(
             Support("1_0", (4, 4), FLOATS),
             Support("2_0", (4, 5), FLOATS),

@@ -14,23 +14,31 @@
 #include "float16.glsl"
 #include "float32.glsl"
 
-// e^(x.high + x.low) = (high + low) * 2^exponent, for |x.high| <= 110 and |x.low| <= 2^-17. high is a multiple of 2^-23
-// between 0.70 and 1.42, |low| < 2^-7: high is not high + low rounded, but fast_two_sum(high, low) is exact. What lies
-// outside that range gives some bits or other. Relative error: at most 2^-28.4; rounded to 24 bits 0.531 ULP.
-// 32 operations.
-Double exponential(Double x, out int exponent)
+// e^x = (1 + a + half_square + b + rest) * 2^exponent: a is a multiple of 2^-11, half_square is a^2/2, a + b is r, and where
+// exponent is 0 it is x. |b| < 2^-11, |rest| < 2^-7. Relative error: at most 2^-28.5.
+struct Exponential {
+    float a;
+    float half_square;
+    float b;
+    float rest;
+    int exponent;
+};
+
+// For |x.high| <= 177, |x.low| <= 2^-17; outside that range some bits or other. 28 operations.
+// (glslang 12 crashes on sums of the later members where x was constructed in the same function.)
+Exponential exponential_parts(Double x)
 {
     // 1.5 * 2^23: added to a number below 2^22, it leaves the nearest integer in the last bits of the sum.
     precise float shifted = x.high * 1.44269504 + 12582912.0;
     precise float count = shifted - 12582912.0;
-    exponent = floatBitsToInt(shifted) - 0x4b400000;
+    int exponent = floatBitsToInt(shifted) - 0x4b400000;
     precise float head = x.high - count * 0.693145752; // exact
     precise float tail = count * 1.42860677e-06 - x.low;
 
     // 1.5 * 2^12 leaves the nearest multiple of 2^-11.
     precise float a = (head + 6144.0) - 6144.0;
     precise float b = (head - a) - tail;
-    precise float high = (1.0 + a) + 0.5 * a * a; // exact, every step
+    precise float half_square = 0.5 * a * a;
 
     // The minimax polynomial with single precision coefficients (Sollya's fpminimax: N. Brisebarre, S. Chevillard, 2007).
     precise float r = head - tail;
@@ -39,10 +47,83 @@ Double exponential(Double x, out int exponent)
     cubic = cubic * r + 4.16664556e-02;
     cubic = cubic * r + 1.66666672e-01;
     cubic = cubic * r * (r * r);
-    precise float low = b + (b * (a + 0.5 * b) + cubic);
+    precise float rest = b * (a + 0.5 * b) + cubic;
+    return Exponential(a, half_square, b, rest, exponent);
+}
+
+// e^(x.high + x.low) = (high + low) * 2^exponent in the same range. high is a multiple of 2^-23 between 0.70 and 1.42,
+// |low| < 2^-7: high is not high + low rounded, but fast_two_sum(high, low) is exact. Relative error: at most 2^-28.5;
+// rounded to 24 bits 0.531 ULP. 31 operations.
+Double exponential(Double x, out int exponent)
+{
+    Exponential e = exponential_parts(x);
+    exponent = e.exponent;
+    precise float high = (1.0 + e.a) + e.half_square; // exact
+    precise float low = e.b + e.rest;
     return Double(high, low);
 }
 Double exponential(float x, out int exponent) { return exponential(Double(x, 0.0), exponent); }
+
+// e^x - 1 near zero: x itself is the first word, and little is left.
+#define NEAR_ZERO 0x3c800000 // 2^-6
+Double exponential_less_one_near_zero(Double x, Exponential e)
+{
+    precise float low = x.low + (e.half_square + e.rest);
+    return Double(x.high, low);
+}
+
+// e^x - 1 for -40 <= x <= 0. Not high + low rounded: |low| is up to a 30th of |high|. Relative error: at most
+// 2^-27.9, near zero too. 41 operations.
+Double negative_exponential_less_one(Double x)
+{
+    Exponential e = exponential_parts(x);
+    float scale = power_of_two(e.exponent);
+    precise float power = scale * ((1.0 + e.a) + e.half_square);
+    Double far = fast_two_sum(-1.0, power);
+    precise float far_low = far.low + scale * (e.b + e.rest);
+    Double near = exponential_less_one_near_zero(x, e);
+    bool is_near = int(floatBitsToUint(x.high) & MAGNITUDE_F32) < NEAR_ZERO;
+    return Double(is_near ? near.high : far.high, is_near ? near.low : far_low);
+}
+
+// e^x - 1 for -177 <= x <= 177, times 2^-exponent where that is above 0, as it is from x = 0.35 on; likewise. Relative
+// error: at most 2^-27.3. 48 operations.
+Double exponential_less_one(Double x, out int exponent)
+{
+    Exponential e = exponential_parts(x);
+    exponent = max(e.exponent, 0);
+    float scale = power_of_two(max(e.exponent - exponent, -60));
+    float one = power_of_two(max(-exponent, -60));
+    precise float power = scale * ((1.0 + e.a) + e.half_square);
+    Double far = two_sum(power, -one);
+    precise float far_low = far.low + scale * (e.b + e.rest);
+    Double near = exponential_less_one_near_zero(x, e);
+    bool is_near = int(floatBitsToUint(x.high) & MAGNITUDE_F32) < NEAR_ZERO;
+    return Double(is_near ? near.high : far.high, is_near ? near.low : far_low);
+}
+
+// e^x = (high + low) * 2^exponent for |x| <= 177, for less: high has at most 12 bits, so that its product with another such
+// number is exact; |low| < 0.07. Relative error: at most 2^-26.0. 26 operations.
+Double quick_exponential(float x, out int exponent)
+{
+    precise float shifted = x * 1.44269504 + 12582912.0;
+    precise float count = shifted - 12582912.0;
+    exponent = floatBitsToInt(shifted) - 0x4b400000;
+    precise float head = x - count * 0.693145752;
+    precise float tail = count * 1.42860677e-06;
+    precise float a = (head + 6144.0) - 6144.0;
+    precise float b = (head - a) - tail;
+
+    precise float r = head - tail;
+    precise float rest = 1.99534115e-04 * r + 1.39357650e-03;
+    rest = rest * r + 8.33319779e-03;
+    rest = rest * r + 4.16664556e-02;
+    rest = rest * r + 1.66666672e-01;
+    rest = rest * r + 0.5;
+    precise float high = 1.0 + a;
+    precise float low = b + rest * (r * r);
+    return Double(high, low);
+}
 
 // The largest x whose e^x is finite, and the one furthest from zero whose e^x is not below 2^-126.
 #define LARGEST_EXPONENT 0x42b17217

@@ -45,11 +45,18 @@ def element_wise_threshold(desc: dml.ElementWiseThreshold, x: Array) -> Array:
 
 
 REFERENCES: dict[str, Reference] = {
+    "ACTIVATION_CELU": exponential.continuous_exponential_linear,
+    "ACTIVATION_ELU": exponential.exponential_linear,
     "ACTIVATION_IDENTITY": exact.identity,
     "ACTIVATION_PARAMETRIC_SOFTPLUS": logarithm.parametric_softplus,
     "ACTIVATION_RELU": exact.relu,
     "ACTIVATION_RELU_GRAD": exact.relu_gradient,
+    "ACTIVATION_SCALED_ELU": exponential.scaled_exponential_linear,
+    "ACTIVATION_SCALED_TANH": exponential.scaled_hyperbolic_tangent,
+    "ACTIVATION_SIGMOID": exponential.logistic,
     "ACTIVATION_SOFTPLUS": logarithm.softplus,
+    "ACTIVATION_SWISH": exponential.swish,
+    "ACTIVATION_TANH": exponential.hyperbolic_tangent,
     "ACTIVATION_THRESHOLDED_RELU": exact.thresholded_relu,
     "ELEMENT_WISE_ABS": exact.absolute,
     "ELEMENT_WISE_ACOS": trigonometry.arccosine,
@@ -73,6 +80,7 @@ REFERENCES: dict[str, Reference] = {
     "ELEMENT_WISE_CLIP_GRAD": exact.clip_gradient,
     "ELEMENT_WISE_CLIP_GRAD1": exact.clip_gradient,
     "ELEMENT_WISE_COS": trigonometry.cosine,
+    "ELEMENT_WISE_COSH": exponential.hyperbolic_cosine,
     "ELEMENT_WISE_DIFFERENCE_SQUARE": arithmetic.difference_square,
     "ELEMENT_WISE_DIVIDE": arithmetic.divide,
     "ELEMENT_WISE_EXP": exponential.exponential,
@@ -102,9 +110,11 @@ REFERENCES: dict[str, Reference] = {
     "ELEMENT_WISE_ROUND": exact.rounded,
     "ELEMENT_WISE_SIGN": element_wise_sign,
     "ELEMENT_WISE_SIN": trigonometry.sine,
+    "ELEMENT_WISE_SINH": exponential.hyperbolic_sine,
     "ELEMENT_WISE_SQRT": arithmetic.sqrt,
     "ELEMENT_WISE_SUBTRACT": arithmetic.subtract,
     "ELEMENT_WISE_TAN": trigonometry.tangent,
+    "ELEMENT_WISE_TANH": exponential.hyperbolic_tangent,
     "ELEMENT_WISE_THRESHOLD": element_wise_threshold,
 }
 """The reference of every operator, by DirectML's name."""

@@ -6,6 +6,7 @@ while results are judged in units of float32's, 2**-23.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -23,3 +24,85 @@ def exponential(desc: dml.ElementWiseExp, x: Array) -> Float64Array:
     with np.errstate(over="ignore", invalid="ignore"):
         true: Float64Array = np.exp(arithmetic_values(prescaled(x, desc.scale_bias)))
     return true
+
+
+def hyperbolic_sine(desc: dml.ElementWiseSinh, x: Array) -> Float64Array:
+    """NumPy's sinh."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        true: Float64Array = np.sinh(arithmetic_values(prescaled(x, desc.scale_bias)))
+    return true
+
+
+def hyperbolic_cosine(desc: dml.ElementWiseCosh, x: Array) -> Float64Array:
+    """NumPy's cosh."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        true: Float64Array = np.cosh(arithmetic_values(prescaled(x, desc.scale_bias)))
+    return true
+
+
+def hyperbolic_tangent(desc: dml.ElementWiseTanh | dml.ActivationTanh, x: Array) -> Float64Array:
+    """NumPy's tanh."""
+    with np.errstate(invalid="ignore"):
+        true: Float64Array = np.tanh(arithmetic_values(prescaled(x, getattr(desc, "scale_bias", None))))
+    return true
+
+
+def _attribute(value: float) -> float:
+    """A FLOAT attribute as arithmetic takes it."""
+    return float(arithmetic_values(np.array([value], np.float32))[0])
+
+
+def scaled_hyperbolic_tangent(desc: dml.ActivationScaledTanh, x: Array) -> Float64Array:
+    """Products of float32 values are exact in float64, and neither overflow nor vanish."""
+    with np.errstate(invalid="ignore"):
+        true: Float64Array = _attribute(desc.alpha) * np.tanh(_attribute(desc.beta) * arithmetic_values(x))
+    return true
+
+
+def _logistic(t: Float64Array) -> Float64Array:
+    """Through the hyperbolic tangent above -1, where that loses nothing; below by a quotient of two numbers below 1."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        power = np.exp(np.minimum(t, 0.0))
+        return np.where(t > -1.0, 0.5 + 0.5 * np.tanh(0.5 * t), power / (1.0 + power))
+
+
+def logistic(desc: dml.ActivationSigmoid, x: Array) -> Float64Array:
+    """See :func:`_logistic`."""
+    return _logistic(arithmetic_values(x))
+
+
+def swish(desc: dml.ActivationSwish, x: Array) -> Float64Array:
+    """The product; its limit where an infinity meets a zero."""
+    numbers = arithmetic_values(x)
+    with np.errstate(invalid="ignore"):
+        argument = _attribute(desc.sigmoid_input_scale) * numbers
+        product = numbers * _logistic(argument)
+    return np.where(np.isinf(numbers) & (argument < 0), np.copysign(0.0, numbers), product)
+
+
+def exponential_linear(desc: dml.ActivationElu, x: Array) -> Float64Array:
+    """NumPy's expm1."""
+    numbers = arithmetic_values(x)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(numbers >= 0, numbers, _attribute(desc.alpha) * np.expm1(numbers))
+
+
+def scaled_exponential_linear(desc: dml.ActivationScaledElu, x: Array) -> Float64Array:
+    """NumPy's expm1; the product of the factors is exact in float64."""
+    numbers = arithmetic_values(x)
+    alpha, gamma = _attribute(desc.alpha), _attribute(desc.gamma)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.where(numbers >= 0, gamma * numbers, gamma * alpha * np.expm1(numbers))
+
+
+def continuous_exponential_linear(desc: dml.ActivationCelu, x: Array) -> Float64Array:
+    """NumPy's expm1; a zero or infinite Alpha by its limits."""
+    numbers = arithmetic_values(x)
+    alpha = _attribute(desc.alpha)
+    if math.isnan(alpha):
+        return np.full(x.shape, alpha)
+    if math.isinf(alpha):
+        return numbers
+    with np.errstate(over="ignore", invalid="ignore"):
+        below = alpha * np.expm1(numbers / alpha) if alpha else np.where(np.isnan(numbers), numbers, -0.0)
+    return np.where(numbers >= 0, numbers, below)

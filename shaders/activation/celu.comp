@@ -1,0 +1,8 @@
+// ACTIVATION_CELU: f(x) = max(0, x) + min(0, Alpha * (e^(x / Alpha) - 1)).
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "elementwise_operands.glsl"
+#include "exponential_linear.glsl"
+
+#define OPERATION(x) FORM(celu, INPUT_0)(x, ATTRIBUTE_ALPHA)
+#include "elementwise.glsl"

@@ -1,0 +1,8 @@
+// ACTIVATION_ELU: f(x) = x if x >= 0, else Alpha * (e^x - 1).
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "elementwise_operands.glsl"
+#include "exponential_linear.glsl"
+
+#define OPERATION(x) FORM(elu, INPUT_0)(x, ATTRIBUTE_ALPHA)
+#include "elementwise.glsl"

@@ -1,0 +1,8 @@
+// ACTIVATION_SCALED_ELU: f(x) = Gamma * x if x > 0, else Gamma * (Alpha * e^x - Alpha).
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "elementwise_operands.glsl"
+#include "exponential_linear.glsl"
+
+#define OPERATION(x) FORM(scaled_elu, INPUT_0)(x, ATTRIBUTE_ALPHA, ATTRIBUTE_GAMMA)
+#include "elementwise.glsl"

@@ -1,0 +1,8 @@
+// ACTIVATION_SCALED_TANH: f(x) = Alpha * tanh(Beta * x).
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "elementwise_operands.glsl"
+#include "hyperbolic.glsl"
+
+#define OPERATION(x) FORM(scaled_tanh, INPUT_0)(x, ATTRIBUTE_ALPHA, ATTRIBUTE_BETA)
+#include "elementwise.glsl"
