@@ -1,16 +1,20 @@
 """Runs an operator on every one of the 2**32 values of a FLOAT32 input.
 
-The inputs are taken in chunks. A worker process writes a unit of inputs, runs the operator, and compares the results
-with the reference block by block. Finished chunks are kept on disk, see :mod:`dmlvk.conformance.state`.
+The inputs are taken in chunks. This process alone works with the device (a GPU that many processes share gives each a
+slice of time, and idles in most of them): it puts a chunk's results into shared memory, where a worker process hashes
+them and compares them with the reference block by block. Finished chunks are kept on disk, see
+:mod:`dmlvk.conformance.state`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from multiprocessing.shared_memory import SharedMemory
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +92,7 @@ def measure_exhaustively(
     Args:
         run: what to run.
         devices: where.
-        workers: who does it; they have the same devices.
+        workers: who compares.
         directory: where the states are kept.
         advance: called with the number of inputs that were finished, by this run or by one before it.
         notice: called with what a user should know, one line each.
@@ -108,13 +112,17 @@ def measure_exhaustively(
         states.append(kept)
         advance(CHUNK * len(kept.chunks))
 
-        def take(found: tuple[int, Chunk], kept: state.State = kept) -> None:
-            kept.store(*found)
-            advance(CHUNK)
-
-        missing = [Part(run, number, i) for i in range(TOTAL // CHUNK) if i not in kept.chunks]
+        missing = [i for i in range(TOTAL // CHUNK) if i not in kept.chunks]
         try:
-            workers.run(compute_part, missing, take)
+            with contextlib.closing(_Slots()) as slots, contextlib.closing(_Bench(run, device)) as bench:
+
+                def take(found: tuple[Part, Chunk], kept: state.State = kept, slots: _Slots = slots) -> None:
+                    part, chunk = found
+                    slots.give_back(part.slot)
+                    kept.store(part.number, chunk)
+                    advance(CHUNK)
+
+                workers.run(judge_part, _computed(run, bench, slots, missing), take)
             failure = None
         except (DeviceRemovedError, WorkerCrashError, KeyboardInterrupt):
             notice(_so_far(run, kept))
@@ -163,57 +171,113 @@ def _definition_hash() -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """One chunk of a run: what a worker is given.
+    """One chunk of a run with its results: what a worker is given.
 
     Attributes:
         run: the operator.
-        device: its position among the run's devices.
         number: of the chunk.
+        slot: name of the shared memory that holds the results.
     """
 
     run: ExhaustiveRun
-    device: int
     number: int
+    slot: str
 
 
-def compute_part(context: Context, part: Part) -> tuple[int, Chunk]:
-    """Computes a chunk; returns its number and what is to be stored of it."""
-    bench = _bench(context, part)
-    tally, digest = Tally(), hashlib.sha256()
-    width = 1 << shift(dml.FLOAT32)
-    largest = [0.0] * max(1, CHUNK // width)
-    for first in range(part.number * CHUNK, (part.number + 1) * CHUNK, UNIT):
-        if context.stopped():
-            raise Stopped
-        patterns, results = bench.run(first)
-        digest.update(as_bits(results).data)
-        for start in range(0, UNIT, BLOCK):
-            block = slice(start, start + BLOCK)
-            error = bench.judge(patterns[block].view(np.float32), results[block], tally)
+class _Slots:
+    """Shared memory for the results of chunks, used again and again."""
+
+    def __init__(self) -> None:
+        self._all: dict[str, SharedMemory] = {}
+        self._free: list[str] = []
+
+    def take(self, dtype: np.dtype[Any]) -> tuple[str, Array]:
+        """A slot's name, and its memory as an array of a chunk's results."""
+        if not self._free:
+            memory = SharedMemory(create=True, size=CHUNK * 4)
+            self._all[memory.name] = memory
+            self._free.append(memory.name)
+        name = self._free.pop()
+        return name, np.ndarray(CHUNK, dtype, buffer=self._all[name].buf)
+
+    def give_back(self, name: str) -> None:
+        """Its results are of no more use."""
+        self._free.append(name)
+
+    def close(self) -> None:
+        """Frees all memory."""
+        for memory in self._all.values():
+            memory.unlink()  # gone when the last process lets go of it
+            with contextlib.suppress(BufferError):  # an array that nobody reads any more may still refer to it
+                memory.close()
+        self._all.clear()
+
+
+def _computed(run: ExhaustiveRun, bench: _Bench, slots: _Slots, numbers: Sequence[int]) -> Iterator[Part]:
+    """Has the device compute one chunk after the other, as fast as workers ask for them."""
+    for number in numbers:
+        name, results = slots.take(bench.result_type)
+        for start in range(0, CHUNK, UNIT):
+            results[start : start + UNIT] = bench.run(number * CHUNK + start)
+        del results
+        yield Part(run, number, name)
+
+
+def judge_part(context: Context, part: Part) -> tuple[Part, Chunk]:
+    """Hashes and compares a chunk's results; returns what is to be stored of them."""
+    memory = SharedMemory(part.slot)
+    try:
+        judge = _Judge(part.run)
+        return part, judge.judged(context, part.number * CHUNK, memory)
+    finally:
+        memory.close()
+
+
+class _Judge:
+    """Compares results of a run's operator with the reference."""
+
+    def __init__(self, run: ExhaustiveRun) -> None:
+        self._desc: OperatorDesc = described(run.case, BLOCK, run.attributes)
+        self._where = attributes_text(run.attributes)
+        self._bound: float | None = None
+        if has_true_values(self._desc):
+            self._bound = promised_ulp(self._desc.declaration.accuracy, self._desc.output_type)
+
+    def judged(self, context: Context, first: int, memory: SharedMemory) -> Chunk:
+        """What is to be stored of the results of the inputs from ``first`` on."""
+        width = 1 << shift(dml.FLOAT32)
+        largest = [0.0] * max(1, CHUNK // width)
+        tally, digest = Tally(), hashlib.sha256()
+        result_type = self._desc.output_type.numpy_dtype
+        numbers = np.arange(BLOCK, dtype=np.uint32)
+        for start in range(0, CHUNK, BLOCK):
+            if context.stopped():
+                raise Stopped
+            results: Array = np.ndarray(BLOCK, result_type, memory.buf, start * result_type.itemsize).copy()
+            digest.update(as_bits(results).data)
+            inputs = (numbers + np.uint32(first + start)).view(np.float32)
             stretch = (first + start) // width % len(largest)
-            largest[stretch] = max(largest[stretch], error)
-    return part.number, _as_chunk(tally, digest.hexdigest(), largest)
+            largest[stretch] = max(largest[stretch], self._error(inputs, results, tally))
+        return _as_chunk(tally, digest.hexdigest(), largest)
 
-
-def _bench(context: Context, part: Part) -> _Bench:
-    """The buffers and recorded work of a part's operator, kept from one part to the next."""
-    key = (part.run.name, part.device)
-    kept: _Bench | None = context.kept.get("exhaustive")
-    if kept is None or kept.key != key:
-        if kept is not None:
-            kept.close()
-        kept = context.kept["exhaustive"] = _Bench(key, part.run, context.devices[part.device])
-    return kept
+    def _error(self, inputs: Array, results: Array, tally: Tally) -> float:
+        """Compares a block of results; returns the largest error."""
+        expected = expected_output(self._desc, [inputs])
+        if self._bound is None:
+            comparison = compare(self._desc, results, expected)
+        else:
+            comparison = compare_errors(ulp_errors(results, expected), self._bound)
+        tally.add(comparison, results, expected, [inputs], self._where)
+        return comparison.largest_error
 
 
 class _Bench:
-    """Buffers for a unit of inputs and results, with everything recorded."""
+    """Buffers for a unit of inputs and results on a device, with everything recorded."""
 
-    def __init__(self, key: tuple[str, int], run: ExhaustiveRun, device: dml.Device) -> None:
-        self.key = key
+    def __init__(self, run: ExhaustiveRun, device: dml.Device) -> None:
         desc = described(run.case, UNIT, run.attributes)
         compiled = device.compile_operator(device.create_operator(desc))
-        self._result_type = desc.output_type.numpy_dtype
+        self.result_type = desc.output_type.numpy_dtype
         self._input = device.create_buffer(4 * UNIT)
         self._output = device.create_buffer(UNIT * desc.output_type.size_in_bytes)
         table = device.create_binding_table(compiled)
@@ -223,29 +287,13 @@ class _Bench:
         self._recorder.record_dispatch(compiled, table)
         self._numbers = np.arange(UNIT, dtype=np.uint32)
         self._patterns = np.empty(UNIT, np.uint32)
-        self._block_desc = described(run.case, BLOCK, run.attributes)
-        self._where = attributes_text(run.attributes)
-        self._bound: float | None = None
-        if has_true_values(desc):
-            self._bound = promised_ulp(desc.declaration.accuracy, desc.output_type)
 
-    def run(self, first: int) -> tuple[npt.NDArray[np.uint32], Array]:
-        """The patterns from ``first`` on, and the device's results."""
+    def run(self, first: int) -> Array:
+        """The device's results for the patterns from ``first`` on."""
         np.add(self._numbers, np.uint32(first), out=self._patterns)
         self._input.upload(self._patterns)
         self._recorder.execute()
-        return self._patterns, self._output.download(self._result_type)
-
-    def judge(self, inputs: Array, results: Array, tally: Tally) -> float:
-        """Compares a block of results with the reference; returns the largest error."""
-        desc: OperatorDesc = self._block_desc
-        expected = expected_output(desc, [inputs])
-        if self._bound is None:
-            comparison = compare(desc, results, expected)
-        else:
-            comparison = compare_errors(ulp_errors(results, expected), self._bound)
-        tally.add(comparison, results, expected, [inputs], self._where)
-        return comparison.largest_error
+        return self._output.download(self.result_type)
 
     def close(self) -> None:
         """Frees the buffers."""
