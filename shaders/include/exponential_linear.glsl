@@ -21,8 +21,8 @@ Double enlarged_exponential_less_one(uint x)
     return Double(high, low);
 }
 
-// x if x >= 0, else alpha * (e^x - 1). Largest error found with 40 factors of all magnitudes: 0.567 ULP; with 1 0.543 ULP, at
-// -0.281563193 (0xbe90290d). 50 float and 28 integer operations.
+// x if x >= 0, else alpha * (e^x - 1). Largest error: 0.543 ULP where alpha is 1, at -0.281563193 (0xbe90290d); 0.576 ULP
+// among 50 million random pairs. 50 float and 28 integer operations.
 uint elu_f32(uint x, uint alpha)
 {
     Scaled factor = scaled(alpha);
@@ -34,8 +34,8 @@ uint elu_f32(uint x, uint alpha)
 }
 uint elu_f16(uint x, uint alpha) { return float16_from_float32(elu_f32(float32_from_float16(x), alpha)); }
 
-// gamma * x if x >= 0, else gamma * alpha * (e^x - 1). Largest error found with 80 pairs of factors: 0.564 ULP. 52 float and 47
-// integer operations.
+// gamma * x if x >= 0, else gamma * alpha * (e^x - 1). Largest error among 50 million random triples: 0.567 ULP. 52
+// float and 47 integer operations.
 uint scaled_elu_f32(uint x, uint alpha, uint gamma)
 {
     Scaled number = scaled(x);
@@ -60,8 +60,8 @@ uint scaled_elu_f16(uint x, uint alpha, uint gamma)
     return float16_from_float32(scaled_elu_f32(float32_from_float16(x), alpha, gamma));
 }
 
-// max(0, x) + min(0, alpha * (e^(x / alpha) - 1)). Largest error found with 140 factors of all magnitudes: 0.60 ULP. 64 float
-// and 56 integer operations.
+// max(0, x) + min(0, alpha * (e^(x / alpha) - 1)). Largest error among 50 million random pairs: 0.617 ULP. 64
+// float and 56 integer operations.
 uint celu_f32(uint x, uint alpha)
 {
     Scaled number = scaled(x);

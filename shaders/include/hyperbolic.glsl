@@ -40,8 +40,7 @@ uint tanh_f32(uint x)
 }
 FLOAT16_FORM_1(tanh)
 
-// alpha * tanh(beta * x). Largest error found with 80 pairs of factors of all magnitudes: 0.559 ULP. 85 float and 61 integer
-// operations.
+// alpha * tanh(beta * x). Largest error among 50 million random triples: 0.576 ULP. 85 float and 61 integer operations.
 uint scaled_tanh_f32(uint x, uint alpha, uint beta)
 {
     Scaled number = scaled(x);

@@ -72,7 +72,7 @@ Double bounded_product(Scaled a, Scaled b, int largest)
 
 #define LARGEST_SWISH 0x43310000 // 177
 
-// x * sigmoid(scale * x). Largest error found with 40 scales of all magnitudes: 0.556 ULP. 79 float and 51 integer operations.
+// x * sigmoid(scale * x). Largest error among 50 million random pairs: 0.582 ULP. 79 float and 51 integer operations.
 uint swish_f32(uint x, uint sigmoid_input_scale)
 {
     Scaled number = scaled(x);
