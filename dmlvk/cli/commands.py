@@ -23,21 +23,23 @@ def devices(as_json: bool) -> None:
 
 
 @click.command()
+@click.argument("names", nargs=-1, metavar="[NAME|GLOB]...")
 @click.option("--json", "as_json", is_flag=True, help="Everything that is known, as JSON.")
 @click.option("--feature-level", metavar="LEVEL", help="Only what this feature level has, such as 4_1.")
-def operators(as_json: bool, feature_level: str | None) -> None:
-    """List the operators and what they accept.
+def operators(names: tuple[str, ...], as_json: bool, feature_level: str | None) -> None:
+    """List the operators and what they accept: all, or those of some names ('sign', 'bit_*').
 
-    Formula, members, data types and dimensions by feature level, in-place inputs, promised accuracy.
+    Formula, members, data types and dimensions by feature level, in-place inputs, promised accuracy, and what was
+    decided where DirectML's page is silent.
     """
     from dmlvk.cli import tables
     from dmlvk.operators import FeatureLevel
 
     level = None if feature_level is None else FeatureLevel.from_name(feature_level)
     if as_json:
-        click.echo(json.dumps(tables.operators_as_json(level), indent=2))
+        click.echo(json.dumps(tables.operators_as_json(level, names), indent=2))
     else:
-        tables.show_operators(level)
+        tables.show_operators(level, names)
 
 
 @click.command()

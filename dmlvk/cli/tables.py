@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from dmlvk.conformance.promises import promise_by_data_type, promise_text
 from dmlvk.datatypes import DataType
+from dmlvk.errors import InvalidArgumentError
 from dmlvk.operators import OPERATORS, Declaration, FeatureLevel, Field, OperatorDesc, Support
 from dmlvk.runtime.vulkan import DeviceInfo
 
@@ -65,26 +68,44 @@ def size_text(size_in_bytes: int) -> str:
     return f"{size:.4g} GiB"
 
 
-def _supported(level: FeatureLevel | None) -> list[type[OperatorDesc]]:
-    """The operators that a level has (``None``: all), by name."""
-    return [
-        operator
-        for _, operator in sorted(OPERATORS.items())
+def _supported(level: FeatureLevel | None, wanted: Sequence[str]) -> list[type[OperatorDesc]]:
+    """The operators that a level has (``None``: all) and that are wanted (none named: all), by name.
+
+    Raises:
+        InvalidArgumentError: when a wanted one does not exist or came with a higher level.
+    """
+    there = {
+        name: operator
+        for name, operator in sorted(OPERATORS.items())
         if level is None or operator.declaration.support[0].level <= level
-    ]
+    }
+    chosen: set[str] = set()
+    for text in wanted:
+        pattern = text.lower().removeprefix("dml_operator_")
+        found = {
+            name
+            for name in there
+            if any(fnmatch.fnmatchcase(n, pattern) for n in (name.lower(), name.lower().removeprefix("element_wise_")))
+        }
+        if not found:
+            at = "" if level is None else f" at feature level {level.label}"
+            raise InvalidArgumentError(f"there is no operator {text!r}{at} (see `dmlvk operators`)")
+        chosen |= found
+    return [operator for name, operator in there.items() if name in chosen or not wanted]
 
 
 def _tables_of(declaration: Declaration, level: FeatureLevel | None) -> Sequence[Support]:
     return declaration.support if level is None else [declaration.support_at(level)]
 
 
-def operators_as_json(level: FeatureLevel | None) -> dict[str, Any]:
-    """Every operator with everything that its declaration says, by name.
+def operators_as_json(level: FeatureLevel | None, wanted: Sequence[str] = ()) -> dict[str, Any]:
+    """Operators with everything that their declarations say, by name.
 
     Args:
         level: only the table that holds at this level; ``None`` for all tables.
+        wanted: names or patterns of operators; none: all.
     """
-    return {operator.operator_name: _operator_as_json(operator, level) for operator in _supported(level)}
+    return {operator.operator_name: _operator_as_json(operator, level) for operator in _supported(level, wanted)}
 
 
 def _field_facts(field: Field) -> dict[str, Any]:
@@ -106,7 +127,10 @@ def _operator_as_json(operator: type[OperatorDesc], level: FeatureLevel | None) 
         "same_sizes": [[names[member] for member in group] for group in operator.same_sizes],
         "same_data_type": [[names[member] for member in group] for group in operator.same_data_type],
         "in_place_inputs": [names[member] for member in declaration.in_place],
-        "accuracy": dataclasses.asdict(declaration.accuracy),
+        "accuracy": {
+            **dataclasses.asdict(declaration.accuracy),
+            "by_data_type": {data_type.name: words for data_type, words in promise_by_data_type(operator).items()},
+        },
         "support": [
             {
                 "from_feature_level": table.level.label,
@@ -122,16 +146,14 @@ def _names(data_types: Iterable[DataType]) -> list[str]:
     return [data_type.name for data_type in data_types]
 
 
-def show_operators(level: FeatureLevel | None) -> None:
+def show_operators(level: FeatureLevel | None, wanted: Sequence[str] = ()) -> None:
     """For each operator its formula and promise, a table of its members, and one of what it accepts."""
     console = PlainConsole()
-    for operator in _supported(level):
+    for operator in _supported(level, wanted):
         declaration = operator.declaration
         console.print(operator.operator_name, style="bold")
         console.print(f"  result      {declaration.formula}")
-        accuracy = declaration.accuracy
-        bound = f", at most {accuracy.maximum_ulp:g} ULP" if accuracy.maximum_ulp else ""
-        console.print(f"  accuracy    {accuracy.promise}{bound}{f'; {accuracy.remark}' if accuracy.remark else ''}")
+        console.print(f"  promise     {promise_text(operator)}")
         names = {field.attribute: field.name for field in operator.fields}
         console.print(f"  in place    {', '.join(names[member] for member in declaration.in_place) or 'no'}")
         for decision in declaration.decisions:

@@ -236,3 +236,26 @@ def test_help_is_there_at_once() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=EXAMPLES.parent
     )
     assert loaded.stdout == "[]\n"
+
+
+def test_operators_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = Outcome(capsys, "operators", "exp", "BIT_SHIFT_*")
+    assert (outcome.status, outcome.err) == (0, "")
+    titles = [line for line in outcome.out.splitlines() if line in OPERATORS]
+    assert titles == ["ELEMENT_WISE_BIT_SHIFT_LEFT", "ELEMENT_WISE_BIT_SHIFT_RIGHT", "ELEMENT_WISE_EXP"]
+    assert "  promise     accurate: FLOAT32 at most 0.55 ULP, FLOAT16 at most 0.500067 ULP" in outcome.out
+    for decision in OPERATORS["ELEMENT_WISE_EXP"].declaration.decisions:
+        assert f"  note        {decision[:100]}" in outcome.out
+    listed = json.loads(Outcome(capsys, "operators", "--json", "DML_OPERATOR_ELEMENT_WISE_EXP").out)
+    assert list(listed) == ["ELEMENT_WISE_EXP"]
+    assert listed["ELEMENT_WISE_EXP"]["accuracy"]["by_data_type"] == {
+        "FLOAT32": "at most 0.55 ULP",
+        "FLOAT16": "at most 0.500067 ULP",
+    }
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["sign", "nonsense*"], ["sign", "--feature-level", "1_0"]])
+def test_operators_that_are_not_there(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    outcome = Outcome(capsys, "operators", *arguments)
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert outcome.err.startswith("dmlvk: there is no operator ")

@@ -1,0 +1,34 @@
+"""What operators promise of their results, in words."""
+
+from __future__ import annotations
+
+from dmlvk.conformance.ulp import promised_ulp
+from dmlvk.datatypes import DataType
+from dmlvk.operators import OperatorDesc
+
+
+def promise_by_data_type(desc_class: type[OperatorDesc]) -> dict[DataType, str]:
+    """What is promised of each float data type that an operator's results may have, in words: ``at most 0.55 ULP``."""
+    accuracy = desc_class.declaration.accuracy
+    outputs = [field.attribute for field in desc_class.fields if field.kind == "output"]
+    types = dict.fromkeys(
+        data_type
+        for table in desc_class.declaration.support
+        for member in outputs
+        for data_type in table.data_types[member]
+        if data_type.is_float
+    )
+    if accuracy.promise == "accurate":
+        return {data_type: f"at most {promised_ulp(accuracy, data_type):.6g} ULP" for data_type in types}
+    words = {"exact": "exact", "correctly rounded": "correctly rounded, at most 0.5 ULP"}
+    return dict.fromkeys(types, words[accuracy.promise])
+
+
+def promise_text(desc_class: type[OperatorDesc]) -> str:
+    """``accurate: FLOAT32 at most 0.55 ULP, FLOAT16 at most 0.500067 ULP``, with the declaration's remark behind it."""
+    accuracy = desc_class.declaration.accuracy
+    text: str = accuracy.promise
+    if accuracy.promise == "accurate":
+        bounds = promise_by_data_type(desc_class).items()
+        text += ": " + ", ".join(f"{data_type.name} {words}" for data_type, words in bounds)
+    return f"{text}; {accuracy.remark}" if accuracy.remark else text

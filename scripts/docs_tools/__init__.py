@@ -1,0 +1,1 @@
+"""What ``scripts/make_docs.py`` is made of."""

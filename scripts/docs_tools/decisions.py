@@ -1,0 +1,164 @@
+"""``docs/decisions.md``: what was decided where DirectML is silent, why, and which tests hold it."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+
+from dmlvk.conformance.references import REFERENCES
+from dmlvk.operators import OPERATORS
+from scripts.docs_tools.markdown import page, table
+
+
+@dataclasses.dataclass(frozen=True)
+class Theme:
+    """Decisions of one kind.
+
+    Attributes:
+        title: its heading.
+        reason: why it was decided so.
+        pattern: what in a decision's words tells that it belongs here; themes are asked in order.
+    """
+
+    title: str
+    reason: str
+    pattern: str
+
+
+THEMES = (
+    Theme(
+        "x * Scale + Bias",
+        "One rounding is the most exact meaning that the page allows, and the only one that leaves nothing to the "
+        "order of operations or to whether a device fuses them. For integers it is C's conversion (truncation), "
+        "completed by saturation where C leaves it undefined.",
+        r"^x \* Scale \+ Bias",
+    ),
+    Theme(
+        "Denormals and NaN of arithmetic",
+        "Direct3D's rule for 32-bit floats is that denormals become zeros of their sign; Vulkan lets a device do so or "
+        "keep them. Zeros of their sign are the behaviour that every device can share. IEEE 754 does not say which NaN "
+        "an operation produces: one of them is chosen, so that bits agree.",
+        r"^FLOAT32 denormals count|canonical quiet NaN$|NaN gives the canonical",
+    ),
+    Theme(
+        "Conversion of attributes",
+        "An attribute is converted once, with one rounding, before anything is computed; where C's conversion is "
+        "undefined it saturates, and NaN gives 0, so that every value has a meaning.",
+        r"converted to the tensor's data type|given as FLOAT and|(is a|are) FLOAT32 values?|takes any FLOAT32",
+    ),
+    Theme(
+        "Comparisons with NaN",
+        "IEEE 754: all comparisons with NaN are false, but for «not equal», which is no operator.",
+        r"comparison with NaN",
+    ),
+    Theme(
+        "A number and NaN, and the two zeros",
+        "HLSL's min and max, the functions of DirectML's world, return the number; so do IEEE 754's minimumNumber and "
+        "maximumNumber, which also order the zeros: -0 below +0.",
+        r"[Oo]f a number and NaN|\+0 is above -0|both zeros give \+0",
+    ),
+    Theme(
+        "Integers",
+        "GLSL leaves division by zero, remainders of negative numbers and shifts by the width or more undefined, and "
+        "devices differ; none of these is ever executed. Two's complement wraps, as on every GPU; divisions by zero "
+        "give 0, the result that does least harm to what follows.",
+        r"[Ii]nteger|shift by the width|quotient is the exact one|mean|truncated",
+    ),
+    Theme(
+        "Bits stay as they are",
+        "Operators that move, select, compare or test bits never compute: to denormals and NaN they do nothing.",
+        r"sign bit|[Dd]enormals are the numbers|moved as it is|keeps the sign|stays? as (it is|they are)",
+    ),
+    Theme(
+        "Values at the edges",
+        "C99's Annex F where it has the function; else the limit of the formula, or what IEEE 754 gives when the "
+        "formula is evaluated as it stands, without any intermediate overflow.",
+        "",
+    ),
+)
+
+GENERAL = (
+    (
+        "Outputs whose elements overlap are refused.",
+        "Which of two values stays would depend on the device.",
+        "tests/binding/test_refusals.py",
+    ),
+    (
+        "In-place execution needs the same strides for input and output.",
+        "Otherwise an element would be overwritten before it is read, or not, depending on the device.",
+        "tests/binding/test_aliasing.py",
+    ),
+    (
+        "Bytes between the elements of an output keep their values.",
+        "Tensors of other programs may lie there.",
+        "tests/operators/test_geometry.py",
+    ),
+    (
+        "Feature levels, data types and dimensions beyond the tables are refused by name.",
+        "DirectML answers E_INVALIDARG; a sentence helps more.",
+        "tests/operators/test_feature_levels.py",
+    ),
+)
+
+_INTRODUCTION = """# Where DirectML is silent
+
+DirectML's pages leave questions open, and drivers answer them in different ways. Here is what dmlvk does, why, and what
+holds it. Each decision stands in its operator's declaration; the reference function named beside it computes by it, and
+`tests/operators/test_values.py` compares every device with the reference (every pattern of 8- and 16-bit types, special
+values and sweeps of wider ones): `scripts/test.sh tests/operators/test_values.py -k CASES`."""
+
+
+def theme_of(decision: str) -> Theme:
+    """The first theme that a decision's words belong to; the last one takes all that are left."""
+    return next(theme for theme in THEMES if re.search(theme.pattern, decision))
+
+
+def decisions_page() -> str:
+    """The file's contents."""
+    by_decision: dict[str, list[str]] = {}
+    for name, operator in sorted(OPERATORS.items()):
+        for decision in operator.declaration.decisions:
+            by_decision.setdefault(decision, []).append(name)
+    lines = [*_INTRODUCTION.splitlines(), ""]
+    for theme in THEMES:
+        chosen = {decision: names for decision, names in by_decision.items() if theme_of(decision) is theme}
+        if chosen:
+            lines += [f"## {theme.title}", "", f"Why: {theme.reason}", ""]
+            lines += [*table(["decision", "operators", "reference", "CASES"], map(_row, chosen.items())), ""]
+    lines += ["## All operators", ""]
+    lines += table(["decision", "why", "test"], ((what, why, f"`{test}`") for what, why, test in GENERAL))
+    return page(lines)
+
+
+def _row(decision: tuple[str, list[str]]) -> tuple[str, ...]:
+    text, names = decision
+    return text, _operators(names), _references(names), _tests(names)
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("ELEMENT_WISE_")
+
+
+def _operators(names: list[str]) -> str:
+    return ", ".join(f"[{_short(name)}](operators.md#{name.lower()})" for name in names)
+
+
+def _references(names: list[str]) -> str:
+    """The functions in ``dmlvk/conformance/references/``, of few operators."""
+    functions: dict[str, None] = {}
+    for name in names:
+        reference = REFERENCES[name]
+        module = reference.__module__.removeprefix("dmlvk.conformance.references").lstrip(".")
+        functions[f"`{module + '.' if module else ''}{reference.__name__}`"] = None
+    return ", ".join(functions) if len(functions) <= 6 else "each its own"
+
+
+def _tests(names: list[str]) -> str:
+    return f'`"{" or ".join(f"{_short(name).lower()}-" for name in names)}"`' if len(names) <= 6 else "all"
+
+
+def general_tests() -> Iterator[str]:
+    """The test files that the page names."""
+    for _, _, test in GENERAL:
+        yield test

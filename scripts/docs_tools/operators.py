@@ -1,0 +1,81 @@
+"""``docs/operators.md``: a section for each operator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dmlvk.conformance.promises import promise_text
+from dmlvk.datatypes import DataType
+from dmlvk.operators import OPERATORS, Declaration, Field, OperatorDesc
+from scripts.docs_tools.markdown import anchor, page, table
+
+_FAMILIES = {"ELEMENT_WISE_": "Element-wise operators", "ACTIVATION_": "Activations"}
+
+_INTRODUCTION = """# Operators
+
+Every operator that dmlvk has, as its declaration states it: formula, members, data types and dimensions by DirectML's
+feature level, the promise, and what was decided where DirectML's page is silent. `dmlvk operators NAME` shows the same
+in a terminal. What the promises mean: [accuracy.md](accuracy.md). The decisions in one place:
+[decisions.md](decisions.md)."""
+
+
+def operators_page() -> str:
+    """The file's contents."""
+    lines = [*_INTRODUCTION.splitlines(), ""]
+    for prefix, title in _FAMILIES.items():
+        members = [operator for name, operator in sorted(OPERATORS.items()) if name.startswith(prefix)]
+        lines += [f"## {title}", ""]
+        lines += [*table(["operator", "result", "promise"], map(_summary, members)), ""]
+    for _, operator in sorted(OPERATORS.items()):
+        lines += [*_section(operator), ""]
+    return page(lines)
+
+
+def _summary(operator: type[OperatorDesc]) -> tuple[str, str, str]:
+    declaration = operator.declaration
+    link = f"[{operator.operator_name}](#{anchor(operator.operator_name)})"
+    return link, f"`{declaration.formula}`", declaration.accuracy.promise
+
+
+def _section(operator: type[OperatorDesc]) -> Iterator[str]:
+    declaration = operator.declaration
+    names = {field.attribute: field.name for field in operator.fields}
+    summary = (operator.__doc__ or "").strip().splitlines()[0]
+    yield f"### {operator.operator_name}"
+    yield ""
+    yield f"`dml.{operator.__name__}`: {summary}"
+    yield ""
+    yield f"- Result: `{declaration.formula}`"
+    yield f"- Promise: {promise_text(operator)}"
+    yield f"- In place: {', '.join(names[member] for member in declaration.in_place) or 'no'}"
+    yield f"- From feature level {declaration.support[0].level.label} on"
+    yield ""
+    yield from table(["member", "kind", "type", "meaning"], ([*_member(field)] for field in operator.fields))
+    yield ""
+    yield from table(["from level", "dimensions", "tensors", "data types"], _support(declaration, names))
+    if declaration.decisions:
+        yield ""
+        yield "Decided where the page is silent:"
+        yield ""
+        yield from (f"- {decision}" for decision in declaration.decisions)
+
+
+def _member(field: Field) -> Iterator[str]:
+    yield field.name
+    yield field.kind
+    enumeration = "" if field.enumeration is None else f" {', '.join(field.enumeration.__members__)}"
+    yield f"{field.type}{enumeration}{', optional' if field.optional else ''}"
+    limit = "" if field.minimum is None else f"; at least {field.minimum.value:g} below {field.minimum.lifted_at.label}"
+    yield field.meaning + limit
+
+
+def _support(declaration: Declaration, names: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
+    for support in declaration.support:
+        fewest, most = support.dimensions
+        dimensions = str(fewest) if fewest == most else f"{fewest} to {most}"
+        by_types: dict[tuple[DataType, ...], list[str]] = {}
+        for member, types in support.data_types.items():
+            by_types.setdefault(types, []).append(names[member])
+        for number, (types, members) in enumerate(by_types.items()):
+            first = (support.level.label, dimensions) if number == 0 else ("", "")
+            yield (*first, ", ".join(members), " ".join(data_type.name for data_type in types))

@@ -1,0 +1,46 @@
+"""The shipped hashes are those of all cases, and of the reference functions where these settle every bit."""
+
+from __future__ import annotations
+
+import pytest
+
+from dmlvk.conformance.cases import ValueCase, value_cases
+from dmlvk.conformance.measurement import promised_bound, reference_digests
+from dmlvk.conformance.reference_hashes import ReferenceHashes
+from dmlvk.conformance.results import Plan
+
+HOW = "run: dmlvk conformance -d 0 -d 1 [-o OPERATOR] --write-hashes dmlvk/conformance/reference_hashes.json"
+
+
+def _one_of_each_operator() -> list[ValueCase]:
+    """The case that is tried with the fewest inputs."""
+    chosen: dict[str, ValueCase] = {}
+    for case in value_cases():
+        name = case.desc_class.operator_name
+        if name not in chosen or _bits(case) < _bits(chosen[name]):
+            chosen[name] = case
+    return list(chosen.values())
+
+
+def _bits(case: ValueCase) -> int:
+    return sum(data_type.size_in_bits for _, data_type in case.data_types)
+
+
+def test_every_case_has_its_hashes() -> None:
+    hashes = ReferenceHashes.shipped()
+    assert hashes.plan == Plan()
+    assert len(hashes.made_on) >= 2
+    missing = [case.name for case in value_cases() if case.name not in hashes.cases]
+    assert not missing, HOW
+    gone = {name for name in hashes.cases if " exhaustive" not in name} - {case.name for case in value_cases()}
+    assert not gone, HOW
+
+
+@pytest.mark.parametrize("case", _one_of_each_operator(), ids=lambda case: case.name)
+def test_hashes_are_those_of_inputs_and_references(case: ValueCase) -> None:
+    inputs, outputs = reference_digests(case, Plan())
+    shipped_inputs, shipped_outputs = ReferenceHashes.shipped().cases[case.name]
+    assert inputs.startswith(shipped_inputs), f"the inputs have changed; {HOW}"
+    assert (outputs == "") == (promised_bound(case) is not None)
+    if outputs:
+        assert shipped_outputs == outputs, HOW

@@ -1,0 +1,139 @@
+"""The documents that follow from the declarations: current, whole, and with links that lead somewhere."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dmlvk.operators import OPERATORS
+from scripts import make_docs
+from scripts.docs_tools.accuracy import reduced
+from scripts.docs_tools.decisions import THEMES, general_tests, theme_of
+from scripts.docs_tools.figures import FIGURES, SOURCES
+
+ROOT = make_docs.DOCS.parent
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    """A copy of the measurements, and documents made from them."""
+    shutil.copytree(make_docs.DOCS / "measurements", tmp_path / "measurements")
+    assert make_docs.main(["--docs", str(tmp_path)]) == 0
+    return tmp_path
+
+
+def run_document(kept: bool = True, **change: Any) -> dict[str, Any]:
+    """What ``dmlvk conformance --json`` writes, of one case."""
+    element = {"bits": "0x3f800000", "value": "1.0"}
+    worst = {"error": 0.53125, "inputs": [element], "got": element, "expected": element, "where": ""}
+    measurement = {
+        "device": 0, "results": 2**32, "broken": 0, "misrounded": 2**22, "worst": worst, "sha256": "00",
+        "failure": None, "profile": {"InputTensor": [0.5] * 4096}, "seconds": 1.0,
+    }  # fmt: skip
+    case = {
+        "name": "exp-float32 exhaustive", "operator": "ELEMENT_WISE_EXP", "exhaustive": True, "bound": 0.55,
+        "inputs_sha256": "11", "measurements": [measurement], **change,
+    }  # fmt: skip
+    exact = {**case, "name": "sign-float32", "bound": None}
+    device = {"name": "A Device", "driver": "d", "driver_version": "1", "api_version": "1.3", "memory": 5}
+    return {"kept": kept, "started": "2030-02-03T04:05:06", "versions": {}, "devices": [device], "cases": [case, exact]}
+
+
+def test_the_committed_documents_are_current(capsys: pytest.CaptureFixture[str]) -> None:
+    """After a change of declarations: ``scripts/make_docs.py``."""
+    assert make_docs.main(["--check"]) == 0, capsys.readouterr().err
+
+
+def test_stale_documents_are_found(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert make_docs.main(["--check", "--docs", str(docs)]) == 0
+    page = docs / "operators.md"
+    page.write_text(page.read_text().replace("exact", "roughly right", 1))
+    (docs / "decisions.md").unlink()
+    capsys.readouterr()
+    assert make_docs.main(["--check", "--docs", str(docs)]) == 1
+    assert capsys.readouterr().err == "stale: operators.md, decisions.md; run scripts/make_docs.py\n"
+    assert not (docs / "decisions.md").exists(), "--check writes nothing"
+    assert make_docs.main(["--docs", str(docs)]) == 0
+    assert make_docs.main(["--check", "--docs", str(docs)]) == 0
+
+
+def test_every_operator_has_its_section(docs: Path) -> None:
+    text = (docs / "operators.md").read_text()
+    sections = re.findall(r"^### (\w+)$", text, re.MULTILINE)
+    assert sections == sorted(OPERATORS)
+    for name, operator in OPERATORS.items():
+        section = text.split(f"### {name}\n")[1].split("\n### ")[0]
+        assert operator.declaration.formula in section
+        for field in operator.fields:
+            assert f"| {field.name} | {field.kind} |" in section
+        for decision in operator.declaration.decisions:
+            assert f"- {decision}" in section
+        for support in operator.declaration.support:
+            assert f"| {support.level.label} |" in section
+
+
+def test_every_decision_has_its_row_under_one_theme(docs: Path) -> None:
+    text = (docs / "decisions.md").read_text()
+    for operator in OPERATORS.values():
+        for decision in operator.declaration.decisions:
+            (row,) = [
+                line for line in text.splitlines() if line.startswith(f"| {decision.replace('|', chr(92) + '|')} |")
+            ]
+            assert f"operators.md#{operator.operator_name.lower()})" in row
+            assert theme_of(decision).title in text
+    assert all(theme.reason in text for theme in THEMES if f"## {theme.title}" in text)
+    for test in general_tests():
+        assert (ROOT / test).is_file(), test
+
+
+def test_links_lead_to_sections(docs: Path) -> None:
+    anchors: dict[str, set[str]] = {f"{name}.md": set() for name in ("operators", "decisions", "accuracy")}
+    for name, found in anchors.items():
+        found |= {line.lstrip("# ").lower() for line in (docs / name).read_text().splitlines() if line.startswith("#")}
+    for name in anchors:
+        for file, anchor in re.findall(r"\]\((\w*\.?m?d?)#(\w+)\)", (docs / name).read_text()):
+            assert anchor in anchors[file or name], f"{name}: {file}#{anchor}"
+
+
+def test_every_accurate_operator_is_in_the_table_of_errors(docs: Path) -> None:
+    text = (docs / "accuracy.md").read_text()
+    for name, operator in OPERATORS.items():
+        promise = operator.declaration.accuracy.promise
+        assert (f"| [{name}](" in text) == (promise == "accurate"), name
+        if promise == "correctly rounded":
+            assert f"| {name} | 0.5 |" in text
+    for source in SOURCES:
+        assert f"- **{source.title}**: {source.text}" in text
+        assert "https://" in source.text
+    assert all(set(figures) <= set(SOURCES) for figures in FIGURES.values())
+
+
+def test_measurements_are_taken_and_replaced(docs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    file.write_text(json.dumps(run_document()))
+    before = json.loads((docs / "measurements" / "accuracy.json").read_text())["cases"]
+    assert make_docs.main(["--docs", str(docs), "--take", str(file)]) == 0
+    after = json.loads((docs / "measurements" / "accuracy.json").read_text())
+    names = [case["name"] for case in after["cases"]]
+    assert names == sorted({"exp-float32 exhaustive", *(case["name"] for case in before)})
+    assert "sign-float32" not in names
+    text = (docs / "accuracy.md").read_text()
+    (row,) = [line for line in text.splitlines() if "[ELEMENT_WISE_EXP]" in line and "| FLOAT32 |" in line]
+    assert "| 0.55 ULP | 0.5312 | `0x3f800000` | 0.0977 % | 2 |" in row
+    assert "A Device (d 1)" in text
+    assert "(2030-02-03)" in text
+
+
+def test_a_broken_run_is_no_source(docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "run.json"
+    for text in (json.dumps(run_document(kept=False)), "no JSON", "{}"):
+        file.write_text(text)
+        assert make_docs.main(["--docs", str(docs), "--take", str(file)]) == 2
+        assert str(file) in capsys.readouterr().err
+    with pytest.raises(ValueError, match="a promise was broken"):
+        reduced(run_document(kept=False))
