@@ -1,9 +1,8 @@
 """Runs an operator on every one of the 2**32 values of a FLOAT32 input.
 
-The inputs are taken in chunks. This process alone works with the device (a GPU that many processes share gives each a
-slice of time, and idles in most of them): it puts a chunk's results into shared memory, where a worker process hashes
-them and compares them with the reference block by block. Finished chunks are kept on disk, see
-:mod:`dmlvk.conformance.state`.
+The inputs are taken in chunks. This process has the device compute them (:mod:`dmlvk.conformance.streaming`), worker
+processes hash the results and compare them with the reference, block by block. Finished chunks are kept on disk
+(:mod:`dmlvk.conformance.state`).
 """
 
 from __future__ import annotations
@@ -13,8 +12,7 @@ import dataclasses
 import functools
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from multiprocessing.shared_memory import SharedMemory
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +27,7 @@ from dmlvk.conformance.measurement import Tally, attributes_text, case_report, d
 from dmlvk.conformance.profile import shift, stretches
 from dmlvk.conformance.references import expected_output, has_true_values
 from dmlvk.conformance.results import CaseReport, Element, Measurement, WorstResult
+from dmlvk.conformance.streaming import Bench, Slots, computed, results_in, slots_needed
 from dmlvk.conformance.ulp import promised_ulp, ulp_errors
 from dmlvk.conformance.workers import Context, Stopped, WorkerCrashError, Workers
 from dmlvk.errors import DeviceRemovedError, DmlError
@@ -114,15 +113,7 @@ def measure_exhaustively(
 
         missing = [i for i in range(TOTAL // CHUNK) if i not in kept.chunks]
         try:
-            with contextlib.closing(_Slots()) as slots, contextlib.closing(_Bench(run, device)) as bench:
-
-                def take(found: tuple[Part, Chunk], kept: state.State = kept, slots: _Slots = slots) -> None:
-                    part, chunk = found
-                    slots.give_back(part.slot)
-                    kept.store(part.number, chunk)
-                    advance(CHUNK)
-
-                workers.run(judge_part, _computed(run, bench, slots, missing), take)
+            _compute(run, device, workers, missing, kept, advance)
             failure = None
         except (DeviceRemovedError, WorkerCrashError, KeyboardInterrupt):
             notice(_so_far(run, kept))
@@ -135,6 +126,30 @@ def measure_exhaustively(
         run.case, name=run.name, exhaustive=True, inputs_sha256=inputs, measurements=tuple(measurements)
     )
     return report, states
+
+
+def _compute(
+    run: ExhaustiveRun,
+    device: dml.Device,
+    workers: Workers,
+    numbers: Sequence[int],
+    kept: state.State,
+    advance: Callable[[int], None],
+) -> None:
+    """Has chunks computed and compared, and stores what was found of each."""
+    desc = described(run.case, UNIT, run.attributes)
+    size = CHUNK * desc.output_type.size_in_bytes
+    with contextlib.closing(Slots(size, slots_needed(workers.in_flight))) as slots:
+
+        def take(found: tuple[Part, Chunk]) -> None:
+            part, chunk = found
+            slots.give_back(part.slot)
+            kept.store(part.number, chunk)
+            advance(CHUNK)
+
+        chunks = computed(lambda: Bench(device, desc), desc.output_type, slots, numbers, CHUNK)
+        with contextlib.closing(chunks):
+            workers.run(judge_part, (Part(run, number, slot) for number, slot in chunks), take)
 
 
 def _so_far(run: ExhaustiveRun, kept: state.State) -> str:
@@ -176,61 +191,18 @@ class Part:
     Attributes:
         run: the operator.
         number: of the chunk.
-        slot: name of the shared memory that holds the results.
+        slot: the file that holds the results.
     """
 
     run: ExhaustiveRun
     number: int
-    slot: str
-
-
-class _Slots:
-    """Shared memory for the results of chunks, used again and again."""
-
-    def __init__(self) -> None:
-        self._all: dict[str, SharedMemory] = {}
-        self._free: list[str] = []
-
-    def take(self, dtype: np.dtype[Any]) -> tuple[str, Array]:
-        """A slot's name, and its memory as an array of a chunk's results."""
-        if not self._free:
-            memory = SharedMemory(create=True, size=CHUNK * 4)
-            self._all[memory.name] = memory
-            self._free.append(memory.name)
-        name = self._free.pop()
-        return name, np.ndarray(CHUNK, dtype, buffer=self._all[name].buf)
-
-    def give_back(self, name: str) -> None:
-        """Its results are of no more use."""
-        self._free.append(name)
-
-    def close(self) -> None:
-        """Frees all memory."""
-        for memory in self._all.values():
-            memory.unlink()  # gone when the last process lets go of it
-            with contextlib.suppress(BufferError):  # an array that nobody reads any more may still refer to it
-                memory.close()
-        self._all.clear()
-
-
-def _computed(run: ExhaustiveRun, bench: _Bench, slots: _Slots, numbers: Sequence[int]) -> Iterator[Part]:
-    """Has the device compute one chunk after the other, as fast as workers ask for them."""
-    for number in numbers:
-        name, results = slots.take(bench.result_type)
-        for start in range(0, CHUNK, UNIT):
-            results[start : start + UNIT] = bench.run(number * CHUNK + start)
-        del results
-        yield Part(run, number, name)
+    slot: Path
 
 
 def judge_part(context: Context, part: Part) -> tuple[Part, Chunk]:
     """Hashes and compares a chunk's results; returns what is to be stored of them."""
-    memory = SharedMemory(part.slot)
-    try:
-        judge = _Judge(part.run)
-        return part, judge.judged(context, part.number * CHUNK, memory)
-    finally:
-        memory.close()
+    judge = _Judge(part.run)
+    return part, judge.judged(context, part.number * CHUNK, results_in(part.slot, judge.result_type, CHUNK))
 
 
 class _Judge:
@@ -238,26 +210,26 @@ class _Judge:
 
     def __init__(self, run: ExhaustiveRun) -> None:
         self._desc: OperatorDesc = described(run.case, BLOCK, run.attributes)
+        self.result_type = self._desc.output_type
         self._where = attributes_text(run.attributes)
         self._bound: float | None = None
         if has_true_values(self._desc):
             self._bound = promised_ulp(self._desc.declaration.accuracy, self._desc.output_type)
 
-    def judged(self, context: Context, first: int, memory: SharedMemory) -> Chunk:
+    def judged(self, context: Context, first: int, results: Array) -> Chunk:
         """What is to be stored of the results of the inputs from ``first`` on."""
         width = 1 << shift(dml.FLOAT32)
         largest = [0.0] * max(1, CHUNK // width)
         tally, digest = Tally(), hashlib.sha256()
-        result_type = self._desc.output_type.numpy_dtype
         numbers = np.arange(BLOCK, dtype=np.uint32)
         for start in range(0, CHUNK, BLOCK):
             if context.stopped():
                 raise Stopped
-            results: Array = np.ndarray(BLOCK, result_type, memory.buf, start * result_type.itemsize).copy()
-            digest.update(as_bits(results).data)
+            block = np.array(results[start : start + BLOCK])
+            digest.update(as_bits(block).data)
             inputs = (numbers + np.uint32(first + start)).view(np.float32)
             stretch = (first + start) // width % len(largest)
-            largest[stretch] = max(largest[stretch], self._error(inputs, results, tally))
+            largest[stretch] = max(largest[stretch], self._error(inputs, block, tally))
         return _as_chunk(tally, digest.hexdigest(), largest)
 
     def _error(self, inputs: Array, results: Array, tally: Tally) -> float:
@@ -269,36 +241,6 @@ class _Judge:
             comparison = compare_errors(ulp_errors(results, expected), self._bound)
         tally.add(comparison, results, expected, [inputs], self._where)
         return comparison.largest_error
-
-
-class _Bench:
-    """Buffers for a unit of inputs and results on a device, with everything recorded."""
-
-    def __init__(self, run: ExhaustiveRun, device: dml.Device) -> None:
-        desc = described(run.case, UNIT, run.attributes)
-        compiled = device.compile_operator(device.create_operator(desc))
-        self.result_type = desc.output_type.numpy_dtype
-        self._input = device.create_buffer(4 * UNIT)
-        self._output = device.create_buffer(UNIT * desc.output_type.size_in_bytes)
-        table = device.create_binding_table(compiled)
-        table.bind_inputs([dml.BufferBinding(self._input)])
-        table.bind_outputs([dml.BufferBinding(self._output)])
-        self._recorder = device.create_command_recorder()
-        self._recorder.record_dispatch(compiled, table)
-        self._numbers = np.arange(UNIT, dtype=np.uint32)
-        self._patterns = np.empty(UNIT, np.uint32)
-
-    def run(self, first: int) -> Array:
-        """The device's results for the patterns from ``first`` on."""
-        np.add(self._numbers, np.uint32(first), out=self._patterns)
-        self._input.upload(self._patterns)
-        self._recorder.execute()
-        return self._output.download(self.result_type)
-
-    def close(self) -> None:
-        """Frees the buffers."""
-        self._input.close()
-        self._output.close()
 
 
 def _as_chunk(tally: Tally, sha256: str, largest: list[float]) -> Chunk:

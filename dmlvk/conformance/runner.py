@@ -27,6 +27,9 @@ from dmlvk.errors import DeviceRemovedError, InvalidArgumentError
 _CASES_FOR_ONE_PROCESS = 20
 """So many cases take less time than starting other processes."""
 
+_MOST_COMPARING = 24
+"""Processes that compare results of exhaustive runs: more than these no device keeps busy."""
+
 INTERRUPTED = "interrupted"
 """Why a run ended early, when somebody wished so."""
 
@@ -167,7 +170,9 @@ def _measure_exhaustive_runs(
     if not runs:
         return
     watcher.begin("values", exhaustive.TOTAL * len(devices) * len(runs))
-    with Workers((), request.jobs) as workers:  # they compare; this process works with the devices
+    with Workers(
+        (), min(request.jobs, _MOST_COMPARING)
+    ) as workers:  # they compare; this process works with the devices
         for each in runs:
             report, kept = exhaustive.measure_exhaustively(
                 each, devices, workers, request.state_directory, watcher.advance, watcher.notice

@@ -81,6 +81,11 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self._resources.close()
 
+    @property
+    def in_flight(self) -> int:
+        """Items that are taken from the others before their results are."""
+        return 1 if self._jobs == 1 else _in_flight(self._jobs)
+
     def run(
         self, task: Callable[[Context, Item], Result], items: Iterable[Item], take: Callable[[Result], None]
     ) -> None:
@@ -111,6 +116,11 @@ class Workers:
         return self._resources.enter_context(contextlib.closing(_Pool(self._devices, self._jobs)))
 
 
+def _in_flight(jobs: int) -> int:
+    """For each process the item that it works on, and some that wait so that nobody idles."""
+    return jobs + max(2, jobs // 2)
+
+
 class _Pool:
     """The other processes."""
 
@@ -129,7 +139,6 @@ class _Pool:
         under_way: set[Future[Result]] = set()
 
         def start(count: int) -> None:
-            """Two for each process: one that runs, and one that waits so that nobody idles."""
             under_way.update(self._executor.submit(_work, task, item) for item in itertools.islice(remaining, count))
 
         def finish(future: Future[Result]) -> None:
@@ -137,7 +146,7 @@ class _Pool:
             take(future.result())
 
         try:
-            start(2 * self._jobs)
+            start(_in_flight(self._jobs))
             while under_way:
                 for future in wait(under_way, return_when=FIRST_COMPLETED).done:
                     finish(future)

@@ -89,6 +89,7 @@ def test_wheel_contains_the_package_with_type_hints_and_license_and_nothing_else
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert "dmlvk/py.typed" in names
+    assert "dmlvk/conformance/reference_hashes.json" in names
     assert f"{NAME}.dist-info/licenses/LICENSE" in names
     assert {name.split("/")[0] for name in names} == {"dmlvk", f"{NAME}.dist-info"}
     assert not [name for name in names if "__pycache__" in name]
