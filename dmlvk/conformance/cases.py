@@ -180,14 +180,21 @@ FACTORS = (
 )  # fmt: skip
 """Values of FLOAT attributes that are computed with: powers of two and others, the ends of the range, special ones."""
 
+INTEGER_EDGES = (
+    0.0, 0.5, -0.5, -0.0, 1e-40, 1.5, -2.0, 126.99999, 127.0, -127.5, 128.0, 255.5, 32767.5, 65535.0, -65535.5,
+    8388607.5, 16777216.0, 2147483520.0, 2147483648.0, -2147483648.0, 4294967040.0, 4294967296.0, -1e20,
+    _INFINITY, -_INFINITY, _NAN,
+)  # fmt: skip
+"""Values of FLOAT attributes that integers are compared with: next to the ends of every type, with fractions."""
+
 SCALES_AND_BIASES = (
     (1.0, 0.0), (-1.0, -0.0), (1.0, 1.0), (0.5, 0.0), (1.5, 0.25), (3.0, -1.0), (1 / 3, 1.0), (0.1, -7.7),
     (-0.7, 100.3),
     (1 + 2.0**-23, -1.0), (1 + 2.0**-23, -1 - 2.0**-23), (1 - 2.0**-24, 2.0**-30), (1 - 2.0**-24, 1 - 2.0**-24),
     (1.0, 2.0**-11), (1.0, 2.0**-12), (1.0, 2.0**-24), (1.0, -(2.0**-25)), (1.0, 2.0**24), (1.0, -(2.0**24)),
     (2.0**-24, 1.0), (2.0**-10, 2.0**-24), (2.0**-126, 0.0), (2.0**-126, -0.0), (2.0**-100, 2.0**-126), (1.0, 1e-38),
-    (-(2.0**-126), 1e-40), (1e-45, 5.0), (-1e-40, -0.0), (1.0, -1e-45), (2.0**127, 0.0), (3.4e38, -3.4e38),
-    (2.0, -3.4e38),
+    (1.0, 2.0**-126), (1.0, -2e-38), (-(2.0**-126), 1e-40), (1e-45, 5.0), (-1e-40, -0.0), (1.0, -1e-45),
+    (2.0**127, 0.0), (3.4e38, -3.4e38), (2.0, -3.4e38),
     (0.0, 0.0), (-0.0, -0.0), (0.0, -0.0), (0.0, 3.5), (255.0, 128.5), (1 / 256, -0.5), (2.0**31, -(2.0**31)),
     (2.0**-31, 0.99999994), (2.0**-63, 0.5), (2.0**-64, 1.0), (-(2.0**40), 1e20), (1.0, -2147483648.0),
     (-1.0, 4294967296.0),
@@ -219,6 +226,10 @@ def attribute_sets(desc_class: type[OperatorDesc], data_type: DataType) -> list[
                 for n, (attribute, choices) in enumerate(values.items())
             }
         )
+    if {"alpha", "beta"} <= values.keys():
+        sets += [{**neutral, "alpha": scale, "beta": bias} for scale, bias in SCALES_AND_BIASES]
+    if "threshold" in values and not data_type.is_float:
+        sets += [{"bias": bias, "threshold": threshold} for bias in INTEGER_EDGES for threshold in INTEGER_EDGES]
     return _interleaved(sets)
 
 

@@ -8,10 +8,13 @@ from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Sup
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.members import Minimum, float_attribute, tensor_input, tensor_output
 from dmlvk.operators.type_groups import (
+    CORRECTLY_ROUNDED,
     DENORMALS_DECISION,
     EXACT,
+    FLOAT_ATTRIBUTES_DECISION,
     FLOATS,
     SIGNED_TO_32,
+    TYPES_TO_32,
 )
 from dmlvk.tensors import TensorDesc
 
@@ -68,6 +71,55 @@ class ActivationElu(OperatorDesc):
     )
 
 
+class ActivationHardSigmoid(OperatorDesc):
+    """A straight line between 0 and 1 (DML_ACTIVATION_HARD_SIGMOID_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("numbers from 0 to 1")
+    alpha: float = float_attribute("slope of the line, typically 0.2")
+    beta: float = float_attribute("height of the line at 0, typically 0.5")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_HARD_SIGMOID",
+        formula="max(0, min(Alpha * x + Beta, 1))",
+        decisions=(
+            "Alpha * x + Beta is rounded once. A result of zero is +0; NaN gives the canonical quiet NaN.",
+            FLOAT_ATTRIBUTES_DECISION,
+            DENORMALS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=CORRECTLY_ROUNDED,
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_0", (4, 5), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
+        ),
+    )
+
+
+class ActivationHardSwish(OperatorDesc):
+    """Each element times its HARD_SIGMOID (DML_ACTIVATION_HARD_SWISH_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the values, each times a number from 0 to 1")
+    alpha: float = float_attribute("slope of the line, typically 1/6")
+    beta: float = float_attribute("height of the line at 0, typically 0.5")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_HARD_SWISH",
+        formula="x * max(0, min(Alpha * x + Beta, 1))",
+        decisions=(
+            "The second factor is not rounded to the data type before it is multiplied.",
+            "An infinite x times zero is NaN, as the formula has it; a zero has the sign of x.",
+            FLOAT_ATTRIBUTES_DECISION,
+            DENORMALS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=Accuracy("accurate", 0.501),
+        support=(Support("6_2", (1, 8), FLOATS),),
+    )
+
+
 class ActivationIdentity(OperatorDesc):
     """Copies a tensor (DML_ACTIVATION_IDENTITY_OPERATOR_DESC)."""
 
@@ -84,6 +136,83 @@ class ActivationIdentity(OperatorDesc):
             Support("1_0", (4, 4), FLOATS),
             Support("2_0", (4, 5), FLOATS),
             Support("3_0", (1, 8), FLOATS),
+        ),
+    )
+
+
+class ActivationLeakyRelu(OperatorDesc):
+    """Lowers the slope below zero (DML_ACTIVATION_LEAKY_RELU_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the values, those below zero times the slope")
+    alpha: float = float_attribute("slope below zero, typically 0.01")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_LEAKY_RELU",
+        formula="x if x >= 0, else Alpha * x",
+        decisions=(
+            "-0 stays as it is, being equal to 0; NaN gives the canonical quiet NaN.",
+            FLOAT_ATTRIBUTES_DECISION,
+            DENORMALS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=CORRECTLY_ROUNDED,
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_0", (4, 5), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
+        ),
+    )
+
+
+class ActivationLinear(OperatorDesc):
+    """A straight line (DML_ACTIVATION_LINEAR_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the line's height at these values")
+    alpha: float = float_attribute("slope of the line")
+    beta: float = float_attribute("height of the line at 0")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_LINEAR",
+        formula="Alpha * x + Beta",
+        decisions=(
+            "The sum of the exact product and Beta is rounded once.",
+            FLOAT_ATTRIBUTES_DECISION,
+            DENORMALS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=CORRECTLY_ROUNDED,
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_0", (4, 5), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
+        ),
+    )
+
+
+class ActivationParameterizedRelu(OperatorDesc):
+    """Changes the slope below zero, for each element (DML_ACTIVATION_PARAMETERIZED_RELU_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    slope_tensor: TensorDesc = tensor_input("the slope below zero for each of them")
+    output_tensor: TensorDesc = tensor_output("the values, those below zero times their slope")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_PARAMETERIZED_RELU",
+        formula="x if x >= 0, else slope * x",
+        decisions=(
+            "-0 stays as it is, being equal to 0. A NaN as slope counts only where x is below zero.",
+            DENORMALS_DECISION,
+            "Integers wrap: what does not fit into the data type is dropped from above.",
+        ),
+        in_place=("input_tensor",),
+        accuracy=CORRECTLY_ROUNDED,
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_0", (4, 5), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
+            Support("5_1", (1, 8), SIGNED_TO_32),
         ),
     )
 
@@ -213,6 +342,34 @@ class ActivationScaledTanh(OperatorDesc):
     )
 
 
+class ActivationShrink(OperatorDesc):
+    """Moves what is far from zero towards it, and the rest to it (DML_ACTIVATION_SHRINK_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the values beyond the threshold, moved by the bias, else zero")
+    bias: float = float_attribute("by how much values are moved, typically 0")
+    threshold: float = float_attribute("from where on, typically 0.5")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_SHRINK",
+        formula="x - Bias if x > Threshold; x + Bias if x < -Threshold; 0 otherwise",
+        decisions=(
+            "NaN gives the canonical quiet NaN. A comparison with a Threshold of NaN is false, so that gives 0.",
+            "Integers are compared with Threshold and moved by Bias as exact numbers; the result is truncated toward "
+            "zero and saturated, and is 0 when Bias is NaN.",
+            FLOAT_ATTRIBUTES_DECISION,
+            DENORMALS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=CORRECTLY_ROUNDED,
+        support=(
+            Support("2_0", (4, 5), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
+            Support("5_1", (1, 8), TYPES_TO_32),
+        ),
+    )
+
+
 class ActivationSigmoid(OperatorDesc):
     """The logistic function of each element (DML_ACTIVATION_SIGMOID_OPERATOR_DESC)."""
 
@@ -258,6 +415,26 @@ class ActivationSoftplus(OperatorDesc):
         ),
         in_place=("input_tensor",),
         accuracy=Accuracy("accurate", 0.75, "for any Steepness"),
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("2_0", (4, 5), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
+        ),
+    )
+
+
+class ActivationSoftsign(OperatorDesc):
+    """Bends the line so that it stays between -1 and 1 (DML_ACTIVATION_SOFTSIGN_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("numbers from -1 to 1")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_SOFTSIGN",
+        formula="x / (1 + |x|)",
+        decisions=("Infinities give 1 and -1; a zero keeps its sign.", DENORMALS_DECISION),
+        in_place=("input_tensor",),
+        accuracy=Accuracy("accurate", 0.501),
         support=(
             Support("1_0", (4, 4), FLOATS),
             Support("2_0", (4, 5), FLOATS),

@@ -73,3 +73,6 @@ DENORMALS_DECISION = (
     "bits); FLOAT16 denormals are the numbers they are. Every NaN among the results is the canonical quiet NaN."
 )
 """What holds for every operator that computes with floats."""
+
+FLOAT_ATTRIBUTES_DECISION = "FLOAT attributes are used as they are, as FLOAT32 numbers, also with FLOAT16 tensors."
+"""What holds where attributes are computed with, not converted to the tensor's data type."""

@@ -1,13 +1,12 @@
 // x * scale + bias (DML_SCALE_BIAS), computed exactly and converted once to the data type of x: to nearest even for
-// floats, toward zero and saturating for integers. Error: at most 0.5 ULP (0 before the one conversion).
-// float32 denormals count as zero in x, scale, bias and the result (below 2^-126 after rounding to 24 bits); float16 denormals are the numbers they are.
+// floats (affine.glsl), toward zero and saturating for integers. float32 denormals count as zero in scale and bias.
 //
-// The method is that of a fused multiply-add in integer arithmetic (J.-M. Muller et al., Handbook of Floating-Point
-// Arithmetic, chapter on software implementation): the 56-bit product and the addend meet in a 96-bit window. No float
-// instruction takes part, so every device gives the same bits.
+// The method for integers is that of a fused multiply-add in integer arithmetic (J.-M. Muller et al., Handbook of
+// Floating-Point Arithmetic, chapter on software implementation): the 56-bit product and the addend meet in a 96-bit window.
 #ifndef SCALE_BIAS_GLSL
 #define SCALE_BIAS_GLSL
 
+#include "affine.glsl"
 #include "wide.glsl"
 
 #define FINITE 0u
@@ -41,14 +40,6 @@ Number number_from_float32(uint x)
     uint fraction = x & 0x7fffffu;
     uint magnitude = exponent == 0u ? 0u : fraction | 0x800000u;
     return Number(kind_of_float(exponent == 0xffu, fraction), x >> 31, magnitude, int(exponent) - 150);
-}
-
-Number number_from_float16(uint x)
-{
-    uint exponent = (x >> 10) & 0x1fu;
-    uint fraction = x & 0x3ffu;
-    uint magnitude = exponent == 0u ? fraction : fraction | 0x400u;
-    return Number(kind_of_float(exponent == 0x1fu, fraction), x >> 15, magnitude, int(max(exponent, 1u)) - 25);
 }
 
 Number number_from_signed(uint x)
@@ -114,52 +105,6 @@ WideNumber scaled_and_biased(Number x, uint scale_bits, uint bias_bits)
     return sum_of(product, normalized(bias.sign, Wide(0u, 0u, bias.magnitude), bias.exponent));
 }
 
-// Rounds to nearest even to a multiple of 2^unit, where unit is at least `lowest_unit` and leaves at most `significant_bits`
-// bits. The multiple may reach 2^significant_bits.
-uint rounded(WideNumber a, int significant_bits, int lowest_unit, out int unit)
-{
-    unit = max(highest_bit(a.magnitude) + a.exponent + 1 - significant_bits, lowest_unit);
-    int count = unit - a.exponent - 2; // two bits more than the result: half a unit, and whether anything lies below
-    uint bits = (count >= 0 ? shift_right_jamming(a.magnitude, uint(count)) : shift_left(a.magnitude, uint(-count))).low;
-    uint fraction = bits & 3u;
-    uint multiple = bits >> 2;
-    return multiple + uint(fraction == 3u || (fraction == 2u && (multiple & 1u) != 0u));
-}
-
-uint float32_from(WideNumber a)
-{
-    uint sign = a.sign << 31;
-    if (a.kind != FINITE) {
-        return a.kind == INFINITE ? sign | 0x7f800000u : 0x7fc00000u;
-    }
-    if (is_zero(a.magnitude)) {
-        return sign;
-    }
-    int unit;
-    uint multiple = rounded(a, 24, -150, unit);
-    if (unit == -150 && multiple < 0x1000000u) {
-        return sign; // denormal
-    }
-    // Adding the multiple to the exponent's field carries into it when rounding reached the next power of two.
-    int biased = unit + 149;
-    return biased >= 254 ? sign | 0x7f800000u : sign | ((uint(biased) << 23) + multiple);
-}
-
-uint float16_from(WideNumber a)
-{
-    uint sign = a.sign << 15;
-    if (a.kind != FINITE) {
-        return a.kind == INFINITE ? sign | 0x7c00u : 0x7e00u;
-    }
-    if (is_zero(a.magnitude)) {
-        return sign;
-    }
-    int unit;
-    uint multiple = rounded(a, 11, -24, unit);
-    int biased = unit + 24;
-    return biased >= 30 ? sign | 0x7c00u : sign | ((uint(biased) << 10) + multiple);
-}
-
 // Truncated toward zero; at most `positive_limit`, and at least minus `negative_limit`. NaN gives 0.
 uint integer_from(WideNumber a, uint positive_limit, uint negative_limit)
 {
@@ -175,14 +120,8 @@ uint integer_from(WideNumber a, uint positive_limit, uint negative_limit)
     return a.sign != 0u ? ~magnitude + 1u : magnitude;
 }
 
-uint scale_bias_float32(uint x, uint scale, uint bias)
-{
-    return float32_from(scaled_and_biased(number_from_float32(x), scale, bias));
-}
-uint scale_bias_float16(uint x, uint scale, uint bias)
-{
-    return float16_from(scaled_and_biased(number_from_float16(x), scale, bias));
-}
+uint scale_bias_float32(uint x, uint scale, uint bias) { return affine_f32(x, scale, bias); }
+uint scale_bias_float16(uint x, uint scale, uint bias) { return affine_f16(x, scale, bias); }
 uint scale_bias_int32(uint x, uint scale, uint bias)
 {
     return integer_from(scaled_and_biased(number_from_signed(x), scale, bias), 0x7fffffffu, 0x80000000u);

@@ -1,7 +1,7 @@
 // What an element-wise operator's file sees before its function: data types, parameters and buffers.
 //
-// The file defines LONG_OPERATION before when its function takes hundreds of instructions, as a ScaleBias does. The compile
-// script passes
+// The file defines LONG_OPERATION before when its function takes hundreds of instructions, or LONG_FOR_INTEGERS when it
+// does so for integers only, as a ScaleBias does. The compile script passes
 //   INPUT_COUNT                           how many inputs there are: 1 to 8
 //   INPUT_0, INPUT_1, INPUT_2, INPUT_3, INPUT_4, INPUT_5, INPUT_6, INPUT_7 (as many as there are) and OUTPUT
 //                                         the data type of each operand, as a token of datatypes.glsl
@@ -18,8 +18,35 @@
 
 #ifdef HAS_SCALE_BIAS
 #if HAS_SCALE_BIAS
+#define LONG_FOR_INTEGERS
+#endif
+#endif
+
+// The preprocessor joins no names in conditions: to know whether an input has integers, their tokens are numbers for a moment.
+#ifdef LONG_FOR_INTEGERS
+#define float32 0
+#define float16 0
+#define int64 1
+#define int32 1
+#define int16 1
+#define int8 1
+#define uint64 1
+#define uint32 1
+#define uint16 1
+#define uint8 1
+#if INPUT_0
 #define LONG_OPERATION
 #endif
+#undef float32
+#undef float16
+#undef int64
+#undef int32
+#undef int16
+#undef int8
+#undef uint64
+#undef uint32
+#undef uint16
+#undef uint8
 #endif
 
 layout(local_size_x = 256) in;

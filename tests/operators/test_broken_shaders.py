@@ -37,8 +37,28 @@ def _case(name: str) -> ValueCase:
         ),
         # THRESHOLD takes infinity for NaN.
         ("include/comparison.glsl", "> 0x7c00;", "> 0x7bff;", "threshold-float16", "contiguous", "expected 0x7c00"),
-        # x * Scale + Bias forgets that bits were shifted out.
-        ("include/wide.glsl", "uint(!exact)", "0u", "threshold-float32", "contiguous", "scale_bias ScaleBias"),
+        # x * Scale + Bias of integers forgets that bits were shifted out; of floats, that the last sum was not exact.
+        ("include/wide.glsl", "uint(!exact)", "0u", "threshold-int32", "contiguous", "scale_bias ScaleBias"),
+        (
+            "include/rounding_to_odd.glsl",
+            "| inexact",
+            "| 0u",
+            "threshold-float32",
+            "contiguous",
+            "scale_bias ScaleBias",
+        ),
+        # A product that is 2^-126 only after rounding is zero.
+        (
+            "include/arithmetic.glsl",
+            "is_smallest ?",
+            "false ?",
+            "multiply-float32",
+            "contiguous",
+            "expected 0x00800000",
+        ),
+        # A quotient's estimate is not corrected.
+        ("include/division.glsl", "+ int(twice > thrice)", "", "divide-float32", "contiguous", "elements differ"),
+        ("include/division.glsl", "int(remainder > root)", "0", "sqrt-float32", "contiguous", "elements differ"),
     ],
 )
 def test_wrong_values_are_caught(

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.references import arithmetic, exact, exponential, logarithm, trigonometry
+from dmlvk.conformance.references import arithmetic, exact, exponential, logarithm, piecewise, trigonometry
 from dmlvk.conformance.references.scaling import float_bound, integer_bound, prescaled
 
 Array = npt.NDArray[Any]
@@ -47,14 +47,21 @@ def element_wise_threshold(desc: dml.ElementWiseThreshold, x: Array) -> Array:
 REFERENCES: dict[str, Reference] = {
     "ACTIVATION_CELU": exponential.continuous_exponential_linear,
     "ACTIVATION_ELU": exponential.exponential_linear,
+    "ACTIVATION_HARD_SIGMOID": piecewise.hard_sigmoid,
+    "ACTIVATION_HARD_SWISH": piecewise.hard_swish,
     "ACTIVATION_IDENTITY": exact.identity,
+    "ACTIVATION_LEAKY_RELU": piecewise.leaky_relu,
+    "ACTIVATION_LINEAR": piecewise.linear,
+    "ACTIVATION_PARAMETERIZED_RELU": piecewise.parameterized_relu,
     "ACTIVATION_PARAMETRIC_SOFTPLUS": logarithm.parametric_softplus,
     "ACTIVATION_RELU": exact.relu,
     "ACTIVATION_RELU_GRAD": exact.relu_gradient,
     "ACTIVATION_SCALED_ELU": exponential.scaled_exponential_linear,
     "ACTIVATION_SCALED_TANH": exponential.scaled_hyperbolic_tangent,
+    "ACTIVATION_SHRINK": piecewise.shrink,
     "ACTIVATION_SIGMOID": exponential.logistic,
     "ACTIVATION_SOFTPLUS": logarithm.softplus,
+    "ACTIVATION_SOFTSIGN": piecewise.softsign,
     "ACTIVATION_SWISH": exponential.swish,
     "ACTIVATION_TANH": exponential.hyperbolic_tangent,
     "ACTIVATION_THRESHOLDED_RELU": exact.thresholded_relu,

@@ -1,0 +1,80 @@
+"""What the activations made of straight lines must give: exact numbers in float64, rounded once."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import dmlvk as dml
+from dmlvk.conformance.references.arithmetic import operand, rounded_as
+from dmlvk.conformance.references.rounding import Float64Array, sum_to_odd, truncated_affine, widened
+from dmlvk.conformance.references.scaling import prescaled
+
+Array = npt.NDArray[Any]
+
+
+def _attribute(value: float) -> float:
+    """A FLOAT attribute as arithmetic sees it: a denormal is a zero of its sign."""
+    return math.copysign(0.0, value) if abs(value) < 2.0**-126 else value
+
+
+def linear(desc: dml.ActivationLinear, x: Array) -> Array:
+    """As a ScaleBias of the same numbers."""
+    return prescaled(x, dml.ScaleBias(desc.alpha, desc.beta))
+
+
+def hard_sigmoid(desc: dml.ActivationHardSigmoid, x: Array) -> Array:
+    """The rounded line between the bounds; what is not above zero is +0."""
+    line = widened(prescaled(x, dml.ScaleBias(desc.alpha, desc.beta)))
+    bounded = np.where(line > 0, np.minimum(line, 1.0), 0.0)
+    return rounded_as(x, np.where(np.isnan(line), np.nan, bounded))
+
+
+def hard_swish(desc: dml.ActivationHardSwish, x: Array) -> Float64Array:
+    """The true value: in float64 the line's product is exact, so that its sum and the last product are rounded."""
+    numbers = operand(x)
+    with np.errstate(invalid="ignore"):
+        line = numbers * _attribute(desc.alpha) + _attribute(desc.beta)
+        bounded = np.where(np.isnan(line), np.nan, np.where(line > 0, np.minimum(line, 1.0), 0.0))
+        result: Float64Array = numbers * bounded
+    return result
+
+
+def _with_slope(x: Array, slope: Float64Array | float) -> Array:
+    numbers = operand(x)
+    with np.errstate(invalid="ignore"):
+        return rounded_as(x, np.where(numbers < 0, numbers * slope, numbers))
+
+
+def leaky_relu(desc: dml.ActivationLeakyRelu, x: Array) -> Array:
+    """The product is exact in float64."""
+    return _with_slope(x, _attribute(desc.alpha))
+
+
+def parameterized_relu(desc: dml.ActivationParameterizedRelu, x: Array, slope: Array) -> Array:
+    """The product is exact in float64; integers are NumPy's."""
+    return _with_slope(x, operand(slope)) if x.dtype.kind == "f" else np.where(x < 0, x * slope, x)
+
+
+def shrink(desc: dml.ActivationShrink, x: Array) -> Array:
+    """Sums of floats are rounded to odd, then to the type; those of integers are truncated from exact numbers."""
+    bias, threshold = _attribute(desc.bias), _attribute(desc.threshold)
+    if x.dtype.kind == "f":
+        numbers = operand(x)
+        above, below = numbers > threshold, numbers < -threshold
+        moved = np.where(above, sum_to_odd(numbers, -bias), np.where(below, sum_to_odd(numbers, bias), 0.0))
+        return rounded_as(x, np.where(np.isnan(numbers), np.nan, moved))
+    wide, limits = x.astype(np.int64), np.iinfo(x.dtype)
+    down, up = (truncated_affine(wide, 1.0, b, int(limits.min), int(limits.max)) for b in (-bias, bias))
+    return np.where(wide > threshold, down, np.where(wide < -threshold, up, 0)).astype(x.dtype)
+
+
+def softsign(desc: dml.ActivationSoftsign, x: Array) -> Float64Array:
+    """The true value, in float64."""
+    numbers = operand(x)
+    with np.errstate(invalid="ignore"):
+        ratio = numbers / (1.0 + np.abs(numbers))
+    return np.where(np.isinf(numbers), np.copysign(1.0, numbers), ratio)

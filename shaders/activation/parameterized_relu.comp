@@ -1,0 +1,9 @@
+// ACTIVATION_PARAMETERIZED_RELU: f(x, slope) = x if x >= 0, else slope * x. Floats: rounded once; FLOAT32 denormals count
+// as zero. Integers wrap.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "elementwise_operands.glsl"
+#include "piecewise_linear.glsl"
+
+#define OPERATION(x, slope) FORM(parameterized_relu, INPUT_0)(x, slope)
+#include "elementwise.glsl"

@@ -1,0 +1,9 @@
+// ACTIVATION_SHRINK: f(x) = x - Bias if x > Threshold; x + Bias if x < -Threshold; 0 otherwise.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define LONG_FOR_INTEGERS
+#include "elementwise_operands.glsl"
+#include "shrink.glsl"
+
+#define OPERATION(x) CONCATENATE(shrink_, INPUT_0)(x, ATTRIBUTE_BIAS, ATTRIBUTE_THRESHOLD)
+#include "elementwise.glsl"

@@ -1,0 +1,88 @@
+// Activations made of straight lines. FLOAT32 denormals count as zeros of their sign in all that they compute, return or
+// compare; FLOAT16 denormals are the numbers they are. Attributes are float32 for both. NaN gives the canonical NaN.
+#ifndef PIECEWISE_LINEAR_GLSL
+#define PIECEWISE_LINEAR_GLSL
+
+#include "affine.glsl"
+#include "arithmetic.glsl"
+#include "comparison.glsl"
+
+// alpha * x + beta.
+uint linear_f32(uint x, uint alpha, uint beta) { return affine_f32(x, alpha, beta); }
+uint linear_f16(uint x, uint alpha, uint beta) { return affine_f16(x, alpha, beta); }
+
+// max(0, min(alpha * x + beta, 1)), rounded once. The bits of negative numbers are negative integers, those of positive ones
+// are in order. 86 operations.
+uint hard_sigmoid_f32(uint x, uint alpha, uint beta)
+{
+    uint line = affine_f32(x, alpha, beta);
+    uint bounded = uint(min(max(int(line), 0), int(ONE_F32)));
+    return line == NAN_F32 ? NAN_F32 : bounded;
+}
+uint hard_sigmoid_f16(uint x, uint alpha, uint beta)
+{
+    uint line = affine_f16(x, alpha, beta);
+    uint bounded = (line & 0x8000u) != 0u ? 0u : uint(min(int(line), 0x3c00));
+    return line == NAN_F16 ? NAN_F16 : bounded;
+}
+
+// x * max(0, min(alpha * x + beta, 1)): where the line is between the bounds, x times the line's two words, with 48 bits, so
+// that the result is almost correctly rounded: within 0.5001 ULP. The line itself is not rounded, nor zero for being small.
+// 125 operations.
+uint hard_swish_f32(uint x, uint alpha, uint beta)
+{
+    Affine line = affine(x, alpha, beta);
+    Double words = fast_two_sum(line.sum.high, line.sum.low);
+    uint rounded = with_exponent(floatBitsToUint(words.high), line);
+    uint number = without_denormal(x);
+
+    Double product = two_product(significand_of(x), words.high);
+    precise float small = product.low + significand_of(x) * words.low;
+    precise float total = product.high + small;
+    line.exponent += field_of(x) - 127;
+    uint inside = with_exponent(floatBitsToUint(total), line);
+
+    uint magnitude = number & MAGNITUDE_F32;
+    uint times_zero = magnitude == INFINITY_F32 ? NAN_F32 : number & SIGN_F32;
+    uint bounded = int(rounded) >= int(ONE_F32) ? number : inside;
+    bounded = floatBitsToInt(words.high) <= 0 || magnitude == 0u ? times_zero : bounded;
+    return rounded == NAN_F32 ? NAN_F32 : bounded;
+}
+uint hard_swish_f16(uint x, uint alpha, uint beta)
+{
+    return float16_from_float32(hard_swish_f32(float32_from_float16(x), alpha, beta));
+}
+
+// x if x >= 0, otherwise slope * x, rounded once.
+uint parameterized_relu_f32(uint x, uint slope)
+{
+    uint number = without_denormal(x);
+    uint product = multiply_f32(number, slope);
+    uint chosen = int(number) >= 0 || number == SIGN_F32 ? number : product;
+    return is_nan_f32(x) ? NAN_F32 : chosen;
+}
+uint parameterized_relu_f16(uint x, uint slope)
+{
+    uint product = multiply_f16(x, slope);
+    uint chosen = int(x) <= 0x8000 ? x : product;
+    return is_nan_f16(x) ? NAN_F16 : chosen;
+}
+uint parameterized_relu_i32(uint x, uint slope) { return int(x) >= 0 ? x : slope * x; }
+
+// x if x >= 0, otherwise alpha * x, rounded once.
+uint leaky_relu_f32(uint x, uint alpha) { return parameterized_relu_f32(x, alpha); }
+
+// The product has up to 35 bits, which float32 does not hold: it is rounded to odd first. What two_product cannot split, or
+// not exactly, is larger than any float16, or smaller.
+uint leaky_relu_f16(uint x, uint alpha)
+{
+    Double product = two_product(as_float16(x), as_float32(alpha));
+    uint high = floatBitsToUint(product.high);
+    int magnitude = int(high & MAGNITUDE_F32);
+    bool splits = magnitude >= 0x30000000 && magnitude < 0x60000000; // 2^-31, 2^65
+    uint rounded = float16_from_float32(splits ? rounded_to_odd(product) : high);
+    uint chosen = int(x) <= 0x8000 ? x : rounded;
+    return is_nan_f16(x) ? NAN_F16 : chosen;
+}
+
+#endif
