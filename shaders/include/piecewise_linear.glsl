@@ -27,8 +27,8 @@ uint hard_sigmoid_f16(uint x, uint alpha, uint beta)
 }
 
 // x * max(0, min(alpha * x + beta, 1)): where the line is between the bounds, x times the line's two words, with 48 bits, so
-// that the result is almost correctly rounded: within 0.5001 ULP. The line itself is not rounded, nor zero for being small.
-// 125 operations.
+// that the result is almost always correctly rounded. The line itself is not rounded, nor zero for being small. Largest error
+// over all 2^32 inputs, for Alpha 1/6 and Beta 1/2 and two more pairs: 0.50000 ULP (at 0.00841579959). 125 operations.
 uint hard_swish_f32(uint x, uint alpha, uint beta)
 {
     Affine line = affine(x, alpha, beta);
