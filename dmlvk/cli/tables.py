@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from dmlvk.conformance.promises import promise_by_data_type, promise_text
+from dmlvk.conformance.promises import promise_by_data_type, promise_text, rule_text
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.operators import OPERATORS, Declaration, FeatureLevel, Field, OperatorDesc, Support
@@ -126,6 +126,15 @@ def _operator_as_json(operator: type[OperatorDesc], level: FeatureLevel | None) 
         "fields": [_field_facts(field) for field in operator.fields],
         "same_sizes": [[names[member] for member in group] for group in operator.same_sizes],
         "same_data_type": [[names[member] for member in group] for group in operator.same_data_type],
+        "data_type_rules": [
+            {
+                "member": names[rule.member],
+                "source": names[rule.source],
+                "exceptions": {source.name: wanted.name for source, wanted in rule.exceptions.items()},
+            }
+            for rule in declaration.data_type_rules
+        ],
+        "one_element": [names[member] for member in declaration.one_element],
         "in_place_inputs": [names[member] for member in declaration.in_place],
         "accuracy": {
             **dataclasses.asdict(declaration.accuracy),
@@ -135,6 +144,7 @@ def _operator_as_json(operator: type[OperatorDesc], level: FeatureLevel | None) 
             {
                 "from_feature_level": table.level.label,
                 "dimensions": list(table.dimensions),
+                "required": [names[member] for member in table.required],
                 "data_types": {names[member]: _names(types) for member, types in table.data_types.items()},
             }
             for table in _tables_of(declaration, level)
@@ -156,6 +166,8 @@ def show_operators(level: FeatureLevel | None, wanted: Sequence[str] = ()) -> No
         console.print(f"  promise     {promise_text(operator)}")
         names = {field.attribute: field.name for field in operator.fields}
         console.print(f"  in place    {', '.join(names[member] for member in declaration.in_place) or 'no'}")
+        for rule in declaration.data_type_rules:
+            console.print(f"  note        {rule_text(rule, names)}")
         for decision in declaration.decisions:
             console.print(f"  note        {decision}")
         console.print(_members_table(operator))
@@ -177,7 +189,8 @@ def _support_table(declaration: Declaration, names: dict[str, str], level: Featu
         dimensions = str(fewest) if fewest == most else f"{fewest} to {most}"
         by_types: dict[tuple[DataType, ...], list[str]] = {}
         for member, types in support.data_types.items():
-            by_types.setdefault(types, []).append(names[member])
+            needed = " (required)" if member in support.required else ""
+            by_types.setdefault(types, []).append(f"{names[member]}{needed}")
         for i, (types, members) in enumerate(by_types.items()):
             first = (support.level.label, dimensions) if i == 0 else ("", "")
             table.add_row(*first, ", ".join(members), " ".join(_names(types)))

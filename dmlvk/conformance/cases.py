@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 import dmlvk as dml
 from dmlvk.conformance import patterns
+from dmlvk.conformance.quantization import QUANTIZING, quantization_inputs
 from dmlvk.datatypes import DataType
-from dmlvk.kernels.variants import supported_data_types
+from dmlvk.kernels.variants import supported_operands
 from dmlvk.operators import OPERATORS, Field, OperatorDesc, accepts_data_type
 
 Array = npt.NDArray[Any]
@@ -36,11 +37,11 @@ SWEPT = {
 
 @dataclasses.dataclass(frozen=True)
 class ValueCase:
-    """An operator with a data type for each tensor.
+    """An operator with a data type for each tensor that is given.
 
     Attributes:
         desc_class: its description.
-        data_types: by tensor member (Python names), in order.
+        data_types: by tensor member (Python names), in order; optional tensors that are absent have none.
     """
 
     desc_class: type[OperatorDesc]
@@ -48,14 +49,50 @@ class ValueCase:
 
     @property
     def name(self) -> str:
-        """``sign-float32``, ``logical_greater_than-int8-uint32``: the different data types, inputs first."""
-        types = dict.fromkeys(data_type.name.lower() for _, data_type in self.data_types)
-        return "-".join([self.desc_class.operator_name.lower().removeprefix("element_wise_"), *types])
+        """``sign-float32``, ``logical_greater_than-int8-uint32``, ``quantize_linear-int32-int8-without_zero_point``.
+
+        The data type of each tensor that may have one of its own, inputs first; a single one that all of them have.
+        """
+        types = dict(self.data_types)
+        chosen = [types[member].name.lower() for member in independent_tensors(self.desc_class) if member in types]
+        absent = [member.removesuffix("_tensor") for member in _tensor_members(self.desc_class) if member not in types]
+        short = self.desc_class.operator_name.lower().removeprefix("element_wise_")
+        return "-".join(
+            [short, *(chosen[:1] if len(set(chosen)) == 1 else chosen), *(f"without_{member}" for member in absent)]
+        )
+
+    @property
+    def lacks_tensors(self) -> bool:
+        """Whether an optional tensor is absent."""
+        return len(self.data_types) < len(_tensor_members(self.desc_class))
 
     def tensors(self, kind: str) -> list[tuple[Field, DataType]]:
-        """The ``"input"`` or ``"output"`` tensors with their data types, in order."""
+        """The ``"input"`` or ``"output"`` tensors that are given, with their data types, in order."""
         types = dict(self.data_types)
-        return [(field, types[field.attribute]) for field in self.desc_class.fields if field.kind == kind]
+        return [
+            (field, types[field.attribute])
+            for field in self.desc_class.fields
+            if field.kind == kind and field.attribute in types
+        ]
+
+
+def _tensor_members(desc_class: type[OperatorDesc]) -> list[str]:
+    return [
+        field.attribute
+        for kind in ("input", "output")
+        for field in desc_class.fields
+        if field.kind == kind and field.type == "tensor"
+    ]
+
+
+def independent_tensors(desc_class: type[OperatorDesc]) -> list[str]:
+    """The tensor members whose data types decide all others: of tensors that must agree the first required one."""
+    optional = {field.attribute for field in desc_class.fields if field.optional}
+    following = {rule.member for rule in desc_class.declaration.data_type_rules}
+    for group in desc_class.same_data_type:
+        first = next(member for member in group if member not in optional)
+        following.update(member for member in group if member != first)
+    return [member for member in _tensor_members(desc_class) if member not in following]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,11 +110,11 @@ class Batch:
 
 
 def value_cases() -> list[ValueCase]:
-    """Every operator with every combination of data types that it supports."""
+    """Every operator with every combination of data types and of optional tensors that it supports."""
     return [
         ValueCase(desc_class, tuple(data_types.items()))
         for desc_class in OPERATORS.values()
-        for data_types in supported_data_types(desc_class)
+        for data_types, _ in supported_operands(desc_class)
     ]
 
 
@@ -88,6 +125,8 @@ def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | N
     of 16 bits: every pattern with each special one on either side, and pairs that lie close. Wider types: all special
     ones with each other, with every set of attributes, then ``total`` patterns, without optional attributes and with.
 
+    Operators between numbers and their quantized form have inputs of their own (:mod:`dmlvk.conformance.quantization`).
+
     Args:
         case: operator and data types.
         total: how many patterns of wider types; and the largest number of pairs of narrow ones.
@@ -95,6 +134,10 @@ def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | N
     """
     random = np.random.default_rng(20240229)
     inputs = case.tensors("input")
+    if case.desc_class.operator_name in QUANTIZING:
+        for name, made in quantization_inputs(case.desc_class.operator_name, case.data_types, total, random):
+            yield Batch(name, {}, tuple(made[field.attribute] for field, _ in inputs))
+        return
     selectors = [i for i, (field, _) in enumerate(inputs) if _is_selector(case.desc_class, field)]
     compared = [i for i in range(len(inputs)) if i not in selectors]
     data_type = inputs[compared[0]][1]

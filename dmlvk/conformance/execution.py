@@ -18,7 +18,7 @@ from dmlvk.operators import OperatorDesc
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
-_KEPT_BUFFERS = 8
+_KEPT_BUFFERS = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Workbench:
         Args:
             desc: the operator.
             contents: what each buffer holds before.
-            placements: where each tensor lies, inputs first, in the order of the members.
+            placements: where each tensor that is given lies, inputs first, in the order of the members.
 
         Returns:
             What each buffer holds afterwards.
@@ -58,10 +58,10 @@ class Workbench:
         buffers = [self._buffer(number, before.size) for number, before in enumerate(contents)]
         for buffer, before in zip(buffers, contents, strict=True):
             buffer.upload(before)
-        bindings = [dml.BufferBinding(buffers[p.buffer], p.offset, p.size_in_bytes) for p in placements]
+        given = iter([dml.BufferBinding(buffers[p.buffer], p.offset, p.size_in_bytes) for p in placements])
         table = self.device.create_binding_table(compiled)
-        table.bind_inputs(bindings[: len(desc.inputs)])
-        table.bind_outputs(bindings[len(desc.inputs) :])
+        table.bind_inputs([None if tensor is None else next(given) for _, tensor in desc.inputs])
+        table.bind_outputs([None if tensor is None else next(given) for _, tensor in desc.outputs])
         recorder = self.device.create_command_recorder()
         recorder.record_dispatch(compiled, table)
         recorder.execute()
@@ -105,7 +105,7 @@ def layout_of(case: ValueCase, layout: str, count: int) -> tuple[tuple[int, ...]
     rows = -(-count // _ROW)
     inputs = [(_ROW + 3, 1), (1, rows), (_ROW, 1)]
     output = (_ROW + 1, 1) if layout == "strided" else (2 * _ROW + 1, 2)
-    return (rows, _ROW), [*inputs[: tensors - 1], output]
+    return (rows, _ROW), [*(inputs[i % len(inputs)] for i in range(tensors - 1)), output]
 
 
 def describe(

@@ -1,10 +1,12 @@
-"""What operators promise of their results, in words."""
+"""What operators promise and ask for, in words."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dmlvk.conformance.ulp import promised_ulp
 from dmlvk.datatypes import DataType
-from dmlvk.operators import OperatorDesc
+from dmlvk.operators import DataTypeRule, OperatorDesc
 
 
 def promise_by_data_type(desc_class: type[OperatorDesc]) -> dict[DataType, str]:
@@ -32,3 +34,14 @@ def promise_text(desc_class: type[OperatorDesc]) -> str:
         bounds = promise_by_data_type(desc_class).items()
         text += ": " + ", ".join(f"{data_type.name} {words}" for data_type, words in bounds)
     return f"{text}; {accuracy.remark}" if accuracy.remark else text
+
+
+def rule_text(rule: DataTypeRule, names: Mapping[str, str]) -> str:
+    """``The data type of ScaleTensor is that of InputTensor, for INT32 FLOAT32.``
+
+    Args:
+        rule: how a data type follows from another.
+        names: DirectML's names of the members, by their Python names.
+    """
+    exceptions = "".join(f", for {source.name} {wanted.name}" for source, wanted in rule.exceptions.items())
+    return f"The data type of {names[rule.member]} is that of {names[rule.source]}{exceptions}."

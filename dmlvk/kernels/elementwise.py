@@ -18,11 +18,11 @@ from dmlvk.kernels.variants import (
     attribute_words,
     lanes,
     operand_types,
-    present_attributes,
+    present_members,
     variant_name,
 )
 from dmlvk.operators import OperatorDesc
-from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 
 _WORK_GROUPS_PER_ROW = 65535
 """The work-group count per dimension that every Vulkan device has."""
@@ -67,9 +67,10 @@ def lower(desc: OperatorDesc) -> Kernel:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     tensors = [(field, tensor) for field, tensor in desc.inputs + desc.outputs if tensor is not None]
-    present = present_attributes(desc)
+    present = present_members(desc)
     types = operand_types(type(desc), {field.attribute: tensor.data_type for field, tensor in tensors}, present)
-    layout = fold(tensors[-1][1].sizes, [tensor.element_strides for _, tensor in tensors])
+    sizes = tensors[-1][1].sizes
+    layout = fold(sizes, [_strides_along(sizes, tensor) for _, tensor in tensors])
     if layout.is_contiguous:
         work_items = math.prod(layout.sizes)
         whole_groups, left_over = divmod(work_items, lanes("contiguous", types))
@@ -93,6 +94,11 @@ def lower(desc: OperatorDesc) -> Kernel:
         work_items=work_items,
         attributes=_attribute_values(desc),
     )
+
+
+def _strides_along(sizes: Sequence[int], tensor: TensorDesc) -> tuple[int, ...]:
+    """A tensor's strides; zeros for one that holds the single element which is used everywhere."""
+    return tensor.element_strides if tensor.sizes == tuple(sizes) else (0,) * len(sizes)
 
 
 def _row_groups(layout: FoldedLayout, output_type: DataType) -> tuple[int, bool]:

@@ -1,7 +1,7 @@
 """Which shader variants there are, and which of them computes a given operator description.
 
 A variant is a shader source with a set of defines. Its name is made here alone; the compile script and the runtime use
-the same function. Data types, memory walk and the presence of optional attributes make a variant: what else differs
+the same function. Data types, memory walk and the presence of optional members make a variant: what else differs
 from call to call goes into specialization constants and push constants. (Presence was a specialization constant first;
 but SwiftShader executes what such a constant excludes, which made THRESHOLD without ScaleBias 50 times slower.)
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from dmlvk.datatypes import DataType
@@ -65,18 +65,24 @@ def source_of(operator_name: str) -> str:
 
 
 def operand_types(
-    desc_class: type[OperatorDesc], data_types: dict[str, DataType], present: tuple[str, ...] = ()
+    desc_class: type[OperatorDesc], data_types: Mapping[str, DataType], present: tuple[str, ...] = ()
 ) -> tuple[DataType, ...]:
-    """The data types that the shader sees, inputs first, the output last.
+    """The data types that the shader sees, inputs first, the output last; tensors that are absent are left out.
 
-    Values that are only moved count by their width alone; with a ScaleBias (the only optional attribute there is) they
-    are computed with.
+    Values that are only moved count by their width alone; with an optional attribute they are computed with.
+
+    Args:
+        desc_class: the operator.
+        data_types: by tensor member, those that are present.
+        present: the optional members that are given.
     """
-    moves = () if present else desc_class.declaration.moves
-    tensors = [field for kind in ("input", "output") for field in desc_class.fields if field.kind == kind]
+    is_computed = any(field.kind == "attribute" and field.attribute in present for field in desc_class.fields)
+    moves = () if is_computed else desc_class.declaration.moves
     return tuple(
         _MOVED_AS[data_types[field.attribute].size_in_bits] if field.attribute in moves else data_types[field.attribute]
-        for field in tensors
+        for kind in ("input", "output")
+        for field in desc_class.fields
+        if field.kind == kind and field.attribute in data_types
     )
 
 
@@ -112,14 +118,14 @@ def attribute_words(desc_class: type[OperatorDesc], output_type: DataType) -> tu
     return tuple(words)
 
 
-def optional_attributes(desc_class: type[OperatorDesc]) -> tuple[str, ...]:
-    """The optional attributes, by their Python names, in the description's order."""
-    return tuple(field.attribute for field in desc_class.fields if field.kind == "attribute" and field.optional)
+def optional_members(desc_class: type[OperatorDesc]) -> tuple[str, ...]:
+    """The optional tensors and attributes, by their Python names, in the description's order."""
+    return tuple(field.attribute for field in desc_class.fields if field.optional)
 
 
-def present_attributes(desc: OperatorDesc) -> tuple[str, ...]:
-    """Those optional attributes that a description gives."""
-    return tuple(name for name in optional_attributes(type(desc)) if getattr(desc, name) is not None)
+def present_members(desc: OperatorDesc) -> tuple[str, ...]:
+    """Those optional members that a description gives."""
+    return tuple(name for name in optional_members(type(desc)) if getattr(desc, name) is not None)
 
 
 def variant_name(operator_name: str, types: tuple[DataType, ...], walk: Walk, present: tuple[str, ...] = ()) -> str:
@@ -129,7 +135,7 @@ def variant_name(operator_name: str, types: tuple[DataType, ...], walk: Walk, pr
         operator_name: ``"ELEMENT_WISE_SIGN"``.
         types: as :func:`operand_types` gives them.
         walk: the memory walk.
-        present: the optional attributes that are given, by their Python names, in the description's order.
+        present: the optional members that are given, by their Python names, in the description's order.
     """
     names = [data_type.name.lower() for data_type in types]
     if len(set(names)) == 1:
@@ -157,46 +163,70 @@ def variant(
             defines[word.name] = f"uvec2(parameters.attributes[{i}], parameters.attributes[{i + 1}])"
         elif word.name:
             defines[word.name] = f"parameters.attributes[{i}]"
-    for attribute in optional_attributes(desc_class):
-        defines[f"HAS_{attribute.upper()}"] = str(int(attribute in present))
+    for member in optional_members(desc_class):
+        defines[f"HAS_{member.upper()}"] = str(int(member in present))
     name = variant_name(desc_class.operator_name, types, walk, present)
     return ShaderVariant(name, source_of(desc_class.operator_name), tuple(sorted(defines.items())))
 
 
 def supported_data_types(desc_class: type[OperatorDesc]) -> Iterator[dict[str, DataType]]:
-    """Every combination of data types, by tensor member, that some feature level accepts."""
+    """Every combination of data types, by tensor member, that some feature level accepts; optional tensors included."""
     seen = set()
     for table in desc_class.declaration.support:
         members = list(table.data_types)
         for combination in itertools.product(*table.data_types.values()):
             data_types = dict(zip(members, combination, strict=True))
-            if combination not in seen and _agree(data_types, desc_class.same_data_type):
+            if combination not in seen and _agree(data_types, desc_class):
                 seen.add(combination)
                 yield data_types
 
 
-def _agree(data_types: dict[str, DataType], groups: Iterable[tuple[str, ...]]) -> bool:
-    return all(len({data_types[member] for member in group}) == 1 for group in groups)
+def _agree(data_types: Mapping[str, DataType], desc_class: type[OperatorDesc]) -> bool:
+    return all(len({data_types[member] for member in group}) == 1 for group in desc_class.same_data_type) and all(
+        rule.wanted(data_types[rule.source]) is data_types[rule.member]
+        for rule in desc_class.declaration.data_type_rules
+    )
 
 
-def _present_sets(desc_class: type[OperatorDesc], data_types: dict[str, DataType]) -> Iterator[tuple[str, ...]]:
-    """Every set of optional attributes that may be given for these data types."""
-    names = [
-        field.attribute
-        for field in desc_class.fields
-        if field.attribute in optional_attributes(desc_class)
-        and all(accepts_data_type(field, data_type) for data_type in data_types.values())
-    ]
+def supported_operands(desc_class: type[OperatorDesc]) -> Iterator[tuple[dict[str, DataType], tuple[str, ...]]]:
+    """Every combination of data types with every set of optional tensors.
+
+    Yields the data types of the tensors that are present, by tensor member, and the optional ones among them.
+    """
+    optional = [field.attribute for field in desc_class.fields if field.optional and field.type == "tensor"]
+    seen = set()
+    for data_types in supported_data_types(desc_class):
+        for present in _subsets(optional):
+            given = {member: t for member, t in data_types.items() if member in present or member not in optional}
+            if tuple(given.items()) not in seen:
+                seen.add(tuple(given.items()))
+                yield given, present
+
+
+def _subsets(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
     for count in range(len(names) + 1):
         yield from itertools.combinations(names, count)
+
+
+def optional_attributes(desc_class: type[OperatorDesc], data_types: Mapping[str, DataType]) -> tuple[str, ...]:
+    """The optional attributes that may be given for these data types, by their Python names, in order."""
+    return tuple(
+        field.attribute
+        for field in desc_class.fields
+        if field.optional
+        and field.kind == "attribute"
+        and all(accepts_data_type(field, data_type) for data_type in data_types.values())
+    )
 
 
 def all_variants() -> list[ShaderVariant]:
     """Every variant that the package ships, sorted by name."""
     found = {}
     for desc_class in OPERATORS.values():
-        for data_types in supported_data_types(desc_class):
-            for present in _present_sets(desc_class, data_types):
+        for data_types, present_tensors in supported_operands(desc_class):
+            for present_attributes in _subsets(optional_attributes(desc_class, data_types)):
+                given = {*present_tensors, *present_attributes}
+                present = tuple(member for member in optional_members(desc_class) if member in given)
                 types = operand_types(desc_class, data_types, present)
                 for walk in WALKS:
                     made = variant(desc_class, types, walk, present)

@@ -44,7 +44,15 @@ from dmlvk.operators.bitwise import (
     ElementWiseBitXor,
 )
 from dmlvk.operators.checks import check_operator
-from dmlvk.operators.declaration import OPERATORS, Accuracy, Declaration, OperatorDesc, Support, operator_desc
+from dmlvk.operators.declaration import (
+    OPERATORS,
+    Accuracy,
+    DataTypeRule,
+    Declaration,
+    OperatorDesc,
+    Support,
+    operator_desc,
+)
 from dmlvk.operators.elementwise import (
     ElementWiseAbs,
     ElementWiseCeil,
@@ -84,6 +92,11 @@ from dmlvk.operators.logical import (
     ElementWiseLogicalXor,
 )
 from dmlvk.operators.members import Field, IsInfinityMode, RoundingMode, ScaleBias, accepts_data_type
+from dmlvk.operators.quantization import (
+    ElementWiseDequantizeLinear,
+    ElementWiseQuantizedLinearAdd,
+    ElementWiseQuantizeLinear,
+)
 from dmlvk.operators.trigonometry import (
     ElementWiseAcos,
     ElementWiseAsin,
@@ -95,7 +108,6 @@ from dmlvk.operators.trigonometry import (
 )
 
 __all__ = [
-    "OPERATORS",
     "Accuracy",
     "ActivationCelu",
     "ActivationElu",
@@ -117,6 +129,7 @@ __all__ = [
     "ActivationSwish",
     "ActivationTanh",
     "ActivationThresholdedRelu",
+    "DataTypeRule",
     "Declaration",
     "ElementWiseAbs",
     "ElementWiseAcos",
@@ -144,6 +157,7 @@ __all__ = [
     "ElementWiseDifferenceSquare",
     "ElementWiseDivide",
     "ElementWiseExp",
+    "ElementWiseDequantizeLinear",
     "ElementWiseFloor",
     "ElementWiseIdentity",
     "ElementWiseIf",
@@ -167,6 +181,8 @@ __all__ = [
     "ElementWiseMultiply",
     "ElementWiseNegate",
     "ElementWiseRecip",
+    "ElementWiseQuantizeLinear",
+    "ElementWiseQuantizedLinearAdd",
     "ElementWiseRound",
     "ElementWiseSign",
     "ElementWiseSin",
@@ -179,6 +195,7 @@ __all__ = [
     "FeatureLevel",
     "Field",
     "IsInfinityMode",
+    "OPERATORS",
     "OperatorDesc",
     "RoundingMode",
     "ScaleBias",

@@ -6,7 +6,7 @@ from typing import Any
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
-from dmlvk.operators.declaration import OperatorDesc, Support
+from dmlvk.operators.declaration import DataTypeRule, OperatorDesc, Support
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.members import Field, accepts_data_type, directml_name
 from dmlvk.tensors import TensorDesc, TensorFlags, elements_overlap
@@ -25,17 +25,33 @@ def check_operator(desc: OperatorDesc, level: FeatureLevel) -> None:
     """
     table = desc.declaration.support_at(level)
     tensors = {field.attribute: (field, tensor) for field, tensor in desc.inputs + desc.outputs if tensor is not None}
-    for field, tensor in tensors.values():
-        _check_support(desc, field, tensor, table, level)
+    for field, optional_tensor in desc.inputs + desc.outputs:
+        if optional_tensor is None:
+            _check_absence(desc, field, table, level)
+        else:
+            _check_support(desc, field, optional_tensor, table, level)
     for group in desc.same_data_type:
         _check_group(desc, [tensors[member] for member in group if member in tensors], "DataType")
+    for rule in desc.declaration.data_type_rules:
+        if rule.member in tensors and rule.source in tensors:
+            _check_data_type_rule(desc, rule, tensors[rule.member][1].data_type, tensors[rule.source][1].data_type)
     for group in desc.same_sizes:
-        _check_group(desc, [tensors[member] for member in group if member in tensors], "Sizes")
+        members = [tensors[member] for member in group if member in tensors]
+        _check_group(desc, [*(m for m in members[:-1] if not _is_one_element(desc, *m)), members[-1]], "Sizes")
     for field, value in desc.attributes:
         _check_attribute(desc, field, value, [tensor for _, tensor in tensors.values()])
         _check_minimum(desc, field, value, level)
     for field, tensor in tensors.values():
         _check_flags_and_overlap(desc, field, tensor)
+
+
+def _check_absence(desc: OperatorDesc, field: Field, table: Support, level: FeatureLevel) -> None:
+    if field.attribute in table.required:
+        later = [other.level.label for other in desc.declaration.support if field.attribute not in other.required]
+        until = f"is optional from feature level {later[0]} on" if later else "is never optional"
+        raise UnsupportedError(
+            f"{desc.operator_name}: {field.name} is required at feature level {level.label}; it {until}"
+        )
 
 
 def _check_support(desc: OperatorDesc, field: Field, tensor: TensorDesc, table: Support, level: FeatureLevel) -> None:
@@ -90,6 +106,25 @@ def _check_group(desc: OperatorDesc, members: list[tuple[Field, TensorDesc]], wh
                 f"{desc.operator_name}: {field.name}.{what} must equal {reference_field.name}.{what} {wanted}; "
                 f"got {got}{hint}"
             )
+
+
+def _check_data_type_rule(desc: OperatorDesc, rule: DataTypeRule, got: DataType, source_type: DataType) -> None:
+    wanted = rule.wanted(source_type)
+    if got is not wanted:
+        raise InvalidArgumentError(
+            f"{desc.operator_name}: {directml_name(rule.member)}.DataType must be {wanted.name} for "
+            f"{directml_name(rule.source)}.DataType {source_type.name}; got {got.name}"
+        )
+
+
+def _is_one_element(desc: OperatorDesc, field: Field, tensor: TensorDesc) -> bool:
+    """Whether a member holds the one element that the operator uses everywhere, in as many dimensions as the others."""
+    output = next(tensor for _, tensor in desc.outputs if tensor is not None)
+    return (
+        field.attribute in desc.declaration.one_element
+        and tensor.element_count == 1
+        and tensor.dimension_count == output.dimension_count
+    )
 
 
 def _check_attribute(desc: OperatorDesc, field: Field, value: object, tensors: list[TensorDesc]) -> None:

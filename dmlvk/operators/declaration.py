@@ -69,7 +69,8 @@ class Support:
         level: ``"4_1"``.
         dimensions: fewest and most dimensions of every tensor.
         data_types: the data types that a tensor may have.
-        exceptions: those of tensor members, by their Python names, that differ.
+        required: optional tensor members, by their Python names, that must be there all the same.
+        exceptions: the data types of tensor members, by their Python names, that differ.
     """
 
     def __init__(
@@ -77,20 +78,42 @@ class Support:
         level: str,
         dimensions: tuple[int, int],
         data_types: tuple[DataType, ...],
+        *,
+        required: tuple[str, ...] = (),
         **exceptions: tuple[DataType, ...],
     ) -> None:
         self.level = FeatureLevel.from_name(level)
         self.dimensions = dimensions
+        self.required = required
         self._default = data_types
         self._exceptions = exceptions
         self.data_types: Mapping[str, tuple[DataType, ...]] = {}
 
     def complete(self, tensors: Sequence[str]) -> None:
         """Fills in ``data_types`` for these tensor members."""
-        unknown = set(self._exceptions) - set(tensors)
+        unknown = {*self._exceptions, *self.required} - set(tensors)
         if unknown:
             raise TypeError(f"the support table of level {self.level.label} names unknown members {sorted(unknown)}")
         self.data_types = {tensor: self._exceptions.get(tensor, self._default) for tensor in tensors}
+
+
+@dataclasses.dataclass(frozen=True)
+class DataTypeRule:
+    """A data type that follows from another tensor's.
+
+    Attributes:
+        member: the tensor member whose data type follows, by its Python name.
+        source: the tensor member that decides it.
+        exceptions: by data type of ``source`` the one that ``member`` must have; for all others it is the same one.
+    """
+
+    member: str
+    source: str
+    exceptions: Mapping[DataType, DataType]
+
+    def wanted(self, source_type: DataType) -> DataType:
+        """What ``member`` must be where ``source`` is ``source_type``."""
+        return self.exceptions.get(source_type, source_type)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,6 +127,9 @@ class Declaration:
         support: the tables, by rising feature level.
         same_sizes: groups of tensor members that must agree in DimensionCount and Sizes; ``None``: all of them.
         same_data_type: groups of tensor members that must agree in DataType; ``None``: all of them.
+        data_type_rules: what else data types have to do with one another.
+        one_element: input members that may also hold a single element, of Sizes all 1, used for every element of the
+            output. (All others broadcast by stride 0 only.)
         in_place: input members that may share their buffer range with the output.
         accuracy: the promise.
         moves: tensor members whose values are moved but never interpreted: only the width of their type matters.
@@ -115,6 +141,8 @@ class Declaration:
     accuracy: Accuracy
     same_sizes: tuple[tuple[str, ...], ...] | None = None
     same_data_type: tuple[tuple[str, ...], ...] | None = None
+    data_type_rules: tuple[DataTypeRule, ...] = ()
+    one_element: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()
     decisions: tuple[str, ...] = ()

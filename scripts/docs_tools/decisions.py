@@ -35,6 +35,14 @@ THEMES = (
         r"^x \* Scale \+ Bias",
     ),
     Theme(
+        "Quantization",
+        "With exact integers, products and quotients there is one rounding only, so nothing depends on the order of "
+        "steps. Halves to even is what frameworks round by. The page calls a scale of zero undefined; IEEE 754's "
+        "quotient, saturated, and the zero point for NaN are numbers that every device can give.",
+        r"by the exact quotient|divided by a scale|absent zero point|integers is exact|[Zz]ero point may|"
+        r"two products|sum of infinities|denormals count as zero in Scale and",
+    ),
+    Theme(
         "Denormals and NaN of arithmetic",
         "Direct3D's rule for 32-bit floats is that denormals become zeros of their sign; Vulkan lets a device do so or "
         "keep them. Zeros of their sign are the behaviour that every device can share. IEEE 754 does not say which NaN "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dmlvk.conformance.promises import promise_text
+from dmlvk.conformance.promises import promise_text, rule_text
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, Declaration, Field, OperatorDesc
 from scripts.docs_tools.markdown import anchor, page, table
@@ -53,6 +53,9 @@ def _section(operator: type[OperatorDesc]) -> Iterator[str]:
     yield from table(["member", "kind", "type", "meaning"], ([*_member(field)] for field in operator.fields))
     yield ""
     yield from table(["from level", "dimensions", "tensors", "data types"], _support(declaration, names))
+    for rule in declaration.data_type_rules:
+        yield ""
+        yield rule_text(rule, names)
     if declaration.decisions:
         yield ""
         yield "Decided where the page is silent:"
@@ -75,7 +78,8 @@ def _support(declaration: Declaration, names: dict[str, str]) -> Iterator[tuple[
         dimensions = str(fewest) if fewest == most else f"{fewest} to {most}"
         by_types: dict[tuple[DataType, ...], list[str]] = {}
         for member, types in support.data_types.items():
-            by_types.setdefault(types, []).append(names[member])
+            needed = " (required)" if member in support.required else ""
+            by_types.setdefault(types, []).append(f"{names[member]}{needed}")
         for number, (types, members) in enumerate(by_types.items()):
             first = (support.level.label, dimensions) if number == 0 else ("", "")
             yield (*first, ", ".join(members), " ".join(data_type.name for data_type in types))

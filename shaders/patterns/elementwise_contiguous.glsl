@@ -33,13 +33,24 @@ void compute_whole_group(uint group)
 #endif
 }
 
-// The last group, where fewer than LANES elements are left.
+// The last group, where fewer than LANES elements are left; in the place of the missing ones the last element is read again.
+// Loads and atomics have loops of their own: beside a long operation they made SwiftShader take half a minute to compile it.
 void compute_partial_group(uint group)
 {
-    for (uint element = group * LANES; element < parameters.work_items; ++element) {
-#define ELEMENT_OF(n, element) LOAD(INPUT_##n, words_input_##n, BASE(INPUT_##n##_BITS, input_##n) + element)
-        VALUE(OUTPUT) value = APPLY(ELEMENT_OF, element);
-        STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + element, value);
+    uint first = group * LANES;
+    uint count = parameters.work_items - first;
+#define LOAD_ELEMENTS(n, array) \
+    VALUE(INPUT_##n) array##n[LANES]; \
+    for (uint lane = 0u; lane < LANES; ++lane) { \
+        array##n[lane] = LOAD(INPUT_##n, words_input_##n, BASE(INPUT_##n##_BITS, input_##n) + first + min(lane, count - 1u)); \
+    }
+    FOR_EACH_INPUT(LOAD_ELEMENTS, elements_)
+    VALUE(OUTPUT) result[LANES];
+#define LOADED(n, lane) elements_##n[lane]
+#define COMPUTE_ELEMENT(lane) result[lane] = APPLY(LOADED, lane);
+    FOR_EACH_LANE(COMPUTE_ELEMENT)
+    for (uint lane = 0u; lane < count; ++lane) {
+        STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + first + lane, result[lane]);
     }
 }
 

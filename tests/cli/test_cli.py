@@ -66,8 +66,15 @@ def test_operators_as_json_are_complete(capsys: pytest.CaptureFixture[str]) -> N
     assert threshold["support"][0] == {
         "from_feature_level": "1_0",
         "dimensions": [4, 4],
+        "required": [],
         "data_types": {"InputTensor": ["FLOAT32", "FLOAT16"], "OutputTensor": ["FLOAT32", "FLOAT16"]},
     }
+    quantize = listed["ELEMENT_WISE_QUANTIZE_LINEAR"]
+    assert [table["required"] for table in quantize["support"]] == [["ZeroPointTensor"]] * 4 + [[]]
+    assert quantize["data_type_rules"] == [
+        {"member": "ScaleTensor", "source": "InputTensor", "exceptions": {"INT32": "FLOAT32"}}
+    ]
+    assert "AScaleTensor" in listed["ELEMENT_WISE_QUANTIZED_LINEAR_ADD"]["one_element"]
 
 
 @pytest.mark.parametrize("label", ["2_1", "2.1", "DML_FEATURE_LEVEL_2_1"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections.abc import Mapping
 
 import pytest
 
@@ -12,8 +13,8 @@ from dmlvk.conformance.execution import describe, layout_of
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import library
 from dmlvk.kernels.elementwise import lower
-from dmlvk.kernels.variants import WALKS, all_variants, lanes, optional_attributes
-from dmlvk.operators import OPERATORS, FeatureLevel, check_operator
+from dmlvk.kernels.variants import WALKS, all_variants, lanes, optional_members
+from dmlvk.operators import OPERATORS, FeatureLevel, OperatorDesc, check_operator
 from scripts.shader_tools.project import SHADERS
 
 
@@ -43,18 +44,27 @@ def test_declared_compiled_and_tested_are_the_same() -> None:
 def test_every_supported_combination_of_data_types_is_a_case() -> None:
     """Counted from the support tables, by another way than the cases are made."""
     for name, desc_class in OPERATORS.items():
-        declaration = desc_class.declaration
+        optional = {field.attribute for field in desc_class.fields if field.optional}
         combinations = set()
-        for table in declaration.support:
-            for choice in itertools.product(DataType, repeat=len(table.data_types)):
+        for table in desc_class.declaration.support:
+            kept_or_not = [(False, True) if member in optional else (True,) for member in table.data_types]
+            for choice in itertools.product(*table.data_types.values()):
                 types = dict(zip(table.data_types, choice, strict=True))
-                if all(types[member] in allowed for member, allowed in table.data_types.items()) and all(
-                    types[group[0]] is types[member] for group in desc_class.same_data_type for member in group
-                ):
-                    combinations.add(choice)
-        tested = {tuple(t for _, t in case.data_types) for case in value_cases() if case.desc_class is desc_class}
-        assert tested == combinations, name
-        assert combinations, name
+                if _may_meet(desc_class, types):
+                    for kept in itertools.product(*kept_or_not):
+                        combinations.add(tuple(itertools.compress(types.items(), kept)))
+        tested = [case.data_types for case in value_cases() if case.desc_class is desc_class]
+        assert set(tested) == combinations, name
+        assert len(tested) == len(combinations) > 0, name
+
+
+def _may_meet(desc_class: type[OperatorDesc], types: Mapping[str, DataType]) -> bool:
+    """Whether data types agree where they must, and follow from others where they must."""
+    agree = all(types[group[0]] is types[member] for group in desc_class.same_data_type for member in group)
+    return agree and all(
+        types[rule.member] is (rule.exceptions.get(types[rule.source]) or types[rule.source])
+        for rule in desc_class.declaration.data_type_rules
+    )
 
 
 def test_case_names_are_unique() -> None:
@@ -74,7 +84,7 @@ def test_variant_names_are_unique_and_sorted() -> None:
 
 
 def test_the_number_of_variants_follows_from_the_declarations() -> None:
-    """Moved values count by width: IF has 4 of them. The optional attribute of THRESHOLD doubles its variants."""
+    """Moved values count by width: IF has 4 of them. The optional members double the variants."""
     counts = dict.fromkeys(OPERATORS, 0)
     for variant in all_variants():
         counts[variant.name.split(".")[0].upper()] += 1
@@ -85,12 +95,15 @@ def test_the_number_of_variants_follows_from_the_declarations() -> None:
         "ELEMENT_WISE_IDENTITY": (4 + 8) * len(WALKS),
         "ELEMENT_WISE_IF": 4 * len(WALKS),
         "ELEMENT_WISE_LOGICAL_GREATER_THAN": 10 * 2 * len(WALKS),
+        "ELEMENT_WISE_QUANTIZE_LINEAR": 3 * 2 * 2 * len(WALKS),
+        "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": 2**3 * 2**3 * len(WALKS),
         "ELEMENT_WISE_ROUND": 2 * len(WALKS),
         "ELEMENT_WISE_SIGN": 10 * len(WALKS),
         "ELEMENT_WISE_THRESHOLD": 8 * 2 * len(WALKS),
     }
     assert {name: counts[name] for name in expected} == expected
-    assert optional_attributes(OPERATORS["ELEMENT_WISE_THRESHOLD"]) == ("scale_bias",)
+    assert optional_members(OPERATORS["ELEMENT_WISE_THRESHOLD"]) == ("scale_bias",)
+    assert optional_members(OPERATORS["ELEMENT_WISE_QUANTIZE_LINEAR"]) == ("zero_point_tensor",)
 
 
 @pytest.mark.parametrize("case", value_cases(), ids=lambda case: case.name)

@@ -50,11 +50,44 @@ def _attribute(field: Field, output_type: DataType) -> Any:
 
 
 def _combinations(facts: OperatorFacts) -> Iterator[dict[str, DataType]]:
-    """All data types for all tensors, those that must agree agreeing."""
-    groups = [list(group) for group in facts.same_data_type]
-    groups += [[member] for member in facts.tensors() if not any(member in group for group in groups)]
-    for choice in itertools.product(TYPES, repeat=len(groups)):
-        yield {member: data_type for group, data_type in zip(groups, choice, strict=True) for member in group}
+    """Data types for all tensors that are given, those that must agree agreeing, those that follow following.
+
+    All data types with all others where that is not too many, else beside all that the highest level accepts. Where all
+    types are such as that level accepts, optional tensors are absent too, in all combinations.
+    """
+    groups = _independent(facts)
+    last = list(facts.support.values())[-1]
+    accepted = [last[group[0]].data_types for group in groups]
+    if len(groups) <= 3:
+        choices: set[tuple[DataType, ...]] = set(itertools.product(TYPES, repeat=len(groups)))
+    else:
+        choices = {
+            choice for i in range(len(groups)) for choice in itertools.product(*accepted[:i], TYPES, *accepted[i + 1 :])
+        }
+    optional = [member["name"] for member in facts.members if member["type"] == "tensor" and member["optional"]]
+    for choice in sorted(choices):
+        types = _complete(facts, dict(zip((group[0] for group in groups), choice, strict=True)))
+        yield types
+        if all(data_type in allowed for data_type, allowed in zip(choice, accepted, strict=True)):
+            for count in range(1, len(optional) + 1):
+                for absent in itertools.combinations(optional, count):
+                    yield {member: types[member] for member in types if member not in absent}
+
+
+def _independent(facts: OperatorFacts) -> list[list[str]]:
+    """The groups of tensors that agree, and all others alone; without those that follow from others."""
+    following = {rule["member"] for rule in facts.data_type_rules}
+    alone = [member for member in facts.tensors() if not any(member in group for group in facts.same_data_type)]
+    return [*facts.same_data_type, *([member] for member in alone if member not in following)]
+
+
+def _complete(facts: OperatorFacts, chosen: Mapping[str, DataType]) -> dict[str, DataType]:
+    """The data types of all tensors, from one for each group."""
+    types = {member: chosen[group[0]] for group in _independent(facts) for member in group}
+    for rule in facts.data_type_rules:
+        source = types[rule["source"]]
+        types[rule["member"]] = DataType[rule["exceptions"].get(source.name, source.name)]
+    return {member: types[member] for member in facts.tensors()}
 
 
 def _expected_refusal(facts: OperatorFacts, label: str, types: Mapping[str, DataType], dimensions: int) -> str | None:
@@ -66,6 +99,11 @@ def _expected_refusal(facts: OperatorFacts, label: str, types: Mapping[str, Data
     for member in facts.tensors():
         allowed = table[member]
         where = f"{facts.name}: {member}"
+        if member not in types:
+            if not allowed.optional:
+                later = _first_level(facts, member, lambda tensor: tensor.optional).removeprefix("which needs ")
+                return f"{where} is required at feature level {label}; it is optional from {later} on"
+            continue
         if types[member] not in allowed.data_types:
             names = ", ".join(data_type.name for data_type in allowed.data_types)
             later = _first_level(facts, member, lambda tensor, wanted=types[member]: wanted in tensor.data_types)
@@ -113,11 +151,12 @@ def _accepted_combinations(table: Mapping[str, TensorFacts] | None, facts: Opera
     """Counted by multiplication."""
     if table is None:
         return 0
-    free = [group[0] for group in facts.same_data_type]
-    free += [member for member in facts.tensors() if not any(member in group for group in facts.same_data_type)]
-    count = table[free[0]].most - table[free[0]].fewest + 1
-    for member in free:
-        count *= len(table[member].data_types)
+    groups = _independent(facts)
+    count = table[groups[0][0]].most - table[groups[0][0]].fewest + 1
+    for group in groups:
+        count *= len(table[group[0]].data_types)
+    for member in facts.tensors():
+        count *= 2 if table[member].optional else 1
     return count
 
 
@@ -144,7 +183,10 @@ def _a_few(facts: OperatorFacts) -> Iterator[dict[str, DataType]]:
     tables = list(facts.support.values())
     for table in (tables[0], tables[-1]):
         for position in (0, -1):
-            yield {member: tensor.data_types[position] for member, tensor in table.items()}
+            chosen = {group[0]: table[group[0]].data_types[position] for group in _independent(facts)}
+            types = _complete(facts, chosen)
+            yield types
+            yield {member: t for member, t in types.items() if not tables[-1][member].optional}
 
 
 # --- attributes with a least value ------------------------------------------------------------------------------------
@@ -209,6 +251,36 @@ def test_data_types_that_must_agree(facts: OperatorFacts) -> None:
                     message
                     == f"{facts.name}: {member}.DataType must equal {last}.DataType {own.name}; got {other.name}"
                 )
+
+
+@EACH_OPERATOR
+def test_data_types_that_follow_from_others(facts: OperatorFacts) -> None:
+    table = list(facts.support.values())[-1]
+    for rule in facts.data_type_rules:
+        member, source = rule["member"], rule["source"]
+        for source_type, data_type in itertools.product(table[source].data_types, table[member].data_types):
+            types = {**_widest(facts), source: source_type, member: data_type}
+            wanted = rule["exceptions"].get(source_type.name, source_type.name)
+            if data_type.name == wanted:
+                check_operator(_desc(facts, types, 2), dml.FeatureLevel.LEVEL_6_4)
+            else:
+                assert _refusal(_desc(facts, types, 2)) == (
+                    f"{facts.name}: {member}.DataType must be {wanted} for {source}.DataType {source_type.name}; "
+                    f"got {data_type.name}"
+                )
+
+
+@EACH_OPERATOR
+def test_tensors_of_one_element(facts: OperatorFacts) -> None:
+    """Some members may have Sizes of ones, in as many dimensions as the output; the others may not."""
+    for member in facts.tensors()[:-1]:
+        ones = _changed(facts, member, dml.TensorDesc(_widest(facts)[member], (1, 1)))
+        if member in facts.one_element:
+            check_operator(ones, dml.FeatureLevel.LEVEL_6_4)
+            assert "must equal" in _refusal(_changed(facts, member, dml.TensorDesc(_widest(facts)[member], (1, 1, 1))))
+            assert "must equal" in _refusal(_changed(facts, member, dml.TensorDesc(_widest(facts)[member], (2, 1))))
+        elif any(member in group for group in facts.same_sizes):
+            assert f"{member}.Sizes must equal" in _refusal(ones)
 
 
 @EACH_OPERATOR

@@ -32,12 +32,14 @@ _TAIL = 64  # guard bytes behind each tensor
 def _one_case_for_each_width() -> list[ValueCase]:
     """For each combination of element widths and of inputs that may be in place one operator and its data types.
 
-    Operators with the same widths share the memory walk, which is what geometries are about.
+    Operators with the same widths share the memory walk, which is what geometries are about: inputs of equal widths are
+    walked over in the same way, and from three inputs on their number makes no difference to any of them.
     """
     chosen: dict[tuple[object, ...], ValueCase] = {}
     preferred = (dml.INT8, dml.FLOAT16, dml.FLOAT32, dml.INT64)
     for case in value_cases():
-        widths = tuple(data_type.size_in_bits for _, data_type in case.data_types)
+        inputs = [data_type.size_in_bits for _, data_type in case.tensors("input")]
+        widths = (*sorted(set(inputs)), min(len(inputs), 3), case.tensors("output")[0][1].size_in_bits)
         places = tuple(field.attribute in case.desc_class.declaration.in_place for field, _ in case.tensors("input"))
         key = (widths, places)
         if key not in chosen or any(data_type in preferred for _, data_type in case.data_types):

@@ -1,8 +1,8 @@
 """What DirectML's pages state of each operator, copied here as data; the declarations are held against it.
 
 ``*.json``: by operator the feature level that introduced it, the members in order, the inputs that may share their
-range with the output, the groups of tensors that must agree, and by feature level what each tensor may be. A table
-holds from its level up to the next one. To add an operator, add an entry.
+range with the output, the groups of tensors that must agree, and by feature level what each tensor may be and whether
+it may be absent. A table holds from its level up to the next one. To add an operator, add an entry.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ FEATURE_LEVELS = {
 
 @dataclasses.dataclass(frozen=True)
 class TensorFacts:
-    """What one tensor may be from a feature level on: fewest and most dimensions, and data types."""
+    """What a tensor may be from a feature level on: fewest and most dimensions, data types, whether optional."""
 
     fewest: int
     most: int
     data_types: tuple[DataType, ...]
+    optional: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -54,6 +55,9 @@ class OperatorFacts:
         in_place: names of input members.
         same_sizes: groups of member names.
         same_data_type: groups of member names.
+        data_type_rules: ``{"member": …, "source": …, "exceptions": {…}}``: the member's data type is the source's, or
+            what the exceptions say for it.
+        one_element: names of input members that may hold a single element in Sizes of ones.
         support: by feature level and member name, by rising level.
     """
 
@@ -62,6 +66,8 @@ class OperatorFacts:
     in_place: list[str]
     same_sizes: list[list[str]]
     same_data_type: list[list[str]]
+    data_type_rules: list[dict[str, Any]]
+    one_element: list[str]
     support: dict[str, dict[str, TensorFacts]]
 
     def support_at(self, level: str) -> dict[str, TensorFacts] | None:
@@ -78,7 +84,10 @@ def _operator(name: str, entry: dict[str, Any]) -> OperatorFacts:
     support = {
         level: {
             member: TensorFacts(
-                facts["dims"][0], facts["dims"][1], tuple(DataType[name] for name in facts["data_types"])
+                facts["dims"][0],
+                facts["dims"][1],
+                tuple(DataType[name] for name in facts["data_types"]),
+                facts.get("optional", False),
             )
             for member, facts in table.items()
         }
@@ -86,7 +95,14 @@ def _operator(name: str, entry: dict[str, Any]) -> OperatorFacts:
     }
     assert next(iter(support)) == entry["introduced"], f"{name}: its first table is of another level"
     return OperatorFacts(
-        name, entry["members"], entry["in_place"], entry["same_sizes"], entry["same_data_type"], support
+        name,
+        entry["members"],
+        entry["in_place"],
+        entry["same_sizes"],
+        entry["same_data_type"],
+        entry.get("data_type_rules", []),
+        entry.get("one_element", []),
+        support,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import dmlvk as dml
-from dmlvk.operators import OPERATORS, OperatorDesc
+from dmlvk.operators import OPERATORS, OperatorDesc, Support
 from tests.specification.facts import FEATURE_LEVELS, OperatorFacts, all_facts
 
 FACTS = all_facts()
@@ -69,18 +69,38 @@ def test_tensors_that_must_agree(facts: OperatorFacts, constraint: str) -> None:
 
 
 @EACH_OPERATOR
+def test_data_types_that_follow_from_others(facts: OperatorFacts) -> None:
+    desc_class = _desc_class(facts)
+    got = [
+        {
+            "member": _names(desc_class, (rule.member,))[0],
+            "source": _names(desc_class, (rule.source,))[0],
+            "exceptions": {source.name: wanted.name for source, wanted in rule.exceptions.items()},
+        }
+        for rule in desc_class.declaration.data_type_rules
+    ]
+    assert got == facts.data_type_rules
+
+
+@EACH_OPERATOR
+def test_tensors_of_one_element(facts: OperatorFacts) -> None:
+    desc_class = _desc_class(facts)
+    assert _names(desc_class, desc_class.declaration.one_element) == facts.one_element
+
+
+@EACH_OPERATOR
 def test_support_tables(facts: OperatorFacts) -> None:
     desc_class = _desc_class(facts)
     names = {field.attribute: field.name for field in desc_class.fields}
     got: dict[str, Any] = {
         table.level.label: {
-            names[attribute]: (*table.dimensions, sorted(data_types))
+            names[attribute]: (*table.dimensions, sorted(data_types), _may_be_absent(desc_class, table, attribute))
             for attribute, data_types in table.data_types.items()
         }
         for table in desc_class.declaration.support
     }
     expected = {
-        level: {member: (t.fewest, t.most, sorted(t.data_types)) for member, t in table.items()}
+        level: {member: (t.fewest, t.most, sorted(t.data_types), t.optional) for member, t in table.items()}
         for level, table in facts.support.items()
     }
     assert got == expected
@@ -91,10 +111,17 @@ def test_support_tables(facts: OperatorFacts) -> None:
             assert len(set(data_types)) == len(data_types), f"{attribute} names a data type twice"
 
 
+def _may_be_absent(desc_class: type[OperatorDesc], table: Support, attribute: str) -> bool:
+    field = next(field for field in desc_class.fields if field.attribute == attribute)
+    assert field.optional or attribute not in table.required, f"{attribute} is required anyway"
+    return field.optional and attribute not in table.required
+
+
 @EACH_OPERATOR
 def test_each_level_supports_all_that_the_lower_ones_do(facts: OperatorFacts) -> None:
     tables = list(facts.support.values())
     for lower, higher in itertools.pairwise(tables):
         for member, tensor in lower.items():
             assert set(tensor.data_types) <= set(higher[member].data_types)
+            assert tensor.optional <= higher[member].optional
             assert higher[member].fewest <= tensor.fewest <= tensor.most <= higher[member].most

@@ -13,7 +13,15 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.references import arithmetic, exact, exponential, logarithm, piecewise, trigonometry
+from dmlvk.conformance.references import (
+    arithmetic,
+    exact,
+    exponential,
+    logarithm,
+    piecewise,
+    quantization,
+    trigonometry,
+)
 from dmlvk.conformance.references.scaling import float_bound, integer_bound, prescaled
 
 Array = npt.NDArray[Any]
@@ -91,6 +99,7 @@ REFERENCES: dict[str, Reference] = {
     "ELEMENT_WISE_DIFFERENCE_SQUARE": arithmetic.difference_square,
     "ELEMENT_WISE_DIVIDE": arithmetic.divide,
     "ELEMENT_WISE_EXP": exponential.exponential,
+    "ELEMENT_WISE_DEQUANTIZE_LINEAR": quantization.dequantize_linear,
     "ELEMENT_WISE_FLOOR": exact.floor,
     "ELEMENT_WISE_IDENTITY": exact.identity,
     "ELEMENT_WISE_IF": element_wise_if,
@@ -114,6 +123,8 @@ REFERENCES: dict[str, Reference] = {
     "ELEMENT_WISE_MULTIPLY": arithmetic.multiply,
     "ELEMENT_WISE_NEGATE": exact.negate,
     "ELEMENT_WISE_RECIP": arithmetic.recip,
+    "ELEMENT_WISE_QUANTIZE_LINEAR": quantization.quantize_linear,
+    "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": quantization.quantized_linear_add,
     "ELEMENT_WISE_ROUND": exact.rounded,
     "ELEMENT_WISE_SIGN": element_wise_sign,
     "ELEMENT_WISE_SIN": trigonometry.sine,
@@ -133,7 +144,7 @@ def has_true_values(desc: dml.OperatorDesc) -> bool:
 
 
 def expected_output(desc: dml.OperatorDesc, inputs: list[Array]) -> Array:
-    """What the operator must give for logical input arrays, in the order of its input members.
+    """What the operator must give for logical input arrays, in the order of its input members that are given.
 
     The output itself; or, where :func:`has_true_values`, the true values in float64.
     """

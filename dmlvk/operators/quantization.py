@@ -1,0 +1,196 @@
+"""The ELEMENT_WISE operators between numbers and their quantized form."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from dmlvk.datatypes import DataType
+from dmlvk.operators.declaration import Accuracy, DataTypeRule, Declaration, OperatorDesc, Support
+from dmlvk.operators.members import tensor_input, tensor_output
+from dmlvk.operators.type_groups import FLOATS
+from dmlvk.tensors import TensorDesc
+
+_INTEGERS = (DataType.INT32, DataType.INT16, DataType.INT8, DataType.UINT32, DataType.UINT16, DataType.UINT8)
+_BYTES = (DataType.INT8, DataType.UINT8)
+
+_QUOTIENT_DECISIONS = (
+    "Rounded to the nearest integer, halves to even, by the exact quotient; then the zero point is added, and the sum "
+    "saturates. Nothing is rounded before.",
+    "What is divided by a scale of zero is infinite with the sign that IEEE 754 gives it, and saturates; so does an "
+    "infinite value. A quotient that is NaN (of NaN, 0 / 0 or infinity / infinity) counts as 0: the result is the zero "
+    "point. A negative scale is a number like any other.",
+    "FLOAT32 denormals count as zero. An absent zero point counts as 0.",
+)
+
+
+class ElementWiseDequantizeLinear(OperatorDesc):
+    """The numbers that integers stand for (DML_ELEMENT_WISE_DEQUANTIZE_LINEAR_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("quantized values")
+    scale_tensor: TensorDesc = tensor_input("scale of each element")
+    zero_point_tensor: TensorDesc | None = tensor_input(
+        "what stands for zero; may be None from feature level 6_2 on", default=None
+    )
+    output_tensor: TensorDesc = tensor_output("the numbers")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_DEQUANTIZE_LINEAR",
+        formula="(x - ZeroPoint) * Scale",
+        decisions=(
+            "The difference of the integers is exact (it never wraps), and so is the product; it is rounded once, to "
+            "nearest even.",
+            "FLOAT32 denormals count as zero in Scale and among the results. A scale of zero gives zero. The sign of "
+            "a zero is that of Scale, the difference of equal integers being +0. 0 times infinity is NaN.",
+            "An absent zero point counts as 0.",
+        ),
+        same_data_type=(("input_tensor", "zero_point_tensor"), ("scale_tensor", "output_tensor")),
+        accuracy=Accuracy("correctly rounded", 0.5),
+        support=(
+            Support(
+                "1_0",
+                (4, 4),
+                (DataType.UINT8,),
+                required=("zero_point_tensor",),
+                scale_tensor=(DataType.FLOAT32,),
+                output_tensor=(DataType.FLOAT32,),
+            ),
+            Support(
+                "2_1",
+                (4, 4),
+                _INTEGERS,
+                required=("zero_point_tensor",),
+                scale_tensor=(DataType.FLOAT32,),
+                output_tensor=(DataType.FLOAT32,),
+            ),
+            Support(
+                "3_0",
+                (1, 8),
+                _INTEGERS,
+                required=("zero_point_tensor",),
+                scale_tensor=(DataType.FLOAT32,),
+                output_tensor=(DataType.FLOAT32,),
+            ),
+            Support(
+                "6_0", (1, 8), _INTEGERS, required=("zero_point_tensor",), scale_tensor=FLOATS, output_tensor=FLOATS
+            ),
+            Support("6_2", (1, 8), _INTEGERS, scale_tensor=FLOATS, output_tensor=FLOATS),
+        ),
+    )
+
+
+class ElementWiseQuantizeLinear(OperatorDesc):
+    """The integers that stand for numbers (DML_ELEMENT_WISE_QUANTIZE_LINEAR_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the numbers")
+    scale_tensor: TensorDesc = tensor_input("scale of each element")
+    zero_point_tensor: TensorDesc | None = tensor_input(
+        "what stands for zero; may be None from feature level 6_2 on", default=None
+    )
+    output_tensor: TensorDesc = tensor_output("quantized values")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_QUANTIZE_LINEAR",
+        formula="round(x / Scale) + ZeroPoint, within the output's data type",
+        decisions=_QUOTIENT_DECISIONS,
+        same_data_type=(("zero_point_tensor", "output_tensor"),),
+        data_type_rules=(DataTypeRule("scale_tensor", "input_tensor", {DataType.INT32: DataType.FLOAT32}),),
+        accuracy=Accuracy("exact", 0.0),
+        support=(
+            Support(
+                "1_0",
+                (4, 4),
+                (DataType.FLOAT32,),
+                required=("zero_point_tensor",),
+                zero_point_tensor=(DataType.UINT8,),
+                output_tensor=(DataType.UINT8,),
+            ),
+            Support(
+                "2_1",
+                (4, 4),
+                (DataType.FLOAT32,),
+                required=("zero_point_tensor",),
+                input_tensor=(DataType.FLOAT32, DataType.INT32),
+                zero_point_tensor=_BYTES,
+                output_tensor=_BYTES,
+            ),
+            Support(
+                "3_0",
+                (1, 8),
+                (DataType.FLOAT32,),
+                required=("zero_point_tensor",),
+                input_tensor=(DataType.FLOAT32, DataType.INT32),
+                zero_point_tensor=_BYTES,
+                output_tensor=_BYTES,
+            ),
+            Support(
+                "6_0",
+                (1, 8),
+                FLOATS,
+                required=("zero_point_tensor",),
+                input_tensor=(*FLOATS, DataType.INT32),
+                zero_point_tensor=_BYTES,
+                output_tensor=_BYTES,
+            ),
+            Support(
+                "6_2",
+                (1, 8),
+                FLOATS,
+                input_tensor=(*FLOATS, DataType.INT32),
+                zero_point_tensor=_BYTES,
+                output_tensor=_BYTES,
+            ),
+        ),
+    )
+
+
+class ElementWiseQuantizedLinearAdd(OperatorDesc):
+    """The sum of what integers stand for, as integers (DML_ELEMENT_WISE_QUANTIZED_LINEAR_ADD_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("left operand, quantized")
+    a_scale_tensor: TensorDesc = tensor_input("its scale")
+    a_zero_point_tensor: TensorDesc | None = tensor_input("its zero point; None for 0", default=None)
+    b_tensor: TensorDesc = tensor_input("right operand, quantized")
+    b_scale_tensor: TensorDesc = tensor_input("its scale")
+    b_zero_point_tensor: TensorDesc | None = tensor_input("its zero point; None for 0", default=None)
+    output_scale_tensor: TensorDesc = tensor_input("scale of the results")
+    output_zero_point_tensor: TensorDesc | None = tensor_input("zero point of the results; None for 0", default=None)
+    output_tensor: TensorDesc = tensor_output("the sums, quantized")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
+        formula=(
+            "round(((a - AZeroPoint) * AScale + (b - BZeroPoint) * BScale) / OutputScale) + OutputZeroPoint, "
+            "within the output's data type"
+        ),
+        decisions=(
+            "The sum of the two products is exact too: a single rounding in all.",
+            *_QUOTIENT_DECISIONS,
+            "A sum of infinities of both signs, and 0 times infinity, are NaN.",
+            "A scale or zero point may have Sizes of ones, and then counts for all elements, or the Sizes of the "
+            "output, with strides of any kind.",
+        ),
+        same_data_type=(
+            ("a_tensor", "a_zero_point_tensor"),
+            ("b_tensor", "b_zero_point_tensor"),
+            ("output_zero_point_tensor", "output_tensor"),
+        ),
+        one_element=(
+            "a_scale_tensor",
+            "a_zero_point_tensor",
+            "b_scale_tensor",
+            "b_zero_point_tensor",
+            "output_scale_tensor",
+            "output_zero_point_tensor",
+        ),
+        accuracy=Accuracy("exact", 0.0),
+        support=(
+            Support(
+                "4_0",
+                (1, 8),
+                _BYTES,
+                a_scale_tensor=(DataType.FLOAT32,),
+                b_scale_tensor=(DataType.FLOAT32,),
+                output_scale_tensor=(DataType.FLOAT32,),
+            ),
+        ),
+    )

@@ -1,0 +1,17 @@
+// ELEMENT_WISE_DEQUANTIZE_LINEAR: f(x, scale, zero_point) = (x - zero_point) * scale, rounded once.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "elementwise_operands.glsl"
+#include "quantization.glsl"
+
+#if INPUT_0_BITS == 8 || (INPUT_0_BITS == 16 && OUTPUT_BITS == 32)
+#define DEQUANTIZED FORM(dequantized_short, OUTPUT)
+#else
+#define DEQUANTIZED FORM(FORM(dequantized, INPUT_0), OUTPUT)
+#endif
+#if HAS_ZERO_POINT_TENSOR
+#define OPERATION(x, scale, zero_point) DEQUANTIZED(x, zero_point, scale)
+#else
+#define OPERATION(x, scale) DEQUANTIZED(x, 0u, scale)
+#endif
+#include "elementwise.glsl"

@@ -1,0 +1,14 @@
+// ELEMENT_WISE_QUANTIZE_LINEAR: f(x, scale, zero_point) = clamp(round(x / scale) + zero_point), halves to even, by the exact quotient.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "elementwise_operands.glsl"
+#include "quantization.glsl"
+
+#define QUANTIZED(x, scale, zero_point) \
+    CONCATENATE(saturated_, OUTPUT)(FORM(rounded_quotient, INPUT_0)(x, scale) + int(zero_point))
+#if HAS_ZERO_POINT_TENSOR
+#define OPERATION(x, scale, zero_point) QUANTIZED(x, scale, zero_point)
+#else
+#define OPERATION(x, scale) QUANTIZED(x, scale, 0u)
+#endif
+#include "elementwise.glsl"

@@ -1,0 +1,258 @@
+// Quotients that are rounded to integers and saturate to 8 bits, and products of integers with a scale: exact, rounded once.
+//
+// Quotients are those of the exact real numbers, halves to even. A float estimate of the quotient, good to a few thousandths,
+// gives an integer n that is off by at most one; what is left of the dividend, dividend - n * divisor, is small and so known
+// exactly from integer arithmetic modulo 2^32, and decides. (Any division with an exact remainder works so: D. E. Knuth, «The
+// Art of Computer Programming», volume 2, 4.3.1.)
+//
+// FLOAT32 denormals count as zeros of their sign. A quotient that is NaN counts as 0; beyond LARGE_QUOTIENT, and infinite,
+// it is LARGE_QUOTIENT, which saturates whatever the zero point is.
+#ifndef QUANTIZATION_GLSL
+#define QUANTIZATION_GLSL
+
+#include "error_free.glsl"
+#include "float16.glsl"
+#include "float32.glsl"
+
+#define LARGE_QUOTIENT 1023
+
+#define EXPONENT_F32(x) int(((x) >> 23) & 0xffu)
+#define SIGNIFICAND_F32(x) (((x) & 0x7fffffu) | 0x800000u)
+
+uint saturated_int8(int x) { return uint(min(max(x, -128), 127)); }
+uint saturated_uint8(int x) { return uint(min(max(x, 0), 255)); }
+
+// The integer nearest to dividend / divisor, halves to even.
+//   significand   the dividend's first 24 bits or so, as a float of [1, 2)
+//   exponent      what its exponent is above the divisor's: the quotient is (significand / [1, 2)) * 2^exponent
+//   quarters      the low 32 bits of 4 * dividend, the lowest of them set where any bit lies below
+//   divisor       an integer of 24 bits
+int nearest_quotient(float significand, int exponent, uint quarters, uint divisor)
+{
+    precise float ratio = significand * reciprocal_estimate(uintBitsToFloat((divisor & 0x7fffffu) | ONE_F32));
+    precise float shifted = uintBitsToFloat(floatBitsToUint(ratio) + (uint(min(max(exponent, -3), 11)) << 23)) + 12582912.0;
+    uint n = floatBitsToUint(shifted) - 0x4b400000u;
+    int rest = int(quarters - 4u * (n * divisor));
+    int half_divisor = int(2u * divisor);
+    bool odd = (n & 1u) != 0u;
+    bool up = rest > half_divisor || (rest == half_divisor && odd);
+    bool down = rest < -half_divisor || (rest == -half_divisor && odd);
+    int quotient = int(n) + int(up) - int(down);
+    return exponent < -2 ? 0 : exponent > 10 ? LARGE_QUOTIENT : quotient;
+}
+
+int with_sign(int magnitude, uint sign) { return int(sign) < 0 ? -magnitude : magnitude; }
+
+// A quotient that is not finite divided by finite: 0 where it is zero or NaN, else infinite. `dividend` and `divisor` are bits of
+// float32; for a dividend of another kind those of any number that is zero, finite, infinite or NaN when it is.
+int special_quotient(int quotient, uint dividend, uint divisor)
+{
+    int top = int(dividend & MAGNITUDE_F32);
+    int bottom = int(divisor & MAGNITUDE_F32);
+    bool large = top >= int(INFINITY_F32) || bottom < int(SMALLEST_NORMAL_F32);
+    bool none = top < int(SMALLEST_NORMAL_F32) || top > int(INFINITY_F32) || bottom >= int(INFINITY_F32);
+    return none ? 0 : large ? LARGE_QUOTIENT : quotient;
+}
+
+// round(x / scale). 45 operations.
+int rounded_quotient_f32(uint x, uint scale)
+{
+    int exponent = EXPONENT_F32(x) - EXPONENT_F32(scale);
+    uint significand = SIGNIFICAND_F32(x);
+    uint quarters = significand << uint(min(max(exponent + 2, 0), 31));
+    float fraction = uintBitsToFloat((x & 0x7fffffu) | ONE_F32);
+    int quotient = nearest_quotient(fraction, exponent, quarters, SIGNIFICAND_F32(scale));
+    return with_sign(special_quotient(quotient, x, scale), x ^ scale);
+}
+
+int rounded_quotient_f16(uint x, uint scale)
+{
+    return rounded_quotient_f32(float32_from_float16(x), float32_from_float16(scale));
+}
+
+// The scale is float32. 60 operations.
+int rounded_quotient_i32(uint x, uint scale)
+{
+    uint magnitude = int(x) < 0 ? 0u - x : x;
+    int highest = findMSB(magnitude | 1u);
+    uint leading = magnitude << uint(31 - highest);
+    float fraction = uintBitsToFloat(((leading >> 8) & 0x7fffffu) | ONE_F32);
+    // 4 * magnitude / 2^(the exponent of the divisor's last place)
+    int shift = 152 - EXPONENT_F32(scale);
+    uint dropped = uint(min(max(-shift, 0), 31));
+    uint kept = magnitude >> dropped;
+    uint right = kept | uint((kept << dropped) != magnitude);
+    uint left = shift < 32 ? magnitude << uint(max(shift, 0) & 31) : 0u;
+    int quotient = nearest_quotient(
+        fraction, highest + 127 - EXPONENT_F32(scale), shift < 0 ? right : left, SIGNIFICAND_F32(scale));
+    return with_sign(special_quotient(quotient, x == 0u ? 0u : ONE_F32, scale), x ^ scale);
+}
+
+// What (a - a_zero) * a_scale is: its sign (the highest bit), its magnitude (of 32 bits, times 2^exponent), and the bits of a
+// float32 of its sign that is zero, finite, infinite or NaN as it is.
+struct Term {
+    uint sign;
+    uint magnitude;
+    int exponent;
+    uint kind;
+};
+
+Term scaled_difference(int difference, uint scale)
+{
+    uint sign = (uint(difference) ^ scale) & SIGN_F32;
+    uint steps = uint(difference < 0 ? -difference : difference); // at most 255
+    int biased = EXPONENT_F32(scale);
+    uint magnitude = biased == 0 ? 0u : steps * SIGNIFICAND_F32(scale);
+    uint infinite = int(scale & MAGNITUDE_F32) > int(INFINITY_F32) || difference == 0 ? NAN_F32 : sign | INFINITY_F32;
+    uint finite = magnitude == 0u ? 0u : sign | ONE_F32;
+    return Term(sign, magnitude, magnitude == 0u ? -1000 : biased, biased == 255 ? infinite : finite);
+}
+
+// What the sum of two terms is in the same sense.
+uint kind_of_sum(uint a, uint b, uint sum)
+{
+    int a_magnitude = int(a & MAGNITUDE_F32);
+    int b_magnitude = int(b & MAGNITUDE_F32);
+    bool opposite = a_magnitude == b_magnitude && a != b; // two infinities, when both are
+    uint larger = a_magnitude > b_magnitude ? a : b;
+    int magnitude = max(a_magnitude, b_magnitude);
+    uint special = magnitude > int(INFINITY_F32) || opposite ? NAN_F32 : larger;
+    return magnitude < int(INFINITY_F32) ? sum : special;
+}
+
+// x / 2^count for count < 64; the lowest bit is set where any bit was lost, as a later comparison needs it. x.x is the low word.
+uvec2 shifted_jamming(uvec2 x, uint count)
+{
+    bool far = count >= 32u;
+    uint high = far ? 0u : x.y;
+    uint low = far ? x.y : x.x;
+    uint bits = count & 31u;
+    uint lost = (far ? x.x : 0u) | (low & ((1u << bits) - 1u));
+    uint carried = (high << 1) << (31u - bits); // a shift by 32 is undefined
+    return uvec2((low >> bits) | carried | uint(lost != 0u), high >> bits);
+}
+
+// The quotient of a sum's magnitude, which is sum * 2^(exponent - 31) and not zero, by a divisor with this biased exponent.
+int wide_quotient(uvec2 sum, int exponent, uint scale)
+{
+    bool is_high = sum.y != 0u;
+    uint upper = is_high ? sum.y : sum.x;
+    uint lower = is_high ? sum.x : 0u;
+    int highest = findMSB(upper | 1u);
+    uint leading = (upper << uint(31 - highest)) | ((lower >> 1) >> uint(highest));
+    float fraction = uintBitsToFloat(((leading >> 8) & 0x7fffffu) | ONE_F32);
+    int above = exponent - EXPONENT_F32(scale);
+    int dropped = min(max(29 - above, 0), 63);
+    uint left = sum.x << uint(min(max(above - 29, 0), 31));
+    uint quarters = above < 29 ? shifted_jamming(sum, uint(dropped)).x : left;
+    return nearest_quotient(fraction, highest + (is_high ? 32 : 0) + above - 54, quarters, SIGNIFICAND_F32(scale));
+}
+
+// round((a_difference * a_scale + b_difference * b_scale) / scale), for differences of at most 255. About 140 operations.
+//
+// The larger term is held in 64 bits, 31 of them below its last one. The smaller term loses bits only where it lies so far
+// below that the two cannot cancel; that some were lost is then remembered in the last bit.
+int rounded_sum_quotient(int a_difference, uint a_scale, int b_difference, uint b_scale, uint scale)
+{
+    Term a = scaled_difference(a_difference, a_scale);
+    Term b = scaled_difference(b_difference, b_scale);
+    bool exchange = a.exponent < b.exponent;
+    uint large = exchange ? b.magnitude : a.magnitude;
+    uint small = exchange ? a.magnitude : b.magnitude;
+    int exponent = max(a.exponent, b.exponent);
+    uint distance = uint(min(exponent - min(a.exponent, b.exponent), 63));
+    uvec2 augend = uvec2(large << 31, large >> 1);
+    uvec2 addend = shifted_jamming(uvec2(small << 31, small >> 1), distance);
+
+    bool subtracts = a.sign != b.sign;
+    addend = subtracts ? uvec2(0u - addend.x, ~addend.y + uint(addend.x == 0u)) : addend;
+    uint low = augend.x + addend.x;
+    uint high = augend.y + addend.y + uint(low < augend.x);
+    bool is_negative = subtracts && int(high) < 0; // a sum of two may use the highest bit
+    uvec2 sum = is_negative ? uvec2(0u - low, ~high + uint(low == 0u)) : uvec2(low, high);
+    uint sign = (exchange ? b.sign : a.sign) ^ (is_negative ? SIGN_F32 : 0u);
+
+    uint kind = kind_of_sum(a.kind, b.kind, (sum.x | sum.y) == 0u ? 0u : sign | ONE_F32);
+    return with_sign(special_quotient(wide_quotient(sum, exponent, scale), kind, scale), kind ^ scale);
+}
+
+// The bits of a product of an integer and a scale, where `magnitude` are those of the product if both are finite and not zero.
+uint finished_product(uint magnitude, uint sign, bool integer_is_zero, uint scale)
+{
+    int scale_magnitude = int(scale & MAGNITUDE_F32);
+    bool is_infinite = scale_magnitude == int(INFINITY_F32);
+    bool is_nan = scale_magnitude > int(INFINITY_F32) || (is_infinite && integer_is_zero);
+    bool is_zero = integer_is_zero || scale_magnitude < int(SMALLEST_NORMAL_F32);
+    uint finite = is_zero ? 0u : magnitude;
+    return is_nan ? NAN_F32 : ((sign ^ scale) & SIGN_F32) | (is_infinite ? INFINITY_F32 : finite);
+}
+
+// integer * scale for an integer of at most 24 bits: one rounding, of the exact product. 22 operations.
+uint scaled_short(int integer, uint scale)
+{
+    // The significand alone is multiplied, its exponent added afterwards: no device's way with denormals is seen.
+    precise float product = float(integer) * uintBitsToFloat((scale & 0x7fffffu) | ONE_F32);
+    uint bits = floatBitsToUint(product) & MAGNITUDE_F32;
+    int above = EXPONENT_F32(scale) - 127;
+    int exponent = int(bits >> 23) + above;
+    uint result = exponent <= 0 ? 0u : exponent >= 255 ? INFINITY_F32 : bits + (uint(above) << 23);
+    return finished_product(result, uint(integer), integer == 0, scale);
+}
+
+// (-1)^sign * magnitude * scale, with the sign in the highest bit, rounded to 24 bits: to nearest even, or to odd, from which a
+// second rounding, to FLOAT16, gives what a single one would (S. Boldo, G. Melquiond, «Emulation of a FMA and correctly rounded
+// sums», 2008). 45 operations.
+uint scaled_long(uint sign, uint magnitude, uint scale, bool to_odd)
+{
+    uint high;
+    uint low;
+    umulExtended(magnitude, SIGNIFICAND_F32(scale), high, low);
+    bool is_high = high != 0u;
+    uint upper = is_high ? high : low;
+    uint lower = is_high ? low : 0u;
+    int highest = findMSB(upper | 1u);
+    uint leading = (upper << uint(31 - highest)) | ((lower >> 1) >> uint(highest));
+    uint below = lower << uint(31 - highest);
+    uint kept = leading >> 8;
+    uint rest = ((leading & 0xffu) << 1) | uint(below != 0u);
+    uint up = uint(rest > 0x100u || (rest == 0x100u && (kept & 1u) != 0u));
+    kept = to_odd ? kept | uint(rest != 0u) : kept + up;
+    // The highest bit of what is kept adds 1 to the exponent; having rounded up to a power of two adds another.
+    int exponent = highest + (is_high ? 32 : 0) + EXPONENT_F32(scale) - 24;
+    int bits = (min(max(exponent, -2), 253) << 23) + int(kept);
+    uint result = exponent > 253 ? INFINITY_F32 : bits < int(SMALLEST_NORMAL_F32) ? 0u : uint(bits);
+    return finished_product(result, sign, magnitude == 0u, scale);
+}
+
+// (x - zero_point) * scale, rounded once to the scale's type. «short» is for differences of at most 9 bits, or of 24 bits for
+// float32; all others go by whether the integers are signed.
+uint dequantized_short_f32(uint x, uint zero_point, uint scale) { return scaled_short(int(x - zero_point), scale); }
+uint dequantized_short_f16(uint x, uint zero_point, uint scale)
+{
+    return float16_from_float32(scaled_short(int(x - zero_point), float32_from_float16(scale)));
+}
+
+uint scaled_distance(bool is_negative, uint x, uint zero_point, uint scale, bool to_odd)
+{
+    return scaled_long(is_negative ? SIGN_F32 : 0u, is_negative ? zero_point - x : x - zero_point, scale, to_odd);
+}
+
+uint dequantized_i32_f32(uint x, uint zero_point, uint scale)
+{
+    return scaled_distance(int(x) < int(zero_point), x, zero_point, scale, false);
+}
+uint dequantized_u32_f32(uint x, uint zero_point, uint scale)
+{
+    return scaled_distance(x < zero_point, x, zero_point, scale, false);
+}
+uint dequantized_i32_f16(uint x, uint zero_point, uint scale)
+{
+    bool is_negative = int(x) < int(zero_point);
+    return float16_from_float32(scaled_distance(is_negative, x, zero_point, float32_from_float16(scale), true));
+}
+uint dequantized_u32_f16(uint x, uint zero_point, uint scale)
+{
+    return float16_from_float32(scaled_distance(x < zero_point, x, zero_point, float32_from_float16(scale), true));
+}
+
+#endif
