@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -177,6 +178,9 @@ def _run(selectors: Sequence[str], request: Request) -> Report:
         if len(set(indices)) < len(indices):
             raise click.UsageError("the same --device is given twice")
         progress = stack.enter_context(_Progress())
+        # Who ends the run by another signal wants to keep what was found, too.
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        stack.callback(signal.signal, signal.SIGTERM, before)
         return run(devices, request, progress)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dmlvk.conformance.promises import promise_by_data_type
+from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, OperatorDesc
-from scripts.docs_tools.figures import FIGURES, SOURCES
+from scripts.docs_tools.figures import FIGURES, SOURCES, Source
 from scripts.docs_tools.markdown import page, table
 
 _INTRODUCTION = """# Accuracy
@@ -28,6 +29,11 @@ Three classes:
 
 FLOAT32 denormals count as zeros of their sign, as inputs and as results."""
 
+_MEASURED = """
+Measured is the largest error over all 2^32 or 2^16 inputs (with attributes: FLOAT32 with usual values of them,
+FLOAT16 with several); of operators of two operands over some hundred thousand pairs. Not nearest: the share of results
+that are not the number nearest to the true value."""
+
 
 def accuracy_page(measurements: Path) -> str:
     """The file's contents.
@@ -39,21 +45,16 @@ def accuracy_page(measurements: Path) -> str:
     cases = {case["name"]: case for case in document["cases"]}
     lines = [*_INTRODUCTION.splitlines(), ""]
     lines += [*_origin(document), ""]
-    lines += ["## Operators of class «accurate»", ""]
-    lines += [
-        "Measured is the largest error over all 2^32 inputs (operators with attributes: with usual values of them); of "
-        "operators of two operands over some hundred thousand pairs. Not nearest: how many of all results are not the "
-        "nearest number.",
-        "",
-    ]
-    names = [name for name, o in sorted(OPERATORS.items()) if o.declaration.accuracy.promise == "accurate"]
-    head = ["operator", "type", "promised", "measured", "at", "not nearest", *(source.title for source in SOURCES)]
-    rows = (row for name in names for row in _rows(OPERATORS[name], cases))
-    lines += [*table(head, rows, right=(2, 3)), ""]
+    lines += ["## Operators of class «accurate»", *_MEASURED.splitlines(), ""]
+    operators = [o for _, o in sorted(OPERATORS.items()) if o.declaration.accuracy.promise == "accurate"]
+    for data_type, sources in ((DataType.FLOAT32, SOURCES), (DataType.FLOAT16, ())):
+        head = [f"operator, {data_type.name}", "promised", "measured", "at", "not nearest", *(s.title for s in sources)]
+        rows = (row for operator in operators for row in _rows(operator, data_type, cases, sources))
+        lines += [*table(head, rows, right=(1, 2, 4)), ""]
     lines += ["## Correctly rounded operators", ""]
     names = [name for name, o in sorted(OPERATORS.items()) if o.declaration.accuracy.promise == "correctly rounded"]
     head = ["operator", "promised", "remark", *(source.title for source in SOURCES)]
-    rounded = ((name, "0.5", OPERATORS[name].declaration.accuracy.remark, *_figures(name)) for name in names)
+    rounded = ((name, "0.5", OPERATORS[name].declaration.accuracy.remark, *_figures(name, SOURCES)) for name in names)
     lines += [*table(head, rounded, right=(1,)), ""]
     lines += ["## Where the figures come from", ""]
     lines += [f"- **{source.title}**: {source.text}" for source in SOURCES]
@@ -69,32 +70,37 @@ def _origin(document: Mapping[str, Any]) -> Iterator[str]:
     )
 
 
-def _rows(operator: type[OperatorDesc], cases: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _rows(
+    operator: type[OperatorDesc], data_type: DataType, cases: Mapping[str, Any], sources: Sequence[Source]
+) -> Iterator[tuple[str, ...]]:
+    """A row; one for each set of attributes with which all inputs were tried."""
+    promise = promise_by_data_type(operator).get(data_type)
+    if promise is None:
+        return
     name = operator.operator_name
-    short = name.lower().removeprefix("element_wise_")
-    for number, (data_type, promise) in enumerate(promise_by_data_type(operator).items()):
-        type_name = data_type.name.lower()
-        found = [c for key, c in cases.items() if key.startswith(f"{short}-{type_name} exhaustive")]
-        found = found or [c for key, c in cases.items() if key.split(" ")[0] == f"{short}-{type_name}"]
-        measured = [_measured(case) for case in found] or [("not yet", "", "")]
-        figures = _figures(name) if number == 0 else ("",) * len(SOURCES)
-        for part, facts in enumerate(measured):
-            first = (f"[{name}](operators.md#{name.lower()})", data_type.name, promise.removeprefix("at most "))
-            yield (*(first if part == 0 else ("", "", "")), *facts, *(figures if part == 0 else ("",) * len(SOURCES)))
+    case_name = f"{name.lower().removeprefix('element_wise_')}-{data_type.name.lower()}"
+    found = [case for key, case in cases.items() if key.startswith(f"{case_name} exhaustive")]
+    found = found or [case for key, case in cases.items() if key == case_name]
+    facts = [_measured(case, 4 if data_type is DataType.FLOAT32 else 6) for case in found] or [("not yet", "", "")]
+    for number, measured in enumerate(facts):
+        first = (
+            (f"[{name}](operators.md#{name.lower()})", promise.removeprefix("at most ")) if number == 0 else ("", "")
+        )
+        yield (*first, *measured, *(_figures(name, sources) if number == 0 else ("",) * len(sources)))
 
 
-def _measured(case: Mapping[str, Any]) -> tuple[str, str, str]:
+def _measured(case: Mapping[str, Any], digits: int) -> tuple[str, str, str]:
     """Largest error, where, and the share that is not nearest."""
     (measured, *_) = case["measurements"]
     worst = measured["worst"]
-    error = "0" if worst is None else f"{worst['error']:.4f}" if isinstance(worst["error"], float) else worst["error"]
+    error = "0" if worst is None else f"{float(worst['error']):.{digits}f}"
     where = "" if worst is None else ", ".join(f"`{element['bits']}`" for element in worst["inputs"])
     share = measured["misrounded"] / measured["results"]
     return error, where, f"{100 * share:.3g} %"
 
 
-def _figures(name: str) -> tuple[str, ...]:
-    return tuple(FIGURES.get(name, {}).get(source, "") for source in SOURCES)
+def _figures(name: str, sources: Sequence[Source]) -> tuple[str, ...]:
+    return tuple(FIGURES.get(name, {}).get(source, "") for source in sources)
 
 
 def reduced(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -278,7 +278,8 @@ def test_an_operator_that_a_driver_cannot_run_is_broken(
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGINT") or os.name == "nt", reason="interrupts are sent otherwise here")
-def test_an_interrupted_process_says_so_and_keeps_its_state(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_an_interrupted_process_says_so_and_keeps_its_state(tmp_path: Path, name: str) -> None:
     report, file = tmp_path / "report", tmp_path / "found.json"
     command = [sys.executable, "-m", "dmlvk", "conformance", "-o", "exp-float32", *QUICK[:4], "--exhaustive"]
     command += ["--device", "0", "--report", str(report), "--json", str(file)]
@@ -288,7 +289,7 @@ def test_an_interrupted_process_says_so_and_keeps_its_state(tmp_path: Path) -> N
             assert running.poll() is None, running.communicate()
             assert time.monotonic() < end
             time.sleep(0.05)
-        running.send_signal(signal.SIGINT)
+        running.send_signal(signal.Signals[name])
         out, err = running.communicate(timeout=300)
     assert running.returncode == 130, err
     assert "Traceback" not in err
