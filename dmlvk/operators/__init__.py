@@ -3,6 +3,7 @@
 from dmlvk.operators.activation import (
     ActivationCelu,
     ActivationElu,
+    ActivationGelu,
     ActivationHardSigmoid,
     ActivationHardSwish,
     ActivationIdentity,
@@ -70,6 +71,7 @@ from dmlvk.operators.elementwise import (
     ElementWiseSign,
     ElementWiseThreshold,
 )
+from dmlvk.operators.error_function import ElementWiseErf
 from dmlvk.operators.exponential import (
     ElementWiseCosh,
     ElementWiseExp,
@@ -108,9 +110,11 @@ from dmlvk.operators.trigonometry import (
 )
 
 __all__ = [
+    "OPERATORS",
     "Accuracy",
     "ActivationCelu",
     "ActivationElu",
+    "ActivationGelu",
     "ActivationHardSigmoid",
     "ActivationHardSwish",
     "ActivationIdentity",
@@ -154,10 +158,11 @@ __all__ = [
     "ElementWiseClipGrad1",
     "ElementWiseCos",
     "ElementWiseCosh",
+    "ElementWiseDequantizeLinear",
     "ElementWiseDifferenceSquare",
     "ElementWiseDivide",
+    "ElementWiseErf",
     "ElementWiseExp",
-    "ElementWiseDequantizeLinear",
     "ElementWiseFloor",
     "ElementWiseIdentity",
     "ElementWiseIf",
@@ -180,9 +185,9 @@ __all__ = [
     "ElementWiseModulusTruncate",
     "ElementWiseMultiply",
     "ElementWiseNegate",
-    "ElementWiseRecip",
     "ElementWiseQuantizeLinear",
     "ElementWiseQuantizedLinearAdd",
+    "ElementWiseRecip",
     "ElementWiseRound",
     "ElementWiseSign",
     "ElementWiseSin",
@@ -195,7 +200,6 @@ __all__ = [
     "FeatureLevel",
     "Field",
     "IsInfinityMode",
-    "OPERATORS",
     "OperatorDesc",
     "RoundingMode",
     "ScaleBias",

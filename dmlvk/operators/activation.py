@@ -71,6 +71,25 @@ class ActivationElu(OperatorDesc):
     )
 
 
+class ActivationGelu(OperatorDesc):
+    """The Gaussian error linear unit (DML_ACTIVATION_GELU_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the unit's values")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_GELU",
+        formula="x / 2 * (1 + erf(x / sqrt(2)))",
+        decisions=(
+            "This is the function itself, not its approximation by tanh, with full relative accuracy below zero too.",
+            "-infinity gives -0, the limit, and infinity gives infinity; -0 gives -0.",
+            DENORMALS_DECISION,
+        ),
+        accuracy=Accuracy("accurate", 0.7),
+        support=(Support("5_1", (1, 8), FLOATS),),
+    )
+
+
 class ActivationHardSigmoid(OperatorDesc):
     """A straight line between 0 and 1 (DML_ACTIVATION_HARD_SIGMOID_OPERATOR_DESC)."""
 
