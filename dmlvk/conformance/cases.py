@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance import patterns
+from dmlvk.conformance import patterns, powers
 from dmlvk.conformance.quantization import QUANTIZING, quantization_inputs
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.variants import supported_operands
@@ -138,6 +138,9 @@ def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | N
         for name, made in quantization_inputs(case.desc_class.operator_name, case.data_types, total, random):
             yield Batch(name, {}, tuple(made[field.attribute] for field, _ in inputs))
         return
+    if case.desc_class.operator_name == "ELEMENT_WISE_POW":
+        yield from _powers(case.desc_class, [data_type for _, data_type in inputs], total, most_attribute_sets, random)
+        return
     selectors = [i for i, (field, _) in enumerate(inputs) if _is_selector(case.desc_class, field)]
     compared = [i for i in range(len(inputs)) if i not in selectors]
     data_type = inputs[compared[0]][1]
@@ -156,6 +159,26 @@ def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | N
                 selector_type.numpy_dtype
             )
         yield Batch(name, attributes, tuple(arrays))
+
+
+def _powers(
+    desc_class: type[OperatorDesc],
+    types: list[DataType],
+    total: int,
+    most_sets: int | None,
+    random: np.random.Generator,
+) -> Iterator[Batch]:
+    """Special pairs with every set of attributes; every pair of 8 bits, or random ones with and without ScaleBias."""
+    for attributes in attribute_sets(desc_class, types[0])[:most_sets]:
+        yield Batch("special pairs", attributes, powers.special_pairs(types[0], types[1]))
+    for optional in (False, True):
+        attributes = sweep_sets(desc_class, types[0], optional)[0]
+        if max(data_type.size_in_bits for data_type in types) == 8:
+            yield Batch("every pair", attributes, powers.all_pairs(types[0], types[1]))
+            continue
+        count = total // 4 if optional or max(data_type.size_in_bits for data_type in types) < 32 else total
+        for name, pairs in powers.random_pairs(types[0], types[1], count, random):
+            yield Batch(name, attributes, pairs)
 
 
 def _is_selector(desc_class: type[OperatorDesc], field: Field) -> bool:

@@ -79,7 +79,14 @@ from dmlvk.operators.exponential import (
     ElementWiseTanh,
 )
 from dmlvk.operators.levels import FeatureLevel
-from dmlvk.operators.logarithm import ElementWiseAcosh, ElementWiseAsinh, ElementWiseAtanh, ElementWiseLog
+from dmlvk.operators.logarithm import (
+    ElementWiseAcosh,
+    ElementWiseAsinh,
+    ElementWiseAtanh,
+    ElementWiseConstantPow,
+    ElementWiseLog,
+    ElementWisePow,
+)
 from dmlvk.operators.logical import (
     ElementWiseIsInfinity,
     ElementWiseIsNan,
@@ -156,6 +163,7 @@ __all__ = [
     "ElementWiseClip1",
     "ElementWiseClipGrad",
     "ElementWiseClipGrad1",
+    "ElementWiseConstantPow",
     "ElementWiseCos",
     "ElementWiseCosh",
     "ElementWiseDequantizeLinear",
@@ -185,6 +193,7 @@ __all__ = [
     "ElementWiseModulusTruncate",
     "ElementWiseMultiply",
     "ElementWiseNegate",
+    "ElementWisePow",
     "ElementWiseQuantizeLinear",
     "ElementWiseQuantizedLinearAdd",
     "ElementWiseRecip",

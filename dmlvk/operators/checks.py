@@ -30,6 +30,8 @@ def check_operator(desc: OperatorDesc, level: FeatureLevel) -> None:
             _check_absence(desc, field, table, level)
         else:
             _check_support(desc, field, optional_tensor, table, level)
+    for group in table.same_data_type:
+        _check_group_of_level(desc, [tensors[member] for member in group if member in tensors], table, level)
     for group in desc.same_data_type:
         _check_group(desc, [tensors[member] for member in group if member in tensors], "DataType")
     for rule in desc.declaration.data_type_rules:
@@ -69,6 +71,21 @@ def _check_support(desc: OperatorDesc, field: Field, tensor: TensorDesc, table: 
             f"{where}.DimensionCount must be {allowed} at feature level {level.label}; "
             f"got {tensor.dimension_count}{_first_level_with(desc, field, dimensions=tensor.dimension_count)}"
         )
+
+
+def _check_group_of_level(
+    desc: OperatorDesc, members: list[tuple[Field, TensorDesc]], table: Support, level: FeatureLevel
+) -> None:
+    """Data types that may only differ from a higher level on; all are held against the group's last one."""
+    reference_field, reference = members[-1]
+    later = next(other.level for other in desc.declaration.support if other.level > table.level)
+    for field, tensor in members[:-1]:
+        if tensor.data_type is not reference.data_type:
+            raise UnsupportedError(
+                f"{desc.operator_name}: {field.name}.DataType must equal {reference_field.name}.DataType "
+                f"{reference.data_type.name} at feature level {level.label}; got {tensor.data_type.name}, which needs "
+                f"feature level {later.label}"
+            )
 
 
 def _first_level_with(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -70,6 +71,7 @@ class Support:
         dimensions: fewest and most dimensions of every tensor.
         data_types: the data types that a tensor may have.
         required: optional tensor members, by their Python names, that must be there all the same.
+        same_data_type: further groups of tensor members that must agree in DataType, until the next table.
         exceptions: the data types of tensor members, by their Python names, that differ.
     """
 
@@ -80,18 +82,21 @@ class Support:
         data_types: tuple[DataType, ...],
         *,
         required: tuple[str, ...] = (),
+        same_data_type: tuple[tuple[str, ...], ...] = (),
         **exceptions: tuple[DataType, ...],
     ) -> None:
         self.level = FeatureLevel.from_name(level)
         self.dimensions = dimensions
         self.required = required
+        self.same_data_type = same_data_type
         self._default = data_types
         self._exceptions = exceptions
         self.data_types: Mapping[str, tuple[DataType, ...]] = {}
 
     def complete(self, tensors: Sequence[str]) -> None:
         """Fills in ``data_types`` for these tensor members."""
-        unknown = {*self._exceptions, *self.required} - set(tensors)
+        named = itertools.chain(self._exceptions, self.required, *self.same_data_type)
+        unknown = set(named) - set(tensors)
         if unknown:
             raise TypeError(f"the support table of level {self.level.label} names unknown members {sorted(unknown)}")
         self.data_types = {tensor: self._exceptions.get(tensor, self._default) for tensor in tensors}

@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
-from dmlvk.operators.members import ScaleBias, scale_bias_attribute, tensor_input, tensor_output
-from dmlvk.operators.type_groups import FLOATS, SCALE_BIAS_DECISION
+from dmlvk.operators.members import ScaleBias, float_attribute, scale_bias_attribute, tensor_input, tensor_output
+from dmlvk.operators.type_groups import FLOATS, SCALE_BIAS_DECISION, TYPES_TO_32
 from dmlvk.tensors import TensorDesc
+
+POWER_DECISIONS = (
+    "The special values are those of C's pow (ISO C, Annex F): x^0 and 1^e are 1, even of NaN; (-1)^(+-infinity) is 1; "
+    "all else with NaN is NaN, and so is a finite x < 0 to a finite power that is no integer.",
+    "0 and infinite x give 0 or infinity; so do infinite exponents where |x| is not 1. Results are below zero (or -0) "
+    "where x is, -0 included, and the exponent is an odd integer. FLOAT32 numbers from 2^24 on are even.",
+)
+"""What holds for powers of floats."""
 
 
 class ElementWiseAcosh(OperatorDesc):
@@ -86,6 +94,33 @@ class ElementWiseAtanh(OperatorDesc):
     )
 
 
+class ElementWiseConstantPow(OperatorDesc):
+    """Each element to one power (DML_ELEMENT_WISE_CONSTANT_POW_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the bases")
+    output_tensor: TensorDesc = tensor_output("their powers")
+    scale_bias: ScaleBias | None = scale_bias_attribute(
+        "x becomes x * scale + bias first; None leaves x as it is", default=None
+    )
+    exponent: float = float_attribute("the power that all are raised to")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_CONSTANT_POW",
+        formula="pow(x, Exponent)",
+        decisions=(
+            *POWER_DECISIONS,
+            "Exponent is a FLOAT32 value in FLOAT16 operators too; a denormal counts as zero.",
+            SCALE_BIAS_DECISION,
+        ),
+        in_place=("input_tensor",),
+        accuracy=Accuracy("accurate", 0.75, "for any Exponent"),
+        support=(
+            Support("1_0", (4, 4), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
+        ),
+    )
+
+
 class ElementWiseLog(OperatorDesc):
     """The natural logarithm of each element (DML_ELEMENT_WISE_LOG_OPERATOR_DESC)."""
 
@@ -108,5 +143,38 @@ class ElementWiseLog(OperatorDesc):
         support=(
             Support("1_0", (4, 4), FLOATS),
             Support("3_0", (1, 8), FLOATS),
+        ),
+    )
+
+
+class ElementWisePow(OperatorDesc):
+    """Each element to a power of its own (DML_ELEMENT_WISE_POW_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the bases")
+    exponent_tensor: TensorDesc = tensor_input("the powers that they are raised to")
+    output_tensor: TensorDesc = tensor_output("the powers, in the bases' data type")
+    scale_bias: ScaleBias | None = scale_bias_attribute(
+        "the base x becomes x * scale + bias first; None leaves it as it is", default=None
+    )
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_POW",
+        formula="pow(x, e)",
+        decisions=(
+            *POWER_DECISIONS,
+            "Integer exponents of floats are the integers that they are, all 32 bits of them.",
+            "Integer to integer: results wrap; x^0 is 1. A negative power is 1 / x^|e| truncated toward zero: 1 for "
+            "x = 1, 1 or -1 for x = -1, else 0, also for x = 0, as integers divided by zero give 0.",
+            "Integer to float: the true value truncated toward zero and saturated, NaN being 0; so 0 to a power below "
+            "zero is the highest value. It is exact for integral exponents; what lies less than 2^-53 (relative) below "
+            "an integer above 1 becomes that integer.",
+            SCALE_BIAS_DECISION,
+        ),
+        same_data_type=(("input_tensor", "output_tensor"),),
+        in_place=("input_tensor",),
+        accuracy=Accuracy("accurate", 0.75, "integers: exact"),
+        support=(
+            Support("1_0", (4, 4), FLOATS, same_data_type=(("exponent_tensor", "input_tensor"),)),
+            Support("3_0", (1, 8), TYPES_TO_32),
         ),
     )

@@ -81,7 +81,7 @@ uint special_softplus(uint x, uint b)
     return is_nan ? NAN_F32 : (is_infinite ? limit : ONE_F32);
 }
 
-// ln(1 + e^(steepness * x)) / steepness. Largest error found with 70 steepnesses: 0.70 ULP.
+// ln(1 + e^(steepness * x)) / steepness. Largest error found with 600 steepnesses: 0.706 ULP. 240 operations.
 uint softplus_f32(uint x, uint steepness)
 {
     ScaledDouble numerator = softplus_of_product(x, steepness);
@@ -107,7 +107,7 @@ uint softplus_f16(uint x, uint steepness)
     return float16_from_float32(softplus_f32(float32_from_float16(x), steepness));
 }
 
-// alpha * ln(1 + e^(beta * x)). Largest error found with 70 pairs of attributes: 0.65 ULP.
+// alpha * ln(1 + e^(beta * x)). Largest error found with 600 pairs of attributes: 0.681 ULP. 230 operations.
 uint parametric_softplus_f32(uint x, uint alpha, uint beta)
 {
     ScaledDouble factor = softplus_of_product(x, beta);

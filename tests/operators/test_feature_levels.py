@@ -115,6 +115,14 @@ def _expected_refusal(facts: OperatorFacts, label: str, types: Mapping[str, Data
             counts = str(fewest) if fewest == most else f"from {fewest} to {most}"
             later = _first_level(facts, member, lambda tensor: tensor.fewest <= dimensions <= tensor.most)
             return f"{where}.DimensionCount must be {counts} at feature level {label}; got {dimensions}, {later}"
+    for *members, reference in facts.groups_at(label):
+        for member in members:
+            if types[member] is not types[reference]:
+                return (
+                    f"{facts.name}: {member}.DataType must equal {reference}.DataType {types[reference].name} at "
+                    f"feature level {label}; got {types[member].name}, which needs feature level "
+                    f"{facts.level_that_lifts(label)}"
+                )
     return None
 
 
@@ -144,14 +152,15 @@ def test_every_data_type_and_dimension_count_at_every_level(facts: OperatorFacts
         with pytest.raises(UnsupportedError) as refusal:
             check_operator(desc, level)
         assert _unordered(str(refusal.value)) == _unordered(expected)
-    assert accepted == _accepted_combinations(facts.support_at(label), facts)
+    assert accepted == _accepted_combinations(facts.support_at(label), facts, label)
 
 
-def _accepted_combinations(table: Mapping[str, TensorFacts] | None, facts: OperatorFacts) -> int:
-    """Counted by multiplication."""
+def _accepted_combinations(table: Mapping[str, TensorFacts] | None, facts: OperatorFacts, label: str) -> int:
+    """Counted by multiplication. A group of this level alone follows its last member."""
     if table is None:
         return 0
-    groups = _independent(facts)
+    following = {member for group in facts.groups_at(label) for member in group[:-1]}
+    groups = [group for group in _independent(facts) if group[0] not in following]
     count = table[groups[0][0]].most - table[groups[0][0]].fewest + 1
     for group in groups:
         count *= len(table[group[0]].data_types)

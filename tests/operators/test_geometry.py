@@ -36,17 +36,21 @@ def _one_case_for_each_width() -> list[ValueCase]:
     walked over in the same way, and from three inputs on their number makes no difference to any of them.
     """
     chosen: dict[tuple[object, ...], ValueCase] = {}
-    preferred = (dml.INT8, dml.FLOAT16, dml.FLOAT32, dml.INT64)
     for case in value_cases():
         inputs = [data_type.size_in_bits for _, data_type in case.tensors("input")]
         widths = (*sorted(set(inputs)), min(len(inputs), 3), case.tensors("output")[0][1].size_in_bits)
         places = tuple(field.attribute in case.desc_class.declaration.in_place for field, _ in case.tensors("input"))
         key = (widths, places)
-        if key not in chosen or any(data_type in preferred for _, data_type in case.data_types):
-            chosen.setdefault(key, case)
-            if sum(t in preferred for _, t in case.data_types) > sum(t in preferred for _, t in chosen[key].data_types):
-                chosen[key] = case
+        if key not in chosen or _preference(case) > _preference(chosen[key]):
+            chosen[key] = case
     return list(chosen.values())
+
+
+def _preference(case: ValueCase) -> tuple[bool, int]:
+    """Not POW of integers by floats, which takes drivers a second to compile, anew for every geometry."""
+    types = [data_type for _, data_type in case.data_types]
+    is_slow = case.desc_class.operator_name == "ELEMENT_WISE_POW" and len({t.is_float for t in types}) == 2
+    return not is_slow, sum(t in (dml.INT8, dml.FLOAT16, dml.FLOAT32, dml.INT64) for t in types)
 
 
 def _in_place_possible(desc_class: type[OperatorDesc]) -> bool:

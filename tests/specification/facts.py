@@ -58,6 +58,7 @@ class OperatorFacts:
         data_type_rules: ``{"member": …, "source": …, "exceptions": {…}}``: the member's data type is the source's, or
             what the exceptions say for it.
         one_element: names of input members that may hold a single element in Sizes of ones.
+        same_data_type_at: further groups by feature level; they hold as long as that level's table.
         support: by feature level and member name, by rising level.
     """
 
@@ -68,12 +69,26 @@ class OperatorFacts:
     same_data_type: list[list[str]]
     data_type_rules: list[dict[str, Any]]
     one_element: list[str]
+    same_data_type_at: dict[str, list[list[str]]]
     support: dict[str, dict[str, TensorFacts]]
 
     def support_at(self, level: str) -> dict[str, TensorFacts] | None:
         """The table that holds at a level, or ``None`` before the operator came."""
+        held = self._table_at(level)
+        return None if held is None else self.support[held]
+
+    def groups_at(self, level: str) -> list[list[str]]:
+        """The groups that must agree in data type at a level only, beside ``same_data_type``."""
+        return self.same_data_type_at.get(self._table_at(level) or "", [])
+
+    def level_that_lifts(self, level: str) -> str:
+        """The table after the one that holds at a level."""
+        tables = list(self.support)
+        return tables[tables.index(self._table_at(level) or "") + 1]
+
+    def _table_at(self, level: str) -> str | None:
         held = [label for label in self.support if FEATURE_LEVELS[label] <= FEATURE_LEVELS[level]]
-        return self.support[held[-1]] if held else None
+        return held[-1] if held else None
 
     def tensors(self) -> list[str]:
         """Names of the tensor members, in order."""
@@ -102,6 +117,7 @@ def _operator(name: str, entry: dict[str, Any]) -> OperatorFacts:
         entry["same_data_type"],
         entry.get("data_type_rules", []),
         entry.get("one_element", []),
+        entry.get("same_data_type_at", {}),
         support,
     )
 

@@ -118,6 +118,17 @@ def _may_be_absent(desc_class: type[OperatorDesc], table: Support, attribute: st
 
 
 @EACH_OPERATOR
+def test_tensors_that_must_agree_at_some_levels(facts: OperatorFacts) -> None:
+    desc_class = _desc_class(facts)
+    got = {
+        table.level.label: [_names(desc_class, group) for group in table.same_data_type]
+        for table in desc_class.declaration.support
+        if table.same_data_type
+    }
+    assert got == facts.same_data_type_at
+
+
+@EACH_OPERATOR
 def test_each_level_supports_all_that_the_lower_ones_do(facts: OperatorFacts) -> None:
     tables = list(facts.support.values())
     for lower, higher in itertools.pairwise(tables):

@@ -20,6 +20,7 @@ from dmlvk.conformance.references import (
     exponential,
     logarithm,
     piecewise,
+    power,
     quantization,
     trigonometry,
 )
@@ -96,6 +97,7 @@ REFERENCES: dict[str, Reference] = {
     "ELEMENT_WISE_CLIP1": exact.clip,
     "ELEMENT_WISE_CLIP_GRAD": exact.clip_gradient,
     "ELEMENT_WISE_CLIP_GRAD1": exact.clip_gradient,
+    "ELEMENT_WISE_CONSTANT_POW": power.constant_power,
     "ELEMENT_WISE_COS": trigonometry.cosine,
     "ELEMENT_WISE_COSH": exponential.hyperbolic_cosine,
     "ELEMENT_WISE_DEQUANTIZE_LINEAR": quantization.dequantize_linear,
@@ -125,6 +127,7 @@ REFERENCES: dict[str, Reference] = {
     "ELEMENT_WISE_MODULUS_TRUNCATE": arithmetic.modulus_truncate,
     "ELEMENT_WISE_MULTIPLY": arithmetic.multiply,
     "ELEMENT_WISE_NEGATE": exact.negate,
+    "ELEMENT_WISE_POW": power.power,
     "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": quantization.quantized_linear_add,
     "ELEMENT_WISE_QUANTIZE_LINEAR": quantization.quantize_linear,
     "ELEMENT_WISE_RECIP": arithmetic.recip,

@@ -1,0 +1,10 @@
+// ELEMENT_WISE_CONSTANT_POW: f(x) = x^Exponent, with the special values of C's pow.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define LONG_OPERATION
+#include "elementwise_operands.glsl"
+#include "power.glsl"
+#include "prescaling.glsl"
+
+#define OPERATION(x) CONCATENATE(FORM(power, INPUT_0), _by_f32)(SCALED(x), ATTRIBUTE_EXPONENT)
+#include "elementwise.glsl"
