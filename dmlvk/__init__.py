@@ -26,6 +26,15 @@ from dmlvk.errors import (
     UnsupportedError,
     ValidationLayerError,
 )
+from dmlvk.graphs import (
+    ConstantGraphNode,
+    GraphDesc,
+    InputGraphEdge,
+    IntermediateGraphEdge,
+    OperatorGraphNode,
+    OutputGraphEdge,
+)
+from dmlvk.graphs.compiled import CompiledGraph
 from dmlvk.operators import (
     ActivationCelu,
     ActivationElu,
@@ -176,7 +185,9 @@ __all__ = [
     "BufferArrayBinding",
     "BufferBinding",
     "CommandRecorder",
+    "CompiledGraph",
     "CompiledOperator",
+    "ConstantGraphNode",
     "DataType",
     "Device",
     "DeviceInfo",
@@ -251,11 +262,16 @@ __all__ = [
     "ExecutionFlags",
     "Feature",
     "FeatureLevel",
+    "GraphDesc",
+    "InputGraphEdge",
+    "IntermediateGraphEdge",
     "InvalidArgumentError",
     "IsInfinityMode",
     "ModelFileError",
     "Operator",
     "OperatorDesc",
+    "OperatorGraphNode",
+    "OutputGraphEdge",
     "OperatorInitializer",
     "OutOfMemoryError",
     "RoundingMode",

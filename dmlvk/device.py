@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
@@ -21,12 +21,16 @@ from dmlvk.compilation import (
 )
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.graphs.description import GraphDesc
 from dmlvk.integers import checked_integer
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
 from dmlvk.recording import CommandRecorder
 from dmlvk.running import RunCache, checked_inputs
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
+
+if TYPE_CHECKING:
+    from dmlvk.graphs.compiled import CompiledGraph
 
 _KEPT_OPERATORS = 64
 """Operators that ``run`` keeps compiled for descriptions it saw before."""
@@ -149,6 +153,44 @@ class Device:
         for step in compiled.steps:
             step.kernel.spirv()  # a shader that is missing is missed here, not when it is run
         return compiled
+
+    def compile_graph(
+        self,
+        desc: GraphDesc,
+        flags: ExecutionFlags = ExecutionFlags.NONE,
+        *,
+        input_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+    ) -> CompiledGraph:
+        """Makes a graph of operators ready to run as one (CompileGraph).
+
+        Args:
+            desc: the graph; its operators are not needed any more afterwards.
+            flags: as for :meth:`compile_operator`.
+            input_names: names of the graph inputs for :meth:`run`; ``None``: ``Input0``, ``Input1`` …
+            output_names: names of the graph outputs; ``None``: ``Output0``, ``Output1`` …
+
+        Raises:
+            InvalidArgumentError: when the graph breaks a rule; the message names the node or edge.
+            UnsupportedError: when the device's feature level does not have what it asks for.
+            DeviceLimitError, OutOfMemoryError: when the device cannot do it.
+        """
+        from dmlvk.graphs.compiled import CompiledGraph
+
+        self.engine.check_open()
+        if not isinstance(desc, GraphDesc):
+            raise InvalidArgumentError(f"compile_graph: takes a GraphDesc; got {desc!r}")
+        if self.feature_level < FeatureLevel.LEVEL_2_1:
+            raise UnsupportedError(
+                f"compile_graph: needs feature level 2_1; this device was opened at {self.feature_level.label}"
+            )
+        return CompiledGraph(
+            self,
+            desc,
+            _checked_flags(flags, "compile_graph"),
+            input_names=input_names,
+            output_names=output_names,
+        )
 
     def create_operator_initializer(self, targets: Sequence[CompiledOperator] | None = None) -> OperatorInitializer:
         """Makes what initializes compiled operators that have OWNED_BY_DML inputs (CreateOperatorInitializer).

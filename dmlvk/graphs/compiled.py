@@ -1,0 +1,85 @@
+"""Compiled graphs: what ``Device.compile_graph`` returns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlvk.buffers import Buffer
+from dmlvk.compilation import BindPoint, CompiledOperator, ExecutionFlags
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.graphs.description import GraphDesc
+from dmlvk.graphs.memory import MemoryPlan
+from dmlvk.graphs.network import network
+from dmlvk.graphs.placement import placed, steps
+from dmlvk.graphs.stages import Stage, single_stages
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+
+class CompiledGraph(CompiledOperator):
+    """A graph that is ready to run (IDMLCompiledOperator). Made by ``Device.compile_graph``.
+
+    It is initialized, bound, recorded and run as an operator is.
+
+    Attributes:
+        desc: the graph.
+        stages: the kernels, in order.
+        memory: how intermediate tensors share the temporary resource.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        desc: GraphDesc,
+        flags: ExecutionFlags,
+        *,
+        input_names: Sequence[str] | None = None,
+        output_names: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(device, "Graph", flags)
+        self.desc = desc
+        self.network = network(desc, device)
+        inputs = _names(input_names, desc.input_count, "Input")
+        outputs = _names(output_names, desc.output_count, "Output")
+        self._set_inputs(list(zip(inputs, self.network.inputs, strict=True)))
+        self.outputs = tuple(
+            BindPoint.of_tensor(name, tensor) for name, (_, tensor) in zip(outputs, self.network.outputs, strict=True)
+        )
+        self.stages: tuple[Stage, ...] = single_stages(self.network)
+        regions = {
+            number: self._input_region(number)
+            for number, tensor in enumerate(self.network.inputs)
+            if tensor is not None
+        }
+        placement = placed(self.network, self.stages, regions)
+        self.memory: MemoryPlan = placement.memory
+        self.temporary_resource_size = placement.temporary_bytes
+        self.steps = tuple(steps(self.network, self.stages, placement))
+        for step in self.steps:
+            step.kernel.spirv()  # a shader that is missing is missed here, not when it is run
+        self._constants: Buffer | None = None
+        if placement.constants:
+            self._constants = device.create_buffer(len(placement.constants))
+            self._constants.upload(np.frombuffer(placement.constants, np.uint8))
+
+    @property
+    def constants(self) -> Buffer | None:
+        """The contents of its constant nodes, in memory of its own."""
+        return self._constants
+
+    def in_place_refusal(self, input_index: int, output_index: int) -> str | None:
+        """A graph has no page that would permit it, and its kernels come in an order that callers cannot see."""
+        return "but a graph cannot execute in place"
+
+
+def _names(given: Sequence[str] | None, count: int, default: str) -> list[str]:
+    if given is None:
+        return [f"{default}{number}" for number in range(count)]
+    names = list(given)
+    if len(names) != count or len(set(names)) != count or not all(isinstance(name, str) for name in names):
+        raise InvalidArgumentError(f"Graph: {default.lower()}_names must be {count} different strings; got {names}")
+    return names

@@ -1,0 +1,134 @@
+"""Where every value of a graph lies: in what is bound, among the constants, or in the temporary resource."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from dmlvk.compilation import RESOURCE_ALIGNMENT
+from dmlvk.graphs.memory import SMALL_ALIGNMENT, Item, MemoryPlan, plan_memory
+from dmlvk.graphs.network import Network, Value
+from dmlvk.graphs.stages import Stage
+from dmlvk.kernels.program import Place, Region, Step, copy_step
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """The memory of a graph.
+
+    Attributes:
+        regions: where each value lies that goes through memory.
+        constants: the contents of the graph's own memory.
+        memory: how the temporary resource is shared.
+        temporary_bytes: its size.
+        shared: values that are written over another one, with that one.
+    """
+
+    regions: Mapping[Value, Region]
+    constants: bytes
+    memory: MemoryPlan
+    temporary_bytes: int
+    shared: Mapping[Value, Value]
+
+
+def placed(network: Network, stages: Sequence[Stage], inputs: Mapping[int, Region]) -> Placement:
+    """Finds a place for every value.
+
+    Args:
+        network: the graph.
+        stages: its kernels, in order.
+        inputs: where each graph input lies that is there.
+    """
+    regions = {Value("input", number): region for number, region in inputs.items()}
+    constants = bytearray()
+    for stage in stages:
+        for value in stage.reads:
+            if value.kind == "constant" and value not in regions:
+                contents = network.constants[value]
+                regions[value] = Region(Place.CONSTANTS, 0, len(constants), len(contents))
+                constants += contents + bytes(-len(contents) % SMALL_ALIGNMENT)
+    for number, (value, tensor) in enumerate(network.outputs):
+        regions.setdefault(value, Region(Place.OUTPUT, number, 0, tensor.size_in_bytes))
+    roots, owners = _shared_storage(network, stages, regions)
+    items = list(roots.values())
+    plan = plan_memory(items)
+    offsets = dict(zip(roots, plan.offsets, strict=True))
+    for value, root in owners.items():
+        regions[value] = Region(Place.TEMPORARY, 0, offsets[root], network.sizes[value])
+    size = -(-plan.planned_bytes // RESOURCE_ALIGNMENT) * RESOURCE_ALIGNMENT
+    naive = sum(network.sizes[value] for value in owners)
+    memory = dataclasses.replace(plan, naive_bytes=naive)
+    shared = {value: root for value, root in owners.items() if value != root}
+    return Placement(regions, bytes(constants), memory, size, shared)
+
+
+def _shared_storage(
+    network: Network, stages: Sequence[Stage], placed_already: Mapping[Value, Region]
+) -> tuple[dict[Value, Item], dict[Value, Value]]:
+    """The storage that the temporary resource must hold, and which storage each value lies in.
+
+    A value that is written in place lies in the storage of the one that it replaces.
+    """
+    last_read: dict[Value, int] = {}
+    for number, stage in enumerate(stages):
+        for value in stage.reads:
+            last_read[value] = number
+    roots: dict[Value, Item] = {}
+    owners: dict[Value, Value] = {}
+    for number, stage in enumerate(stages):
+        replaced: set[Value] = set()
+        for position, value in enumerate(stage.writes):
+            if value in placed_already:
+                continue
+            last = last_read.get(value, number)
+            replaceable = _replaceable(stage, position, owners, last_read, number, replaced)
+            if replaceable is not None and network.sizes[value] <= roots[owners[replaceable]].size:
+                replaced.add(replaceable)
+                root = owners[replaceable]
+                roots[root] = dataclasses.replace(roots[root], last=last)
+                owners[value] = root
+            else:
+                roots[value] = Item(network.sizes[value], number, last)
+                owners[value] = value
+    return roots, owners
+
+
+def _replaceable(
+    stage: Stage,
+    output: int,
+    owners: Mapping[Value, Value],
+    last_read: Mapping[Value, int],
+    number: int,
+    replaced: set[Value],
+) -> Value | None:
+    """A value that this kernel reads last, and only in ways that permit writing the output over it."""
+    for value in dict.fromkeys(stage.reads):
+        if value not in owners or value in replaced or last_read[value] != number:
+            continue
+        positions = [position for position, read in enumerate(stage.reads) if read == value]
+        if all((position, output) in stage.in_place for position in positions):
+            return value
+    return None
+
+
+def steps(network: Network, stages: Sequence[Stage], placement: Placement) -> list[Step]:
+    """The launches of a graph: its kernels, then copies of values that several graph outputs show."""
+    regions = placement.regions
+    launches = [
+        Step(
+            stage.label,
+            stage.kernel,
+            tuple(regions[value] for value in stage.reads),
+            tuple(regions[value] for value in stage.writes),
+        )
+        for stage in stages
+    ]
+    for number, (value, tensor) in enumerate(network.outputs):
+        source = regions[value]
+        if (source.place, source.index) != (Place.OUTPUT, number):
+            size = tensor.size_in_bytes & ~3
+            target = Region(Place.OUTPUT, number, 0, size)
+            launches.append(
+                copy_step(f"copy {network.names[value]}", dataclasses.replace(source, size_in_bytes=size), target)
+            )
+    return launches
