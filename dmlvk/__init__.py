@@ -34,7 +34,9 @@ from dmlvk.graphs import (
     OperatorGraphNode,
     OutputGraphEdge,
 )
+from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.compiled import CompiledGraph
+from dmlvk.graphs.expression import Expression
 from dmlvk.operators import (
     ActivationCelu,
     ActivationElu,
@@ -260,8 +262,10 @@ __all__ = [
     "ElementWiseTanh",
     "ElementWiseThreshold",
     "ExecutionFlags",
+    "Expression",
     "Feature",
     "FeatureLevel",
+    "Graph",
     "GraphDesc",
     "InputGraphEdge",
     "IntermediateGraphEdge",

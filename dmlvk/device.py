@@ -28,6 +28,7 @@ from dmlvk.recording import CommandRecorder
 from dmlvk.running import RunCache, checked_inputs
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
+from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from dmlvk.graphs.compiled import CompiledGraph
@@ -161,6 +162,8 @@ class Device:
         *,
         input_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
+        input_tensors: Sequence[TensorDesc | None] | None = None,
+        output_tensors: Sequence[TensorDesc | None] | None = None,
     ) -> CompiledGraph:
         """Makes a graph of operators ready to run as one (CompileGraph).
 
@@ -169,6 +172,9 @@ class Device:
             flags: as for :meth:`compile_operator`.
             input_names: names of the graph inputs for :meth:`run`; ``None``: ``Input0``, ``Input1`` …
             output_names: names of the graph outputs; ``None``: ``Output0``, ``Output1`` …
+            input_tensors: as what :meth:`run` takes arrays for the graph inputs; ``None``: as what the first edge of
+                each leads to. The bytes stay the same ones.
+            output_tensors: as what it gives arrays of the graph outputs; ``None``: as they are written.
 
         Raises:
             InvalidArgumentError: when the graph breaks a rule; the message names the node or edge.
@@ -190,6 +196,8 @@ class Device:
             _checked_flags(flags, "compile_graph"),
             input_names=input_names,
             output_names=output_names,
+            input_tensors=input_tensors,
+            output_tensors=output_tensors,
         )
 
     def create_operator_initializer(self, targets: Sequence[CompiledOperator] | None = None) -> OperatorInitializer:

@@ -15,6 +15,7 @@ from dmlvk.graphs.memory import MemoryPlan
 from dmlvk.graphs.network import network
 from dmlvk.graphs.placement import placed, steps
 from dmlvk.graphs.stages import Stage, single_stages
+from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -39,16 +40,17 @@ class CompiledGraph(CompiledOperator):
         *,
         input_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
+        input_tensors: Sequence[TensorDesc | None] | None = None,
+        output_tensors: Sequence[TensorDesc | None] | None = None,
     ) -> None:
         super().__init__(device, "Graph", flags)
         self.desc = desc
         self.network = network(desc, device)
         inputs = _names(input_names, desc.input_count, "Input")
         outputs = _names(output_names, desc.output_count, "Output")
-        self._set_inputs(list(zip(inputs, self.network.inputs, strict=True)))
-        self.outputs = tuple(
-            BindPoint.of_tensor(name, tensor) for name, (_, tensor) in zip(outputs, self.network.outputs, strict=True)
-        )
+        self._set_inputs(_seen(inputs, self.network.inputs, input_tensors, "input"))
+        seen = _seen(outputs, [tensor for _, tensor in self.network.outputs], output_tensors, "output")
+        self.outputs = tuple(BindPoint.of_tensor(name, tensor) for name, tensor in seen)
         self.stages: tuple[Stage, ...] = single_stages(self.network)
         regions = {
             number: self._input_region(number)
@@ -83,3 +85,26 @@ def _names(given: Sequence[str] | None, count: int, default: str) -> list[str]:
     if len(names) != count or len(set(names)) != count or not all(isinstance(name, str) for name in names):
         raise InvalidArgumentError(f"Graph: {default.lower()}_names must be {count} different strings; got {names}")
     return names
+
+
+def _seen(
+    names: Sequence[str], tensors: Sequence[TensorDesc | None], given: Sequence[TensorDesc | None] | None, kind: str
+) -> list[tuple[str, TensorDesc | None]]:
+    """Each input or output with the tensor as which callers see it: the edge's, or one of the same bytes."""
+    if given is None:
+        return list(zip(names, tensors, strict=True))
+    if len(given) != len(tensors):
+        raise InvalidArgumentError(f"Graph: {kind}_tensors must be {len(tensors)} tensors; got {len(given)}")
+    for name, tensor, wanted in zip(names, tensors, given, strict=True):
+        if tensor is None or wanted is None:
+            continue
+        if not isinstance(wanted, TensorDesc) or wanted.size_in_bytes != tensor.size_in_bytes:
+            raise InvalidArgumentError(
+                f"Graph: {kind}_tensors: {name} must be a TensorDesc of {tensor.size_in_bytes} bytes; got {wanted!r}"
+            )
+        if wanted.flags != tensor.flags:
+            raise InvalidArgumentError(f"Graph: {kind}_tensors: {name} must have the flags {tensor.flags!r}")
+    return [
+        (name, None if tensor is None else wanted or tensor)
+        for name, tensor, wanted in zip(names, tensors, given, strict=True)
+    ]

@@ -29,6 +29,9 @@ def node_values(graph: CompiledGraph, inputs: Mapping[str, npt.ArrayLike]) -> di
     edges = [OutputGraphEdge(node, output, number) for number, (node, output) in enumerate(names.values())]
     desc: GraphDesc = dataclasses.replace(graph.desc, output_count=len(edges), output_edges=edges)
     twin = graph.device.compile_graph(
-        desc, input_names=[point.name for point in graph.inputs], output_names=list(names)
+        desc,
+        input_names=[point.name for point in graph.inputs],
+        output_names=list(names),
+        input_tensors=graph.input_tensors,
     )
     return graph.device.run(twin, inputs)

@@ -1,0 +1,394 @@
+"""Builds graphs from expressions, in the style of Microsoft's DirectMLX.
+
+    graph = dml.Graph(device)
+    x = graph.input("x", dml.FLOAT32, (3, 64, 64))
+    bias = graph.input("bias", dml.FLOAT32, (3, 1, 1))
+    y = F.clip(2 * x + bias, min=0, max=1)          # from dmlvk import functions as F
+    model = graph.compile(y=y)
+    device.run(model, {"x": pixels, "bias": biases})["y"]
+
+Shapes broadcast as NumPy's do, through strides of 0: nothing is copied for it. Numbers and arrays become constants.
+Transposing, reshaping and broadcasting are views of the same bytes, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.compilation import ExecutionFlags
+from dmlvk.datatypes import DataType
+from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.graphs.description import (
+    ConstantGraphNode,
+    GraphDesc,
+    InputGraphEdge,
+    IntermediateGraphEdge,
+    OperatorGraphNode,
+    OutputGraphEdge,
+)
+from dmlvk.graphs.expression import Expression, Source, shape_text
+from dmlvk.operators import OPERATORS, Field, OperatorDesc
+from dmlvk.operators.members import scalar_value
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc, TensorFlags
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+    from dmlvk.graphs.compiled import CompiledGraph
+
+Operand = Expression | float | int | np.generic | npt.NDArray[Any]
+"""What an operator of a graph can be applied to."""
+
+_OUTPUT_TYPES = (DataType.UINT8, DataType.FLOAT32)
+"""The data types of outputs that no input decides, as DirectMLX has them: the first one that the operator has."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Node:
+    """A node that was made so far: an operator with its sources, or a constant."""
+
+    node: OperatorGraphNode | ConstantGraphNode
+    sources: tuple[Source | None, ...]
+
+
+class Graph:
+    """A graph that is being built.
+
+    Args:
+        device: where it will run; operators are checked against its feature level as they are made.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self._inputs: dict[str, TensorDesc] = {}
+        self._nodes: list[_Node] = []
+        self._known: dict[tuple[object, ...], int] = {}
+
+    def input(
+        self,
+        name: str,
+        data_type: DataType,
+        sizes: Sequence[int],
+        strides: Sequence[int] | None = None,
+        *,
+        owned_by_dml: bool = False,
+    ) -> Expression:
+        """An input of the graph.
+
+        Args:
+            name: what ``Device.run`` knows it by.
+            data_type: of its elements.
+            sizes: its shape.
+            strides: in elements, as the buffer will have them; ``None``: packed.
+            owned_by_dml: whether it is given once, when the graph is initialized, and kept (weights).
+
+        Raises:
+            InvalidArgumentError: when the name is taken, or the tensor breaks a rule.
+        """
+        if not isinstance(name, str) or not name or name in self._inputs:
+            raise InvalidArgumentError(f"Graph.input: name must be a string that no other input has; got {name!r}")
+        flags = TensorFlags.OWNED_BY_DML if owned_by_dml else TensorFlags.NONE
+        tensor = TensorDesc(data_type, sizes, strides, flags=flags)
+        self._inputs[name] = tensor
+        return Expression(self, Source("input", len(self._inputs) - 1), tensor, name)
+
+    def constant(self, value: npt.ArrayLike, data_type: DataType | None = None, name: str = "") -> Expression:
+        """A tensor whose values are known.
+
+        Args:
+            value: an array, or a number.
+            data_type: of the elements; ``None``: the array's own. Values are not converted, but a number may become
+                any type that can hold it.
+            name: for messages and pictures.
+
+        Raises:
+            InvalidArgumentError: when the value has no such type.
+        """
+        if isinstance(value, (bool, int, float)) and data_type is not None:
+            return self._scalar(value, data_type, name or f"{value!r}")
+        array = np.asarray(value)
+        if data_type is None:
+            data_type = _data_type_of(array)
+        if array.dtype == np.bool_ and data_type is DataType.UINT8:
+            array = array.view(np.uint8)
+        if array.dtype != data_type.numpy_dtype or array.ndim > MAXIMUM_DIMENSION_COUNT or array.size == 0:
+            raise InvalidArgumentError(
+                f"Graph.constant: needs an array of {data_type.name} that is not empty, of at most "
+                f"{MAXIMUM_DIMENSION_COUNT} dimensions; got {array.dtype} of shape {shape_text(array.shape)}"
+            )
+        tensor = TensorDesc(data_type, array.shape or (1,))
+        contents = array.tobytes()
+        return self._constant(contents + bytes(tensor.size_in_bytes - len(contents)), tensor, name)
+
+    def _scalar(self, value: float, data_type: DataType, name: str) -> Expression:
+        checked = scalar_value(value, data_type, f"the constant {value!r}")
+        with np.errstate(over="ignore"):
+            contents = np.array(checked, data_type.numpy_dtype).tobytes()
+        tensor = TensorDesc(data_type, (1,))
+        return self._constant(contents + bytes(tensor.size_in_bytes - len(contents)), tensor, name)
+
+    def _constant(self, contents: bytes, tensor: TensorDesc, name: str) -> Expression:
+        key = ("constant", contents)
+        if key not in self._known:
+            self._nodes.append(_Node(ConstantGraphNode(contents, name), ()))
+            self._known[key] = len(self._nodes) - 1
+        return Expression(self, Source("node", self._known[key]), tensor, name)
+
+    def apply(
+        self,
+        operator: str,
+        tensors: Mapping[str, Operand | None],
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        output_data_type: DataType | None = None,
+        output_strides: Sequence[int] | None = None,
+        name: str = "",
+    ) -> Expression:
+        """Applies an operator: what the functions of :mod:`dmlvk.functions` do.
+
+        Args:
+            operator: DirectML's name, ``"ELEMENT_WISE_CLIP"``.
+            tensors: its inputs, by their Python names, ``"input_tensor"``.
+            attributes: its other members.
+            output_data_type: where the inputs do not decide it; ``None``: UINT8, or else FLOAT32.
+            output_strides: of the output; ``None``: packed.
+            name: for messages and pictures.
+
+        Raises:
+            InvalidArgumentError: when shapes do not broadcast, types do not agree, or the operator's own rules are
+                broken.
+            UnsupportedError: when dmlvk, or the device's feature level, does not have it.
+        """
+        kind = OPERATORS.get(operator)
+        if kind is None:
+            raise UnsupportedError(f"{operator}: this version of dmlvk has no such operator")
+        present = {member: operand for member, operand in tensors.items() if operand is not None}
+        expressions = self._expressions(kind, present, output_data_type)
+        sizes = _common_sizes(kind, expressions)
+        rank = max(len(sizes), self._fewest_dimensions(kind))
+        padded = (1,) * (rank - len(sizes)) + sizes
+        members: dict[str, Any] = dict(attributes or {})
+        for member, expression in expressions.items():
+            members[member] = expression.broadcast_to(padded).tensor if _shares(kind, member) else expression.tensor
+        (output,) = (field for field in kind.fields if field.kind == "output")
+        data_type = _output_type(kind, output, members, output_data_type)
+        strides = None if output_strides is None else (0,) * (rank - len(sizes)) + tuple(output_strides)
+        members[output.attribute] = result = TensorDesc(data_type, padded, strides)
+        for field in kind.fields:
+            if field.type == "data_type" and field.equals is not None and members.get(field.attribute) is None:
+                members[field.attribute] = members[field.equals].data_type
+        desc = kind(**members)
+        sources = [
+            expressions[field.attribute].source if field.attribute in expressions else None for field, _ in desc.inputs
+        ]
+        index = self._operator_node(desc, tuple(sources), name)
+        is_truth = operator.startswith("ELEMENT_WISE_LOGICAL_") or operator.startswith("ELEMENT_WISE_IS_")
+        made = Expression(self, Source("node", index), result, name or operator, is_truth=is_truth)
+        return made if rank == len(sizes) else made.reinterpret(sizes, result.element_strides[rank - len(sizes) :])
+
+    def _operator_node(self, desc: OperatorDesc, sources: tuple[Source | None, ...], name: str) -> int:
+        key = (desc, sources, name)
+        if key not in self._known:
+            node = OperatorGraphNode(self.device.create_operator(desc), name)
+            self._nodes.append(_Node(node, sources))
+            self._known[key] = len(self._nodes) - 1
+        return self._known[key]
+
+    def _fewest_dimensions(self, kind: type[OperatorDesc]) -> int:
+        return kind.declaration.support_at(self.device.feature_level).dimensions[0]
+
+    def _expressions(
+        self, kind: type[OperatorDesc], operands: Mapping[str, Operand], output_type: DataType | None
+    ) -> dict[str, Expression]:
+        """Every operand as an expression: numbers take the type of a tensor that they must agree with."""
+        found = {member: operand for member, operand in operands.items() if isinstance(operand, Expression)}
+        for member, operand in operands.items():
+            if member in found:
+                if found[member].graph is not self:
+                    raise InvalidArgumentError(f"{kind.operator_name}: {member} belongs to another graph")
+            elif isinstance(operand, np.ndarray):
+                found[member] = self.constant(operand)
+            elif isinstance(operand, (bool, int, float, np.integer, np.floating)):
+                number = operand.item() if isinstance(operand, np.generic) else operand
+                found[member] = self._scalar(number, _type_beside(kind, member, found, output_type), f"{number!r}")
+            else:
+                raise InvalidArgumentError(
+                    f"{kind.operator_name}: {member} must be an expression, an array or a number; got {operand!r}"
+                )
+        return {field.attribute: found[field.attribute] for field in kind.fields if field.attribute in found}
+
+    def compile(
+        self,
+        outputs: Mapping[str, Expression] | Expression | None = None,
+        *,
+        flags: ExecutionFlags = ExecutionFlags.NONE,
+        **named: Expression,
+    ) -> CompiledGraph:
+        """Makes the graph ready to run.
+
+        Args:
+            outputs: the graph's outputs by name; a single one without a name is called ``output``.
+            flags: as for ``Device.compile_operator``.
+            named: further outputs.
+
+        Raises:
+            InvalidArgumentError: when there is no output, or an input leads to none.
+        """
+        wanted: dict[str, Expression] = {"output": outputs} if isinstance(outputs, Expression) else dict(outputs or {})
+        wanted |= named
+        if not wanted:
+            raise InvalidArgumentError("Graph.compile: needs at least one output")
+        for name, expression in wanted.items():
+            if not isinstance(expression, Expression) or expression.graph is not self:
+                raise InvalidArgumentError(
+                    f"Graph.compile: {name} must be an expression of this graph; got {expression!r}"
+                )
+        written = [self._as_written(expression) for expression in wanted.values()]
+        desc = self._description([source for source, _ in written])
+        return self.device.compile_graph(
+            desc,
+            flags,
+            input_names=list(self._inputs),
+            output_names=list(wanted),
+            input_tensors=list(self._inputs.values()),
+            output_tensors=[tensor for _, tensor in written],
+        )
+
+    def _as_written(self, expression: Expression) -> tuple[Source, TensorDesc]:
+        """A node that writes the expression, packed, and how its output is seen.
+
+        A view, an input or a constant is copied by a node of its own. An output that was given strides keeps them.
+        """
+        source = expression.source
+        if source.kind == "node":
+            node = self._nodes[source.index].node
+            if isinstance(node, OperatorGraphNode):
+                (_, tensor), *_ = node.operator.desc.outputs
+                if expression.tensor.is_packed or _is_the_same(tensor, expression.tensor):
+                    return source, expression.tensor
+        copy = self.apply("ELEMENT_WISE_IDENTITY", {"input_tensor": expression}, name=expression.name)
+        return copy.source, copy.tensor
+
+    def _description(self, outputs: Sequence[Source]) -> GraphDesc:
+        """The nodes that lead to the outputs, numbered anew, with their edges."""
+        needed: set[int] = set()
+        pending = [source.index for source in outputs]
+        while pending:
+            index = pending.pop()
+            if index not in needed:
+                needed.add(index)
+                pending += [s.index for s in self._nodes[index].sources if s is not None and s.kind == "node"]
+        numbers = {index: number for number, index in enumerate(sorted(needed))}
+        input_edges: list[InputGraphEdge] = []
+        between: list[IntermediateGraphEdge] = []
+        names = list(self._inputs)
+        for index, number in numbers.items():
+            for position, source in enumerate(self._nodes[index].sources):
+                if source is None:
+                    continue
+                if source.kind == "input":
+                    input_edges.append(InputGraphEdge(source.index, number, position, names[source.index]))
+                else:
+                    between.append(IntermediateGraphEdge(numbers[source.index], 0, number, position))
+        unused = set(range(len(names))) - {edge.graph_input_index for edge in input_edges}
+        if unused:
+            raise InvalidArgumentError(f"Graph.compile: no output depends on the input {names[min(unused)]!r}")
+        return GraphDesc(
+            len(names),
+            len(outputs),
+            [self._nodes[index].node for index in numbers],
+            input_edges,
+            [OutputGraphEdge(numbers[source.index], 0, position) for position, source in enumerate(outputs)],
+            between,
+        )
+
+
+def _is_the_same(written: TensorDesc | None, seen: TensorDesc) -> bool:
+    """Whether a view shows an output as it was written, perhaps without leading axes of size 1."""
+    if written is None or written.data_type is not seen.data_type:
+        return False
+    leading = len(written.sizes) - len(seen.sizes)
+    return (1,) * leading + tuple(seen.sizes) == written.sizes and written.element_strides[
+        leading:
+    ] == seen.element_strides
+
+
+def _data_type_of(array: npt.NDArray[Any]) -> DataType:
+    name = "UINT8" if array.dtype == np.bool_ else array.dtype.name.upper()
+    if name not in DataType.__members__:
+        raise InvalidArgumentError(f"Graph.constant: no tensor has elements of dtype {array.dtype}")
+    return DataType[name]
+
+
+def _shares(kind: type[OperatorDesc], member: str) -> bool:
+    """Whether a tensor must have the output's sizes."""
+    outputs = {field.attribute for field in kind.fields if field.kind == "output"}
+    return any(member in group and outputs & set(group) for group in kind.same_sizes)
+
+
+def _common_sizes(kind: type[OperatorDesc], expressions: Mapping[str, Expression]) -> tuple[int, ...]:
+    """The shape that all operands broadcast to."""
+    sharing = {member: e for member, e in expressions.items() if _shares(kind, member)} or dict(expressions)
+    rank = max((len(e.sizes) for e in sharing.values()), default=1)
+    common = [1] * rank
+    for member, expression in sharing.items():
+        padded = (1,) * (rank - len(expression.sizes)) + expression.sizes
+        for axis, size in enumerate(padded):
+            if size != 1 and common[axis] not in (1, size):
+                others = ", ".join(f"{m} {shape_text(e.sizes)}" for m, e in sharing.items())
+                raise InvalidArgumentError(
+                    f"{kind.operator_name}: the shapes do not broadcast: {others} (axis {axis}: {common[axis]} and "
+                    f"{size} of {member})"
+                )
+            common[axis] = max(common[axis], size)
+    return tuple(common)
+
+
+def _type_beside(
+    kind: type[OperatorDesc], member: str, known: Mapping[str, Expression], output_type: DataType | None
+) -> DataType:
+    """The data type of a number among the operands: that of the tensors which it must agree with."""
+    for group in kind.same_data_type:
+        if member in group:
+            for other in group:
+                if other in known:
+                    return known[other].data_type
+            outputs = {field.attribute for field in kind.fields if field.kind == "output"}
+            if output_type is not None and outputs & set(group):
+                return output_type
+    for rule in kind.declaration.data_type_rules:
+        if rule.member == member and rule.source in known:
+            return rule.wanted(known[rule.source].data_type)
+    accepted = kind.declaration.support[-1].data_types[member]
+    if len(accepted) == 1:
+        return accepted[0]
+    if known:
+        first = next(iter(known.values())).data_type
+        if first in accepted:
+            return first
+    raise InvalidArgumentError(
+        f"{kind.operator_name}: a number does not tell the data type of {member}: give graph.constant(number, type)"
+    )
+
+
+def _output_type(
+    kind: type[OperatorDesc], output: Field, members: Mapping[str, Any], wanted: DataType | None
+) -> DataType:
+    """The data type of the output: that of the inputs that it must agree with, else the one that is asked for."""
+    for group in kind.same_data_type:
+        if output.attribute in group:
+            agreeing: list[DataType] = [members[member].data_type for member in group if member in members]
+            if agreeing:
+                if wanted not in (None, agreeing[0]):
+                    raise InvalidArgumentError(
+                        f"{kind.operator_name}: the output is {agreeing[0].name}, as its inputs are; got {wanted}"
+                    )
+                return agreeing[0]
+    if wanted is not None:
+        return wanted
+    accepted = kind.declaration.support[-1].data_types[output.attribute]
+    return next((data_type for data_type in _OUTPUT_TYPES if data_type in accepted), accepted[0])

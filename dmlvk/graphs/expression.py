@@ -1,0 +1,260 @@
+"""Expressions: the tensors of a graph that is being built, with Python's operators."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+from dmlvk.datatypes import DataType
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.tensors import TensorDesc, packed_strides
+
+if TYPE_CHECKING:
+    from dmlvk.graphs.builder import Graph, Operand
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+    """Where an expression's bytes come from: a graph input, or a node of the builder."""
+
+    kind: Literal["input", "node"]
+    index: int
+
+
+def shape_text(sizes: Sequence[int]) -> str:
+    """A shape for messages: ``[2, 3]``."""
+    return str([int(size) for size in sizes])
+
+
+class Expression:
+    """A tensor of a graph. Made by :class:`dmlvk.Graph`, by functions of :mod:`dmlvk.functions`, and by operators.
+
+    ``+ - * / % **``, unary ``-``, ``abs``, comparisons, ``& | ^ ~ << >>`` make further expressions; what they are
+    combined with may be an expression, a number or an array. Comparisons give UINT8 of 0 and 1; ``~`` of such an
+    expression is its logical negation, of any other one the negation of all bits.
+
+    Attributes:
+        graph: the graph that it belongs to.
+        source: where its bytes come from.
+        tensor: how they are seen.
+        name: for messages.
+    """
+
+    __hash__ = object.__hash__
+    __array_ufunc__ = None  # so that NumPy arrays on the left leave the operator to this class
+
+    def __init__(
+        self, graph: Graph, source: Source, tensor: TensorDesc, name: str = "", *, is_truth: bool = False
+    ) -> None:
+        self.graph = graph
+        self.source = source
+        self.tensor = tensor
+        self.name = name
+        self._is_truth = is_truth
+
+    @property
+    def data_type(self) -> DataType:
+        """The type of the elements."""
+        return self.tensor.data_type
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The shape."""
+        return tuple(self.tensor.sizes)
+
+    def __repr__(self) -> str:
+        return f"<dmlvk.Expression {self.name or self.source.kind}: {self.data_type.name} {shape_text(self.sizes)}>"
+
+    def __bool__(self) -> NoReturn:
+        raise InvalidArgumentError(f"{self!r} has no truth value: it is a tensor that is not computed yet")
+
+    def __iter__(self) -> NoReturn:
+        raise InvalidArgumentError(f"{self!r} cannot be iterated over: it is a tensor that is not computed yet")
+
+    def reinterpret(
+        self, sizes: Sequence[int], strides: Sequence[int] | None = None, data_type: DataType | None = None
+    ) -> Expression:
+        """The same bytes seen as another tensor.
+
+        Args:
+            sizes: the shape.
+            strides: in elements; ``None``: packed.
+            data_type: ``None``: the same.
+
+        Raises:
+            InvalidArgumentError: when the tensor would need more bytes than there are.
+        """
+        made = TensorDesc(data_type or self.data_type, sizes, strides)
+        total = self.tensor.size_in_bytes
+        if made.minimum_size_in_bytes > total:
+            raise InvalidArgumentError(
+                f"{self!r}: as {shape_text(made.sizes)} of {made.data_type.name} it would need "
+                f"{made.minimum_size_in_bytes} bytes; it has {total}"
+            )
+        view = dataclasses.replace(made, total_tensor_size_in_bytes=total, flags=self.tensor.flags)
+        return Expression(self.graph, self.source, view, self.name, is_truth=self._is_truth and data_type is None)
+
+    def reshape(self, *sizes: int) -> Expression:
+        """The same elements in another shape; one size may be -1.
+
+        Raises:
+            InvalidArgumentError: when the number of elements differs, or they do not lie in order without gaps.
+        """
+        wanted = list(sizes)
+        if wanted.count(-1) == 1:
+            others = -math.prod(wanted)
+            if others > 0 and self.tensor.element_count % others == 0:
+                wanted[wanted.index(-1)] = self.tensor.element_count // others
+        if math.prod(wanted) != self.tensor.element_count or min(wanted, default=0) < 1:
+            raise InvalidArgumentError(f"{self!r} cannot be reshaped to {shape_text(sizes)}")
+        if not self.tensor.is_packed:
+            raise InvalidArgumentError(
+                f"{self!r} cannot be reshaped: its elements do not lie in order (use functions.identity first)"
+            )
+        return self.reinterpret(wanted)
+
+    def transpose(self, *axes: int) -> Expression:
+        """The axes in another order; without arguments in the opposite one.
+
+        Raises:
+            InvalidArgumentError: when ``axes`` is no permutation.
+        """
+        order = list(axes) or list(reversed(range(len(self.sizes))))
+        if sorted(order) != list(range(len(self.sizes))):
+            raise InvalidArgumentError(
+                f"{self!r}: axes must be a permutation of its {len(self.sizes)} axes; got {order}"
+            )
+        strides = self.tensor.element_strides
+        return self.reinterpret([self.sizes[axis] for axis in order], [strides[axis] for axis in order])
+
+    def broadcast_to(self, sizes: Sequence[int]) -> Expression:
+        """The elements repeated along axes of size 1, and along new leading ones, by strides of 0.
+
+        Raises:
+            InvalidArgumentError: when the shapes do not fit.
+        """
+        wanted = tuple(sizes)
+        missing = len(wanted) - len(self.sizes)
+        padded = (1,) * missing + self.sizes
+        if missing < 0 or any(size not in (1, other) for size, other in zip(padded, wanted, strict=True)):
+            raise InvalidArgumentError(f"{self!r} does not broadcast to {shape_text(wanted)}")
+        if wanted == self.sizes:
+            return self
+        strides = (0,) * missing + self.tensor.element_strides
+        # Along an axis of size 1 the stride does not matter; packed where nothing is repeated, so that it reads well.
+        packed = packed_strides(wanted)
+        steps = [
+            (0 if other > 1 else straight) if size == 1 else stride
+            for size, other, stride, straight in zip(padded, wanted, strides, packed, strict=True)
+        ]
+        return self.reinterpret(wanted, steps)
+
+    def _with(self, operator: str, other: Operand, swapped: bool = False) -> Expression:
+        first, second = (other, self) if swapped else (self, other)
+        return self.graph.apply(f"ELEMENT_WISE_{operator}", {"a_tensor": first, "b_tensor": second})
+
+    def __add__(self, other: Operand) -> Expression:
+        return self._with("ADD", other)
+
+    def __radd__(self, other: Operand) -> Expression:
+        return self._with("ADD", other, swapped=True)
+
+    def __sub__(self, other: Operand) -> Expression:
+        return self._with("SUBTRACT", other)
+
+    def __rsub__(self, other: Operand) -> Expression:
+        return self._with("SUBTRACT", other, swapped=True)
+
+    def __mul__(self, other: Operand) -> Expression:
+        return self._with("MULTIPLY", other)
+
+    def __rmul__(self, other: Operand) -> Expression:
+        return self._with("MULTIPLY", other, swapped=True)
+
+    def __truediv__(self, other: Operand) -> Expression:
+        return self._with("DIVIDE", other)
+
+    def __rtruediv__(self, other: Operand) -> Expression:
+        return self._with("DIVIDE", other, swapped=True)
+
+    def __mod__(self, other: Operand) -> Expression:
+        return self._with("MODULUS_FLOOR", other)
+
+    def __rmod__(self, other: Operand) -> Expression:
+        return self._with("MODULUS_FLOOR", other, swapped=True)
+
+    def __pow__(self, exponent: Operand) -> Expression:
+        if isinstance(exponent, (int, float)) and self.data_type.is_float:
+            attributes: dict[str, Any] = {"exponent": float(exponent)}
+            return self.graph.apply("ELEMENT_WISE_CONSTANT_POW", {"input_tensor": self}, attributes)
+        return self.graph.apply("ELEMENT_WISE_POW", {"input_tensor": self, "exponent_tensor": exponent})
+
+    def __rpow__(self, base: Operand) -> Expression:
+        return self.graph.apply("ELEMENT_WISE_POW", {"input_tensor": base, "exponent_tensor": self})
+
+    def __neg__(self) -> Expression:
+        return self.graph.apply("ELEMENT_WISE_NEGATE", {"input_tensor": self})
+
+    def __pos__(self) -> Expression:
+        return self
+
+    def __abs__(self) -> Expression:
+        return self.graph.apply("ELEMENT_WISE_ABS", {"input_tensor": self})
+
+    def __lt__(self, other: Operand) -> Expression:
+        return self._with("LOGICAL_LESS_THAN", other)
+
+    def __le__(self, other: Operand) -> Expression:
+        return self._with("LOGICAL_LESS_THAN_OR_EQUAL", other)
+
+    def __gt__(self, other: Operand) -> Expression:
+        return self._with("LOGICAL_GREATER_THAN", other)
+
+    def __ge__(self, other: Operand) -> Expression:
+        return self._with("LOGICAL_GREATER_THAN_OR_EQUAL", other)
+
+    def __eq__(self, other: Operand) -> Expression:  # type: ignore[override]  # an expression, as in NumPy
+        return self._with("LOGICAL_EQUALS", other)
+
+    def __ne__(self, other: Operand) -> Expression:  # type: ignore[override]  # likewise
+        return self.graph.apply("ELEMENT_WISE_LOGICAL_NOT", {"input_tensor": self._with("LOGICAL_EQUALS", other)})
+
+    def __and__(self, other: Operand) -> Expression:
+        return self._bitwise("AND", other)
+
+    def __rand__(self, other: Operand) -> Expression:
+        return self._bitwise("AND", other, swapped=True)
+
+    def __or__(self, other: Operand) -> Expression:
+        return self._bitwise("OR", other)
+
+    def __ror__(self, other: Operand) -> Expression:
+        return self._bitwise("OR", other, swapped=True)
+
+    def __xor__(self, other: Operand) -> Expression:
+        return self._bitwise("XOR", other)
+
+    def __rxor__(self, other: Operand) -> Expression:
+        return self._bitwise("XOR", other, swapped=True)
+
+    def _bitwise(self, operator: str, other: Operand, swapped: bool = False) -> Expression:
+        both_truths = self._is_truth and isinstance(other, Expression) and other._is_truth
+        return self._with(f"LOGICAL_{operator}" if both_truths else f"BIT_{operator}", other, swapped)
+
+    def __invert__(self) -> Expression:
+        operator = "ELEMENT_WISE_LOGICAL_NOT" if self._is_truth else "ELEMENT_WISE_BIT_NOT"
+        return self.graph.apply(operator, {"input_tensor": self})
+
+    def __lshift__(self, other: Operand) -> Expression:
+        return self._with("BIT_SHIFT_LEFT", other)
+
+    def __rlshift__(self, other: Operand) -> Expression:
+        return self._with("BIT_SHIFT_LEFT", other, swapped=True)
+
+    def __rshift__(self, other: Operand) -> Expression:
+        return self._with("BIT_SHIFT_RIGHT", other)
+
+    def __rrshift__(self, other: Operand) -> Expression:
+        return self._with("BIT_SHIFT_RIGHT", other, swapped=True)
