@@ -91,10 +91,12 @@ def element_view(contents: Bytes, data_type: dml.DataType, sizes: Sequence[int],
     )
 
 
-LAYOUTS = ("contiguous", "strided", "apart")
-"""How value tests lay out tensors: packed; rows with gaps and a transposed input; also output elements with gaps."""
+LAYOUTS = ("contiguous", "rows", "tiled", "strided", "apart")
+"""How value tests lay out tensors, so that every memory walk is taken.
 
-_ROW = 251
+Packed; rows of whole vectors with gaps; the first input transposed; odd rows with gaps and the second input transposed;
+and output elements with gaps.
+"""
 
 
 def layout_of(case: ValueCase, layout: str, count: int) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
@@ -102,10 +104,17 @@ def layout_of(case: ValueCase, layout: str, count: int) -> tuple[tuple[int, ...]
     tensors = len(case.data_types)
     if layout == "contiguous":
         return (count,), [(1,)] * tensors
-    rows = -(-count // _ROW)
-    inputs = [(_ROW + 3, 1), (1, rows), (_ROW, 1)]
-    output = (_ROW + 1, 1) if layout == "strided" else (2 * _ROW + 1, 2)
-    return (rows, _ROW), [*(inputs[i % len(inputs)] for i in range(tensors - 1)), output]
+    row = 240 if layout == "rows" else 251
+    rows = -(-count // row)
+    if layout == "rows":
+        inputs = [(256, 1), (row, 1), (272, 1)]
+    elif layout == "tiled":
+        inputs = [(1, max(-(-rows // 4) * 4, 64)), (row, 1), (row + 2, 1)]
+        rows = max(rows, 64)  # enough for a tile
+    else:
+        inputs = [(row + 3, 1), (1, rows), (row, 1)]
+    output = {"rows": (304, 1), "tiled": (256, 1), "strided": (row + 1, 1), "apart": (2 * row + 1, 2)}[layout]
+    return (rows, row), [*(inputs[i % len(inputs)] for i in range(tensors - 1)), output]
 
 
 def describe(

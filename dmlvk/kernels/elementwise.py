@@ -11,21 +11,17 @@ import numpy as np
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DeviceLimitError
-from dmlvk.kernels import library
-from dmlvk.kernels.layout import FoldedLayout, fold
+from dmlvk.kernels import library, walks
+from dmlvk.kernels.layout import fold
 from dmlvk.kernels.variants import (
     WORK_GROUP_SIZE,
     attribute_words,
-    lanes,
     operand_types,
     present_members,
     variant_name,
 )
 from dmlvk.operators import OperatorDesc
-from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
-
-_WORK_GROUPS_PER_ROW = 65535
-"""The work-group count per dimension that every Vulkan device has."""
+from dmlvk.tensors import TensorDesc
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +32,7 @@ class Kernel:
         variant: name of the shader variant.
         geometry: values of the specialization constants that follow from the description.
         work_groups: launch size.
-        work_items: how many elements (contiguous) or invocations (strided) there is work for.
+        work_items: how many elements, invocations or tiles there is work for, as the walk counts.
         attributes: the attribute words of the push constants.
     """
 
@@ -71,27 +67,12 @@ def lower(desc: OperatorDesc) -> Kernel:
     types = operand_types(type(desc), {field.attribute: tensor.data_type for field, tensor in tensors}, present)
     sizes = tensors[-1][1].sizes
     layout = fold(sizes, [_strides_along(sizes, tensor) for _, tensor in tensors])
-    if layout.is_contiguous:
-        work_items = math.prod(layout.sizes)
-        whole_groups, left_over = divmod(work_items, lanes("contiguous", types))
-        work_groups = _work_groups(desc.operator_name, whole_groups + (left_over > 0))
-        exceeds = math.prod(work_groups) * WORK_GROUP_SIZE > whole_groups
-        geometry: tuple[int, ...] = (int(exceeds), int(left_over > 0))
-    else:
-        groups_per_row, packed = _row_groups(layout, types[-1])
-        work_items = math.prod(layout.sizes[1:]) * groups_per_row
-        work_groups = _work_groups(desc.operator_name, work_items)
-        geometry = (groups_per_row, int(packed), *_strided_geometry(layout))
+    walk = walks.plan(layout, types)
     return Kernel(
-        variant=variant_name(
-            desc.operator_name,
-            types,
-            "contiguous" if layout.is_contiguous else "strided",
-            present,
-        ),
-        geometry=geometry,
-        work_groups=work_groups,
-        work_items=work_items,
+        variant=variant_name(desc.operator_name, types, walk.walk, present),
+        geometry=walk.geometry,
+        work_groups=_launch_size(desc.operator_name, walk.invocations),
+        work_items=walk.work_items,
         attributes=_attribute_values(desc),
     )
 
@@ -101,30 +82,9 @@ def _strides_along(sizes: Sequence[int], tensor: TensorDesc) -> tuple[int, ...]:
     return tensor.element_strides if tensor.sizes == tuple(sizes) else (0,) * len(sizes)
 
 
-def _row_groups(layout: FoldedLayout, output_type: DataType) -> tuple[int, bool]:
-    """Invocations along a row, and whether they take whole words of a packed 8- or 16-bit output."""
-    size, lane_count = layout.sizes[0], lanes("strided", (output_type,))
-    output_strides = layout.strides[-1]
-    packed = output_type.size_in_bits < 32 and output_strides[0] == 1
-    if packed and any(stride % lane_count for stride in output_strides[1:]):
-        return (size + 2 * (lane_count - 1)) // lane_count, True  # a row may begin in the middle of a group of four
-    return -(-size // lane_count), packed
-
-
-def _strided_geometry(layout: FoldedLayout) -> tuple[int, ...]:
-    """Sizes, then the strides of the output and of each input, for 8 axes, as ``elementwise_strided.glsl`` has them."""
-    missing = MAXIMUM_DIMENSION_COUNT - len(layout.sizes)
-    constants = list(layout.sizes) + [1] * missing
-    for strides in (layout.strides[-1], *layout.strides[:-1]):
-        constants += [*strides, *[0] * missing]
-    return tuple(constants)
-
-
-def _work_groups(operator_name: str, invocations: int) -> tuple[int, int, int]:
-    groups = -(-invocations // WORK_GROUP_SIZE)
-    rows = -(-groups // _WORK_GROUPS_PER_ROW)
-    columns = -(-groups // rows)
-    if rows > _WORK_GROUPS_PER_ROW or rows * columns * WORK_GROUP_SIZE > 2**32:
+def _launch_size(operator_name: str, invocations: int) -> tuple[int, int, int]:
+    columns, rows = walks.work_groups(invocations)
+    if rows > walks.WORK_GROUPS_PER_ROW or rows * columns * WORK_GROUP_SIZE > 2**32:
         raise DeviceLimitError(
             f"{operator_name}: the tensor takes {invocations} invocations; at most {2**32 - 2**16} can be launched"
         )

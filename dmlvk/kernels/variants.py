@@ -16,8 +16,12 @@ from typing import Literal
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, Field, OperatorDesc, accepts_data_type
 
-Walk = Literal["contiguous", "strided"]
-WALKS: tuple[Walk, ...] = ("contiguous", "strided")
+Walk = Literal["contiguous", "rows", "tiled", "strided"]
+WALKS: tuple[Walk, ...] = ("contiguous", "rows", "tiled", "strided")
+"""How a kernel goes through its operands' memory; ``shaders/patterns/elementwise.glsl`` counts them from 0."""
+
+_TILES_IN_BYTES = 8192
+"""Shared memory of a work group; with Vulkan's 16 KiB too few work groups share a GPU's core (half the speed)."""
 
 WORK_GROUP_SIZE = 256
 """Invocations of a work group, as in ``shaders/patterns``; SwiftShader's limit."""
@@ -89,12 +93,19 @@ def operand_types(
 def lanes(walk: Walk, types: tuple[DataType, ...]) -> int:
     """Elements that one invocation computes.
 
-    Contiguous: 16 bytes of the widest operand, but never less than a whole word of the output. Strided: 4.
+    Contiguous and rows: 16 bytes of the widest operand, but never less than a whole word of the output. Strided: 4.
     """
-    if walk == "strided":
+    if walk in ("tiled", "strided"):
         return 4
     widest = max(data_type.size_in_bits for data_type in types)
     return max(128 // widest, 32 // types[-1].size_in_bits)
+
+
+def tile_size(types: tuple[DataType, ...]) -> int:
+    """Elements along each side of a tile: as many as let a tile of every input fit into shared memory."""
+    element = sum(data_type.size_in_bytes for data_type in types[:-1])
+    sides = (64, 32, 16) if max(data_type.size_in_bits for data_type in types) < 32 else (32, 16)
+    return next(side for side in sides if side * side * element <= _TILES_IN_BYTES)
 
 
 def attribute_words(desc_class: type[OperatorDesc], output_type: DataType) -> tuple[AttributeWord, ...]:
@@ -150,8 +161,9 @@ def variant(
     operands = [f"INPUT_{i}" for i in range(len(types) - 1)] + ["OUTPUT"]
     defines = {
         "INPUT_COUNT": str(len(types) - 1),
-        "STRIDED": str(int(walk == "strided")),
+        "WALK": str(WALKS.index(walk)),
         "LANES": str(lanes(walk, types)),
+        "TILE": f"{tile_size(types)}u",
     }
     for operand, data_type in zip(operands, types, strict=True):
         defines[operand] = data_type.name.lower()

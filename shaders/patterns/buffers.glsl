@@ -46,12 +46,17 @@ layout(constant_id = 1) const bool OPERANDS_HAVE_OFFSETS = true;
 // Whether there are more work groups than one dimension can count: they lie in rows along y.
 layout(constant_id = 0) const bool LAUNCH_HAS_ROWS = true;
 
+uint work_group_index()
+{
+    return LAUNCH_HAS_ROWS ? gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x : gl_WorkGroupID.x;
+}
+
 uint invocation_index()
 {
     if (!LAUNCH_HAS_ROWS) {
         return gl_GlobalInvocationID.x;
     }
-    return (gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x) * 256u + gl_LocalInvocationID.x;
+    return work_group_index() * 256u + gl_LocalInvocationID.x;
 }
 
 #endif

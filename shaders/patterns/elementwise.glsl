@@ -1,6 +1,10 @@
 // Calls OPERATION(value of input 0, …) for every element; included last by an operator's file.
-#if STRIDED
-#include "elementwise_strided.glsl"
-#else
+#if WALK == 0
 #include "elementwise_contiguous.glsl"
+#elif WALK == 1
+#include "elementwise_rows.glsl"
+#elif WALK == 2
+#include "elementwise_tiled.glsl"
+#else
+#include "elementwise_strided.glsl"
 #endif

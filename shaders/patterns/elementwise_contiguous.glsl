@@ -1,36 +1,14 @@
 // All operands are packed in the same order. An invocation takes LANES neighbouring elements: 16 bytes of the widest
 // operand, or more where the output's elements would not fill a word otherwise, so that it owns every word that it writes.
 
-#include "fetch.glsl"
+#include "elementwise_vectors.glsl"
 
 #define FETCH_INPUT(n, array) FETCH(array##n, input_##n, INPUT_##n##_BITS)
-#define FETCHED(n, lane) LOAD(INPUT_##n, fetched_##n, lane)
 
 void compute_whole_group(uint group)
 {
     FOR_EACH_INPUT(FETCH_INPUT, fetched_)
-    uint result[WORDS_OF(OUTPUT_BITS)];
-#if OUTPUT_BITS < 32
-    for (int i = 0; i < WORDS_OF(OUTPUT_BITS); ++i) {
-        result[i] = 0u;
-    }
-#endif
-#define COMPUTE_LANE(lane) \
-    { \
-        VALUE(OUTPUT) value = APPLY(FETCHED, lane); \
-        INSERT(OUTPUT_BITS, result, lane, value); \
-    }
-    FOR_EACH_LANE(COMPUTE_LANE)
-
-#if LANES * OUTPUT_BITS == 32
-    words_output[BASE_WORD(output) + group] = result[0];
-#elif LANES * OUTPUT_BITS == 64
-    pairs_output[(BASE_WORD(output) >> 1u) + group] = uvec2(result[0], result[1]);
-#elif LANES * OUTPUT_BITS == 128
-    fours_output[(BASE_WORD(output) >> 2u) + group] = uvec4(result[0], result[1], result[2], result[3]);
-#else
-#error an invocation must write 4, 8 or 16 bytes
-#endif
+    COMPUTE_VECTOR(group)
 }
 
 // The last group, where fewer than LANES elements are left; in the place of the missing ones the last element is read again.

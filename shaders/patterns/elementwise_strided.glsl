@@ -1,40 +1,14 @@
-// Operands of any strides. The host has folded the dimensions; axis 0 is the innermost, along which the output's stride is
-// smallest. An invocation takes up to LANES = 4 neighbouring elements of one row, a row being what lies along axis 0.
+// Operands of any strides. A row is what lies along axis 0. An invocation takes LANES = 4 elements of one row.
 //
-// Where the elements of an 8- or 16-bit output lie side by side (OUTPUT_PACKED), the four begin at a multiple of 4 in
-// memory, not in the row: a whole word is then stored at once, and at the ends of a row, whose words may belong to the
-// next row too, or to bytes that must stay as they are, atomics set the row's own bits.
+// Where the elements of an 8- or 16-bit output lie side by side (OUTPUT_PACKED), they are neighbours, and begin at a
+// multiple of 4 in memory, not in the row: a whole word is then stored at once, and at the ends of a row, whose words may
+// belong to the next row too, or to bytes that must stay as they are, atomics set the row's own bits. Otherwise they lie
+// INTERLEAVE elements apart, so that neighbouring invocations take neighbouring elements at the same time.
+#include "elementwise_axes.glsl"
 
-#include "axes.glsl"
-
-ALL_STRIDES(output, 12)
-#define INPUT_STRIDES(n, first_id) ALL_STRIDES(input_##n, first_id + 8 * n)
-FOR_EACH_INPUT(INPUT_STRIDES, 20)
-
-// Moves every operand's row by this axis's coordinate. Axes of size 1 vanish when the pipeline is made.
-#define MOVE_INPUT(n, axis) row_input_##n += coordinate * STRIDE_input_##n##_##axis;
-#define MOVE_ALONG(axis) \
-    if (SIZE_##axis > 1u) { \
-        uint coordinate = row % SIZE_##axis; \
-        row /= SIZE_##axis; \
-        row_output += coordinate * STRIDE_output_##axis; \
-        FOR_EACH_INPUT(MOVE_INPUT, axis) \
-    }
+layout(constant_id = OWN_CONSTANT) const uint INTERLEAVE = 1u;
 
 #define ELEMENT_OF(n, element) LOAD(INPUT_##n, words_input_##n, row_input_##n + element * STRIDE_input_##n##_0)
-
-#if OUTPUT_BITS < 32
-// Stores those bits of a word that the mask selects.
-void store_bits(uint word, uint bits, uint mask)
-{
-    if (mask == 0xffffffffu) {
-        words_output[word] = bits;
-    } else if (mask != 0u) {
-        atomicAnd(words_output[word], ~mask);
-        atomicOr(words_output[word], bits);
-    }
-}
-#endif
 
 void main()
 {
@@ -50,9 +24,9 @@ void main()
     FOR_EACH_INPUT(ROW_OF_INPUT, uint)
     MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
 
-    uint first = group * 4u;
 #if OUTPUT_BITS < 32
     if (OUTPUT_PACKED) {
+        uint first = group * 4u;
         // May wrap below zero, to a number above every size.
         first -= row_output & 3u;
         uint result[LANES * OUTPUT_BITS / 32];
@@ -78,9 +52,10 @@ void main()
         return;
     }
 #endif
+    uint first = (group / INTERLEAVE) * (4u * INTERLEAVE) + group % INTERLEAVE;
 #define STORE_LANE(lane) \
     { \
-        uint element = first + lane; \
+        uint element = first + lane * INTERLEAVE; \
         if (element < SIZE_0) { \
             VALUE(OUTPUT) value = APPLY(ELEMENT_OF, element); \
             STORE(OUTPUT_BITS, words_output, row_output + element * STRIDE_output_0, value); \

@@ -16,7 +16,7 @@ from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels import elementwise
 from dmlvk.kernels.elementwise import Kernel, lower
 from dmlvk.kernels.layout import FoldedLayout, fold
-from dmlvk.kernels.variants import WORK_GROUP_SIZE, lanes, operand_types
+from dmlvk.kernels.variants import WALKS, WORK_GROUP_SIZE, lanes, operand_types, tile_size
 from dmlvk.operators import OperatorDesc
 from tests.operators.geometries import packed
 
@@ -43,7 +43,8 @@ def _ordered(columns: Sequence[Offsets]) -> Offsets:
 
 def _random_geometry(random: np.random.Generator, operands: int) -> tuple[list[int], list[tuple[int, ...]]]:
     """Sizes, and strides of the inputs and then of an output without overlaps."""
-    sizes = [int(size) for size in random.choice([1, 1, 2, 3, 4, 5, 8, 9], random.integers(1, 9))]
+    choices = [1, 1, 2, 3, 4, 5, 8, 9] if random.random() < 0.6 else [1, 16, 20, 32, 33, 48]
+    sizes = [int(size) for size in random.choice(choices, random.integers(1, 9))]
     while math.prod(sizes) > 3000:
         sizes = [max(1, size // 2) for size in sizes]
     order = random.permutation(len(sizes)) if random.random() < 0.5 else np.arange(len(sizes))
@@ -129,23 +130,83 @@ def _visits_of_kernel(kernel: Kernel, types: tuple[dml.DataType, ...]) -> Offset
         assert launched >= whole_groups + has_partial
         return np.repeat(np.arange(kernel.work_items)[:, None], len(types), axis=1)
     assert launched >= kernel.work_items
-    groups_per_row, is_packed = geometry[:2]
-    # Sizes, then the strides of the output and of each input, for 8 axes.
-    sizes, *strides = np.array(geometry[2:]).reshape(len(geometry[2:]) // 8, 8)
-    items = np.arange(kernel.work_items)
-    rows, groups = items // groups_per_row, items % groups_per_row
-    offsets = [np.zeros_like(items) for _ in strides]
-    for axis in range(1, 8):
+    end = 2 + 8 * (1 + len(types))
+    own = [*geometry[:2], *geometry[end:]]
+    sizes, *strides = np.array(geometry[2:end]).reshape(-1, 8)  # of the output and of each input, for 8 axes
+    made = {"rows": _visits_of_rows, "tiled": _visits_of_tiles, "strided": _visits_of_strided}
+    walk = kernel.variant.rpartition(".")[2]
+    columns = made[walk](kernel.work_items, own, sizes, strides, types)
+    return _ordered([*columns[1:], columns[0]])
+
+
+def _outer_offsets(rows: Offsets, sizes: Offsets, strides: Sequence[Offsets], first: int) -> list[Offsets]:
+    """Where each row begins in every operand: the axes from ``first`` on."""
+    offsets = [np.zeros_like(rows) for _ in strides]
+    for axis in range(first, 8):
         coordinates, rows = rows % sizes[axis], rows // sizes[axis]
         for operand, operand_strides in zip(offsets, strides, strict=True):
             operand += coordinates * operand_strides[axis]
     assert not rows.any(), "an invocation beyond the last row"
-    first = groups * 4 - (offsets[0] & 3 if is_packed else 0)
-    elements = first[:, None] + np.arange(4)
+    return offsets
+
+
+def _visits_of_rows(
+    work_items: int, own: Sequence[int], sizes: Offsets, strides: Sequence[Offsets], types: tuple[dml.DataType, ...]
+) -> list[Offsets]:
+    lane_count = lanes("rows", types)
+    items = np.arange(work_items)
+    offsets = _outer_offsets(items // own[0], sizes, strides, 1)
+    elements = (items % own[0])[:, None] * lane_count + np.arange(lane_count)
+    assert elements.max() == sizes[0] - 1
+    columns = []
+    for operand, operand_strides in zip(offsets, strides, strict=True):
+        assert operand_strides[0] in (0, 1)
+        assert operand_strides[0] == 0 or not (operand % lane_count).any(), "a vector that is not aligned"
+        columns.append((operand[:, None] + elements * operand_strides[0]).reshape(-1))
+    return columns
+
+
+def _visits_of_tiles(
+    work_items: int, own: Sequence[int], sizes: Offsets, strides: Sequence[Offsets], types: tuple[dml.DataType, ...]
+) -> list[Offsets]:
+    tiled, side = own[2], tile_size(types)
+    along_0, along_1 = (-(-size // side) for size in sizes[:2].tolist())
+    assert tiled, "nothing goes through shared memory"
+    tiles = np.arange(work_items)
+    offsets = _outer_offsets(tiles // along_0 // along_1, sizes, strides, 2)
+    column = (tiles % along_0 * side)[:, None, None] + np.arange(side)[:, None]
+    line = (tiles // along_0 % along_1 * side)[:, None, None] + np.arange(side)
+    inside = (column < sizes[0]) & (line < sizes[1])
+    for number, (operand, operand_strides, data_type) in enumerate(
+        zip(offsets, strides, (types[-1], *types[:-1]), strict=True)
+    ):
+        per_word = max(1, 32 // data_type.size_in_bits)
+        neighbours = 0 if number == 0 else 1 if tiled >> (number - 1) & 1 else None
+        if neighbours is not None:
+            across = operand_strides[1 - neighbours]
+            assert operand_strides[neighbours] == 1
+            assert not (operand % per_word).any() and across % per_word == 0, "a word that is not aligned"
+    return [
+        (operand[:, None, None] + column * operand_strides[0] + line * operand_strides[1])[inside]
+        for operand, operand_strides in zip(offsets, strides, strict=True)
+    ]
+
+
+def _visits_of_strided(
+    work_items: int, own: Sequence[int], sizes: Offsets, strides: Sequence[Offsets], types: tuple[dml.DataType, ...]
+) -> list[Offsets]:
+    groups_per_row, is_packed, interleave = own[:3]
+    items = np.arange(work_items)
+    offsets = _outer_offsets(items // groups_per_row, sizes, strides, 1)
+    groups = items % groups_per_row
+    if is_packed:
+        elements = (groups * 4 - (offsets[0] & 3))[:, None] + np.arange(4)
+    else:
+        first = groups // interleave * (4 * interleave) + groups % interleave
+        elements = first[:, None] + np.arange(4) * interleave
     inside = (elements >= 0) & (elements < sizes[0])
-    assert inside.any(axis=1).mean() > 0.2 or kernel.work_items < 8, "most invocations have nothing to do"
-    columns = [(o[:, None] + elements * s[0])[inside] for o, s in zip(offsets, strides, strict=True)]
-    return _ordered([*columns[1:], columns[0]])
+    assert inside.any(axis=1).mean() > 0.2 or work_items < 8, "most invocations have nothing to do"
+    return [(o[:, None] + elements * s[0])[inside] for o, s in zip(offsets, strides, strict=True)]
 
 
 def _case(name: str) -> ValueCase:
@@ -173,7 +234,7 @@ def test_a_launch_visits_every_element_once(name: str) -> None:
             expected = np.repeat(np.arange(math.prod(sizes))[:, None], len(strides), axis=1)
             assert np.array_equal(_visits(sizes, strides), expected), f"{sizes}, {strides} are not contiguous"
         assert np.array_equal(_visits_of_kernel(kernel, types), expected), f"sizes {sizes}, strides {strides}: {kernel}"
-    assert walks == {"contiguous", "strided"}
+    assert walks == set(WALKS)
 
 
 def test_push_constants_hold_work_items_base_words_and_attributes() -> None:
@@ -199,7 +260,7 @@ def test_only_offsets_that_are_there_are_added() -> None:
     [1, 255, 256, 257, 65535 * 256 - 1, 65535 * 256, 65535 * 256 + 1, 2**30, 2**32 - 2**24, 2**32 - 2**16],
 )
 def test_work_groups_cover_the_work_within_vulkans_limits(invocations: int) -> None:
-    columns, rows, layers = elementwise._work_groups("X", invocations)
+    columns, rows, layers = elementwise._launch_size("X", invocations)
     assert 1 <= columns <= 65535
     assert 1 <= rows <= 65535
     assert layers == 1
@@ -212,4 +273,4 @@ def test_work_groups_cover_the_work_within_vulkans_limits(invocations: int) -> N
 def test_more_work_than_can_be_launched_is_refused(invocations: int) -> None:
     message = f"^X: the tensor takes {invocations} invocations; at most {2**32 - 2**16} can be launched$"
     with pytest.raises(DeviceLimitError, match=message):
-        elementwise._work_groups("X", invocations)
+        elementwise._launch_size("X", invocations)

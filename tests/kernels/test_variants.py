@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from dmlvk.conformance.cases import ValueCase, sweep_sets, value_cases
-from dmlvk.conformance.execution import describe, layout_of
+from dmlvk.conformance.execution import LAYOUTS, describe, layout_of
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import library
 from dmlvk.kernels.elementwise import lower
@@ -21,7 +21,7 @@ from scripts.shader_tools.project import SHADERS
 def _kernels_of(case: ValueCase) -> set[str]:
     """Variants that a case can lower to: each memory walk, with the optional attributes and without."""
     names = set()
-    for layout, optional in itertools.product(("contiguous", "strided", "apart"), (False, True)):
+    for layout, optional in itertools.product(LAYOUTS, (False, True)):
         for attributes in sweep_sets(case.desc_class, case.data_types[0][1], optional)[:1]:
             sizes, strides = layout_of(case, layout, 1000)
             desc = describe(case, sizes, strides, attributes)

@@ -17,7 +17,8 @@ import dmlvk as dml
 from dmlvk.conformance import patterns
 from dmlvk.conformance.cases import SWEPT, ValueCase, sweep_sets, value_cases
 from dmlvk.conformance.execution import Bytes, Judge, Placement, Workbench, describe, element_view
-from dmlvk.kernels import elementwise
+from dmlvk.kernels import walks
+from dmlvk.kernels.elementwise import lower
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.variants import WORK_GROUP_SIZE, lanes, operand_types
 from dmlvk.operators import OPERATORS, OperatorDesc, check_operator
@@ -156,7 +157,7 @@ def test_work_groups_in_several_rows(
     case: ValueCase, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Work groups beyond what one dimension can count lie in rows: here with rows of 5 instead of 65,535."""
-    monkeypatch.setattr(elementwise, "_WORK_GROUPS_PER_ROW", 5)
+    monkeypatch.setattr(walks, "WORK_GROUPS_PER_ROW", 5)
     group = lanes("contiguous", operand_types(case.desc_class, dict(case.data_types))) * WORK_GROUP_SIZE
     for length in (5 * group, 5 * group + 1, 6 * group, 11 * group - 7, 25 * group):
         check_geometry(benches, case, Geometry("rows of 5 work groups", (length,), (1,), ((1,),)))
@@ -169,7 +170,7 @@ def test_work_groups_in_several_rows(
         _attributes(case.desc_class, case.data_types[0][1], 1),
     )
     with pytest.raises(dml.DeviceLimitError, match=f"^{beyond.operator_name}: the tensor takes 6401 invocations; "):
-        elementwise.lower(beyond)
+        lower(beyond)
 
 
 def test_more_than_65535_work_groups_strided(benches: list[Workbench]) -> None:

@@ -1,0 +1,142 @@
+"""Chooses how a kernel goes through memory, and works out the specialization constants of that walk."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from dmlvk.datatypes import DataType
+from dmlvk.kernels.layout import FoldedLayout
+from dmlvk.kernels.variants import WORK_GROUP_SIZE, Walk, lanes, tile_size
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
+
+WORK_GROUPS_PER_ROW = 65535
+"""The work-group count per dimension that every Vulkan device has."""
+
+_MOST_INTERLEAVE = 64
+"""How far apart an invocation's elements lie at most in the strided walk; more gains nothing."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """A walk over a folded layout.
+
+    Attributes:
+        walk: which.
+        invocations: how many there is work for.
+        work_items: what the shader's ``work_items`` counts: elements (contiguous), invocations, or tiles.
+        geometry: the specialization constants from id 2 on.
+    """
+
+    walk: Walk
+    invocations: int
+    work_items: int
+    geometry: tuple[int, ...]
+
+
+def work_groups(invocations: int) -> tuple[int, int]:
+    """Columns and rows of work groups that have at least so many invocations."""
+    groups = -(-invocations // WORK_GROUP_SIZE)
+    rows = -(-groups // WORK_GROUPS_PER_ROW)
+    return -(-groups // rows), rows
+
+
+def plan(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
+    """The fastest walk that a layout allows.
+
+    Args:
+        layout: of all operands, the output last.
+        types: the operands' data types as the shader sees them, the output's last.
+    """
+    if layout.is_contiguous:
+        return _contiguous(layout, types)
+    if _has_vector_rows(layout, lanes("rows", types)):
+        return _rows(layout, types)
+    tiled = _tiled_axis(layout, types)
+    return _strided(layout, types) if tiled is None else _tiles(layout, types, tiled)
+
+
+def _contiguous(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
+    elements = math.prod(layout.sizes)
+    whole_groups, left_over = divmod(elements, lanes("contiguous", types))
+    groups = whole_groups + (left_over > 0)
+    exceeds = math.prod(work_groups(groups)) * WORK_GROUP_SIZE > whole_groups
+    return Plan("contiguous", groups, elements, (int(exceeds), int(left_over > 0)))
+
+
+def _has_vector_rows(layout: FoldedLayout, lane_count: int) -> bool:
+    """Whether every row is a whole number of aligned vectors in each operand, or one element that is repeated."""
+    if layout.sizes[0] % lane_count or layout.strides[-1][0] != 1:
+        return False
+    return all(
+        strides[0] == 0 or (strides[0] == 1 and not any(stride % lane_count for stride in strides[1:]))
+        for strides in layout.strides
+    )
+
+
+def _rows(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
+    groups_per_row = layout.sizes[0] // lanes("rows", types)
+    invocations = math.prod(layout.sizes[1:]) * groups_per_row
+    return Plan("rows", invocations, invocations, _geometry(layout, groups_per_row, False))
+
+
+def _tiled_axis(layout: FoldedLayout, types: tuple[DataType, ...]) -> int | None:
+    """The axis along which inputs have their neighbours that the output has along axis 0; ``None`` without such inputs.
+
+    Words must begin at multiples of their elements, and neither axis may fill less than a quarter of a tile's side.
+    """
+    per_word = max(1, 32 // types[-1].size_in_bits)
+    output = layout.strides[-1]
+    if output[0] != 1 or any(stride % per_word for stride in output[1:]) or 4 * layout.sizes[0] < tile_size(types):
+        return None
+    for axis in range(1, len(layout.sizes)):
+        if 4 * layout.sizes[axis] >= tile_size(types) and _tiled_inputs(layout, types, axis):
+            return axis
+    return None
+
+
+def _tiled_inputs(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> int:
+    """A bit for each input that goes through shared memory when tiles reach along ``axis``."""
+    inputs = 0
+    for number, (strides, data_type) in enumerate(zip(layout.strides[:-1], types[:-1], strict=True)):
+        per_word = max(1, 32 // data_type.size_in_bits)
+        aligned = all(stride % per_word == 0 for i, stride in enumerate(strides) if i != axis)
+        if strides[axis] == 1 and strides[0] > 1 and aligned:
+            inputs |= 1 << number
+    return inputs
+
+
+def _tiles(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> Plan:
+    order = [0, axis, *(i for i in range(1, len(layout.sizes)) if i != axis)]
+    turned = FoldedLayout(
+        tuple(layout.sizes[i] for i in order), tuple(tuple(strides[i] for i in order) for strides in layout.strides)
+    )
+    side = tile_size(types)
+    along_0, along_1 = -(-turned.sizes[0] // side), -(-turned.sizes[1] // side)
+    tiles = along_0 * along_1 * math.prod(turned.sizes[2:])
+    geometry = _geometry(turned, 1, False, _tiled_inputs(turned, types, 1))
+    return Plan("tiled", tiles * WORK_GROUP_SIZE, tiles, geometry)
+
+
+def _strided(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
+    size, lane_count = layout.sizes[0], lanes("strided", types)
+    output = layout.strides[-1]
+    packed = types[-1].size_in_bits < 32 and output[0] == 1
+    interleave = 1
+    if packed and any(stride % lane_count for stride in output[1:]):
+        groups_per_row = (size + 2 * (lane_count - 1)) // lane_count  # a row may begin in the middle of a group of four
+    else:
+        while not packed and interleave < _MOST_INTERLEAVE and 2 * interleave * lane_count <= size:
+            interleave *= 2
+        groups_per_row = -(-size // (lane_count * interleave)) * interleave
+    invocations = math.prod(layout.sizes[1:]) * groups_per_row
+    return Plan("strided", invocations, invocations, _geometry(layout, groups_per_row, packed, interleave))
+
+
+def _geometry(layout: FoldedLayout, groups_per_row: int, packed: bool, *own: int) -> tuple[int, ...]:
+    """The constants of ``axes.glsl``, the strides of the output and of each input for 8 axes, and the walk's own."""
+    missing = MAXIMUM_DIMENSION_COUNT - len(layout.sizes)
+    constants = [groups_per_row, int(packed), *layout.sizes, *[1] * missing]
+    for strides in (layout.strides[-1], *layout.strides[:-1]):
+        constants += [*strides, *[0] * missing]
+    return (*constants, *own)
