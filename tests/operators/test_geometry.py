@@ -24,7 +24,7 @@ from dmlvk.kernels.variants import WORK_GROUP_SIZE, lanes, operand_types
 from dmlvk.operators import OPERATORS, OperatorDesc, check_operator
 from tests.operators.geometries import FIXED, Geometry, geometries, overlaps
 
-EXAMPLES = 300
+EXAMPLES = 120
 """Random geometries for the first operator with some number of operands; the others share its memory walk: a tenth."""
 
 _TAIL = 64  # guard bytes behind each tensor
