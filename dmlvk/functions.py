@@ -4,15 +4,16 @@
 
 The functions are made from the operators' declarations and named after them: ELEMENT_WISE_CLIP is ``clip``,
 ACTIVATION_RELU is ``activation_relu``; a Python keyword gets an underscore, ``if_``. Tensors come first, without
-``_tensor`` in their names; then the attributes, with DirectMLX's defaults where it has some. ``output_data_type``,
-``output_strides`` and ``name`` may be given to all of them: see :meth:`dmlvk.Graph.apply`.
+``_tensor`` in their names; then the attributes, with DirectMLX's defaults where it has some, and without those that
+count others (AxisCount). ``output_data_type``, ``output_strides`` and ``name`` may be given to all of them: see
+:meth:`dmlvk.Graph.apply`.
 """
 
 from __future__ import annotations
 
 import inspect
 import keyword
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Any
 
 from dmlvk.errors import InvalidArgumentError
@@ -46,8 +47,13 @@ def function_name(operator: str) -> str:
 def _made(kind: type[OperatorDesc]) -> Callable[..., Expression]:
     """The function of an operator."""
     tensors = {field.attribute.removesuffix("_tensor"): field for field in kind.fields if field.kind == "input"}
+    counts = {field.counted_by: field.attribute for field in kind.fields if field.counted_by is not None}
     attributes = [
-        field for field in kind.fields if field.kind == "attribute" and not (field.type == "data_type" and field.equals)
+        field
+        for field in kind.fields
+        if field.kind == "attribute"
+        and not (field.type == "data_type" and field.equals)
+        and field.attribute not in counts
     ]
     defaults = _DEFAULTS.get(kind.operator_name, {})
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -73,6 +79,8 @@ def _made(kind: type[OperatorDesc]) -> Callable[..., Expression]:
         values = dict(bound.arguments)
         options = {name: values.pop(name) for name in _EVERY_FUNCTION}
         operands = {field.attribute: values.pop(name) for name, field in tensors.items()}
+        for count, counted in counts.items():
+            values[count] = len(values[counted]) if isinstance(values[counted], Sized) else 1
         graphs = [operand.graph for operand in operands.values() if isinstance(operand, Expression)]
         if not graphs:
             raise InvalidArgumentError(f"functions.{function.__name__}: needs at least one expression of a graph")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import dmlvk as dml
 from dmlvk.conformance import patterns, powers
 from dmlvk.conformance.quantization import QUANTIZING, quantization_inputs
+from dmlvk.conformance.rows import row_inputs
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.variants import supported_operands
 from dmlvk.operators import OPERATORS, Field, OperatorDesc, accepts_data_type
@@ -97,11 +98,19 @@ def independent_tensors(desc_class: type[OperatorDesc]) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class Batch:
-    """Input arrays of one dimension and equal length, and the attributes to use with them."""
+    """Input arrays of one dimension and equal length, and the attributes to use with them.
+
+    Attributes:
+        name: what is special about them.
+        attributes: by Python name.
+        inputs: an array for each input tensor that is given.
+        sizes: of the tensors, where they matter to the results; else ``None``.
+    """
 
     name: str
     attributes: Mapping[str, Any]
     inputs: tuple[Array, ...]
+    sizes: tuple[int, ...] | None = None
 
     @property
     def size(self) -> int:
@@ -125,7 +134,8 @@ def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | N
     of 16 bits: every pattern with each special one on either side, and pairs that lie close. Wider types: all special
     ones with each other, with every set of attributes, then ``total`` patterns, without optional attributes and with.
 
-    Operators between numbers and their quantized form have inputs of their own (:mod:`dmlvk.conformance.quantization`).
+    Operators between numbers and their quantized form have inputs of their own (:mod:`dmlvk.conformance.quantization`),
+    and so have those along axes (:mod:`dmlvk.conformance.rows`).
 
     Args:
         case: operator and data types.
@@ -140,6 +150,9 @@ def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | N
         return
     if case.desc_class.operator_name == "ELEMENT_WISE_POW":
         yield from _powers(case.desc_class, [data_type for _, data_type in inputs], total, most_attribute_sets, random)
+        return
+    if case.desc_class.declaration.along_axes:
+        yield from _along_axes(case, total, random)
         return
     selectors = [i for i, (field, _) in enumerate(inputs) if _is_selector(case.desc_class, field)]
     compared = [i for i in range(len(inputs)) if i not in selectors]
@@ -179,6 +192,20 @@ def _powers(
         count = total // 4 if optional or max(data_type.size_in_bits for data_type in types) < 32 else total
         for name, pairs in powers.random_pairs(types[0], types[1], count, random):
             yield Batch(name, attributes, pairs)
+
+
+def _along_axes(case: ValueCase, total: int, random: np.random.Generator) -> Iterator[Batch]:
+    names_axes = any(field.axes_of is not None for field in case.desc_class.fields)
+    for name, shape, values in row_inputs(case.tensors("input")[0][1], names_axes, total, random):
+        yield Batch(name, axes_attributes(case.desc_class, shape.axes or ()), (values.reshape(-1),), shape.sizes)
+
+
+def axes_attributes(desc_class: type[OperatorDesc], axes: Sequence[int]) -> dict[str, Any]:
+    """The attributes that name these axes; none for an operator whose rows lie along the last axis."""
+    for field in desc_class.fields:
+        if field.axes_of is not None and field.counted_by is not None:
+            return {field.counted_by: len(axes), field.attribute: tuple(axes)}
+    return {}
 
 
 def _is_selector(desc_class: type[OperatorDesc], field: Field) -> bool:

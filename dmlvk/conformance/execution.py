@@ -14,6 +14,7 @@ from dmlvk.conformance.cases import Batch, ValueCase
 from dmlvk.conformance.comparison import Comparison, as_bits, compare, difference, fault_text
 from dmlvk.conformance.references import expected_output, has_true_values
 from dmlvk.operators import OperatorDesc
+from dmlvk.tensors import packed_strides
 
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
@@ -99,9 +100,13 @@ and output elements with gaps.
 """
 
 
-def layout_of(case: ValueCase, layout: str, count: int) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """Sizes of at least ``count`` elements, and the strides of each tensor, inputs first."""
+def layout_of(
+    case: ValueCase, layout: str, count: int, sizes: tuple[int, ...] | None = None
+) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """Sizes of at least ``count`` elements, or those that are given, and the strides of each tensor, inputs first."""
     tensors = len(case.data_types)
+    if sizes is not None:
+        return sizes, [*[_strides_of_input(layout, sizes)] * (tensors - 1), _strides_of_output(layout, sizes)]
     if layout == "contiguous":
         return (count,), [(1,)] * tensors
     row = 240 if layout == "rows" else 251
@@ -115,6 +120,25 @@ def layout_of(case: ValueCase, layout: str, count: int) -> tuple[tuple[int, ...]
         inputs = [(row + 3, 1), (1, rows), (row, 1)]
     output = {"rows": (304, 1), "tiled": (256, 1), "strided": (row + 1, 1), "apart": (2 * row + 1, 2)}[layout]
     return (rows, row), [*(inputs[i % len(inputs)] for i in range(tensors - 1)), output]
+
+
+def _strides_of_input(layout: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Packed; rows at multiples of four elements; or the axes in reverse order, with a gap after the innermost one."""
+    if layout == "contiguous":
+        return packed_strides(sizes)
+    if layout == "rows":
+        return packed_strides((*sizes[:-1], -(-sizes[-1] // 4) * 4))
+    return tuple(reversed(packed_strides((*reversed(sizes[1:]), sizes[0] + 1))))
+
+
+def _strides_of_output(layout: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """Packed; rows at multiples of four elements; with gaps of an element after rows, or also between elements."""
+    if layout == "contiguous":
+        return packed_strides(sizes)
+    if layout == "rows":
+        return packed_strides((*sizes[:-1], -(-sizes[-1] // 4) * 4))
+    step = 2 if layout == "apart" else 1
+    return tuple(step * stride for stride in packed_strides((*sizes[:-1], sizes[-1] + 1)))
 
 
 def describe(
@@ -148,7 +172,7 @@ class PreparedBatch:
 
 def prepare(case: ValueCase, batch: Batch, layout: str) -> PreparedBatch:
     """Lays out a batch's arrays, repeated to fill the last row."""
-    sizes, strides = layout_of(case, layout, batch.size)
+    sizes, strides = layout_of(case, layout, batch.size, batch.sizes)
     desc = describe(case, sizes, strides, batch.attributes)
     tensors = [tensor for _, tensor in desc.inputs + desc.outputs if tensor is not None]
     contents = [np.full(tensor.size_in_bytes, 0xCD, np.uint8) for tensor in tensors]

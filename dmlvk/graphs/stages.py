@@ -6,7 +6,8 @@ import dataclasses
 
 from dmlvk.compilation import in_place_refusal
 from dmlvk.graphs.network import Network, Node, Value
-from dmlvk.kernels.elementwise import Kernel, lower
+from dmlvk.kernels.elementwise import Kernel
+from dmlvk.kernels.lowering import lower
 
 
 @dataclasses.dataclass(frozen=True)

@@ -71,7 +71,7 @@ def lower(desc: OperatorDesc) -> Kernel:
     return Kernel(
         variant=variant_name(desc.operator_name, types, walk.walk, present),
         geometry=walk.geometry,
-        work_groups=_launch_size(desc.operator_name, walk.invocations),
+        work_groups=launch_size(desc.operator_name, walk.invocations),
         work_items=walk.work_items,
         attributes=_attribute_values(desc),
     )
@@ -82,7 +82,12 @@ def _strides_along(sizes: Sequence[int], tensor: TensorDesc) -> tuple[int, ...]:
     return tensor.element_strides if tensor.sizes == tuple(sizes) else (0,) * len(sizes)
 
 
-def _launch_size(operator_name: str, invocations: int) -> tuple[int, int, int]:
+def launch_size(operator_name: str, invocations: int) -> tuple[int, int, int]:
+    """Work groups for a number of invocations, in one or several rows.
+
+    Raises:
+        DeviceLimitError: when there are more than Vulkan's guaranteed launch sizes can address.
+    """
     columns, rows = walks.work_groups(invocations)
     if rows > walks.WORK_GROUPS_PER_ROW or rows * columns * WORK_GROUP_SIZE > 2**32:
         raise DeviceLimitError(

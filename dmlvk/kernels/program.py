@@ -7,7 +7,8 @@ import enum
 from collections.abc import Sequence
 
 from dmlvk.datatypes import DataType
-from dmlvk.kernels.elementwise import Kernel, lower
+from dmlvk.kernels.elementwise import Kernel
+from dmlvk.kernels.lowering import lower
 from dmlvk.operators import ElementWiseIdentity, OperatorDesc
 from dmlvk.tensors import TensorDesc
 

@@ -16,9 +16,15 @@ from typing import Literal
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, Field, OperatorDesc, accepts_data_type
 
-Walk = Literal["contiguous", "rows", "tiled", "strided"]
+Walk = Literal["contiguous", "rows", "tiled", "strided", "short", "long"]
 WALKS: tuple[Walk, ...] = ("contiguous", "rows", "tiled", "strided")
-"""How a kernel goes through its operands' memory; ``shaders/patterns/elementwise.glsl`` counts them from 0."""
+"""How an element-wise kernel goes through memory; ``shaders/patterns/elementwise.glsl`` counts them from 0."""
+
+AXES_WALKS: tuple[Walk, ...] = ("short", "long")
+"""How a kernel along axes goes through rows: of up to :data:`SHORT_ROW` elements, and of more."""
+
+SHORT_ROW = 1024
+"""Elements of a row that are held in registers, four in each invocation of a work group."""
 
 _TILES_IN_BYTES = 8192
 """Shared memory of a work group; with Vulkan's 16 KiB too few work groups share a GPU's core (half the speed)."""
@@ -28,6 +34,10 @@ WORK_GROUP_SIZE = 256
 
 _MOVED_AS = {8: DataType.UINT8, 16: DataType.UINT16, 32: DataType.UINT32, 64: DataType.UINT64}
 _FAMILIES = {"ELEMENT_WISE_": "elementwise", "ACTIVATION_": "activation"}
+
+
+_NO_VALUES = ("data_type", "uint32", "uint32_array")
+"""Types of attributes that decide on the kernel or its geometry, and are no values of the computation."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +68,16 @@ class AttributeWord:
     field: Field
     part: int
     name: str
+
+
+def shader_name(desc_class: type[OperatorDesc]) -> str:
+    """The operator whose shaders compute this one: usually itself."""
+    return desc_class.declaration.computed_as or desc_class.operator_name
+
+
+def walks_of(desc_class: type[OperatorDesc]) -> tuple[Walk, ...]:
+    """How an operator's kernels go through memory."""
+    return AXES_WALKS if desc_class.declaration.along_axes else WALKS
 
 
 def source_of(operator_name: str) -> str:
@@ -93,9 +113,9 @@ def operand_types(
 def lanes(walk: Walk, types: tuple[DataType, ...]) -> int:
     """Elements that one invocation computes.
 
-    Contiguous and rows: 16 bytes of the widest operand, but never less than a whole word of the output. Strided: 4.
+    Contiguous and rows: 16 bytes of the widest operand, but never less than a whole word of the output. All others: 4.
     """
-    if walk in ("tiled", "strided"):
+    if walk not in ("contiguous", "rows"):
         return 4
     widest = max(data_type.size_in_bits for data_type in types)
     return max(128 // widest, 32 // types[-1].size_in_bits)
@@ -117,7 +137,7 @@ def attribute_words(desc_class: type[OperatorDesc], output_type: DataType) -> tu
     """
     words = []
     for field in desc_class.fields:
-        if field.kind != "attribute" or field.type == "data_type":  # a data type is no value of the computation
+        if field.kind != "attribute" or field.type in _NO_VALUES:
             continue
         name = f"ATTRIBUTE_{field.attribute.upper()}"
         if field.type == "scale_bias":
@@ -159,12 +179,11 @@ def variant(
 ) -> ShaderVariant:
     """The variant that :func:`variant_name` names."""
     operands = [f"INPUT_{i}" for i in range(len(types) - 1)] + ["OUTPUT"]
-    defines = {
-        "INPUT_COUNT": str(len(types) - 1),
-        "WALK": str(WALKS.index(walk)),
-        "LANES": str(lanes(walk, types)),
-        "TILE": f"{tile_size(types)}u",
-    }
+    defines = {"INPUT_COUNT": str(len(types) - 1), "LANES": str(lanes(walk, types))}
+    if walk in AXES_WALKS:
+        defines["LONG_ROWS"] = str(int(walk == "long"))
+    else:
+        defines |= {"WALK": str(WALKS.index(walk)), "TILE": f"{tile_size(types)}u"}
     for operand, data_type in zip(operands, types, strict=True):
         defines[operand] = data_type.name.lower()
         defines[f"{operand}_BITS"] = str(data_type.size_in_bits)
@@ -177,8 +196,8 @@ def variant(
             defines[word.name] = f"parameters.attributes[{i}]"
     for member in optional_members(desc_class):
         defines[f"HAS_{member.upper()}"] = str(int(member in present))
-    name = variant_name(desc_class.operator_name, types, walk, present)
-    return ShaderVariant(name, source_of(desc_class.operator_name), tuple(sorted(defines.items())))
+    name = variant_name(shader_name(desc_class), types, walk, present)
+    return ShaderVariant(name, source_of(shader_name(desc_class)), tuple(sorted(defines.items())))
 
 
 def supported_data_types(desc_class: type[OperatorDesc]) -> Iterator[dict[str, DataType]]:
@@ -240,7 +259,7 @@ def all_variants() -> list[ShaderVariant]:
                 given = {*present_tensors, *present_attributes}
                 present = tuple(member for member in optional_members(desc_class) if member in given)
                 types = operand_types(desc_class, data_types, present)
-                for walk in WALKS:
+                for walk in walks_of(desc_class):
                     made = variant(desc_class, types, walk, present)
                     found[made.name] = made
     return [found[name] for name in sorted(found)]

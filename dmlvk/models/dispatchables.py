@@ -306,5 +306,7 @@ MEMBER_READERS: dict[str, MemberReader] = {
     "enum": _enum_member,
     "data_type": lambda node, where, *_: data_type(node, where),
     "scalar_union": _scalar_union,
+    "uint32": lambda node, where, *_: integer(node, where),
+    "uint32_array": lambda node, where, *_: integers(node, where),
 }
 """How a member is read, by the type that the operators' member tables state, with the members before it at hand."""

@@ -106,6 +106,14 @@ from dmlvk.operators.quantization import (
     ElementWiseQuantizedLinearAdd,
     ElementWiseQuantizeLinear,
 )
+from dmlvk.operators.softmax import (
+    ActivationHardmax,
+    ActivationHardmax1,
+    ActivationLogSoftmax,
+    ActivationLogSoftmax1,
+    ActivationSoftmax,
+    ActivationSoftmax1,
+)
 from dmlvk.operators.trigonometry import (
     ElementWiseAcos,
     ElementWiseAsin,
@@ -216,4 +224,10 @@ __all__ = [
     "accepts_data_type",
     "check_operator",
     "operator_desc",
+    "ActivationHardmax",
+    "ActivationHardmax1",
+    "ActivationLogSoftmax",
+    "ActivationLogSoftmax1",
+    "ActivationSoftmax",
+    "ActivationSoftmax1",
 ]

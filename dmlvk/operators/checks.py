@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from dmlvk.datatypes import DataType
@@ -40,9 +41,13 @@ def check_operator(desc: OperatorDesc, level: FeatureLevel) -> None:
     for group in desc.same_sizes:
         members = [tensors[member] for member in group if member in tensors]
         _check_group(desc, [*(m for m in members[:-1] if not _is_one_element(desc, *m)), members[-1]], "Sizes")
+    for field, tensor in tensors.values():
+        _check_effective_dimensions(desc, field, tensor)
     for field, value in desc.attributes:
         _check_attribute(desc, field, value, [tensor for _, tensor in tensors.values()])
         _check_minimum(desc, field, value, level)
+        if field.axes_of is not None:
+            _check_axes(desc, field, value)
     for field, tensor in tensors.values():
         _check_flags_and_overlap(desc, field, tensor)
 
@@ -164,6 +169,39 @@ def _check_minimum(desc: OperatorDesc, field: Field, value: Any, level: FeatureL
             f"{desc.operator_name}: {field.name} must be at least {minimum.value:g} at feature level {level.label}; "
             f"got {value:g}, which needs feature level {minimum.lifted_at.label}"
         )
+
+
+def _check_effective_dimensions(desc: OperatorDesc, field: Field, tensor: TensorDesc) -> None:
+    most = desc.declaration.most_effective_dimensions
+    effective = list(itertools.dropwhile(lambda size: size == 1, tensor.sizes))
+    if most is not None and len(effective) > most:
+        raise InvalidArgumentError(
+            f"{desc.operator_name}: {field.name}.Sizes must have at most {most} dimensions behind leading ones of "
+            f"size 1; got {list(tensor.sizes)}"
+        )
+
+
+def _check_axes(desc: OperatorDesc, field: Field, axes: tuple[int, ...]) -> None:
+    where = f"{desc.operator_name}: {field.name}"
+    assert field.axes_of is not None  # what makes it axes
+    assert field.counted_by is not None
+    tensor: TensorDesc = getattr(desc, field.axes_of)
+    count = getattr(desc, field.counted_by)
+    if count != len(axes):
+        raise InvalidArgumentError(
+            f"{desc.operator_name}: {directml_name(field.counted_by)} must be {len(axes)}, the number of {field.name} "
+            f"{list(axes)}; got {count}"
+        )
+    if not axes:
+        raise InvalidArgumentError(f"{where} must name at least one axis")
+    for i, axis in enumerate(axes):
+        if axis >= tensor.dimension_count:
+            raise InvalidArgumentError(
+                f"{where}[{i}] must be below {directml_name(field.axes_of)}.DimensionCount {tensor.dimension_count}; "
+                f"got {axis}"
+            )
+    if len(set(axes)) < len(axes):
+        raise InvalidArgumentError(f"{where} must not name an axis twice; got {list(axes)}")
 
 
 def _check_flags_and_overlap(desc: OperatorDesc, field: Field, tensor: TensorDesc) -> None:

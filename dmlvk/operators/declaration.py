@@ -20,8 +20,10 @@ from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.members import (
     Field,
     FieldKind,
+    axes_attribute,
     bits_of,
     checked_member,
+    count_attribute,
     data_type_attribute,
     directml_name,
     enum_attribute,
@@ -138,6 +140,10 @@ class Declaration:
         in_place: input members that may share their buffer range with the output.
         accuracy: the promise.
         moves: tensor members whose values are moved but never interpreted: only the width of their type matters.
+        most_effective_dimensions: how many dimensions a tensor may have behind leading ones of size 1; ``None``: any.
+        along_axes: whether a result depends on all elements along the axes of :meth:`OperatorDesc.row_axes`, not on the
+            element in its own place alone.
+        computed_as: the operator whose shaders compute it, where that is another one.
     """
 
     name: str
@@ -150,6 +156,9 @@ class Declaration:
     one_element: tuple[str, ...] = ()
     in_place: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()
+    most_effective_dimensions: int | None = None
+    along_axes: bool = False
+    computed_as: str | None = None
     decisions: tuple[str, ...] = ()
 
     def support_at(self, level: FeatureLevel) -> Support:
@@ -178,6 +187,8 @@ class Declaration:
         enum_attribute,
         data_type_attribute,
         scalar_union_attribute,
+        count_attribute,
+        axes_attribute,
     ),
 )
 class OperatorDesc:
@@ -247,6 +258,13 @@ class OperatorDesc:
     def output_type(self) -> DataType:
         """The data type of the first output."""
         return next(tensor.data_type for _, tensor in self.outputs if tensor is not None)
+
+    @property
+    def row_axes(self) -> tuple[int, ...]:
+        """The axes along which the elements lie that a result depends on, rising: those named, else the last one."""
+        tensor = next(tensor for _, tensor in self.inputs if tensor is not None)
+        named = [value for field, value in self.attributes if field.axes_of is not None]
+        return tuple(sorted(named[0])) if named else (tensor.dimension_count - 1,)
 
     def _tensors(self, kind: FieldKind) -> Iterator[tuple[Field, TensorDesc | None]]:
         for field in self.fields:

@@ -6,14 +6,18 @@ import dataclasses
 import enum
 import math
 import struct
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.integers import checked_integer
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.tensors import TensorDesc
+
+_UINT32_MAX = 2**32 - 1
 
 FieldKind = Literal["input", "output", "attribute"]
 Enumeration: TypeAlias = type[enum.IntEnum]
@@ -68,7 +72,8 @@ class Field:
         name: DirectML's name, ``InputTensor``.
         attribute: the Python name, ``input_tensor``.
         kind: ``"input"``, ``"output"`` or ``"attribute"``.
-        type: ``"tensor"``, ``"float"``, ``"scale_bias"``, ``"enum"``, ``"data_type"`` or ``"scalar_union"``.
+        type: ``"tensor"``, ``"float"``, ``"scale_bias"``, ``"enum"``, ``"data_type"``, ``"scalar_union"``, ``"uint32"``
+            or ``"uint32_array"``.
         optional: whether ``None`` is a value.
         meaning: one sentence.
         converted_to: for a ``float`` or ``scalar_union``, the tensor member in whose data type the value is used.
@@ -76,6 +81,8 @@ class Field:
         equals: for a ``data_type``, the tensor member whose data type it must be.
         enumeration: for an ``enum``, its Python class.
         minimum: for a ``float``, what it must not be below.
+        counted_by: for a ``uint32_array``, the ``uint32`` member that states its length.
+        axes_of: for a ``uint32_array``, the tensor member whose axes it names.
     """
 
     name: str
@@ -89,6 +96,8 @@ class Field:
     equals: str | None = None
     enumeration: Enumeration | None = None
     minimum: Minimum | None = None
+    counted_by: str | None = None
+    axes_of: str | None = None
 
 
 def tensor_input(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:
@@ -130,6 +139,16 @@ def data_type_attribute(meaning: str, *, equals: str) -> Any:
 def scalar_union_attribute(meaning: str, *, typed_by: str, converted_to: str) -> Any:
     """Declares a DML_SCALAR_UNION member, a number of the type that the member ``typed_by`` states."""
     return _member("attribute", "scalar_union", meaning, typed_by=typed_by, converted_to=converted_to)
+
+
+def count_attribute(meaning: str) -> Any:
+    """Declares a UINT member that states the length of an array."""
+    return _member("attribute", "uint32", meaning)
+
+
+def axes_attribute(meaning: str, *, counted_by: str, axes_of: str) -> Any:
+    """Declares an array of UINT that names axes of a tensor member, and whose length another member states."""
+    return _member("attribute", "uint32_array", meaning, counted_by=counted_by, axes_of=axes_of)
 
 
 def _member(kind: FieldKind, member_type: str, meaning: str, default: Any = dataclasses.MISSING, **more: Any) -> Any:
@@ -185,6 +204,10 @@ def checked_member(operator_name: str, field: Field, value: object, siblings: di
         if not isinstance(value, DataType):
             raise InvalidArgumentError(f"{where} must be a dmlvk.DataType; got {value!r}")
         return value
+    if field.type == "uint32":
+        return checked_integer(value, where, 0, _UINT32_MAX)
+    if field.type == "uint32_array":
+        return _checked_integers(value, where)
     if field.enumeration is not None:
         if not isinstance(value, field.enumeration):
             raise InvalidArgumentError(f"{where} must be a dmlvk.{field.enumeration.__name__}; got {value!r}")
@@ -192,6 +215,12 @@ def checked_member(operator_name: str, field: Field, value: object, siblings: di
     if field.typed_by is not None:
         return scalar_value(value, siblings[field.typed_by], where)
     return float32_value(value, where)
+
+
+def _checked_integers(value: object, where: str) -> tuple[int, ...]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
+        raise InvalidArgumentError(f"{where} must be a sequence of integers; got {value!r}")
+    return tuple(checked_integer(item, f"{where}[{i}]", 0, _UINT32_MAX) for i, item in enumerate(value))
 
 
 def scalar_value(value: object, data_type: DataType, where: str) -> int | float:

@@ -221,6 +221,12 @@ def test_the_command_runs_what_can_be_exhausted(capsys: pytest.CaptureFixture[st
     assert not list((report / "state").glob("*")), "states of a complete run are of no more use"
 
 
+def test_results_that_depend_on_rows_have_no_exhaustive_runs() -> None:
+    cases = [case for case in value_cases() if "MAX" in case.desc_class.operator_name]
+    assert {case.desc_class.operator_name for case in cases} > {"ACTIVATION_SOFTMAX", "ELEMENT_WISE_MAX"}
+    assert not [run for run in exhaustive_runs(cases) if run.case.desc_class.declaration.along_axes]
+
+
 def test_attributes_of_exhaustive_runs_are_usual_ones() -> None:
     clip = typical_attributes(OPERATORS["ELEMENT_WISE_CLIP"], dml.FLOAT32)
     assert clip == [{"scale_bias": None, "min": -1.5, "max": 3.0}]

@@ -180,9 +180,9 @@ def test_every_operator_has_a_function(any_device: dml.Device, name: str) -> Non
     assert name in function.__doc__
     table = kind.declaration.support[-1]
     inputs = [field.attribute for field in kind.fields if field.kind == "input"]
+    sizes = (1, 1, 4, 5) if kind.declaration.most_effective_dimensions else (2, 3, 4, 5)
     tensors = {
-        member.removesuffix("_tensor"): graph.input(member, table.data_types[member][0], (2, 3, 4, 5))
-        for member in inputs
+        member.removesuffix("_tensor"): graph.input(member, table.data_types[member][0], sizes) for member in inputs
     }
     attributes = {
         "exponent": 2.0,
@@ -193,11 +193,28 @@ def test_every_operator_has_a_function(any_device: dml.Device, name: str) -> Non
         "beta": 1.0,
         "gamma": 1.0,
         "epsilon": 1.0,
+        "axes": (1, 3),
     }
     parameters = function.__signature__.parameters
     given = {name: value for name, value in attributes.items() if name in parameters and name not in tensors}
     made = function(**tensors, **given)
-    assert made.sizes == (2, 3, 4, 5)
+    assert made.sizes == sizes
+
+
+def test_rows_in_a_graph(device: dml.Device) -> None:
+    """Several kernels along axes beside element-wise ones; the number of axes is counted."""
+    graph = dml.Graph(device)
+    x = graph.input("x", dml.FLOAT32, (3, 4, 5))
+    doubled = F.activation_softmax1(x, axes=(2, 0)) + F.activation_softmax1(x, (0, 2))
+    marks = F.activation_hardmax1(F.negate(x), (1,))
+    array = A * np.linspace(-1, 1, 5, dtype=np.float32) + np.arange(4, dtype=np.float32)[:, None] / 8
+    results = device.run(graph.compile(doubled=doubled, marks=marks), {"x": array})
+    powers = np.exp(array.astype(np.float64))
+    np.testing.assert_allclose(results["doubled"], 2 * powers / powers.sum((0, 2), keepdims=True), rtol=3e-7)
+    assert (results["marks"].argmax(1) == array.argmin(1)).all()
+    assert (results["marks"].sum(1) == 1).all()
+    with pytest.raises(dml.InvalidArgumentError, match="Axes must be a sequence of integers; got 1"):
+        F.activation_softmax1(x, 1)
 
 
 def refused(error: type[dml.DmlError], message: str, call: Callable[[], object]) -> None:

@@ -260,7 +260,7 @@ def test_only_offsets_that_are_there_are_added() -> None:
     [1, 255, 256, 257, 65535 * 256 - 1, 65535 * 256, 65535 * 256 + 1, 2**30, 2**32 - 2**24, 2**32 - 2**16],
 )
 def test_work_groups_cover_the_work_within_vulkans_limits(invocations: int) -> None:
-    columns, rows, layers = elementwise._launch_size("X", invocations)
+    columns, rows, layers = elementwise.launch_size("X", invocations)
     assert 1 <= columns <= 65535
     assert 1 <= rows <= 65535
     assert layers == 1
@@ -273,4 +273,4 @@ def test_work_groups_cover_the_work_within_vulkans_limits(invocations: int) -> N
 def test_more_work_than_can_be_launched_is_refused(invocations: int) -> None:
     message = f"^X: the tensor takes {invocations} invocations; at most {2**32 - 2**16} can be launched$"
     with pytest.raises(DeviceLimitError, match=message):
-        elementwise._launch_size("X", invocations)
+        elementwise.launch_size("X", invocations)

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from dmlvk.conformance.cases import ValueCase, sweep_sets, value_cases
+from dmlvk.conformance.cases import ValueCase, axes_attributes, sweep_sets, value_cases
 from dmlvk.conformance.execution import LAYOUTS, describe, layout_of
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import library
-from dmlvk.kernels.elementwise import lower
-from dmlvk.kernels.variants import WALKS, all_variants, lanes, optional_members
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.variants import AXES_WALKS, WALKS, all_variants, lanes, optional_members
 from dmlvk.operators import OPERATORS, FeatureLevel, OperatorDesc, check_operator
 from scripts.shader_tools.project import SHADERS
 
@@ -21,6 +21,11 @@ from scripts.shader_tools.project import SHADERS
 def _kernels_of(case: ValueCase) -> set[str]:
     """Variants that a case can lower to: each memory walk, with the optional attributes and without."""
     names = set()
+    if case.desc_class.declaration.along_axes:
+        for length in (5, 2000):
+            desc = describe(case, (3, length), [(length, 1)] * 2, axes_attributes(case.desc_class, (1,)))
+            names.add(lower(desc).variant)
+        return names
     for layout, optional in itertools.product(LAYOUTS, (False, True)):
         for attributes in sweep_sets(case.desc_class, case.data_types[0][1], optional)[:1]:
             sizes, strides = layout_of(case, layout, 1000)
@@ -89,6 +94,7 @@ def test_the_number_of_variants_follows_from_the_declarations() -> None:
     for variant in all_variants():
         counts[variant.name.split(".")[0].upper()] += 1
     expected = {
+        "ACTIVATION_SOFTMAX": 2 * len(AXES_WALKS),
         "ELEMENT_WISE_BIT_AND": 4 * len(WALKS),
         "ELEMENT_WISE_BIT_COUNT": 4 * 2 * len(WALKS),
         "ELEMENT_WISE_CLIP": (10 + 8) * len(WALKS),

@@ -231,3 +231,14 @@ def test_an_optional_tensor_may_be_left_out(load: Load) -> None:
             "ZeroPointTensor" if given else None,
             "OutputTensor",
         ]
+
+
+def test_axes_are_an_array_of_integers(load: Load, refused: Refused) -> None:
+    members = {"InputTensor": TENSOR, "OutputTensor": TENSOR, "AxisCount": 2, "Axes": [1, 0]}
+    desc = read(load, {"type": "ACTIVATION_SOFTMAX1", "desc": members}).desc
+    assert isinstance(desc, dml.ActivationSoftmax1)
+    assert (desc.axis_count, desc.axes) == (2, (1, 0))
+    message = refused(model({"type": "ACTIVATION_SOFTMAX1", "desc": {**members, "Axes": [1, 0.5]}}))
+    assert "ACTIVATION_SOFTMAX1: Axes[1] must be an integer" in message
+    message = refused(model({"type": "ACTIVATION_SOFTMAX1", "desc": {**members, "Axes": 1}}))
+    assert "ACTIVATION_SOFTMAX1: Axes must be an array" in message

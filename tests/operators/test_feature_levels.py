@@ -28,7 +28,8 @@ TYPES = [data_type for data_type in DataType if data_type is not DataType.UNKNOW
 
 @functools.cache
 def _tensor(data_type: DataType, dimensions: int) -> dml.TensorDesc:
-    return dml.TensorDesc(data_type, (2,) * dimensions)
+    """With no more than two dimensions that are not of size 1: some operators take no others."""
+    return dml.TensorDesc(data_type, (1,) * (dimensions - 2) + (2,) * min(dimensions, 2))
 
 
 def _desc(facts: OperatorFacts, types: Mapping[str, DataType], dimensions: int) -> OperatorDesc:
@@ -46,7 +47,7 @@ def _attribute(field: Field, output_type: DataType) -> Any:
     if field.type == "data_type":
         # No scalar has the types that the operator does not take either.
         return output_type if 8 <= output_type.size_in_bits <= 64 and output_type is not DataType.FLOAT64 else dml.INT8
-    return 1
+    return (0,) if field.type == "uint32_array" else 1
 
 
 def _combinations(facts: OperatorFacts) -> Iterator[dict[str, DataType]]:
@@ -329,3 +330,71 @@ def test_owned_by_dml(facts: OperatorFacts) -> None:
             assert _refusal(desc) == f"{where}OWNED_BY_DML is for input tensors only"
         else:
             check_operator(desc, dml.FeatureLevel.LEVEL_6_4)
+
+
+@EACH_OPERATOR
+@pytest.mark.parametrize("sizes", [(2, 3, 4), (3, 1, 1), (1, 2, 1, 5), (2, 1, 1, 1, 1)])
+def test_effective_dimensions(facts: OperatorFacts, sizes: tuple[int, ...]) -> None:
+    """Leading dimensions of size 1 do not count; all others do."""
+    if facts.most_effective_dimensions is None:
+        return
+    types = _widest(facts)
+    tensors = {member: dml.TensorDesc(data_type, sizes) for member, data_type in types.items()}
+    message = (
+        f"{facts.name}: {facts.tensors()[0]}.Sizes must have at most {facts.most_effective_dimensions} dimensions "
+        f"behind leading ones of size 1; got {list(sizes)}"
+    )
+    assert _refusal(operator_desc(facts.name, **tensors)) == message
+    fewer = {member: dml.TensorDesc(data_type, (1, 1, *sizes[-2:])) for member, data_type in types.items()}
+    check_operator(operator_desc(facts.name, **fewer), dml.FeatureLevel.LEVEL_6_4)
+
+
+AXES_OPERATORS = [name for name, facts in FACTS.items() if any(m["type"] == "uint32_array" for m in facts.members)]
+
+
+def _with_axes(name: str, axes: Any, count: int | None = None) -> OperatorDesc:
+    tensor = dml.TensorDesc(dml.FLOAT32, (2, 3, 4))
+    return operator_desc(
+        name, InputTensor=tensor, OutputTensor=tensor, AxisCount=len(axes) if count is None else count, Axes=axes
+    )
+
+
+@pytest.mark.parametrize("name", AXES_OPERATORS)
+@pytest.mark.parametrize(
+    ("axes", "count", "message"),
+    [
+        ((), None, "Axes must name at least one axis"),
+        ((0, 1), 1, "AxisCount must be 2, the number of Axes [0, 1]; got 1"),
+        ((1,), 0, "AxisCount must be 1, the number of Axes [1]; got 0"),
+        ((0, 3), None, "Axes[1] must be below InputTensor.DimensionCount 3; got 3"),
+        ((2**32 - 1,), None, "Axes[0] must be below InputTensor.DimensionCount 3; got 4294967295"),
+        ((2, 0, 2), None, "Axes must not name an axis twice; got [2, 0, 2]"),
+    ],
+)
+def test_axes_that_are_refused(name: str, axes: tuple[int, ...], count: int | None, message: str) -> None:
+    assert _refusal(_with_axes(name, axes, count)) == f"{name}: {message}"
+
+
+@pytest.mark.parametrize("name", AXES_OPERATORS)
+def test_axes_in_any_order_are_accepted(name: str) -> None:
+    for axes in ((0,), (2, 0), [1, 2], (2, 1, 0)):
+        desc = _with_axes(name, axes)
+        check_operator(desc, dml.FeatureLevel.LEVEL_6_4)
+        assert desc.row_axes == tuple(sorted(axes))
+        assert desc == _with_axes(name, tuple(axes))
+
+
+@pytest.mark.parametrize("name", AXES_OPERATORS)
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        (1, "Axes must be a sequence of integers; got 1"),
+        ("01", "Axes must be a sequence of integers; got '01'"),
+        ((0, 1.0), "Axes[1] must be an integer; got 1.0"),
+        ((-1,), "Axes[0] must be from 0 to 4294967295; got -1"),
+    ],
+)
+def test_axes_of_the_wrong_type(name: str, axes: Any, message: str) -> None:
+    with pytest.raises(InvalidArgumentError) as refusal:
+        _with_axes(name, axes, 1)
+    assert str(refusal.value) == f"{name}: {message}"

@@ -59,6 +59,7 @@ class OperatorFacts:
             what the exceptions say for it.
         one_element: names of input members that may hold a single element in Sizes of ones.
         same_data_type_at: further groups by feature level; they hold as long as that level's table.
+        most_effective_dimensions: how many dimensions there may be behind leading ones of size 1; ``None``: any number.
         support: by feature level and member name, by rising level.
     """
 
@@ -70,6 +71,7 @@ class OperatorFacts:
     data_type_rules: list[dict[str, Any]]
     one_element: list[str]
     same_data_type_at: dict[str, list[list[str]]]
+    most_effective_dimensions: int | None
     support: dict[str, dict[str, TensorFacts]]
 
     def support_at(self, level: str) -> dict[str, TensorFacts] | None:
@@ -118,6 +120,7 @@ def _operator(name: str, entry: dict[str, Any]) -> OperatorFacts:
         entry.get("data_type_rules", []),
         entry.get("one_element", []),
         entry.get("same_data_type_at", {}),
+        entry.get("most_effective_dimensions"),
         support,
     )
 

@@ -89,6 +89,11 @@ def test_tensors_of_one_element(facts: OperatorFacts) -> None:
 
 
 @EACH_OPERATOR
+def test_effective_dimensions(facts: OperatorFacts) -> None:
+    assert _desc_class(facts).declaration.most_effective_dimensions == facts.most_effective_dimensions
+
+
+@EACH_OPERATOR
 def test_support_tables(facts: OperatorFacts) -> None:
     desc_class = _desc_class(facts)
     names = {field.attribute: field.name for field in desc_class.fields}

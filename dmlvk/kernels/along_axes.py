@@ -1,0 +1,83 @@
+"""Lowers an operator whose results depend on whole rows, such as SOFTMAX, to one kernel."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dmlvk.kernels.elementwise import Kernel, launch_size
+from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order
+from dmlvk.kernels.variants import SHORT_ROW, WORK_GROUP_SIZE, operand_types, shader_name, variant_name
+from dmlvk.operators import OperatorDesc
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
+
+_BLOCK = 4
+"""Neighbouring elements that one lane takes at once."""
+
+
+def lower(desc: OperatorDesc) -> Kernel:
+    """The kernel that computes a checked description.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    tensors = {field.attribute: tensor for field, tensor in desc.inputs + desc.outputs if tensor is not None}
+    types = operand_types(type(desc), {member: tensor.data_type for member, tensor in tensors.items()})
+    row, rows = _split(list(tensors.values()), desc.row_axes)
+    length, count = math.prod(row.sizes), math.prod(rows.sizes)
+    lanes = _lanes_of_a_row(length)
+    work_groups = launch_size(desc.operator_name, -(-count // (WORK_GROUP_SIZE // lanes)) * WORK_GROUP_SIZE)
+    geometry = (
+        lanes,
+        0,  # an element-wise kernel's, which knows packed rows
+        *_axes(row, rows),
+        len(row.sizes),
+        length,
+        int(_lanes_are_neighbours(row, rows)),
+        *(int(_has_blocks(row, rows, operand)) for operand in (0, -1)),
+    )
+    return Kernel(
+        variant=variant_name(shader_name(type(desc)), types, "short" if length <= SHORT_ROW else "long"),
+        geometry=geometry,
+        work_groups=work_groups,
+        work_items=count,
+        attributes=(),
+    )
+
+
+def _split(tensors: Sequence[TensorDesc], row_axes: Sequence[int]) -> tuple[FoldedLayout, FoldedLayout]:
+    """The axes along which a row lies, in their own order, and those that lead from row to row, in memory's."""
+    sizes = tensors[-1].sizes
+    others = [axis for axis in range(len(sizes)) if axis not in row_axes]
+
+    def chosen(axes: Sequence[int]) -> tuple[list[int], list[list[int]]]:
+        return [sizes[axis] for axis in axes], [[t.element_strides[axis] for axis in axes] for t in tensors]
+
+    return fold_in_order(*chosen(row_axes)), fold(*chosen(others))
+
+
+def _lanes_of_a_row(length: int) -> int:
+    """A power of two, so many that each has one block of a short row."""
+    blocks = -(-min(length, SHORT_ROW) // _BLOCK)
+    return 1 << (blocks - 1).bit_length()
+
+
+def _has_blocks(row: FoldedLayout, rows: FoldedLayout, operand: int) -> bool:
+    """Whether every block but a row's last one lies at a multiple of four elements in memory, side by side."""
+    strides = row.strides[operand]
+    within = len(row.sizes) == 1 or (len(row.sizes) > 1 and row.sizes[0] % _BLOCK == 0)
+    return within and strides[0] == 1 and all(stride % _BLOCK == 0 for stride in (*strides[1:], *rows.strides[operand]))
+
+
+def _lanes_are_neighbours(row: FoldedLayout, rows: FoldedLayout) -> bool:
+    """Whether the elements of a row lie closer together than those of different rows, in the input."""
+    return not rows.sizes or not row.sizes or row.strides[0][0] <= rows.strides[0][0]
+
+
+def _axes(row: FoldedLayout, rows: FoldedLayout) -> tuple[int, ...]:
+    """Sizes, then the strides of the output and of the input, for 8 axes, those of the row first."""
+    missing = MAXIMUM_DIMENSION_COUNT - len(row.sizes) - len(rows.sizes)
+    constants = [*row.sizes, *rows.sizes, *[1] * missing]
+    for operand in (-1, 0):
+        constants += [*row.strides[operand], *rows.strides[operand], *[0] * missing]
+    return tuple(constants)

@@ -1,0 +1,174 @@
+"""The ACTIVATION operators whose results depend on whole rows of a tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
+from dmlvk.operators.members import axes_attribute, count_attribute, tensor_input, tensor_output
+from dmlvk.operators.type_groups import EXACT, FLOATS
+from dmlvk.tensors import TensorDesc
+
+_SHARES = Accuracy("accurate", 0.6, "for rows of any length; measured: 0.53 ULP")
+_LOGARITHMS = Accuracy("accurate", 0.65, "for rows of any length; measured: 0.59 ULP")
+
+_PEAK = (
+    "A number is above NaN; of a row of NaN the first one counts as the largest. Both zeros are equal, and denormals "
+    "are the numbers they are."
+)
+_SPECIAL_ROWS = (
+    "A row with NaN or +infinity in it is NaN throughout, and so is a row of nothing but -infinity: the quotient is "
+    "infinity / infinity or 0 / 0."
+)
+_ORDER = (
+    "The order of the sum follows from the length of the row alone: 256 partial sums in two words each, of every 256th "
+    "group of four elements, are added in pairs. FLOAT32 denormals count as zero."
+)
+_AXES = (
+    "A row is what lies along all Axes together, the last axis fastest, in whichever order Axes names them. At least "
+    "one axis must be named, and none twice."
+)
+
+_TABLES = (
+    Support("1_0", (4, 4), FLOATS),
+    Support("2_0", (4, 5), FLOATS),
+    Support("3_0", (1, 8), FLOATS),
+)
+
+
+class ActivationHardmax(OperatorDesc):
+    """Marks the largest element of each row (DML_ACTIVATION_HARDMAX_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values; its rows lie along the last dimension")
+    output_tensor: TensorDesc = tensor_output("1 at each row's first largest element, 0 elsewhere")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_HARDMAX",
+        formula="1 at the first of the row's largest elements, 0 elsewhere",
+        decisions=(_PEAK,),
+        along_axes=True,
+        most_effective_dimensions=2,
+        accuracy=EXACT,
+        support=_TABLES,
+    )
+
+
+class ActivationHardmax1(OperatorDesc):
+    """Marks the largest element of each row, along any axes (DML_ACTIVATION_HARDMAX1_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("1 at each row's first largest element, 0 elsewhere")
+    axis_count: int = count_attribute("number of Axes")
+    axes: Sequence[int] = axes_attribute(
+        "the axes along which a row lies", counted_by="axis_count", axes_of="input_tensor"
+    )
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_HARDMAX1",
+        formula="1 at the first of the row's largest elements, 0 elsewhere",
+        decisions=(
+            _PEAK,
+            _AXES,
+        ),
+        along_axes=True,
+        computed_as="ACTIVATION_HARDMAX",
+        accuracy=EXACT,
+        support=(Support("5_1", (1, 8), FLOATS),),
+    )
+
+
+class ActivationLogSoftmax(OperatorDesc):
+    """The logarithms of each row's SOFTMAX (DML_ACTIVATION_LOG_SOFTMAX_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values; its rows lie along the last dimension")
+    output_tensor: TensorDesc = tensor_output("the logarithms")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_LOG_SOFTMAX",
+        formula="ln(e^x / sum of e^x over the row)",
+        decisions=(
+            _SPECIAL_ROWS,
+            "-infinity gives -infinity; e^x neither overflows nor underflows on the way. An element that is alone in "
+            "its row, or whose others are all -infinity, gives +0.",
+            _ORDER,
+        ),
+        along_axes=True,
+        most_effective_dimensions=2,
+        accuracy=_LOGARITHMS,
+        support=_TABLES,
+    )
+
+
+class ActivationLogSoftmax1(OperatorDesc):
+    """The logarithms of each row's SOFTMAX, along any axes (DML_ACTIVATION_LOG_SOFTMAX1_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the logarithms")
+    axis_count: int = count_attribute("number of Axes")
+    axes: Sequence[int] = axes_attribute(
+        "the axes along which a row lies", counted_by="axis_count", axes_of="input_tensor"
+    )
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_LOG_SOFTMAX1",
+        formula="ln(e^x / sum of e^x over the row)",
+        decisions=(
+            _SPECIAL_ROWS,
+            "-infinity gives -infinity; e^x neither overflows nor underflows on the way. An element that is alone in "
+            "its row, or whose others are all -infinity, gives +0.",
+            _ORDER,
+            _AXES,
+        ),
+        along_axes=True,
+        computed_as="ACTIVATION_LOG_SOFTMAX",
+        accuracy=_LOGARITHMS,
+        support=(Support("5_1", (1, 8), FLOATS),),
+    )
+
+
+class ActivationSoftmax(OperatorDesc):
+    """Each row as shares of its sum, by exponentials (DML_ACTIVATION_SOFTMAX_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values; its rows lie along the last dimension")
+    output_tensor: TensorDesc = tensor_output("values between 0 and 1 whose sum over a row is 1")
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_SOFTMAX",
+        formula="e^x / sum of e^x over the row",
+        decisions=(
+            _SPECIAL_ROWS,
+            "-infinity gives +0; e^x neither overflows nor underflows on the way.",
+            _ORDER,
+        ),
+        along_axes=True,
+        most_effective_dimensions=2,
+        accuracy=_SHARES,
+        support=_TABLES,
+    )
+
+
+class ActivationSoftmax1(OperatorDesc):
+    """Each row as shares of its sum, by exponentials, along any axes (DML_ACTIVATION_SOFTMAX1_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("values between 0 and 1 whose sum over a row is 1")
+    axis_count: int = count_attribute("number of Axes")
+    axes: Sequence[int] = axes_attribute(
+        "the axes along which a row lies", counted_by="axis_count", axes_of="input_tensor"
+    )
+
+    declaration: ClassVar = Declaration(
+        name="ACTIVATION_SOFTMAX1",
+        formula="e^x / sum of e^x over the row",
+        decisions=(
+            _SPECIAL_ROWS,
+            "-infinity gives +0; e^x neither overflows nor underflows on the way.",
+            _ORDER,
+            _AXES,
+        ),
+        along_axes=True,
+        computed_as="ACTIVATION_SOFTMAX",
+        accuracy=_SHARES,
+        support=(Support("5_1", (1, 8), FLOATS),),
+    )

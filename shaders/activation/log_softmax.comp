@@ -1,0 +1,13 @@
+// ACTIVATION_LOG_SOFTMAX, ACTIVATION_LOG_SOFTMAX1: f(x) = ln(e^x / sum of e^x over the row).
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "elementwise_operands.glsl"
+#include "softmax.glsl"
+
+#define NAN_RANK ABOVE_ALL
+#define KEPT Double
+#define kept_of(x, peak) difference_of(x, peak)
+#define ROW LogarithmOfTotal
+#define row_of(sum) logarithm_of_total(sum)
+#define result_of(difference, logarithm) log_softmax_f32(difference, logarithm)
+#include "along_axes.glsl"

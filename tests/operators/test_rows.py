@@ -1,0 +1,119 @@
+"""Operators along axes: a row's results follow from its elements and their number alone, wherever the row lies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk.conformance.cases import ValueCase, axes_attributes, value_cases
+from dmlvk.conformance.comparison import as_bits
+from dmlvk.conformance.execution import Workbench, describe
+from dmlvk.kernels import walks
+from dmlvk.kernels.lowering import lower
+from dmlvk.operators import OPERATORS, OperatorDesc
+from tests.operators.geometries import Geometry, packed
+from tests.operators.test_geometry import check_geometry
+
+Array = npt.NDArray[Any]
+
+CASES = [case for case in value_cases() if case.desc_class.declaration.along_axes]
+NAMING_AXES = [case for case in CASES if axes_attributes(case.desc_class, (0,))]
+EACH_CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+EACH_NAMING_AXES = pytest.mark.parametrize("case", NAMING_AXES, ids=lambda case: case.name)
+
+LENGTHS = (1, 3, 16, 257, 1023, 1024, 3001)
+
+
+def test_there_are_cases_of_every_operator_along_axes() -> None:
+    names = {name for name, operator in OPERATORS.items() if operator.declaration.along_axes}
+    assert len(names) == 6
+    assert {case.desc_class.operator_name for case in CASES} == names
+    assert {case.desc_class.operator_name for case in NAMING_AXES} == {name for name in names if name.endswith("1")}
+
+
+@EACH_CASE
+@pytest.mark.parametrize("length", LENGTHS)
+def test_rows_of_many_lengths_lie_anywhere(case: ValueCase, length: int, benches: list[Workbench]) -> None:
+    rows = 5 if length > 500 else 37
+    sizes = (rows, length)
+    turned = (1, rows)
+    for geometry in (
+        Geometry("packed", sizes, (length, 1), ((length, 1),), offsets=(0,)),
+        Geometry("output turned", sizes, turned, ((length, 1),)),
+        Geometry("input turned", sizes, (length, 1), (turned,)),
+        Geometry("odd gaps", sizes, (length + 1 + length % 2, 1), ((length + 3, 1),)),
+        Geometry("gaps between elements", sizes, (3 * length + 1, 3), ((2 * length, 2),), offsets=(48, 16)),
+        Geometry("one row for all", sizes, (length, 1), ((0, 1),)),
+        Geometry("one element for each row", sizes, (length, 1), ((1, 0),)),
+    ):
+        check_geometry(benches, case, geometry)
+
+
+def _results(bench: Workbench, desc: OperatorDesc, x: Array) -> Array:
+    return bench.device.run(desc, {"InputTensor": x})["OutputTensor"]
+
+
+@EACH_NAMING_AXES
+@pytest.mark.parametrize("factors", [(2, 3), (4, 5), (16, 16), (7, 37), (32, 32), (41, 61)])
+def test_the_same_row_gives_the_same_bits_everywhere(
+    case: ValueCase, factors: tuple[int, int], benches: list[Workbench]
+) -> None:
+    """Alone, among others, along one axis or two, turned in memory: the order of the sum is that of the elements."""
+    height, width = factors
+    length = height * width
+    random = np.random.default_rng(length)
+    data_type = case.data_types[0][1]
+    row = random.normal(0, 4, length).astype(data_type.numpy_dtype)
+    others = random.normal(0, 4, (6, length)).astype(data_type.numpy_dtype)
+    others[2] = row
+    shapes: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...] | None, Array, Any]] = [
+        ((length,), (0,), None, row, np.s_[:]),
+        ((6, length), (1,), None, others, np.s_[2]),
+        ((6, length), (1,), (1, 6), others, np.s_[2]),
+        ((length, 6), (0,), None, others.T, np.s_[:, 2]),
+        ((height, width), (0, 1), None, row, np.s_[:]),
+        ((height, width), (1, 0), (1, height), row, np.s_[:]),
+        ((6, height, width), (2, 1), None, others, np.s_[2]),
+        ((height, 6, width), (0, 2), None, others.reshape(6, height, width).transpose(1, 0, 2), np.s_[:, 2]),
+        ((height, 6, 1, width), (3, 0), (1, height * width + 1, 5, height),
+         others.reshape(6, height, width).transpose(1, 0, 2), np.s_[:, 2]),
+    ]  # fmt: skip
+    found = set()
+    for sizes, axes, strides, values, chosen in shapes:
+        own = strides or packed(sizes)
+        desc = describe(case, sizes, [own, packed(sizes)], axes_attributes(case.desc_class, axes))
+        for bench in benches:
+            result = np.ascontiguousarray(_results(bench, desc, np.ascontiguousarray(values).reshape(sizes))[chosen])
+            found.add(as_bits(result).tobytes())
+    assert len(found) == 1
+
+
+@EACH_CASE
+def test_work_groups_in_several_rows(
+    case: ValueCase, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work groups beyond what one dimension can count lie in rows: here with rows of 5 instead of 65,535."""
+    monkeypatch.setattr(walks, "WORK_GROUPS_PER_ROW", 5)
+    # Lengths whose work groups hold 256, 32 and 1 rows.
+    for length, rows in ((3, 1281), (3, 2 * 1280), (30, 32 * 11 + 1), (700, 6), (1500, 13), (700, 25)):
+        check_geometry(benches, case, Geometry("many rows", (rows, length), (length, 1), ((length, 1),)))
+    beyond = describe(case, (26, 700), [(700, 1)] * 2, axes_attributes(case.desc_class, (1,)))
+    with pytest.raises(dml.DeviceLimitError, match=f"^{beyond.operator_name}: the tensor takes "):
+        lower(beyond)
+
+
+@EACH_CASE
+def test_execution_in_place_is_refused(case: ValueCase, benches: list[Workbench]) -> None:
+    """The pages do not permit it."""
+    desc = describe(case, (3, 8), [(8, 1)] * 2, axes_attributes(case.desc_class, (1,)))
+    device = benches[0].device
+    compiled = device.compile_operator(device.create_operator(desc))
+    with device.create_buffer(96) as buffer:
+        table = device.create_binding_table(compiled)
+        table.bind_inputs([dml.BufferBinding(buffer)])
+        with pytest.raises(dml.InvalidArgumentError, match="this operator cannot execute in place"):
+            table.bind_outputs([dml.BufferBinding(buffer)])
