@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from dmlvk.buffers import Buffer
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.kernels.program import Place, Region, Step, copy_step, operator_step
+from dmlvk.kernels.lookup import table_desc
+from dmlvk.kernels.program import Place, Region, Step, copy_step, lookup_step, operator_step
 from dmlvk.operators import Field, OperatorDesc
 from dmlvk.tensors import TensorDesc, TensorFlags
 
@@ -215,7 +216,17 @@ class CompiledSingleOperator(CompiledOperator):
             for number, (_, tensor) in enumerate(desc.outputs)
             if tensor is not None
         ]
-        self.steps = (operator_step(desc, reads, writes),)
+        table = table_desc(desc)
+        self._table = None if table is None else device.lookup_tables.table(table)
+        if self._table is None:
+            self.steps = (operator_step(desc, reads, writes),)
+        else:
+            self.steps = (lookup_step(desc, *reads, *writes),)
+
+    @property
+    def constants(self) -> Buffer | None:
+        """The table of results, where they are looked up."""
+        return self._table
 
     def in_place_refusal(self, input_index: int, output_index: int) -> str | None:
         """What the operator's page permits, for tensors whose elements lie at the same places."""

@@ -23,6 +23,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.graphs.description import GraphDesc
 from dmlvk.integers import checked_integer
+from dmlvk.lookup_tables import LookupTables
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
 from dmlvk.recording import CommandRecorder
 from dmlvk.running import RunCache, checked_inputs
@@ -73,6 +74,7 @@ class Device:
         self.engine = Engine(self.info)
         self._compiled: collections.OrderedDict[OperatorDesc, CompiledOperator] = collections.OrderedDict()
         self._runs = RunCache(self.engine)
+        self.lookup_tables = LookupTables(self.engine)
 
     def __repr__(self) -> str:
         return f"<dmlvk.Device {self.info.index}: {self.info.name}, feature level {self.feature_level.label}>"

@@ -14,8 +14,10 @@ from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels import library, walks
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.variants import (
+    LOOKUP_TYPES,
     WORK_GROUP_SIZE,
     attribute_words,
+    lookup_variant_name,
     operand_types,
     present_members,
     variant_name,
@@ -68,12 +70,31 @@ def lower(desc: OperatorDesc) -> Kernel:
     sizes = tensors[-1][1].sizes
     layout = fold(sizes, [_strides_along(sizes, tensor) for _, tensor in tensors])
     walk = walks.plan(layout, types)
+    return _kernel(desc, variant_name(desc.operator_name, types, walk.walk, present), walk, _attribute_values(desc))
+
+
+def lower_lookup(desc: OperatorDesc) -> Kernel:
+    """The kernel that reads the results of a checked description from a table; it has one 16-bit input and output.
+
+    The table is bound between the two.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    (source,) = (tensor for _, tensor in desc.inputs if tensor is not None)
+    (target,) = (tensor for _, tensor in desc.outputs if tensor is not None)
+    layout = fold(target.sizes, [_strides_along(target.sizes, source), target.element_strides])
+    walk = walks.plan(layout, LOOKUP_TYPES)
+    return _kernel(desc, lookup_variant_name(walk.walk), walk, ())
+
+
+def _kernel(desc: OperatorDesc, variant: str, walk: walks.Plan, attributes: tuple[int, ...]) -> Kernel:
     return Kernel(
-        variant=variant_name(desc.operator_name, types, walk.walk, present),
+        variant=variant,
         geometry=walk.geometry,
         work_groups=launch_size(desc.operator_name, walk.invocations),
         work_items=walk.work_items,
-        attributes=_attribute_values(desc),
+        attributes=attributes,
     )
 
 

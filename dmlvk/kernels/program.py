@@ -7,7 +7,8 @@ import enum
 from collections.abc import Sequence
 
 from dmlvk.datatypes import DataType
-from dmlvk.kernels.elementwise import Kernel
+from dmlvk.kernels.elementwise import Kernel, lower_lookup
+from dmlvk.kernels.lookup import TABLE_SIZE_IN_BYTES
 from dmlvk.kernels.lowering import lower
 from dmlvk.operators import ElementWiseIdentity, OperatorDesc
 from dmlvk.tensors import TensorDesc
@@ -60,6 +61,12 @@ class Step:
 def operator_step(desc: OperatorDesc, reads: Sequence[Region], writes: Sequence[Region]) -> Step:
     """The launch of a checked operator; one region for each tensor that the description has."""
     return Step(desc.operator_name, lower(desc), tuple(reads), tuple(writes))
+
+
+def lookup_step(desc: OperatorDesc, read: Region, write: Region) -> Step:
+    """The launch of a checked operator whose results are read from the table that its constants are."""
+    table = Region(Place.CONSTANTS, 0, 0, TABLE_SIZE_IN_BYTES)
+    return Step(f"{desc.operator_name} by table", lower_lookup(desc), (read, table), (write,))
 
 
 def copy_step(label: str, source: Region, target: Region) -> Step:

@@ -178,15 +178,7 @@ def variant(
     desc_class: type[OperatorDesc], types: tuple[DataType, ...], walk: Walk, present: tuple[str, ...]
 ) -> ShaderVariant:
     """The variant that :func:`variant_name` names."""
-    operands = [f"INPUT_{i}" for i in range(len(types) - 1)] + ["OUTPUT"]
-    defines = {"INPUT_COUNT": str(len(types) - 1), "LANES": str(lanes(walk, types))}
-    if walk in AXES_WALKS:
-        defines["LONG_ROWS"] = str(int(walk == "long"))
-    else:
-        defines |= {"WALK": str(WALKS.index(walk)), "TILE": f"{tile_size(types)}u"}
-    for operand, data_type in zip(operands, types, strict=True):
-        defines[operand] = data_type.name.lower()
-        defines[f"{operand}_BITS"] = str(data_type.size_in_bits)
+    defines = _operand_defines(types, walk)
     words = attribute_words(desc_class, types[-1])
     defines["ATTRIBUTE_WORDS"] = str(len(words))
     for i, word in enumerate(words):
@@ -198,6 +190,34 @@ def variant(
         defines[f"HAS_{member.upper()}"] = str(int(member in present))
     name = variant_name(shader_name(desc_class), types, walk, present)
     return ShaderVariant(name, source_of(shader_name(desc_class)), tuple(sorted(defines.items())))
+
+
+def _operand_defines(types: tuple[DataType, ...], walk: Walk) -> dict[str, str]:
+    operands = [f"INPUT_{i}" for i in range(len(types) - 1)] + ["OUTPUT"]
+    defines = {"INPUT_COUNT": str(len(types) - 1), "LANES": str(lanes(walk, types))}
+    if walk in AXES_WALKS:
+        defines["LONG_ROWS"] = str(int(walk == "long"))
+    else:
+        defines |= {"WALK": str(WALKS.index(walk)), "TILE": f"{tile_size(types)}u"}
+    for operand, data_type in zip(operands, types, strict=True):
+        defines[operand] = data_type.name.lower()
+        defines[f"{operand}_BITS"] = str(data_type.size_in_bits)
+    return defines
+
+
+LOOKUP_TYPES = (DataType.UINT16, DataType.UINT16)
+"""The operands of a lookup as its shader sees them."""
+
+
+def lookup_variant_name(walk: Walk) -> str:
+    """The name of the variant that reads a 16-bit operand's results from a table."""
+    return f"lookup.uint16.{walk}"
+
+
+def lookup_variant(walk: Walk) -> ShaderVariant:
+    """The variant that :func:`lookup_variant_name` names."""
+    defines = {**_operand_defines(LOOKUP_TYPES, walk), "ATTRIBUTE_WORDS": "0"}
+    return ShaderVariant(lookup_variant_name(walk), "lookup/lookup.comp", tuple(sorted(defines.items())))
 
 
 def supported_data_types(desc_class: type[OperatorDesc]) -> Iterator[dict[str, DataType]]:
@@ -252,7 +272,7 @@ def optional_attributes(desc_class: type[OperatorDesc], data_types: Mapping[str,
 
 def all_variants() -> list[ShaderVariant]:
     """Every variant that the package ships, sorted by name."""
-    found = {}
+    found = {made.name: made for made in map(lookup_variant, WALKS)}
     for desc_class in OPERATORS.values():
         for data_types, present_tensors in supported_operands(desc_class):
             for present_attributes in _subsets(optional_attributes(desc_class, data_types)):

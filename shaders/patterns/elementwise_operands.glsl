@@ -87,11 +87,21 @@ layout(local_size_x = 256) in;
 #error no operator has this many inputs
 #endif
 
+// A file that defines LOOKUP_TABLE has one more buffer between its inputs and the output, words_table, which it reads itself.
+#ifdef LOOKUP_TABLE
+#define OUTPUT_BINDING (INPUT_COUNT + 1)
+#else
+#define OUTPUT_BINDING INPUT_COUNT
+#endif
+
 #define BASE_MEMBER(n, type) type base_input_##n;
 layout(push_constant) uniform Parameters {
     uint work_items; // elements (contiguous) or invocations (strided) that there is work for
     // Where each operand begins in its buffer, in words; a multiple of 4.
     FOR_EACH_INPUT(BASE_MEMBER, uint)
+#ifdef LOOKUP_TABLE
+    uint base_table;
+#endif
     uint base_output;
 #if ATTRIBUTE_WORDS > 0
     uint attributes[ATTRIBUTE_WORDS];
@@ -102,6 +112,10 @@ layout(push_constant) uniform Parameters {
 
 #define INPUT_BUFFER(n, name) BUFFER(n, name##n)
 FOR_EACH_INPUT(INPUT_BUFFER, input_)
-BUFFER(INPUT_COUNT, output)
+#ifdef LOOKUP_TABLE
+// Not `coherent` as the others are: nothing writes it while it is read, and so it may stay in the caches nearest by.
+layout(std430, set = 0, binding = INPUT_COUNT) readonly buffer Words_table { uint words_table[]; };
+#endif
+BUFFER(OUTPUT_BINDING, output)
 
 #endif

@@ -1,0 +1,56 @@
+"""The tables of results that a device's compiled operators share."""
+
+from __future__ import annotations
+
+import weakref
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlvk.buffers import Buffer
+from dmlvk.kernels.lookup import TABLE_ENTRIES, TABLE_SIZE_IN_BYTES
+from dmlvk.kernels.program import Place, Region, operator_step
+from dmlvk.operators import OperatorDesc
+from dmlvk.recording import HazardTracker, scheduled
+from dmlvk.runtime.kompute import Allocation
+
+if TYPE_CHECKING:
+    from dmlvk.runtime.kompute import Engine
+
+
+class LookupTables:
+    """Makes each table once, and keeps it for as long as a compiled operator refers to it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._tables: weakref.WeakValueDictionary[OperatorDesc, Buffer] = weakref.WeakValueDictionary()
+
+    def table(self, desc: OperatorDesc) -> Buffer:
+        """The results of an operator for every pattern of 16 bits.
+
+        Args:
+            desc: as :func:`dmlvk.kernels.lookup.table_desc` makes it.
+
+        Raises:
+            OutOfMemoryError: when the device has no memory for it.
+            DeviceRemovedError: when the device is lost or closed.
+        """
+        with self._engine.exclusive():
+            table = self._tables.get(desc)
+            if table is None:
+                table = self._tables[desc] = self._computed(desc)
+            return table
+
+    def _computed(self, desc: OperatorDesc) -> Buffer:
+        table = Buffer(self._engine, TABLE_SIZE_IN_BYTES)
+        with Buffer(self._engine, TABLE_SIZE_IN_BYTES) as patterns:
+            patterns.upload(np.arange(TABLE_ENTRIES, dtype=np.uint16))
+
+            def locate(region: Region) -> tuple[Buffer | Allocation, int]:
+                return (patterns if region.place is Place.INPUT else table), 0
+
+            read = Region(Place.INPUT, 0, 0, TABLE_SIZE_IN_BYTES)
+            write = Region(Place.OUTPUT, 0, 0, TABLE_SIZE_IN_BYTES)
+            steps = scheduled([operator_step(desc, [read], [write])], locate, HazardTracker())
+            self._engine.run(self._engine.record([step.launch() for step in steps]))
+        return table

@@ -1,0 +1,13 @@
+// A function of one 16-bit operand, from a table of its 65,536 results, which lie in the order of the operand's bits.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define LOOKUP_TABLE
+#include "elementwise_operands.glsl"
+
+uint looked_up(uint bits)
+{
+    return (words_table[BASE_WORD(table) + (bits >> 1u)] >> ((bits & 1u) * 16u)) & 0xffffu;
+}
+
+#define OPERATION(x) looked_up(x)
+#include "elementwise.glsl"
