@@ -27,6 +27,8 @@ def table_desc(desc: OperatorDesc) -> OperatorDesc | None:
     if len(tensors) != 2 or any(tensor.data_type is not DataType.FLOAT16 for tensor in tensors.values()):
         return None
     output = tensors[next(reversed(tensors))]
+    if desc.declaration.along_axes:  # a result depends on more than one element
+        return None
     if math.prod(output.sizes) < FEWEST_ELEMENTS or desc.declaration.accuracy.promise == "exact":
         return None  # what is exact is a few instructions, and so is as fast as memory
     patterns = TensorDesc(DataType.FLOAT16, (TABLE_ENTRIES,))
