@@ -23,7 +23,9 @@ def _descriptions(tensor_in: dml.TensorDesc, tensor_out: dml.TensorDesc) -> list
     """Every operator of one FLOAT16 tensor, without its optional attributes and with them."""
     descriptions = []
     for desc_class in OPERATORS.values():
-        if [field.kind for field in desc_class.fields if field.type == "tensor" and not field.optional] != [
+        if desc_class.declaration.along_axes or [
+            field.kind for field in desc_class.fields if field.type == "tensor" and not field.optional
+        ] != [
             "input",
             "output",
         ]:
