@@ -69,6 +69,7 @@ from dmlvk.operators import (
     ElementWiseAcos,
     ElementWiseAcosh,
     ElementWiseAdd,
+    ElementWiseAdd1,
     ElementWiseAsin,
     ElementWiseAsinh,
     ElementWiseAtan,
@@ -130,10 +131,12 @@ from dmlvk.operators import (
     ElementWiseTanh,
     ElementWiseThreshold,
     FeatureLevel,
+    FusedActivation,
     IsInfinityMode,
     OperatorDesc,
     RoundingMode,
     ScaleBias,
+    fused_activation,
     operator_desc,
 )
 from dmlvk.recording import CommandRecorder
@@ -213,6 +216,7 @@ __all__ = [
     "ElementWiseAcos",
     "ElementWiseAcosh",
     "ElementWiseAdd",
+    "ElementWiseAdd1",
     "ElementWiseAsin",
     "ElementWiseAsinh",
     "ElementWiseAtan",
@@ -277,6 +281,7 @@ __all__ = [
     "Expression",
     "Feature",
     "FeatureLevel",
+    "FusedActivation",
     "Graph",
     "GraphDesc",
     "InputGraphEdge",
@@ -298,5 +303,6 @@ __all__ = [
     "UnsupportedError",
     "ValidationLayerError",
     "list_devices",
+    "fused_activation",
     "operator_desc",
 ]

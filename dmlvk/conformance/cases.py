@@ -157,7 +157,9 @@ def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | N
     selectors = [i for i, (field, _) in enumerate(inputs) if _is_selector(case.desc_class, field)]
     compared = [i for i in range(len(inputs)) if i not in selectors]
     data_type = inputs[compared[0]][1]
-    sets = attribute_sets(case.desc_class, data_type)[:most_attribute_sets]
+    sets = attribute_sets(case.desc_class, data_type)
+    if not any(field.fusable for field in case.desc_class.fields):  # each fused activation is a function of its own
+        sets = sets[:most_attribute_sets]
     sweeps = [
         attributes for optional in (False, True) for attributes in sweep_sets(case.desc_class, data_type, optional)
     ]
@@ -341,11 +343,20 @@ def _attribute_values(field: Field, data_type: DataType) -> list[Any]:
         values = [data_type]
     elif field.enumeration is not None:
         values = list(field.enumeration)
+    elif field.fusable:
+        values = [fused_activations(name, data_type)[0] for name in field.fusable]
     elif field.type == "scalar_union":
         values = list(FLOATS) if data_type.is_float else _integers(data_type)
     else:
         raise NotImplementedError(f"no test values for {field.type} {field.name}")
     return [None, *values] if field.optional else values
+
+
+def fused_activations(name: str, data_type: DataType) -> list[dml.FusedActivation]:
+    """An activation with usual attributes, then with others, as an operator may fuse it."""
+    kind = OPERATORS[name]
+    sets = [*typical_attributes(kind, data_type), *attribute_sets(kind, data_type)]
+    return list(dict.fromkeys(dml.FusedActivation(kind, **attributes) for attributes in sets))
 
 
 def _integers(data_type: DataType) -> list[int]:
@@ -375,8 +386,10 @@ def sweep_sets(desc_class: type[OperatorDesc], data_type: DataType, optional: bo
 
 
 def _sweep_value(field: Field, data_type: DataType, i: int, optional: bool, pair: tuple[float, float]) -> Any:
-    if field.optional:
-        return dml.ScaleBias(*pair) if optional else None
+    if field.optional and not optional:
+        return None
+    if field.type == "scale_bias":
+        return dml.ScaleBias(*pair)
     if field.type == "float" and field.converted_to is None:
         return (1.0, 0.3, -1.7, 20.0)[i]
     if field.type == "float" or (field.type == "scalar_union" and data_type.is_float):
@@ -384,6 +397,8 @@ def _sweep_value(field: Field, data_type: DataType, i: int, optional: bool, pair
         upper = field.attribute == "max"
         return ((_INFINITY, 3.0, _NAN, 1e20) if upper else (-_INFINITY, _NAN, -1.5, 0.5))[i]
     choices = _attribute_values(field, data_type)
+    if field.fusable:
+        return choices[1 + 5 * i]
     return choices[(i + (field.attribute == "max") * 5) % len(choices)]
 
 

@@ -58,7 +58,7 @@ def compare(desc: OperatorDesc, got: Array, expected: Array) -> Comparison:
         expected: what :func:`dmlvk.conformance.references.expected_output` gives.
     """
     if has_true_values(desc):
-        return compare_values(got, expected, promised_ulp(desc.declaration.accuracy, desc.output_type))
+        return compare_values(got, expected, promised_ulp(desc.accuracy, desc.output_type))
     return compare_bits(got, expected)
 
 

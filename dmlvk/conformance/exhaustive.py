@@ -215,7 +215,7 @@ class _Judge:
         self._where = attributes_text(run.attributes)
         self._bound: float | None = None
         if has_true_values(self._desc):
-            self._bound = promised_ulp(self._desc.declaration.accuracy, self._desc.output_type)
+            self._bound = promised_ulp(self._desc.accuracy, self._desc.output_type)
 
     def judged(self, context: Context, first: int, results: Array) -> Chunk:
         """What is to be stored of the results of the inputs from ``first`` on."""

@@ -124,7 +124,7 @@ class _DeviceRun:
         self.digest.update(as_bits(got).data)
         if has_true_values(prepared.desc):
             errors = ulp_errors(got, expected)
-            bound = promised_ulp(prepared.desc.declaration.accuracy, prepared.desc.output_type)
+            bound = promised_ulp(prepared.desc.accuracy, prepared.desc.output_type)
             comparison = compare_errors(errors, bound)
             for position, profile in self._profiles.values():
                 profile.add(prepared.inputs[position], errors)

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +17,12 @@ from dmlvk.kernels.layout import fold
 from dmlvk.kernels.variants import (
     LOOKUP_TYPES,
     WORK_GROUP_SIZE,
+    AttributeWord,
     attribute_words,
     lookup_variant_name,
     operand_types,
     present_members,
+    shader_name,
     variant_name,
 )
 from dmlvk.operators import OperatorDesc
@@ -70,7 +73,8 @@ def lower(desc: OperatorDesc) -> Kernel:
     sizes = tensors[-1][1].sizes
     layout = fold(sizes, [_strides_along(sizes, tensor) for _, tensor in tensors])
     walk = walks.plan(layout, types)
-    return _kernel(desc, variant_name(desc.operator_name, types, walk.walk, present), walk, _attribute_values(desc))
+    variant = variant_name(shader_name(type(desc), present), types, walk.walk, present)
+    return _kernel(desc, variant, walk, _attribute_values(desc, present))
 
 
 def lower_lookup(desc: OperatorDesc) -> Kernel:
@@ -117,22 +121,33 @@ def launch_size(operator_name: str, invocations: int) -> tuple[int, int, int]:
     return columns, rows, 1
 
 
-def _attribute_values(desc: OperatorDesc) -> tuple[int, ...]:
+def _attribute_values(desc: OperatorDesc, present: tuple[str, ...]) -> tuple[int, ...]:
     values = []
-    for word in attribute_words(type(desc), desc.output_type):
-        value = getattr(desc, word.field.attribute)
+    for word in attribute_words(type(desc), desc.output_type, present):
+        value, own_type = _attribute(desc, word)
         if value is None:
             values.append(0)
         elif word.field.type == "scale_bias":
             values.append(_float32_bits((value.scale, value.bias)[word.part]))
         elif word.field.enumeration is not None:
             values.append(int(value))
-        elif word.field.converted_to is None:
+        elif own_type is None:
             values.append(_float32_bits(value))
         else:
-            bits = converted_bits(value, getattr(desc, word.field.converted_to).data_type)
-            values.append((bits >> (32 * word.part)) & 0xFFFFFFFF)
+            values.append((converted_bits(value, own_type) >> (32 * word.part)) & 0xFFFFFFFF)
     return tuple(values)
+
+
+def _attribute(desc: OperatorDesc, word: AttributeWord) -> tuple[Any, DataType | None]:
+    """An attribute's value, and the data type to which it is converted; ``None``: it stays as it is."""
+    converted_to = word.field.converted_to
+    if word.is_fused:
+        fused = desc.activation
+        assert fused is not None  # where its words come from
+        # All tensors that a fused activation would have are results of this operator.
+        return fused.value_of(word.field.attribute), None if converted_to is None else desc.output_type
+    own_type = None if converted_to is None else getattr(desc, converted_to).data_type
+    return getattr(desc, word.field.attribute), own_type
 
 
 def _float32_bits(value: float) -> int:

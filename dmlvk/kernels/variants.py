@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from dmlvk.datatypes import DataType
-from dmlvk.operators import OPERATORS, Field, OperatorDesc, accepts_data_type
+from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, accepts_data_type
 
 Walk = Literal["contiguous", "rows", "tiled", "strided", "short", "long"]
 WALKS: tuple[Walk, ...] = ("contiguous", "rows", "tiled", "strided")
@@ -36,8 +36,14 @@ _MOVED_AS = {8: DataType.UINT8, 16: DataType.UINT16, 32: DataType.UINT32, 64: Da
 _FAMILIES = {"ELEMENT_WISE_": "elementwise", "ACTIVATION_": "activation"}
 
 
-_NO_VALUES = ("data_type", "uint32", "uint32_array")
+_NO_VALUES = ("data_type", "uint32", "uint32_array", "operator_desc")
 """Types of attributes that decide on the kernel or its geometry, and are no values of the computation."""
+
+_FUSED = "fused_"
+"""What the names of fused activations begin with among the optional members that are present: ``"fused_elu"``."""
+
+_CHANGES_NOTHING = "ACTIVATION_IDENTITY"
+"""The activation that is fused by leaving it out."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,16 +69,32 @@ class AttributeWord:
         field: the member that it comes from.
         part: which word of that member.
         name: what the shader calls the value whose first word this is, ``ATTRIBUTE_MIN``; empty for a second word.
+        is_fused: whether it is a member of the fused activation; the shader calls it ``ATTRIBUTE_FUSED_MIN``.
     """
 
     field: Field
     part: int
     name: str
+    is_fused: bool = False
 
 
-def shader_name(desc_class: type[OperatorDesc]) -> str:
-    """The operator whose shaders compute this one: usually itself."""
-    return desc_class.declaration.computed_as or desc_class.operator_name
+def shader_name(desc_class: type[OperatorDesc], present: tuple[str, ...] = ()) -> str:
+    """The operator whose shaders compute this one: usually itself, and always where an activation is fused."""
+    is_fused = fused_class(desc_class, present) is not None
+    return desc_class.operator_name if is_fused else desc_class.declaration.computed_as or desc_class.operator_name
+
+
+def _fused_name(activation: str) -> str:
+    return _FUSED + activation.removeprefix("ACTIVATION_").removeprefix("ELEMENT_WISE_").lower()
+
+
+def fused_class(desc_class: type[OperatorDesc], present: tuple[str, ...]) -> type[OperatorDesc] | None:
+    """The activation that is fused, from the names of what is present; ``None``: none, or one that changes nothing."""
+    for field in desc_class.fields:
+        for activation in field.fusable:
+            if _fused_name(activation) in present:
+                return OPERATORS[activation]
+    return None
 
 
 def walks_of(desc_class: type[OperatorDesc]) -> tuple[Walk, ...]:
@@ -128,25 +150,34 @@ def tile_size(types: tuple[DataType, ...]) -> int:
     return next(side for side in sides if side * side * element <= _TILES_IN_BYTES)
 
 
-def attribute_words(desc_class: type[OperatorDesc], output_type: DataType) -> tuple[AttributeWord, ...]:
+def attribute_words(
+    desc_class: type[OperatorDesc], output_type: DataType, present: tuple[str, ...] = ()
+) -> tuple[AttributeWord, ...]:
     """The words of the push constants that follow the operands' base addresses, in order.
 
     Args:
         desc_class: the operator.
         output_type: the output's data type, which decides how long a value converted to it is.
+        present: the optional members that are given; a fused activation's attributes follow the operator's own.
     """
-    words = []
-    for field in desc_class.fields:
-        if field.kind != "attribute" or field.type in _NO_VALUES:
-            continue
-        name = f"ATTRIBUTE_{field.attribute.upper()}"
-        if field.type == "scale_bias":
-            words += [AttributeWord(field, 0, f"{name}_SCALE"), AttributeWord(field, 1, f"{name}_BIAS")]
-        else:
-            words.append(AttributeWord(field, 0, name))
-            if field.converted_to is not None and output_type.size_in_bits == 64:
-                words.append(AttributeWord(field, 1, ""))
+    words = [word for field in desc_class.fields for word in _words_of(field, output_type, False)]
+    fused = fused_class(desc_class, present)
+    if fused is not None:
+        words += [word for field in fused.fields for word in _words_of(field, output_type, True)]
     return tuple(words)
+
+
+def _words_of(field: Field, output_type: DataType, is_fused: bool) -> Iterator[AttributeWord]:
+    if field.kind != "attribute" or field.type in _NO_VALUES:
+        return
+    name = f"ATTRIBUTE_{'FUSED_' * is_fused}{field.attribute.upper()}"
+    if field.type == "scale_bias":
+        yield AttributeWord(field, 0, f"{name}_SCALE", is_fused)
+        yield AttributeWord(field, 1, f"{name}_BIAS", is_fused)
+        return
+    yield AttributeWord(field, 0, name, is_fused)
+    if field.converted_to is not None and output_type.size_in_bits == 64:
+        yield AttributeWord(field, 1, "", is_fused)
 
 
 def optional_members(desc_class: type[OperatorDesc]) -> tuple[str, ...]:
@@ -155,8 +186,15 @@ def optional_members(desc_class: type[OperatorDesc]) -> tuple[str, ...]:
 
 
 def present_members(desc: OperatorDesc) -> tuple[str, ...]:
-    """Those optional members that a description gives."""
-    return tuple(name for name in optional_members(type(desc)) if getattr(desc, name) is not None)
+    """Those optional members that a description gives; a fused activation by its own name, ``"fused_elu"``."""
+    names = []
+    for name in optional_members(type(desc)):
+        value = getattr(desc, name)
+        if isinstance(value, FusedActivation):
+            names += [_fused_name(value.operator_name)] * (value.operator_name != _CHANGES_NOTHING)
+        elif value is not None:
+            names.append(name)
+    return tuple(names)
 
 
 def variant_name(operator_name: str, types: tuple[DataType, ...], walk: Walk, present: tuple[str, ...] = ()) -> str:
@@ -179,17 +217,19 @@ def variant(
 ) -> ShaderVariant:
     """The variant that :func:`variant_name` names."""
     defines = _operand_defines(types, walk)
-    words = attribute_words(desc_class, types[-1])
+    words = attribute_words(desc_class, types[-1], present)
     defines["ATTRIBUTE_WORDS"] = str(len(words))
     for i, word in enumerate(words):
         if i + 1 < len(words) and not words[i + 1].name:
             defines[word.name] = f"uvec2(parameters.attributes[{i}], parameters.attributes[{i + 1}])"
         elif word.name:
             defines[word.name] = f"parameters.attributes[{i}]"
-    for member in optional_members(desc_class):
-        defines[f"HAS_{member.upper()}"] = str(int(member in present))
-    name = variant_name(shader_name(desc_class), types, walk, present)
-    return ShaderVariant(name, source_of(shader_name(desc_class)), tuple(sorted(defines.items())))
+    for field in desc_class.fields:
+        if field.optional and field.type != "operator_desc":
+            defines[f"HAS_{field.attribute.upper()}"] = str(int(field.attribute in present))
+    defines |= {member.upper(): "1" for member in present if member.startswith(_FUSED)}
+    shader = shader_name(desc_class, present)
+    return ShaderVariant(variant_name(shader, types, walk, present), source_of(shader), tuple(sorted(defines.items())))
 
 
 def _operand_defines(types: tuple[DataType, ...], walk: Walk) -> dict[str, str]:
@@ -270,14 +310,25 @@ def optional_attributes(desc_class: type[OperatorDesc], data_types: Mapping[str,
     )
 
 
+def _attribute_sets(desc_class: type[OperatorDesc], data_types: Mapping[str, DataType]) -> Iterator[tuple[str, ...]]:
+    """Every set of optional attributes that may be given, as :func:`present_members` names them."""
+    fields = {field.attribute: field for field in desc_class.fields}
+    choices: list[list[str | None]] = []
+    for name in optional_attributes(desc_class, data_types):
+        fused = [_fused_name(activation) for activation in fields[name].fusable if activation != _CHANGES_NOTHING]
+        choices.append([None, *(fused or [name])])
+    for chosen in itertools.product(*choices):
+        yield tuple(name for name in chosen if name is not None)
+
+
 def all_variants() -> list[ShaderVariant]:
     """Every variant that the package ships, sorted by name."""
     found = {made.name: made for made in map(lookup_variant, WALKS)}
     for desc_class in OPERATORS.values():
         for data_types, present_tensors in supported_operands(desc_class):
-            for present_attributes in _subsets(optional_attributes(desc_class, data_types)):
-                given = {*present_tensors, *present_attributes}
-                present = tuple(member for member in optional_members(desc_class) if member in given)
+            for present_attributes in _attribute_sets(desc_class, data_types):
+                # Tensors stand before attributes in every description.
+                present = (*present_tensors, *present_attributes)
                 types = operand_types(desc_class, data_types, present)
                 for walk in walks_of(desc_class):
                     made = variant(desc_class, types, walk, present)

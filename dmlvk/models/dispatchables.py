@@ -28,7 +28,7 @@ from dmlvk.models.values import (
     refuse_later,
     string,
 )
-from dmlvk.operators import OPERATORS, Field, OperatorDesc, ScaleBias
+from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, ScaleBias
 from dmlvk.tensors import TensorDesc, TensorFlags
 
 if TYPE_CHECKING:
@@ -253,6 +253,31 @@ def read_scale_bias(node: JsonNode, where: str) -> ScaleBias:
         return ScaleBias(scale, bias)
 
 
+def _fused_activation(node: JsonNode, where: str) -> FusedActivation:
+    """A DML_OPERATOR_DESC without tensors: ``{Type, Desc: {Alpha}}``, or the members beside the Type."""
+    outer = Members(node, where)
+    type_node = outer.required("Type")
+    desc_class = _operator_class(type_node, string(type_node, f"{where}.Type"), f"{where}.Type")
+    members = outer
+    if "Desc" in outer:
+        members = Members(outer.required("Desc"), f"{where}.Desc")
+        outer.finish()
+    values: dict[str, object] = {}
+    for field in desc_class.fields:
+        place = f"{where}: {desc_class.operator_name}: {field.name}"
+        if field.type == "tensor":
+            tensor = members.optional(field.name)
+            if tensor is not None and tensor.value is not None:
+                raise tensor.error(f"{place} must be null: a fused activation has no tensors")
+            continue
+        member = members.optional(field.name) if field.optional else members.required(field.name)
+        if member is not None:
+            values[field.attribute] = MEMBER_READERS[field.type](member, place, field, values)
+    members.finish()
+    with node.located(f"{where}: "):
+        return FusedActivation(desc_class, **values)
+
+
 def _enum_member(node: JsonNode, where: str, field: Field, _: Mapping[str, object]) -> object:
     assert field.enumeration is not None  # what makes it an enum
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", field.enumeration.__name__)
@@ -308,5 +333,6 @@ MEMBER_READERS: dict[str, MemberReader] = {
     "scalar_union": _scalar_union,
     "uint32": lambda node, where, *_: integer(node, where),
     "uint32_array": lambda node, where, *_: integers(node, where),
+    "operator_desc": lambda node, where, *_: _fused_activation(node, where),
 }
 """How a member is read, by the type that the operators' member tables state, with the members before it at hand."""

@@ -25,6 +25,7 @@ from dmlvk.operators.activation import (
 )
 from dmlvk.operators.arithmetic import (
     ElementWiseAdd,
+    ElementWiseAdd1,
     ElementWiseDifferenceSquare,
     ElementWiseDivide,
     ElementWiseMean,
@@ -52,6 +53,7 @@ from dmlvk.operators.declaration import (
     Declaration,
     OperatorDesc,
     Support,
+    fused_activation,
     operator_desc,
 )
 from dmlvk.operators.elementwise import (
@@ -78,6 +80,7 @@ from dmlvk.operators.exponential import (
     ElementWiseSinh,
     ElementWiseTanh,
 )
+from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS, FusedActivation
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.logarithm import (
     ElementWiseAcosh,
@@ -154,6 +157,7 @@ __all__ = [
     "ElementWiseAcos",
     "ElementWiseAcosh",
     "ElementWiseAdd",
+    "ElementWiseAdd1",
     "ElementWiseAsin",
     "ElementWiseAsinh",
     "ElementWiseAtan",
@@ -214,7 +218,9 @@ __all__ = [
     "ElementWiseTan",
     "ElementWiseTanh",
     "ElementWiseThreshold",
+    "FUSABLE_ACTIVATIONS",
     "FeatureLevel",
+    "FusedActivation",
     "Field",
     "IsInfinityMode",
     "OperatorDesc",
@@ -223,6 +229,7 @@ __all__ = [
     "Support",
     "accepts_data_type",
     "check_operator",
+    "fused_activation",
     "operator_desc",
     "ActivationHardmax",
     "ActivationHardmax1",

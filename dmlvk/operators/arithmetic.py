@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
+from dmlvk.operators.fusion import FusedActivation, fused_activation_attribute
 from dmlvk.operators.members import ScaleBias, scale_bias_attribute, tensor_input, tensor_output
 from dmlvk.operators.type_groups import (
     CORRECTLY_ROUNDED,
@@ -41,6 +42,35 @@ class ElementWiseAdd(OperatorDesc):
             Support("3_0", (1, 8), FLOATS_AND_WORDS),
             Support("4_1", (1, 8), FLOATS_WORDS_AND_PAIRS),
             Support("5_1", (1, 8), TYPES_TO_64),
+        ),
+    )
+
+
+class ElementWiseAdd1(OperatorDesc):
+    """The sum of two tensors, with a fused activation (DML_ELEMENT_WISE_ADD1_OPERATOR_DESC)."""
+
+    a_tensor: TensorDesc = tensor_input("left operand")
+    b_tensor: TensorDesc = tensor_input("right operand")
+    output_tensor: TensorDesc = tensor_output("the activation's results, or the sums")
+    fused_activation: FusedActivation | None = fused_activation_attribute("the activation to apply to the sums")
+
+    declaration: ClassVar = Declaration(
+        name="ELEMENT_WISE_ADD1",
+        formula="FusedActivation(a + b)",
+        decisions=(
+            "The result has the bits that ELEMENT_WISE_ADD followed by the activation gives: the sum is rounded to the "
+            "tensors' data type, and the activation's promise holds for that sum.",
+            "A fused activation needs the feature level that the activation itself needs, and its attributes obey the "
+            "same rules. Activations outside DirectML's list, HARD_SWISH, PARAMETERIZED_RELU and SOFTMAX among them, "
+            "are refused.",
+            DENORMALS_DECISION,
+        ),
+        in_place=("a_tensor", "b_tensor"),
+        computed_as="ELEMENT_WISE_ADD",
+        accuracy=Accuracy("correctly rounded", 0.5, "with a fused activation: what that activation promises"),
+        support=(
+            Support("2_0", (4, 5), FLOATS),
+            Support("3_0", (1, 8), FLOATS),
         ),
     )
 

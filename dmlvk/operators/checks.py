@@ -8,6 +8,7 @@ from typing import Any
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.operators.declaration import DataTypeRule, OperatorDesc, Support
+from dmlvk.operators.fusion import FusedActivation
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.members import Field, accepts_data_type, directml_name
 from dmlvk.tensors import TensorDesc, TensorFlags, elements_overlap
@@ -45,9 +46,11 @@ def check_operator(desc: OperatorDesc, level: FeatureLevel) -> None:
         _check_effective_dimensions(desc, field, tensor)
     for field, value in desc.attributes:
         _check_attribute(desc, field, value, [tensor for _, tensor in tensors.values()])
-        _check_minimum(desc, field, value, level)
+        _check_minimum(desc.operator_name, field, value, level)
         if field.axes_of is not None:
             _check_axes(desc, field, value)
+        if isinstance(value, FusedActivation):
+            _check_fused_activation(desc, field, value, level)
     for field, tensor in tensors.values():
         _check_flags_and_overlap(desc, field, tensor)
 
@@ -162,11 +165,11 @@ def _check_attribute(desc: OperatorDesc, field: Field, value: object, tensors: l
             raise UnsupportedError(f"{where} cannot be given for tensors of {tensor.data_type.name}")
 
 
-def _check_minimum(desc: OperatorDesc, field: Field, value: Any, level: FeatureLevel) -> None:
+def _check_minimum(where: str, field: Field, value: Any, level: FeatureLevel) -> None:
     minimum = field.minimum
     if minimum is not None and level < minimum.lifted_at and not value >= minimum.value:
         raise UnsupportedError(
-            f"{desc.operator_name}: {field.name} must be at least {minimum.value:g} at feature level {level.label}; "
+            f"{where}: {field.name} must be at least {minimum.value:g} at feature level {level.label}; "
             f"got {value:g}, which needs feature level {minimum.lifted_at.label}"
         )
 
@@ -179,6 +182,27 @@ def _check_effective_dimensions(desc: OperatorDesc, field: Field, tensor: Tensor
             f"{desc.operator_name}: {field.name}.Sizes must have at most {most} dimensions behind leading ones of "
             f"size 1; got {list(tensor.sizes)}"
         )
+
+
+def _check_fused_activation(desc: OperatorDesc, field: Field, fused: FusedActivation, level: FeatureLevel) -> None:
+    where = f"{desc.operator_name}: {field.name}"
+    if fused.operator_name not in field.fusable:
+        raise UnsupportedError(
+            f"{where} cannot be {fused.operator_name}; the operators that may be fused are {', '.join(field.fusable)}"
+        )
+    try:
+        table = fused.activation.declaration.support_at(level)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{where}: {error}") from error
+    output = next(field.attribute for field in fused.activation.fields if field.kind == "output")
+    accepted = table.data_types[output]
+    if desc.output_type not in accepted:
+        raise UnsupportedError(
+            f"{where}: {fused.operator_name} must have results of {_names(accepted)} at feature level {level.label}; "
+            f"got {desc.output_type.name}"
+        )
+    for member, value in fused.attributes:
+        _check_minimum(f"{where}: {fused.operator_name}", member, value, level)
 
 
 def _check_axes(desc: OperatorDesc, field: Field, axes: tuple[int, ...]) -> None:

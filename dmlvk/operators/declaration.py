@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.operators.fusion import FusedActivation, fused_activation_attribute
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.members import (
     Field,
@@ -189,6 +190,7 @@ class Declaration:
         scalar_union_attribute,
         count_attribute,
         axes_attribute,
+        fused_activation_attribute,
     ),
 )
 class OperatorDesc:
@@ -260,6 +262,17 @@ class OperatorDesc:
         return next(tensor.data_type for _, tensor in self.outputs if tensor is not None)
 
     @property
+    def activation(self) -> FusedActivation | None:
+        """The activation that is applied to the results, where there is one."""
+        return next((value for _, value in self.attributes if isinstance(value, FusedActivation)), None)
+
+    @property
+    def accuracy(self) -> Accuracy:
+        """What is promised of the results: with a fused activation, what that one's declaration promises."""
+        fused = self.activation
+        return self.declaration.accuracy if fused is None else fused.activation.declaration.accuracy
+
+    @property
     def row_axes(self) -> tuple[int, ...]:
         """The axes along which the elements lie that a result depends on, rising: those named, else the last one."""
         tensor = next(tensor for _, tensor in self.inputs if tensor is not None)
@@ -285,15 +298,41 @@ def operator_desc(name: str, **members: object) -> OperatorDesc:
         UnsupportedError: when dmlvk has no operator of that name.
         InvalidArgumentError: when a member is unknown, missing or of the wrong type.
     """
+    desc_class = _operator(name)
+    values = _by_attribute(desc_class, members)
+    missing = [field.name for field in desc_class.fields if not field.optional and values.get(field.attribute) is None]
+    if missing:
+        raise InvalidArgumentError(f"{desc_class.operator_name}: member {missing[0]} is required")
+    return desc_class(**values)
+
+
+def fused_activation(name: str, **members: object) -> FusedActivation:
+    """Makes a fused activation by DirectML's own names: ``fused_activation("ACTIVATION_ELU", Alpha=1.0)``.
+
+    Args:
+        name: the activation, as for :func:`operator_desc`.
+        members: DirectML's member names; InputTensor and OutputTensor are left out or ``None``.
+
+    Raises:
+        UnsupportedError: when dmlvk has no operator of that name.
+        InvalidArgumentError: when a member is unknown, missing or of the wrong type, or a tensor is given.
+    """
+    desc_class = _operator(name)
+    return FusedActivation(desc_class, **_by_attribute(desc_class, members))
+
+
+def _operator(name: str) -> type[OperatorDesc]:
     short = name.removeprefix("DML_OPERATOR_").removeprefix("DML_").removesuffix("_OPERATOR_DESC")
-    desc_class = OPERATORS.get(short)
-    if desc_class is None:
+    if short not in OPERATORS:
         raise UnsupportedError(f"{short}: dmlvk has no such operator; it has {', '.join(sorted(OPERATORS))}")
+    return OPERATORS[short]
+
+
+def _by_attribute(desc_class: type[OperatorDesc], members: Mapping[str, object]) -> dict[str, Any]:
     by_name = {field.name: field for field in desc_class.fields}
     unknown = [member for member in members if member not in by_name]
     if unknown:
-        raise InvalidArgumentError(f"{short}: has no member {unknown[0]}; its members are {', '.join(by_name)}")
-    missing = [field.name for field in desc_class.fields if not field.optional and members.get(field.name) is None]
-    if missing:
-        raise InvalidArgumentError(f"{short}: member {missing[0]} is required")
-    return desc_class(**{by_name[member].attribute: value for member, value in members.items()})
+        raise InvalidArgumentError(
+            f"{desc_class.operator_name}: has no member {unknown[0]}; its members are {', '.join(by_name)}"
+        )
+    return {by_name[member].attribute: value for member, value in members.items()}

@@ -21,6 +21,7 @@ _UINT32_MAX = 2**32 - 1
 
 FieldKind = Literal["input", "output", "attribute"]
 Enumeration: TypeAlias = type[enum.IntEnum]
+PythonClass: TypeAlias = type
 
 
 class RoundingMode(enum.IntEnum):
@@ -72,8 +73,8 @@ class Field:
         name: DirectML's name, ``InputTensor``.
         attribute: the Python name, ``input_tensor``.
         kind: ``"input"``, ``"output"`` or ``"attribute"``.
-        type: ``"tensor"``, ``"float"``, ``"scale_bias"``, ``"enum"``, ``"data_type"``, ``"scalar_union"``, ``"uint32"``
-            or ``"uint32_array"``.
+        type: ``"tensor"``, ``"float"``, ``"scale_bias"``, ``"enum"``, ``"data_type"``, ``"scalar_union"``,
+            ``"uint32"``, ``"uint32_array"`` or ``"operator_desc"``.
         optional: whether ``None`` is a value.
         meaning: one sentence.
         converted_to: for a ``float`` or ``scalar_union``, the tensor member in whose data type the value is used.
@@ -83,6 +84,8 @@ class Field:
         minimum: for a ``float``, what it must not be below.
         counted_by: for a ``uint32_array``, the ``uint32`` member that states its length.
         axes_of: for a ``uint32_array``, the tensor member whose axes it names.
+        instance_of: for an ``operator_desc``, its Python class.
+        fusable: for an ``operator_desc``, the names of the operators that it may be.
     """
 
     name: str
@@ -98,16 +101,18 @@ class Field:
     minimum: Minimum | None = None
     counted_by: str | None = None
     axes_of: str | None = None
+    instance_of: PythonClass | None = None
+    fusable: tuple[str, ...] = ()
 
 
 def tensor_input(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:
     """Declares a tensor member that is read; ``default=None`` makes it optional."""
-    return _member("input", "tensor", meaning, default)
+    return member("input", "tensor", meaning, default)
 
 
 def tensor_output(meaning: str) -> Any:
     """Declares a tensor member that is written."""
-    return _member("output", "tensor", meaning)
+    return member("output", "tensor", meaning)
 
 
 def float_attribute(meaning: str, *, converted_to: str | None = None, minimum: Minimum | None = None) -> Any:
@@ -118,40 +123,41 @@ def float_attribute(meaning: str, *, converted_to: str | None = None, minimum: M
         converted_to: the tensor member whose data type its value is converted to; without one it stays a FLOAT32.
         minimum: what it must not be below.
     """
-    return _member("attribute", "float", meaning, converted_to=converted_to, minimum=minimum)
+    return member("attribute", "float", meaning, converted_to=converted_to, minimum=minimum)
 
 
 def scale_bias_attribute(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:
     """Declares a DML_SCALE_BIAS member; ``default=None`` makes it optional."""
-    return _member("attribute", "scale_bias", meaning, default)
+    return member("attribute", "scale_bias", meaning, default)
 
 
 def enum_attribute(meaning: str, enumeration: Enumeration) -> Any:
     """Declares a member that is one of an enumeration's."""
-    return _member("attribute", "enum", meaning, enumeration=enumeration)
+    return member("attribute", "enum", meaning, enumeration=enumeration)
 
 
 def data_type_attribute(meaning: str, *, equals: str) -> Any:
     """Declares a DML_TENSOR_DATA_TYPE member that must be the data type of the tensor member ``equals``."""
-    return _member("attribute", "data_type", meaning, equals=equals)
+    return member("attribute", "data_type", meaning, equals=equals)
 
 
 def scalar_union_attribute(meaning: str, *, typed_by: str, converted_to: str) -> Any:
     """Declares a DML_SCALAR_UNION member, a number of the type that the member ``typed_by`` states."""
-    return _member("attribute", "scalar_union", meaning, typed_by=typed_by, converted_to=converted_to)
+    return member("attribute", "scalar_union", meaning, typed_by=typed_by, converted_to=converted_to)
 
 
 def count_attribute(meaning: str) -> Any:
     """Declares a UINT member that states the length of an array."""
-    return _member("attribute", "uint32", meaning)
+    return member("attribute", "uint32", meaning)
 
 
 def axes_attribute(meaning: str, *, counted_by: str, axes_of: str) -> Any:
     """Declares an array of UINT that names axes of a tensor member, and whose length another member states."""
-    return _member("attribute", "uint32_array", meaning, counted_by=counted_by, axes_of=axes_of)
+    return member("attribute", "uint32_array", meaning, counted_by=counted_by, axes_of=axes_of)
 
 
-def _member(kind: FieldKind, member_type: str, meaning: str, default: Any = dataclasses.MISSING, **more: Any) -> Any:
+def member(kind: FieldKind, member_type: str, meaning: str, default: Any = dataclasses.MISSING, **more: Any) -> Any:
+    """Declares any member; ``more`` are further attributes of its :class:`Field`."""
     # Type checkers take a member for optional when they see ``default=`` in the class body.
     metadata = {"kind": kind, "type": member_type, "meaning": meaning, "optional": default is None, **more}
     return dataclasses.field(metadata=metadata, default=default)
@@ -203,6 +209,10 @@ def checked_member(operator_name: str, field: Field, value: object, siblings: di
     if field.type == "data_type":
         if not isinstance(value, DataType):
             raise InvalidArgumentError(f"{where} must be a dmlvk.DataType; got {value!r}")
+        return value
+    if field.instance_of is not None:
+        if not isinstance(value, field.instance_of):
+            raise InvalidArgumentError(f"{where} must be a dmlvk.{field.instance_of.__name__} or None; got {value!r}")
         return value
     if field.type == "uint32":
         return checked_integer(value, where, 0, _UINT32_MAX)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from dmlvk.conformance.cases import ValueCase, axes_attributes, sweep_sets, value_cases
+from dmlvk.conformance.cases import ValueCase, attribute_sets, axes_attributes, sweep_sets, value_cases
 from dmlvk.conformance.execution import LAYOUTS, describe, layout_of
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import library
@@ -27,7 +27,10 @@ def _kernels_of(case: ValueCase) -> set[str]:
             names.add(lower(desc).variant)
         return names
     for layout, optional in itertools.product(LAYOUTS, (False, True)):
-        for attributes in sweep_sets(case.desc_class, case.data_types[0][1], optional)[:1]:
+        sets = sweep_sets(case.desc_class, case.data_types[0][1], optional)[:1]
+        if any(field.fusable for field in case.desc_class.fields):
+            sets = attribute_sets(case.desc_class, case.data_types[0][1])
+        for attributes in sets:
             sizes, strides = layout_of(case, layout, 1000)
             desc = describe(case, sizes, strides, attributes)
             check_operator(desc, FeatureLevel.LEVEL_6_4)
@@ -96,6 +99,7 @@ def test_the_number_of_variants_follows_from_the_declarations() -> None:
         counts[variant.name.split(".")[0].upper()] += 1
     expected = {
         "ACTIVATION_SOFTMAX": 2 * len(AXES_WALKS),
+        "ELEMENT_WISE_ADD1": 2 * 16 * len(WALKS),
         "ELEMENT_WISE_BIT_AND": 4 * len(WALKS),
         "ELEMENT_WISE_BIT_COUNT": 4 * 2 * len(WALKS),
         "ELEMENT_WISE_CLIP": (10 + 8) * len(WALKS),

@@ -242,3 +242,45 @@ def test_axes_are_an_array_of_integers(load: Load, refused: Refused) -> None:
     assert "ACTIVATION_SOFTMAX1: Axes[1] must be an integer" in message
     message = refused(model({"type": "ACTIVATION_SOFTMAX1", "desc": {**members, "Axes": 1}}))
     assert "ACTIVATION_SOFTMAX1: Axes must be an array" in message
+
+
+ADD1 = {"ATensor": TENSOR, "BTensor": TENSOR, "OutputTensor": TENSOR}
+
+
+@pytest.mark.parametrize(
+    "fused",
+    [
+        {"Type": "ACTIVATION_ELU", "Alpha": 0.5},
+        {"Type": "DML_OPERATOR_ACTIVATION_ELU", "Alpha": 0.5, "InputTensor": None, "OutputTensor": None},
+        {"Type": "ACTIVATION_ELU", "Desc": {"Alpha": 0.5}},
+        {"Type": "ACTIVATION_ELU", "Desc": {"InputTensor": None, "Alpha": 0.5}},
+    ],
+)
+def test_a_fused_activation_is_a_description_without_tensors(load: Load, fused: dict[str, Any]) -> None:
+    desc = read(load, {"type": "ELEMENT_WISE_ADD1", "desc": {**ADD1, "FusedActivation": fused}}).desc
+    assert isinstance(desc, dml.ElementWiseAdd1)
+    assert desc.fused_activation == dml.FusedActivation(dml.ActivationElu, alpha=0.5)
+    plain = read(load, {"type": "ELEMENT_WISE_ADD1", "desc": ADD1}).desc
+    assert isinstance(plain, dml.ElementWiseAdd1)
+    assert plain.fused_activation is None
+
+
+@pytest.mark.parametrize(
+    ("fused", "message"),
+    [
+        ("ACTIVATION_RELU", "FusedActivation must be an object; got"),
+        ({"Alpha": 1}, "FusedActivation needs the member 'Type'"),
+        ({"Type": "ACTIVATION_NONE"}, "FusedActivation.Type: dmlvk has no operator 'ACTIVATION_NONE'"),
+        ({"Type": "ACTIVATION_ELU"}, "FusedActivation needs the member 'Alpha'"),
+        ({"Type": "ACTIVATION_ELU", "Desc": {}}, "FusedActivation.Desc needs the member 'Alpha'"),
+        ({"Type": "ACTIVATION_ELU", "Alpha": "x"}, "FusedActivation: ACTIVATION_ELU: Alpha must be a number"),
+        ({"Type": "ACTIVATION_RELU", "Alpha": 1}, "FusedActivation has no member 'Alpha'"),
+        (
+            {"Type": "ACTIVATION_RELU", "InputTensor": TENSOR},
+            "FusedActivation: ACTIVATION_RELU: InputTensor must be null: a fused activation has no tensors",
+        ),
+    ],
+)
+def test_fused_activations_that_are_refused(refused: Refused, fused: Any, message: str) -> None:
+    text = refused(model({"type": "ELEMENT_WISE_ADD1", "desc": {**ADD1, "FusedActivation": fused}}))
+    assert f"ELEMENT_WISE_ADD1: {message}" in text

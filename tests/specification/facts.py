@@ -51,7 +51,7 @@ class OperatorFacts:
     Attributes:
         name: ``"ELEMENT_WISE_SIGN"``.
         members: ``{"name": …, "kind": …, "type": …, "optional": …}`` in order; also ``"minimum"`` where a FLOAT must
-            not be below a value until a level lifts that.
+            not be below a value until a level lifts that, and ``"fusable"``, the operators that may be fused.
         in_place: names of input members.
         same_sizes: groups of member names.
         same_data_type: groups of member names.

@@ -41,6 +41,8 @@ def test_members(facts: OperatorFacts) -> None:
     for member, field in zip(got, _desc_class(facts).fields, strict=True):
         if field.minimum is not None:
             member["minimum"] = {"value": field.minimum.value, "lifted_at": field.minimum.lifted_at.label}
+        if field.fusable:
+            member["fusable"] = sorted(field.fusable)
     assert got == facts.members
 
 

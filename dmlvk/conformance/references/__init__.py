@@ -55,6 +55,19 @@ def element_wise_threshold(desc: dml.ElementWiseThreshold, x: Array) -> Array:
     return exact.larger(x, np.broadcast_to(float_bound(desc.min, x.dtype), x.shape))
 
 
+def element_wise_add1(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
+    """The sum as ELEMENT_WISE_ADD gives it; then what the activation's own reference makes of a tensor of such sums."""
+    total: Array = arithmetic.add(desc, a, b)
+    fused = desc.activation
+    if fused is None:
+        return total
+    tensor = dml.TensorDesc(desc.output_type, total.shape)
+    attributes = {field.name: value for field, value in fused.attributes}
+    alone = dml.operator_desc(fused.operator_name, InputTensor=tensor, OutputTensor=tensor, **attributes)
+    result: Array = REFERENCES[fused.operator_name](alone, total)
+    return result
+
+
 REFERENCES: dict[str, Reference] = {
     "ACTIVATION_CELU": exponential.continuous_exponential_linear,
     "ACTIVATION_ELU": exponential.exponential_linear,
@@ -87,6 +100,7 @@ REFERENCES: dict[str, Reference] = {
     "ELEMENT_WISE_ACOS": trigonometry.arccosine,
     "ELEMENT_WISE_ACOSH": logarithm.inverse_hyperbolic_cosine,
     "ELEMENT_WISE_ADD": arithmetic.add,
+    "ELEMENT_WISE_ADD1": element_wise_add1,
     "ELEMENT_WISE_ASIN": trigonometry.arcsine,
     "ELEMENT_WISE_ASINH": logarithm.inverse_hyperbolic_sine,
     "ELEMENT_WISE_ATAN": trigonometry.arctangent,
@@ -153,7 +167,7 @@ REFERENCES: dict[str, Reference] = {
 
 def has_true_values(desc: dml.OperatorDesc) -> bool:
     """Whether the reference gives true values: of floats of class «accurate», whose last bit no definition settles."""
-    return desc.declaration.accuracy.promise == "accurate" and desc.output_type.is_float
+    return desc.accuracy.promise == "accurate" and desc.output_type.is_float
 
 
 def expected_output(desc: dml.OperatorDesc, inputs: list[Array]) -> Array:

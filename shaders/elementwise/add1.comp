@@ -1,0 +1,9 @@
+// ELEMENT_WISE_ADD1 with a fused activation: f(a, b) = FusedActivation(a + b), the sum being rounded as ELEMENT_WISE_ADD does.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "fused_activation.glsl"
+#include "elementwise_operands.glsl"
+#include "arithmetic.glsl"
+
+#define OPERATION(a, b) ACTIVATED(FORM(add, INPUT_0)(a, b))
+#include "elementwise.glsl"
