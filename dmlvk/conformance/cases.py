@@ -411,6 +411,8 @@ _TYPICAL_FLOATS = {
 
 def typical_attributes(desc_class: type[OperatorDesc], data_type: DataType) -> list[dict[str, Any]]:
     """Sets of attributes as a program might use them: without the optional ones, with every member of enumerations."""
+    if desc_class.declaration.along_axes:
+        return [axes_attributes(desc_class, (0,))]
     values: dict[str, list[Any]] = {}
     for field in desc_class.fields:
         if field.kind != "attribute":

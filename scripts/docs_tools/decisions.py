@@ -43,6 +43,18 @@ THEMES = (
         r"two products|sum of infinities|denormals count as zero in Scale and",
     ),
     Theme(
+        "Rows",
+        "What depends on many elements depends on the order in which they are taken: one that follows from the row "
+        "alone gives the same bits on every device and wherever the row lies. The special rows are what IEEE 754 gives "
+        "when the formula is evaluated after the largest element was taken off.",
+        r"\b[Rr]ow\b|order of the sum",
+    ),
+    Theme(
+        "Fused activations",
+        "Fusing is a matter of speed, so it must not change a bit: a program's results are the same without it.",
+        r"[Ff]used activation|followed by the activation",
+    ),
+    Theme(
         "Denormals and NaN of arithmetic",
         "Direct3D's rule for 32-bit floats is that denormals become zeros of their sign; Vulkan lets a device do so or "
         "keep them. Zeros of their sign are the behaviour that every device can share. IEEE 754 does not say which NaN "
