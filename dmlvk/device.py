@@ -162,6 +162,7 @@ class Device:
         desc: GraphDesc,
         flags: ExecutionFlags = ExecutionFlags.NONE,
         *,
+        fuse: bool = True,
         input_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         input_tensors: Sequence[TensorDesc | None] | None = None,
@@ -172,6 +173,8 @@ class Device:
         Args:
             desc: the graph; its operators are not needed any more afterwards.
             flags: as for :meth:`compile_operator`.
+            fuse: whether element-wise operators that follow one another become one kernel. The results are the same
+                bits with and without; it takes a GLSL compiler on the machine, else operators run one by one.
             input_names: names of the graph inputs for :meth:`run`; ``None``: ``Input0``, ``Input1`` …
             output_names: names of the graph outputs; ``None``: ``Output0``, ``Output1`` …
             input_tensors: as what :meth:`run` takes arrays for the graph inputs; ``None``: as what the first edge of
@@ -196,6 +199,7 @@ class Device:
             self,
             desc,
             _checked_flags(flags, "compile_graph"),
+            fuse=bool(fuse),
             input_names=input_names,
             output_names=output_names,
             input_tensors=input_tensors,

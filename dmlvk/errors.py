@@ -44,5 +44,9 @@ class ShaderLibraryError(DmlError):
     """A compiled shader is missing from the package or does not match its manifest."""
 
 
+class ShaderCompilationError(DmlError):
+    """The machine's GLSL compiler does not work, or refuses a kernel that was put together for a graph."""
+
+
 class ModelFileError(DmlError):
     """A model file cannot be read or breaks a rule of its format; the message begins with ``file:line:column:``."""

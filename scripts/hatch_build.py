@@ -1,7 +1,8 @@
-"""Hatch build hook: a wheel never leaves without a complete and current shader library.
+"""Hatch build hook: a wheel never leaves without a complete and current shader library, and its sources.
 
 Installing a wheel must need no shader compiler, so the compiled SPIR-V travels inside it. The library is a build
 product that git does not keep; a wheel built from a fresh checkout would silently lack it, or carry an old one.
+The GLSL sources travel too: kernels of graphs are put together from them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class ShaderLibraryHook(BuildHookInterface[Any]):
         if version == "editable":
             return
         script = Path(self.root, "scripts", "compile_shaders.py")
+        build_data["force_include"]["shaders"] = "dmlvk/shaders"
         # stdout belongs to the build front end, so the script's words go to the error stream.
         result = subprocess.run([sys.executable, str(script)], cwd=self.root, stdout=sys.stderr, check=False)
         if result.returncode != 0:

@@ -179,6 +179,8 @@ class Graph:
         strides = None if output_strides is None else (0,) * (rank - len(sizes)) + tuple(output_strides)
         members[output.attribute] = result = TensorDesc(data_type, padded, strides)
         for field in kind.fields:
+            if field.type == "uint32_array" and isinstance(members.get(field.attribute), Sequence):
+                members[field.attribute] = [_axis(axis, len(sizes), rank) for axis in members[field.attribute]]
             if field.type == "data_type" and field.equals is not None and members.get(field.attribute) is None:
                 members[field.attribute] = members[field.equals].data_type
         desc = kind(**members)
@@ -226,6 +228,7 @@ class Graph:
         outputs: Mapping[str, Expression] | Expression | None = None,
         *,
         flags: ExecutionFlags = ExecutionFlags.NONE,
+        fuse: bool = True,
         **named: Expression,
     ) -> CompiledGraph:
         """Makes the graph ready to run.
@@ -233,6 +236,7 @@ class Graph:
         Args:
             outputs: the graph's outputs by name; a single one without a name is called ``output``.
             flags: as for ``Device.compile_operator``.
+            fuse: as for ``Device.compile_graph``.
             named: further outputs.
 
         Raises:
@@ -252,6 +256,7 @@ class Graph:
         return self.device.compile_graph(
             desc,
             flags,
+            fuse=fuse,
             input_names=list(self._inputs),
             output_names=list(wanted),
             input_tensors=list(self._inputs.values()),
@@ -305,6 +310,13 @@ class Graph:
             [OutputGraphEdge(numbers[source.index], 0, position) for position, source in enumerate(outputs)],
             between,
         )
+
+
+def _axis(axis: object, expression_rank: int, operator_rank: int) -> object:
+    """An axis of an expression, counted from the end when it is negative, as one of the operator's tensors."""
+    if not isinstance(axis, int) or not -expression_rank <= axis < expression_rank:
+        return axis  # the operator's own check has words for it
+    return axis % expression_rank + operator_rank - expression_rank
 
 
 def _is_the_same(written: TensorDesc | None, seen: TensorDesc) -> bool:

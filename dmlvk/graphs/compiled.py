@@ -14,7 +14,7 @@ from dmlvk.graphs.description import GraphDesc
 from dmlvk.graphs.memory import MemoryPlan
 from dmlvk.graphs.network import network
 from dmlvk.graphs.placement import placed, steps
-from dmlvk.graphs.stages import Stage, single_stages
+from dmlvk.graphs.stages import Stage, fused_stages, single_stages
 from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ class CompiledGraph(CompiledOperator):
 
     Attributes:
         desc: the graph.
+        fusion_remark: why something was not fused that could be, or an empty string.
         stages: the kernels, in order.
         memory: how intermediate tensors share the temporary resource.
     """
@@ -38,6 +39,7 @@ class CompiledGraph(CompiledOperator):
         desc: GraphDesc,
         flags: ExecutionFlags,
         *,
+        fuse: bool = True,
         input_names: Sequence[str] | None = None,
         output_names: Sequence[str] | None = None,
         input_tensors: Sequence[TensorDesc | None] | None = None,
@@ -51,7 +53,10 @@ class CompiledGraph(CompiledOperator):
         self._set_inputs(_seen(inputs, self.network.inputs, input_tensors, "input"))
         seen = _seen(outputs, [tensor for _, tensor in self.network.outputs], output_tensors, "output")
         self.outputs = tuple(BindPoint.of_tensor(name, tensor) for name, tensor in seen)
-        self.stages: tuple[Stage, ...] = single_stages(self.network)
+        limit = device.info.limits.max_per_stage_descriptor_storage_buffers
+        made = fused_stages(self.network, limit) if fuse else single_stages(self.network)
+        self.stages: tuple[Stage, ...] = made.stages
+        self.fusion_remark = made.remark
         regions = {
             number: self._input_region(number)
             for number, tensor in enumerate(self.network.inputs)

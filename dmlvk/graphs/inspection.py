@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 def node_values(graph: CompiledGraph, inputs: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray[Any]]:
     """Runs a graph one operator at a time, and returns what each of them has written.
 
+    A fused kernel keeps most of these values in registers; but its results are the same bits, so these are the values
+    that it computes with.
+
     Returns:
         The output of every operator in the order of the nodes, by the node's name; where names are equal, or an
         operator has several outputs, numbers follow.
@@ -30,6 +33,7 @@ def node_values(graph: CompiledGraph, inputs: Mapping[str, npt.ArrayLike]) -> di
     desc: GraphDesc = dataclasses.replace(graph.desc, output_count=len(edges), output_edges=edges)
     twin = graph.device.compile_graph(
         desc,
+        fuse=False,
         input_names=[point.name for point in graph.inputs],
         output_names=list(names),
         input_tensors=graph.input_tensors,

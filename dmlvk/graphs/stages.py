@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 
 from dmlvk.compilation import in_place_refusal
+from dmlvk.errors import ShaderCompilationError
+from dmlvk.graphs.fusion.functions import Function, function_of
+from dmlvk.graphs.fusion.grouping import Group, Limits, grouped
+from dmlvk.graphs.fusion.kernel import fused_kernel, operand_pairs_in_place
 from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.kernels.elementwise import Kernel
 from dmlvk.kernels.lowering import lower
+
+_log = logging.getLogger("dmlvk")
+
+NO_COMPILER = "there is no GLSL compiler (glslangValidator) on this machine"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,9 +43,63 @@ class Stage:
         return " + ".join(node.name for node in self.nodes)
 
 
-def single_stages(network: Network) -> tuple[Stage, ...]:
-    """A kernel for each operator, in an order in which they can run."""
-    return tuple(single_stage(node) for node in network.nodes)
+@dataclasses.dataclass(frozen=True)
+class Stages:
+    """All kernels of a graph.
+
+    Attributes:
+        stages: in an order in which they can run.
+        remark: why something was not fused that could be, or an empty string.
+    """
+
+    stages: tuple[Stage, ...]
+    remark: str = ""
+
+
+def single_stages(network: Network) -> Stages:
+    """A kernel for each operator."""
+    return Stages(tuple(single_stage(node) for node in network.nodes))
+
+
+def fused_stages(network: Network, descriptor_limit: int) -> Stages:
+    """Kernels that compute several element-wise operators where that is possible.
+
+    Args:
+        network: the graph.
+        descriptor_limit: how many buffers a kernel may have on the device.
+    """
+    functions: dict[int, Function] = {}
+    for node in network.nodes:
+        function = function_of(node.desc)
+        if function is not None:
+            functions[node.index] = function
+    stages: list[Stage] = []
+    remark = ""
+    for group in grouped(network, functions, Limits(buffers=min(Limits.buffers, descriptor_limit))):
+        if len(group.nodes) == 1:
+            stages.append(single_stage(group.nodes[0]))
+            continue
+        try:
+            stages.append(_fused_stage(group, network))
+        except ShaderCompilationError as error:
+            remark = str(error)
+            stages += [single_stage(node) for node in group.nodes]
+    if remark and remark != NO_COMPILER:
+        _log.warning("some operators of a graph run one by one: %s", remark)
+    return Stages(tuple(stages), remark)
+
+
+def _fused_stage(group: Group, network: Network) -> Stage:
+    kernel = fused_kernel(group, network)
+    if kernel is None:
+        raise ShaderCompilationError(NO_COMPILER)
+    return Stage(
+        group.nodes,
+        kernel,
+        tuple(operand.value for operand in group.inputs),
+        tuple(operand.value for operand in group.outputs),
+        frozenset(operand_pairs_in_place(group)),
+    )
 
 
 def single_stage(node: Node) -> Stage:

@@ -20,8 +20,7 @@ from dmlvk.kernels.variants import (
     AttributeWord,
     attribute_words,
     lookup_variant_name,
-    operand_types,
-    present_members,
+    operands_of,
     shader_name,
     variant_name,
 )
@@ -68,8 +67,7 @@ def lower(desc: OperatorDesc) -> Kernel:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     tensors = [(field, tensor) for field, tensor in desc.inputs + desc.outputs if tensor is not None]
-    present = present_members(desc)
-    types = operand_types(type(desc), {field.attribute: tensor.data_type for field, tensor in tensors}, present)
+    types, present = operands_of(desc)
     sizes = tensors[-1][1].sizes
     layout = fold(sizes, [_strides_along(sizes, tensor) for _, tensor in tensors])
     walk = walks.plan(layout, types)

@@ -197,6 +197,13 @@ def present_members(desc: OperatorDesc) -> tuple[str, ...]:
     return tuple(names)
 
 
+def operands_of(desc: OperatorDesc) -> tuple[tuple[DataType, ...], tuple[str, ...]]:
+    """A description's :func:`operand_types` and :func:`present_members`."""
+    present = present_members(desc)
+    tensors = {field.attribute: tensor.data_type for field, tensor in desc.inputs + desc.outputs if tensor is not None}
+    return operand_types(type(desc), tensors, present), present
+
+
 def variant_name(operator_name: str, types: tuple[DataType, ...], walk: Walk, present: tuple[str, ...] = ()) -> str:
     """The name of a variant; equal types of all operands are named once.
 

@@ -13,20 +13,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
+from dmlvk.kernels.aliasing import add_aliased
+from dmlvk.kernels.glsl import FLAGS, INCLUDE_DIRECTORIES, RELEASE_FLAGS
 from scripts.shader_tools.preprocessor import undefined_macros
 from scripts.shader_tools.project import Variant
-from scripts.shader_tools.sources import INCLUDE_DIRECTORIES, SourceError, SourceTree
-from scripts.shader_tools.spirv import MalformedModuleError, add_aliased
+from scripts.shader_tools.sources import SourceError, SourceTree
 
 GLSLANG: Final = "glslangValidator"
 SPIRV_VAL: Final = "spirv-val"
 PACKAGES: Final = "glslang-tools spirv-tools"
 
-FLAGS: Final = ("-V", "--target-env", "vulkan1.1", "-S", "comp", "--nan-clamp")
-"""``--nan-clamp`` changes nothing as long as the linter refuses min, max and clamp of floats; it makes them defined
-for NaN in a shader that is tried out before it is linted."""
-RELEASE_FLAGS: Final = ("-g0",)
-"""No names and no source text: smaller files, and nothing in them that depends on the machine."""
 DEBUG_FLAGS: Final = ("-g",)
 
 # Counts up when this script itself makes other bytes out of the same sources (see ``add_aliased``).
@@ -142,7 +138,7 @@ class Compiler:
             raise CompileError(said or f"{GLSLANG} ended with status {result.returncode} and no message")
         try:
             data = add_aliased(output.read_bytes())
-        except (OSError, MalformedModuleError) as error:
+        except (OSError, ValueError) as error:
             raise CompileError(f"{GLSLANG} left no readable module: {error}") from error
         output.unlink()
         self._validate(data)

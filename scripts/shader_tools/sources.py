@@ -10,10 +10,8 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
 
-INCLUDE_DIRECTORIES: Final = ("include", "patterns", ".")
-"""Where ``#include`` looks besides the directory of the including file, below the shader directory."""
+from dmlvk.kernels.glsl import INCLUDE_DIRECTORIES
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)[ \t]*(.*?)[ \t]*$", re.MULTILINE)

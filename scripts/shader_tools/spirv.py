@@ -289,48 +289,6 @@ def decode_string(words: tuple[int, ...]) -> str:
     return b"".join(word.to_bytes(4, "little") for word in words).split(b"\0", 1)[0].decode("utf-8", "replace")
 
 
-def add_aliased(data: bytes) -> bytes:
-    """Decorate every storage buffer of a module as Aliased, unless it is already, or is Restrict.
-
-    SPIR-V lets a driver assume that two variables never overlap unless they say so. Here they do: one binding is
-    viewed as words and as vectors, and in-place execution binds one buffer twice. GLSL's rule is the other way round
-    (buffers may overlap unless ``restrict``), but glslang writes nothing down for it.
-
-    Args:
-        data: a SPIR-V module.
-
-    Returns:
-        The module with the decorations, in the byte order of this machine.
-
-    Raises:
-        MalformedModuleError: the bytes are not a SPIR-V module.
-    """
-    module = Module(data)
-    overlapping = [
-        variable.result
-        for variable in module.global_variables(opcodes.STORAGE_BUFFER)
-        if not module.has_decoration(variable.result, opcodes.ALIASED) and not _is_restrict(module, variable)
-    ]
-    if not overlapping:
-        return data
-    # Storage buffers always carry decorations (set and binding); behind the last one is a legal place for more.
-    last = max(instruction.offset for instruction in module.named("OpDecorate"))
-    end = last + (module.words[last] >> 16)
-    added = array("I")
-    for target in overlapping:
-        added.extend((3 << 16 | opcode("OpDecorate"), target, opcodes.ALIASED))
-    return (module.words[:end] + added + module.words[end:]).tobytes()
-
-
-def _is_restrict(module: Module, variable: Instruction) -> bool:
-    """Whether a buffer or, as glslang has it, every member of it is declared ``restrict``."""
-    structure = module.pointee(variable)
-    members = range(len(module.definitions[structure].arguments))
-    return module.has_decoration(variable.result, opcodes.RESTRICT) or any(
-        opcodes.RESTRICT in module.member_decorations.get((structure, member), {}) for member in members
-    )
-
-
 def _index(words: array[int]) -> dict[int, list[int]]:
     """Note where the instructions of each kind start."""
     offsets: dict[int, list[int]] = defaultdict(list)

@@ -31,7 +31,7 @@ def test_graph_does_not_need_its_operators_any_more(device: dml.Device) -> None:
 
 def test_graph_is_bound_and_recorded_as_an_operator_is(device: dml.Device) -> None:
     """Rules 36, 51 and 83."""
-    compiled = device.compile_graph(diamond(device))
+    compiled = device.compile_graph(diamond(device), fuse=False)
     properties = compiled.binding_properties
     assert properties.temporary_resource_size >= compiled.memory.planned_bytes > 0
     assert properties.persistent_resource_size == 0
@@ -57,7 +57,7 @@ def test_graph_is_bound_and_recorded_as_an_operator_is(device: dml.Device) -> No
 
 def test_kernels_wait_only_for_what_they_need(device: dml.Device) -> None:
     """Rule 76: SIGN and THRESHOLD only share an input, so the second does not wait for the first."""
-    compiled = device.compile_graph(diamond(device))
+    compiled = device.compile_graph(diamond(device), fuse=False)
     source, target = buffer_with(device, X), device.create_buffer(X.nbytes)
     table = table_for(compiled, [Binding(source)], [Binding(target)])
     table.bind_temporary_resource(Binding(device.create_buffer(compiled.temporary_resource_size)))
@@ -74,7 +74,7 @@ def test_kernels_wait_only_for_what_they_need(device: dml.Device) -> None:
 
 def test_chain_in_place_needs_one_tensor_of_scratch(any_device: dml.Device) -> None:
     """NEGATE may write over its input; nine intermediate values lie in the same 96 bytes."""
-    compiled = any_device.compile_graph(chain(any_device, [negate()] * 10))
+    compiled = any_device.compile_graph(chain(any_device, [negate()] * 10), fuse=False)
     assert compiled.memory.naive_bytes == 9 * X.nbytes
     assert compiled.memory.planned_bytes == compiled.memory.lower_bound_bytes == X.nbytes
     assert compiled.temporary_resource_size == 256
@@ -86,7 +86,7 @@ def test_operator_without_permission_does_not_write_over_its_input(any_device: d
     transposed = floats(4, 6, strides=(1, 4))
     moved = dml.ElementWiseIdentity(input_tensor=TENSOR, output_tensor=transposed)
     back = dml.ElementWiseIdentity(input_tensor=transposed, output_tensor=TENSOR)
-    compiled = any_device.compile_graph(chain(any_device, [negate(), moved, back]))
+    compiled = any_device.compile_graph(chain(any_device, [negate(), moved, back]), fuse=False)
     assert compiled.memory.planned_bytes == 2 * X.nbytes
     assert (any_device.run(compiled, {"Input0": X})["Output0"] == -X).all()
 
@@ -95,7 +95,7 @@ def test_value_that_is_still_needed_is_not_written_over(any_device: dml.Device) 
     nodes = [node(any_device, desc) for desc in (threshold(TENSOR, 0.5), negate(), add())]
     edges = [IntermediateGraphEdge(0, 0, 1, 0), IntermediateGraphEdge(1, 0, 2, 0), IntermediateGraphEdge(0, 0, 2, 1)]
     compiled = any_device.compile_graph(
-        GraphDesc(1, 1, nodes, [InputGraphEdge(0, 0, 0)], [OutputGraphEdge(2, 0, 0)], edges)
+        GraphDesc(1, 1, nodes, [InputGraphEdge(0, 0, 0)], [OutputGraphEdge(2, 0, 0)], edges), fuse=False
     )
     assert compiled.memory.planned_bytes == 2 * X.nbytes
     assert (any_device.run(compiled, {"Input0": X})["Output0"] == 0).all()
@@ -158,7 +158,7 @@ def test_owned_input_is_given_when_the_graph_is_initialized(device: dml.Device) 
     target = device.create_buffer(X.nbytes)
     table = table_for(compiled, [Binding(buffer_with(device, X)), None], [Binding(target)])
     table.bind_persistent_resource(Binding(persistent))
-    table.bind_temporary_resource(Binding(device.create_buffer(compiled.temporary_resource_size)))
+    assert compiled.temporary_resource_size == 0  # both operators are one kernel
     recorder.record_dispatch(compiled, table)
     recorder.execute()
     assert (target.download(np.float32, SIZES) == np.maximum(X, weights) + weights).all()
@@ -197,7 +197,7 @@ def test_constants_of_odd_sizes(device: dml.Device) -> None:
 
 def test_intermediate_memory_is_what_the_plan_says(any_device: dml.Device) -> None:
     """Regions of the temporary resource that are needed at one time do not overlap."""
-    compiled = any_device.compile_graph(diamond(any_device))
+    compiled = any_device.compile_graph(diamond(any_device), fuse=False)
     regions = [region for step in compiled.steps for region in step.writes if region.place is Place.TEMPORARY]
     assert all(region.offset + region.size_in_bytes <= compiled.temporary_resource_size for region in regions)
     assert len({region.offset for region in regions[:2]}) == 2

@@ -85,6 +85,14 @@ def test_wheel_contains_the_whole_shader_library(wheel: Path) -> None:
     assert f"{folder}/manifest.json" in names
 
 
+def test_wheel_contains_the_sources_that_kernels_of_graphs_are_put_together_from(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    sources = {str(path.relative_to(ROOT)) for path in (ROOT / "shaders").rglob("*") if path.is_file()}
+    assert sources
+    assert {f"dmlvk/{source}" for source in sources} <= names
+
+
 def test_wheel_contains_the_package_with_type_hints_and_license_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())

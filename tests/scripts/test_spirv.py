@@ -7,9 +7,10 @@ from array import array
 
 import pytest
 
+from dmlvk.kernels.aliasing import add_aliased
 from scripts.shader_tools import opcodes
 from scripts.shader_tools.rules import KNOWN_INSTRUCTIONS, RULES
-from scripts.shader_tools.spirv import MalformedModuleError, Module, UnknownSizeError, add_aliased
+from scripts.shader_tools.spirv import MalformedModuleError, Module, UnknownSizeError
 
 from .conftest import Project, shader
 

@@ -1,0 +1,1 @@
+"""Fusion: element-wise operators that follow one another become one kernel, made of the same GLSL functions."""

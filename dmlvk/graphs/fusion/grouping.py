@@ -1,0 +1,315 @@
+"""Which operators of a graph go into one kernel.
+
+Groups grow along the edges: the value with the most bytes first, whose round trip through memory is saved. Two groups
+may become one when their walks can be brought together (:mod:`dmlvk.graphs.spaces`), no other group would have to run
+between them, and the kernel stays within sensible limits. Groups that only read the same tensor are joined last, so
+that it is read once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+
+from dmlvk.datatypes import DataType
+from dmlvk.graphs.fusion.functions import Function
+from dmlvk.graphs.network import Network, Node, Value
+from dmlvk.graphs.spaces import Space, View, joined
+from dmlvk.kernels import walks
+from dmlvk.kernels.layout import FoldedLayout
+from dmlvk.kernels.variants import lanes
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What a fused kernel may be.
+
+    Attributes:
+        inputs: tensors that it reads, each counted once for each way in which it is read.
+        outputs: tensors that it writes.
+        buffers: both together, as the device allows.
+        push_constant_words: parameters, 128 bytes on every device.
+        nodes: operators.
+        volume: words of SPIR-V that the functions take, times the elements of an invocation: what a driver compiles.
+        tiled_nodes: operators where tiles go through shared memory. The functions stand in a loop there, for which
+            SwiftShader's compiler takes exponentially long; and one that transposes may run in a kernel of its own.
+        tiled_volume: words of their functions.
+    """
+
+    inputs: int = 8
+    outputs: int = 1
+    buffers: int = 9
+    push_constant_words: int = 32
+    nodes: int = 64
+    volume: int = 60_000
+    tiled_nodes: int = 3
+    tiled_volume: int = 2_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Operand:
+    """A tensor that a kernel reads or writes.
+
+    Attributes:
+        value: the bytes.
+        view: how; of several equal views the first one.
+        bits: width of an element.
+    """
+
+    value: Value
+    view: View
+    bits: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Group:
+    """Operators of one kernel.
+
+    Attributes:
+        nodes: in an order in which they can be computed.
+        space: their common walk; ``None`` for an operator that is not fused with others.
+        functions: what they compute.
+        written: the values that its operators write.
+        read: the values that its operators read from outside.
+        inputs: the tensors that the kernel reads; scalar constants are parameters instead.
+        outputs: the tensors that it writes.
+    """
+
+    nodes: tuple[Node, ...]
+    space: Space | None
+    functions: tuple[Function, ...]
+    written: frozenset[Value]
+    read: frozenset[Value]
+    inputs: tuple[Operand, ...] = ()
+    outputs: tuple[Operand, ...] = ()
+
+    @property
+    def types(self) -> tuple[DataType, ...]:
+        """What operands are loaded as: bits of a width. Each function makes of them what its own operand is."""
+        return tuple(DataType[f"UINT{operand.bits}"] for operand in (*self.inputs, *self.outputs))
+
+    @functools.cached_property
+    def layout(self) -> FoldedLayout:
+        """The folded axes of the operands, the output's strides last."""
+        assert self.space is not None  # what is fused has one
+        views = tuple(operand.view for operand in (*self.inputs, *self.outputs))
+        return self.space.folded(views[-1], views)
+
+    @functools.cached_property
+    def plan(self) -> walks.Plan:
+        """Its walk through memory."""
+        return walks.plan(self.layout, self.types)
+
+    @property
+    def volume(self) -> int:
+        """Words of SPIR-V that the functions take."""
+        return sum(function.volume for function in self.functions)
+
+
+def grouped(network: Network, functions: Mapping[int, Function], limits: Limits) -> list[Group]:
+    """Finds the groups of a graph, in an order in which they can run.
+
+    Args:
+        network: the graph.
+        functions: of the nodes that may be fused, by their indices.
+        limits: what a kernel may be.
+    """
+    return _Grouping(network, functions, limits).result()
+
+
+def is_scalar_constant(network: Network, value: Value, strides: Sequence[int]) -> bool:
+    """Whether a view shows one element of a constant everywhere."""
+    return value.kind == "constant" and not any(strides)
+
+
+class _Grouping:
+    """The groups so far."""
+
+    def __init__(self, network: Network, functions: Mapping[int, Function], limits: Limits) -> None:
+        self._network = network
+        self._limits = limits
+        self._position = {node.index: number for number, node in enumerate(network.nodes)}
+        self._graph_outputs = {value for value, _ in network.outputs}
+        self._readers: dict[Value, list[Node]] = {}
+        for node in network.nodes:
+            for value in {value for _, _, value in node.reads()}:
+                self._readers.setdefault(value, []).append(node)
+        self._group_of: dict[int, Group] = {}
+        for node in network.nodes:
+            group = self._single(node, functions.get(node.index))
+            self._group_of[node.index] = group
+
+    def _single(self, node: Node, function: Function | None) -> Group:
+        space = Space.of_node(node) if function is not None else None
+        written = frozenset(value for _, _, value in node.writes())
+        read = frozenset(value for _, _, value in node.reads())
+        if function is None or space is None:
+            return Group((node,), None, (), written, read)
+        return self._completed(Group((node,), space, (function,), written, read)) or Group(
+            (node,), None, (), written, read
+        )
+
+    def result(self) -> list[Group]:
+        self._join_along_edges()
+        self._join_readers()
+        groups = list(dict.fromkeys(self._group_of.values()))
+        return self._sorted(groups)
+
+    def _join_along_edges(self) -> None:
+        edges = [
+            (value, number, node)
+            for node in self._network.nodes
+            for number, _, value in node.reads()
+            if value.kind == "node"
+        ]
+        edges.sort(key=lambda edge: -self._network.sizes[edge[0]])
+        joined_some = True
+        while joined_some:
+            joined_some = False
+            for edge in edges:
+                joined_some |= self._join_edge(*edge)
+
+    def _join_edge(self, value: Value, number: int, node: Node) -> bool:
+        first, second = self._group_of[value.index], self._group_of[node.index]
+        return self._join(first, View(value.index, True, value.output), second, View(node.index, False, number))
+
+    def _join_readers(self) -> None:
+        for value, readers in sorted(self._readers.items(), key=lambda item: -self._network.sizes[item[0]]):
+            for i, a in enumerate(readers):
+                for b in readers[i + 1 :]:
+                    self._join_pair(value, a, b)
+
+    def _join_pair(self, value: Value, a: Node, b: Node) -> None:
+        views = [
+            next(View(node.index, False, number) for number, _, read in node.reads() if read == value)
+            for node in (a, b)
+        ]
+        first, second = self._group_of[a.index], self._group_of[b.index]
+        if first.space is not None and any(first.space.strides.get(views[0], ())):  # not what is broadcast everywhere
+            self._join(first, views[0], second, views[1])
+
+    def _join(self, first: Group, view_of_first: View, second: Group, view_of_second: View) -> bool:
+        if first is second or first.space is None or second.space is None:
+            return False
+        if len(first.nodes) + len(second.nodes) > self._limits.nodes:
+            return False
+        space = joined(first.space, view_of_first, second.space, view_of_second)
+        if space is None or self._something_between(first, second) or self._something_between(second, first):
+            return False
+        order = sorted(
+            zip(first.nodes + second.nodes, first.functions + second.functions, strict=True),
+            key=lambda pair: self._position[pair[0].index],
+        )
+        written = first.written | second.written
+        group = self._completed(
+            Group(
+                tuple(node for node, _ in order),
+                space,
+                tuple(function for _, function in order),
+                written,
+                (first.read | second.read) - written,
+            )
+        )
+        if group is None:
+            return False
+        for node in group.nodes:
+            self._group_of[node.index] = group
+        return True
+
+    def _completed(self, group: Group) -> Group | None:
+        """The group with its operands; ``None`` when it cannot be one kernel."""
+        assert group.space is not None
+        writes = {value: View(node.index, True, number) for node in group.nodes for number, _, value in node.writes()}
+        strides = group.space.strides
+        bits: dict[Value, int] = {
+            value: tensor.data_type.size_in_bits for node in group.nodes for _, tensor, value in node.writes()
+        }
+        inputs: dict[tuple[Value, tuple[int, ...], int], Operand] = {}
+        words = 1 + sum(len(function.attributes) for function in group.functions)
+        for node in group.nodes:
+            for number, tensor, value in node.reads():
+                view, width = View(node.index, False, number), tensor.data_type.size_in_bits
+                if value in writes:
+                    # Another element, or a part of one: the value must go through memory.
+                    if strides[view] != strides[writes[value]] or bits[value] != width:
+                        return None
+                elif is_scalar_constant(self._network, value, strides[view]):
+                    words += max(1, width // 32)
+                else:
+                    inputs.setdefault((value, strides[view], width), Operand(value, view, width))
+        outputs = [Operand(value, view, bits[value]) for value, view in writes.items() if self._is_needed(value, group)]
+        words += len(inputs) + len(outputs)
+        limits = self._limits
+        fits = (
+            len(inputs) <= limits.inputs
+            and len(outputs) <= limits.outputs
+            and len(inputs) + len(outputs) <= limits.buffers
+            and words <= limits.push_constant_words
+        )
+        completed = dataclasses.replace(group, inputs=tuple(inputs.values()), outputs=tuple(outputs))
+        if len(group.nodes) == 1:
+            return completed
+        return completed if fits and self._is_quickly_compiled(completed) else None
+
+    def _is_quickly_compiled(self, group: Group) -> bool:
+        """Whether a driver compiles the kernel in about a second."""
+        if len(group.layout.sizes) > MAXIMUM_DIMENSION_COUNT:
+            return False
+        if group.plan.walk == "tiled":
+            return len(group.nodes) <= self._limits.tiled_nodes and group.volume <= self._limits.tiled_volume
+        return group.volume * lanes(group.plan.walk, group.types) <= self._limits.volume
+
+    def _is_needed(self, value: Value, group: Group) -> bool:
+        """Whether a value is read outside of the group that writes it."""
+        inside = {node.index for node in group.nodes}
+        return value in self._graph_outputs or any(node.index not in inside for node in self._readers.get(value, ()))
+
+    def _successors(self, group: Group) -> Iterable[Group]:
+        for value in group.written:
+            for node in self._readers.get(value, ()):
+                successor = self._group_of[node.index]
+                if successor is not group:
+                    yield successor
+
+    def _something_between(self, first: Group, second: Group) -> bool:
+        """Whether a path leads from one group to another through a third: one kernel would wait for itself."""
+        pending = [group for group in self._successors(first) if group is not second]
+        seen: set[int] = set()
+        while pending:
+            group = pending.pop()
+            if id(group) in seen:
+                continue
+            seen.add(id(group))
+            for successor in self._successors(group):
+                if successor is second:
+                    return True
+                pending.append(successor)
+        return False
+
+    def _sorted(self, groups: Sequence[Group]) -> list[Group]:
+        """Each group behind those that it reads from; otherwise in the order of their last nodes."""
+        order: list[Group] = []
+        done: set[int] = set()
+        by_last = sorted(groups, key=lambda group: self._position[group.nodes[-1].index])
+        for wanted in by_last:
+            pending = [wanted]
+            while pending:
+                group = pending[-1]
+                missing = [
+                    source
+                    for source in sorted(
+                        {self._group_of[value.index] for value in group.read if value.kind == "node"},
+                        key=lambda source: self._position[source.nodes[-1].index],
+                    )
+                    if id(source) not in done
+                ]
+                if missing:
+                    pending.append(missing[0])
+                    continue
+                pending.pop()
+                if id(group) not in done:
+                    done.add(id(group))
+                    order.append(group)
+        return order

@@ -1,0 +1,240 @@
+"""One kernel for the operators of a group: its GLSL source, and how it is launched.
+
+It is an element-wise kernel like those of single operators, with the same memory walks out of the same files; only its
+``OPERATION`` calls the functions of several operators, one behind the other.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+
+from dmlvk.datatypes import DataType
+from dmlvk.graphs.fusion.functions import Function
+from dmlvk.graphs.fusion.grouping import Group, is_scalar_constant
+from dmlvk.graphs.network import Network, Value
+from dmlvk.graphs.spaces import View
+from dmlvk.kernels import glsl
+from dmlvk.kernels.elementwise import Kernel, launch_size
+from dmlvk.kernels.variants import WALKS, lanes, tile_size
+
+
+@dataclasses.dataclass(frozen=True)
+class FusedKernel(Kernel):
+    """A kernel that was put together for a graph.
+
+    Attributes:
+        shader: its SPIR-V.
+    """
+
+    shader: bytes
+
+    def spirv(self) -> bytes:
+        """The shader."""
+        return self.shader
+
+
+@dataclasses.dataclass(frozen=True)
+class KernelSource:
+    """A group in GLSL, with what the launch needs to know.
+
+    Attributes:
+        text: the source.
+        attributes: the words behind the operands' places in the push constants.
+    """
+
+    text: str
+    attributes: tuple[int, ...]
+
+
+def kernel_source(group: Group, network: Network) -> KernelSource:
+    """Writes the kernel of a group."""
+    types = group.types
+    plan = group.plan
+    writer = _Writer(group, network)
+    functions, operation = writer.written()
+    inputs = range(len(types) - 1)
+    before = [
+        ("INPUT_COUNT", str(len(inputs))),
+        ("FOR_EACH_INPUT(DO, argument)", " ".join(f"DO({number}, argument)" for number in inputs)),
+        ("APPLY(OPERAND, lane)", f"OPERATION({', '.join(f'OPERAND({number}, lane)' for number in inputs)})"),
+        ("WALK", str(WALKS.index(plan.walk))),
+        ("LANES", str(lanes(plan.walk, types))),
+        ("TILE", f"{tile_size(types)}u"),
+        ("ATTRIBUTE_WORDS", str(len(writer.attributes))),
+    ]
+    operands = [*(f"INPUT_{number}" for number in inputs), "OUTPUT"]
+    behind = [(name, data_type.name.lower()) for name, data_type in zip(operands, types, strict=True)]
+    behind += [(f"{name}_BITS", str(data_type.size_in_bits)) for name, data_type in zip(operands, types, strict=True)]
+    text = "\n".join(
+        [
+            "#version 450",
+            "#extension GL_GOOGLE_include_directive : require",
+            *_defines(before),
+            '#include "fused_operands.glsl"',
+            *functions,
+            *_defines(behind),
+            *operation,
+            '#include "elementwise.glsl"',
+            "",
+        ]
+    )
+    return KernelSource(text, tuple(writer.attributes))
+
+
+def _defines(macros: list[tuple[str, str]]) -> list[str]:
+    return [f"#define {name} {value}".rstrip() for name, value in macros]
+
+
+class _Writer:
+    """Writes the functions of a group, and the one that calls them."""
+
+    def __init__(self, group: Group, network: Network) -> None:
+        assert group.space is not None  # what is fused has one
+        self._group = group
+        self._network = network
+        self._strides = group.space.strides
+        self.attributes: list[int] = []
+        self._names: dict[tuple[object, ...], str] = {}  # functions without attributes are shared
+        self._files: set[str] = set()  # whose own code is there
+        self._functions: list[str] = []
+        self._values: dict[Value, str] = {}  # what the function calls a value that an operator has written
+
+    def written(self) -> tuple[list[str], list[str]]:
+        """The functions of the operators; and the function that calls them, with the macro that calls it."""
+        group = self._group
+        lines = []
+        for number, (node, function) in enumerate(zip(group.nodes, group.functions, strict=True)):
+            arguments = [
+                self._argument(value, View(node.index, False, index), data_type)
+                for (index, _, value), data_type in zip(node.reads(), function.types, strict=False)
+            ]
+            name = self._function(function)
+            ((_, tensor, written),) = node.writes()
+            bits = tensor.data_type.size_in_bits
+            lines.append(f"    {_glsl_type(bits)} value_{number} = {name}({', '.join(arguments)});")
+            self._values[written] = f"value_{number}"
+        names = ", ".join(f"x{number}" for number in range(len(group.inputs)))
+        parameters = ", ".join(f"{_glsl_type(operand.bits)} x{n}" for n, operand in enumerate(group.inputs))
+        (output,) = group.outputs
+        whole = [
+            f"{_glsl_type(output.bits)} all_operations({parameters})",
+            "{",
+            *lines,
+            f"    return {self._values[output.value]};",
+            "}",
+            f"#define OPERATION({names}) all_operations({names})",
+        ]
+        return self._functions, whole
+
+    def _argument(self, value: Value, view: View, data_type: DataType) -> str:
+        """A value as an operator sees it that reads it as some data type."""
+        if value in self._values:
+            name = self._values[value]
+        elif is_scalar_constant(self._network, value, self._strides[view]):
+            return self._scalar(value, data_type)
+        else:
+            name = f"x{self._input_number(value, view, data_type)}"
+        return _loaded_again(name, data_type)
+
+    def _input_number(self, value: Value, view: View, data_type: DataType) -> int:
+        return next(
+            number
+            for number, operand in enumerate(self._group.inputs)
+            if operand.value == value
+            and self._strides[operand.view] == self._strides[view]
+            and operand.bits == data_type.size_in_bits
+        )
+
+    def _scalar(self, value: Value, data_type: DataType) -> str:
+        """A constant's only element, as a parameter."""
+        size = data_type.size_in_bytes
+        signed = data_type.name.startswith("INT")
+        bits = int.from_bytes(self._network.constants[value][:size], "little", signed=signed)
+        first = len(self.attributes)
+        words = max(1, size // 4)
+        self.attributes += struct.unpack(f"<{words}I", (bits & (2 ** (32 * words) - 1)).to_bytes(4 * words, "little"))
+        names = [f"parameters.attributes[{first + word}]" for word in range(words)]
+        return names[0] if words == 1 else f"uvec2({', '.join(names)})"
+
+    def _function(self, function: Function) -> str:
+        """The name of a GLSL function, which is written when it is not there yet."""
+        key = (function.source.path, function.defines)
+        if not function.attributes and key in self._names:
+            return self._names[key]
+        name = f"operation_{len(self._functions)}"
+        defines = function.defines_at(len(self.attributes))
+        self.attributes += function.attributes
+        inputs = len(function.types) - 1
+        parameters = ", ".join(f"VALUE(INPUT_{n}) x{n}" for n in range(inputs))
+        arguments = ", ".join(f"x{n}" for n in range(inputs))
+        code = [function.source.code] if function.source.code and function.source.path not in self._files else []
+        self._files.add(function.source.path)
+        parts = [
+            f"// {function.source.path}",
+            *_defines(defines),
+            function.source.directives,
+            *code,
+            f"VALUE(OUTPUT) {name}({parameters})",
+            "{",
+            f"    return OPERATION({arguments});",
+            "}",
+            *(f"#undef {macro}" for macro, _ in defines),
+            *(f"#undef {macro}" for macro in function.source.macros),
+        ]
+        self._functions.append("\n".join(parts))
+        self._names[key] = name
+        return name
+
+
+def _loaded_again(name: str, data_type: DataType) -> str:
+    """A value as after storing it and loading it as some data type: bits above its width dropped, signs extended.
+
+    Between the operators of a kernel nothing is stored, but everything is as if it were.
+    """
+    bits = data_type.size_in_bits
+    if bits >= 32:
+        return name
+    if data_type.name.startswith("INT"):
+        return f"uint(int({name} << {32 - bits}) >> {32 - bits})"
+    return f"({name} & {(1 << bits) - 1:#x}u)"
+
+
+def _glsl_type(bits: int) -> str:
+    return "uvec2" if bits == 64 else "uint"
+
+
+def fused_kernel(group: Group, network: Network) -> FusedKernel | None:
+    """The kernel of a group, compiled; ``None`` when there is no compiler.
+
+    Raises:
+        ShaderCompilationError: when the compiler refuses it.
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    source = kernel_source(group, network)
+    shader = glsl.compiled(source.text)
+    if shader is None:
+        return None
+    label = " + ".join(node.name for node in group.nodes)
+    return FusedKernel(
+        variant=f"fused.{len(group.nodes)}.{group.plan.walk}",
+        geometry=group.plan.geometry,
+        work_groups=launch_size(label, group.plan.invocations),
+        work_items=group.plan.work_items,
+        attributes=source.attributes,
+        shader=shader,
+    )
+
+
+def operand_pairs_in_place(group: Group) -> set[tuple[int, int]]:
+    """The pairs of an input and an output that may share their bytes: equal elements at equal places.
+
+    Of an input that is read in two ways each way must permit it, which the memory plan sees to.
+    """
+    strides = group.layout.strides
+    (output,) = group.outputs
+    return {
+        (number, 0)
+        for number, read in enumerate(group.inputs)
+        if read.bits == output.bits and strides[number] == strides[-1]
+    }

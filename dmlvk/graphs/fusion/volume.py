@@ -1,0 +1,52 @@
+"""How much code an operator's function is, once a driver has put all calls into their places."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import math
+
+from dmlvk.kernels.aliasing import module_instructions, module_words
+
+_FUNCTION, _FUNCTION_END, _FUNCTION_CALL, _VARIABLE, _ACCESS_CHAIN = 54, 56, 57, 59, 65
+_STORAGE_BUFFER = 12
+
+
+def called_words(spirv: bytes) -> int:
+    """Words of SPIR-V, roughly, of what a kernel calls for one element, every call counted in full.
+
+    What loads and stores elements is not counted: that is the pattern, which a fused kernel has only once. A function
+    that is called for every lane stands in the pattern as often.
+    """
+    words: collections.Counter[int] = collections.Counter()
+    calls: dict[int, collections.Counter[int]] = {}
+    buffers: set[int] = set()
+    pattern: set[int] = set()
+    current = 0
+    for _, opcode, operands in module_instructions(module_words(spirv)):
+        if opcode == _VARIABLE and operands[2] == _STORAGE_BUFFER:
+            buffers.add(operands[1])
+        elif opcode == _FUNCTION:
+            current = operands[1]
+            calls[current] = collections.Counter()
+        elif opcode == _FUNCTION_END:
+            current = 0
+        if not current:
+            continue
+        words[current] += 1 + len(operands)
+        if opcode == _FUNCTION_CALL:
+            calls[current][operands[2]] += 1
+        elif opcode == _ACCESS_CHAIN and operands[2] in buffers:
+            pattern.add(current)
+
+    @functools.cache
+    def inlined(function: int) -> int:
+        return words[function] + sum(count * inlined(callee) for callee, count in calls[function].items())
+
+    most = 0
+    for caller in pattern:
+        found = {callee: count for callee, count in calls[caller].items() if callee not in pattern}
+        if found:
+            copies = math.gcd(*found.values())
+            most = max(most, sum(count * inlined(callee) for callee, count in found.items()) // copies)
+    return most

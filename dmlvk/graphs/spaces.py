@@ -1,0 +1,126 @@
+"""Iteration spaces: the axes that element-wise operators walk along, brought together where tensors connect them.
+
+Every operand of an operator is a *view*: strides along the operator's axes. Two operators can share one walk when the
+elements that one writes are those that the other reads, one for one. Whatever shapes the two descriptions give them:
+axes are split and reordered until both sides count the same elements in the same way, or it is found impossible.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+from dmlvk.graphs.network import Node
+from dmlvk.kernels.layout import FoldedLayout, fold
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """An operand of a node.
+
+    Attributes:
+        node: the node's index.
+        is_output: whether the node writes it.
+        number: which input or output.
+    """
+
+    node: int
+    is_output: bool
+    number: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Space:
+    """Axes, innermost first where an order matters, and the strides of views along them.
+
+    Attributes:
+        sizes: elements along each axis.
+        strides: of each view, in elements, along the same axes.
+    """
+
+    sizes: tuple[int, ...]
+    strides: Mapping[View, tuple[int, ...]]
+
+    @classmethod
+    def of_node(cls, node: Node) -> Space | None:
+        """The space of one operator; ``None`` when its tensors have different sizes."""
+        tensors = {View(node.index, False, number): tensor for number, tensor, _ in node.reads()}
+        tensors |= {View(node.index, True, number): tensor for number, tensor, _ in node.writes()}
+        sizes = {tuple(tensor.sizes) for tensor in tensors.values()}
+        if len(sizes) != 1:
+            return None
+        (common,) = sizes
+        axes = [axis for axis, size in enumerate(common) if size > 1]
+        return cls(
+            tuple(common[axis] for axis in axes),
+            {view: tuple(tensor.element_strides[axis] for axis in axes) for view, tensor in tensors.items()},
+        )
+
+    def folded(self, last: View, views: tuple[View, ...] | None = None) -> FoldedLayout:
+        """The fewest axes for some views (``None``: all), in the order of ``last``, whose strides come last."""
+        chosen = [view for view in (self.strides if views is None else views) if view != last] + [last]
+        return fold(self.sizes, [self.strides[view] for view in chosen])
+
+    def _ordered_by(self, last: View) -> Space:
+        """The same space with the fewest axes, innermost first in the order of one view."""
+        chosen = [view for view in self.strides if view != last] + [last]
+        layout = self.folded(last)
+        return Space(layout.sizes, dict(zip(chosen, layout.strides, strict=True)))
+
+
+def joined(a: Space, view_of_a: View, b: Space, view_of_b: View) -> Space | None:
+    """One space for both, in which the two views show the same element at every coordinate; ``None`` if there is none.
+
+    The two views must be of one memory range. Axes are compared from the innermost on; an axis that is longer on one
+    side is split there.
+    """
+    first, second = a._ordered_by(view_of_a), b._ordered_by(view_of_b)
+    cursors = _Cursor(first, view_of_a), _Cursor(second, view_of_b)
+    sizes: list[int] = []
+    while not cursors[0].is_done and not cursors[1].is_done:
+        if cursors[0].stride != cursors[1].stride:
+            return None
+        size = min(cursor.size for cursor in cursors)
+        if any(cursor.size % size for cursor in cursors):
+            return None
+        for cursor in cursors:
+            cursor.take(size)
+        sizes.append(size)
+    if not all(cursor.is_done for cursor in cursors):
+        return None
+    strides = {view: tuple(steps) for cursor in cursors for view, steps in cursor.strides.items()}
+    return Space(tuple(sizes), strides)
+
+
+class _Cursor:
+    """Walks along the axes of a space, taking pieces of them."""
+
+    def __init__(self, space: Space, leading: View) -> None:
+        self._space = space
+        self._leading = leading
+        self._axis = 0
+        self._taken = 1  # how much of the axis, as a factor
+        self.strides: dict[View, list[int]] = {view: [] for view in space.strides}
+
+    @property
+    def is_done(self) -> bool:
+        """Whether no axis is left."""
+        return self._axis == len(self._space.sizes)
+
+    @property
+    def size(self) -> int:
+        """What is left of the axis."""
+        return self._space.sizes[self._axis] // self._taken
+
+    @property
+    def stride(self) -> int:
+        """The leading view's stride along what is left."""
+        return self._space.strides[self._leading][self._axis] * self._taken
+
+    def take(self, size: int) -> None:
+        """Takes the innermost ``size`` elements of what is left as an axis of their own."""
+        for view, steps in self._space.strides.items():
+            self.strides[view].append(steps[self._axis] * self._taken)
+        self._taken *= size
+        if self._taken == self._space.sizes[self._axis]:
+            self._axis, self._taken = self._axis + 1, 1

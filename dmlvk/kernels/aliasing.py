@@ -1,0 +1,90 @@
+"""Tells drivers that buffers overlap: the one change that is made to what the GLSL compiler writes."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+
+_MAGIC = 0x07230203
+_HEADER_WORDS = 5
+_OP_VARIABLE, _OP_DECORATE, _OP_MEMBER_DECORATE, _OP_TYPE_POINTER = 59, 71, 72, 32
+_STORAGE_BUFFER = 12
+_RESTRICT, _ALIASED = 19, 20
+
+
+def add_aliased(data: bytes) -> bytes:
+    """Decorate every storage buffer of a module as Aliased, unless it is already, or is Restrict.
+
+    SPIR-V lets a driver assume that two variables never overlap unless they say so. Here they do: one binding is
+    viewed as words and as vectors, and in-place execution binds one buffer twice. GLSL's rule is the other way round
+    (buffers may overlap unless ``restrict``), but glslang writes nothing down for it.
+
+    Args:
+        data: a SPIR-V module.
+
+    Returns:
+        The module with the decorations, in the byte order of this machine.
+
+    Raises:
+        ValueError: the bytes are not a SPIR-V module.
+    """
+    words = module_words(data)
+    buffers: dict[int, int] = {}  # variable: its pointer type
+    structures: dict[int, int] = {}  # pointer type: what it points to
+    decorated: set[int] = set()  # variables and structures that say themselves whether they overlap
+    end_of_decorations = 0
+    for position, opcode, operands in module_instructions(words):
+        if opcode == _OP_VARIABLE and operands[2] == _STORAGE_BUFFER:
+            buffers[operands[1]] = operands[0]
+        elif opcode == _OP_TYPE_POINTER and operands[1] == _STORAGE_BUFFER:
+            structures[operands[0]] = operands[2]
+        elif opcode == _OP_DECORATE:
+            end_of_decorations = position + 1 + len(operands)
+            if operands[1] in (_RESTRICT, _ALIASED):
+                decorated.add(operands[0])
+        elif opcode == _OP_MEMBER_DECORATE and operands[2] == _RESTRICT:  # glslang has it there
+            decorated.add(operands[0])
+    added = array("I")
+    for variable, pointer in buffers.items():
+        if variable not in decorated and structures[pointer] not in decorated:
+            added.extend((3 << 16 | _OP_DECORATE, variable, _ALIASED))
+    if not added:
+        return data
+    # Storage buffers always carry decorations (set and binding); behind the last one is a legal place for more.
+    return (words[:end_of_decorations] + added + words[end_of_decorations:]).tobytes()
+
+
+def module_words(data: bytes) -> array[int]:
+    """A module in the byte order of this machine.
+
+    Raises:
+        ValueError: the bytes are not a SPIR-V module.
+    """
+    if len(data) % 4 or len(data) < 4 * _HEADER_WORDS:
+        raise ValueError(f"{len(data)} bytes are not a SPIR-V module: a multiple of 4, at least 20")
+    words = array("I")
+    words.frombytes(data)
+    if sys.byteorder == "big":
+        words.byteswap()
+    if words[0] != _MAGIC:
+        words.byteswap()
+    if words[0] != _MAGIC:
+        raise ValueError(f"the first word is {words[0]:#010x}, not SPIR-V's {_MAGIC:#010x}")
+    return words
+
+
+def module_instructions(words: array[int]) -> list[tuple[int, int, array[int]]]:
+    """Position, number and operands of every instruction.
+
+    Raises:
+        ValueError: one of them has no possible length.
+    """
+    found = []
+    position = _HEADER_WORDS
+    while position < len(words):
+        length = words[position] >> 16
+        if length == 0 or position + length > len(words):
+            raise ValueError(f"the instruction at word {position} has the length {length}")
+        found.append((position, words[position] & 0xFFFF, words[position + 1 : position + length]))
+        position += length
+    return found

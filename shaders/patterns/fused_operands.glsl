@@ -1,0 +1,34 @@
+// What a kernel that was put together from several operators (dmlvk/graphs/fusion) sees before their functions: the same
+// as elementwise_operands.glsl, whose place it takes, for any number of inputs. The kernel defines before
+//   INPUT_COUNT                      how many inputs there are
+//   FOR_EACH_INPUT(DO, argument)     DO(0, argument) DO(1, argument) … for every input
+//   APPLY(OPERAND, lane)             OPERATION(OPERAND(0, lane), OPERAND(1, lane) …)
+//   WALK, LANES, TILE                as for an element-wise operator
+//   ATTRIBUTE_WORDS                  how many words of attributes all operators have together
+// and behind the functions INPUT_0, INPUT_0_BITS … OUTPUT, OUTPUT_BITS and OPERATION. Operands are loaded as bits of their
+// width. No function stands in a loop over the lanes: SwiftShader's compiler takes exponentially long for a chain of
+// functions inside of one.
+#ifndef FUSED_OPERANDS_GLSL
+#define FUSED_OPERANDS_GLSL
+
+#include "datatypes.glsl"
+
+layout(local_size_x = 256) in;
+
+#define BASE_MEMBER(n, type) type base_input_##n;
+layout(push_constant) uniform Parameters {
+    uint work_items;
+    FOR_EACH_INPUT(BASE_MEMBER, uint)
+    uint base_output;
+#if ATTRIBUTE_WORDS > 0
+    uint attributes[ATTRIBUTE_WORDS];
+#endif
+} parameters;
+
+#include "buffers.glsl"
+
+#define INPUT_BUFFER(n, name) BUFFER(n, name##n)
+FOR_EACH_INPUT(INPUT_BUFFER, input_)
+BUFFER(INPUT_COUNT, output)
+
+#endif

@@ -1,0 +1,316 @@
+"""Which operators become one kernel; and that nothing of it can be seen in the results."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+import dmlvk as dml
+from dmlvk import functions as F
+from dmlvk.conformance.execution import Workbench
+from dmlvk.kernels import glsl
+from dmlvk.operators import OPERATORS
+from tests.graphs.random_graphs import Builder
+from tests.graphs.support import X
+
+E = dml.Expression
+
+
+def compiled(device: dml.Device, sizes: tuple[int, ...], build: Callable[..., E | dict[str, E]]) -> dml.CompiledGraph:
+    """A graph of two FLOAT32 inputs of these sizes."""
+    graph = dml.Graph(device)
+    a, b = (graph.input(name, dml.FLOAT32, sizes) for name in "ab")
+    made = build(a, b)
+    return graph.compile(made)
+
+
+def kernels(graph: dml.CompiledGraph) -> list[list[str]]:
+    """The operators of each kernel."""
+    return [[node.desc.operator_name.split("_", 2)[-1] for node in stage.nodes] for stage in graph.stages]
+
+
+def test_a_chain_is_one_kernel(any_device: dml.Device) -> None:
+    graph = compiled(any_device, (24,), lambda a, b: F.clip(F.tanh(a) * 2 + b, min=-1, max=1))
+    assert kernels(graph) == [["TANH", "MULTIPLY", "ADD", "CLIP"]]
+    assert graph.temporary_resource_size == 0
+    assert graph.constants is None  # numbers are parameters
+    (stage,) = graph.stages
+    assert len(stage.reads) == 2
+
+
+def test_a_shared_value_is_computed_once(any_device: dml.Device) -> None:
+    graph = compiled(any_device, (24,), lambda a, b: F.exp(a) * b + F.sqrt(abs(F.exp(a))))
+    assert sorted(kernels(graph)[0]) == ["ABS", "ADD", "EXP", "MULTIPLY", "SQRT"]
+    assert len(graph.stages) == 1
+
+
+def test_a_value_that_is_an_output_ends_a_kernel(any_device: dml.Device) -> None:
+    graph = compiled(any_device, (24,), lambda a, b: {"t": (t := a * b), "y": -abs(t)})
+    assert kernels(graph) == [["MULTIPLY"], ["ABS", "NEGATE"]]
+
+
+def test_no_kernel_waits_for_itself(any_device: dml.Device) -> None:
+    """The square root of a transposed sum lies between the sum and the product."""
+
+    def build(a: E, b: E) -> E:
+        total = a + b
+        turned = F.sqrt(abs(total)).transpose()
+        return total * (turned + 1).transpose()
+
+    graph = compiled(any_device, (4, 6), build)
+    a, b = np.abs(X) + 1, np.abs(X)
+    assert (any_device.run(graph, {"a": a, "b": b})["output"] == (a + b) * (np.sqrt(a + b) + 1)).all()
+
+
+def test_other_shapes_of_the_same_elements_are_joined(any_device: dml.Device) -> None:
+    graph = compiled(any_device, (4, 6), lambda a, b: -abs((a + b).reshape(2, 2, 6).transpose(1, 0, 2)))
+    assert len(graph.stages) == 1
+    a, b = X, X[::-1]
+    expected = -np.abs((a + b).reshape(2, 2, 6).transpose(1, 0, 2))
+    assert (any_device.run(graph, {"a": a, "b": b})["output"] == expected).all()
+
+
+def test_a_broadcast_value_goes_through_memory(any_device: dml.Device) -> None:
+    """It is computed once for each of its elements, not once for each reader."""
+
+    def build(device: dml.Device) -> dml.CompiledGraph:
+        graph = dml.Graph(device)
+        a, row = graph.input("a", dml.FLOAT32, (50, 24)), graph.input("row", dml.FLOAT32, (24,))
+        return graph.compile(a * F.exp(row) + 1)
+
+    graph = build(any_device)
+    assert kernels(graph) == [["EXP"], ["MULTIPLY", "ADD"]]
+    assert graph.stages[1].kernel.variant == "fused.2.rows"
+
+
+def test_walks_are_those_of_single_operators(device: dml.Device) -> None:
+    """Contiguous, rows, tiles and any strides, each beside the bits of single operators."""
+    rng = np.random.default_rng(2)
+    for walk, sizes, strides, data_type in (
+        ("contiguous", (67, 33), (33, 1), dml.FLOAT32),
+        ("contiguous", (67, 33), (33, 1), dml.INT8),
+        ("rows", (30, 64), (0, 1), dml.FLOAT32),
+        ("rows", (30, 64), (64, 1), dml.UINT8),
+        ("tiled", (67, 36), (1, 68), dml.FLOAT32),
+        ("tiled", (68, 36), (1, 68), dml.FLOAT16),
+        ("strided", (67, 33), (40, 1), dml.FLOAT32),
+        ("strided", (67, 33), (40, 1), dml.INT16),
+        ("strided", (67, 33), (99, 3), dml.UINT64),
+    ):
+        graph = dml.Graph(device)
+        a = graph.input("a", data_type, sizes, strides)
+        row = graph.input("row", data_type, (sizes[-1],) if walk == "rows" else sizes)
+        result = F.max(a + row, row)
+        fused, unfused = graph.compile(result), graph.compile(result, fuse=False)
+        assert [stage.kernel.variant for stage in fused.stages] == [f"fused.2.{walk}"], (walk, data_type)
+        values = rng.integers(0, 256, (2, *sizes, 8), np.uint8).view(data_type.numpy_dtype)[..., 0]
+        if 0 in strides:
+            values[0, 1:] = values[0, 0]
+        arrays = {"a": values[0], "row": values[1, 0] if walk == "rows" else values[1]}
+        outputs = [device.run(made, arrays)["output"].tobytes() for made in (fused, unfused)]
+        assert outputs[0] == outputs[1], (walk, data_type)
+
+
+def test_narrow_values_are_cut_between_operators(device: dml.Device) -> None:
+    """100 + 100 of INT8 is -56, also where it stays in a register; and its bits may be read as UINT8."""
+    graph = dml.Graph(device)
+    a = graph.input("a", dml.INT8, (5,))
+    total = a + a
+    made = graph.compile(less=total < 0, half=total.reinterpret((5,), data_type=dml.UINT8) / 2)
+    results = device.run(made, {"a": np.array([100, -100, 1, 127, -128], np.int8)})
+    assert results["less"].tolist() == [1, 0, 0, 1, 0]
+    assert results["half"].tolist() == [100, 28, 1, 127, 0]
+
+
+def test_values_of_another_width_go_through_memory(device: dml.Device) -> None:
+    """Rule 89: two FLOAT16 elements are one UINT32."""
+    graph = dml.Graph(device)
+    a = graph.input("a", dml.FLOAT16, (2, 4))
+    made = graph.compile((-a).reinterpret((4,), data_type=dml.UINT32) & 0xFFFF)
+    assert len(made.stages) == 2
+    x = np.arange(8, dtype=np.float16).reshape(2, 4)
+    assert (device.run(made, {"a": x})["output"] == ((-x).view(np.uint32).ravel() & 0xFFFF)).all()
+
+
+def test_more_inputs_than_a_kernel_has(device: dml.Device) -> None:
+    graph = dml.Graph(device)
+    inputs = [graph.input(f"x{n}", dml.INT32, (9,)) for n in range(20)]
+    total = inputs[0]
+    for expression in inputs[1:]:
+        total = total + expression
+    made = graph.compile(total)
+    assert 2 < len(made.stages) < 8
+    arrays = {f"x{n}": np.arange(9, dtype=np.int32) * n for n in range(20)}
+    assert (device.run(made, arrays)["output"] == sum(arrays.values())).all()
+
+
+def test_long_chains_are_cut_into_kernels_that_compile_quickly(device: dml.Device) -> None:
+    graph = dml.Graph(device)
+    a = y = graph.input("a", dml.FLOAT32, (100,))
+    for _ in range(100):
+        y = F.max(abs(y) - 0.25, a)
+    made = graph.compile(y)
+    assert 1 < len(made.stages) < 100
+    x = np.linspace(-2, 2, 100, dtype=np.float32)
+    expected = x
+    for _ in range(100):
+        expected = np.maximum(np.abs(expected) - np.float32(0.25), x)
+    assert (device.run(made, {"a": x})["output"] == expected).all()
+
+
+def test_pairs_in_place_lie_in_one_place(any_device: dml.Device) -> None:
+    """Fused kernels may write over what they read last, element by element."""
+
+    def build(a: E, b: E) -> E:
+        first = a + b
+        return (first.transpose() * 2).transpose() + first.reshape(6, 4).transpose().reinterpret((4, 6)) * 3
+
+    graph = compiled(any_device, (4, 6), build)
+    unfused = any_device.compile_graph(
+        graph.desc, fuse=False, input_names=["a", "b"], output_names=["output"], input_tensors=graph.input_tensors
+    )
+    arrays = {"a": X, "b": X * 3}
+    assert (any_device.run(graph, arrays)["output"] == any_device.run(unfused, arrays)["output"]).all()
+
+
+@pytest.mark.parametrize("operator", sorted(OPERATORS))
+def test_every_operator_between_others(benches: list[Workbench], operator: str) -> None:
+    """Graphs of one operator and IDENTITY: it is fused in front of something and behind something."""
+    device = benches[-1].device
+    graph = Builder(device, Random(operator), [operator, "ELEMENT_WISE_IDENTITY", "ELEMENT_WISE_IDENTITY"]).graph(4)
+    fused, unfused = device.compile_graph(graph.desc), device.compile_graph(graph.desc, fuse=False)
+    assert fused.fusion_remark == ""
+    results = device.run(fused, graph.inputs)
+    for name, array in device.run(unfused, graph.inputs).items():
+        assert results[name].tobytes() == array.tobytes(), f"{operator}: {name} differs when fused"
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache directory of its own, and nothing in memory."""
+    monkeypatch.setenv("DMLVK_CACHE_DIR", str(tmp_path / "kernels"))
+    for kept in (glsl._in_memory, glsl._refused):
+        monkeypatch.setattr(glsl, "_in_memory" if kept is glsl._in_memory else "_refused", type(kept)())
+    yield tmp_path / "kernels"
+
+
+def build_chain(device: dml.Device) -> dml.CompiledGraph:
+    return compiled(device, (4, 6), lambda a, b: -abs(a + b))
+
+
+ARRAYS = {"a": X, "b": X[::-1].copy()}
+EXPECTED = -np.abs(X + X[::-1])
+
+
+def test_without_a_compiler_operators_run_one_by_one(
+    any_device: dml.Device, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DMLVK_GLSLANG", "/nowhere/glslangValidator")
+    graph = build_chain(any_device)
+    assert graph.fusion_remark == "there is no GLSL compiler (glslangValidator) on this machine"
+    assert len(graph.stages) == 3
+    assert (any_device.run(graph, ARRAYS)["output"] == EXPECTED).all()
+
+
+def script(path: Path, text: str) -> str:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "remark"),
+    [
+        ("echo no such thing; exit 2", "refuses a fused kernel: no such thing"),
+        ("exit 3", "refuses a fused kernel: exit status 3"),
+        ("exit 0", "does not work"),
+        ("printf 'not SPIR-V!' > kernel.spv", "does not work"),
+        ("sleep 60", "did not end within 0.2 seconds"),
+    ],
+)
+def test_a_compiler_that_does_not_work_changes_no_result(
+    any_device: dml.Device,
+    empty_cache: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    remark: str,
+) -> None:
+    monkeypatch.setenv("DMLVK_GLSLANG", script(tmp_path / "compiler", text))
+    if "sleep" in text:
+        monkeypatch.setattr(glsl, "_COMPILER_SECONDS", 0.2)
+    graph = build_chain(any_device)
+    assert remark in graph.fusion_remark
+    assert len(graph.stages) == 3
+    assert (any_device.run(graph, ARRAYS)["output"] == EXPECTED).all()
+    assert build_chain(any_device).fusion_remark == graph.fusion_remark
+    assert not list(empty_cache.glob("*"))
+
+
+def test_kernels_are_kept_on_disk(any_device: dml.Device, empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = build_chain(any_device)
+    (file,) = empty_cache.glob("*")
+    glsl._in_memory.clear()
+    monkeypatch.setenv("DMLVK_GLSLANG", "/nowhere/glslangValidator")
+    again = build_chain(any_device)
+    assert again.fusion_remark == ""
+    assert again.stages[0].kernel.spirv() == first.stages[0].kernel.spirv()
+    assert (any_device.run(again, ARRAYS)["output"] == EXPECTED).all()
+    for damaged in (b"", b"short", file.read_bytes()[:-4], bytes(reversed(file.read_bytes()))):
+        glsl._in_memory.clear()
+        file.write_bytes(damaged)
+        assert build_chain(any_device).fusion_remark != ""
+    monkeypatch.undo()
+
+
+def test_a_damaged_kernel_is_compiled_anew(any_device: dml.Device, empty_cache: Path) -> None:
+    build_chain(any_device)
+    (file,) = empty_cache.glob("*")
+    whole = file.read_bytes()
+    assert hashlib.sha256(whole[32:]).digest() == whole[:32]
+    file.write_bytes(whole[:-4] + b"\0\0\0\0")
+    glsl._in_memory.clear()
+    assert (any_device.run(build_chain(any_device), ARRAYS)["output"] == EXPECTED).all()
+    assert file.read_bytes() == whole
+
+
+def test_the_cache_is_bounded(any_device: dml.Device, empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(glsl, "_KEPT_ON_DISK_BYTES", 30_000)
+    for number in range(1, 12):
+        compiled(any_device, (4, 6), lambda a, b, n=number: sum(([-abs(a + b)] * n), start=b))
+    files = list(empty_cache.glob("*"))
+    assert files
+    assert sum(file.stat().st_size for file in files) <= 30_000
+
+
+def test_a_cache_that_cannot_be_written_does_no_harm(
+    any_device: dml.Device, empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("DMLVK_CACHE_DIR", str(tmp_path / "file" / "kernels"))
+    graph = build_chain(any_device)
+    assert len(graph.stages) == 1
+    assert (any_device.run(graph, ARRAYS)["output"] == EXPECTED).all()
+
+
+def test_threads_may_compile_at_the_same_time(any_device: dml.Device, empty_cache: Path) -> None:
+    made: list[int] = []
+
+    def work() -> None:
+        made.append(len(build_chain(any_device).stages))
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made == [1] * 4
+    assert len([name for name in os.listdir(empty_cache) if name.endswith(".kernel")]) == 1
