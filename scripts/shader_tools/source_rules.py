@@ -26,6 +26,10 @@ _DECLARATION = re.compile(r"^\s*(?:layout\s*\(|shared\b|(?:\w+\s+)*buffer\s+\w+\
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
+RUN_TIME_SOURCES = ("patterns/fused_operands.glsl",)
+"""What only kernels include that are put together for graphs (dmlvk/graphs/fusion); their tests lint them."""
+
+
 def lint_sources(tree: SourceTree, variants: Sequence[Variant]) -> list[Finding]:
     """Return what is wrong with the sources.
 
@@ -64,7 +68,7 @@ def _all_findings(tree: SourceTree, variants: Iterable[Variant]) -> Iterator[Fin
                 text = f"{name}, passed to {variant.source}"
                 yield Finding(variant.name, "unused-definition", text, 0)
     for path in tree.paths():
-        if path not in used:
+        if path not in used and path not in RUN_TIME_SOURCES:
             yield Finding("sources", "unused-source", f"{root}/{path}", 0)
         elif path.split("/", 1)[0] not in _SHARED_DIRECTORIES:
             code = _code(tree, path)

@@ -126,12 +126,19 @@ class Builder:
         members: dict[str, Any] = {attribute: tensor for attribute, (_, tensor) in views.items()}
         (output,) = (field for field in tensors if field.kind == "output")
         members[output.attribute] = dml.TensorDesc(data_types[output.attribute], sizes, self._output_strides(sizes))
-        members |= self.random.choice(attribute_sets(kind, data_types[reads[0].attribute]))
+        members |= self._attributes(kind, data_types[reads[0].attribute], len(sizes))
         try:
             operator = self.device.create_operator(kind(**members))
         except dml.DmlError:
             return  # a combination that the operator does not take
         self._connect(operator, views, members[output.attribute])
+
+    def _attributes(self, kind: type[OperatorDesc], data_type: dml.DataType, rank: int) -> dict[str, Any]:
+        axes = next((field for field in kind.fields if field.type == "uint32_array"), None)
+        if axes is None or axes.counted_by is None:
+            return self.random.choice(attribute_sets(kind, data_type))
+        chosen = self.random.sample(range(rank), self.random.randint(1, rank))
+        return {axes.attribute: chosen, axes.counted_by: len(chosen)}
 
     def _connect(
         self,

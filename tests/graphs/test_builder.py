@@ -287,3 +287,16 @@ def test_constants_keep_their_types(any_device: dml.Device) -> None:
             graph.constant(wrong)
     with pytest.raises(dml.InvalidArgumentError, match=r"Graph\.constant.*float64"):
         graph.constant(np.zeros(3), dml.FLOAT32)
+
+
+def test_axes_may_be_counted_from_the_end(any_device: dml.Device) -> None:
+    """At level 5_1 SOFTMAX1 takes 1 to 8 dimensions; axes are those of the expression, however the tensor is padded."""
+    graph = dml.Graph(any_device)
+    a = graph.input("a", dml.FLOAT32, (3, 4, 5))
+    made = graph.compile(last=F.activation_hardmax1(a, axes=[-1]), middle=F.activation_hardmax1(a, axes=[1]))
+    results = any_device.run(made, {"a": A})
+    assert (results["last"].argmax(-1) == A.argmax(-1)).all()
+    assert (results["middle"].argmax(1) == A.argmax(1)).all()
+    assert (results["last"].sum(-1) == 1).all()
+    with pytest.raises(dml.InvalidArgumentError, match="Axes"):
+        F.activation_hardmax1(a, axes=[3])

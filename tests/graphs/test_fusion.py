@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from dmlvk import functions as F
 from dmlvk.conformance.execution import Workbench
 from dmlvk.kernels import glsl
 from dmlvk.operators import OPERATORS
+from scripts.shader_tools.rules import lint
 from tests.graphs.random_graphs import Builder
 from tests.graphs.support import X
 
@@ -179,6 +181,20 @@ def test_pairs_in_place_lie_in_one_place(any_device: dml.Device) -> None:
     )
     arrays = {"a": X, "b": X * 3}
     assert (any_device.run(graph, arrays)["output"] == any_device.run(unfused, arrays)["output"]).all()
+
+
+def test_fused_kernels_keep_the_rules_of_all_shaders(any_device: dml.Device, tmp_path: Path) -> None:
+    """No optional feature, no instruction whose result drivers choose; and valid SPIR-V."""
+    for data_type in (dml.FLOAT32, dml.FLOAT16, dml.INT8, dml.INT64):
+        for strides in (None, (1, 40), (0, 1), (45, 1)):
+            graph = dml.Graph(any_device)
+            a = graph.input("a", data_type, (40, 40), strides)
+            made = graph.compile(F.clip(F.max(a * 3, abs(a)), min=-1, max=100))
+            for number, stage in enumerate(made.stages):
+                spirv = stage.kernel.spirv()
+                assert not lint(stage.kernel.variant, spirv)
+                (tmp_path / f"{number}.spv").write_bytes(spirv)
+                subprocess.run(["spirv-val", "--target-env", "vulkan1.1", tmp_path / f"{number}.spv"], check=True)
 
 
 @pytest.mark.parametrize("operator", sorted(OPERATORS))
