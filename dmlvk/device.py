@@ -238,10 +238,19 @@ class Device:
             raise InvalidArgumentError(f"{dispatchable.name}: was compiled by another device")
         return BindingTable(dispatchable)
 
-    def create_command_recorder(self) -> CommandRecorder:
-        """An empty command recorder (CreateCommandRecorder)."""
+    def create_command_recorder(self, *, timestamps: bool = False) -> CommandRecorder:
+        """An empty command recorder (CreateCommandRecorder).
+
+        Args:
+            timestamps: whether to note what each kernel takes on the device: ``CommandRecorder.kernel_times``.
+
+        Raises:
+            UnsupportedError: when there are to be timestamps, and the device has no clock.
+        """
         self.engine.check_open()
-        return CommandRecorder(self)
+        if timestamps and not self.info.limits.timestamp_valid_bits:
+            raise UnsupportedError(f"create_command_recorder: {self.info.name} has no timestamps")
+        return CommandRecorder(self, timestamps=bool(timestamps))
 
     def run(
         self, operator: OperatorDesc | CompiledOperator, inputs: Mapping[str, npt.ArrayLike]

@@ -156,6 +156,21 @@ class RecordedDispatch:
 
 
 @dataclasses.dataclass(frozen=True)
+class KernelTime:
+    """What a kernel took on the device.
+
+    Attributes:
+        label: what it computes.
+        start: when it could begin, in seconds since the first kernel of the submission could.
+        seconds: from then until it was done.
+    """
+
+    label: str
+    start: float
+    seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
 class _Entry:
     """A call of record_dispatch: with a table that is read later, or with what was bound then."""
 
@@ -187,8 +202,9 @@ class CommandRecorder:
     What was recorded stays recorded: each ``execute`` runs all of it again, until ``reset``.
     """
 
-    def __init__(self, device: Device) -> None:
+    def __init__(self, device: Device, *, timestamps: bool = False) -> None:
         self._device = device
+        self._timestamps = timestamps
         self._entries: list[_Entry] = []
         self._dispatches: list[RecordedDispatch] = []
         self._recording: Recording | None = None
@@ -264,7 +280,9 @@ class CommandRecorder:
             initialized = self._check_initialized()
             if self._recording is None:
                 steps = [step for dispatch in self._dispatches for step in dispatch.steps]
-                self._recording = engine.record([step.launch() for step in steps]) if steps else None
+                self._recording = (
+                    engine.record([step.launch() for step in steps], timestamps=self._timestamps) if steps else None
+                )
             if self._recording is not None:
                 if self._submitted is not self._recording:
                     self.wait()  # for what was submitted before something else was recorded or bound
@@ -320,6 +338,23 @@ class CommandRecorder:
         """
         if self._submitted is not None:
             self._device.engine.wait(self._submitted)
+
+    def kernel_times(self) -> list[KernelTime]:
+        """What each kernel took when everything was last run: of a recorder that was made with ``timestamps``.
+
+        A device notes its time when everything before is done, so kernels that run side by side share their time.
+
+        Raises:
+            InvalidArgumentError: when the recorder was made without timestamps, or nothing was submitted yet.
+        """
+        if not self._timestamps:
+            raise InvalidArgumentError("CommandRecorder.kernel_times: the recorder was created without timestamps")
+        self.wait()
+        if self._submitted is None:
+            raise InvalidArgumentError("CommandRecorder.kernel_times: nothing was submitted yet")
+        labels = [step.step.label for dispatch in self._dispatches for step in dispatch.steps]
+        spans = self._submitted.dispatch_spans()
+        return [KernelTime(label, *span) for label, span in zip(labels, spans, strict=True)]
 
 
 def _locator(dispatchable: Dispatchable, bindings: Bindings) -> Callable[[Region], tuple[Buffer | Allocation, int]]:

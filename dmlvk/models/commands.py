@@ -18,14 +18,13 @@ from typing import Literal
 
 from dmlvk.datatypes import DataType
 from dmlvk.models import images
+from dmlvk.models.bindings import Binding, find_resource, parse_bindings
 from dmlvk.models.dispatchables import Dispatchable
 from dmlvk.models.json_source import JsonNode, shortened
 from dmlvk.models.resources import NpyValues, RawValues, Resource, Values, parse_values, source_path
 from dmlvk.models.values import (
     UINT32_MAX,
-    UINT64_MAX,
     Members,
-    array,
     boolean,
     integer,
     integers,
@@ -33,15 +32,6 @@ from dmlvk.models.values import (
     string,
     suggestion,
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Binding:
-    """A range of a resource, from a byte offset to the buffer's end."""
-
-    node: JsonNode
-    resource: Resource
-    offset_in_bytes: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,13 +108,6 @@ def parse_command(node: JsonNode, index: int, names: Names) -> Command:
     return parser(members, names)
 
 
-def _resource(node: JsonNode, names: Names) -> Resource:
-    name = string(node, "the name of a resource")
-    if name not in names.resources:
-        raise node.error(f"there is no resource {shortened(name)}{suggestion(name, names.resources)}")
-    return names.resources[name]
-
-
 def _parse_dispatch(members: Members, names: Names) -> DispatchCommand:
     name_node = members.required("dispatchable")
     name = string(name_node, "dispatchable")
@@ -135,64 +118,13 @@ def _parse_dispatch(members: Members, names: Names) -> DispatchCommand:
     if groups is not None and len(integers(groups, "threadGroupCount", 1)) != 3:  # operators choose their own
         raise groups.error("threadGroupCount must have 3 elements")
     bindings = Members(members.required("bindings"), "bindings")
-    bound: list[tuple[Binding, ...]] = []
-    for point in dispatchable.bind_points:
-        if point is None:
-            bound.append(())
-            continue
-        node = bindings.required(point.name)
-        sources = node.value if isinstance(node.value, list) else [node]
-        if len(sources) != len(point.tensors):
-            raise node.error(f"{point.name} takes {len(point.tensors)} resources; {len(sources)} are bound")
-        bound.append(tuple(_parse_binding(source, point.name, names) for source in sources))
-    bindings.finish()
+    bound = parse_bindings(bindings, dispatchable.bind_points, names.resources)
     members.finish()
-    return DispatchCommand(members.node, dispatchable, tuple(bound))
-
-
-def _parse_binding(node: JsonNode, point: str, names: Names) -> Binding:
-    """A resource's name, or an object with its name and an offset in elements.
-
-    What else the format allows in the object is for shaders and ONNX models; for operators the bound range goes from
-    the offset to the buffer's end, whatever ``elementCount`` says, as in DxDispatch.
-    """
-    if isinstance(node.value, str):
-        return Binding(node, _resource(node, names), 0)
-    members = Members(node, f"the binding of {point}")
-    resource = _resource(members.required("name"), names)
-    size_node = members.optional("elementSizeInBytes")
-    size = 0 if size_node is None else integer(size_node, "elementSizeInBytes", 0, UINT64_MAX)
-    offset_node = members.optional("elementOffset")
-    offset = 0 if offset_node is None else integer(offset_node, "elementOffset", 0, UINT64_MAX)
-    if (stride_node := members.optional("elementStride")) is not None:
-        raise stride_node.error("'elementStride' is not read by DxDispatch; write 'elementSizeInBytes'")
-    if (count_node := members.optional("elementCount")) is not None:
-        integer(count_node, "elementCount", 0, UINT64_MAX)
-    if (format_node := members.optional("format")) is not None:
-        string(format_node, "format")
-    if (shape_node := members.optional("shape")) is not None:
-        array(shape_node, "shape")
-    if (counter_node := members.optional("counter")) is not None:
-        _resource(counter_node, names)
-    if (counter_offset_node := members.optional("counterOffsetBytes")) is not None:
-        integer(counter_offset_node, "counterOffsetBytes", 0, UINT64_MAX)
-    members.finish()
-    if size == 0 and offset:
-        if resource.element_type is None:
-            raise node.error(
-                f"the resource {shortened(resource.name)} has no single data type: give elementSizeInBytes"
-            )
-        size = resource.element_type.size_in_bytes
-    if offset * size >= resource.size_in_bytes and offset:
-        raise node.error(
-            f"elementOffset {offset} x {size} bytes is outside the resource {shortened(resource.name)}, "
-            f"which has {resource.size_in_bytes} bytes"
-        )
-    return Binding(node, resource, offset * size)
+    return DispatchCommand(members.node, dispatchable, bound)
 
 
 def _parse_print(members: Members, names: Names) -> PrintCommand:
-    resource = _resource(members.required("resource"), names)
+    resource = find_resource(members.required("resource"), names.resources)
     verbose_node = members.optional("verbose")
     verbose = verbose_node is not None and boolean(verbose_node, "verbose")
     members.finish()
@@ -200,7 +132,7 @@ def _parse_print(members: Members, names: Names) -> PrintCommand:
 
 
 def _parse_write_file(members: Members, names: Names) -> WriteFileCommand:
-    resource = _resource(members.required("resource"), names)
+    resource = find_resource(members.required("resource"), names.resources)
     target_node = members.required("targetPath")
     target = _target_path(target_node)
     dimensions_node = members.optional("dimensions")
@@ -254,7 +186,7 @@ def _picture_dimensions(
 
 def _parse_expect(members: Members, names: Names) -> ExpectCommand:
     resource_node = members.required("resource")
-    resource = _resource(resource_node, names)
+    resource = find_resource(resource_node, names.resources)
     if resource.element_type is None:
         raise resource_node.error(f"the resource {shortened(resource.name)} has no single data type to compare by")
     values, values_node = _expected_values(members, resource.element_type, names.directory)

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from dmlvk.compilation import CompiledOperator, ExecutionFlags
+from dmlvk.compilation import CompiledOperator, ExecutionFlags, Operator, is_owned
 from dmlvk.datatypes import DataType
+from dmlvk.graphs.description import GraphDesc, InputGraphEdge, OperatorGraphNode, OutputGraphEdge
+from dmlvk.models.bindings import BindPoint, Bound, parse_bindings
 from dmlvk.models.json_source import JsonNode, shortened
+from dmlvk.models.resources import Resource
 from dmlvk.models.values import (
     UINT64_MAX,
     Members,
@@ -45,21 +48,6 @@ _LATER_TYPES = {
 """Kinds of dispatchables that the format knows and dmlvk does not run, by their type in lower case."""
 
 
-@dataclasses.dataclass(frozen=True)
-class BindPoint:
-    """A place of a dispatchable that resources are bound to.
-
-    Attributes:
-        name: the tensor member's name, ``InputTensor``.
-        tensors: the tensors bound there, one for each resource.
-        is_output: whether they are written.
-    """
-
-    name: str
-    tensors: tuple[TensorDesc, ...]
-    is_output: bool
-
-
 class Dispatchable(Protocol):
     """Something that a ``dispatch`` command can run."""
 
@@ -73,7 +61,11 @@ class Dispatchable(Protocol):
 
     @property
     def bind_points(self) -> tuple[BindPoint | None, ...]:
-        """In the order of the bindings; ``None`` for an optional tensor that is absent."""
+        """In the order of the bindings; ``None`` for what is not bound: absent tensors, and those OWNED_BY_DML."""
+
+    @property
+    def owned(self) -> Bound:
+        """What is bound when it is initialized: for each input the resource that it is copied from, if it is owned."""
 
     def compile(self, device: Device) -> CompiledOperator:
         """Prepares it for ``device``.
@@ -91,30 +83,57 @@ class OperatorDispatchable:
         name: its key in the file.
         node: where it stands.
         desc: the operator's description.
-        execution_flags: how it is compiled.
+        options: how it is compiled.
+        owned: what its inputs that are OWNED_BY_DML are copied from when it is initialized.
     """
 
     name: str
     node: JsonNode
     desc: OperatorDesc
-    execution_flags: ExecutionFlags
+    options: CompileOptions
+    owned: Bound
 
     @property
     def bind_points(self) -> tuple[BindPoint | None, ...]:
         """The inputs, then the outputs, in the order of the description."""
         return tuple(
-            None if tensor is None else BindPoint(field.name, (tensor,), field.kind == "output")
+            None if tensor is None or is_owned(tensor) else BindPoint(field.name, (tensor,), field.kind == "output")
             for field, tensor in self.desc.inputs + self.desc.outputs
         )
 
     def compile(self, device: Device) -> CompiledOperator:
         """Creates and compiles the operator; the device's errors get this dispatchable's place."""
         with self.node.located(f"the dispatchable {shortened(self.name)}: "):
-            return device.compile_operator(device.create_operator(self.desc), self.execution_flags)
+            operator = device.create_operator(self.desc)
+            if not self.options.as_graph:
+                return device.compile_operator(operator, self.options.flags)
+            return device.compile_graph(
+                _graph_of(operator),
+                self.options.flags,
+                input_names=[field.name for field, _ in self.desc.inputs],
+                output_names=[field.name for field, _ in self.desc.outputs],
+            )
 
 
-def parse_dispatchable(name: str, node: JsonNode) -> Dispatchable:
+def _graph_of(operator: Operator) -> GraphDesc:
+    """A graph with one operator, whose inputs and outputs are the operator's."""
+    inputs, outputs = operator.desc.inputs, operator.desc.outputs
+    return GraphDesc(
+        len(inputs),
+        len(outputs),
+        [OperatorGraphNode(operator, operator.desc.operator_name)],
+        [InputGraphEdge(number, 0, number) for number, (_, tensor) in enumerate(inputs) if tensor is not None],
+        [OutputGraphEdge(0, number, number) for number, (_, tensor) in enumerate(outputs) if tensor is not None],
+    )
+
+
+def parse_dispatchable(name: str, node: JsonNode, resources: Mapping[str, Resource]) -> Dispatchable:
     """Reads one entry of ``dispatchables``.
+
+    Args:
+        name: its key.
+        node: the entry.
+        resources: what inputs that are OWNED_BY_DML can be copied from.
 
     Raises:
         ModelFileError: when it breaks a rule of the format, or is of a kind that dmlvk does not run.
@@ -127,7 +146,7 @@ def parse_dispatchable(name: str, node: JsonNode) -> Dispatchable:
     if later is not None:
         raise refuse_later(type_node, f"{what}: {later}")
     desc_class = _operator_class(type_node, type_name, what)
-    execution_flags = _compile_options(members, what)
+    options, bindings = _compile_options(members, what)
 
     nested = _nested_node(members)
     if nested is None:
@@ -135,7 +154,25 @@ def parse_dispatchable(name: str, node: JsonNode) -> Dispatchable:
     else:
         members.finish()
         desc = read_operator(desc_class, Members(nested, desc_class.operator_name))
-    return OperatorDispatchable(name, node, desc, execution_flags)
+    return OperatorDispatchable(name, node, desc, options, _owned(desc, node, bindings, what, resources))
+
+
+def _owned(
+    desc: OperatorDesc, node: JsonNode, bindings: JsonNode | None, what: str, resources: Mapping[str, Resource]
+) -> Bound:
+    """The ``bindings`` of a dispatchable: what its inputs that are OWNED_BY_DML are copied from."""
+    points = [
+        BindPoint(field.name, (tensor,), False) if tensor is not None and is_owned(tensor) else None
+        for field, tensor in desc.inputs
+    ]
+    if bindings is not None:
+        return parse_bindings(Members(bindings, f"{what}: bindings"), points, resources)
+    owned = [point.name for point in points if point is not None]
+    if owned:
+        raise node.error(
+            f"{what}: {owned[0]} is OWNED_BY_DML: the dispatchable needs 'bindings' that say what it is copied from"
+        )
+    return tuple(() for _ in points)
 
 
 def _type_node(members: Members) -> JsonNode:
@@ -156,24 +193,32 @@ def _operator_class(node: JsonNode, name: str, what: str) -> type[OperatorDesc]:
     return desc_class
 
 
-def _compile_options(members: Members, what: str) -> ExecutionFlags:
-    """``dmlCompileType``, ``executionFlags`` and ``bindings``: what stands beside the description."""
+@dataclasses.dataclass(frozen=True)
+class CompileOptions:
+    """How a dispatchable is compiled.
+
+    Attributes:
+        as_graph: as a graph of one operator (``DmlCompileGraph``).
+        flags: its execution flags.
+    """
+
+    as_graph: bool
+    flags: ExecutionFlags
+
+
+def _compile_options(members: Members, what: str) -> tuple[CompileOptions, JsonNode | None]:
+    """``dmlCompileType`` and ``executionFlags``; and ``bindings``: what stands beside the description."""
     compile_type = members.optional("dmlCompileType")
-    if compile_type is not None:
-        name = string(compile_type, f"{what}: dmlCompileType")
-        if name == "DmlCompileGraph":
-            raise refuse_later(compile_type, f"{what}: dmlCompileType 'DmlCompileGraph' (a graph of one operator)")
-        if name != "DmlCompileOp":
-            raise compile_type.error(
-                f"{what}: dmlCompileType must be 'DmlCompileOp' or 'DmlCompileGraph'; got {shortened(name)}"
-            )
-    bindings = members.optional("bindings")
-    if bindings is not None and Members(bindings, f"{what}: bindings").node.value:
-        raise refuse_later(bindings, f"{what}: 'bindings' at initialization (inputs that are OWNED_BY_DML)")
+    name = "DmlCompileOp" if compile_type is None else string(compile_type, f"{what}: dmlCompileType")
+    if compile_type is not None and name not in ("DmlCompileOp", "DmlCompileGraph"):
+        raise compile_type.error(
+            f"{what}: dmlCompileType must be 'DmlCompileOp' or 'DmlCompileGraph'; got {shortened(name)}"
+        )
     flags_node = members.optional("executionFlags")
-    if flags_node is None:
-        return ExecutionFlags.NONE
-    return flags(flags_node, f"{what}: executionFlags", ExecutionFlags, "DML_EXECUTION_FLAG_")
+    execution_flags = ExecutionFlags.NONE
+    if flags_node is not None:
+        execution_flags = flags(flags_node, f"{what}: executionFlags", ExecutionFlags, "DML_EXECUTION_FLAG_")
+    return CompileOptions(name == "DmlCompileGraph", execution_flags), members.optional("bindings")
 
 
 def read_operator(desc_class: type[OperatorDesc], members: Members) -> OperatorDesc:
@@ -225,8 +270,6 @@ def read_tensor(node: JsonNode, where: str) -> TensorDesc:
     tensor_flags = TensorFlags.NONE
     if flags_node is not None:
         tensor_flags = flags(flags_node, f"{where}.Flags", TensorFlags, "DML_TENSOR_FLAG_")
-        if tensor_flags & TensorFlags.OWNED_BY_DML:
-            raise refuse_later(flags_node, f"{where}.Flags: an input that is OWNED_BY_DML")
     members.finish()
     with node.located(f"{where}: "):
         return TensorDesc(

@@ -50,10 +50,8 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     dispatchable_nodes = Members(members.required("dispatchables"), "dispatchables").values
     command_nodes = array(members.required("commands"), "commands")
     members.finish()
-    names = Names(
-        {name: parse_resource(name, node, path.parent) for name, node in resource_nodes.items()},
-        {name: parse_dispatchable(name, node) for name, node in dispatchable_nodes.items()},
-        path.parent,
-    )
+    resources = {name: parse_resource(name, node, path.parent) for name, node in resource_nodes.items()}
+    dispatchables = {name: parse_dispatchable(name, node, resources) for name, node in dispatchable_nodes.items()}
+    names = Names(resources, dispatchables, path.parent)
     commands = tuple(parse_command(node, index, names) for index, node in enumerate(command_nodes))
     return Model(path, names.resources, names.dispatchables, commands)

@@ -9,28 +9,28 @@ import contextlib
 import dataclasses
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.binding import BufferBinding
+from dmlvk.binding import BindingTable, BufferArrayBinding, BufferBinding
 from dmlvk.buffers import Buffer
 from dmlvk.compilation import CompiledOperator
 from dmlvk.device import Device
 from dmlvk.errors import DmlError, OutOfMemoryError
 from dmlvk.models import images
+from dmlvk.models.bindings import Binding, BindPoint, Bound
 from dmlvk.models.commands import (
-    Binding,
     DispatchCommand,
     ExpectCommand,
     PrintCommand,
     WriteFileCommand,
 )
 from dmlvk.models.comparison import compare, describe
-from dmlvk.models.dispatchables import BindPoint
+from dmlvk.models.dispatchables import Dispatchable
 from dmlvk.models.formatting import format_value, verbose_line
 from dmlvk.models.json_source import shortened
 from dmlvk.models.model import Model
@@ -84,8 +84,10 @@ def run_model(
     """
     with contextlib.ExitStack() as stack:
         buffers = {name: _filled_buffer(resource, device, stack) for name, resource in model.resources.items()}
-        compiled = {name: dispatchable.compile(device) for name, dispatchable in model.dispatchables.items()}
-        run = _Run(device, buffers, compiled, output_directory, emit, timing)
+        prepared = {
+            name: _prepared(dispatchable, device, buffers, stack) for name, dispatchable in model.dispatchables.items()
+        }
+        run = _Run(device, buffers, prepared, output_directory, emit, timing)
         for command in model.commands:
             with command.node.located():
                 run.carry_out(command)
@@ -107,6 +109,73 @@ def _filled_buffer(resource: Resource, device: Device, stack: contextlib.ExitSta
     return buffer
 
 
+@dataclasses.dataclass(frozen=True)
+class _Prepared:
+    """A dispatchable that is compiled and initialized.
+
+    Attributes:
+        compiled: the operator or graph.
+        persistent: its persistent resource, where it needs one.
+        temporary: its temporary resource, likewise.
+    """
+
+    compiled: CompiledOperator
+    persistent: Buffer | None
+    temporary: Buffer | None
+
+    def table(self, device: Device) -> BindingTable:
+        """A binding table with these resources."""
+        table = device.create_binding_table(self.compiled)
+        if self.persistent is not None:
+            table.bind_persistent_resource(BufferBinding(self.persistent))
+        if self.temporary is not None:
+            table.bind_temporary_resource(BufferBinding(self.temporary))
+        return table
+
+
+def _prepared(
+    dispatchable: Dispatchable, device: Device, buffers: Mapping[str, Buffer], stack: contextlib.ExitStack
+) -> _Prepared:
+    """Compiles a dispatchable and initializes it, which copies its inputs that are OWNED_BY_DML."""
+    compiled = dispatchable.compile(device)
+    with dispatchable.node.located(f"the dispatchable {shortened(dispatchable.name)}: "):
+        sizes = compiled.binding_properties
+        persistent, temporary = (
+            stack.enter_context(device.create_buffer(size)) if size else None
+            for size in (sizes.persistent_resource_size, sizes.temporary_resource_size)
+        )
+        if persistent is not None:
+            _initialize(compiled, device, _owned_ranges(dispatchable.owned, compiled, buffers), persistent)
+    return _Prepared(compiled, persistent, temporary)
+
+
+def _owned_ranges(
+    owned: Bound, compiled: CompiledOperator, buffers: Mapping[str, Buffer]
+) -> list[BufferBinding | None]:
+    ranges: list[BufferBinding | None] = []
+    for bindings, tensor in zip(owned, compiled.input_tensors, strict=True):
+        if not bindings or tensor is None:
+            ranges.append(None)
+            continue
+        (binding,) = bindings
+        available = binding.resource.buffer_size_in_bytes - binding.offset_in_bytes
+        size = min(tensor.size_in_bytes, available)
+        ranges.append(BufferBinding(buffers[binding.resource.name], binding.offset_in_bytes, size))
+    return ranges
+
+
+def _initialize(
+    compiled: CompiledOperator, device: Device, owned: Sequence[BufferBinding | None], persistent: Buffer
+) -> None:
+    initializer = device.create_operator_initializer([compiled])
+    table = device.create_binding_table(initializer)
+    table.bind_inputs([BufferArrayBinding(owned)])
+    table.bind_outputs([BufferBinding(persistent)])
+    recorder = device.create_command_recorder()
+    recorder.record_dispatch(initializer, table)
+    recorder.execute()
+
+
 @contextlib.contextmanager
 def _memory_for(what: str) -> Iterator[None]:
     try:
@@ -124,7 +193,7 @@ class _Run:
         self,
         device: Device,
         buffers: dict[str, Buffer],
-        compiled: dict[str, CompiledOperator],
+        prepared: Mapping[str, _Prepared],
         output_directory: Path,
         emit: Callable[[str], None],
         timing: Timing | None,
@@ -132,7 +201,7 @@ class _Run:
         self.result = RunResult()
         self._device = device
         self._buffers = buffers
-        self._compiled = compiled
+        self._prepared = prepared
         self._output_directory = output_directory
         self._emit = emit
         self._timing = timing
@@ -149,19 +218,26 @@ class _Run:
             self._expect(command)
 
     def _dispatch(self, command: DispatchCommand) -> None:
-        compiled = self._compiled[command.dispatchable.name]
+        prepared = self._prepared[command.dispatchable.name]
         inputs, outputs = self._bindings(command)
-        table = self._device.create_binding_table(compiled)
+        table = prepared.table(self._device)
         table.bind_inputs(inputs)
         table.bind_outputs(outputs)
-        recorder = self._device.create_command_recorder()
-        recorder.record_dispatch(compiled, table)
-        seconds = [_seconds(recorder.execute)]
+        has_clock = self._timing is not None and self._device.info.limits.timestamp_valid_bits > 0
+        recorder = self._device.create_command_recorder(timestamps=has_clock)
+        recorder.record_dispatch(prepared.compiled, table)
         if self._timing is None:
+            recorder.execute()
             return
+
+        def timed() -> _Sample:
+            wall = _seconds(recorder.execute)
+            return _Sample(wall, sum(kernel.seconds for kernel in recorder.kernel_times()) if has_clock else None)
+
+        samples = [timed()]
         with self._contents_kept(command):
-            seconds += [_seconds(recorder.execute) for _ in range(self._timing.iterations - 1)]
-        self._emit(_timing_line(command.dispatchable.name, seconds, self._timing))
+            samples += [timed() for _ in range(self._timing.iterations - 1)]
+        self._emit(_timing_line(command.dispatchable.name, samples, self._timing))
 
     def _bindings(self, command: DispatchCommand) -> tuple[list[BufferBinding | None], list[BufferBinding | None]]:
         """The ranges to bind, inputs and outputs in the order of the bind points.
@@ -273,12 +349,26 @@ def _seconds(action: Callable[[], None]) -> float:
     return time.perf_counter() - start
 
 
-def _timing_line(name: str, seconds: list[float], timing: Timing) -> str:
-    """Medians of the wall time of the first (cold) and of the other (hot) iterations, in milliseconds."""
-    cold, hot = seconds[: timing.warm_up], seconds[timing.warm_up :]
-    parts = [
-        f"{statistics.median(samples) * 1e3:.4f} ms {kind}"
-        for kind, samples in (("cold", cold), ("hot", hot))
-        if samples
-    ]
-    return f"Dispatch '{name}': {len(seconds)} iterations, median wall time {', '.join(parts)}"
+@dataclasses.dataclass(frozen=True)
+class _Sample:
+    """What one iteration took, in seconds: from the call to its end, and (where it has a clock) on the device."""
+
+    wall: float
+    device: float | None
+
+
+def _timing_line(name: str, samples: Sequence[_Sample], timing: Timing) -> str:
+    """Medians of the first (cold) and of the other (hot) iterations, in milliseconds."""
+    parts = [f"median wall time {_medians([sample.wall for sample in samples], timing.warm_up)}"]
+    on_device = [sample.device for sample in samples if sample.device is not None]
+    if on_device:
+        parts.append(f"device time {_medians(on_device, timing.warm_up)}")
+    return f"Dispatch '{name}': {len(samples)} iterations, {'; '.join(parts)}"
+
+
+def _medians(seconds: Sequence[float], warm_up: int) -> str:
+    return ", ".join(
+        f"{statistics.median(chosen) * 1e3:.4f} ms {kind}"
+        for kind, chosen in (("cold", seconds[:warm_up]), ("hot", seconds[warm_up:]))
+        if chosen
+    )

@@ -484,5 +484,9 @@ class Recording:
 
     def dispatch_seconds(self) -> list[float]:
         """What each dispatch took on the device, in its last run; only for a recording made with timestamps."""
-        ticks = self.sequence.get_timestamps()
-        return [(ticks[step] - ticks[step - 1]) * self.seconds_per_tick for step in self.dispatch_steps]
+        return [seconds for _, seconds in self.dispatch_spans()]
+
+    def dispatch_spans(self) -> list[tuple[float, float]]:
+        """For each dispatch when it could begin, in seconds since the run began, and what it took."""
+        ticks = [tick * self.seconds_per_tick for tick in self.sequence.get_timestamps()]
+        return [(ticks[step - 1] - ticks[0], ticks[step] - ticks[step - 1]) for step in self.dispatch_steps]

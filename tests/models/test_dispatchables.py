@@ -95,7 +95,7 @@ def test_optional_members_may_be_left_out(load: Load) -> None:
 
 def test_execution_flags(load: Load) -> None:
     flags = ["DML_EXECUTION_FLAG_ALLOW_HALF_PRECISION_COMPUTATION", "DESCRIPTORS_VOLATILE"]
-    read_flags = read(load, {"type": "ELEMENT_WISE_SIGN", "desc": SIGN, "executionFlags": flags}).execution_flags
+    read_flags = read(load, {"type": "ELEMENT_WISE_SIGN", "desc": SIGN, "executionFlags": flags}).options.flags
     expected = dml.ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION | dml.ExecutionFlags.DESCRIPTORS_VOLATILE
     assert read_flags == expected
 
@@ -124,16 +124,12 @@ def sign_with(**changes: Any) -> dict[str, Any]:
             "the dispatchable 'D': dmlvk has no operator 'GEMM'; it has ACTIVATION_",
         ),
         (
-            {"type": "ELEMENT_WISE_SIGN", **SIGN, "dmlCompileType": "DmlCompileGraph"},
-            "the dispatchable 'D': dmlCompileType 'DmlCompileGraph' (a graph of one operator) is not supported by this",
-        ),
-        (
             {"type": "ELEMENT_WISE_SIGN", **SIGN, "dmlCompileType": "fast"},
             "the dispatchable 'D': dmlCompileType must be 'DmlCompileOp' or 'DmlCompileGraph'; got 'fast'",
         ),
         (
             {"type": "ELEMENT_WISE_SIGN", **SIGN, "bindings": {"InputTensor": "A"}},
-            "the dispatchable 'D': 'bindings' at initialization (inputs that are OWNED_BY_DML) is not supported by thi",
+            "the dispatchable 'D': bindings has no member 'InputTensor'",
         ),
         (
             {"type": "ELEMENT_WISE_SIGN", **SIGN, "executionFlags": "FAST"},
@@ -201,7 +197,7 @@ def sign_with(**changes: Any) -> dict[str, Any]:
         ),
         (
             sign_with(Flags="OWNED_BY_DML"),
-            "ELEMENT_WISE_SIGN: InputTensor.Flags: an input that is OWNED_BY_DML is not supported",
+            "InputTensor is OWNED_BY_DML: the dispatchable needs 'bindings' that say what it is copied from",
         ),
         (sign_with(Flags=["NONE", 1]), "ELEMENT_WISE_SIGN: InputTensor.Flags must be a string; got the number 1"),
     ],
@@ -284,3 +280,67 @@ def test_a_fused_activation_is_a_description_without_tensors(load: Load, fused: 
 def test_fused_activations_that_are_refused(refused: Refused, fused: Any, message: str) -> None:
     text = refused(model({"type": "ELEMENT_WISE_ADD1", "desc": {**ADD1, "FusedActivation": fused}}))
     assert f"ELEMENT_WISE_ADD1: {message}" in text
+
+
+@pytest.mark.parametrize("compile_type", ["DmlCompileOp", "DmlCompileGraph"])
+def test_compile_types(load: Load, compile_type: str, device: dml.Device) -> None:
+    dispatchable = read(load, {"type": "ELEMENT_WISE_SIGN", "desc": SIGN, "dmlCompileType": compile_type})
+    compiled = dispatchable.compile(device)
+    assert isinstance(compiled, dml.CompiledGraph) == (compile_type == "DmlCompileGraph")
+    assert [point.name for point in (*compiled.inputs, *compiled.outputs)] == ["InputTensor", "OutputTensor"]
+
+
+def test_a_graph_of_an_operator_without_its_optional_tensor(load: Load, any_device: dml.Device) -> None:
+    members = {
+        "type": "ELEMENT_WISE_QUANTIZE_LINEAR",
+        "dmlCompileType": "DmlCompileGraph",
+        "desc": {"InputTensor": TENSOR, "ScaleTensor": TENSOR, "OutputTensor": {"DataType": "INT8", "Sizes": [2, 3]}},
+    }
+    compiled = read(load, members).compile(any_device)
+    assert [point.tensor is None for point in compiled.inputs] == [False, False, True]
+
+
+OWNED = {**TENSOR, "Flags": ["OWNED_BY_DML"]}
+
+
+def owned_model(**changes: Any) -> dict[str, Any]:
+    dispatchable = {
+        "type": "ELEMENT_WISE_MAX",
+        "desc": {"ATensor": TENSOR, "BTensor": OWNED, "OutputTensor": TENSOR},
+        "bindings": {"BTensor": {"name": "W", "elementOffset": 4}},
+        **changes,
+    }
+    values = {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 12, "value": 1}}
+    return {"resources": {"W": values}, "dispatchables": {"D": dispatchable}, "commands": []}
+
+
+def test_owned_tensors_are_bound_once(load: Load) -> None:
+    dispatchable = load(owned_model()).dispatchables["D"]
+    assert [None if point is None else point.name for point in dispatchable.bind_points] == [
+        "ATensor",
+        None,
+        "OutputTensor",
+    ]
+    ((), (binding,)) = dispatchable.owned
+    assert (binding.resource.name, binding.offset_in_bytes) == ("W", 16)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"bindings": {}}, "the dispatchable 'D': bindings needs the member 'BTensor'"),
+        ({"bindings": {"BTensor": "V"}}, "there is no resource 'V'"),
+        ({"bindings": {"BTensor": ["W", "W"]}}, "BTensor takes 1 resources; 2 are bound"),
+        ({"bindings": {"BTensor": "W", "ATensor": "W"}}, "the dispatchable 'D': bindings has no member 'ATensor'"),
+        ({"bindings": []}, "the dispatchable 'D': bindings must be an object; got an array"),
+    ],
+)
+def test_bindings_at_initialization_that_are_refused(refused: Refused, changes: dict[str, Any], message: str) -> None:
+    assert message in refused(owned_model(**changes))
+
+
+def test_owned_tensors_are_not_bound_again(refused: Refused) -> None:
+    content = owned_model()
+    bindings = {"ATensor": "W", "BTensor": "W", "OutputTensor": "W"}
+    content["commands"] = [{"type": "dispatch", "dispatchable": "D", "bindings": bindings}]
+    assert "bindings has no member 'BTensor'" in refused(content)

@@ -168,7 +168,40 @@ def test_timing_does_not_change_results(run: Run) -> None:
         result, lines = run(model, timing)
         assert result.failures == 0
         assert lines[0].startswith(f"Dispatch 'twice': {timing.iterations} iterations, median wall time ")
-        assert [kind for kind in ("cold", "hot") if f" ms {kind}" in lines[0]] == list(kinds)
+        for part in lines[0].split("; device time"):
+            assert [kind for kind in ("cold", "hot") if f" ms {kind}" in part] == list(kinds)
+        assert lines[0].count("; device time ") == 1
+
+
+def test_owned_values_are_those_of_the_beginning(run: Run) -> None:
+    """They are copied before the first command."""
+    tensor = {"DataType": "FLOAT32", "Sizes": [2]}
+    content: dict[str, Any] = {
+        "resources": {
+            name: {"initialValuesDataType": "FLOAT32", "initialValues": values}
+            for name, values in (("X", [1, 5]), ("W", [3, 3]), ("Out", [0, 0]))
+        },
+        "dispatchables": {
+            "max": {
+                "type": "ELEMENT_WISE_MAX",
+                "desc": {"ATensor": tensor, "BTensor": {**tensor, "Flags": "OWNED_BY_DML"}, "OutputTensor": tensor},
+                "bindings": {"BTensor": "W"},
+            },
+            "abs": {"type": "ELEMENT_WISE_ABS", "desc": {"InputTensor": tensor, "OutputTensor": tensor}},
+        },
+        "commands": [
+            {"type": "dispatch", "dispatchable": "abs", "bindings": {"InputTensor": "X", "OutputTensor": "W"}},
+            {"type": "dispatch", "dispatchable": "max", "bindings": {"ATensor": "X", "OutputTensor": "Out"}},
+            {"type": "expect", "resource": "Out", "values": [3, 5]},
+            {"type": "expect", "resource": "W", "values": [1, 5]},
+        ],
+    }
+    result, lines = run(content)
+    assert (result.expectations, result.failures) == (2, 0), lines
+    content["commands"] = []
+    content["resources"]["W"] = {"initialValuesDataType": "FLOAT32", "initialValues": [3]}
+    with pytest.raises(dml.ModelFileError, match=r"the dispatchable 'max': .*size"):
+        run(content)
 
 
 @pytest.mark.parametrize(

@@ -401,3 +401,22 @@ def test_single_dispatches_and_recorded_ones_see_each_other(machine: Machine) ->
     machine.compute(Step("increment", (0,), 4))
     machine.compute(Step("increment", (4,), 7))
     machine.check()
+
+
+def test_kernels_are_timed_on_the_device(device: dml.Device) -> None:
+    operator = compiled(device, threshold(TENSOR))
+    buffer = device.create_buffer(2 * SLOT_BYTES + 64)
+    recorder = device.create_command_recorder(timestamps=True)
+    with pytest.raises(dml.InvalidArgumentError, match="nothing was submitted yet"):
+        recorder.kernel_times()
+    for source, target in ((0, 128), (128, 0)):
+        ranges = [[Binding(buffer, offset, SLOT_BYTES)] for offset in (source, target)]
+        recorder.record_dispatch(operator, table_for(operator, *ranges))
+    recorder.execute()
+    first, second = recorder.kernel_times()
+    assert first.label == second.label == "ELEMENT_WISE_THRESHOLD"
+    assert 0 <= first.start < second.start
+    assert first.start + first.seconds <= second.start + 1e-9
+    assert 0 < second.seconds < 10
+    with pytest.raises(dml.InvalidArgumentError, match="without timestamps"):
+        device.create_command_recorder().kernel_times()

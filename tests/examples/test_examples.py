@@ -1,0 +1,49 @@
+"""The Python examples run and do what they say; the model files among the examples are run by tests/models."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def output_of(name: str, *arguments: str, directory: Path) -> str:
+    """What an example prints."""
+    result = subprocess.run(
+        [sys.executable, str(EXAMPLES / name), *arguments],
+        cwd=directory,
+        env={**os.environ, "PYTHONPATH": str(EXAMPLES.parent), "DMLVK_CACHE_DIR": str(directory / "kernels")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_fused_graph(tmp_path: Path) -> None:
+    output = output_of("fused_graph.py", "llvmpipe", directory=tmp_path)
+    assert re.search(r"^fused: 12 operators in 1 kernels, 0\.0 MiB", output, re.MULTILINE)
+    assert re.search(r"^one by one: 12 operators in 12 kernels, \d+\.\d MiB", output, re.MULTILINE)
+    assert output.endswith("the same bits\n")
+
+
+def test_picture_filter(tmp_path: Path) -> None:
+    output = output_of("picture_filter.py", directory=tmp_path)
+    assert re.search(r"^\d+ operators in 4 kernels on ", output)
+    with Image.open(EXAMPLES / "pictures" / "astronaut.jpg") as opened:
+        picture = np.asarray(opened).astype(np.float64) / 255
+    with Image.open(tmp_path / "output" / "filtered.png") as opened:
+        filtered = np.asarray(opened).astype(np.float64)
+    rows, columns = (np.linspace(-1, 1, length) for length in picture.shape[:2])
+    light = 1 - 0.45 * (rows[:, None, None] ** 2 + columns[:, None] ** 2)
+    expected = np.clip(light / (1 + np.exp(-7 * (picture - 0.5))), 0, 1) * 255
+    assert np.abs(filtered - expected).max() < 0.501  # halves may go either way after rounded steps
