@@ -112,6 +112,8 @@ def _field_facts(field: Field) -> dict[str, Any]:
     facts = dataclasses.asdict(field)
     if field.enumeration is not None:
         facts["enumeration"] = {"name": field.enumeration.__name__, "members": list(field.enumeration.__members__)}
+    if field.instance_of is not None:
+        facts["instance_of"] = field.instance_of.__name__
     return facts
 
 
