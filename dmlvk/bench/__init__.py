@@ -1,0 +1,1 @@
+"""``dmlvk bench``: speed, beside other libraries on the same machine in the same run."""

@@ -1,0 +1,200 @@
+"""Verifies results, then takes times: all libraries in turn, in one process, until the medians hold."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+
+from dmlvk.bench.functions import FUNCTIONS
+from dmlvk.bench.libraries import Library, Prepared
+from dmlvk.bench.workload import Array, Workload
+from dmlvk.conformance.execution import Judge
+from dmlvk.errors import DmlError, OutOfMemoryError
+
+_WARM_UP_SECONDS = 0.3
+"""An idle GPU clocks low: for so long each library works before anything counts."""
+
+_FEWEST_TURNS, _MOST_TURNS = 5, 25
+_SAMPLE_SECONDS = 0.002
+"""So long a sample takes at least: small operators are repeated within it."""
+
+_MOST_REPEATS = 64
+_VERIFIED_ELEMENTS = 2**16
+
+
+@dataclasses.dataclass(frozen=True)
+class Spread:
+    """Times in seconds: the median of all samples, and the tenth and ninetieth of a hundred."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, samples: Sequence[float]) -> Spread:
+        """Of some samples."""
+        low, high = np.quantile(samples, [0.1, 0.9])
+        return cls(statistics.median(samples), float(low), float(high))
+
+
+@dataclasses.dataclass(frozen=True)
+class Timing:
+    """What one library took for one workload.
+
+    Attributes:
+        library: its name.
+        status: ``"measured"``; or ``"different results"`` or ``"out of memory"``, with no times.
+        detail: what is different.
+        seconds: on the device, one of many back to back; where a library has no clock of the device, by the wall.
+        wall_seconds: one alone, from the call until the result is there.
+    """
+
+    library: str
+    status: Literal["measured", "different results", "out of memory"]
+    detail: str = ""
+    seconds: Spread | None = None
+    wall_seconds: Spread | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """All libraries on one workload.
+
+    Attributes:
+        operator: DirectML's name.
+        data_type: its name.
+        layout: one of ``LAYOUTS``.
+        elements: of the output.
+        bytes_moved: read and written.
+        timings: dmlvk's first.
+    """
+
+    operator: str
+    data_type: str
+    layout: str
+    elements: int
+    bytes_moved: int
+    timings: tuple[Timing, ...]
+
+    def bandwidth(self, library: str) -> float | None:
+        """Bytes a second on the device; ``None`` where the library was not measured."""
+        for timing in self.timings:
+            if timing.library == library and timing.seconds is not None:
+                return self.bytes_moved / timing.seconds.median
+        return None
+
+
+def measure(workload: Workload, libraries: Sequence[Library], seconds: float = 2.0) -> Result:
+    """Verifies and times one workload.
+
+    Args:
+        workload: what is computed.
+        libraries: dmlvk first.
+        seconds: about so long each library may take for it.
+    """
+    small = workload.of_size(min(workload.elements, _VERIFIED_ELEMENTS))
+    timings: dict[str, Timing] = {}
+    with contextlib.ExitStack() as stack:
+        runners: dict[str, Prepared] = {}
+        for library in libraries:
+            fault = _verified(library, small)
+            if fault is None:
+                continue
+            if fault:
+                timings[library.name] = Timing(library.name, "different results", fault)
+                continue
+            try:
+                prepared = library.prepare(workload)
+            except (MemoryError, OutOfMemoryError):
+                timings[library.name] = Timing(library.name, "out of memory")
+                continue
+            if prepared is not None:
+                stack.callback(prepared.close)
+                runners[library.name] = prepared
+                timings[library.name] = Timing(library.name, "measured")
+        for name, (device, wall) in _in_turn(runners, seconds).items():
+            timings[name] = Timing(name, "measured", seconds=Spread.of(device), wall_seconds=Spread.of(wall))
+    return Result(
+        workload.operator.operator_name,
+        workload.data_type.name.lower(),
+        workload.layout,
+        math.prod(workload.geometry.sizes),
+        workload.bytes_moved,
+        tuple(timings.values()),
+    )
+
+
+def _verified(library: Library, workload: Workload) -> str | None:
+    """What is wrong with a library's results, or nothing; ``None`` where it cannot compute this."""
+    prepared = library.prepare(workload)
+    if prepared is None:
+        return None
+    with contextlib.closing(prepared):
+        got = prepared.result().reshape(workload.geometry.sizes)
+    if library.name == "dmlvk":
+        fault = Judge(workload.desc, [np.ascontiguousarray(view) for view in workload.views]).fault("", got)
+        if fault is not None:
+            raise DmlError(f"{workload.name}: dmlvk's own results are wrong: {fault}")
+        return ""
+    return _difference(got, workload)
+
+
+def _difference(got: Array, workload: Workload) -> str:
+    """Whether a library computes the same function at all: within what a sloppy float32 or float16 function may err."""
+    function = FUNCTIONS[workload.operator.operator_name]
+    if not function.numpy:
+        return ""  # NumPy does not have it
+    inputs = [view.astype(np.float64) if view.dtype.kind == "f" else view for view in workload.views]
+    if function.numpy == "where":
+        inputs[0] = inputs[0] != 0
+    expected = getattr(np, function.numpy)(*inputs, *function.extra)
+    if not workload.data_type.is_float:
+        same = got.astype(np.int64) == expected.astype(np.int64)
+    else:
+        tolerance = 2e-3 if workload.data_type.size_in_bits == 16 else 2e-4
+        with np.errstate(invalid="ignore"):
+            same = np.abs(got.astype(np.float64) - expected) <= tolerance * (1e-2 + np.abs(expected))
+        same |= np.isnan(got.astype(np.float64)) & np.isnan(expected.astype(np.float64))
+    wrong = np.flatnonzero(~same)
+    if not wrong.size:
+        return ""
+    first = int(wrong[0])
+    return f"{wrong.size} of {got.size} results; the first is {got.flat[first]!r} instead of {expected.flat[first]!r}"
+
+
+def _in_turn(runners: dict[str, Prepared], seconds: float) -> dict[str, tuple[list[float], list[float]]]:
+    repeats = {name: _warmed_up(runner) for name, runner in runners.items()}
+    device: dict[str, list[float]] = {name: [] for name in runners}
+    wall: dict[str, list[float]] = {name: [] for name in runners}
+    end = time.perf_counter() + seconds * len(runners)
+    for turn in range(_MOST_TURNS):
+        if turn >= _FEWEST_TURNS and time.perf_counter() > end:
+            break
+        for name, runner in runners.items():
+            device[name].append(runner.seconds(repeats[name]))
+            wall[name].append(runner.wall_seconds())
+    return {name: (device[name], wall[name]) for name in runners}
+
+
+def _warmed_up(runner: Prepared) -> int:
+    """Lets a library work for a while; returns how often a sample must repeat the operator."""
+    start = time.perf_counter()
+    took = _timed(lambda: runner.seconds(1))
+    while time.perf_counter() - start < _WARM_UP_SECONDS:
+        took = min(took, _timed(lambda: runner.seconds(1)))
+    repeats = max(1, min(_MOST_REPEATS, math.ceil(_SAMPLE_SECONDS / took)))
+    runner.seconds(repeats)  # what is recorded for so many is recorded now
+    return repeats
+
+
+def _timed(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start

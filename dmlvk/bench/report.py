@@ -1,0 +1,84 @@
+"""What was measured, with all that a reader needs to judge it; as JSON and back."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import dmlvk
+from dmlvk.bench.libraries import Library
+from dmlvk.bench.measurement import Result
+from dmlvk.runtime.vulkan import DeviceInfo
+
+
+@dataclasses.dataclass(frozen=True)
+class BenchReport:
+    """One run of ``dmlvk bench``.
+
+    Attributes:
+        date: when, as ISO 8601 in UTC.
+        device: the Vulkan device, by what it calls itself.
+        driver: its driver, with version.
+        device_kind: ``discrete GPU``, ``CPU`` …
+        host: the machine's system and processors.
+        libraries: name, version and device of each that was measured.
+        absent: for each that was not, why.
+        results: in the order in which they were measured.
+    """
+
+    date: str
+    device: str
+    driver: str
+    device_kind: str
+    host: str
+    libraries: tuple[dict[str, str], ...]
+    absent: dict[str, str]
+    results: tuple[Result, ...]
+
+    @classmethod
+    def of(
+        cls, device: DeviceInfo, libraries: Sequence[Library], absent: dict[str, str], results: Sequence[Result]
+    ) -> BenchReport:
+        """Of results that were measured a moment ago."""
+        return cls(
+            date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            device=device.name,
+            driver=f"{device.driver} {device.driver_version}",
+            device_kind=device.kind,
+            host=f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, "
+            f"Python {platform.python_version()}",
+            libraries=tuple({"name": each.name, "version": each.version, "device": each.device} for each in libraries),
+            absent=absent,
+            results=tuple(results),
+        )
+
+    def ceiling(self) -> float | None:
+        """The best bandwidth of a packed copy (IDENTITY) of any library and size, in bytes a second."""
+        copies = [
+            bandwidth
+            for result in self.results
+            if result.operator == "ELEMENT_WISE_IDENTITY" and result.layout == "contiguous"
+            for timing in result.timings
+            if (bandwidth := result.bandwidth(timing.library)) is not None and timing.library != "NumPy"
+        ]
+        return max(copies, default=None)
+
+    def as_json(self) -> dict[str, Any]:
+        """Everything, with the bandwidths worked out."""
+        contents = dataclasses.asdict(self)
+        contents["dmlvk"] = dmlvk.__version__
+        contents["copy_ceiling_in_bytes_per_second"] = self.ceiling()
+        for result, entry in zip(self.results, contents["results"], strict=True):
+            for timing in entry["timings"]:
+                timing["bytes_per_second"] = result.bandwidth(timing["library"])
+        return contents
+
+    def write(self, path: Path) -> None:
+        """Writes the JSON file."""
+        path.write_text(json.dumps(self.as_json(), indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,96 @@
+"""PyTorch, on CUDA where it is there, else on the host."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from dmlvk.bench.functions import FUNCTIONS, Function
+from dmlvk.bench.libraries import module
+from dmlvk.bench.workload import Array, Workload
+
+
+class TorchLibrary:
+    """PyTorch in eager mode."""
+
+    name = "PyTorch"
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self.version = str(torch.__version__)
+        self._cuda = bool(torch.cuda.is_available())
+        self.device = torch.cuda.get_device_name() if self._cuda else f"{torch.get_num_threads()} cores of the host"
+
+    @classmethod
+    def open(cls, _: object) -> TorchLibrary | str:
+        """Where it is installed."""
+        torch = module("torch")
+        return "not installed" if torch is None else cls(torch)
+
+    def prepare(self, workload: Workload) -> _Prepared | None:
+        """Any workload whose function and data type PyTorch has."""
+        function = FUNCTIONS.get(workload.operator.operator_name)
+        if not function or not function.torch:
+            return None
+        try:
+            return _Prepared(self._torch, self._cuda, workload, function)
+        except (RuntimeError, TypeError):  # not for this data type
+            return None
+
+
+class _Prepared:
+    def __init__(self, torch: Any, cuda: bool, workload: Workload, function: Function) -> None:
+        self._torch, self._cuda, self._function = torch, cuda, function
+        self._inputs = []
+        for number, array in enumerate(workload.arrays):
+            tensor = torch.from_numpy(array).to("cuda" if cuda else "cpu")
+            tensor = tensor.as_strided(workload.geometry.sizes, workload.geometry.strides[number])
+            self._inputs.append(tensor != 0 if number == 0 and function.torch == "where" else tensor)
+        out_type = torch.bool if function.torch == "gt" else self._inputs[-1].dtype
+        self._output = torch.empty(workload.geometry.sizes, dtype=out_type, device=self._inputs[0].device)
+        self._call: Any = getattr(torch, function.torch)
+        self._compute()
+        self._wait()
+
+    def _compute(self) -> None:
+        if self._function.torch == "clone":
+            self._output.copy_(self._inputs[0])
+        elif self._function.torch == "relu":  # which has no ``out``
+            self._torch.clamp_min(self._inputs[0], 0, out=self._output)
+        else:
+            self._call(*self._inputs, *self._function.extra, out=self._output)
+
+    def _wait(self) -> None:
+        if self._cuda:
+            self._torch.cuda.synchronize()
+
+    def result(self) -> Array:
+        self._compute()
+        made: Array = self._output.cpu().numpy()
+        return made
+
+    def seconds(self, repeats: int) -> float:
+        if not self._cuda:
+            start = time.perf_counter()
+            for _ in range(repeats):
+                self._compute()
+            return (time.perf_counter() - start) / repeats
+        first, last = (self._torch.cuda.Event(enable_timing=True) for _ in range(2))
+        first.record()
+        for _ in range(repeats):
+            self._compute()
+        last.record()
+        last.synchronize()
+        return float(first.elapsed_time(last)) / 1e3 / repeats
+
+    def wall_seconds(self) -> float:
+        start = time.perf_counter()
+        self._compute()
+        self._wait()
+        return time.perf_counter() - start
+
+    def close(self) -> None:
+        """Gives the memory back to the device."""
+        del self._inputs, self._output
+        if self._cuda:
+            self._torch.cuda.empty_cache()

@@ -1,0 +1,229 @@
+"""What is measured: an operator on tensors of some data type, size and layout."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.bench.functions import ATTRIBUTES, DOMAINS
+from dmlvk.conformance.cases import sweep_sets
+from dmlvk.datatypes import DataType
+from dmlvk.errors import DmlError
+from dmlvk.operators import OPERATORS, FeatureLevel, Field, OperatorDesc, check_operator
+from dmlvk.tensors import TensorDesc
+
+Array = npt.NDArray[Any]
+Strides = tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Geometry:
+    """Sizes and strides of all operands.
+
+    Attributes:
+        sizes: of every tensor.
+        strides: by operand: the inputs, then the output.
+    """
+
+    sizes: tuple[int, ...]
+    strides: tuple[Strides, ...]
+
+
+def packed(sizes: tuple[int, ...]) -> Strides:
+    """The strides of a tensor without gaps in C order."""
+    return tuple(math.prod(sizes[axis + 1 :]) for axis in range(len(sizes)))
+
+
+def _contiguous(elements: int, inputs: int) -> Geometry:
+    return Geometry((elements,), ((1,),) * (inputs + 1))
+
+
+def _square(elements: int) -> tuple[int, int]:
+    """Two sizes near each other whose product is at most ``elements``; powers of two."""
+    columns = 2 ** (int(math.log2(elements)) // 2)
+    return elements // columns, columns
+
+
+def _with(sizes: tuple[int, ...], inputs: int, number: int, strides: Strides) -> Geometry:
+    """All operands packed but the input of one number."""
+    every = [packed(sizes)] * (inputs + 1)
+    every[number] = strides
+    return Geometry(sizes, tuple(every))
+
+
+def _transposed(elements: int, inputs: int) -> Geometry:
+    sizes = _square(elements)
+    return _with(sizes, inputs, 0, (1, sizes[0]))
+
+
+def _row_broadcast(elements: int, inputs: int) -> Geometry:
+    return _with(_square(elements), inputs, inputs - 1, (0, 1))
+
+
+def _column_broadcast(elements: int, inputs: int) -> Geometry:
+    return _with(_square(elements), inputs, inputs - 1, (1, 0))
+
+
+def _four_axes(elements: int) -> tuple[int, int, int, int]:
+    rows, columns = _square(elements)
+    inner, outer = min(64, columns), min(16, rows)
+    return outer, rows // outer, columns // inner, inner
+
+
+def _permuted(elements: int, inputs: int) -> Geometry:
+    sizes = _four_axes(elements)
+    a, c, b, d = packed((sizes[0], sizes[2], sizes[1], sizes[3]))
+    return _with(sizes, inputs, 0, (a, b, c, d))
+
+
+def _channels_last(elements: int, inputs: int) -> Geometry:
+    batch, height, width, channels = _four_axes(elements)
+    sizes = (batch, channels, height, width)
+    n, h, w, c = packed((batch, height, width, channels))
+    return _with(sizes, inputs, 0, (n, c, h, w))
+
+
+LAYOUTS: dict[str, Callable[[int, int], Geometry]] = {
+    "contiguous": _contiguous,
+    "transposed": _transposed,
+    "row-broadcast": _row_broadcast,
+    "column-broadcast": _column_broadcast,
+    "permuted": _permuted,
+    "channels-last": _channels_last,
+}
+"""By name: all packed; the first input transposed; the last input a row or a column for all; axes 1 and 2 of the first
+input exchanged; the first input channels-last beside channels-first."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """An operator on tensors of one layout.
+
+    Attributes:
+        operator: the operator.
+        data_type: of its inputs, and of the output where the operator permits.
+        layout: one of ``LAYOUTS``.
+        elements: of the output, at most; layouts of several axes round down.
+    """
+
+    operator: type[OperatorDesc]
+    data_type: DataType
+    layout: str
+    elements: int
+
+    @property
+    def name(self) -> str:
+        """``"ELEMENT_WISE_SIGN float32 contiguous"``."""
+        return f"{self.operator.operator_name} {self.data_type.name.lower()} {self.layout}"
+
+    @functools.cached_property
+    def input_fields(self) -> tuple[Field, ...]:
+        """The input tensors that are given: those that are not optional."""
+        return tuple(field for field in self.operator.fields if field.kind == "input" and not field.optional)
+
+    @functools.cached_property
+    def geometry(self) -> Geometry:
+        """Sizes and strides."""
+        return LAYOUTS[self.layout](self.elements, len(self.input_fields))
+
+    @functools.cached_property
+    def desc(self) -> OperatorDesc:
+        """The description.
+
+        Raises:
+            DmlError: when the operator does not take the data type.
+        """
+        geometry = self.geometry
+        members: dict[str, Any] = {f.attribute: None for f in self.operator.fields if f.optional}
+        members |= sweep_sets(self.operator, self.data_type, optional=False)[0]
+        members |= ATTRIBUTES.get(self.operator.operator_name, {})
+        for field, strides in zip(self.input_fields, geometry.strides, strict=False):
+            members[field.attribute] = TensorDesc(self._type_of(field), geometry.sizes, strides)
+        for field in self.operator.fields:
+            if field.kind == "output":
+                members[field.attribute] = TensorDesc(self._type_of(field), geometry.sizes, geometry.strides[-1])
+        desc = self.operator(**members)
+        check_operator(desc, FeatureLevel.LEVEL_6_4)
+        return desc
+
+    def _type_of(self, field: Field) -> DataType:
+        """The workload's type, or where a tensor cannot have it, the smallest that it can (a condition: UINT8)."""
+        allowed = self.operator.declaration.support[-1].data_types[field.attribute]
+        return self.data_type if self.data_type in allowed else min(allowed, key=lambda each: each.size_in_bits)
+
+    @functools.cached_property
+    def arrays(self) -> list[Array]:
+        """For each input the elements of its buffer; the first is the one at coordinate 0."""
+        random = np.random.default_rng(7)
+        low, high = DOMAINS.get(self.operator.operator_name, (0.1, 0.95))
+        arrays = []
+        for _, tensor in self.desc.inputs:
+            if tensor is None:
+                continue
+            span = 1 + sum((n - 1) * s for n, s in zip(tensor.sizes, tensor.element_strides, strict=True))
+            data_type = tensor.data_type.numpy_dtype
+            count = min(span, 2**20)
+            if tensor.data_type.is_float:
+                values = random.uniform(low, high, count).astype(data_type)
+            else:  # a condition, or numbers above zero
+                low_integer, high_integer = (1, 100) if tensor.data_type is self.data_type else (0, 2)
+                values = random.integers(low_integer, high_integer, count).astype(data_type)
+            arrays.append(np.resize(values, span))
+        return arrays
+
+    @property
+    def views(self) -> list[Array]:
+        """The inputs as logical arrays."""
+        return [self.view(number, array) for number, array in enumerate(self.arrays)]
+
+    def view(self, operand: int, array: Array) -> Array:
+        """An operand's elements in the array that holds them."""
+        strides = tuple(stride * array.itemsize for stride in self.geometry.strides[operand])
+        return np.lib.stride_tricks.as_strided(array, self.geometry.sizes, strides)
+
+    @property
+    def output_dtype(self) -> np.dtype[Any]:
+        """NumPy's name of the output's data type."""
+        ((_, tensor),) = self.desc.outputs
+        assert tensor is not None
+        return tensor.data_type.numpy_dtype
+
+    @property
+    def bytes_moved(self) -> int:
+        """Each byte of an input that is needed counted once, and each byte of the output."""
+        total = 0
+        for _, tensor in (*self.desc.inputs, *self.desc.outputs):
+            if tensor is not None:
+                needed = (n for n, s in zip(tensor.sizes, tensor.element_strides, strict=True) if s)
+                total += math.prod(needed) * tensor.data_type.size_in_bytes
+        return total
+
+    def of_size(self, elements: int) -> Workload:
+        """The same on fewer or more elements."""
+        return dataclasses.replace(self, elements=elements)
+
+
+def workload(name: str, data_type: DataType, layout: str, elements: int) -> Workload | None:
+    """A workload; ``None`` where the operator does not take the data type or the layout.
+
+    Args:
+        name: an operator's full name.
+        data_type: of its tensors.
+        layout: one of ``LAYOUTS``.
+        elements: of the output.
+    """
+    made = Workload(OPERATORS[name], data_type, layout, elements)
+    if made.operator.declaration.along_axes and layout == "contiguous":
+        return None  # a single row of millions is nobody's work
+    try:
+        _ = made.desc
+    except (DmlError, NotImplementedError, IndexError):
+        return None
+    used = [tensor for _, tensor in (*made.desc.inputs, *made.desc.outputs) if tensor is not None]
+    return made if any(tensor.data_type is data_type for tensor in used) else None

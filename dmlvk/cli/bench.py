@@ -1,0 +1,220 @@
+"""``dmlvk bench``: speed on the user's own device, beside the libraries that are installed there."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from dmlvk.bench.measurement import Result
+    from dmlvk.bench.report import BenchReport
+    from dmlvk.bench.workload import Workload
+
+_DEFAULT_OPERATORS = "IDENTITY,SIGN,THRESHOLD,LOGICAL_GREATER_THAN,IF,ADD,EXP"
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+
+
+@click.command()
+@click.option(
+    "--operators",
+    "-o",
+    default=_DEFAULT_OPERATORS,
+    show_default=True,
+    metavar="NAME|GLOB,...",
+    help="What to measure, without or with the prefix ELEMENT_WISE_ or ACTIVATION_.",
+)
+@click.option("--device", "-d", metavar="N|NAME", help="Index of a device, or a part of its name.")
+@click.option(
+    "--data-types", "-t", default="float32", show_default=True, metavar="TYPE,...", help="Such as float16,int8."
+)
+@click.option(
+    "--layouts", "-l", default="contiguous", show_default=True, metavar="NAME,...|all",
+    help="contiguous, transposed, row-broadcast, column-broadcast, permuted, channels-last.",
+)  # fmt: skip
+@click.option(
+    "--sizes", "-s", default="64MiB", show_default=True, metavar="SIZE,...|SIZE..SIZE",
+    help="Bytes of the largest tensor; 1KiB..256MiB takes every fourfold.",
+)  # fmt: skip
+@click.option(
+    "--libraries", default="all", show_default=True, metavar="NAME,...|all|none",
+    help="numpy, torch, cupy, onnxruntime, kompute, wgpu, taichi: those of them that are installed.",
+)  # fmt: skip
+@click.option(
+    "--seconds", type=click.FloatRange(0.01, 600), default=1.0, show_default=True, help="For each measurement."
+)
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write all.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it: .svg, .png, .webp, .jpg."
+)
+def bench(
+    operators: str,
+    device: str | None,
+    data_types: str,
+    layouts: str,
+    sizes: str,
+    libraries: str,
+    seconds: float,
+    json_file: Path | None,
+    plot: Path | None,
+) -> None:
+    """Measure the speed of operators, beside other libraries in the same run.
+
+    All results are verified before anything is timed. GB/s counts each byte that is read or written once; on GPUs by
+    the device's clock, many dispatches back to back. «Alone» is one operator by the wall, from the call until its
+    result is there. Times are medians, with the tenth and the ninetieth of a hundred samples.
+    """
+    from dmlvk.bench.libraries import LIBRARIES, opened
+    from dmlvk.bench.measurement import measure
+    from dmlvk.bench.own import OwnLibrary
+    from dmlvk.bench.plot import check_plot_path, write_plot
+    from dmlvk.bench.report import BenchReport
+    from dmlvk.device import Device
+
+    if plot is not None:
+        check_plot_path(plot)
+    for path in (json_file, plot):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise click.UsageError(f"{path}: there is no such directory")
+    workloads = _workloads(operators, data_types, layouts, sizes)
+    names = LIBRARIES if libraries == "all" else () if libraries == "none" else tuple(libraries.split(","))
+    if unknown := sorted(set(names) - set(LIBRARIES)):
+        raise click.UsageError(f"--libraries: {unknown[0]!r} is none of {', '.join(LIBRARIES)}")
+    selector = int(device) if device is not None and device.isdecimal() else device
+    with Device(selector) as opened_device, opened(names, opened_device) as (others, absent):
+        measured = [OwnLibrary(opened_device), *others]
+        results: list[Result] = []
+        stopped = False
+        try:
+            for number, workload in enumerate(workloads):
+                if sys.stderr.isatty():
+                    click.echo(f"\r{number + 1} of {len(workloads)}: {workload.name}\x1b[K", nl=False, err=True)
+                results.append(measure(workload, measured, seconds))
+        except KeyboardInterrupt:
+            stopped = True
+        if sys.stderr.isatty():
+            click.echo("\r\x1b[K", nl=False, err=True)
+        report = BenchReport.of(opened_device.info, measured, absent, results)
+    _show(report)
+    if json_file is not None:
+        report.write(json_file)
+    if plot is not None and results:
+        write_plot(report, plot)
+    if stopped:
+        raise KeyboardInterrupt
+
+
+def _workloads(operators: str, data_types: str, layouts: str, sizes: str) -> list[Workload]:
+    from dmlvk.bench.workload import LAYOUTS, workload
+    from dmlvk.datatypes import DataType
+
+    types = []
+    for name in data_types.split(","):
+        if name.upper() not in DataType.__members__:
+            raise click.UsageError(f"--data-types: {name!r} is no data type; such are float32, float16, int8")
+        types.append(DataType[name.upper()])
+    chosen = tuple(LAYOUTS) if layouts == "all" else tuple(layouts.split(","))
+    if unknown := [layout for layout in chosen if layout not in LAYOUTS]:
+        raise click.UsageError(f"--layouts: {unknown[0]!r} is none of {', '.join(LAYOUTS)}")
+    byte_sizes = parsed_sizes(sizes)
+    made = []
+    for operator in _operator_names(operators):
+        for data_type in types:
+            for layout in chosen:
+                for size in byte_sizes:
+                    each = workload(operator, data_type, layout, max(1, size // data_type.size_in_bytes))
+                    if each is not None:
+                        made.append(each)
+    if not made:
+        raise click.UsageError("no operator of these takes such data types and layouts")
+    return made
+
+
+def _operator_names(text: str) -> list[str]:
+    from fnmatch import fnmatchcase
+
+    from dmlvk.operators import OPERATORS
+
+    found: dict[str, None] = {}
+    for pattern in text.upper().split(","):
+        names: list[str] = []
+        for prefix in ("", "ELEMENT_WISE_", "ACTIVATION_"):
+            if pattern.isidentifier() and names:
+                break  # IDENTITY is ELEMENT_WISE_IDENTITY alone
+            names += [name for name in OPERATORS if fnmatchcase(name, prefix + pattern)]
+        if not names:
+            raise click.UsageError(f"--operators: {pattern!r} is no operator that dmlvk has")
+        found.update(dict.fromkeys(names))
+    return list(found)
+
+
+def parsed_sizes(text: str) -> list[int]:
+    """Sizes in bytes: ``64MiB``, ``4k,1M``, or from one to another in fourfold steps: ``1KiB..256MiB``.
+
+    Raises:
+        click.UsageError: when it is none of these.
+    """
+    if ".." in text:
+        first, _, last = text.partition("..")
+        low, high = _size(first), _size(last)
+        if low > high:
+            raise click.UsageError(f"--sizes: {first} is larger than {last}")
+        steps = [low]
+        while steps[-1] * 4 <= high:
+            steps.append(steps[-1] * 4)
+        return steps
+    return [_size(part) for part in text.split(",")]
+
+
+def _size(text: str) -> int:
+    match = re.fullmatch(r"(\d+) ?([kmg]?)(i?b)?", text.strip().lower())
+    size = int(match[1]) * _UNITS[match[2]] if match else 0
+    if not 16 <= size <= 2**35:
+        raise click.UsageError(f"--sizes: {text!r} is no size between 16 and 32 GiB, such as 64MiB")
+    return size
+
+
+def _show(report: BenchReport) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console() if sys.stdout.isatty() else Console(width=140)
+    console.print(f"{report.device} ({report.device_kind}), {report.driver}", markup=False, highlight=False)
+    for library in report.libraries:
+        console.print(f"  {library['name']} {library['version']} on {library['device']}", markup=False, highlight=False)
+    for name, reason in report.absent.items():
+        console.print(f"  {name}: {reason}", markup=False, highlight=False)
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for heading in ("operator", "type", "layout", "MiB", "library", "GB/s", "spread", "alone", "dmlvk is faster"):
+        table.add_column(
+            heading, justify="right" if heading in ("MiB", "GB/s", "spread", "alone", "dmlvk is faster") else "left"
+        )
+    for result in report.results:
+        _add_rows(table.add_row, result)
+    console.print(table)
+    if (ceiling := report.ceiling()) is not None:
+        console.print(f"A packed copy reached {ceiling / 1e9:.4g} GB/s.", markup=False, highlight=False)
+
+
+def _add_rows(add_row: object, result: Result) -> None:
+    assert callable(add_row)
+    own = result.bandwidth("dmlvk")
+    for number, timing in enumerate(result.timings):
+        first = number == 0
+        start = (
+            result.operator.removeprefix("ELEMENT_WISE_") if first else "",
+            result.data_type if first else "",
+            result.layout if first else "",
+            f"{result.bytes_moved / 2**20:.4g}" if first else "",
+            timing.library,
+        )
+        if timing.seconds is None or timing.wall_seconds is None:
+            add_row(*start, "", "", "", timing.status)
+            continue
+        bandwidth = result.bytes_moved / timing.seconds.median
+        spread = (timing.seconds.high - timing.seconds.low) / timing.seconds.median
+        faster = f"{own / bandwidth:.2f} x" if own is not None and timing.library != "dmlvk" else ""
+        add_row(*start, f"{bandwidth / 1e9:.4g}", f"{spread:.0%}", f"{timing.wall_seconds.median * 1e6:.4g} µs", faster)
