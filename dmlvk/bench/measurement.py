@@ -170,7 +170,7 @@ def _difference(got: Array, workload: Workload) -> str:
 
 
 def _in_turn(runners: dict[str, Prepared], seconds: float) -> dict[str, tuple[list[float], list[float]]]:
-    repeats = {name: _warmed_up(runner) for name, runner in runners.items()}
+    repeats = {name: _warmed_up(runner, min(seconds, _WARM_UP_SECONDS)) for name, runner in runners.items()}
     device: dict[str, list[float]] = {name: [] for name in runners}
     wall: dict[str, list[float]] = {name: [] for name in runners}
     end = time.perf_counter() + seconds * len(runners)
@@ -183,11 +183,11 @@ def _in_turn(runners: dict[str, Prepared], seconds: float) -> dict[str, tuple[li
     return {name: (device[name], wall[name]) for name in runners}
 
 
-def _warmed_up(runner: Prepared) -> int:
+def _warmed_up(runner: Prepared, seconds: float) -> int:
     """Lets a library work for a while; returns how often a sample must repeat the operator."""
     start = time.perf_counter()
     took = _timed(lambda: runner.seconds(1))
-    while time.perf_counter() - start < _WARM_UP_SECONDS:
+    while time.perf_counter() - start < seconds:
         took = min(took, _timed(lambda: runner.seconds(1)))
     repeats = max(1, min(_MOST_REPEATS, math.ceil(_SAMPLE_SECONDS / took)))
     runner.seconds(repeats)  # what is recorded for so many is recorded now

@@ -1,0 +1,195 @@
+"""``dmlvk bench`` compares equal things, refuses wrong results, and says what it measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import pytest
+from PIL import Image
+
+import dmlvk as dml
+from dmlvk.bench.functions import FUNCTIONS
+from dmlvk.bench.libraries import opened
+from dmlvk.bench.measurement import Result, Spread, Timing, measure
+from dmlvk.bench.numpy_library import NumPyLibrary
+from dmlvk.bench.own import OwnLibrary
+from dmlvk.bench.plot import write_plot
+from dmlvk.bench.report import BenchReport
+from dmlvk.bench.workload import LAYOUTS, Array, Workload, workload
+from dmlvk.cli.bench import parsed_sizes
+from dmlvk.errors import InvalidArgumentError
+from tests.cli.outcome import Outcome
+
+
+class Wrong:
+    """A library that computes something else."""
+
+    name, version, device = "Wrong", "1", "nowhere"
+
+    def prepare(self, workload: Workload) -> Wrong:
+        self.sizes = workload.geometry.sizes
+        return self
+
+    def result(self) -> Array:
+        return np.full(self.sizes, 7, np.float32)
+
+    def seconds(self, _: int) -> float:
+        raise AssertionError("what is wrong must not be timed")
+
+    def wall_seconds(self) -> float:
+        raise AssertionError("what is wrong must not be timed")
+
+    def close(self) -> None:
+        pass
+
+
+def some(
+    name: str, data_type: dml.DataType = dml.FLOAT32, layout: str = "contiguous", elements: int = 4096
+) -> Workload:
+    made = workload(name, data_type, layout, elements)
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize("name", [name for name, function in FUNCTIONS.items() if function.numpy])
+def test_other_libraries_are_asked_for_the_same_function(any_device: dml.Device, name: str) -> None:
+    """NumPy's function of that name is verified against the operator's definition, within what floats may differ."""
+    data_type = dml.FLOAT32
+    result = measure(some(name, data_type), [OwnLibrary(any_device), NumPyLibrary()], seconds=0.0)
+    assert [timing.status for timing in result.timings] == ["measured", "measured"], result
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16, dml.INT8, dml.INT64], ids=lambda t: t.name)
+def test_layouts_mean_the_same_for_all(any_device: dml.Device, layout: str, data_type: dml.DataType) -> None:
+    for name in ("ELEMENT_WISE_ADD", "ELEMENT_WISE_IF"):
+        made = some(name, data_type, layout, 2**13)
+        result = measure(made, [OwnLibrary(any_device), NumPyLibrary()], seconds=0.0)
+        assert [timing.status for timing in result.timings] == ["measured", "measured"], result
+
+
+def test_layouts_are_what_their_names_say() -> None:
+    def strides(layout: str) -> list[tuple[int, ...]]:
+        made = some("ELEMENT_WISE_ADD", layout=layout, elements=2**20)
+        assert np.prod(made.geometry.sizes) == 2**20
+        return list(made.geometry.strides)
+
+    assert strides("contiguous") == [(1,), (1,), (1,)]
+    assert strides("transposed") == [(1, 1024), (1024, 1), (1024, 1)]
+    assert strides("row-broadcast")[1] == (0, 1)
+    assert strides("column-broadcast")[1] == (1, 0)
+    assert some("ELEMENT_WISE_ADD", layout="permuted", elements=2**20).geometry.sizes == (16, 64, 16, 64)
+    assert strides("permuted")[0] == (65536, 64, 4096, 1)
+    assert strides("channels-last")[0][1] == 1
+
+
+def test_each_byte_counts_once() -> None:
+    assert some("ELEMENT_WISE_ADD", elements=2**20).bytes_moved == 3 * 4 * 2**20
+    assert some("ELEMENT_WISE_ADD", layout="row-broadcast", elements=2**20).bytes_moved == 2 * 4 * 2**20 + 4 * 1024
+    assert some("ELEMENT_WISE_IF", elements=2**20).bytes_moved == (1 + 3 * 4) * 2**20
+
+
+def test_wrong_results_are_not_timed(any_device: dml.Device) -> None:
+    result = measure(some("ELEMENT_WISE_ADD"), [OwnLibrary(any_device), Wrong()], seconds=0.0)
+    own, wrong = result.timings
+    assert own.status == "measured"
+    assert (wrong.status, wrong.seconds) == ("different results", None)
+    assert "4096 of 4096 results; the first is" in wrong.detail
+
+
+def test_libraries_that_are_not_there_are_named_with_the_reason(
+    any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    with opened(["numpy", "torch"], any_device) as (libraries, absent):
+        assert [library.name for library in libraries] == ["NumPy"]
+        assert absent == {"torch": "not installed"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sizes"),
+    [("64MiB", [2**26]), ("4k,1M", [2**12, 2**20]), ("1KiB..64KiB", [2**10, 2**12, 2**14, 2**16]), ("100b", [100])],
+)
+def test_sizes(text: str, sizes: list[int]) -> None:
+    assert parsed_sizes(text) == sizes
+
+
+@pytest.mark.parametrize("text", ["", "x", "1", "-4k", "4TiB", "1M..1k", "1k..", "99999999999999999999"])
+def test_sizes_that_are_none(text: str) -> None:
+    with pytest.raises(click.UsageError, match="--sizes"):
+        parsed_sizes(text)
+
+
+def report(device: dml.Device) -> BenchReport:
+    def result(elements: int, name: str) -> Result:
+        spread = Spread(elements * 1e-9, elements * 0.9e-9, elements * 1.2e-9)
+        timings = (Timing("dmlvk", "measured", seconds=spread, wall_seconds=spread), Timing("X", "out of memory"))
+        return Result(name, "float32", "contiguous", elements, 8 * elements, timings)
+
+    results = [result(4**n, name) for n in range(5, 12) for name in ("ELEMENT_WISE_IDENTITY", "ELEMENT_WISE_EXP")]
+    return BenchReport.of(device.info, [OwnLibrary(device)], {"torch": "not installed"}, results)
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".png", ".webp", ".jpg"])
+def test_plots(any_device: dml.Device, tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"plot{suffix}"
+    write_plot(report(any_device), path)
+    if suffix == ".svg":
+        text = path.read_text(encoding="utf-8")
+        assert "ELEMENT_WISE_EXP, float32, contiguous" in text
+        assert "copy, 8 GB/s" in text
+    else:
+        with Image.open(path) as picture:
+            assert picture.width == 1920
+            assert len(picture.convert("RGB").getcolors(2**24) or []) > 10
+
+
+def test_a_plot_of_another_kind_is_refused(any_device: dml.Device, tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"must end in \.svg"):
+        write_plot(report(any_device), tmp_path / "plot.pdf")
+
+
+def test_the_command(device: dml.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    json_file, plot = tmp_path / "bench.json", tmp_path / "bench.svg"
+    arguments = ["bench", "-d", str(device.info.index), "-o", "add,EXP", "-t", "float32,int8", "--seconds", "0.01"]
+    arguments += ["-s", "1KiB..16KiB", "--libraries", "numpy", "--json", str(json_file), "--plot", str(plot)]
+    outcome = Outcome(capsys, *arguments)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "NumPy" in outcome.out
+    found: dict[str, Any] = json.loads(json_file.read_text(encoding="utf-8"))
+    assert found["device"] == device.info.name
+    assert {each["name"] for each in found["libraries"]} == {"dmlvk", "NumPy"}
+    names = [(each["operator"], each["data_type"], each["elements"]) for each in found["results"]]
+    floats, bytes_ = (256, 1024, 4096), (1024, 4096, 16384)
+    assert names == [
+        *(("ELEMENT_WISE_ADD", "float32", elements) for elements in floats),
+        *(("ELEMENT_WISE_ADD", "int8", elements) for elements in bytes_),
+        *(("ELEMENT_WISE_EXP", "float32", elements) for elements in floats),
+    ]
+    for each in found["results"]:
+        for timing in each["timings"]:
+            assert 0 < timing["seconds"]["low"] <= timing["seconds"]["median"] <= timing["seconds"]["high"]
+    assert plot.read_text(encoding="utf-8").startswith("<svg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-o", "NOTHING"], "'NOTHING' is no operator"),
+        (["-t", "float8"], "'float8' is no data type"),
+        (["-l", "diagonal"], "'diagonal' is none of contiguous"),
+        (["--libraries", "numpi"], "'numpi' is none of numpy"),
+        (["-o", "SIN", "-t", "int8"], "no operator of these takes"),
+        (["--json", "/nowhere/x.json"], "no such directory"),
+        (["--plot", "x.pdf"], "must end in .svg"),
+        (["-s", "huge"], "'huge' is no size"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    outcome = Outcome(capsys, "bench", *arguments)
+    assert outcome.status == 2
+    assert message in outcome.err
