@@ -241,7 +241,7 @@ def _draw_bars(
     ceiling: float | None,
 ) -> None:
     canvas.text(16, top + _TOP - 14, "Largest size, device time: bytes read and written a second", colour="#000000")
-    left, width = 330, _WIDTH - 330 - 90
+    left, width = 330, _WIDTH - 330 - 200
     full = max([bandwidth for _, _, bandwidth in bars] + ([ceiling] if ceiling else []))
     previous = ""
     for number, (label, library, bandwidth) in enumerate(bars):
