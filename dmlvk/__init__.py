@@ -140,7 +140,8 @@ from dmlvk.operators import (
     fused_activation,
     operator_desc,
 )
-from dmlvk.recording import CommandRecorder
+from dmlvk.profiling import write_trace
+from dmlvk.recording import CommandRecorder, KernelTime
 from dmlvk.runtime.vulkan import DeviceInfo, list_devices
 from dmlvk.tensors import TensorDesc, TensorFlags
 
@@ -289,6 +290,7 @@ __all__ = [
     "IntermediateGraphEdge",
     "InvalidArgumentError",
     "IsInfinityMode",
+    "KernelTime",
     "ModelFileError",
     "Operator",
     "OperatorDesc",
@@ -305,6 +307,7 @@ __all__ = [
     "UnsupportedError",
     "ValidationLayerError",
     "list_devices",
+    "write_trace",
     "fused_activation",
     "operator_desc",
 ]

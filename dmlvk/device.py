@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import enum
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,8 +26,9 @@ from dmlvk.graphs.description import GraphDesc
 from dmlvk.integers import checked_integer
 from dmlvk.lookup_tables import LookupTables
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
-from dmlvk.recording import CommandRecorder
-from dmlvk.running import RunCache, checked_inputs
+from dmlvk.profiling import median_times
+from dmlvk.recording import CommandRecorder, KernelTime
+from dmlvk.running import Run, RunCache, checked_inputs
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
 from dmlvk.tensors import TensorDesc
@@ -276,6 +278,36 @@ class Device:
         arrays = checked_inputs(compiled, inputs)
         with self.engine.exclusive():
             return self._runs.execute(compiled, arrays)
+
+    def profile(
+        self, operator: OperatorDesc | CompiledOperator, inputs: Mapping[str, npt.ArrayLike], repeats: int = 10
+    ) -> list[KernelTime]:
+        """Runs an operator or a graph several times, and tells what each of its kernels takes on the device.
+
+        Args:
+            operator: as for :meth:`run`.
+            inputs: as for :meth:`run`.
+            repeats: how many runs the medians are taken of, after one that does not count.
+
+        Raises:
+            InvalidArgumentError: when the description or an array breaks a rule, or ``repeats`` is not positive.
+            UnsupportedError: when the device has no timestamps.
+            DeviceLimitError, OutOfMemoryError: when the device cannot do it.
+        """
+        self.engine.check_open()
+        count = checked_integer(repeats, "profile: repeats", 1, 1_000_000)
+        if not self.info.limits.timestamp_valid_bits:
+            raise UnsupportedError(f"profile: {self.info.name} has no timestamps")
+        compiled = operator if isinstance(operator, CompiledOperator) else self._compiled_for(operator)
+        if compiled.device is not self:
+            raise InvalidArgumentError(f"{compiled.name}: was compiled by another device")
+        arrays = checked_inputs(compiled, inputs)
+        with self.engine.exclusive(), contextlib.closing(Run(self.engine, compiled, timestamps=True)) as run:
+            runs = []
+            for _ in range(count + 1):
+                run.execute(arrays)
+                runs.append(run.kernel_times())
+        return median_times(runs[1:])
 
     def _compiled_for(self, desc: OperatorDesc) -> CompiledOperator:
         with self.engine.exclusive():

@@ -16,7 +16,7 @@ from dmlvk.buffers import Buffer
 from dmlvk.compilation import CompiledOperator
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.program import Place, Region
-from dmlvk.recording import HazardTracker, scheduled
+from dmlvk.recording import HazardTracker, KernelTime, scheduled
 from dmlvk.runtime.kompute import Allocation, Engine, Recording
 from dmlvk.tensors import TensorDesc
 
@@ -81,6 +81,7 @@ class Run:
             if point.tensor is not None
         ]
         self._constants: Buffer | None = compiled.constants
+        self._labels = [step.label for step in compiled.steps]
         self._allocations: dict[tuple[Place, int], Allocation] = {}
         # Frees the memory when the compiled operator goes, and with it this object.
         self._release = weakref.finalize(self, _release_all, engine, self._allocations)
@@ -129,6 +130,11 @@ class Run:
     def _view(self, member: str, tensor: TensorDesc, region: Region) -> _View:
         host_bytes = self._allocations[region.place, region.index].host_bytes[region.offset :]
         return _View(member, tensor, host_bytes, logical_view(host_bytes, tensor), may_overlap(tensor))
+
+    def kernel_times(self) -> list[KernelTime]:
+        """What each kernel took in the last run; only where timestamps were asked for."""
+        spans = self.recording.dispatch_spans()
+        return [KernelTime(label, *span) for label, span in zip(self._labels, spans, strict=True)]
 
     def execute(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
         """Lays out the inputs, runs, and copies the outputs out."""

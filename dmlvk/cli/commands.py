@@ -58,6 +58,14 @@ def operators(names: tuple[str, ...], as_json: bool, feature_level: str | None) 
     "--iterations", "-i", type=click.IntRange(1, 1_000_000), help="Times to run each dispatch (with --timing: 10)."
 )
 @click.option("--warm-up", "-w", type=click.IntRange(0, 1_000_000), help="Iterations that count as cold (1).")
+@click.option(
+    "--repeat", "-r", type=click.IntRange(1, 100_000), help="Dispatches submitted together per iteration (1)."
+)
+@click.option(
+    "--trace",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="With --timing: write the kernels' device times for chrome://tracing or ui.perfetto.dev.",
+)
 @click.pass_context
 def run(
     context: click.Context,
@@ -67,6 +75,8 @@ def run(
     timing: bool,
     iterations: int | None,
     warm_up: int | None,
+    repeat: int | None,
+    trace: Path | None,
 ) -> None:
     """Run MODEL, a DxDispatch model file.
 
@@ -75,16 +85,19 @@ def run(
     """
     from dmlvk.device import Device
     from dmlvk.models import Timing, load_model, run_model
+    from dmlvk.profiling import write_trace
 
-    if not timing and (iterations is not None or warm_up is not None):
-        raise click.UsageError("--iterations and --warm-up are for --timing", context)
-    times = Timing(
-        Timing.iterations if iterations is None else iterations, Timing.warm_up if warm_up is None else warm_up
-    )
+    if not timing and (iterations, warm_up, repeat, trace) != (None, None, None, None):
+        raise click.UsageError("--iterations, --warm-up, --repeat and --trace are for --timing", context)
+    given = {"iterations": iterations, "warm_up": warm_up, "repeats": repeat}
+    times = Timing(**{name: number for name, number in given.items() if number is not None})
     loaded = load_model(model)
     with Device(int(device) if device is not None and device.isdecimal() else device) as opened:
         click.echo(f"Running on '{opened.info.name}'")
         result = run_model(loaded, opened, output_dir, click.echo, times if timing else None)
+        if trace is not None:
+            write_trace(trace, result.kernel_times, opened)
+            click.echo(f"Kernel times written to '{trace}'")
     if result.failures:
         click.echo(f"{result.failures} of {result.expectations} expectations failed")
         context.exit(1)

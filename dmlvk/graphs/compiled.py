@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dmlvk.buffers import Buffer
 from dmlvk.compilation import BindPoint, CompiledOperator, ExecutionFlags
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.description import GraphDesc
+from dmlvk.graphs.inspection import node_values
 from dmlvk.graphs.memory import MemoryPlan
 from dmlvk.graphs.network import network
+from dmlvk.graphs.pictures import write_picture
 from dmlvk.graphs.placement import placed, steps
 from dmlvk.graphs.stages import Stage, fused_stages, single_stages
 from dmlvk.tensors import TensorDesc
@@ -77,6 +82,14 @@ class CompiledGraph(CompiledOperator):
     def constants(self) -> Buffer | None:
         """The contents of its constant nodes, in memory of its own."""
         return self._constants
+
+    def node_values(self, inputs: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray[Any]]:
+        """What every operator inside computes from these inputs: see :func:`dmlvk.graphs.inspection.node_values`."""
+        return node_values(self, inputs)
+
+    def write_picture(self, path: str | os.PathLike[str]) -> None:
+        """Writes a picture of the graph and its kernels to a .svg file, or to a .dot file for Graphviz."""
+        write_picture(self, Path(path))
 
     def in_place_refusal(self, input_index: int, output_index: int) -> str | None:
         """A graph has no page that would permit it, and its kernels come in an order that callers cannot see."""

@@ -35,14 +35,19 @@ from dmlvk.models.formatting import format_value, verbose_line
 from dmlvk.models.json_source import shortened
 from dmlvk.models.model import Model
 from dmlvk.models.resources import Resource
+from dmlvk.recording import KernelTime
 
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """How dispatches are timed: each is run ``iterations`` times, of which the first ``warm_up`` count as cold."""
+    """How dispatches are timed: each is run ``iterations`` times, of which the first ``warm_up`` count as cold.
+
+    Every iteration but the first one submits ``repeats`` dispatches together, and counts as what one of them took.
+    """
 
     iterations: int = 10
     warm_up: int = 1
+    repeats: int = 1
 
 
 @dataclasses.dataclass
@@ -53,11 +58,14 @@ class RunResult:
         expectations: how many ``expect`` commands were carried out.
         failures: how many of them found a value outside their tolerance.
         files: what was written, in order.
+        kernel_times: what each kernel of each dispatch took on the device where times were asked for, in its first and
+            in its last iteration.
     """
 
     expectations: int = 0
     failures: int = 0
     files: list[Path] = dataclasses.field(default_factory=list)
+    kernel_times: list[KernelTime] = dataclasses.field(default_factory=list)
 
 
 def run_model(
@@ -223,21 +231,26 @@ class _Run:
         table = prepared.table(self._device)
         table.bind_inputs(inputs)
         table.bind_outputs(outputs)
-        has_clock = self._timing is not None and self._device.info.limits.timestamp_valid_bits > 0
-        recorder = self._device.create_command_recorder(timestamps=has_clock)
-        recorder.record_dispatch(prepared.compiled, table)
         if self._timing is None:
+            recorder = self._device.create_command_recorder()
+            recorder.record_dispatch(prepared.compiled, table)
             recorder.execute()
             return
-
-        def timed() -> _Sample:
-            wall = _seconds(recorder.execute)
-            return _Sample(wall, sum(kernel.seconds for kernel in recorder.kernel_times()) if has_clock else None)
-
-        samples = [timed()]
-        with self._contents_kept(command):
-            samples += [timed() for _ in range(self._timing.iterations - 1)]
+        first = _Stopwatch(self._device, prepared.compiled, table, 1)
+        samples = [first.sample()]
+        self._note(command.dispatchable.name, first.kernel_times())
+        if self._timing.iterations > 1:
+            repeated = _Stopwatch(self._device, prepared.compiled, table, self._timing.repeats)
+            with self._contents_kept(command):
+                samples += [repeated.sample() for _ in range(self._timing.iterations - 1)]
+            self._note(command.dispatchable.name, repeated.kernel_times())
         self._emit(_timing_line(command.dispatchable.name, samples, self._timing))
+
+    def _note(self, name: str, times: Sequence[KernelTime]) -> None:
+        """Adds a dispatch's kernels to the result, behind those of earlier dispatches."""
+        noted = self.result.kernel_times
+        end = noted[-1].start + noted[-1].seconds if noted else 0.0
+        noted += [KernelTime(f"{name}: {time.label}", end + time.start, time.seconds) for time in times]
 
     def _bindings(self, command: DispatchCommand) -> tuple[list[BufferBinding | None], list[BufferBinding | None]]:
         """The ranges to bind, inputs and outputs in the order of the bind points.
@@ -342,19 +355,36 @@ class _Run:
             self._emit(f"  {line}")
 
 
-def _seconds(action: Callable[[], None]) -> float:
-    """How long an action takes, in seconds of wall time."""
-    start = time.perf_counter()
-    action()
-    return time.perf_counter() - start
-
-
 @dataclasses.dataclass(frozen=True)
 class _Sample:
     """What one iteration took, in seconds: from the call to its end, and (where it has a clock) on the device."""
 
     wall: float
     device: float | None
+
+
+class _Stopwatch:
+    """Dispatches of one table, submitted together and timed."""
+
+    def __init__(self, device: Device, compiled: CompiledOperator, table: BindingTable, repeats: int) -> None:
+        self._has_clock = device.info.limits.timestamp_valid_bits > 0
+        self._repeats = repeats
+        self._recorder = device.create_command_recorder(timestamps=self._has_clock)
+        for _ in range(repeats):
+            self._recorder.record_dispatch(compiled, table)
+
+    def sample(self) -> _Sample:
+        """Runs them, and tells what one of them took."""
+        start = time.perf_counter()
+        self._recorder.execute()
+        wall = (time.perf_counter() - start) / self._repeats
+        if not self._has_clock:
+            return _Sample(wall, None)
+        return _Sample(wall, sum(kernel.seconds for kernel in self._recorder.kernel_times()) / self._repeats)
+
+    def kernel_times(self) -> list[KernelTime]:
+        """What each kernel took in the last run; nothing where the device has no clock."""
+        return self._recorder.kernel_times() if self._has_clock else []
 
 
 def _timing_line(name: str, samples: Sequence[_Sample], timing: Timing) -> str:

@@ -129,6 +129,15 @@ def test_timing(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"'threshold': 4 iterations, median wall time \d+\.\d{4} ms cold, \d+\.\d{4} ms hot", outcome.out)
 
 
+def test_run_with_a_trace(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    trace = tmp_path / "trace.json"
+    outcome = Outcome(capsys, "run", str(EXAMPLES / "if.json"), "--timing", "-i", "2", "-r", "2", "--trace", str(trace))
+    assert outcome.status == 0
+    assert f"Kernel times written to '{trace}'" in outcome.out
+    events = json.loads(trace.read_text())["traceEvents"]
+    assert [event["name"] for event in events if event["ph"] == "X"] == ["if: ELEMENT_WISE_IF"] * 3
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -139,7 +148,10 @@ def test_timing(capsys: pytest.CaptureFixture[str]) -> None:
             ["run", "a.json", "--iterations", "0"],
             "dmlvk: Invalid value for '--iterations' / '-i': 0 is not in the range",
         ),
-        (["run", "a.json", "--iterations", "3"], "dmlvk: --iterations and --warm-up are for --timing"),
+        (
+            ["run", "a.json", "--iterations", "3"],
+            "dmlvk: --iterations, --warm-up, --repeat and --trace are for --timing",
+        ),
         (["run", "a.json", "--output-dir", __file__], "dmlvk: Invalid value for '--output-dir' / '-o'"),
         (["run", "nowhere.json"], "nowhere.json:1:1: cannot read the model file: there is no such file"),
         (["run", str(EXAMPLES / "if.json"), "--device", "99"], "dmlvk: "),

@@ -164,7 +164,7 @@ def test_timing_does_not_change_results(run: Run) -> None:
             {"type": "expect", "resource": "X", "values": [2, 4]},
         ],
     }
-    for timing, kinds in ((Timing(), ("cold", "hot")), (Timing(3, 0), ("hot",)), (Timing(1, 5), ("cold",))):
+    for timing, kinds in ((Timing(), ("cold", "hot")), (Timing(3, 0, 2), ("hot",)), (Timing(1, 5, 7), ("cold",))):
         result, lines = run(model, timing)
         assert result.failures == 0
         assert lines[0].startswith(f"Dispatch 'twice': {timing.iterations} iterations, median wall time ")
