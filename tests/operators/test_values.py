@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from dmlvk.conformance.cases import PATTERNS, SWEPT, ValueCase, batches, value_cases
@@ -33,8 +35,18 @@ def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
     assert len(results) > 1, f"{case.name}: every result was {results}"
 
 
-@CASES
-@pytest.mark.parametrize("layout", LAYOUTS[1:])
+def _cases_and_layouts() -> list[tuple[ValueCase, str]]:
+    """Each case with one of the layouts that are not packed, in turn.
+
+    An operator's function is the same in every memory walk; what the walks do is in test_geometry.py. All walks of all
+    cases are what ``dmlvk conformance`` runs.
+    """
+    return list(zip(value_cases(), itertools.cycle(LAYOUTS[1:]), strict=False))
+
+
+@pytest.mark.parametrize(
+    ("case", "layout"), _cases_and_layouts(), ids=lambda value: value.name if isinstance(value, ValueCase) else value
+)
 def test_strided_tensors(case: ValueCase, layout: str, benches: list[Workbench]) -> None:
     """Every pattern of 8 and 16 bits, and 2**18 of the wider types, with the memory walks that know strides."""
     swept = case.desc_class.operator_name in SWEPT
