@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 from dmlvk.compilation import in_place_refusal
 from dmlvk.errors import ShaderCompilationError
@@ -73,20 +75,23 @@ def fused_stages(network: Network, descriptor_limit: int) -> Stages:
         function = function_of(node.desc)
         if function is not None:
             functions[node.index] = function
-    stages: list[Stage] = []
-    remark = ""
-    for group in grouped(network, functions, Limits(buffers=min(Limits.buffers, descriptor_limit))):
-        if len(group.nodes) == 1:
-            stages.append(single_stage(group.nodes[0]))
-            continue
-        try:
-            stages.append(_fused_stage(group, network))
-        except ShaderCompilationError as error:
-            remark = str(error)
-            stages += [single_stage(node) for node in group.nodes]
-    if remark and remark != NO_COMPILER:
-        _log.warning("some operators of a graph run one by one: %s", remark)
-    return Stages(tuple(stages), remark)
+    groups = grouped(network, functions, Limits(buffers=min(Limits.buffers, descriptor_limit)))
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # they wait for processes of the compiler
+        made = list(pool.map(lambda group: _stages_of(group, network), groups))
+    remarks = [remark for _, remark in made if remark]
+    if remarks and remarks[0] != NO_COMPILER:
+        _log.warning("some operators of a graph run one by one: %s", remarks[0])
+    return Stages(tuple(stage for stages, _ in made for stage in stages), remarks[0] if remarks else "")
+
+
+def _stages_of(group: Group, network: Network) -> tuple[list[Stage], str]:
+    """One kernel for a group, or one for each of its operators and why."""
+    if len(group.nodes) == 1:
+        return [single_stage(group.nodes[0])], ""
+    try:
+        return [_fused_stage(group, network)], ""
+    except ShaderCompilationError as error:
+        return [single_stage(node) for node in group.nodes], str(error)
 
 
 def _fused_stage(group: Group, network: Network) -> Stage:

@@ -93,8 +93,13 @@ def function_of(desc: OperatorDesc) -> Function | None:
         defines=tuple(_renumbered(made.defines, given)),
         types=types,
         attributes=tuple(attributes[number] for number in given),
-        volume=_SMALLEST_VOLUME + called_words(library.load(made.name)),
+        volume=_volume(made.name),
     )
+
+
+@functools.lru_cache(maxsize=4096)
+def _volume(variant_name: str) -> int:
+    return _SMALLEST_VOLUME + called_words(library.load(variant_name))
 
 
 def _renumbered(defines: Iterable[tuple[str, str]], given: Sequence[int]) -> Iterator[tuple[str, str]]:

@@ -196,7 +196,7 @@ class _Grouping:
         if len(first.nodes) + len(second.nodes) > self._limits.nodes:
             return False
         space = joined(first.space, view_of_first, second.space, view_of_second)
-        if space is None or self._something_between(first, second) or self._something_between(second, first):
+        if space is None:
             return False
         order = sorted(
             zip(first.nodes + second.nodes, first.functions + second.functions, strict=True),
@@ -212,7 +212,7 @@ class _Grouping:
                 (first.read | second.read) - written,
             )
         )
-        if group is None:
+        if group is None or self._something_between(first, second) or self._something_between(second, first):
             return False
         for node in group.nodes:
             self._group_of[node.index] = group
@@ -275,11 +275,12 @@ class _Grouping:
 
     def _something_between(self, first: Group, second: Group) -> bool:
         """Whether a path leads from one group to another through a third: one kernel would wait for itself."""
+        last = self._position[second.nodes[-1].index]  # what begins behind it cannot lead to it
         pending = [group for group in self._successors(first) if group is not second]
         seen: set[int] = set()
         while pending:
             group = pending.pop()
-            if id(group) in seen:
+            if id(group) in seen or self._position[group.nodes[0].index] > last:
                 continue
             seen.add(id(group))
             for successor in self._successors(group):
