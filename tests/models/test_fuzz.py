@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,29 @@ MODEL: dict[str, Any] = {
             "BTensor": TENSOR,
             "OutputTensor": TENSOR,
         },
+        "scale": {
+            "type": "ELEMENT_WISE_MULTIPLY",
+            "dmlCompileType": "DmlCompileGraph",
+            "desc": {
+                "ATensor": TENSOR,
+                "BTensor": {**TENSOR, "Strides": [0, 1], "Flags": ["OWNED_BY_DML"]},
+                "OutputTensor": TENSOR,
+            },
+            "bindings": {"BTensor": {"name": "B", "elementOffset": 4}},
+        },
+        "add": {
+            "type": "ELEMENT_WISE_ADD1",
+            "desc": {
+                "ATensor": TENSOR,
+                "BTensor": TENSOR,
+                "OutputTensor": TENSOR,
+                "FusedActivation": {"Type": "ACTIVATION_ELU", "Alpha": 0.5},
+            },
+        },
+        "largest": {
+            "type": "ACTIVATION_HARDMAX1",
+            "desc": {"InputTensor": TENSOR, "OutputTensor": TENSOR, "AxisCount": 1, "Axes": [1]},
+        },
     },
     "commands": [
         {"type": "dispatch", "dispatchable": "t", "bindings": {"InputTensor": "A", "OutputTensor": ["A"]}},
@@ -55,6 +79,9 @@ MODEL: dict[str, Any] = {
                 "OutputTensor": "B",
             },
         },
+        {"type": "dispatch", "dispatchable": "scale", "bindings": {"ATensor": "A", "OutputTensor": "B"}},
+        {"type": "dispatch", "dispatchable": "add", "bindings": {"ATensor": "A", "BTensor": "B", "OutputTensor": "A"}},
+        {"type": "dispatch", "dispatchable": "largest", "bindings": {"InputTensor": "A", "OutputTensor": "B"}},
         {"type": "print", "resource": "B", "verbose": True},
         {"type": "expect", "resource": "A", "values": [1, 2, 3, 4], "ulp": 2},
         {"type": "writeFile", "resource": "D", "targetPath": "d.png", "dimensions": [1, 1, 2, 2]},
@@ -135,7 +162,15 @@ def run_or_refuse(folder: Path, device: dml.Device, content: bytes) -> None:
         assert int(column) >= 1
 
 
-FUZZ = settings(deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+EXAMPLES = int(os.environ.get("DMLVK_TEST_FUZZ", "600"))
+"""How many damaged files are tried."""
+
+FUZZ = settings(
+    max_examples=EXAMPLES // 2,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 
 
 def test_the_undamaged_model_runs(folder: Path, any_device: dml.Device) -> None:
@@ -145,13 +180,13 @@ def test_the_undamaged_model_runs(folder: Path, any_device: dml.Device) -> None:
 
 
 @given(model=damaged_models())
-@settings(FUZZ, max_examples=300)
+@FUZZ
 def test_damaged_values(folder: Path, any_device: dml.Device, model: dict[str, Any]) -> None:
     run_or_refuse(folder, any_device, json.dumps(model).encode())
 
 
 @given(data=st.data())
-@settings(FUZZ, max_examples=300)
+@FUZZ
 def test_damaged_text(folder: Path, any_device: dml.Device, data: st.DataObject) -> None:
     text = bytearray(json.dumps(MODEL).encode())
     for _ in range(data.draw(st.integers(1, 4))):
