@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -58,37 +58,58 @@ def setting(any_device: dml.Device) -> Iterator[Setting]:
         yield Setting(graph, arena, persistent)
 
 
-offsets = st.one_of(st.integers(0, ARENA_BYTES // 256).map(lambda n: 256 * n), st.integers(0, 64).map(lambda n: 16 * n))
-sizes = st.one_of(st.sampled_from([96, 96, 256, 255, 97, 95, 0, None]), st.integers(0, ARENA_BYTES))
-ranges = st.tuples(st.one_of(offsets, offsets, st.integers(0, ARENA_BYTES + 8)), sizes)
-places = st.one_of(ranges, ranges, ranges, ranges, st.none())
+Range = tuple[int, int | None]
+
+SLOT_BYTES = 256
+offsets = st.one_of(st.integers(0, ARENA_BYTES // 16).map(lambda n: 16 * n), st.integers(0, ARENA_BYTES + 8))
+sizes = st.one_of(st.sampled_from([96, 256, 255, 97, 95, 0, None]), st.integers(0, ARENA_BYTES))
+anything = st.one_of(st.tuples(offsets, sizes), st.none())
 
 
-@given(
-    source=places,
-    weights=st.one_of(st.none(), st.none(), st.none(), ranges),
-    target=places,
-    temporary=places,
-    persistent=st.sampled_from([(0, 256), (0, 256), (0, None), (0, 300), (256, 256), None]),
-    count=st.sampled_from([2, 2, 2, 2, 1, 3]),
-)
+class Bound(NamedTuple):
+    """What is bound: ranges of the arena, but for the persistent resource."""
+
+    source: Range | None
+    weights: Range | None
+    target: Range | None
+    temporary: Range | None
+    persistent: Range | None
+    count: int
+
+
+@st.composite
+def bindings(draw: st.DrawFn) -> Bound:
+    """Bindings that keep every rule, or in which one or two of them are anything."""
+    slots = draw(st.permutations(range(ARENA_BYTES // SLOT_BYTES)))
+    inside = st.integers(0, (SLOT_BYTES - X.nbytes) // 16).map(lambda n: 16 * n)
+    ranges = []
+    for slot in slots[:2]:
+        offset = draw(inside)
+        ranges.append((SLOT_BYTES * slot + offset, draw(st.integers(X.nbytes, SLOT_BYTES - offset))))
+    bound = Bound(ranges[0], None, ranges[1], (SLOT_BYTES * slots[2], SLOT_BYTES), (0, 256), 2)
+    for change in draw(st.lists(st.sampled_from(Bound._fields), max_size=2)):
+        if change == "count":
+            bound = bound._replace(count=draw(st.sampled_from([1, 3])))
+        elif change == "persistent":
+            others: tuple[Range | None, ...] = ((0, None), (0, 300), (0, 255), (256, 256), (16, 256), None)
+            bound = bound._replace(persistent=draw(st.sampled_from(others)))
+        else:
+            drawn: dict[str, Any] = {change: draw(anything)}
+            bound = bound._replace(**drawn)
+    return bound
+
+
+@given(bound=bindings())
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much],
 )
-def test_random_bindings(
-    setting: Setting,
-    source: tuple[int, int | None] | None,
-    weights: tuple[int, int | None] | None,
-    target: tuple[int, int | None] | None,
-    temporary: tuple[int, int | None] | None,
-    persistent: tuple[int, int | None] | None,
-    count: int,
-) -> None:
+def test_random_bindings(setting: Setting, bound: Bound) -> None:
     graph, arena, kept = setting
     before = np.full(ARENA_BYTES, 0xA5, np.uint8)
+    source, weights, target, temporary, persistent, count = bound
     if source is not None:
         place = before[source[0] : source[0] + X.nbytes]
         place[:] = X.view(np.uint8).ravel()[: place.size]
@@ -97,10 +118,10 @@ def test_random_bindings(
     ran = False
     try:
         table = graph.device.create_binding_table(graph)
-        bound = [None if at is None else Binding(arena, *at) for at in (source, weights, target, temporary)]
-        table.bind_inputs([*bound[:2], None][:count])
-        table.bind_outputs([bound[2]])
-        table.bind_temporary_resource(bound[3])
+        inputs = [None if at is None else Binding(arena, *at) for at in (source, weights)]
+        table.bind_inputs([*inputs, None][:count])
+        table.bind_outputs([None if target is None else Binding(arena, *target)])
+        table.bind_temporary_resource(None if temporary is None else Binding(arena, *temporary))
         table.bind_persistent_resource(None if persistent is None else Binding(kept, *persistent))
         recorder = graph.device.create_command_recorder()
         recorder.record_dispatch(graph, table)
