@@ -74,7 +74,7 @@ class Bound(NamedTuple):
     target: Range | None
     temporary: Range | None
     persistent: Range | None
-    count: int
+    input_count: int
 
 
 @st.composite
@@ -88,8 +88,8 @@ def bindings(draw: st.DrawFn) -> Bound:
         ranges.append((SLOT_BYTES * slot + offset, draw(st.integers(X.nbytes, SLOT_BYTES - offset))))
     bound = Bound(ranges[0], None, ranges[1], (SLOT_BYTES * slots[2], SLOT_BYTES), (0, 256), 2)
     for change in draw(st.lists(st.sampled_from(Bound._fields), max_size=2)):
-        if change == "count":
-            bound = bound._replace(count=draw(st.sampled_from([1, 3])))
+        if change == "input_count":
+            bound = bound._replace(input_count=draw(st.sampled_from([1, 3])))
         elif change == "persistent":
             others: tuple[Range | None, ...] = ((0, None), (0, 300), (0, 255), (256, 256), (16, 256), None)
             bound = bound._replace(persistent=draw(st.sampled_from(others)))
