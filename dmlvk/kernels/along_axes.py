@@ -7,12 +7,9 @@ from collections.abc import Sequence
 
 from dmlvk.kernels.elementwise import Kernel, launch_size
 from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order
-from dmlvk.kernels.variants import SHORT_ROW, WORK_GROUP_SIZE, operand_types, shader_name, variant_name
+from dmlvk.kernels.variants import BLOCK, WORK_GROUP_SIZE, axes_walk, operand_types, shader_name, variant_name
 from dmlvk.operators import OperatorDesc
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
-
-_BLOCK = 4
-"""Neighbouring elements that one lane takes at once."""
 
 
 def lower(desc: OperatorDesc) -> Kernel:
@@ -37,7 +34,7 @@ def lower(desc: OperatorDesc) -> Kernel:
         *(int(_has_blocks(row, rows, operand)) for operand in (0, -1)),
     )
     return Kernel(
-        variant=variant_name(shader_name(type(desc)), types, "short" if length <= SHORT_ROW else "long"),
+        variant=variant_name(shader_name(type(desc)), types, axes_walk(length)),
         geometry=geometry,
         work_groups=work_groups,
         work_items=count,
@@ -57,16 +54,16 @@ def _split(tensors: Sequence[TensorDesc], row_axes: Sequence[int]) -> tuple[Fold
 
 
 def _lanes_of_a_row(length: int) -> int:
-    """A power of two, so many that each has one block of a short row."""
-    blocks = -(-min(length, SHORT_ROW) // _BLOCK)
+    """A power of two, no more than it takes for one block each."""
+    blocks = -(-min(length, BLOCK * WORK_GROUP_SIZE) // BLOCK)
     return 1 << (blocks - 1).bit_length()
 
 
 def _has_blocks(row: FoldedLayout, rows: FoldedLayout, operand: int) -> bool:
     """Whether every block but a row's last one lies at a multiple of four elements in memory, side by side."""
     strides = row.strides[operand]
-    within = len(row.sizes) == 1 or (len(row.sizes) > 1 and row.sizes[0] % _BLOCK == 0)
-    return within and strides[0] == 1 and all(stride % _BLOCK == 0 for stride in (*strides[1:], *rows.strides[operand]))
+    within = len(row.sizes) == 1 or (len(row.sizes) > 1 and row.sizes[0] % BLOCK == 0)
+    return within and strides[0] == 1 and all(stride % BLOCK == 0 for stride in (*strides[1:], *rows.strides[operand]))
 
 
 def _lanes_are_neighbours(row: FoldedLayout, rows: FoldedLayout) -> bool:

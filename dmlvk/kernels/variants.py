@@ -16,15 +16,18 @@ from typing import Literal
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, accepts_data_type
 
-Walk = Literal["contiguous", "rows", "tiled", "strided", "short", "long"]
+Walk = Literal["contiguous", "rows", "tiled", "strided", "short", "medium", "long"]
 WALKS: tuple[Walk, ...] = ("contiguous", "rows", "tiled", "strided")
 """How an element-wise kernel goes through memory; ``shaders/patterns/elementwise.glsl`` counts them from 0."""
 
-AXES_WALKS: tuple[Walk, ...] = ("short", "long")
-"""How a kernel along axes goes through rows: of up to :data:`SHORT_ROW` elements, and of more."""
+AXES_WALKS: tuple[Walk, ...] = ("short", "medium", "long")
+"""How a kernel along axes goes through rows: by their length, see :func:`axes_walk`."""
 
-SHORT_ROW = 1024
-"""Elements of a row that are held in registers, four in each invocation of a work group."""
+BLOCK = 4
+"""Neighbouring elements that one lane of a row takes at once."""
+
+_BLOCKS_HELD: dict[Walk, int] = {"short": 1, "medium": 4, "long": 0}
+"""Blocks that a lane keeps in registers; 0: none, the row is read once for every step."""
 
 _TILES_IN_BYTES = 8192
 """Shared memory of a work group; with Vulkan's 16 KiB too few work groups share a GPU's core (half the speed)."""
@@ -100,6 +103,12 @@ def fused_class(desc_class: type[OperatorDesc], present: tuple[str, ...]) -> typ
 def walks_of(desc_class: type[OperatorDesc]) -> tuple[Walk, ...]:
     """How an operator's kernels go through memory."""
     return AXES_WALKS if desc_class.declaration.along_axes else WALKS
+
+
+def axes_walk(length: int) -> Walk:
+    """The walk for rows of so many elements: the one that holds fewest, of those that hold all of them."""
+    held = (walk for walk, blocks in _BLOCKS_HELD.items() if length <= blocks * BLOCK * WORK_GROUP_SIZE)
+    return next(held, "long")
 
 
 def source_of(operator_name: str) -> str:
@@ -243,7 +252,7 @@ def _operand_defines(types: tuple[DataType, ...], walk: Walk) -> dict[str, str]:
     operands = [f"INPUT_{i}" for i in range(len(types) - 1)] + ["OUTPUT"]
     defines = {"INPUT_COUNT": str(len(types) - 1), "LANES": str(lanes(walk, types))}
     if walk in AXES_WALKS:
-        defines["LONG_ROWS"] = str(int(walk == "long"))
+        defines["BLOCKS_HELD"] = str(_BLOCKS_HELD[walk])
     else:
         defines |= {"WALK": str(WALKS.index(walk)), "TILE": f"{tile_size(types)}u"}
     for operand, data_type in zip(operands, types, strict=True):

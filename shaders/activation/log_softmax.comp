@@ -5,8 +5,12 @@
 #include "softmax.glsl"
 
 #define NAN_RANK ABOVE_ALL
+#define BASIS float
+#define basis_of(peak) (peak)
 #define KEPT Double
 #define kept_of(x, peak) difference_of(x, peak)
+#define term_of(difference) log_softmax_term_of(difference)
+#define SUM_WITHOUT_PEAK
 #define ROW LogarithmOfTotal
 #define row_of(sum) logarithm_of_total(sum)
 #define result_of(difference, logarithm) log_softmax_f32(difference, logarithm)

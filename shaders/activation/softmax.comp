@@ -5,9 +5,12 @@
 #include "softmax.glsl"
 
 #define NAN_RANK ABOVE_ALL
+#define BASIS SoftmaxBasis
+#define basis_of(peak) softmax_basis_of(peak)
 #define KEPT Power
-#define kept_of(x, peak) power_of(difference_of(x, peak))
+#define kept_of(x, basis) softmax_power_of(x, basis)
+#define term_of(power) softmax_term_of(power)
 #define ROW Double
-#define row_of(sum) reciprocal_of_total(sum)
+#define row_of(sum) softmax_row_of(sum)
 #define result_of(power, reciprocal) softmax_f32(power, reciprocal)
 #include "along_axes.glsl"

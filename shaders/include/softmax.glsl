@@ -1,9 +1,13 @@
-// What the softmax operators make of a row's elements, the row's largest value being known.
+// What the softmax operators make of a row's elements, the row's largest value, the peak, being known. Everything is relative
+// to the peak, so that nothing overflows; sums are in two words (T. J. Dekker, «A floating-point technique for extending the
+// available precision», 1971).
 //
-// Everything is relative to that value, the peak: d = x - peak, in two words, so that nothing overflows and no rounding is
-// multiplied by e^x. The sum of e^d leaves out the peak's own place, whose term is 1: so ln(1 + sum) keeps its accuracy where
-// the sum is small. Sums are in two words (the addition is that of T. J. Dekker, «A floating-point technique for extending the
-// available precision», 1971), and 2^90 times as large as they are, so that the smallest terms that matter are normal numbers.
+// SOFTMAX: x - shift is exact for every element that matters, the shift being zero, or the peak where that is so large that a
+// difference of two numbers which are not far apart has no rounding (P. H. Sterbenz, «Floating-point computation», 1974).
+//
+// LOG_SOFTMAX: d = x - peak in two words, for no rounding may be multiplied by e^d. The sum of e^d leaves out the peak's own
+// place, whose term is 1: so ln(1 + sum) keeps its accuracy where the sum is small. The sum is 2^90 times as large as it is, so
+// that the smallest terms that matter are normal numbers.
 #ifndef SOFTMAX_GLSL
 #define SOFTMAX_GLSL
 
@@ -13,6 +17,9 @@
 #include "logarithm.glsl"
 #include "significand.glsl"
 
+#define LARGEST_UNSHIFTED 0x43300000 // 176: from here on what is not below half the peak is all that matters
+#define FAR_BELOW 0x43960000 // 300: more than 124 below the peak, whose power is below 2^-178
+#define NEXT_TO_NOTHING 0x21800000 // 2^-60: what is smaller makes no difference to the power
 #define SUM_EXPONENT 90
 #define LOWEST_DIFFERENCE 0xc2dc0000u // -110: e^d is below 2^-158, which is nothing even 2^32 times
 #define SMALLEST_DIFFERENCE 0x17800000 // 2^-80: what is smaller makes no difference to e^d
@@ -21,12 +28,20 @@
 #define TINY_SUM 0x58800000 // 2^-40, scaled
 #define EXPONENT_OF_FAR (-1000) // of e^d below LOWEST_DIFFERENCE
 
-// A + b, for numbers of one sign. Relative error: at most 3 * 2^-48. 11 operations.
+// a + b, for numbers of one sign. Relative error: at most 3 * 2^-48. 11 operations.
 Double sum_of(Double a, Double b)
 {
     Double total = two_sum(a.high, b.high);
     precise float low = total.low + (a.low + b.low);
     return fast_two_sum(total.high, low);
+}
+
+// a + b for two numbers of one sign, of which a few are added before fast_two_sum makes their second word small. 8 operations.
+Double quick_sum_of(Double a, Double b)
+{
+    Double total = two_sum(a.high, b.high);
+    precise float low = a.low + (total.low + b.low);
+    return Double(total.high, low);
 }
 
 // x - peak. From 2^100 on the second word is left out: it makes no difference to any result, and what two_sum does on the way
@@ -38,11 +53,59 @@ Double difference_of(uint x, float peak)
     return Double(difference.high, uintBitsToFloat(is_huge ? 0u : floatBitsToUint(difference.low)));
 }
 
-// e^d = (high + low) * 2^exponent, as exponential() gives it. About 50 operations.
+// e^d = (high + low) * 2^exponent, as exponential() gives it.
 struct Power {
     Double value;
     int exponent;
 };
+
+// What elements of a row are seen relative to: x - shift is taken to the power, and its exponent counts from the peak's.
+struct SoftmaxBasis {
+    float shift;
+    int exponent;
+};
+
+SoftmaxBasis softmax_basis_of(float peak)
+{
+    uint bits = floatBitsToUint(peak);
+    bool is_large = int(bits & MAGNITUDE_F32) > LARGEST_UNSHIFTED;
+    int exponent;
+    Double unused = exponential(uintBitsToFloat(is_large ? 0u : bits), exponent);
+    return SoftmaxBasis(uintBitsToFloat(is_large ? bits : 0u), exponent);
+}
+
+// e^(x - peak), times a number between 0.7 and 1.42 that is the same throughout the row. 40 operations.
+Power softmax_power_of(uint x, SoftmaxBasis basis)
+{
+    precise float difference = uintBitsToFloat(x) - basis.shift;
+    uint bits = floatBitsToUint(difference);
+    int magnitude = int(bits & MAGNITUDE_F32);
+    bool is_far = magnitude > FAR_BELOW;
+    int exponent;
+    Double value = exponential(uintBitsToFloat(is_far || magnitude < NEXT_TO_NOTHING ? 0u : bits), exponent);
+    return Power(value, is_far ? EXPONENT_OF_FAR : exponent - basis.exponent);
+}
+
+// What such a power adds to the sum. Where that is far below what matters it is too much, and far below what matters too.
+Double softmax_term_of(Power power)
+{
+    float factor = power_of_two(max(power.exponent, -100));
+    precise float high = power.value.high * factor;
+    precise float low = power.value.low * factor;
+    return Double(high, low);
+}
+
+// 1 / sum, with a first word of 12 bits.
+Double softmax_row_of(Double sum) { return shortened(quotient(Double(1.0, 0.0), sum)); }
+
+// The power's share of the sum, which is at most 1. 16 operations.
+uint softmax_f32(Power power, Double reciprocal)
+{
+    Double product = short_product(reciprocal, shortened(power.value));
+    precise float share = product.high + product.low;
+    uint bits = floatBitsToUint(share);
+    return (int(bits) >> 23) + power.exponent < 1 ? 0u : bits + (uint(power.exponent) << 23);
+}
 
 Power power_of(Double difference)
 {
@@ -58,15 +121,14 @@ Power power_of(Double difference)
 }
 
 // What the power of a difference adds to the sum. Where that is far below what matters, it only tells that it is there.
-Double term_of(Power power)
+Double log_softmax_term_of(Double difference)
 {
+    Power power = power_of(difference);
     float factor = power_of_two(max(power.exponent + SUM_EXPONENT, -100));
     precise float high = power.value.high * factor;
     precise float low = power.value.low * factor;
     return Double(high, low);
 }
-
-Double term_of(Double difference) { return term_of(power_of(difference)); }
 
 // A scaled sum as it is. Its second word, where that is next to nothing, is left out: it would be denormal.
 Double unscaled(Double sum)
@@ -77,17 +139,6 @@ Double unscaled(Double sum)
     precise float low = uintBitsToFloat(kept) * power_of_two(-SUM_EXPONENT);
     return Double(high, low);
 }
-
-// 1 / (1 + sum), with a first word of 12 bits. 60 operations, once for a row.
-Double reciprocal_of_total(Double sum)
-{
-    Double total = two_sum(power_of_two(SUM_EXPONENT), sum.high);
-    precise float low = total.low + sum.low;
-    return shortened(quotient(Double(1.0, 0.0), unscaled(fast_two_sum(total.high, low))));
-}
-
-// e^d / (1 + sum). 21 operations.
-uint softmax_f32(Power power, Double reciprocal) { return rounded_product(reciprocal, power.value, power.exponent); }
 
 // ln(1 + sum) where the sum is not tiny; else 0. And what d - ln(1 + sum) is for d = 0 where the sum is tiny, as bits: -sum.
 struct LogarithmOfTotal {

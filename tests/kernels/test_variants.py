@@ -22,7 +22,7 @@ def _kernels_of(case: ValueCase) -> set[str]:
     """Variants that a case can lower to: each memory walk, with the optional attributes and without."""
     names = set()
     if case.desc_class.declaration.along_axes:
-        for length in (5, 2000):
+        for length in (5, 2000, 5000):
             desc = describe(case, (3, length), [(length, 1)] * 2, axes_attributes(case.desc_class, (1,)))
             names.add(lower(desc).variant)
         return names
