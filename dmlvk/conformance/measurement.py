@@ -80,6 +80,11 @@ def promised_bound(case: ValueCase) -> float | None:
     return promised_ulp(accuracy, output_type)
 
 
+def is_settled(case: ValueCase) -> bool:
+    """Whether a definition settles every bit of a case's results: not where an activation of class «accurate» is fused."""
+    return promised_bound(case) is None and not any(field.fusable for field in case.desc_class.fields)
+
+
 def case_report(case: ValueCase, **found: Any) -> CaseReport:
     """A report with what the case says of itself."""
     members = {field.attribute: field.name for field in case.desc_class.fields}
@@ -182,10 +187,10 @@ def measure_case(context: Context, case: ValueCase, plan: Plan) -> CaseReport:
 def reference_digests(case: ValueCase, plan: Plan) -> tuple[str, str]:
     """SHA-256 of a case's inputs, and of what the reference function gives for them; no device takes part.
 
-    The second one is empty for operators of class «accurate», whose last bit no definition settles.
+    The second one is empty where no definition settles the last bit.
     """
     inputs_digest, outputs_digest = hashlib.sha256(), hashlib.sha256()
-    settled = promised_bound(case) is None
+    settled = is_settled(case)
     for layout, total, sets in layouts(plan):
         for batch in batches(case, total, sets):
             if layout == "contiguous":
