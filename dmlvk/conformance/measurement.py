@@ -81,7 +81,7 @@ def promised_bound(case: ValueCase) -> float | None:
 
 
 def is_settled(case: ValueCase) -> bool:
-    """Whether a definition settles every bit of a case's results: not where an activation of class «accurate» is fused."""
+    """Whether a definition settles every bit of a case: not where an activation of class «accurate» is fused."""
     return promised_bound(case) is None and not any(field.fusable for field in case.desc_class.fields)
 
 
