@@ -64,66 +64,45 @@ Double exponential(Double x, out int exponent)
 }
 Double exponential(float x, out int exponent) { return exponential(Double(x, 0.0), exponent); }
 
-// e^x - 1 near zero: x itself is the first word, and little is left.
-#define NEAR_ZERO 0x3c800000 // 2^-6
-Double exponential_less_one_near_zero(Double x, Exponential e)
+// e^-x = power * 2^-count, for |x.high| <= 177 and |x.low| <= 2^-17: power.high is a multiple of 2^-11 between 0.70 and 1.42, so
+// that its product with a number of 12 bits is exact; |power.low| < 0.07. exponent_bits is count * 2^23, what a number's bits
+// change by when it is multiplied by 2^count. Relative error: 2^-27.5. 26 operations.
+struct Decay {
+    Double power;
+    int exponent_bits;
+};
+Decay decay(Double x)
 {
-    precise float low = x.low + (e.half_square + e.rest);
-    return Double(x.high, low);
-}
-
-// e^x - 1 for -40 <= x <= 0. Not high + low rounded: |low| is up to a 30th of |high|. Relative error: at most
-// 2^-27.9, near zero too. 41 operations.
-Double negative_exponential_less_one(Double x)
-{
-    Exponential e = exponential_parts(x);
-    float scale = power_of_two(e.exponent);
-    precise float power = scale * ((1.0 + e.a) + e.half_square);
-    Double far = fast_two_sum(-1.0, power);
-    precise float far_low = far.low + scale * (e.b + e.rest);
-    Double near = exponential_less_one_near_zero(x, e);
-    bool is_near = int(floatBitsToUint(x.high) & MAGNITUDE_F32) < NEAR_ZERO;
-    return Double(is_near ? near.high : far.high, is_near ? near.low : far_low);
-}
-
-// e^x - 1 for -177 <= x <= 177, times 2^-exponent where that is above 0, as it is from x = 0.35 on; likewise. Relative
-// error: at most 2^-27.3. 48 operations.
-Double exponential_less_one(Double x, out int exponent)
-{
-    Exponential e = exponential_parts(x);
-    exponent = max(e.exponent, 0);
-    float scale = power_of_two(max(e.exponent - exponent, -60));
-    float one = power_of_two(max(-exponent, -60));
-    precise float power = scale * ((1.0 + e.a) + e.half_square);
-    Double far = two_sum(power, -one);
-    precise float far_low = far.low + scale * (e.b + e.rest);
-    Double near = exponential_less_one_near_zero(x, e);
-    bool is_near = int(floatBitsToUint(x.high) & MAGNITUDE_F32) < NEAR_ZERO;
-    return Double(is_near ? near.high : far.high, is_near ? near.low : far_low);
-}
-
-// e^x = (high + low) * 2^exponent for |x| <= 177, for less: high has at most 12 bits, so that its product with another such
-// number is exact; |low| < 0.07. Relative error: at most 2^-26.0. 26 operations.
-Double quick_exponential(float x, out int exponent)
-{
-    precise float shifted = x * 1.44269504 + 12582912.0;
+    precise float shifted = x.high * 1.44269504 + 12582912.0;
     precise float count = shifted - 12582912.0;
-    exponent = floatBitsToInt(shifted) - 0x4b400000;
-    precise float head = x - count * 0.693145752;
-    precise float tail = count * 1.42860677e-06;
+    precise float head = x.high - count * 0.693145752;
+    precise float tail = count * 1.42860677e-06 - x.low;
     precise float a = (head + 6144.0) - 6144.0;
     precise float b = (head - a) - tail;
 
     precise float r = head - tail;
-    precise float rest = 1.99534115e-04 * r + 1.39357650e-03;
-    rest = rest * r + 8.33319779e-03;
-    rest = rest * r + 4.16664556e-02;
-    rest = rest * r + 1.66666672e-01;
-    rest = rest * r + 0.5;
-    precise float high = 1.0 + a;
-    precise float low = b + rest * (r * r);
-    return Double(high, low);
+    precise float square = r * r;
+    precise float cubic = 1.39357650e-03 - 1.99534115e-04 * r;
+    cubic = cubic * r - 8.33319779e-03;
+    cubic = cubic * r + 4.16664556e-02;
+    cubic = cubic * r - 1.66666672e-01;
+    cubic = cubic * r * square;
+    precise float high = 1.0 - a;
+    precise float low = 0.5 * square + (cubic - b);
+    return Decay(Double(high, low), floatBitsToInt(shifted) << 23);
 }
+Decay decay(float x) { return decay(Double(x, 0.0)); }
+
+// The same with a relative error of 2^-28.5, for differences between 1 and e^-x. |power.low| < 2^-6.9. 32 operations.
+Decay precise_decay(Exponential e)
+{
+    precise float exact = (1.0 + e.a) + e.half_square;
+    precise float high = leading_half(exact);
+    precise float low = (exact - high) + (e.b + e.rest);
+    return Decay(Double(high, low), -(e.exponent << 23));
+}
+Decay precise_decay(float x) { return precise_decay(exponential_parts(Double(-x, 0.0))); }
+Decay precise_decay(Double x) { return precise_decay(exponential_parts(Double(-x.high, -x.low))); }
 
 // The largest x whose e^x is finite, and the one furthest from zero whose e^x is not below 2^-126.
 #define LARGEST_EXPONENT 0x42b17217
