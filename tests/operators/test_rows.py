@@ -23,6 +23,7 @@ Array = npt.NDArray[Any]
 CASES = [case for case in value_cases() if case.desc_class.declaration.along_axes]
 NAMING_AXES = [case for case in CASES if axes_attributes(case.desc_class, (0,))]
 EACH_CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+# The operators that name no axes are computed by the same kernels.
 EACH_NAMING_AXES = pytest.mark.parametrize("case", NAMING_AXES, ids=lambda case: case.name)
 
 LENGTHS = (1, 3, 16, 257, 1024, 3001, 4097)
@@ -35,7 +36,7 @@ def test_there_are_cases_of_every_operator_along_axes() -> None:
     assert {case.desc_class.operator_name for case in NAMING_AXES} == {name for name in names if name.endswith("1")}
 
 
-@EACH_CASE
+@EACH_NAMING_AXES
 @pytest.mark.parametrize("length", LENGTHS)
 def test_rows_of_many_lengths_lie_anywhere(case: ValueCase, length: int, benches: list[Workbench]) -> None:
     rows = 5 if length > 500 else 37
@@ -92,7 +93,7 @@ def test_the_same_row_gives_the_same_bits_everywhere(
     assert len(found) == 1
 
 
-@EACH_CASE
+@EACH_NAMING_AXES
 def test_work_groups_in_several_rows(
     case: ValueCase, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -119,7 +120,7 @@ def test_execution_in_place_is_refused(case: ValueCase, benches: list[Workbench]
             table.bind_outputs([dml.BufferBinding(buffer)])
 
 
-@EACH_CASE
+@EACH_NAMING_AXES
 def test_rows_of_more_than_a_million_elements(case: ValueCase, benches: list[Workbench]) -> None:
     """One row, whose peak is among the last elements: sums of a million terms keep the promise."""
     length = 2**20 + 5
