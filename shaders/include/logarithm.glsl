@@ -69,18 +69,6 @@ float logarithm_change(float f, float change)
     return product;
 }
 
-// ln(x + low) of a positive normal number x, by its bits, where |low| <= 2^-23 * x and x < 2^64 unless low is 0.
-// As two words, like logarithm_sum. 55 operations.
-Double log_normal(uint x, float low)
-{
-    int k = logarithm_exponent(x);
-    precise float f = logarithm_fraction(x, k);
-    precise float f_low = low * power_of_two(-min(k, 64));
-    Double total = logarithm_sum(float(k), f);
-    precise float total_low = total.low + logarithm_change(f, f_low);
-    return Double(total.high, total_low);
-}
-
 // ln((1 + u.high + u.low) * 2^exponent), for 2^-60 <= u.high < 2^128 and |u.low| <= 2^-23 * u.high, where u.low is 0 from
 // u.high = 2^64 on. As two words, like logarithm_sum. Where u is small it is f itself: nothing is lost to the 1.
 // 66 operations.
