@@ -2,8 +2,8 @@
 
 Groups grow along the edges: the value with the most bytes first, whose round trip through memory is saved. Two groups
 may become one when their walks can be brought together (:mod:`dmlvk.graphs.spaces`), no other group would have to run
-between them, and the kernel stays within sensible limits. Groups that only read the same tensor are joined last, so
-that it is read once.
+between them, and the kernel stays within sensible limits. A kernel writes one tensor: a value that is read outside of
+its group, or is an output of the graph, ends it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ class Limits:
 
     Attributes:
         inputs: tensors that it reads, each counted once for each way in which it is read.
-        outputs: tensors that it writes.
-        buffers: both together, as the device allows.
+        buffers: these and its output, as the device allows.
         push_constant_words: parameters, 128 bytes on every device.
         nodes: operators.
         volume: words of SPIR-V that the functions take, times the elements of an invocation: what a driver compiles.
@@ -39,7 +38,6 @@ class Limits:
     """
 
     inputs: int = 8
-    outputs: int = 1
     buffers: int = 9
     push_constant_words: int = 32
     nodes: int = 64
@@ -153,7 +151,6 @@ class _Grouping:
 
     def result(self) -> list[Group]:
         self._join_along_edges()
-        self._join_readers()
         groups = list(dict.fromkeys(self._group_of.values()))
         return self._sorted(groups)
 
@@ -174,21 +171,6 @@ class _Grouping:
     def _join_edge(self, value: Value, number: int, node: Node) -> bool:
         first, second = self._group_of[value.index], self._group_of[node.index]
         return self._join(first, View(value.index, True, value.output), second, View(node.index, False, number))
-
-    def _join_readers(self) -> None:
-        for value, readers in sorted(self._readers.items(), key=lambda item: -self._network.sizes[item[0]]):
-            for i, a in enumerate(readers):
-                for b in readers[i + 1 :]:
-                    self._join_pair(value, a, b)
-
-    def _join_pair(self, value: Value, a: Node, b: Node) -> None:
-        views = [
-            next(View(node.index, False, number) for number, _, read in node.reads() if read == value)
-            for node in (a, b)
-        ]
-        first, second = self._group_of[a.index], self._group_of[b.index]
-        if first.space is not None and any(first.space.strides.get(views[0], ())):  # not what is broadcast everywhere
-            self._join(first, views[0], second, views[1])
 
     def _join(self, first: Group, view_of_first: View, second: Group, view_of_second: View) -> bool:
         if first is second or first.space is None or second.space is None:
@@ -244,7 +226,7 @@ class _Grouping:
         limits = self._limits
         fits = (
             len(inputs) <= limits.inputs
-            and len(outputs) <= limits.outputs
+            and len(outputs) == 1
             and len(inputs) + len(outputs) <= limits.buffers
             and words <= limits.push_constant_words
         )
