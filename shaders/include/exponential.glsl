@@ -24,7 +24,7 @@ struct Exponential {
     int exponent;
 };
 
-// For |x.high| <= 177, |x.low| <= 2^-17; outside that range some bits or other. 28 operations.
+// For |x.high| <= 354, |x.low| <= 2^-17; outside that range some bits or other. 28 operations.
 // (glslang 12 crashes on sums of the later members where x was constructed in the same function.)
 Exponential exponential_parts(Double x)
 {
