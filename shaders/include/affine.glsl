@@ -2,10 +2,11 @@
 // promises. FLOAT32 denormals count as zeros of their sign, in operands and in results (below 2^-126 after rounding to 24
 // bits); FLOAT16 denormals are the numbers they are. Scale and bias are float32 for both.
 //
-// The product's significand, exact in two words, meets the bias at the right distance: no intermediate can overflow or be
-// denormal, because the exponents are kept apart. The four words are added as S. Boldo and G. Melquiond do («Emulation of a
-// FMA and correctly rounded sums: proved algorithms using rounding to odd», 2008). Where the bias is more than 2^70 times
-// as large as the product, or as small, it is moved to that distance: on either side of a tie it stays where it is.
+// The product in two words, exactly, and the bias are added as S. Boldo and G. Melquiond do («Emulation of a FMA and correctly
+// rounded sums: proved algorithms using rounding to odd», 2008). Where scale and bias are moderate and x is not huge, no step
+// can overflow or lose a bit. Otherwise the significands take the operands' places, with the bias at the right distance from
+// the product. Where the bias is more than 2^70 times as large as the product, or as small, it is moved to that distance: on
+// either side of a tie it stays where it is.
 #ifndef AFFINE_GLSL
 #define AFFINE_GLSL
 
@@ -13,10 +14,12 @@
 #include "float32.glsl"
 #include "rounding_to_odd.glsl"
 
-// (sum.high + sum.low) * 2^exponent, where sum.low was rounded to odd: rounding the sum rounds the exact value. When an
-// operand is infinite or NaN, so is the sum. A sum of zero has the sign bit `sign_of_zero`.
+// number * factor + addend, times 2^exponent. When an operand is infinite or NaN, so is the sum. A sum of zero has the sign
+// bit `sign_of_zero`.
 struct Affine {
-    Double sum;
+    float number;
+    float factor;
+    float addend;
     int exponent;
     bool is_special;
     uint sign_of_zero;
@@ -32,7 +35,7 @@ float significand_of(uint x)
     return uintBitsToFloat(field == 0 ? x & SIGN_F32 : field == 255 ? x : number);
 }
 
-// 65 operations.
+// x * scale + bias with exponents apart, for operands of any size. 36 operations.
 Affine affine(uint x, uint scale, uint bias)
 {
     int field_x = field_of(x);
@@ -44,17 +47,57 @@ Affine affine(uint x, uint scale, uint bias)
     int distance = max(of_bias - exponent, -70);
     uint addend_bits = (bias & 0x807fffffu) | (uint(127 + distance) << 23);
     addend_bits = field_bias == 0 ? bias & SIGN_F32 : field_bias == 255 ? bias : addend_bits;
-    float addend = uintBitsToFloat(addend_bits);
-
-    Double product = two_product(significand_of(x), significand_of(scale));
-    Double lower = two_sum(addend, product.low);
-    Double upper = two_sum(product.high, lower.high);
-    Double ending = two_sum(lower.low, upper.low);
-    precise float special = product.high + addend;
-
     bool is_special = max(max(field_x, field_scale), field_bias) == 255;
-    Double sum = Double(upper.high, uintBitsToFloat(rounded_to_odd(ending)));
-    return Affine(is_special ? Double(special, 0.0) : sum, exponent, is_special, (x ^ scale) & bias & SIGN_F32);
+    return Affine(significand_of(x), significand_of(scale), uintBitsToFloat(addend_bits), exponent, is_special,
+        (x ^ scale) & bias & SIGN_F32);
+}
+
+// Whether x * scale + bias may be computed as it stands: 2^-40 <= |scale| < 2^24, 2^-40 <= |bias| < 2^40, |x| < 2^80. Beside
+// such a bias a product below 2^-78, whose second word may be denormal, is too small to matter.
+bool is_plain(uint x, uint scale, uint bias)
+{
+    int factor = int(scale & MAGNITUDE_F32);
+    int addend = int(bias & MAGNITUDE_F32);
+    return factor >= 0x2b800000 && factor < 0x4b800000 && addend >= 0x2b800000 && addend < 0x53800000
+        && int(x & MAGNITUDE_F32) < 0x67800000;
+}
+
+// number * factor + addend = high + (middle + low), exactly; middle and low are at most an ulp of high or so, and one of them
+// is 0 where high has lost leading bits. 23 operations.
+struct AffineSum {
+    float high;
+    float middle;
+    float low;
+};
+AffineSum affine_sum(float number, float factor, float addend)
+{
+    Double product = two_product(number, factor);
+    Double sum = two_sum(product.high, addend);
+    return AffineSum(sum.high, sum.low, product.low);
+}
+
+// The same in two words, the first one rounded to nearest but for what the second one's rounding, of 2^-46, may change.
+Double affine_words(AffineSum sum)
+{
+    precise float rest = sum.middle + sum.low;
+    return fast_two_sum(sum.high, rest);
+}
+
+// middle + low rounded to odd: then rounding high + that rounds the exact sum.
+float rest_to_odd(AffineSum sum) { return uintBitsToFloat(rounded_to_odd(two_sum(sum.middle, sum.low))); }
+
+// Rounded to nearest: by the two words, if the second one is not so near half a place of the first that its own rounding, up
+// to 2^-21 of it, matters (the test of A. Ziv, «Fast evaluation of elementary mathematical functions with correctly rounded
+// last bit», 1991).
+float rounded_affine(AffineSum sum)
+{
+    Double words = affine_words(sum);
+    precise float result = words.high;
+    precise float check = words.high + words.low * 1.00000095;
+    if (floatBitsToInt(check) != floatBitsToInt(result)) {
+        result = sum.high + rest_to_odd(sum);
+    }
+    return result;
 }
 
 // The bits of a significand that was rounded, with its exponent: denormals are zeros, overflow is an infinity.
@@ -65,24 +108,39 @@ uint with_exponent(uint significand, Affine value)
     uint sign = magnitude == 0 ? value.sign_of_zero : significand & SIGN_F32;
     uint finite = field <= 0 || magnitude == 0 ? 0u : uint(magnitude) + (uint(value.exponent) << 23);
     uint number = sign | (field >= 255 && magnitude != 0 ? INFINITY_F32 : finite);
-    uint special = magnitude > int(INFINITY_F32) ? NAN_F32 : significand;
-    return value.is_special ? special : number;
+    precise float special = value.number * value.factor + value.addend;
+    uint special_bits = floatBitsToUint(special);
+    special_bits = int(special_bits & MAGNITUDE_F32) > int(INFINITY_F32) ? NAN_F32 : special_bits;
+    return value.is_special ? special_bits : number;
 }
 
-// 82 operations.
+// 30 operations where the operands are plain.
 uint affine_f32(uint x, uint scale, uint bias)
 {
-    Affine value = affine(x, scale, bias);
-    precise float rounded = value.sum.high + value.sum.low;
-    return with_exponent(floatBitsToUint(rounded), value);
+    precise float number = uintBitsToFloat(x);
+    precise float factor = uintBitsToFloat(scale);
+    precise float addend = uintBitsToFloat(bias);
+    bool is_ordinary = is_plain(x, scale, bias);
+    if (!is_ordinary) {
+        Affine value = affine(x, scale, bias);
+        number = value.number;
+        factor = value.factor;
+        addend = value.addend;
+    }
+    uint rounded = floatBitsToUint(rounded_affine(affine_sum(number, factor, addend)));
+    if (!is_ordinary) {
+        rounded = with_exponent(rounded, affine(x, scale, bias));
+    }
+    return rounded;
 }
 
 // Rounded to odd first, so that rounding to float16 is the only rounding to nearest.
 uint affine_f16(uint x, uint scale, uint bias)
 {
     Affine value = affine(float32_from_float16(x), scale, bias);
-    uint odd = rounded_to_odd(fast_two_sum(value.sum.high, value.sum.low));
-    return float16_from_float32(with_exponent(value.is_special ? floatBitsToUint(value.sum.high) : odd, value));
+    AffineSum sum = affine_sum(value.number, value.factor, value.addend);
+    uint odd = rounded_to_odd(fast_two_sum(sum.high, rest_to_odd(sum)));
+    return float16_from_float32(with_exponent(odd, value));
 }
 
 #endif

@@ -1,5 +1,8 @@
-// Rounding of floats to integers, on their bits: exact, the same on every device, denormals as the numbers they are.
-// Every function takes the bits of x without NaN; the sign of x is kept, also by a zero.
+// Rounding of floats to integers: exact, the same on every device, denormals as the numbers they are. The sign of x is kept,
+// also by a zero; NaN gives the canonical NaN.
+//
+// Added to a number below 2^23, 2^23 leaves the nearest integer, ties to even; the other directions are a step from there.
+// Which number is the larger one is seen from the bits.
 #ifndef ROUNDING_GLSL
 #define ROUNDING_GLSL
 
@@ -10,45 +13,53 @@
 #define HALVES_AWAY_FROM_ZERO 2u
 #define TOWARD_MINUS_INFINITY 3u
 
-// For a float format with `fraction_bits` bits of fraction, whose exponent field of 2^0 is `bias`.
-uint rounded_bits(uint x, uint mode, int fraction_bits, int bias)
+// The magnitude of a float32 below 2^23 rounded to an integer: the bits of that. TOWARD_MINUS_INFINITY rounds the number of the
+// sign bit `sign`, which need not be that of x: ceil(x) is -floor(-x). 5 to 9 operations.
+int rounded_magnitude(int magnitude, uint sign, uint mode)
 {
-    uint sign_bit = uint(bias * 2 + 2) << fraction_bits;
-    uint sign = x & sign_bit;
-    uint magnitude = x ^ sign;
-    int exponent = int(magnitude >> fraction_bits) - bias;
-    if (exponent >= fraction_bits) {
-        return x; // an integer already, or infinite
+    precise float number = intBitsToFloat(magnitude);
+    precise float nearest = (number + 8388608.0) - 8388608.0;
+    int excess = floatBitsToInt(nearest) - magnitude;
+    int result = floatBitsToInt(nearest);
+    if (mode == TOWARD_MINUS_INFINITY) {
+        // Away from zero for a negative number that was rounded toward zero, toward zero for a positive one rounded away.
+        precise float other = nearest + uintBitsToFloat(sign ^ 0xbf800000u); // -1 or 1
+        int negative = int(sign) >> 31;
+        result = (excess ^ negative) - negative > 0 ? floatBitsToInt(other) : result;
+    } else if (mode != HALVES_TO_NEAREST_EVEN) {
+        precise float below = nearest - 1.0;
+        precise float whole = excess > 0 ? below : nearest;
+        precise float above = whole + 1.0;
+        precise float rest = number - whole;
+        bool is_up = mode == HALVES_AWAY_FROM_ZERO && floatBitsToInt(rest) >= 0x3f000000; // 1/2
+        result = floatBitsToInt(is_up ? above : whole);
     }
-    // Below 1 the fraction is all of the number: compare it with 1/2, and go to 0 or 1.
-    uint one = uint(bias) << fraction_bits;
-    uint unit = exponent < 0 ? one : 1u << uint(fraction_bits - exponent);
-    uint whole = exponent < 0 ? 0u : magnitude & ~(unit - 1u);
-    uint rest = magnitude - whole;
-    uint half_unit = exponent < 0 ? one - (1u << fraction_bits) : unit >> 1;
-    bool odd = exponent >= 0 && (magnitude & unit) != 0u;
-    bool up;
-    if (mode == HALVES_TO_NEAREST_EVEN) {
-        up = rest > half_unit || (rest == half_unit && odd);
-    } else if (mode == HALVES_AWAY_FROM_ZERO) {
-        up = rest >= half_unit;
-    } else {
-        up = mode == TOWARD_MINUS_INFINITY && sign != 0u && rest != 0u;
-    }
-    return sign | (whole + (up ? unit : 0u));
+    return result;
 }
 
-uint rounded_f32(uint x, uint mode) { return is_nan_f32(x) ? 0x7fc00000u : rounded_bits(x, mode, 23, 127); }
-uint rounded_f16(uint x, uint mode) { return is_nan_f16(x) ? 0x7e00u : rounded_bits(x, mode, 10, 15); }
+uint rounded_with_sign_f32(uint x, uint sign, uint mode)
+{
+    int magnitude = int(x & 0x7fffffffu);
+    int rounded = rounded_magnitude(magnitude, sign, mode);
+    rounded = magnitude < 0x4b000000 ? rounded : magnitude; // from 2^23 on all are integers
+    return magnitude > 0x7f800000 ? 0x7fc00000u : (x & 0x80000000u) | uint(rounded);
+}
 
-// ceil(x) = -floor(-x); the canonical NaN must not get a sign by that.
-uint ceiling_f32(uint x)
+// As float32, where infinity and NaN become numbers from 2^16 on, which are integers and stay; a denormal becomes some
+// number below 2^-14 instead, which is as good.
+uint rounded_with_sign_f16(uint x, uint sign, uint mode)
 {
-    return is_nan_f32(x) ? 0x7fc00000u : rounded_f32(x ^ 0x80000000u, TOWARD_MINUS_INFINITY) ^ 0x80000000u;
+    int magnitude = int(x & 0x7fffu);
+    int rounded = rounded_magnitude((magnitude << 13) + 0x38000000, sign, mode);
+    uint number = uint(max(rounded - 0x38000000, 0) >> 13);
+    number = magnitude == 0 ? 0u : number;
+    return magnitude > 0x7c00 ? 0x7e00u : (x & 0x8000u) | number;
 }
-uint ceiling_f16(uint x)
-{
-    return is_nan_f16(x) ? 0x7e00u : rounded_f16(x ^ 0x8000u, TOWARD_MINUS_INFINITY) ^ 0x8000u;
-}
+
+uint rounded_f32(uint x, uint mode) { return rounded_with_sign_f32(x, x & 0x80000000u, mode); }
+uint rounded_f16(uint x, uint mode) { return rounded_with_sign_f16(x, (x & 0x8000u) << 16, mode); }
+
+uint ceiling_f32(uint x) { return rounded_with_sign_f32(x, ~x & 0x80000000u, TOWARD_MINUS_INFINITY); }
+uint ceiling_f16(uint x) { return rounded_with_sign_f16(x, (~x & 0x8000u) << 16, TOWARD_MINUS_INFINITY); }
 
 #endif

@@ -3,6 +3,7 @@
 #define SIGMOID_GLSL
 
 #include "exponential.glsl"
+#include "quick_division.glsl"
 #include "short_product.glsl"
 #include "significand.glsl"
 
@@ -59,16 +60,6 @@ Double bounded_product(Scaled a, Scaled b, int largest)
     uint sign = floatBitsToUint(high) & SIGN_F32;
     int bounded = min(int(floatBitsToUint(high) ^ sign), largest);
     return Double(intBitsToFloat(bounded), uintBitsToFloat(floatBitsToUint(low) ^ sign));
-}
-
-// 1 / b within 2^-19.5 (relative) for 2^-60 <= b <= 2^100: a linear guess in the logarithm, made by subtracting the bits, and
-// Newton's iteration twice with constants that spread its error around zero. 7 operations.
-float quick_inverse(float b)
-{
-    precise float inverse = uintBitsToFloat(0x7ef33400u - floatBitsToUint(b));
-    inverse = inverse * (2.00127991 - b * inverse);
-    inverse = inverse * (2.00000072 - b * inverse);
-    return inverse;
 }
 
 // dividend / (one + power) rounded once, where power is that of a Decay, `one` a power of two, and dividend positive. 22
