@@ -4,6 +4,7 @@
     python scripts/make_docs.py               write them
     python scripts/make_docs.py --check       say which are stale; for tests
     python scripts/make_docs.py --take FILE   take the errors from FILE (dmlvk conformance --exhaustive --json FILE)
+    python scripts/make_docs.py --count       count the operations of the compiled shaders anew
 
 Exit status: 0 done, 1 --check found stale documents, 2 wrong usage.
 """
@@ -21,9 +22,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.docs_tools.accuracy import accuracy_page, reduced
 from scripts.docs_tools.decisions import decisions_page
 from scripts.docs_tools.operators import operators_page
+from scripts.shader_tools.operations import operations_by_operator
+from scripts.shader_tools.project import LIBRARY
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 MEASUREMENTS = "measurements/accuracy.json"
+OPERATIONS = "measurements/operations.json"
 
 
 def pages(docs: Path) -> dict[str, Callable[[], str]]:
@@ -31,7 +35,7 @@ def pages(docs: Path) -> dict[str, Callable[[], str]]:
     return {
         "operators.md": operators_page,
         "decisions.md": decisions_page,
-        "accuracy.md": lambda: accuracy_page(docs / MEASUREMENTS),
+        "accuracy.md": lambda: accuracy_page(docs / MEASUREMENTS, docs / OPERATIONS),
     }
 
 
@@ -55,6 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing: say which documents are stale")
     parser.add_argument("--take", type=Path, metavar="FILE", help="a run's JSON document, to take the errors from")
+    parser.add_argument("--count", action="store_true", help="count the operations of the compiled shaders anew")
     parser.add_argument("--docs", type=Path, default=DOCS, help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.take is not None:
@@ -63,6 +68,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         except (OSError, ValueError, KeyError, TypeError) as error:
             print(f"{options.take}: cannot take measurements from it: {error}", file=sys.stderr)
             return 2
+    if options.count:
+        counts = json.dumps(operations_by_operator(LIBRARY), indent=1)
+        (options.docs / OPERATIONS).write_text(counts + "\n", encoding="utf-8")
     stale = []
     for name, make in pages(options.docs).items():
         path, text = options.docs / name, make()

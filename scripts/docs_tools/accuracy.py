@@ -32,16 +32,21 @@ FLOAT32 denormals count as zeros of their sign, as inputs and as results."""
 _MEASURED = """
 Measured is the largest error over all 2^32 or 2^16 inputs (with attributes: FLOAT32 with usual values of them,
 FLOAT16 with several); of operators of two operands over some hundred thousand pairs. Not nearest: the share of results
-that are not the number nearest to the true value."""
+that are not the number nearest to the true value.
+
+Operations are those that a FLOAT32 element costs: arithmetic on floats and integers, comparisons, bit operations,
+selections and conversions in the SPIR-V, both sides of every branch counted (`scripts/make_docs.py --count`)."""
 
 
-def accuracy_page(measurements: Path) -> str:
+def accuracy_page(measurements: Path, operations: Path) -> str:
     """The file's contents.
 
     Args:
         measurements: what :func:`reduced` made of a run's JSON document.
+        operations: a JSON file of each operator's operations for an element.
     """
     document = json.loads(measurements.read_text(encoding="utf-8"))
+    counts = json.loads(operations.read_text(encoding="utf-8"))
     cases = {case["name"]: case for case in document["cases"]}
     lines = [*_INTRODUCTION.splitlines(), ""]
     lines += [*_origin(document), ""]
@@ -49,13 +54,19 @@ def accuracy_page(measurements: Path) -> str:
     operators = [o for _, o in sorted(OPERATORS.items()) if o.declaration.accuracy.promise == "accurate"]
     for data_type, sources in ((DataType.FLOAT32, SOURCES), (DataType.FLOAT16, ())):
         head = [f"operator, {data_type.name}", "promised", "measured", "at", "not nearest", *(s.title for s in sources)]
-        rows = (row for operator in operators for row in _rows(operator, data_type, cases, sources))
-        lines += [*table(head, rows, right=(1, 2, 4)), ""]
+        rows = [row for operator in operators for row in _rows(operator, data_type, cases, sources)]
+        if data_type is DataType.FLOAT32:
+            head.append("operations")
+            rows = [(*row, _operations(row[0], counts)) for row in rows]
+        lines += [*table(head, rows, right=(1, 2, 4, len(head) - 1)), ""]
     lines += ["## Correctly rounded operators", ""]
     names = [name for name, o in sorted(OPERATORS.items()) if o.declaration.accuracy.promise == "correctly rounded"]
-    head = ["operator", "promised", "remark", *(source.title for source in SOURCES)]
-    rounded = ((name, "0.5", OPERATORS[name].declaration.accuracy.remark, *_figures(name, SOURCES)) for name in names)
-    lines += [*table(head, rounded, right=(1,)), ""]
+    head = ["operator", "promised", "remark", *(source.title for source in SOURCES), "operations"]
+    rounded = (
+        (name, "0.5", OPERATORS[name].declaration.accuracy.remark, *_figures(name, SOURCES), str(counts.get(name, "")))
+        for name in names
+    )
+    lines += [*table(head, rounded, right=(1, len(head) - 1)), ""]
     lines += ["## Where the figures come from", ""]
     lines += [f"- **{source.title}**: {source.text}" for source in SOURCES]
     return page(lines)
@@ -97,6 +108,11 @@ def _measured(case: Mapping[str, Any], digits: int) -> tuple[str, str, str]:
     where = "" if worst is None else ", ".join(f"`{element['bits']}`" for element in worst["inputs"])
     share = measured["misrounded"] / measured["results"]
     return error, where, f"{100 * share:.3g} %"
+
+
+def _operations(linked: str, counts: Mapping[str, int]) -> str:
+    """An operator's operations, by its name in the first column."""
+    return str(counts.get(linked.partition("]")[0].removeprefix("["), ""))
 
 
 def _figures(name: str, sources: Sequence[Source]) -> tuple[str, ...]:
