@@ -15,7 +15,7 @@ import numpy.typing as npt
 import dmlvk as dml
 from dmlvk.conformance.cases import Batch, ValueCase, batches
 from dmlvk.conformance.comparison import Comparison, as_bits, compare, compare_errors
-from dmlvk.conformance.execution import PreparedBatch, Workbench, prepare, run_prepared
+from dmlvk.conformance.execution import LAYOUTS, PreparedBatch, Workbench, prepare, run_prepared
 from dmlvk.conformance.profile import Profile
 from dmlvk.conformance.references import expected_output, has_true_values
 from dmlvk.conformance.results import CaseReport, Element, Measurement, Plan, WorstResult
@@ -41,9 +41,8 @@ def layouts(plan: Plan) -> list[tuple[str, int, int | None]]:
     patterns = min(plan.patterns, _STRIDED_PATTERNS)
     sets = min(_STRIDED_SETS, plan.attribute_sets or _STRIDED_SETS)
     return [
-        ("contiguous", plan.patterns, plan.attribute_sets),
-        ("strided", patterns, sets),
-        ("apart", patterns, sets),
+        (layout, *((plan.patterns, plan.attribute_sets) if layout == "contiguous" else (patterns, sets)))
+        for layout in LAYOUTS
     ]
 
 
