@@ -114,7 +114,7 @@ layout(push_constant) uniform Parameters {
 FOR_EACH_INPUT(INPUT_BUFFER, input_)
 #ifdef LOOKUP_TABLE
 // Not `coherent` as the others are: nothing writes it while it is read, and so it may stay in the caches nearest by.
-layout(std430, set = 0, binding = INPUT_COUNT) readonly buffer Words_table { uint words_table[]; };
+layout(std430, set = 0, binding = INPUT_COUNT) buffer Words_table { uint words_table[]; };
 #endif
 BUFFER(OUTPUT_BINDING, output)
 
