@@ -33,7 +33,7 @@ SWEPT = {
     "ELEMENT_WISE_SIGN",
     "ELEMENT_WISE_THRESHOLD",
 }
-"""Operators whose wider types are tried with 2**24 patterns here; ``python -m tests.hashes`` does so for all."""
+"""Operators that stand for many: the tests try their wider types with 2**24 patterns, the others with fewer."""
 
 
 @dataclasses.dataclass(frozen=True)
