@@ -283,7 +283,13 @@ def test_an_interrupted_process_says_so_and_keeps_its_state(tmp_path: Path, name
     report, file = tmp_path / "report", tmp_path / "found.json"
     command = [sys.executable, "-m", "dmlvk", "conformance", "-o", "exp-float32", *QUICK[:4], "--exhaustive"]
     command += ["--device", "0", "--report", str(report), "--json", str(file)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+
+    def notice_signals() -> None:  # a process in the background of a script inherits that they are ignored
+        signal.signal(signal.Signals[name], signal.SIG_DFL)
+
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=notice_signals
+    ) as running:
         end = time.monotonic() + 300
         while not list((report / "state").glob("*.json")):
             assert running.poll() is None, running.communicate()
