@@ -199,4 +199,6 @@ def test_every_buffer_of_every_shader_is_coherent() -> None:
                 marked.add(operands[:2])  # type: ignore[arg-type]  # two of them
         buffers = in_buffers & structs.keys()
         assert len(buffers) >= 2, f"{variant.name} has {len(buffers)} buffers"
-        assert marked >= {(block, member) for block in buffers for member in range(structs[block])}, variant.name
+        unmarked = {(block, member) for block in buffers for member in range(structs[block])} - marked
+        # A lookup's table is written by a submission of its own, which was waited for; so it may stay in nearer caches.
+        assert len(unmarked) == variant.name.startswith("lookup."), variant.name
