@@ -5,6 +5,7 @@ It shows what dmlvk's arithmetic, which is exact or nearly so and the same every
 
 from __future__ import annotations
 
+import importlib.metadata
 import shutil
 import subprocess
 import tempfile
@@ -43,7 +44,7 @@ class KomputeLibrary:
 
     def __init__(self, device: Device, compiler: str) -> None:
         self._device, self._compiler = device, compiler
-        self.version = "0.9.0"
+        self.version = importlib.metadata.version("kp")
         self.device = device.info.name
 
     @classmethod
