@@ -150,7 +150,7 @@ class Engine:
             if self.is_closed:
                 return
             self._removed = f"{self.info.name}: the device was closed"  # first: other threads ask without the lock
-            self._running.clear()  # Kompute's sequences wait for their own work when they are destroyed
+            self._abandon_running()
             while self._pipelines:
                 self._pipelines.popitem()[1].destroy()
             for allocation in list(self._allocations):
@@ -161,6 +161,14 @@ class Engine:
             self._memory.close()
             _open_engines.discard(self)
         self._raise_validation_messages("closing the device")
+
+    def _abandon_running(self) -> None:
+        """Waits for everything submitted: what it uses must not be destroyed before. Nobody asks for its outcome."""
+        for recording in list(self._running):
+            del self._running[recording]
+            # A device that was lost fails here, and is at rest.
+            with contextlib.suppress(RuntimeError):
+                recording.sequence.eval_await()
 
     def check_open(self) -> None:
         """Raises DeviceRemovedError when the device was closed or lost."""
