@@ -6,5 +6,5 @@
 #include "power.glsl"
 #include "prescaling.glsl"
 
-#define OPERATION(x) CONCATENATE(FORM(power, INPUT_0), _by_f32)(SCALED(x), ATTRIBUTE_EXPONENT)
+#define OPERATION(x) FORM(constant_power, INPUT_0)(SCALED(x), ATTRIBUTE_EXPONENT)
 #include "elementwise.glsl"

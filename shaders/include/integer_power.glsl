@@ -164,29 +164,29 @@ uint truncated_power(uint base, uint y)
 }
 
 // |x|^y of an integer, truncated, for an exponent above zero or NaN, at most 2^32 - 1; 0 where the power of x is NaN.
-uint magnitude_of_power(uint base, bool is_negative, uint y, Exponent exponent)
+uint magnitude_of_power(uint base, bool is_negative, uint y, Parity parity)
 {
     int magnitude = int(y & MAGNITUDE_F32);
     bool is_far = magnitude >= 0x42000000; // 32
     uint count = is_far ? 31u : ((y & 0x007fffffu) | 0x00800000u) >> uint(min(max(150 - (magnitude >> 23), 0), 31));
-    uint result = exponent.is_integral ? saturating_power(max(base, 2u), count) : truncated_power(max(base, 2u), y);
+    uint result = parity.is_integral ? saturating_power(max(base, 2u), count) : truncated_power(max(base, 2u), y);
     result = is_far ? 0xffffffffu : result;
-    bool is_nan = magnitude > int(INFINITY_F32) || (is_negative && !exponent.is_integral && magnitude < int(INFINITY_F32));
+    bool is_nan = magnitude > int(INFINITY_F32) || (is_negative && !parity.is_integral && magnitude < int(INFINITY_F32));
     return is_nan ? 0u : (base < 2u ? base : result);
 }
 
 // x^y of an integer, given as magnitude and sign, and a float; limited to highest and, below zero, -lowest.
 uint bounded_power(uint base, bool is_negative, uint y, uint highest, uint lowest)
 {
-    Exponent exponent = exponent_from_f32(y);
-    uint bits = exponent.bits;
+    Parity parity = parity_from_f32(y);
+    uint bits = without_denormal(y);
     bool is_zero = (bits & MAGNITUDE_F32) == 0u;
-    uint result = magnitude_of_power(base, is_negative, bits, exponent);
+    uint result = magnitude_of_power(base, is_negative, bits, parity);
     // Below zero only 1 and -1 leave anything, and 0 gives infinity.
     bool is_below = int(bits) < 0 && int(bits & MAGNITUDE_F32) <= int(INFINITY_F32);
     uint inverse = base == 0u ? 0xffffffffu : (base == 1u ? result : 0u);
     result = is_below ? inverse : result;
-    bool negates = is_negative && exponent.is_odd;
+    bool negates = is_negative && parity.is_odd;
     result = min(result, negates ? lowest : highest);
     result = negates ? ~result + 1u : result;
     return is_zero || (base == 1u && !is_negative) ? 1u : result;
