@@ -7,4 +7,7 @@
 
 #define OPERATION(x) \
     FORM(larger, INPUT_0)(FORM(smaller, INPUT_0)(SCALED(x), ATTRIBUTE_MAX), ATTRIBUTE_MIN)
+// For kernels of several operators, see dmlvk/graphs/fusion/forms.py.
+#define OPERATION_BESIDE_SIGNS(x, sign_of_max, sign_of_min) \
+    CONCATENATE(larger_number_beside_, sign_of_min)(CONCATENATE(smaller_beside_, sign_of_max)(x, ATTRIBUTE_MAX), ATTRIBUTE_MIN)
 #include "elementwise.glsl"

@@ -5,4 +5,7 @@
 #include "comparison.glsl"
 
 #define OPERATION(a, b) FORM(canonical, INPUT_0)(FORM(smaller, INPUT_0)(a, b))
+// For kernels of several operators, see dmlvk/graphs/fusion/forms.py.
+#define OPERATION_BESIDE_POSITIVE(a, number) smaller_beside_positive(a, number)
+#define OPERATION_BESIDE_NEGATIVE(a, number) smaller_beside_negative(a, number)
 #include "elementwise.glsl"

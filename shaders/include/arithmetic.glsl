@@ -15,11 +15,38 @@ float as_float16(uint x) { return uintBitsToFloat(float32_from_float16(x)); }
 // see float16.glsl.
 uint as_float16_result(float value) { return float16_from_float32(floatBitsToUint(value)); }
 
-// a + b. A sum below 2^-126 is exact, so that it does not matter how a device treats denormal results. 13 operations.
+// What the device itself gives for float32 operands that are not denormal. NaN is any NaN; a sum or a difference may be a
+// denormal, which stands for the zero of its sign: it is exact, so that nobody sees how the device treats denormal results.
+// Kernels of several operators use them where they know enough of the operands (dmlvk/graphs/fusion/forms.py).
+uint plain_sum(uint a, uint b)
+{
+    precise float total = uintBitsToFloat(a) + uintBitsToFloat(b);
+    return floatBitsToUint(total);
+}
+uint plain_difference(uint a, uint b)
+{
+    precise float difference = uintBitsToFloat(a) - uintBitsToFloat(b);
+    return floatBitsToUint(difference);
+}
+// For products that are zero or at least 2^-126.
+uint plain_product(uint a, uint b)
+{
+    precise float product = uintBitsToFloat(a) * uintBitsToFloat(b);
+    return floatBitsToUint(product);
+}
+// Any a (also a denormal, which counts as zero) times a number that is neither NaN nor infinite. The magnitudes of a up to
+// `largest_vanishing` give zero; the product of the next larger one is at least 2^-126 before it is rounded.
+uint product_with_number(uint a, uint number, int largest_vanishing)
+{
+    precise float product = uintBitsToFloat(a) * uintBitsToFloat(number);
+    bool vanishes = int(a & MAGNITUDE_F32) <= largest_vanishing;
+    return vanishes ? (a ^ number) & SIGN_F32 : floatBitsToUint(product);
+}
+
+// a + b. 13 operations.
 uint add_f32(uint a, uint b)
 {
-    precise float total = as_float32(a) + as_float32(b);
-    return as_result(total);
+    return as_result(uintBitsToFloat(plain_sum(without_denormal(a), without_denormal(b))));
 }
 uint add_f16(uint a, uint b)
 {
@@ -30,8 +57,7 @@ uint add_f16(uint a, uint b)
 // a - b. 13 operations.
 uint subtract_f32(uint a, uint b)
 {
-    precise float difference = as_float32(a) - as_float32(b);
-    return as_result(difference);
+    return as_result(uintBitsToFloat(plain_difference(without_denormal(a), without_denormal(b))));
 }
 uint subtract_f16(uint a, uint b)
 {

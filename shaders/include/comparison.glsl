@@ -77,6 +77,18 @@ uint smaller_u32(uint a, uint b) { return a < b ? a : b; }
 uvec2 smaller_i64(uvec2 a, uvec2 b) { return is_greater_i64(b, a) ? a : b; }
 uvec2 smaller_u64(uvec2 a, uvec2 b) { return is_greater_u64(b, a) ? a : b; }
 
+// The same for float32 beside a number (no NaN) of which it is known whether its sign bit is set. `larger_number`,
+// `smaller_number`: of two numbers.
+uint larger_beside_positive(uint a, uint number) { return int(a) > int(number) && int(a) <= 0x7f800000 ? a : number; }
+uint larger_beside_negative(uint a, uint number) { return a < number && int(a) <= 0x7f800000 ? a : number; }
+uint smaller_beside_positive(uint a, uint number) { return int(a) < int(number) && a <= 0xff800000u ? a : number; }
+uint smaller_beside_negative(uint a, uint number)
+{
+    return int(a) > int(number) && int(a) <= int(0xff800000u) ? a : number;
+}
+uint larger_number_beside_positive(uint a, uint number) { return int(a) > int(number) ? a : number; }
+uint larger_number_beside_negative(uint a, uint number) { return a < number ? a : number; }
+
 // canonical: the value, every NaN as the canonical quiet one.
 uint canonical_f32(uint x) { return is_nan_f32(x) ? 0x7fc00000u : x; }
 uint canonical_f16(uint x) { return is_nan_f16(x) ? 0x7e00u : x; }

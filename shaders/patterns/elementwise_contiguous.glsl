@@ -24,11 +24,18 @@ void compute_partial_group(uint group)
     }
     FOR_EACH_INPUT(LOAD_ELEMENTS, elements_)
     VALUE(OUTPUT) result[LANES];
+#define DECLARE_FURTHER_ELEMENTS(n, type) VALUE(type##n) further_elements_##n[LANES];
+    FOR_EACH_FURTHER_OUTPUT(DECLARE_FURTHER_ELEMENTS, FURTHER_)
 #define LOADED(n, lane) elements_##n[lane]
-#define COMPUTE_ELEMENT(lane) result[lane] = APPLY(LOADED, lane);
+#define KEEP_FURTHER(n, lane) further_elements_##n[lane] = further_##n;
+#define COMPUTE_ELEMENT(lane) { result[lane] = APPLY(LOADED, lane); FOR_EACH_FURTHER_OUTPUT(KEEP_FURTHER, lane) }
     FOR_EACH_LANE(COMPUTE_ELEMENT)
+#define STORE_FURTHER_ELEMENT(n, lane) \
+    STORE(FURTHER_##n##_BITS, words_further_output_##n, \
+        BASE(FURTHER_##n##_BITS, further_output_##n) + first + lane, further_elements_##n[lane]);
     for (uint lane = 0u; lane < count; ++lane) {
         STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + first + lane, result[lane]);
+        FOR_EACH_FURTHER_OUTPUT(STORE_FURTHER_ELEMENT, lane)
     }
 }
 

@@ -87,6 +87,9 @@ layout(local_size_x = 256) in;
 #error no operator has this many inputs
 #endif
 
+// Kernels of several operators may have further outputs (fused_operands.glsl).
+#define FOR_EACH_FURTHER_OUTPUT(DO, argument)
+
 // A file that defines LOOKUP_TABLE has one more buffer between its inputs and the output, words_table, which it reads itself.
 #ifdef LOOKUP_TABLE
 #define OUTPUT_BINDING (INPUT_COUNT + 1)

@@ -1,33 +1,58 @@
-// Computes one vector of an output of LANES elements, for the walks that load and store vectors.
+// Computes one vector of LANES elements of every output, for the walks that load and store vectors.
 #include "fetch.glsl"
 
 #define FETCHED(n, lane) LOAD(INPUT_##n, fetched_##n, lane)
+
+// STORE_VECTOR(name, bits, words, at): stores WORDS_OF(bits) words as the vector number `at` of an output.
+#define STORE_VECTOR(name, bits, words, at) CONCATENATE(STORE_VECTOR_, bits)(name, words, at)
+#if LANES == 2
+#define STORE_VECTOR_16(name, words, at) STORE_WORD(name, words, at)
+#define STORE_VECTOR_32(name, words, at) STORE_PAIR(name, words, at)
+#define STORE_VECTOR_64(name, words, at) STORE_FOUR(name, words, at)
+#elif LANES == 4
+#define STORE_VECTOR_8(name, words, at) STORE_WORD(name, words, at)
+#define STORE_VECTOR_16(name, words, at) STORE_PAIR(name, words, at)
+#define STORE_VECTOR_32(name, words, at) STORE_FOUR(name, words, at)
+#define STORE_VECTOR_64(name, words, at) STORE_TWO_FOURS(name, words, at)
+#elif LANES == 8
+#define STORE_VECTOR_8(name, words, at) STORE_PAIR(name, words, at)
+#define STORE_VECTOR_16(name, words, at) STORE_FOUR(name, words, at)
+#else
+#define STORE_VECTOR_8(name, words, at) STORE_FOUR(name, words, at)
+#endif
+#define STORE_WORD(name, words, at) words_##name[BASE_WORD(name) + (at)] = words[0];
+#define STORE_PAIR(name, words, at) pairs_##name[(BASE_WORD(name) >> 1u) + (at)] = uvec2(words[0], words[1]);
+#define STORE_FOUR(name, words, at) \
+    fours_##name[(BASE_WORD(name) >> 2u) + (at)] = uvec4(words[0], words[1], words[2], words[3]);
+#define STORE_TWO_FOURS(name, words, at) \
+    fours_##name[(BASE_WORD(name) >> 2u) + 2u * (at)] = uvec4(words[0], words[1], words[2], words[3]); \
+    fours_##name[(BASE_WORD(name) >> 2u) + 2u * (at) + 1u] = uvec4(words[4], words[5], words[6], words[7]);
 
 // Computes one vector of the output from the arrays fetched_0 …, and stores it.
 #define COMPUTE_LANE(lane) \
     { \
         VALUE(OUTPUT) value = APPLY(FETCHED, lane); \
         INSERT(OUTPUT_BITS, result, lane, value); \
+        FOR_EACH_FURTHER_OUTPUT(INSERT_FURTHER, lane) \
     }
 #if OUTPUT_BITS < 32
 #define CLEAR(result) for (int i = 0; i < WORDS_OF(OUTPUT_BITS); ++i) { result[i] = 0u; }
 #else
 #define CLEAR(result)
 #endif
-#if LANES * OUTPUT_BITS == 32
-#define STORE_VECTOR(result, at) words_output[BASE_WORD(output) + (at)] = result[0];
-#elif LANES * OUTPUT_BITS == 64
-#define STORE_VECTOR(result, at) pairs_output[(BASE_WORD(output) >> 1u) + (at)] = uvec2(result[0], result[1]);
-#elif LANES * OUTPUT_BITS == 128
-#define STORE_VECTOR(result, at) \
-    fours_output[(BASE_WORD(output) >> 2u) + (at)] = uvec4(result[0], result[1], result[2], result[3]);
-#else
-#error an invocation must write 4, 8 or 16 bytes
-#endif
 #define COMPUTE_VECTOR(at) \
     { \
         uint result[WORDS_OF(OUTPUT_BITS)]; \
         CLEAR(result) \
+        FOR_EACH_FURTHER_OUTPUT(DECLARE_FURTHER, at) \
         FOR_EACH_LANE(COMPUTE_LANE) \
-        STORE_VECTOR(result, at) \
+        STORE_VECTOR(output, OUTPUT_BITS, result, at) \
+        FOR_EACH_FURTHER_OUTPUT(STORE_FURTHER, at) \
     }
+
+// Kernels of several operators may have further outputs: their values lie in further_0 … when APPLY has been evaluated.
+#define DECLARE_FURTHER(n, at) \
+    uint further_result_##n[WORDS_OF(FURTHER_##n##_BITS)]; \
+    for (int i = 0; i < WORDS_OF(FURTHER_##n##_BITS); ++i) { further_result_##n[i] = 0u; }
+#define INSERT_FURTHER(n, lane) INSERT(FURTHER_##n##_BITS, further_result_##n, lane, further_##n);
+#define STORE_FURTHER(n, at) STORE_VECTOR(further_output_##n, FURTHER_##n##_BITS, further_result_##n, at)

@@ -54,9 +54,76 @@ def test_a_shared_value_is_computed_once(any_device: dml.Device) -> None:
     assert len(graph.stages) == 1
 
 
-def test_a_value_that_is_an_output_ends_a_kernel(any_device: dml.Device) -> None:
-    graph = compiled(any_device, (24,), lambda a, b: {"t": (t := a * b), "y": -abs(t)})
-    assert kernels(graph) == [["MULTIPLY"], ["ABS", "NEGATE"]]
+def test_a_kernel_writes_what_is_read_elsewhere_too(device: dml.Device) -> None:
+    """Outputs inside of a stretch, also of other widths; and a value that is summed up by another kernel."""
+    rng = np.random.default_rng(3)
+    for sizes in ((24,), (4, 6), (1030,)):
+        graph = dml.Graph(device)
+        a, b = (graph.input(name, dml.FLOAT32, sizes) for name in "ab")
+        t = a * b
+        less = t < a
+        outputs = {"t": t, "less": less, "y": F.if_(less, -abs(t), t + 1), "s": F.activation_softmax(t)}
+        fused, unfused = graph.compile(outputs), graph.compile(outputs, fuse=False)
+        assert len(fused.stages) == 2
+        assert [len(stage.writes) for stage in fused.stages] == [3, 1]
+        arrays = {name: rng.normal(0, 1, sizes).astype(np.float32) for name in "ab"}
+        expected = device.run(unfused, arrays)
+        for name, array in device.run(fused, arrays).items():
+            assert array.tobytes() == expected[name].tobytes(), (sizes, name)
+
+
+def test_outputs_of_rows_share_a_kernel(device: dml.Device) -> None:
+    """With a row that is repeated; not where one of them is laid out in another way, or tiles are needed."""
+    graph = dml.Graph(device)
+    a, row = graph.input("a", dml.FLOAT16, (6, 32)), graph.input("row", dml.FLOAT16, (32,))
+    total = a + row
+    outputs = {"total": total, "y": -total}
+    made = graph.compile(outputs)
+    assert [stage.kernel.variant for stage in made.stages] == ["fused.2.rows"]
+    arrays = {"a": np.arange(192, dtype=np.float16).reshape(6, 32), "row": np.arange(32, dtype=np.float16)}
+    results = device.run(made, arrays)
+    assert (results["total"] == arrays["a"] + arrays["row"]).all()
+    assert (results["y"] == -(arrays["a"] + arrays["row"])).all()
+
+    graph = dml.Graph(device)
+    a = graph.input("a", dml.FLOAT32, (40, 40), (1, 40))
+    made = graph.compile({"total": (total := a + a), "y": -total})
+    assert [len(stage.writes) for stage in made.stages] == [1, 1]
+
+
+def test_outputs_of_every_width_beside_one_another(device: dml.Device) -> None:
+    """Comparisons, whose results are bytes, beside what they compare, in whole and in partial vectors."""
+    for data_type in (dml.INT8, dml.FLOAT16, dml.UINT32, dml.INT64, dml.FLOAT32):
+        for count in (3, 64, 1027):
+            graph = dml.Graph(device)
+            a, b = (graph.input(name, data_type, (count,)) for name in "ab")
+            outputs = {"larger": (larger := F.max(a, b)), "is_a": (is_a := larger == a), "not_a": F.logical_not(is_a)}
+            made = graph.compile(outputs)
+            assert [len(stage.writes) for stage in made.stages] == [3], data_type
+            values = {
+                name: np.arange(count).astype(data_type.numpy_dtype)[::step] for name, step in (("a", 1), ("b", -1))
+            }
+            results = device.run(made, values)
+            expected = np.maximum(values["a"], values["b"])
+            assert (results["larger"] == expected).all(), (data_type, count)
+            assert (results["is_a"] == (expected == values["a"])).all(), (data_type, count)
+            assert (results["not_a"] == (expected != values["a"])).all(), (data_type, count)
+
+
+def test_at_most_four_outputs_of_a_kernel(device: dml.Device) -> None:
+    graph = dml.Graph(device)
+    y = graph.input("a", dml.INT64, (50,))
+    outputs = {}
+    for number in range(9):
+        y = y + 1 if number % 2 else y * -3
+        outputs[str(number)] = y
+    made = graph.compile(outputs)
+    assert max(len(stage.writes) for stage in made.stages) == 4
+    assert len(made.stages) <= 4
+    a = np.arange(50, dtype=np.int64) - 20
+    for number, array in enumerate(device.run(made, {"a": a}).values()):
+        a = a + 1 if number % 2 else a * -3
+        assert (array == a).all(), number
 
 
 def test_no_kernel_waits_for_itself(any_device: dml.Device) -> None:

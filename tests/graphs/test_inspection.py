@@ -91,4 +91,4 @@ def test_profile_and_trace(model: dml.CompiledGraph, any_device: dml.Device, tmp
     assert {event["args"]["name"] for event in events if event["ph"] == "M"} == {any_device.info.name, "compute queue"}
     for repeats in (0, True, "3"):
         with pytest.raises(dml.InvalidArgumentError, match="repeats"):
-            any_device.profile(model, arrays, repeats=repeats)  # type: ignore[arg-type]
+            any_device.profile(model, arrays, repeats=repeats)  # type: ignore[arg-type]  # refused

@@ -110,7 +110,7 @@ def test_columns_count_characters() -> None:
 def test_located_keeps_the_innermost_place() -> None:
     node = parse_json("[1,\n2]", "f")
     assert isinstance(node.value, list)
-    with pytest.raises(dml.ModelFileError, match=r"^f:2:1: inner: why$"):  # noqa: SIM117
+    with pytest.raises(dml.ModelFileError, match=r"^f:2:1: inner: why$"):  # noqa: SIM117  # the inner block raises in the outer one
         with node.located("outer: "):
             with node.value[1].located("inner: "):
                 raise dml.InvalidArgumentError("why")

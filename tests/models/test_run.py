@@ -59,7 +59,7 @@ def test_prints(run: Run) -> None:
         },
     }
     commands = [{"type": "print", "resource": name} for name in resources]
-    commands += [{"type": "print", "resource": name, "verbose": True} for name in ("half", "mixed")]  # type: ignore[dict-item]
+    commands += [{"type": "print", "resource": name, "verbose": True} for name in ("half", "mixed")]  # type: ignore[dict-item]  # JSON
     assert run({"resources": resources, "dispatchables": {}, "commands": commands})[1] == [
         "Resource 'bytes': 65, -1, 0, 1, 2",
         "Resource 'half': 0.5, nan",

@@ -133,7 +133,7 @@ def test_every_fused_attribute_reaches_the_kernel() -> None:
             tensor = dml.TensorDesc(data_type, (8,))
             for attributes in attribute_sets(OPERATORS[name], data_type)[:20]:
                 fused = dml.FusedActivation(OPERATORS[name], **attributes)
-                alone = OPERATORS[name](input_tensor=tensor, output_tensor=tensor, **attributes)  # type: ignore[call-arg]
+                alone = OPERATORS[name](input_tensor=tensor, output_tensor=tensor, **attributes)  # type: ignore[call-arg]  # any of them
                 assert lower(_add1(tensor, fused)).attributes == lower(alone).attributes
 
 
@@ -224,7 +224,7 @@ def test_a_description_with_tensors_is_no_fused_activation() -> None:
     elu = dml.ActivationElu(input_tensor=TENSOR, output_tensor=TENSOR, alpha=1.0)
     message = r"^ELEMENT_WISE_ADD1: FusedActivation must be a dmlvk\.FusedActivation or None; got ActivationElu\("
     with pytest.raises(dml.InvalidArgumentError, match=message):
-        _add1(TENSOR, elu)  # type: ignore[arg-type]
+        _add1(TENSOR, elu)  # type: ignore[arg-type]  # refused
 
 
 def test_fused_activations_by_directmls_names() -> None:

@@ -67,7 +67,7 @@ def test_sizes_above_a_limit_are_refused_with_the_limit(info: DeviceInfo) -> Non
     ],
 )
 def test_the_limit_that_is_broken_is_named(limit: str, rule: str) -> None:
-    limits = replace(DEVICES[0].limits, **{limit: 4096})  # type: ignore[arg-type]
+    limits = replace(DEVICES[0].limits, **{limit: 4096})  # type: ignore[arg-type]  # all limits are integers
     with (
         MemoryGuard(replace(DEVICES[0], limits=limits)) as guard,
         pytest.raises(DeviceLimitError, match=rf"4100 bytes.*4096 bytes\) \({rule}\)"),

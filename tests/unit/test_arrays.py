@@ -48,7 +48,7 @@ LAYOUTS = {
     "big-endian": _matrix().astype(">i4"),
     "not writable": np.frombuffer(_matrix().tobytes(), np.int32).reshape(3, 4),
     "not aligned": np.frombuffer(b"x" + _matrix().tobytes(), np.uint8)[1:].view(np.int32).reshape(3, 4),
-    "masked array": np.ma.masked_array(_matrix()),  # type: ignore[no-untyped-call]
+    "masked array": np.ma.masked_array(_matrix()),  # type: ignore[no-untyped-call]  # NumPy's
 }
 
 

@@ -62,7 +62,7 @@ def test_a_description_is_a_value() -> None:
     assert hash(first) == hash(second)
     assert {first: 1}[second] == 1
     with pytest.raises(dataclasses.FrozenInstanceError):
-        first.sizes = (5,)  # type: ignore[misc]
+        first.sizes = (5,)  # type: ignore[misc]  # frozen
 
 
 @pytest.mark.parametrize(
@@ -143,11 +143,11 @@ class _Sequence:
 
 
 def test_anything_that_counts_as_an_integer_or_a_sequence_is_welcome() -> None:
-    assert TensorDesc(dml.FLOAT32, (_Index(),)).sizes == (3,)  # type: ignore[arg-type]
-    assert TensorDesc(dml.FLOAT32, _Sequence()).sizes == (4, 5)  # type: ignore[arg-type]
-    assert TensorDesc(dml.FLOAT32, np.array([4, 5])).sizes == (4, 5)  # type: ignore[arg-type]
+    assert TensorDesc(dml.FLOAT32, (_Index(),)).sizes == (3,)  # type: ignore[arg-type]  # duck types
+    assert TensorDesc(dml.FLOAT32, _Sequence()).sizes == (4, 5)  # type: ignore[arg-type]  # duck types
+    assert TensorDesc(dml.FLOAT32, np.array([4, 5])).sizes == (4, 5)  # type: ignore[arg-type]  # duck types
     assert TensorDesc(dml.FLOAT32, range(2, 4)).sizes == (2, 3)
-    assert TensorDesc(dml.FLOAT32, (size for size in (6, 7))).sizes == (6, 7)  # type: ignore[arg-type]
+    assert TensorDesc(dml.FLOAT32, (size for size in (6, 7))).sizes == (6, 7)  # type: ignore[arg-type]  # duck types
 
 
 @pytest.mark.parametrize("member", ["Sizes", "Strides"])
@@ -363,7 +363,7 @@ def test_an_alignment_is_an_integer(alignment: object) -> None:
 
 @pytest.mark.parametrize(("flags", "expected"), [(0, TensorFlags.NONE), (1, TensorFlags.OWNED_BY_DML)])
 def test_flags_may_be_numbers(flags: int, expected: TensorFlags) -> None:
-    assert TensorDesc(dml.FLOAT32, (1,), flags=flags).flags is expected  # type: ignore[arg-type]
+    assert TensorDesc(dml.FLOAT32, (1,), flags=flags).flags is expected  # type: ignore[arg-type]  # plain numbers
 
 
 @pytest.mark.parametrize("flags", [2, 3, -1, 2**32])

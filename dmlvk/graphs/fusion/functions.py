@@ -59,6 +59,7 @@ class Function:
         types: data types as the shader sees them, inputs first, the output last.
         attributes: the words of its attributes.
         volume: words of SPIR-V that it takes, roughly.
+        promise: of its results, as ``Accuracy.promise``.
     """
 
     source: OperatorSource
@@ -66,6 +67,12 @@ class Function:
     types: tuple[DataType, ...]
     attributes: tuple[int, ...]
     volume: int
+    promise: str
+
+    def attribute(self, name: str) -> int:
+        """The word of an attribute, as the shader file calls it: ``ATTRIBUTE_MIN``."""
+        (number,) = _ATTRIBUTE.findall(dict(self.defines)[name])
+        return self.attributes[int(number)]
 
     def defines_at(self, first_attribute: int) -> list[tuple[str, str]]:
         """The macros, with the attributes' words behind those of other operators."""
@@ -94,6 +101,7 @@ def function_of(desc: OperatorDesc) -> Function | None:
         types=types,
         attributes=tuple(attributes[number] for number in given),
         volume=_volume(made.name),
+        promise=desc.declaration.accuracy.promise,
     )
 
 

@@ -2,8 +2,9 @@
 
 Groups grow along the edges: the value with the most bytes first, whose round trip through memory is saved. Two groups
 may become one when their walks can be brought together (:mod:`dmlvk.graphs.spaces`), no other group would have to run
-between them, and the kernel stays within sensible limits. A kernel writes one tensor: a value that is read outside of
-its group, or is an output of the graph, ends it.
+between them, and the kernel stays within sensible limits. Where all operands are gone through in vectors a kernel may
+write several tensors, of elements in the same places; otherwise a value that is read outside of its group, or is an
+output of the graph, ends it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Limits:
 
     Attributes:
         inputs: tensors that it reads, each counted once for each way in which it is read.
-        buffers: these and its output, as the device allows.
+        outputs: tensors that it writes.
+        buffers: both together, as the device allows.
         push_constant_words: parameters, 128 bytes on every device.
         nodes: operators.
         volume: words of SPIR-V that the functions take, times the elements of an invocation: what a driver compiles.
@@ -38,7 +40,8 @@ class Limits:
     """
 
     inputs: int = 8
-    buffers: int = 9
+    outputs: int = 4
+    buffers: int = 12
     push_constant_words: int = 32
     nodes: int = 64
     volume: int = 60_000
@@ -60,6 +63,11 @@ class Operand:
     view: View
     bits: int
 
+    @property
+    def bits_type(self) -> DataType:
+        """An integer data type of its width."""
+        return DataType[f"UINT{self.bits}"]
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Group:
@@ -72,7 +80,7 @@ class Group:
         written: the values that its operators write.
         read: the values that its operators read from outside.
         inputs: the tensors that the kernel reads; scalar constants are parameters instead.
-        outputs: the tensors that it writes.
+        outputs: the tensors that it writes; the one of the narrowest elements is the first, by which its walk goes.
     """
 
     nodes: tuple[Node, ...]
@@ -85,14 +93,14 @@ class Group:
 
     @property
     def types(self) -> tuple[DataType, ...]:
-        """What operands are loaded as: bits of a width. Each function makes of them what its own operand is."""
-        return tuple(DataType[f"UINT{operand.bits}"] for operand in (*self.inputs, *self.outputs))
+        """What the inputs and the first output are loaded as: bits of a width, made into operands by each function."""
+        return tuple(operand.bits_type for operand in (*self.inputs, self.outputs[0]))
 
     @functools.cached_property
     def layout(self) -> FoldedLayout:
-        """The folded axes of the operands, the output's strides last."""
+        """The folded axes of the inputs and the first output, whose strides are the last ones."""
         assert self.space is not None  # what is fused has one
-        views = tuple(operand.view for operand in (*self.inputs, *self.outputs))
+        views = tuple(operand.view for operand in (*self.inputs, self.outputs[0]))
         return self.space.folded(views[-1], views)
 
     @functools.cached_property
@@ -120,6 +128,18 @@ def grouped(network: Network, functions: Mapping[int, Function], limits: Limits)
 def is_scalar_constant(network: Network, value: Value, strides: Sequence[int]) -> bool:
     """Whether a view shows one element of a constant everywhere."""
     return value.kind == "constant" and not any(strides)
+
+
+def _outputs_agree(group: Group) -> bool:
+    """Whether one walk serves all outputs: with equal strides, in vectors of as many elements."""
+    assert group.space is not None
+    _, *further = group.outputs
+    if not further:
+        return True
+    strides = {group.space.strides[operand.view] for operand in group.outputs}
+    walk, types = group.plan.walk, group.types
+    widened = (*types[:-1], *(operand.bits_type for operand in further), types[-1])
+    return len(strides) == 1 and walk in ("contiguous", "rows") and lanes(walk, types) == lanes(walk, widened)
 
 
 class _Grouping:
@@ -222,18 +242,19 @@ class _Grouping:
                 else:
                     inputs.setdefault((value, strides[view], width), Operand(value, view, width))
         outputs = [Operand(value, view, bits[value]) for value, view in writes.items() if self._is_needed(value, group)]
+        outputs.sort(key=lambda operand: operand.bits)
         words += len(inputs) + len(outputs)
         limits = self._limits
         fits = (
             len(inputs) <= limits.inputs
-            and len(outputs) == 1
+            and 0 < len(outputs) <= limits.outputs
             and len(inputs) + len(outputs) <= limits.buffers
             and words <= limits.push_constant_words
         )
         completed = dataclasses.replace(group, inputs=tuple(inputs.values()), outputs=tuple(outputs))
         if len(group.nodes) == 1:
             return completed
-        return completed if fits and self._is_quickly_compiled(completed) else None
+        return completed if fits and self._is_quickly_compiled(completed) and _outputs_agree(completed) else None
 
     def _is_quickly_compiled(self, group: Group) -> bool:
         """Whether a driver compiles the kernel in about a second."""

@@ -1,7 +1,8 @@
 """One kernel for the operators of a group: its GLSL source, and how it is launched.
 
 It is an element-wise kernel like those of single operators, with the same memory walks out of the same files; only its
-``OPERATION`` calls the functions of several operators, one behind the other.
+``OPERATION`` calls the functions of several operators, one behind the other, each in the form that what is known of its
+operands permits (:mod:`dmlvk.graphs.fusion.forms`).
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import dataclasses
 import struct
 
 from dmlvk.datatypes import DataType
+from dmlvk.graphs.fusion import ranges
+from dmlvk.graphs.fusion.forms import Form, Preparation, form_of
 from dmlvk.graphs.fusion.functions import Function
 from dmlvk.graphs.fusion.grouping import Group, is_scalar_constant
-from dmlvk.graphs.network import Network, Value
+from dmlvk.graphs.fusion.ranges import ANYTHING, Held, Range
+from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.graphs.spaces import View
 from dmlvk.kernels import glsl
 from dmlvk.kernels.elementwise import Kernel, launch_size
@@ -53,25 +57,29 @@ def kernel_source(group: Group, network: Network) -> KernelSource:
     plan = group.plan
     writer = _Writer(group, network)
     functions, operation = writer.written()
-    inputs = range(len(types) - 1)
+    inputs, further = range(len(group.inputs)), range(len(group.outputs) - 1)
     before = [
         ("INPUT_COUNT", str(len(inputs))),
         ("FOR_EACH_INPUT(DO, argument)", " ".join(f"DO({number}, argument)" for number in inputs)),
+        ("FOR_EACH_FURTHER_OUTPUT(DO, argument)", " ".join(f"DO({number}, argument)" for number in further)),
         ("APPLY(OPERAND, lane)", f"OPERATION({', '.join(f'OPERAND({number}, lane)' for number in inputs)})"),
         ("WALK", str(WALKS.index(plan.walk))),
         ("LANES", str(lanes(plan.walk, types))),
         ("TILE", f"{tile_size(types)}u"),
         ("ATTRIBUTE_WORDS", str(len(writer.attributes))),
     ]
-    operands = [*(f"INPUT_{number}" for number in inputs), "OUTPUT"]
-    behind = [(name, data_type.name.lower()) for name, data_type in zip(operands, types, strict=True)]
-    behind += [(f"{name}_BITS", str(data_type.size_in_bits)) for name, data_type in zip(operands, types, strict=True)]
+    names = [*(f"INPUT_{number}" for number in inputs), "OUTPUT", *(f"FURTHER_{number}" for number in further)]
+    operands = list(zip(names, (*group.inputs, *group.outputs), strict=True))
+    behind = [(name, operand.bits_type.name.lower()) for name, operand in operands]
+    behind += [(f"{name}_BITS", str(operand.bits)) for name, operand in operands]
     text = "\n".join(
         [
             "#version 450",
             "#extension GL_GOOGLE_include_directive : require",
             *_defines(before),
             '#include "fused_operands.glsl"',
+            '#include "comparison.glsl"',
+            '#include "float32.glsl"',
             *functions,
             *_defines(behind),
             *operation,
@@ -98,44 +106,74 @@ class _Writer:
         self._names: dict[tuple[object, ...], str] = {}  # functions without attributes are shared
         self._files: set[str] = set()  # whose own code is there
         self._functions: list[str] = []
-        self._values: dict[Value, str] = {}  # what the function calls a value that an operator has written
+        self._lines: list[str] = []  # of the function that calls them
+        # What it calls a value that an operator has written, and what is known of that.
+        self._values: dict[Value, tuple[str, Range]] = {}
+        self._steps: dict[
+            tuple[str, str], str
+        ] = {}  # values that were prepared, by the preparing function and the value
 
     def written(self) -> tuple[list[str], list[str]]:
         """The functions of the operators; and the function that calls them, with the macro that calls it."""
         group = self._group
-        lines = []
         for number, (node, function) in enumerate(zip(group.nodes, group.functions, strict=True)):
-            arguments = [
-                self._argument(value, View(node.index, False, index), data_type)
-                for (index, _, value), data_type in zip(node.reads(), function.types, strict=False)
-            ]
-            name = self._function(function)
-            ((_, tensor, written),) = node.writes()
-            bits = tensor.data_type.size_in_bits
-            lines.append(f"    {_glsl_type(bits)} value_{number} = {name}({', '.join(arguments)});")
-            self._values[written] = f"value_{number}"
+            self._call(number, node, function)
         names = ", ".join(f"x{number}" for number in range(len(group.inputs)))
         parameters = ", ".join(f"{_glsl_type(operand.bits)} x{n}" for n, operand in enumerate(group.inputs))
-        (output,) = group.outputs
+        outputs = [self._prepared(*self._values[output.value], Preparation.AS_STORED) for output in group.outputs]
+        first, *further = [_glsl_type(output.bits) for output in group.outputs]
         whole = [
-            f"{_glsl_type(output.bits)} all_operations({parameters})",
+            *(f"{glsl_type} further_{number};" for number, glsl_type in enumerate(further)),
+            f"{first} all_operations({parameters})",
             "{",
-            *lines,
-            f"    return {self._values[output.value]};",
+            *self._lines,
+            *(f"    further_{number} = {name};" for number, name in enumerate(outputs[1:])),
+            f"    return {outputs[0]};",
             "}",
             f"#define OPERATION({names}) all_operations({names})",
         ]
         return self._functions, whole
 
-    def _argument(self, value: Value, view: View, data_type: DataType) -> str:
-        """A value as an operator sees it that reads it as some data type."""
+    def _call(self, number: int, node: Node, function: Function) -> None:
+        """The call of one operator's function."""
+        operands = [
+            self._argument(value, View(node.index, False, index), data_type)
+            for (index, _, value), data_type in zip(node.reads(), function.types, strict=False)
+        ]
+        form = form_of(function, [known for _, known in operands])
+        arguments = [
+            _loaded_again(self._prepared(name, known, preparation), data_type)
+            for (name, known), preparation, data_type in zip(operands, form.preparations, function.types, strict=False)
+        ]
+        ((_, tensor, written),) = node.writes()
+        bits = tensor.data_type.size_in_bits
+        called = self._function(function, form)
+        self._lines.append(f"    {_glsl_type(bits)} value_{number} = {called}({', '.join(arguments)});")
+        self._values[written] = (f"value_{number}", form.result if bits == 32 else ANYTHING)
+
+    def _prepared(self, name: str, known: Range, preparation: Preparation) -> str:
+        """A value with its denormals flushed, or with what its stand-ins stand for."""
+        steps = []
+        flushes = Held.STAND_IN if preparation is Preparation.AS_STORED else known.denormals
+        if preparation is not Preparation.NONE and known.denormals is flushes is not Held.NOTHING:
+            steps.append("without_denormal")
+        if preparation is Preparation.AS_STORED and known.nans is Held.STAND_IN:
+            steps.append("canonical_f32")
+        for step in steps:
+            key = (step, name)
+            if key not in self._steps:
+                self._steps[key] = f"prepared_{len(self._steps)}"
+                self._lines.append(f"    uint {self._steps[key]} = {step}({name});")
+            name = self._steps[key]
+        return name
+
+    def _argument(self, value: Value, view: View, data_type: DataType) -> tuple[str, Range]:
+        """A value that an operator reads as some data type, and what is known of its bits."""
         if value in self._values:
-            name = self._values[value]
-        elif is_scalar_constant(self._network, value, self._strides[view]):
+            return self._values[value]
+        if is_scalar_constant(self._network, value, self._strides[view]):
             return self._scalar(value, data_type)
-        else:
-            name = f"x{self._input_number(value, view, data_type)}"
-        return _loaded_again(name, data_type)
+        return f"x{self._input_number(value, view, data_type)}", ANYTHING
 
     def _input_number(self, value: Value, view: View, data_type: DataType) -> int:
         return next(
@@ -146,20 +184,23 @@ class _Writer:
             and operand.bits == data_type.size_in_bits
         )
 
-    def _scalar(self, value: Value, data_type: DataType) -> str:
-        """A constant's only element, as a parameter."""
+    def _scalar(self, value: Value, data_type: DataType) -> tuple[str, Range]:
+        """A constant's only element, as a parameter, and what is known of it."""
         size = data_type.size_in_bytes
         signed = data_type.name.startswith("INT")
-        bits = int.from_bytes(self._network.constants[value][:size], "little", signed=signed)
+        number = int.from_bytes(self._network.constants[value][:size], "little", signed=signed)
         first = len(self.attributes)
         words = max(1, size // 4)
-        self.attributes += struct.unpack(f"<{words}I", (bits & (2 ** (32 * words) - 1)).to_bytes(4 * words, "little"))
+        bits = number & (2 ** (32 * words) - 1)
+        self.attributes += struct.unpack(f"<{words}I", bits.to_bytes(4 * words, "little"))
         names = [f"parameters.attributes[{first + word}]" for word in range(words)]
-        return names[0] if words == 1 else f"uvec2({', '.join(names)})"
+        if words == 1:
+            return names[0], ranges.of_constant(bits) if size == 4 else ANYTHING
+        return f"uvec2({', '.join(names)})", ANYTHING
 
-    def _function(self, function: Function) -> str:
+    def _function(self, function: Function, form: Form) -> str:
         """The name of a GLSL function, which is written when it is not there yet."""
-        key = (function.source.path, function.defines)
+        key = (function.source.path, function.defines, form.macro, form.order, form.arguments)
         if not function.attributes and key in self._names:
             return self._names[key]
         name = f"operation_{len(self._functions)}"
@@ -167,7 +208,7 @@ class _Writer:
         self.attributes += function.attributes
         inputs = len(function.types) - 1
         parameters = ", ".join(f"VALUE(INPUT_{n}) x{n}" for n in range(inputs))
-        arguments = ", ".join(f"x{n}" for n in range(inputs))
+        arguments = ", ".join((*(f"x{n}" for n in form.order or range(inputs)), *form.arguments))
         code = [function.source.code] if function.source.code and function.source.path not in self._files else []
         self._files.add(function.source.path)
         parts = [
@@ -177,7 +218,7 @@ class _Writer:
             *code,
             f"VALUE(OUTPUT) {name}({parameters})",
             "{",
-            f"    return OPERATION({arguments});",
+            f"    return {form.macro}({arguments});",
             "}",
             *(f"#undef {macro}" for macro, _ in defines),
             *(f"#undef {macro}" for macro in function.source.macros),
@@ -232,9 +273,9 @@ def operand_pairs_in_place(group: Group) -> set[tuple[int, int]]:
     Of an input that is read in two ways each way must permit it, which the memory plan sees to.
     """
     strides = group.layout.strides
-    (output,) = group.outputs
     return {
-        (number, 0)
+        (number, position)
         for number, read in enumerate(group.inputs)
+        for position, output in enumerate(group.outputs)
         if read.bits == output.bits and strides[number] == strides[-1]
     }

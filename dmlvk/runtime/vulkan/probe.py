@@ -60,7 +60,7 @@ class LogicalDevice:
     def memory_type_bits(self, usage: int) -> int:
         """The memory types that a buffer of this usage can have, a bit for each: the same for buffers of all sizes."""
         with ExitStack() as cleanup:
-            return self._buffer(BufferPart("buffer", 4, usage, 0), cleanup)[1].memoryTypeBits  # type: ignore[no-any-return]
+            return self._buffer(BufferPart("buffer", 4, usage, 0), cleanup)[1].memoryTypeBits  # type: ignore[no-any-return]  # ctypes
 
     def try_allocating(self, parts: Sequence[BufferPart], max_memory_allocation_size: int, *, memory: bool) -> None:
         """Make all buffers with their memory, at the same time, and free them again. Nothing is written to the memory.

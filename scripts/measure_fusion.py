@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Measures chains of element-wise operators: fused, one by one, and in PyTorch, eager and compiled, in one run.
+
+    scripts/measure_fusion.py [-d DEVICE] [-n ELEMENTS]
+
+dmlvk's times are the device's, PyTorch's too where it computes on CUDA; medians. Fused bits are compared with those of
+the operators one by one, and values with PyTorch's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import dmlvk as dml  # of this checkout
+from dmlvk import functions as F
+from dmlvk.bench.libraries import module
+from dmlvk.running import Run
+
+_REPEATS = 20
+_WARM_UP = 10
+
+
+def arithmetic(x: dml.Expression) -> dml.Expression:
+    """Twelve operators, none of them a function."""
+    t = abs(F.clip(x * 1.5 + 0.25, min=-3, max=3)) - 0.5
+    t = F.max(t * t, 0.125) * 0.75
+    return F.activation_relu((-t + 1.0) * 2.0)
+
+
+def arithmetic_in_torch(x: Any, torch: Any) -> Any:
+    """The same."""
+    t = torch.abs(torch.clamp(x * 1.5 + 0.25, -3, 3)) - 0.5
+    t = torch.clamp_min(t * t, 0.125) * 0.75
+    return torch.relu((torch.neg(t) + 1.0) * 2.0)
+
+
+def functions(x: dml.Expression) -> dml.Expression:
+    """Twelve operators, SIGMOID and TANH among them."""
+    gate = F.activation_sigmoid(x * 1.702 + 0.25)
+    value = F.tanh(x * 0.75) * gate
+    return F.if_(abs(x) < 3, value, (F.clip(x, min=-1, max=1) - 0.5) * 1.25)
+
+
+def functions_in_torch(x: Any, torch: Any) -> Any:
+    """The same."""
+    gate = torch.sigmoid(x * 1.702 + 0.25)
+    value = torch.tanh(x * 0.75) * gate
+    return torch.where(torch.abs(x) < 3, value, (torch.clamp(x, -1, 1) - 0.5) * 1.25)
+
+
+_CHAINS: tuple[tuple[Callable[[dml.Expression], dml.Expression], Callable[[Any, Any], Any]], ...] = (
+    (arithmetic, arithmetic_in_torch),
+    (functions, functions_in_torch),
+)
+
+
+def on_the_device(device: dml.Device, graph: dml.CompiledGraph, x: npt.NDArray[Any]) -> tuple[float, npt.NDArray[Any]]:
+    """The device's time for one run of a graph, and its output."""
+    run = Run(device.engine, graph, timestamps=True)
+    try:
+        (output,) = run.execute({"x": x}).values()
+        seconds = []
+        for number in range(_WARM_UP + _REPEATS):
+            device.engine.run(run.recording)
+            if number >= _WARM_UP:
+                seconds.append(sum(run.recording.dispatch_seconds()))
+        return statistics.median(seconds), output
+    finally:
+        run.close()
+
+
+def in_torch(torch: Any, compute: Callable[[], Any]) -> float:
+    """The time of one call, on the device where that is a GPU."""
+    seconds = []
+    for number in range(_WARM_UP + _REPEATS):
+        if torch.cuda.is_available():
+            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            first.record()
+            compute()
+            last.record()
+            last.synchronize()
+            taken = float(first.elapsed_time(last)) / 1e3
+        else:
+            start = time.perf_counter()
+            compute()
+            taken = time.perf_counter() - start
+        if number >= _WARM_UP:
+            seconds.append(taken)
+    return statistics.median(seconds)
+
+
+def torch_times(torch: Any, compute: Callable[[Any, Any], Any], x: npt.NDArray[Any]) -> tuple[dict[str, float], Any]:
+    """PyTorch's times, and its output."""
+    tensor = torch.from_numpy(x).to("cuda" if torch.cuda.is_available() else "cpu")
+    copied = torch.empty_like(tensor)
+    times = {
+        "PyTorch eager": in_torch(torch, lambda: compute(tensor, torch)),
+        "PyTorch copy": in_torch(torch, lambda: copied.copy_(tensor)),
+    }
+    try:
+        compiled = torch.compile(lambda t: compute(t, torch))
+        compiled(tensor)
+        times["torch.compile"] = in_torch(torch, lambda: compiled(tensor))
+    except (ImportError, OSError, RuntimeError) as error:  # its compiler may lack something here
+        print(f"  torch.compile does not work here: {str(error).splitlines()[0]}")
+    return times, compute(tensor, torch).cpu().numpy()
+
+
+def main() -> int:
+    """Measures all chains."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-d", "--device", default=None, help="index of a device, or a part of its name")
+    parser.add_argument("-n", "--elements", type=int, default=2**26, help="FLOAT32 elements (default: 64 Mi)")
+    options = parser.parse_args()
+    selector = int(options.device) if options.device is not None and options.device.isdecimal() else options.device
+    x = np.random.default_rng(1).normal(0, 1, options.elements).astype(np.float32)
+    torch = module("torch")
+    failed = False
+    with dml.Device(selector) as device:
+        print(
+            f"{device.info.name}, {options.elements} FLOAT32 elements"
+            + (f", PyTorch {torch.__version__}" if torch else "")
+        )
+        for chain, chain_in_torch in _CHAINS:
+            graph = dml.Graph(device)
+            y = chain(graph.input("x", dml.FLOAT32, x.shape))
+            fused, unfused = graph.compile(y=y), graph.compile(y=y, fuse=False)
+            times: dict[str, float] = {}
+            times["fused"], output = on_the_device(device, fused, x)
+            times["one by one"], expected = on_the_device(device, unfused, x)
+            print(f"{chain.__name__}: {len(unfused.stages)} operators in {len(fused.stages)} kernel(s)")
+            if output.tobytes() != expected.tobytes():
+                print("  the bits differ from those of the operators one by one")
+                failed = True
+            if torch is not None:
+                added, reference = torch_times(torch, chain_in_torch, x)
+                times |= added
+                print(f"  largest difference from PyTorch: {float(np.abs(output - reference).max()):.3g}")
+            for name, seconds in times.items():
+                speed, ratio = 8 * options.elements / seconds / 1e9, seconds / times["fused"]
+                print(f"  {name:<14}{seconds * 1e6:10.0f} µs {speed:6.0f} GB/s {ratio:6.2f} x fused")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,246 @@
+"""What fused kernels leave out between operators cannot be seen, whatever the numbers are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk import functions as F
+from dmlvk.conformance.cases import attribute_sets
+from dmlvk.conformance.execution import Workbench
+from dmlvk.graphs.fusion import kernel
+from dmlvk.graphs.fusion.ranges import Held, Range, largest_vanishing, of_sum
+from dmlvk.kernels.variants import supported_operands
+from dmlvk.operators import OPERATORS
+from scripts.shader_tools.operations import operations
+from scripts.shader_tools.spirv import Module
+from tests.graphs.support import X
+
+E = dml.Expression
+Words = npt.NDArray[np.uint32]
+
+MAGNITUDES = [
+    0x00000000, 0x00000001, 0x00000FFF, 0x007FFFFF, 0x00800000, 0x00800001, 0x00FFFFFF, 0x01000000, 0x0B800000,
+    0x0C800000, 0x0D000000, 0x0D800000, 0x1F800000, 0x20000000, 0x3EFFFFFF, 0x3F000000, 0x3F7FFFFF, 0x3F800000,
+    0x3F800001, 0x3FC00000, 0x40400000, 0x5F000000, 0x7E800000, 0x7F000000, 0x7F7FFFFF, 0x7F800000, 0x7F800001,
+    0x7FC00000, 0x7FC12345, 0x7FFFFFFF,
+]  # fmt: skip
+"""Zero, denormals, numbers where sums and products begin to vanish or to overflow, infinity, NaN of several kinds."""
+
+SPECIAL = np.array([*MAGNITUDES, *(magnitude | 0x80000000 for magnitude in MAGNITUDES)], np.uint32)
+
+
+def words(random: Random, count: int) -> Words:
+    """Special numbers and any others."""
+    rng = np.random.default_rng(random.getrandbits(32))
+    chosen = np.where(rng.random(count) < 0.6, rng.choice(SPECIAL, count), rng.integers(0, 2**32, count))
+    return chosen.astype(np.uint32)
+
+
+class Chain:
+    """Expressions at random, of operators that have several forms, and of some that have one."""
+
+    def __init__(self, random: Random, inputs: list[E]) -> None:
+        self.random = random
+        self.values = list(inputs)
+
+    def number(self) -> float:
+        choice = self.random.choice(
+            [float(words(self.random, 1).view(np.float32)[0]), 0.75, -1.5, 0.0, 2.0**-100, -3.0]
+        )
+        return choice
+
+    def operand(self) -> Any:
+        return self.number() if self.random.random() < 0.5 else self.random.choice(self.values[-4:])
+
+    def add(self) -> None:
+        x = self.random.choice(self.values[-3:])
+        binary: list[Callable[[Any, Any], E]] = [
+            lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: b * a, lambda a, b: b - a,
+            lambda a, b: F.if_(a > b, a, x), lambda a, b: a / b, F.max, F.min,
+        ]  # fmt: skip
+        unary: list[Callable[[E], E]] = [
+            abs, lambda a: -a, F.activation_relu, F.tanh, F.sign, F.identity, F.sqrt,
+            lambda a: F.clip(a, min=self.number(), max=self.number()),
+            lambda a: F.clip(a, min=-2, max=6),
+            lambda a: (a.reinterpret(a.sizes, data_type=dml.UINT32) & 0xFFFFFFF0).reinterpret(
+                a.sizes, data_type=dml.FLOAT32
+            ),
+        ]  # fmt: skip
+        if self.random.random() < 0.6:
+            self.values.append(self.random.choice(binary)(x, self.operand()))
+        else:
+            self.values.append(self.random.choice(unary)(x))
+
+
+def outside(known: Range, bits: Words) -> npt.NDArray[np.bool_]:
+    """Which of an operator's results contradict what was known of them before."""
+    magnitude = bits & 0x7FFFFFFF
+    exponent = (magnitude >> 23).astype(np.int64) - 127
+    is_nan, is_infinite = magnitude > 0x7F800000, magnitude == 0x7F800000
+    is_zero, is_denormal = magnitude == 0, (magnitude > 0) & (magnitude < 0x00800000)
+    is_normal = ~(is_nan | is_infinite | is_zero | is_denormal)
+    wrong = is_normal & (exponent < known.lowest)
+    if known.highest is not None:
+        wrong |= is_infinite | (is_normal & (exponent > known.highest))
+    if not known.may_be_zero:
+        wrong |= is_zero | is_denormal
+    if known.denormals is not Held.ITSELF:
+        wrong |= is_denormal
+    if known.nans is not Held.ITSELF:
+        wrong |= is_nan & ((known.nans is Held.NOTHING) | (bits != 0x7FC00000))
+    return np.asarray(wrong)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_what_is_left_out_cannot_be_seen(device: dml.Device, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fused bits are unfused bits; and every value is what the kernel's writer knew of it."""
+    writers: list[Any] = []
+
+    class Writer(kernel._Writer):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            writers.append(self)
+
+    monkeypatch.setattr(kernel, "_Writer", Writer)
+    random = Random(seed)
+    graph = dml.Graph(device)
+    count = 2048
+    a, b = (graph.input(name, dml.FLOAT32, (count,)) for name in "ab")
+    chain = Chain(random, [a, b])
+    for _ in range(random.randint(3, 14)):
+        chain.add()
+    outputs = {"y": chain.values[-1], "z": chain.values[-2], "both": a + b}
+    fused, unfused = graph.compile(outputs), graph.compile(outputs, fuse=False)
+    assert fused.fusion_remark == ""
+    inputs = {name: words(random, count).view(np.float32) for name in "ab"}
+    results = device.run(fused, inputs)
+    for name, expected in device.run(unfused, inputs).items():
+        got, wanted = results[name].view(np.uint32), expected.view(np.uint32)
+        places = np.nonzero(got != wanted)[0]
+        assert not places.size, (
+            f"{name} at {places[0]}: {got[places[0]]:#010x} instead of {wanted[places[0]]:#010x} for "
+            f"{[hex(int(array.view(np.uint32)[places[0]])) for array in inputs.values()]} in {unfused.stages}"
+        )
+    values = fused.node_values(inputs)
+    checked = 0
+    for writer in writers:
+        for value, (_, known) in writer._values.items():
+            bits = values[fused.network.names[value]]
+            if bits.dtype.itemsize == 4:
+                wrong = outside(known, bits.view(np.uint32))
+                assert not wrong.any(), f"{fused.network.names[value]}: {known} was said of {bits[wrong][:3]}"
+                checked += 1
+    assert checked or all(len(stage.nodes) == 1 for stage in fused.stages)
+
+
+CALCULATING = sorted(
+    name
+    for name, kind in OPERATORS.items()
+    if kind.declaration.accuracy.promise != "exact" and not kind.declaration.along_axes
+)
+
+
+@pytest.mark.parametrize("operator", CALCULATING)
+def test_operators_that_calculate_know_one_nan_and_no_denormals(benches: list[Workbench], operator: str) -> None:
+    """What kernels leave out between operators rests on it: of FLOAT32, in what they read and in what they give."""
+    device = benches[-1].device
+    kind = OPERATORS[operator]
+    rng = np.random.default_rng(len(operator))
+    types = min(
+        (types for types, _ in supported_operands(kind) if dml.FLOAT32 in types.values()),
+        key=lambda types: len(set(types.values())),  # all of them are FLOAT32, where that is possible
+    )
+    *inputs, output = types
+    tensors = {name: dml.TensorDesc(data_type, (2048,)) for name, data_type in types.items()}
+    arrays = {name: random_array(rng, types[name]) for name in inputs}
+    settled = {name: settle(array) if types[name] is dml.FLOAT32 else array for name, array in arrays.items()}
+    sets = attribute_sets(kind, types[inputs[0]])
+    for attributes in (sets[0], sets[-1]):
+        desc = kind(**tensors, **attributes)
+        (bits,) = (result.view(np.uint32) for result in device.run(desc, named(desc, arrays)).values())
+        (expected,) = (result.view(np.uint32) for result in device.run(desc, named(desc, settled)).values())
+        assert (bits == expected).all(), attributes
+        assert types[output] is not dml.FLOAT32 or (bits == settle(bits).view(np.uint32)).all(), attributes
+
+
+def random_array(rng: np.random.Generator, data_type: dml.DataType) -> npt.NDArray[Any]:
+    """Special numbers of FLOAT32, any bits of other data types."""
+    if data_type is dml.FLOAT32:
+        return rng.choice(SPECIAL, 2048).view(np.float32)
+    return rng.integers(0, 256, 2048 * data_type.size_in_bytes, np.uint8).view(data_type.numpy_dtype)
+
+
+def settle(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Zeros in the places of denormals, the canonical NaN in the places of all others."""
+    bits = numbers.view(np.uint32)
+    magnitude = bits & 0x7FFFFFFF
+    flushed = np.where(magnitude < 0x00800000, bits & 0x80000000, bits)
+    return np.where(magnitude > 0x7F800000, 0x7FC00000, flushed).astype(np.uint32).view(np.float32)
+
+
+def named(desc: dml.OperatorDesc, arrays: dict[str, npt.NDArray[Any]]) -> dict[str, npt.NDArray[Any]]:
+    """Arrays by DirectML's names of the members, of arrays by the Python names."""
+    return {field.name: arrays[field.attribute] for field, _ in desc.inputs if field.attribute in arrays}
+
+
+def test_sums_that_cancel_leave_no_less_than_was_said() -> None:
+    """Neighbours of opposite signs, and a number beside one that cannot be zero."""
+    for exponent in range(-126, 100):
+        power = np.ldexp(np.float32(1), exponent)
+        above, below = np.nextafter(power, np.float32(np.inf)), np.nextafter(power, np.float32(0))
+        numbers = Range(lowest=exponent, denormals=Held.NOTHING)
+        bound = Range(lowest=exponent, denormals=Held.NOTHING, may_be_zero=False)
+        anything = Range(denormals=Held.NOTHING)
+        for known, left in ((of_sum(numbers, numbers), above - power), (of_sum(bound, anything), power - below)):
+            assert float(left) >= 2.0**known.lowest or (known.denormals is Held.STAND_IN and known.lowest == -126)
+            assert known.denormals is Held.NOTHING or float(left) < 2.0**-126
+
+
+def test_largest_vanishing_magnitudes() -> None:
+    """Against products in float64, which hold them exactly."""
+    random = Random(5)
+    limit = 2.0**-126 * (1 - 2.0**-25)
+    numbers = [0x3F800000, 0x3F000000, 0x3F400000, 0x3EAAAAAB, 0x00800000, 0x7F7FFFFF, 0x3F7FFFFF, 0x3F800001]
+    numbers += [random.randrange(0x00800000, 0x7F800000) for _ in range(2000)]
+    undecided = 0
+    for number in numbers:
+        factor = float(np.uint32(number).view(np.float32))
+        found = largest_vanishing(number | random.choice((0, 0x80000000)))
+        if found is None:
+            undecided += 1
+            continue
+        assert 0x007FFFFF <= found <= 0x7F7FFFFF
+        vanishing, kept = (float(np.uint32(bits).view(np.float32)) for bits in (found, found + 1))
+        assert found == 0x007FFFFF or vanishing * factor < limit
+        assert kept * factor >= 2.0**-126
+    assert 0 < undecided < len(numbers) // 4
+    assert largest_vanishing(0x80000000) == 0x007FFFFF
+
+
+def test_a_chain_of_arithmetic_takes_few_operations(any_device: dml.Device) -> None:
+    """Twelve operators, of which one by one each takes up to 21."""
+
+    def compiled(build: Callable[[E], E]) -> dml.CompiledGraph:
+        graph = dml.Graph(any_device)
+        return graph.compile(build(graph.input("x", dml.FLOAT32, (4, 6))))
+
+    def chain(x: E) -> E:
+        t = F.max((abs(F.clip(x * 1.5 + 0.25, min=-3, max=3)) - 0.5) * 2.0, 0.125)
+        return F.activation_relu((-(t * 0.75) + 1.0) * t)
+
+    made, nothing = compiled(chain), compiled(lambda x: -abs(x))
+    (stage,) = made.stages
+    assert len(stage.nodes) == 12
+    counts = [operations(Module(graph.stages[0].kernel.spirv())) for graph in (made, nothing)]
+    assert (counts[0] - counts[1]) / 8 <= 26, "in the code for whole and for partial vectors, of four elements each"
+    x = np.float32
+    t = np.maximum((np.abs(np.clip(X * x(1.5) + x(0.25), -3, 3)) - x(0.5)) * 2, x(0.125))
+    expected = np.maximum((-(t * x(0.75)) + 1) * t, 0)
+    assert (any_device.run(made, {"x": X})["output"] == expected).all()
