@@ -140,6 +140,18 @@ def test_what_is_left_out_cannot_be_seen(device: dml.Device, seed: int, monkeypa
     assert checked or all(len(stage.nodes) == 1 for stage in fused.stages)
 
 
+def test_numbers_that_outweigh_denormals(device: dml.Device) -> None:
+    """Sums with numbers so small that a denormal would be seen beside them, and with the next larger ones."""
+    x = np.array([*range(0x00800000 - 64, 0x00800000), *range(64)], np.uint32)
+    x = np.concatenate([x, x | 0x80000000]).view(np.float32)
+    for exponent in (-126, -125, -110, -103, -102, -101, -100, -99):
+        for constant in (np.ldexp(np.float32(1), exponent), -np.nextafter(np.ldexp(np.float32(1), exponent + 1), 0)):
+            graph = dml.Graph(device)
+            y = abs(graph.input("x", dml.FLOAT32, (256,)) + float(constant))
+            (fused,) = device.run(graph.compile(y), {"x": x}).values()
+            assert (fused == abs(np.float32(constant))).all(), (exponent, constant)
+
+
 CALCULATING = sorted(
     name
     for name, kind in OPERATORS.items()
