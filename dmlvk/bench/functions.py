@@ -8,6 +8,9 @@ from typing import Any
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "ELEMENT_WISE_THRESHOLD": {"min": 0.5},
     "ELEMENT_WISE_CONSTANT_POW": {"exponent": 2.5},
+    "ACTIVATION_HARDMAX1": {"axes": (1,), "axis_count": 1},
+    "ACTIVATION_LOG_SOFTMAX1": {"axes": (1,), "axis_count": 1},
+    "ACTIVATION_SOFTMAX1": {"axes": (1,), "axis_count": 1},
 }
 """Attributes that make an operator the function below."""
 
@@ -73,8 +76,10 @@ FUNCTIONS: dict[str, Function] = {
     "ELEMENT_WISE_TAN": Function("tan", "tan", "Tan", "tan(a)", "ti.tan(a)"),
     "ELEMENT_WISE_TANH": Function("tanh", "tanh", "Tanh", "tanh(a)", "ti.tanh(a)"),
     "ELEMENT_WISE_THRESHOLD": Function("maximum", "clamp_min", "", "max(a, vec4(0.5))", "ti.max(a, 0.5)", extra=(0.5,)),
+    "ACTIVATION_LOG_SOFTMAX": Function("", "log_softmax", "LogSoftmax", extra=(1,)),
     "ACTIVATION_RELU": Function("", "relu", "Relu", "max(a, vec4(0.0))", "ti.max(a, 0.0)"),
     "ACTIVATION_SIGMOID": Function("", "sigmoid", "Sigmoid", "1.0 / (1.0 + exp(-a))", "1.0 / (1.0 + ti.exp(-a))"),
+    "ACTIVATION_SOFTMAX": Function("", "softmax", "Softmax", extra=(1,)),
     "ACTIVATION_TANH": Function("tanh", "tanh", "Tanh", "tanh(a)", "ti.tanh(a)"),
 }
 """By operator. Functions that a library lacks, or computes otherwise, are left out."""

@@ -46,7 +46,7 @@ class OnnxRuntimeLibrary:
     def prepare(self, workload: Workload) -> _Prepared | None:
         """Packed tensors only; ONNX knows no strides."""
         function = FUNCTIONS.get(workload.operator.operator_name)
-        if not function or not function.onnx or workload.layout != "contiguous":
+        if not function or not function.onnx or not workload.is_packed:
             return None
         if workload.data_type not in _ELEMENT_TYPES:
             return None
@@ -60,7 +60,7 @@ class OnnxRuntimeLibrary:
 
 class _Prepared:
     def __init__(self, runtime: Any, cuda: bool, workload: Workload, onnx: str) -> None:
-        arrays = [array != 0 if onnx == "Where" and i == 0 else array for i, array in enumerate(workload.arrays)]
+        arrays = [array != 0 if onnx == "Where" and i == 0 else array for i, array in enumerate(workload.views)]
         element = _ELEMENT_TYPES[workload.data_type]
         inputs = [(f"x{i}", _BOOL if array.dtype == bool else element) for i, array in enumerate(arrays)]
         model = _model(onnx, inputs, _BOOL if onnx == "Greater" else element, workload.geometry.sizes)

@@ -21,6 +21,9 @@ from dmlvk.tensors import TensorDesc
 Array = npt.NDArray[Any]
 Strides = tuple[int, ...]
 
+_ROW = 1024
+"""Elements of a row, for operators that look along rows."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Geometry:
@@ -89,16 +92,22 @@ def _channels_last(elements: int, inputs: int) -> Geometry:
     return _with(sizes, inputs, 0, (n, c, h, w))
 
 
+def _rows(elements: int, inputs: int) -> Geometry:
+    sizes = (max(1, elements // _ROW), min(_ROW, elements))
+    return Geometry(sizes, (packed(sizes),) * (inputs + 1))
+
+
 LAYOUTS: dict[str, Callable[[int, int], Geometry]] = {
     "contiguous": _contiguous,
+    "rows": _rows,
     "transposed": _transposed,
     "row-broadcast": _row_broadcast,
     "column-broadcast": _column_broadcast,
     "permuted": _permuted,
     "channels-last": _channels_last,
 }
-"""By name: all packed; the first input transposed; the last input a row or a column for all; axes 1 and 2 of the first
-input exchanged; the first input channels-last beside channels-first."""
+"""By name: all packed; likewise, in rows of 1024 elements; the first input transposed; the last input a row or a column
+for all; axes 1 and 2 of the first input exchanged; the first input channels-last beside channels-first."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,6 +141,11 @@ class Workload:
         """Sizes and strides."""
         return LAYOUTS[self.layout](self.elements, len(self.input_fields))
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether all tensors are packed."""
+        return all(strides == packed(self.geometry.sizes) for strides in self.geometry.strides)
+
     @functools.cached_property
     def desc(self) -> OperatorDesc:
         """The description.
@@ -141,7 +155,8 @@ class Workload:
         """
         geometry = self.geometry
         members: dict[str, Any] = {f.attribute: None for f in self.operator.fields if f.optional}
-        members |= sweep_sets(self.operator, self.data_type, optional=False)[0]
+        if not self.operator.declaration.along_axes:  # which have no attributes but axes
+            members |= sweep_sets(self.operator, self.data_type, optional=False)[0]
         members |= ATTRIBUTES.get(self.operator.operator_name, {})
         for field, strides in zip(self.input_fields, geometry.strides, strict=False):
             members[field.attribute] = TensorDesc(self._type_of(field), geometry.sizes, strides)

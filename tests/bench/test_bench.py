@@ -72,6 +72,15 @@ def test_layouts_mean_the_same_for_all(any_device: dml.Device, layout: str, data
         assert [timing.status for timing in result.timings] == ["measured", "measured"], result
 
 
+@pytest.mark.parametrize("name", ["ACTIVATION_SOFTMAX", "ACTIVATION_LOG_SOFTMAX", "ACTIVATION_HARDMAX1"])
+def test_operators_that_look_along_rows_are_measured_on_rows(any_device: dml.Device, name: str) -> None:
+    assert workload(name, dml.FLOAT32, "contiguous", 2**13) is None
+    made = some(name, layout="rows", elements=2**13)
+    assert made.geometry.sizes == (8, 1024)
+    result = measure(made, [OwnLibrary(any_device)], seconds=0.0)
+    assert [timing.status for timing in result.timings] == ["measured"], result
+
+
 def test_layouts_are_what_their_names_say() -> None:
     def strides(layout: str) -> list[tuple[int, ...]]:
         made = some("ELEMENT_WISE_ADD", layout=layout, elements=2**20)
