@@ -1,0 +1,180 @@
+#!/usr/bin/env python3
+"""Measures what is not bandwidth: one small operator, many dependent ones, ``Device.run``, uploads and downloads.
+
+    scripts/measure_small_work.py [-d DEVICE] [-m MEBIBYTES]
+
+Times by the wall, medians. Beside it, in the same run: Kompute alone with the same kernel (upload, dispatch and
+download in one evaluation, from NumPy to NumPy), and PyTorch where it is installed with CUDA.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import dmlvk as dml  # of this checkout
+from dmlvk.bench.libraries import module
+
+_ELEMENTS = 1024
+_CHAIN = 1000
+
+
+def median_seconds(work: Callable[[], object], repeats: int = 300, warm_up: int = 30) -> float:
+    """The median time of a call."""
+    for _ in range(warm_up):
+        work()
+    seconds = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+def sign(device: dml.Device, elements: int) -> dml.CompiledOperator:
+    """SIGN of FLOAT32."""
+    tensor = dml.TensorDesc(dml.FLOAT32, (elements,))
+    return device.compile_operator(
+        device.create_operator(dml.ElementWiseSign(input_tensor=tensor, output_tensor=tensor))
+    )
+
+
+def recorder(
+    device: dml.Device, operator: dml.CompiledOperator, buffers: tuple[dml.Buffer, dml.Buffer], count: int
+) -> dml.CommandRecorder:
+    """Dispatches from one buffer into the other and back, each of which needs the one before."""
+    tables = []
+    for source, target in (buffers, buffers[::-1]):
+        table = device.create_binding_table(operator)
+        table.bind_inputs([dml.BufferBinding(source)])
+        table.bind_outputs([dml.BufferBinding(target)])
+        tables.append(table)
+    made = device.create_command_recorder()
+    for number in range(count):
+        made.record_dispatch(operator, tables[number % 2])
+    return made
+
+
+def kompute_alone(device: dml.Device, operator: dml.CompiledOperator, x: npt.NDArray[Any]) -> Callable[[], Any]:
+    """The same kernel through Kompute, with nothing of dmlvk around it."""
+    kp = module("kp")
+    manager = kp.Manager(device.info.index)
+    tensors = [manager.tensor(x), manager.tensor(np.zeros_like(x))]
+    kernel = operator.steps[0].kernel
+    algorithm = manager.algorithm(
+        tensors,
+        kernel.spirv(),
+        kernel.work_groups,
+        np.array(kernel.specialization((0, 0)), np.uint32),
+        np.array(kernel.push_constants((0, 0)), np.uint32),
+    )
+    sequence = manager.sequence()
+    sequence.record(kp.OpTensorSyncDevice(tensors[:1]))
+    sequence.record(kp.OpAlgoDispatch(algorithm, np.array(kernel.push_constants((0, 0)), np.uint32)))
+    sequence.record(kp.OpTensorSyncLocal(tensors[1:]))
+
+    def run(_owner: object = manager) -> Any:  # which frees everything when it goes
+        tensors[0].data()[:] = x
+        sequence.eval()
+        return tensors[1].data().copy()
+
+    if not np.array_equal(run(), np.sign(x)):
+        raise SystemExit("Kompute alone gives other results")
+    return run
+
+
+def show(what: str, seconds: float, remark: str = "") -> None:
+    """One line."""
+    print(f"  {what:<58}{seconds * 1e6:12.1f} µs  {remark}".rstrip())
+
+
+def small_work(device: dml.Device) -> None:
+    """One operator, many operators, and one call."""
+    x = np.random.default_rng(1).normal(0, 1, _ELEMENTS).astype(np.float32)
+    operator = sign(device, _ELEMENTS)
+    buffers = (device.create_buffer(x.nbytes), device.create_buffer(x.nbytes))
+    buffers[0].upload(x)
+    show("one small operator, submitted and waited for", median_seconds(recorder(device, operator, buffers, 1).execute))
+    chain = recorder(device, operator, buffers, _CHAIN)
+    show(f"one of {_CHAIN} dependent small operators", median_seconds(chain.execute, 20, 3) / _CHAIN)
+    own = median_seconds(lambda: device.run(operator, {"InputTensor": x}))
+    alone = median_seconds(kompute_alone(device, operator, x))
+    show(f"Device.run, {_ELEMENTS} elements, NumPy to NumPy", own, f"{own / alone:.2f} of Kompute alone")
+    show("Kompute alone, upload, dispatch and download", alone)
+
+
+def transfers(device: dml.Device, mebibytes: int) -> None:
+    """From a NumPy array to where the device reads it, and back into a new one."""
+    x = np.random.default_rng(2).normal(0, 1, mebibytes * 2**18).astype(np.float32)
+    operator = sign(device, x.size)
+    buffers = (device.create_buffer(x.nbytes), device.create_buffer(x.nbytes))
+    work = recorder(device, operator, buffers, 1)
+
+    def upload() -> None:
+        buffers[0].upload(x)
+        work.execute()
+
+    there, only_work = median_seconds(upload, 5, 2), median_seconds(work.execute, 5, 2)
+    taken = []
+    for _ in range(5):
+        upload()
+        start = time.perf_counter()
+        buffers[1].download(np.float32)
+        taken.append(time.perf_counter() - start)
+    back = statistics.median(taken)
+    up = max(there - only_work, 1e-9)
+    show(f"{mebibytes} MiB to the device", up, f"{x.nbytes / up / 1e9:.1f} GB/s")
+    show(f"{mebibytes} MiB from the device", back, f"{x.nbytes / back / 1e9:.1f} GB/s")
+
+
+def pytorch(torch: Any, mebibytes: int) -> None:
+    """The same in PyTorch on CUDA."""
+    x = np.random.default_rng(1).normal(0, 1, _ELEMENTS).astype(np.float32)
+    large = np.zeros(mebibytes * 2**18, np.float32)
+    there = torch.from_numpy(x).cuda()
+
+    def waited(work: Callable[[], object]) -> Callable[[], None]:
+        def run() -> None:
+            work()
+            torch.cuda.synchronize()
+
+        return run
+
+    show("PyTorch, one small operator", median_seconds(waited(lambda: torch.sign(there))))
+    show("PyTorch, NumPy to NumPy", median_seconds(lambda: torch.sign(torch.from_numpy(x).cuda()).cpu().numpy()))
+    up = median_seconds(waited(lambda: torch.from_numpy(large).cuda()), 5, 2)
+    show(f"PyTorch, {mebibytes} MiB to the device", up, f"{large.nbytes / up / 1e9:.1f} GB/s")
+    large_there = torch.from_numpy(large).cuda()
+    back = median_seconds(lambda: large_there.cpu().numpy(), 5, 2)
+    show(f"PyTorch, {mebibytes} MiB from the device", back, f"{large.nbytes / back / 1e9:.1f} GB/s")
+
+
+def main() -> int:
+    """Measures everything."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("-d", "--device", default=None, help="index of a device, or a part of its name")
+    parser.add_argument("-m", "--mebibytes", type=int, default=64, help="size of large transfers (default: 64)")
+    options = parser.parse_args()
+    selector = int(options.device) if options.device is not None and options.device.isdecimal() else options.device
+    with dml.Device(selector) as device:
+        print(f"{device.info.name}, Kompute {'changed' if hasattr(module('kp'), 'OpMemoryBarrier') else 'unchanged'}")
+        small_work(device)
+        transfers(device, options.mebibytes)
+    torch = module("torch")
+    if torch is not None and torch.cuda.is_available():
+        pytorch(torch, options.mebibytes)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
