@@ -24,7 +24,7 @@ class ElementWiseErf(OperatorDesc):
         formula="erf(x), 2 / sqrt(pi) times the integral of e^(-t^2) from 0 to x",
         decisions=("Infinities give 1 of their sign, -0 gives -0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.75),
+        accuracy=Accuracy("accurate", 0.85),
         support=(
             Support("2_0", (4, 4), FLOATS),
             Support("3_0", (1, 8), FLOATS),

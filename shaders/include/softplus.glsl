@@ -2,8 +2,9 @@
 //
 // With t = |b * x| in two words, ln(1 + e^(b * x)) is ln(1 + e^-t), plus t where b * x is above zero. The logarithm is e^-t
 // times a polynomial in e^-t, so that it keeps its relative accuracy however small it is. Attributes are the same for
-// all elements: what depends on them alone may branch. Results that one multiplication by a float scales take the short
-// end; others are kept apart from their exponents until they are rounded, so that no product leaves float32's range.
+// all elements: what depends on them alone may branch. For a steepness of 1 the sum is the result; other results are scaled, by
+// one multiplication where that is exact, and are kept apart from their exponents until they are rounded where a product
+// may leave float32's range.
 #ifndef SOFTPLUS_GLSL
 #define SOFTPLUS_GLSL
 
@@ -36,68 +37,75 @@ Double softplus_argument(uint x, uint b)
     return Double(bounded, floatBitsToInt(product) < LARGEST_SOFTPLUS ? exact.low : 0.0);
 }
 
-// What ln(1 + e^x) = (high + low) * 2^exponent is, and 2^exponent, or 2^-96 where that is more.
+// ln(1 + e^-t) or, above zero, t + ln(1 + e^-t), and what it was made of.
 struct Softplus {
-    float high;
-    float low;
-    int exponent;
-    float scale;
+    Double sum; // not normalized, without t.low, for t up to SOFTPLUS_IS_LINE
+    Double power; // e^-t = (power.high + power.low) * 2^-count, count being shifted - 1.5 * 2^23
+    float shifted;
+    float u; // e^-t, rounded,
+    float lost; // and what that rounding lost
+    float r; // t - count * ln 2, rounded,
+    float r_lost; // and what that rounding lost
 };
 
-// ln(1 + e^x) for -180 <= x <= 0 within a relative 2^-25.4, or 2^-26 for refined ones; |low| < high / 8.
-//
-// With u = e^x it is u * h(u), and h(u) = ln(1 + u) / u = C - 5/16 u + v * series(v), with v = u - c and a c near 1/2 for
-// which C = h(c) + 5/16 c is a float but for 2^-38; Sollya's fpminimax found the series for 0 <= u <= 1. h's first 12 bits are
-// apart, so that their product with the head of u is exact. 71 operations.
-Softplus softplus_of_negative(Double x, bool is_refined)
+// With e^-t = u = (high + low) * 2^-count, high being of 12 bits, the logarithm is u * h(u), and
+//     h(u) = ln(1 + u) / u = c - u / 4 + v * series(v),   v = u - 0.2876,
+// where the first 12 bits of c - u / 4 are apart, so that their product with high is exact, and the bend is below 0.05.
+// Relative error: 2^-25.1, or 2^-25.7 with softplus_correction.
+Softplus softplus_parts(Double t, bool is_negative)
 {
-    Exponential power = exponential_parts(x);
-    precise float power_head = 1.0 + power.a;
-    precise float power_rest = power.half_square + (power.b + power.rest);
-    precise float significand = power_head + power_rest;
-    float scale = power_of_two(max(power.exponent, -96));
-    precise float u = significand * scale;
+    // The exponential as exponential_parts has it, but for -t.
+    precise float shifted = t.high * 1.44269504 + 12582912.0;
+    precise float count = shifted - 12582912.0;
+    precise float head = t.high - count * 0.693145752;
+    precise float tail = count * 1.42860677e-06 - t.low;
+    precise float a = (head + 6144.0) - 6144.0;
+    precise float b = (head - a) - tail;
+    precise float r = head - tail;
+    precise float square = r * r;
+    precise float quadratic = 0.00138204196 * r - 0.00836868025;
+    quadratic = quadratic * r + 0.0416682698;
+    quadratic = quadratic * r - 0.166665211;
+    quadratic = quadratic * r + 0.49999994;
+    precise float high = 1.0 - a;
+    precise float low = square * quadratic - b;
 
-    precise float v = u - 0.48729229;
-    precise float series = -0.00343911699 + v * 0.00205249409;
-    series = 0.00435142079 + v * series;
-    series = -0.00720955478 + v * series;
-    series = 0.0124777062 + v * series;
-    series = -0.0214908645 + v * series;
-    series = 0.0379464105 + v * series;
-    series = -0.0695828199 + v * series;
-    series = 0.13522616 + v * series;
-    series = 0.0205694698 + v * series;
+    float scale = intBitsToFloat(int(ONE_F32) - (floatBitsToInt(shifted) << 23));
+    precise float u_high = high * scale;
+    precise float u_low = low * scale;
+    precise float u = u_high + u_low;
+    precise float v = u - 0.28759765625;
+    precise float series = -0.00759907812 + v * 0.00205035345;
+    series = 0.0143323615 + v * series;
+    series = -0.0211194307 + v * series;
+    series = 0.0303946473 + v * series;
+    series = -0.0452625565 + v * series;
+    series = 0.0695263445 + v * series;
+    series = -0.110951625 + v * series;
+    series = 0.188058138 + v * series;
+    series = -0.105669975 + v * series;
     precise float bend = v * series;
     precise float quarter = 0.25 * u;
-    precise float sixteenth = 0.0625 * u;
-    precise float factor = ((0.96689713 - quarter) - sixteenth) + bend;
-    float head = leading_half(factor);
-    precise float rest = (((0.96689713 - head) - quarter) - sixteenth) + bend; // but for bend exact
-    precise float first = power_head;
-    precise float second = power_rest;
-    precise float correction = 0.0;
-    if (is_refined) {
-        first = leading_half(significand);
-        second = (power_head - first) + power_rest;
-        // What u's rounding did to h(u), by the slope of h.
-        precise float lost = (power_head - significand) + power_rest;
-        correction = lost * (u * (0.29 * u - 0.47));
-    }
-    precise float high = first * head;
-    precise float low = first * rest + second * factor;
-    low = is_refined ? low + correction : low;
-    return Softplus(high, low, power.exponent, scale);
+    float factor = leading_half(0.950829387 - quarter);
+    precise float factor_rest = ((0.950829387 - factor) - quarter) + bend;
+
+    // Above zero the logarithm is added to t.
+    precise float logarithm = u_high * factor;
+    precise float logarithm_rest = u_low * factor + u * factor_rest;
+    Double sum = two_sum(is_negative ? 0.0 : t.high, logarithm);
+    precise float sum_rest = sum.low + logarithm_rest;
+    precise float lost = (u_high - u) + u_low;
+    precise float r_lost = (head - r) - tail;
+    return Softplus(Double(sum.high, sum_rest), Double(high, low), shifted, u, lost, r, r_lost);
 }
 
-// The logarithm and a number above it, or 0; where the scale is 2^exponent. high + low is not normalized.
-Double softplus_sum(Double line, Softplus logarithm)
+// What the roundings of u and r did to the logarithm, by the slopes of h(u) and of the exponential.
+float softplus_correction(Softplus s)
 {
-    precise float high = logarithm.scale * logarithm.high;
-    precise float low = logarithm.scale * logarithm.low;
-    Double sum = two_sum(line.high, high);
-    precise float rest = sum.low + (low + line.low);
-    return Double(sum.high, rest);
+    float scale = intBitsToFloat(int(ONE_F32) - (floatBitsToInt(s.shifted) << 23));
+    precise float correction = s.r * s.r_lost * scale * (1.0 - 0.5 * s.u);
+    correction = correction + s.lost * (s.u * (0.29 * s.u - 0.47));
+    return correction;
 }
 
 // value * unscaled_factor * 2^exponent, rounded once, of numbers for which is_moderate holds; the factor is shortened.
@@ -119,40 +127,52 @@ float moderate_product(Double value, Double unscaled_factor, int exponent, bool 
     return product;
 }
 
-// ln(1 + e^(b * x)) * factor * 2^factor_exponent; the factor is shortened, and its magnitude between 1/2 and 2. What IEEE 754
-// evaluates to NaN is not a number for the caller either.
-uint softplus_times(uint x, uint b, Double factor, int factor_exponent, bool is_exact, bool is_number)
+// ln(1 + e^(b * x)) * factor * 2^factor_exponent, from the softplus of t = |b * x|; the factor is shortened, and its magnitude
+// between 1/2 and 2. What IEEE 754 evaluates to NaN is not a number for the caller either.
+uint softplus_times(Softplus s, Double t, uint x, uint b, Double factor, int factor_exponent, bool is_exact, bool is_number)
 {
-    Double t = softplus_argument(x, b);
-    Softplus logarithm = softplus_of_negative(Double(-t.high, -t.low), !is_exact);
     bool is_negative = int(x ^ b) < 0;
-    Double sum = softplus_sum(Double(is_negative ? 0.0 : t.high, is_negative ? 0.0 : t.low), logarithm);
     bool is_far = floatBitsToInt(t.high) >= SOFTPLUS_IS_LINE; // or NaN
     Scaled slope = scaled(b);
+    precise float rest = s.sum.low + ((is_negative ? 0.0 : t.low) + softplus_correction(s));
+    Double sum = Double(s.sum.high, rest);
     if (is_moderate(slope.exponent) && is_moderate(factor_exponent) && !is_far) {
         return floatBitsToUint(moderate_product(sum, factor, factor_exponent, is_exact));
     }
-    // Above zero and far from it the line is all there is; zeros and infinities of x and b are in the exponents.
+    // Above zero and far from it the line is all there is, below the exponential; zeros and infinities of x and b are in the
+    // exponents.
     Scaled number = scaled(x);
     Double line = short_product(shortened(slope.significand), shortened(number.significand));
-    Double far = Double(is_negative ? logarithm.high : line.high, is_negative ? logarithm.low : line.low);
-    int far_exponent = is_negative ? logarithm.exponent : number.exponent + slope.exponent;
+    Double far = Double(is_negative ? s.power.high : line.high, is_negative ? s.power.low : line.low);
+    int far_exponent = is_negative ? 0x4b400000 - floatBitsToInt(s.shifted) : number.exponent + slope.exponent;
     Double value = fast_two_sum(is_far ? far.high : sum.high, is_far ? far.low : sum.low);
     uint result = rounded_product(factor, value, (is_far ? far_exponent : 0) + factor_exponent);
     return is_number ? result : NAN_F32;
 }
 
 // ln(1 + e^(steepness * x)) / steepness. Zeros and infinities are taken as IEEE 754 evaluates the formula.
-// Largest error found: 0.706 ULP (of 0xbee3ccaa) among every 17th float32 and a steepness of 1; 0.686 with 600 others.
-// 87 operations where the steepness is a power of two, 119 where it is not.
+// Largest error over all 2^32 inputs with a steepness of 1: 0.8662 ULP, at -5.15976995 (0xc0a51cd6); 0.834 found with 600 others.
+// 71 operations for an element between -64 and 64 where the steepness is 1.
 uint softplus_f32(uint x, uint steepness)
 {
-    Scaled divisor = scaled(steepness);
-    Double factor = shortened(quotient(1.0, divisor.significand));
-    // 0 * infinity, and infinity by infinity.
-    bool is_ratio_of_infinities = (steepness & MAGNITUDE_F32) == INFINITY_F32 && int(x ^ steepness) >= 0;
-    bool is_number = has_product(x, steepness) && !is_ratio_of_infinities;
-    return softplus_times(x, steepness, factor, -divisor.exponent, is_power_of_two(divisor.significand), is_number);
+    bool is_one = steepness == ONE_F32;
+    Double t = Double(intBitsToFloat(min(int(x & MAGNITUDE_F32), LARGEST_SOFTPLUS)), 0.0);
+    if (!is_one) {
+        t = softplus_argument(x, steepness);
+    }
+    Softplus s = softplus_parts(t, int(x ^ steepness) < 0);
+    precise float value = s.sum.high + s.sum.low;
+    uint result = floatBitsToUint(value);
+    if (!is_one || floatBitsToInt(t.high) >= SOFTPLUS_IS_LINE) {
+        Scaled divisor = scaled(steepness);
+        Double factor = shortened(quotient(1.0, divisor.significand));
+        // 0 * infinity, and infinity by infinity.
+        bool is_ratio_of_infinities = (steepness & MAGNITUDE_F32) == INFINITY_F32 && int(x ^ steepness) >= 0;
+        bool is_number = has_product(x, steepness) && !is_ratio_of_infinities;
+        bool is_exact = is_power_of_two(divisor.significand);
+        result = softplus_times(s, t, x, steepness, factor, -divisor.exponent, is_exact, is_number);
+    }
+    return result;
 }
 uint softplus_f16(uint x, uint steepness)
 {
@@ -160,16 +180,18 @@ uint softplus_f16(uint x, uint steepness)
 }
 
 // alpha * ln(1 + e^(beta * x)). Zeros and infinities are taken as IEEE 754 evaluates the formula.
-// Largest error found with 600 pairs of attributes: 0.668 ULP; where alpha is a power of two, that of softplus.
+// Largest error found with 600 pairs of attributes: 0.850 ULP.
 uint parametric_softplus_f32(uint x, uint alpha, uint beta)
 {
+    Double t = softplus_argument(x, beta);
+    Softplus s = softplus_parts(t, int(x ^ beta) < 0);
     Scaled factor = scaled(alpha);
     // What the logarithm is to alpha: zero or infinity where x or beta is infinite.
     bool is_infinite = max(int(x & MAGNITUDE_F32), int(beta & MAGNITUDE_F32)) == int(INFINITY_F32);
     uint logarithm = is_infinite ? (int(x ^ beta) < 0 ? 0u : INFINITY_F32) : ONE_F32;
     bool is_number = has_product(x, beta) && has_product(alpha, logarithm);
-    Double significand = shortened(factor.significand);
-    return softplus_times(x, beta, significand, factor.exponent, is_power_of_two(factor.significand), is_number);
+    bool is_exact = is_power_of_two(factor.significand);
+    return softplus_times(s, t, x, beta, shortened(factor.significand), factor.exponent, is_exact, is_number);
 }
 uint parametric_softplus_f16(uint x, uint alpha, uint beta)
 {
