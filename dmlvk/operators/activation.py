@@ -85,7 +85,7 @@ class ActivationGelu(OperatorDesc):
             "-infinity gives -0, the limit, and infinity gives infinity; -0 gives -0.",
             DENORMALS_DECISION,
         ),
-        accuracy=Accuracy("accurate", 0.7),
+        accuracy=Accuracy("accurate", 0.85),
         support=(Support("5_1", (1, 8), FLOATS),),
     )
 
