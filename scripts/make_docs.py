@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts.docs_tools.accuracy import accuracy_page, reduced
+from scripts.docs_tools.accuracy import accuracy_page, merged, reduced
 from scripts.docs_tools.decisions import decisions_page
 from scripts.docs_tools.operators import operators_page
 from scripts.shader_tools.operations import operations_by_operator
@@ -44,9 +44,7 @@ def take(source: Path, docs: Path) -> None:
     made = reduced(json.loads(source.read_text(encoding="utf-8")))
     target = docs / MEASUREMENTS
     if target.exists():
-        before = json.loads(target.read_text(encoding="utf-8"))
-        names = {case["name"] for case in made["cases"]}
-        made["cases"] += [case for case in before["cases"] if case["name"] not in names]
+        made = merged(json.loads(target.read_text(encoding="utf-8")), made)
     made["cases"].sort(key=lambda case: str(case["name"]))
     lines = ",\n".join(f"  {json.dumps(case)}" for case in made.pop("cases"))
     head = json.dumps(made, indent=1, ensure_ascii=False)[:-2]

@@ -134,9 +134,29 @@ def reduced(document: Mapping[str, Any]) -> dict[str, Any]:
         (measured, *_) = case["measurements"]  # of several devices one: all gave the same
         facts = {key: case[key] for key in ("name", "operator", "exhaustive", "bound", "inputs_sha256")}
         kept = {key: value for key, value in measured.items() if key not in ("profile", "seconds")}
+        kept["device"] = 0
         cases.append({**facts, "measurements": [kept]})
     devices = [
         {key: device[key] for key in ("name", "driver", "driver_version", "api_version")}
         for device in document["devices"][:1]
     ]
     return {"started": document["started"], "versions": document["versions"], "devices": devices, "cases": cases}
+
+
+def merged(before: Mapping[str, Any], made: Mapping[str, Any]) -> dict[str, Any]:
+    """Two runs' documents in one: the later one's cases take the places of those of the same names.
+
+    Each measurement keeps the number of its device; devices of which nothing is left go.
+    """
+    names = {case["name"] for case in made["cases"]}
+    pairs = [(before["devices"], case) for case in before["cases"] if case["name"] not in names]
+    pairs += [(made["devices"], case) for case in made["cases"]]
+    devices: list[Any] = []
+    cases = []
+    for known, case in pairs:
+        (measured,) = case["measurements"]
+        device = known[measured["device"]]
+        if device not in devices:
+            devices.append(device)
+        cases.append({**case, "measurements": [{**measured, "device": devices.index(device)}]})
+    return {**made, "devices": devices, "cases": cases}

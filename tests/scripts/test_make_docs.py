@@ -116,12 +116,18 @@ def test_every_accurate_operator_is_in_the_table_of_errors(docs: Path) -> None:
 def test_measurements_are_taken_and_replaced(docs: Path, tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     file.write_text(json.dumps(run_document()))
-    before = json.loads((docs / "measurements" / "accuracy.json").read_text())["cases"]
+    document = json.loads((docs / "measurements" / "accuracy.json").read_text())
+    before = document["cases"]
     assert make_docs.main(["--docs", str(docs), "--take", str(file)]) == 0
     after = json.loads((docs / "measurements" / "accuracy.json").read_text())
     names = [case["name"] for case in after["cases"]]
     assert names == sorted({"exp-float32 exhaustive", *(case["name"] for case in before)})
     assert "sign-float32" not in names
+    devices = {case["name"]: after["devices"][case["measurements"][0]["device"]]["name"] for case in after["cases"]}
+    assert devices.pop("exp-float32 exhaustive") == "A Device"
+    for case in before:
+        if case["name"] in devices:
+            assert devices[case["name"]] == document["devices"][case["measurements"][0]["device"]]["name"]
     text = (docs / "accuracy.md").read_text()
     (row,) = [line for line in text.splitlines() if "[ELEMENT_WISE_EXP]" in line and "0x3f800000" in line]
     assert "| 0.55 ULP | 0.5312 | `0x3f800000` | 0.0977 % | 2 |" in row
