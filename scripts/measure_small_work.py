@@ -41,6 +41,18 @@ def median_seconds(work: Callable[[], object], repeats: int = 300, warm_up: int 
     return statistics.median(seconds)
 
 
+def medians_in_turn(works: list[Callable[[], object]], repeats: int = 300, warm_up: int = 30) -> list[float]:
+    """The median times of calls that take turns: whatever else the machine does meets all of them."""
+    seconds: list[list[float]] = [[] for _ in works]
+    for number in range(warm_up + repeats):
+        for work, taken in zip(works, seconds, strict=True):
+            start = time.perf_counter()
+            work()
+            if number >= warm_up:
+                taken.append(time.perf_counter() - start)
+    return [statistics.median(taken) for taken in seconds]
+
+
 def sign(device: dml.Device, elements: int) -> dml.CompiledOperator:
     """SIGN of FLOAT32."""
     tensor = dml.TensorDesc(dml.FLOAT32, (elements,))
@@ -107,8 +119,7 @@ def small_work(device: dml.Device) -> None:
     show("one small operator, submitted and waited for", median_seconds(recorder(device, operator, buffers, 1).execute))
     chain = recorder(device, operator, buffers, _CHAIN)
     show(f"one of {_CHAIN} dependent small operators", median_seconds(chain.execute, 20, 3) / _CHAIN)
-    own = median_seconds(lambda: device.run(operator, {"InputTensor": x}))
-    alone = median_seconds(kompute_alone(device, operator, x))
+    own, alone = medians_in_turn([lambda: device.run(operator, {"InputTensor": x}), kompute_alone(device, operator, x)])
     show(f"Device.run, {_ELEMENTS} elements, NumPy to NumPy", own, f"{own / alone:.2f} of Kompute alone")
     show("Kompute alone, upload, dispatch and download", alone)
 
