@@ -32,7 +32,7 @@ struct Exponent {
 // From 2^22 on, powers of numbers below 1/2 and from 2 on are zero or infinite.
 #define LARGE_EXPONENT 22
 // From 2^30 on fraction has 32 bits; from 2^31 on powers of all numbers but 1 are zero or infinite.
-#define LARGEST_EXPONENT 30
+#define HUGE_EXPONENT 30
 
 // Of an exponent's bits, the first of 31 being set.
 Exponent exponent_from_parts(uint significand, int magnitude, uint sign)
@@ -41,7 +41,7 @@ Exponent exponent_from_parts(uint significand, int magnitude, uint sign)
     int shift = min(max(place, 0), 31);
     int dropped = min(max(-place, 0), 31);
     uint fraction = (significand + ((1u << dropped) >> 1)) >> dropped;
-    fraction = magnitude >= LARGEST_EXPONENT ? significand << 1 : fraction;
+    fraction = magnitude >= HUGE_EXPONENT ? significand << 1 : fraction;
     return Exponent(fraction, 1u << shift, sign, magnitude);
 }
 Exponent exponent_from_f32(uint y)
@@ -187,11 +187,11 @@ uint special_power(uint x, Exponent y, Parity parity, Power power)
     uint base = without_denormal(x & MAGNITUDE_F32);
     bool x_is_special = base == 0u || base == INFINITY_F32;
     bool y_is_infinite = y.magnitude == INFINITE_EXPONENT;
-    int missing = y.magnitude == LARGEST_EXPONENT ? (power.before ^ int(y.sign)) - int(y.sign) : 0;
+    int missing = y.magnitude == HUGE_EXPONENT ? (power.before ^ int(y.sign)) - int(y.sign) : 0;
     int exponent = power.exponent + missing;
     uint bits = power.bits + uint(missing << 23);
     bool is_far = int(base) < 0x3f000000 || int(base) >= 0x40000000;
-    bool is_beyond = exponent > 127 || exponent < -127 || y.magnitude > LARGEST_EXPONENT;
+    bool is_beyond = exponent > 127 || exponent < -127 || y.magnitude > HUGE_EXPONENT;
     is_beyond = is_beyond || y.magnitude >= LARGE_EXPONENT && is_far;
     // It grows where |x| > 1 and y > 0, or neither.
     bool grows = (int(base) > int(ONE_F32)) == (y.sign == 0u);

@@ -16,14 +16,14 @@
 #define SOFTPLUS_IS_LINE 0x42800000 // 64: where e^-t is lost beside t
 
 // Whether products and quotients by it cannot leave the range: from 2^-30 to 2^30.
-bool is_moderate(int exponent) { return exponent >= -30 && exponent <= 30; }
+bool is_moderate_exponent(int exponent) { return exponent >= -30 && exponent <= 30; }
 bool is_power_of_two(float significand) { return (floatBitsToUint(significand) & 0x007fffffu) == 0u; }
 
 // t = |b * x|, not above LARGEST_SOFTPLUS, if so in one word.
 Double softplus_argument(uint x, uint b)
 {
     Scaled factor = scaled(b);
-    if (!is_moderate(factor.exponent)) {
+    if (!is_moderate_exponent(factor.exponent)) {
         return bounded_product(factor, scaled(x), LARGEST_SOFTPLUS);
     }
     float magnitude = uintBitsToFloat(x & MAGNITUDE_F32);
@@ -108,7 +108,7 @@ float softplus_correction(Softplus s)
     return correction;
 }
 
-// value * unscaled_factor * 2^exponent, rounded once, of numbers for which is_moderate holds; the factor is shortened.
+// value * unscaled_factor * 2^exponent, rounded once, of numbers for which is_moderate_exponent holds; the factor is shortened.
 float moderate_product(Double value, Double unscaled_factor, int exponent, bool is_exact)
 {
     float scale = power_of_two(exponent);
@@ -136,7 +136,7 @@ uint softplus_times(Softplus s, Double t, uint x, uint b, Double factor, int fac
     Scaled slope = scaled(b);
     precise float rest = s.sum.low + ((is_negative ? 0.0 : t.low) + softplus_correction(s));
     Double sum = Double(s.sum.high, rest);
-    if (is_moderate(slope.exponent) && is_moderate(factor_exponent) && !is_far) {
+    if (is_moderate_exponent(slope.exponent) && is_moderate_exponent(factor_exponent) && !is_far) {
         return floatBitsToUint(moderate_product(sum, factor, factor_exponent, is_exact));
     }
     // Above zero and far from it the line is all there is, below the exponential; zeros and infinities of x and b are in the

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import subprocess
 import threading
@@ -17,6 +18,7 @@ import pytest
 import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.conformance.execution import Workbench
+from dmlvk.graphs.fusion.functions import operator_source
 from dmlvk.kernels import glsl
 from dmlvk.operators import OPERATORS
 from scripts.shader_tools.rules import lint
@@ -24,6 +26,7 @@ from tests.graphs.random_graphs import Builder
 from tests.graphs.support import X
 
 E = dml.Expression
+SHADERS = Path(__file__).parents[2] / "shaders"
 
 
 def compiled(device: dml.Device, sizes: tuple[int, ...], build: Callable[..., E | dict[str, E]]) -> dml.CompiledGraph:
@@ -397,3 +400,17 @@ def test_threads_may_compile_at_the_same_time(any_device: dml.Device, empty_cach
         thread.join()
     assert made == [1] * 4
     assert len([name for name in os.listdir(empty_cache) if name.endswith(".kernel")]) == 1
+
+
+def test_files_of_functions_can_stand_in_one_kernel() -> None:
+    """In any order: no macro of one is another's, no function is written twice."""
+    paths = [f"{path.parent.name}/{path.name}" for path in sorted(SHADERS.glob("*/*.comp"))]
+    sources = [source for path in paths if (source := operator_source(path)) is not None]
+    assert len(sources) > 70
+    names = {name for source in sources for name in re.findall(r'#\s*include\s+"([^"]+)"', source.directives)}
+    guarded = sorted(name for name in names if "#ifndef" in (SHADERS / "include" / name).read_text())
+    assert {"power.glsl", "exponential.glsl", "softplus.glsl"} <= set(guarded)
+    for order in (guarded, guarded[::-1]):
+        lines = ["#version 450", "#extension GL_GOOGLE_include_directive : require", '#include "datatypes.glsl"']
+        lines += [f'#include "{name}"' for name in order]
+        assert glsl.compiled("\n".join([*lines, "layout(local_size_x = 1) in;", "void main() {}", ""]))
