@@ -26,6 +26,8 @@ import dmlvk as dml  # of this checkout
 from dmlvk import functions as F
 from dmlvk.bench.libraries import module
 from dmlvk.running import Run
+from scripts.shader_tools.operations import operations
+from scripts.shader_tools.spirv import Module
 
 _REPEATS = 20
 _WARM_UP = 10
@@ -63,6 +65,21 @@ _CHAINS: tuple[tuple[Callable[[dml.Expression], dml.Expression], Callable[[Any, 
     (arithmetic, arithmetic_in_torch),
     (functions, functions_in_torch),
 )
+
+
+def operations_per_element(device: dml.Device, chain: Callable[[dml.Expression], dml.Expression]) -> float:
+    """What a fused chain computes for an element, as docs/accuracy.md counts; memory and indices are not counted.
+
+    A contiguous kernel has the code twice, for whole and for partial vectors of four elements; what is around it is
+    that of a chain of two operations.
+    """
+
+    def count(build: Callable[[dml.Expression], dml.Expression]) -> int:
+        graph = dml.Graph(device)
+        (stage,) = graph.compile(build(graph.input("x", dml.FLOAT32, (1000,)))).stages
+        return operations(Module(stage.kernel.spirv()))
+
+    return (count(chain) - count(lambda x: -abs(x))) / 8 + 2
 
 
 def on_the_device(device: dml.Device, graph: dml.CompiledGraph, x: npt.NDArray[Any]) -> tuple[float, npt.NDArray[Any]]:
@@ -139,7 +156,10 @@ def main() -> int:
             times: dict[str, float] = {}
             times["fused"], output = on_the_device(device, fused, x)
             times["one by one"], expected = on_the_device(device, unfused, x)
-            print(f"{chain.__name__}: {len(unfused.stages)} operators in {len(fused.stages)} kernel(s)")
+            print(
+                f"{chain.__name__}: {len(unfused.stages)} operators in {len(fused.stages)} kernel(s), "
+                f"{operations_per_element(device, chain):.0f} operations for each element"
+            )
             if output.tobytes() != expected.tobytes():
                 print("  the bits differ from those of the operators one by one")
                 failed = True
