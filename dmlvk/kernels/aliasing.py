@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from array import array
 
-_MAGIC = 0x07230203
-_HEADER_WORDS = 5
+from dmlvk.spirv import module_instructions, module_words
+
 _OP_VARIABLE, _OP_DECORATE, _OP_MEMBER_DECORATE, _OP_TYPE_POINTER = 59, 71, 72, 32
 _STORAGE_BUFFER = 12
 _RESTRICT, _ALIASED = 19, 20
@@ -52,39 +51,3 @@ def add_aliased(data: bytes) -> bytes:
         return data
     # Storage buffers always carry decorations (set and binding); behind the last one is a legal place for more.
     return (words[:end_of_decorations] + added + words[end_of_decorations:]).tobytes()
-
-
-def module_words(data: bytes) -> array[int]:
-    """A module in the byte order of this machine.
-
-    Raises:
-        ValueError: the bytes are not a SPIR-V module.
-    """
-    if len(data) % 4 or len(data) < 4 * _HEADER_WORDS:
-        raise ValueError(f"{len(data)} bytes are not a SPIR-V module: a multiple of 4, at least 20")
-    words = array("I")
-    words.frombytes(data)
-    if sys.byteorder == "big":
-        words.byteswap()
-    if words[0] != _MAGIC:
-        words.byteswap()
-    if words[0] != _MAGIC:
-        raise ValueError(f"the first word is {words[0]:#010x}, not SPIR-V's {_MAGIC:#010x}")
-    return words
-
-
-def module_instructions(words: array[int]) -> list[tuple[int, int, array[int]]]:
-    """Position, number and operands of every instruction.
-
-    Raises:
-        ValueError: one of them has no possible length.
-    """
-    found = []
-    position = _HEADER_WORDS
-    while position < len(words):
-        length = words[position] >> 16
-        if length == 0 or position + length > len(words):
-            raise ValueError(f"the instruction at word {position} has the length {length}")
-        found.append((position, words[position] & 0xFFFF, words[position + 1 : position + length]))
-        position += length
-    return found

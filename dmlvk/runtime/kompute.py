@@ -15,7 +15,8 @@ And what only the unchanged package lacks:
 - Between two dispatches of a submission it records a transfer-to-compute barrier only. A dependency is made from a
   one-word copy between them: Kompute's barrier before the copy orders it after all earlier compute work, and the
   barrier that it records before the next dispatch orders that after the copy. The shaders' buffers are ``coherent``,
-  which makes writes available and visible without naming them in a barrier. The changed package has memory barriers.
+  which makes writes available and visible without naming them in a barrier. The changed package has memory barriers,
+  and its shaders are not ``coherent``.
 - Only ``Sequence.eval`` runs what was recorded, and it waits for the device: ``submit`` returns when the work is done.
 """
 
@@ -38,6 +39,7 @@ import numpy.typing as npt
 
 from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, OutOfMemoryError
 from dmlvk.runtime import validation
+from dmlvk.runtime.coherence import without_coherence
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryClaim, MemoryGuard, MemoryRequest, open_instance
 
 _PIPELINE_CACHE_SIZE = 512
@@ -346,7 +348,7 @@ class Engine:
         if pipeline is None:
             pipeline = self._manager.algorithm(
                 [allocation.tensor for allocation in launch.allocations],
-                launch.spirv,
+                without_coherence(launch.spirv) if self._has_barriers else launch.spirv,
                 launch.work_groups,
                 np.array(launch.specialization, np.uint32),
                 push,

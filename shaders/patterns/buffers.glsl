@@ -5,7 +5,8 @@
 #define BUFFERS_GLSL
 
 // One buffer is bound twice when an operator runs in place, so nothing here is `restrict`. `coherent`: a later dispatch of
-// the same submission may read what this one writes, and Kompute records no memory barrier between them.
+// the same submission may read what this one writes, and Kompute as it is on PyPI records no memory barrier between them.
+// Where barriers are recorded the word is taken out again, when the pipeline is made.
 // The same words are seen in pairs and fours too, to load and store 8 and 16 bytes at once.
 #define BUFFER(number, name) \
     layout(std430, set = 0, binding = number) coherent buffer Words_##name { uint words_##name[]; }; \

@@ -6,7 +6,7 @@ import collections
 import functools
 import math
 
-from dmlvk.kernels.aliasing import module_instructions, module_words
+from dmlvk.spirv import module_instructions, module_words
 
 _FUNCTION, _FUNCTION_END, _FUNCTION_CALL, _VARIABLE, _ACCESS_CHAIN = 54, 56, 57, 59, 65
 _STORAGE_BUFFER = 12
