@@ -8,27 +8,30 @@
 #define NAN_F16 0x7e00u
 #define INFINITY_F16 0x7c00u
 
-// The bits as float32: every float16 is a normal number there, or zero. A NaN keeps its payload.
+// The bits as float32: every float16 is a normal number there, or zero; a NaN is any NaN. 8 operations, few of them on bits,
+// for which many GPUs have half as many units.
 uint float32_from_float16(uint x)
 {
-    int magnitude = int(x & 0x7fffu);
-    uint moved = uint(magnitude) << 13;
-    // A denormal's fraction is put behind the leading bit of 2^-14, which is then taken away.
-    precise float denormal = uintBitsToFloat(moved + 0x38800000u) - uintBitsToFloat(0x38800000u);
-    uint normal = moved + (magnitude >= int(INFINITY_F16) ? 0x70000000u : 0x38000000u);
-    return ((x & 0x8000u) << 16) | (magnitude < 0x400 ? floatBitsToUint(denormal) : normal);
+    // With 224 added to the exponent, infinity's and NaN's is float32's own; 2^-112 brings all back to where they belong, but
+    // for a denormal: that is 2^-15 and half of its value, d.
+    precise float value = uintBitsToFloat((x & 0x7fffu) * 0x2000u + 0x70000000u) * 1.92592994438723586e-34; // 2^-112
+    precise float below_normal = value - 6.103515625e-05; // d - 2^-15; of a normal number not negative
+    precise float magnitude = value + intBitsToFloat(min(floatBitsToInt(below_normal), 0));
+    return ((x & 0x8000u) << 16) | floatBitsToUint(magnitude);
 }
 
-// Rounded to nearest even, from the bits of float32; a NaN becomes the canonical one.
+// Rounded to nearest even, from the bits of float32; a NaN becomes the canonical one. 12 operations.
 uint float16_from_float32(uint x)
 {
     int magnitude = int(x & 0x7fffffffu);
-    // Half of the last place that is kept, less one for a tie below an even number.
-    int rounded = (magnitude - 0x38000000 + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-    // The last place of 0.5 is 2^-24, float16's smallest number: the adder rounds.
-    precise float denormal = uintBitsToFloat(uint(magnitude)) + 0.5;
-    uint finite = magnitude < 0x38800000 ? floatBitsToUint(denormal) - 0x3f000000u : uint(min(rounded, int(INFINITY_F16)));
-    return magnitude > 0x7f800000 ? NAN_F16 : ((x >> 16) & 0x8000u) | finite;
+    int finite = min(magnitude, 0x47800000); // 2^16, which is float16's infinity
+    int exponent = max(finite, 0x38800000) >> 23; // float16's denormals have that of the smallest normal number
+    // Added to a number 2^13 times as large as the number's leading bit, it is rounded by the adder to the places that float16
+    // has; what it is as an integer then stands in the sum's last bits.
+    int large = exponent * 0x800000 + 0x6800000; // 13 << 23
+    precise float total = intBitsToFloat(finite) + intBitsToFloat(large);
+    int rounded = exponent * (0x400 - 0x800000) + floatBitsToInt(total) - (0x6800000 + 0x1c400); // 113 << 10
+    return magnitude > 0x7f800000 ? NAN_F16 : (x >> 31) * 0x8000u + uint(rounded);
 }
 
 // name_f16 from name_f32, for functions of one and two arguments.

@@ -58,7 +58,6 @@ uint modulus_truncate_f32(uint a, uint b)
     uint remainder = count < 0 ? without_denormal(a) : (a & SIGN_F32) | magnitude;
     return is_invalid ? NAN_F32 : remainder;
 }
-FLOAT16_FORM_2(modulus_truncate)
 
 // About 70 operations, and 17 for each turn. Where the signs differ, b is added: as integers in units of the divisor's last
 // place, exactly, or where a is below b as floats, which rounds once.
@@ -78,6 +77,64 @@ uint modulus_floor_f32(uint a, uint b)
     uint magnitude = count < 0 ? of_smaller & MAGNITUDE_F32 : magnitude_from(rest, field_b);
     return is_invalid ? NAN_F32 : (b & SIGN_F32) | magnitude;
 }
-FLOAT16_FORM_2(modulus_floor)
+
+// a modulo b for float16 values, a not negative and finite, b positive: all numbers in it are multiples of the smaller one's last
+// place, of which they have few enough for float32 to be exact. A quotient, off by less than 2^-19 of itself and rounded to
+// nearest, has up to 12 bits; a larger one takes another turn for each 12 bits, three at most. What is left lies between
+// -b / 2 and b / 2, or next to that: b is added to what is negative. 15 operations, and 12 for each turn that is needed.
+float remainder_f16(float a, float b)
+{
+    float inverse = quick_inverse(b);
+    precise float rest = a;
+    precise float ratio = a * inverse;
+    while (int(floatBitsToUint(ratio) & MAGNITUDE_F32) >= 0x45800000) { // 4096
+        int exponent = int((floatBitsToUint(ratio) >> 23) & 0xffu) - 138; // leaves 12 bits
+        precise float scaled_b = b * power_of_two(exponent);
+        precise float turn = (ratio * power_of_two(-exponent) + 12582912.0) - 12582912.0; // 1.5 * 2^23
+        rest = rest - turn * scaled_b;
+        ratio = rest * inverse;
+    }
+    precise float quotient = (ratio + 12582912.0) - 12582912.0;
+    rest = rest - quotient * b;
+    precise float above = rest + b;
+    return floatBitsToInt(rest) < 0 ? above : rest;
+}
+
+// What has no remainder stands for a as zero; an infinite b, and one that has none, for b as 2^17, which is above all numbers.
+float dividend_f16(uint a)
+{
+    int magnitude = int(a & 0x7fffu);
+    return uintBitsToFloat(magnitude >= int(INFINITY_F16) ? 0u : float32_from_float16(uint(magnitude)));
+}
+float divisor_f16(uint b)
+{
+    int magnitude = int(b & 0x7fffu);
+    bool is_number = magnitude > 0 && magnitude < int(INFINITY_F16);
+    return uintBitsToFloat(is_number ? float32_from_float16(uint(magnitude)) : 0x48000000u);
+}
+bool has_no_remainder_f16(uint a, uint b)
+{
+    int magnitude = int(b & 0x7fffu);
+    return int(a & 0x7fffu) >= int(INFINITY_F16) || magnitude > int(INFINITY_F16) || magnitude == 0;
+}
+
+// About 55 operations, and 12 for each turn.
+uint modulus_truncate_f16(uint a, uint b)
+{
+    float rest = remainder_f16(dividend_f16(a), divisor_f16(b));
+    uint remainder = float16_from_float32(floatBitsToUint(rest)) | (a & 0x8000u);
+    return has_no_remainder_f16(a, b) ? NAN_F16 : remainder;
+}
+
+// About 65 operations, and 12 for each turn. Where the signs differ, b is added; rounded to 24 bits first, which does no harm to a
+// sum (float16.glsl).
+uint modulus_floor_f16(uint a, uint b)
+{
+    float rest = remainder_f16(dividend_f16(a), divisor_f16(b));
+    precise float complement = uintBitsToFloat(float32_from_float16(b & 0x7fffu)) - rest;
+    bool is_added = ((a ^ b) & 0x8000u) != 0u && floatBitsToUint(rest) != 0u;
+    uint magnitude = float16_from_float32(is_added ? floatBitsToUint(complement) : floatBitsToUint(rest));
+    return has_no_remainder_f16(a, b) ? NAN_F16 : magnitude | (b & 0x8000u);
+}
 
 #endif
