@@ -29,8 +29,8 @@ BLOCK = 4
 _BLOCKS_HELD: dict[Walk, int] = {"short": 1, "medium": 4, "long": 0}
 """Blocks that a lane keeps in registers; 0: none, the row is read once for every step."""
 
-_TILES_IN_BYTES = 8192
-"""Shared memory of a work group; with Vulkan's 16 KiB too few work groups share a GPU's core (half the speed)."""
+_TILES_IN_BYTES = 16384
+"""Shared memory of a work group that every Vulkan device has."""
 
 WORK_GROUP_SIZE = 256
 """Invocations of a work group, as in ``shaders/patterns``; SwiftShader's limit."""
@@ -142,21 +142,42 @@ def operand_types(
 
 
 def lanes(walk: Walk, types: tuple[DataType, ...]) -> int:
-    """Elements that one invocation computes.
+    """Neighbouring elements that one invocation computes, of one line where it has several.
 
-    Contiguous and rows: 16 bytes of the widest operand, but never less than a whole word of the output. All others: 4.
+    Contiguous and rows: 16 bytes of the widest operand, but never less than a whole word of the output. Tiled: as many
+    as let the invocations of a work group share a tile. All others: 4.
     """
+    if walk == "tiled":
+        fewest = 2 if min(data_type.size_in_bits for data_type in types) == 64 else 4
+        return max(fewest, tile_size(types) ** 2 // (lines(types) * WORK_GROUP_SIZE))
     if walk not in ("contiguous", "rows"):
         return 4
-    widest = max(data_type.size_in_bits for data_type in types)
-    return max(128 // widest, 32 // types[-1].size_in_bits)
+    return max(128 // _widest(types), 32 // types[-1].size_in_bits)
 
 
 def tile_size(types: tuple[DataType, ...]) -> int:
-    """Elements along each side of a tile: as many as let a tile of every input fit into shared memory."""
+    """Elements along each side of a tile: as many as let a tile of every input fit into shared memory.
+
+    Rows of 128 bytes are enough; more only lets fewer work groups share a GPU's core (64 for FLOAT32: half the speed).
+    """
     element = sum(data_type.size_in_bytes for data_type in types[:-1])
-    sides = (64, 32, 16) if max(data_type.size_in_bits for data_type in types) < 32 else (32, 16)
+    sides = (64, 32, 16) if _widest(types) < 32 else (32, 16)
     return next(side for side in sides if side * side * element <= _TILES_IN_BYTES)
+
+
+def lines(types: tuple[DataType, ...]) -> int:
+    """Lines of a tile that one invocation computes: as many as share a word of every operand, while all have work.
+
+    Two, where all operands have 64 bits: of 4 neighbours in one line each invocation would store 32 bytes.
+    """
+    elements = max(1, tile_size(types) ** 2 // WORK_GROUP_SIZE)
+    if min(data_type.size_in_bits for data_type in types) == 64:
+        return max(1, elements // 2)
+    return min(32 // min(_widest(types), 32), max(1, elements // 4))
+
+
+def _widest(types: tuple[DataType, ...]) -> int:
+    return max(data_type.size_in_bits for data_type in types)
 
 
 def attribute_words(
@@ -254,7 +275,7 @@ def _operand_defines(types: tuple[DataType, ...], walk: Walk) -> dict[str, str]:
     if walk in AXES_WALKS:
         defines["BLOCKS_HELD"] = str(_BLOCKS_HELD[walk])
     else:
-        defines |= {"WALK": str(WALKS.index(walk)), "TILE": f"{tile_size(types)}u"}
+        defines |= {"WALK": str(WALKS.index(walk)), "TILE": f"{tile_size(types)}u", "LINES": str(lines(types))}
     for operand, data_type in zip(operands, types, strict=True):
         defines[operand] = data_type.name.lower()
         defines[f"{operand}_BITS"] = str(data_type.size_in_bits)

@@ -17,6 +17,13 @@ _MOST_INTERLEAVE = 64
 """How far apart an invocation's elements lie at most in the strided walk; more gains nothing."""
 
 
+_MOST_REPEATS = 8
+"""How often an invocation stores one result at most; more leave no time for others to read in the meantime."""
+
+_FEWEST_INVOCATIONS = 2**16
+"""What is left at least for a GPU's cores when an invocation stores one result several times."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """A walk over a folded layout.
@@ -75,9 +82,37 @@ def _has_vector_rows(layout: FoldedLayout, lane_count: int) -> bool:
 
 
 def _rows(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
-    groups_per_row = layout.sizes[0] // lanes("rows", types)
-    invocations = math.prod(layout.sizes[1:]) * groups_per_row
-    return Plan("rows", invocations, invocations, _geometry(layout, groups_per_row, False))
+    lane_count = lanes("rows", types)
+    vectors = math.prod(layout.sizes) // lane_count
+    layout, repeats, stride = _without_repeats(layout, lane_count, vectors // _FEWEST_INVOCATIONS)
+    groups_per_row = layout.sizes[0] // lane_count
+    geometry = _geometry(layout, groups_per_row, False, repeats, stride // lane_count)
+    return Plan("rows", vectors // repeats, vectors // repeats, geometry)
+
+
+def _without_repeats(layout: FoldedLayout, lane_count: int, most: int) -> tuple[FoldedLayout, int, int]:
+    """Takes a few repeats of every result, at most ``most``, out of an axis along which no input changes.
+
+    Returns:
+        what is left of the layout, the number of repeats, and how far apart in the output they lie, in elements.
+    """
+    repeats, axis = 1, 0
+    for number, size in enumerate(layout.sizes):
+        if not any(strides[number] for strides in layout.strides[:-1]):
+            count = size // lane_count if number == 0 else size
+            repeats, axis = max((repeats, axis), (_largest_divisor(count, min(most, _MOST_REPEATS)), number))
+    output = layout.strides[-1][axis]
+    left = layout.sizes[axis] // repeats
+    strides = [list(operand) for operand in layout.strides]
+    if axis > 0:
+        strides[-1][axis] = output * repeats
+    sizes = (*layout.sizes[:axis], left, *layout.sizes[axis + 1 :])
+    turned = FoldedLayout(sizes, tuple(tuple(operand) for operand in strides))
+    return turned, repeats, output if axis > 0 else left
+
+
+def _largest_divisor(number: int, most: int) -> int:
+    return next((divisor for divisor in range(most, 1, -1) if number % divisor == 0), 1)
 
 
 def _tiled_axis(layout: FoldedLayout, types: tuple[DataType, ...]) -> int | None:
@@ -114,8 +149,21 @@ def _tiles(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> Plan
     side = tile_size(types)
     along_0, along_1 = -(-turned.sizes[0] // side), -(-turned.sizes[1] // side)
     tiles = along_0 * along_1 * math.prod(turned.sizes[2:])
-    geometry = _geometry(turned, 1, False, _tiled_inputs(turned, types, 1))
+    tiled_inputs = _tiled_inputs(turned, types, 1)
+    geometry = _geometry(turned, 1, False, tiled_inputs, _vector_operands(turned, types) & ~tiled_inputs)
     return Plan("tiled", tiles * WORK_GROUP_SIZE, tiles, geometry)
+
+
+def _vector_operands(layout: FoldedLayout, types: tuple[DataType, ...]) -> int:
+    """A bit for each operand, the output last, in which what an invocation takes along axis 0 is an aligned vector."""
+    lane_count = lanes("tiled", types)
+    if layout.sizes[0] % lane_count:
+        return 0
+    return sum(
+        1 << number
+        for number, strides in enumerate(layout.strides)
+        if strides[0] == 1 and not any(stride % lane_count for stride in strides[1:])
+    )
 
 
 def _strided(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:

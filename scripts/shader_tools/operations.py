@@ -12,11 +12,18 @@ from scripts.shader_tools.spirv import Module
 # shifts (from ShiftRightLogical on), conversions. A Bitcast is the same register under another name.
 _COUNTED = frozenset([*range(109, 118), *range(126, 153), *range(154, 192), *range(194, 206)])
 _FUNCTION, _FUNCTION_END, _CALL = opcode("OpFunction"), opcode("OpFunctionEnd"), opcode("OpFunctionCall")
-_ENTRY_POINT = opcode("OpEntryPoint")
+_ENTRY_POINT, _LOOP_MERGE = opcode("OpEntryPoint"), opcode("OpLoopMerge")
+_ELEMENTS = 4
+"""Elements of FLOAT32 that an invocation computes."""
 
 
 def operations(module: Module) -> int:
     """The operations of a module's entry point and all that it calls: both sides of branches, loops once."""
+    return sum(_own_and_called(module))
+
+
+def _own_and_called(module: Module) -> tuple[int, int]:
+    """The operations of a module's entry point itself, and of all that it calls."""
     own: dict[int, int] = {}
     calls: dict[int, list[int]] = {}
     function = 0
@@ -35,33 +42,46 @@ def operations(module: Module) -> int:
         return own[name] + sum(total(callee) for callee in calls[name])
 
     (entry,) = module.instructions(_ENTRY_POINT)
-    return total(entry.operands[1])
+    main = entry.operands[1]
+    return own[main], total(main) - own[main]
 
 
 def operations_by_operator(library: Path) -> dict[str, int]:
     """The operations that each operator's function takes for a FLOAT32 element, without its optional members.
 
-    In the walk through tiles a shader has its operator's function once; what is beside that is what a shader of as many
-    operands has that does next to nothing.
+    In the walk through tiles a shader has its operator's function once for each of four elements; what is beside that
+    is what a shader of as many operands has that does next to nothing. Or, where the function is long, once in a loop
+    over the elements; then it is what the entry point calls, but for what every shader calls there.
 
     Args:
         library: the directory of the compiled shaders.
     """
 
-    def count(name: str) -> int:
-        return operations(Module((library / f"{name}.spv").read_bytes()))
+    def module(name: str) -> Module:
+        return Module((library / f"{name}.spv").read_bytes())
 
-    beside = {
-        1: count("element_wise_identity.uint32.tiled"),
-        2: count("element_wise_bit_and.uint32.tiled") - 1,
-    }
+    next_to_nothing = {1: module("element_wise_identity.uint32.tiled"), 2: module("element_wise_bit_and.uint32.tiled")}
     counts = {}
     for path in sorted(library.glob("*.float32.tiled.spv")):
-        name = path.name.split(".")[0]
-        inputs = _input_count(Module(path.read_bytes()))
-        if inputs in beside:
-            counts[name.upper()] = operations(Module(path.read_bytes())) - beside[inputs]
+        counted = Module(path.read_bytes())
+        inputs = _input_count(counted)
+        if inputs in next_to_nothing:
+            beside = next_to_nothing[inputs]
+            if _loops(counted) > _loops(beside):
+                count = _own_and_called(counted)[1] - _own_and_called(beside)[1]
+            else:
+                count = (operations(counted) - operations(beside)) // _ELEMENTS + inputs - 1
+            counts[path.name.split(".")[0].upper()] = count
     return counts
+
+
+def _loops(module: Module) -> int:
+    """How many loops there are in a module's entry point itself."""
+    (entry,) = module.instructions(_ENTRY_POINT)
+    begins = {function.operands[1]: function.offset for function in module.instructions(_FUNCTION)}
+    begin = begins[entry.operands[1]]
+    end = min(each.offset for each in module.instructions(_FUNCTION_END) if each.offset > begin)
+    return sum(begin < loop.offset < end for loop in module.instructions(_LOOP_MERGE))
 
 
 def _input_count(module: Module) -> int:

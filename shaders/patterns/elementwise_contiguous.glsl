@@ -3,6 +3,8 @@
 
 #include "elementwise_vectors.glsl"
 
+#define STORE_EVERYWHERE(at) STORE_RESULTS(at)
+
 #define FETCH_INPUT(n, array) FETCH(array##n, input_##n, INPUT_##n##_BITS)
 
 void compute_whole_group(uint group)

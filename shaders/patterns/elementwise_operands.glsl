@@ -8,8 +8,8 @@
 //   INPUT_0_BITS, INPUT_1_BITS, INPUT_2_BITS, INPUT_3_BITS, INPUT_4_BITS, INPUT_5_BITS, INPUT_6_BITS, INPUT_7_BITS
 //   and OUTPUT_BITS                       its width, for #if
 //   WALK                                  how the elements are gone through: 0 contiguous, 1 rows, 2 tiled, 3 strided
-//   LANES                                 elements that one invocation computes (not in tiles)
-//   TILE                                  the side of a tile, in elements
+//   LANES                                 neighbouring elements that one invocation computes
+//   TILE, LINES                           the side of a tile in elements, and in how many of its lines that is so
 //   ATTRIBUTE_WORDS, ATTRIBUTE_<NAME>     how many words of attributes there are, and where each one lies
 //   HAS_<NAME>                            1 where an optional attribute is given, else 0
 #ifndef ELEMENTWISE_OPERANDS_GLSL

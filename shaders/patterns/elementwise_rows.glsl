@@ -3,6 +3,15 @@
 #include "elementwise_axes.glsl"
 #include "elementwise_vectors.glsl"
 
+// Where no input changes along an axis, one result is stored so often, so many vectors apart.
+layout(constant_id = OWN_CONSTANT) const uint REPEATS = 1u;
+layout(constant_id = OWN_CONSTANT + 1) const uint REPEAT_STRIDE = 0u;
+#define STORE_EVERYWHERE(at) \
+    for (uint repeat = 0u; repeat < REPEATS; ++repeat) { \
+        uint place = at + repeat * REPEAT_STRIDE; \
+        STORE_RESULTS(place) \
+    }
+
 // REPEAT(array, bits, value): fills the words of a vector with one element.
 #define REPEAT(array, bits, value) CONCATENATE(REPEAT_, bits)(array, value)
 #define REPEAT_8(array, value) FILL(array, WORDS_OF(8), ((value) & 0xffu) * 0x01010101u)

@@ -1,14 +1,22 @@
 // Some inputs have their neighbours along another axis than the output: a transposition. A work group computes a tile of
 // TILE by TILE elements along axis 0, along which the output has its neighbours, and axis 1, along which those inputs have
-// theirs. It reads such an input along axis 1 into shared memory, word by word, and then reads that along axis 0.
+// theirs. It reads such an input along axis 1 into shared memory, word by word, and then reads that along axis 0. An
+// invocation computes a block: LANES neighbours along axis 0 in each of LINES lines, which lie side by side along axis 1 and
+// share the words of those inputs.
 //
 // A slot of shared memory holds one word, which is 32 / bits elements along axis 1 (64 bits: two words, one element). Slots
 // are turned by their row, so that neither way of going through them meets the same memory bank again and again.
 #include "elementwise_axes.glsl"
+#include "elementwise_vectors.glsl"
 
 layout(constant_id = OWN_CONSTANT) const uint TILED_INPUTS = 0u; // bit n: input n goes through shared memory
+// Bit n: the lines of input n, or of the output as the last one, are whole, aligned vectors of LANES elements.
+layout(constant_id = OWN_CONSTANT + 1) const uint VECTOR_OPERANDS = 0u;
 #define TILES_ALONG_0 ((SIZE_0 + TILE - 1u) / TILE)
 #define TILES_ALONG_1 ((SIZE_1 + TILE - 1u) / TILE)
+#define TILES_ARE_WHOLE (SIZE_0 % TILE == 0u && SIZE_1 % TILE == 0u)
+#define IS_TILED(n) ((TILED_INPUTS & (1u << n)) != 0u)
+#define HAS_VECTORS(n) ((VECTOR_OPERANDS & (1u << n)) != 0u)
 
 #define PER_WORD(bits) CONCATENATE(PER_WORD_, bits)
 #define PER_WORD_8 4u
@@ -21,7 +29,6 @@ FOR_EACH_INPUT(SHARED_TILE, tile_)
 
 uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TILE - 1u)); }
 
-#define IS_TILED(n) ((TILED_INPUTS & (1u << n)) != 0u)
 // A slot's contents, and where in a buffer they lie.
 #define SLOT(bits) CONCATENATE(SLOT_, bits)
 #define SLOT_8 uint
@@ -39,60 +46,180 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 #define WRITE_SLOT_32(tile, slot, contents) tile[slot] = contents;
 #define WRITE_SLOT_64(tile, slot, contents) tile[2u * (slot)] = contents.x; tile[2u * (slot) + 1u] = contents.y;
 
-// The slots of an input are counted along axis 1 first. An invocation reads all that it reads of all inputs before it
-// waits for any of it.
+// The slots of an input are counted along axis 1 first; an invocation has every 256th of them, which lie in one line. It
+// reads all that it reads of all inputs before it waits for any of it.
 #define SLOTS_PER_COLUMN(n) (TILE / PER_WORD(INPUT_##n##_BITS))
 #define SLOTS_PER_INVOCATION(n) ((TILE * SLOTS_PER_COLUMN(n) + 255u) / 256u)
+#define COLUMNS_BETWEEN_SLOTS(n) (256u / SLOTS_PER_COLUMN(n))
+#define SLOT_COLUMN(n, i) (gl_LocalInvocationID.x / SLOTS_PER_COLUMN(n) + COLUMNS_BETWEEN_SLOTS(n) * (i))
+#define SLOT_ROW(n) (gl_LocalInvocationID.x % SLOTS_PER_COLUMN(n))
 #define READ_TILE(n, slots) \
     SLOT(INPUT_##n##_BITS) slots##n[SLOTS_PER_INVOCATION(n)]; \
     if (IS_TILED(n)) { \
+        uint line = first_1 + SLOT_ROW(n) * PER_WORD(INPUT_##n##_BITS); \
+        uint first = BASE(INPUT_##n##_BITS, input_##n) + row_input_##n \
+            + (first_0 + SLOT_COLUMN(n, 0u)) * STRIDE_input_##n##_0 + line; \
         for (uint i = 0u; i < SLOTS_PER_INVOCATION(n); ++i) { \
-            uint number = gl_LocalInvocationID.x + 256u * i; \
-            uint column = first_0 + number / SLOTS_PER_COLUMN(n); \
-            uint line = first_1 + (number % SLOTS_PER_COLUMN(n)) * PER_WORD(INPUT_##n##_BITS); \
             slots##n[i] = SLOT(INPUT_##n##_BITS)(0u); \
-            if (column < SIZE_0 && line < SIZE_1) { \
+            if (TILES_ARE_WHOLE || (first_0 + SLOT_COLUMN(n, i) < SIZE_0 && line < SIZE_1)) { \
                 slots##n[i] = READ_SLOT(INPUT_##n##_BITS, input_##n, \
-                    row_input_##n + column * STRIDE_input_##n##_0 + line); \
+                    first + i * (COLUMNS_BETWEEN_SLOTS(n) * STRIDE_input_##n##_0)); \
             } \
         } \
     }
 #define WRITE_TILE(n, slots) \
     if (IS_TILED(n)) { \
         for (uint i = 0u; i < SLOTS_PER_INVOCATION(n); ++i) { \
-            uint number = gl_LocalInvocationID.x + 256u * i; \
-            if (number < TILE * SLOTS_PER_COLUMN(n)) { \
-                uint slot = slot_of(number % SLOTS_PER_COLUMN(n), number / SLOTS_PER_COLUMN(n)); \
+            if (TILE * SLOTS_PER_COLUMN(n) >= 256u || SLOT_COLUMN(n, i) < TILE) { \
+                uint slot = slot_of(SLOT_ROW(n), SLOT_COLUMN(n, i)); \
                 WRITE_SLOT(INPUT_##n##_BITS, tile_##n, slot, slots##n[i]) \
             } \
         } \
     }
 
-// The operand at the element `column`, `line` of the tile.
-#define TILED(n) \
-    LOAD(INPUT_##n, tile_##n, \
-        slot_of(line / PER_WORD(INPUT_##n##_BITS), column) * PER_WORD(INPUT_##n##_BITS) \
-            + (line & (PER_WORD(INPUT_##n##_BITS) - 1u)))
-#define DIRECT(n) \
-    LOAD(INPUT_##n, words_input_##n, \
-        row_input_##n + (first_0 + column) * STRIDE_input_##n##_0 + (first_1 + line) * STRIDE_input_##n##_1)
-#define DECLARE_OPERAND(n, name) \
-    VALUE(INPUT_##n) name##n; \
-    if (IS_TILED(n)) { \
-        name##n = TILED(n); \
-    } else { \
-        name##n = DIRECT(n); \
-    }
-#define OPERAND(n, lane) operand_##n
+// The block that an invocation computes. Where a tile has fewer blocks than the work group has invocations, some have none.
+#define ELEMENTS (LANES * LINES)
+#define BLOCKS_ALONG_0 (TILE / LANES)
+#define COLUMN ((gl_LocalInvocationID.x % BLOCKS_ALONG_0) * LANES)
+#define LINE ((gl_LocalInvocationID.x / BLOCKS_ALONG_0) * LINES)
+#define LINE_WORDS(bits) (LANES * bits / 32)
 
-// An invocation owns the words that it writes.
-#if OUTPUT_BITS < 32
-#define ELEMENTS_OF_A_WORD (32u / OUTPUT_BITS)
+#if LINES == 1
+#define FOR_EACH_LINE(DO) DO(0u)
+#elif LINES == 2
+#define FOR_EACH_LINE(DO) DO(0u) DO(1u)
+#elif LINES == 4
+#define FOR_EACH_LINE(DO) DO(0u) DO(1u) DO(2u) DO(3u)
 #else
-#define ELEMENTS_OF_A_WORD 1u
+#error LINES must be 1, 2 or 4
+#endif
+#ifdef LONG_OPERATION
+#define FOR_EACH_ELEMENT(DO) for (uint element_ = 0u; element_ < ELEMENTS; ++element_) DO(element_)
+#else
+#define FOR_EACH_ELEMENT(DO) CONCATENATE(FOR_EACH_OF_, LINES)(DO)
+#define FOR_EACH_OF_1(DO) FOR_EACH_LANE_OF(0u, DO)
+#define FOR_EACH_OF_2(DO) FOR_EACH_LANE_OF(0u, DO) FOR_EACH_LANE_OF(LANES, DO)
+#define FOR_EACH_OF_4(DO) \
+    FOR_EACH_LANE_OF(0u, DO) FOR_EACH_LANE_OF(LANES, DO) FOR_EACH_LANE_OF(2u * LANES, DO) FOR_EACH_LANE_OF(3u * LANES, DO)
+#if LANES == 2
+#define FOR_EACH_LANE_OF(first, DO) DO((first + 0u)) DO((first + 1u))
+#elif LANES == 4
+#define FOR_EACH_LANE_OF(first, DO) DO((first + 0u)) DO((first + 1u)) DO((first + 2u)) DO((first + 3u))
+#else
+#define FOR_EACH_LANE_OF(first, DO) \
+    DO((first + 0u)) DO((first + 1u)) DO((first + 2u)) DO((first + 3u)) \
+    DO((first + 4u)) DO((first + 5u)) DO((first + 6u)) DO((first + 7u))
+#endif
 #endif
 
-#define ROW_OF_INPUT(n, type) type row_input_##n = BASE(INPUT_##n##_BITS, input_##n);
+// What lies behind the last column or line, of which the last one is taken again.
+#define WITHIN(index, last) (TILES_ARE_WHOLE ? index : min(index, last))
+
+// An input that does not go through shared memory is read beside it, line by line, before anything is waited for.
+#define DECLARE_DIRECT(n, direct) \
+    uint direct##n[LINES * LINE_WORDS(INPUT_##n##_BITS)]; \
+    for (int i = 0; i < LINES * LINE_WORDS(INPUT_##n##_BITS); ++i) { direct##n[i] = 0u; }
+#define READ_DIRECT(n, direct) \
+    if (!IS_TILED(n)) { \
+        uint line_input_##n = row_input_##n + line * STRIDE_input_##n##_1; \
+        if (HAS_VECTORS(n)) { \
+            uint vector[LINE_WORDS(INPUT_##n##_BITS)]; \
+            FETCH_AT(vector, input_##n, INPUT_##n##_BITS, (line_input_##n + WITHIN(column, SIZE_0 - LANES)) / LANES) \
+            for (uint i = 0u; i < LINE_WORDS(INPUT_##n##_BITS); ++i) { \
+                direct##n[number * LINE_WORDS(INPUT_##n##_BITS) + i] = vector[i]; \
+            } \
+        } else { \
+            for (uint lane = 0u; lane < LANES; ++lane) { \
+                VALUE(INPUT_##n) value = LOAD(INPUT_##n, words_input_##n, BASE(INPUT_##n##_BITS, input_##n) \
+                    + line_input_##n + WITHIN(column + lane, SIZE_0 - 1u) * STRIDE_input_##n##_0); \
+                INSERT(INPUT_##n##_BITS, direct##n, number * LANES + lane, value); \
+            } \
+        } \
+    }
+#define READ_LINE(number_in_block) \
+    { \
+        uint number = number_in_block; \
+        uint line = WITHIN(first_1 + LINE + number, SIZE_1 - 1u); \
+        FOR_EACH_INPUT(READ_DIRECT, direct_) \
+    }
+
+// The slots of a block: LANES words, in each of which its lines lie side by side, or with 64 bits as many for each line.
+#define SLOT_LINES(bits) CONCATENATE(SLOT_LINES_, bits)
+#define SLOT_LINES_8 1
+#define SLOT_LINES_16 1
+#define SLOT_LINES_32 1
+#define SLOT_LINES_64 LINES
+#define SLOT_WORDS(bits) CONCATENATE(SLOT_WORDS_, bits)
+#define SLOT_WORDS_8 1
+#define SLOT_WORDS_16 1
+#define SLOT_WORDS_32 1
+#define SLOT_WORDS_64 2
+#define READ_SLOTS(n, held) \
+    uint held##n[SLOT_LINES(INPUT_##n##_BITS) * LANES * SLOT_WORDS(INPUT_##n##_BITS)]; \
+    for (uint k = 0u; k < SLOT_LINES(INPUT_##n##_BITS) * LANES; ++k) { \
+        uint slot = slot_of(LINE / PER_WORD(INPUT_##n##_BITS) + k / LANES, COLUMN + k % LANES); \
+        for (uint i = 0u; i < SLOT_WORDS(INPUT_##n##_BITS); ++i) { \
+            held##n[SLOT_WORDS(INPUT_##n##_BITS) * k + i] = \
+                IS_TILED(n) ? tile_##n[SLOT_WORDS(INPUT_##n##_BITS) * slot + i] : 0u; \
+        } \
+    }
+
+// The operand at an element of the block, and where it is among what the slots hold.
+#define HELD(bits, element) CONCATENATE(HELD_, bits)(element)
+#define HELD_8(element) ((element) % LANES * 4u + ((LINE + (element) / LANES) & 3u))
+#define HELD_16(element) ((element) % LANES * 2u + ((LINE + (element) / LANES) & 1u))
+#define HELD_32(element) (element)
+#define HELD_64(element) (element)
+#define DECLARE_OPERAND(n, element) \
+    VALUE(INPUT_##n) operand_##n; \
+    if (IS_TILED(n)) { \
+        operand_##n = LOAD(INPUT_##n, held_##n, HELD(INPUT_##n##_BITS, element)); \
+    } else { \
+        operand_##n = LOAD(INPUT_##n, direct_##n, element); \
+    }
+#define OPERAND(n, element) operand_##n
+#define COMPUTE_ELEMENT(element) \
+    { \
+        FOR_EACH_INPUT(DECLARE_OPERAND, element) \
+        VALUE(OUTPUT) value = APPLY(OPERAND, element); \
+        INSERT(OUTPUT_BITS, results, element, value); \
+    }
+
+// An invocation owns the words that it writes.
+#define LINE_OF_RESULTS(number) \
+    if (TILES_ARE_WHOLE || (first_1 + LINE + number < SIZE_1 && column < SIZE_0)) { \
+        uint target = target_of_block + number * STRIDE_output_1; \
+        uint line_results[LINE_WORDS(OUTPUT_BITS)]; \
+        for (uint i = 0u; i < LINE_WORDS(OUTPUT_BITS); ++i) { \
+            line_results[i] = results[number * LINE_WORDS(OUTPUT_BITS) + i]; \
+        } \
+        if (HAS_VECTORS(INPUT_COUNT)) { \
+            STORE_VECTOR(output, OUTPUT_BITS, line_results, target / LANES) \
+        } else { \
+            STORE_LINE(target) \
+        } \
+    }
+#if OUTPUT_BITS < 32
+#define STORE_LINE(target) \
+    uint first_word = (BASE(OUTPUT_BITS, output) + target) / (32u / OUTPUT_BITS); \
+    for (uint i = 0u; i < LINE_WORDS(OUTPUT_BITS); ++i) { \
+        uint left = min(SIZE_0 - min(SIZE_0, column + i * (32u / OUTPUT_BITS)), 32u / OUTPUT_BITS); \
+        uint mask = left == 0u ? 0u : 0xffffffffu >> (32u - left * OUTPUT_BITS); \
+        store_bits(first_word + i, line_results[i] & mask, mask); \
+    }
+#else
+#define STORE_LINE(target) \
+    for (uint lane = 0u; lane < LANES; ++lane) { \
+        if (column + lane < SIZE_0) { \
+            for (uint i = 0u; i < OUTPUT_BITS / 32; ++i) { \
+                words_output[BASE_WORD(output) + (target + lane) * (OUTPUT_BITS / 32) + i] = \
+                    line_results[lane * (OUTPUT_BITS / 32) + i]; \
+            } \
+        } \
+    }
+#endif
+
+#define ROW_OF_INPUT(n, type) type row_input_##n = 0u;
 
 void main()
 {
@@ -104,39 +231,25 @@ void main()
     uint row = tile / TILES_ALONG_0;
     uint first_1 = (row % TILES_ALONG_1) * TILE;
     row /= TILES_ALONG_1;
-    uint row_output = BASE(OUTPUT_BITS, output);
+    uint row_output = 0u;
     FOR_EACH_INPUT(ROW_OF_INPUT, uint)
     MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
+    uint column = first_0 + COLUMN;
 
     FOR_EACH_INPUT(READ_TILE, slots_)
+    FOR_EACH_INPUT(DECLARE_DIRECT, direct_)
+    FOR_EACH_LINE(READ_LINE)
     FOR_EACH_INPUT(WRITE_TILE, slots_)
     barrier();
-
-    const uint words_per_line = TILE / ELEMENTS_OF_A_WORD;
-    for (uint i = gl_LocalInvocationID.x; i < TILE * words_per_line; i += 256u) {
-        uint line = i / words_per_line;
-        uint start = (i % words_per_line) * ELEMENTS_OF_A_WORD;
-        if (first_1 + line >= SIZE_1 || first_0 + start >= SIZE_0) {
-            continue;
-        }
-        uint target = row_output + (first_1 + line) * STRIDE_output_1 + first_0 + start;
-#if OUTPUT_BITS < 32
-        uint result = 0u;
-        uint mask = 0u;
-        for (uint lane = 0u; lane < ELEMENTS_OF_A_WORD; ++lane) {
-            uint column = start + lane;
-            if (first_0 + column < SIZE_0) {
-                FOR_EACH_INPUT(DECLARE_OPERAND, operand_)
-                result |= (APPLY(OPERAND, lane) & (0xffffffffu >> (32u - OUTPUT_BITS))) << (lane * OUTPUT_BITS);
-                mask |= (0xffffffffu >> (32u - OUTPUT_BITS)) << (lane * OUTPUT_BITS);
-            }
-        }
-        store_bits(target / ELEMENTS_OF_A_WORD, result, mask);
-#else
-        uint column = start;
-        FOR_EACH_INPUT(DECLARE_OPERAND, operand_)
-        VALUE(OUTPUT) value = APPLY(OPERAND, 0u);
-        STORE(OUTPUT_BITS, words_output, target, value);
-#endif
+    if (LINE >= TILE) {
+        return;
     }
+    FOR_EACH_INPUT(READ_SLOTS, held_)
+    uint results[LINES * LINE_WORDS(OUTPUT_BITS)];
+    for (uint i = 0u; i < LINES * LINE_WORDS(OUTPUT_BITS); ++i) {
+        results[i] = 0u;
+    }
+    FOR_EACH_ELEMENT(COMPUTE_ELEMENT)
+    uint target_of_block = row_output + (first_1 + LINE) * STRIDE_output_1 + column;
+    FOR_EACH_LINE(LINE_OF_RESULTS)
 }

@@ -28,7 +28,8 @@
     fours_##name[(BASE_WORD(name) >> 2u) + 2u * (at)] = uvec4(words[0], words[1], words[2], words[3]); \
     fours_##name[(BASE_WORD(name) >> 2u) + 2u * (at) + 1u] = uvec4(words[4], words[5], words[6], words[7]);
 
-// Computes one vector of the output from the arrays fetched_0 …, and stores it.
+// Computes one vector of the output from the arrays fetched_0 …, and stores it by STORE_EVERYWHERE(at), which the walk defines
+// and which uses STORE_RESULTS(at) for one place.
 #define COMPUTE_LANE(lane) \
     { \
         VALUE(OUTPUT) value = APPLY(FETCHED, lane); \
@@ -46,9 +47,11 @@
         CLEAR(result) \
         FOR_EACH_FURTHER_OUTPUT(DECLARE_FURTHER, at) \
         FOR_EACH_LANE(COMPUTE_LANE) \
-        STORE_VECTOR(output, OUTPUT_BITS, result, at) \
-        FOR_EACH_FURTHER_OUTPUT(STORE_FURTHER, at) \
+        STORE_EVERYWHERE(at) \
     }
+#define STORE_RESULTS(at) \
+    STORE_VECTOR(output, OUTPUT_BITS, result, at) \
+    FOR_EACH_FURTHER_OUTPUT(STORE_FURTHER, at)
 
 // Kernels of several operators may have further outputs: their values lie in further_0 … when APPLY has been evaluated.
 #define DECLARE_FURTHER(n, at) \

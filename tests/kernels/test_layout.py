@@ -13,7 +13,7 @@ import dmlvk as dml
 from dmlvk.conformance.cases import ValueCase, sweep_sets, value_cases
 from dmlvk.conformance.execution import describe
 from dmlvk.errors import DeviceLimitError
-from dmlvk.kernels import elementwise
+from dmlvk.kernels import elementwise, walks
 from dmlvk.kernels.elementwise import Kernel, lower
 from dmlvk.kernels.layout import FoldedLayout, fold
 from dmlvk.kernels.variants import WALKS, WORK_GROUP_SIZE, lanes, operand_types, tile_size
@@ -154,8 +154,10 @@ def _visits_of_rows(
     work_items: int, own: Sequence[int], sizes: Offsets, strides: Sequence[Offsets], types: tuple[dml.DataType, ...]
 ) -> list[Offsets]:
     lane_count = lanes("rows", types)
-    items = np.arange(work_items)
+    repeats, repeat_stride = own[2:]
+    items = np.repeat(np.arange(work_items), repeats)
     offsets = _outer_offsets(items // own[0], sizes, strides, 1)
+    offsets[0] += np.tile(np.arange(repeats), work_items) * repeat_stride * lane_count
     elements = (items % own[0])[:, None] * lane_count + np.arange(lane_count)
     assert elements.max() == sizes[0] - 1
     columns = []
@@ -169,7 +171,8 @@ def _visits_of_rows(
 def _visits_of_tiles(
     work_items: int, own: Sequence[int], sizes: Offsets, strides: Sequence[Offsets], types: tuple[dml.DataType, ...]
 ) -> list[Offsets]:
-    tiled, side = own[2], tile_size(types)
+    tiled, vectors, side, lane_count = own[2], own[3], tile_size(types), lanes("tiled", types)
+    assert not tiled & vectors, "an input that goes through shared memory is not read in vectors"
     along_0, along_1 = (-(-size // side) for size in sizes[:2].tolist())
     assert tiled, "nothing goes through shared memory"
     tiles = np.arange(work_items)
@@ -186,6 +189,10 @@ def _visits_of_tiles(
             across = operand_strides[1 - neighbours]
             assert operand_strides[neighbours] == 1
             assert not (operand % per_word).any() and across % per_word == 0, "a word that is not aligned"
+        if vectors >> (number - 1 if number > 0 else len(types) - 1) & 1:
+            assert operand_strides[0] == 1 and sizes[0] % lane_count == 0
+            is_aligned = not (operand % lane_count).any() and operand_strides[1] % lane_count == 0
+            assert is_aligned, "a vector that is not aligned"
     return [
         (operand[:, None, None] + column * operand_strides[0] + line * operand_strides[1])[inside]
         for operand, operand_strides in zip(offsets, strides, strict=True)
@@ -220,21 +227,26 @@ def _desc(case: ValueCase, sizes: Sequence[int], strides: Sequence[Sequence[int]
 @pytest.mark.parametrize(
     "name", ["sign-int8", "sign-float16", "sign-int64", "logical_greater_than-float32-uint8", "if-uint8-int16"]
 )
-def test_a_launch_visits_every_element_once(name: str) -> None:
+@pytest.mark.parametrize("fewest_invocations", [walks._FEWEST_INVOCATIONS, 1])
+def test_a_launch_visits_every_element_once(
+    name: str, fewest_invocations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one invocation as enough, results are stored several times wherever they are the same along an axis."""
+    monkeypatch.setattr(walks, "_FEWEST_INVOCATIONS", fewest_invocations)
     case = _case(name)
     types = operand_types(case.desc_class, dict(case.data_types))
     random = np.random.default_rng(len(name))
-    walks = set()
+    taken = set()
     for _ in range(500):
         sizes, strides = _random_geometry(random, len(case.data_types))
         kernel = lower(_desc(case, sizes, strides))
-        walks.add(kernel.variant.rpartition(".")[2])
+        taken.add(kernel.variant.rpartition(".")[2])
         expected = _visits(sizes, strides)
         if kernel.variant.endswith(".contiguous"):  # the same walk in memory's order
             expected = np.repeat(np.arange(math.prod(sizes))[:, None], len(strides), axis=1)
             assert np.array_equal(_visits(sizes, strides), expected), f"{sizes}, {strides} are not contiguous"
         assert np.array_equal(_visits_of_kernel(kernel, types), expected), f"sizes {sizes}, strides {strides}: {kernel}"
-    assert walks == set(WALKS)
+    assert taken == set(WALKS)
 
 
 def test_push_constants_hold_work_items_base_words_and_attributes() -> None:

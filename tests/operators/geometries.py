@@ -142,14 +142,42 @@ def _with_gaps() -> list[Geometry]:
     return made
 
 
+def _transposed() -> list[Geometry]:
+    """With neighbours along another axis than the output has them, in whole tiles and in parts of tiles."""
+    made = []
+    for rows, columns in ((32, 64), (64, 96), (100, 72), (70, 81), (36, 10)):
+        straight, turned = (columns, 1), (1, rows)
+        aligned = -(-columns // 16) * 16 + 16
+        name = f"{rows}x{columns} turned"
+        made.append(Geometry(f"{name}, beside straight ones", (rows, columns), straight, (turned, straight)))
+        made.append(Geometry(f"{name}, beside a row and a column", (rows, columns), straight, (turned, (0, 1), (1, 0))))
+        made.append(Geometry(f"{name}, with gaps", (rows, columns), (aligned, 1), ((1, rows + 8), (aligned + 16, 1))))
+        made.append(Geometry(f"{name}, all", (rows, columns), straight, (turned,)))
+    sizes = (2, 16, 4, 24)
+    nchw, nhwc = packed(sizes), packed(sizes, (0, 2, 3, 1))
+    made.append(Geometry("NHWC to NCHW beside NCHW", sizes, nchw, (nhwc, nchw, nchw)))
+    made.append(Geometry("NCHW to NHWC beside NHWC", sizes, nhwc, (nhwc, nchw, nhwc)))
+    return made
+
+
 def _listed() -> list[Geometry]:
-    made = [*_contiguous(), *_broadcast(), *_permuted(), *_with_gaps()]
+    made = [*_contiguous(), *_broadcast(), *_permuted(), *_with_gaps(), *_transposed()]
     # Every third one without offsets: kernels need not add any then.
     return [dataclasses.replace(g, offsets=(0,)) if i % 3 == 0 else g for i, g in enumerate(made)]
 
 
 FIXED = tuple(_listed())
 """Geometries that every operator is tested with."""
+
+REPEATED = (
+    Geometry("one element everywhere", (6, 64), (64, 1), ((0, 0),)),
+    Geometry("one row everywhere", (12, 64), (64, 1), ((0, 1),)),
+    Geometry("one column everywhere", (5, 96), (96, 1), ((1, 0),)),
+    Geometry("one row everywhere, with gaps", (7, 64), (80, 1), ((0, 1),)),
+    Geometry("a middle axis", (3, 10, 64), (640, 64, 1), ((64, 0, 1),), offsets=(0,)),
+    Geometry("the middle axis of one input only", (3, 10, 64), (640, 64, 1), ((64, 0, 1), (640, 64, 1))),
+)
+"""Geometries in which a result is the same along an axis, and some that only look like it."""
 
 
 @st.composite

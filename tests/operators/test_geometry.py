@@ -23,7 +23,7 @@ from dmlvk.kernels.elementwise import lower
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.variants import WORK_GROUP_SIZE, lanes, operand_types
 from dmlvk.operators import OPERATORS, OperatorDesc, check_operator
-from tests.operators.geometries import FIXED, Geometry, geometries, overlaps
+from tests.operators.geometries import FIXED, REPEATED, Geometry, geometries, overlaps
 
 EXAMPLES = 120
 """Random geometries for an operator that stands for many; the others share its memory walks: a twentieth."""
@@ -159,6 +159,20 @@ def test_listed_geometries(number: int, case: ValueCase, benches: list[Workbench
     for geometry in FIXED[number % step :: step]:
         if not geometry.in_place or _in_place_possible(case.desc_class):
             check_geometry(benches, case, geometry)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [case for case in _one_case_for_each_width() if not case.desc_class.declaration.along_axes],
+    ids=lambda case: case.name,
+)
+def test_results_that_repeat_along_an_axis(
+    case: ValueCase, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are stored several times by one invocation, as soon as that leaves enough of them: here always."""
+    monkeypatch.setattr(walks, "_FEWEST_INVOCATIONS", 1)
+    for geometry in REPEATED:
+        check_geometry(benches, case, geometry)
 
 
 @pytest.mark.parametrize("desc_class", OPERATORS.values(), ids=list(OPERATORS))

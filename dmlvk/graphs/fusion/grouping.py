@@ -19,7 +19,7 @@ from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.graphs.spaces import Space, View, joined
 from dmlvk.kernels import walks
 from dmlvk.kernels.layout import FoldedLayout
-from dmlvk.kernels.variants import lanes
+from dmlvk.kernels.variants import lanes, lines
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 
@@ -34,9 +34,6 @@ class Limits:
         push_constant_words: parameters, 128 bytes on every device.
         nodes: operators.
         volume: words of SPIR-V that the functions take, times the elements of an invocation: what a driver compiles.
-        tiled_nodes: operators where tiles go through shared memory. The functions stand in a loop there, for which
-            SwiftShader's compiler takes exponentially long; and one that transposes may run in a kernel of its own.
-        tiled_volume: words of their functions.
     """
 
     inputs: int = 8
@@ -45,8 +42,6 @@ class Limits:
     push_constant_words: int = 32
     nodes: int = 64
     volume: int = 60_000
-    tiled_nodes: int = 3
-    tiled_volume: int = 2_000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -260,9 +255,8 @@ class _Grouping:
         """Whether a driver compiles the kernel in about a second."""
         if len(group.layout.sizes) > MAXIMUM_DIMENSION_COUNT:
             return False
-        if group.plan.walk == "tiled":
-            return len(group.nodes) <= self._limits.tiled_nodes and group.volume <= self._limits.tiled_volume
-        return group.volume * lanes(group.plan.walk, group.types) <= self._limits.volume
+        elements = lanes(group.plan.walk, group.types) * (lines(group.types) if group.plan.walk == "tiled" else 1)
+        return group.volume * elements <= self._limits.volume
 
     def _is_needed(self, value: Value, group: Group) -> bool:
         """Whether a value is read outside of the group that writes it."""
