@@ -255,7 +255,7 @@ class ActivationParametricSoftplus(OperatorDesc):
             "so are an infinite Alpha where Beta * x is -infinity, and Alpha = 0 where it is infinity.",
         ),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.9, "for any Alpha and Beta"),
+        accuracy=Accuracy("accurate", 0.95, "for any Alpha and Beta"),
         support=(
             Support("1_0", (4, 4), FLOATS),
             Support("2_0", (4, 5), FLOATS),
@@ -433,7 +433,7 @@ class ActivationSoftplus(OperatorDesc):
             "of its sign, and NaN for infinite x; infinity gives +0 for x < 0 and NaN for others.",
         ),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.9, "for any Steepness"),
+        accuracy=Accuracy("accurate", 0.95, "for any Steepness"),
         support=(
             Support("1_0", (4, 4), FLOATS),
             Support("2_0", (4, 5), FLOATS),

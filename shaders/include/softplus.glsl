@@ -1,64 +1,51 @@
 // ln(1 + e^(b * x)), times or divided by an attribute: without overflow, cancellation or a lost product.
 //
-// With t = |b * x| in two words, ln(1 + e^(b * x)) is ln(1 + e^-t), plus t where b * x is above zero. The logarithm is e^-t
-// times a polynomial in e^-t, so that it keeps its relative accuracy however small it is. Attributes are the same for
-// all elements: what depends on them alone may branch. For a steepness of 1 the sum is the result; other results are scaled, by
-// one multiplication where that is exact, and are kept apart from their exponents until they are rounded where a product
-// may leave float32's range.
+// With t = |b * x|, ln(1 + e^(b * x)) is ln(1 + e^-t), plus t where b * x is above zero. The logarithm is e^-t times a polynomial in
+// e^-t, so that it keeps its relative accuracy however small it is. The factor before it enters that polynomial, and t times the
+// factor is known exactly or in two words: so there is one rounding, at the end. Attributes are the same for all elements; what
+// depends on them alone is computed once for several elements. b and the factor enter by their significands: what they have beside
+// that are powers of two, by which x and the result are multiplied.
 #ifndef SOFTPLUS_GLSL
 #define SOFTPLUS_GLSL
 
 #include "exponential.glsl"
-#include "sigmoid.glsl"
+#include "quick_division.glsl"
 #include "significand.glsl"
 
-#define LARGEST_SOFTPLUS 0x43340000 // 180: e^-180, divided by any number, is below 2^-126
-#define SOFTPLUS_IS_LINE 0x42800000 // 64: where e^-t is lost beside t
+#define SOFTPLUS_IS_FAR 0x42000000 // 32: from there on ln(1 + e^-t) is e^-t, and is lost beside t
+#define LARGEST_SOFTPLUS_EXPONENT 8
+#define LARGEST_SOFTPLUS_COUNT 400 // e^-256, times or divided by any finite number, is below 2^-126
 
 // Whether products and quotients by it cannot leave the range: from 2^-30 to 2^30.
 bool is_moderate_exponent(int exponent) { return exponent >= -30 && exponent <= 30; }
-bool is_power_of_two(float significand) { return (floatBitsToUint(significand) & 0x007fffffu) == 0u; }
 
-// t = |b * x|, not above LARGEST_SOFTPLUS, if so in one word.
-Double softplus_argument(uint x, uint b)
+// The bits of the |x| from which on t may be far, for numbers b with that exponent; zero where attributes are not moderate.
+int end_of_softplus(int exponent, int factor_exponent)
 {
-    Scaled factor = scaled(b);
-    if (!is_moderate_exponent(factor.exponent)) {
-        return bounded_product(factor, scaled(x), LARGEST_SOFTPLUS);
-    }
-    float magnitude = uintBitsToFloat(x & MAGNITUDE_F32);
-    float b_magnitude = uintBitsToFloat(b & MAGNITUDE_F32);
-    precise float product = magnitude * b_magnitude;
-    float bounded = intBitsToFloat(min(floatBitsToInt(product), LARGEST_SOFTPLUS));
-    if (is_power_of_two(factor.significand)) {
-        return Double(bounded, 0.0);
-    }
-    Double exact = two_product(magnitude, b_magnitude);
-    return Double(bounded, floatBitsToInt(product) < LARGEST_SOFTPLUS ? exact.low : 0.0);
+    bool is_moderate = is_moderate_exponent(exponent) && is_moderate_exponent(factor_exponent);
+    return is_moderate ? SOFTPLUS_IS_FAR - (exponent << 23) : 0;
 }
 
-// ln(1 + e^-t) or, above zero, t + ln(1 + e^-t), and what it was made of.
-struct Softplus {
-    Double sum; // not normalized, without t.low, for t up to SOFTPLUS_IS_LINE
-    Double power; // e^-t = (power.high + power.low) * 2^-count, count being shifted - 1.5 * 2^23
-    float shifted;
-    float u; // e^-t, rounded,
-    float lost; // and what that rounding lost
-    float r; // t - count * ln 2, rounded,
-    float r_lost; // and what that rounding lost
-};
-
-// With e^-t = u = (high + low) * 2^-count, high being of 12 bits, the logarithm is u * h(u), and
-//     h(u) = ln(1 + u) / u = c - u / 4 + v * series(v),   v = u - 0.2876,
-// where the first 12 bits of c - u / 4 are apart, so that their product with high is exact, and the bend is below 0.05.
-// Relative error: 2^-25.1, or 2^-25.7 with softplus_correction.
-Softplus softplus_parts(Double t, bool is_negative)
+// |x| * 2^exponent for a moderate exponent.
+float moderate_magnitude(uint x, int exponent)
 {
-    // The exponential as exponential_parts has it, but for -t.
-    precise float shifted = t.high * 1.44269504 + 12582912.0;
-    precise float count = shifted - 12582912.0;
-    precise float head = t.high - count * 0.693145752;
-    precise float tail = count * 1.42860677e-06 - t.low;
+    precise float magnitude = uintBitsToFloat(x & MAGNITUDE_F32);
+    magnitude = magnitude * power_of_two(min(max(exponent, -30), 30));
+    return magnitude;
+}
+
+// |x| * 2^exponent for any exponent, or what gives the same result: at least 2^-60, and below 2^9.
+float bounded_magnitude(uint x, int exponent)
+{
+    Scaled number = scaled(x & MAGNITUDE_F32);
+    int bounded = min(max(number.exponent + exponent, -60), LARGEST_SOFTPLUS_EXPONENT);
+    precise float magnitude = number.significand * power_of_two(bounded);
+    return magnitude;
+}
+
+// e^-(head - tail), where head is between -0.35 and 0.35 and tail small: the first word has 12 bits. 16 operations.
+Double softplus_power(float head, float tail)
+{
     precise float a = (head + 6144.0) - 6144.0;
     precise float b = (head - a) - tail;
     precise float r = head - tail;
@@ -69,108 +56,150 @@ Softplus softplus_parts(Double t, bool is_negative)
     quadratic = quadratic * r + 0.49999994;
     precise float high = 1.0 - a;
     precise float low = square * quadratic - b;
+    return Double(high, low);
+}
 
-    float scale = intBitsToFloat(int(ONE_F32) - (floatBitsToInt(shifted) << 23));
-    precise float u_high = high * scale;
-    precise float u_low = low * scale;
+// 2^-count, where shifted is count + 1.5 * 2^23.
+float softplus_scale(float shifted) { return intBitsToFloat(int(ONE_F32) - (floatBitsToInt(shifted) << 23)); }
+
+// ln(1 + u) / u for 0 <= u <= 1, less its tangent c - 5/16 u: between 0 and 0.04. c is in two words, the first one of 12 bits.
+// 19 operations. The minimax polynomial was made by Lawson's weighted iteration (C. L. Lawson, 1961).
+#define SOFTPLUS_BASE 0.966064453
+#define SOFTPLUS_BASE_REST 7.97195e-05
+float softplus_bend(float u)
+{
+    precise float v = u - 0.415440619;
+    precise float series = -0.00496983668 + v * 0.00203243969;
+    series = 0.00711047836 + v * series;
+    series = -0.0104241604 + v * series;
+    series = 0.0168317389 + v * series;
+    series = -0.0277564302 + v * series;
+    series = 0.0467383303 + v * series;
+    series = -0.0816980973 + v * series;
+    series = 0.151485443 + v * series;
+    precise float bend = v * (v * series);
+    return bend;
+}
+
+// ln(1 + e^x) for |x| below 32, as a product with u = e^-|x|: the first 12 bits of the other factor are apart, so that their product
+// with those of u is exact. Largest error over all inputs: 0.7729 ULP, at -0.490395069 (0xbefb1510). 71 operations.
+uint softplus_of_one(uint x)
+{
+    precise float magnitude = uintBitsToFloat(x & MAGNITUDE_F32);
+    precise float shifted = magnitude * 1.44269504 + 12582912.0;
+    precise float count = shifted - 12582912.0;
+    precise float head = magnitude - count * 0.693145752;
+    precise float tail = count * 1.42860677e-06;
+    Double power = softplus_power(head, tail);
+    float scale = softplus_scale(shifted);
+    precise float u_high = power.high * scale;
+    precise float u_low = power.low * scale;
     precise float u = u_high + u_low;
-    precise float v = u - 0.28759765625;
-    precise float series = -0.00759907812 + v * 0.00205035345;
-    series = 0.0143323615 + v * series;
-    series = -0.0211194307 + v * series;
-    series = 0.0303946473 + v * series;
-    series = -0.0452625565 + v * series;
-    series = 0.0695263445 + v * series;
-    series = -0.110951625 + v * series;
-    series = 0.188058138 + v * series;
-    series = -0.105669975 + v * series;
-    precise float bend = v * series;
+    precise float bend = softplus_bend(u);
     precise float quarter = 0.25 * u;
-    float factor = leading_half(0.950829387 - quarter);
-    precise float factor_rest = ((0.950829387 - factor) - quarter) + bend;
-
-    // Above zero the logarithm is added to t.
+    precise float small = bend - 0.0625 * u;
+    float factor = leading_half((SOFTPLUS_BASE - quarter) + small);
+    precise float factor_rest = (((SOFTPLUS_BASE - factor) - quarter) + small) + SOFTPLUS_BASE_REST;
     precise float logarithm = u_high * factor;
     precise float logarithm_rest = u_low * factor + u * factor_rest;
-    Double sum = two_sum(is_negative ? 0.0 : t.high, logarithm);
-    precise float sum_rest = sum.low + logarithm_rest;
-    precise float lost = (u_high - u) + u_low;
-    precise float r_lost = (head - r) - tail;
-    return Softplus(Double(sum.high, sum_rest), Double(high, low), shifted, u, lost, r, r_lost);
+    float base = intBitsToFloat(max(int(x), 0));
+    Double sum = two_sum(base, logarithm);
+    precise float value = sum.high + (sum.low + logarithm_rest);
+    return floatBitsToUint(value);
 }
 
-// What the roundings of u and r did to the logarithm, by the slopes of h(u) and of the exponential.
-float softplus_correction(Softplus s)
+// ln(1 + e^-t) * factor, the first word of 24 bits but not normalized, and e^-t = (power.high + power.low) * 2^-count, power.high
+// being of 12 bits and shifted count + 1.5 * 2^23.
+struct Softplus {
+    Double logarithm;
+    Double power;
+    float shifted;
+};
+
+// For t = b * magnitude, the first words of b and factor having 12 bits, and the factor being between 1/2 and 2. Relative error:
+// 2^-24.8. 63 operations, beside those on b and factor alone.
+Softplus softplus_parts(float magnitude, Double b, Double factor)
 {
-    float scale = intBitsToFloat(int(ONE_F32) - (floatBitsToInt(s.shifted) << 23));
-    precise float correction = s.r * s.r_lost * scale * (1.0 - 0.5 * s.u);
-    correction = correction + s.lost * (s.u * (0.29 * s.u - 0.47));
-    return correction;
+    // As in softplus_of_one, but that the product with b is in two words, the first of which is exact, as is the difference
+    // from the multiple of ln 2.
+    precise float b_whole = b.high + b.low;
+    precise float b_binary = b_whole * 1.44269504;
+    precise float number_high = leading_half(magnitude);
+    precise float number_low = magnitude - number_high;
+    precise float shifted = magnitude * b_binary + 12582912.0;
+    precise float count = shifted - 12582912.0;
+    precise float head = number_high * b.high - count * 0.693145752;
+    precise float tail = (count * 1.42860677e-06 - number_high * b.low) - number_low * b_whole;
+    Double power = softplus_power(head, tail);
+    float scale = softplus_scale(shifted);
+    precise float u_high = power.high * scale;
+    precise float u_low = power.low * scale;
+    precise float u = u_high + u_low;
+    precise float bend = softplus_bend(u);
+
+    // (c - 5/16 u + bend) * factor: the slope is a power of two, by which products are exact, less a part of it.
+    precise float factor_whole = factor.high + factor.low;
+    precise float base = SOFTPLUS_BASE * factor.high;
+    precise float base_rest = SOFTPLUS_BASE * factor.low + SOFTPLUS_BASE_REST * factor_whole;
+    precise float exact_slope = 0.3125 * factor.high;
+    precise float slope = uintBitsToFloat((floatBitsToUint(exact_slope) + 0x00400000u) & INFINITY_F32);
+    precise float slope_rest = (slope - exact_slope) - 0.3125 * factor.low;
+    precise float line = slope * u;
+    precise float small = slope_rest * u + factor_whole * bend;
+    precise float first = leading_half((base - line) + small);
+    precise float rest = (((base - first) - line) + small) + base_rest;
+    precise float logarithm = u_high * first;
+    precise float logarithm_rest = u_low * first + u * rest;
+    return Softplus(Double(logarithm, logarithm_rest), power, shifted);
 }
 
-// value * unscaled_factor * 2^exponent, rounded once, of numbers for which is_moderate_exponent holds; the factor is shortened.
-float moderate_product(Double value, Double unscaled_factor, int exponent, bool is_exact)
+// e^-t * factor * 2^exponent, for any exponent.
+uint softplus_far_below(Softplus s, Double factor, int exponent)
 {
-    float scale = power_of_two(exponent);
-    precise float factor_high = unscaled_factor.high * scale;
-    precise float factor_low = unscaled_factor.low * scale;
-    precise float sum = value.high + value.low;
-    precise float whole_factor = factor_high + factor_low;
-    if (is_exact) {
-        precise float exact = sum * whole_factor;
-        return exact;
-    }
-    precise float head = leading_half(sum);
-    precise float rest = (value.high - head) + value.low;
-    precise float low = head * factor_low + rest * whole_factor;
-    precise float product = head * factor_high + low;
-    return product;
+    int count = min(floatBitsToInt(s.shifted) - 0x4b400000, LARGEST_SOFTPLUS_COUNT);
+    return rounded_product(factor, fast_two_sum(s.power.high, s.power.low), exponent - count);
 }
 
-// ln(1 + e^(b * x)) * factor * 2^factor_exponent, from the softplus of t = |b * x|; the factor is shortened, and its magnitude
-// between 1/2 and 2. What IEEE 754 evaluates to NaN is not a number for the caller either.
-uint softplus_times(Softplus s, Double t, uint x, uint b, Double factor, int factor_exponent, bool is_exact, bool is_number)
+// 1 / number in two words, the first one of 12 bits, as that of number is: within 2^-31, for numbers from 1 to 2.
+Double softplus_inverse(Double number)
 {
-    bool is_negative = int(x ^ b) < 0;
-    bool is_far = floatBitsToInt(t.high) >= SOFTPLUS_IS_LINE; // or NaN
-    Scaled slope = scaled(b);
-    precise float rest = s.sum.low + ((is_negative ? 0.0 : t.low) + softplus_correction(s));
-    Double sum = Double(s.sum.high, rest);
-    if (is_moderate_exponent(slope.exponent) && is_moderate_exponent(factor_exponent) && !is_far) {
-        return floatBitsToUint(moderate_product(sum, factor, factor_exponent, is_exact));
-    }
-    // Above zero and far from it the line is all there is, below the exponential; zeros and infinities of x and b are in the
-    // exponents.
-    Scaled number = scaled(x);
-    Double line = short_product(shortened(slope.significand), shortened(number.significand));
-    Double far = Double(is_negative ? s.power.high : line.high, is_negative ? s.power.low : line.low);
-    int far_exponent = is_negative ? 0x4b400000 - floatBitsToInt(s.shifted) : number.exponent + slope.exponent;
-    Double value = fast_two_sum(is_far ? far.high : sum.high, is_far ? far.low : sum.low);
-    uint result = rounded_product(factor, value, (is_far ? far_exponent : 0) + factor_exponent);
-    return is_number ? result : NAN_F32;
+    float inverse = quick_inverse(number.high + number.low);
+    precise float head = leading_half(inverse);
+    precise float rest = ((1.0 - head * number.high) - head * number.low) * inverse;
+    return Double(head, rest);
 }
 
-// ln(1 + e^(steepness * x)) / steepness. Zeros and infinities are taken as IEEE 754 evaluates the formula.
-// Largest error over all 2^32 inputs with a steepness of 1: 0.8662 ULP, at -5.15976995 (0xc0a51cd6); 0.834 found with 600 others.
-// 71 operations for an element between -64 and 64 where the steepness is 1.
+// ln(1 + e^(steepness * x)) / steepness, where t divided by the steepness is |x|. Zeros and infinities are taken as IEEE 754
+// evaluates the formula. Largest error found with 9000 steepnesses: 0.920 ULP. 85 operations where the steepness is not 1, beside
+// those on it alone.
 uint softplus_f32(uint x, uint steepness)
 {
-    bool is_one = steepness == ONE_F32;
-    Double t = Double(intBitsToFloat(min(int(x & MAGNITUDE_F32), LARGEST_SOFTPLUS)), 0.0);
-    if (!is_one) {
-        t = softplus_argument(x, steepness);
+    int magnitude = int(x & MAGNITUDE_F32);
+    if (steepness == ONE_F32 && magnitude < SOFTPLUS_IS_FAR) {
+        return softplus_of_one(x);
     }
-    Softplus s = softplus_parts(t, int(x ^ steepness) < 0);
-    precise float value = s.sum.high + s.sum.low;
-    uint result = floatBitsToUint(value);
-    if (!is_one || floatBitsToInt(t.high) >= SOFTPLUS_IS_LINE) {
-        Scaled divisor = scaled(steepness);
-        Double factor = shortened(quotient(1.0, divisor.significand));
+    Scaled divisor = scaled(steepness & MAGNITUDE_F32);
+    Double slope = shortened(divisor.significand);
+    Double factor = softplus_inverse(slope);
+    bool is_rising = int(x ^ steepness) >= 0;
+    bool is_ordinary = magnitude < end_of_softplus(divisor.exponent, 0);
+    float number = moderate_magnitude(x, divisor.exponent);
+    if (!is_ordinary) {
+        number = bounded_magnitude(x, divisor.exponent);
+    }
+    Softplus s = softplus_parts(number, slope, factor);
+    Double sum = two_sum(is_rising ? number : 0.0, s.logarithm.high);
+    precise float value = sum.high + (sum.low + s.logarithm.low);
+    uint result = uint(floatBitsToInt(value) - (divisor.exponent << 23)) | (steepness & SIGN_F32);
+    if (!is_ordinary) {
+        uint bits = scaled_bits(value, -divisor.exponent);
+        if (floatBitsToInt(number) >= SOFTPLUS_IS_FAR) {
+            bits = is_rising ? uint(magnitude) : softplus_far_below(s, factor, -divisor.exponent);
+        }
         // 0 * infinity, and infinity by infinity.
-        bool is_ratio_of_infinities = (steepness & MAGNITUDE_F32) == INFINITY_F32 && int(x ^ steepness) >= 0;
+        bool is_ratio_of_infinities = (steepness & MAGNITUDE_F32) == INFINITY_F32 && is_rising;
         bool is_number = has_product(x, steepness) && !is_ratio_of_infinities;
-        bool is_exact = is_power_of_two(divisor.significand);
-        result = softplus_times(s, t, x, steepness, factor, -divisor.exponent, is_exact, is_number);
+        result = is_number ? bits | (steepness & SIGN_F32) : NAN_F32;
     }
     return result;
 }
@@ -179,19 +208,41 @@ uint softplus_f16(uint x, uint steepness)
     return float16_from_float32(softplus_f32(float32_from_float16(x), steepness));
 }
 
-// alpha * ln(1 + e^(beta * x)). Zeros and infinities are taken as IEEE 754 evaluates the formula.
-// Largest error found with 600 pairs of attributes: 0.850 ULP.
+// alpha * ln(1 + e^(beta * x)). Zeros and infinities are taken as IEEE 754 evaluates the formula. Largest error found with 9000
+// pairs of attributes: 0.909 ULP. 92 operations, beside those on alpha and beta alone.
 uint parametric_softplus_f32(uint x, uint alpha, uint beta)
 {
-    Double t = softplus_argument(x, beta);
-    Softplus s = softplus_parts(t, int(x ^ beta) < 0);
-    Scaled factor = scaled(alpha);
-    // What the logarithm is to alpha: zero or infinity where x or beta is infinite.
-    bool is_infinite = max(int(x & MAGNITUDE_F32), int(beta & MAGNITUDE_F32)) == int(INFINITY_F32);
-    uint logarithm = is_infinite ? (int(x ^ beta) < 0 ? 0u : INFINITY_F32) : ONE_F32;
-    bool is_number = has_product(x, beta) && has_product(alpha, logarithm);
-    bool is_exact = is_power_of_two(factor.significand);
-    return softplus_times(s, t, x, beta, shortened(factor.significand), factor.exponent, is_exact, is_number);
+    Scaled inner = scaled(beta & MAGNITUDE_F32);
+    Scaled outer = scaled(alpha & MAGNITUDE_F32);
+    Double slope = shortened(inner.significand);
+    Double factor = shortened(outer.significand);
+    Double line = shortened(two_product(inner.significand, outer.significand));
+    int magnitude = int(x & MAGNITUDE_F32);
+    bool is_rising = int(x ^ beta) >= 0;
+    bool is_ordinary = magnitude < end_of_softplus(inner.exponent, outer.exponent);
+    float number = moderate_magnitude(x, inner.exponent);
+    if (!is_ordinary) {
+        number = bounded_magnitude(x, inner.exponent);
+    }
+    Softplus s = softplus_parts(number, slope, factor);
+    Double base = short_product(shortened(is_rising ? number : 0.0), line);
+    Double sum = two_sum(base.high, s.logarithm.high);
+    precise float value = sum.high + (sum.low + (base.low + s.logarithm.low));
+    uint result = uint(floatBitsToInt(value) + (outer.exponent << 23)) | (alpha & SIGN_F32);
+    if (!is_ordinary) {
+        uint bits = scaled_bits(value, outer.exponent);
+        if (floatBitsToInt(number) >= SOFTPLUS_IS_FAR) {
+            Scaled parts = scaled(uint(magnitude));
+            uint above = rounded_product(line, Double(parts.significand, 0.0), parts.exponent + inner.exponent + outer.exponent);
+            bits = is_rising ? above : softplus_far_below(s, factor, outer.exponent);
+        }
+        // What the logarithm is to alpha: zero or infinity where x or beta is infinite.
+        bool is_infinite = max(magnitude, int(beta & MAGNITUDE_F32)) == int(INFINITY_F32);
+        uint logarithm = is_infinite ? (is_rising ? INFINITY_F32 : 0u) : ONE_F32;
+        bool is_number = has_product(x, beta) && has_product(alpha, logarithm);
+        result = is_number ? bits | (alpha & SIGN_F32) : NAN_F32;
+    }
+    return result;
 }
 uint parametric_softplus_f16(uint x, uint alpha, uint beta)
 {
