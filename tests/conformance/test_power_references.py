@@ -51,9 +51,9 @@ def test_special_values_of_floats(data_type: Any) -> None:
     got = _pow(x.astype(data_type), exponent.astype(np.float32))
     assert [repr(float(v)) for v in got] == [repr(float(v)) for v in expected]
     for value, power, result in ANNEX_F:
-        array = np.array([value], np.float32)
+        array = np.full(9, value, np.float32)
         desc = dml.ElementWiseConstantPow(input_tensor=_tensor(array), output_tensor=_tensor(array), exponent=power)
-        assert repr(float(expected_output(desc, [array])[0])) == repr(result)
+        assert {repr(float(v)) for v in expected_output(desc, [array])} == {repr(result)}
 
 
 def test_denormal_exponents_and_bases_are_zeros() -> None:
