@@ -139,7 +139,7 @@ class ElementWiseLog(OperatorDesc):
             SCALE_BIAS_DECISION,
         ),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.6),
+        accuracy=Accuracy("accurate", 0.9),
         support=(
             Support("1_0", (4, 4), FLOATS),
             Support("3_0", (1, 8), FLOATS),

@@ -33,30 +33,41 @@ float arctangent_of_quotient(Double over, Double under, Double base)
     return sum_of_angles(base, tangent, excess);
 }
 
-#define SMALLEST_OF_MIDDLE_SECTOR 0x3ed413cd // sqrt(2) - 1
-#define SMALLEST_OF_LAST_SECTOR 0x401a827a   // sqrt(2) + 1
-
-// In three sectors arctan(x) is arctan(x / 1), pi/4 + arctan((x - 1) / (x + 1)) and pi/2 + arctan(-1 / x): with the cosine
-// and the sine of the sector taken as 0 or 1 these are one formula. From 2^30 on the result is pi/2, rounded.
-// Largest error found among every 41st float32: 0.662 ULP (of 0x3ee7075b). 66 operations.
+// arctan(x) is t + t * p(t^2) with t = x up to 1; above, it is pi/2 + 7/8 t + t * (p(t^2) + 1/8) with t = -1 / x in two words, where
+// 7/8 of the first one is exact, and what is left is small where the result is below 1. From 2^30 on it is pi/2, rounded.
+// Largest error over all 2^32 inputs: 0.9463 ULP, at 0.999788821 (0x3f7ff229). 42 operations up to 1, 62 above.
 uint atan_f32(uint x)
 {
     int magnitude = int(x & MAGNITUDE_F32);
-    precise float tangent = uintBitsToFloat(uint(min(magnitude, 0x4e800000)));
-    precise float sine = magnitude < SMALLEST_OF_MIDDLE_SECTOR ? 0.0 : 1.0;
-    precise float cosine = magnitude < SMALLEST_OF_LAST_SECTOR ? 1.0 : 0.0;
-    precise float along = tangent * cosine;
-    precise float across = tangent * sine;
-    precise float over = along - sine;
-    precise float over_rest = along - (over + sine);
-    precise float under = across + cosine;
-    precise float under_rest = across - (under - cosine);
-    precise float eighths = sine - cosine + 1.0;
-    precise float base = eighths * 0.785398185;
-    precise float base_rest = eighths * -2.18556941e-08;
-    float angle = arctangent_of_quotient(Double(over, over_rest), Double(under, under_rest), Double(base, base_rest));
-    // Small numbers stay: their quotients would have denormal parts.
-    uint bits = magnitude < 0x35800000 ? without_denormal(uint(magnitude)) : floatBitsToUint(angle);
+    precise float tangent = intBitsToFloat(magnitude);
+    precise float base = 0.0;
+    precise float leading = tangent;
+    precise float rest = 0.0;
+    precise float series_end = -0.123130262;
+    if (magnitude > int(ONE_F32)) {
+        precise float number = intBitsToFloat(min(magnitude, 0x4e800000));
+        Double inverse = quick_quotient(Double(-1.0, 0.0), Double(number, 0.0));
+        tangent = inverse.high + inverse.low;
+        base = 1.57079637;
+        leading = 0.875 * inverse.high;
+        rest = 0.875 * inverse.low - 4.37113883e-08;
+        series_end = 0.0018697381;
+    }
+    precise float v = tangent * tangent - 0.46875;
+    precise float series = 0.003323704 + v * -0.00175101717;
+    series = -0.00445345556 + v * series;
+    series = 0.00729781063 + v * series;
+    series = -0.012846618 + v * series;
+    series = 0.0229665991 + v * series;
+    series = -0.0429960079 + v * series;
+    series = 0.0873071477 + v * series;
+    series = -0.209086567 + v * series;
+    series = series_end + v * series;
+    precise float sum = base + leading;
+    precise float lost = (base - sum) + leading;
+    precise float angle = sum + ((lost + rest) + tangent * series);
+    // Products of the smallest numbers are lost beside these, whether a device keeps denormals or not.
+    uint bits = magnitude < int(SMALLEST_NORMAL_F32) ? 0u : floatBitsToUint(angle);
     return magnitude > int(INFINITY_F32) ? NAN_F32 : bits | (x & SIGN_F32);
 }
 

@@ -61,6 +61,29 @@ float log_normal(uint x)
     return sum;
 }
 
+// ln x likewise, in 33 operations instead of 46: k * ln 2 + f - f^2 * q(f), of which the first two terms are added exactly, and the
+// small ones in one word. The minimax polynomial q, made by Lawson's weighted iteration (C. L. Lawson, 1961), has a relative error
+// of 2^-27.7 in the logarithm.
+float quick_log_normal(uint x)
+{
+    int k = logarithm_exponent(x);
+    precise float exponent = float(k);
+    precise float f = logarithm_fraction(x, k);
+    precise float q = -0.13686271 + f * 0.0980940685;
+    q = 0.128460765 + f * q;
+    q = -0.140532359 + f * q;
+    q = 0.166343272 + f * q;
+    q = -0.200082943 + f * q;
+    q = 0.250009209 + f * q;
+    q = -0.33333239 + f * q;
+    q = 0.49999994 + f * q;
+    precise float bend = f * (f * q);
+    Double total = fast_two_sum(exponent * LN2_16_BITS, f);
+    precise float low = (total.low + exponent * LN2_REST) - bend;
+    precise float sum = total.high + low;
+    return sum;
+}
+
 // What a small change of f adds to ln(1 + f): change / (1 + f), to a relative 0.02. 5 operations.
 float logarithm_change(float f, float change)
 {
@@ -88,10 +111,10 @@ Double log1p(Double u, int exponent)
 }
 
 // ln x. Of +-0 -infinity, of what is below zero NaN.
-// Largest error over all 2^32 inputs: 0.589 ULP, at 1.37488925 (0x3faffc5f). 54 operations.
+// Largest error over all 2^32 inputs: 0.8574 ULP, at 1.40242338 (0x3fb3829c). 41 operations.
 uint log_f32(uint x)
 {
-    precise float value = log_normal(x);
+    precise float value = quick_log_normal(x);
     int bits = int(x);
     bool is_zero = (x & INFINITY_F32) == 0u; // or denormal
     uint special = bits == int(INFINITY_F32) ? INFINITY_F32 : NAN_F32;
