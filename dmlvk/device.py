@@ -156,7 +156,7 @@ class Device:
             raise InvalidArgumentError(f"{operator.desc.operator_name}: was created by another device")
         compiled = CompiledSingleOperator(self, operator.desc, _checked_flags(flags, "compile_operator"))
         for step in compiled.steps:
-            step.kernel.spirv()  # a shader that is missing is missed here, not when it is run
+            step.kernel.on(self.info.kind).spirv()  # a shader that is missing is missed here, not when it is run
         return compiled
 
     def compile_graph(

@@ -52,5 +52,5 @@ class LookupTables:
             read = Region(Place.INPUT, 0, 0, TABLE_SIZE_IN_BYTES)
             write = Region(Place.OUTPUT, 0, 0, TABLE_SIZE_IN_BYTES)
             steps = scheduled([operator_step(desc, [read], [write])], locate, HazardTracker())
-            self._engine.run(self._engine.record([step.launch() for step in steps]))
+            self._engine.run(self._engine.record([step.launch(self._engine.info.kind) for step in steps]))
         return table

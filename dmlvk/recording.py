@@ -85,11 +85,11 @@ class RecordedStep:
     writes: tuple[Access, ...]
     depends: bool
 
-    def launch(self) -> Launch:
-        """What the device is to do."""
+    def launch(self, device_kind: str) -> Launch:
+        """What a device of such a kind is to do."""
         operands = (*self.reads, *self.writes)
         offsets = [access.start for access in operands]
-        kernel = self.step.kernel
+        kernel = self.step.kernel.on(device_kind)
         return Launch(
             spirv=kernel.spirv(),
             specialization=kernel.specialization(offsets),
@@ -280,9 +280,8 @@ class CommandRecorder:
             initialized = self._check_initialized()
             if self._recording is None:
                 steps = [step for dispatch in self._dispatches for step in dispatch.steps]
-                self._recording = (
-                    engine.record([step.launch() for step in steps], timestamps=self._timestamps) if steps else None
-                )
+                launches = [step.launch(engine.info.kind) for step in steps]
+                self._recording = engine.record(launches, timestamps=self._timestamps) if steps else None
             if self._recording is not None:
                 if self._submitted is not self._recording:
                     self.wait()  # for what was submitted before something else was recorded or bound

@@ -72,7 +72,7 @@ class CompiledGraph(CompiledOperator):
         self.temporary_resource_size = placement.temporary_bytes
         self.steps = tuple(steps(self.network, self.stages, placement))
         for step in self.steps:
-            step.kernel.spirv()  # a shader that is missing is missed here, not when it is run
+            step.kernel.on(device.info.kind).spirv()  # a shader that is missing is missed here, not when it is run
         self._constants: Buffer | None = None
         if placement.constants:
             self._constants = device.create_buffer(len(placement.constants))

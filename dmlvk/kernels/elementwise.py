@@ -38,6 +38,7 @@ class Kernel:
         work_groups: launch size.
         work_items: how many elements, invocations or tiles there is work for, as the walk counts.
         attributes: the attribute words of the push constants.
+        on_processors: the kernel that computes the same bits where the device is a processor, if that is another one.
     """
 
     variant: str
@@ -45,6 +46,11 @@ class Kernel:
     work_groups: tuple[int, int, int]
     work_items: int
     attributes: tuple[int, ...]
+    on_processors: Kernel | None = dataclasses.field(default=None, kw_only=True)
+
+    def on(self, device_kind: str) -> Kernel:
+        """The kernel for devices of a kind, as ``DeviceInfo.kind`` names it."""
+        return self.on_processors if device_kind == "CPU" and self.on_processors is not None else self
 
     def spirv(self) -> bytes:
         """The shader."""
@@ -70,9 +76,14 @@ def lower(desc: OperatorDesc) -> Kernel:
     types, present = operands_of(desc)
     sizes = tensors[-1][1].sizes
     layout = fold(sizes, [_strides_along(sizes, tensor) for _, tensor in tensors])
-    walk = walks.plan(layout, types)
-    variant = variant_name(shader_name(type(desc), present), types, walk.walk, present)
-    return _kernel(desc, variant, walk, _attribute_values(desc, present))
+    attributes = _attribute_values(desc, present)
+
+    def kernel(plan: walks.Plan, on_processors: Kernel | None = None) -> Kernel:
+        variant = variant_name(shader_name(type(desc), present), types, plan.walk, present)
+        return _kernel(desc, variant, plan, attributes, on_processors)
+
+    plan, on_processors = walks.plan(layout, types), walks.plan_for_processors(layout, types)
+    return kernel(plan, None if on_processors == plan else kernel(on_processors))
 
 
 def lower_lookup(desc: OperatorDesc) -> Kernel:
@@ -86,17 +97,24 @@ def lower_lookup(desc: OperatorDesc) -> Kernel:
     (source,) = (tensor for _, tensor in desc.inputs if tensor is not None)
     (target,) = (tensor for _, tensor in desc.outputs if tensor is not None)
     layout = fold(target.sizes, [_strides_along(target.sizes, source), target.element_strides])
-    walk = walks.plan(layout, LOOKUP_TYPES)
-    return _kernel(desc, lookup_variant_name(walk.walk), walk, ())
+
+    def kernel(plan: walks.Plan, on_processors: Kernel | None = None) -> Kernel:
+        return _kernel(desc, lookup_variant_name(plan.walk), plan, (), on_processors)
+
+    plan, on_processors = walks.plan(layout, LOOKUP_TYPES), walks.plan_for_processors(layout, LOOKUP_TYPES)
+    return kernel(plan, None if on_processors == plan else kernel(on_processors))
 
 
-def _kernel(desc: OperatorDesc, variant: str, walk: walks.Plan, attributes: tuple[int, ...]) -> Kernel:
+def _kernel(
+    desc: OperatorDesc, variant: str, walk: walks.Plan, attributes: tuple[int, ...], on_processors: Kernel | None
+) -> Kernel:
     return Kernel(
         variant=variant,
         geometry=walk.geometry,
         work_groups=launch_size(desc.operator_name, walk.invocations),
         work_items=walk.work_items,
         attributes=attributes,
+        on_processors=on_processors,
     )
 
 

@@ -17,6 +17,9 @@ _MOST_INTERLEAVE = 64
 """How far apart an invocation's elements lie at most in the strided walk; more gains nothing."""
 
 
+PROCESSORS_TAKE_TILES = False
+"""Whether transpositions go through tiles on processors too, as they do on GPUs: for tests."""
+
 _MOST_REPEATS = 8
 """How often an invocation stores one result at most; more leave no time for others to read in the meantime."""
 
@@ -61,6 +64,12 @@ def plan(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
         return _rows(layout, types)
     tiled = _tiled_axis(layout, types)
     return _strided(layout, types) if tiled is None else _tiles(layout, types, tiled)
+
+
+def plan_for_processors(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
+    """The fastest walk on a device that is a processor: tiles gain nothing there, and waiting for others costs much."""
+    chosen = plan(layout, types)
+    return _strided(layout, types) if chosen.walk == "tiled" and not PROCESSORS_TAKE_TILES else chosen
 
 
 def _contiguous(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:

@@ -12,7 +12,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.compilation import CompiledSingleOperator
 from dmlvk.conformance.cases import sweep_sets
-from dmlvk.kernels import lookup
+from dmlvk.kernels import lookup, walks
 from dmlvk.kernels.lookup import TABLE_ENTRIES
 from dmlvk.operators import OPERATORS, OperatorDesc
 
@@ -106,6 +106,7 @@ def test_every_walk(
     strides_out: tuple[int, ...] | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(walks, "PROCESSORS_TAKE_TILES", True)
     desc = dml.ElementWiseExp(
         input_tensor=dml.TensorDesc(dml.FLOAT16, sizes, strides_in),
         output_tensor=dml.TensorDesc(dml.FLOAT16, sizes, strides_out),

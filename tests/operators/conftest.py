@@ -9,6 +9,13 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
+from dmlvk.kernels import walks
+
+
+@pytest.fixture(autouse=True)
+def _processors_take_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What GPUs run is tested on processors."""
+    monkeypatch.setattr(walks, "PROCESSORS_TAKE_TILES", True)
 
 
 @pytest.fixture(scope="session")

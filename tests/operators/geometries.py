@@ -169,6 +169,9 @@ def _listed() -> list[Geometry]:
 FIXED = tuple(_listed())
 """Geometries that every operator is tested with."""
 
+TRANSPOSED = tuple(_transposed())
+"""Those of them in which an input has its neighbours along another axis than the output."""
+
 REPEATED = (
     Geometry("one element everywhere", (6, 64), (64, 1), ((0, 0),)),
     Geometry("one row everywhere", (12, 64), (64, 1), ((0, 1),)),

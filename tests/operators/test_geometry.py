@@ -23,7 +23,7 @@ from dmlvk.kernels.elementwise import lower
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.variants import WORK_GROUP_SIZE, lanes, operand_types
 from dmlvk.operators import OPERATORS, OperatorDesc, check_operator
-from tests.operators.geometries import FIXED, REPEATED, Geometry, geometries, overlaps
+from tests.operators.geometries import FIXED, REPEATED, TRANSPOSED, Geometry, geometries, overlaps
 
 EXAMPLES = 120
 """Random geometries for an operator that stands for many; the others share its memory walks: a twentieth."""
@@ -173,6 +173,21 @@ def test_results_that_repeat_along_an_axis(
     monkeypatch.setattr(walks, "_FEWEST_INVOCATIONS", 1)
     for geometry in REPEATED:
         check_geometry(benches, case, geometry)
+
+
+@pytest.mark.parametrize("name", ["sign-int8", "sign-float16", "add-float32", "sign-int64", "if-uint8-int16"])
+def test_transpositions_on_processors(name: str, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:
+    """They take another memory walk there than on GPUs."""
+    monkeypatch.setattr(walks, "PROCESSORS_TAKE_TILES", False)
+    case = next(case for case in value_cases() if case.name == name)
+    walks_taken = set()
+    for geometry in TRANSPOSED:
+        strides = [*(geometry.input_strides(i) for i in range(len(case.data_types) - 1)), geometry.output]
+        kernel = lower(describe(case, geometry.sizes, strides, {}))
+        walks_taken.add((kernel.variant.rpartition(".")[2], kernel.on("CPU").variant.rpartition(".")[2]))
+        check_geometry(benches, case, geometry)
+    assert ("tiled", "strided") in walks_taken
+    assert not any(on_processors == "tiled" for _, on_processors in walks_taken)
 
 
 @pytest.mark.parametrize("desc_class", OPERATORS.values(), ids=list(OPERATORS))

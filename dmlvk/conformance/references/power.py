@@ -40,7 +40,7 @@ def power(desc: dml.ElementWisePow, x: Array, exponent: Array) -> Array:
 
 
 def _float_power(x: Float64Array, exponent: Any) -> Float64Array:
-    # An exponent for every element: for a single 0.5 NumPy 2.4 takes the square root, which differs for -0 and -infinity.
+    # One for every element: for a single 0.5 NumPy 2.4 takes the square root, which differs for -0 and -infinity.
     exponents = np.broadcast_to(exponent, x.shape).copy()
     with np.errstate(all="ignore"):
         true: Float64Array = np.power(x, exponents)
