@@ -145,7 +145,7 @@ def _with_gaps() -> list[Geometry]:
 def _transposed() -> list[Geometry]:
     """With neighbours along another axis than the output has them, in whole tiles and in parts of tiles."""
     made = []
-    for rows, columns in ((32, 64), (64, 96), (100, 72), (70, 81), (36, 10)):
+    for rows, columns in ((64, 96), (100, 72), (70, 81)):
         straight, turned = (columns, 1), (1, rows)
         aligned = -(-columns // 16) * 16 + 16
         name = f"{rows}x{columns} turned"
