@@ -82,8 +82,9 @@ def lower(desc: OperatorDesc) -> Kernel:
         variant = variant_name(shader_name(type(desc), present), types, plan.walk, present)
         return _kernel(desc, variant, plan, attributes, on_processors)
 
-    plan, on_processors = walks.plan(layout, types), walks.plan_for_processors(layout, types)
-    return kernel(plan, None if on_processors == plan else kernel(on_processors))
+    plan = walks.plan(layout, types)
+    on_processors = walks.plan_for_processors(plan, layout, types)
+    return kernel(plan, None if on_processors is plan else kernel(on_processors))
 
 
 def lower_lookup(desc: OperatorDesc) -> Kernel:
@@ -101,8 +102,9 @@ def lower_lookup(desc: OperatorDesc) -> Kernel:
     def kernel(plan: walks.Plan, on_processors: Kernel | None = None) -> Kernel:
         return _kernel(desc, lookup_variant_name(plan.walk), plan, (), on_processors)
 
-    plan, on_processors = walks.plan(layout, LOOKUP_TYPES), walks.plan_for_processors(layout, LOOKUP_TYPES)
-    return kernel(plan, None if on_processors == plan else kernel(on_processors))
+    plan = walks.plan(layout, LOOKUP_TYPES)
+    on_processors = walks.plan_for_processors(plan, layout, LOOKUP_TYPES)
+    return kernel(plan, None if on_processors is plan else kernel(on_processors))
 
 
 def _kernel(

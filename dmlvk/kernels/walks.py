@@ -66,9 +66,14 @@ def plan(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
     return _strided(layout, types) if tiled is None else _tiles(layout, types, tiled)
 
 
-def plan_for_processors(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
-    """The fastest walk on a device that is a processor: tiles gain nothing there, and waiting for others costs much."""
-    chosen = plan(layout, types)
+def plan_for_processors(chosen: Plan, layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
+    """The fastest walk on a device that is a processor: tiles gain nothing there, and waiting for others costs much.
+
+    Args:
+        chosen: what :func:`plan` gave for the same layout and types.
+        layout: of all operands, the output last.
+        types: the operands' data types as the shader sees them, the output's last.
+    """
     return _strided(layout, types) if chosen.walk == "tiled" and not PROCESSORS_TAKE_TILES else chosen
 
 

@@ -93,7 +93,7 @@ uint atan_yx_f32(uint a, uint b)
     precise float scaled = uintBitsToFloat(((a & 0x007fffffu) | ONE_F32) + uint(near_distance << 23));
     precise float y = y_magnitude < int(SMALLEST_NORMAL_F32) ? 0.0 : scaled;
 
-    // The sectors of atan_f32, and the mirror image where x is negative.
+    // Three sectors, and the mirror image where x is negative.
     precise float lower = 0.414213562 * x;
     precise float upper = 2.41421356 * x;
     precise float sine = floatBitsToInt(y) < floatBitsToInt(lower) ? 0.0 : 1.0;
