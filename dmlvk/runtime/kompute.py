@@ -40,6 +40,7 @@ import numpy.typing as npt
 from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, OutOfMemoryError
 from dmlvk.runtime import validation
 from dmlvk.runtime.coherence import without_coherence
+from dmlvk.runtime.specialization import NAIVE_DRIVERS, specialized
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryClaim, MemoryGuard, MemoryRequest, open_instance
 
 _PIPELINE_CACHE_SIZE = 512
@@ -346,11 +347,12 @@ class Engine:
         key = (launch.spirv, launch.specialization, len(push), launch.work_groups, launch.allocations)
         pipeline = self._pipelines.get(key)
         if pipeline is None:
+            spirv, specialization = self._shader(launch)
             pipeline = self._manager.algorithm(
                 [allocation.tensor for allocation in launch.allocations],
-                without_coherence(launch.spirv) if self._has_barriers else launch.spirv,
+                spirv,
                 launch.work_groups,
-                np.array(launch.specialization, np.uint32),
+                np.array(specialization, np.uint32),
                 push,
             )
             self._pipelines[key] = pipeline
@@ -359,6 +361,13 @@ class Engine:
                 self._pipelines.popitem(last=False)
         self._pipelines.move_to_end(key)
         return pipeline
+
+    def _shader(self, launch: Launch) -> tuple[bytes, tuple[int, ...]]:
+        """The module in the form that suits Kompute and the driver, and the specialization constants that it has."""
+        spirv = without_coherence(launch.spirv) if self._has_barriers else launch.spirv
+        if self.info.driver in NAIVE_DRIVERS:
+            return specialized(spirv, launch.specialization), ()
+        return spirv, launch.specialization
 
     def run(self, recording: Recording) -> None:
         """Runs a recording and waits for the device."""
