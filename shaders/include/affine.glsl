@@ -88,13 +88,15 @@ float rest_to_odd(AffineSum sum) { return uintBitsToFloat(rounded_to_odd(two_sum
 
 // Rounded to nearest: by the two words, if the second one is not so near half a place of the first that its own rounding, up
 // to 2^-21 of it, matters (the test of A. Ziv, «Fast evaluation of elementary mathematical functions with correctly rounded
-// last bit», 1991).
+// last bit», 1991). Where the product was exact, as with a scale of few bits, there is no such rounding; and there ties are
+// frequent.
 float rounded_affine(AffineSum sum)
 {
     Double words = affine_words(sum);
     precise float result = words.high;
     precise float check = words.high + words.low * 1.00000095;
-    if (floatBitsToInt(check) != floatBitsToInt(result)) {
+    bool was_exact = (floatBitsToUint(sum.low) & MAGNITUDE_F32) == 0u;
+    if (!was_exact && floatBitsToInt(check) != floatBitsToInt(result)) {
         result = sum.high + rest_to_odd(sum);
     }
     return result;

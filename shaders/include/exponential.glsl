@@ -93,6 +93,25 @@ Decay decay(Double x)
 }
 Decay decay(float x) { return decay(Double(x, 0.0)); }
 
+// The same for |x| <= 177 in one word, with a relative error of 2^-26 and |power.low| < 0.08. 23 operations.
+Decay quick_decay(float x)
+{
+    precise float shifted = x * 1.44269504 + 12582912.0;
+    precise float count = shifted - 12582912.0;
+    precise float head = x - count * 0.693145752;
+    precise float tail = count * 1.42860677e-06;
+    precise float a = (head + 6144.0) - 6144.0;
+    precise float b = (head - a) - tail;
+    precise float r = head - tail;
+    precise float quadratic = 0.00138204196 * r - 0.00836868025;
+    quadratic = quadratic * r + 0.0416682698;
+    quadratic = quadratic * r - 0.166665211;
+    quadratic = quadratic * r + 0.49999994;
+    precise float high = 1.0 - a;
+    precise float low = r * r * quadratic - b;
+    return Decay(Double(high, low), floatBitsToInt(shifted) << 23);
+}
+
 // The same with a relative error of 2^-28.5, for differences between 1 and e^-x. |power.low| < 2^-6.9. 32 operations.
 Decay precise_decay(Exponential e)
 {

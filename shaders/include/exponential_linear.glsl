@@ -127,23 +127,39 @@ uint scaled_elu_f16(uint x, uint alpha, uint gamma)
     return float16_from_float32(scaled_elu_f32(float32_from_float16(x), alpha, gamma));
 }
 
+// max(0, x) + min(0, e^x - 1). Largest error over all 2^32 inputs: 0.5430 ULP, at -0.00390369119 (0xbb7fd512). 52 operations.
+uint celu_of_one(uint x)
+{
+    int magnitude = int(x & MAGNITUDE_F32);
+    Complement value = complement_of_exponential(intBitsToFloat(magnitude));
+    precise float sum = value.head + value.rest;
+    uint below = uint(floatBitsToInt(sum) - value.exponent_bits) ^ SIGN_F32;
+    if (!has_complement(magnitude)) {
+        precise float number = intBitsToFloat(min(magnitude, COMPLEMENT_BEGIN));
+        precise float near_zero = number - number * (number * (0.5 - number * 0.166666667));
+        below = (magnitude > COMPLEMENT_END ? ONE_F32 : floatBitsToUint(near_zero)) ^ SIGN_F32;
+        below = is_below_zero(x) ? below : without_denormal(x);
+        return is_nan_f32(x) ? NAN_F32 : below;
+    }
+    return int(x) < 0 ? below : x;
+}
+
 // max(0, x) + min(0, alpha * (e^(x / alpha) - 1)). Largest error found: 0.598 ULP, among 30 million random pairs. 64
 // operations where alpha is 1, 90 otherwise.
 uint celu_f32(uint x, uint alpha)
 {
+    if (alpha == ONE_F32) {
+        return celu_of_one(x);
+    }
     int magnitude = int(x & MAGNITUDE_F32);
     Scaled factor = scaled(alpha);
     Double inverse = shortened(quotient(1.0, factor.significand));
-    precise float ratio = intBitsToFloat(magnitude);
-    precise float ratio_rest = 0.0;
-    if (alpha != ONE_F32) {
-        float scale = power_of_two(min(max(-factor.exponent, -60), 60));
-        precise float inverse_high = inverse.high * scale;
-        precise float inverse_low = inverse.low * scale;
-        Double unrounded = short_product(Double(inverse_high, inverse_low), shortened(intBitsToFloat(magnitude)));
-        ratio = unrounded.high + unrounded.low;
-        ratio_rest = (unrounded.high - ratio) + unrounded.low;
-    }
+    float scale = power_of_two(min(max(-factor.exponent, -60), 60));
+    precise float inverse_high = inverse.high * scale;
+    precise float inverse_low = inverse.low * scale;
+    Double unrounded = short_product(Double(inverse_high, inverse_low), shortened(intBitsToFloat(magnitude)));
+    precise float ratio = unrounded.high + unrounded.low;
+    precise float ratio_rest = (unrounded.high - ratio) + unrounded.low;
     bool is_ordinary = floatBitsToInt(ratio) >= COMPLEMENT_BEGIN && floatBitsToInt(ratio) <= COMPLEMENT_END && is_moderate(x)
         && is_moderate(alpha);
     if (!is_ordinary) {

@@ -6,6 +6,8 @@
 #include "affine.glsl"
 #include "arithmetic.glsl"
 #include "comparison.glsl"
+#include "short_product.glsl"
+#include "significand.glsl"
 
 // alpha * x + beta.
 uint linear_f32(uint x, uint alpha, uint beta) { return affine_f32(x, alpha, beta); }
@@ -43,9 +45,8 @@ uint hard_swish_f32(uint x, uint alpha, uint beta)
         addend = line.addend;
     }
     Double words = affine_words(affine_sum(number, factor, addend));
-    Double product = two_product(number, words.high);
-    precise float small = product.low + number * words.low;
-    precise float total = product.high + small;
+    Double factor_words = shortened(words);
+    precise float total = times_short(number, factor_words.high, factor_words.low);
     int sign_of_line = floatBitsToInt(words.high);
     uint result = floatBitsToUint(total);
     if (!is_ordinary) {
