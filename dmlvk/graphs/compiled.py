@@ -59,7 +59,8 @@ class CompiledGraph(CompiledOperator):
         seen = _seen(outputs, [tensor for _, tensor in self.network.outputs], output_tensors, "output")
         self.outputs = tuple(BindPoint.of_tensor(name, tensor) for name, tensor in seen)
         limit = device.info.limits.max_per_stage_descriptor_storage_buffers
-        made = fused_stages(self.network, limit) if fuse else single_stages(self.network)
+        on_processor = device.info.kind == "CPU"
+        made = fused_stages(self.network, limit, on_processor) if fuse else single_stages(self.network)
         self.stages: tuple[Stage, ...] = made.stages
         self.fusion_remark = made.remark
         regions = {

@@ -63,19 +63,20 @@ def single_stages(network: Network) -> Stages:
     return Stages(tuple(single_stage(node) for node in network.nodes))
 
 
-def fused_stages(network: Network, descriptor_limit: int) -> Stages:
+def fused_stages(network: Network, descriptor_limit: int, on_processor: bool) -> Stages:
     """Kernels that compute several element-wise operators where that is possible.
 
     Args:
         network: the graph.
         descriptor_limit: how many buffers a kernel may have on the device.
+        on_processor: whether the device is a processor.
     """
     functions: dict[int, Function] = {}
     for node in network.nodes:
         function = function_of(node.desc)
         if function is not None:
             functions[node.index] = function
-    groups = grouped(network, functions, Limits(buffers=min(Limits.buffers, descriptor_limit)))
+    groups = grouped(network, functions, Limits(buffers=min(Limits.buffers, descriptor_limit)), on_processor)
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # they wait for processes of the compiler
         made = list(pool.map(lambda group: _stages_of(group, network), groups))
     remarks = [remark for _, remark in made if remark]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import struct
 from collections.abc import Sequence
@@ -18,12 +19,14 @@ from dmlvk.kernels.variants import (
     LOOKUP_TYPES,
     WORK_GROUP_SIZE,
     AttributeWord,
+    Walk,
     attribute_words,
     lookup_variant_name,
     operands_of,
     shader_name,
     variant_name,
 )
+from dmlvk.kernels.volume import called_words
 from dmlvk.operators import OperatorDesc
 from dmlvk.tensors import TensorDesc
 
@@ -78,13 +81,28 @@ def lower(desc: OperatorDesc) -> Kernel:
     layout = fold(sizes, [_strides_along(sizes, tensor) for _, tensor in tensors])
     attributes = _attribute_values(desc, present)
 
-    def kernel(plan: walks.Plan, on_processors: Kernel | None = None) -> Kernel:
-        variant = variant_name(shader_name(type(desc), present), types, plan.walk, present)
-        return _kernel(desc, variant, plan, attributes, on_processors)
+    def variant(walk: Walk) -> str:
+        return variant_name(shader_name(type(desc), present), types, walk, present)
 
-    plan = walks.plan(layout, types)
-    on_processors = walks.plan_for_processors(plan, layout, types)
+    def kernel(plan: walks.Plan, on_processors: Kernel | None = None) -> Kernel:
+        return _kernel(desc, variant(plan.walk), plan, attributes, on_processors)
+
+    plan, on_processors = walks.plans(layout, types, lambda walk: _takes_a_while(desc, variant(walk)))
     return kernel(plan, None if on_processors is plan else kernel(on_processors))
+
+
+_WORDS_OF_LONG_FUNCTIONS = 500
+"""Words of SPIR-V from which on a function that calculates is slower than memory: RECIP has 542, MULTIPLY 486."""
+
+
+def _takes_a_while(desc: OperatorDesc, variant: str) -> bool:
+    """Whether an operator calculates, and does not only choose, which is quicker than it is long."""
+    return desc.declaration.accuracy.promise != "exact" and _words(variant) >= _WORDS_OF_LONG_FUNCTIONS
+
+
+@functools.lru_cache(maxsize=512)
+def _words(variant: str) -> int:
+    return called_words(library.load(variant))
 
 
 def lower_lookup(desc: OperatorDesc) -> Kernel:
@@ -102,8 +120,7 @@ def lower_lookup(desc: OperatorDesc) -> Kernel:
     def kernel(plan: walks.Plan, on_processors: Kernel | None = None) -> Kernel:
         return _kernel(desc, lookup_variant_name(plan.walk), plan, (), on_processors)
 
-    plan = walks.plan(layout, LOOKUP_TYPES)
-    on_processors = walks.plan_for_processors(plan, layout, LOOKUP_TYPES)
+    plan, on_processors = walks.plans(layout, LOOKUP_TYPES, lambda walk: True)
     return kernel(plan, None if on_processors is plan else kernel(on_processors))
 
 

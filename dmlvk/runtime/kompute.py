@@ -40,7 +40,7 @@ import numpy.typing as npt
 from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, OutOfMemoryError
 from dmlvk.runtime import validation
 from dmlvk.runtime.coherence import without_coherence
-from dmlvk.runtime.specialization import NAIVE_DRIVERS, specialized
+from dmlvk.runtime.specialization import NAIVE_DRIVERS, on_processor, specialized
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryClaim, MemoryGuard, MemoryRequest, open_instance
 
 _PIPELINE_CACHE_SIZE = 512
@@ -367,7 +367,7 @@ class Engine:
         spirv = without_coherence(launch.spirv) if self._has_barriers else launch.spirv
         if self.info.driver in NAIVE_DRIVERS:
             return specialized(spirv, launch.specialization), ()
-        return spirv, launch.specialization
+        return on_processor(spirv) if self.info.kind == "CPU" else spirv, launch.specialization
 
     def run(self, recording: Recording) -> None:
         """Runs a recording and waits for the device."""

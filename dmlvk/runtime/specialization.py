@@ -1,4 +1,4 @@
-"""Shaders whose specialization constants are numbers, for drivers that do little with the constants themselves."""
+"""Shaders for processors: they see where they run, and what SwiftShader makes nothing of is worked out for it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from dmlvk.spirv import HEADER_WORDS, module_instructions, module_words
 
 NAIVE_DRIVERS = frozenset({"SwiftShader driver"})
 """Their optimizers take the constants for unknown: what these exclude is compiled all the same, and executed."""
+
+ON_PROCESSOR = 1000
+"""The ``constant_id`` by which a shader sees where it runs. It is false, and no pipeline is given it."""
 
 _TYPE_BOOL = 20
 _CONSTANT_TRUE, _CONSTANT_FALSE, _CONSTANT, _CONSTANT_COMPOSITE = 41, 42, 43, 44
@@ -41,8 +44,30 @@ _OPERATIONS: dict[int, Callable[..., int]] = {
 _DIVISIONS = (134, 137)
 
 
+def on_processor(spirv: bytes) -> bytes:
+    """A shader in which the constant ``ON_PROCESSOR`` is true.
+
+    Args:
+        spirv: a module, as ``scripts/compile_shaders.py`` or a fused graph makes it.
+
+    Returns:
+        the module, in the byte order of this machine.
+    """
+    words = module_words(spirv)
+    target = None
+    for position, opcode, operands in module_instructions(words):
+        if opcode == _FUNCTION:
+            break
+        if opcode == _DECORATE and operands[1] == _SPEC_ID and operands[2] == ON_PROCESSOR:
+            target = operands[0]
+        elif opcode == _SPEC_CONSTANT_FALSE and operands[1] == target:
+            words[position] += _SPEC_CONSTANT_TRUE - _SPEC_CONSTANT_FALSE
+            break
+    return words.tobytes()
+
+
 def specialized(spirv: bytes, constants: tuple[int, ...]) -> bytes:
-    """A shader whose specialization constants have the values that they would be given.
+    """A shader for processors whose specialization constants have the values that they would be given.
 
     Args:
         spirv: a module, as ``scripts/compile_shaders.py`` or a fused graph makes it.
@@ -72,16 +97,16 @@ class _Values:
 
     def __init__(self, constants: tuple[int, ...]) -> None:
         self._constants = constants
-        self._places: dict[int, int] = {}
+        self._given: dict[int, int] = {}
         self._known: dict[int, int] = {}
         self._boolean = 0  # the type's number
 
     def number(self, decoration: array[int]) -> None:
         """Notes which of the values a constant takes."""
         target, _, place = decoration
-        if place >= len(self._constants):
+        if place != ON_PROCESSOR and place >= len(self._constants):
             raise ValueError(f"no value for the specialization constant {place}")
-        self._places[target] = place
+        self._given[target] = 1 if place == ON_PROCESSOR else self._constants[place]
 
     def numbered(self, opcode: int, operands: array[int]) -> array[int]:
         """The instruction in terms of numbers."""
@@ -96,8 +121,7 @@ class _Values:
                 self._boolean = operands[0]
             return _instruction(_CONSTANT_COMPOSITE if opcode == _SPEC_CONSTANT_COMPOSITE else opcode, operands)
         type_of_it, name = operands[0], operands[1]
-        if name in self._places:
-            value = self._constants[self._places[name]]
+        value = self._given.get(name, value)
         self._known[name] = value
         if type_of_it == self._boolean:
             return _instruction(_CONSTANT_TRUE if value else _CONSTANT_FALSE, operands[:2])

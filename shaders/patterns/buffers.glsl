@@ -24,21 +24,31 @@ layout(constant_id = 1) const bool OPERANDS_HAVE_OFFSETS = true;
 #define BASE_32(word) (word)
 #define BASE_64(word) ((word) >> 1u)
 
-// DO(0) DO(1) … for every lane, unrolled: arrays indexed by constants stay in registers. A long operation would be copied
-// into the machine code for every lane, which takes SwiftShader up to two seconds to compile: it goes into a loop.
-#ifdef LONG_OPERATION
-#define FOR_EACH_LANE(DO) for (uint lane_ = 0u; lane_ < LANES; ++lane_) DO(lane_)
-#elif LANES == 2
-#define FOR_EACH_LANE(DO) DO(0u) DO(1u)
+// Whether the device is a processor. No pipeline is given this constant: the host sets it in the shader itself.
+layout(constant_id = 1000) const bool ON_PROCESSOR = false;
+
+// DO(0) DO(1) … for every lane, written out: arrays indexed by constants stay in registers.
+#if LANES == 2
+#define FOR_EACH_LANE_WRITTEN_OUT(DO) DO(0u) DO(1u)
 #elif LANES == 4
-#define FOR_EACH_LANE(DO) DO(0u) DO(1u) DO(2u) DO(3u)
+#define FOR_EACH_LANE_WRITTEN_OUT(DO) DO(0u) DO(1u) DO(2u) DO(3u)
 #elif LANES == 8
-#define FOR_EACH_LANE(DO) DO(0u) DO(1u) DO(2u) DO(3u) DO(4u) DO(5u) DO(6u) DO(7u)
+#define FOR_EACH_LANE_WRITTEN_OUT(DO) DO(0u) DO(1u) DO(2u) DO(3u) DO(4u) DO(5u) DO(6u) DO(7u)
 #elif LANES == 16
-#define FOR_EACH_LANE(DO) \
+#define FOR_EACH_LANE_WRITTEN_OUT(DO) \
     DO(0u) DO(1u) DO(2u) DO(3u) DO(4u) DO(5u) DO(6u) DO(7u) DO(8u) DO(9u) DO(10u) DO(11u) DO(12u) DO(13u) DO(14u) DO(15u)
 #else
 #error LANES must be 2, 4, 8 or 16
+#endif
+
+// A long operation would be copied into the machine code for every lane, which takes SwiftShader up to two seconds to
+// compile: on processors it goes into a loop. On GPUs a loop costs up to half of the speed.
+#ifdef LONG_OPERATION
+#define FOR_EACH_LANE_IN_LOOP(DO) for (uint lane_ = 0u; lane_ < LANES; ++lane_) DO(lane_)
+#define FOR_EACH_LANE(DO) if (ON_PROCESSOR) { FOR_EACH_LANE_IN_LOOP(DO) } else { FOR_EACH_LANE_WRITTEN_OUT(DO) }
+#else
+#define FOR_EACH_LANE_IN_LOOP(DO) FOR_EACH_LANE_WRITTEN_OUT(DO)
+#define FOR_EACH_LANE(DO) FOR_EACH_LANE_WRITTEN_OUT(DO)
 #endif
 
 #define INSERT(bits, words, index, value) CONCATENATE(INSERT_, bits)(words, index, value)

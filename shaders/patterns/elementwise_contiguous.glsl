@@ -5,12 +5,21 @@
 
 #define STORE_EVERYWHERE(at) STORE_RESULTS(at)
 
-#define FETCH_INPUT(n, array) FETCH(array##n, input_##n, INPUT_##n##_BITS)
+#define FETCH_INPUT(n, array) FETCH(array##n, input_##n, INPUT_##n##_BITS, group)
+#define FETCH_SECOND_INPUT(n, array) FETCH(array##n, input_##n, INPUT_##n##_BITS, second)
 
 void compute_whole_group(uint group)
 {
     FOR_EACH_INPUT(FETCH_INPUT, fetched_)
     COMPUTE_VECTOR(group)
+}
+
+void compute_two_whole_groups(uint group, uint second)
+{
+    FOR_EACH_INPUT(FETCH_INPUT, fetched_)
+    FOR_EACH_INPUT(FETCH_SECOND_INPUT, second_)
+    COMPUTE_VECTOR(group)
+    COMPUTE_SECOND_VECTOR(second)
 }
 
 // The last group, where fewer than LANES elements are left; in the place of the missing ones the last element is read again.
@@ -31,7 +40,7 @@ void compute_partial_group(uint group)
 #define LOADED(n, lane) elements_##n[lane]
 #define KEEP_FURTHER(n, lane) further_elements_##n[lane] = further_##n;
 #define COMPUTE_ELEMENT(lane) { result[lane] = APPLY(LOADED, lane); FOR_EACH_FURTHER_OUTPUT(KEEP_FURTHER, lane) }
-    FOR_EACH_LANE(COMPUTE_ELEMENT)
+    FOR_EACH_LANE_IN_LOOP(COMPUTE_ELEMENT)
 #define STORE_FURTHER_ELEMENT(n, lane) \
     STORE(FURTHER_##n##_BITS, words_further_output_##n, \
         BASE(FURTHER_##n##_BITS, further_output_##n) + first + lane, further_elements_##n[lane]);
@@ -41,18 +50,41 @@ void compute_partial_group(uint group)
     }
 }
 
-// Whether some invocations have less than a whole group to do, and whether one of them has a part of a group. Where the
-// launch fits the tensor neither is checked: a CPU driver executes both sides of every branch.
+// Whether some invocations have less than all their groups to do, and whether one of them has a part of a group. Where the
+// launch fits the tensor neither is checked.
 layout(constant_id = 2) const bool LAUNCH_EXCEEDS_GROUPS = true;
 layout(constant_id = 3) const bool HAS_PARTIAL_GROUP = true;
+layout(constant_id = 4) const bool TWO_GROUPS = false; // for every invocation
+
+void compute_group(uint group)
+{
+    if (LAUNCH_EXCEEDS_GROUPS) {
+        uint whole_groups = parameters.work_items / LANES;
+        if (group < whole_groups) {
+            compute_whole_group(group);
+        } else if (HAS_PARTIAL_GROUP) {
+            if (group == whole_groups) {
+                compute_partial_group(group);
+            }
+        }
+    } else {
+        compute_whole_group(group);
+    }
+}
 
 void main()
 {
-    uint group = invocation_index();
-    uint whole_groups = parameters.work_items / LANES;
-    if (!LAUNCH_EXCEEDS_GROUPS || group < whole_groups) {
-        compute_whole_group(group);
-    } else if (HAS_PARTIAL_GROUP && group == whole_groups) {
-        compute_partial_group(group);
+    if (TWO_GROUPS) {
+        uint group = work_group_index() * VECTORS_OF_GROUP + gl_LocalInvocationID.x;
+        uint second = group + 256u;
+        if (!LAUNCH_EXCEEDS_GROUPS || second < parameters.work_items / LANES) {
+            compute_two_whole_groups(group, second);
+        } else {
+            for (; group <= second; group += 256u) {
+                compute_group(group);
+            }
+        }
+    } else {
+        compute_group(invocation_index());
     }
 }

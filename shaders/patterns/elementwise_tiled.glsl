@@ -93,10 +93,7 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 #else
 #error LINES must be 1, 2 or 4
 #endif
-#ifdef LONG_OPERATION
-#define FOR_EACH_ELEMENT(DO) for (uint element_ = 0u; element_ < ELEMENTS; ++element_) DO(element_)
-#else
-#define FOR_EACH_ELEMENT(DO) CONCATENATE(FOR_EACH_OF_, LINES)(DO)
+#define FOR_EACH_ELEMENT_WRITTEN_OUT(DO) CONCATENATE(FOR_EACH_OF_, LINES)(DO)
 #define FOR_EACH_OF_1(DO) FOR_EACH_LANE_OF(0u, DO)
 #define FOR_EACH_OF_2(DO) FOR_EACH_LANE_OF(0u, DO) FOR_EACH_LANE_OF(LANES, DO)
 #define FOR_EACH_OF_4(DO) \
@@ -110,6 +107,15 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
     DO((first + 0u)) DO((first + 1u)) DO((first + 2u)) DO((first + 3u)) \
     DO((first + 4u)) DO((first + 5u)) DO((first + 6u)) DO((first + 7u))
 #endif
+#ifdef LONG_OPERATION
+#define FOR_EACH_ELEMENT(DO) \
+    if (ON_PROCESSOR) { \
+        for (uint element_ = 0u; element_ < ELEMENTS; ++element_) DO(element_) \
+    } else { \
+        FOR_EACH_ELEMENT_WRITTEN_OUT(DO) \
+    }
+#else
+#define FOR_EACH_ELEMENT(DO) FOR_EACH_ELEMENT_WRITTEN_OUT(DO)
 #endif
 
 // What lies behind the last column or line, of which the last one is taken again.

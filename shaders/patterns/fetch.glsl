@@ -36,7 +36,7 @@
 #define UNPACK_FOUR(array, first, loaded) \
     { uvec4 four = loaded; array[first] = four.x; array[first + 1] = four.y; array[first + 2] = four.z; array[first + 3] = four.w; }
 
-// FETCH(array, name, bits): declares the array too, and fills it with the vector number `group`.
-#define FETCH(array, name, bits) \
+// FETCH(array, name, bits, at): declares the array too.
+#define FETCH(array, name, bits, at) \
     uint array[WORDS_OF(bits)]; \
-    FETCH_AT(array, name, bits, group)
+    FETCH_AT(array, name, bits, at)

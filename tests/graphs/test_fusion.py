@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
 import stat
@@ -18,12 +19,13 @@ import pytest
 import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.conformance.execution import Workbench
+from dmlvk.graphs import GraphDesc, InputGraphEdge, IntermediateGraphEdge, OutputGraphEdge
 from dmlvk.graphs.fusion.functions import operator_source
-from dmlvk.kernels import glsl
+from dmlvk.kernels import glsl, walks
 from dmlvk.operators import OPERATORS
 from scripts.shader_tools.rules import lint
 from tests.graphs.random_graphs import Builder
-from tests.graphs.support import X
+from tests.graphs.support import X, node
 
 E = dml.Expression
 SHADERS = Path(__file__).parents[2] / "shaders"
@@ -163,16 +165,64 @@ def test_a_broadcast_value_goes_through_memory(any_device: dml.Device) -> None:
     assert graph.stages[1].kernel.variant == "fused.2.rows"
 
 
-def test_walks_are_those_of_single_operators(device: dml.Device) -> None:
-    """Contiguous, rows, tiles and any strides, each beside the bits of single operators."""
+def test_integers_that_cancel_are_no_constants_of_floats(device: dml.Device) -> None:
+    """llvmpipe takes the product of an infinity with what it knows to be 0 for 0: it is NaN, which is above nothing."""
+    bits, floats = (dml.TensorDesc(data_type, (4, 8)) for data_type in (dml.UINT32, dml.FLOAT32))
+    nodes = [
+        node(device, dml.ElementWiseLogicalXor(a_tensor=bits, b_tensor=bits, output_tensor=bits)),
+        node(
+            device,
+            dml.ElementWiseThreshold(
+                input_tensor=floats, output_tensor=floats, scale_bias=dml.ScaleBias(math.inf, 1.0), min=-math.inf
+            ),
+        ),
+        node(device, dml.ElementWiseMultiply(a_tensor=floats, b_tensor=floats, output_tensor=floats)),
+    ]
+    graph = GraphDesc(
+        2,
+        2,
+        nodes,
+        [InputGraphEdge(0, 0, 0), InputGraphEdge(0, 0, 1), InputGraphEdge(1, 2, 1)],
+        [OutputGraphEdge(1, 0, 0), OutputGraphEdge(2, 0, 1)],
+        [IntermediateGraphEdge(0, 0, 1, 0), IntermediateGraphEdge(0, 0, 2, 0)],
+    )
+    compiled = device.compile_graph(graph)
+    assert len(compiled.stages) == 1
+    arrays = {"Input0": np.arange(32, dtype=np.uint32).reshape(4, 8), "Input1": np.full((4, 8), np.inf, np.float32)}
+    results = device.run(compiled, arrays)
+    assert np.isneginf(results["Output0"]).all()
+    assert np.isnan(results["Output1"]).all()
+
+
+def test_equal_operands_do_not_cancel(device: dml.Device) -> None:
+    """``DEQUANTIZE_LINEAR(x, scale, x)`` is ``0 * scale``, and NaN for an infinite scale."""
+    graph = dml.Graph(device)
+    x, scale = graph.input("x", dml.INT8, (4, 8)), graph.input("scale", dml.FLOAT32, (4, 8))
+    compiled = graph.compile(output=F.dequantize_linear(x, scale, x) * F.abs(scale))
+    assert len(compiled.stages) == 1
+    scales = np.resize(np.array([np.inf, -np.inf, 2, -0.0], np.float32), (4, 8))
+    results = device.run(compiled, {"x": np.arange(-16, 16, dtype=np.int8).reshape(4, 8), "scale": scales})
+    with np.errstate(invalid="ignore"):
+        expected = (np.float32(0) * scales) * np.abs(scales)
+    assert np.array_equal(results["output"], expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("as_gpus", [False, True])
+def test_walks_are_those_of_single_operators(
+    device: dml.Device, as_gpus: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Contiguous, rows, tiles (on GPUs) and any strides, each beside the bits of single operators."""
+    monkeypatch.setattr(walks, "PROCESSORS_WALK_AS_GPUS", as_gpus)
+    monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_VECTORS", 0)
+    has_tiles = as_gpus or device.info.kind != "CPU"
     rng = np.random.default_rng(2)
     for walk, sizes, strides, data_type in (
         ("contiguous", (67, 33), (33, 1), dml.FLOAT32),
         ("contiguous", (67, 33), (33, 1), dml.INT8),
         ("rows", (30, 64), (0, 1), dml.FLOAT32),
         ("rows", (30, 64), (64, 1), dml.UINT8),
-        ("tiled", (67, 36), (1, 68), dml.FLOAT32),
-        ("tiled", (68, 36), (1, 68), dml.FLOAT16),
+        ("tiled" if has_tiles else "strided", (67, 36), (1, 68), dml.FLOAT32),
+        ("tiled" if has_tiles else "strided", (68, 36), (1, 68), dml.FLOAT16),
         ("strided", (67, 33), (40, 1), dml.FLOAT32),
         ("strided", (67, 33), (40, 1), dml.INT16),
         ("strided", (67, 33), (99, 3), dml.UINT64),

@@ -124,17 +124,19 @@ def _visits_of_kernel(kernel: Kernel, types: tuple[dml.DataType, ...]) -> Offset
     if kernel.variant.endswith(".contiguous"):
         lane_count = lanes("contiguous", types)
         whole_groups, left_over = divmod(kernel.work_items, lane_count)
-        exceeds, has_partial = geometry
-        assert exceeds == (launched > whole_groups), "LAUNCH_EXCEEDS_GROUPS"
+        exceeds, has_partial, has_two = geometry
+        reached = (1 + has_two) * launched  # the second groups lie a work group behind the first ones
+        assert exceeds == (reached > whole_groups), "LAUNCH_EXCEEDS_GROUPS"
         assert has_partial == (left_over > 0), "HAS_PARTIAL_GROUP"
-        assert launched >= whole_groups + has_partial
+        assert reached >= whole_groups + has_partial
         return np.repeat(np.arange(kernel.work_items)[:, None], len(types), axis=1)
-    assert launched >= kernel.work_items
+    walk = kernel.variant.rpartition(".")[2]
+    has_two = walk == "rows" and geometry[-1]
+    assert (1 + has_two) * launched >= kernel.work_items
     end = 2 + 8 * (1 + len(types))
     own = [*geometry[:2], *geometry[end:]]
     sizes, *strides = np.array(geometry[2:end]).reshape(-1, 8)  # of the output and of each input, for 8 axes
     made = {"rows": _visits_of_rows, "tiled": _visits_of_tiles, "strided": _visits_of_strided}
-    walk = kernel.variant.rpartition(".")[2]
     columns = made[walk](kernel.work_items, own, sizes, strides, types)
     return _ordered([*columns[1:], columns[0]])
 
@@ -154,7 +156,7 @@ def _visits_of_rows(
     work_items: int, own: Sequence[int], sizes: Offsets, strides: Sequence[Offsets], types: tuple[dml.DataType, ...]
 ) -> list[Offsets]:
     lane_count = lanes("rows", types)
-    repeats, repeat_stride = own[2:]
+    repeats, repeat_stride = own[2:4]
     items = np.repeat(np.arange(work_items), repeats)
     offsets = _outer_offsets(items // own[0], sizes, strides, 1)
     offsets[0] += np.tile(np.arange(repeats), work_items) * repeat_stride * lane_count
@@ -227,12 +229,15 @@ def _desc(case: ValueCase, sizes: Sequence[int], strides: Sequence[Sequence[int]
 @pytest.mark.parametrize(
     "name", ["sign-int8", "sign-float16", "sign-int64", "logical_greater_than-float32-uint8", "if-uint8-int16"]
 )
-@pytest.mark.parametrize("fewest_invocations", [walks._FEWEST_INVOCATIONS, 1])
+@pytest.mark.parametrize("is_one_invocation_enough", [False, True])
 def test_a_launch_visits_every_element_once(
-    name: str, fewest_invocations: int, monkeypatch: pytest.MonkeyPatch
+    name: str, is_one_invocation_enough: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With one invocation as enough, results are stored several times wherever they are the same along an axis."""
-    monkeypatch.setattr(walks, "_FEWEST_INVOCATIONS", fewest_invocations)
+    """If so, results are stored several times wherever they are the same along an axis, and two vectors computed."""
+    if is_one_invocation_enough:
+        monkeypatch.setattr(walks, "_FEWEST_INVOCATIONS", 1)
+        monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_VECTORS", 0)
+        monkeypatch.setattr(elementwise, "_takes_a_while", lambda desc, variant: True)
     case = _case(name)
     types = operand_types(case.desc_class, dict(case.data_types))
     random = np.random.default_rng(len(name))

@@ -106,7 +106,7 @@ def test_every_walk(
     strides_out: tuple[int, ...] | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(walks, "PROCESSORS_TAKE_TILES", True)
+    monkeypatch.setattr(walks, "PROCESSORS_WALK_AS_GPUS", True)
     desc = dml.ElementWiseExp(
         input_tensor=dml.TensorDesc(dml.FLOAT16, sizes, strides_in),
         output_tensor=dml.TensorDesc(dml.FLOAT16, sizes, strides_out),

@@ -13,9 +13,9 @@ from dmlvk.kernels import walks
 
 
 @pytest.fixture(autouse=True)
-def _processors_take_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+def _processors_walk_as_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """What GPUs run is tested on processors."""
-    monkeypatch.setattr(walks, "PROCESSORS_TAKE_TILES", True)
+    monkeypatch.setattr(walks, "PROCESSORS_WALK_AS_GPUS", True)
 
 
 @pytest.fixture(scope="session")

@@ -18,11 +18,12 @@ import dmlvk as dml
 from dmlvk.conformance import patterns
 from dmlvk.conformance.cases import SWEPT, ValueCase, axes_attributes, sweep_sets, value_cases
 from dmlvk.conformance.execution import Bytes, Judge, Placement, Workbench, describe, element_view
-from dmlvk.kernels import walks
+from dmlvk.kernels import elementwise, walks
 from dmlvk.kernels.elementwise import lower
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.variants import WORK_GROUP_SIZE, lanes, operand_types
 from dmlvk.operators import OPERATORS, OperatorDesc, check_operator
+from dmlvk.runtime import kompute
 from tests.operators.geometries import FIXED, REPEATED, TRANSPOSED, Geometry, geometries, overlaps
 
 EXAMPLES = 120
@@ -186,7 +187,7 @@ def test_results_that_repeat_along_an_axis(
 @pytest.mark.parametrize("name", ["sign-int8", "sign-float16", "add-float32", "sign-int64", "if-uint8-int16"])
 def test_transpositions_on_processors(name: str, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:
     """They take another memory walk there than on GPUs."""
-    monkeypatch.setattr(walks, "PROCESSORS_TAKE_TILES", False)
+    monkeypatch.setattr(walks, "PROCESSORS_WALK_AS_GPUS", False)
     case = next(case for case in value_cases() if case.name == name)
     walks_taken = set()
     for geometry in TRANSPOSED:
@@ -237,6 +238,54 @@ def test_work_groups_in_several_rows(
     )
     with pytest.raises(dml.DeviceLimitError, match=f"^{beyond.operator_name}: the tensor takes 6401 invocations; "):
         lower(beyond)
+
+
+TWO_VECTORS = [
+    "sign-int8",
+    "exp-float32",
+    "add-float16",
+    "if-uint8-int16",
+    "add-int64",
+    "logical_greater_than-float32-uint8",
+]
+"""Cases that stand for all widths, inputs by one, two and three."""
+
+
+@pytest.mark.parametrize("name", TWO_VECTORS)
+def test_two_vectors_of_an_invocation(name: str, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on GPUs, for tensors that are large there: whole work groups, parts of one, and rows of work groups."""
+    monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_VECTORS", 0)
+    monkeypatch.setattr(elementwise, "_takes_a_while", lambda desc, variant: True)
+    case = next(case for case in value_cases() if case.name == name)
+    types = operand_types(case.desc_class, dict(case.data_types))
+    group = lanes("contiguous", types) * WORK_GROUP_SIZE
+    for length in (lanes("contiguous", types), group + 1, 2 * group, 3 * group - 7, 4 * group):
+        check_geometry(benches, case, Geometry("two groups an invocation", (length,), (1,), ((1,),)))
+    row = lanes("rows", types) * 3
+    for rows in (1, 170, 171, 341, 400):  # of 3 vectors; 512 vectors are a work group's
+        sizes = (rows, row)
+        check_geometry(benches, case, Geometry("two vectors an invocation", sizes, (row, 1), ((0, 1), (row, 1))))
+    monkeypatch.setattr(walks, "WORK_GROUPS_PER_ROW", 5)
+    for length in (11 * group - 7, 22 * group):
+        check_geometry(benches, case, Geometry("rows of 5 work groups", (length,), (1,), ((1,),)))
+
+
+@pytest.mark.parametrize(
+    "name", ["activation_softplus-float32", "activation_gelu-float16", "constant_pow-float32", "threshold-int32"]
+)
+def test_long_operations_written_out_for_every_lane(
+    name: str, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on GPUs, in every walk: on processors they stand in loops, because SwiftShader takes long to compile them."""
+    monkeypatch.setattr(kompute, "on_processor", lambda spirv: spirv)
+    case = next(case for case in value_cases() if case.name == name)
+    for geometry in (
+        Geometry("contiguous", (1021,), (1,), ((1,),)),
+        Geometry("rows", (9, 64), (64, 1), ((0, 1),)),
+        Geometry("tiled", (67, 36), (36, 1), ((1, 68),)),
+        Geometry("strided", (37, 9), (20, 2), ((11, 1),)),
+    ):
+        check_geometry([bench for bench in benches if "llvmpipe" in bench.device.info.name], case, geometry)
 
 
 def test_more_than_65535_work_groups_strided(benches: list[Workbench]) -> None:

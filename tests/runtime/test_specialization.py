@@ -13,7 +13,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.kernels import library
-from dmlvk.runtime.specialization import NAIVE_DRIVERS, specialized
+from dmlvk.runtime.specialization import NAIVE_DRIVERS, ON_PROCESSOR, on_processor, specialized
 from dmlvk.spirv import module_instructions, module_words
 
 NumberArray = npt.NDArray[np.uint32]
@@ -45,6 +45,25 @@ def _ids_and_truths(spirv: bytes) -> dict[int, bool]:
     return {number: target in truths for number, target in ids.items()}
 
 
+def _is_on_processor(spirv: bytes) -> bool:
+    """Whether the module's constant of that name is true."""
+    instructions = [(opcode, tuple(operands)) for _, opcode, operands in module_instructions(module_words(spirv))]
+    ((target,),) = [
+        operands[:1] for opcode, operands in instructions if opcode == DECORATE and operands[1:] == (1, 1000)
+    ]
+    ((opcode, _),) = [each for each in instructions if each[0] in SPEC_CONSTANTS and each[1][1] == target]
+    return opcode == SPEC_CONSTANTS_OF_TRUTH[0]
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_shaders_see_that_they_run_on_a_processor(name: str) -> None:
+    before = library.load(name)
+    after = on_processor(before)
+    assert (_is_on_processor(before), _is_on_processor(after)) == (False, True)
+    changed = [(a, b) for a, b in zip(module_words(before), module_words(after), strict=True) if a != b]
+    assert len(changed) == 1, "more than the constant has changed"
+
+
 def _comparable(directory: Path, spirv: bytes, *flags: str) -> list[str]:
     """What of a module does not depend on the order and the names of constants."""
     before, after = directory / "before.spv", directory / "after.spv"
@@ -61,10 +80,13 @@ def test_constants_become_the_numbers_that_a_tool_makes_of_them(name: str, tmp_p
     spirv = library.load(name)
     truths = _ids_and_truths(spirv)
     choices = random.Random(name)
-    values = tuple(choices.choice((0, 1) if truths.get(i) else (1, 2, 3, 8, 16, 300)) for i in range(max(truths) + 1))
+    truths[ON_PROCESSOR] = True
+    given = {i: choices.choice((0, 1) if is_truth else (1, 2, 3, 8, 16, 300)) for i, is_truth in truths.items()}
+    given[ON_PROCESSOR] = 1
+    values = tuple(given.get(i, 0) for i in range(max(truths.keys() - {ON_PROCESSOR}) + 1))
     after = specialized(spirv, values)
     assert not any(opcode in SPEC_CONSTANTS for _, opcode, _ in module_instructions(module_words(after)))
-    named = [f"{i}:{str(bool(values[i])).lower() if is_truth else values[i]}" for i, is_truth in truths.items()]
+    named = [f"{i}:{str(bool(given[i])).lower() if is_truth else given[i]}" for i, is_truth in truths.items()]
     expected = _comparable(
         tmp_path,
         spirv,
@@ -142,5 +164,6 @@ def test_naive_drivers_see_numbers_and_the_others_constants(
     assert (device.info.driver in NAIVE_DRIVERS) == is_naive
     assert made
     for spirv, count in made:
+        assert is_naive or _is_on_processor(spirv) == (device.info.kind == "CPU")
         assert bool(_ids_and_truths(spirv)) != is_naive
         assert (count > 0) != is_naive

@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dmlvk.datatypes import DataType
-from dmlvk.graphs.fusion.volume import called_words
 from dmlvk.kernels import glsl, library
 from dmlvk.kernels.elementwise import lower
 from dmlvk.kernels.variants import attribute_words, operands_of, variant
+from dmlvk.kernels.volume import called_words
 from dmlvk.operators import OperatorDesc
 
 _PATTERN = "elementwise.glsl"

@@ -22,6 +22,9 @@ from dmlvk.kernels.layout import FoldedLayout
 from dmlvk.kernels.variants import lanes, lines
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
+_LONG_VOLUME = 500
+"""Words of SPIR-V from which on functions are slower than memory, as for single operators."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
@@ -76,6 +79,7 @@ class Group:
         read: the values that its operators read from outside.
         inputs: the tensors that the kernel reads; scalar constants are parameters instead.
         outputs: the tensors that it writes; the one of the narrowest elements is the first, by which its walk goes.
+        on_processor: whether the device is a processor, where walks differ.
     """
 
     nodes: tuple[Node, ...]
@@ -85,6 +89,7 @@ class Group:
     read: frozenset[Value]
     inputs: tuple[Operand, ...] = ()
     outputs: tuple[Operand, ...] = ()
+    on_processor: bool = False
 
     @property
     def types(self) -> tuple[DataType, ...]:
@@ -101,7 +106,27 @@ class Group:
     @functools.cached_property
     def plan(self) -> walks.Plan:
         """Its walk through memory."""
-        return walks.plan(self.layout, self.types)
+        plan, on_processors = walks.plans(self.layout, self.types, lambda walk: self.volume >= _LONG_VOLUME)
+        return on_processors if self.on_processor else plan
+
+    @property
+    def hiding_words(self) -> int:
+        """Parameters of value 0, with which values are hidden from the compiler before functions of floats read them.
+
+        llvmpipe takes a product with what it knows to be 0 for 0, and a sum with it for the other operand, though that
+        be an infinity, NaN or -0. It knows it where integers cancel, as in ``BIT_XOR(a, a)``, or in
+        ``DEQUANTIZE_LINEAR(a, scale, a)``. So integers are hidden, and of equal operands each in another way.
+        """
+        reads = [
+            [value for _, _, value in node.reads()]
+            for node, function in zip(self.nodes, self.functions, strict=True)
+            if computes_with_floats(function.types)
+        ]
+        if not self.on_processor or not reads:
+            return 0
+        writes_integers = any(not computes_with_floats(function.types[-1:]) for function in self.functions)
+        equal = max(read.count(value) for read in reads for value in read)
+        return equal if writes_integers or equal > 1 else 0
 
     @property
     def volume(self) -> int:
@@ -109,15 +134,23 @@ class Group:
         return sum(function.volume for function in self.functions)
 
 
-def grouped(network: Network, functions: Mapping[int, Function], limits: Limits) -> list[Group]:
+def computes_with_floats(types: Sequence[DataType]) -> bool:
+    """Whether one of these data types is a float."""
+    return DataType.FLOAT32 in types or DataType.FLOAT16 in types
+
+
+def grouped(
+    network: Network, functions: Mapping[int, Function], limits: Limits, on_processor: bool = False
+) -> list[Group]:
     """Finds the groups of a graph, in an order in which they can run.
 
     Args:
         network: the graph.
         functions: of the nodes that may be fused, by their indices.
         limits: what a kernel may be.
+        on_processor: whether the device is a processor.
     """
-    return _Grouping(network, functions, limits).result()
+    return _Grouping(network, functions, limits, on_processor).result()
 
 
 def is_scalar_constant(network: Network, value: Value, strides: Sequence[int]) -> bool:
@@ -140,9 +173,10 @@ def _outputs_agree(group: Group) -> bool:
 class _Grouping:
     """The groups so far."""
 
-    def __init__(self, network: Network, functions: Mapping[int, Function], limits: Limits) -> None:
+    def __init__(self, network: Network, functions: Mapping[int, Function], limits: Limits, on_processor: bool) -> None:
         self._network = network
         self._limits = limits
+        self._on_processor = on_processor
         self._position = {node.index: number for number, node in enumerate(network.nodes)}
         self._graph_outputs = {value for value, _ in network.outputs}
         self._readers: dict[Value, list[Node]] = {}
@@ -160,9 +194,8 @@ class _Grouping:
         read = frozenset(value for _, _, value in node.reads())
         if function is None or space is None:
             return Group((node,), None, (), written, read)
-        return self._completed(Group((node,), space, (function,), written, read)) or Group(
-            (node,), None, (), written, read
-        )
+        single = Group((node,), space, (function,), written, read, on_processor=self._on_processor)
+        return self._completed(single) or Group((node,), None, (), written, read)
 
     def result(self) -> list[Group]:
         self._join_along_edges()
@@ -207,6 +240,7 @@ class _Grouping:
                 tuple(function for _, function in order),
                 written,
                 (first.read | second.read) - written,
+                on_processor=self._on_processor,
             )
         )
         if group is None or self._something_between(first, second) or self._something_between(second, first):
@@ -224,7 +258,7 @@ class _Grouping:
             value: tensor.data_type.size_in_bits for node in group.nodes for _, tensor, value in node.writes()
         }
         inputs: dict[tuple[Value, tuple[int, ...], int], Operand] = {}
-        words = 1 + sum(len(function.attributes) for function in group.functions)
+        words = 1 + group.hiding_words + sum(len(function.attributes) for function in group.functions)
         for node in group.nodes:
             for number, tensor, value in node.reads():
                 view, width = View(node.index, False, number), tensor.data_type.size_in_bits

@@ -14,7 +14,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.graphs.fusion import ranges
 from dmlvk.graphs.fusion.forms import Form, Preparation, form_of
 from dmlvk.graphs.fusion.functions import Function
-from dmlvk.graphs.fusion.grouping import Group, is_scalar_constant
+from dmlvk.graphs.fusion.grouping import Group, computes_with_floats, is_scalar_constant
 from dmlvk.graphs.fusion.ranges import ANYTHING, Held, Range
 from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.graphs.spaces import View
@@ -103,13 +103,14 @@ class _Writer:
         self._group = group
         self._network = network
         self._strides = group.space.strides
-        self.attributes: list[int] = []
+        self.attributes = [0] * group.hiding_words
         self._names: dict[tuple[object, ...], str] = {}  # functions without attributes are shared
         self._files: set[str] = set()  # whose own code is there
         self._functions: list[str] = []
         self._lines: list[str] = []  # of the function that calls them
         # What it calls a value that an operator has written, and what is known of that.
         self._values: dict[Value, tuple[str, Range]] = {}
+        self._integers: set[str] = set()  # those values that operators have written as integers
         self._steps: dict[
             tuple[str, str], str
         ] = {}  # values that were prepared, by the preparing function and the value
@@ -141,6 +142,8 @@ class _Writer:
             self._argument(value, View(node.index, False, index), data_type)
             for (index, _, value), data_type in zip(node.reads(), function.types, strict=False)
         ]
+        if self._group.hiding_words and computes_with_floats(function.types):
+            operands = self._hidden(operands)
         form = form_of(function, [known for _, known in operands])
         arguments = [
             _loaded_again(self._prepared(name, known, preparation), data_type)
@@ -151,6 +154,18 @@ class _Writer:
         called = self._function(function, form)
         self._lines.append(f"    {_glsl_type(bits)} value_{number} = {called}({', '.join(arguments)});")
         self._values[written] = (f"value_{number}", form.result if bits == 32 else ANYTHING)
+        if not computes_with_floats(function.types[-1:]):
+            self._integers.add(f"value_{number}")
+
+    def _hidden(self, operands: list[tuple[str, Range]]) -> list[tuple[str, Range]]:
+        """Operands of which the compiler does not see that they are integers' results, or equal."""
+        names = [name for name, _ in operands]
+        made = []
+        for number, (name, known) in enumerate(operands):
+            earlier = names[:number].count(name)
+            is_hidden = earlier > 0 or name in self._integers
+            made.append((f"({name} ^ parameters.attributes[{earlier}])" if is_hidden else name, known))
+        return made
 
     def _prepared(self, name: str, known: Range, preparation: Preparation) -> str:
         """A value with its denormals flushed, or with what its stand-ins stand for."""
