@@ -50,8 +50,8 @@ def operations_by_operator(library: Path) -> dict[str, int]:
     """The operations that each operator's function takes for a FLOAT32 element, without its optional members.
 
     In the walk through tiles a shader has its operator's function once for each of four elements; what is beside that
-    is what a shader of as many operands has that does next to nothing. Or, where the function is long, once in a loop
-    over the elements; then it is what the entry point calls, but for what every shader calls there.
+    is what a shader of as many operands has that does next to nothing. Where the function is long, it stands there once
+    more in a loop over the elements; then it is what the entry point calls, but for what every shader calls there.
 
     Args:
         library: the directory of the compiled shaders.
@@ -68,7 +68,7 @@ def operations_by_operator(library: Path) -> dict[str, int]:
         if inputs in next_to_nothing:
             beside = next_to_nothing[inputs]
             if _loops(counted) > _loops(beside):
-                count = _own_and_called(counted)[1] - _own_and_called(beside)[1]
+                count = (_own_and_called(counted)[1] - _own_and_called(beside)[1]) // (_ELEMENTS + 1)
             else:
                 count = (operations(counted) - operations(beside)) // _ELEMENTS + inputs - 1
             counts[path.name.split(".")[0].upper()] = count
