@@ -16,7 +16,7 @@ from dmlvk.datatypes import DataType
 Array = npt.NDArray[Any]
 Float64Array = npt.NDArray[np.float64]
 
-LENGTHS = (1, 2, 3, 4, 5, 7, 8, 13, 16, 31, 64, 127, 255, 256, 257, 1000, 1023, 1024, 1025, 2053, 4096, 5000, 20011)
+LENGTHS = (1, 2, 3, 4, 5, 7, 8, 13, 16, 17, 31, 64, 128, 129, 255, 257, 1000, 1024, 1025, 2053, 4096, 4097, 5000, 20011)
 """Of rows: primes, and what is next to the numbers at which the way of computing changes."""
 
 

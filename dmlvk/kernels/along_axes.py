@@ -7,9 +7,12 @@ from collections.abc import Sequence
 
 from dmlvk.kernels.elementwise import Kernel, launch_size
 from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order
-from dmlvk.kernels.variants import BLOCK, WORK_GROUP_SIZE, axes_walk, operand_types, shader_name, variant_name
+from dmlvk.kernels.variants import BLOCK, BLOCKS_HELD, WORK_GROUP_SIZE, Walk, operand_types, shader_name, variant_name
 from dmlvk.operators import OperatorDesc
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
+
+ROWS_FOR_PROCESSORS = 16
+"""From so many rows on a processor's invocations take whole rows: with fewer it would have nothing for its vectors."""
 
 
 def lower(desc: OperatorDesc) -> Kernel:
@@ -22,8 +25,8 @@ def lower(desc: OperatorDesc) -> Kernel:
     types = operand_types(type(desc), {member: tensor.data_type for member, tensor in tensors.items()})
     row, rows = _split(list(tensors.values()), desc.row_axes)
     length, count = math.prod(row.sizes), math.prod(rows.sizes)
+    is_held = length <= BLOCKS_HELD * BLOCK * WORK_GROUP_SIZE
     lanes = _lanes_of_a_row(length)
-    work_groups = launch_size(desc.operator_name, -(-count // (WORK_GROUP_SIZE // lanes)) * WORK_GROUP_SIZE)
     geometry = (
         lanes,
         0,  # an element-wise kernel's, which knows packed rows
@@ -33,12 +36,22 @@ def lower(desc: OperatorDesc) -> Kernel:
         int(_lanes_are_neighbours(row, rows)),
         *(int(_has_blocks(row, rows, operand)) for operand in (0, -1)),
     )
-    return Kernel(
-        variant=variant_name(shader_name(type(desc)), types, axes_walk(length)),
-        geometry=geometry,
-        work_groups=work_groups,
-        work_items=count,
-        attributes=(),
+
+    def kernel(walk: Walk, rows_of_a_group: int, on_processors: Kernel | None = None) -> Kernel:
+        return Kernel(
+            variant=variant_name(shader_name(type(desc)), types, walk),
+            geometry=geometry,
+            work_groups=launch_size(desc.operator_name, -(-count // rows_of_a_group) * WORK_GROUP_SIZE),
+            work_items=count,
+            attributes=(),
+            on_processors=on_processors,
+        )
+
+    is_alone = is_held and count >= ROWS_FOR_PROCESSORS
+    return kernel(
+        "held" if is_held else "long",
+        WORK_GROUP_SIZE // lanes,
+        kernel("alone", WORK_GROUP_SIZE) if is_alone else None,
     )
 
 
@@ -54,9 +67,9 @@ def _split(tensors: Sequence[TensorDesc], row_axes: Sequence[int]) -> tuple[Fold
 
 
 def _lanes_of_a_row(length: int) -> int:
-    """A power of two, no more than it takes for one block each."""
-    blocks = -(-min(length, BLOCK * WORK_GROUP_SIZE) // BLOCK)
-    return 1 << (blocks - 1).bit_length()
+    """A power of two: no more than it takes when each adds up as many elements at once as it can."""
+    blocks = -(-length // (BLOCK * BLOCKS_HELD))
+    return min(1 << (blocks - 1).bit_length(), WORK_GROUP_SIZE)
 
 
 def _has_blocks(row: FoldedLayout, rows: FoldedLayout, operand: int) -> bool:

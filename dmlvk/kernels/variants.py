@@ -16,18 +16,18 @@ from typing import Literal
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, accepts_data_type
 
-Walk = Literal["contiguous", "rows", "tiled", "strided", "short", "medium", "long"]
+Walk = Literal["contiguous", "rows", "tiled", "strided", "held", "long", "alone"]
 WALKS: tuple[Walk, ...] = ("contiguous", "rows", "tiled", "strided")
 """How an element-wise kernel goes through memory; ``shaders/patterns/elementwise.glsl`` counts them from 0."""
 
-AXES_WALKS: tuple[Walk, ...] = ("short", "medium", "long")
-"""How a kernel along axes goes through rows: by their length, see :func:`axes_walk`."""
+AXES_WALKS: tuple[Walk, ...] = ("held", "long", "alone")
+"""How a kernel along axes goes through rows; ``shaders/patterns/along_axes.glsl`` says how."""
 
 BLOCK = 4
 """Neighbouring elements that one lane of a row takes at once."""
 
-_BLOCKS_HELD: dict[Walk, int] = {"short": 1, "medium": 4, "long": 0}
-"""Blocks that a lane keeps in registers; 0: none, the row is read once for every step."""
+BLOCKS_HELD = 4
+"""Blocks that a lane adds up at once, and keeps in registers where it has no more."""
 
 _TILES_IN_BYTES = 16384
 """Shared memory of a work group that every Vulkan device has."""
@@ -103,12 +103,6 @@ def fused_class(desc_class: type[OperatorDesc], present: tuple[str, ...]) -> typ
 def walks_of(desc_class: type[OperatorDesc]) -> tuple[Walk, ...]:
     """How an operator's kernels go through memory."""
     return AXES_WALKS if desc_class.declaration.along_axes else WALKS
-
-
-def axes_walk(length: int) -> Walk:
-    """The walk for rows of so many elements: the one that holds fewest, of those that hold all of them."""
-    held = (walk for walk, blocks in _BLOCKS_HELD.items() if length <= blocks * BLOCK * WORK_GROUP_SIZE)
-    return next(held, "long")
 
 
 def source_of(operator_name: str) -> str:
@@ -273,7 +267,7 @@ def _operand_defines(types: tuple[DataType, ...], walk: Walk) -> dict[str, str]:
     operands = [f"INPUT_{i}" for i in range(len(types) - 1)] + ["OUTPUT"]
     defines = {"INPUT_COUNT": str(len(types) - 1), "LANES": str(lanes(walk, types))}
     if walk in AXES_WALKS:
-        defines["BLOCKS_HELD"] = str(_BLOCKS_HELD[walk])
+        defines["WAY"] = walk.upper()
     else:
         defines |= {"WALK": str(WALKS.index(walk)), "TILE": f"{tile_size(types)}u", "LINES": str(lines(types))}
     for operand, data_type in zip(operands, types, strict=True):

@@ -5,13 +5,17 @@
 #include "softmax.glsl"
 
 #define NAN_RANK ABOVE_ALL
-#define BASIS float
-#define basis_of(peak) (peak)
-#define KEPT Double
-#define kept_of(x, peak) difference_of(x, peak)
-#define term_of(difference) log_softmax_term_of(difference)
 #define SUM_WITHOUT_PEAK
-#define ROW LogarithmOfTotal
-#define row_of(sum) logarithm_of_total(sum)
-#define result_of(difference, logarithm) log_softmax_f32(difference, logarithm)
+#define LOWEST_DIFFERENCE LOWEST_LOGARITHM
+#define TERM_EXPONENT LOGARITHM_EXPONENT
+#define FIRST_SUM 0.0
+#define with_next_term(sum, term) with_term(sum, term)
+#define FIRST_SUM_OF_SUMS 0.0
+#define sum_complete(sum, first) sum_of_terms(sum, first)
+#define row_words_of(sum, basis) logarithm_row_words(sum, basis)
+#define ROW LogarithmRow
+#define row_of(words, basis, has_far) logarithm_row(words, basis)
+#define result_of(x, term, basis, row) log_softmax_f32(x, basis, row)
+#define has_rare_results(has_far, row) (has_far || has_small_logarithm(row))
+#define rare_result_of(result, x, basis, row) rare_log_softmax_f32(result, x, basis, row)
 #include "along_axes.glsl"

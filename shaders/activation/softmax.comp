@@ -5,12 +5,17 @@
 #include "softmax.glsl"
 
 #define NAN_RANK ABOVE_ALL
-#define BASIS SoftmaxBasis
-#define basis_of(peak) softmax_basis_of(peak)
-#define KEPT Power
-#define kept_of(x, basis) softmax_power_of(x, basis)
-#define term_of(power) softmax_term_of(power)
-#define ROW Double
-#define row_of(sum) softmax_row_of(sum)
-#define result_of(power, reciprocal) softmax_f32(power, reciprocal)
+#define TERMS_ARE_KEPT
+#define LOWEST_DIFFERENCE LOWEST_SHARE
+#define TERM_EXPONENT SHARE_EXPONENT
+#define FIRST_SUM FIRST_SHARE
+#define with_next_term(sum, term) with_share(sum, term)
+#define FIRST_SUM_OF_SUMS FIRST_SUM_OF_SHARES
+#define sum_complete(sum, first) sum_of_shares(sum, first)
+#define row_words_of(sum, basis) softmax_row_words(sum)
+#define ROW SoftmaxRow
+#define row_of(words, basis, has_far) softmax_row(words, has_far)
+#define result_of(x, term, basis, row) softmax_f32(term, row)
+#define has_rare_results(has_far, row) (has_far)
+#define rare_result_of(result, x, basis, row) unscaled_share(result)
 #include "along_axes.glsl"

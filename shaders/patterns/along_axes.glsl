@@ -1,24 +1,30 @@
 // Results that depend on all elements of their row, a row being what lies along some axes of the tensor.
 //
-// Element i of a row is the one whose coordinates along these axes, the last axis fastest, count i. It belongs to lane
-// (i / 4) % 256 of the row; every lane takes its elements in rising order, and then the lanes are combined in pairs, l with
-// l + 128, with l + 64, and so on. So the order, and with it every bit, follows from the length of the row alone. Lanes without
-// an element are left out, as far as the number of the others is a power of two: a row has LANES_PER_ROW of them, each of which
-// is an invocation, and a work group computes 256 / LANES_PER_ROW rows.
+// Element i of a row is the one whose coordinates along these axes, the last axis fastest, count i. Four neighbours are a block,
+// and block b belongs to lane b % LANES_PER_ROW of the row, of which there are as many as it takes for 16 elements each, rounded
+// up to a power of two, and at most 256. So the order of a sum, and with it every bit, follows from the length of the row alone:
+// a lane adds its elements in rising order, 16 at a time; then lanes that are neighbours are added up, LANES_IN_CHAIN at a
+// time; then these sums, all in rising order.
 //
-// BLOCKS_HELD is how many blocks of four a lane keeps in registers between the steps: 1, or 4, for rows of up to 1024 or 4096
-// elements; 0 for rows of any length, which are read three times.
+// WAY is how that is gone through: HELD, an invocation for each lane, which keeps its elements in registers (rows of up to 4096
+// elements); LONG, the same for rows of any length, which are read three times; ALONE, one invocation for a whole row of up to
+// 4096, lane after lane. What waits for nobody is many times faster on processors, where an invocation that waits for others
+// is put aside with all that it holds; a GPU reads rows side by side that way, which takes far longer.
 //
 // The operator's file defines before, for x, peaks and results of float32 whatever the tensors' type is:
 //   NAN_RANK                    where NaN stands in the search for the peak: ABOVE_ALL or BELOW_ALL
 //   RESULT_WITHOUT_SUM          the result where the element is the peak, with bits of float32, else it is 0
-// or, with a sum,
-//   BASIS, basis_of(peak)       what is made of the largest value, once
-//   KEPT, kept_of(x, basis)     what is kept of an element until its result is due
-//   term_of(kept)               what it adds to the sum, a Double; next to nothing where x is -infinity
-//   SUM_WITHOUT_PEAK            where the peak's own term is left out of the sum, and those of -infinity altogether
-//   ROW, row_of(sum)            what is made of the sum, once
-//   result_of(kept, row)        the result; that of a row without one is NaN
+// or, with a sum of what softmax.glsl makes of the elements,
+//   LOWEST_DIFFERENCE, TERM_EXPONENT                      how far below the peak terms go, and what they are multiplied by
+//   TERMS_ARE_KEPT                                        where results are made of terms, not of elements
+//   SUM_WITHOUT_PEAK                                      where the peak's own term is left out (of equals the first lane's)
+//   FIRST_SUM, with_next_term(sum, term), sum_complete(sum, FIRST_SUM)   how up to 16 terms are added; likewise up to 16 sums,
+//                                                         from FIRST_SUM_OF_SUMS on, where the row has up to 4096 terms
+//   row_words_of(sum, basis)                              what is made of the row's sum, once; a uvec3
+//   ROW, row_of(words, basis, has_far)                    the same as each invocation needs it
+//   result_of(x, term, basis, row)                        the result; that of a row without one is NaN
+//   has_rare_results(has_far, row), rare_result_of(result, x, basis, row)   whether some results must be seen to, and what
+//                                                         they are then; has_far: some elements are far below the peak
 #include "axes.glsl"
 #include "comparison.glsl"
 #include "error_free.glsl"
@@ -28,96 +34,67 @@
 ALL_STRIDES(output, 12)
 ALL_STRIDES(input, 20)
 #define LANES_PER_ROW GROUPS_PER_ROW
-#define ROWS_PER_GROUP (256u / LANES_PER_ROW)
 layout(constant_id = 28) const uint ROW_AXES = 1u; // the first axes are those of the row, the others lead from row to row
 layout(constant_id = 29) const uint ROW_LENGTH = 1u;
 layout(constant_id = 30) const bool LANES_ARE_NEIGHBOURS = true; // neighbouring invocations are lanes of one row, not rows
 // Whether blocks of four neighbours lie at multiples of four elements in memory: they are then loaded or stored at once.
 layout(constant_id = 31) const bool INPUT_HAS_BLOCKS = false;
 layout(constant_id = 32) const bool OUTPUT_HAS_BLOCKS = false;
-#define NEXT_LANE (LANES_ARE_NEIGHBOURS ? 1u : ROWS_PER_GROUP)
 
-// The largest element: where it stands among all numbers, and its place in the row.
+#define CHAINS (LANES_PER_ROW < 8u ? LANES_PER_ROW : LANES_PER_ROW < 128u ? 8u : 16u)
+#define LANES_IN_CHAIN (LANES_PER_ROW / CHAINS)
+
+#define HELD 0
+#define LONG 1
+#define ALONE 2
+
+// The largest element: where it stands among all numbers, and a place by which one of several equals is chosen.
 struct Peak {
     int rank;
     uint place;
 };
 
-#if defined(RESULT_WITHOUT_SUM) || defined(SUM_WITHOUT_PEAK)
-#define PLACE_MATTERS 1
-#else
-#define PLACE_MATTERS 0
-#endif
-
-shared int shared_ranks[256];
-#if PLACE_MATTERS
-shared uint shared_places[256];
-#define SHARE_PEAK(slot, peak) shared_ranks[slot] = peak.rank, shared_places[slot] = peak.place
-#define SHARED_PEAK(slot) Peak(shared_ranks[slot], shared_places[slot])
-#else
-#define SHARE_PEAK(slot, peak) shared_ranks[slot] = peak.rank
-#define SHARED_PEAK(slot) Peak(shared_ranks[slot], 0u)
-#endif
-
-// The element of higher rank; of two of the same rank the first one.
+// The element of higher rank; of two of the same rank the one in the lower place.
 Peak peak_of(Peak a, Peak b)
 {
-#if PLACE_MATTERS
     bool takes_b = b.rank > a.rank || (b.rank == a.rank && b.place < a.place);
     return Peak(takes_b ? b.rank : a.rank, takes_b ? b.place : a.place);
-#else
-    return Peak(max(a.rank, b.rank), 0u);
-#endif
-}
-
-// Combines the lanes of each row; lane is this invocation's, and slot its place in shared memory. Pairs of pairs at a time,
-// which takes half the barriers.
-#define COMBINE_LANES(own, combined, SHARE, SHARED) \
-    SHARE(slot, own); \
-    for (uint half_of_lanes = LANES_PER_ROW / 2u; half_of_lanes > 0u;) { \
-        barrier(); \
-        uint quarter = half_of_lanes / 2u; \
-        if (lane < quarter) { \
-            own = combined( \
-                combined(own, SHARED(slot + 2u * quarter * NEXT_LANE)), \
-                combined(SHARED(slot + quarter * NEXT_LANE), SHARED(slot + 3u * quarter * NEXT_LANE))); \
-            SHARE(slot, own); \
-        } else if (quarter == 0u && lane == 0u) { \
-            own = combined(own, SHARED(slot + NEXT_LANE)); \
-            SHARE(slot, own); \
-        } \
-        half_of_lanes = quarter / 2u; \
-    } \
-    barrier();
-
-Peak peak_of_lanes(Peak own, uint lane, uint slot)
-{
-    if (LANES_PER_ROW == 1u) {
-        return own;
-    }
-    COMBINE_LANES(own, peak_of, SHARE_PEAK, SHARED_PEAK)
-    return SHARED_PEAK(slot - lane * NEXT_LANE);
 }
 
 // Both zeros have one rank.
 int rank_of(uint x) { return is_nan_f32(x) ? NAN_RANK : signed_magnitude(x); }
-uint bits_of_rank(int rank) { return (uint(rank) & SIGN_F32) | uint(rank < 0 ? -rank : rank); }
 
-#ifdef KEPT
-shared uint shared_highs[256];
-shared uint shared_lows[256];
-
-#define SHARE_SUM(slot, sum) shared_highs[slot] = floatBitsToUint(sum.high), shared_lows[slot] = floatBitsToUint(sum.low)
-#define SHARED_SUM(slot) Double(uintBitsToFloat(shared_highs[slot]), uintBitsToFloat(shared_lows[slot]))
-
-Double sum_of_lanes(Double own, uint lane, uint slot)
+#ifdef RESULT_WITHOUT_SUM
+// The first of a lane's largest elements: they come in rising order.
+#define Extremes Peak
+#define NO_EXTREMES Peak(BELOW_ALL, 0xffffffffu)
+Extremes extremes_with(Extremes seen, uint x, uint place)
 {
-    if (LANES_PER_ROW == 1u) {
-        return own;
-    }
-    COMBINE_LANES(own, sum_of, SHARE_SUM, SHARED_SUM)
-    return SHARED_SUM(slot - lane * NEXT_LANE);
+    int rank = rank_of(x);
+    bool is_higher = rank > seen.rank || seen.place == 0xffffffffu;
+    return Peak(is_higher ? rank : seen.rank, is_higher ? place : seen.place);
 }
+#define peak_of_extremes(seen, lane) (seen)
+#else
+// What tells a lane's largest and its smallest element, and whether there is NaN, in three operations an element: the bits
+// compared as signed numbers have the positive ones in their order, and compared as unsigned the negative ones in reverse.
+struct Extremes {
+    int greatest_signed;
+    uint least;
+    uint greatest;
+};
+#define NO_EXTREMES Extremes(int(0x80000000u), 0xffffffffu, 0u)
+Extremes extremes_with(Extremes seen, uint x, uint place)
+{
+    return Extremes(max(seen.greatest_signed, int(x)), min(seen.least, x), max(seen.greatest, x));
+}
+Peak peak_of_extremes(Extremes seen, uint lane)
+{
+    bool has_nan = seen.greatest_signed > int(INFINITY_F32) || seen.greatest > (SIGN_F32 | INFINITY_F32);
+    uint largest = seen.greatest_signed >= 0 ? uint(seen.greatest_signed) : seen.least;
+    return Peak(has_nan ? NAN_RANK : signed_magnitude(largest), lane);
+}
+uint smallest_of_extremes(Extremes seen) { return int(seen.greatest) < 0 ? seen.greatest : seen.least; }
 #endif
 
 // Where this invocation's row begins, in elements.
@@ -163,16 +140,24 @@ uint narrowed_f32(uint x) { return x; }
 uint narrowed_f16(uint x) { return float16_from_float32(x); }
 
 // What stands behind the row's end: never the peak, and nothing in the sum.
-#ifdef KEPT
+#ifndef RESULT_WITHOUT_SUM
 #define BEHIND_THE_ROW (SIGN_F32 | INFINITY_F32)
 #else
 #define BEHIND_THE_ROW NAN_F32
 #endif
 
+// Whether a block has four elements; where all have, the pipeline is made without the other side of the branch. Blocks that
+// are held may lie behind the row's end altogether.
+#if WAY == HELD
+#define IS_WHOLE(first) (ROW_LENGTH % (4u * LANES_PER_ROW) == 0u || first + 3u < ROW_LENGTH)
+#else
+#define IS_WHOLE(first) (ROW_LENGTH % 4u == 0u || first + 3u < ROW_LENGTH)
+#endif
+
 // Four neighbours as float32.
 void load_block(uint first, out uint x[4])
 {
-    if (INPUT_HAS_BLOCKS && first + 3u < ROW_LENGTH) {
+    if (INPUT_HAS_BLOCKS && IS_WHOLE(first)) {
         uint block = place_in_input(first) >> 2u;
 #if INPUT_0_BITS == 32
         uvec4 words = fours_input_0[block];
@@ -199,7 +184,7 @@ void load_block(uint first, out uint x[4])
 // Four neighbours, of which some may lie behind the row's end.
 void store_block(uint first, uint results[4])
 {
-    if (OUTPUT_HAS_BLOCKS && first + 3u < ROW_LENGTH) {
+    if (OUTPUT_HAS_BLOCKS && IS_WHOLE(first)) {
         uint block = place_in_output(first) >> 2u;
 #if OUTPUT_BITS == 32
         fours_output[block] = uvec4(results[0], results[1], results[2], results[3]);
@@ -218,124 +203,152 @@ void store_block(uint first, uint results[4])
     }
 }
 
-Peak peak_of_block(Peak peak, uint first, uint x[4])
-{
-    for (uint k = 0u; k < 4u; ++k) {
-        peak = peak_of(peak, Peak(rank_of(x[k]), first + k));
-    }
-    return peak;
-}
-
-#ifdef KEPT
-#ifdef SUM_WITHOUT_PEAK
-Double counted_term_of(KEPT kept, uint x, bool is_peak)
-{
-    bool counts = !is_peak && x != (SIGN_F32 | INFINITY_F32);
-    Double term = term_of(kept);
-    return Double(counts ? term.high : 0.0, counts ? term.low : 0.0);
-}
-#define TERM(k) counted_term_of(kept[k], x[k], first + k == place_of_peak)
-#else
-#define TERM(k) term_of(kept[k])
-#endif
-
-Double sum_of_block(uint first, uint x[4], KEPT kept[4], uint place_of_peak)
-{
-    Double of_two = quick_sum_of(TERM(0u), TERM(1u));
-    Double of_three = quick_sum_of(of_two, TERM(2u));
-    Double of_four = quick_sum_of(of_three, TERM(3u));
-    return fast_two_sum(of_four.high, of_four.low);
-}
+#ifndef RESULT_WITHOUT_SUM
+uint bits_of_rank(int rank) { return (uint(rank) & SIGN_F32) | uint(rank < 0 ? -rank : rank); }
 
 // What is infinite or NaN at its peak has no sum, and what is -infinity throughout.
 bool has_sum(Peak peak) { return peak.rank < int(INFINITY_F32) && peak.rank > -int(INFINITY_F32); }
-#endif
 
-// EACH_BLOCK(DO): DO(name, first element) for every block of a lane in turn. Blocks that are held have names of their own, for
-// SwiftShader gives wrong results where arrays of them are indexed; all others are loaded again for each step, as block 0.
-#define IF_HELD(block, DO) if (1024u * uint(block) < ROW_LENGTH) DO(block, lane * 4u + 1024u * uint(block))
-#if BLOCKS_HELD == 4
-#define EACH_NAME(DO) DO(0) DO(1) DO(2) DO(3)
-#define EACH_BLOCK(DO) IF_HELD(0, DO) IF_HELD(1, DO) IF_HELD(2, DO) IF_HELD(3, DO)
-#elif BLOCKS_HELD == 1
-#define EACH_NAME(DO) DO(0)
-#define EACH_BLOCK(DO) IF_HELD(0, DO)
-#else
-#define EACH_NAME(DO) DO(0)
-#define EACH_BLOCK(DO) for (uint first = lane * 4u; first < ROW_LENGTH; first += 1024u) DO(0, first)
-#endif
-
-#define SEE_BLOCK(block, first) \
-    { \
-        load_block(first, x_##block); \
-        peak = peak_of_block(peak, first, x_##block); \
-    }
-
-#ifdef KEPT
-#define KEEP_BLOCK(block) \
-    kept_##block[0] = kept_of(x_##block[0], basis); \
-    kept_##block[1] = kept_of(x_##block[1], basis); \
-    kept_##block[2] = kept_of(x_##block[2], basis); \
-    kept_##block[3] = kept_of(x_##block[3], basis);
-#if BLOCKS_HELD > 0
-#define LOAD_AGAIN(block, first)
-#define KEEP_AGAIN(block)
-#else
-#define LOAD_AGAIN(block, first) load_block(first, x_##block);
-#define KEEP_AGAIN(block) KEEP_BLOCK(block)
-#endif
-#define ADD_BLOCK(block, first) \
-    { \
-        LOAD_AGAIN(block, first) \
-        KEEP_BLOCK(block) \
-        sum = sum_of(sum, sum_of_block(first, x_##block, kept_##block, peak.place)); \
-    }
-#define RESULT(block, first, k) (row_has_sum ? result_of(kept_##block[k], of_row) : NAN_F32)
-#else
-#define LOAD_AGAIN(block, first)
-#define KEEP_AGAIN(block)
-#define RESULT(block, first, k) (first + k == peak.place ? uint(RESULT_WITHOUT_SUM) : 0u)
-#endif
-
-#define STORE_BLOCK(block, first) \
-    { \
-        LOAD_AGAIN(block, first) \
-        KEEP_AGAIN(block) \
-        uint results[4]; \
-        results[0] = RESULT(block, first, 0u); \
-        results[1] = RESULT(block, first, 1u); \
-        results[2] = RESULT(block, first, 2u); \
-        results[3] = RESULT(block, first, 3u); \
-        store_block(first, results); \
-    }
-
-void main()
+PowerBasis basis_of(Peak peak)
 {
-    uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-    uint slot = gl_LocalInvocationID.x;
-    uint lane = LANES_ARE_NEIGHBOURS ? slot % LANES_PER_ROW : slot / ROWS_PER_GROUP;
-    uint row = group * ROWS_PER_GROUP + (LANES_ARE_NEIGHBOURS ? slot / LANES_PER_ROW : slot % ROWS_PER_GROUP);
-    // Behind the last row all work is done on that one, for the barriers' sake, and nothing stored.
-    bool is_row = row < parameters.work_items;
-    move_to_row(min(row, parameters.work_items - 1u));
+    return power_basis_of(as_float32(bits_of_rank(peak.rank)), LOWEST_DIFFERENCE, TERM_EXPONENT);
+}
 
-#define X_OF_BLOCK(block) uint x_##block[4];
-    EACH_NAME(X_OF_BLOCK)
-    Peak peak = Peak(BELOW_ALL, 0xffffffffu);
-    EACH_BLOCK(SEE_BLOCK)
-    peak = peak_of_lanes(peak, lane, slot);
-
-#ifdef KEPT
-    bool row_has_sum = has_sum(peak);
-    BASIS basis = basis_of(as_float32(bits_of_rank(peak.rank)));
-#define KEPT_OF_BLOCK(block) KEPT kept_##block[4];
-    EACH_NAME(KEPT_OF_BLOCK)
-    Double sum = Double(0.0, 0.0);
-    EACH_BLOCK(ADD_BLOCK)
-    ROW of_row = row_of(sum_of_lanes(sum, lane, slot));
+// How the sums of lanes are added, and then those of chains.
+#if WAY == LONG
+#define FIRST_OF_SUMS Double(0.0, 0.0)
+#define with_next_sum(sum, part) sum_of(sum, part)
+#define complete_sum(sum) (sum)
+#else
+#define FIRST_OF_SUMS Double(FIRST_SUM_OF_SUMS, 0.0)
+#define with_next_sum(sum, part) with_next_term(sum, part)
+#define complete_sum(sum) sum_complete(sum, FIRST_SUM_OF_SUMS)
 #endif
 
-    if (is_row) {
-        EACH_BLOCK(STORE_BLOCK)
+// The differences of four neighbours.
+void take_differences(uint x[4], PowerBasis basis, bool has_far, out float differences[4])
+{
+    differences[0] = difference_of(x[0], basis);
+    differences[1] = difference_of(x[1], basis);
+    differences[2] = difference_of(x[2], basis);
+    differences[3] = difference_of(x[3], basis);
+    if (has_far) {
+        differences[0] = bounded_difference(x[0], differences[0], basis);
+        differences[1] = bounded_difference(x[1], differences[1], basis);
+        differences[2] = bounded_difference(x[2], differences[2], basis);
+        differences[3] = bounded_difference(x[3], differences[3], basis);
     }
 }
+
+// Of the lane that has the peak: its first element of that rank adds nothing.
+#define LEAVE_OUT_PEAK(k) \
+    { \
+        bool is_peak = has_peak && ((x[k] ^ peak_bits) & sensible_bits) == 0u; \
+        differences[k] = is_peak ? basis.nothing : differences[k]; \
+        has_peak = has_peak && !is_peak; \
+    }
+void leave_out_peak(uint x[4], Peak peak, PowerBasis basis, inout bool has_peak, inout float differences[4])
+{
+    uint peak_bits = bits_of_rank(peak.rank);
+    uint sensible_bits = peak.rank == 0 ? MAGNITUDE_F32 : 0xffffffffu; // both zeros have one rank
+    LEAVE_OUT_PEAK(0) LEAVE_OUT_PEAK(1) LEAVE_OUT_PEAK(2) LEAVE_OUT_PEAK(3)
+}
+
+// Four neighbours' results.
+void take_results(
+    uint x[4], Double terms[4], PowerBasis basis, ROW row, bool has_far, bool row_has_sum, out uint results[4])
+{
+    results[0] = result_of(x[0], terms[0], basis, row);
+    results[1] = result_of(x[1], terms[1], basis, row);
+    results[2] = result_of(x[2], terms[2], basis, row);
+    results[3] = result_of(x[3], terms[3], basis, row);
+    if (has_rare_results(has_far, row)) {
+        results[0] = rare_result_of(results[0], x[0], basis, row);
+        results[1] = rare_result_of(results[1], x[1], basis, row);
+        results[2] = rare_result_of(results[2], x[2], basis, row);
+        results[3] = rare_result_of(results[3], x[3], basis, row);
+    }
+    if (!row_has_sum) {
+        results[0] = NAN_F32;
+        results[1] = NAN_F32;
+        results[2] = NAN_F32;
+        results[3] = NAN_F32;
+    }
+}
+#endif
+
+// What a file of the pattern does with its blocks, by the block's name: x_<name>, terms_<name>.
+#define SEE_BLOCK(name, first) \
+    { \
+        load_block(first, x_##name); \
+        seen = extremes_with(seen, x_##name[0], first); \
+        seen = extremes_with(seen, x_##name[1], first + 1u); \
+        seen = extremes_with(seen, x_##name[2], first + 2u); \
+        seen = extremes_with(seen, x_##name[3], first + 3u); \
+    }
+
+#ifdef SUM_WITHOUT_PEAK
+#define LEAVE_OUT(name) \
+    if (has_peak) { \
+        leave_out_peak(x_##name, peak, basis, has_peak, differences); \
+    }
+#else
+#define LEAVE_OUT(name)
+#endif
+
+#define TAKE_TERMS(name) \
+    terms_##name[0] = term_of(differences[0], basis, TERM_EXPONENT); \
+    terms_##name[1] = term_of(differences[1], basis, TERM_EXPONENT); \
+    terms_##name[2] = term_of(differences[2], basis, TERM_EXPONENT); \
+    terms_##name[3] = term_of(differences[3], basis, TERM_EXPONENT);
+#define ADD_BLOCK(name, first) \
+    { \
+        float differences[4]; \
+        LOAD_AGAIN(name, first) \
+        take_differences(x_##name, basis, has_far, differences); \
+        LEAVE_OUT(name) \
+        TAKE_TERMS(name) \
+        sum = with_next_term(sum, terms_##name[0]); \
+        sum = with_next_term(sum, terms_##name[1]); \
+        sum = with_next_term(sum, terms_##name[2]); \
+        sum = with_next_term(sum, terms_##name[3]); \
+    }
+
+#ifdef TERMS_ARE_KEPT
+#define TERMS_AGAIN(name) \
+    { \
+        float differences[4]; \
+        take_differences(x_##name, basis, has_far, differences); \
+        TAKE_TERMS(name) \
+    }
+#else
+#define TERMS_AGAIN(name)
+#endif
+
+#ifdef RESULT_WITHOUT_SUM
+#define RESULT(first, k) (first + k == peak.place ? uint(RESULT_WITHOUT_SUM) : 0u)
+#define STORE_BLOCK(name, first) \
+    { \
+        uint results[4]; \
+        results[0] = RESULT(first, 0u); \
+        results[1] = RESULT(first, 1u); \
+        results[2] = RESULT(first, 2u); \
+        results[3] = RESULT(first, 3u); \
+        store_block(first, results); \
+    }
+#else
+#define STORE_BLOCK(name, first) \
+    { \
+        uint results[4]; \
+        LOAD_AGAIN(name, first) \
+        KEEP_AGAIN(name) \
+        take_results(x_##name, terms_##name, basis, row, has_far, row_has_sum, results); \
+        store_block(first, results); \
+    }
+#endif
+
+#if WAY == ALONE
+#include "along_axes_alone.glsl"
+#else
+#include "along_axes_together.glsl"
+#endif

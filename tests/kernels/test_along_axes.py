@@ -42,10 +42,11 @@ def _planned(kernel: Kernel) -> list[tuple[object, ...]]:
     sizes, output, source = (geometry[8 * i : 8 * i + 8] for i in range(3))
     row_axes, length, _, *has_blocks = geometry[24:]
     assert lanes in (1, 2, 4, 8, 16, 32, 64, 128, 256)
-    assert lanes * 4 >= min(length, 1024)
-    assert lanes == 1 or lanes * 2 < min(length, 1024), "half the lanes would do"
-    assert kernel.variant.split(".")[-1] == ("short" if length <= 1024 else "medium" if length <= 4096 else "long")
+    assert lanes * 16 >= min(length, 4096)
+    assert lanes == 1 or lanes * 8 < min(length, 4096), "half the lanes would do"
+    assert kernel.variant.split(".")[-1] == ("held" if length <= 4096 else "long")
     assert math.prod(kernel.work_groups) * (256 // lanes) >= kernel.work_items
+    _check_on_processors(kernel, length)
     rows: list[tuple[object, ...]] = []
     for row in range(kernel.work_items):
         start, rest = [0, 0], row
@@ -70,6 +71,18 @@ def _planned(kernel: Kernel) -> list[tuple[object, ...]]:
     return rows
 
 
+def _check_on_processors(kernel: Kernel, length: int) -> None:
+    """The same geometry, with as many work groups as it takes when every invocation takes a row."""
+    alone = kernel.on("CPU")
+    assert kernel.on("discrete GPU") is kernel
+    if length > 4096 or kernel.work_items < 16:
+        assert alone is kernel
+        return
+    assert alone.variant == kernel.variant.removesuffix("held") + "alone"
+    assert (alone.geometry, alone.work_items) == (kernel.geometry, kernel.work_items)
+    assert math.prod(alone.work_groups) == -(-kernel.work_items // 256)
+
+
 def test_a_launch_takes_every_element_of_every_row_in_order() -> None:
     random = np.random.default_rng(8)
     for _ in range(400):
@@ -90,7 +103,7 @@ def test_a_launch_takes_every_element_of_every_row_in_order() -> None:
         assert set(planned) == _expected(sizes, strides, axes), (sizes, strides, axes)
 
 
-@pytest.mark.parametrize("length", [1, 4, 5, 8, 9, 1020, 1024, 1025, 4096, 4097])
+@pytest.mark.parametrize("length", [1, 4, 5, 16, 17, 128, 129, 1020, 1024, 1025, 4096, 4097])
 def test_lengths_choose_lanes_and_variant(length: int) -> None:
     (row,) = _planned(lower(_desc(dml.FLOAT32, (length,), [(1,), (1,)], (0,))))
     assert row == tuple((i, i) for i in range(length))

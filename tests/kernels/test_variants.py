@@ -22,9 +22,9 @@ def _kernels_of(case: ValueCase) -> set[str]:
     """Variants that a case can lower to: each memory walk, with the optional attributes and without."""
     names = set()
     if case.desc_class.declaration.along_axes:
-        for length in (5, 2000, 5000):
-            desc = describe(case, (3, length), [(length, 1)] * 2, axes_attributes(case.desc_class, (1,)))
-            names.add(lower(desc).variant)
+        for length in (5, 5000):
+            desc = describe(case, (30, length), [(length, 1)] * 2, axes_attributes(case.desc_class, (1,)))
+            names |= {lower(desc).on(kind).variant for kind in ("CPU", "discrete GPU")}
         return names
     for layout, optional in itertools.product(LAYOUTS, (False, True)):
         sets = sweep_sets(case.desc_class, case.data_types[0][1], optional)[:1]

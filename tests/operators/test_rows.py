@@ -12,7 +12,7 @@ import dmlvk as dml
 from dmlvk.conformance.cases import ValueCase, axes_attributes, value_cases
 from dmlvk.conformance.comparison import as_bits
 from dmlvk.conformance.execution import Judge, Workbench, describe
-from dmlvk.kernels import walks
+from dmlvk.kernels import along_axes, walks
 from dmlvk.kernels.lowering import lower
 from dmlvk.operators import OPERATORS, OperatorDesc
 from tests.operators.geometries import Geometry, packed
@@ -26,7 +26,7 @@ EACH_CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 # The operators that name no axes are computed by the same kernels.
 EACH_NAMING_AXES = pytest.mark.parametrize("case", NAMING_AXES, ids=lambda case: case.name)
 
-LENGTHS = (1, 3, 16, 257, 1024, 3001, 4097)
+LENGTHS = (1, 3, 16, 17, 130, 257, 1024, 3001, 4097)
 
 
 def test_there_are_cases_of_every_operator_along_axes() -> None:
@@ -94,15 +94,40 @@ def test_the_same_row_gives_the_same_bits_everywhere(
 
 
 @EACH_NAMING_AXES
+@pytest.mark.parametrize("length", [7, 17, 100, 130, 1000, 1025, 4096])
+def test_processors_and_gpus_compute_the_same_bits(
+    case: ValueCase, length: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An invocation for every row, as on processors, and one for every lane of a row, as on GPUs; with ties and NaN."""
+    random = np.random.default_rng(length)
+    x = random.normal(0, random.choice([0.1, 3, 60], (40, 1)), (40, length))
+    x = np.where(random.random(x.shape) < 0.1, x.max(axis=1, keepdims=True), x)
+    x[1::7] += random.choice([-500, 0, 500, 20000], (6, 1))
+    x[3::9] = np.where(random.random(x[3::9].shape) < 0.3, -np.inf, x[3::9])
+    x[5::16, -1] = 40 + x[5::16].max(axis=1)
+    x[6, 0], x[7, -1], x[8] = np.nan, np.inf, -np.inf
+    x = x.astype(case.data_types[0][1].numpy_dtype)
+    desc = describe(case, x.shape, [(length, 1)] * 2, axes_attributes(case.desc_class, (1,)))
+    found = set()
+    for rows in (1, 1000):
+        monkeypatch.setattr(along_axes, "ROWS_FOR_PROCESSORS", rows)
+        assert lower(desc).on("CPU").variant.endswith("alone" if rows == 1 else "held")
+        found |= {as_bits(_results(bench, desc, x)).tobytes() for bench in benches}
+    assert len(found) == 1
+
+
+@EACH_NAMING_AXES
+@pytest.mark.parametrize("rows_for_processors", [16, 10_000])
 def test_work_groups_in_several_rows(
-    case: ValueCase, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+    case: ValueCase, rows_for_processors: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Work groups beyond what one dimension can count lie in rows: here with rows of 5 instead of 65,535."""
     monkeypatch.setattr(walks, "WORK_GROUPS_PER_ROW", 5)
-    # Lengths whose work groups hold 256, 32 and 1 rows.
-    for length, rows in ((3, 1281), (3, 2 * 1280), (30, 32 * 11 + 1), (700, 6), (1500, 13), (700, 25)):
+    monkeypatch.setattr(along_axes, "ROWS_FOR_PROCESSORS", rows_for_processors)
+    # Lengths whose work groups hold 256, 128, 4 and 2 rows.
+    for length, rows in ((3, 1281), (3, 2 * 1280), (30, 128 * 11 + 1), (700, 4 * 5 + 1), (1500, 2 * 13), (700, 4 * 25)):
         check_geometry(benches, case, Geometry("many rows", (rows, length), (length, 1), ((length, 1),)))
-    beyond = describe(case, (26, 700), [(700, 1)] * 2, axes_attributes(case.desc_class, (1,)))
+    beyond = describe(case, (101, 700), [(700, 1)] * 2, axes_attributes(case.desc_class, (1,)))
     with pytest.raises(dml.DeviceLimitError, match=f"^{beyond.operator_name}: the tensor takes "):
         lower(beyond)
 

@@ -14,7 +14,7 @@ from dmlvk.kernels import library
 from dmlvk.runtime.coherence import without_coherence
 from dmlvk.spirv import module_instructions, module_words
 
-VARIANTS = ("element_wise_add.float32.rows", "element_wise_sign.int8.strided", "activation_softmax.float16.short")
+VARIANTS = ("element_wise_add.float32.rows", "element_wise_sign.int8.strided", "activation_softmax.float16.held")
 COHERENT = 23
 MEMBER_DECORATE = 72
 

@@ -19,9 +19,9 @@ from dmlvk.spirv import module_instructions, module_words
 NumberArray = npt.NDArray[np.uint32]
 
 VARIANTS = (
-    "activation_hardmax.float16.long",
+    "activation_hardmax.float16.alone",
     "activation_log_softmax.float16.long",
-    "activation_softmax.float32.short",
+    "activation_softmax.float32.held",
     "element_wise_add.float32.contiguous",
     "element_wise_exp.float16.rows",
     "element_wise_sign.int8.tiled",
