@@ -241,7 +241,7 @@ def test_a_chain_of_arithmetic_takes_few_operations(any_device: dml.Device) -> N
 
     def compiled(build: Callable[[E], E]) -> dml.CompiledGraph:
         graph = dml.Graph(any_device)
-        return graph.compile(build(graph.input("x", dml.FLOAT32, (4, 6))))
+        return graph.compile(build(graph.input("x", dml.FLOAT32, (4, 6), (7, 1))))
 
     def chain(x: E) -> E:
         t = F.max((abs(F.clip(x * 1.5 + 0.25, min=-3, max=3)) - 0.5) * 2.0, 0.125)
@@ -251,7 +251,7 @@ def test_a_chain_of_arithmetic_takes_few_operations(any_device: dml.Device) -> N
     (stage,) = made.stages
     assert len(stage.nodes) == 12
     counts = [operations(Module(graph.stages[0].kernel.spirv())) for graph in (made, nothing)]
-    assert (counts[0] - counts[1]) / 8 <= 26, "in the code for whole and for partial vectors, of four elements each"
+    assert (counts[0] - counts[1]) / 4 <= 26, "in the walk of any strides, which has the functions four times"
     x = np.float32
     t = np.maximum((np.abs(np.clip(X * x(1.5) + x(0.25), -3, 3)) - x(0.5)) * 2, x(0.125))
     expected = np.maximum((-(t * x(0.75)) + 1) * t, 0)
