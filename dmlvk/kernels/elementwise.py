@@ -26,7 +26,7 @@ from dmlvk.kernels.variants import (
     shader_name,
     variant_name,
 )
-from dmlvk.kernels.volume import called_words
+from dmlvk.kernels.volume import LONG_FUNCTION_WORDS, called_words
 from dmlvk.operators import OperatorDesc
 from dmlvk.tensors import TensorDesc
 
@@ -91,13 +91,9 @@ def lower(desc: OperatorDesc) -> Kernel:
     return kernel(plan, None if on_processors is plan else kernel(on_processors))
 
 
-_WORDS_OF_LONG_FUNCTIONS = 500
-"""Words of SPIR-V from which on a function that calculates is slower than memory: RECIP has 542, MULTIPLY 486."""
-
-
 def _takes_a_while(desc: OperatorDesc, variant: str) -> bool:
     """Whether an operator calculates, and does not only choose, which is quicker than it is long."""
-    return desc.declaration.accuracy.promise != "exact" and _words(variant) >= _WORDS_OF_LONG_FUNCTIONS
+    return desc.declaration.accuracy.promise != "exact" and _words(variant) >= LONG_FUNCTION_WORDS
 
 
 @functools.lru_cache(maxsize=512)

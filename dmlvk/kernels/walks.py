@@ -41,12 +41,14 @@ class Plan:
         work_items: what the shader's ``work_items`` counts: elements (contiguous), vectors (rows),
             invocations (strided), or tiles.
         geometry: the specialization constants from id 2 on.
+        repeats: how often an invocation stores each of its results.
     """
 
     walk: Walk
     invocations: int
     work_items: int
     geometry: tuple[int, ...]
+    repeats: int = 1
 
 
 def work_groups(invocations: int) -> tuple[int, int]:
@@ -90,9 +92,7 @@ def _with_two_vectors(chosen: Plan, types: tuple[DataType, ...], takes_a_while: 
     of the output are short; a simple function loses 3%, and so do results that are stored several times.
     """
     vectors = chosen.invocations
-    if chosen.walk not in ("contiguous", "rows") or vectors < 2 * _FEWEST_WITH_TWO_VECTORS:
-        return chosen
-    if chosen.walk == "rows" and chosen.geometry[-3] > 1:  # repeats
+    if chosen.walk not in ("contiguous", "rows") or chosen.repeats > 1 or vectors < 2 * _FEWEST_WITH_TWO_VECTORS:
         return chosen
     is_narrow = types[-1].size_in_bits < max(data_type.size_in_bits for data_type in types)
     if not is_narrow and not takes_a_while(chosen.walk):
@@ -130,7 +130,7 @@ def _rows(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
     layout, repeats, stride = _without_repeats(layout, lane_count, vectors // _FEWEST_INVOCATIONS)
     groups_per_row = layout.sizes[0] // lane_count
     geometry = _geometry(layout, groups_per_row, False, repeats, stride // lane_count, 0)
-    return Plan("rows", vectors // repeats, vectors // repeats, geometry)
+    return Plan("rows", vectors // repeats, vectors // repeats, geometry, repeats)
 
 
 def _without_repeats(layout: FoldedLayout, lane_count: int, most: int) -> tuple[FoldedLayout, int, int]:

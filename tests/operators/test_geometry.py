@@ -278,6 +278,9 @@ def test_long_operations_written_out_for_every_lane(
 ) -> None:
     """As on GPUs, in every walk: on processors they stand in loops, because SwiftShader takes long to compile them."""
     monkeypatch.setattr(kompute, "on_processor", lambda spirv: spirv)
+    chosen = [bench for bench in benches if "llvmpipe" in bench.device.info.name]
+    if not chosen:
+        pytest.skip("llvmpipe alone compiles them quickly")
     case = next(case for case in value_cases() if case.name == name)
     for geometry in (
         Geometry("contiguous", (1021,), (1,), ((1,),)),
@@ -285,7 +288,7 @@ def test_long_operations_written_out_for_every_lane(
         Geometry("tiled", (67, 36), (36, 1), ((1, 68),)),
         Geometry("strided", (37, 9), (20, 2), ((11, 1),)),
     ):
-        check_geometry([bench for bench in benches if "llvmpipe" in bench.device.info.name], case, geometry)
+        check_geometry(chosen, case, geometry)
 
 
 def test_more_than_65535_work_groups_strided(benches: list[Workbench]) -> None:

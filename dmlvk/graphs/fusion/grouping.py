@@ -20,10 +20,8 @@ from dmlvk.graphs.spaces import Space, View, joined
 from dmlvk.kernels import walks
 from dmlvk.kernels.layout import FoldedLayout
 from dmlvk.kernels.variants import lanes, lines
+from dmlvk.kernels.volume import LONG_FUNCTION_WORDS
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
-
-_LONG_VOLUME = 500
-"""Words of SPIR-V from which on functions are slower than memory, as for single operators."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,8 +104,13 @@ class Group:
     @functools.cached_property
     def plan(self) -> walks.Plan:
         """Its walk through memory."""
-        plan, on_processors = walks.plans(self.layout, self.types, lambda walk: self.volume >= _LONG_VOLUME)
+        plan, on_processors = walks.plans(self.layout, self.types, lambda walk: self._takes_a_while())
         return on_processors if self.on_processor else plan
+
+    def _takes_a_while(self) -> bool:
+        """Whether the functions calculate, and are slower than memory: as for single operators."""
+        calculates = any(node.desc.declaration.accuracy.promise != "exact" for node in self.nodes)
+        return calculates and self.volume >= LONG_FUNCTION_WORDS
 
     @property
     def hiding_words(self) -> int:
@@ -139,9 +142,7 @@ def computes_with_floats(types: Sequence[DataType]) -> bool:
     return DataType.FLOAT32 in types or DataType.FLOAT16 in types
 
 
-def grouped(
-    network: Network, functions: Mapping[int, Function], limits: Limits, on_processor: bool = False
-) -> list[Group]:
+def grouped(network: Network, functions: Mapping[int, Function], limits: Limits, on_processor: bool) -> list[Group]:
     """Finds the groups of a graph, in an order in which they can run.
 
     Args:
