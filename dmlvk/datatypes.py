@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import struct
 from typing import Any
 
 import numpy as np
@@ -98,3 +99,8 @@ _SIZE_IN_BITS = {
 @functools.cache
 def _numpy_dtype(name: str) -> np.dtype[Any]:
     return np.dtype(name.lower())
+
+
+def float32_bits(value: float) -> int:
+    """The bits of a number, rounded to FLOAT32."""
+    return int(struct.unpack("<I", struct.pack("<f", value))[0])

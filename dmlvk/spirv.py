@@ -1,4 +1,4 @@
-"""Reads SPIR-V modules, word by word."""
+"""Reads SPIR-V modules, word by word, and sets constants in them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ HEADER_WORDS = 5
 """What stands before a module's first instruction."""
 
 _MAGIC = 0x07230203
+_FUNCTION = 54  # constants stand before the first of them
+_SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE, _SPEC_CONSTANT = 48, 49, 50
+_DECORATE, _SPEC_ID = 71, 1
 
 
 def module_words(data: bytes) -> array[int]:
@@ -44,3 +47,28 @@ def module_instructions(words: array[int]) -> Iterator[tuple[int, int, array[int
             raise ValueError(f"the instruction at word {position} has the length {length}")
         yield position, words[position] & 0xFFFF, words[position + 1 : position + length]
         position += length
+
+
+def with_constant(spirv: bytes, constant_id: int, value: int) -> bytes:
+    """A module in which a specialization constant is something else for pipelines that are not given it.
+
+    Args:
+        spirv: a module, as ``scripts/compile_shaders.py`` or a fused graph makes it.
+        constant_id: of a Boolean, or of a number of 32 bits.
+        value: 0 or 1 for a Boolean.
+
+    Returns:
+        the module, in the byte order of this machine; unchanged where it has no such constant.
+    """
+    words = module_words(spirv)
+    target = None
+    for position, opcode, operands in module_instructions(words):
+        if opcode == _FUNCTION:
+            break
+        if opcode == _DECORATE and operands[1] == _SPEC_ID and operands[2] == constant_id:
+            target = operands[0]
+        elif opcode == _SPEC_CONSTANT and operands[1] == target:
+            words[position + 3] = value
+        elif opcode in (_SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE) and operands[1] == target:
+            words[position] += (_SPEC_CONSTANT_TRUE if value else _SPEC_CONSTANT_FALSE) - opcode
+    return words.tobytes()

@@ -5,15 +5,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import struct
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dmlvk.datatypes import DataType
+from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.errors import DeviceLimitError
-from dmlvk.kernels import library, walks
+from dmlvk.kernels import library, special_values, walks
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.variants import (
     LOOKUP_TYPES,
@@ -41,6 +40,7 @@ class Kernel:
         work_groups: launch size.
         work_items: how many elements, invocations or tiles there is work for, as the walk counts.
         attributes: the attribute words of the push constants.
+        special_attribute: what the shader's constant of that name is.
         on_processors: the kernel that computes the same bits where the device is a processor, if that is another one.
     """
 
@@ -49,6 +49,7 @@ class Kernel:
     work_groups: tuple[int, int, int]
     work_items: int
     attributes: tuple[int, ...]
+    special_attribute: int = dataclasses.field(default=0, kw_only=True)
     on_processors: Kernel | None = dataclasses.field(default=None, kw_only=True)
 
     def on(self, device_kind: str) -> Kernel:
@@ -57,7 +58,7 @@ class Kernel:
 
     def spirv(self) -> bytes:
         """The shader."""
-        return library.load(self.variant)
+        return special_values.load(self.variant, self.special_attribute)
 
     def specialization(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
         """The specialization constants, from id 0 on, for operands that begin at the given byte offsets."""
@@ -80,12 +81,14 @@ def lower(desc: OperatorDesc) -> Kernel:
     sizes = tensors[-1][1].sizes
     layout = fold(sizes, [_strides_along(sizes, tensor) for _, tensor in tensors])
     attributes = _attribute_values(desc, present)
+    special_attribute = special_values.special_attribute(desc)
 
     def variant(walk: Walk) -> str:
         return variant_name(shader_name(type(desc), present), types, walk, present)
 
     def kernel(plan: walks.Plan, on_processors: Kernel | None = None) -> Kernel:
-        return _kernel(desc, variant(plan.walk), plan, attributes, on_processors)
+        made = _kernel(desc, variant(plan.walk), plan, attributes, on_processors)
+        return dataclasses.replace(made, special_attribute=special_attribute)
 
     plan, on_processors = walks.plans(layout, types, lambda walk: _takes_a_while(desc, variant(walk)))
     return kernel(plan, None if on_processors is plan else kernel(on_processors))
@@ -159,11 +162,11 @@ def _attribute_values(desc: OperatorDesc, present: tuple[str, ...]) -> tuple[int
         if value is None:
             values.append(0)
         elif word.field.type == "scale_bias":
-            values.append(_float32_bits((value.scale, value.bias)[word.part]))
+            values.append(float32_bits((value.scale, value.bias)[word.part]))
         elif word.field.enumeration is not None:
             values.append(int(value))
         elif own_type is None:
-            values.append(_float32_bits(value))
+            values.append(float32_bits(value))
         else:
             values.append((converted_bits(value, own_type) >> (32 * word.part)) & 0xFFFFFFFF)
     return tuple(values)
@@ -181,10 +184,6 @@ def _attribute(desc: OperatorDesc, word: AttributeWord) -> tuple[Any, DataType |
     return getattr(desc, word.field.attribute), own_type
 
 
-def _float32_bits(value: float) -> int:
-    return int(struct.unpack("<I", struct.pack("<f", value))[0])
-
-
 _CANONICAL_NAN = {DataType.FLOAT32: 0x7FC00000, DataType.FLOAT16: 0x7E00}
 
 
@@ -197,7 +196,7 @@ def converted_bits(value: float, data_type: DataType) -> int:
     if math.isnan(value):
         return _CANONICAL_NAN.get(data_type, 0)
     if data_type is DataType.FLOAT32:
-        return _float32_bits(value)
+        return float32_bits(value)
     if data_type is DataType.FLOAT16:
         with np.errstate(over="ignore"):
             return int(np.float16(np.float32(value)).view(np.uint16))

@@ -6,13 +6,16 @@ import operator
 from array import array
 from collections.abc import Callable
 
-from dmlvk.spirv import HEADER_WORDS, module_instructions, module_words
+from dmlvk.spirv import HEADER_WORDS, module_instructions, module_words, with_constant
 
 NAIVE_DRIVERS = frozenset({"SwiftShader driver"})
 """Their optimizers take the constants for unknown: what these exclude is compiled all the same, and executed."""
 
 ON_PROCESSOR = 1000
-"""The ``constant_id`` by which a shader sees where it runs. It is false, and no pipeline is given it."""
+"""The ``constant_id`` by which a shader sees where it runs. It is false, and no pipeline is given it.
+
+Nor are those of higher numbers: they are set in the module.
+"""
 
 _TYPE_BOOL = 20
 _CONSTANT_TRUE, _CONSTANT_FALSE, _CONSTANT, _CONSTANT_COMPOSITE = 41, 42, 43, 44
@@ -53,17 +56,7 @@ def on_processor(spirv: bytes) -> bytes:
     Returns:
         the module, in the byte order of this machine.
     """
-    words = module_words(spirv)
-    target = None
-    for position, opcode, operands in module_instructions(words):
-        if opcode == _FUNCTION:
-            break
-        if opcode == _DECORATE and operands[1] == _SPEC_ID and operands[2] == ON_PROCESSOR:
-            target = operands[0]
-        elif opcode == _SPEC_CONSTANT_FALSE and operands[1] == target:
-            words[position] += _SPEC_CONSTANT_TRUE - _SPEC_CONSTANT_FALSE
-            break
-    return words.tobytes()
+    return with_constant(spirv, ON_PROCESSOR, 1)
 
 
 def specialized(spirv: bytes, constants: tuple[int, ...]) -> bytes:
@@ -104,6 +97,8 @@ class _Values:
     def number(self, decoration: array[int]) -> None:
         """Notes which of the values a constant takes."""
         target, _, place = decoration
+        if place > ON_PROCESSOR:
+            return
         if place != ON_PROCESSOR and place >= len(self._constants):
             raise ValueError(f"no value for the specialization constant {place}")
         self._given[target] = 1 if place == ON_PROCESSOR else self._constants[place]

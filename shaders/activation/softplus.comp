@@ -3,7 +3,8 @@
 #extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
 #include "elementwise_operands.glsl"
+#include "special_attribute.glsl"
 #include "softplus.glsl"
 
-#define OPERATION(x) FORM(softplus, INPUT_0)(x, ATTRIBUTE_STEEPNESS)
+#define OPERATION(x) FORM(softplus, INPUT_0)(x, ATTRIBUTE_STEEPNESS, SPECIAL_ATTRIBUTE)
 #include "elementwise.glsl"

@@ -2,7 +2,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "elementwise_operands.glsl"
+#include "special_attribute.glsl"
 #include "sigmoid.glsl"
 
-#define OPERATION(x) FORM(swish, INPUT_0)(x, ATTRIBUTE_SIGMOID_INPUT_SCALE)
+#define OPERATION(x) FORM(swish, INPUT_0)(x, ATTRIBUTE_SIGMOID_INPUT_SCALE, SPECIAL_ATTRIBUTE)
 #include "elementwise.glsl"

@@ -7,10 +7,11 @@
 #define FUSED_ACTIVATION_GLSL
 
 #include "datatypes.glsl"
+#include "special_attribute.glsl"
 
 #if defined(FUSED_CELU)
 #include "exponential_linear.glsl"
-#define ACTIVATED(x) FORM(celu, OUTPUT)(x, ATTRIBUTE_FUSED_ALPHA)
+#define ACTIVATED(x) FORM(celu, OUTPUT)(x, ATTRIBUTE_FUSED_ALPHA, SPECIAL_ATTRIBUTE)
 #elif defined(FUSED_ELU)
 #include "exponential_linear.glsl"
 #define ACTIVATED(x) FORM(elu, OUTPUT)(x, ATTRIBUTE_FUSED_ALPHA)
@@ -49,7 +50,7 @@
 #elif defined(FUSED_SOFTPLUS)
 #define LONG_OPERATION
 #include "softplus.glsl"
-#define ACTIVATED(x) FORM(softplus, OUTPUT)(x, ATTRIBUTE_FUSED_STEEPNESS)
+#define ACTIVATED(x) FORM(softplus, OUTPUT)(x, ATTRIBUTE_FUSED_STEEPNESS, SPECIAL_ATTRIBUTE)
 #elif defined(FUSED_SOFTSIGN)
 #include "softsign.glsl"
 #define ACTIVATED(x) FORM(softsign, OUTPUT)(x)

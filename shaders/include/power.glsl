@@ -205,15 +205,10 @@ uint special_power(uint x, Exponent y, Parity parity, Power power)
     return y.magnitude == ZERO_EXPONENT || x == ONE_F32 ? ONE_F32 : result;
 }
 
-// x^y of a positive normal x, by its bits, where 2 |y| is 1, 2, 4 or 6: within 2^-29.
+// For exponents y of which 2 |y| is 1, 2, 4 or 6.
 #define SIMPLE_HALF 0x3f000000
 #define SIMPLE_TWO 0x40000000
 #define SIMPLE_THREE 0x40400000
-bool is_simple_exponent(uint y)
-{
-    int magnitude = int(y & MAGNITUDE_F32);
-    return magnitude == SIMPLE_HALF || magnitude == int(ONE_F32) || magnitude == SIMPLE_TWO || magnitude == SIMPLE_THREE;
-}
 
 // m, its square or its cube in two words, for 1 <= m < 2: those of its first 8 bits are exact. 9 operations.
 Double whole_power(uint m, int degree)
@@ -235,6 +230,7 @@ Double whole_power(uint m, int degree)
     return Double(number, 0.0);
 }
 
+// x^y of a positive normal x, by its bits: within 2^-29.
 Power simple_power(uint x, uint y)
 {
     int exponent = int(x - ONE_F32) >> 23;
@@ -290,13 +286,14 @@ POWER_BY(f16)
 POWER_BY(i32)
 POWER_BY(u32)
 
-// x^y for an exponent that all elements share, so that a device takes one side of the branches on it. Simple exponents: largest error
-// found in every 61st float32 0.536 ULP (0x2a9df22b ^ 3), and 11 to 55 operations; others as above, and 85.
-uint constant_power_f32(uint x, uint y)
+// x^y for an exponent that all elements share; special is y where that is simple, else 0 (special_attribute.glsl). Simple exponents:
+// largest error found in every 61st float32 0.536 ULP (0x2a9df22b ^ 3), and 11 to 55 operations; others as above, and 85.
+uint constant_power_f32(uint x, uint exponent_bits, uint special)
 {
+    uint y = special == 0u ? exponent_bits : special;
     Exponent exponent = exponent_from_f32(y);
     Power power;
-    if (is_simple_exponent(y)) {
+    if (special != 0u) {
         power = simple_power(x & MAGNITUDE_F32, y);
     } else {
         power = finite_power(x & MAGNITUDE_F32, exponent);
@@ -306,6 +303,9 @@ uint constant_power_f32(uint x, uint y)
     }
     return power.bits;
 }
-uint constant_power_f16(uint x, uint y) { return float16_from_float32(constant_power_f32(float32_from_float16(x), y)); }
+uint constant_power_f16(uint x, uint exponent_bits, uint special)
+{
+    return float16_from_float32(constant_power_f32(float32_from_float16(x), exponent_bits, special));
+}
 
 #endif

@@ -92,12 +92,12 @@ uint swish_of_one(uint x)
 
 // x * sigmoid(scale * x) = x * 2^count / (2^count + power). Largest error over all 2^32 inputs with a scale of 1: 0.7486 ULP,
 // at -5.22451019 (0xc0a72f30); found with others: 0.670 ULP, among 30 million random pairs, where scale * x is about -19. 72
-// operations. Products that leave float32's range on their way, and arguments whose result is near an end of that, take the
+// operations. special is the scale where that is 1 (special_attribute.glsl). Products that leave float32's range on their way, and arguments whose result is near an end of that, take the
 // branch.
-uint swish_f32(uint x, uint sigmoid_input_scale)
+uint swish_f32(uint x, uint sigmoid_input_scale, uint special)
 {
     int magnitude = int(x & MAGNITUDE_F32);
-    if (sigmoid_input_scale == ONE_F32 && magnitude >= SWISH_BEGIN && magnitude <= SWISH_END) {
+    if (special == ONE_F32 && magnitude >= SWISH_BEGIN && magnitude <= SWISH_END) {
         return swish_of_one(x);
     }
     precise float number = uintBitsToFloat(x);
@@ -127,9 +127,9 @@ uint swish_f32(uint x, uint sigmoid_input_scale)
     }
     return result | (x & SIGN_F32);
 }
-uint swish_f16(uint x, uint sigmoid_input_scale)
+uint swish_f16(uint x, uint sigmoid_input_scale, uint special)
 {
-    return float16_from_float32(swish_f32(float32_from_float16(x), sigmoid_input_scale));
+    return float16_from_float32(swish_f32(float32_from_float16(x), sigmoid_input_scale, special));
 }
 
 #endif

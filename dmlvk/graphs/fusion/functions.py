@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import glsl, library
 from dmlvk.kernels.elementwise import lower
+from dmlvk.kernels.special_values import SPECIAL_VALUES, special_attribute
 from dmlvk.kernels.variants import attribute_words, operands_of, variant
 from dmlvk.kernels.volume import called_words
 from dmlvk.operators import OperatorDesc
@@ -97,12 +98,18 @@ def function_of(desc: OperatorDesc) -> Function | None:
     attributes = lower(desc).attributes
     return Function(
         source=source,
-        defines=tuple(_renumbered(made.defines, given)),
+        defines=(*_renumbered(made.defines, given), *_special(desc)),
         types=types,
         attributes=tuple(attributes[number] for number in given),
         volume=_volume(made.name),
         promise=desc.declaration.accuracy.promise,
     )
+
+
+def _special(desc: OperatorDesc) -> list[tuple[str, str]]:
+    """What the functions of operators with special values of attributes are told of theirs."""
+    is_known = desc.operator_name in SPECIAL_VALUES
+    return [("SPECIAL_ATTRIBUTE", f"{special_attribute(desc):#x}u")] if is_known else []
 
 
 @functools.lru_cache(maxsize=4096)
