@@ -29,7 +29,7 @@ BLOCK = 4
 BLOCKS_HELD = 4
 """Blocks that a lane adds up at once, and keeps in registers where it has no more."""
 
-_TILES_IN_BYTES = 16384
+TILES_IN_BYTES = 16384
 """Shared memory of a work group that every Vulkan device has."""
 
 WORK_GROUP_SIZE = 256
@@ -156,7 +156,7 @@ def tile_size(types: tuple[DataType, ...]) -> int:
     """
     element = sum(data_type.size_in_bytes for data_type in types[:-1])
     sides = (64, 32, 16) if _widest(types) < 32 else (32, 16)
-    return next(side for side in sides if side * side * element <= _TILES_IN_BYTES)
+    return next(side for side in sides if side * side * element <= TILES_IN_BYTES)
 
 
 def lines(types: tuple[DataType, ...]) -> int:

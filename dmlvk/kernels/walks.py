@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.layout import FoldedLayout
-from dmlvk.kernels.variants import WORK_GROUP_SIZE, Walk, lanes, tile_size
+from dmlvk.kernels.variants import TILES_IN_BYTES, WORK_GROUP_SIZE, Walk, lanes, tile_size
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 WORK_GROUPS_PER_ROW = 65535
@@ -30,6 +30,9 @@ _FEWEST_INVOCATIONS = 2**16
 _FEWEST_WITH_TWO_VECTORS = 2**18
 """What is left at least for a GPU's cores when an invocation computes two vectors: as many as a large GPU runs."""
 
+_FEWEST_WITH_TWO_TILES = 2**18
+"""The same for work groups that have two tiles."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
@@ -39,7 +42,7 @@ class Plan:
         walk: which.
         invocations: how many there is work for.
         work_items: what the shader's ``work_items`` counts: elements (contiguous), vectors (rows),
-            invocations (strided), or tiles.
+            invocations (strided), or work groups (tiled).
         geometry: the specialization constants from id 2 on.
         repeats: how often an invocation stores each of its results.
     """
@@ -191,10 +194,25 @@ def _tiles(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> Plan
     )
     side = tile_size(types)
     along_0, along_1 = -(-turned.sizes[0] // side), -(-turned.sizes[1] // side)
-    tiles = along_0 * along_1 * math.prod(turned.sizes[2:])
+    lines_of_tiles = along_0 * math.prod(turned.sizes[2:])
+    has_two = _gains_by_two_tiles(types) and along_1 > 1
+    has_two = has_two and lines_of_tiles * along_1 * WORK_GROUP_SIZE >= 2 * _FEWEST_WITH_TWO_TILES
+    groups = lines_of_tiles * (-(-along_1 // 2) if has_two else along_1)
     tiled_inputs = _tiled_inputs(turned, types, 1)
-    geometry = _geometry(turned, 1, False, tiled_inputs, _vector_operands(turned, types) & ~tiled_inputs)
-    return Plan("tiled", tiles * WORK_GROUP_SIZE, tiles, geometry)
+    vectors = _vector_operands(turned, types) & ~tiled_inputs
+    geometry = _geometry(turned, 1, False, tiled_inputs, vectors, int(has_two))
+    return Plan("tiled", groups * WORK_GROUP_SIZE, groups, geometry)
+
+
+def _gains_by_two_tiles(types: tuple[DataType, ...]) -> bool:
+    """Whether an invocation has few bytes of a tile to share its index arithmetic among; and two tiles fit.
+
+    Measured on an NVIDIA H200: 8-bit elements gain 7 to 18%, functions of one 32-bit input 7 to 16%; kernels with more
+    or wider operands lose up to 4%, and those of FLOAT16 up to 5%.
+    """
+    widths = {data_type.size_in_bits for data_type in types}
+    fits = 2 * tile_size(types) ** 2 * sum(data_type.size_in_bytes for data_type in types[:-1]) <= TILES_IN_BYTES
+    return fits and (max(widths) == 8 or (max(widths) == 32 and len(types) == 2))
 
 
 def _vector_operands(layout: FoldedLayout, types: tuple[DataType, ...]) -> int:

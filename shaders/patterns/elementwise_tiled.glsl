@@ -6,15 +6,19 @@
 //
 // A slot of shared memory holds one word, which is 32 / bits elements along axis 1 (64 bits: two words, one element). Slots
 // are turned by their row, so that neither way of going through them meets the same memory bank again and again.
+//
+// A work group may have two tiles, one behind the other along axis 1: it reads both before it waits for any of them.
 #include "elementwise_axes.glsl"
 #include "elementwise_vectors.glsl"
 
 layout(constant_id = OWN_CONSTANT) const uint TILED_INPUTS = 0u; // bit n: input n goes through shared memory
 // Bit n: the lines of input n, or of the output as the last one, are whole, aligned vectors of LANES elements.
 layout(constant_id = OWN_CONSTANT + 1) const uint VECTOR_OPERANDS = 0u;
-#define TILES_ALONG_0 ((SIZE_0 + TILE - 1u) / TILE)
-#define TILES_ALONG_1 ((SIZE_1 + TILE - 1u) / TILE)
-#define TILES_ARE_WHOLE (SIZE_0 % TILE == 0u && SIZE_1 % TILE == 0u)
+layout(constant_id = OWN_CONSTANT + 2) const bool TWO_TILES = false; // for every work group
+#define TILE_COUNT (TWO_TILES ? 2u : 1u)
+#define GROUPS_ALONG_0 ((SIZE_0 + TILE - 1u) / TILE)
+#define GROUPS_ALONG_1 ((SIZE_1 + TILE * TILE_COUNT - 1u) / (TILE * TILE_COUNT))
+#define TILES_ARE_WHOLE (SIZE_0 % TILE == 0u && SIZE_1 % (TILE * TILE_COUNT) == 0u)
 #define IS_TILED(n) ((TILED_INPUTS & (1u << n)) != 0u)
 #define HAS_VECTORS(n) ((VECTOR_OPERANDS & (1u << n)) != 0u)
 
@@ -24,9 +28,11 @@ layout(constant_id = OWN_CONSTANT + 1) const uint VECTOR_OPERANDS = 0u;
 #define PER_WORD_32 1u
 #define PER_WORD_64 1u
 
-#define SHARED_TILE(n, name) shared uint name##n[TILE * TILE * INPUT_##n##_BITS / 32];
+#define SHARED_TILE(n, name) shared uint name##n[TILE_COUNT * TILE * TILE * INPUT_##n##_BITS / 32];
 FOR_EACH_INPUT(SHARED_TILE, tile_)
 
+// Of the tile that has a number; its slots lie behind those of the tile before.
+#define SLOT_OF(n, number, row, column) (number * (TILE * SLOTS_PER_COLUMN(n)) + slot_of(row, column))
 uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TILE - 1u)); }
 
 // A slot's contents, and where in a buffer they lie.
@@ -53,26 +59,26 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 #define COLUMNS_BETWEEN_SLOTS(n) (256u / SLOTS_PER_COLUMN(n))
 #define SLOT_COLUMN(n, i) (gl_LocalInvocationID.x / SLOTS_PER_COLUMN(n) + COLUMNS_BETWEEN_SLOTS(n) * (i))
 #define SLOT_ROW(n) (gl_LocalInvocationID.x % SLOTS_PER_COLUMN(n))
-#define READ_TILE(n, slots) \
-    SLOT(INPUT_##n##_BITS) slots##n[SLOTS_PER_INVOCATION(n)]; \
+#define DECLARE_SLOTS(n, slots) SLOT(INPUT_##n##_BITS) slots##n[2u * SLOTS_PER_INVOCATION(n)];
+#define READ_TILE(n, number) \
     if (IS_TILED(n)) { \
-        uint line = first_1 + SLOT_ROW(n) * PER_WORD(INPUT_##n##_BITS); \
+        uint line = first_1 + number * TILE + SLOT_ROW(n) * PER_WORD(INPUT_##n##_BITS); \
         uint first = BASE(INPUT_##n##_BITS, input_##n) + row_input_##n \
             + (first_0 + SLOT_COLUMN(n, 0u)) * STRIDE_input_##n##_0 + line; \
         for (uint i = 0u; i < SLOTS_PER_INVOCATION(n); ++i) { \
-            slots##n[i] = SLOT(INPUT_##n##_BITS)(0u); \
+            slots_##n[number * SLOTS_PER_INVOCATION(n) + i] = SLOT(INPUT_##n##_BITS)(0u); \
             if (TILES_ARE_WHOLE || (first_0 + SLOT_COLUMN(n, i) < SIZE_0 && line < SIZE_1)) { \
-                slots##n[i] = READ_SLOT(INPUT_##n##_BITS, input_##n, \
+                slots_##n[number * SLOTS_PER_INVOCATION(n) + i] = READ_SLOT(INPUT_##n##_BITS, input_##n, \
                     first + i * (COLUMNS_BETWEEN_SLOTS(n) * STRIDE_input_##n##_0)); \
             } \
         } \
     }
-#define WRITE_TILE(n, slots) \
+#define WRITE_TILE(n, number) \
     if (IS_TILED(n)) { \
         for (uint i = 0u; i < SLOTS_PER_INVOCATION(n); ++i) { \
             if (TILE * SLOTS_PER_COLUMN(n) >= 256u || SLOT_COLUMN(n, i) < TILE) { \
-                uint slot = slot_of(SLOT_ROW(n), SLOT_COLUMN(n, i)); \
-                WRITE_SLOT(INPUT_##n##_BITS, tile_##n, slot, slots##n[i]) \
+                uint slot = SLOT_OF(n, number, SLOT_ROW(n), SLOT_COLUMN(n, i)); \
+                WRITE_SLOT(INPUT_##n##_BITS, tile_##n, slot, slots_##n[number * SLOTS_PER_INVOCATION(n) + i]) \
             } \
         } \
     }
@@ -85,11 +91,11 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 #define LINE_WORDS(bits) (LANES * bits / 32)
 
 #if LINES == 1
-#define FOR_EACH_LINE(DO) DO(0u)
+#define FOR_EACH_LINE(DO, tile) DO(0u, tile)
 #elif LINES == 2
-#define FOR_EACH_LINE(DO) DO(0u) DO(1u)
+#define FOR_EACH_LINE(DO, tile) DO(0u, tile) DO(1u, tile)
 #elif LINES == 4
-#define FOR_EACH_LINE(DO) DO(0u) DO(1u) DO(2u) DO(3u)
+#define FOR_EACH_LINE(DO, tile) DO(0u, tile) DO(1u, tile) DO(2u, tile) DO(3u, tile)
 #else
 #error LINES must be 1, 2 or 4
 #endif
@@ -123,8 +129,8 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 
 // An input that does not go through shared memory is read beside it, line by line, before anything is waited for.
 #define DECLARE_DIRECT(n, direct) \
-    uint direct##n[LINES * LINE_WORDS(INPUT_##n##_BITS)]; \
-    for (int i = 0; i < LINES * LINE_WORDS(INPUT_##n##_BITS); ++i) { direct##n[i] = 0u; }
+    uint direct##n[2 * LINES * LINE_WORDS(INPUT_##n##_BITS)]; \
+    for (int i = 0; i < 2 * LINES * LINE_WORDS(INPUT_##n##_BITS); ++i) { direct##n[i] = 0u; }
 #define READ_DIRECT(n, direct) \
     if (!IS_TILED(n)) { \
         uint line_input_##n = row_input_##n + line * STRIDE_input_##n##_1; \
@@ -142,10 +148,10 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
             } \
         } \
     }
-#define READ_LINE(number_in_block) \
+#define READ_LINE(line_of_block, tile) \
     { \
-        uint number = number_in_block; \
-        uint line = WITHIN(first_1 + LINE + number, SIZE_1 - 1u); \
+        uint number = tile * LINES + line_of_block; \
+        uint line = WITHIN(first_1 + tile * TILE + LINE + line_of_block, SIZE_1 - 1u); \
         FOR_EACH_INPUT(READ_DIRECT, direct_) \
     }
 
@@ -160,12 +166,12 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 #define SLOT_WORDS_16 1
 #define SLOT_WORDS_32 1
 #define SLOT_WORDS_64 2
-#define READ_SLOTS(n, held) \
-    uint held##n[SLOT_LINES(INPUT_##n##_BITS) * LANES * SLOT_WORDS(INPUT_##n##_BITS)]; \
+#define READ_SLOTS(n, number) \
+    uint held_##n[SLOT_LINES(INPUT_##n##_BITS) * LANES * SLOT_WORDS(INPUT_##n##_BITS)]; \
     for (uint k = 0u; k < SLOT_LINES(INPUT_##n##_BITS) * LANES; ++k) { \
-        uint slot = slot_of(LINE / PER_WORD(INPUT_##n##_BITS) + k / LANES, COLUMN + k % LANES); \
+        uint slot = SLOT_OF(n, number, LINE / PER_WORD(INPUT_##n##_BITS) + k / LANES, COLUMN + k % LANES); \
         for (uint i = 0u; i < SLOT_WORDS(INPUT_##n##_BITS); ++i) { \
-            held##n[SLOT_WORDS(INPUT_##n##_BITS) * k + i] = \
+            held_##n[SLOT_WORDS(INPUT_##n##_BITS) * k + i] = \
                 IS_TILED(n) ? tile_##n[SLOT_WORDS(INPUT_##n##_BITS) * slot + i] : 0u; \
         } \
     }
@@ -181,7 +187,7 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
     if (IS_TILED(n)) { \
         operand_##n = LOAD(INPUT_##n, held_##n, HELD(INPUT_##n##_BITS, element)); \
     } else { \
-        operand_##n = LOAD(INPUT_##n, direct_##n, element); \
+        operand_##n = LOAD(INPUT_##n, direct_##n, tile_number * ELEMENTS + element); \
     }
 #define OPERAND(n, element) operand_##n
 #define COMPUTE_ELEMENT(element) \
@@ -192,8 +198,8 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
     }
 
 // An invocation owns the words that it writes.
-#define LINE_OF_RESULTS(number) \
-    if (TILES_ARE_WHOLE || (first_1 + LINE + number < SIZE_1 && column < SIZE_0)) { \
+#define LINE_OF_RESULTS(number, tile) \
+    if (TILES_ARE_WHOLE || (first_1 + tile * TILE + LINE + number < SIZE_1 && column < SIZE_0)) { \
         uint target = target_of_block + number * STRIDE_output_1; \
         uint line_results[LINE_WORDS(OUTPUT_BITS)]; \
         for (uint i = 0u; i < LINE_WORDS(OUTPUT_BITS); ++i) { \
@@ -225,37 +231,57 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
     }
 #endif
 
+// The block of one of the work group's tiles.
+#define COMPUTE_TILE(number) \
+    { \
+        const uint tile_number = number; \
+        FOR_EACH_INPUT(READ_SLOTS, number) \
+        uint results[LINES * LINE_WORDS(OUTPUT_BITS)]; \
+        for (uint i = 0u; i < LINES * LINE_WORDS(OUTPUT_BITS); ++i) { \
+            results[i] = 0u; \
+        } \
+        FOR_EACH_ELEMENT(COMPUTE_ELEMENT) \
+        uint target_of_block = row_output + (first_1 + number * TILE + LINE) * STRIDE_output_1 + column; \
+        FOR_EACH_LINE(LINE_OF_RESULTS, number) \
+    }
+
 #define ROW_OF_INPUT(n, type) type row_input_##n = 0u;
 
 void main()
 {
-    uint tile = work_group_index();
-    if (tile >= parameters.work_items) {
+    uint group = work_group_index();
+    if (group >= parameters.work_items) {
         return;
     }
-    uint first_0 = (tile % TILES_ALONG_0) * TILE;
-    uint row = tile / TILES_ALONG_0;
-    uint first_1 = (row % TILES_ALONG_1) * TILE;
-    row /= TILES_ALONG_1;
+    uint first_0 = (group % GROUPS_ALONG_0) * TILE;
+    uint row = group / GROUPS_ALONG_0;
+    uint first_1 = (row % GROUPS_ALONG_1) * (TILE * TILE_COUNT);
+    row /= GROUPS_ALONG_1;
     uint row_output = 0u;
     FOR_EACH_INPUT(ROW_OF_INPUT, uint)
     MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
     uint column = first_0 + COLUMN;
 
-    FOR_EACH_INPUT(READ_TILE, slots_)
+    FOR_EACH_INPUT(DECLARE_SLOTS, slots_)
     FOR_EACH_INPUT(DECLARE_DIRECT, direct_)
-    FOR_EACH_LINE(READ_LINE)
-    FOR_EACH_INPUT(WRITE_TILE, slots_)
+    FOR_EACH_INPUT(READ_TILE, 0u)
+    if (TWO_TILES) {
+        FOR_EACH_INPUT(READ_TILE, 1u)
+    }
+    FOR_EACH_LINE(READ_LINE, 0u)
+    if (TWO_TILES) {
+        FOR_EACH_LINE(READ_LINE, 1u)
+    }
+    FOR_EACH_INPUT(WRITE_TILE, 0u)
+    if (TWO_TILES) {
+        FOR_EACH_INPUT(WRITE_TILE, 1u)
+    }
     barrier();
     if (LINE >= TILE) {
         return;
     }
-    FOR_EACH_INPUT(READ_SLOTS, held_)
-    uint results[LINES * LINE_WORDS(OUTPUT_BITS)];
-    for (uint i = 0u; i < LINES * LINE_WORDS(OUTPUT_BITS); ++i) {
-        results[i] = 0u;
+    COMPUTE_TILE(0u)
+    if (TWO_TILES) {
+        COMPUTE_TILE(1u)
     }
-    FOR_EACH_ELEMENT(COMPUTE_ELEMENT)
-    uint target_of_block = row_output + (first_1 + LINE) * STRIDE_output_1 + column;
-    FOR_EACH_LINE(LINE_OF_RESULTS)
 }

@@ -21,7 +21,7 @@ from dmlvk.conformance.execution import Bytes, Judge, Placement, Workbench, desc
 from dmlvk.kernels import elementwise, walks
 from dmlvk.kernels.elementwise import lower
 from dmlvk.kernels.layout import fold
-from dmlvk.kernels.variants import WORK_GROUP_SIZE, lanes, operand_types
+from dmlvk.kernels.variants import WORK_GROUP_SIZE, lanes, operand_types, tile_size
 from dmlvk.operators import OPERATORS, OperatorDesc, check_operator
 from dmlvk.runtime import kompute
 from tests.operators.geometries import FIXED, REPEATED, TRANSPOSED, Geometry, geometries, overlaps
@@ -268,6 +268,25 @@ def test_two_vectors_of_an_invocation(name: str, benches: list[Workbench], monke
     monkeypatch.setattr(walks, "WORK_GROUPS_PER_ROW", 5)
     for length in (11 * group - 7, 22 * group):
         check_geometry(benches, case, Geometry("rows of 5 work groups", (length,), (1,), ((1,),)))
+
+
+@pytest.mark.parametrize("name", ["sign-int8", "add-uint8", "exp-float32", "is_nan-float32-uint8", "sign-int32"])
+def test_two_tiles_of_a_work_group(name: str, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on GPUs, for tensors that are large there: whole tiles, parts of them, and work groups that have one only."""
+    monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_TILES", 0)
+    case = next(case for case in value_cases() if case.name == name)
+    side = tile_size(operand_types(case.desc_class, dict(case.data_types)))
+    tiles_at_once = set()
+    for lines, row in ((2, 1), (4, 2), (3, 1), (1, 2)):
+        for missing in (0, 4, 5):
+            sizes = (lines * side - missing, row * side - missing)
+            transposed = (1, sizes[0] + -sizes[0] % 4)
+            geometry = Geometry("two tiles", sizes, (row * side + 4, 1), (transposed, (row * side, 1)))
+            strides = [*(geometry.input_strides(i) for i in range(len(case.data_types) - 1)), geometry.output]
+            kernel = lower(describe(case, sizes, strides, {}))
+            tiles_at_once.add((kernel.variant.rpartition(".")[2], kernel.geometry[-1]))
+            check_geometry(benches, case, geometry)
+    assert tiles_at_once == {("tiled", 0), ("tiled", 1)}
 
 
 @pytest.mark.parametrize(
