@@ -50,7 +50,7 @@ class _Prepared:
             self._arguments.append(cupy.lib.stride_tricks.as_strided(on_device, workload.geometry.sizes, strides))
         dtype = bool if self._name == "greater" else workload.output_dtype
         self._output = cupy.empty(workload.geometry.sizes, dtype)
-        self._arguments += [self._arguments[0].dtype.type(value) for value in function.extra]
+        self._arguments += [self._arguments[0].dtype.type(value) for value in function.arguments(workload.desc)]
         self._compute()
 
     def _compute(self) -> None:

@@ -16,6 +16,7 @@ from dmlvk.bench.functions import FUNCTIONS
 from dmlvk.bench.libraries import Library, Prepared
 from dmlvk.bench.workload import Array, Workload
 from dmlvk.conformance.execution import Judge
+from dmlvk.conformance.references import expected_output
 from dmlvk.errors import DmlError, OutOfMemoryError
 
 _WARM_UP_SECONDS = 0.3
@@ -74,6 +75,7 @@ class Result:
         elements: of the output.
         bytes_moved: read and written.
         timings: dmlvk's first.
+        attributes: the operator's numbers, by name.
     """
 
     operator: str
@@ -82,6 +84,7 @@ class Result:
     elements: int
     bytes_moved: int
     timings: tuple[Timing, ...]
+    attributes: dict[str, float] = dataclasses.field(default_factory=dict)
 
     def bandwidth(self, library: str) -> float | None:
         """Bytes a second on the device; ``None`` where the library was not measured."""
@@ -128,6 +131,7 @@ def measure(workload: Workload, libraries: Sequence[Library], seconds: float = 2
         math.prod(workload.geometry.sizes),
         workload.bytes_moved,
         tuple(timings.values()),
+        workload.given_attributes,
     )
 
 
@@ -148,13 +152,7 @@ def _verified(library: Library, workload: Workload) -> str | None:
 
 def _difference(got: Array, workload: Workload) -> str:
     """Whether a library computes the same function at all: within what a sloppy float32 or float16 function may err."""
-    function = FUNCTIONS[workload.operator.operator_name]
-    if not function.numpy:
-        return ""  # NumPy does not have it
-    inputs = [view.astype(np.float64) if view.dtype.kind == "f" else view for view in workload.views]
-    if function.numpy == "where":
-        inputs[0] = inputs[0] != 0
-    expected = getattr(np, function.numpy)(*inputs, *function.extra)
+    expected = _expected(workload)
     if not workload.data_type.is_float:
         same = got.astype(np.int64) == expected.astype(np.int64)
     else:
@@ -167,6 +165,18 @@ def _difference(got: Array, workload: Workload) -> str:
         return ""
     first = int(wrong[0])
     return f"{wrong.size} of {got.size} results; the first is {got.flat[first]!r} instead of {expected.flat[first]!r}"
+
+
+def _expected(workload: Workload) -> Array:
+    """The true values by NumPy or, of functions that it does not have, by the operator's reference."""
+    function = FUNCTIONS[workload.operator.operator_name]
+    if not function.numpy:
+        return expected_output(workload.desc, [np.ascontiguousarray(view) for view in workload.views])
+    inputs = [view.astype(np.float64) if view.dtype.kind == "f" else view for view in workload.views]
+    if function.numpy == "where":
+        inputs[0] = inputs[0] != 0
+    values: Array = getattr(np, function.numpy)(*inputs, *function.arguments(workload.desc))
+    return values
 
 
 def _in_turn(runners: dict[str, Prepared], seconds: float) -> dict[str, tuple[list[float], list[float]]]:

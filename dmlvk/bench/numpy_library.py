@@ -43,7 +43,7 @@ class _Prepared:
         inputs: list[Any] = workload.views
         if self._name == "where":
             inputs[0] = inputs[0] != 0
-        self._arguments = [*inputs, *(inputs[0].dtype.type(value) for value in function.extra)]
+        self._arguments = [*inputs, *(inputs[0].dtype.type(value) for value in function.arguments(workload.desc))]
         dtype = np.dtype(bool) if self._name == "greater" else workload.output_dtype
         self._output = np.empty(workload.geometry.sizes, dtype)
 

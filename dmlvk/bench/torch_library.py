@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from typing import Any
 
@@ -48,17 +49,20 @@ class _Prepared:
             self._inputs.append(tensor != 0 if number == 0 and function.torch == "where" else tensor)
         out_type = torch.bool if function.torch == "gt" else self._inputs[-1].dtype
         self._output = torch.empty(workload.geometry.sizes, dtype=out_type, device=self._inputs[0].device)
-        self._call: Any = getattr(torch, function.torch)
+        self._extra = function.arguments(workload.desc)
+        self._call: Any = operator.attrgetter(function.torch)(torch)
         self._compute()
         self._wait()
 
     def _compute(self) -> None:
         if self._function.torch == "clone":
             self._output.copy_(self._inputs[0])
+        elif self._function.torch.startswith("nn."):
+            self._output = self._call(*self._inputs, *self._extra)
         elif self._function.torch == "relu":  # which has no ``out``
             self._torch.clamp_min(self._inputs[0], 0, out=self._output)
         else:
-            self._call(*self._inputs, *self._function.extra, out=self._output)
+            self._call(*self._inputs, *self._extra, out=self._output)
 
     def _wait(self) -> None:
         if self._cuda:

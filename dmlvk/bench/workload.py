@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -119,12 +120,14 @@ class Workload:
         data_type: of its inputs, and of the output where the operator permits.
         layout: one of ``LAYOUTS``.
         elements: of the output, at most; layouts of several axes round down.
+        attributes: what they are instead of ordinary ones, by name; of those that the operator has.
     """
 
     operator: type[OperatorDesc]
     data_type: DataType
     layout: str
     elements: int
+    attributes: tuple[tuple[str, float], ...] = ()
 
     @property
     def name(self) -> str:
@@ -157,7 +160,7 @@ class Workload:
         members: dict[str, Any] = {f.attribute: None for f in self.operator.fields if f.optional}
         if not self.operator.declaration.along_axes:  # which have no attributes but axes
             members |= sweep_sets(self.operator, self.data_type, optional=False)[0]
-        members |= ATTRIBUTES.get(self.operator.operator_name, {})
+        members |= ATTRIBUTES.get(self.operator.operator_name, {}) | dict(self.attributes)
         for field, strides in zip(self.input_fields, geometry.strides, strict=False):
             members[field.attribute] = TensorDesc(self._type_of(field), geometry.sizes, strides)
         for field in self.operator.fields:
@@ -166,6 +169,12 @@ class Workload:
         desc = self.operator(**members)
         check_operator(desc, FeatureLevel.LEVEL_6_4)
         return desc
+
+    @property
+    def given_attributes(self) -> dict[str, float]:
+        """The operator's attributes that are numbers, by name."""
+        values = {field.attribute: getattr(self.desc, field.attribute) for field in self.operator.fields}
+        return {name: value for name, value in values.items() if isinstance(value, float)}
 
     def _type_of(self, field: Field) -> DataType:
         """The workload's type, or where a tensor cannot have it, the smallest that it can (a condition: UINT8)."""
@@ -224,7 +233,9 @@ class Workload:
         return dataclasses.replace(self, elements=elements)
 
 
-def workload(name: str, data_type: DataType, layout: str, elements: int) -> Workload | None:
+def workload(
+    name: str, data_type: DataType, layout: str, elements: int, attributes: Mapping[str, float] = MappingProxyType({})
+) -> Workload | None:
     """A workload; ``None`` where the operator does not take the data type or the layout.
 
     Args:
@@ -232,13 +243,22 @@ def workload(name: str, data_type: DataType, layout: str, elements: int) -> Work
         data_type: of its tensors.
         layout: one of ``LAYOUTS``.
         elements: of the output.
+        attributes: by name; those that the operator does not have are left out.
+
+    Raises:
+        DmlError: when the operator forbids such an attribute.
     """
-    made = Workload(OPERATORS[name], data_type, layout, elements)
+    operator = OPERATORS[name]
+    has = {field.attribute for field in operator.fields if field.type == "float"}
+    chosen = tuple((key, value) for key, value in attributes.items() if key in has)
+    made = Workload(operator, data_type, layout, elements, chosen)
     if made.operator.declaration.along_axes and layout == "contiguous":
         return None  # a single row of millions is nobody's work
     try:
         _ = made.desc
     except (DmlError, NotImplementedError, IndexError):
+        if chosen and workload(name, data_type, layout, elements) is not None:
+            raise  # the attributes are at fault
         return None
     used = [tensor for _, tensor in (*made.desc.inputs, *made.desc.outputs) if tensor is not None]
     return made if any(tensor.data_type is data_type for tensor in used) else None

@@ -27,6 +27,10 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
     metavar="NAME|GLOB,...",
     help="What to measure, without or with the prefix ELEMENT_WISE_ or ACTIVATION_.",
 )
+@click.option(
+    "--attributes", "-a", default="", metavar="NAME=NUMBER,...",
+    help="Of the operators that have them, such as steepness=2,alpha=0.5; ordinary ones otherwise.",
+)  # fmt: skip
 @click.option("--device", "-d", metavar="N|NAME", help="Index of a device, or a part of its name.")
 @click.option(
     "--data-types", "-t", default="float32", show_default=True, metavar="TYPE,...", help="Such as float16,int8."
@@ -52,6 +56,7 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 )
 def bench(
     operators: str,
+    attributes: str,
     device: str | None,
     data_types: str,
     layouts: str,
@@ -79,7 +84,7 @@ def bench(
     for path in (json_file, plot):
         if path is not None and not path.absolute().parent.is_dir():
             raise click.UsageError(f"{path}: there is no such directory")
-    workloads = _workloads(operators, data_types, layouts, sizes)
+    workloads = _workloads(operators, parsed_attributes(attributes), data_types, layouts, sizes)
     names = LIBRARIES if libraries == "all" else () if libraries == "none" else tuple(libraries.split(","))
     if unknown := sorted(set(names) - set(LIBRARIES)):
         raise click.UsageError(f"--libraries: {unknown[0]!r} is none of {', '.join(LIBRARIES)}")
@@ -107,7 +112,9 @@ def bench(
         raise KeyboardInterrupt
 
 
-def _workloads(operators: str, data_types: str, layouts: str, sizes: str) -> list[Workload]:
+def _workloads(
+    operators: str, attributes: dict[str, float], data_types: str, layouts: str, sizes: str
+) -> list[Workload]:
     from dmlvk.bench.workload import LAYOUTS, workload
     from dmlvk.datatypes import DataType
 
@@ -125,7 +132,7 @@ def _workloads(operators: str, data_types: str, layouts: str, sizes: str) -> lis
         for data_type in types:
             for layout in chosen:
                 for size in byte_sizes:
-                    each = workload(operator, data_type, layout, max(1, size // data_type.size_in_bytes))
+                    each = workload(operator, data_type, layout, max(1, size // data_type.size_in_bytes), attributes)
                     if each is not None:
                         made.append(each)
     if not made:
@@ -149,6 +156,27 @@ def _operator_names(text: str) -> list[str]:
             raise click.UsageError(f"--operators: {pattern!r} is no operator that dmlvk has")
         found.update(dict.fromkeys(names))
     return list(found)
+
+
+def parsed_attributes(text: str) -> dict[str, float]:
+    """Numbers by the names of attributes, from ``alpha=0.5,steepness=2``.
+
+    Raises:
+        click.UsageError: when it is none of these.
+    """
+    from dmlvk.operators import OPERATORS
+
+    known = sorted({f.attribute for made in OPERATORS.values() for f in made.fields if f.type == "float"})
+    found = {}
+    for part in text.split(",") if text else ():
+        name, _, number = part.partition("=")
+        if name.strip() not in known:
+            raise click.UsageError(f"--attributes: {name!r} is none of {', '.join(known)}")
+        try:
+            found[name.strip()] = float(number)
+        except ValueError:
+            raise click.UsageError(f"--attributes: {part!r} is no NAME=NUMBER") from None
+    return found
 
 
 def parsed_sizes(text: str) -> list[int]:

@@ -20,7 +20,7 @@ from dmlvk.bench.own import OwnLibrary
 from dmlvk.bench.plot import write_plot
 from dmlvk.bench.report import BenchReport
 from dmlvk.bench.workload import LAYOUTS, Array, Workload, workload
-from dmlvk.cli.bench import parsed_sizes
+from dmlvk.cli.bench import parsed_attributes, parsed_sizes
 from dmlvk.errors import InvalidArgumentError
 from tests.cli.outcome import Outcome
 
@@ -96,6 +96,28 @@ def test_layouts_are_what_their_names_say() -> None:
     assert strides("channels-last")[0][1] == 1
 
 
+@pytest.mark.parametrize("exponent", [2.5, 3.0, -0.5])
+def test_attributes_are_those_that_are_asked_for(any_device: dml.Device, exponent: float) -> None:
+    """Also in the words of other libraries; operators without such an attribute have their own."""
+    asked = {"exponent": exponent, "steepness": 4.0}
+    made = workload("ELEMENT_WISE_CONSTANT_POW", dml.FLOAT32, "contiguous", 4096, asked)
+    assert made is not None
+    result = measure(made, [OwnLibrary(any_device), NumPyLibrary()], seconds=0.0)
+    assert [timing.status for timing in result.timings] == ["measured", "measured"], result
+    assert result.attributes == {"exponent": exponent}
+
+
+def test_attributes_that_an_operator_forbids_are_an_error() -> None:
+    with pytest.raises(dml.DmlError, match="ELEMENT_WISE_THRESHOLD: Min must fit into FLOAT"):
+        workload("ELEMENT_WISE_THRESHOLD", dml.FLOAT32, "contiguous", 4096, {"min": 1e50})
+
+
+def test_functions_that_numpy_does_not_have_are_verified_too(any_device: dml.Device) -> None:
+    made = some("ACTIVATION_SOFTPLUS")
+    result = measure(made, [OwnLibrary(any_device), Wrong()], seconds=0.0)
+    assert [timing.status for timing in result.timings] == ["measured", "different results"]
+
+
 def test_each_byte_counts_once() -> None:
     assert some("ELEMENT_WISE_ADD", elements=2**20).bytes_moved == 3 * 4 * 2**20
     assert some("ELEMENT_WISE_ADD", layout="row-broadcast", elements=2**20).bytes_moved == 2 * 4 * 2**20 + 4 * 1024
@@ -125,6 +147,19 @@ def test_libraries_that_are_not_there_are_named_with_the_reason(
 )
 def test_sizes(text: str, sizes: list[int]) -> None:
     assert parsed_sizes(text) == sizes
+
+
+def test_attributes_on_the_command_line() -> None:
+    assert parsed_attributes("") == {}
+    assert parsed_attributes("alpha=0.5, steepness=2e-3") == {"alpha": 0.5, "steepness": 0.002}
+    for text, message in (
+        ("steepnes=2", "'steepnes' is none of alpha, beta"),
+        ("alpha", "'alpha' is no NAME=NUMBER"),
+        ("alpha=x", "'alpha=x' is no NAME=NUMBER"),
+        ("alpha=1,", "'' is none of"),
+    ):
+        with pytest.raises(click.UsageError, match=message):
+            parsed_attributes(text)
 
 
 @pytest.mark.parametrize("text", ["", "x", "1", "-4k", "4TiB", "1M..1k", "1k..", "99999999999999999999"])
