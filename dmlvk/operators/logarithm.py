@@ -86,7 +86,7 @@ class ElementWiseAtanh(OperatorDesc):
             SCALE_BIAS_DECISION,
         ),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.6),
+        accuracy=Accuracy("accurate", 0.85),
         support=(
             Support("2_0", (4, 4), FLOATS),
             Support("3_0", (1, 8), FLOATS),

@@ -26,7 +26,7 @@ class ElementWiseAcos(OperatorDesc):
         formula="arccos(x)",
         decisions=("What is below -1 or above 1 gives NaN. acos(1) is +0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.65),
+        accuracy=Accuracy("accurate", 0.85),
         support=(
             Support("1_0", (4, 4), FLOATS),
             Support("3_0", (1, 8), FLOATS),
@@ -48,7 +48,7 @@ class ElementWiseAsin(OperatorDesc):
         formula="arcsin(x)",
         decisions=("What is below -1 or above 1 gives NaN. -0 gives -0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.65),
+        accuracy=Accuracy("accurate", 0.85),
         support=(
             Support("1_0", (4, 4), FLOATS),
             Support("3_0", (1, 8), FLOATS),
@@ -113,7 +113,7 @@ class ElementWiseCos(OperatorDesc):
         formula="cos(x)",
         decisions=(_EVERY_ANGLE_DECISION, DENORMALS_DECISION, SCALE_BIAS_DECISION),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.7),
+        accuracy=Accuracy("accurate", 0.85),
         support=(
             Support("1_0", (4, 4), FLOATS),
             Support("3_0", (1, 8), FLOATS),
@@ -135,7 +135,7 @@ class ElementWiseSin(OperatorDesc):
         formula="sin(x)",
         decisions=(_EVERY_ANGLE_DECISION, "-0 gives -0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.7),
+        accuracy=Accuracy("accurate", 0.85),
         support=(
             Support("1_0", (4, 4), FLOATS),
             Support("3_0", (1, 8), FLOATS),

@@ -138,38 +138,42 @@ uint acosh_f32(uint x)
 }
 FLOAT16_FORM_1(acosh)
 
-// With the power of two nearest to (1 + a) / (1 - a), 2^k, which is 1 for small a, atanh a is ln(2^k * over / under) / 2,
-// where over is 1 + a and under 2^k * (1 - a), both exact in two words. For 2^-13 <= a < 1. 61 operations.
-float atanh_of_magnitude(float a)
-{
-    Double over = fast_two_sum(1.0, a);
-    Double under = fast_two_sum(1.0, -a);
-    // The exponent of the quotient, by the bits, which are a logarithm in a way.
-    int distance = floatBitsToInt(over.high) - floatBitsToInt(under.high) + 0x00400000;
-    float power = intBitsToFloat((distance & 0xff800000) + 0x3f800000);
-    precise float under_high = power * under.high;
-    precise float under_low = power * under.low;
-    int over_bits = floatBitsToInt(over.high);
-    int under_bits = floatBitsToInt(under_high);
-    float larger = intBitsToFloat(max(over_bits, under_bits));
-    float smaller = intBitsToFloat(min(over_bits, under_bits));
-    precise float difference = over.high - under_high; // exact: they are alike
-    precise float difference_low = over.low - under_low;
-    precise float low = over.low + under_low;
-    return half_logarithm(Double(difference, difference_low), larger, smaller, low, float(distance >> 23));
-}
-
-// atanh x. Odd; of +-1 infinities, beyond NaN. Largest error found among every 31st float32: 0.525 ULP (of 0x3e3aa2cb).
-// 67 operations.
+// atanh x. Odd; of +-1 infinities, beyond NaN. Up to 1/2 atanh(a) is a + a^3 * p(a^2). Above, with g = 1 - a and the power of two
+// p = 2^k that brings p * g between 1.2 and 2.4, it is k/2 * ln 2 + atanh(t) with t = (2 - p * g - g) / (2 + p * g - g), where g and
+// the dividend are exact; the same polynomial serves t, whose magnitude is below 0.26.
+// Largest error over all 2^32 inputs: 0.8324 ULP, at -0.701322794 (0xbf3389e4). 55 operations.
 uint atanh_f32(uint x)
 {
-    uint magnitude = x & MAGNITUDE_F32;
-    int bits = int(magnitude);
-    if (bits >= IS_NOT_ITSELF && bits < int(ONE_F32)) {
-        return floatBitsToUint(atanh_of_magnitude(uintBitsToFloat(magnitude))) | (x & SIGN_F32);
-    }
-    uint special = bits == int(ONE_F32) ? (x & SIGN_F32) | INFINITY_F32 : without_denormal(x);
-    return bits > int(ONE_F32) ? NAN_F32 : special;
+    int magnitude = int(x & MAGNITUDE_F32);
+    precise float a = intBitsToFloat(magnitude);
+    precise float g = 1.0 - a;
+    uint power_bits = (0x7f99999au - floatBitsToUint(g)) & 0xff800000u;
+    precise float multiple = uintBitsToFloat(power_bits) * g;
+    precise float over = (2.0 - multiple) - g;
+    precise float under = over + (multiple + multiple);
+    precise float inverse = uintBitsToFloat(0x7ef33400u - floatBitsToUint(under));
+    inverse = inverse * (2.00127991 - under * inverse);
+    inverse = inverse * (2.00000072 - under * inverse);
+    precise float quotient = over * inverse;
+    precise float missing = (over - quotient * under) * inverse;
+    precise float exponent = uintBitsToFloat((power_bits >> 23) + 0x4affff81u) - 8388608.0; // k: 0x4b000000 is 2^23
+    precise float lesser = exponent * 7.14303385e-7 + missing; // the rest of ln 2 / 2
+
+    bool is_small = magnitude <= 0x3f000000;
+    float t = is_small ? a : quotient;
+    float k = is_small ? 0.0 : exponent;
+    float low = is_small ? 0.0 : lesser;
+    precise float square = t * t;
+    precise float series = 0.0516194887 + square * 0.176356837;
+    series = 0.118160061 + square * series;
+    series = 0.142238259 + square * series;
+    series = 0.200024515 + square * series;
+    series = 0.333333015 + square * series;
+    Double leading = fast_two_sum(k * 0.3465728759765625, t);
+    precise float value = leading.high + (leading.low + ((t * square) * series + low));
+    uint result = magnitude < int(SMALLEST_NORMAL_F32) ? 0u : floatBitsToUint(value);
+    result = magnitude == int(ONE_F32) ? INFINITY_F32 : result;
+    return magnitude > int(ONE_F32) ? NAN_F32 : result | (x & SIGN_F32);
 }
 FLOAT16_FORM_1(atanh)
 

@@ -121,46 +121,60 @@ uint atan_yx_f32(uint a, uint b)
     return no_nan_f32(a, b) ? uint(bits) | (a & SIGN_F32) : NAN_F32;
 }
 
-// asin(|x|) and acos(|x|) come from an angle: itself where |x| <= 1/2, else its double, the angle's sine being
-// sqrt((1 - |x|) / 2), whose square is exact. Returns quarters * pi/2 + that angle.
-float angle_from_sine(float magnitude, bool is_steep, int quarters)
+// asin(|x|) and acos(|x|) come from an angle: itself where |x| <= 1/2, else twice the angle whose sine is sqrt((1 - |x|) / 2). Its
+// leading word is |x|, or the root of 2 - 2 * |x|, of which 12 bits are squared exactly; returns base + that angle, base being a
+// multiple of the float nearest to pi/2.
+float angle_from_sine(float magnitude, bool is_steep, float base)
 {
-    precise float square = is_steep ? (1.0 - magnitude) * 0.5 : magnitude * magnitude;
-    Double root = quick_square_root(square);
-    precise float high = is_steep ? root.high + root.high : magnitude;
-    precise float low = is_steep ? root.low + root.low : 0.0;
-    precise float series = 0.0143819563 + square * 0.0375908576;
-    series = 0.0445147779 + square * (0.0318240076 + square * series);
-    series = 0.166666597 + square * (0.0750051737 + square * series);
+    precise float complement = 1.0 - magnitude;
+    precise float doubled = complement + complement;
+    precise float inverse = uintBitsToFloat(0x5f376800u - (floatBitsToUint(doubled) >> 1));
+    inverse = inverse * (1.50081661 - (complement * inverse) * inverse);
+    inverse = inverse * (1.50000072 - (complement * inverse) * inverse);
+    precise float guess = doubled * inverse;
+    float root = uintBitsToFloat((floatBitsToUint(guess) + 0x800u) & 0xfffff000u);
+    // What (root_rest / root)^2 adds is at most 2^-25.
+    precise float root_rest = (doubled - root * root) * (0.5 * inverse);
+
+    precise float square = is_steep ? 0.5 * complement : magnitude * magnitude;
+    float high = is_steep ? root : magnitude;
+    float low = is_steep ? root_rest : 0.0;
+    precise float series = 0.0241855029 + square * 0.042157013;
+    series = 0.0454690196 + square * series;
+    series = 0.0749531016 + square * series;
+    series = 0.16666752 + square * series;
     precise float excess = ((high + low) * square) * series;
-    precise float turns = float(quarters);
-    precise float base = turns * 1.57079637;
-    precise float base_rest = turns * -4.37113883e-08;
-    return sum_of_angles(Double(base, base_rest), Double(high, low), excess);
+    precise float base_rest = base * -2.78275311e-08;
+    precise float sum = base + high;
+    precise float lost = (base - sum) + high;
+    precise float angle = sum + ((lost + low) + (excess + base_rest));
+    return angle;
 }
 
-// pi/2 - angle is computed as angle - pi/2, and its sign turned. Largest error found among every 41st float32: 0.607 ULP
-// (of 0x3f03f61c). 59 operations.
+// pi/2 - angle is computed as angle - pi/2, and its sign turned. Largest error over all 2^32 inputs: 0.7986 ULP, at -0.619002938
+// (0xbf1e76fa). 51 operations.
 uint asin_f32(uint x)
 {
-    uint magnitude = x & MAGNITUDE_F32;
-    bool is_steep = int(magnitude) > 0x3f000000;
-    float angle = angle_from_sine(as_float32(magnitude), is_steep, is_steep ? -1 : 0);
+    int magnitude = int(x & MAGNITUDE_F32);
+    bool is_steep = magnitude > 0x3f000000;
+    float number = magnitude < int(SMALLEST_NORMAL_F32) ? 0.0 : intBitsToFloat(magnitude);
+    float angle = angle_from_sine(number, is_steep, is_steep ? -1.57079637 : 0.0);
     uint bits = (floatBitsToUint(angle) & MAGNITUDE_F32) | (x & SIGN_F32);
-    return int(magnitude) > int(ONE_F32) ? NAN_F32 : bits;
+    return magnitude > int(ONE_F32) ? NAN_F32 : bits;
 }
 
 // x >= 0: pi/2 - angle, or angle where x is large. x < 0: pi/2 + angle, or pi - angle. None is below zero.
-// Largest error found among every 41st float32: 0.598 ULP (of 0x3f0dec99). 64 operations.
+// Largest error over all 2^32 inputs: 0.8131 ULP, at 0.60545665 (0x3f1aff35). 50 operations.
 uint acos_f32(uint x)
 {
-    uint magnitude = x & MAGNITUDE_F32;
-    bool is_steep = int(magnitude) > 0x3f000000;
-    bool is_negative = int(x) < 0;
-    int quarters = is_steep ? (is_negative ? -2 : 0) : (is_negative ? 1 : -1);
-    float angle = angle_from_sine(as_float32(magnitude), is_steep, quarters);
+    int magnitude = int(x & MAGNITUDE_F32);
+    bool is_steep = magnitude > 0x3f000000;
+    // pi/2 with the other sign; less pi/2 that is 0 or -pi.
+    float flat_base = uintBitsToFloat((x & SIGN_F32) ^ 0xbfc90fdbu);
+    precise float steep_base = -1.57079637 - flat_base;
+    float angle = angle_from_sine(intBitsToFloat(magnitude), is_steep, is_steep ? steep_base : flat_base);
     uint bits = floatBitsToUint(angle) & MAGNITUDE_F32;
-    return int(magnitude) > int(ONE_F32) ? NAN_F32 : bits;
+    return magnitude > int(ONE_F32) ? NAN_F32 : bits;
 }
 
 FLOAT16_FORM_1(asin)
