@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.layout import FoldedLayout
-from dmlvk.kernels.variants import TILES_IN_BYTES, WORK_GROUP_SIZE, Walk, lanes, tile_size
+from dmlvk.kernels.variants import WORK_GROUP_SIZE, Walk, lanes, tile_size, tiles_at_once
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 WORK_GROUPS_PER_ROW = 65535
@@ -195,24 +195,13 @@ def _tiles(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> Plan
     side = tile_size(types)
     along_0, along_1 = -(-turned.sizes[0] // side), -(-turned.sizes[1] // side)
     lines_of_tiles = along_0 * math.prod(turned.sizes[2:])
-    has_two = _gains_by_two_tiles(types) and along_1 > 1
+    has_two = tiles_at_once(types) == 2 and along_1 > 1
     has_two = has_two and lines_of_tiles * along_1 * WORK_GROUP_SIZE >= 2 * _FEWEST_WITH_TWO_TILES
     groups = lines_of_tiles * (-(-along_1 // 2) if has_two else along_1)
     tiled_inputs = _tiled_inputs(turned, types, 1)
     vectors = _vector_operands(turned, types) & ~tiled_inputs
     geometry = _geometry(turned, 1, False, tiled_inputs, vectors, int(has_two))
     return Plan("tiled", groups * WORK_GROUP_SIZE, groups, geometry)
-
-
-def _gains_by_two_tiles(types: tuple[DataType, ...]) -> bool:
-    """Whether an invocation has few bytes of a tile to share its index arithmetic among; and two tiles fit.
-
-    Measured on an NVIDIA H200: 8-bit elements gain 7 to 18%, functions of one 32-bit input 7 to 16%; kernels with more
-    or wider operands lose up to 4%, and those of FLOAT16 up to 5%.
-    """
-    widths = {data_type.size_in_bits for data_type in types}
-    fits = 2 * tile_size(types) ** 2 * sum(data_type.size_in_bytes for data_type in types[:-1]) <= TILES_IN_BYTES
-    return fits and (max(widths) == 8 or (max(widths) == 32 and len(types) == 2))
 
 
 def _vector_operands(layout: FoldedLayout, types: tuple[DataType, ...]) -> int:

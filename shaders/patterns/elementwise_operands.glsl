@@ -9,7 +9,8 @@
 //   and OUTPUT_BITS                       its width, for #if
 //   WALK                                  how the elements are gone through: 0 contiguous, 1 rows, 2 tiled, 3 strided
 //   LANES                                 neighbouring elements that one invocation computes
-//   TILE, LINES                           the side of a tile in elements, and in how many of its lines that is so
+//   TILE, LINES, TILES                    the side of a tile in elements, in how many of its lines that is so, and how many a work
+//                                         group has at most
 //   ATTRIBUTE_WORDS, ATTRIBUTE_<NAME>     how many words of attributes there are, and where each one lies
 //   HAS_<NAME>                            1 where an optional attribute is given, else 0
 #ifndef ELEMENTWISE_OPERANDS_GLSL

@@ -7,15 +7,21 @@
 // A slot of shared memory holds one word, which is 32 / bits elements along axis 1 (64 bits: two words, one element). Slots
 // are turned by their row, so that neither way of going through them meets the same memory bank again and again.
 //
-// A work group may have two tiles, one behind the other along axis 1: it reads both before it waits for any of them.
+// Where TILES is 2, a work group may have two tiles, one behind the other along axis 1: it reads both before it waits for any.
 #include "elementwise_axes.glsl"
 #include "elementwise_vectors.glsl"
 
 layout(constant_id = OWN_CONSTANT) const uint TILED_INPUTS = 0u; // bit n: input n goes through shared memory
 // Bit n: the lines of input n, or of the output as the last one, are whole, aligned vectors of LANES elements.
 layout(constant_id = OWN_CONSTANT + 1) const uint VECTOR_OPERANDS = 0u;
+#if TILES == 2
 layout(constant_id = OWN_CONSTANT + 2) const bool TWO_TILES = false; // for every work group
 #define TILE_COUNT (TWO_TILES ? 2u : 1u)
+#define FOR_SECOND_TILE(DO) if (TWO_TILES) { DO }
+#else
+#define TILE_COUNT 1u
+#define FOR_SECOND_TILE(DO)
+#endif
 #define GROUPS_ALONG_0 ((SIZE_0 + TILE - 1u) / TILE)
 #define GROUPS_ALONG_1 ((SIZE_1 + TILE * TILE_COUNT - 1u) / (TILE * TILE_COUNT))
 #define TILES_ARE_WHOLE (SIZE_0 % TILE == 0u && SIZE_1 % (TILE * TILE_COUNT) == 0u)
@@ -28,7 +34,7 @@ layout(constant_id = OWN_CONSTANT + 2) const bool TWO_TILES = false; // for ever
 #define PER_WORD_32 1u
 #define PER_WORD_64 1u
 
-#define SHARED_TILE(n, name) shared uint name##n[TILE_COUNT * TILE * TILE * INPUT_##n##_BITS / 32];
+#define SHARED_TILE(n, name) shared uint name##n[TILES * TILE * TILE * INPUT_##n##_BITS / 32];
 FOR_EACH_INPUT(SHARED_TILE, tile_)
 
 // Of the tile that has a number; its slots lie behind those of the tile before.
@@ -59,7 +65,7 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 #define COLUMNS_BETWEEN_SLOTS(n) (256u / SLOTS_PER_COLUMN(n))
 #define SLOT_COLUMN(n, i) (gl_LocalInvocationID.x / SLOTS_PER_COLUMN(n) + COLUMNS_BETWEEN_SLOTS(n) * (i))
 #define SLOT_ROW(n) (gl_LocalInvocationID.x % SLOTS_PER_COLUMN(n))
-#define DECLARE_SLOTS(n, slots) SLOT(INPUT_##n##_BITS) slots##n[2u * SLOTS_PER_INVOCATION(n)];
+#define DECLARE_SLOTS(n, slots) SLOT(INPUT_##n##_BITS) slots##n[TILES * SLOTS_PER_INVOCATION(n)];
 #define READ_TILE(n, number) \
     if (IS_TILED(n)) { \
         uint line = first_1 + number * TILE + SLOT_ROW(n) * PER_WORD(INPUT_##n##_BITS); \
@@ -129,8 +135,8 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 
 // An input that does not go through shared memory is read beside it, line by line, before anything is waited for.
 #define DECLARE_DIRECT(n, direct) \
-    uint direct##n[2 * LINES * LINE_WORDS(INPUT_##n##_BITS)]; \
-    for (int i = 0; i < 2 * LINES * LINE_WORDS(INPUT_##n##_BITS); ++i) { direct##n[i] = 0u; }
+    uint direct##n[TILES * LINES * LINE_WORDS(INPUT_##n##_BITS)]; \
+    for (int i = 0; i < TILES * LINES * LINE_WORDS(INPUT_##n##_BITS); ++i) { direct##n[i] = 0u; }
 #define READ_DIRECT(n, direct) \
     if (!IS_TILED(n)) { \
         uint line_input_##n = row_input_##n + line * STRIDE_input_##n##_1; \
@@ -265,23 +271,15 @@ void main()
     FOR_EACH_INPUT(DECLARE_SLOTS, slots_)
     FOR_EACH_INPUT(DECLARE_DIRECT, direct_)
     FOR_EACH_INPUT(READ_TILE, 0u)
-    if (TWO_TILES) {
-        FOR_EACH_INPUT(READ_TILE, 1u)
-    }
+    FOR_SECOND_TILE(FOR_EACH_INPUT(READ_TILE, 1u))
     FOR_EACH_LINE(READ_LINE, 0u)
-    if (TWO_TILES) {
-        FOR_EACH_LINE(READ_LINE, 1u)
-    }
+    FOR_SECOND_TILE(FOR_EACH_LINE(READ_LINE, 1u))
     FOR_EACH_INPUT(WRITE_TILE, 0u)
-    if (TWO_TILES) {
-        FOR_EACH_INPUT(WRITE_TILE, 1u)
-    }
+    FOR_SECOND_TILE(FOR_EACH_INPUT(WRITE_TILE, 1u))
     barrier();
     if (LINE >= TILE) {
         return;
     }
     COMPUTE_TILE(0u)
-    if (TWO_TILES) {
-        COMPUTE_TILE(1u)
-    }
+    FOR_SECOND_TILE(COMPUTE_TILE(1u))
 }

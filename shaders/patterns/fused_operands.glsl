@@ -6,7 +6,7 @@
 //                                    the same for every output but one; only in walks of vectors. OPERATION sets the
 //                                    variables further_0, further_1 …, which are stored where it has been evaluated
 //   APPLY(OPERAND, lane)             OPERATION(OPERAND(0, lane), OPERAND(1, lane) …)
-//   WALK, LANES, TILE, LINES         as for an element-wise operator
+//   WALK, LANES, TILE, LINES, TILES  as for an element-wise operator
 //   ATTRIBUTE_WORDS                  how many words of attributes all operators have together
 // and behind the functions INPUT_0, INPUT_0_BITS … OUTPUT, OUTPUT_BITS, FURTHER_0, FURTHER_0_BITS … and OPERATION. Operands are loaded as bits of their
 // width. No function stands in a loop over the lanes: SwiftShader's compiler takes exponentially long for a chain of

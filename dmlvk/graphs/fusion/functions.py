@@ -29,7 +29,7 @@ _VARIANT_MACROS = re.compile(r"\b(?:INPUT_\w+|OUTPUT|OUTPUT_\w+|ATTRIBUTE_\w+|HA
 _SMALLEST_VOLUME = 20
 """Words of SPIR-V of what stands between two functions."""
 
-_OF_THE_PATTERN = ("INPUT_COUNT", "WALK", "LANES", "TILE", "LINES", "ATTRIBUTE_WORDS")
+_OF_THE_PATTERN = ("INPUT_COUNT", "WALK", "LANES", "TILE", "LINES", "TILES", "ATTRIBUTE_WORDS")
 _ATTRIBUTE = re.compile(r"parameters\.attributes\[(\d+)\]")
 
 

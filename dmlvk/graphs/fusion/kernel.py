@@ -20,7 +20,7 @@ from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.graphs.spaces import View
 from dmlvk.kernels import glsl
 from dmlvk.kernels.elementwise import Kernel, launch_size
-from dmlvk.kernels.variants import WALKS, lanes, lines, tile_size
+from dmlvk.kernels.variants import WALKS, lanes, lines, tile_size, tiles_at_once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,6 +67,7 @@ def kernel_source(group: Group, network: Network) -> KernelSource:
         ("LANES", str(lanes(plan.walk, types))),
         ("TILE", f"{tile_size(types)}u"),
         ("LINES", str(lines(types))),
+        ("TILES", str(tiles_at_once(types))),
         ("ATTRIBUTE_WORDS", str(len(writer.attributes))),
     ]
     names = [*(f"INPUT_{number}" for number in inputs), "OUTPUT", *(f"FURTHER_{number}" for number in further)]
