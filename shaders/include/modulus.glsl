@@ -45,23 +45,34 @@ bool has_no_remainder_f32(uint a, uint b)
         || (b & INFINITY_F32) == 0u;
 }
 
-// About 50 operations, and 17 for each turn.
-uint modulus_truncate_f32(uint a, uint b)
+// a modulo b for positive numbers whose ratio is below 2^10, and for a = 0: as a less quotient times b, the quotient being off by
+// less than 0.503. Where a is not below b, all are multiples of b's last place, and have few enough of them to be exact: b's
+// first 12 bits times the quotient, what that leaves of a, which is below 0.76 * 2^24 places, and b's other bits times the
+// quotient. 12 operations.
+float remainder_of_ordinary(float a, float b, float ratio)
 {
-    int field_a = int((a >> 23) & 0xffu);
-    int field_b = int((b >> 23) & 0xffu);
-    uint significand_a = (a & 0x7fffffu) | SMALLEST_NORMAL_F32;
-    uint significand_b = (b & 0x7fffffu) | SMALLEST_NORMAL_F32;
-    bool is_invalid = has_no_remainder_f32(a, b);
-    int count = is_invalid ? -1 : field_a - field_b;
-    uint magnitude = magnitude_from(significand_remainder(significand_a, significand_b, count), field_b);
-    uint remainder = count < 0 ? without_denormal(a) : (a & SIGN_F32) | magnitude;
-    return is_invalid ? NAN_F32 : remainder;
+    precise float quotient = (ratio + 12582912.0) - 12582912.0; // 1.5 * 2^23
+    precise float head = leading_half(b);
+    precise float tail = b - head;
+    precise float rest = (a - quotient * head) - quotient * tail;
+    precise float above = rest + b;
+    rest = floatBitsToInt(rest) < 0 ? above : rest;
+    return floatBitsToInt(a) < floatBitsToInt(b) ? a : rest;
 }
 
-// About 70 operations, and 17 for each turn. Where the signs differ, b is added: as integers in units of the divisor's last
-// place, exactly, or where a is below b as floats, which rounds once.
-uint modulus_floor_f32(uint a, uint b)
+// Whether that holds: b is between 2^-60 and 2^100, and a neither denormal nor as large as 2^10 * b.
+bool are_ordinary(uint a, uint b, float ratio)
+{
+    bool b_is_ordinary = int(b) >= 0x21800000 && int(b) < 0x71800000;
+    bool a_is_ordinary = int(a) >= int(SMALLEST_NORMAL_F32) || a == 0u;
+    return b_is_ordinary && a_is_ordinary && floatBitsToInt(ratio) < 0x44800000;
+}
+
+// Of any other pairs; the results keep a's sign, or where `is_floor` b's. About 60 operations, and 17 for each turn.
+//
+// Where the signs differ, b is added: as integers in units of the divisor's last place, exactly, or where a is below b as floats,
+// which rounds once.
+uint rare_modulus_f32(uint a, uint b, bool is_floor)
 {
     int field_a = int((a >> 23) & 0xffu);
     int field_b = int((b >> 23) & 0xffu);
@@ -69,13 +80,43 @@ uint modulus_floor_f32(uint a, uint b)
     uint significand_b = (b & 0x7fffffu) | SMALLEST_NORMAL_F32;
     bool is_invalid = has_no_remainder_f32(a, b);
     int count = is_invalid ? -1 : field_a - field_b;
-    bool signs_differ = int(a ^ b) < 0;
+    bool is_added = is_floor && int(a ^ b) < 0;
     int rest = significand_remainder(significand_a, significand_b, count);
-    rest = signs_differ && rest != 0 ? int(significand_b) - rest : rest;
+    rest = is_added && rest != 0 ? int(significand_b) - rest : rest;
     precise float total = as_float32(a) + as_float32(b);
-    uint of_smaller = signs_differ && field_a != 0 ? as_result(total) : without_denormal(a);
+    uint of_smaller = is_added && field_a != 0 ? as_result(total) : without_denormal(a);
     uint magnitude = count < 0 ? of_smaller & MAGNITUDE_F32 : magnitude_from(rest, field_b);
-    return is_invalid ? NAN_F32 : (b & SIGN_F32) | magnitude;
+    return is_invalid ? NAN_F32 : ((is_floor ? b : a) & SIGN_F32) | magnitude;
+}
+
+// 30 operations for ordinary pairs.
+uint modulus_truncate_f32(uint a, uint b)
+{
+    uint dividend = a & MAGNITUDE_F32;
+    uint divisor = b & MAGNITUDE_F32;
+    precise float ratio = uintBitsToFloat(dividend) * quick_inverse(uintBitsToFloat(divisor));
+    float rest = remainder_of_ordinary(uintBitsToFloat(dividend), uintBitsToFloat(divisor), ratio);
+    uint result = floatBitsToUint(rest) | (a & SIGN_F32);
+    if (!are_ordinary(dividend, divisor, ratio)) {
+        result = rare_modulus_f32(a, b, false);
+    }
+    return result;
+}
+
+// 35 operations for ordinary pairs.
+uint modulus_floor_f32(uint a, uint b)
+{
+    uint dividend = a & MAGNITUDE_F32;
+    uint divisor = b & MAGNITUDE_F32;
+    precise float ratio = uintBitsToFloat(dividend) * quick_inverse(uintBitsToFloat(divisor));
+    float rest = remainder_of_ordinary(uintBitsToFloat(dividend), uintBitsToFloat(divisor), ratio);
+    precise float complement = uintBitsToFloat(divisor) - rest;
+    bool is_added = int(a ^ b) < 0 && floatBitsToUint(rest) != 0u;
+    uint result = (is_added ? floatBitsToUint(complement) : floatBitsToUint(rest)) | (b & SIGN_F32);
+    if (!are_ordinary(dividend, divisor, ratio)) {
+        result = rare_modulus_f32(a, b, true);
+    }
+    return result;
 }
 
 // a modulo b for float16 values, a not negative and finite, b positive: all numbers in it are multiples of the smaller one's last
