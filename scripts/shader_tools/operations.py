@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+from dmlvk.datatypes import DataType
+from dmlvk.kernels.variants import tiles_at_once
 from scripts.shader_tools.opcodes import opcode
 from scripts.shader_tools.spirv import Module
 
@@ -49,9 +51,10 @@ def _own_and_called(module: Module) -> tuple[int, int]:
 def operations_by_operator(library: Path) -> dict[str, int]:
     """The operations that each operator's function takes for a FLOAT32 element, without its optional members.
 
-    In the walk through tiles a shader has its operator's function once for each of four elements; what is beside that
-    is what a shader of as many operands has that does next to nothing. Where the function is long, it stands there once
-    more in a loop over the elements; then it is what the entry point calls, but for what every shader calls there.
+    In the walk through tiles a shader has its operator's function once for each of four elements of a tile; what is
+    beside that is what a shader of as many operands has that does next to nothing. Where the function is long, it
+    stands there once more in a loop over the elements; then it is what the entry point calls, but for what every shader
+    calls there.
 
     Args:
         library: the directory of the compiled shaders.
@@ -67,10 +70,11 @@ def operations_by_operator(library: Path) -> dict[str, int]:
         inputs = _input_count(counted)
         if inputs in next_to_nothing:
             beside = next_to_nothing[inputs]
+            tiles = tiles_at_once((DataType.FLOAT32,) * (inputs + 1))
             if _loops(counted) > _loops(beside):
-                count = (_own_and_called(counted)[1] - _own_and_called(beside)[1]) // (_ELEMENTS + 1)
+                count = (_own_and_called(counted)[1] - _own_and_called(beside)[1]) // ((_ELEMENTS + 1) * tiles)
             else:
-                count = (operations(counted) - operations(beside)) // _ELEMENTS + inputs - 1
+                count = (operations(counted) - operations(beside)) // (_ELEMENTS * tiles) + inputs - 1
             counts[path.name.split(".")[0].upper()] = count
     return counts
 
