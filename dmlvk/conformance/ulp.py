@@ -128,8 +128,9 @@ def promised_ulp(accuracy: Accuracy, data_type: DataType) -> float:
     """The largest error that an operator of class «accurate» may have for a data type.
 
     FLOAT16 results are FLOAT32 results, which are within ``maximum_ulp``, rounded once more: a unit of FLOAT16 is 2**13
-    units of FLOAT32.
+    units of FLOAT32. Operators with another function for FLOAT16 state its bound.
     """
     if data_type is DataType.FLOAT16:
-        return 0.5 + accuracy.maximum_ulp / 2**13
+        own = accuracy.maximum_ulp_of_half
+        return own if own is not None else 0.5 + accuracy.maximum_ulp / 2**13
     return accuracy.maximum_ulp

@@ -59,11 +59,14 @@ class Accuracy:
         promise: ``"exact"``, ``"correctly rounded"`` or ``"accurate"``.
         maximum_ulp: largest error in units in the last place of the result's data type.
         remark: what else a user should know, or an empty string.
+        maximum_ulp_of_half: the same for FLOAT16, where it has a function of its own; ``None``: its results are those
+            of FLOAT32, rounded once more.
     """
 
     promise: Literal["exact", "correctly rounded", "accurate"]
     maximum_ulp: float
     remark: str = ""
+    maximum_ulp_of_half: float | None = None
 
 
 class Support:

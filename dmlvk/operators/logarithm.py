@@ -172,7 +172,7 @@ class ElementWisePow(OperatorDesc):
         ),
         same_data_type=(("input_tensor", "output_tensor"),),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.75, "integers: exact"),
+        accuracy=Accuracy("accurate", 0.75, "integers: exact", maximum_ulp_of_half=0.51),
         support=(
             Support("1_0", (4, 4), FLOATS, same_data_type=(("exponent_tensor", "input_tensor"),)),
             Support("3_0", (1, 8), TYPES_TO_32),

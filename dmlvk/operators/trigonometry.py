@@ -94,7 +94,7 @@ class ElementWiseAtanYx(OperatorDesc):
             DENORMALS_DECISION,
         ),
         in_place=("a_tensor", "b_tensor"),
-        accuracy=Accuracy("accurate", 0.75),
+        accuracy=Accuracy("accurate", 0.75, maximum_ulp_of_half=0.51),
         support=(Support("3_1", (1, 8), FLOATS),),
     )
 

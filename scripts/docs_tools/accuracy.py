@@ -25,7 +25,8 @@ Three classes:
   rounding to integers, integer arithmetic, all that only moves values.
 - **correctly rounded**: the number nearest to the exact result, ties to even.
 - **accurate**: at most so many ULP from the true value. FLOAT16 results are FLOAT32 results that were rounded once
-  more: at most 0.5 ULP of FLOAT16 and what is left of the FLOAT32 error.
+  more: at most 0.5 ULP of FLOAT16 and what is left of the FLOAT32 error. POW and ATAN_YX have FLOAT16 functions
+  of their own.
 
 FLOAT32 denormals count as zeros of their sign, as inputs and as results."""
 

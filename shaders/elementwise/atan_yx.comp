@@ -2,6 +2,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "elementwise_operands.glsl"
+#include "half_angle.glsl"
 #include "inverse_trigonometry.glsl"
 
 #define OPERATION(y, x) FORM(atan_yx, INPUT_0)(y, x)

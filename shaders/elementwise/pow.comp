@@ -1,8 +1,14 @@
 // ELEMENT_WISE_POW: f(x, e) = x^e, with the special values of C's pow; integers as integer_power.glsl says.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+// That of float16 bases is short.
+#if INPUT_0_BITS == 16
+#define LONG_FOR_INTEGERS
+#else
 #define LONG_OPERATION
+#endif
 #include "elementwise_operands.glsl"
+#include "half_power.glsl"
 #include "integer_power.glsl"
 #include "prescaling.glsl"
 #include "saturation.glsl"

@@ -120,27 +120,34 @@ uint difference_square_f32(uint a, uint b)
     uint difference = subtract_f32(a, b);
     return multiply_f32(difference, difference);
 }
-// Of float16 the exact square, rounded once. The difference and its square, each rounded to 24 bits, are off by less than two
-// places together; so the result is right unless the 13 bits that float16 has less are that near to a half. Then, and where
-// the result may be a denormal, of which the bits to be lost are more, the square is taken exactly: the difference in two words,
-// the leading one's square in two words, twice the words' product; their sum rounded to odd, and from that to float16.
+// Of float16 the exact square, rounded once: the difference in two words, the leading one's square in two words, twice the
+// words' product; their sum rounded to odd, and from that to float16.
+uint exact_difference_square_f16(uint a, uint b)
+{
+    Double words = two_sum(as_float16(a), -as_float16(b));
+    Double square = two_square(words.high);
+    precise float rest = square.low + (words.high + words.high) * words.low;
+    uint odd = rounded_to_odd(fast_two_sum(square.high, rest));
+    bool is_finite = int(floatBitsToUint(square.high) & MAGNITUDE_F32) < int(INFINITY_F32);
+    return float16_from_float32(is_finite ? odd : floatBitsToUint(square.high));
+}
+
+// The difference and its square, each rounded to 24 bits, are off by less than two places together; so the result is right
+// unless the 13 bits that float16 has less are that near to a half. Then, where the result may be a denormal, of which the bits
+// to be lost are more, where it is too large, and for operands that are denormals or zeros, it is computed exactly.
 uint difference_square_f16(uint a, uint b)
 {
-    precise float x = as_float16(a);
-    precise float y = as_float16(b);
-    precise float difference = x - y;
-    precise float rounded = difference * difference;
-    uint bits = floatBitsToUint(rounded);
+    precise float difference = quick_float32_from_float16(a) - quick_float32_from_float16(b);
+    precise float square = difference * difference;
+    uint bits = floatBitsToUint(square);
     bool is_near_half = int((bits - 0xffcu) & 0x1fffu) <= 8;
-    if (is_near_half || int(bits) < 0x39000000) { // 2^-13
-        Double words = two_sum(x, -y);
-        Double square = two_square(words.high);
-        precise float rest = square.low + (words.high + words.high) * words.low;
-        uint odd = rounded_to_odd(fast_two_sum(square.high, rest));
-        bool is_finite = int(bits & MAGNITUDE_F32) < int(INFINITY_F32);
-        bits = is_finite ? odd : bits;
+    bool is_ordinary = !is_denormal_or_zero_f16(a) && !is_denormal_or_zero_f16(b) && !is_near_half;
+    is_ordinary = is_ordinary && bits - 0x39000000u < 0x0e800000u; // from 2^-13 to below 2^16
+    uint result = quick_float16_from_float32(bits);
+    if (!is_ordinary) {
+        result = exact_difference_square_f16(a, b);
     }
-    return float16_from_float32(bits);
+    return result;
 }
 
 #endif

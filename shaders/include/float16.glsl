@@ -7,6 +7,7 @@
 
 #define NAN_F16 0x7e00u
 #define INFINITY_F16 0x7c00u
+#define ONE_F16 0x3c00u
 
 // The bits as float32: every float16 is a normal number there, or zero; a NaN is any NaN. 8 operations, few of them on bits,
 // for which many GPUs have half as many units.
@@ -19,6 +20,16 @@ uint float32_from_float16(uint x)
     precise float magnitude = value + intBitsToFloat(min(floatBitsToInt(below_normal), 0));
     return ((x & 0x8000u) << 16) | floatBitsToUint(magnitude);
 }
+
+// The value of a float16 that is_denormal_or_zero_f16 refuses; of a NaN, any NaN. 4 operations.
+float quick_float32_from_float16(uint x)
+{
+    // The sign and four copies of it: all but the first give way to the 224 that are added to the exponent.
+    uint bits = (uint(int(x << 16) >> 3) & 0x8fffffffu) | 0x70000000u;
+    precise float value = uintBitsToFloat(bits) * 1.92592994438723586e-34; // 2^-112
+    return value;
+}
+bool is_denormal_or_zero_f16(uint x) { return (x & INFINITY_F16) == 0u; }
 
 // Rounded to nearest even, from the bits of float32; a NaN becomes the canonical one. 12 operations.
 uint float16_from_float32(uint x)
@@ -33,6 +44,9 @@ uint float16_from_float32(uint x)
     int rounded = exponent * (0x400 - 0x800000) + floatBitsToInt(total) - (0x6800000 + 0x1c400); // 113 << 10
     return magnitude > 0x7f800000 ? NAN_F16 : (x >> 31) * 0x8000u + uint(rounded);
 }
+
+// Rounded to nearest, from the bits of a float32 between 2^-14 and 2^16; where it lies in the middle, up.
+uint quick_float16_from_float32(uint x) { return (x - 0x37fff000u) >> 13; }
 
 // name_f16 from name_f32, for functions of one and two arguments.
 #define FLOAT16_FORM_1(name) \

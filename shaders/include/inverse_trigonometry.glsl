@@ -180,6 +180,5 @@ uint acos_f32(uint x)
 FLOAT16_FORM_1(asin)
 FLOAT16_FORM_1(acos)
 FLOAT16_FORM_1(atan)
-FLOAT16_FORM_2(atan_yx)
 
 #endif

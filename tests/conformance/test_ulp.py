@@ -121,3 +121,9 @@ def test_the_promise_for_half_is_one_more_rounding() -> None:
     accuracy = Accuracy("accurate", 0.8)
     assert ulp.promised_ulp(accuracy, dml.FLOAT32) == 0.8
     assert ulp.promised_ulp(accuracy, dml.FLOAT16) == 0.5 + 0.8 / 8192
+
+
+def test_the_promise_for_half_may_be_its_own() -> None:
+    accuracy = Accuracy("accurate", 0.8, maximum_ulp_of_half=0.51)
+    assert ulp.promised_ulp(accuracy, dml.FLOAT32) == 0.8
+    assert ulp.promised_ulp(accuracy, dml.FLOAT16) == 0.51
