@@ -141,41 +141,63 @@ float remainder_f16(float a, float b)
     return floatBitsToInt(rest) < 0 ? above : rest;
 }
 
-// What has no remainder stands for a as zero; an infinite b, and one that has none, for b as 2^17, which is above all numbers.
-float dividend_f16(uint a)
+// The value of a magnitude's bits.
+float as_magnitude_f16(int magnitude) { return uintBitsToFloat(float32_from_float16(uint(magnitude))); }
+
+// Rounded to nearest even, for 0 <= value < 2^16: float16_from_float32 without signs, infinities and NaN. 7 operations.
+uint float16_from_remainder(float value)
 {
-    int magnitude = int(a & 0x7fffu);
-    return uintBitsToFloat(magnitude >= int(INFINITY_F16) ? 0u : float32_from_float16(uint(magnitude)));
-}
-float divisor_f16(uint b)
-{
-    int magnitude = int(b & 0x7fffu);
-    bool is_number = magnitude > 0 && magnitude < int(INFINITY_F16);
-    return uintBitsToFloat(is_number ? float32_from_float16(uint(magnitude)) : 0x48000000u);
-}
-bool has_no_remainder_f16(uint a, uint b)
-{
-    int magnitude = int(b & 0x7fffu);
-    return int(a & 0x7fffu) >= int(INFINITY_F16) || magnitude > int(INFINITY_F16) || magnitude == 0;
+    int bits = floatBitsToInt(value);
+    int exponent = max(bits, 0x38800000) >> 23;
+    int large = exponent * 0x800000 + 0x6800000;
+    precise float total = value + intBitsToFloat(large);
+    return uint(exponent * (0x400 - 0x800000) + floatBitsToInt(total) - (0x6800000 + 0x1c400));
 }
 
-// About 55 operations, and 12 for each turn.
+// Whether a is finite and b is neither zero nor infinite, and none of them NaN: magnitudes' bits.
+bool has_remainder_f16(int a, int b) { return a < int(INFINITY_F16) && uint(b - 1) < INFINITY_F16 - 1u; }
+
+// For other pairs: NaN, or where b is infinite and a is not, what is left of a.
+uint special_remainder_f16(int a, int b, uint remainder)
+{
+    return a < int(INFINITY_F16) && b == int(INFINITY_F16) ? remainder : NAN_F16;
+}
+
+// About 45 operations, and 12 for each turn.
 uint modulus_truncate_f16(uint a, uint b)
 {
-    float rest = remainder_f16(dividend_f16(a), divisor_f16(b));
-    uint remainder = float16_from_float32(floatBitsToUint(rest)) | (a & 0x8000u);
-    return has_no_remainder_f16(a, b) ? NAN_F16 : remainder;
+    int magnitude_a = int(a & 0x7fffu);
+    int magnitude_b = int(b & 0x7fffu);
+    uint result;
+    if (has_remainder_f16(magnitude_a, magnitude_b)) {
+        float rest = remainder_f16(as_magnitude_f16(magnitude_a), as_magnitude_f16(magnitude_b));
+        result = float16_from_remainder(rest) | (a & 0x8000u);
+    } else {
+        result = special_remainder_f16(magnitude_a, magnitude_b, a);
+    }
+    return result;
 }
 
-// About 65 operations, and 12 for each turn. Where the signs differ, b is added; rounded to 24 bits first, which does no harm to a
+// About 50 operations, and 12 for each turn. Where the signs differ, b is added; rounded to 24 bits first, which does no harm to a
 // sum (float16.glsl).
 uint modulus_floor_f16(uint a, uint b)
 {
-    float rest = remainder_f16(dividend_f16(a), divisor_f16(b));
-    precise float complement = uintBitsToFloat(float32_from_float16(b & 0x7fffu)) - rest;
-    bool is_added = ((a ^ b) & 0x8000u) != 0u && floatBitsToUint(rest) != 0u;
-    uint magnitude = float16_from_float32(is_added ? floatBitsToUint(complement) : floatBitsToUint(rest));
-    return has_no_remainder_f16(a, b) ? NAN_F16 : magnitude | (b & 0x8000u);
+    int magnitude_a = int(a & 0x7fffu);
+    int magnitude_b = int(b & 0x7fffu);
+    bool signs_differ = ((a ^ b) & 0x8000u) != 0u;
+    uint result;
+    if (has_remainder_f16(magnitude_a, magnitude_b)) {
+        float divisor = as_magnitude_f16(magnitude_b);
+        float rest = remainder_f16(as_magnitude_f16(magnitude_a), divisor);
+        precise float complement = divisor - rest;
+        bool is_added = signs_differ && floatBitsToInt(rest) != 0;
+        float least = is_added ? complement : rest;
+        result = float16_from_remainder(least) | (b & 0x8000u);
+    } else {
+        uint infinite = signs_differ && magnitude_a != 0 ? INFINITY_F16 : uint(magnitude_a);
+        result = special_remainder_f16(magnitude_a, magnitude_b, infinite | (b & 0x8000u));
+    }
+    return result;
 }
 
 #endif
