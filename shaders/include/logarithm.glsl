@@ -52,18 +52,9 @@ float logarithm_fraction(uint x, int k)
     return f;
 }
 
-// ln x of a positive normal number, by its bits; of other bits, some finite number. 46 operations.
-float log_normal(uint x)
-{
-    int k = logarithm_exponent(x);
-    Double total = logarithm_sum(float(k), logarithm_fraction(x, k));
-    precise float sum = total.high + total.low;
-    return sum;
-}
-
-// ln x likewise, in 33 operations instead of 46: k * ln 2 + f - f^2 * q(f), of which the first two terms are added exactly, and the
-// small ones in one word. The minimax polynomial q, made by Lawson's weighted iteration (C. L. Lawson, 1961), has a relative error
-// of 2^-27.7 in the logarithm.
+// ln x of a positive normal number, by its bits; of other bits, some finite number: k * ln 2 + f - f^2 * q(f), of which the first two
+// terms are added exactly, and the small ones in one word. The minimax polynomial q, made by Lawson's weighted iteration (C. L.
+// Lawson, 1961), has a relative error of 2^-27.7 in the logarithm. 33 operations.
 float quick_log_normal(uint x)
 {
     int k = logarithm_exponent(x);
