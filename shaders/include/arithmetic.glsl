@@ -133,18 +133,21 @@ uint exact_difference_square_f16(uint a, uint b)
 }
 
 // The difference and its square, each rounded to 24 bits, are off by less than two places together; so the result is right
-// unless the 13 bits that float16 has less are that near to a half. Then, where the result may be a denormal, of which the bits
-// to be lost are more, where it is too large, and for operands that are denormals or zeros, it is computed exactly.
+// unless the 13 bits that float16 has less are that near to a half. Below 2^-13 float16 has multiples of 2^-24, to which the adder
+// rounds; there the difference is exact, as a multiple of 2^-24 below 2^-6, and the square is off by less than 2^-37. What is
+// nearer to a half than that, too large, or no number, is computed exactly.
 uint difference_square_f16(uint a, uint b)
 {
-    precise float difference = quick_float32_from_float16(a) - quick_float32_from_float16(b);
+    precise float difference = as_float16(a) - as_float16(b);
     precise float square = difference * difference;
     uint bits = floatBitsToUint(square);
-    bool is_near_half = int((bits - 0xffcu) & 0x1fffu) <= 8;
-    bool is_ordinary = !is_denormal_or_zero_f16(a) && !is_denormal_or_zero_f16(b) && !is_near_half;
-    is_ordinary = is_ordinary && bits - 0x39000000u < 0x0e800000u; // from 2^-13 to below 2^16
-    uint result = quick_float16_from_float32(bits);
-    if (!is_ordinary) {
+    precise float shifted = square + 0.75;
+    precise float distance = square - (shifted - 0.75);
+    int distance_bits = int(floatBitsToUint(distance) & MAGNITUDE_F32);
+    bool is_small = int(bits) < 0x39000000; // 2^-13
+    bool is_near_half = is_small ? distance_bits >= 0x32fff000 : int((bits - 0xffcu) & 0x1fffu) <= 8; // 2^-25 - 2^-37
+    uint result = is_small ? floatBitsToUint(shifted) - 0x3f400000u : quick_float16_from_float32(bits);
+    if (is_near_half || int(bits) >= 0x47800000) { // 2^16
         result = exact_difference_square_f16(a, b);
     }
     return result;
