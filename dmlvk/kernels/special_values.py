@@ -18,6 +18,7 @@ SPECIAL_ATTRIBUTE = 1001
 
 SPECIAL_VALUES: dict[str, tuple[str, tuple[float, ...]]] = {
     "ACTIVATION_CELU": ("alpha", (1.0,)),
+    "ACTIVATION_ELU": ("alpha", (1.0,)),
     "ACTIVATION_SOFTPLUS": ("steepness", (1.0,)),
     "ACTIVATION_SWISH": ("sigmoid_input_scale", (1.0,)),
     "ELEMENT_WISE_CONSTANT_POW": ("exponent", (-3.0, -2.0, -1.0, -0.5, 0.5, 1.0, 2.0, 3.0)),

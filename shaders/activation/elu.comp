@@ -2,7 +2,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "elementwise_operands.glsl"
+#include "special_attribute.glsl"
 #include "exponential_linear.glsl"
 
-#define OPERATION(x) FORM(elu, INPUT_0)(x, ATTRIBUTE_ALPHA)
+#define OPERATION(x) FORM(elu, INPUT_0)(x, ATTRIBUTE_ALPHA, SPECIAL_ATTRIBUTE)
 #include "elementwise.glsl"

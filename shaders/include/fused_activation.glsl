@@ -14,7 +14,7 @@
 #define ACTIVATED(x) FORM(celu, OUTPUT)(x, ATTRIBUTE_FUSED_ALPHA, SPECIAL_ATTRIBUTE)
 #elif defined(FUSED_ELU)
 #include "exponential_linear.glsl"
-#define ACTIVATED(x) FORM(elu, OUTPUT)(x, ATTRIBUTE_FUSED_ALPHA)
+#define ACTIVATED(x) FORM(elu, OUTPUT)(x, ATTRIBUTE_FUSED_ALPHA, SPECIAL_ATTRIBUTE)
 #elif defined(FUSED_GELU)
 #define LONG_OPERATION
 #include "gelu.glsl"

@@ -59,7 +59,7 @@ def test_the_shader_is_told_of_a_special_value(operator: str, value: float, tmp_
         assert in_the_module(lower(desc_of(operator, ANY_VALUE, data_type)), tmp_path) == ["0"]
 
 
-@pytest.mark.parametrize("operator", ["ACTIVATION_CELU", "ACTIVATION_SOFTPLUS"])
+@pytest.mark.parametrize("operator", ["ACTIVATION_CELU", "ACTIVATION_ELU", "ACTIVATION_SOFTPLUS"])
 def test_a_fused_activation_has_its_special_values(operator: str, tmp_path: Path) -> None:
     assert in_the_module(lower(fused_desc(operator, 1.0)), tmp_path) == [str(float32_bits(1.0))]
     assert in_the_module(lower(fused_desc(operator, ANY_VALUE)), tmp_path) == ["0"]
