@@ -26,7 +26,7 @@ _EXIT_BROKEN, _EXIT_UNUSABLE, _EXIT_INTERRUPTED = 1, 2, 130
     "-o",
     multiple=True,
     metavar="TEXT|GLOB",
-    help="Only these: an operator's name, a part of cases' names (int8), or a pattern ('bit_*'). Repeat for more.",
+    help="Only these: an operator's name, a case's name or a part of it (int8), a pattern ('bit_*'). Repeat for more.",
 )
 @click.option("--device", "-d", multiple=True, metavar="N|NAME", help="Index or part of the name. Repeat for more.")
 @click.option("--exhaustive", is_flag=True, help="Also all 2^32 values of FLOAT32 operators of one operand.")

@@ -50,8 +50,9 @@ class Watcher(Protocol):
 def selected_cases(wanted: Sequence[str]) -> list[ValueCase]:
     """The cases that texts and globs name; all for none.
 
-    An operator's name (DirectML's, or without ``ELEMENT_WISE_``) names this operator; a glob those whose case names or
-    operators it matches; another text the cases whose names have it as a part. Upper and lower case are the same.
+    An operator's name (DirectML's, or without ``ELEMENT_WISE_``) names this operator; a case's whole name this case; a
+    glob those whose case names or operators it matches; another text the cases whose names have it as a part. Upper
+    and lower case are the same.
 
     Raises:
         InvalidArgumentError: when one of them names nothing.
@@ -62,6 +63,7 @@ def selected_cases(wanted: Sequence[str]) -> list[ValueCase]:
     chosen: set[ValueCase] = set()
     for text in wanted:
         found = [case for case in cases if _names_operator(text.lower(), case)]
+        found = found or [case for case in cases if case.name == text.lower()]
         found = found or [case for case in cases if _matches(text.lower(), case)]
         if not found:
             raise InvalidArgumentError(f"no operator and no case is called {text!r} (see `dmlvk operators`)")

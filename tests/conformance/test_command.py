@@ -227,6 +227,8 @@ def test_wrong_usage_exits_with_2_and_one_line(
         (["DML_OPERATOR_ELEMENT_WISE_LOG"], {"ELEMENT_WISE_LOG"}),
         (["bit_shift_*"], {"ELEMENT_WISE_BIT_SHIFT_LEFT", "ELEMENT_WISE_BIT_SHIFT_RIGHT"}),
         (["Activation_Relu", "abs-int8"], {"ACTIVATION_RELU", "ELEMENT_WISE_ABS"}),
+        (["cos-float16"], {"ELEMENT_WISE_COS"}),
+        (["cos-float"], {"ELEMENT_WISE_COS", "ELEMENT_WISE_ACOS"}),
         ([], set(OPERATORS)),
     ],
 )
