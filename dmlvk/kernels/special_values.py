@@ -14,7 +14,7 @@ from dmlvk.operators import OperatorDesc
 from dmlvk.spirv import with_constant
 
 SPECIAL_ATTRIBUTE = 1001
-"""The ``constant_id`` of ``shaders/patterns/special_attribute.glsl``."""
+"""The ``constant_id`` of ``shaders/include/special_attribute.glsl``."""
 
 SPECIAL_VALUES: dict[str, tuple[str, tuple[float, ...]]] = {
     "ACTIVATION_CELU": ("alpha", (1.0,)),

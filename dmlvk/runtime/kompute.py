@@ -31,7 +31,7 @@ import logging
 import re
 import threading
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,8 +40,9 @@ import numpy.typing as npt
 from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, OutOfMemoryError
 from dmlvk.runtime import validation
 from dmlvk.runtime.coherence import without_coherence
-from dmlvk.runtime.specialization import NAIVE_DRIVERS, on_processor, specialized
+from dmlvk.runtime.specialization import NAIVE_DRIVERS, UNPACKS_DENORMALS, on_processor, specialized
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryClaim, MemoryGuard, MemoryRequest, open_instance
+from dmlvk.spirv import with_constant
 
 _PIPELINE_CACHE_SIZE = 512
 
@@ -119,10 +120,14 @@ class Engine:
 
     Args:
         info: the device, as :func:`dmlvk.runtime.vulkan.list_devices` gives it.
+        unpacks_denormals: tells whether ``unpackHalf2x16`` keeps denormals on an engine whose shaders use it. It is
+            asked once, before the first shader that could. Without it no shader does.
     """
 
-    def __init__(self, info: DeviceInfo) -> None:
+    def __init__(self, info: DeviceInfo, unpacks_denormals: Callable[[Engine], bool] | None = None) -> None:
         self.info = info
+        self._try_unpacking = unpacks_denormals
+        self._unpacks_denormals: bool | None = None if unpacks_denormals else False
         self._lock = threading.RLock()
         self._removed: str | None = None
         self._pipelines: collections.OrderedDict[tuple[Any, ...], Any] = collections.OrderedDict()
@@ -367,7 +372,21 @@ class Engine:
         spirv = without_coherence(launch.spirv) if self._has_barriers else launch.spirv
         if self.info.driver in NAIVE_DRIVERS:
             return specialized(spirv, launch.specialization), ()
-        return on_processor(spirv) if self.info.kind == "CPU" else spirv, launch.specialization
+        if self.info.kind == "CPU":
+            spirv = on_processor(spirv)
+        unpacking = with_constant(spirv, UNPACKS_DENORMALS, 1)
+        uses_it = unpacking != spirv and self._has_exact_unpacking()
+        return unpacking if uses_it else spirv, launch.specialization
+
+    def _has_exact_unpacking(self) -> bool:
+        if self._unpacks_denormals is None and self._try_unpacking is not None:
+            self._unpacks_denormals = True  # for the trial's own shader
+            try:
+                self._unpacks_denormals = self._try_unpacking(self)
+            except BaseException:
+                self._unpacks_denormals = None
+                raise
+        return bool(self._unpacks_denormals)
 
     def run(self, recording: Recording) -> None:
         """Runs a recording and waits for the device."""

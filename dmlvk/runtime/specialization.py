@@ -17,6 +17,9 @@ ON_PROCESSOR = 1000
 Nor are those of higher numbers: they are set in the module.
 """
 
+UNPACKS_DENORMALS = 1002
+"""The ``constant_id`` by which a shader sees that ``unpackHalf2x16`` keeps denormals here."""
+
 _TYPE_BOOL = 20
 _CONSTANT_TRUE, _CONSTANT_FALSE, _CONSTANT, _CONSTANT_COMPOSITE = 41, 42, 43, 44
 _SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE, _SPEC_CONSTANT, _SPEC_CONSTANT_COMPOSITE = 48, 49, 50, 51

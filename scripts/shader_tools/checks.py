@@ -21,9 +21,13 @@ ALLOWED_CAPABILITIES: Final[dict[int, str]] = {
 }
 """Capabilities that a shader may declare, each with the reason why."""
 
+UNPACKS_DENORMALS: Final = 1002
+"""The specialization constant that the host sets where unpackHalf2x16 is exact (shaders/include/float16.glsl)."""
+
 Objection = tuple[int, str]
 
 _ROUNDING_ARITHMETIC = opcodes.opcodes("FAdd FSub FMul VectorTimesScalar")
+_UNPACK_HALF = opcodes.functions("UnpackHalf2x16")
 _SHIFTS = opcodes.opcodes("ShiftRightLogical ShiftRightArithmetic ShiftLeftLogical")
 _UNSIGNED_DIVISIONS = opcodes.opcodes("UDiv UMod")
 _STORAGE_CLASSES = frozenset(
@@ -59,6 +63,21 @@ def contraction(module: Module) -> Iterator[Objection]:
         for instruction in module.instructions(number):
             if not module.has_decoration(instruction.result, opcodes.NO_CONTRACTION):
                 yield instruction.offset, module.text(instruction)
+
+
+def unpacking(module: Module) -> Iterator[Objection]:
+    """Object to unpackHalf2x16 outside of ``if (UNPACKS_DENORMALS) { … }``."""
+    guards = {
+        target for target, found in module.decorations.items() if found.get(opcodes.SPEC_ID) == (UNPACKS_DENORMALS,)
+    }
+    guarded = {i.operands[1] for i in module.named("OpBranchConditional") if i.operands[0] in guards}
+    labels = list(module.named("OpLabel"))
+    for call in module.named("OpExtInst"):
+        if call.arguments[1] not in _UNPACK_HALF:
+            continue
+        block = max((label for label in labels if label.offset < call.offset), key=lambda label: label.offset)
+        if block.operands[0] not in guarded:
+            yield call.offset, module.text(call)
 
 
 def zero_divisors(module: Module) -> Iterator[Objection]:

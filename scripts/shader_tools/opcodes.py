@@ -23,6 +23,7 @@ STORAGE_CLASS_NAMES: Final = {
 
 # Decorations.
 RELAXED_PRECISION: Final = 0
+SPEC_ID: Final = 1
 ARRAY_STRIDE: Final = 6
 BUILT_IN: Final = 11
 RESTRICT: Final = 19

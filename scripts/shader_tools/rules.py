@@ -84,13 +84,16 @@ _DRIVER_MATHEMATICS = functions(
 _FLOAT_MIN_MAX = functions("FMin FMax FClamp NMin NMax NClamp")
 _FLOAT_ROUNDING = functions("Round RoundEven Trunc Floor Ceil Fract")
 _FLOAT_SIGN = functions("FAbs FSign")
-_PACKING = frozenset(number for number, name in GLSL_FUNCTIONS.items() if name.startswith(("Pack", "Unpack")))
+_UNPACK_HALF = functions("UnpackHalf2x16")
+_PACKING = (
+    frozenset(number for number, name in GLSL_FUNCTIONS.items() if name.startswith(("Pack", "Unpack"))) - _UNPACK_HALF
+)
 _FMA = functions("Fma")
 
 ALLOWED_FUNCTIONS: Final = functions("UMin UMax SMin SMax FindILsb FindSMsb FindUMsb")
 """GLSL.std.450 functions that are exact on every device: integer ones without an undefined case."""
 
-_NAMED_FUNCTIONS = _DRIVER_MATHEMATICS | _FLOAT_MIN_MAX | _FLOAT_ROUNDING | _FLOAT_SIGN | _PACKING | _FMA
+_NAMED_FUNCTIONS = _DRIVER_MATHEMATICS | _FLOAT_MIN_MAX | _FLOAT_ROUNDING | _FLOAT_SIGN | _PACKING | _UNPACK_HALF | _FMA
 
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
@@ -134,6 +137,11 @@ RULES: Final[tuple[Rule, ...]] = (
         "packing",
         "SwiftShader's packHalf2x16 spills a bit into the other half for infinities and NaN, and misrounds",
         functions=_PACKING,
+    ),
+    Rule(
+        "unpacking",
+        "unpackHalf2x16 flushes denormals on some devices: it stands behind the constant that says what this one does",
+        check=checks.unpacking,
     ),
     Rule(
         "built-in-function",

@@ -9,10 +9,17 @@
 #define INFINITY_F16 0x7c00u
 #define ONE_F16 0x3c00u
 
+// Whether unpackHalf2x16 keeps denormals: it does so always on a device, or never (as GLSL.std.450 says). The host tries it
+// (dmlvk/half_trial.py) and sets the constant in the module.
+layout(constant_id = 1002) const bool UNPACKS_DENORMALS = false;
+
 // The bits as float32: every float16 is a normal number there, or zero; a NaN is any NaN. 8 operations, few of them on bits,
-// for which many GPUs have half as many units.
+// for which many GPUs have half as many units, or the one that devices have for it.
 uint float32_from_float16(uint x)
 {
+    if (UNPACKS_DENORMALS) {
+        return floatBitsToUint(unpackHalf2x16(x).x);
+    }
     // With 224 added to the exponent, infinity's and NaN's is float32's own; 2^-112 brings all back to where they belong, but
     // for a denormal: that is 2^-15 and half of its value, d.
     precise float value = uintBitsToFloat((x & 0x7fffu) * 0x2000u + 0x70000000u) * 1.92592994438723586e-34; // 2^-112
@@ -24,6 +31,9 @@ uint float32_from_float16(uint x)
 // The value of a float16 that is_denormal_or_zero_f16 refuses; of a NaN, any NaN. 4 operations.
 float quick_float32_from_float16(uint x)
 {
+    if (UNPACKS_DENORMALS) {
+        return unpackHalf2x16(x).x;
+    }
     // The sign and four copies of it: all but the first give way to the 224 that are added to the exponent.
     uint bits = (uint(int(x << 16) >> 3) & 0x8fffffffu) | 0x70000000u;
     precise float value = uintBitsToFloat(bits) * 1.92592994438723586e-34; // 2^-112

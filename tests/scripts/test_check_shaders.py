@@ -23,11 +23,20 @@ CLEAN = """#version 450
 layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint SIZE = 1u;
 layout(constant_id = 1) const bool PACKED = false;
+layout(constant_id = 1002) const bool UNPACKS_DENORMALS = false;
 layout(push_constant) uniform Parameters { uint count; uint attributes[31]; } parameters;
 BUFFER(0, input)
 BUFFER(1, output)
 shared uint tile[4096];
 const uint HALF = SIZE / 2u;
+
+float unpacked(uint half_bits)
+{
+    if (UNPACKS_DENORMALS) {
+        return unpackHalf2x16(half_bits).x;
+    }
+    return 0.0;
+}
 
 float multiply_add(float x, float y, float z)
 {
@@ -55,7 +64,7 @@ void main()
         }
     }
     float x = uintBitsToFloat(words_input[i]);
-    uint bits = floatBitsToUint(multiply_add(x, float(int(i)), 2.0));
+    uint bits = floatBitsToUint(multiply_add(x, float(int(i)), unpacked(low)));
     atomicAnd(words_output[i >> 2u], 0xffffff00u);
     atomicOr(words_output[i >> 2u], low & 0xffu);
     fours_output[i] = uvec4(bits, low, high, uint(any(equal(uvec2(low), uvec2(high)))));
@@ -76,6 +85,7 @@ INT64 = "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require"
 INT16 = "#extension GL_EXT_shader_explicit_arithmetic_types_int16 : require"
 THIRD = "layout(std430, set = 0, binding = 2)"
 IMAGE = "layout(r32ui, set = 0, binding = 2) uniform uimage2D im;"
+UNPACKS = "layout(constant_id = 1002) const bool UNPACKS = false; layout(constant_id = 1) const bool OTHER = false;"
 SPECIALIZED = "layout(constant_id = 0) const int N = 7; const int QUOTIENT = N / 2;"
 
 # Rule, statements in main, declarations before it.
@@ -105,7 +115,10 @@ SOURCES = [
     ),
     *(("float-sign", f"b[i] = floatBitsToUint({call});", "") for call in ("abs(x)", "sign(x)")),
     ("packing", "b[i] = packHalf2x16(vec2(x));", ""),
-    ("packing", "b[i] = floatBitsToUint(unpackHalf2x16(a[i]).x);", ""),
+    ("packing", "b[i] = floatBitsToUint(unpackSnorm2x16(a[i]).x);", ""),
+    ("unpacking", "b[i] = floatBitsToUint(unpackHalf2x16(a[i]).x);", ""),
+    ("unpacking", "if (!UNPACKS) { b[i] = floatBitsToUint(unpackHalf2x16(a[i]).x); }", UNPACKS),
+    ("unpacking", "if (OTHER) { b[i] = floatBitsToUint(unpackHalf2x16(a[i]).x); }", UNPACKS),
     ("built-in-function", "b[i] = uint(clamp(n, 0, 3));", ""),
     ("built-in-function", "b[i] = uint(sign(n));", ""),
     ("float-division", "precise float y = x / 3.0; b[i] = floatBitsToUint(y);", ""),
