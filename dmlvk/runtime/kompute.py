@@ -383,6 +383,8 @@ class Engine:
             self._unpacks_denormals = True  # for the trial's own shader
             try:
                 self._unpacks_denormals = self._try_unpacking(self)
+            except OutOfMemoryError:
+                self._unpacks_denormals = None  # not known yet; the bits are the same without it
             except BaseException:
                 self._unpacks_denormals = None
                 raise
