@@ -40,6 +40,7 @@ import numpy.typing as npt
 from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, OutOfMemoryError
 from dmlvk.runtime import validation
 from dmlvk.runtime.coherence import without_coherence
+from dmlvk.runtime.flattening import flattened
 from dmlvk.runtime.specialization import NAIVE_DRIVERS, UNPACKS_DENORMALS, on_processor, specialized
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryClaim, MemoryGuard, MemoryRequest, open_instance
 from dmlvk.spirv import with_constant
@@ -371,7 +372,7 @@ class Engine:
         """The module in the form that suits Kompute and the driver, and the specialization constants that it has."""
         spirv = without_coherence(launch.spirv) if self._has_barriers else launch.spirv
         if self.info.driver in NAIVE_DRIVERS:
-            return specialized(spirv, launch.specialization), ()
+            return flattened(specialized(spirv, launch.specialization)), ()
         if self.info.kind == "CPU":
             spirv = on_processor(spirv)
         unpacking = with_constant(spirv, UNPACKS_DENORMALS, 1)

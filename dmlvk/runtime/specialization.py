@@ -20,6 +20,9 @@ Nor are those of higher numbers: they are set in the module.
 UNPACKS_DENORMALS = 1002
 """The ``constant_id`` by which a shader sees that ``unpackHalf2x16`` keeps denormals here."""
 
+ON_NAIVE_DRIVER = 1003
+"""The ``constant_id`` by which a shader sees that it runs on one of ``NAIVE_DRIVERS``."""
+
 _TYPE_BOOL = 20
 _CONSTANT_TRUE, _CONSTANT_FALSE, _CONSTANT, _CONSTANT_COMPOSITE = 41, 42, 43, 44
 _SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE, _SPEC_CONSTANT, _SPEC_CONSTANT_COMPOSITE = 48, 49, 50, 51
@@ -63,7 +66,7 @@ def on_processor(spirv: bytes) -> bytes:
 
 
 def specialized(spirv: bytes, constants: tuple[int, ...]) -> bytes:
-    """A shader for processors whose specialization constants have the values that they would be given.
+    """A shader for naive drivers whose specialization constants have the values that they would be given.
 
     Args:
         spirv: a module, as ``scripts/compile_shaders.py`` or a fused graph makes it.
@@ -100,11 +103,12 @@ class _Values:
     def number(self, decoration: array[int]) -> None:
         """Notes which of the values a constant takes."""
         target, _, place = decoration
-        if place > ON_PROCESSOR:
-            return
-        if place != ON_PROCESSOR and place >= len(self._constants):
-            raise ValueError(f"no value for the specialization constant {place}")
-        self._given[target] = 1 if place == ON_PROCESSOR else self._constants[place]
+        if place in (ON_PROCESSOR, ON_NAIVE_DRIVER):
+            self._given[target] = 1
+        elif place < ON_PROCESSOR:
+            if place >= len(self._constants):
+                raise ValueError(f"no value for the specialization constant {place}")
+            self._given[target] = self._constants[place]
 
     def numbered(self, opcode: int, operands: array[int]) -> array[int]:
         """The instruction in terms of numbers."""

@@ -117,7 +117,7 @@ uvec3 row_words_of_lanes(Double own, PowerBasis basis)
 void main()
 {
     uint group = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x;
-    slot = gl_LocalInvocationID.x;
+    slot = index_in_group();
     lane = LANES_ARE_NEIGHBOURS ? slot % LANES_PER_ROW : slot / ROWS_PER_GROUP;
     row_slot = slot - lane * NEXT_LANE;
     uint row_number = group * ROWS_PER_GROUP + (LANES_ARE_NEIGHBOURS ? slot / LANES_PER_ROW : slot % ROWS_PER_GROUP);

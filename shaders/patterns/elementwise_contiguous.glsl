@@ -75,7 +75,7 @@ void compute_group(uint group)
 void main()
 {
     if (TWO_GROUPS) {
-        uint group = work_group_index() * VECTORS_OF_GROUP + gl_LocalInvocationID.x;
+        uint group = work_group_index() * VECTORS_OF_GROUP + index_in_group();
         uint second = group + 256u;
         if (!LAUNCH_EXCEEDS_GROUPS || second < parameters.work_items / LANES) {
             compute_two_whole_groups(group, second);

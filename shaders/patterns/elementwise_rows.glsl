@@ -63,7 +63,7 @@ void compute_two_vectors(uint item, uint second)
 void main()
 {
     if (TWO_VECTORS) {
-        uint item = work_group_index() * VECTORS_OF_GROUP + gl_LocalInvocationID.x;
+        uint item = work_group_index() * VECTORS_OF_GROUP + index_in_group();
         uint second = item + 256u;
         if (second < parameters.work_items) {
             compute_two_vectors(item, second);
