@@ -112,17 +112,6 @@ Decay quick_decay(float x)
     return Decay(Double(high, low), floatBitsToInt(shifted) << 23);
 }
 
-// The same with a relative error of 2^-28.5, for differences between 1 and e^-x. |power.low| < 2^-6.9. 32 operations.
-Decay precise_decay(Exponential e)
-{
-    precise float exact = (1.0 + e.a) + e.half_square;
-    precise float high = leading_half(exact);
-    precise float low = (exact - high) + (e.b + e.rest);
-    return Decay(Double(high, low), -(e.exponent << 23));
-}
-Decay precise_decay(float x) { return precise_decay(exponential_parts(Double(-x, 0.0))); }
-Decay precise_decay(Double x) { return precise_decay(exponential_parts(Double(-x.high, -x.low))); }
-
 // The largest x whose e^x is finite, and the one furthest from zero whose e^x is not below 2^-126.
 #define LARGEST_EXPONENT 0x42b17217
 #define LOWEST_EXPONENT 0xc2aeac4fu

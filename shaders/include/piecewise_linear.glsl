@@ -6,6 +6,7 @@
 #include "affine.glsl"
 #include "arithmetic.glsl"
 #include "comparison.glsl"
+#include "ordinary.glsl"
 #include "short_product.glsl"
 #include "significand.glsl"
 
@@ -28,42 +29,48 @@ uint hard_sigmoid_f16(uint x, uint alpha, uint beta)
     return line == NAN_F16 ? NAN_F16 : bounded;
 }
 
+// number times the line's two words, rounded once.
+float times_line(float number, Double words)
+{
+    Double factor = shortened(words);
+    precise float product = times_short(number, factor.high, factor.low);
+    return product;
+}
+
+// hard_swish_f32 for any operands, with exponents apart. Not for speed.
+uint any_hard_swish_f32(uint x, uint alpha, uint beta)
+{
+    int magnitude = int(x & MAGNITUDE_F32);
+    Affine line = affine(x, alpha, beta);
+    Double words = affine_words(affine_sum(line.number, line.factor, line.addend));
+    uint rounded = with_exponent(floatBitsToUint(words.high), line);
+    int sign = line.is_special ? int(rounded) : floatBitsToInt(words.high);
+    precise float product = times_line(line.number, words);
+    line.exponent += field_of(x) - 127;
+    line.is_special = false;
+    uint inside = with_exponent(floatBitsToUint(product), line);
+    uint unchanged = without_denormal(x);
+    uint times_zero = magnitude == int(INFINITY_F32) ? NAN_F32 : unchanged & SIGN_F32;
+    uint result = int(rounded) >= int(ONE_F32) ? unchanged : inside;
+    result = sign <= 0 || magnitude < int(SMALLEST_NORMAL_F32) ? times_zero : result;
+    return rounded == NAN_F32 ? NAN_F32 : result;
+}
+
 // x * max(0, min(alpha * x + beta, 1)): where the line is between the bounds, x times the line's two words, with 48 bits, so
 // that the result is almost always correctly rounded. The line itself is not rounded, nor zero for being small. 47 operations
 // for the usual attributes.
 uint hard_swish_f32(uint x, uint alpha, uint beta)
 {
     precise float number = uintBitsToFloat(x);
-    precise float factor = uintBitsToFloat(alpha);
-    precise float addend = uintBitsToFloat(beta);
-    int magnitude = int(x & MAGNITUDE_F32);
-    bool is_ordinary = is_plain(x, alpha, beta) && magnitude >= 0x21800000; // 2^-60
-    if (!is_ordinary) {
-        Affine line = affine(x, alpha, beta);
-        number = line.number;
-        factor = line.factor;
-        addend = line.addend;
+    Double words = affine_words(affine_sum(number, uintBitsToFloat(alpha), uintBitsToFloat(beta)));
+    precise float product = times_line(number, words);
+    uint result = floatBitsToUint(product);
+    result = floatBitsToInt(words.high) >= int(ONE_F32) ? x : result;
+    result = floatBitsToInt(words.high) <= 0 ? x & SIGN_F32 : result;
+    if (is_outside(x & MAGNITUDE_F32, 0x21800000u, 0x67800000u, is_plain(0u, alpha, beta))) { // 2^-60, 2^80
+        result = any_hard_swish_f32(x, alpha, beta);
     }
-    Double words = affine_words(affine_sum(number, factor, addend));
-    Double factor_words = shortened(words);
-    precise float total = times_short(number, factor_words.high, factor_words.low);
-    int sign_of_line = floatBitsToInt(words.high);
-    uint result = floatBitsToUint(total);
-    if (!is_ordinary) {
-        Affine line = affine(x, alpha, beta);
-        uint rounded = with_exponent(floatBitsToUint(words.high), line);
-        int sign = line.is_special ? int(rounded) : sign_of_line;
-        line.exponent += field_of(x) - 127;
-        line.is_special = false;
-        uint inside = with_exponent(result, line);
-        uint unchanged = without_denormal(x);
-        uint times_zero = magnitude == int(INFINITY_F32) ? NAN_F32 : unchanged & SIGN_F32;
-        result = int(rounded) >= int(ONE_F32) ? unchanged : inside;
-        result = sign <= 0 || magnitude < int(SMALLEST_NORMAL_F32) ? times_zero : result;
-        return rounded == NAN_F32 ? NAN_F32 : result;
-    }
-    result = sign_of_line >= int(ONE_F32) ? x : result;
-    return sign_of_line <= 0 ? x & SIGN_F32 : result;
+    return result;
 }
 uint hard_swish_f16(uint x, uint alpha, uint beta)
 {
