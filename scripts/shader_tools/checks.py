@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
+from dmlvk.runtime.specialization import UNPACKS_DENORMALS
 from scripts.shader_tools import opcodes
 from scripts.shader_tools.spirv import Instruction, Module, UnknownSizeError, decode_string
 
@@ -20,9 +21,6 @@ ALLOWED_CAPABILITIES: Final[dict[int, str]] = {
     opcodes.CAPABILITY_SHADER: "every Vulkan device has it",
 }
 """Capabilities that a shader may declare, each with the reason why."""
-
-UNPACKS_DENORMALS: Final = 1002
-"""The specialization constant that the host sets where unpackHalf2x16 is exact (shaders/include/float16.glsl)."""
 
 Objection = tuple[int, str]
 

@@ -72,13 +72,11 @@ def test_a_device_that_flushes_denormals_converts_by_integers(
 def test_every_pattern_is_tried(
     device: dml.Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wrong: str
 ) -> None:
-    if device.info.driver in NAIVE_DRIVERS:
-        pytest.skip("never takes the device's conversion")
     break_shader(monkeypatch, tmp_path, "include/float16.glsl", CONVERSION, wrong)
     with dml.Device(device.info.index) as opened:
         answers = _answers(monkeypatch, opened)
         _sums(opened)
-        assert answers == [False]
+        assert answers == [False] * (device.info.driver not in NAIVE_DRIVERS)
 
 
 @pytest.mark.parametrize("error", [dml.OutOfMemoryError, dml.DmlError])
@@ -86,8 +84,7 @@ def test_a_trial_that_fails_is_made_again(
     device: dml.Device, monkeypatch: pytest.MonkeyPatch, error: type[dml.DmlError]
 ) -> None:
     """Without memory for it integers do."""
-    if device.info.driver in NAIVE_DRIVERS:
-        pytest.skip("never tried")
+    is_tried = device.info.driver not in NAIVE_DRIVERS
     with dml.Device(device.info.index) as opened:
 
         def fails(_: Engine) -> bool:
@@ -95,7 +92,7 @@ def test_a_trial_that_fails_is_made_again(
 
         with monkeypatch.context() as patch:
             patch.setattr(opened.engine, "_try_unpacking", fails)
-            if error is dml.OutOfMemoryError:
+            if error is dml.OutOfMemoryError or not is_tried:
                 _sums(opened)
             else:
                 with pytest.raises(dml.DmlError, match="no trial"):
@@ -106,7 +103,7 @@ def test_a_trial_that_fails_is_made_again(
         multiply = dml.ElementWiseMultiply(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor)
         products = opened.run(multiply, {"ATensor": halves, "BTensor": halves})["OutputTensor"]
         assert np.array_equal(products, halves * halves)
-        assert answers == [True]
+        assert answers == [True] * is_tried
 
 
 def test_both_conversions_are_in_the_shaders() -> None:
