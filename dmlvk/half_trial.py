@@ -8,10 +8,8 @@ import numpy as np
 
 from dmlvk.buffers import Buffer
 from dmlvk.datatypes import DataType
-from dmlvk.kernels.program import Place, Region, operator_step
 from dmlvk.operators import ElementWiseMultiply
-from dmlvk.recording import HazardTracker, scheduled
-from dmlvk.runtime.kompute import Allocation
+from dmlvk.recording import run_once
 from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
@@ -36,17 +34,10 @@ def unpacks_denormals(engine: Engine) -> bool:
     ones = np.full(_PATTERNS, _ONE, np.uint16)
     tensor = TensorDesc(DataType.FLOAT16, (_PATTERNS,))
     desc = ElementWiseMultiply(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor)
-    reads = [Region(Place.INPUT, number, 0, _SIZE_IN_BYTES) for number in range(2)]
-    write = Region(Place.OUTPUT, 0, 0, _SIZE_IN_BYTES)
     with Buffer(engine, _SIZE_IN_BYTES) as a, Buffer(engine, _SIZE_IN_BYTES) as b, Buffer(engine, _SIZE_IN_BYTES) as c:
         a.upload(patterns)
         b.upload(ones)
-
-        def locate(region: Region) -> tuple[Buffer | Allocation, int]:
-            return c if region.place is Place.OUTPUT else (a, b)[region.index], 0
-
-        steps = scheduled([operator_step(desc, reads, [write])], locate, HazardTracker())
-        engine.run(engine.record([step.launch(engine.info.kind) for step in steps]))
+        run_once(engine, desc, (a, b), c)
         products = c.download(np.uint16, (_PATTERNS,))
     is_nan = (patterns & 0x7FFF) > _INFINITY
     return bool(np.array_equal(products, np.where(is_nan, np.uint16(_CANONICAL_NAN), patterns)))

@@ -9,10 +9,8 @@ import numpy as np
 
 from dmlvk.buffers import Buffer
 from dmlvk.kernels.lookup import TABLE_ENTRIES, TABLE_SIZE_IN_BYTES
-from dmlvk.kernels.program import Place, Region, operator_step
 from dmlvk.operators import OperatorDesc
-from dmlvk.recording import HazardTracker, scheduled
-from dmlvk.runtime.kompute import Allocation
+from dmlvk.recording import run_once
 
 if TYPE_CHECKING:
     from dmlvk.runtime.kompute import Engine
@@ -45,12 +43,5 @@ class LookupTables:
         table = Buffer(self._engine, TABLE_SIZE_IN_BYTES)
         with Buffer(self._engine, TABLE_SIZE_IN_BYTES) as patterns:
             patterns.upload(np.arange(TABLE_ENTRIES, dtype=np.uint16))
-
-            def locate(region: Region) -> tuple[Buffer | Allocation, int]:
-                return (patterns if region.place is Place.INPUT else table), 0
-
-            read = Region(Place.INPUT, 0, 0, TABLE_SIZE_IN_BYTES)
-            write = Region(Place.OUTPUT, 0, 0, TABLE_SIZE_IN_BYTES)
-            steps = scheduled([operator_step(desc, [read], [write])], locate, HazardTracker())
-            self._engine.run(self._engine.record([step.launch(self._engine.info.kind) for step in steps]))
+            run_once(self._engine, desc, (patterns,), table)
         return table

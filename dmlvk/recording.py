@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from dmlvk.binding import Bindings, BindingTable, BoundRange, check_usable
 from dmlvk.buffers import Buffer
 from dmlvk.compilation import ALREADY_INITIALIZED, CompiledOperator, Dispatchable, OperatorInitializer
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.kernels.program import Place, Region, Step
+from dmlvk.kernels.program import Place, Region, Step, operator_step
+from dmlvk.operators import OperatorDesc
 from dmlvk.runtime.kompute import Allocation, Launch, Recording
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
+    from dmlvk.runtime.kompute import Engine
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +123,25 @@ def scheduled(
         reads, writes = [access(region) for region in step.reads], [access(region) for region in step.writes]
         recorded.append(RecordedStep(step, tuple(reads), tuple(writes), hazards.depends(reads, writes)))
     return recorded
+
+
+def run_once(engine: Engine, desc: OperatorDesc, inputs: Sequence[Buffer], output: Buffer) -> None:
+    """Runs an operator on whole buffers and waits for it, without what a compiled operator brings.
+
+    Args:
+        engine: the device.
+        desc: a checked description, all of whose tensors are given.
+        inputs: a buffer for each input.
+        output: where the result goes.
+    """
+
+    def locate(region: Region) -> tuple[Buffer | Allocation, int]:
+        return (inputs[region.index] if region.place is Place.INPUT else output), 0
+
+    reads = [Region(Place.INPUT, index, 0, buffer.size_in_bytes) for index, buffer in enumerate(inputs)]
+    step = operator_step(desc, reads, [Region(Place.OUTPUT, 0, 0, output.size_in_bytes)])
+    (recorded,) = scheduled([step], locate, HazardTracker())
+    engine.run(engine.record([recorded.launch(engine.info.kind)]))
 
 
 @dataclasses.dataclass(frozen=True)
