@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -52,10 +53,19 @@ def build(kind: str, source: Path, output: Path, path: str | None = None) -> sub
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this source tree, freshly built."""
-    folder = tmp_path_factory.mktemp("wheel")
-    result = build("wheel", ROOT, folder)
-    assert result.returncode == 0, result.stdout + result.stderr
+    """The wheel of this source tree, freshly built by the first process of the run that needs it.
+
+    Two builds at once would compile what is not current of the shader library into the same files.
+    """
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent  # the run's, in which every worker has a directory
+    folder = shared / "wheel"
+    with open(shared / "wheel.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists() or not list(folder.iterdir()):
+            result = build("wheel", ROOT, folder)
+            assert result.returncode == 0, result.stdout + result.stderr
     (path,) = folder.iterdir()
     return path
 
