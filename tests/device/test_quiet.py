@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import dmlvk as dml
 from tests.device.processes import output_of
@@ -17,14 +19,30 @@ IMPORT_SECONDS, FIRST_RESULT_SECONDS = 0.6, 3.0
 """Bounds for busy machines; what is aimed at is half and a third of them."""
 
 
-def best_time(program: str, index: int, times: int) -> float:
-    """Seconds that a process takes from its start to its end, in the best of several."""
+def best_time(program: str, index: int, times: int, **environment: str) -> float:
+    """Seconds that a process takes from its start to its end, in the best of several.
+
+    Less the time in which it was ready to run but others had the cores: other tests run beside this one.
+    """
     found = []
     for _ in range(times):
         start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", program, str(index)], check=True)
-        found.append(time.perf_counter() - start)
+        with subprocess.Popen(
+            [sys.executable, "-c", program, str(index)], env={**os.environ, **environment}
+        ) as process:
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # ended, but Linux still knows its figures
+            took = time.perf_counter() - start
+            found.append(took - seconds_without_a_core(process.pid))
+        assert process.returncode == 0
     return min(found)
+
+
+def seconds_without_a_core(process: int) -> float:
+    """How long the first thread of a process was ready to run and had to wait; 0 where the kernel does not count it."""
+    try:
+        return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
+    except FileNotFoundError:
+        return 0.0
 
 
 def test_import_loads_no_more_than_it_needs() -> None:
@@ -116,9 +134,14 @@ assert dict(os.environ) == before
     assert output_of(program, device.info.index) == ""
 
 
-def test_import_is_quick(record_property: Callable[[str, object], None]) -> None:
-    """What ``import dmlvk`` adds to Python's own start and to NumPy, which every user of arrays has loaded."""
-    taken = best_time("import dmlvk", 0, 5) - best_time("pass", 0, 5)
+def test_import_is_quick(record_property: Callable[[str, object], None], tmp_path: Path) -> None:
+    """What ``import dmlvk`` adds to Python's own start and to NumPy, which every user of arrays has loaded.
+
+    With bytecode that the first of the processes leaves, as pip does: where the environment has Python write none,
+    compiling all of the package at each import takes another tenth of a second.
+    """
+    bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
+    taken = best_time("import dmlvk", 0, 5, **bytecode) - best_time("pass", 0, 5, **bytecode)
     record_property("seconds", taken)
     assert taken < IMPORT_SECONDS, f"import dmlvk took {taken:.3f} s"
 
