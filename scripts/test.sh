@@ -2,6 +2,8 @@
 # The second command on a fresh machine: set up what is missing, then run the tests on every CPU driver at hand.
 # Arguments go to pytest, for example: scripts/test.sh tests/operators -k sign
 #
+# They run in a process for each core, 8 at most; -n 0 runs them in one, and so does -s, which shows what they print.
+#
 # A driver that the tests would use but that cannot be had here is named, never silently left out.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
@@ -36,4 +38,13 @@ if [[ -n $DMLVK_TEST_SWIFTSHADER_ICD ]]; then
 else
     unset DMLVK_TEST_SWIFTSHADER_ICD
 fi
-exec .venv/bin/python -m pytest "$@"
+
+# A test is mostly Python, NumPy and a driver's compiler, which use one core: so one process for each. 8 at most, since
+# the drivers have threads of their own. worksteal hands out long runs of neighbours, so that what a file prepares for
+# all of its tests is mostly prepared once, and evens out at the end. The arguments come later: their -n counts.
+# tests/conftest.py says when auto is none; without the plugin there are none of these options.
+processes=(-n auto --maxprocesses 8 --dist worksteal)
+if [[ " $* " == *" -p no:xdist "* || " $* " == *" -pno:xdist "* ]]; then
+    processes=()
+fi
+exec .venv/bin/python -m pytest "${processes[@]}" "$@"

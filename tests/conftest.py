@@ -25,6 +25,14 @@ _choose_drivers()  # before anything loads Vulkan
 import dmlvk as dml  # noqa: E402  # the driver choice must come first
 
 
+@pytest.hookimpl(optionalhook=True)  # there is no such hook where pytest-xdist is switched off
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """How many processes ``-n auto`` makes: none where they would be in the way, else ``None``, one for each core."""
+    output_is_wanted = config.getoption("capture") == "no"  # -s; what workers print goes nowhere
+    single_tests = all("::" in argument for argument in config.args)  # their processes' start would take longer
+    return 0 if output_is_wanted or single_tests else None
+
+
 def _short_name(info: dml.DeviceInfo) -> str:
     return info.name.split()[0].lower()
 
