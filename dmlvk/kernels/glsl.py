@@ -24,7 +24,7 @@ if sys.platform == "linux":
     import resource
 
 from dmlvk.errors import ShaderCompilationError
-from dmlvk.kernels.aliasing import add_aliased
+from dmlvk.kernels.decorations import PASSES, with_decorations
 
 FLAGS = ("-V", "--target-env", "vulkan1.1", "-S", "comp", "--nan-clamp")
 """``--nan-clamp`` changes nothing as long as the linter refuses min, max and clamp of floats; it makes them defined
@@ -35,9 +35,6 @@ RELEASE_FLAGS = ("-g0",)
 
 INCLUDE_DIRECTORIES = ("include", "patterns", ".")
 """Where ``#include`` looks besides the directory of the including file, below the shader directory."""
-
-_PASSES = "aliased storage buffers 1"
-"""Counts up when something else is changed in what the compiler writes."""
 
 _COMPILER_SECONDS = 20
 """A kernel takes a tenth of a second; where the compiler never ends, operators run one by one instead."""
@@ -114,7 +111,7 @@ def compiled(source: str) -> bytes | None:
     Raises:
         ShaderCompilationError: when the compiler refuses it, or does not end.
     """
-    key = hashlib.sha256("\0".join([source, _library_digest(), *FLAGS, *RELEASE_FLAGS, _PASSES]).encode()).hexdigest()
+    key = hashlib.sha256("\0".join([source, _library_digest(), *FLAGS, *RELEASE_FLAGS, PASSES]).encode()).hexdigest()
     with _lock:
         spirv = _in_memory.get(key)
         if key in _refused:
@@ -159,7 +156,7 @@ def _compile(source: str, compiler_path: str, directory: Path) -> bytes:
                 raise ShaderCompilationError(
                     f"{compiler_path} refuses a fused kernel: {' '.join(said.split()) or f'exit status {status}'}"
                 )
-            return add_aliased((Path(folder) / "kernel.spv").read_bytes())
+            return with_decorations((Path(folder) / "kernel.spv").read_bytes())
         except subprocess.TimeoutExpired as error:
             raise ShaderCompilationError(f"{compiler_path} did not end within {_COMPILER_SECONDS} seconds") from error
         except (OSError, ValueError) as error:

@@ -26,6 +26,8 @@ Objection = tuple[int, str]
 
 _ROUNDING_ARITHMETIC = opcodes.opcodes("FAdd FSub FMul VectorTimesScalar")
 _UNPACK_HALF = opcodes.functions("UnpackHalf2x16")
+_FMA = opcodes.functions("Fma")
+_BESIDE_FMA = opcodes.opcodes("Function FunctionParameter FunctionEnd Label Variable Load Store ReturnValue")
 _SHIFTS = opcodes.opcodes("ShiftRightLogical ShiftRightArithmetic ShiftLeftLogical")
 _UNSIGNED_DIVISIONS = opcodes.opcodes("UDiv UMod")
 _STORAGE_CLASSES = frozenset(
@@ -61,6 +63,24 @@ def contraction(module: Module) -> Iterator[Objection]:
         for instruction in module.instructions(number):
             if not module.has_decoration(instruction.result, opcodes.NO_CONTRACTION):
                 yield instruction.offset, module.text(instruction)
+    for call in module.named("OpExtInst"):
+        if call.arguments[1] in _FMA and not module.has_decoration(call.result, opcodes.NO_CONTRACTION):
+            yield call.offset, module.text(call)
+
+
+def bare_fma(module: Module) -> Iterator[Objection]:
+    """Object to fma() anywhere but in a function that does nothing else: exact_product_plus of error_free.glsl."""
+    function: list[Instruction] = []
+    for offset in sorted(offset for offsets in module.offsets.values() for offset in offsets):
+        instruction = module.instruction(offset)
+        if instruction.name == "OpFunction":
+            function = []
+        function.append(instruction)
+        if instruction.name == "OpFunctionEnd":
+            calls = [each for each in function if each.name == "OpExtInst" and each.arguments[1] in _FMA]
+            is_alone = len(calls) == 1 and all(each.opcode in _BESIDE_FMA for each in function if each not in calls)
+            if not is_alone:
+                yield from ((call.offset, module.text(call)) for call in calls)
 
 
 def unpacking(module: Module) -> Iterator[Objection]:

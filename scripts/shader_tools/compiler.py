@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from dmlvk.kernels.aliasing import add_aliased
+from dmlvk.kernels.decorations import PASSES, with_decorations
 from dmlvk.kernels.glsl import FLAGS, INCLUDE_DIRECTORIES, RELEASE_FLAGS
 from scripts.shader_tools.preprocessor import undefined_macros
 from scripts.shader_tools.project import Variant
@@ -25,8 +25,6 @@ PACKAGES: Final = "glslang-tools spirv-tools"
 
 DEBUG_FLAGS: Final = ("-g",)
 
-# Counts up when this script itself makes other bytes out of the same sources (see ``add_aliased``).
-_PIPELINE: Final = "aliased storage buffers 1"
 
 
 class MissingToolError(Exception):
@@ -79,7 +77,7 @@ class Compiler:
 
     @cached_property
     def _common(self) -> str:
-        return json.dumps([self.version, self.flags, _PIPELINE])
+        return json.dumps([self.version, self.flags, PASSES])
 
     def key(self, variant: Variant) -> str:
         """Return a hash of all that decides a variant's bytes; equal keys need no second compilation.
@@ -137,7 +135,7 @@ class Compiler:
         if result.returncode != 0 or said:
             raise CompileError(said or f"{GLSLANG} ended with status {result.returncode} and no message")
         try:
-            data = add_aliased(output.read_bytes())
+            data = with_decorations(output.read_bytes())
         except (OSError, ValueError) as error:
             raise CompileError(f"{GLSLANG} left no readable module: {error}") from error
         output.unlink()

@@ -11,8 +11,9 @@ from scripts.shader_tools.opcodes import opcode
 from scripts.shader_tools.spirv import Module
 
 # SPIR-V numbers its instructions in groups: arithmetic (from SNegate on), logic and comparisons (from Any on), bits and
-# shifts (from ShiftRightLogical on), conversions. A Bitcast is the same register under another name.
-_COUNTED = frozenset([*range(109, 118), *range(126, 153), *range(154, 192), *range(194, 206)])
+# shifts (from ShiftRightLogical on), conversions. A Bitcast is the same register under another name. The functions of
+# GLSL.std.450 that shaders may call are one operation each: least and greatest integers, places of bits, fma().
+_COUNTED = frozenset([opcode("OpExtInst"), *range(109, 118), *range(126, 153), *range(154, 192), *range(194, 206)])
 _FUNCTION, _FUNCTION_END, _CALL = opcode("OpFunction"), opcode("OpFunctionEnd"), opcode("OpFunctionCall")
 _ENTRY_POINT, _LOOP_MERGE = opcode("OpEntryPoint"), opcode("OpLoopMerge")
 _ELEMENTS = 4

@@ -117,7 +117,11 @@ RULES: Final[tuple[Rule, ...]] = (
         "GLSL's functions were measured up to millions of ULP off, differently on each driver",
         functions=_DRIVER_MATHEMATICS,
     ),
-    Rule("fma", "fma() may be one rounding or two: drivers differ in the last bit", functions=_FMA),
+    Rule(
+        "fma",
+        "fma() may be one rounding or two: only exact products may enter it (exact_product_plus, error_free.glsl)",
+        check=checks.bare_fma,
+    ),
     Rule(
         "float-min-max",
         "min, max and clamp of NaN and of zeros with signs differ between drivers: compare the bits",

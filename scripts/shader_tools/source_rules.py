@@ -15,12 +15,15 @@ SOURCE_REASONS: Final = {
     "undefined-macro": "#if compares unknown names as 0 == 0, which is true, without a warning",
     "unused-definition": "a definition that no file mentions is a misspelt one, and is ignored without a warning",
     "unused-source": "a file that no variant includes is never compiled",
+    "exact-product": "fma() may be one rounding or two: call exact_product_plus, and only for exact products",
     "operator-file": "buffers, shared memory and layouts belong into shaders/patterns; operators are functions",
     "unreadable-source": "a source or include is missing, ambiguous or circular",
 }
 """Every rule about sources, with its reason."""
 
 _SHARED_DIRECTORIES = ("include", "patterns")
+_FMA_FILE = "include/error_free.glsl"
+_FMA = re.compile(r"\bfma\s*\(")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _DECLARATION = re.compile(r"^\s*(?:layout\s*\(|shared\b|(?:\w+\s+)*buffer\s+\w+\s*\{)", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -70,11 +73,18 @@ def _all_findings(tree: SourceTree, variants: Iterable[Variant]) -> Iterator[Fin
     for path in tree.paths():
         if path not in used and path not in RUN_TIME_SOURCES:
             yield Finding("sources", "unused-source", f"{root}/{path}", 0)
-        elif path.split("/", 1)[0] not in _SHARED_DIRECTORIES:
-            code = _code(tree, path)
-            for match in _DECLARATION.finditer(code):
-                line = code.count("\n", 0, match.start() + len(match[0]) - len(match[0].lstrip())) + 1
-                yield Finding("sources", "operator-file", match[0].strip(), 0, f"{root}/{path}", line)
+            continue
+        code = _code(tree, path)
+        if path.split("/", 1)[0] not in _SHARED_DIRECTORIES:
+            yield from _matches("operator-file", _DECLARATION, code, f"{root}/{path}")
+        if path != _FMA_FILE:
+            yield from _matches("exact-product", _FMA, code, f"{root}/{path}")
+
+
+def _matches(rule: str, pattern: re.Pattern[str], code: str, file: str) -> Iterator[Finding]:
+    for match in pattern.finditer(code):
+        line = code.count("\n", 0, match.start() + len(match[0]) - len(match[0].lstrip())) + 1
+        yield Finding("sources", rule, match[0].strip(), 0, file, line)
 
 
 def _code(tree: SourceTree, path: str) -> str:

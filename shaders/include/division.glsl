@@ -54,7 +54,7 @@ uint corrected_quotient(uint a, uint b, uint quotient)
     return quotient + uint(int(twice > divisor) - int(twice < -divisor));
 }
 
-// a / b. 38 operations, but for zeros, infinities, NaN and numbers near the ends of the range.
+// a / b. 31 operations, but for zeros, infinities, NaN and numbers near the ends of the range.
 uint divide_f32(uint a, uint b)
 {
     uint dividend = a & MAGNITUDE_F32;
@@ -68,8 +68,14 @@ uint divide_f32(uint a, uint b)
     precise float by = uintBitsToFloat(divisor);
     precise float inverse = quick_inverse(by);
     precise float guess = number * inverse;
-    Double product = two_product(guess, by);
-    precise float correction = ((number - product.high) - product.low) * inverse;
+    // What is left of the number: no step has more than 24 bits, but for the last ones, which round what is below 2^-34 of it.
+    precise float head = leading_half(guess);
+    precise float tail = guess - head;
+    precise float by_head = leading_half(by);
+    precise float by_tail = by - by_head;
+    precise float rest = exact_product_plus(-head, by_tail, exact_product_plus(-head, by_head, number));
+    rest = exact_product_plus(-tail, by_tail, exact_product_plus(-tail, by_head, rest));
+    precise float correction = rest * inverse;
     Double words = fast_two_sum(guess, correction);
     uint quotient = floatBitsToUint(words.high);
     if (is_undecided(words)) {
@@ -101,7 +107,7 @@ uint divide_f16(uint a, uint b)
     precise float by = uintBitsToFloat(float32_from_float16(magnitude_b));
     precise float inverse = quick_inverse(by);
     precise float head = leading_half(number * inverse);
-    precise float quotient = head + (number - head * by) * inverse; // the product and the difference are exact
+    precise float quotient = head + exact_product_plus(-head, by, number) * inverse; // and so is the difference
     uint result = float16_from_float32(floatBitsToUint(quotient));
     int larger = max(int(magnitude_a), int(magnitude_b));
     if (magnitude_b == 0u || larger >= int(INFINITY_F16)) {
@@ -133,7 +139,7 @@ uint recip_f32(uint x)
 }
 FLOAT16_FORM_1(recip)
 
-// sqrt(x). 37 operations, but for zeros, infinities, NaN, negative numbers, and those near the ends of the range, which are
+// sqrt(x). 30 operations, but for zeros, infinities, NaN, negative numbers, and those near the ends of the range, which are
 // moved by 2^64. NaN below zero; -0 gives -0.
 uint sqrt_f32(uint x)
 {
@@ -150,8 +156,12 @@ uint sqrt_f32(uint x)
     inverse = inverse * (1.50081661 - (half_number * inverse) * inverse);
     inverse = inverse * (1.50000072 - (half_number * inverse) * inverse);
     precise float guess = number * inverse;
-    Double square = two_square(guess);
-    precise float correction = ((number - square.high) - square.low) * (0.5 * inverse);
+    // What is left of the number, as for quotients.
+    precise float head = leading_half(guess);
+    precise float tail = guess - head;
+    precise float rest = exact_product_plus(-(head + head), tail, exact_product_plus(-head, head, number));
+    rest = exact_product_plus(-tail, tail, rest);
+    precise float correction = rest * (0.5 * inverse);
     Double words = fast_two_sum(guess, correction);
     uint result = floatBitsToUint(words.high);
     if (is_undecided(words)) {

@@ -14,17 +14,16 @@
 #include "float16.glsl"
 #include "float32.glsl"
 
-// e^x = (1 + a + half_square + b + rest) * 2^exponent: a is a multiple of 2^-11, half_square is a^2/2, a + b is r, and where
-// exponent is 0 it is x. |b| < 2^-11, |rest| < 2^-7. Relative error: at most 2^-28.5.
+// e^x = (power + b + rest) * 2^exponent: power is 1 + a + a^2/2, a multiple of 2^-23 between 0.70 and 1.42. |b| < 2^-11,
+// |rest| < 2^-7. Relative error: at most 2^-28.5.
 struct Exponential {
-    float a;
-    float half_square;
+    float power;
     float b;
     float rest;
     int exponent;
 };
 
-// For |x.high| <= 354, |x.low| <= 2^-17; outside that range some bits or other. 28 operations.
+// For |x.high| <= 354, |x.low| <= 2^-17; outside that range some bits or other. 27 operations.
 // (glslang 12 crashes on sums of the later members where x was constructed in the same function.)
 Exponential exponential_parts(Double x)
 {
@@ -32,13 +31,12 @@ Exponential exponential_parts(Double x)
     precise float shifted = x.high * 1.44269504 + 12582912.0;
     precise float count = shifted - 12582912.0;
     int exponent = floatBitsToInt(shifted) - 0x4b400000;
-    precise float head = x.high - count * 0.693145752; // exact
+    precise float head = exact_product_plus(count, -0.693145752, x.high); // and so is the difference
     precise float tail = count * 1.42860677e-06 - x.low;
 
     // 1.5 * 2^12 leaves the nearest multiple of 2^-11.
     precise float a = (head + 6144.0) - 6144.0;
     precise float b = (head - a) - tail;
-    precise float half_square = 0.5 * a * a;
 
     // The minimax polynomial with single precision coefficients (Sollya's fpminimax: N. Brisebarre, S. Chevillard, 2007).
     precise float r = head - tail;
@@ -47,26 +45,26 @@ Exponential exponential_parts(Double x)
     cubic = cubic * r + 4.16664556e-02;
     cubic = cubic * r + 1.66666672e-01;
     cubic = cubic * r * (r * r);
-    precise float rest = b * (a + 0.5 * b) + cubic;
-    return Exponential(a, half_square, b, rest, exponent);
+    precise float rest = b * exact_product_plus(0.5, b, a) + cubic;
+    precise float power = exact_product_plus(0.5 * a, a, 1.0 + a); // exact
+    return Exponential(power, b, rest, exponent);
 }
 
 // e^(x.high + x.low) = (high + low) * 2^exponent in the same range. high is a multiple of 2^-23 between 0.70 and 1.42,
 // |low| < 2^-7: high is not high + low rounded, but fast_two_sum(high, low) is exact. Relative error: at most 2^-28.5;
-// rounded to 24 bits 0.531 ULP. 31 operations.
+// rounded to 24 bits 0.531 ULP. 28 operations.
 Double exponential(Double x, out int exponent)
 {
     Exponential e = exponential_parts(x);
     exponent = e.exponent;
-    precise float high = (1.0 + e.a) + e.half_square; // exact
     precise float low = e.b + e.rest;
-    return Double(high, low);
+    return Double(e.power, low);
 }
 Double exponential(float x, out int exponent) { return exponential(Double(x, 0.0), exponent); }
 
 // e^-x = power * 2^-count, for |x.high| <= 177 and |x.low| <= 2^-17: power.high is a multiple of 2^-11 between 0.70 and 1.42, so
 // that its product with a number of 12 bits is exact; |power.low| < 0.07. exponent_bits is count * 2^23, what a number's bits
-// change by when it is multiplied by 2^count. Relative error: 2^-27.5. 26 operations.
+// change by when it is multiplied by 2^count. Relative error: 2^-27.5. 24 operations.
 struct Decay {
     Double power;
     int exponent_bits;
@@ -75,7 +73,7 @@ Decay decay(Double x)
 {
     precise float shifted = x.high * 1.44269504 + 12582912.0;
     precise float count = shifted - 12582912.0;
-    precise float head = x.high - count * 0.693145752;
+    precise float head = exact_product_plus(count, -0.693145752, x.high);
     precise float tail = count * 1.42860677e-06 - x.low;
     precise float a = (head + 6144.0) - 6144.0;
     precise float b = (head - a) - tail;
@@ -88,17 +86,17 @@ Decay decay(Double x)
     cubic = cubic * r - 1.66666672e-01;
     cubic = cubic * r * square;
     precise float high = 1.0 - a;
-    precise float low = 0.5 * square + (cubic - b);
+    precise float low = exact_product_plus(0.5, square, cubic - b);
     return Decay(Double(high, low), floatBitsToInt(shifted) << 23);
 }
 Decay decay(float x) { return decay(Double(x, 0.0)); }
 
-// The same for |x| <= 177 in one word, with a relative error of 2^-26 and |power.low| < 0.08. 23 operations.
+// The same for |x| <= 177 in one word, with a relative error of 2^-26 and |power.low| < 0.08. 22 operations.
 Decay quick_decay(float x)
 {
     precise float shifted = x * 1.44269504 + 12582912.0;
     precise float count = shifted - 12582912.0;
-    precise float head = x - count * 0.693145752;
+    precise float head = exact_product_plus(count, -0.693145752, x);
     precise float tail = count * 1.42860677e-06;
     precise float a = (head + 6144.0) - 6144.0;
     precise float b = (head - a) - tail;
@@ -116,7 +114,7 @@ Decay quick_decay(float x)
 #define LARGEST_EXPONENT 0x42b17217
 #define LOWEST_EXPONENT 0xc2aeac4fu
 
-// e^x. Largest error over all 2^32 inputs: 0.5309 ULP, at -5.88687229 (0xc0bc6142). 33 float and 10 integer operations.
+// e^x. Largest error over all 2^32 inputs: 0.5309 ULP, at -5.88687229 (0xc0bc6142). 30 float and 10 integer operations.
 uint exp_f32(uint x)
 {
     int exponent;

@@ -22,13 +22,13 @@ struct SplitDecay {
     int exponent_bits;
 };
 
-// For 0 <= x <= 177. The relative error of e^-x - 1 is 2^-25.6 where high - 2^count is exact. 23 operations. (The minimax polynomial was made
+// For 0 <= x <= 177. The relative error of e^-x - 1 is 2^-25.6 where high - 2^count is exact. 22 operations. (The minimax polynomial was made
 // by Lawson's weighted iteration: C. L. Lawson, 1961.)
 SplitDecay split_decay(float x)
 {
     precise float shifted = x * 1.44269504 + 12582912.0;
     precise float count = shifted - 12582912.0;
-    precise float head = x - count * 0.693145752;
+    precise float head = exact_product_plus(count, -0.693145752, x);
     precise float tail = count * 1.42860677e-06;
     precise float a = (head + 6144.0) - 6144.0;
     precise float part = head - a;
@@ -76,12 +76,11 @@ uint any_scaled_complement(Double factor, int exponent, SplitDecay e, uint x)
     bool is_far = int(magnitude) >= int(EXPONENTIAL_END);
     float high = is_small ? small.high : is_far ? -1.0 : ordinary.high;
     float low = is_small ? small.low : is_far ? far : ordinary.low;
-    Double product = short_product(factor, Double(high, low));
-    precise float sum = product.high + product.low;
-    return scaled_bits(sum, exponent + (is_small ? number.exponent : is_far ? 0 : -(e.exponent_bits >> 23)));
+    float product = rounded_short_product(factor, Double(high, low));
+    return scaled_bits(product, exponent + (is_small ? number.exponent : is_far ? 0 : -(e.exponent_bits >> 23)));
 }
 
-// x if x >= 0, else e^x - 1. Largest error over all 2^32 inputs: 0.9039 ULP, at -0.286404431 (0xbe92a39a). 34 operations.
+// x if x >= 0, else e^x - 1. Largest error over all 2^32 inputs: 0.9039 ULP, at -0.286404431 (0xbe92a39a). 33 operations.
 uint exponential_linear_of_one(uint x)
 {
     uint magnitude = x & MAGNITUDE_F32;
@@ -99,7 +98,7 @@ uint exponential_linear_of_one(uint x)
 }
 
 // x if x >= 0, else alpha * (e^x - 1). Largest error over all 2^32 inputs for an alpha of 1: 0.9039 ULP, as exponential_linear_of_one has
-// it; for 1.25, 1/3 and others, and among 6 million random pairs, it is below. 42 operations, beside those on alpha alone; special is
+// it; for 1.25, 1/3 and others, and among 6 million random pairs, it is below. 40 operations, beside those on alpha alone; special is
 // alpha where that is 1 (special_attribute.glsl).
 uint elu_f32(uint x, uint alpha, uint special)
 {
@@ -109,8 +108,7 @@ uint elu_f32(uint x, uint alpha, uint special)
     uint magnitude = x & MAGNITUDE_F32;
     SplitDecay e = split_decay(uintBitsToFloat(magnitude));
     Double value = power_less_one(e);
-    Double product = short_product(value, shortened(uintBitsToFloat(alpha)));
-    precise float below = product.high + product.low;
+    float below = rounded_short_product(value, shortened(uintBitsToFloat(alpha)));
     uint result = int(x) < 0 ? uint(floatBitsToInt(below) - e.exponent_bits) : x;
     if (is_outside(magnitude, EXPONENTIAL_BEGIN, EXPONENTIAL_END, is_near_one(alpha))) {
         Scaled factor = scaled(alpha);
@@ -127,7 +125,7 @@ uint elu_f16(uint x, uint alpha, uint special)
 }
 
 // gamma * x if x >= 0, else gamma * alpha * (e^x - 1). Largest error over all 2^32 inputs for the usual attributes (1.67326319 and
-// 1.05070102): 0.8853 ULP, at -0.313409358 (0xbea07731); where their product is 1, that of ELU. 44 operations, beside those on
+// 1.05070102): 0.8853 ULP, at -0.313409358 (0xbea07731); where their product is 1, that of ELU. 42 operations, beside those on
 // attributes alone.
 uint scaled_elu_f32(uint x, uint alpha, uint gamma)
 {
@@ -137,8 +135,7 @@ uint scaled_elu_f32(uint x, uint alpha, uint gamma)
     precise float outer = uintBitsToFloat(gamma);
     precise float factor = outer * uintBitsToFloat(alpha);
     precise float factor_rest = rest_of_product(outer, uintBitsToFloat(alpha), factor);
-    Double product = short_product(value, shortened(Double(factor, factor_rest)));
-    precise float below = product.high + product.low;
+    float below = rounded_short_product(value, shortened(Double(factor, factor_rest)));
     precise float above = outer * uintBitsToFloat(x);
     uint result = int(x) < 0 ? uint(floatBitsToInt(below) - e.exponent_bits) : floatBitsToUint(above);
     bool is_possible = is_near_one(alpha) && is_near_one(gamma);
@@ -166,16 +163,15 @@ struct Complement {
     int exponent_bits;
 };
 
-// From the parts of e^-x, for 2^-8 <= x <= 40, and for -177 <= x <= -2^-8. Relative error: 2^-27. 42 operations with those parts.
+// From the parts of e^-x, for 2^-8 <= x <= 40, and for -177 <= x <= -2^-8. Relative error: 2^-27. 39 operations with those parts.
 Complement complement_of_parts(Exponential e)
 {
     int exponent_bits = -(e.exponent << 23);
     precise float one = intBitsToFloat(max(exponent_bits, -(60 << 23)) + int(ONE_F32));
-    precise float power = (1.0 + e.a) + e.half_square;
-    precise float difference = one - power;
+    precise float difference = one - e.power;
     precise float power_part = one - difference;
     precise float one_part = difference + power_part;
-    precise float error = (one - one_part) + (power_part - power);
+    precise float error = (one - one_part) + (power_part - e.power);
     precise float low = error - (e.b + e.rest);
     precise float head = leading_half(difference + low);
     precise float rest = (difference - head) + low;
@@ -196,8 +192,8 @@ Double complement_near_zero(float x, float number)
 #define COMPLEMENT_BEGIN 0x3b800000 // 2^-8
 #define COMPLEMENT_END 0x42200000 // 40
 
-// max(0, x) + min(0, alpha * (e^(x / alpha) - 1)). Largest error found: 0.598 ULP, among 30 million random pairs. 40
-// operations where alpha is 1, and special therefore the same (special_attribute.glsl), 90 otherwise.
+// max(0, x) + min(0, alpha * (e^(x / alpha) - 1)). Largest error found: 0.598 ULP, among 30 million random pairs. 33
+// operations where alpha is 1, and special therefore the same (special_attribute.glsl), 81 otherwise.
 uint celu_f32(uint x, uint alpha, uint special)
 {
     if (special == ONE_F32) {
@@ -237,9 +233,8 @@ uint celu_f32(uint x, uint alpha, uint special)
         float rest = is_small ? small.low : is_one ? 0.0 : value.rest;
         Double outer = shortened(is_small ? 1.0 : factor.significand);
         int exponent = is_small ? number.exponent : factor.exponent - (is_one ? 0 : value.exponent_bits >> 23);
-        Double rounded = short_product(outer, Double(head, rest));
-        precise float sum = rounded.high + rounded.low;
-        result = is_below_zero(x) ? scaled_bits(sum, exponent) ^ SIGN_F32 : without_denormal(x);
+        float product_of_parts = rounded_short_product(outer, Double(head, rest));
+        result = is_below_zero(x) ? scaled_bits(product_of_parts, exponent) ^ SIGN_F32 : without_denormal(x);
         return no_nan_f32(x, alpha) ? result : NAN_F32;
     }
     return int(x) < 0 ? result : x;

@@ -37,16 +37,15 @@ Root root_head(float square)
 
 // ln(first + second + rest) + (bias - EXPONENT_BIAS) * ln 2, rounded, for words of 12 bits whose sum is exact, and a rest that is below
 // 2^-10 of it. The result has to be above 1/2. k * ln 2 + f - f^2 * q(f): but for the rest of f, the first two are added exactly.
-// 33 operations.
+// 30 operations.
 float logarithm_of_sum(float first, float second, float rest, float bias)
 {
     precise float sum = first + second;
     uint scale_bits = (0x7f2fffffu - floatBitsToUint(sum)) & 0xff800000u; // 2^-k, where sum is 11/16 to 11/8 of 2^k
     float scale = uintBitsToFloat(scale_bits);
     precise float k = bias - uintBitsToFloat((scale_bits >> 23) + 0x4b000000u); // 0x4b000000 is 2^23
-    precise float head = sum * scale - 1.0;
-    precise float tail = rest * scale;
-    precise float f = head + tail;
+    precise float head = exact_product_plus(sum, scale, -1.0);
+    precise float f = exact_product_plus(rest, scale, head);
     precise float q = -0.153244242 + f * 0.112121857;
     q = 0.145631879 + f * q;
     q = -0.164138063 + f * q;
@@ -55,11 +54,12 @@ float logarithm_of_sum(float first, float second, float rest, float bias)
     q = 0.333338558 + f * q;
     q = -0.499999076 + f * q;
     precise float bend = f * (f * q);
-    precise float value = (k * LN2_16_BITS + head) + ((tail + k * LN2_REST) + bend);
+    precise float low = exact_product_plus(rest, scale, k * LN2_REST) + bend;
+    precise float value = exact_product_plus(k, LN2_16_BITS, head) + low;
     return value;
 }
 
-// ln(a + sqrt(a^2 + 1)), for 1 <= a. The heads of both have 12 bits, so that the difference of their squares is exact. 60 operations.
+// ln(a + sqrt(a^2 + 1)), for 1 <= a. The heads of both have 12 bits, so that the difference of their squares is exact. 57 operations.
 float asinh_above_one(float a)
 {
     precise float head = leading_half(a);
@@ -82,7 +82,7 @@ float asinh_above_one(float a)
 }
 
 // asinh x. Odd; infinities stay. Up to 1 it is a + a^3 * p(a^2). Largest error over all 2^32 inputs: 0.8403 ULP, at 1.17345083
-// (0x3f9633a3). 29 operations up to 1, about 75 above.
+// (0x3f9633a3). 29 operations up to 1, about 72 above.
 uint asinh_f32(uint x)
 {
     int magnitude = int(x & MAGNITUDE_F32);
@@ -109,7 +109,7 @@ uint asinh_f32(uint x)
 FLOAT16_FORM_1(asinh)
 
 // acosh x. Of 1 +0, of what is below 1 NaN. Up to 2, with t = x - 1, it is sqrt(2 * t) * (1 + t * p(t)); above, ln(x + sqrt(x^2 - 1)).
-// Largest error over all 2^32 inputs: 0.71 ULP, at 2.89452052 (0x40393fd3). 50 operations up to 2, about 73 above.
+// Largest error over all 2^32 inputs: 0.71 ULP, at 2.89452052 (0x40393fd3). 49 operations up to 2, about 70 above.
 uint acosh_f32(uint x)
 {
     int bits = int(x);
@@ -123,7 +123,7 @@ uint acosh_f32(uint x)
     Root root = root_head(is_small ? doubled : beside_one);
     float value;
     if (is_small) {
-        precise float linear = (doubled - root.head * root.head) * root.half_inverse;
+        precise float linear = exact_product_plus(-root.head, root.head, doubled) * root.half_inverse;
         precise float root_rest = linear + (linear * linear) * root.half_inverse;
         precise float series = -0.000506937213 + t * 8.28292832e-05;
         series = 0.00178835448 + t * series;
@@ -156,7 +156,7 @@ FLOAT16_FORM_1(acosh)
 // atanh x. Odd; of +-1 infinities, beyond NaN. Up to 1/2 atanh(a) is a + a^3 * p(a^2). Above, with g = 1 - a and the power of two
 // p = 2^k that brings p * g between 1.2 and 2.4, it is k/2 * ln 2 + atanh(t) with t = (2 - p * g - g) / (2 + p * g - g), where g and
 // the dividend are exact; the same polynomial serves t, whose magnitude is below 0.26.
-// Largest error over all 2^32 inputs: 0.8324 ULP, at -0.701322794 (0xbf3389e4). 55 operations.
+// Largest error over all 2^32 inputs: 0.8324 ULP, at -0.701322794 (0xbf3389e4). 53 operations.
 uint atanh_f32(uint x)
 {
     int magnitude = int(x & MAGNITUDE_F32);
@@ -165,7 +165,7 @@ uint atanh_f32(uint x)
     uint power_bits = (0x7f99999au - floatBitsToUint(g)) & 0xff800000u;
     precise float multiple = uintBitsToFloat(power_bits) * g;
     precise float over = (2.0 - multiple) - g;
-    precise float under = over + (multiple + multiple);
+    precise float under = exact_product_plus(2.0, multiple, over);
     precise float inverse = uintBitsToFloat(0x7ef33400u - floatBitsToUint(under));
     inverse = inverse * (2.00127991 - under * inverse);
     inverse = inverse * (2.00000072 - under * inverse);
@@ -184,8 +184,10 @@ uint atanh_f32(uint x)
     series = 0.142238259 + square * series;
     series = 0.200024515 + square * series;
     series = 0.333333015 + square * series;
-    Double leading = fast_two_sum(k * 0.3465728759765625, t);
-    precise float value = leading.high + (leading.low + ((t * square) * series + low));
+    // k times the first word of ln 2 / 2, and t: the sum in two words.
+    precise float leading = exact_product_plus(k, 0.3465728759765625, t);
+    precise float leading_rest = t - exact_product_plus(k, -0.3465728759765625, leading);
+    precise float value = leading + (leading_rest + ((t * square) * series + low));
     uint result = magnitude < int(SMALLEST_NORMAL_F32) ? 0u : floatBitsToUint(value);
     result = magnitude == int(ONE_F32) ? INFINITY_F32 : result;
     return magnitude > int(ONE_F32) ? NAN_F32 : result | (x & SIGN_F32);

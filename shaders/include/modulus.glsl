@@ -48,13 +48,13 @@ bool has_no_remainder_f32(uint a, uint b)
 // a modulo b for positive numbers whose ratio is below 2^10, and for a = 0: as a less quotient times b, the quotient being off by
 // less than 0.503. Where a is not below b, all are multiples of b's last place, and have few enough of them to be exact: b's
 // first 12 bits times the quotient, what that leaves of a, which is below 0.76 * 2^24 places, and b's other bits times the
-// quotient. 12 operations.
+// quotient. 10 operations.
 float remainder_of_ordinary(float a, float b, float ratio)
 {
     precise float quotient = (ratio + 12582912.0) - 12582912.0; // 1.5 * 2^23
     precise float head = leading_half(b);
     precise float tail = b - head;
-    precise float rest = (a - quotient * head) - quotient * tail;
+    precise float rest = exact_product_plus(-quotient, tail, exact_product_plus(-quotient, head, a));
     precise float above = rest + b;
     rest = floatBitsToInt(rest) < 0 ? above : rest;
     return floatBitsToInt(a) < floatBitsToInt(b) ? a : rest;
@@ -89,7 +89,7 @@ uint rare_modulus_f32(uint a, uint b, bool is_floor)
     return is_invalid ? NAN_F32 : ((is_floor ? b : a) & SIGN_F32) | magnitude;
 }
 
-// 30 operations for ordinary pairs.
+// 28 operations for ordinary pairs.
 uint modulus_truncate_f32(uint a, uint b)
 {
     uint dividend = a & MAGNITUDE_F32;
@@ -103,7 +103,7 @@ uint modulus_truncate_f32(uint a, uint b)
     return result;
 }
 
-// 35 operations for ordinary pairs.
+// 33 operations for ordinary pairs.
 uint modulus_floor_f32(uint a, uint b)
 {
     uint dividend = a & MAGNITUDE_F32;
@@ -122,7 +122,7 @@ uint modulus_floor_f32(uint a, uint b)
 // a modulo b for float16 values, a not negative and finite, b positive: all numbers in it are multiples of the smaller one's last
 // place, of which they have few enough for float32 to be exact. A quotient, off by less than 2^-19 of itself and rounded to
 // nearest, has up to 12 bits; a larger one takes another turn for each 12 bits, three at most. What is left lies between
-// -b / 2 and b / 2, or next to that: b is added to what is negative. 15 operations, and 12 for each turn that is needed.
+// -b / 2 and b / 2, or next to that: b is added to what is negative. 14 operations, and 11 for each turn that is needed.
 float remainder_f16(float a, float b)
 {
     float inverse = quick_inverse(b);
@@ -132,11 +132,11 @@ float remainder_f16(float a, float b)
         int exponent = int((floatBitsToUint(ratio) >> 23) & 0xffu) - 138; // leaves 12 bits
         precise float scaled_b = b * power_of_two(exponent);
         precise float turn = (ratio * power_of_two(-exponent) + 12582912.0) - 12582912.0; // 1.5 * 2^23
-        rest = rest - turn * scaled_b;
+        rest = exact_product_plus(-turn, scaled_b, rest);
         ratio = rest * inverse;
     }
     precise float quotient = (ratio + 12582912.0) - 12582912.0;
-    rest = rest - quotient * b;
+    rest = exact_product_plus(-quotient, b, rest);
     precise float above = rest + b;
     return floatBitsToInt(rest) < 0 ? above : rest;
 }
@@ -163,7 +163,7 @@ uint special_remainder_f16(int a, int b, uint remainder)
     return a < int(INFINITY_F16) && b == int(INFINITY_F16) ? remainder : NAN_F16;
 }
 
-// About 45 operations, and 12 for each turn.
+// About 44 operations, and 11 for each turn.
 uint modulus_truncate_f16(uint a, uint b)
 {
     int magnitude_a = int(a & 0x7fffu);
@@ -178,7 +178,7 @@ uint modulus_truncate_f16(uint a, uint b)
     return result;
 }
 
-// About 50 operations, and 12 for each turn. Where the signs differ, b is added; rounded to 24 bits first, which does no harm to a
+// About 49 operations, and 11 for each turn. Where the signs differ, b is added; rounded to 24 bits first, which does no harm to a
 // sum (float16.glsl).
 uint modulus_floor_f16(uint a, uint b)
 {

@@ -8,7 +8,7 @@
 #include "significand.glsl"
 
 // 1 / (one + power) where power is that of a Decay and `one`, a power of two, what 1 is beside it: (high + low), high being of
-// 12 bits and 0 <= low < 2^-8.9 * high. Relative error: 2^-27. 20 operations.
+// 12 bits and 0 <= low < 2^-8.9 * high. Relative error: 2^-27. 18 operations.
 Double reciprocal_of_sum(float one, Double power)
 {
     // A linear guess in the logarithm, made by subtracting the bits, and Newton's iteration once, with a constant that
@@ -17,13 +17,11 @@ Double reciprocal_of_sum(float one, Double power)
     precise float inverse = uintBitsToFloat(0x7ef33400u - floatBitsToUint(divisor));
     inverse = leading_half(inverse * (2.00127991 - divisor * inverse));
     // d = 1 - inverse * (one + power): of the two exact products the larger one is subtracted first. 1 / (1 - d) = 1 + d + d^2.
-    precise float first = inverse * one;
-    precise float second = inverse * power.high;
-    int first_bits = floatBitsToInt(first);
-    int second_bits = floatBitsToInt(second);
-    precise float larger = intBitsToFloat(max(first_bits, second_bits));
-    precise float smaller = intBitsToFloat(min(first_bits, second_bits));
-    precise float d = ((1.0 - larger) - smaller) - inverse * power.low;
+    int one_bits = floatBitsToInt(one);
+    int power_bits = floatBitsToInt(power.high);
+    float larger = intBitsToFloat(max(one_bits, power_bits));
+    float smaller = intBitsToFloat(min(one_bits, power_bits));
+    precise float d = exact_product_plus(-inverse, smaller, exact_product_plus(-inverse, larger, 1.0)) - inverse * power.low;
     precise float low = inverse * (d + d * d);
     return Double(inverse, low);
 }
@@ -32,7 +30,7 @@ Double reciprocal_of_sum(float one, Double power)
 #define SIGMOID_END 0x41900000 // 18
 
 // 1 / (1 + e^-x) = 2^count / (2^count + power), for both signs.
-// Largest error over all 2^32 inputs: 0.7787 ULP, at -15.5962534 (0xc1798a41). 45 operations.
+// Largest error over all 2^32 inputs: 0.7787 ULP, at -15.5962534 (0xc1798a41). 42 operations.
 uint sigmoid_f32(uint x)
 {
     Decay e = quick_decay(intBitsToFloat(min(int(x), SIGMOID_END)));
@@ -58,7 +56,7 @@ Double bounded_product(Scaled a, Scaled b, int largest)
     return Double(intBitsToFloat(bounded), uintBitsToFloat(floatBitsToUint(low) ^ sign));
 }
 
-// dividend / (one + power) rounded once, where power is that of a Decay, `one` a power of two, and dividend positive. 22
+// dividend / (one + power) rounded once, where power is that of a Decay, `one` a power of two, and dividend positive. 20
 // operations.
 float quotient_by_sum(float dividend, float one, Double power)
 {
@@ -66,20 +64,18 @@ float quotient_by_sum(float dividend, float one, Double power)
     precise float inverse = quick_inverse(divisor);
     // Of 12 bits, so that two products are exact, of which the larger one is subtracted first.
     precise float head = leading_half(dividend * inverse);
-    precise float first = head * one;
-    precise float second = head * power.high;
-    int first_bits = floatBitsToInt(first);
-    int second_bits = floatBitsToInt(second);
-    precise float larger = intBitsToFloat(max(first_bits, second_bits));
-    precise float smaller = intBitsToFloat(min(first_bits, second_bits));
-    precise float rest = ((dividend - larger) - smaller) - head * power.low;
+    int one_bits = floatBitsToInt(one);
+    int power_bits = floatBitsToInt(power.high);
+    float larger = intBitsToFloat(max(one_bits, power_bits));
+    float smaller = intBitsToFloat(min(one_bits, power_bits));
+    precise float rest = exact_product_plus(-head, smaller, exact_product_plus(-head, larger, dividend)) - head * power.low;
     precise float quotient = head + rest * inverse;
     return quotient;
 }
 
 #define LARGEST_SWISH 0x43310000 // 177
 
-// x * sigmoid(x), for 2^-60 <= |x| <= 20. 50 operations.
+// x * sigmoid(x), for 2^-60 <= |x| <= 20. 47 operations.
 #define SWISH_BEGIN 0x21800000
 #define SWISH_END 0x41a00000
 uint swish_of_one(uint x)
@@ -91,7 +87,7 @@ uint swish_of_one(uint x)
 }
 
 // x * sigmoid(scale * x) = x * 2^count / (2^count + power). Largest error over all 2^32 inputs with a scale of 1: 0.7486 ULP,
-// at -5.22451019 (0xc0a72f30); found with others: 0.670 ULP, among 30 million random pairs, where scale * x is about -19. 72
+// at -5.22451019 (0xc0a72f30); found with others: 0.670 ULP, among 30 million random pairs, where scale * x is about -19. 66
 // operations. special is the scale where that is 1 (special_attribute.glsl). Products that leave float32's range on their way, and arguments whose result is near an end of that, take the
 // branch.
 uint swish_f32(uint x, uint sigmoid_input_scale, uint special)

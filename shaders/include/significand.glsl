@@ -66,12 +66,18 @@ Double short_product(Double a, Double b)
     return Double(high, low);
 }
 
+// The same in one word, rounded once. 5 operations.
+float rounded_short_product(Double a, Double b)
+{
+    precise float b_rounded = b.high + b.low;
+    precise float low = a.high * b.low + a.low * b_rounded;
+    return exact_product_plus(a.high, b.high, low);
+}
+
 // The bits of factor * value * 2^exponent, rounded once; factor is shortened, value need not be.
 uint rounded_product(Double factor, Double value, int exponent)
 {
-    Double product = short_product(factor, shortened(value));
-    precise float sum = product.high + product.low;
-    return scaled_bits(sum, exponent);
+    return scaled_bits(rounded_short_product(factor, shortened(value)), exponent);
 }
 
 #endif

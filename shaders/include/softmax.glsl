@@ -93,7 +93,7 @@ float bounded_difference(uint x, float difference, PowerBasis basis)
     return uintBitsToFloat(x == MINUS_INFINITY ? floatBitsToUint(basis.nothing) : bounded);
 }
 
-// e^difference, relative to the peak's 2^k, times 2^sum_exponent: high has 12 bits, |low| is below 2^-11 * high. 31 operations.
+// e^difference, relative to the peak's 2^k, times 2^sum_exponent: high has 12 bits, |low| is below 2^-11 * high. 30 operations.
 //
 // e^r = 1 + r + r^2 * p(r), where p is the minimax polynomial with single precision coefficients: relative error 2^-28.2 (found
 // by weights as in C. L. Lawson, «Contributions to the theory of linear least maximum approximations», 1961). `high` is e^r
@@ -102,7 +102,7 @@ Double term_of(float difference, PowerBasis basis, int sum_exponent)
 {
     precise float shifted = difference * 1.44269504 + basis.magic;
     precise float count = shifted - basis.magic;
-    precise float head = difference - count * 0.693145752; // exact
+    precise float head = exact_product_plus(count, -0.693145752, difference); // and so is the difference
     precise float tail = count * 1.42860677e-06;
     precise float r = head - tail;
     precise float r_rest = (head - r) - tail;
@@ -162,7 +162,7 @@ uvec3 softmax_row_words(Double sum)
     float high = leading_half(inverse);
     float sum_high = leading_half(sum.high);
     precise float sum_low = (sum.high - sum_high) + sum.low;
-    precise float rest = (1.0 - high * sum_high) - high * sum_low;
+    precise float rest = exact_product_plus(-high, sum_high, 1.0) - high * sum_low;
     precise float low = rest * inverse;
     return uvec3(floatBitsToUint(high), floatBitsToUint(low), 0u);
 }
@@ -178,12 +178,11 @@ SoftmaxRow softmax_row(uvec3 words, bool has_far)
     return SoftmaxRow(Double(high, low), rounded);
 }
 
-// The term's share of the sum: the product of the first words is exact. 5 operations.
+// The term's share of the sum: the product of the first words is exact. 4 operations.
 uint softmax_f32(Double term, SoftmaxRow row)
 {
-    precise float product = term.high * row.reciprocal.high;
-    precise float share = product + (term.high * row.reciprocal.low + term.low * row.rounded);
-    return floatBitsToUint(share);
+    precise float low = term.high * row.reciprocal.low + term.low * row.rounded;
+    return floatBitsToUint(exact_product_plus(term.high, row.reciprocal.high, low));
 }
 
 // The same among far elements.

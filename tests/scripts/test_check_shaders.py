@@ -46,6 +46,12 @@ float multiply_add(float x, float y, float z)
     return PACKED ? sum : scaled.x;
 }
 
+float exact_product_plus(float a, float b, float c)
+{
+    precise float sum = fma(a, b, c);
+    return sum;
+}
+
 void main()
 {
     uint i = gl_WorkGroupID.x * 256u + gl_LocalInvocationID.x;
@@ -64,7 +70,8 @@ void main()
         }
     }
     float x = uintBitsToFloat(words_input[i]);
-    uint bits = floatBitsToUint(multiply_add(x, float(int(i)), unpacked(low)));
+    float sum = multiply_add(x, float(int(i)), unpacked(low));
+    uint bits = floatBitsToUint(exact_product_plus(0.5, x, sum));
     atomicAnd(words_output[i >> 2u], 0xffffff00u);
     atomicOr(words_output[i >> 2u], low & 0xffu);
     fours_output[i] = uvec4(bits, low, high, uint(any(equal(uvec2(low), uvec2(high)))));
@@ -106,6 +113,7 @@ SOURCES = [
     ("driver-mathematics", "b[i] = floatBitsToUint(pow(x, x));", ""),
     ("driver-mathematics", "b[i] = floatBitsToUint(mix(x, x, x));", ""),
     ("fma", "precise float y = fma(x, x, x); b[i] = floatBitsToUint(y);", ""),
+    ("fma", "b[i] = f(x);", "uint f(float x) { precise float y = fma(x, x, x); return floatBitsToUint(y); }"),
     ("float-min-max", "b[i] = floatBitsToUint(max(x, 1.0));", ""),
     ("float-min-max", "b[i] = floatBitsToUint(min(x, 1.0));", ""),
     ("float-min-max", "b[i] = floatBitsToUint(clamp(x, 0.0, 1.0));", ""),
@@ -213,12 +221,16 @@ def second_copy(name: str, **changes: int) -> Callable[[bytes], bytes]:
     return change
 
 
-def without_aliased(data: bytes) -> bytes:
-    words = array("I", data)
-    for decoration in Module(data).named("OpDecorate"):
-        if decoration.operands[1] == opcodes.ALIASED:
-            words[decoration.offset + 2] = 23  # Coherent
-    return words.tobytes()
+def without_decoration(number: int) -> Callable[[bytes], bytes]:
+    """Return a change that takes a decoration from the last that has it."""
+
+    def change(data: bytes) -> bytes:
+        words = array("I", data)
+        last = [each for each in Module(data).named("OpDecorate") if each.operands[1] == number][-1]
+        words[last.offset + 2] = 23  # Coherent
+        return words.tobytes()
+
+    return change
 
 
 # What GLSL cannot say, or glslang would not write: rule and a change to a compiled shader.
@@ -234,7 +246,7 @@ CHANGES: list[tuple[str, Callable[[bytes], bytes]]] = [
     ("entry-point", second_copy("OpEntryPoint")),
     ("execution-mode", second_copy("OpExecutionMode", word2=4459)),
     ("capability", second_copy("OpCapability", word1=1000)),
-    ("aliased", without_aliased),
+    ("aliased", without_decoration(opcodes.ALIASED)),
     ("malformed", lambda data: data[:-3]),
     ("malformed", lambda data: b"GLSL" + data[4:]),
     ("malformed", lambda _: b""),
@@ -248,6 +260,14 @@ def test_rule_fires_on_changed_module(empty_project: Project, rule: str, change:
     assert rules_broken(data) == set()
     assert change(data) != data
     assert rule in rules_broken(change(data))
+
+
+def test_fma_that_is_not_precise_is_refused(empty_project: Project) -> None:
+    data = empty_project.spirv(CLEAN)
+    change = without_decoration(opcodes.NO_CONTRACTION)  # those that are added stand behind glslang's own
+    found = {finding.instruction for finding in lint("sample", change(data)) if finding.rule == "contraction"}
+    assert len(found) == 1
+    assert " Fma " in found.pop()
 
 
 def test_every_rule_is_tested() -> None:
@@ -378,6 +398,7 @@ def test_library_that_differs_from_its_manifest(
     [
         ("undefined-macro", "family/good.comp", "\n#if A == B\n#endif", "shaders/family/good.comp:2: "),
         ("unused-source", "include/forgotten.glsl", "", "shaders/include/forgotten.glsl"),
+        ("exact-product", "include/part.glsl", "\nfloat f(float x) { return fma (x, x, x); }", "shaders/include/part.glsl:2: "),
         ("operator-file", "family/good.comp", shader(), "shaders/family/good.comp:4: "),
         ("unreadable-source", "family/good.comp", '#include "lost.glsl"', "shaders/family/good.comp:1: "),
     ],

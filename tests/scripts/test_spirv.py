@@ -7,7 +7,7 @@ from array import array
 
 import pytest
 
-from dmlvk.kernels.aliasing import add_aliased
+from dmlvk.kernels.decorations import with_decorations
 from scripts.shader_tools import opcodes
 from scripts.shader_tools.rules import KNOWN_INSTRUCTIONS, RULES
 from scripts.shader_tools.spirv import MalformedModuleError, Module, UnknownSizeError
@@ -102,7 +102,16 @@ def test_aliased_is_added_once_and_never_beside_restrict(empty_project: Project)
     a, b = sorted(module.global_variables(opcodes.STORAGE_BUFFER), key=lambda v: module.decorations[v.result][33])
     assert module.has_decoration(a.result, opcodes.ALIASED)
     assert not module.has_decoration(b.result, opcodes.ALIASED)
-    assert add_aliased(data) == data
+    assert with_decorations(data) == data
+
+
+def test_fma_is_decorated_once(empty_project: Project) -> None:
+    data = empty_project.spirv(shader("b[i] = floatBitsToUint(fma(x, x, x)); precise float y = fma(x, x, 1.0); b[i] = uint(y);"))
+    module = Module(data)
+    calls = [call for call in module.named("OpExtInst") if call.arguments[1] in opcodes.functions("Fma")]
+    assert len(calls) == 2
+    assert all(module.has_decoration(call.result, opcodes.NO_CONTRACTION) for call in calls)
+    assert with_decorations(data) == data
 
 
 def test_no_instruction_is_both_known_and_refused() -> None:
