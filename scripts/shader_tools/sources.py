@@ -149,7 +149,7 @@ class SourceTree:
         return self._closures[path]
 
     def digest(self, path: str) -> str:
-        """Return a hash over names and contents of a file and all it includes.
+        """Return a hash over names and contents, without comments, of a file and all it includes.
 
         Raises:
             SourceError: as ``closure``.
@@ -157,7 +157,9 @@ class SourceTree:
         if path not in self._digests:
             hasher = hashlib.sha256()
             for member in self.closure(path):
-                contents = hashlib.sha256(self.file(member).text.encode("utf-8")).hexdigest()
+                lines = _COMMENT.sub(" ", self.file(member).text).splitlines()
+                code = "\n".join(line.rstrip() for line in lines if line.strip())
+                contents = hashlib.sha256(code.encode("utf-8")).hexdigest()
                 hasher.update(f"{member}\0{contents}\n".encode())
             self._digests[path] = hasher.hexdigest()
         return self._digests[path]
