@@ -195,8 +195,8 @@ def _in_turn(runners: dict[str, Prepared], seconds: float) -> dict[str, tuple[li
 
 def _warmed_up(runner: Prepared, seconds: float) -> int:
     """Lets a library work for a while; returns how often a sample must repeat the operator."""
+    took = _timed(lambda: runner.seconds(1))  # compiles what is compiled late: meanwhile the device has nothing to do
     start = time.perf_counter()
-    took = _timed(lambda: runner.seconds(1))
     while time.perf_counter() - start < seconds:
         took = min(took, _timed(lambda: runner.seconds(1)))
     repeats = max(1, min(_MOST_REPEATS, math.ceil(_SAMPLE_SECONDS / took)))

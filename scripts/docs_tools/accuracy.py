@@ -36,7 +36,8 @@ FLOAT16 with several); of operators of two operands over some hundred thousand p
 that are not the number nearest to the true value.
 
 Operations are those that a FLOAT32 element costs: arithmetic on floats and integers, comparisons, bit operations,
-selections and conversions in the SPIR-V, both sides of every branch counted (`scripts/make_docs.py --count`)."""
+selections, least and greatest, and conversions in the SPIR-V, both sides of every branch counted
+(`scripts/make_docs.py --count`)."""
 
 
 def accuracy_page(measurements: Path, operations: Path) -> str:

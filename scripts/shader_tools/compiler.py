@@ -26,7 +26,6 @@ PACKAGES: Final = "glslang-tools spirv-tools"
 DEBUG_FLAGS: Final = ("-g",)
 
 
-
 class MissingToolError(Exception):
     """glslang or spirv-val is not installed; the message is one line that names the packages."""
 

@@ -398,7 +398,12 @@ def test_library_that_differs_from_its_manifest(
     [
         ("undefined-macro", "family/good.comp", "\n#if A == B\n#endif", "shaders/family/good.comp:2: "),
         ("unused-source", "include/forgotten.glsl", "", "shaders/include/forgotten.glsl"),
-        ("exact-product", "include/part.glsl", "\nfloat f(float x) { return fma (x, x, x); }", "shaders/include/part.glsl:2: "),
+        (
+            "exact-product",
+            "include/part.glsl",
+            "\nfloat f(float x) { return fma (x, x, x); }",
+            "shaders/include/part.glsl:2: ",
+        ),
         ("operator-file", "family/good.comp", shader(), "shaders/family/good.comp:4: "),
         ("unreadable-source", "family/good.comp", '#include "lost.glsl"', "shaders/family/good.comp:1: "),
     ],

@@ -232,7 +232,8 @@ def test_warnings_are_errors(project: Project, capsys: Output) -> None:
 def test_invalid_spirv_is_refused(project: Project, capsys: Output, monkeypatch: pytest.MonkeyPatch) -> None:
     # A result type where there is none: what a miscompiling front end would leave.
     monkeypatch.setattr(
-        "scripts.shader_tools.compiler.with_decorations", lambda data: data.replace(b"\x13\x00\x02\x00", b"\x13\x00\x03\x00")
+        "scripts.shader_tools.compiler.with_decorations",
+        lambda data: data.replace(b"\x13\x00\x02\x00", b"\x13\x00\x03\x00"),
     )
     assert project.compile() == 1
     assert "spirv-val: " in capsys.readouterr().err

@@ -106,7 +106,9 @@ def test_aliased_is_added_once_and_never_beside_restrict(empty_project: Project)
 
 
 def test_fma_is_decorated_once(empty_project: Project) -> None:
-    data = empty_project.spirv(shader("b[i] = floatBitsToUint(fma(x, x, x)); precise float y = fma(x, x, 1.0); b[i] = uint(y);"))
+    data = empty_project.spirv(
+        shader("b[i] = floatBitsToUint(fma(x, x, x)); precise float y = fma(x, x, 1.0); b[i] = uint(y);")
+    )
     module = Module(data)
     calls = [call for call in module.named("OpExtInst") if call.arguments[1] in opcodes.functions("Fma")]
     assert len(calls) == 2
