@@ -171,9 +171,20 @@ def _tiled_axis(layout: FoldedLayout, types: tuple[DataType, ...]) -> int | None
     if output[0] != 1 or any(stride % per_word for stride in output[1:]) or 4 * layout.sizes[0] < tile_size(types):
         return None
     for axis in range(1, len(layout.sizes)):
-        if 4 * layout.sizes[axis] >= tile_size(types) and _tiled_inputs(layout, types, axis):
+        inputs = _tiled_inputs(layout, types, axis)
+        if 4 * layout.sizes[axis] >= tile_size(types) and inputs and not _are_few_bytes(inputs, types):
             return axis
     return None
+
+
+def _are_few_bytes(inputs: int, types: tuple[DataType, ...]) -> bool:
+    """Whether only inputs of 8 bits would go through shared memory, beside so many of 64 bits that tiles are small.
+
+    Then most of a work group would have nothing to compute, for the sake of a few bytes. IF of INT64 on an NVIDIA H200:
+    2756 GB/s strided instead of 2579 in tiles, channels-last 3787 instead of 1947.
+    """
+    widest = max(data_type.size_in_bits for number, data_type in enumerate(types[:-1]) if inputs >> number & 1)
+    return widest == 8 and types[-1].size_in_bits == 64 and tile_size(types) < 32
 
 
 def _tiled_inputs(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> int:

@@ -115,6 +115,22 @@ def test_only_runs_of_neighbours_are_contiguous() -> None:
     assert not fold((3, 4), [(8, 2), (8, 2)]).is_contiguous
 
 
+@pytest.mark.parametrize(
+    ("name", "transposed", "walk"),
+    [
+        ("if-uint8-int64", 0, "strided"),  # a tile of every input would take more shared memory than there is
+        ("if-uint8-int64", 1, "tiled"),
+        ("if-uint8-int32", 0, "tiled"),
+        ("add-int64", 0, "tiled"),
+    ],
+)
+def test_a_few_transposed_bytes_take_no_small_tiles(name: str, transposed: int, walk: str) -> None:
+    case = next(case for case in value_cases() if case.name == name)
+    strides = [(512, 1)] * len(case.data_types)
+    strides[transposed] = (1, 512)
+    assert lower(describe(case, (512, 512), strides, {})).variant.endswith(f".{walk}")
+
+
 def _visits_of_kernel(kernel: Kernel, types: tuple[dml.DataType, ...]) -> Offsets:
     """What the invocations of a launch visit, by the rules of shaders/patterns, as :func:`_visits` orders it."""
     launched = math.prod(kernel.work_groups) * WORK_GROUP_SIZE
