@@ -49,6 +49,25 @@ def module_instructions(words: array[int]) -> Iterator[tuple[int, int, array[int
         position += length
 
 
+def uses_constant(spirv: bytes, constant_id: int) -> bool:
+    """Whether a module computes with a specialization constant that it declares, or may.
+
+    Args:
+        spirv: a module, as ``scripts/compile_shaders.py`` or a fused graph makes it.
+        constant_id: of a constant from which no other constant is computed.
+    """
+    words = module_words(spirv)
+    name = None
+    for position, opcode, operands in module_instructions(words):
+        if opcode == _FUNCTION:
+            break
+        if opcode == _DECORATE and operands[1] == _SPEC_ID and operands[2] == constant_id:
+            name = operands[0]
+        elif opcode in (_SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE, _SPEC_CONSTANT) and operands[1] == name:
+            return name in words[position + 1 + len(operands) :]
+    return False
+
+
 def with_constant(spirv: bytes, constant_id: int, value: int) -> bytes:
     """A module in which a specialization constant is something else for pipelines that are not given it.
 

@@ -43,7 +43,7 @@ from dmlvk.runtime.coherence import without_coherence
 from dmlvk.runtime.flattening import flattened
 from dmlvk.runtime.specialization import NAIVE_DRIVERS, UNPACKS_DENORMALS, on_processor, specialized
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryClaim, MemoryGuard, MemoryRequest, open_instance
-from dmlvk.spirv import with_constant
+from dmlvk.spirv import uses_constant, with_constant
 
 _PIPELINE_CACHE_SIZE = 512
 
@@ -375,9 +375,9 @@ class Engine:
             return flattened(specialized(spirv, launch.specialization)), ()
         if self.info.kind == "CPU":
             spirv = on_processor(spirv)
-        unpacking = with_constant(spirv, UNPACKS_DENORMALS, 1)
-        uses_it = unpacking != spirv and self._has_exact_unpacking()
-        return unpacking if uses_it else spirv, launch.specialization
+        if uses_constant(spirv, UNPACKS_DENORMALS) and self._has_exact_unpacking():
+            spirv = with_constant(spirv, UNPACKS_DENORMALS, 1)
+        return spirv, launch.specialization
 
     def _has_exact_unpacking(self) -> bool:
         if self._unpacks_denormals is None and self._try_unpacking is not None:

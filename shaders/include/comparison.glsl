@@ -4,6 +4,8 @@
 #ifndef COMPARISON_GLSL
 #define COMPARISON_GLSL
 
+#include "float16.glsl"
+
 bool is_nan_f32(uint x) { return int(x & 0x7fffffffu) > 0x7f800000; }
 bool is_nan_f16(uint x) { return int(x & 0x7fffu) > 0x7c00; }
 
@@ -25,6 +27,12 @@ bool no_nan_f16(uint a, uint b) { return max(int(a & 0x7fffu), int(b & 0x7fffu))
 bool is_greater_f32(uint a, uint b) { return no_nan_f32(a, b) && signed_magnitude(a) > signed_magnitude(b); }
 bool is_greater_f16(uint a, uint b)
 {
+    if (UNPACKS_DENORMALS) {
+        // Differences of float16 numbers are rounded in float32, but never to zero; that of equal infinities is not a number.
+        precise float difference = uintBitsToFloat(float32_from_float16(a)) - uintBitsToFloat(float32_from_float16(b));
+        int bits = floatBitsToInt(difference);
+        return bits > 0 && bits <= 0x7f800000;
+    }
     return no_nan_f16(a, b) && signed_magnitude(AS_F32(a)) > signed_magnitude(AS_F32(b));
 }
 bool is_greater_i32(uint a, uint b) { return int(a) > int(b); }

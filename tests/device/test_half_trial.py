@@ -11,7 +11,7 @@ import dmlvk as dml
 from dmlvk import half_trial
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.specialization import NAIVE_DRIVERS, UNPACKS_DENORMALS
-from dmlvk.spirv import with_constant
+from dmlvk.spirv import uses_constant
 from tests.operators.broken import break_shader
 
 CONVERSION = "floatBitsToUint(unpackHalf2x16(x).x)"
@@ -42,9 +42,8 @@ def test_a_device_is_tried_once_and_only_for_float16(device: dml.Device, monkeyp
     with dml.Device(device.info.index) as opened:
         answers = _answers(monkeypatch, opened)
         tensor = dml.TensorDesc(dml.FLOAT32, (5,))
-        opened.run(
-            dml.ElementWiseAbs(input_tensor=tensor, output_tensor=tensor), {"InputTensor": np.ones(5, np.float32)}
-        )
+        for operator in (dml.ElementWiseAbs, dml.ElementWiseExp, dml.ElementWiseSqrt):
+            opened.run(operator(input_tensor=tensor, output_tensor=tensor), {"InputTensor": np.ones(5, np.float32)})
         assert answers == []
         for _ in range(2):
             _sums(opened)
@@ -111,4 +110,6 @@ def test_both_conversions_are_in_the_shaders() -> None:
 
     for name in ("element_wise_add.float16.contiguous", "activation_softmax.float16.held"):
         spirv = library.load(name)
-        assert with_constant(spirv, UNPACKS_DENORMALS, 1) != spirv
+        assert uses_constant(spirv, UNPACKS_DENORMALS)
+    for name in ("element_wise_add.float32.contiguous", "element_wise_exp.float32.contiguous"):
+        assert not uses_constant(library.load(name), UNPACKS_DENORMALS)
