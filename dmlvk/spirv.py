@@ -57,14 +57,8 @@ def uses_constant(spirv: bytes, constant_id: int) -> bool:
         constant_id: of a constant from which no other constant is computed.
     """
     words = module_words(spirv)
-    name = None
-    for position, opcode, operands in module_instructions(words):
-        if opcode == _FUNCTION:
-            break
-        if opcode == _DECORATE and operands[1] == _SPEC_ID and operands[2] == constant_id:
-            name = operands[0]
-        elif opcode in (_SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE, _SPEC_CONSTANT) and operands[1] == name:
-            return name in words[position + 1 + len(operands) :]
+    for position, _, operands in _declarations(words, constant_id):
+        return operands[1] in words[position + 1 + len(operands) :]
     return False
 
 
@@ -80,14 +74,21 @@ def with_constant(spirv: bytes, constant_id: int, value: int) -> bytes:
         the module, in the byte order of this machine; unchanged where it has no such constant.
     """
     words = module_words(spirv)
-    target = None
+    for position, opcode, _ in _declarations(words, constant_id):
+        if opcode == _SPEC_CONSTANT:
+            words[position + 3] = value
+        else:
+            words[position] += (_SPEC_CONSTANT_TRUE if value else _SPEC_CONSTANT_FALSE) - opcode
+    return words.tobytes()
+
+
+def _declarations(words: array[int], constant_id: int) -> Iterator[tuple[int, int, array[int]]]:
+    """The instruction that declares a specialization constant: one, or none."""
+    name = None
     for position, opcode, operands in module_instructions(words):
         if opcode == _FUNCTION:
             break
         if opcode == _DECORATE and operands[1] == _SPEC_ID and operands[2] == constant_id:
-            target = operands[0]
-        elif opcode == _SPEC_CONSTANT and operands[1] == target:
-            words[position + 3] = value
-        elif opcode in (_SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE) and operands[1] == target:
-            words[position] += (_SPEC_CONSTANT_TRUE if value else _SPEC_CONSTANT_FALSE) - opcode
-    return words.tobytes()
+            name = operands[0]
+        elif opcode in (_SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE, _SPEC_CONSTANT) and operands[1] == name:
+            yield position, opcode, operands

@@ -22,8 +22,8 @@ def with_decorations(data: bytes) -> bytes:
     binding is viewed as words and as vectors, and in-place execution binds one buffer twice. GLSL's rule is the other
     way round (buffers may overlap unless ``restrict``), but glslang writes nothing down for it.
 
-    Nor does it write down that the result of an fma() is ``precise``. Without that Mesa's optimizer distributes the
-    product over a sum that is one of its factors: llvmpipe's sines were millions of ULP off.
+    Nor does it write down that the result of an fma() is ``precise``. Without that Mesa may rearrange it, and
+    llvmpipe's sines and powers of e broke their promises.
 
     Args:
         data: a SPIR-V module.

@@ -8,8 +8,8 @@ import math
 
 from dmlvk.spirv import module_instructions, module_words
 
-LONG_FUNCTION_WORDS = 520
-"""Words of SPIR-V from which on a function that calculates is slower than memory: RECIP has 562, MULTIPLY 506."""
+LONG_FUNCTION_WORDS = 500
+"""Words of SPIR-V from which on a function that calculates is slower than memory: MULTIPLY has 506, ADD 420."""
 
 _FUNCTION, _FUNCTION_END, _FUNCTION_CALL, _VARIABLE, _ACCESS_CHAIN = 54, 56, 57, 59, 65
 _STORAGE_BUFFER = 12
