@@ -68,7 +68,8 @@ uint divide_f32(uint a, uint b)
     precise float by = uintBitsToFloat(divisor);
     precise float inverse = quick_inverse(by);
     precise float guess = number * inverse;
-    // What is left of the number: no step has more than 24 bits, but for the last ones, which round what is below 2^-34 of it.
+    // What is left of the number: head and by_head have 12 bits, so that no step but the last has more than 24, and that one rounds
+    // what is below 2^-18 of the number.
     precise float head = leading_half(guess);
     precise float tail = guess - head;
     precise float by_head = leading_half(by);
