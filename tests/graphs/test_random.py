@@ -22,7 +22,7 @@ from tests.graphs.random_graphs import OPERATOR_NAMES, Builder, RandomGraph
 
 Array = npt.NDArray[Any]
 
-GRAPHS = int(os.environ.get("DMLVK_TEST_GRAPHS", "200"))
+GRAPHS = int(os.environ.get("DMLVK_TEST_GRAPHS", "128"))
 """How many random graphs are tried."""
 
 QUICK = [
@@ -70,9 +70,9 @@ def faults(graph: RandomGraph, compiled: dml.CompiledGraph, values: dict[str, Ar
 
 
 def check_graph(benches: list[Workbench], seed: int, count: int, operators: Sequence[str] | None = None) -> None:
-    """Runs one graph on every device, fused; on the last one also unfused, and every operator judged by its reference.
+    """Runs one graph on every device, fused; on the last one every operator by itself, judged by its reference.
 
-    All of these give the same bits.
+    Every fourth graph is run there unfused as well. All of these give the same bits.
     """
     expected: dict[str, Array] = {}
     for bench in reversed(benches):
@@ -80,12 +80,13 @@ def check_graph(benches: list[Workbench], seed: int, count: int, operators: Sequ
         graph = Builder(bench.device, Random(seed), operators).graph(count)
         if bench is benches[-1]:
             unfused = bench.device.compile_graph(graph.desc, fuse=False)
-            expected = bench.device.run(unfused, graph.inputs)
             values = node_values(unfused, graph.inputs)
             assert not faults(graph, unfused, values), where
             for number, (value, _) in enumerate(unfused.network.outputs):
-                node = f"n{value.index}"
-                assert values[node].tobytes() == expected[f"Output{number}"].tobytes(), f"{where}: {node}"
+                expected[f"Output{number}"] = values[f"n{value.index}"]
+            if seed % 4 == 0:
+                for name, array in bench.device.run(unfused, graph.inputs).items():
+                    assert array.tobytes() == expected[name].tobytes(), f"{where}: {name} differs when unfused"
         fused = bench.device.compile_graph(graph.desc)
         assert fused.fusion_remark == "", where
         for name, array in bench.device.run(fused, graph.inputs).items():
