@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -120,11 +121,16 @@ class Batch:
 
 def value_cases() -> list[ValueCase]:
     """Every operator with every combination of data types and of optional tensors that it supports."""
-    return [
+    return list(_value_cases())
+
+
+@functools.cache
+def _value_cases() -> tuple[ValueCase, ...]:
+    return tuple(
         ValueCase(desc_class, tuple(data_types.items()))
         for desc_class in OPERATORS.values()
         for data_types, _ in supported_operands(desc_class)
-    ]
+    )
 
 
 def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | None = None) -> Iterator[Batch]:
