@@ -56,11 +56,11 @@ def test_a_right_device_keeps_all_promises(capsys: pytest.CaptureFixture[str], t
 
 
 def test_several_devices_give_the_same_bits(capsys: pytest.CaptureFixture[str]) -> None:
-    """FLOAT16 of every operator that has it: ``test_values`` compares every single result.
+    """FLOAT16 of every sixth operator that has it: ``test_values`` compares every single result of all of them.
 
     Without those that look along rows, whose pipelines SwiftShader takes minutes to make: ``test_rows`` has them.
     """
-    names = [c.name for c in value_cases() if "float16" in c.name and not c.desc_class.declaration.along_axes]
+    names = [c.name for c in value_cases() if "float16" in c.name and not c.desc_class.declaration.along_axes][::6]
     choice = [part for info in DEVICES for part in ("--device", str(info.index))]
     wanted = [part for name in names for part in ("--operators", name)]
     outcome = conformance(capsys, *wanted, *choice, "--json", "-")

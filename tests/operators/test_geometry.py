@@ -152,11 +152,12 @@ def check_geometry(benches: Sequence[Workbench], case: ValueCase, geometry: Geom
     ("number", "case"), list(enumerate(_one_case_for_each_width())), ids=lambda value: getattr(value, "name", "")
 )
 def test_listed_geometries(number: int, case: ValueCase, benches: list[Workbench]) -> None:
-    """All of them for the operators that stand for many; each of them for a fourth of the others, in turn.
+    """All of them for the operators that stand for many; each of them for an eighth of the others, in turn.
 
-    Each geometry is a pipeline that a driver makes, which takes long for long functions.
+    Each geometry is a pipeline that a driver makes, which takes long for long functions. A walk's way through memory
+    is the same text for every function; ``dmlvk conformance`` takes every walk with every one of them.
     """
-    step = 1 if case.desc_class.operator_name in SWEPT else 4
+    step = 1 if case.desc_class.operator_name in SWEPT else 8
     for geometry in FIXED[number % step :: step]:
         if not geometry.in_place or _in_place_possible(case.desc_class):
             check_geometry(benches, case, geometry)
@@ -217,19 +218,27 @@ def test_any_geometry(desc_class: type[OperatorDesc], benches: list[Workbench]) 
     check()
 
 
-@pytest.mark.parametrize("case", _one_case_for_each_width(), ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    ("number", "case"), list(enumerate(_one_case_for_each_width())), ids=lambda value: getattr(value, "name", "")
+)
 def test_work_groups_in_several_rows(
-    case: ValueCase, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+    number: int, case: ValueCase, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Work groups beyond what one dimension can count lie in rows: here with rows of 5 instead of 65,535."""
+    """Work groups beyond what one dimension can count lie in rows: here with rows of 5 instead of 65,535.
+
+    As with the listed geometries, operators that share a walk with one that is tested whole take some of them in turn.
+    """
     if case.desc_class.declaration.along_axes:
         return  # tests/operators/test_rows.py has these
     monkeypatch.setattr(walks, "WORK_GROUPS_PER_ROW", 5)
     group = lanes("contiguous", operand_types(case.desc_class, dict(case.data_types))) * WORK_GROUP_SIZE
-    for length in (5 * group, 5 * group + 1, 6 * group, 11 * group - 7, 25 * group):
-        check_geometry(benches, case, Geometry("rows of 5 work groups", (length,), (1,), ((1,),)))
-    check_geometry(benches, case, Geometry("rows of 5 work groups", (2051, 2), (4, 1), ((1, 2051),)))
-    check_geometry(benches, case, Geometry("rows of 5 work groups", (6400, 2), (4, 1), ((1, 6400),)))
+    name = "rows of 5 work groups"
+    lengths = (5 * group, 5 * group + 1, 6 * group, 11 * group - 7, 25 * group)
+    listed = [Geometry(name, (length,), (1,), ((1,),)) for length in lengths]
+    listed += [Geometry(name, (rows, 2), (4, 1), ((1, rows),)) for rows in (2051, 6400)]
+    step = 1 if case.desc_class.operator_name in SWEPT else 3
+    for geometry in listed[number % step :: step]:
+        check_geometry(benches, case, geometry)
     beyond = describe(
         case,
         (6401, 2),
