@@ -42,7 +42,7 @@ class Limits:
     buffers: int = 12
     push_constant_words: int = 32
     nodes: int = 64
-    volume: int = 66_000
+    volume: int = 60_000
 
 
 @dataclasses.dataclass(frozen=True)
