@@ -8,6 +8,7 @@
 #define SUM_WITHOUT_PEAK
 #define LOWEST_DIFFERENCE LOWEST_LOGARITHM
 #define TERM_EXPONENT LOGARITHM_EXPONENT
+#define term_from(difference, basis) term_of(difference, basis, TERM_EXPONENT)
 #define FIRST_SUM 0.0
 #define with_next_term(sum, term) with_term(sum, term)
 #define FIRST_SUM_OF_SUMS 0.0

@@ -8,8 +8,11 @@
 #define TERMS_ARE_KEPT
 #define LOWEST_DIFFERENCE LOWEST_SHARE
 #define TERM_EXPONENT SHARE_EXPONENT
+#define term_from(difference, basis) share_term_of(difference, basis)
+#define DIFFERENCES_ARE_ELEMENTS
 #define FIRST_SUM FIRST_SHARE
 #define with_next_term(sum, term) with_share(sum, term)
+#define with_near_term(sum, term) with_near_share(sum, term)
 #define FIRST_SUM_OF_SUMS FIRST_SUM_OF_SHARES
 #define sum_complete(sum, first) sum_of_shares(sum, first)
 #define row_words_of(sum, basis) softmax_row_words(sum)

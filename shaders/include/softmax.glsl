@@ -7,10 +7,13 @@
 // e^(x - peak) is not below 2^-126. e^y is 2^k * e^r with |r| <= 0.3467 as in exponential.glsl, and the peak's own k is
 // subtracted from k: no element needs to be subtracted from the peak in two words.
 //
-// The error: a term is off by 0.175 * 2^-24 at most (measured on thirty million differences; 2^-28.2 of the polynomial, 2^-29
-// of each rounding), and so is the sum; what the sum and the product with its reciprocal lose is below 2^-32, however long the
-// row. An error of 2^-24 is at most one ULP: so a share has 0.5 + 0.35 ULP at the very most, and a logarithm, whose sum is
-// divided by the peak's term and to which ln adds 2^-28.5, 0.5 + 0.35 + 0.05.
+// The error of a logarithm: a term is off by 0.175 * 2^-24 at most (measured on thirty million differences; 2^-28.2 of the
+// polynomial, 2^-29 of each rounding), and so is the sum; what the sum and the quotient by the peak's term lose is below 2^-32,
+// however long the row, and ln adds 2^-28.5. An error of 2^-24 is at most one ULP: so it has 0.5 + 0.35 + 0.05 ULP at the very most.
+//
+// The error of a share: the terms of elements that may be in one row are off by numbers that are no further apart than
+// 0.338 * 2^-24 (of all differences that can be, in 200 million), and so are a term and the sum. What a lane's sum loses is below
+// 2^-29.5, the sum of the lanes 2^-31, the reciprocal and the product with it 2^-31: so it has 0.5 + 0.338 + 0.04 ULP at most.
 //
 // Elements that are more than 40 below the peak are rare in most rows. What they need beside the others is in branches.
 #ifndef SOFTMAX_GLSL
@@ -23,16 +26,19 @@
 
 #define LARGEST_UNSHIFTED 0x43300000 // 176: from here on what is not below half the peak is all that matters
 #define FAR_BELOW 0x42200000 // 40
+#define NEAR_BELOW 0x40f00000 // 7.5: so near below the peak an element's k is at most 11 below the peak's
 #define MINUS_INFINITY (SIGN_F32 | INFINITY_F32)
 
-// Terms are multiplied by a power of two: 2^24, so that all that matter are normal numbers and their sum's reciprocal is too;
-// 2^90 for logarithms, because the sum of the others is the peak's own result where they are far below.
-#define SHARE_EXPONENT 24
+// Terms are multiplied by a power of two. It is 2^53 for shares: where a share is a normal number, so are both words of its term,
+// or the second is below 2^-52 of the first and changes no result. (A device may flush denormals or keep them: no bit may depend on
+// one.) And 2^90 for logarithms, because the sum of the others is the peak's own result where they are far below.
+#define SHARE_EXPONENT 53
 #define LOWEST_SHARE 100.0 // further below the peak a share is below 2^-126, and the term next to nothing in the sum
 #define LOGARITHM_EXPONENT 90
 #define LOWEST_LOGARITHM 130.0 // further below the peak a term is below 2^-187, which is nothing even 2^32 times
 #define HUGE_DIFFERENCE 0x71800000 // 2^100
 #define SMALLEST_SECOND_WORD 0x30800000 // 2^-30, scaled
+#define SMALLEST_RECIPROCAL_REST 0x01000000 // 2^-125
 #define TINY_SUM 0x58800000 // 2^-40, scaled
 #define SMALL_LOGARITHM 0x3a800000 // 2^-10
 
@@ -70,7 +76,9 @@ PowerBasis power_basis_of(float peak, float range, int sum_exponent)
     return PowerBasis(peak, shift, magic, lowest, nothing);
 }
 
-// An element's difference, which matters unless it is far below the peak.
+bool is_shifted(PowerBasis basis) { return (floatBitsToUint(basis.shift) & MAGNITUDE_F32) != 0u; }
+
+// An element's difference, which matters unless it is far below the peak: the element itself where nothing is shifted.
 float difference_of(uint x, PowerBasis basis)
 {
     precise float difference = uintBitsToFloat(x) - basis.shift;
@@ -83,6 +91,12 @@ bool is_far_below(uint x, PowerBasis basis)
     return x == MINUS_INFINITY || floatBitsToInt(distance) > FAR_BELOW;
 }
 
+bool is_near_below(uint x, PowerBasis basis)
+{
+    precise float distance = basis.peak - uintBitsToFloat(x);
+    return floatBitsToInt(distance) <= NEAR_BELOW;
+}
+
 // The difference of an element that may be far below: never below the lowest, and that of -infinity is `nothing`.
 float bounded_difference(uint x, float difference, PowerBasis basis)
 {
@@ -93,7 +107,45 @@ float bounded_difference(uint x, float difference, PowerBasis basis)
     return uintBitsToFloat(x == MINUS_INFINITY ? floatBitsToUint(basis.nothing) : bounded);
 }
 
-// e^difference, relative to the peak's 2^k, times 2^sum_exponent: high has 12 bits, |low| is below 2^-11 * high. 30 operations.
+// A share's term: e^difference, relative to the peak's 2^k, times 2^SHARE_EXPONENT. `high` has 9 bits, |low| is below 2^-8 * high.
+// 25 operations.
+//
+// ln 2 is 2^-29 * 1.02 below a number of 21 bits, LN2_15_BITS + LN2_6_BITS. With that in its place nothing is rounded in r: both
+// products are exact, and r is a multiple of 2^-25 (or the difference itself, where count is 0). Then e^difference is
+// 2^count * e^r * e^(count * excess), the last within 2^-41 of 1 + count * excess; that has the first word for a factor here, and
+// the product, count having 9 bits, needs no rounding.
+//
+// e^r = 1 + r + r^2 * p(r): the minimax polynomial p (found by weights as in C. L. Lawson, «Contributions to the theory of linear
+// least maximum approximations», 1961), its coefficients then changed at random while errors, roundings included, came to lie
+// closer together: in a share the sum's error is subtracted from the term's. `high` is e^r rounded to a multiple of 2^-8, and the
+// rest has only the roundings of r^2 * p(r).
+#define LN2_15_BITS 0.693145752
+#define LN2_6_BITS 1.43051147e-06 // 3 * 2^-21
+#define LN2_EXCESS 1.89174898e-09 // 65 * 2^-35
+Double share_term_of(float difference, PowerBasis basis)
+{
+    precise float shifted = difference * 1.44269504 + basis.magic;
+    precise float count = shifted - basis.magic;
+    precise float head = exact_product_plus(count, -LN2_15_BITS, difference);
+    precise float r = exact_product_plus(count, -LN2_6_BITS, head);
+    precise float curve = 1.37881329e-03 * r + 8.37055035e-03;
+    curve = curve * r + 4.16684598e-02;
+    curve = curve * r + 1.66665062e-01;
+    curve = curve * r + 0.5;
+    curve = curve * (r * r);
+    // 1.5 * 2^15 leaves the nearest multiple of 2^-8.
+    precise float rounded = ((r + curve) + 49152.0) - 49152.0;
+    precise float power_rest = (r - rounded) + curve;
+    precise float excess = exact_product_plus(rounded, LN2_EXCESS, LN2_EXCESS); // 15 bits
+    precise float rest = exact_product_plus(count, excess, power_rest);
+    float factor = uintBitsToFloat((floatBitsToUint(shifted) << 23) + (uint(127 + SHARE_EXPONENT) << 23));
+    precise float high = exact_product_plus(rounded, factor, factor);
+    precise float low = rest * factor;
+    return Double(high, low);
+}
+
+// A logarithm's term: e^difference, relative to the peak's 2^k, times 2^sum_exponent: high has 12 bits, |low| is below
+// 2^-11 * high. 30 operations.
 //
 // e^r = 1 + r + r^2 * p(r), where p is the minimax polynomial with single precision coefficients: relative error 2^-28.2 (found
 // by weights as in C. L. Lawson, «Contributions to the theory of linear least maximum approximations», 1961). `high` is e^r
@@ -122,9 +174,10 @@ Double term_of(float difference, PowerBasis basis, int sum_exponent)
 }
 
 // The sum of up to 16 shares. It begins with 2^(SHARE_EXPONENT + 1), which no term exceeds: so fast_two_sum is exact, whatever
-// their order. 5 operations a term. The sums of up to 16 lanes and of their sums, of 4096 terms at most, begin with 2^33.
-#define FIRST_SHARE 33554432.0
-#define FIRST_SUM_OF_SHARES 8589934592.0
+// their order. 5 operations a term. The sums of up to 16 lanes and of their sums, of 4096 terms at most, begin with
+// 2^(SHARE_EXPONENT + 9).
+#define FIRST_SHARE 18014398509481984.0
+#define FIRST_SUM_OF_SHARES 4611686018427387904.0
 Double with_share(Double sum, Double term)
 {
     precise float total = sum.high + term.high;
@@ -132,6 +185,16 @@ Double with_share(Double sum, Double term)
     precise float low = sum.low + ((term.high - added) + term.low);
     return Double(total, low);
 }
+
+// The same bits where all 16 elements are near below the peak: their first words are multiples of 2^-19 * 2^SHARE_EXPONENT, and
+// their sum is below 2^5 * 2^SHARE_EXPONENT, so that it has 24 bits and nothing is left over. 2 operations a term.
+Double with_near_share(Double sum, Double term)
+{
+    precise float total = sum.high + term.high;
+    precise float low = sum.low + term.low;
+    return Double(total, low);
+}
+
 Double sum_of_shares(Double sum, float first)
 {
     precise float high = sum.high - first; // exact
@@ -164,7 +227,8 @@ uvec3 softmax_row_words(Double sum)
     precise float sum_low = (sum.high - sum_high) + sum.low;
     precise float rest = exact_product_plus(-high, sum_high, 1.0) - high * sum_low;
     precise float low = rest * inverse;
-    return uvec3(floatBitsToUint(high), floatBitsToUint(low), 0u);
+    bool is_denormal = int(floatBitsToUint(low) & MAGNITUDE_F32) < SMALLEST_RECIPROCAL_REST;
+    return uvec3(floatBitsToUint(high), is_denormal ? 0u : floatBitsToUint(low), 0u);
 }
 
 // Among far elements, shares are 2^FAR_EXPONENT times as large until they are complete, so that all steps have normal numbers.

@@ -16,10 +16,14 @@
 //   RESULT_WITHOUT_SUM          the result where the element is the peak, with bits of float32, else it is 0
 // or, with a sum of what softmax.glsl makes of the elements,
 //   LOWEST_DIFFERENCE, TERM_EXPONENT                      how far below the peak terms go, and what they are multiplied by
+//   term_from(difference, basis)                          an element's term
+//   DIFFERENCES_ARE_ELEMENTS                              where a term may be made of the element itself when nothing is shifted
 //   TERMS_ARE_KEPT                                        where results are made of terms, not of elements
 //   SUM_WITHOUT_PEAK                                      where the peak's own term is left out (of equals the first lane's)
 //   FIRST_SUM, with_next_term(sum, term), sum_complete(sum, FIRST_SUM)   how up to 16 terms are added; likewise up to 16 sums,
 //                                                         from FIRST_SUM_OF_SUMS on, where the row has up to 4096 terms
+//   with_near_term(sum, term)                             where it takes fewer operations when all elements of a lane that is held
+//                                                         are near below the peak; the same bits as those of with_next_term
 //   row_words_of(sum, basis)                              what is made of the row's sum, once; a uvec3
 //   ROW, row_of(words, basis, has_far)                    the same as each invocation needs it
 //   result_of(x, term, basis, row)                        the result; that of a row without one is NaN
@@ -228,6 +232,18 @@ PowerBasis basis_of(Peak peak)
 // The differences of four neighbours.
 void take_differences(uint x[4], PowerBasis basis, bool has_far, out float differences[4])
 {
+#ifdef DIFFERENCES_ARE_ELEMENTS
+    differences[0] = uintBitsToFloat(x[0]);
+    differences[1] = uintBitsToFloat(x[1]);
+    differences[2] = uintBitsToFloat(x[2]);
+    differences[3] = uintBitsToFloat(x[3]);
+    if (has_far || is_shifted(basis)) {
+        differences[0] = bounded_difference(x[0], difference_of(x[0], basis), basis);
+        differences[1] = bounded_difference(x[1], difference_of(x[1], basis), basis);
+        differences[2] = bounded_difference(x[2], difference_of(x[2], basis), basis);
+        differences[3] = bounded_difference(x[3], difference_of(x[3], basis), basis);
+    }
+#else
     differences[0] = difference_of(x[0], basis);
     differences[1] = difference_of(x[1], basis);
     differences[2] = difference_of(x[2], basis);
@@ -238,6 +254,7 @@ void take_differences(uint x[4], PowerBasis basis, bool has_far, out float diffe
         differences[2] = bounded_difference(x[2], differences[2], basis);
         differences[3] = bounded_difference(x[3], differences[3], basis);
     }
+#endif
 }
 
 // Of the lane that has the peak: its first element of that rank adds nothing.
@@ -297,21 +314,27 @@ void take_results(
 #endif
 
 #define TAKE_TERMS(name) \
-    terms_##name[0] = term_of(differences[0], basis, TERM_EXPONENT); \
-    terms_##name[1] = term_of(differences[1], basis, TERM_EXPONENT); \
-    terms_##name[2] = term_of(differences[2], basis, TERM_EXPONENT); \
-    terms_##name[3] = term_of(differences[3], basis, TERM_EXPONENT);
-#define ADD_BLOCK(name, first) \
+    terms_##name[0] = term_from(differences[0], basis); \
+    terms_##name[1] = term_from(differences[1], basis); \
+    terms_##name[2] = term_from(differences[2], basis); \
+    terms_##name[3] = term_from(differences[3], basis);
+#define ADD_TERMS(name, with_term) \
+    sum = with_term(sum, terms_##name[0]); \
+    sum = with_term(sum, terms_##name[1]); \
+    sum = with_term(sum, terms_##name[2]); \
+    sum = with_term(sum, terms_##name[3]);
+#define TAKE_BLOCK(name, first) \
     { \
         float differences[4]; \
         LOAD_AGAIN(name, first) \
         take_differences(x_##name, basis, has_far, differences); \
         LEAVE_OUT(name) \
         TAKE_TERMS(name) \
-        sum = with_next_term(sum, terms_##name[0]); \
-        sum = with_next_term(sum, terms_##name[1]); \
-        sum = with_next_term(sum, terms_##name[2]); \
-        sum = with_next_term(sum, terms_##name[3]); \
+    }
+#define ADD_BLOCK(name, first) \
+    { \
+        TAKE_BLOCK(name, first) \
+        ADD_TERMS(name, with_next_term) \
     }
 
 #ifdef TERMS_ARE_KEPT

@@ -124,6 +124,25 @@ def test_processors_and_gpus_compute_the_same_bits(
 
 @EACH_NAMING_AXES
 @pytest.mark.parametrize("rows_for_processors", [16, 10_000])
+def test_shares_that_are_barely_normal(
+    case: ValueCase, rows_for_processors: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A term's second word is far smaller than the first; were it denormal, one device would flush it, another not."""
+    monkeypatch.setattr(along_axes, "ROWS_FOR_PROCESSORS", rows_for_processors)
+    x = np.random.default_rng(3).choice([-1, 1], (500, 16)) * 2.0 ** -np.linspace(20, 28, 16)
+    x[:, 5] = np.linspace(86.6, 87.33, len(x))
+    x = x.astype(case.data_types[0][1].numpy_dtype)
+    desc = describe(case, x.shape, [(16, 1)] * 2, axes_attributes(case.desc_class, (1,)))
+    judge = Judge(desc, [x])
+    results = [_results(bench, desc, x) for bench in benches]
+    for bench, result in zip(benches, results, strict=True):
+        fault = judge.fault(bench.device.info.name, result)
+        assert fault is None, fault
+    assert len({as_bits(result).tobytes() for result in results}) == 1
+
+
+@EACH_NAMING_AXES
+@pytest.mark.parametrize("rows_for_processors", [16, 10_000])
 def test_work_groups_in_several_rows(
     case: ValueCase, rows_for_processors: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
