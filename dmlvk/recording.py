@@ -10,6 +10,7 @@ from dmlvk.binding import Bindings, BindingTable, BoundRange, check_usable
 from dmlvk.buffers import Buffer
 from dmlvk.compilation import ALREADY_INITIALIZED, CompiledOperator, Dispatchable, OperatorInitializer
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.kernels import coefficients
 from dmlvk.kernels.program import Place, Region, Step, operator_step
 from dmlvk.operators import OperatorDesc
 from dmlvk.runtime.kompute import Allocation, Launch, Recording
@@ -87,17 +88,25 @@ class RecordedStep:
     writes: tuple[Access, ...]
     depends: bool
 
-    def launch(self, device_kind: str) -> Launch:
-        """What a device of such a kind is to do."""
+    def launch(self, engine: Engine) -> Launch:
+        """What a device is to do.
+
+        Raises:
+            OutOfMemoryError: when the device has no memory for the coefficients that the kernel reads.
+        """
         operands = (*self.reads, *self.writes)
         offsets = [access.start for access in operands]
-        kernel = self.step.kernel.on(device_kind)
+        kernel = self.step.kernel.on(engine.info.kind)
+        spirv = kernel.spirv()
+        allocations = [access.allocation for access in operands]
+        if coefficients.are_read_by(spirv, len(operands)):
+            allocations.append(engine.shared(coefficients.contents()))
         return Launch(
-            spirv=kernel.spirv(),
+            spirv=spirv,
             specialization=kernel.specialization(offsets),
             push_constants=kernel.push_constants(offsets),
             work_groups=kernel.work_groups,
-            allocations=tuple(access.allocation for access in operands),
+            allocations=tuple(allocations),
             written=tuple(access.allocation for access in self.writes),
             depends=self.depends,
         )
@@ -141,7 +150,7 @@ def run_once(engine: Engine, desc: OperatorDesc, inputs: Sequence[Buffer], outpu
     reads = [Region(Place.INPUT, index, 0, buffer.size_in_bytes) for index, buffer in enumerate(inputs)]
     step = operator_step(desc, reads, [Region(Place.OUTPUT, 0, 0, output.size_in_bytes)])
     (recorded,) = scheduled([step], locate, HazardTracker())
-    engine.run(engine.record([recorded.launch(engine.info.kind)]))
+    engine.run(engine.record([recorded.launch(engine)]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -301,7 +310,7 @@ class CommandRecorder:
             initialized = self._check_initialized()
             if self._recording is None:
                 steps = [step for dispatch in self._dispatches for step in dispatch.steps]
-                launches = [step.launch(engine.info.kind) for step in steps]
+                launches = [step.launch(engine) for step in steps]
                 self._recording = engine.record(launches, timestamps=self._timestamps) if steps else None
             if self._recording is not None:
                 if self._submitted is not self._recording:

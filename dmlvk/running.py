@@ -115,7 +115,7 @@ class Run:
         written = [self._allocations[region.place, region.index] for _, _, region in self._outputs]
         steps = scheduled(compiled.steps, self._locate, HazardTracker())
         return self._engine.record(
-            [step.launch(self._engine.info.kind) for step in steps],
+            [step.launch(self._engine) for step in steps],
             upload=list(dict.fromkeys(uploaded)),
             download=written,
             timestamps=timestamps,

@@ -12,7 +12,7 @@ HEADER_WORDS = 5
 _MAGIC = 0x07230203
 _FUNCTION = 54  # constants stand before the first of them
 _SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE, _SPEC_CONSTANT = 48, 49, 50
-_DECORATE, _SPEC_ID = 71, 1
+_DECORATE, _SPEC_ID, _BINDING = 71, 1, 33
 
 
 def module_words(data: bytes) -> array[int]:
@@ -47,6 +47,17 @@ def module_instructions(words: array[int]) -> Iterator[tuple[int, int, array[int
             raise ValueError(f"the instruction at word {position} has the length {length}")
         yield position, words[position] & 0xFFFF, words[position + 1 : position + length]
         position += length
+
+
+def binding_count(spirv: bytes) -> int:
+    """How many bindings a shader has, which are numbered from 0 on."""
+    count = 0
+    for _, opcode, operands in module_instructions(module_words(spirv)):
+        if opcode == _FUNCTION:
+            break
+        if opcode == _DECORATE and operands[1] == _BINDING:
+            count = max(count, operands[2] + 1)
+    return count
 
 
 def uses_constant(spirv: bytes, constant_id: int) -> bool:

@@ -46,7 +46,7 @@ class OwnPrepared:
         table.bind_outputs([None if tensor is None else next(bindings) for _, tensor in desc.outputs])
         self._recorder = device.create_command_recorder()
         self._recorder.record_dispatch(self._compiled, table)
-        self._launches = [step.launch(device.info.kind) for step in self._recorder.dispatches[0].steps]
+        self._launches = [step.launch(device.engine) for step in self._recorder.dispatches[0].steps]
         self._recordings: dict[int, Recording] = {}
 
     @property

@@ -76,7 +76,8 @@ def fused_stages(network: Network, descriptor_limit: int, on_processor: bool) ->
         function = function_of(node.desc)
         if function is not None:
             functions[node.index] = function
-    groups = grouped(network, functions, Limits(buffers=min(Limits.buffers, descriptor_limit)), on_processor)
+    # One binding is left for the coefficients that some functions read.
+    groups = grouped(network, functions, Limits(buffers=min(Limits.buffers, descriptor_limit - 1)), on_processor)
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # they wait for processes of the compiler
         made = list(pool.map(lambda group: _stages_of(group, network), groups))
     remarks = [remark for _, remark in made if remark]

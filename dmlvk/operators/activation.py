@@ -85,7 +85,7 @@ class ActivationGelu(OperatorDesc):
             "-infinity gives -0, the limit, and infinity gives infinity; -0 gives -0.",
             DENORMALS_DECISION,
         ),
-        accuracy=Accuracy("accurate", 0.85),
+        accuracy=Accuracy("accurate", 0.7),
         support=(Support("5_1", (1, 8), FLOATS),),
     )
 
@@ -255,7 +255,7 @@ class ActivationParametricSoftplus(OperatorDesc):
             "so are an infinite Alpha where Beta * x is -infinity, and Alpha = 0 where it is infinity.",
         ),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.95, "for any Alpha and Beta"),
+        accuracy=Accuracy("accurate", 0.75, "for any Alpha and Beta; measured: 0.61 ULP"),
         support=(
             Support("1_0", (4, 4), FLOATS),
             Support("2_0", (4, 5), FLOATS),
@@ -433,7 +433,7 @@ class ActivationSoftplus(OperatorDesc):
             "of its sign, and NaN for infinite x; infinity gives +0 for x < 0 and NaN for others.",
         ),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.95, "for any Steepness"),
+        accuracy=Accuracy("accurate", 0.75, "for any Steepness; measured: 0.64 ULP"),
         support=(
             Support("1_0", (4, 4), FLOATS),
             Support("2_0", (4, 5), FLOATS),

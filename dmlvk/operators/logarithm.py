@@ -35,7 +35,7 @@ class ElementWiseAcosh(OperatorDesc):
             SCALE_BIAS_DECISION,
         ),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.75),
+        accuracy=Accuracy("accurate", 0.55),
         support=(
             Support("2_0", (4, 4), FLOATS),
             Support("3_0", (1, 8), FLOATS),
@@ -86,7 +86,7 @@ class ElementWiseAtanh(OperatorDesc):
             SCALE_BIAS_DECISION,
         ),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.85),
+        accuracy=Accuracy("accurate", 0.55),
         support=(
             Support("2_0", (4, 4), FLOATS),
             Support("3_0", (1, 8), FLOATS),

@@ -157,7 +157,7 @@ class ElementWiseTan(OperatorDesc):
         formula="tan(x)",
         decisions=(_EVERY_ANGLE_DECISION, "-0 gives -0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.9),
+        accuracy=Accuracy("accurate", 0.55),
         support=(
             Support("1_0", (4, 4), FLOATS),
             Support("3_0", (1, 8), FLOATS),

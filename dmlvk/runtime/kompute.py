@@ -134,6 +134,7 @@ class Engine:
         self._pipelines: collections.OrderedDict[tuple[Any, ...], Any] = collections.OrderedDict()
         self._allocations: set[Allocation] = set()
         self._token: Allocation | None = None
+        self._shared: dict[bytes, Allocation] = {}
         self._running: dict[Recording, None] = {}  # submitted and not yet waited for, oldest first
         self._kp = _kompute()
         # Both came with the same set of changes; the unchanged package's eval_async waits for the device.
@@ -165,6 +166,7 @@ class Engine:
             for allocation in list(self._allocations):
                 self.release(allocation)
             self._token = None
+            self._shared.clear()
             self._manager.destroy()
             self._manager = None
             self._memory.close()
@@ -197,6 +199,25 @@ class Engine:
         with self._guarded(f"allocating {size_in_bytes} bytes"):
             allocation = self._allocated(size_in_bytes, self._needs_staging, zeroed)
             self._allocations.add(allocation)
+            return allocation
+
+    def shared(self, contents: bytes) -> Allocation:
+        """Device memory that only kernels read, with the given contents; the same one for the same contents.
+
+        It lives as long as the engine, and submissions that bind it do not wait for each other.
+
+        Raises:
+            OutOfMemoryError: when the device cannot have it.
+        """
+        with self._guarded("uploading what kernels share"):
+            allocation = self._shared.get(contents)
+            if allocation is None:
+                allocation = self._allocated(len(contents), self._needs_staging, zeroed=False)
+                allocation.host_bytes[:] = np.frombuffer(contents, np.uint8)
+                self._allocations.add(allocation)
+                if allocation.has_staging:
+                    self._upload([allocation])
+                self._shared[contents] = allocation
             return allocation
 
     def _allocated(self, size_in_bytes: int, has_staging: bool, zeroed: bool) -> Allocation:
@@ -276,6 +297,11 @@ class Engine:
             raise InvalidArgumentError("Buffer: was closed")
         self._await_users(allocation)
 
+    def _upload(self, allocations: Iterable[Allocation]) -> None:
+        sequence = self._manager.sequence()
+        sequence.record(self._kp.OpTensorSyncDevice([allocation.tensor for allocation in allocations]))
+        sequence.eval()
+
     def _download(self, allocation: Allocation) -> None:
         sequence = self._manager.sequence()
         sequence.record(self._kp.OpTensorSyncLocal([allocation.tensor]))
@@ -324,12 +350,13 @@ class Engine:
             downloaded = [allocation.tensor for allocation in download if allocation.has_staging]
             if downloaded:
                 record_step(self._kp.OpTensorSyncLocal(downloaded))
-            shared = {a: None for launch in launches for a in launch.written if not a.has_staging}
-            if shared and self._has_barriers:  # the host reads the memory itself
-                record_step(self._kp.OpMemoryBarrier([allocation.tensor for allocation in shared], True))
+            unstaged = {a: None for launch in launches for a in launch.written if not a.has_staging}
+            if unstaged and self._has_barriers:  # the host reads the memory itself
+                record_step(self._kp.OpMemoryBarrier([allocation.tensor for allocation in unstaged], True))
+            shared = frozenset(self._shared.values())
             return Recording(
                 sequence,
-                bound=frozenset(allocation for launch in launches for allocation in launch.allocations),
+                bound=frozenset(allocation for launch in launches for allocation in launch.allocations) - shared,
                 written=frozenset(allocation for launch in launches for allocation in launch.written),
                 uploads=frozenset(upload),
                 downloads=frozenset(download),
@@ -414,9 +441,7 @@ class Engine:
                 self._await_users(allocation)
             waiting = [allocation for allocation in recording.bound - recording.uploads if allocation.upload_pending]
             if waiting:
-                sequence = self._manager.sequence()
-                sequence.record(self._kp.OpTensorSyncDevice([allocation.tensor for allocation in waiting]))
-                sequence.eval()
+                self._upload(waiting)
             if self._has_barriers:
                 recording.sequence.eval_async()
                 self._running[recording] = None
@@ -507,7 +532,7 @@ class Recording:
 
     Attributes:
         sequence: Kompute's sequence.
-        bound: the allocations that its dispatches use.
+        bound: the allocations that its dispatches use, but for what all recordings share.
         written: those that its dispatches write.
         uploads: those that it copies to the device first.
         downloads: those that it copies to the host last.

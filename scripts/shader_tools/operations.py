@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from scripts.shader_tools.spirv import Module
 _COUNTED = frozenset([opcode("OpExtInst"), *range(109, 118), *range(126, 153), *range(154, 192), *range(194, 206)])
 _FUNCTION, _FUNCTION_END, _CALL = opcode("OpFunction"), opcode("OpFunctionEnd"), opcode("OpFunctionCall")
 _ENTRY_POINT, _LOOP_MERGE = opcode("OpEntryPoint"), opcode("OpLoopMerge")
+_BINDING = 33  # the decoration
 _ELEMENTS = 4
 """Elements of FLOAT32 that an invocation computes."""
 
@@ -90,6 +92,6 @@ def _loops(module: Module) -> int:
 
 
 def _input_count(module: Module) -> int:
-    """The bindings of a shader but its output."""
-    binding = 33
-    return len({words[binding] for words in module.decorations.values() if binding in words}) - 1
+    """The bindings of a shader but its output and its coefficients, which no two variables share as operands' do."""
+    bindings = collections.Counter(words[_BINDING] for words in module.decorations.values() if _BINDING in words)
+    return sum(views > 1 for views in bindings.values()) - 1

@@ -4,7 +4,7 @@
 #define LONG_OPERATION
 #include "elementwise_operands.glsl"
 #include "prescaling.glsl"
-#include "trigonometry.glsl"
+#include "tangent.glsl"
 
 #define OPERATION(x) FORM(tan, INPUT_0)(SCALED(x))
 #include "elementwise.glsl"

@@ -1,29 +1,32 @@
 // ln(1 + e^(b * x)), times or divided by an attribute: without overflow, cancellation or a lost product.
 //
-// With t = |b * x|, ln(1 + e^(b * x)) is ln(1 + e^-t), plus t where b * x is above zero. The logarithm is e^-t times a polynomial in
-// e^-t, so that it keeps its relative accuracy however small it is. The factor before it enters that polynomial, and t times the
-// factor is known exactly or in two words: so there is one rounding, at the end. Attributes are the same for all elements; what
-// depends on them alone is computed once for several elements. b and the factor enter by their significands: what they have beside
-// that are powers of two, by which x and the result are multiplied.
+// With t = |b * x|, ln(1 + e^(b * x)) is ln(1 + e^-t), plus t where b * x is above zero. The logarithm is a square in t in each of many
+// intervals; with the factor before it, it is in two words, and so is t times the factor: so there is one rounding, at the
+// end. Attributes are the same for all elements; what depends on them alone is computed once for several elements. b and the factor
+// enter by their significands: what they have beside that are powers of two, by which x and the result are multiplied.
 #ifndef SOFTPLUS_GLSL
 #define SOFTPLUS_GLSL
 
+#include "coefficients.glsl"
 #include "exponential.glsl"
 #include "quick_division.glsl"
 #include "significand.glsl"
 
-#define SOFTPLUS_IS_FAR 0x42000000 // 32: from there on ln(1 + e^-t) is e^-t, and is lost beside t
+// Rows for 0 <= t < 20: 128 in an interval of length 1. Beyond, ln(1 + e^-t) is e^-t, and is lost beside t.
+#define SOFTPLUS_POINTS 98304.0 // 1.5 * 2^16: what is added to it is rounded to a multiple of 2^-7
+#define SOFTPLUS_FIRST_POINT 0x47c00000u // SOFTPLUS_POINTS
+#define SOFTPLUS_ROWS_END 0x41a00000 // 20
+#define SOFTPLUS_VANISHES 0x43310000 // 177: e^-177, times or divided by any finite number, is below 2^-126
 #define LARGEST_SOFTPLUS_EXPONENT 8
-#define LARGEST_SOFTPLUS_COUNT 400 // e^-256, times or divided by any finite number, is below 2^-126
 
 // Whether products and quotients by it cannot leave the range: from 2^-30 to 2^30.
 bool is_moderate_exponent(int exponent) { return exponent >= -30 && exponent <= 30; }
 
-// The bits of the |x| from which on t may be far, for numbers b with that exponent; zero where attributes are not moderate.
-int end_of_softplus(int exponent, int factor_exponent)
+// The bits of the t from which on there is no row, NaN of either sign among them; zero where attributes are not moderate.
+uint end_of_softplus(int exponent, int factor_exponent)
 {
     bool is_moderate = is_moderate_exponent(exponent) && is_moderate_exponent(factor_exponent);
-    return is_moderate ? SOFTPLUS_IS_FAR - (exponent << 23) : 0;
+    return is_moderate ? uint(SOFTPLUS_ROWS_END) : 0u;
 }
 
 // |x| * 2^exponent for a moderate exponent.
@@ -43,146 +46,64 @@ float bounded_magnitude(uint x, int exponent)
     return magnitude;
 }
 
-// e^-(head - tail), where head is between -0.35 and 0.35 and tail small: the first word has 12 bits. 16 operations.
-Double softplus_power(float head, float tail)
+// The row of a t below 20: of its interval, not of the nearest multiple of 2^-7.
+vec4 softplus_row(float t)
 {
-    precise float a = (head + 6144.0) - 6144.0;
-    precise float b = (head - a) - tail;
-    precise float r = head - tail;
-    precise float square = r * r;
-    precise float quadratic = 0.00138204196 * r - 0.00836868025;
-    quadratic = quadratic * r + 0.0416682698;
-    quadratic = quadratic * r - 0.166665211;
-    quadratic = quadratic * r + 0.49999994;
-    precise float high = 1.0 - a;
-    precise float low = square * quadratic - b;
-    return Double(high, low);
+    precise float shifted = (t - 0.00390625) + SOFTPLUS_POINTS;
+    uint number = min(floatBitsToUint(shifted) - SOFTPLUS_FIRST_POINT, TAN_ROWS - SOFTPLUS_ROWS - 1u);
+    return coefficient_row(SOFTPLUS_ROWS + number);
 }
 
-// 2^-count, where shifted is count + 1.5 * 2^23.
-float softplus_scale(float shifted) { return intBitsToFloat(int(ONE_F32) - (floatBitsToInt(shifted) << 23)); }
-
-// ln(1 + u) / u for 0 <= u <= 1, less its tangent c - 5/16 u: between 0 and 0.04. c is in two words, the first one of 12 bits.
-// 19 operations. The minimax polynomial was made by Lawson's weighted iteration (C. L. Lawson, 1961).
-#define SOFTPLUS_BASE 0.966064453
-#define SOFTPLUS_BASE_REST 7.97195e-05
-float softplus_bend(float u)
-{
-    precise float v = u - 0.415440619;
-    precise float series = -0.00496983668 + v * 0.00203243969;
-    series = 0.00711047836 + v * series;
-    series = -0.0104241604 + v * series;
-    series = 0.0168317389 + v * series;
-    series = -0.0277564302 + v * series;
-    series = 0.0467383303 + v * series;
-    series = -0.0816980973 + v * series;
-    series = 0.151485443 + v * series;
-    precise float bend = v * (v * series);
-    return bend;
-}
-
-// From here on ln(1 + e^-t) is e^-t, and may be so small that its parts are denormal: 48.
-#define SOFTPLUS_IS_LONE 0x42400000
-
-// ln(1 + e^x). With u = e^-|x|, ln(1 + u) / u is a constant that is very near to a float, less u / 4, and a polynomial in u, less
-// 0.432813048, which is below 0.07. The first 12 bits of that and of u are apart, so that their product is exact; what the other parts add
-// to it is added to the lesser one of it and x first. The minimax polynomial was made as that of softplus_bend. Largest error over all
-// 2^32 inputs: 0.9273 ULP, at -5.84908819 (0xc0bb2bbb). 62 operations.
+// ln(1 + e^x): with t = |x|, ln(1 + e^-t), plus x where that is above zero. Largest error over all 2^32 inputs: 0.6352 ULP, at
+// -27.376373 (0xc1db02d0). 14 float and 6 integer operations where |x| < 20.
 uint softplus_of_one(uint x)
 {
-    precise float magnitude = uintBitsToFloat(x & MAGNITUDE_F32);
-    precise float shifted = magnitude * 1.44269504 + 12582912.0;
-    precise float count = shifted - 12582912.0;
-    precise float r = exact_product_plus(count, -0.693145752, magnitude) - count * 1.42860677e-06;
-    precise float a = (r + 6144.0) - 6144.0;
-    precise float b = r - a;
-    precise float quadratic = 0.00138204196 * r - 0.00836868025;
-    quadratic = quadratic * r + 0.0416682698;
-    quadratic = quadratic * r - 0.166665211;
-    quadratic = quadratic * r + 0.49999994;
-    precise float power_high = 1.0 - a;
-    precise float power_low = r * r * quadratic - b;
-    float scale = softplus_scale(shifted);
-    precise float u_high = power_high * scale;
-    precise float u_low = power_low * scale;
-    precise float u = u_high + u_low;
-    precise float v = u - 0.432813048;
-    precise float series = 0.00720074167 + v * -0.00324158161;
-    series = -0.010095004 + v * series;
-    series = 0.0155034689 + v * series;
-    series = -0.0259767585 + v * series;
-    series = 0.04440834 + v * series;
-    series = -0.0785371289 + v * series;
-    series = 0.147310644 + v * series;
-    series = -0.057309594 + v * series;
-    precise float bend = v * series;
-    precise float factor = leading_half(exact_product_plus(-0.25, u, 0.939138651) + bend);
-    precise float factor_rest = exact_product_plus(-0.25, u, 0.939138651 - factor) + bend;
-    precise float logarithm = u_high * factor;
-    precise float small = u_low * factor + u * factor_rest;
-    int base_bits = max(int(x), 0);
-    precise float larger = intBitsToFloat(max(base_bits, floatBitsToInt(logarithm)));
-    precise float lesser = intBitsToFloat(min(base_bits, floatBitsToInt(logarithm)));
-    precise float value = larger + (lesser + small);
+    int magnitude = int(x & MAGNITUDE_F32);
+    precise float t = intBitsToFloat(magnitude);
+    vec4 row = softplus_row(t);
+    precise float base = intBitsToFloat(max(int(x), 0));
+    Double sum = two_sum(base, row.y);
+    precise float value = sum.high + (sum.low + beside_point(row, t - row.x));
     uint result = floatBitsToUint(value);
-    if (int(x & MAGNITUDE_F32) >= SOFTPLUS_IS_LONE) {
-        int exponent = min(floatBitsToInt(shifted) - 0x4b400000, LARGEST_SOFTPLUS_COUNT);
-        precise float sum = power_high + power_low;
-        result = int(x) >= 0 ? x : scaled_bits(sum, -exponent) & MAGNITUDE_F32;
-        result = int(x & MAGNITUDE_F32) > int(INFINITY_F32) ? NAN_F32 : result;
+    if (magnitude >= SOFTPLUS_ROWS_END) {
+        Decay e = decay(intBitsToFloat(min(magnitude, SOFTPLUS_VANISHES)));
+        precise float far_below = e.power.high + e.power.low;
+        result = int(x) >= 0 ? x : scaled_bits(far_below, -(e.exponent_bits >> 23)) & MAGNITUDE_F32;
+        result = magnitude > int(INFINITY_F32) ? NAN_F32 : result;
     }
     return result;
 }
 
-// ln(1 + e^-t) * factor, the first word of 24 bits but not normalized, and e^-t = (power.high + power.low) * 2^-count, power.high
-// being of 12 bits and shifted count + 1.5 * 2^23.
-struct Softplus {
-    Double logarithm;
-    Double power;
-    float shifted;
-};
-
-// For t = b * magnitude, the first words of b and factor having 12 bits, and the factor being between 1/2 and 2. Relative error:
-// 2^-24.8. 61 operations, beside those on b and factor alone.
-Softplus softplus_parts(float magnitude, Double b, Double factor)
+// t = b * magnitude in two words, for a b whose first word has 12 bits. 10 operations.
+Double softplus_argument(float magnitude, Double b)
 {
-    // As in softplus_of_one, but that the product with b is in two words, the first of which is exact, as is the difference
-    // from the multiple of ln 2.
-    precise float b_whole = b.high + b.low;
-    precise float b_binary = b_whole * 1.44269504;
-    precise float number_high = leading_half(magnitude);
-    precise float number_low = magnitude - number_high;
-    precise float shifted = magnitude * b_binary + 12582912.0;
-    precise float count = shifted - 12582912.0;
-    precise float head = exact_product_plus(count, -0.693145752, number_high * b.high);
-    precise float tail = (count * 1.42860677e-06 - number_high * b.low) - number_low * b_whole;
-    Double power = softplus_power(head, tail);
-    float scale = softplus_scale(shifted);
-    precise float u_high = power.high * scale;
-    precise float u_low = power.low * scale;
-    precise float u = u_high + u_low;
-    precise float bend = softplus_bend(u);
+    float head = leading_half(magnitude);
+    precise float rest = magnitude - head;
+    precise float high = head * b.high;
+    precise float low = head * b.low + rest * (b.high + b.low);
+    return fast_two_sum(high, low);
+}
 
-    // (c - 5/16 u + bend) * factor: the slope is a power of two, by which products are exact, less a part of it.
-    precise float factor_whole = factor.high + factor.low;
-    precise float base = SOFTPLUS_BASE * factor.high;
-    precise float base_rest = SOFTPLUS_BASE * factor.low + SOFTPLUS_BASE_REST * factor_whole;
-    precise float exact_slope = 0.3125 * factor.high;
-    precise float slope = uintBitsToFloat((floatBitsToUint(exact_slope) + 0x00400000u) & INFINITY_F32);
-    precise float slope_rest = (slope - exact_slope) - 0.3125 * factor.low;
-    precise float small = slope_rest * u + factor_whole * bend;
-    precise float first = leading_half(exact_product_plus(-slope, u, base) + small);
-    precise float rest = (exact_product_plus(-slope, u, base - first) + small) + base_rest;
-    precise float logarithm = u_high * first;
-    precise float logarithm_rest = u_low * first + u * rest;
-    return Softplus(Double(logarithm, logarithm_rest), power, shifted);
+// ln(1 + e^-t) * factor for t below 20, the first word of factor having 12 bits. The first word of the result is exact, but not
+// nearly all of it. 20 operations.
+Double softplus_logarithm(Double t, Double factor)
+{
+    vec4 row = softplus_row(t.high);
+    precise float distance = (t.high - row.x) + t.low;
+    precise float difference = beside_point(row, distance);
+    float head = leading_half(row.y);
+    precise float rest = (row.y - head) + difference;
+    precise float high = head * factor.high;
+    precise float low = head * factor.low + rest * (factor.high + factor.low);
+    return Double(high, low);
 }
 
 // e^-t * factor * 2^exponent, for any exponent.
-uint softplus_far_below(Softplus s, Double factor, int exponent)
+uint softplus_far_below(Double t, Double factor, int exponent)
 {
-    int count = min(floatBitsToInt(s.shifted) - 0x4b400000, LARGEST_SOFTPLUS_COUNT);
-    return rounded_product(factor, fast_two_sum(s.power.high, s.power.low), exponent - count);
+    bool vanishes = floatBitsToInt(t.high) >= SOFTPLUS_VANISHES;
+    Decay e = decay(Double(vanishes ? intBitsToFloat(SOFTPLUS_VANISHES) : t.high, vanishes ? 0.0 : t.low));
+    return rounded_product(factor, fast_two_sum(e.power.high, e.power.low), exponent - (e.exponent_bits >> 23));
 }
 
 // 1 / number in two words, the first one of 12 bits, as that of number is: within 2^-31, for numbers from 1 to 2.
@@ -195,7 +116,7 @@ Double softplus_inverse(Double number)
 }
 
 // ln(1 + e^(steepness * x)) / steepness, where t divided by the steepness is |x|. Zeros and infinities are taken as IEEE 754
-// evaluates the formula. Largest error found with 9000 steepnesses: 0.920 ULP. 83 operations, beside those on the
+// evaluates the formula. Largest error found with 200 steepnesses: 0.625 ULP. About 45 operations, beside those on the
 // steepness alone; softplus_of_one's where that is 1, and special therefore the same (special_attribute.glsl).
 uint softplus_f32(uint x, uint steepness, uint special)
 {
@@ -207,19 +128,21 @@ uint softplus_f32(uint x, uint steepness, uint special)
     Double slope = shortened(divisor.significand);
     Double factor = softplus_inverse(slope);
     bool is_rising = int(x ^ steepness) >= 0;
-    bool is_ordinary = magnitude < end_of_softplus(divisor.exponent, 0);
     float number = moderate_magnitude(x, divisor.exponent);
+    Double t = softplus_argument(number, slope);
+    bool is_ordinary = floatBitsToUint(t.high) < end_of_softplus(divisor.exponent, 0);
     if (!is_ordinary) {
         number = bounded_magnitude(x, divisor.exponent);
+        t = softplus_argument(number, slope);
     }
-    Softplus s = softplus_parts(number, slope, factor);
-    Double sum = two_sum(is_rising ? number : 0.0, s.logarithm.high);
-    precise float value = sum.high + (sum.low + s.logarithm.low);
+    Double logarithm = softplus_logarithm(t, factor);
+    Double sum = two_sum(is_rising ? number : 0.0, logarithm.high);
+    precise float value = sum.high + (sum.low + logarithm.low);
     uint result = uint(floatBitsToInt(value) - (divisor.exponent << 23)) | (steepness & SIGN_F32);
     if (!is_ordinary) {
         uint bits = scaled_bits(value, -divisor.exponent);
-        if (floatBitsToInt(number) >= SOFTPLUS_IS_FAR) {
-            bits = is_rising ? uint(magnitude) : softplus_far_below(s, factor, -divisor.exponent);
+        if (floatBitsToInt(t.high) >= SOFTPLUS_ROWS_END) {
+            bits = is_rising ? uint(magnitude) : softplus_far_below(t, factor, -divisor.exponent);
         }
         // 0 * infinity, and infinity by infinity.
         bool is_ratio_of_infinities = (steepness & MAGNITUDE_F32) == INFINITY_F32 && is_rising;
@@ -233,8 +156,8 @@ uint softplus_f16(uint x, uint steepness, uint special)
     return float16_from_float32(softplus_f32(float32_from_float16(x), steepness, special));
 }
 
-// alpha * ln(1 + e^(beta * x)). Zeros and infinities are taken as IEEE 754 evaluates the formula. Largest error found with 9000
-// pairs of attributes: 0.909 ULP. 90 operations, beside those on alpha and beta alone.
+// alpha * ln(1 + e^(beta * x)). Zeros and infinities are taken as IEEE 754 evaluates the formula. Largest error found with 200
+// pairs of attributes: 0.622 ULP. About 55 operations, beside those on alpha and beta alone.
 uint parametric_softplus_f32(uint x, uint alpha, uint beta)
 {
     Scaled inner = scaled(beta & MAGNITUDE_F32);
@@ -244,22 +167,24 @@ uint parametric_softplus_f32(uint x, uint alpha, uint beta)
     Double line = shortened(two_product(inner.significand, outer.significand));
     int magnitude = int(x & MAGNITUDE_F32);
     bool is_rising = int(x ^ beta) >= 0;
-    bool is_ordinary = magnitude < end_of_softplus(inner.exponent, outer.exponent);
     float number = moderate_magnitude(x, inner.exponent);
+    Double t = softplus_argument(number, slope);
+    bool is_ordinary = floatBitsToUint(t.high) < end_of_softplus(inner.exponent, outer.exponent);
     if (!is_ordinary) {
         number = bounded_magnitude(x, inner.exponent);
+        t = softplus_argument(number, slope);
     }
-    Softplus s = softplus_parts(number, slope, factor);
+    Double logarithm = softplus_logarithm(t, factor);
     Double base = short_product(shortened(is_rising ? number : 0.0), line);
-    Double sum = two_sum(base.high, s.logarithm.high);
-    precise float value = sum.high + (sum.low + (base.low + s.logarithm.low));
+    Double sum = two_sum(base.high, logarithm.high);
+    precise float value = sum.high + (sum.low + (base.low + logarithm.low));
     uint result = uint(floatBitsToInt(value) + (outer.exponent << 23)) | (alpha & SIGN_F32);
     if (!is_ordinary) {
         uint bits = scaled_bits(value, outer.exponent);
-        if (floatBitsToInt(number) >= SOFTPLUS_IS_FAR) {
+        if (floatBitsToInt(t.high) >= SOFTPLUS_ROWS_END) {
             Scaled parts = scaled(uint(magnitude));
             uint above = rounded_product(line, Double(parts.significand, 0.0), parts.exponent + inner.exponent + outer.exponent);
-            bits = is_rising ? above : softplus_far_below(s, factor, outer.exponent);
+            bits = is_rising ? above : softplus_far_below(t, factor, outer.exponent);
         }
         // What the logarithm is to alpha: zero or infinity where x or beta is infinite.
         bool is_infinite = max(magnitude, int(beta & MAGNITUDE_F32)) == int(INFINITY_F32);

@@ -148,55 +148,7 @@ uint cos_f32(uint x)
     return floatBitsToUint(sine_or_cosine(r)) ^ sign_of_quadrant(r.quadrant) ^ flips;
 }
 
-// Below 2^-20 the tangent of x is x, rounded: and quotients of the smallest numbers would have denormal parts.
-#define SMALL_ANGLE 0x35800000
-
-// With d = 2 tan(r/2), which is r + r^3/12 + ..., the tangent of r is d / (1 - d^2/4), and for odd multiples of pi/2 the result is
-// that upside down, with the other sign. h^2/4 and what it leaves of 1 are exact for d's head h, a multiple of 2^-11.
-// Largest error over all 2^32 inputs: 0.8851 ULP (of 0x793ff36d). 63 operations from 2^-20 to 4096.
-uint tan_f32(uint x)
-{
-    uint magnitude = x & MAGNITUDE_F32;
-    Remainder r = remainder_of_small(uintBitsToFloat(magnitude), 12582912.0);
-    uint flips = x & SIGN_F32;
-    // Neither small nor large, in one comparison.
-    bool is_rare = int(magnitude + (0x7fffffffu - LARGE_ANGLE + 1u)) < SMALL_ANGLE + (0x7fffffff - LARGE_ANGLE + 1);
-    if (is_rare) {
-        bool is_small = int(magnitude) < SMALL_ANGLE;
-        r = remainder_of_large_or_none(is_small ? INFINITY_F32 : magnitude, 0u);
-        flips = is_small ? without_denormal(x) : int(magnitude) >= int(INFINITY_F32) ? NAN_F32 : flips;
-    }
-    precise float square = r.high * r.high;
-    precise float series = 0.000835535524 + square * 9.98560863e-05;
-    series = 0.00833493099 + square * series;
-    series = 0.0833332315 + square * series;
-    precise float bend = (r.high * square) * series + r.low;
-    precise float d = r.high + bend;
-
-    precise float head = (d + 6144.0) - 6144.0;
-    precise float rest = (r.high - head) + bend;
-    precise float half_head = 0.5 * head;
-    precise float below_one = exact_product_plus(-half_head, half_head, 1.0);
-    precise float below_one_rest = -0.25 * (rest * (d + head));
-
-    bool odd = (r.quadrant & 1u) != 0u;
-    float over = odd ? below_one : r.high;
-    float over_rest = odd ? below_one_rest : bend;
-    float under = odd ? r.high : below_one;
-    float under_rest = odd ? bend : below_one_rest;
-    precise float divisor = under + under_rest;
-    float inverse = quick_inverse(divisor); // the sign of a divisor stays
-    precise float guess = (over + over_rest) * inverse;
-    float quotient = leading_half(guess);
-    float divisor_head = leading_half(divisor);
-    precise float divisor_tail = (under - divisor_head) + under_rest;
-    precise float missing = (exact_product_plus(-quotient, divisor_head, over) - quotient * divisor_tail) + over_rest;
-    precise float value = quotient + missing * inverse;
-    return floatBitsToUint(value) ^ (r.quadrant << 31) ^ flips;
-}
-
 FLOAT16_FORM_1(sin)
 FLOAT16_FORM_1(cos)
-FLOAT16_FORM_1(tan)
 
 #endif

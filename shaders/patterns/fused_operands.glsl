@@ -5,6 +5,7 @@
 //   FOR_EACH_FURTHER_OUTPUT(DO, argument)
 //                                    the same for every output but one; only in walks of vectors. OPERATION sets the
 //                                    variables further_0, further_1 …, which are stored where it has been evaluated
+//   FURTHER_OUTPUT_COUNT             how many those are
 //   APPLY(OPERAND, lane)             OPERATION(OPERAND(0, lane), OPERAND(1, lane) …)
 //   WALK, LANES, TILE, LINES, TILES  as for an element-wise operator
 //   ATTRIBUTE_WORDS                  how many words of attributes all operators have together

@@ -62,6 +62,7 @@ def kernel_source(group: Group, network: Network) -> KernelSource:
         ("INPUT_COUNT", str(len(inputs))),
         ("FOR_EACH_INPUT(DO, argument)", " ".join(f"DO({number}, argument)" for number in inputs)),
         ("FOR_EACH_FURTHER_OUTPUT(DO, argument)", " ".join(f"DO({number}, argument)" for number in further)),
+        ("FURTHER_OUTPUT_COUNT", str(len(further))),
         ("APPLY(OPERAND, lane)", f"OPERATION({', '.join(f'OPERAND({number}, lane)' for number in inputs)})"),
         ("WALK", str(WALKS.index(plan.walk))),
         ("LANES", str(lanes(plan.walk, types))),

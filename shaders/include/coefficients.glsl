@@ -1,0 +1,35 @@
+// Rows of coefficients in memory, for functions that are short polynomials in each of many intervals: an idea of S. Gal and
+// B. Bachelis, «An accurate elementary mathematical library for the IEEE floating point standard» (1991). One row of 16 bytes is read
+// for every element, through the caches. scripts/make_coefficients.py makes the rows; dmlvk/kernels/coefficients.py
+// binds them behind a kernel's operands.
+#ifndef COEFFICIENTS_GLSL
+#define COEFFICIENTS_GLSL
+
+// Only kernels of several operators have more than one output (fused_operands.glsl).
+#ifndef FURTHER_OUTPUT_COUNT
+#define FURTHER_OUTPUT_COUNT 0
+#endif
+
+// Not `coherent` as operands are: nothing writes it.
+layout(std430, set = 0, binding = INPUT_COUNT + 1 + FURTHER_OUTPUT_COUNT) buffer Coefficients { uvec4 coefficient_rows[]; };
+
+// Where the rows of each function begin.
+#define GELU_ROWS 0u
+#define ACOSH_ROWS 2753u
+#define ATANH_ROWS 5441u
+#define ATANH_BELOW_ONE_ROWS 6209u
+#define SOFTPLUS_ROWS 9153u
+#define TAN_ROWS 11713u
+#define COTANGENT_ROWS 13505u
+
+vec4 coefficient_row(uint number) { return uintBitsToFloat(coefficient_rows[number]); }
+
+// What the function of a row adds, at a distance from the row's point, to its value there, which is row.y to within 2^-8 of a unit
+// in the last place. 3 operations.
+float beside_point(vec4 row, float distance)
+{
+    precise float difference = distance * (row.z + distance * row.w);
+    return difference;
+}
+
+#endif
