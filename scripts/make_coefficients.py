@@ -20,6 +20,7 @@ import argparse
 import dataclasses
 import decimal
 import functools
+import itertools
 import struct
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -123,6 +124,8 @@ ATANH_BELOW_ONE = Smooth(
 )
 SOFTPLUS_OF_NEGATIVE = Smooth(lambda a: (1 + (-a).exp()).ln(), lambda a: np.log1p(np.exp(-a)))
 TAN = Smooth(tangent, np.tan)
+TANH = Smooth(lambda x: 1 - 2 / ((2 * x).exp() + 1), np.tanh)
+COMPLEMENT = Smooth(lambda x: 1 - (-x).exp(), lambda x: -np.expm1(-x))
 COTANGENT = Smooth(lambda x: 1 / tangent(x), lambda x: 1 / np.tan(x))
 
 
@@ -162,7 +165,7 @@ def row(function: Smooth, middle: float, width: float) -> Row:
     """
     for steps in np.split(_STEPS, _SPLITS):
         points = middle + steps * float(np.spacing(np.float32(middle)))
-        points = points[np.abs(points - middle) < 0.3 * width]
+        points = points[np.abs(points - middle) < 0.45 * width]
         values = function.approximate(points)
         rounded = values.astype(np.float32)
         likely = np.abs(values - rounded) < 1.01 * CLOSENESS * np.spacing(rounded)
@@ -198,6 +201,8 @@ ROWS: dict[str, Callable[[], Iterator[Row]]] = {
     "SOFTPLUS": lambda: rows_between(SOFTPLUS_OF_NEGATIVE, 0.0, 20.0, 20 * INTERVALS),
     "TAN": lambda: rows_by_powers(TAN, -7, 0, 2 * INTERVALS),
     "COTANGENT": lambda: rows_by_powers(COTANGENT, -7, 0, 2 * INTERVALS),
+    "TANH": lambda: itertools.chain(rows_by_powers(TANH, -8, 2), rows_between(TANH, 4.0, 4.5, INTERVALS // 8)),
+    "COMPLEMENT": lambda: rows_by_powers(COMPLEMENT, -8, 3),
 }
 """What the file holds, in order."""
 

@@ -40,7 +40,7 @@ class ActivationCelu(OperatorDesc):
             DENORMALS_DECISION,
         ),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.95, "for any Alpha; measured: 0.91 ULP with 1, 0.60 ULP with others"),
+        accuracy=Accuracy("accurate", 0.95, "for any Alpha; measured: 0.91 ULP with 1, 0.55 ULP with others"),
         support=(Support("3_0", (1, 8), FLOATS),),
     )
 
@@ -352,7 +352,7 @@ class ActivationScaledTanh(OperatorDesc):
             DENORMALS_DECISION,
         ),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.85, "for any Alpha and Beta; measured: 0.80 ULP"),
+        accuracy=Accuracy("accurate", 0.75, "for any Alpha and Beta; measured: 0.68 ULP"),
         support=(
             Support("1_0", (4, 4), FLOATS),
             Support("2_0", (4, 5), FLOATS),

@@ -3,7 +3,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "elementwise_operands.glsl"
 #include "special_attribute.glsl"
-#include "exponential_linear.glsl"
+#include "celu.glsl"
 
 #define OPERATION(x) FORM(celu, INPUT_0)(x, ATTRIBUTE_ALPHA, SPECIAL_ATTRIBUTE)
 #include "elementwise.glsl"

@@ -2,7 +2,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "elementwise_operands.glsl"
-#include "hyperbolic.glsl"
+#include "scaled_tanh.glsl"
 
 #define OPERATION(x) FORM(scaled_tanh, INPUT_0)(x, ATTRIBUTE_ALPHA, ATTRIBUTE_BETA)
 #include "elementwise.glsl"

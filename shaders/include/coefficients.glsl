@@ -5,6 +5,8 @@
 #ifndef COEFFICIENTS_GLSL
 #define COEFFICIENTS_GLSL
 
+#include "error_free.glsl"
+
 // Only kernels of several operators have more than one output (fused_operands.glsl).
 #ifndef FURTHER_OUTPUT_COUNT
 #define FURTHER_OUTPUT_COUNT 0
@@ -21,6 +23,8 @@ layout(std430, set = 0, binding = INPUT_COUNT + 1 + FURTHER_OUTPUT_COUNT) buffer
 #define SOFTPLUS_ROWS 9153u
 #define TAN_ROWS 11713u
 #define COTANGENT_ROWS 13505u
+#define TANH_ROWS 15297u
+#define COMPLEMENT_ROWS 16593u
 
 vec4 coefficient_row(uint number) { return uintBitsToFloat(coefficient_rows[number]); }
 
@@ -30,6 +34,15 @@ float beside_point(vec4 row, float distance)
 {
     precise float difference = distance * (row.z + distance * row.w);
     return difference;
+}
+
+// The function of a row at x in two words, of which the first one has 12 bits. 8 operations.
+Double value_of_row(vec4 row, Double x)
+{
+    precise float distance = (x.high - row.x) + x.low;
+    float head = leading_half(row.y);
+    precise float rest = (row.y - head) + beside_point(row, distance);
+    return Double(head, rest);
 }
 
 #endif

@@ -10,7 +10,7 @@
 #include "special_attribute.glsl"
 
 #if defined(FUSED_CELU)
-#include "exponential_linear.glsl"
+#include "celu.glsl"
 #define ACTIVATED(x) FORM(celu, OUTPUT)(x, ATTRIBUTE_FUSED_ALPHA, SPECIAL_ATTRIBUTE)
 #elif defined(FUSED_ELU)
 #include "exponential_linear.glsl"
@@ -39,7 +39,7 @@
 #include "exponential_linear.glsl"
 #define ACTIVATED(x) FORM(scaled_elu, OUTPUT)(x, ATTRIBUTE_FUSED_ALPHA, ATTRIBUTE_FUSED_GAMMA)
 #elif defined(FUSED_SCALED_TANH)
-#include "hyperbolic.glsl"
+#include "scaled_tanh.glsl"
 #define ACTIVATED(x) FORM(scaled_tanh, OUTPUT)(x, ATTRIBUTE_FUSED_ALPHA, ATTRIBUTE_FUSED_BETA)
 #elif defined(FUSED_SHRINK)
 #include "shrink.glsl"

@@ -88,14 +88,7 @@ Double softplus_argument(float magnitude, Double b)
 // nearly all of it. 20 operations.
 Double softplus_logarithm(Double t, Double factor)
 {
-    vec4 row = softplus_row(t.high);
-    precise float distance = (t.high - row.x) + t.low;
-    precise float difference = beside_point(row, distance);
-    float head = leading_half(row.y);
-    precise float rest = (row.y - head) + difference;
-    precise float high = head * factor.high;
-    precise float low = head * factor.low + rest * (factor.high + factor.low);
-    return Double(high, low);
+    return short_product(value_of_row(softplus_row(t.high), t), factor);
 }
 
 // e^-t * factor * 2^exponent, for any exponent.

@@ -42,6 +42,8 @@ ROWS = {
     "SOFTPLUS": 20 * 128,
     "TAN": 7 * 256,
     "COTANGENT": 7 * 256,
+    "TANH": 10 * 128 + 16,
+    "COMPLEMENT": 11 * 128,
 }
 
 #: Those whose rows are a point, the value there, a line and a square, in Python's own words.
@@ -52,6 +54,8 @@ FUNCTIONS: dict[str, Callable[[float], float]] = {
     "SOFTPLUS": lambda t: math.log1p(math.exp(-t)),
     "TAN": math.tan,
     "COTANGENT": lambda x: 1 / math.tan(x),
+    "TANH": math.tanh,
+    "COMPLEMENT": lambda x: -math.expm1(-x),
 }
 
 
