@@ -17,6 +17,7 @@ from dmlvk.conformance import patterns, powers
 from dmlvk.conformance.quantization import QUANTIZING, quantization_inputs
 from dmlvk.conformance.rows import row_inputs
 from dmlvk.datatypes import DataType
+from dmlvk.kernels.special_values import SPECIAL_VALUES
 from dmlvk.kernels.variants import supported_operands
 from dmlvk.operators import OPERATORS, Field, OperatorDesc, accepts_data_type
 
@@ -136,9 +137,10 @@ def _value_cases() -> tuple[ValueCase, ...]:
 def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | None = None) -> Iterator[Batch]:
     """The inputs of a case.
 
-    One operand of up to 16 bits: every pattern, with every set of attributes. Two operands of 8 bits: every pair. Two
-    of 16 bits: every pattern with each special one on either side, and pairs that lie close. Wider types: all special
-    ones with each other, with every set of attributes, then ``total`` patterns, without optional attributes and with.
+    One operand of up to 16 bits: every pattern, with every set of attributes (and with those of sweeps, where shaders
+    have ways of their own for several values of an attribute). Two operands of 8 bits: every pair. Two of 16 bits:
+    every pattern with each special one on either side, and pairs that lie close. Wider types: all special ones with
+    each other, with every set of attributes, then ``total`` patterns, without optional attributes and with.
 
     Operators between numbers and their quantized form have inputs of their own (:mod:`dmlvk.conformance.quantization`),
     and so have those along axes (:mod:`dmlvk.conformance.rows`).
@@ -169,6 +171,9 @@ def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | N
     sweeps = [
         attributes for optional in (False, True) for attributes in sweep_sets(case.desc_class, data_type, optional)
     ]
+    _, special_values = SPECIAL_VALUES.get(case.desc_class.operator_name, ("", ()))
+    if data_type.size_in_bits <= 16 and len(special_values) > 1:
+        sets, sweeps = [*sets, *sweeps], []
     make = _one_operand if len(compared) == 1 else _two_operands
     for name, attributes, operands in make(data_type, sets, sweeps, total, random):
         arrays: list[Array] = [np.empty(0)] * len(inputs)
@@ -309,7 +314,11 @@ SCALES_AND_BIASES = (
 
 
 def attribute_sets(desc_class: type[OperatorDesc], data_type: DataType) -> list[dict[str, Any]]:
-    """Values for an operator's attributes: each one varied alone, then all together; one empty set if it has none."""
+    """Values for an operator's attributes; one empty set if it has none.
+
+    First those with which results differ widely, the very first ones without what is optional, or with usual values;
+    then each attribute varied alone, and all together.
+    """
     values = {
         field.attribute: _attribute_values(field, data_type)
         for field in desc_class.fields
@@ -331,7 +340,73 @@ def attribute_sets(desc_class: type[OperatorDesc], data_type: DataType) -> list[
         sets += [{**neutral, "alpha": scale, "beta": bias} for scale, bias in SCALES_AND_BIASES]
     if "threshold" in values and not data_type.is_float:
         sets += [{"bias": bias, "threshold": threshold} for bias in INTEGER_EDGES for threshold in INTEGER_EDGES]
-    return _interleaved(sets)
+    sets = [*_telling_sets(desc_class, data_type), *_interleaved(sets)]
+    return list({repr(attributes): attributes for attributes in sets}.values())  # 0 and -0 are two, a NaN is one
+
+
+_TELLING_FACTORS = {
+    "alpha": (1.0, 1.6732632, 0.2, -2.5, 0.01),
+    "beta": (0.5, 1.0, 0.5, 1 / 3, -0.7),
+    "gamma": (1.0507009, 1.0, -0.5, 2.0, 0.3),
+    "bias": (0.25, 2.0, -1.5, 10.0, 0.5),
+    "threshold": (0.5, 1.0, 0.25, 3.0, 20.0),
+    "steepness": (1.0, 2.5, 0.3, -1.7, 20.0),
+    "sigmoid_input_scale": (1.0, 1.702, 0.3, -1.7, 20.0),
+    # Those that have ways of their own in the shader but for 1, which is among those of sweeps, as others are.
+    "exponent": (2.0, 0.5, -1.0, 3.0, -0.5, -2.0, -3.0, _INFINITY),
+}
+"""By member: values of FLOAT attributes that make something of most operands, those of a set in one place."""
+
+
+def _telling_sets(desc_class: type[OperatorDesc], data_type: DataType) -> list[dict[str, Any]]:
+    """Sets of numbers under which results differ widely; none for an operator without such attributes."""
+    fields = [f for f in desc_class.fields if f.kind == "attribute" and accepts_data_type(f, data_type)]
+    if not any(field.type in ("float", "scalar_union") for field in fields):
+        return []
+    choices = {field.attribute: _telling_values(field, data_type) for field in fields}
+    count = max(len(_telling_values(field, data_type)) for field in fields if field.type in ("float", "scalar_union"))
+    return [{name: values[i % len(values)] for name, values in choices.items()} for i in range(count)]
+
+
+def _telling_values(field: Field, data_type: DataType) -> list[Any]:
+    if field.type == "scale_bias":
+        falling = -0.7 if data_type.numpy_dtype.kind != "u" else 0.7
+        pairs = ((1.5, 0.25), (falling, 100.3), (1 / 3, 1.0), (1.0, -(2.0**-25)))
+        return [made for pair in pairs for made in (None, dml.ScaleBias(*pair))]
+    if field.attribute in ("min", "max"):
+        return [pair[field.attribute == "max"] for pair in _telling_bounds(data_type, field.type == "float")]
+    if field.type == "float":
+        return list(_TELLING_FACTORS.get(field.attribute, FACTORS[3:8]))
+    return _attribute_values(field, data_type)
+
+
+def _telling_bounds(data_type: DataType, converted: bool) -> list[tuple[float, float]]:
+    """Lower and upper bounds: many values are between, and others on both sides, or on one side; then special ones.
+
+    Args:
+        data_type: of what is bounded.
+        converted: whether bounds are FLOAT values, which may lie between integers.
+    """
+    if data_type.is_float:
+        return [
+            (-1.5, 3.0), (0.1, 65504.0), (-100.0, -1e-3), (0.5, _INFINITY), (-_INFINITY, 6.0),
+            (_NAN, 3.0), (-1.5, _NAN), (3.0, -1.5),
+        ]  # fmt: skip
+    limits = np.iinfo(data_type.numpy_dtype)
+    low, high = int(limits.min), int(limits.max)
+    eighth = (high - low) // 8
+    inside = [
+        (low + eighth, high - 2 * eighth), (3, high // 2), (low + 3 * eighth, low + 5 * eighth), (3, high),
+        (low, high // 5 * 2),
+    ]  # fmt: skip
+    if not converted:
+        return [*inside, (0, high // 3), (low + 1, high - 1), (5, 3)]
+    return [
+        *((least + 0.5, most + 0.5) for least, most in inside),
+        (_NAN, float(high // 3)),
+        (-_INFINITY, _INFINITY),
+        (5.5, 3.5),
+    ]
 
 
 def _attribute_values(field: Field, data_type: DataType) -> list[Any]:
@@ -350,7 +425,7 @@ def _attribute_values(field: Field, data_type: DataType) -> list[Any]:
     elif field.enumeration is not None:
         values = list(field.enumeration)
     elif field.fusable:
-        values = [fused_activations(name, data_type)[0] for name in field.fusable]
+        values = [fused for name in field.fusable for fused in _usual_activations(name, data_type)]
     elif field.type == "scalar_union":
         values = list(FLOATS) if data_type.is_float else _integers(data_type)
     else:
@@ -358,11 +433,16 @@ def _attribute_values(field: Field, data_type: DataType) -> list[Any]:
     return [None, *values] if field.optional else values
 
 
+def _usual_activations(name: str, data_type: DataType) -> list[dml.FusedActivation]:
+    kind = OPERATORS[name]
+    return [dml.FusedActivation(kind, **attributes) for attributes in typical_attributes(kind, data_type)]
+
+
 def fused_activations(name: str, data_type: DataType) -> list[dml.FusedActivation]:
     """An activation with usual attributes, then with others, as an operator may fuse it."""
     kind = OPERATORS[name]
-    sets = [*typical_attributes(kind, data_type), *attribute_sets(kind, data_type)]
-    return list(dict.fromkeys(dml.FusedActivation(kind, **attributes) for attributes in sets))
+    others = [dml.FusedActivation(kind, **attributes) for attributes in attribute_sets(kind, data_type)]
+    return list(dict.fromkeys([*_usual_activations(name, data_type), *others]))
 
 
 def _integers(data_type: DataType) -> list[int]:
@@ -414,9 +494,21 @@ _TYPICAL_FLOATS = {
 }  # fmt: skip
 """By member; 1 for all others."""
 
+_OTHER_TYPICAL_VALUES = {
+    "ACTIVATION_CELU": 1.0,
+    "ACTIVATION_ELU": 1.0,
+    "ACTIVATION_SOFTPLUS": 2.5,
+    "ACTIVATION_SWISH": 1.702,
+    "ELEMENT_WISE_CONSTANT_POW": 2.0,
+}
+"""By operator: another value of the attribute for whose usual values shaders have a way of their own."""
+
 
 def typical_attributes(desc_class: type[OperatorDesc], data_type: DataType) -> list[dict[str, Any]]:
-    """Sets of attributes as a program might use them: without the optional ones, with every member of enumerations."""
+    """Sets of attributes as a program might use them: without the optional ones, with every member of enumerations.
+
+    Where shaders have a way of their own for some values of an attribute: one of those, and another one.
+    """
     if desc_class.declaration.along_axes:
         return [axes_attributes(desc_class, (0,))]
     values: dict[str, list[Any]] = {}
@@ -427,6 +519,8 @@ def typical_attributes(desc_class: type[OperatorDesc], data_type: DataType) -> l
             values[field.attribute] = [None]
         elif field.type == "float" or (field.type == "scalar_union" and data_type.is_float):
             values[field.attribute] = [_TYPICAL_FLOATS.get(field.attribute, 1.0)]
+            if field.attribute == SPECIAL_VALUES.get(desc_class.operator_name, ("",))[0]:
+                values[field.attribute].append(_OTHER_TYPICAL_VALUES[desc_class.operator_name])
         elif field.enumeration is not None:
             values[field.attribute] = list(field.enumeration)
         else:
