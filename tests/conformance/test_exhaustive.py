@@ -232,3 +232,7 @@ def test_attributes_of_exhaustive_runs_are_usual_ones() -> None:
     assert clip == [{"scale_bias": None, "min": -1.5, "max": 3.0}]
     assert len(typical_attributes(OPERATORS["ELEMENT_WISE_IS_INFINITY"], dml.FLOAT32)) == 3
     assert typical_attributes(OPERATORS["ELEMENT_WISE_SIGN"], dml.FLOAT32) == [{}]
+    elu = typical_attributes(OPERATORS["ACTIVATION_ELU"], dml.FLOAT32)
+    assert elu == [{"alpha": 1.6732632}, {"alpha": 1.0}], (
+        "that of most programs, for which the shader has a way of its own"
+    )
