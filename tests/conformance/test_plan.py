@@ -133,6 +133,6 @@ def test_results_that_ignore_the_attributes_are_reported(name: str, monkeypatch:
     first = attribute_sets(_case(name).desc_class, _case(name).data_types[0][1])[0]
 
     def results(prepared: PreparedBatch) -> Array:
-        return _right(dataclasses.replace(prepared, desc=dataclasses.replace(prepared.desc, **first)))
+        return _right(dataclasses.replace(prepared, desc=dataclasses.replace(cast(Any, prepared.desc), **first)))
 
     assert not _report(monkeypatch, name, results).kept
