@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from dmlvk.conformance.promises import promise_by_data_type
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, OperatorDesc
@@ -86,7 +88,7 @@ def _origin(document: Mapping[str, Any]) -> Iterator[str]:
 def _rows(
     operator: type[OperatorDesc], data_type: DataType, cases: Mapping[str, Any], sources: Sequence[Source]
 ) -> Iterator[tuple[str, ...]]:
-    """A row; one for each set of attributes with which all inputs were tried."""
+    """A row; one for each set of attributes with which all inputs were tried, and which is named then."""
     promise = promise_by_data_type(operator).get(data_type)
     if promise is None:
         return
@@ -95,11 +97,19 @@ def _rows(
     found = [case for key, case in cases.items() if key.startswith(f"{case_name} exhaustive")]
     found = found or [case for key, case in cases.items() if key == case_name]
     facts = [_measured(case, 4 if data_type is DataType.FLOAT32 else 6) for case in found] or [("not yet", "", "")]
-    for number, measured in enumerate(facts):
-        first = (
-            (f"[{name}](operators.md#{name.lower()})", promise.removeprefix("at most ")) if number == 0 else ("", "")
-        )
-        yield (*first, *measured, *(_figures(name, sources) if number == 0 else ("",) * len(sources)))
+    attributes = [_attributes(case) for case in found] or [""]
+    for number, (measured, given) in enumerate(zip(facts, attributes, strict=True)):
+        linked = f"[{name}](operators.md#{name.lower()})" if number == 0 else ""
+        bound = promise.removeprefix("at most ") if number == 0 else ""
+        figures = _figures(name, sources) if number == 0 else ("",) * len(sources)
+        yield (", ".join(filter(None, (linked, given))), bound, *measured, *figures)
+
+
+def _attributes(case: Mapping[str, Any]) -> str:
+    """What a case's name says of attributes, each number as a float32 is written."""
+    _, _, given = case["name"].partition(" exhaustive (")
+    pairs = [pair.split("=") for pair in given.removesuffix(")").split(", ") if "=" in pair]
+    return ", ".join(f"{name} = {np.float32(value):g}" for name, value in pairs)
 
 
 def _measured(case: Mapping[str, Any], digits: int) -> tuple[str, str, str]:
