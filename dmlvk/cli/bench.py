@@ -141,19 +141,13 @@ def _workloads(
 
 
 def _operator_names(text: str) -> list[str]:
-    from fnmatch import fnmatchcase
-
-    from dmlvk.operators import OPERATORS
+    from dmlvk.operators import operators_named
 
     found: dict[str, None] = {}
-    for pattern in text.upper().split(","):
-        names: list[str] = []
-        for prefix in ("", "ELEMENT_WISE_", "ACTIVATION_"):
-            if pattern.isidentifier() and names:
-                break  # IDENTITY is ELEMENT_WISE_IDENTITY alone
-            names += [name for name in OPERATORS if fnmatchcase(name, prefix + pattern)]
+    for pattern in text.split(","):
+        names = operators_named(pattern)
         if not names:
-            raise click.UsageError(f"--operators: {pattern!r} is no operator that dmlvk has")
+            raise click.UsageError(f"--operators: {pattern!r} is no operator that dmlvk has (see `dmlvk operators`)")
         found.update(dict.fromkeys(names))
     return list(found)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import fnmatch
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -13,7 +12,7 @@ from rich.table import Table
 from dmlvk.conformance.promises import promise_by_data_type, promise_text, rule_text
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.operators import OPERATORS, Declaration, FeatureLevel, Field, OperatorDesc, Support
+from dmlvk.operators import OPERATORS, Declaration, FeatureLevel, Field, OperatorDesc, Support, operators_named
 from dmlvk.runtime.vulkan import DeviceInfo
 
 _WIDTH_OUTSIDE_A_TERMINAL = 160
@@ -81,12 +80,7 @@ def _supported(level: FeatureLevel | None, wanted: Sequence[str]) -> list[type[O
     }
     chosen: set[str] = set()
     for text in wanted:
-        pattern = text.lower().removeprefix("dml_operator_")
-        found = {
-            name
-            for name in there
-            if any(fnmatch.fnmatchcase(n, pattern) for n in (name.lower(), name.lower().removeprefix("element_wise_")))
-        }
+        found = there.keys() & operators_named(text)
         if not found:
             at = "" if level is None else f" at feature level {level.label}"
             raise InvalidArgumentError(f"there is no operator {text!r}{at} (see `dmlvk operators`)")

@@ -23,6 +23,7 @@ from dmlvk.conformance.results import CaseReport, Plan, Report
 from dmlvk.conformance.state import State
 from dmlvk.conformance.workers import Context, WorkerCrashError, Workers
 from dmlvk.errors import DeviceRemovedError, InvalidArgumentError
+from dmlvk.operators import operators_named
 
 _CASES_FOR_ONE_PROCESS = 20
 """So many cases take less time than starting other processes."""
@@ -50,9 +51,9 @@ class Watcher(Protocol):
 def selected_cases(wanted: Sequence[str]) -> list[ValueCase]:
     """The cases that texts and globs name; all for none.
 
-    An operator's name (DirectML's, or without ``ELEMENT_WISE_``) names this operator; a case's whole name this case; a
-    glob those whose case names or operators it matches; another text the cases whose names have it as a part. Upper
-    and lower case are the same.
+    What names operators names all of their cases: see :func:`dmlvk.operators.operators_named`. Else a case's whole name
+    means this case, a glob those whose names it matches, another text those whose names have it as a part. Upper and
+    lower case are the same.
 
     Raises:
         InvalidArgumentError: when one of them names nothing.
@@ -62,26 +63,20 @@ def selected_cases(wanted: Sequence[str]) -> list[ValueCase]:
         return cases
     chosen: set[ValueCase] = set()
     for text in wanted:
-        found = [case for case in cases if _names_operator(text.lower(), case)]
+        operators = operators_named(text)
+        found = [case for case in cases if case.desc_class.operator_name in operators]
         found = found or [case for case in cases if case.name == text.lower()]
-        found = found or [case for case in cases if _matches(text.lower(), case)]
+        found = found or [case for case in cases if _matches(text.lower(), case.name)]
         if not found:
             raise InvalidArgumentError(f"no operator and no case is called {text!r} (see `dmlvk operators`)")
         chosen.update(found)
     return [case for case in cases if case in chosen]
 
 
-def _names_operator(text: str, case: ValueCase) -> bool:
-    name = case.desc_class.operator_name.lower()
-    return text.removeprefix("dml_operator_") in (name, name.removeprefix("element_wise_"))
-
-
-def _matches(text: str, case: ValueCase) -> bool:
+def _matches(text: str, case_name: str) -> bool:
     if any(character in text for character in "*?["):
-        name = case.desc_class.operator_name.lower()
-        names = (case.name, name, name.removeprefix("element_wise_"))
-        return any(fnmatch.fnmatchcase(candidate, text) for candidate in names)
-    return text in case.name
+        return any(fnmatch.fnmatchcase(name, text) for name in (case_name, case_name.removeprefix("activation_")))
+    return text in case_name
 
 
 @dataclasses.dataclass(frozen=True)

@@ -104,6 +104,7 @@ from dmlvk.operators.logical import (
     ElementWiseLogicalXor,
 )
 from dmlvk.operators.members import Field, IsInfinityMode, RoundingMode, ScaleBias, accepts_data_type
+from dmlvk.operators.naming import operators_named
 from dmlvk.operators.quantization import (
     ElementWiseDequantizeLinear,
     ElementWiseQuantizedLinearAdd,
@@ -231,6 +232,7 @@ __all__ = [
     "check_operator",
     "fused_activation",
     "operator_desc",
+    "operators_named",
     "ActivationHardmax",
     "ActivationHardmax1",
     "ActivationLogSoftmax",

@@ -8,6 +8,7 @@ its shader variants, its row in ``dmlvk operators`` and its test cases all follo
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import itertools
 import sys
@@ -327,7 +328,9 @@ def fused_activation(name: str, **members: object) -> FusedActivation:
 def _operator(name: str) -> type[OperatorDesc]:
     short = name.removeprefix("DML_OPERATOR_").removeprefix("DML_").removesuffix("_OPERATOR_DESC")
     if short not in OPERATORS:
-        raise UnsupportedError(f"{short}: dmlvk has no such operator; it has {', '.join(sorted(OPERATORS))}")
+        close = difflib.get_close_matches(short.upper(), OPERATORS, 1, 0.7)
+        rest = f"did you mean {close[0]}?" if close else f"it has {', '.join(sorted(OPERATORS))}"
+        raise UnsupportedError(f"{short}: dmlvk has no such operator; {rest}")
     return OPERATORS[short]
 
 
