@@ -127,17 +127,25 @@ def _workloads(
     if unknown := [layout for layout in chosen if layout not in LAYOUTS]:
         raise click.UsageError(f"--layouts: {unknown[0]!r} is none of {', '.join(LAYOUTS)}")
     byte_sizes = parsed_sizes(sizes)
-    made = []
-    for operator in _operator_names(operators):
+
+    def sized(name: str, data_type: DataType, layout: str) -> list[Workload]:
+        counts = [max(1, size // data_type.size_in_bytes) for size in byte_sizes]
+        made = [workload(name, data_type, layout, count, attributes) for count in counts]
+        return [each for each in made if each is not None]
+
+    found = []
+    for name in _operator_names(operators):
         for data_type in types:
             for layout in chosen:
-                for size in byte_sizes:
-                    each = workload(operator, data_type, layout, max(1, size // data_type.size_in_bytes), attributes)
-                    if each is not None:
-                        made.append(each)
-    if not made:
-        raise click.UsageError("no operator of these takes such data types and layouts")
-    return made
+                found += sized(name, data_type, layout)
+    if not found:
+        raise click.UsageError(
+            f"no operator of these takes such data types and layouts: {operators}; {data_types}; {layouts}"
+        )
+    copy = "ELEMENT_WISE_IDENTITY"  # what everything is compared with
+    if not any(each.operator.operator_name == copy and each.layout == "contiguous" for each in found):
+        found += sized(copy, types[0], "contiguous")
+    return found
 
 
 def _operator_names(text: str) -> list[str]:

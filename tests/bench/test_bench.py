@@ -213,7 +213,10 @@ def test_the_command(device: dml.Device, tmp_path: Path, capsys: pytest.CaptureF
         *(("ELEMENT_WISE_ADD", "float32", elements) for elements in floats),
         *(("ELEMENT_WISE_ADD", "int8", elements) for elements in bytes_),
         *(("ELEMENT_WISE_EXP", "float32", elements) for elements in floats),
+        *(("ELEMENT_WISE_IDENTITY", "float32", elements) for elements in floats),  # what everything is compared with
     ]
+    assert found["copy_ceiling_in_bytes_per_second"] > 0
+    assert "A packed copy reached" in outcome.out
     for each in found["results"]:
         for timing in each["timings"]:
             assert 0 < timing["seconds"]["low"] <= timing["seconds"]["median"] <= timing["seconds"]["high"]
