@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
-from dmlvk.bench.functions import FUNCTIONS, Function
 from dmlvk.bench.libraries import module
-from dmlvk.bench.numpy_library import call_out
+from dmlvk.bench.numpy_library import computation
 from dmlvk.bench.workload import Array, Workload
 
 
@@ -31,34 +31,27 @@ class CuPyLibrary:
 
     def prepare(self, workload: Workload) -> _Prepared | None:
         """Any workload whose function NumPy has."""
-        function = FUNCTIONS.get(workload.operator.operator_name)
-        if not function or not function.numpy or function.numpy == "where":  # CuPy's where has no output to write to
-            return None
+        inputs = []
+        for number, array in enumerate(workload.arrays):
+            strides = tuple(stride * array.itemsize for stride in workload.geometry.strides[number])
+            on_device = self._cupy.asarray(array)
+            inputs.append(self._cupy.lib.stride_tricks.as_strided(on_device, workload.geometry.sizes, strides))
         try:
-            return _Prepared(self._cupy, workload, function)
+            compute = computation(self._cupy, workload, inputs)
+            if compute is None:
+                return None
+            compute()
         except (TypeError, AttributeError):  # not for this data type
             return None
+        return _Prepared(self._cupy, compute)
 
 
 class _Prepared:
-    def __init__(self, cupy: Any, workload: Workload, function: Function) -> None:
-        self._cupy, self._name = cupy, function.numpy
-        self._arguments = []
-        for number, array in enumerate(workload.arrays):
-            strides = tuple(stride * array.itemsize for stride in workload.geometry.strides[number])
-            on_device = cupy.asarray(array)
-            self._arguments.append(cupy.lib.stride_tricks.as_strided(on_device, workload.geometry.sizes, strides))
-        dtype = bool if self._name == "greater" else workload.output_dtype
-        self._output = cupy.empty(workload.geometry.sizes, dtype)
-        self._arguments += [self._arguments[0].dtype.type(value) for value in function.arguments(workload.desc)]
-        self._compute()
-
-    def _compute(self) -> None:
-        call_out(self._cupy, self._name, self._arguments, self._output)
+    def __init__(self, cupy: Any, compute: Callable[[], Any]) -> None:
+        self._cupy, self._compute = cupy, compute
 
     def result(self) -> Array:
-        self._compute()
-        made: Array = self._cupy.asnumpy(self._output)
+        made: Array = self._cupy.asnumpy(self._compute())
         return made
 
     def seconds(self, repeats: int) -> float:
@@ -78,5 +71,5 @@ class _Prepared:
 
     def close(self) -> None:
         """Gives the memory back to the device."""
-        del self._arguments, self._output
+        del self._compute
         self._cupy.get_default_memory_pool().free_all_blocks()

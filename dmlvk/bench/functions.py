@@ -3,29 +3,74 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dmlvk.operators import OperatorDesc
 
 ATTRIBUTES: dict[str, dict[str, Any]] = {
-    "ELEMENT_WISE_THRESHOLD": {"min": 0.5},
+    "ELEMENT_WISE_CLIP": {"min": 0.25, "max": 0.75},
+    "ELEMENT_WISE_CLIP1": {"min": 0.25, "max": 0.75},
+    "ELEMENT_WISE_CLIP_GRAD": {"min": 0.25, "max": 0.75},
+    "ELEMENT_WISE_CLIP_GRAD1": {"min": 0.25, "max": 0.75},
     "ELEMENT_WISE_CONSTANT_POW": {"exponent": 2.5},
+    "ELEMENT_WISE_THRESHOLD": {"min": 0.5},
     "ACTIVATION_CELU": {"alpha": 1.0},
     "ACTIVATION_ELU": {"alpha": 1.0},
     "ACTIVATION_HARD_SIGMOID": {"alpha": 1 / 6, "beta": 0.5},
     "ACTIVATION_HARD_SWISH": {"alpha": 1 / 6, "beta": 0.5},
     "ACTIVATION_LEAKY_RELU": {"alpha": 0.01},
+    "ACTIVATION_LINEAR": {"alpha": 0.3, "beta": 0.7},
+    "ACTIVATION_PARAMETRIC_SOFTPLUS": {"alpha": 0.5, "beta": 2.0},
     "ACTIVATION_SCALED_ELU": {"alpha": 1.6732632, "gamma": 1.0507010},
+    "ACTIVATION_SCALED_TANH": {"alpha": 1.7159, "beta": 2 / 3},
+    "ACTIVATION_SHRINK": {"bias": 0.5, "threshold": 0.5},
     "ACTIVATION_SOFTPLUS": {"steepness": 1.0},
     "ACTIVATION_SWISH": {"sigmoid_input_scale": 1.0},
+    "ACTIVATION_THRESHOLDED_RELU": {"alpha": 0.5},
     "ACTIVATION_HARDMAX1": {"axes": (1,), "axis_count": 1},
     "ACTIVATION_LOG_SOFTMAX1": {"axes": (1,), "axis_count": 1},
     "ACTIVATION_SOFTMAX1": {"axes": (1,), "axis_count": 1},
 }
 """Attributes that make an operator the function below, unless others are asked for."""
 
-DOMAINS: dict[str, tuple[float, float]] = {"ELEMENT_WISE_ACOSH": (1.1, 9.5)}
-"""Values of the inputs, from and to, where they are not between 0.1 and 0.95: for all operators an ordinary value."""
+_INTEGER_BOUNDS: dict[str, Any] = {"min": 16, "max": 64}
+
+
+def attributes_of(name: str, of_integers: bool) -> dict[str, Any]:
+    """The attributes that an operator is measured with; of integers, what bounds them are integers."""
+    attributes = ATTRIBUTES.get(name, {})
+    return {key: _INTEGER_BOUNDS.get(key, value) if of_integers else value for key, value in attributes.items()}
+
+
+_ALL_SIGNS = (-4.0, 4.0)
+DOMAINS: dict[str, tuple[float, float]] = {
+    **dict.fromkeys(
+        [
+            *("ACTIVATION_CELU", "ACTIVATION_ELU", "ACTIVATION_GELU", "ACTIVATION_HARD_SIGMOID"),
+            *("ACTIVATION_HARD_SWISH", "ACTIVATION_LEAKY_RELU", "ACTIVATION_LINEAR", "ACTIVATION_PARAMETERIZED_RELU"),
+            *("ACTIVATION_PARAMETRIC_SOFTPLUS", "ACTIVATION_RELU", "ACTIVATION_RELU_GRAD", "ACTIVATION_SCALED_ELU"),
+            *("ACTIVATION_SCALED_TANH", "ACTIVATION_SHRINK", "ACTIVATION_SIGMOID", "ACTIVATION_SOFTPLUS"),
+            *("ACTIVATION_SOFTSIGN", "ACTIVATION_SWISH", "ACTIVATION_TANH", "ACTIVATION_THRESHOLDED_RELU"),
+            *("ELEMENT_WISE_ABS", "ELEMENT_WISE_ASINH", "ELEMENT_WISE_ATAN", "ELEMENT_WISE_CEIL", "ELEMENT_WISE_COS"),
+            *("ELEMENT_WISE_COSH", "ELEMENT_WISE_ERF", "ELEMENT_WISE_EXP", "ELEMENT_WISE_FLOOR"),
+            *("ELEMENT_WISE_NEGATE", "ELEMENT_WISE_ROUND", "ELEMENT_WISE_SIGN", "ELEMENT_WISE_SIN"),
+            *("ELEMENT_WISE_SINH", "ELEMENT_WISE_TAN", "ELEMENT_WISE_TANH"),
+        ],
+        _ALL_SIGNS,
+    ),
+    **dict.fromkeys(["ELEMENT_WISE_ACOS", "ELEMENT_WISE_ASIN", "ELEMENT_WISE_ATANH"], (-0.95, 0.95)),
+    **dict.fromkeys(["ELEMENT_WISE_LOG", "ELEMENT_WISE_RECIP", "ELEMENT_WISE_SQRT"], (0.1, 9.5)),
+    "ELEMENT_WISE_ACOSH": (1.1, 9.5),
+}
+"""Values of floating-point inputs, from and to, evenly distributed; of operators that are not here 0.1 and 0.95."""
+
+INTEGER_DOMAINS: dict[str, tuple[int, int]] = {
+    **dict.fromkeys(["ELEMENT_WISE_BIT_SHIFT_LEFT", "ELEMENT_WISE_BIT_SHIFT_RIGHT"], (0, 8)),
+    **dict.fromkeys(["ELEMENT_WISE_LOGICAL_AND", "ELEMENT_WISE_LOGICAL_NOT"], (0, 2)),
+    **dict.fromkeys(["ELEMENT_WISE_LOGICAL_OR", "ELEMENT_WISE_LOGICAL_XOR"], (0, 2)),
+}
+"""Values of integer inputs, from and below; of operators that are not here from 1 and below 100."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,11 +78,13 @@ class Function:
     """A function in other libraries' words; an empty text where a library does not have it.
 
     Attributes:
-        numpy: the name in NumPy and CuPy, called with the inputs, ``extra`` and ``out=``.
-        torch: the name in PyTorch, called likewise; without ``out=`` where it is one of ``nn.functional``.
+        numpy: the name in NumPy and CuPy, called with the inputs, ``extra`` and ``out=``; functions that take more
+            than one call are in :mod:`dmlvk.bench.numpy_expressions`.
+        torch: the name in PyTorch, called likewise; without ``out=`` where it has none.
         onnx: the ONNX operator.
-        shader: an expression of ``a`` and ``b`` that GLSL and WGSL both understand, componentwise on vectors.
-        taichi: an expression of ``a`` and ``b`` in Taichi.
+        shader: an expression of ``a`` and ``b`` that GLSL and WGSL both understand, componentwise on vectors;
+            ``{alpha}`` stands for the operator's attribute.
+        taichi: an expression of ``a`` and ``b`` in Taichi, likewise.
         extra: more arguments of the NumPy and PyTorch functions; a name is that of the operator's attribute.
     """
 
@@ -52,37 +99,94 @@ class Function:
         """The further arguments for an operator as it is described."""
         return [getattr(desc, value) if isinstance(value, str) else value for value in self.extra]
 
+    def shader_of(self, desc: OperatorDesc) -> str:
+        """The expression in GLSL and WGSL for an operator as it is described; empty where there is none."""
+        return self.shader.format_map(_Attributes(desc))
+
+    def taichi_of(self, desc: OperatorDesc) -> str:
+        """The expression in Taichi for an operator as it is described; empty where there is none."""
+        return self.taichi.format_map(_Attributes(desc))
+
+
+class _Attributes(Mapping[str, float]):
+    """An operator's attributes as numbers with a decimal point, as shaders want them."""
+
+    def __init__(self, desc: OperatorDesc) -> None:
+        self._desc = desc
+
+    def __getitem__(self, name: str) -> float:
+        return float(getattr(self._desc, name))
+
+    def __iter__(self) -> Iterator[str]:
+        return (field.attribute for field in self._desc.fields)
+
+    def __len__(self) -> int:
+        return len(self._desc.fields)
+
+
+_ELU = "max(a, vec4(0.0)) + {alpha} * (exp(min(a, vec4(0.0))) - 1.0)"
+_ELU_TAICHI = "ti.max(a, 0.0) + {alpha} * (ti.exp(ti.min(a, 0.0)) - 1.0)"
+_HARD_SIGMOID = "clamp({alpha} * a + {beta}, vec4(0.0), vec4(1.0))"
+_HARD_SIGMOID_TAICHI = "ti.min(ti.max({alpha} * a + {beta}, 0.0), 1.0)"
 
 FUNCTIONS: dict[str, Function] = {
     "ELEMENT_WISE_ABS": Function("abs", "abs", "Abs", "abs(a)", "ti.abs(a)"),
     "ELEMENT_WISE_ACOS": Function("arccos", "acos", "Acos", "acos(a)", "ti.acos(a)"),
     "ELEMENT_WISE_ACOSH": Function("arccosh", "acosh", "Acosh", "acosh(a)"),
     "ELEMENT_WISE_ADD": Function("add", "add", "Add", "a + b", "a + b"),
+    "ELEMENT_WISE_ADD1": Function("add", "add", "Add", "a + b", "a + b"),
     "ELEMENT_WISE_ASIN": Function("arcsin", "asin", "Asin", "asin(a)", "ti.asin(a)"),
     "ELEMENT_WISE_ASINH": Function("arcsinh", "asinh", "Asinh", "asinh(a)"),
     "ELEMENT_WISE_ATAN": Function("arctan", "atan", "Atan", "atan(a)"),
     "ELEMENT_WISE_ATANH": Function("arctanh", "atanh", "Atanh", "atanh(a)"),
-    "ELEMENT_WISE_ATAN_YX": Function("arctan2", "atan2"),
+    "ELEMENT_WISE_ATAN_YX": Function("arctan2", "atan2", "", "atan2(a, b)", "ti.atan2(a, b)"),
+    "ELEMENT_WISE_BIT_AND": Function("", "bitwise_and"),
+    "ELEMENT_WISE_BIT_NOT": Function("", "bitwise_not"),
+    "ELEMENT_WISE_BIT_OR": Function("", "bitwise_or"),
+    "ELEMENT_WISE_BIT_SHIFT_LEFT": Function("left_shift", "bitwise_left_shift"),
+    "ELEMENT_WISE_BIT_SHIFT_RIGHT": Function("right_shift", "bitwise_right_shift"),
+    "ELEMENT_WISE_BIT_XOR": Function("", "bitwise_xor"),
     "ELEMENT_WISE_CEIL": Function("ceil", "ceil", "Ceil", "ceil(a)", "ti.ceil(a)"),
-    "ELEMENT_WISE_CONSTANT_POW": Function("power", "pow", extra=("exponent",)),
+    "ELEMENT_WISE_CLIP": Function(
+        "", "clamp", "", "clamp(a, vec4({min}), vec4({max}))", "ti.min(ti.max(a, {min}), {max})", extra=("min", "max")
+    ),
+    "ELEMENT_WISE_CLIP1": Function(
+        "", "clamp", "", "clamp(a, vec4({min}), vec4({max}))", "ti.min(ti.max(a, {min}), {max})", extra=("min", "max")
+    ),
+    "ELEMENT_WISE_CONSTANT_POW": Function(
+        "power", "pow", "", "pow(a, vec4({exponent}))", "ti.pow(a, {exponent})", extra=("exponent",)
+    ),
     "ELEMENT_WISE_COS": Function("cos", "cos", "Cos", "cos(a)", "ti.cos(a)"),
     "ELEMENT_WISE_COSH": Function("cosh", "cosh", "Cosh", "cosh(a)"),
+    "ELEMENT_WISE_DIFFERENCE_SQUARE": Function("", "", "", "(a - b) * (a - b)", "(a - b) * (a - b)"),
     "ELEMENT_WISE_DIVIDE": Function("divide", "div", "Div", "a / b", "a / b"),
     "ELEMENT_WISE_ERF": Function("", "erf", "Erf"),
     "ELEMENT_WISE_EXP": Function("exp", "exp", "Exp", "exp(a)", "ti.exp(a)"),
     "ELEMENT_WISE_FLOOR": Function("floor", "floor", "Floor", "floor(a)", "ti.floor(a)"),
     "ELEMENT_WISE_IDENTITY": Function("positive", "clone", "Identity", "a", "a"),
-    "ELEMENT_WISE_IF": Function("where", "where", "Where"),
+    "ELEMENT_WISE_IF": Function("", "where", "Where"),
+    "ELEMENT_WISE_IS_INFINITY": Function("", "isinf", "IsInf"),
+    "ELEMENT_WISE_IS_NAN": Function("isnan", "isnan", "IsNaN"),
     "ELEMENT_WISE_LOG": Function("log", "log", "Log", "log(a)", "ti.log(a)"),
+    "ELEMENT_WISE_LOGICAL_AND": Function("logical_and", "logical_and"),
+    "ELEMENT_WISE_LOGICAL_EQUALS": Function("equal", "eq", "Equal"),
     "ELEMENT_WISE_LOGICAL_GREATER_THAN": Function("greater", "gt", "Greater"),
+    "ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL": Function("greater_equal", "ge", "GreaterOrEqual"),
+    "ELEMENT_WISE_LOGICAL_LESS_THAN": Function("less", "lt", "Less"),
+    "ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL": Function("less_equal", "le", "LessOrEqual"),
+    "ELEMENT_WISE_LOGICAL_NOT": Function("logical_not", "logical_not"),
+    "ELEMENT_WISE_LOGICAL_OR": Function("logical_or", "logical_or"),
+    "ELEMENT_WISE_LOGICAL_XOR": Function("logical_xor", "logical_xor"),
     "ELEMENT_WISE_MAX": Function("maximum", "maximum", "Max", "max(a, b)", "ti.max(a, b)"),
+    "ELEMENT_WISE_MEAN": Function("", "", "", "(a + b) * 0.5", "(a + b) * 0.5"),
     "ELEMENT_WISE_MIN": Function("minimum", "minimum", "Min", "min(a, b)", "ti.min(a, b)"),
-    "ELEMENT_WISE_MODULUS_FLOOR": Function("remainder", "remainder"),
-    "ELEMENT_WISE_MODULUS_TRUNCATE": Function("fmod", "fmod"),
+    "ELEMENT_WISE_MODULUS_FLOOR": Function("remainder", "remainder", "", "a - b * floor(a / b)"),
+    "ELEMENT_WISE_MODULUS_TRUNCATE": Function("fmod", "fmod", "", "a - b * trunc(a / b)"),
     "ELEMENT_WISE_MULTIPLY": Function("multiply", "mul", "Mul", "a * b", "a * b"),
     "ELEMENT_WISE_NEGATE": Function("negative", "neg", "Neg", "-a", "-a"),
     "ELEMENT_WISE_POW": Function("power", "pow", "Pow", "pow(a, b)", "ti.pow(a, b)"),
     "ELEMENT_WISE_RECIP": Function("reciprocal", "reciprocal", "Reciprocal", "1.0 / a", "1.0 / a"),
+    "ELEMENT_WISE_ROUND": Function("", "round", "", "round(a)", "ti.round(a)"),
     "ELEMENT_WISE_SIGN": Function("sign", "sign", "Sign", "sign(a)", "ti.math.sign(a)"),
     "ELEMENT_WISE_SIN": Function("sin", "sin", "Sin", "sin(a)", "ti.sin(a)"),
     "ELEMENT_WISE_SINH": Function("sinh", "sinh", "Sinh", "sinh(a)"),
@@ -91,22 +195,54 @@ FUNCTIONS: dict[str, Function] = {
     "ELEMENT_WISE_TAN": Function("tan", "tan", "Tan", "tan(a)", "ti.tan(a)"),
     "ELEMENT_WISE_TANH": Function("tanh", "tanh", "Tanh", "tanh(a)", "ti.tanh(a)"),
     "ELEMENT_WISE_THRESHOLD": Function(
-        "maximum", "clamp_min", "", "max(a, vec4(0.5))", "ti.max(a, 0.5)", extra=("min",)
+        "maximum", "clamp_min", "", "max(a, vec4({min}))", "ti.max(a, {min})", extra=("min",)
     ),
-    "ACTIVATION_CELU": Function("", "nn.functional.celu", "Celu", extra=("alpha",)),
-    "ACTIVATION_ELU": Function("", "nn.functional.elu", "Elu", extra=("alpha",)),
+    "ACTIVATION_CELU": Function("", "nn.functional.celu", "Celu", _ELU, _ELU_TAICHI, extra=("alpha",)),
+    "ACTIVATION_ELU": Function("", "nn.functional.elu", "Elu", _ELU, _ELU_TAICHI, extra=("alpha",)),
     "ACTIVATION_GELU": Function("", "nn.functional.gelu"),
-    "ACTIVATION_HARD_SIGMOID": Function("", "nn.functional.hardsigmoid"),
-    "ACTIVATION_HARD_SWISH": Function("", "nn.functional.hardswish", "HardSwish"),
-    "ACTIVATION_LEAKY_RELU": Function("", "nn.functional.leaky_relu", "LeakyRelu", extra=("alpha",)),
+    "ACTIVATION_HARD_SIGMOID": Function("", "nn.functional.hardsigmoid", "", _HARD_SIGMOID, _HARD_SIGMOID_TAICHI),
+    "ACTIVATION_HARD_SWISH": Function(
+        "",
+        "nn.functional.hardswish",
+        "HardSwish",
+        f"a * {_HARD_SIGMOID}",
+        f"a * {_HARD_SIGMOID_TAICHI}",
+    ),
+    "ACTIVATION_IDENTITY": Function("positive", "clone", "Identity", "a", "a"),
+    "ACTIVATION_LEAKY_RELU": Function(
+        "", "nn.functional.leaky_relu", "LeakyRelu", "max(a, {alpha} * a)", "ti.max(a, {alpha} * a)", ("alpha",)
+    ),
+    "ACTIVATION_LINEAR": Function("", "", "", "{alpha} * a + {beta}", "{alpha} * a + {beta}"),
     "ACTIVATION_LOG_SOFTMAX": Function("", "log_softmax", "LogSoftmax", extra=(1,)),
+    "ACTIVATION_PARAMETRIC_SOFTPLUS": Function(
+        "", "", "", "{alpha} * log(1.0 + exp({beta} * a))", "{alpha} * ti.log(1.0 + ti.exp({beta} * a))"
+    ),
     "ACTIVATION_RELU": Function("", "relu", "Relu", "max(a, vec4(0.0))", "ti.max(a, 0.0)"),
-    "ACTIVATION_SCALED_ELU": Function("", "nn.functional.selu", "Selu"),
+    "ACTIVATION_SCALED_ELU": Function(
+        "", "nn.functional.selu", "Selu", f"{{gamma}} * ({_ELU})", f"{{gamma}} * ({_ELU_TAICHI})"
+    ),
+    "ACTIVATION_SCALED_TANH": Function("", "", "", "{alpha} * tanh({beta} * a)", "{alpha} * ti.tanh({beta} * a)"),
     "ACTIVATION_SIGMOID": Function("", "sigmoid", "Sigmoid", "1.0 / (1.0 + exp(-a))", "1.0 / (1.0 + ti.exp(-a))"),
     "ACTIVATION_SOFTMAX": Function("", "softmax", "Softmax", extra=(1,)),
-    "ACTIVATION_SOFTPLUS": Function("", "nn.functional.softplus", "Softplus", extra=("steepness",)),
-    "ACTIVATION_SOFTSIGN": Function("", "nn.functional.softsign", "Softsign"),
-    "ACTIVATION_SWISH": Function("", "nn.functional.silu"),
+    "ACTIVATION_SOFTPLUS": Function(
+        "",
+        "nn.functional.softplus",
+        "Softplus",
+        "log(1.0 + exp({steepness} * a)) / {steepness}",
+        "ti.log(1.0 + ti.exp({steepness} * a)) / {steepness}",
+        ("steepness",),
+    ),
+    "ACTIVATION_SOFTSIGN": Function(
+        "", "nn.functional.softsign", "Softsign", "a / (1.0 + abs(a))", "a / (1.0 + ti.abs(a))"
+    ),
+    "ACTIVATION_SWISH": Function(
+        "",
+        "nn.functional.silu",
+        "",
+        "a / (1.0 + exp(-{sigmoid_input_scale} * a))",
+        "a / (1.0 + ti.exp(-{sigmoid_input_scale} * a))",
+    ),
     "ACTIVATION_TANH": Function("tanh", "tanh", "Tanh", "tanh(a)", "ti.tanh(a)"),
+    "ACTIVATION_THRESHOLDED_RELU": Function("", "nn.functional.threshold", extra=("alpha", 0.0)),
 }
 """By operator. Functions that a library lacks, or computes otherwise, are left out."""

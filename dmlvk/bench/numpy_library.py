@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import functools
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from dmlvk.bench.functions import FUNCTIONS, Function
+from dmlvk.bench.functions import FUNCTIONS
+from dmlvk.bench.numpy_expressions import EXPRESSIONS
 from dmlvk.bench.workload import Array, Workload
 
 
-def call_out(module: Any, name: str, arguments: list[Any], out: Any) -> None:
-    """Calls NumPy's or CuPy's function with an output to write to."""
-    if name == "where":  # which has no ``out``
-        out[...] = module.where(*arguments)
-    else:
-        getattr(module, name)(*arguments, out=out)
+def computation(module: Any, workload: Workload, inputs: list[Any]) -> Callable[[], Any] | None:
+    """What computes a workload by NumPy's or CuPy's functions, into the same output each time where they can do that.
+
+    Args:
+        module: NumPy or CuPy.
+        workload: what is computed.
+        inputs: the module's arrays.
+
+    Returns:
+        The call, which returns the output; ``None`` where the module does not have the function.
+    """
+    name = workload.operator.operator_name
+    expression = EXPRESSIONS.get(name)
+    if expression is not None:
+        return functools.partial(expression, module, workload.desc, *inputs)
+    function = FUNCTIONS.get(name)
+    if function is None or not function.numpy:
+        return None
+    call = getattr(module, function.numpy)
+    arguments = [*inputs, *(inputs[0].dtype.type(value) for value in function.arguments(workload.desc))]
+    output = module.empty(workload.geometry.sizes, call(*(argument.flat[:1] for argument in arguments)).dtype)
+    return functools.partial(call, *arguments, out=output)
 
 
 class NumPyLibrary:
@@ -32,33 +51,33 @@ class NumPyLibrary:
         return cls()
 
     def prepare(self, workload: Workload) -> _Prepared | None:
-        """Any workload whose function NumPy has."""
-        function = FUNCTIONS.get(workload.operator.operator_name)
-        return _Prepared(workload, function) if function and function.numpy else None
+        """Any workload whose function NumPy has, for the data type."""
+        try:
+            compute = computation(np, workload, workload.views)
+            if compute is None:
+                return None
+            compute()
+        except (TypeError, AttributeError):  # not for this data type, or not in this version
+            return None
+        return _Prepared(compute)
 
 
 class _Prepared:
-    def __init__(self, workload: Workload, function: Function) -> None:
-        self._name = function.numpy
-        inputs: list[Any] = workload.views
-        if self._name == "where":
-            inputs[0] = inputs[0] != 0
-        self._arguments = [*inputs, *(inputs[0].dtype.type(value) for value in function.arguments(workload.desc))]
-        dtype = np.dtype(bool) if self._name == "greater" else workload.output_dtype
-        self._output = np.empty(workload.geometry.sizes, dtype)
+    def __init__(self, compute: Callable[[], Array]) -> None:
+        self._compute = compute
 
     def result(self) -> Array:
-        self.seconds(1)
-        return self._output.copy()
+        return np.array(self._compute())
 
     def seconds(self, repeats: int) -> float:
         start = time.perf_counter()
         for _ in range(repeats):
-            call_out(np, self._name, self._arguments, self._output)
+            self._compute()
         return (time.perf_counter() - start) / repeats
 
     def wall_seconds(self) -> float:
         return self.seconds(1)
 
     def close(self) -> None:
-        """Nothing to free."""
+        """Gives the output back."""
+        del self._compute

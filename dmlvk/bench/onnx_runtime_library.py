@@ -21,6 +21,8 @@ _ELEMENT_TYPES = {
 """ONNX's TensorProto.DataType."""
 
 _BOOL = 9
+_LOGICAL = ("Equal", "Greater", "GreaterOrEqual", "IsInf", "IsNaN", "Less", "LessOrEqual")
+"""Whose output has booleans."""
 
 
 class OnnxRuntimeLibrary:
@@ -63,7 +65,7 @@ class _Prepared:
         arrays = [array != 0 if onnx == "Where" and i == 0 else array for i, array in enumerate(workload.views)]
         element = _ELEMENT_TYPES[workload.data_type]
         inputs = [(f"x{i}", _BOOL if array.dtype == bool else element) for i, array in enumerate(arrays)]
-        model = _model(onnx, inputs, _BOOL if onnx == "Greater" else element, workload.geometry.sizes)
+        model = _model(onnx, inputs, _BOOL if onnx in _LOGICAL else element, workload.geometry.sizes)
         provider = "CUDAExecutionProvider" if cuda else "CPUExecutionProvider"
         self._session = runtime.InferenceSession(model, providers=[provider])
         self._binding = self._session.io_binding()

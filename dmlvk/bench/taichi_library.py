@@ -58,7 +58,7 @@ class TaichiLibrary:
         fits = workload.data_type is DataType.FLOAT32 and workload.layout == "contiguous"
         if not function or not function.taichi or not fits:
             return None
-        return _Prepared(self._taichi, self._kernel(workload, function.taichi), workload)
+        return _Prepared(self._taichi, self._kernel(workload, function.taichi_of(workload.desc)), workload)
 
     def _kernel(self, workload: Workload, expression: str) -> Any:
         two = len(workload.arrays) == 2

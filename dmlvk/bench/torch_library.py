@@ -10,6 +10,12 @@ from dmlvk.bench.functions import FUNCTIONS, Function
 from dmlvk.bench.libraries import module
 from dmlvk.bench.workload import Array, Workload
 
+_LOGICAL = ("eq", "ge", "gt", "isinf", "isnan", "le", "lt", "logical_and", "logical_not", "logical_or", "logical_xor")
+"""Whose output has booleans."""
+
+_WITHOUT_OUT = ("isinf", "isnan")
+"""Which make a new output each time, as those of ``nn.functional`` do."""
+
 
 class TorchLibrary:
     """PyTorch in eager mode."""
@@ -47,9 +53,10 @@ class _Prepared:
             tensor = torch.from_numpy(array).to("cuda" if cuda else "cpu")
             tensor = tensor.as_strided(workload.geometry.sizes, workload.geometry.strides[number])
             self._inputs.append(tensor != 0 if number == 0 and function.torch == "where" else tensor)
-        out_type = torch.bool if function.torch == "gt" else self._inputs[-1].dtype
+        out_type = torch.bool if function.torch in _LOGICAL else self._inputs[-1].dtype
         self._output = torch.empty(workload.geometry.sizes, dtype=out_type, device=self._inputs[0].device)
-        self._extra = function.arguments(workload.desc)
+        whole = not self._inputs[-1].is_floating_point()
+        self._extra = [int(value) if whole else value for value in function.arguments(workload.desc)]
         self._call: Any = operator.attrgetter(function.torch)(torch)
         self._compute()
         self._wait()
@@ -57,7 +64,7 @@ class _Prepared:
     def _compute(self) -> None:
         if self._function.torch == "clone":
             self._output.copy_(self._inputs[0])
-        elif self._function.torch.startswith("nn."):
+        elif self._function.torch.startswith("nn.") or self._function.torch in _WITHOUT_OUT:
             self._output = self._call(*self._inputs, *self._extra)
         elif self._function.torch == "relu":  # which has no ``out``
             self._torch.clamp_min(self._inputs[0], 0, out=self._output)

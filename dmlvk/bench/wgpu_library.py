@@ -64,7 +64,7 @@ class WgpuLibrary:
         fits = workload.data_type is DataType.FLOAT32 and workload.layout == "contiguous" and not workload.elements % 4
         if not function or not function.shader or not fits or 4 * workload.elements > self._largest:
             return None
-        expression = function.shader.replace("vec4(", "vec4<f32>(")
+        expression = function.shader_of(workload.desc).replace("vec4(", "vec4<f32>(")
         return _Prepared(self._wgpu, self._device, expression, workload)
 
 

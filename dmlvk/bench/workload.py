@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.bench.functions import ATTRIBUTES, DOMAINS
+from dmlvk.bench.functions import DOMAINS, INTEGER_DOMAINS, attributes_of
 from dmlvk.conformance.cases import sweep_sets
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DmlError
@@ -93,6 +93,18 @@ def _channels_last(elements: int, inputs: int) -> Geometry:
     return _with(sizes, inputs, 0, (n, c, h, w))
 
 
+def _strided(elements: int, inputs: int) -> Geometry:
+    rows, columns = _square(elements)
+    return _with((rows, columns), inputs, 0, (2 * columns, 2))
+
+
+def _eight_axes(elements: int, inputs: int) -> Geometry:
+    power = int(math.log2(elements))
+    sizes = tuple(2 ** (power // 8 + (axis < power % 8)) for axis in range(8))
+    strides = packed(tuple(reversed(sizes)))
+    return _with(sizes, inputs, 0, tuple(reversed(strides)))
+
+
 def _rows(elements: int, inputs: int) -> Geometry:
     sizes = (max(1, elements // _ROW), min(_ROW, elements))
     return Geometry(sizes, (packed(sizes),) * (inputs + 1))
@@ -106,9 +118,12 @@ LAYOUTS: dict[str, Callable[[int, int], Geometry]] = {
     "column-broadcast": _column_broadcast,
     "permuted": _permuted,
     "channels-last": _channels_last,
+    "strided": _strided,
+    "eight-axes": _eight_axes,
 }
 """By name: all packed; likewise, in rows of 1024 elements; the first input transposed; the last input a row or a column
-for all; axes 1 and 2 of the first input exchanged; the first input channels-last beside channels-first."""
+for all; axes 1 and 2 of the first input exchanged; the first input channels-last beside channels-first; every second
+element of the first input; the first input with all of eight axes in the opposite order."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -160,7 +175,7 @@ class Workload:
         members: dict[str, Any] = {f.attribute: None for f in self.operator.fields if f.optional}
         if not self.operator.declaration.along_axes:  # which have no attributes but axes
             members |= sweep_sets(self.operator, self.data_type, optional=False)[0]
-        members |= ATTRIBUTES.get(self.operator.operator_name, {}) | dict(self.attributes)
+        members |= attributes_of(self.operator.operator_name, not self.data_type.is_float) | dict(self.attributes)
         for field, strides in zip(self.input_fields, geometry.strides, strict=False):
             members[field.attribute] = TensorDesc(self._type_of(field), geometry.sizes, strides)
         for field in self.operator.fields:
@@ -196,7 +211,8 @@ class Workload:
             if tensor.data_type.is_float:
                 values = random.uniform(low, high, count).astype(data_type)
             else:  # a condition, or numbers above zero
-                low_integer, high_integer = (1, 100) if tensor.data_type is self.data_type else (0, 2)
+                usual = INTEGER_DOMAINS.get(self.operator.operator_name, (1, 100))
+                low_integer, high_integer = usual if tensor.data_type is self.data_type else (0, 2)
                 values = random.integers(low_integer, high_integer, count).astype(data_type)
             arrays.append(np.resize(values, span))
         return arrays
