@@ -3,8 +3,8 @@
 // Quotients are those of the exact real numbers, halves to even. A float estimate of the quotient, good to a few thousandths,
 // gives an integer n that is off by at most one; what is left of the dividend, dividend - n * divisor, is small and so known
 // exactly from integer arithmetic modulo 2^32, and decides. (Any division with an exact remainder works so: D. E. Knuth, «The
-// Art of Computer Programming», volume 2, 4.3.1.) That is needed near halves only: elsewhere a better estimate decides, in a
-// third of the operations (see Candidate).
+// Art of Computer Programming», volume 2, 4.3.1.) A better estimate decides by itself but near halves (see Candidate). Naive
+// drivers, which execute both sides of a branch, do without it (ON_NAIVE_DRIVER, buffers.glsl).
 //
 // FLOAT32 denormals count as zeros of their sign. A quotient that is NaN counts as 0; beyond LARGE_QUOTIENT, and infinite,
 // it is LARGE_QUOTIENT, which saturates whatever the zero point is.
@@ -24,39 +24,64 @@
 uint saturated_int8(int x) { return uint(min(max(x, -128), 127)); }
 uint saturated_uint8(int x) { return uint(min(max(x, 0), 255)); }
 
-// The integer nearest to an estimate of a quotient, and whether it is that of the quotient too.
+// The integer nearest to an estimate of a quotient, whether it is that of the quotient too, and if not whether that is one of
+// both neighbours of the estimate, or beyond 8 bits on the same side.
 struct Candidate {
     int integer;
     bool is_certain;
+    bool is_near;
 };
+
+// Divisors from 2^-60 to 2^60, of either sign: those of quick_inverse, by which a denormal dividend gives next to nothing.
+bool has_quick_inverse(uint divisor) { return 2u * divisor - 0x43000000u < 0x78000000u; }
 
 // `quotient` is the estimate, off by at most 2^-19 * m, and m_squared is m * m, each rounded a few times.
 //
-// What the estimate exceeds the integer by is d, exactly. The integer is the quotient's where |d| + 2^-19 * m < 1/2. The square of
-// that sum is at most d^2 + 2^-19 * m + 2^-38 * m^2, as |d| <= 1/2, and 2^-19 * m at most 2^-14 + (2^-26 - 2^-38) * m^2 but for
-// 2^-25, as a geometric mean is at most the arithmetic one: so it is where d^2 + 2^-26 * m^2 < 1/4 - 2^-14. Another 2^-20 are for what is rounded
-// here, and for denormals, which a device may flush. An estimate that is infinite or NaN, or not below 2^12, never is certain, as
-// NaN of either sign is more than any bound among unsigned integers; so nothing but the divisor has to be looked at: one that is
-// zero, denormal or too large for quick_inverse.
+// What the estimate exceeds the integer by is d, exactly. The integer is the quotient's where |d| + 2^-19 * m < 1/2. The square
+// of that sum is at most d^2 + 2^-19 * m + 2^-38 * m^2, as |d| <= 1/2; and 2^-19 * m is at most 2^-14 + 2^-25 +
+// (2^-26 - 2^-38) * m^2, as a geometric mean is at most the arithmetic one. So it is where d^2 + 2^-26 * m^2 < 1/4 - 2^-14; another
+// 2^-20 are for what is rounded here, and for denormals, which a device may flush. An estimate that is infinite or NaN, or not
+// below 2^12, never is certain, as NaN of either sign is more than any bound among unsigned integers.
 //
-// Everything that is not certain is computed exactly, and what is certain is right: no result depends on a device's rounding.
-Candidate candidate(float quotient, float m_squared, uint divisor)
+// What is not certain is computed exactly, and what is certain is right: no result depends on how a device rounds.
+Candidate candidate(float quotient, float m_squared, bool has_inverse)
 {
     precise float shifted = quotient + 12582912.0; // 1.5 * 2^23
     precise float integer = shifted - 12582912.0;
     precise float d = quotient - integer;
     precise float check = d * d + m_squared * 1.490116119384765625e-08; // 2^-26
-    bool is_far_from_half = floatBitsToUint(check) < 0x3e7fefc0u; // 1/4 - 2^-14 - 2^-20
-    bool has_inverse = 2u * divisor - 0x43000000u < 0x78000000u; // from 2^-60 to 2^60, of either sign
-    return Candidate(floatBitsToInt(shifted) - 0x4b400000, is_far_from_half && has_inverse);
+    bool is_certain = floatBitsToUint(check) < 0x3e7fefc0u && has_inverse; // 1/4 - 2^-14 - 2^-20
+    bool is_near = floatBitsToUint(check) < 0x47800000u && has_inverse; // 2^16: |quotient| < 2^21
+    return Candidate(floatBitsToInt(shifted) - 0x4b400000, is_certain, is_near);
 }
 
-// The same of dividend / divisor. The estimate's error is that of the inverse, 2^-19.5, and two roundings.
-Candidate candidate(float dividend, uint divisor)
+// The estimate of a quotient, off by at most 2^-19 of itself: 2^-19.5 for the inverse, and two roundings.
+float quick_quotient(float dividend, uint divisor)
 {
     precise float quotient = dividend * quick_inverse(uintBitsToFloat(divisor));
-    precise float squared = quotient * quotient;
-    return candidate(quotient, squared, divisor);
+    return quotient;
+}
+Candidate candidate(float quotient, bool has_inverse)
+{
+    precise float m_squared = quotient * quotient;
+    return candidate(quotient, m_squared, has_inverse);
+}
+
+// The integer of a quotient whose estimate is near, but not certain; 16 operations. Below 2^10 such an estimate is within 1/32 of
+// half an odd number h. The dividend less h * divisor tells the side: h has 11 bits, so that its products with both halves
+// of the divisor are exact; so is the first difference, which is below 2^-4 of the dividend and a multiple of its last place;
+// and rounding the second one leaves its sign. From 2^10 on this may be the wrong side, but both are beyond 8 bits.
+int quotient_near_half(float quotient, float dividend, uint divisor)
+{
+    precise float shifted = (quotient - 0.5) + 12582912.0; // 1.5 * 2^23
+    precise float h = (shifted - 12582912.0) + 0.5;
+    precise float by = uintBitsToFloat(divisor);
+    precise float head = leading_half(by);
+    precise float tail = by - head;
+    uint rest = floatBitsToUint(exact_product_plus(-h, tail, exact_product_plus(-h, head, dividend)));
+    int lower = floatBitsToInt(shifted) - 0x4b400000;
+    bool is_above = int(rest ^ divisor) >= 0;
+    return lower + ((rest & MAGNITUDE_F32) == 0u ? lower & 1 : int(is_above));
 }
 
 // The integer nearest to dividend / divisor, halves to even.
@@ -101,19 +126,42 @@ int exact_quotient_f32(uint x, uint scale)
     return with_sign(special_quotient(quotient, x, scale), x ^ scale);
 }
 
-// round(x / scale). 22 operations, but near halves, and for special divisors and quotients, 67.
+// round(x / scale). 22 operations, near halves 38; where neither that nor what follows decides, 45 more.
 int rounded_quotient_f32(uint x, uint scale)
 {
-    Candidate quotient = candidate(uintBitsToFloat(x), scale);
-    if (!quotient.is_certain) {
+    if (ON_NAIVE_DRIVER) {
         return exact_quotient_f32(x, scale);
     }
-    return quotient.integer;
+    float quotient = quick_quotient(uintBitsToFloat(x), scale);
+    Candidate found = candidate(quotient, has_quick_inverse(scale));
+    int integer = found.integer;
+    if (!found.is_certain) {
+        integer = quotient_near_half(quotient, uintBitsToFloat(x), scale);
+        if (!found.is_near) {
+            integer = exact_quotient_f32(x, scale);
+        }
+    }
+    return integer;
 }
 
+// Every FLOAT16 scale has a quick inverse but zero, infinity and NaN, of which none gives an estimate that is finite.
 int rounded_quotient_f16(uint x, uint scale)
 {
-    return rounded_quotient_f32(float32_from_float16(x), float32_from_float16(scale));
+    uint dividend = float32_from_float16(x);
+    uint divisor = float32_from_float16(scale);
+    if (ON_NAIVE_DRIVER) {
+        return exact_quotient_f32(dividend, divisor);
+    }
+    float quotient = quick_quotient(uintBitsToFloat(dividend), divisor);
+    Candidate found = candidate(quotient, true);
+    int integer = found.integer;
+    if (!found.is_certain) {
+        integer = quotient_near_half(quotient, uintBitsToFloat(dividend), divisor);
+        if (!found.is_near) {
+            integer = exact_quotient_f32(dividend, divisor);
+        }
+    }
+    return integer;
 }
 
 int exact_quotient_i32(uint x, uint scale)
@@ -133,14 +181,24 @@ int exact_quotient_i32(uint x, uint scale)
     return with_sign(special_quotient(quotient, x == 0u ? 0u : ONE_F32, scale), x ^ scale);
 }
 
-// The scale is float32. 23 operations, but where the quotient is not certain, 83.
+// The scale is float32. 23 operations, near halves 41; else 60 more, and so where near a half an integer has more than 24 bits.
 int rounded_quotient_i32(uint x, uint scale)
 {
-    Candidate quotient = candidate(float(int(x)), scale);
-    if (!quotient.is_certain) {
+    if (ON_NAIVE_DRIVER) {
         return exact_quotient_i32(x, scale);
     }
-    return quotient.integer;
+    float dividend = float(int(x));
+    float quotient = quick_quotient(dividend, scale);
+    Candidate found = candidate(quotient, has_quick_inverse(scale));
+    int integer = found.integer;
+    if (!found.is_certain) {
+        integer = quotient_near_half(quotient, dividend, scale);
+        bool is_short = x + 0x1000000u <= 0x2000000u;
+        if (!(found.is_near && is_short)) {
+            integer = exact_quotient_i32(x, scale);
+        }
+    }
+    return integer;
 }
 
 // What (a - a_zero) * a_scale is: its sign (the highest bit), its magnitude (of 32 bits, times 2^exponent), and the bits of a
@@ -238,21 +296,25 @@ float float_of_short(int integer)
     return number;
 }
 
-// The same where the quotient is certain: 31 operations, else about 140 more. The estimate adds the quotients of both terms, which may
-// cancel: it is off by at most 2^-19 of the sum of their magnitudes, whose square is at most twice the sum of theirs.
+// The same where the quotient is certain: 31 operations, else about 140 more. The estimate adds the quotients of both terms, which
+// may cancel: it is off by at most 2^-19 of the sum of their magnitudes, whose square is at most twice the sum of their squares.
 int rounded_sum_quotient(int a_difference, uint a_scale, int b_difference, uint b_scale, uint scale)
 {
+    if (ON_NAIVE_DRIVER) {
+        return exact_sum_quotient(a_difference, a_scale, b_difference, b_scale, scale);
+    }
     precise float inverse = quick_inverse(uintBitsToFloat(scale));
-    precise float a = float_of_short(a_difference) * uintBitsToFloat(a_scale) * inverse;
-    precise float b = float_of_short(b_difference) * uintBitsToFloat(b_scale) * inverse;
+    precise float a = (float_of_short(a_difference) * uintBitsToFloat(a_scale)) * inverse;
+    precise float b = (float_of_short(b_difference) * uintBitsToFloat(b_scale)) * inverse;
     precise float sum = a + b;
     precise float squares = a * a + b * b;
     precise float m_squared = squares + squares;
-    Candidate quotient = candidate(sum, m_squared, scale);
-    if (!quotient.is_certain) {
-        return exact_sum_quotient(a_difference, a_scale, b_difference, b_scale, scale);
+    Candidate found = candidate(sum, m_squared, has_quick_inverse(scale));
+    int integer = found.integer;
+    if (!found.is_certain) {
+        integer = exact_sum_quotient(a_difference, a_scale, b_difference, b_scale, scale);
     }
-    return quotient.integer;
+    return integer;
 }
 
 // The bits of a product of an integer and a scale, where `magnitude` are those of the product if both are finite and not zero.
