@@ -67,7 +67,7 @@ Candidate candidate(float quotient, bool has_inverse)
     return candidate(quotient, m_squared, has_inverse);
 }
 
-// The integer of a quotient whose estimate is near, but not certain; 16 operations. Below 2^10 such an estimate is within 1/32 of
+// The integer of a quotient whose estimate is near, but not certain. 18 operations. Below 2^10 such an estimate is within 1/32 of
 // half an odd number h. The dividend less h * divisor tells the side: h has 11 bits, so that its products with both halves
 // of the divisor are exact; so is the first difference, which is below 2^-4 of the dividend and a multiple of its last place;
 // and rounding the second one leaves its sign. From 2^10 on this may be the wrong side, but both are beyond 8 bits.
@@ -126,7 +126,7 @@ int exact_quotient_f32(uint x, uint scale)
     return with_sign(special_quotient(quotient, x, scale), x ^ scale);
 }
 
-// round(x / scale). 22 operations, near halves 38; where neither that nor what follows decides, 45 more.
+// round(x / scale). 21 operations, near halves 39; where neither decides, 45 more.
 int rounded_quotient_f32(uint x, uint scale)
 {
     if (ON_NAIVE_DRIVER) {
@@ -181,7 +181,7 @@ int exact_quotient_i32(uint x, uint scale)
     return with_sign(special_quotient(quotient, x == 0u ? 0u : ONE_F32, scale), x ^ scale);
 }
 
-// The scale is float32. 23 operations, near halves 41; else 60 more, and so where near a half an integer has more than 24 bits.
+// The scale is float32. 22 operations, near halves 43; else 60 more, and so near halves where an integer has more than 24 bits.
 int rounded_quotient_i32(uint x, uint scale)
 {
     if (ON_NAIVE_DRIVER) {
@@ -296,7 +296,7 @@ float float_of_short(int integer)
     return number;
 }
 
-// The same where the quotient is certain: 31 operations, else about 140 more. The estimate adds the quotients of both terms, which
+// The same. 32 operations where the estimate decides, else about 140 more. The estimate adds the quotients of both terms, which
 // may cancel: it is off by at most 2^-19 of the sum of their magnitudes, whose square is at most twice the sum of their squares.
 int rounded_sum_quotient(int a_difference, uint a_scale, int b_difference, uint b_scale, uint scale)
 {
