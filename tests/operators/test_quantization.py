@@ -23,7 +23,7 @@ _COUNT = 2**18
 
 
 def _quotients(random: np.random.Generator) -> Float64Array:
-    """On halves, at all distances beside them, at 2^10, 2^12 and 2^21, where other ways begin, and beyond what is rounded."""
+    """On halves, at all distances beside them, and where other ways begin: at 2^10, 2^12, 2^21 and 2^23."""
     halves = random.integers(-600, 600, _COUNT) + 0.5
     large = np.ldexp(random.uniform(0.999, 1.001, _COUNT), random.choice((9, 10, 12, 13, 21, 22, 24), _COUNT))
     close = halves + random.choice(_BESIDE, _COUNT)
