@@ -144,6 +144,19 @@ def gelu_rows() -> Iterator[Row]:
         yield head, probability - head, density(c) * scale, (c * c - 1) / 6
 
 
+def power_rows(exponent: int, range_of_powers: int) -> Iterator[Row]:
+    """At multiples -c of 2^-5 from 0 on: e^-c * 2^exponent in two words, the first of 9 bits, and its products with the
+    coefficients of r^2 and r^3 in e^r, where -h <= r <= h = 2^-6 and r^4 is nearly h^2 * r^2 - h^4 / 8. Then zeros.
+    """
+    half = Decimal(1) / 64
+    for number in range(range_of_powers * 32 + 4):
+        power = (Decimal(-number) / 32).exp() * 2**exponent
+        mantissa, power_of_two = np.frexp(float(power))
+        head = Decimal(float(np.ldexp(np.round(mantissa * 2**9), int(power_of_two) - 9)))
+        yield head, power * (1 - half**4 / 192) - head, power * (Decimal("0.5") + half**2 / 24), power / 6
+    yield from [(Decimal(0),) * 4] * 40
+
+
 def rows_by_powers(function: Smooth, first_power: int, end_power: int, intervals: int = INTERVALS) -> Iterator[Row]:
     """From each power of two to the next equal intervals."""
     for power in range(first_power, end_power):
@@ -203,6 +216,7 @@ ROWS: dict[str, Callable[[], Iterator[Row]]] = {
     "COTANGENT": lambda: rows_by_powers(COTANGENT, -7, 0, 2 * INTERVALS),
     "TANH": lambda: itertools.chain(rows_by_powers(TANH, -8, 2), rows_between(TANH, 4.0, 4.5, INTERVALS // 8)),
     "COMPLEMENT": lambda: rows_by_powers(COMPLEMENT, -8, 3),
+    "LOGARITHM_TERM": lambda: power_rows(90, 130),
 }
 """What the file holds, in order."""
 

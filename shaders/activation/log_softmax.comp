@@ -2,15 +2,19 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "elementwise_operands.glsl"
-#include "softmax.glsl"
+#include "log_softmax.glsl"
 
 #define NAN_RANK ABOVE_ALL
 #define SUM_WITHOUT_PEAK
-#define LOWEST_DIFFERENCE LOWEST_LOGARITHM
-#define TERM_EXPONENT LOGARITHM_EXPONENT
-#define term_from(difference, basis) term_of(difference, basis, TERM_EXPONENT)
+#define basis_of_peak(peak) logarithm_basis_of(peak)
+#define is_far_below(x, basis) is_far_logarithm(x, basis)
+#define is_near_below(x, basis) is_near_logarithm(x, basis)
+#define bounded(x, difference, basis) bounded_logarithm(x, difference, basis)
+#define term_from(difference, basis) logarithm_term_of(difference, basis)
 #define FIRST_SUM 0.0
-#define with_next_term(sum, term) with_term(sum, term)
+#define with_next_term(sum, term) with_logarithm_term(sum, term)
+#define with_terms(sum, terms) with_logarithm_terms(sum, terms)
+#define with_near_terms(sum, terms) with_near_logarithm_terms(sum, terms)
 #define FIRST_SUM_OF_SUMS 0.0
 #define sum_complete(sum, first) sum_of_terms(sum, first)
 #define row_words_of(sum, basis) logarithm_row_words(sum, basis)

@@ -6,13 +6,17 @@
 
 #define NAN_RANK ABOVE_ALL
 #define TERMS_ARE_KEPT
-#define LOWEST_DIFFERENCE LOWEST_SHARE
-#define TERM_EXPONENT SHARE_EXPONENT
+#define basis_of_peak(peak) share_basis_of(peak)
+#define is_far_below(x, basis) is_further_below(x, basis.peak, FAR_SHARE)
+#define is_near_below(x, basis) is_within(x, basis.peak, NEAR_SHARE)
+#define bounded(x, difference, basis) bounded_difference(x, difference, basis.lowest, basis.nothing)
 #define term_from(difference, basis) share_term_of(difference, basis)
 #define DIFFERENCES_ARE_ELEMENTS
 #define FIRST_SUM FIRST_SHARE
 #define with_next_term(sum, term) with_share(sum, term)
-#define with_near_term(sum, term) with_near_share(sum, term)
+#define with_terms(sum, terms) with_share(with_share(with_share(with_share(sum, terms[0]), terms[1]), terms[2]), terms[3])
+#define with_near_terms(sum, terms) \
+    with_near_share(with_near_share(with_near_share(with_near_share(sum, terms[0]), terms[1]), terms[2]), terms[3])
 #define FIRST_SUM_OF_SUMS FIRST_SUM_OF_SHARES
 #define sum_complete(sum, first) sum_of_shares(sum, first)
 #define row_words_of(sum, basis) softmax_row_words(sum)

@@ -14,16 +14,19 @@
 // The operator's file defines before, for x, peaks and results of float32 whatever the tensors' type is:
 //   NAN_RANK                    where NaN stands in the search for the peak: ABOVE_ALL or BELOW_ALL
 //   RESULT_WITHOUT_SUM          the result where the element is the peak, with bits of float32, else it is 0
-// or, with a sum of what softmax.glsl makes of the elements,
-//   LOWEST_DIFFERENCE, TERM_EXPONENT                      how far below the peak terms go, and what they are multiplied by
+// or, with a sum of what is made of the elements (peak.glsl),
+//   basis_of_peak(peak)                                   a PowerBasis: what the elements are seen relative to, with at least the
+//                                                         members peak, shift and nothing, the difference whose term is 0
+//   is_far_below(x, basis), is_near_below(x, basis)       whether an element is so far below the peak, or so near
+//   bounded(x, difference, basis)                         the difference of an element that may be far below
 //   term_from(difference, basis)                          an element's term
 //   DIFFERENCES_ARE_ELEMENTS                              where a term may be made of the element itself when nothing is shifted
 //   TERMS_ARE_KEPT                                        where results are made of terms, not of elements
 //   SUM_WITHOUT_PEAK                                      where the peak's own term is left out (of equals the first lane's)
-//   FIRST_SUM, with_next_term(sum, term), sum_complete(sum, FIRST_SUM)   how up to 16 terms are added; likewise up to 16 sums,
-//                                                         from FIRST_SUM_OF_SUMS on, where the row has up to 4096 terms
-//   with_near_term(sum, term)                             where it takes fewer operations when all elements of a lane that is held
-//                                                         are near below the peak; the same bits as those of with_next_term
+//   FIRST_SUM, with_terms(sum, terms), sum_complete(sum, FIRST_SUM)   how up to 16 terms are added, four at a time
+//   with_near_terms(sum, terms)                           the same in fewer operations, and with the same bits, where all elements of
+//                                                         a lane that is held are near below the peak
+//   FIRST_SUM_OF_SUMS, with_next_term(sum, term)          how up to 16 such sums are added, where the row has up to 4096 terms
 //   row_words_of(sum, basis)                              what is made of the row's sum, once; a uvec3
 //   ROW, row_of(words, basis, has_far)                    the same as each invocation needs it
 //   result_of(x, term, basis, row)                        the result; that of a row without one is NaN
@@ -215,7 +218,7 @@ bool has_sum(Peak peak) { return peak.rank < int(INFINITY_F32) && peak.rank > -i
 
 PowerBasis basis_of(Peak peak)
 {
-    return power_basis_of(as_float32(bits_of_rank(peak.rank)), LOWEST_DIFFERENCE, TERM_EXPONENT);
+    return basis_of_peak(as_float32(bits_of_rank(peak.rank)));
 }
 
 // How the sums of lanes are added, and then those of chains.
@@ -237,22 +240,22 @@ void take_differences(uint x[4], PowerBasis basis, bool has_far, out float diffe
     differences[1] = uintBitsToFloat(x[1]);
     differences[2] = uintBitsToFloat(x[2]);
     differences[3] = uintBitsToFloat(x[3]);
-    if (has_far || is_shifted(basis)) {
-        differences[0] = bounded_difference(x[0], difference_of(x[0], basis), basis);
-        differences[1] = bounded_difference(x[1], difference_of(x[1], basis), basis);
-        differences[2] = bounded_difference(x[2], difference_of(x[2], basis), basis);
-        differences[3] = bounded_difference(x[3], difference_of(x[3], basis), basis);
+    if (has_far || is_shifted(basis.shift)) {
+        differences[0] = bounded(x[0], difference_of(x[0], basis.shift), basis);
+        differences[1] = bounded(x[1], difference_of(x[1], basis.shift), basis);
+        differences[2] = bounded(x[2], difference_of(x[2], basis.shift), basis);
+        differences[3] = bounded(x[3], difference_of(x[3], basis.shift), basis);
     }
 #else
-    differences[0] = difference_of(x[0], basis);
-    differences[1] = difference_of(x[1], basis);
-    differences[2] = difference_of(x[2], basis);
-    differences[3] = difference_of(x[3], basis);
+    differences[0] = difference_of(x[0], basis.shift);
+    differences[1] = difference_of(x[1], basis.shift);
+    differences[2] = difference_of(x[2], basis.shift);
+    differences[3] = difference_of(x[3], basis.shift);
     if (has_far) {
-        differences[0] = bounded_difference(x[0], differences[0], basis);
-        differences[1] = bounded_difference(x[1], differences[1], basis);
-        differences[2] = bounded_difference(x[2], differences[2], basis);
-        differences[3] = bounded_difference(x[3], differences[3], basis);
+        differences[0] = bounded(x[0], differences[0], basis);
+        differences[1] = bounded(x[1], differences[1], basis);
+        differences[2] = bounded(x[2], differences[2], basis);
+        differences[3] = bounded(x[3], differences[3], basis);
     }
 #endif
 }
@@ -318,11 +321,6 @@ void take_results(
     terms_##name[1] = term_from(differences[1], basis); \
     terms_##name[2] = term_from(differences[2], basis); \
     terms_##name[3] = term_from(differences[3], basis);
-#define ADD_TERMS(name, with_term) \
-    sum = with_term(sum, terms_##name[0]); \
-    sum = with_term(sum, terms_##name[1]); \
-    sum = with_term(sum, terms_##name[2]); \
-    sum = with_term(sum, terms_##name[3]);
 #define TAKE_BLOCK(name, first) \
     { \
         float differences[4]; \
@@ -334,7 +332,12 @@ void take_results(
 #define ADD_BLOCK(name, first) \
     { \
         TAKE_BLOCK(name, first) \
-        ADD_TERMS(name, with_next_term) \
+        sum = with_terms(sum, terms_##name); \
+    }
+#define ADD_NEAR_BLOCK(name, first) \
+    { \
+        TAKE_BLOCK(name, first) \
+        sum = with_near_terms(sum, terms_##name); \
     }
 
 #ifdef TERMS_ARE_KEPT

@@ -111,10 +111,8 @@ uvec3 row_words_of_lanes(Double own, PowerBasis basis)
 #define KEEP_AGAIN(name) TERMS_AGAIN(name)
 #endif
 
-#ifdef with_near_term
-#define ADD_NEAR_TERMS(name, first) { ADD_TERMS(name, with_near_term) }
-#define ADD_ALL_TERMS(name, first) { ADD_TERMS(name, with_next_term) }
-#endif
+#define ADD_NEAR_TERMS(name, first) { sum = with_near_terms(sum, terms_##name); }
+#define ADD_ALL_TERMS(name, first) { sum = with_terms(sum, terms_##name); }
 
 #define DECLARE_X(name) uint x_##name[4];
 #define DECLARE_TERMS(name) Double terms_##name[4];
@@ -142,7 +140,7 @@ void main()
     EACH_NAME(DECLARE_TERMS)
 #if WAY == HELD
     Double sum = Double(FIRST_SUM, 0.0);
-#ifdef with_near_term
+#ifdef TERMS_ARE_KEPT
     EACH_BLOCK(TAKE_BLOCK)
     if (is_near_below(smallest_of_extremes(seen), basis)) {
         EACH_BLOCK(ADD_NEAR_TERMS)
@@ -150,7 +148,13 @@ void main()
         EACH_BLOCK(ADD_ALL_TERMS)
     }
 #else
-    EACH_BLOCK(ADD_BLOCK)
+    // Terms that are not kept need no registers if they are added at once.
+    if (is_near_below(smallest_of_extremes(seen), basis)) {
+        const bool has_far = false;
+        EACH_BLOCK(ADD_NEAR_BLOCK)
+    } else {
+        EACH_BLOCK(ADD_BLOCK)
+    }
 #endif
     Double lane_sum = sum_complete(sum, FIRST_SUM);
 #else

@@ -44,6 +44,7 @@ ROWS = {
     "COTANGENT": 7 * 256,
     "TANH": 10 * 128 + 16,
     "COMPLEMENT": 11 * 128,
+    "LOGARITHM_TERM": 130 * 32 + 44,
 }
 
 #: Those whose rows are a point, the value there, a line and a square, in Python's own words.
@@ -83,3 +84,16 @@ def test_a_row_is_nearly_the_function_around_its_point(name: str) -> None:
             true = FUNCTIONS[name](x)
             found = value + (x - point) * (line + (x - point) * square)
             assert abs(found - true) < 0.1 * np.spacing(np.float32(true)), f"{name} at {x}"
+
+
+def test_rows_of_powers_are_those_of_e_and_then_zeros() -> None:
+    begin = begin_of("LOGARITHM_TERM")
+    rows = list(struct.iter_unpack("<4f", coefficients.contents()))[begin : begin + ROWS["LOGARITHM_TERM"]]
+    assert rows[4164:] == [(0.0,) * 4] * 40
+    for number, (head, rest, square, cube) in enumerate(rows[:4164]):
+        mantissa = math.frexp(head)[0] * 2**9
+        assert mantissa == int(mantissa)
+        for r in (-(2.0**-6), -0.01, 0.0, 2.0**-6):
+            true = math.exp(r - number / 32) * 2.0**90
+            found = head + (rest + r * ((head + rest) + r * (square + r * cube)))
+            assert abs(found - true) < 0.02 * 2.0**-24 * true, f"{number} / 32 and {r}"
