@@ -145,15 +145,17 @@ def gelu_rows() -> Iterator[Row]:
 
 
 def power_rows(exponent: int, range_of_powers: int) -> Iterator[Row]:
-    """At multiples -c of 2^-5 from 0 on: e^-c * 2^exponent in two words, the first of 9 bits, and its products with the
-    coefficients of r^2 and r^3 in e^r, where -h <= r <= h = 2^-6 and r^4 is nearly h^2 * r^2 - h^4 / 8. Then zeros.
+    """At multiples -c of 2^-5 from 0 on: the number of 9 bits that is nearest to e^-c * 2^exponent, how far its logarithm lies
+    beyond the multiple, and its products with the coefficients of r^2 and r^3 in e^r, where -h <= r <= h, h is 2^-6 and that
+    distance, and r^4 is nearly h^2 * r^2 - h^4 / 8; the constant is in the distance. Then zeros.
     """
-    half = Decimal(1) / 64
     for number in range(range_of_powers * 32 + 4):
         power = (Decimal(-number) / 32).exp() * 2**exponent
         mantissa, power_of_two = np.frexp(float(power))
         head = Decimal(float(np.ldexp(np.round(mantissa * 2**9), int(power_of_two) - 9)))
-        yield head, power * (1 - half**4 / 192) - head, power * (Decimal("0.5") + half**2 / 24), power / 6
+        beyond = (head / power).ln()
+        h = Decimal(1) / 64 + abs(beyond)
+        yield head, beyond + h**4 / 192, head * (Decimal("0.5") + h**2 / 24), head / 6
     yield from [(Decimal(0),) * 4] * 40
 
 

@@ -74,17 +74,18 @@ float bounded_logarithm(uint x, float difference, PowerBasis basis)
 }
 
 // An element's term: e^difference, relative to e^point where point is the multiple of 2^-5 nearest to the peak's difference,
-// times 2^LOGARITHM_EXPONENT. `high` has 9 bits, |low| is below 2^-5.8 * high. 12 operations and a row.
+// times 2^LOGARITHM_EXPONENT. `high` has 9 bits, |low| is below 2^-5.8 * high. 11 operations and a row.
 //
-// The nearest point to the difference is exact, and so is what the difference has beyond it, r: |r| <= 2^-6. The row of e^point has
-// that in two words, and the products of it with the other coefficients of e^r = 1 + r + a * r^2 + b * r^3, relative error 2^-31.5
-// (the square and the constant that are nearest to r^4 / 24 are in them). All that is rounded is below 2^-5.8, or multiplied by r.
+// The nearest point to the difference is exact, and so is what the difference has beyond it. The row of that point has the number of
+// 9 bits that is nearest to e^point, and how far its logarithm lies beyond the point: so r is the rest of the difference, and
+// |r| <= 2^-6 + 2^-9. e^r is 1 + r + a * r^2 + b * r^3, relative error 2^-30.9 (the square and the constant that are nearest to r^4 / 24
+// are in a and in r); the row has the products of a and b with the number. All that is rounded is below 2^-5.8, or multiplied by r.
 Double logarithm_term_of(float difference, PowerBasis basis)
 {
     precise float point = difference + NEAREST_POINT;
     vec4 row = coefficient_row(basis.rows - floatBitsToUint(point));
-    precise float r = difference - (point - NEAREST_POINT);
-    precise float low = row.y + r * ((row.x + row.y) + r * (row.z + r * row.w));
+    precise float r = (difference - (point - NEAREST_POINT)) - row.y;
+    precise float low = r * (row.x + r * (row.z + r * row.w));
     return Double(row.x, low);
 }
 
@@ -188,13 +189,16 @@ LogarithmRow logarithm_row(uvec3 words, PowerBasis basis)
 }
 bool has_small_logarithm(LogarithmRow row) { return floatBitsToInt(row.logarithm.high) < SMALL_LOGARITHM; }
 
-// y - (the peak's y + ln(1 + others)), where the logarithm is not small and the element not far below: the difference of two
-// multiples of 2^-12 is exact, and what is left of them has no rounding that counts beside 2^-10. 7 operations.
+// y - (the peak's y + ln(1 + others)), where the logarithm is not small and the element not far below: y - coarse, what its rounding
+// lost, and the rest. Both are below 2^12, so that a unit in the last place of the rounded difference is 2^-12 at most. Either it is
+// greater than one of y's, then the difference and coarse are multiples of it, and so is their sum, which is no more than its 24 bits
+// away from zero; or the difference is exact, and the sum is y. What is left has no rounding that counts beside 2^-10. 6 operations.
 uint log_softmax_f32(uint x, PowerBasis basis, LogarithmRow row)
 {
     float difference = difference_of(x, basis.shift);
-    precise float coarse = (difference + 3072.0) - 3072.0;
-    precise float result = (coarse - row.coarse) + ((difference - coarse) - row.fine);
+    precise float total = difference - row.coarse;
+    precise float lost = difference - (total + row.coarse);
+    precise float result = total + (lost - row.fine);
     return floatBitsToUint(result);
 }
 

@@ -90,10 +90,11 @@ def test_rows_of_powers_are_those_of_e_and_then_zeros() -> None:
     begin = begin_of("LOGARITHM_TERM")
     rows = list(struct.iter_unpack("<4f", coefficients.contents()))[begin : begin + ROWS["LOGARITHM_TERM"]]
     assert rows[4164:] == [(0.0,) * 4] * 40
-    for number, (head, rest, square, cube) in enumerate(rows[:4164]):
+    for number, (head, beyond, square, cube) in enumerate(rows[:4164]):
         mantissa = math.frexp(head)[0] * 2**9
         assert mantissa == int(mantissa)
         for r in (-(2.0**-6), -0.01, 0.0, 2.0**-6):
             true = math.exp(r - number / 32) * 2.0**90
-            found = head + (rest + r * ((head + rest) + r * (square + r * cube)))
+            rest = r - beyond
+            found = head + rest * (head + rest * (square + rest * cube))
             assert abs(found - true) < 0.02 * 2.0**-24 * true, f"{number} / 32 and {r}"
