@@ -20,7 +20,7 @@
 #define row_words_of(sum, basis) logarithm_row_words(sum, basis)
 #define ROW LogarithmRow
 #define row_of(words, basis, has_far) logarithm_row(words, basis)
-#define result_of(x, term, basis, row) log_softmax_f32(x, basis, row)
+#define result_of(difference, term, row) log_softmax_f32(difference, row)
 #define has_rare_results(has_far, row) (has_far || has_small_logarithm(row))
 #define rare_result_of(result, x, basis, row) rare_log_softmax_f32(result, x, basis, row)
 #include "along_axes.glsl"

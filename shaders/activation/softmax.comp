@@ -11,7 +11,6 @@
 #define is_near_below(x, basis) is_within(x, basis.peak, NEAR_SHARE)
 #define bounded(x, difference, basis) bounded_difference(x, difference, basis.lowest, basis.nothing)
 #define term_from(difference, basis) share_term_of(difference, basis)
-#define DIFFERENCES_ARE_ELEMENTS
 #define FIRST_SUM FIRST_SHARE
 #define with_next_term(sum, term) with_share(sum, term)
 #define with_terms(sum, terms) with_share(with_share(with_share(with_share(sum, terms[0]), terms[1]), terms[2]), terms[3])
@@ -22,7 +21,7 @@
 #define row_words_of(sum, basis) softmax_row_words(sum)
 #define ROW SoftmaxRow
 #define row_of(words, basis, has_far) softmax_row(words, has_far)
-#define result_of(x, term, basis, row) softmax_f32(term, row)
+#define result_of(difference, term, row) softmax_f32(term, row)
 #define has_rare_results(has_far, row) (has_far)
 #define rare_result_of(result, x, basis, row) unscaled_share(result)
 #include "along_axes.glsl"

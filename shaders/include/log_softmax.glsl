@@ -190,12 +190,11 @@ LogarithmRow logarithm_row(uvec3 words, PowerBasis basis)
 bool has_small_logarithm(LogarithmRow row) { return floatBitsToInt(row.logarithm.high) < SMALL_LOGARITHM; }
 
 // y - (the peak's y + ln(1 + others)), where the logarithm is not small and the element not far below: y - coarse, what its rounding
-// lost, and the rest. Both are below 2^12, so that a unit in the last place of the rounded difference is 2^-12 at most. Either it is
-// greater than one of y's, then the difference and coarse are multiples of it, and so is their sum, which is no more than its 24 bits
-// away from zero; or the difference is exact, and the sum is y. What is left has no rounding that counts beside 2^-10. 6 operations.
-uint log_softmax_f32(uint x, PowerBasis basis, LogarithmRow row)
+// lost, and the rest. Both are below 2^12, so that a unit in the last place of their difference is 2^-12 at most, and coarse a multiple
+// of it. If y is one too, so is the rounded difference plus coarse, which is 2^24 units at most and so exact; else y has larger units,
+// the difference is exact, and the sum is y. What is left has no rounding that counts beside 2^-10. 5 operations.
+uint log_softmax_f32(float difference, LogarithmRow row)
 {
-    float difference = difference_of(x, basis.shift);
     precise float total = difference - row.coarse;
     precise float lost = difference - (total + row.coarse);
     precise float result = total + (lost - row.fine);

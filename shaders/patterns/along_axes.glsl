@@ -15,12 +15,11 @@
 //   NAN_RANK                    where NaN stands in the search for the peak: ABOVE_ALL or BELOW_ALL
 //   RESULT_WITHOUT_SUM          the result where the element is the peak, with bits of float32, else it is 0
 // or, with a sum of what is made of the elements (peak.glsl),
-//   basis_of_peak(peak)                                   a PowerBasis: what the elements are seen relative to, with at least the
-//                                                         members peak, shift and nothing, the difference whose term is 0
+//   basis_of_peak(peak)                                   a PowerBasis: what the elements are seen relative to, one member being
+//                                                         the shift, which makes differences of elements
 //   is_far_below(x, basis), is_near_below(x, basis)       whether an element is so far below the peak, or so near
 //   bounded(x, difference, basis)                         the difference of an element that may be far below
 //   term_from(difference, basis)                          an element's term
-//   DIFFERENCES_ARE_ELEMENTS                              where a term may be made of the element itself when nothing is shifted
 //   TERMS_ARE_KEPT                                        where results are made of terms, not of elements
 //   SUM_WITHOUT_PEAK                                      where the peak's own term is left out (of equals the first lane's)
 //   FIRST_SUM, with_terms(sum, terms), sum_complete(sum, FIRST_SUM)   how up to 16 terms are added, four at a time
@@ -29,7 +28,7 @@
 //   FIRST_SUM_OF_SUMS, with_next_term(sum, term)          how up to 16 such sums are added, where the row has up to 4096 terms
 //   row_words_of(sum, basis)                              what is made of the row's sum, once; a uvec3
 //   ROW, row_of(words, basis, has_far)                    the same as each invocation needs it
-//   result_of(x, term, basis, row)                        the result; that of a row without one is NaN
+//   result_of(difference, term, row)                      the result; that of a row without one is NaN
 //   has_rare_results(has_far, row), rare_result_of(result, x, basis, row)   whether some results must be seen to, and what
 //                                                         they are then; has_far: some elements are far below the peak
 #include "axes.glsl"
@@ -232,62 +231,68 @@ PowerBasis basis_of(Peak peak)
 #define complete_sum(sum) sum_complete(sum, FIRST_SUM_OF_SUMS)
 #endif
 
-// The differences of four neighbours.
-void take_differences(uint x[4], PowerBasis basis, bool has_far, out float differences[4])
+// The differences of four neighbours where nothing is shifted, and none is far below the peak.
+void take_elements(uint x[4], out float differences[4])
 {
-#ifdef DIFFERENCES_ARE_ELEMENTS
     differences[0] = uintBitsToFloat(x[0]);
     differences[1] = uintBitsToFloat(x[1]);
     differences[2] = uintBitsToFloat(x[2]);
     differences[3] = uintBitsToFloat(x[3]);
+}
+void take_differences(uint x[4], PowerBasis basis, bool has_far, out float differences[4])
+{
+    take_elements(x, differences);
     if (has_far || is_shifted(basis.shift)) {
         differences[0] = bounded(x[0], difference_of(x[0], basis.shift), basis);
         differences[1] = bounded(x[1], difference_of(x[1], basis.shift), basis);
         differences[2] = bounded(x[2], difference_of(x[2], basis.shift), basis);
         differences[3] = bounded(x[3], difference_of(x[3], basis.shift), basis);
     }
-#else
-    differences[0] = difference_of(x[0], basis.shift);
-    differences[1] = difference_of(x[1], basis.shift);
-    differences[2] = difference_of(x[2], basis.shift);
-    differences[3] = difference_of(x[3], basis.shift);
-    if (has_far) {
-        differences[0] = bounded(x[0], differences[0], basis);
-        differences[1] = bounded(x[1], differences[1], basis);
-        differences[2] = bounded(x[2], differences[2], basis);
-        differences[3] = bounded(x[3], differences[3], basis);
-    }
-#endif
 }
 
 // Of the lane that has the peak: its first element of that rank adds nothing.
 #define LEAVE_OUT_PEAK(k) \
     { \
         bool is_peak = has_peak && ((x[k] ^ peak_bits) & sensible_bits) == 0u; \
-        differences[k] = is_peak ? basis.nothing : differences[k]; \
+        terms[k] = Double(is_peak ? 0.0 : terms[k].high, is_peak ? 0.0 : terms[k].low); \
         has_peak = has_peak && !is_peak; \
     }
-void leave_out_peak(uint x[4], Peak peak, PowerBasis basis, inout bool has_peak, inout float differences[4])
+void leave_out_peak(uint x[4], Peak peak, inout bool has_peak, inout Double terms[4])
 {
     uint peak_bits = bits_of_rank(peak.rank);
     uint sensible_bits = peak.rank == 0 ? MAGNITUDE_F32 : 0xffffffffu; // both zeros have one rank
     LEAVE_OUT_PEAK(0) LEAVE_OUT_PEAK(1) LEAVE_OUT_PEAK(2) LEAVE_OUT_PEAK(3)
 }
 
-// Four neighbours' results.
-void take_results(
-    uint x[4], Double terms[4], PowerBasis basis, ROW row, bool has_far, bool row_has_sum, out uint results[4])
+void see_to_rare_results(uint x[4], PowerBasis basis, ROW row, bool has_far, inout uint results[4])
 {
-    results[0] = result_of(x[0], terms[0], basis, row);
-    results[1] = result_of(x[1], terms[1], basis, row);
-    results[2] = result_of(x[2], terms[2], basis, row);
-    results[3] = result_of(x[3], terms[3], basis, row);
     if (has_rare_results(has_far, row)) {
         results[0] = rare_result_of(results[0], x[0], basis, row);
         results[1] = rare_result_of(results[1], x[1], basis, row);
         results[2] = rare_result_of(results[2], x[2], basis, row);
         results[3] = rare_result_of(results[3], x[3], basis, row);
     }
+}
+
+// Four neighbours' results.
+void take_results(
+    uint x[4], Double terms[4], PowerBasis basis, ROW row, bool has_far, bool row_has_sum, out uint results[4])
+{
+    results[0] = result_of(uintBitsToFloat(x[0]), terms[0], row);
+    results[1] = result_of(uintBitsToFloat(x[1]), terms[1], row);
+    results[2] = result_of(uintBitsToFloat(x[2]), terms[2], row);
+    results[3] = result_of(uintBitsToFloat(x[3]), terms[3], row);
+#ifdef TERMS_ARE_KEPT
+    see_to_rare_results(x, basis, row, has_far, results);
+#else
+    if (is_shifted(basis.shift) || has_rare_results(has_far, row)) {
+        results[0] = result_of(difference_of(x[0], basis.shift), terms[0], row);
+        results[1] = result_of(difference_of(x[1], basis.shift), terms[1], row);
+        results[2] = result_of(difference_of(x[2], basis.shift), terms[2], row);
+        results[3] = result_of(difference_of(x[3], basis.shift), terms[3], row);
+        see_to_rare_results(x, basis, row, has_far, results);
+    }
+#endif
     if (!row_has_sum) {
         results[0] = NAN_F32;
         results[1] = NAN_F32;
@@ -310,7 +315,7 @@ void take_results(
 #ifdef SUM_WITHOUT_PEAK
 #define LEAVE_OUT(name) \
     if (has_peak) { \
-        leave_out_peak(x_##name, peak, basis, has_peak, differences); \
+        leave_out_peak(x_##name, peak, has_peak, terms_##name); \
     }
 #else
 #define LEAVE_OUT(name)
@@ -326,8 +331,8 @@ void take_results(
         float differences[4]; \
         LOAD_AGAIN(name, first) \
         take_differences(x_##name, basis, has_far, differences); \
-        LEAVE_OUT(name) \
         TAKE_TERMS(name) \
+        LEAVE_OUT(name) \
     }
 #define ADD_BLOCK(name, first) \
     { \
@@ -336,7 +341,10 @@ void take_results(
     }
 #define ADD_NEAR_BLOCK(name, first) \
     { \
-        TAKE_BLOCK(name, first) \
+        float differences[4]; \
+        take_elements(x_##name, differences); \
+        TAKE_TERMS(name) \
+        LEAVE_OUT(name) \
         sum = with_near_terms(sum, terms_##name); \
     }
 

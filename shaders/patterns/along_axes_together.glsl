@@ -148,9 +148,8 @@ void main()
         EACH_BLOCK(ADD_ALL_TERMS)
     }
 #else
-    // Terms that are not kept need no registers if they are added at once.
-    if (is_near_below(smallest_of_extremes(seen), basis)) {
-        const bool has_far = false;
+    // Terms that are not kept need no registers if they are added at once, nor differences that are the elements.
+    if (is_near_below(smallest_of_extremes(seen), basis) && !is_shifted(basis.shift)) {
         EACH_BLOCK(ADD_NEAR_BLOCK)
     } else {
         EACH_BLOCK(ADD_BLOCK)
