@@ -4,11 +4,11 @@
 // e^y, of an element's difference y, is e^point * e^r, the point being the nearest multiple of 2^-5, and the peak's own point is
 // subtracted from it: no element needs to be subtracted from the peak in two words. e^point comes from a row of coefficients.
 //
-// The error: terms are off by numbers from -0.063 to 0.055 * 2^-24 (of 96 million, in all rows), so that the quotient of two has an
-// error of 0.12 * 2^-24. The second words, which are below 2^-5.8 of the first, have 6 roundings at most on their way
-// into a lane's sum: it loses less than 0.11 * 2^-24. The sums of lanes and the quotient by the peak's term lose 0.04 * 2^-24, ln adds
-// 2^-28.5, and the last sum, next to 2^-10, 0.1 ULP. An error of 2^-24 is at most one ULP: so a result has
-// 0.5 + 0.12 + 0.11 + 0.04 + 0.05 + 0.1 ULP at the very most.
+// The error: terms are off by numbers from -0.052 to 0.048 * 2^-24 (of 96 million, in all rows), so that the quotient of two has an
+// error of 0.1 * 2^-24. The second words, which are below 2^-5.8 of the first, have 6 roundings at most on their way into a lane's sum:
+// it loses less than 0.11 * 2^-24. The sums of lanes and the quotient by the peak's term lose 2^-31, and ln adds 2^-28.5. An error of
+// 2^-24 is at most one ULP, and the last sum, next to 2^-10, has another 0.07: so a result has 0.5 + 0.1 + 0.11 + 0.01 + 0.05 + 0.07 ULP
+// at the very most.
 //
 // Elements that are more than 80 below the peak are rare in most rows. What they need beside the others is in branches.
 #ifndef LOG_SOFTMAX_GLSL
