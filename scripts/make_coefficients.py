@@ -145,9 +145,9 @@ def gelu_rows() -> Iterator[Row]:
 
 
 def power_rows(exponent: int, range_of_powers: int) -> Iterator[Row]:
-    """At multiples -c of 2^-5 from 0 on: the number of 9 bits that is nearest to e^-c * 2^exponent, how far its logarithm lies
-    beyond the multiple, and its products with the coefficients of r^2 and r^3 in e^r, where -h <= r <= h, h is 2^-6 and that
-    distance, and r^4 is nearly h^2 * r^2 - h^4 / 8; the constant is in the distance. Then zeros.
+    """At multiples -c of 2^-5 from 0 on: the number of 9 bits that is nearest to e^-c * 2^exponent, how far its
+    logarithm lies beyond the multiple, and its products with the coefficients of r^2 and r^3 in e^r, -h <= r <= h,
+    h being 2^-6 and that distance; r^4 is nearly h^2 * r^2 - h^4 / 8; the constant is in the distance. Then zeros.
     """
     for number in range(range_of_powers * 32 + 4):
         power = (Decimal(-number) / 32).exp() * 2**exponent
