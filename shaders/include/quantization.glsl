@@ -129,16 +129,18 @@ int exact_quotient_f32(uint x, uint scale)
 // round(x / scale). 21 operations, near halves 39; where neither decides, 45 more.
 int rounded_quotient_f32(uint x, uint scale)
 {
+    int integer;
     if (ON_NAIVE_DRIVER) {
-        return exact_quotient_f32(x, scale);
-    }
-    float quotient = quick_quotient(uintBitsToFloat(x), scale);
-    Candidate found = candidate(quotient, has_quick_inverse(scale));
-    int integer = found.integer;
-    if (!found.is_certain) {
-        integer = quotient_near_half(quotient, uintBitsToFloat(x), scale);
-        if (!found.is_near) {
-            integer = exact_quotient_f32(x, scale);
+        integer = exact_quotient_f32(x, scale);
+    } else {
+        float quotient = quick_quotient(uintBitsToFloat(x), scale);
+        Candidate found = candidate(quotient, has_quick_inverse(scale));
+        integer = found.integer;
+        if (!found.is_certain) {
+            integer = quotient_near_half(quotient, uintBitsToFloat(x), scale);
+            if (!found.is_near) {
+                integer = exact_quotient_f32(x, scale);
+            }
         }
     }
     return integer;
@@ -149,16 +151,18 @@ int rounded_quotient_f16(uint x, uint scale)
 {
     uint dividend = float32_from_float16(x);
     uint divisor = float32_from_float16(scale);
+    int integer;
     if (ON_NAIVE_DRIVER) {
-        return exact_quotient_f32(dividend, divisor);
-    }
-    float quotient = quick_quotient(uintBitsToFloat(dividend), divisor);
-    Candidate found = candidate(quotient, true);
-    int integer = found.integer;
-    if (!found.is_certain) {
-        integer = quotient_near_half(quotient, uintBitsToFloat(dividend), divisor);
-        if (!found.is_near) {
-            integer = exact_quotient_f32(dividend, divisor);
+        integer = exact_quotient_f32(dividend, divisor);
+    } else {
+        float quotient = quick_quotient(uintBitsToFloat(dividend), divisor);
+        Candidate found = candidate(quotient, true);
+        integer = found.integer;
+        if (!found.is_certain) {
+            integer = quotient_near_half(quotient, uintBitsToFloat(dividend), divisor);
+            if (!found.is_near) {
+                integer = exact_quotient_f32(dividend, divisor);
+            }
         }
     }
     return integer;
@@ -184,18 +188,20 @@ int exact_quotient_i32(uint x, uint scale)
 // The scale is float32. 22 operations, near halves 43; else 60 more, and so near halves where an integer has more than 24 bits.
 int rounded_quotient_i32(uint x, uint scale)
 {
+    int integer;
     if (ON_NAIVE_DRIVER) {
-        return exact_quotient_i32(x, scale);
-    }
-    float dividend = float(int(x));
-    float quotient = quick_quotient(dividend, scale);
-    Candidate found = candidate(quotient, has_quick_inverse(scale));
-    int integer = found.integer;
-    if (!found.is_certain) {
-        integer = quotient_near_half(quotient, dividend, scale);
-        bool is_short = x + 0x1000000u <= 0x2000000u;
-        if (!(found.is_near && is_short)) {
-            integer = exact_quotient_i32(x, scale);
+        integer = exact_quotient_i32(x, scale);
+    } else {
+        float dividend = float(int(x));
+        float quotient = quick_quotient(dividend, scale);
+        Candidate found = candidate(quotient, has_quick_inverse(scale));
+        integer = found.integer;
+        if (!found.is_certain) {
+            integer = quotient_near_half(quotient, dividend, scale);
+            bool is_short = x + 0x1000000u <= 0x2000000u;
+            if (!(found.is_near && is_short)) {
+                integer = exact_quotient_i32(x, scale);
+            }
         }
     }
     return integer;
@@ -300,19 +306,21 @@ float float_of_short(int integer)
 // may cancel: it is off by at most 2^-19 of the sum of their magnitudes, whose square is at most twice the sum of their squares.
 int rounded_sum_quotient(int a_difference, uint a_scale, int b_difference, uint b_scale, uint scale)
 {
+    int integer;
     if (ON_NAIVE_DRIVER) {
-        return exact_sum_quotient(a_difference, a_scale, b_difference, b_scale, scale);
-    }
-    precise float inverse = quick_inverse(uintBitsToFloat(scale));
-    precise float a = (float_of_short(a_difference) * uintBitsToFloat(a_scale)) * inverse;
-    precise float b = (float_of_short(b_difference) * uintBitsToFloat(b_scale)) * inverse;
-    precise float sum = a + b;
-    precise float squares = a * a + b * b;
-    precise float m_squared = squares + squares;
-    Candidate found = candidate(sum, m_squared, has_quick_inverse(scale));
-    int integer = found.integer;
-    if (!found.is_certain) {
         integer = exact_sum_quotient(a_difference, a_scale, b_difference, b_scale, scale);
+    } else {
+        precise float inverse = quick_inverse(uintBitsToFloat(scale));
+        precise float a = (float_of_short(a_difference) * uintBitsToFloat(a_scale)) * inverse;
+        precise float b = (float_of_short(b_difference) * uintBitsToFloat(b_scale)) * inverse;
+        precise float sum = a + b;
+        precise float squares = a * a + b * b;
+        precise float m_squared = squares + squares;
+        Candidate found = candidate(sum, m_squared, has_quick_inverse(scale));
+        integer = found.integer;
+        if (!found.is_certain) {
+            integer = exact_sum_quotient(a_difference, a_scale, b_difference, b_scale, scale);
+        }
     }
     return integer;
 }
