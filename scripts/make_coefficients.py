@@ -105,6 +105,22 @@ def inverse_hyperbolic_cosine(z: Decimal) -> Decimal:
     return (x + (x * x - 1).sqrt()).ln()
 
 
+def inverse_hyperbolic_sine(x: Decimal) -> Decimal:
+    """ln(x + sqrt(x^2 + 1))."""
+    return (x + (x * x + 1).sqrt()).ln()
+
+
+def inverse_tangent(x: Decimal) -> Decimal:
+    """8 times an eighth of the angle, whose tangent is found by halving three times, by the series of arctan.
+
+    The tangent of half an angle is t / (1 + sqrt(1 + t^2)).
+    """
+    for _ in range(3):
+        x /= 1 + (1 + x * x).sqrt()
+    square = x * x
+    return 8 * series(x, lambda number: -square * (2 * number - 1) / (2 * number + 1))
+
+
 def inverse_hyperbolic_tangent(x: Decimal) -> Decimal:
     """(ln(1 + x) - ln(1 - x)) / 2."""
     return ((1 + x) / (1 - x)).ln() / 2
@@ -118,6 +134,8 @@ def tangent(x: Decimal) -> Decimal:
 
 
 ACOSH = Smooth(inverse_hyperbolic_cosine, lambda z: np.log1p(z + np.sqrt(z * (z + 2))))
+ASINH = Smooth(inverse_hyperbolic_sine, np.arcsinh)
+ATAN = Smooth(inverse_tangent, np.arctan)
 ATANH = Smooth(inverse_hyperbolic_tangent, np.arctanh)
 ATANH_BELOW_ONE = Smooth(
     lambda gap: inverse_hyperbolic_tangent(1 - gap), lambda gap: 0.5 * (np.log(2 - gap) - np.log(gap))
@@ -219,6 +237,8 @@ ROWS: dict[str, Callable[[], Iterator[Row]]] = {
     "TANH": lambda: itertools.chain(rows_by_powers(TANH, -8, 2), rows_between(TANH, 4.0, 4.5, INTERVALS // 8)),
     "COMPLEMENT": lambda: rows_by_powers(COMPLEMENT, -8, 3),
     "LOGARITHM_TERM": lambda: power_rows(90, 130),
+    "ASINH": lambda: rows_by_powers(ASINH, -7, 13),
+    "ATAN": lambda: rows_by_powers(ATAN, -7, 13),
 }
 """What the file holds, in order."""
 

@@ -60,7 +60,7 @@ class ElementWiseAsinh(OperatorDesc):
             SCALE_BIAS_DECISION,
         ),
         in_place=("input_tensor",),
-        accuracy=Accuracy("accurate", 0.85),
+        accuracy=Accuracy("accurate", 0.55),
         support=(
             Support("2_0", (4, 4), FLOATS),
             Support("3_0", (1, 8), FLOATS),

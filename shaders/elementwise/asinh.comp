@@ -2,7 +2,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "elementwise_operands.glsl"
-#include "inverse_hyperbolic.glsl"
+#include "inverse_hyperbolic_sine.glsl"
 #include "prescaling.glsl"
 
 #define OPERATION(x) FORM(asinh, INPUT_0)(SCALED(x))

@@ -2,7 +2,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "elementwise_operands.glsl"
-#include "inverse_trigonometry.glsl"
+#include "inverse_tangent.glsl"
 #include "prescaling.glsl"
 
 #define OPERATION(x) FORM(atan, INPUT_0)(SCALED(x))

@@ -26,6 +26,8 @@ layout(std430, set = 0, binding = INPUT_COUNT + 1 + FURTHER_OUTPUT_COUNT) buffer
 #define TANH_ROWS 15297u
 #define COMPLEMENT_ROWS 16593u
 #define LOGARITHM_TERM_ROWS 18001u
+#define ASINH_ROWS 22205u
+#define ATAN_ROWS 24765u
 
 vec4 coefficient_row(uint number) { return uintBitsToFloat(coefficient_rows[number]); }
 

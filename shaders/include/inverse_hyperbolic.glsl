@@ -1,15 +1,12 @@
-// The inverse hyperbolic sine: near zero by a polynomial of its own, elsewhere as a logarithm.
+// What the inverse hyperbolic sine and cosine share: they are logarithms where they have no rows of coefficients.
 //
-// The logarithm's argument z is found in two words: an error of 2^-28 there is one of 2^-28 in the result, a fraction of a unit in the
+// The logarithm's argument z is given in two words: an error of 2^-28 there is one of 2^-28 in the result, a fraction of a unit in the
 // last place. z = 2^k * (1 + f); k * ln 2 and the leading word of what is added to it have so few bits, or it is so small, that one
-// rounding decides the result. The minimax polynomials were made with Sollya's fpminimax (S. Chevillard et al., 2010).
+// rounding decides the result. The minimax polynomial was made with Sollya's fpminimax (S. Chevillard et al., 2010).
 #ifndef INVERSE_HYPERBOLIC_GLSL
 #define INVERSE_HYPERBOLIC_GLSL
 
 #include "logarithm.glsl"
-
-// From here on asinh and acosh are ln(2 * x) to within 2^-31 of themselves: 2^13.
-#define HUGE_F32 0x46000000
 
 // The first 12 bits of a square root, rounded, and what the rest of it is found with: what is left of the square beside head^2,
 // times half_inverse, is that rest within 2^-25 of the root.
@@ -58,53 +55,15 @@ float logarithm_of_sum(float first, float second, float rest, float bias)
     return value;
 }
 
-// ln(a + sqrt(a^2 + 1)), for 1 <= a. The heads of both have 12 bits, so that the difference of their squares is exact. 57 operations.
-float asinh_above_one(float a)
+// ln(2 * x), which asinh(x) and acosh(x) are to within 2^-31 of themselves from 2^13 on; of infinity that. About 40 operations.
+float logarithm_of_double(float x)
 {
-    precise float head = leading_half(a);
-    precise float rest = a - head;
-    precise float square = a * a + 1.0;
-    Root root = root_head(square);
-    precise float missing = ((head - root.head) * (head + root.head) + 1.0) + rest * (a + head);
-    precise float root_rest = missing * root.half_inverse;
-    float other = root.head;
-    float bias = EXPONENT_BIAS;
-    if (floatBitsToInt(a) >= HUGE_F32) {
-        head = head * 5.42101086e-20; // 2^-64
-        rest = rest * 5.42101086e-20;
-        other = head;
-        root_rest = rest;
-        bias = EXPONENT_BIAS + 64.0;
-    }
-    precise float both_rests = rest + root_rest;
-    return logarithm_of_sum(head, other, both_rests, bias);
+    precise float quarter = x * 5.42101086e-20; // 2^-64: 2 * x may be infinite
+    precise float head = leading_half(quarter);
+    precise float rest = quarter - head;
+    precise float doubled_rest = rest + rest;
+    float value = logarithm_of_sum(head, head, doubled_rest, EXPONENT_BIAS + 64.0);
+    return floatBitsToUint(x) == INFINITY_F32 ? x : value;
 }
-
-// asinh x. Odd; infinities stay. Up to 1 it is a + a^3 * p(a^2). Largest error over all 2^32 inputs: 0.8403 ULP, at 1.17345083
-// (0x3f9633a3). 29 operations up to 1, about 72 above.
-uint asinh_f32(uint x)
-{
-    int magnitude = int(x & MAGNITUDE_F32);
-    precise float a = intBitsToFloat(magnitude);
-    float value;
-    if (magnitude > int(ONE_F32)) {
-        value = asinh_above_one(a);
-        value = magnitude == int(INFINITY_F32) ? a : value;
-    } else {
-        precise float square = a * a;
-        precise float series = -0.00383831211 + square * 0.000673947332;
-        series = 0.0104306778 + square * series;
-        series = -0.0191819631 + square * series;
-        series = 0.029456256 + square * series;
-        series = -0.044487875 + square * series;
-        series = 0.0749871582 + square * series;
-        series = -0.166666299 + square * series;
-        precise float sum = a + (a * square) * series;
-        value = sum;
-    }
-    uint result = magnitude < int(SMALLEST_NORMAL_F32) ? 0u : floatBitsToUint(value);
-    return magnitude > int(INFINITY_F32) ? NAN_F32 : result | (x & SIGN_F32);
-}
-FLOAT16_FORM_1(asinh)
 
 #endif

@@ -24,12 +24,7 @@ float acosh_without_row(float x, float z)
         precise float sum = root.head + (root_rest + ((root.head + root_rest) * z) * series);
         value = sum;
     } else {
-        precise float quarter = x * 5.42101086e-20; // 2^-64: 2 * x may be infinite
-        precise float head = leading_half(quarter);
-        precise float rest = quarter - head;
-        precise float doubled_rest = rest + rest;
-        value = logarithm_of_sum(head, head, doubled_rest, EXPONENT_BIAS + 64.0);
-        value = floatBitsToUint(x) == INFINITY_F32 ? x : value;
+        value = logarithm_of_double(x);
     }
     return value;
 }

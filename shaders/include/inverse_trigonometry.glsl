@@ -1,4 +1,4 @@
-// Arcsine, arccosine and arctangent, of one argument and of two.
+// Arcsine, arccosine, and the arctangent of two arguments.
 //
 // Each is a multiple of pi/4 plus or minus a small angle, which is a number in two words plus a polynomial's correction;
 // what is rounded is the last addition. The minimax polynomials were made with Sollya.
@@ -31,44 +31,6 @@ float arctangent_of_quotient(Double over, Double under, Double base)
     series = -0.333333164 + square * series;
     precise float excess = (t * square) * series;
     return sum_of_angles(base, tangent, excess);
-}
-
-// arctan(x) is t + t * p(t^2) with t = x up to 1; above, it is pi/2 + 7/8 t + t * (p(t^2) + 1/8) with t = -1 / x in two words, where
-// 7/8 of the first one is exact, and what is left is small where the result is below 1. From 2^30 on it is pi/2, rounded.
-// Largest error over all 2^32 inputs: 0.9463 ULP, at 0.999788821 (0x3f7ff229). 42 operations up to 1, 61 above.
-uint atan_f32(uint x)
-{
-    int magnitude = int(x & MAGNITUDE_F32);
-    precise float tangent = intBitsToFloat(magnitude);
-    precise float base = 0.0;
-    precise float leading = tangent;
-    precise float rest = 0.0;
-    precise float series_end = -0.123130262;
-    if (magnitude > int(ONE_F32)) {
-        precise float number = intBitsToFloat(min(magnitude, 0x4e800000));
-        Double inverse = quick_quotient(Double(-1.0, 0.0), Double(number, 0.0));
-        tangent = inverse.high + inverse.low;
-        base = 1.57079637;
-        leading = 0.875 * inverse.high;
-        rest = 0.875 * inverse.low - 4.37113883e-08;
-        series_end = 0.0018697381;
-    }
-    precise float v = tangent * tangent - 0.46875;
-    precise float series = 0.003323704 + v * -0.00175101717;
-    series = -0.00445345556 + v * series;
-    series = 0.00729781063 + v * series;
-    series = -0.012846618 + v * series;
-    series = 0.0229665991 + v * series;
-    series = -0.0429960079 + v * series;
-    series = 0.0873071477 + v * series;
-    series = -0.209086567 + v * series;
-    series = series_end + v * series;
-    precise float sum = base + leading;
-    precise float lost = (base - sum) + leading;
-    precise float angle = sum + ((lost + rest) + tangent * series);
-    // Products of the smallest numbers are lost beside these, whether a device keeps denormals or not.
-    uint bits = magnitude < int(SMALLEST_NORMAL_F32) ? 0u : floatBitsToUint(angle);
-    return magnitude > int(INFINITY_F32) ? NAN_F32 : bits | (x & SIGN_F32);
 }
 
 // The exponent field of a number without its sign; those of zero and infinity are far from all others.
@@ -179,6 +141,5 @@ uint acos_f32(uint x)
 
 FLOAT16_FORM_1(asin)
 FLOAT16_FORM_1(acos)
-FLOAT16_FORM_1(atan)
 
 #endif

@@ -45,6 +45,8 @@ ROWS = {
     "TANH": 10 * 128 + 16,
     "COMPLEMENT": 11 * 128,
     "LOGARITHM_TERM": 130 * 32 + 44,
+    "ASINH": 20 * 128,
+    "ATAN": 20 * 128,
 }
 
 #: Those whose rows are a point, the value there, a line and a square, in Python's own words.
@@ -57,6 +59,8 @@ FUNCTIONS: dict[str, Callable[[float], float]] = {
     "COTANGENT": lambda x: 1 / math.tan(x),
     "TANH": math.tanh,
     "COMPLEMENT": lambda x: -math.expm1(-x),
+    "ASINH": math.asinh,
+    "ATAN": math.atan,
 }
 
 
