@@ -28,6 +28,7 @@ from scripts.shader_tools.project import LIBRARY
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 MEASUREMENTS = "measurements/accuracy.json"
 OPERATIONS = "measurements/operations.json"
+FLOAT16_EXCEPTIONS = "measurements/float16.json"
 
 
 def pages(docs: Path) -> dict[str, Callable[[], str]]:
@@ -35,7 +36,7 @@ def pages(docs: Path) -> dict[str, Callable[[], str]]:
     return {
         "operators.md": operators_page,
         "decisions.md": decisions_page,
-        "accuracy.md": lambda: accuracy_page(docs / MEASUREMENTS, docs / OPERATIONS),
+        "accuracy.md": lambda: accuracy_page(docs / MEASUREMENTS, docs / OPERATIONS, docs / FLOAT16_EXCEPTIONS),
     }
 
 

@@ -37,7 +37,7 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 )
 @click.option(
     "--layouts", "-l", default="contiguous", show_default=True, metavar="NAME,...|all",
-    help="contiguous, rows, transposed, row-broadcast, column-broadcast, permuted, channels-last.",
+    help="contiguous, rows, transposed, row-broadcast, column-broadcast, permuted, channels-last, strided, eight-axes.",
 )  # fmt: skip
 @click.option(
     "--sizes", "-s", default="64MiB", show_default=True, metavar="SIZE,...|SIZE..SIZE",

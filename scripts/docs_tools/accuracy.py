@@ -42,12 +42,23 @@ selections, least and greatest, and conversions in the SPIR-V, both sides of eve
 (`scripts/make_docs.py --count`)."""
 
 
-def accuracy_page(measurements: Path, operations: Path) -> str:
+_EXHAUSTIVE = """Every operator of one FLOAT32 input was tried with all 2^32 of its values. Those above have errors;
+of these every result is the definition's, bit by bit (results that are no FLOAT32 are named)."""
+
+
+_FLOAT16 = """
+The FLOAT16 results of functions of one tensor that are not the number nearest to the true value, of all 65,536 inputs,
+with usual attributes: the inputs' bits (`scripts/list_float16_exceptions.py`). Functions that are not here
+have none."""
+
+
+def accuracy_page(measurements: Path, operations: Path, float16_exceptions: Path) -> str:
     """The file's contents.
 
     Args:
         measurements: what :func:`reduced` made of a run's JSON document.
         operations: a JSON file of each operator's operations for an element.
+        float16_exceptions: what scripts/list_float16_exceptions.py writes.
     """
     document = json.loads(measurements.read_text(encoding="utf-8"))
     counts = json.loads(operations.read_text(encoding="utf-8"))
@@ -63,6 +74,10 @@ def accuracy_page(measurements: Path, operations: Path) -> str:
             head.append("operations")
             rows = [(*row, _operations(row[0], counts)) for row in rows]
         lines += [*table(head, rows, right=(1, 2, 4, len(head) - 1)), ""]
+    exceptions = json.loads(float16_exceptions.read_text(encoding="utf-8"))
+    lines += [*_FLOAT16.strip().splitlines(), ""]
+    listed = ((name, ", ".join(f"`{bits}`" for bits in found)) for name, found in exceptions.items() if found)
+    lines += [*table(("operator", "inputs"), listed), ""]
     lines += ["## Correctly rounded operators", ""]
     names = [name for name, o in sorted(OPERATORS.items()) if o.declaration.accuracy.promise == "correctly rounded"]
     head = ["operator", "promised", "remark", *(source.title for source in SOURCES), "operations"]
@@ -71,6 +86,9 @@ def accuracy_page(measurements: Path, operations: Path) -> str:
         for name in names
     )
     lines += [*table(head, rounded, right=(1, len(head) - 1)), ""]
+    lines += ["## Exact and correctly rounded operators with all inputs", ""]
+    lines += [*_EXHAUSTIVE.splitlines(), ""]
+    lines += [*table(("operator", "attributes", "results", "wrong"), _exhaustive(cases), right=(2, 3)), ""]
     lines += ["## Where the figures come from", ""]
     lines += [f"- **{source.title}**: {source.text}" for source in SOURCES]
     return page(lines)
@@ -105,11 +123,30 @@ def _rows(
         yield (", ".join(filter(None, (linked, given))), bound, *measured, *figures)
 
 
+def _exhaustive(cases: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """A row for each run with all inputs that had no bound of its error: what is exact, and rounded correctly."""
+    for key, case in sorted(cases.items(), key=lambda item: (item[1]["operator"], item[0])):
+        if case["exhaustive"] and case["bound"] is None:
+            (measured, *_) = case["measurements"]
+            name = case["operator"]
+            _, _, other = key.partition(" ")[0].partition("-float32-")
+            linked = f"[{name}](operators.md#{name.lower()})" + (f" to {other.upper()}" if other else "")
+            yield linked, _attributes(case), f"{measured['results']:,}", f"{measured['broken']:,}"
+
+
 def _attributes(case: Mapping[str, Any]) -> str:
     """What a case's name says of attributes, each number as a float32 is written."""
     _, _, given = case["name"].partition(" exhaustive (")
     pairs = [pair.split("=") for pair in given.removesuffix(")").split(", ") if "=" in pair]
-    return ", ".join(f"{name} = {np.float32(value):g}" for name, value in pairs)
+    return ", ".join(f"{name} = {_number(value)}" for name, value in pairs)
+
+
+def _number(text: str) -> str:
+    """A number as a float32 is written; another text as it is."""
+    try:
+        return f"{np.float32(text):g}"
+    except ValueError:
+        return text
 
 
 def _measured(case: Mapping[str, Any], digits: int) -> tuple[str, str, str]:
@@ -132,7 +169,9 @@ def _figures(name: str, sources: Sequence[Source]) -> tuple[str, ...]:
 
 
 def reduced(document: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a run's JSON document is kept in the repository: class «accurate», without the profiles.
+    """What of a run's JSON document is kept in the repository, without the profiles.
+
+    That is class «accurate», and what was tried with all 2^32 inputs.
 
     Raises:
         ValueError: when a promise was broken in that run.
@@ -141,7 +180,7 @@ def reduced(document: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError("a promise was broken in that run")
     cases = []
     for case in document["cases"]:
-        if case["bound"] is None:
+        if case["bound"] is None and not case["exhaustive"]:
             continue
         (measured, *_) = case["measurements"]  # of several devices one: all gave the same
         facts = {key: case[key] for key in ("name", "operator", "exhaustive", "bound", "inputs_sha256")}
