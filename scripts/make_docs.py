@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the documents that follow from the declarations: docs/operators.md, docs/decisions.md, docs/accuracy.md.
+"""Writes the documents that follow from the declarations: docs/operators.md, docs/decisions.md, docs/accuracy.md,
+and a picture that follows from measurements: docs/pictures/roofline.svg.
 
     python scripts/make_docs.py               write them
     python scripts/make_docs.py --check       say which are stale; for tests
@@ -22,12 +23,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.docs_tools.accuracy import accuracy_page, merged, reduced
 from scripts.docs_tools.decisions import decisions_page
 from scripts.docs_tools.operators import operators_page
+from scripts.docs_tools.roofline import roofline_picture
 from scripts.shader_tools.operations import operations_by_operator
 from scripts.shader_tools.project import LIBRARY
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 MEASUREMENTS = "measurements/accuracy.json"
 OPERATIONS = "measurements/operations.json"
+SPEEDS = "measurements/speed-functions.json"
 FLOAT16_EXCEPTIONS = "measurements/float16.json"
 
 
@@ -36,6 +39,7 @@ def pages(docs: Path) -> dict[str, Callable[[], str]]:
     return {
         "operators.md": operators_page,
         "decisions.md": decisions_page,
+        "pictures/roofline.svg": lambda: roofline_picture(docs / SPEEDS, docs / OPERATIONS),
         "accuracy.md": lambda: accuracy_page(docs / MEASUREMENTS, docs / OPERATIONS, docs / FLOAT16_EXCEPTIONS),
     }
 
@@ -76,6 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             stale.append(name)
             if not options.check:
+                path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")
     if options.check and stale:
         print(f"stale: {', '.join(stale)}; run scripts/make_docs.py", file=sys.stderr)

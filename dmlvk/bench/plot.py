@@ -70,9 +70,13 @@ class SvgCanvas:
             f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{colour}">{escape(text)}</text>'
         )
 
+    def contents(self) -> str:
+        """The file's text."""
+        return "\n".join([*self._parts, "</svg>"]) + "\n"
+
     def write(self, path: Path) -> None:
         """Writes the file."""
-        path.write_text("\n".join([*self._parts, "</svg>"]) + "\n", encoding="utf-8")
+        path.write_text(self.contents(), encoding="utf-8")
 
 
 class PictureCanvas:

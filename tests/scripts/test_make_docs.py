@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
+from dmlvk.conformance.cases import value_cases
+from dmlvk.conformance.exhaustive import exhaustive_runs
+from dmlvk.conformance.reference_hashes import ReferenceHashes
 from dmlvk.operators import OPERATORS
-from scripts import make_docs
+from scripts import list_float16_exceptions, make_docs
 from scripts.docs_tools.accuracy import reduced
 from scripts.docs_tools.decisions import THEMES, general_tests, theme_of
 from scripts.docs_tools.figures import FIGURES, SOURCES
@@ -39,7 +42,7 @@ def run_document(kept: bool = True, **change: Any) -> dict[str, Any]:
         "name": "exp-float32 exhaustive", "operator": "ELEMENT_WISE_EXP", "exhaustive": True, "bound": 0.55,
         "inputs_sha256": "11", "measurements": [measurement], **change,
     }  # fmt: skip
-    exact = {**case, "name": "sign-float32", "bound": None}
+    exact = {**case, "name": "sign-float32", "bound": None, "exhaustive": False}
     device = {"name": "A Device", "driver": "d", "driver_version": "1", "api_version": "1.3", "memory": 5}
     return {"kept": kept, "started": "2030-02-03T04:05:06", "versions": {}, "devices": [device], "cases": [case, exact]}
 
@@ -101,16 +104,47 @@ def test_links_lead_to_sections(docs: Path) -> None:
 
 
 def test_every_accurate_operator_is_in_the_table_of_errors(docs: Path) -> None:
-    text = (docs / "accuracy.md").read_text()
+    text, _, exact = (
+        (docs / "accuracy.md").read_text().partition("## Exact and correctly rounded operators with all inputs")
+    )
+    assert "[ELEMENT_WISE_SQRT](" in exact
     for name, operator in OPERATORS.items():
         promise = operator.declaration.accuracy.promise
         assert (f"| [{name}](" in text) == (promise == "accurate"), name
         if promise == "correctly rounded":
             assert f"| {name} | 0.5 |" in text
     for source in SOURCES:
-        assert f"- **{source.title}**: {source.text}" in text
+        assert f"- **{source.title}**: {source.text}" in exact
         assert "https://" in source.text
     assert all(set(figures) <= set(SOURCES) for figures in FIGURES.values())
+
+
+def test_every_operator_of_one_input_was_tried_with_all_values_and_has_their_hash(docs: Path) -> None:
+    document = json.loads((docs / "measurements" / "accuracy.json").read_text())
+    tried = {case["name"]: case["measurements"][0] for case in document["cases"] if case["exhaustive"]}
+    assert set(tried) == {run.name for run in exhaustive_runs(value_cases())}
+    for name, measured in tried.items():
+        assert (measured["results"], measured["broken"]) == (2**32, 0), name
+        assert ReferenceHashes.shipped().cases[name][1] == measured["sha256"], name
+
+
+def test_the_float16_results_that_are_not_the_nearest_are_listed(docs: Path) -> None:
+    text = (docs / "accuracy.md").read_text()
+    exceptions = json.loads((docs / "measurements" / "float16.json").read_text())
+    assert {name.split(" ")[0] for name in exceptions} == {
+        case.desc_class.operator_name for case in list_float16_exceptions.cases()
+    }
+    for name, found in exceptions.items():
+        assert (f"| {name} | {', '.join(f'`{bits}`' for bits in found)} |" in text) == bool(found), name
+
+
+def test_the_roofline_has_every_operator_that_was_measured_and_counted(docs: Path) -> None:
+    picture = (docs / "pictures" / "roofline.svg").read_text()
+    speeds = json.loads((docs / "measurements" / "speed-functions.json").read_text())
+    counts = json.loads((docs / "measurements" / "operations.json").read_text())
+    measured = {result["operator"] for result in speeds["results"]}
+    assert picture.count('width="6.0" height="6.0"') == len(measured & set(counts)) > 50
+    assert "copy, 4" in picture
 
 
 def test_measurements_are_taken_and_replaced(docs: Path, tmp_path: Path) -> None:
