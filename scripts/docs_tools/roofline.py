@@ -16,7 +16,7 @@ _WIDTH, _HEIGHT = 960, 560
 _LEFT, _RIGHT, _TOP, _BOTTOM = 90, 40, 60, 60
 _LOW_X, _HIGH_X = 0.05, 100.0
 _LOW_Y, _HIGH_Y = 0.2e12, 200e12
-_NAMED_BELOW = 0.93
+_NAMED_BELOW = 0.9
 """Of the copy's bandwidth: operators that stay below are named."""
 
 
@@ -65,7 +65,7 @@ def _drawn(device: str, copy: float, points: list[tuple[str, float, float]]) -> 
         canvas.text(left - 8, y + 4, f"{10 ** (power - 12):g} T/s", "end")
     canvas.text(_WIDTH - _RIGHT, _HEIGHT - 14, "operations for a byte that is read or written", "end")
     canvas.line([_place(_LOW_Y / copy, _LOW_Y), _place(_HIGH_Y / copy, _HIGH_Y)], "#555555", 1.5, dashed=True)
-    canvas.text(*_place(0.07, 0.07 * copy * 1.5), f"copy, {copy / 1e9:.0f} GB/s", colour="#555555")
+    canvas.text(*_place(0.2, 0.2 * copy * 2.0), f"copy, {copy / 1e9:.0f} GB/s", colour="#555555")
     for name, intensity, bandwidth in sorted(points, key=lambda point: point[1]):
         x, y = _place(intensity, intensity * bandwidth)
         is_low = bandwidth < _NAMED_BELOW * copy
