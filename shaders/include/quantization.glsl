@@ -4,7 +4,7 @@
 // gives an integer n that is off by at most one; what is left of the dividend, dividend - n * divisor, is small and so known
 // exactly from integer arithmetic modulo 2^32, and decides. (Any division with an exact remainder works so: D. E. Knuth, «The
 // Art of Computer Programming», volume 2, 4.3.1.) A better estimate decides by itself but near halves (see Candidate). Naive
-// drivers, which execute both sides of a branch, do without it (ON_NAIVE_DRIVER, buffers.glsl).
+// drivers, which execute both sides of a branch, do without it (ON_NAIVE_DRIVER).
 //
 // FLOAT32 denormals count as zeros of their sign. A quotient that is NaN counts as 0; beyond LARGE_QUOTIENT, and infinite,
 // it is LARGE_QUOTIENT, which saturates whatever the zero point is.
@@ -14,6 +14,7 @@
 #include "error_free.glsl"
 #include "float16.glsl"
 #include "float32.glsl"
+#include "processors.glsl"
 #include "quick_division.glsl"
 
 #define LARGE_QUOTIENT 1023

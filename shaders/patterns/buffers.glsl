@@ -24,11 +24,7 @@ layout(constant_id = 1) const bool OPERANDS_HAVE_OFFSETS = true;
 #define BASE_32(word) (word)
 #define BASE_64(word) ((word) >> 1u)
 
-// Whether the device is a processor. No pipeline is given this constant: the host sets it in the shader itself.
-layout(constant_id = 1000) const bool ON_PROCESSOR = false;
-
-// Likewise, whether it is a processor whose driver does what it is told, needed or not: SwiftShader.
-layout(constant_id = 1003) const bool ON_NAIVE_DRIVER = false;
+#include "processors.glsl"
 
 // DO(0) DO(1) … for every lane, written out: arrays indexed by constants stay in registers.
 #if LANES == 2
