@@ -28,7 +28,8 @@ def computation(module: Any, workload: Workload, inputs: list[Any]) -> Callable[
     name = workload.operator.operator_name
     expression = EXPRESSIONS.get(name)
     if expression is not None:
-        return functools.partial(expression, module, workload.desc, *inputs)
+        # Where inputs are no packed tensors, neither is what is made of them; but the output of the operator is.
+        return lambda: module.ascontiguousarray(expression(module, workload.desc, *inputs))
     function = FUNCTIONS.get(name)
     if function is None or not function.numpy:
         return None
