@@ -43,6 +43,7 @@ CLOSENESS = 2.0**-8
 """How far from a float32 a function may be at an interval's point, in units in the last place."""
 
 Row = tuple[Decimal, Decimal, Decimal, Decimal]
+Pair = tuple[Decimal, Decimal]
 Float64Array = npt.NDArray[np.float64]
 
 
@@ -162,19 +163,21 @@ def gelu_rows() -> Iterator[Row]:
         yield head, probability - head, density(c) * scale, (c * c - 1) / 6
 
 
-def power_rows(exponent: int, range_of_powers: int) -> Iterator[Row]:
-    """At multiples -c of 2^-5 from 0 on: the number of 9 bits that is nearest to e^-c * 2^exponent, how far its
-    logarithm lies beyond the multiple, and its products with the coefficients of r^2 and r^3 in e^r, -h <= r <= h,
-    h being 2^-6 and that distance; r^4 is nearly h^2 * r^2 - h^4 / 8; the constant is in the distance. Then zeros.
+def power_pairs(exponent: int, range_of_powers: int) -> Iterator[Pair]:
+    """At multiples -c of 2^-5 from 0 on: the number of 9 bits that is nearest to e^-c * 2^exponent, and how far its
+    logarithm lies beyond the multiple. Then zeros.
+
+    To that distance the constant is added by which a cubic polynomial is better for e^r, -h <= r <= h, h being 2^-6 and
+    the greatest distance: r^4 is nearly h^2 * r^2 - h^4 / 8. (shaders/include/log_softmax.glsl has the polynomial.)
     """
+    h = Decimal(1) / 64 + Decimal(1) / 512
     for number in range(range_of_powers * 32 + 4):
         power = (Decimal(-number) / 32).exp() * 2**exponent
         mantissa, power_of_two = np.frexp(float(power))
         head = Decimal(float(np.ldexp(np.round(mantissa * 2**9), int(power_of_two) - 9)))
         beyond = (head / power).ln()
-        h = Decimal(1) / 64 + abs(beyond)
-        yield head, beyond + h**4 / 192, head * (Decimal("0.5") + h**2 / 24), head / 6
-    yield from [(Decimal(0),) * 4] * 40
+        yield head, beyond + h**4 / 192
+    yield from [(Decimal(0), Decimal(0))] * 40
 
 
 def rows_by_powers(function: Smooth, first_power: int, end_power: int, intervals: int = INTERVALS) -> Iterator[Row]:
@@ -236,21 +239,28 @@ ROWS: dict[str, Callable[[], Iterator[Row]]] = {
     "COTANGENT": lambda: rows_by_powers(COTANGENT, -7, 0, 2 * INTERVALS),
     "TANH": lambda: itertools.chain(rows_by_powers(TANH, -8, 2), rows_between(TANH, 4.0, 4.5, INTERVALS // 8)),
     "COMPLEMENT": lambda: rows_by_powers(COMPLEMENT, -8, 3),
-    "LOGARITHM_TERM": lambda: power_rows(90, 130),
     "ASINH": lambda: rows_by_powers(ASINH, -7, 13),
     "ATAN": lambda: rows_by_powers(ATAN, -7, 13),
 }
 """What the file holds, in order."""
 
+PAIRS: dict[str, Callable[[], Iterator[Pair]]] = {
+    "LOGARITHM_TERM": lambda: power_pairs(90, 130),
+}
+"""What follows: of 8 bytes each, not 16, for functions whose other coefficients are the same in all intervals."""
+
 
 def contents() -> bytes:
-    """The file: all rows, in float32 with the least significant byte first."""
+    """The file: all rows and then all pairs, in float32 with the least significant byte first."""
     made = bytearray()
     with decimal.localcontext() as context:
         context.prec = DIGITS + 20
         for make in ROWS.values():
             for values in make():
                 made += struct.pack("<4f", *map(float32, values))
+        for make_pairs in PAIRS.values():
+            for pair in make_pairs():
+                made += struct.pack("<2f", *map(float32, pair))
     return bytes(made)
 
 

@@ -1,7 +1,9 @@
 // Rows of coefficients in memory, for functions that are short polynomials in each of many intervals: an idea of S. Gal and
-// B. Bachelis, «An accurate elementary mathematical library for the IEEE floating point standard» (1991). One row of 16 bytes is read
-// for every element, through the caches. scripts/make_coefficients.py makes the rows; dmlvk/kernels/coefficients.py
+// B. Bachelis, «An accurate elementary mathematical library for the IEEE floating point standard» (1991). One row of 16 bytes, or a pair
+// of 8, is read for every element, through the caches. scripts/make_coefficients.py makes the rows; dmlvk/kernels/coefficients.py
 // binds them behind a kernel's operands.
+//
+// A kernel reads rows of one width: COEFFICIENTS_ARE_PAIRS, defined before, says that it is pairs. The buffer is the same.
 #ifndef COEFFICIENTS_GLSL
 #define COEFFICIENTS_GLSL
 
@@ -12,8 +14,22 @@
 #define FURTHER_OUTPUT_COUNT 0
 #endif
 
+#define COEFFICIENT_BINDING (INPUT_COUNT + 1 + FURTHER_OUTPUT_COUNT)
+
+#ifdef COEFFICIENTS_ARE_PAIRS
+
 // Not `coherent` as operands are: nothing writes it.
-layout(std430, set = 0, binding = INPUT_COUNT + 1 + FURTHER_OUTPUT_COUNT) buffer Coefficients { uvec4 coefficient_rows[]; };
+layout(std430, set = 0, binding = COEFFICIENT_BINDING) buffer Coefficients { uvec2 coefficient_pairs[]; };
+
+// Where the pairs of each function begin, which are behind all rows; counted in pairs.
+#define LOGARITHM_TERM_PAIRS 46242u
+
+vec2 coefficient_pair(uint number) { return uintBitsToFloat(coefficient_pairs[number]); }
+
+#else
+
+// Not `coherent` as operands are: nothing writes it.
+layout(std430, set = 0, binding = COEFFICIENT_BINDING) buffer Coefficients { uvec4 coefficient_rows[]; };
 
 // Where the rows of each function begin.
 #define GELU_ROWS 0u
@@ -25,9 +41,8 @@ layout(std430, set = 0, binding = INPUT_COUNT + 1 + FURTHER_OUTPUT_COUNT) buffer
 #define COTANGENT_ROWS 13505u
 #define TANH_ROWS 15297u
 #define COMPLEMENT_ROWS 16593u
-#define LOGARITHM_TERM_ROWS 18001u
-#define ASINH_ROWS 22205u
-#define ATAN_ROWS 24765u
+#define ASINH_ROWS 18001u
+#define ATAN_ROWS 20561u
 
 vec4 coefficient_row(uint number) { return uintBitsToFloat(coefficient_rows[number]); }
 
@@ -47,5 +62,7 @@ Double value_of_row(vec4 row, Double x)
     precise float rest = (row.y - head) + beside_point(row, distance);
     return Double(head, rest);
 }
+
+#endif
 
 #endif

@@ -1,8 +1,8 @@
-// LOG_SOFTMAX of a row's elements: their terms, e^x relative to the peak, which rows of coefficients give, and their logarithms less
+// LOG_SOFTMAX of a row's elements: their terms, e^x relative to the peak, which pairs of coefficients give, and their logarithms less
 // that of the sum of all terms.
 //
 // e^y, of an element's difference y, is e^point * e^r, the point being the nearest multiple of 2^-5, and the peak's own point is
-// subtracted from it: no element needs to be subtracted from the peak in two words. e^point comes from a row of coefficients.
+// subtracted from it: no element needs to be subtracted from the peak in two words. e^point comes from a pair of coefficients.
 //
 // The error: terms are off by numbers from -0.052 to 0.048 * 2^-24 (of 96 million, in all rows), so that the quotient of two has an
 // error of 0.1 * 2^-24. The second words, which are below 2^-5.8 of the first, have 6 roundings at most on their way into a lane's sum:
@@ -14,6 +14,7 @@
 #ifndef LOG_SOFTMAX_GLSL
 #define LOG_SOFTMAX_GLSL
 
+#define COEFFICIENTS_ARE_PAIRS
 #include "coefficients.glsl"
 #include "error_free.glsl"
 #include "float32.glsl"
@@ -34,15 +35,15 @@
 #define SMALL_LOGARITHM 0x3a800000 // 2^-10
 
 // What a row's elements are seen relative to. `lowest` is the least difference that e is taken to the power of, and `nothing` one
-// whose power is 0; so is that of every element where the row has no sum. `rows` less the bits of a number's nearest point is the
-// number of its row of coefficients.
+// whose power is 0; so is that of every element where the row has no sum. `pairs` less the bits of a number's nearest point is the
+// number of its pair of coefficients.
 struct PowerBasis {
     float peak;
     float shift;
     float difference; // the peak's
     float lowest;
     float nothing;
-    uint rows;
+    uint pairs;
     bool has_sum;
 };
 
@@ -59,10 +60,10 @@ PowerBasis logarithm_basis_of(float peak)
     precise float lowest = difference - LOWEST_LOGARITHM;
     precise float nothing = lowest - 1.0;
     bool has_sum = int(bits & MAGNITUDE_F32) < int(INFINITY_F32);
-    return PowerBasis(peak, shift, difference, lowest, nothing, LOGARITHM_TERM_ROWS + floatBitsToUint(point), has_sum);
+    return PowerBasis(peak, shift, difference, lowest, nothing, LOGARITHM_TERM_PAIRS + floatBitsToUint(point), has_sum);
 }
 
-// An element of a row without a sum may have no row of coefficients: it counts as far below.
+// An element of a row without a sum may have no pair of coefficients: it counts as far below.
 bool is_far_logarithm(uint x, PowerBasis basis)
 {
     return !basis.has_sum || is_further_below(x, basis.peak, FAR_LOGARITHM);
@@ -74,19 +75,20 @@ float bounded_logarithm(uint x, float difference, PowerBasis basis)
 }
 
 // An element's term: e^difference, relative to e^point where point is the multiple of 2^-5 nearest to the peak's difference,
-// times 2^LOGARITHM_EXPONENT. `high` has 9 bits, |low| is below 2^-5.8 * high. 11 operations and a row.
+// times 2^LOGARITHM_EXPONENT. `high` has 9 bits, |low| is below 2^-5.8 * high. 12 operations and a pair.
 //
-// The nearest point to the difference is exact, and so is what the difference has beyond it. The row of that point has the number of
+// The nearest point to the difference is exact, and so is what the difference has beyond it. The pair of that point has the number of
 // 9 bits that is nearest to e^point, and how far its logarithm lies beyond the point: so r is the rest of the difference, and
-// |r| <= 2^-6 + 2^-9. e^r is 1 + r + a * r^2 + b * r^3, relative error 2^-30.9 (the square and the constant that are nearest to r^4 / 24
-// are in a and in r); the row has the products of a and b with the number. All that is rounded is below 2^-5.8, or multiplied by r.
+// |r| <= h = 2^-6 + 2^-9. e^r is 1 + r + r^2 * (1/2 + r / 6), relative error 2^-30.9: r^4 / 24 is nearly h^2 / 24 * r^2 - h^4 / 192,
+// whose square is in the first constant, and whose constant is in r. All that is rounded is below 2^-5.8. (The products of the two
+// constants with the number, in rows of 16 bytes, would save an operation; a GPU reads such rows at half the rate.)
 Double logarithm_term_of(float difference, PowerBasis basis)
 {
     precise float point = difference + NEAREST_POINT;
-    vec4 row = coefficient_row(basis.rows - floatBitsToUint(point));
-    precise float r = (difference - (point - NEAREST_POINT)) - row.y;
-    precise float low = r * (row.x + r * (row.z + r * row.w));
-    return Double(row.x, low);
+    vec2 pair = coefficient_pair(basis.pairs - floatBitsToUint(point));
+    precise float r = (difference - (point - NEAREST_POINT)) - pair.y;
+    precise float low = pair.x * (r + (r * r) * (0.500012875 + r * 0.166666672));
+    return Double(pair.x, low);
 }
 
 // A sum of first words, which begins with 0, and the next one: it, and what is to be added to the sum of second words. 7 operations with

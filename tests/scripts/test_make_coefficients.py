@@ -44,10 +44,10 @@ ROWS = {
     "COTANGENT": 7 * 256,
     "TANH": 10 * 128 + 16,
     "COMPLEMENT": 11 * 128,
-    "LOGARITHM_TERM": 130 * 32 + 44,
     "ASINH": 20 * 128,
     "ATAN": 20 * 128,
 }
+PAIRS = {"LOGARITHM_TERM": 130 * 32 + 44}
 
 #: Those whose rows are a point, the value there, a line and a square, in Python's own words.
 FUNCTIONS: dict[str, Callable[[float], float]] = {
@@ -68,7 +68,10 @@ def test_shaders_look_for_rows_where_the_file_has_them() -> None:
     text = (ROOT / "shaders" / "include" / "coefficients.glsl").read_text(encoding="utf-8")
     begins = {name: int(row) for name, row in re.findall(r"#define (\w+)_ROWS (\d+)u", text)}
     assert begins == {name: begin_of(name) for name in make_coefficients.ROWS}
-    assert len(coefficients.contents()) == 16 * sum(ROWS.values())
+    begins_of_pairs = {name: int(pair) for name, pair in re.findall(r"#define (\w+)_PAIRS (\d+)u", text)}
+    assert begins_of_pairs == {"LOGARITHM_TERM": 2 * sum(ROWS.values())}
+    assert PAIRS.keys() == make_coefficients.PAIRS.keys()
+    assert len(coefficients.contents()) == 16 * sum(ROWS.values()) + 8 * sum(PAIRS.values())
 
 
 def begin_of(name: str) -> int:
@@ -80,7 +83,8 @@ def begin_of(name: str) -> int:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_row_is_nearly_the_function_around_its_point(name: str) -> None:
     begin = begin_of(name)
-    rows = list(struct.iter_unpack("<4f", coefficients.contents()))[begin : begin + ROWS[name]]
+    content = coefficients.contents()[16 * begin : 16 * (begin + ROWS[name])]
+    rows = list(struct.iter_unpack("<4f", content))
     points = [row[0] for row in rows]
     assert points == sorted(points)
     for before, (point, value, line, square), after in zip(points, rows[1:], points[2:], strict=False):
@@ -90,15 +94,17 @@ def test_a_row_is_nearly_the_function_around_its_point(name: str) -> None:
             assert abs(found - true) < 0.1 * np.spacing(np.float32(true)), f"{name} at {x}"
 
 
-def test_rows_of_powers_are_those_of_e_and_then_zeros() -> None:
-    begin = begin_of("LOGARITHM_TERM")
-    rows = list(struct.iter_unpack("<4f", coefficients.contents()))[begin : begin + ROWS["LOGARITHM_TERM"]]
-    assert rows[4164:] == [(0.0,) * 4] * 40
-    for number, (head, beyond, square, cube) in enumerate(rows[:4164]):
+def test_pairs_of_powers_are_those_of_e_and_then_zeros() -> None:
+    text = (ROOT / "shaders" / "include" / "log_softmax.glsl").read_text(encoding="utf-8")
+    (polynomial,) = re.findall(r"pair\.x \* \(r \+ \(r \* r\) \* \(([\d.]+) \+ r \* ([\d.]+)\)\)", text)
+    square, cube = map(float, polynomial)
+    pairs = list(struct.iter_unpack("<2f", coefficients.contents()[16 * sum(ROWS.values()) :]))
+    assert pairs[4164:] == [(0.0, 0.0)] * 40
+    for number, (head, beyond) in enumerate(pairs[:4164]):
         mantissa = math.frexp(head)[0] * 2**9
         assert mantissa == int(mantissa)
         for r in (-(2.0**-6), -0.01, 0.0, 2.0**-6):
             true = math.exp(r - number / 32) * 2.0**90
             rest = r - beyond
-            found = head + rest * (head + rest * (square + rest * cube))
+            found = head * (1 + rest + rest * rest * (square + rest * cube))
             assert abs(found - true) < 0.02 * 2.0**-24 * true, f"{number} / 32 and {r}"
