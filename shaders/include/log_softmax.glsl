@@ -124,22 +124,17 @@ float with_second_words(float low, float a, float b, float c, float d)
     precise float sum = low + ((a + b) + (c + d));
     return sum;
 }
-Double with_logarithm_terms(Double sum, Double terms[4])
-{
-    Double sum_0 = next_sum(sum.high, terms[0]);
-    Double sum_1 = next_sum(sum_0.high, terms[1]);
-    Double sum_2 = next_sum(sum_1.high, terms[2]);
-    Double sum_3 = next_sum(sum_2.high, terms[3]);
-    return Double(sum_3.high, with_second_words(sum.low, sum_0.low, sum_1.low, sum_2.low, sum_3.low));
-}
-Double with_near_logarithm_terms(Double sum, Double terms[4])
-{
-    Double sum_0 = next_near_sum(sum.high, terms[0]);
-    Double sum_1 = next_near_sum(sum_0.high, terms[1]);
-    Double sum_2 = next_near_sum(sum_1.high, terms[2]);
-    Double sum_3 = next_near_sum(sum_2.high, terms[3]);
-    return Double(sum_3.high, with_second_words(sum.low, sum_0.low, sum_1.low, sum_2.low, sum_3.low));
-}
+#define WITH_TERMS(name, next) \
+    Double name(Double sum, Double terms[4]) \
+    { \
+        Double sum_0 = next(sum.high, terms[0]); \
+        Double sum_1 = next(sum_0.high, terms[1]); \
+        Double sum_2 = next(sum_1.high, terms[2]); \
+        Double sum_3 = next(sum_2.high, terms[3]); \
+        return Double(sum_3.high, with_second_words(sum.low, sum_0.low, sum_1.low, sum_2.low, sum_3.low)); \
+    }
+WITH_TERMS(with_logarithm_terms, next_sum)
+WITH_TERMS(with_near_logarithm_terms, next_near_sum)
 
 Double sum_of_terms(Double sum, float first) { return fast_two_sum(sum.high, sum.low); }
 
