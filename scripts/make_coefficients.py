@@ -166,17 +166,12 @@ def gelu_rows() -> Iterator[Row]:
 def power_pairs(exponent: int, range_of_powers: int) -> Iterator[Pair]:
     """At multiples -c of 2^-5 from 0 on: the number of 9 bits that is nearest to e^-c * 2^exponent, and how far its
     logarithm lies beyond the multiple. Then zeros.
-
-    To that distance the constant is added by which a cubic polynomial is better for e^r, -h <= r <= h, h being 2^-6 and
-    the greatest distance: r^4 is nearly h^2 * r^2 - h^4 / 8. (shaders/include/log_softmax.glsl has the polynomial.)
     """
-    h = Decimal(1) / 64 + Decimal(1) / 512
     for number in range(range_of_powers * 32 + 4):
         power = (Decimal(-number) / 32).exp() * 2**exponent
         mantissa, power_of_two = np.frexp(float(power))
         head = Decimal(float(np.ldexp(np.round(mantissa * 2**9), int(power_of_two) - 9)))
-        beyond = (head / power).ln()
-        yield head, beyond + h**4 / 192
+        yield head, (head / power).ln()
     yield from [(Decimal(0), Decimal(0))] * 40
 
 

@@ -4,11 +4,11 @@
 // e^y, of an element's difference y, is e^point * e^r, the point being the nearest multiple of 2^-5, and the peak's own point is
 // subtracted from it: no element needs to be subtracted from the peak in two words. e^point comes from a pair of coefficients.
 //
-// The error: terms are off by numbers from -0.052 to 0.048 * 2^-24 (of 96 million, in all rows), so that the quotient of two has an
-// error of 0.1 * 2^-24. The second words, which are below 2^-5.8 of the first, have 6 roundings at most on their way into a lane's sum:
-// it loses less than 0.11 * 2^-24. The sums of lanes and the quotient by the peak's term lose 2^-31, and ln adds 2^-28.5. An error of
-// 2^-24 is at most one ULP, and the last sum, next to 2^-10, has another 0.07: so a result has 0.5 + 0.1 + 0.11 + 0.01 + 0.05 + 0.07 ULP
-// at the very most.
+// The error: terms are off by numbers from -0.052 to 0.049 * 2^-24 (of 96 million, in all rows), the power by which their sum is
+// multiplied, once for a row, by 0.02 * 2^-24, and the product by 0.05 * 2^-24: 0.12 * 2^-24 together. The second words, which are below
+// 2^-5.8 of the first, have 6 roundings at most on their way into a lane's sum: it loses less than 0.11 * 2^-24. The sums of lanes lose
+// 2^-31, and ln adds 2^-28.5. An error of 2^-24 is at most one ULP, and the last sum, next to 2^-10, has another 0.07: so a result has
+// 0.5 + 0.12 + 0.11 + 0.01 + 0.05 + 0.07 ULP at the very most.
 //
 // Elements that are more than 80 below the peak are rare in most rows. What they need beside the others is in branches.
 #ifndef LOG_SOFTMAX_GLSL
@@ -74,20 +74,27 @@ float bounded_logarithm(uint x, float difference, PowerBasis basis)
     return bounded_difference(basis.has_sum ? x : MINUS_INFINITY, difference, basis.lowest, basis.nothing);
 }
 
+// e^r - 1 for |r| <= h = 2^-6 + 2^-9: r + r^2 * (1/2 + c + r / 6), within 2^-30.4. c * r^2, c = (sqrt(2) - 1) / 12 * h^2, is nearest
+// to r^4 / 24 of the squares. 0 of 0, so that elements that are equal have equal powers. 5 operations.
+float power_rest(float r)
+{
+    precise float rest = r + (r * r) * (0.500010669 + r * 0.166666672);
+    return rest;
+}
+
 // An element's term: e^difference, relative to e^point where point is the multiple of 2^-5 nearest to the peak's difference,
 // times 2^LOGARITHM_EXPONENT. `high` has 9 bits, |low| is below 2^-5.8 * high. 12 operations and a pair.
 //
 // The nearest point to the difference is exact, and so is what the difference has beyond it. The pair of that point has the number of
 // 9 bits that is nearest to e^point, and how far its logarithm lies beyond the point: so r is the rest of the difference, and
-// |r| <= h = 2^-6 + 2^-9. e^r is 1 + r + r^2 * (1/2 + r / 6), relative error 2^-30.9: r^4 / 24 is nearly h^2 / 24 * r^2 - h^4 / 192,
-// whose square is in the first constant, and whose constant is in r. All that is rounded is below 2^-5.8. (The products of the two
-// constants with the number, in rows of 16 bytes, would save an operation; a GPU reads such rows at half the rate.)
+// |r| <= 2^-6 + 2^-9. All that is rounded is below 2^-5.8. (The products of power_rest's constants with the number, in rows of
+// 16 bytes, would save an operation; a GPU reads such rows at half the rate.)
 Double logarithm_term_of(float difference, PowerBasis basis)
 {
     precise float point = difference + NEAREST_POINT;
     vec2 pair = coefficient_pair(basis.pairs - floatBitsToUint(point));
     precise float r = (difference - (point - NEAREST_POINT)) - pair.y;
-    precise float low = pair.x * (r + (r * r) * (0.500012875 + r * 0.166666672));
+    precise float low = pair.x * power_rest(r);
     return Double(pair.x, low);
 }
 
@@ -148,14 +155,22 @@ Double unscaled(Double sum)
     return Double(high, low);
 }
 
+// The sum relative to the peak's term: times e^-r, r being what the peak has beyond its nearest point, which is exact. What is
+// rounded is below 2^-5.9 of the first word, and the second word, which is half an ULP of the first, stays as it is: it loses less than
+// 2^-28.4 all together. 13 operations.
+Double relative_to_peak(Double sum, PowerBasis basis)
+{
+    precise float point = (basis.difference + NEAREST_POINT) - NEAREST_POINT;
+    precise float rest = power_rest(point - basis.difference);
+    precise float low = sum.low + sum.high * rest;
+    return fast_two_sum(sum.high, low);
+}
+
 // ln(1 + others), the others being the sum without the peak, relative to it; 0 where that is tiny. Then comes what the peak's
-// result is, -others. 150 operations, once for a row.
+// result is, -others. 116 operations, once for a row.
 uvec3 logarithm_row_words(Double sum, PowerBasis basis)
 {
-    Double of_peak = logarithm_term_of(basis.difference, basis);
-    precise float peak_high = of_peak.high * power_of_two(-LOGARITHM_EXPONENT);
-    precise float peak_low = of_peak.low * power_of_two(-LOGARITHM_EXPONENT);
-    Double others = quotient(sum, fast_two_sum(peak_high, peak_low));
+    Double others = relative_to_peak(sum, basis);
     int magnitude = floatBitsToInt(others.high);
     bool is_tiny = magnitude < TINY_SUM;
     Double true_others = unscaled(others);

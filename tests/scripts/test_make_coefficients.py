@@ -96,7 +96,7 @@ def test_a_row_is_nearly_the_function_around_its_point(name: str) -> None:
 
 def test_pairs_of_powers_are_those_of_e_and_then_zeros() -> None:
     text = (ROOT / "shaders" / "include" / "log_softmax.glsl").read_text(encoding="utf-8")
-    (polynomial,) = re.findall(r"pair\.x \* \(r \+ \(r \* r\) \* \(([\d.]+) \+ r \* ([\d.]+)\)\)", text)
+    (polynomial,) = re.findall(r"rest = r \+ \(r \* r\) \* \(([\d.]+) \+ r \* ([\d.]+)\);", text)
     square, cube = map(float, polynomial)
     pairs = list(struct.iter_unpack("<2f", coefficients.contents()[16 * sum(ROWS.values()) :]))
     assert pairs[4164:] == [(0.0, 0.0)] * 40
