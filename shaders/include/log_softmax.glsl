@@ -4,7 +4,7 @@
 // e^y, of an element's difference y, is e^point * e^r, the point being the nearest multiple of 2^-5, and the peak's own point is
 // subtracted from it: no element needs to be subtracted from the peak in two words. e^point comes from a pair of coefficients.
 //
-// The error: terms are off by numbers from -0.052 to 0.049 * 2^-24 (of 96 million, in all rows), the power by which their sum is
+// The error: terms are off by numbers from -0.054 to 0.049 * 2^-24 (of 96 million, in all rows), the power by which their sum is
 // multiplied, once for a row, by 0.02 * 2^-24, and the product by 0.05 * 2^-24: 0.12 * 2^-24 together. The second words, which are below
 // 2^-5.8 of the first, have 6 roundings at most on their way into a lane's sum: it loses less than 0.11 * 2^-24. The sums of lanes lose
 // 2^-31, and ln adds 2^-28.5. An error of 2^-24 is at most one ULP, and the last sum, next to 2^-10, has another 0.07: so a result has
