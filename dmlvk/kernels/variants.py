@@ -29,7 +29,7 @@ BLOCK = 4
 BLOCKS_HELD = 4
 """Blocks that a lane adds up at once, and keeps in registers where it has no more."""
 
-_TILES_IN_BYTES = 16384
+TILES_IN_BYTES = 16384
 """Shared memory of a work group that every Vulkan device has."""
 
 WORK_GROUP_SIZE = 256
@@ -150,13 +150,13 @@ def lanes(walk: Walk, types: tuple[DataType, ...]) -> int:
 
 
 def tile_size(types: tuple[DataType, ...]) -> int:
-    """Elements along each side of a tile: as many as let a tile of every input fit into shared memory.
+    """Elements along each side of a tile: 64 of narrow types, where a tile of every input fits into shared memory.
 
     Rows of 128 bytes are enough; more only lets fewer work groups share a GPU's core (64 for FLOAT32: half the speed).
+    Below 32, invocations would have nothing to compute: what does not fit then goes without a tile.
     """
     element = sum(data_type.size_in_bytes for data_type in types[:-1])
-    sides = (64, 32, 16) if _widest(types) < 32 else (32, 16)
-    return next(side for side in sides if side * side * element <= _TILES_IN_BYTES)
+    return 64 if _widest(types) < 32 and 64 * 64 * element <= TILES_IN_BYTES else 32
 
 
 def tiles_at_once(types: tuple[DataType, ...]) -> int:
@@ -166,7 +166,7 @@ def tiles_at_once(types: tuple[DataType, ...]) -> int:
     or wider operands lose up to 4%, and those of FLOAT16 up to 5%.
     """
     element = sum(data_type.size_in_bytes for data_type in types[:-1])
-    fits = 2 * tile_size(types) ** 2 * element <= _TILES_IN_BYTES
+    fits = 2 * tile_size(types) ** 2 * element <= TILES_IN_BYTES
     return 2 if fits and (_widest(types) == 8 or (_widest(types) == 32 and len(types) == 2)) else 1
 
 

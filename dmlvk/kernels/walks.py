@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.layout import FoldedLayout
-from dmlvk.kernels.variants import WORK_GROUP_SIZE, Walk, lanes, tile_size, tiles_at_once
+from dmlvk.kernels.variants import TILES_IN_BYTES, WORK_GROUP_SIZE, Walk, lanes, tile_size, tiles_at_once
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 WORK_GROUPS_PER_ROW = 65535
@@ -32,6 +32,9 @@ _FEWEST_WITH_TWO_VECTORS = 2**18
 
 _FEWEST_WITH_TWO_TILES = 2**18
 """The same for work groups that have two tiles."""
+
+_NOT_TILED = 2**32 - 1
+"""Where the tiles begin of an input that has none."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,7 +167,8 @@ def _largest_divisor(number: int, most: int) -> int:
 def _tiled_axis(layout: FoldedLayout, types: tuple[DataType, ...]) -> int | None:
     """The axis along which inputs have their neighbours that the output has along axis 0; ``None`` without such inputs.
 
-    Words must begin at multiples of their elements, and neither axis may fill less than a quarter of a tile's side.
+    Words must begin at multiples of their elements, neither axis may fill less than a quarter of a tile's side, and the
+    inputs' tiles must fit into shared memory.
     """
     per_word = max(1, 32 // types[-1].size_in_bits)
     output = layout.strides[-1]
@@ -172,19 +176,20 @@ def _tiled_axis(layout: FoldedLayout, types: tuple[DataType, ...]) -> int | None
         return None
     for axis in range(1, len(layout.sizes)):
         inputs = _tiled_inputs(layout, types, axis)
-        if 4 * layout.sizes[axis] >= tile_size(types) and inputs and not _are_few_bytes(inputs, types):
+        fit = 4 * _tile_words(inputs, types, 1)[0] <= TILES_IN_BYTES
+        if 4 * layout.sizes[axis] >= tile_size(types) and inputs and fit:
             return axis
     return None
 
 
-def _are_few_bytes(inputs: int, types: tuple[DataType, ...]) -> bool:
-    """Whether only inputs of 8 bits would go through shared memory, beside so many of 64 bits that tiles are small.
-
-    Then most of a work group would have nothing to compute, for the sake of a few bytes. IF of INT64 on an NVIDIA H200:
-    2756 GB/s strided instead of 2579 in tiles, channels-last 3787 instead of 1947.
-    """
-    widest = max(data_type.size_in_bits for number, data_type in enumerate(types[:-1]) if inputs >> number & 1)
-    return widest == 8 and types[-1].size_in_bits == 64 and tile_size(types) < 32
+def _tile_words(inputs: int, types: tuple[DataType, ...], tiles: int) -> tuple[int, ...]:
+    """The words of shared memory for so many tiles of those inputs whose bits are set, and where each input's begin."""
+    words, first_words = 0, []
+    for number, data_type in enumerate(types[:-1]):
+        is_tiled = inputs >> number & 1
+        first_words.append(words if is_tiled else _NOT_TILED)
+        words += is_tiled * tiles * tile_size(types) ** 2 * data_type.size_in_bits // 32
+    return words, *first_words
 
 
 def _tiled_inputs(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> int:
@@ -211,7 +216,8 @@ def _tiles(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> Plan
     groups = lines_of_tiles * (-(-along_1 // 2) if has_two else along_1)
     tiled_inputs = _tiled_inputs(turned, types, 1)
     vectors = _vector_operands(turned, types) & ~tiled_inputs
-    geometry = _geometry(turned, 1, False, tiled_inputs, vectors, int(has_two))
+    words = _tile_words(tiled_inputs, types, 2 if has_two else 1)
+    geometry = _geometry(turned, 1, False, vectors, int(has_two), *words)
     return Plan("tiled", groups * WORK_GROUP_SIZE, groups, geometry)
 
 

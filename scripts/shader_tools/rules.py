@@ -274,7 +274,14 @@ KNOWN_INSTRUCTIONS: Final = (
 """Instructions that mean the same everywhere. OpFNegate is one: it turns over a bit and rounds nothing, so there is
 nothing to contract but the multiply or add beside it, which carries its own decoration."""
 
-EXEMPTIONS: Final[tuple[Exemption, ...]] = ()
+EXEMPTIONS: Final[tuple[Exemption, ...]] = (
+    Exemption(
+        "shared-memory",
+        "*.tiled",
+        "size of the shared memory is unknown: *",
+        "its length is that of the transposed inputs' tiles; dmlvk/kernels/walks.py chooses this walk where they fit",
+    ),
+)
 """Variants that may break a rule, each with its reason."""
 
 REASONS: Final = {rule.id: rule.reason for rule in RULES}

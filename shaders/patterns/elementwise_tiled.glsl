@@ -11,11 +11,10 @@
 #include "elementwise_axes.glsl"
 #include "elementwise_vectors.glsl"
 
-layout(constant_id = OWN_CONSTANT) const uint TILED_INPUTS = 0u; // bit n: input n goes through shared memory
 // Bit n: the lines of input n, or of the output as the last one, are whole, aligned vectors of LANES elements.
-layout(constant_id = OWN_CONSTANT + 1) const uint VECTOR_OPERANDS = 0u;
+layout(constant_id = OWN_CONSTANT) const uint VECTOR_OPERANDS = 0u;
 #if TILES == 2
-layout(constant_id = OWN_CONSTANT + 2) const bool TWO_TILES = false; // for every work group
+layout(constant_id = OWN_CONSTANT + 1) const bool TWO_TILES = false; // for every work group
 #define TILE_COUNT (TWO_TILES ? 2u : 1u)
 #define FOR_SECOND_TILE(DO) if (TWO_TILES) { DO }
 #else
@@ -25,7 +24,6 @@ layout(constant_id = OWN_CONSTANT + 2) const bool TWO_TILES = false; // for ever
 #define GROUPS_ALONG_0 ((SIZE_0 + TILE - 1u) / TILE)
 #define GROUPS_ALONG_1 ((SIZE_1 + TILE * TILE_COUNT - 1u) / (TILE * TILE_COUNT))
 #define TILES_ARE_WHOLE (SIZE_0 % TILE == 0u && SIZE_1 % (TILE * TILE_COUNT) == 0u)
-#define IS_TILED(n) ((TILED_INPUTS & (1u << n)) != 0u)
 #define HAS_VECTORS(n) ((VECTOR_OPERANDS & (1u << n)) != 0u)
 
 #define PER_WORD(bits) CONCATENATE(PER_WORD_, bits)
@@ -34,8 +32,15 @@ layout(constant_id = OWN_CONSTANT + 2) const bool TWO_TILES = false; // for ever
 #define PER_WORD_32 1u
 #define PER_WORD_64 1u
 
-#define SHARED_TILE(n, name) shared uint name##n[TILES * TILE * TILE * INPUT_##n##_BITS / 32];
-FOR_EACH_INPUT(SHARED_TILE, tile_)
+// The tiles of those inputs that have any, one behind the other, and where each input's begin. The shorter this is, the more
+// work groups share a core; and inputs may be wider than would fit if every one had a tile. The length is a constant of its
+// own, of which SPIRV-Cross makes a macro for Metal, where specialization constants are no lengths (its pull request 736).
+layout(constant_id = OWN_CONSTANT + 2) const uint TILE_WORDS = 1u;
+shared uint tiles[TILE_WORDS];
+#define NOT_TILED 0xffffffffu // the input does not go through shared memory
+#define FIRST_WORD(n, first_id) layout(constant_id = first_id + n) const uint FIRST_WORD_##n = NOT_TILED;
+FOR_EACH_INPUT(FIRST_WORD, OWN_CONSTANT + 3)
+#define IS_TILED(n) (FIRST_WORD_##n != NOT_TILED)
 
 // Of the tile that has a number; its slots lie behind those of the tile before.
 #define SLOT_OF(n, number, row, column) (number * (TILE * SLOTS_PER_COLUMN(n)) + slot_of(row, column))
@@ -52,11 +57,13 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 #define READ_SLOT_16(name, index) words_##name[(index) >> 1u]
 #define READ_SLOT_32(name, index) words_##name[index]
 #define READ_SLOT_64(name, index) pairs_##name[index]
-#define WRITE_SLOT(bits, tile, slot, contents) CONCATENATE(WRITE_SLOT_, bits)(tile, slot, contents)
-#define WRITE_SLOT_8(tile, slot, contents) tile[slot] = contents;
-#define WRITE_SLOT_16(tile, slot, contents) tile[slot] = contents;
-#define WRITE_SLOT_32(tile, slot, contents) tile[slot] = contents;
-#define WRITE_SLOT_64(tile, slot, contents) tile[2u * (slot)] = contents.x; tile[2u * (slot) + 1u] = contents.y;
+#define WRITE_SLOT(bits, first, slot, contents) CONCATENATE(WRITE_SLOT_, bits)(first, slot, contents)
+#define WRITE_SLOT_8(first, slot, contents) tiles[first + slot] = contents;
+#define WRITE_SLOT_16(first, slot, contents) tiles[first + slot] = contents;
+#define WRITE_SLOT_32(first, slot, contents) tiles[first + slot] = contents;
+#define WRITE_SLOT_64(first, slot, contents) \
+    tiles[first + 2u * slot] = contents.x; \
+    tiles[first + 2u * slot + 1u] = contents.y;
 
 // The slots of an input are counted along axis 1 first; an invocation has every 256th of them, which lie in one line. It
 // reads all that it reads of all inputs before it waits for any of it.
@@ -84,7 +91,7 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
         for (uint i = 0u; i < SLOTS_PER_INVOCATION(n); ++i) { \
             if (TILE * SLOTS_PER_COLUMN(n) >= 256u || SLOT_COLUMN(n, i) < TILE) { \
                 uint slot = SLOT_OF(n, number, SLOT_ROW(n), SLOT_COLUMN(n, i)); \
-                WRITE_SLOT(INPUT_##n##_BITS, tile_##n, slot, slots_##n[number * SLOTS_PER_INVOCATION(n) + i]) \
+                WRITE_SLOT(INPUT_##n##_BITS, FIRST_WORD_##n, slot, slots_##n[number * SLOTS_PER_INVOCATION(n) + i]) \
             } \
         } \
     }
@@ -178,7 +185,7 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
         uint slot = SLOT_OF(n, number, LINE / PER_WORD(INPUT_##n##_BITS) + k / LANES, COLUMN + k % LANES); \
         for (uint i = 0u; i < SLOT_WORDS(INPUT_##n##_BITS); ++i) { \
             held_##n[SLOT_WORDS(INPUT_##n##_BITS) * k + i] = \
-                IS_TILED(n) ? tile_##n[SLOT_WORDS(INPUT_##n##_BITS) * slot + i] : 0u; \
+                IS_TILED(n) ? tiles[FIRST_WORD_##n + SLOT_WORDS(INPUT_##n##_BITS) * slot + i] : 0u; \
         } \
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -21,6 +22,8 @@ from dmlvk.operators import OperatorDesc
 from tests.operators.geometries import packed
 
 Offsets = npt.NDArray[np.int64]
+
+NOT_TILED = 2**32 - 1
 
 
 def _offsets(sizes: Sequence[int], strides: Sequence[int]) -> Offsets:
@@ -118,17 +121,52 @@ def test_only_runs_of_neighbours_are_contiguous() -> None:
 @pytest.mark.parametrize(
     ("name", "transposed", "walk"),
     [
-        ("if-uint8-int64", 0, "strided"),  # a tile of every input would take more shared memory than there is
-        ("if-uint8-int64", 1, "tiled"),
-        ("if-uint8-int32", 0, "tiled"),
-        ("add-int64", 0, "tiled"),
+        ("if-uint8-int64", (0,), "tiled"),
+        ("if-uint8-int64", (1,), "tiled"),
+        ("if-uint8-int64", (2,), "tiled"),
+        ("if-uint8-int64", (0, 1), "tiled"),
+        ("if-uint8-int64", (0, 2), "tiled"),
+        ("if-uint8-int64", (1, 2), "tiled"),  # exactly as much shared memory as there is
+        ("if-uint8-int64", (0, 1, 2), "strided"),  # one KiB too many
+        ("if-uint8-int32", (0, 1, 2), "tiled"),
+        ("add-int64", (0, 1), "tiled"),
     ],
 )
-def test_a_few_transposed_bytes_take_no_small_tiles(name: str, transposed: int, walk: str) -> None:
+def test_only_transposed_inputs_have_tiles(name: str, transposed: tuple[int, ...], walk: str) -> None:
     case = next(case for case in value_cases() if case.name == name)
-    strides = [(512, 1)] * len(case.data_types)
-    strides[transposed] = (1, 512)
-    assert lower(describe(case, (512, 512), strides, {})).variant.endswith(f".{walk}")
+    strides = [(1, 512) if number in transposed else (512, 1) for number in range(len(case.data_types))]
+    kernel = lower(describe(case, (512, 512), strides, {}))
+    assert kernel.variant.endswith(f".{walk}")
+    if walk == "tiled":
+        first_words = _tile_constants(kernel.geometry, len(strides))[3:]
+        assert [number for number, first in enumerate(first_words) if first != NOT_TILED] == list(transposed)
+
+
+def test_tiles_fit_into_shared_memory() -> None:
+    """Those of every shader, whichever of its inputs are transposed: one behind the other, and nothing else."""
+    seen = set()
+    for case in value_cases():
+        types = operand_types(case.desc_class, dict(case.data_types))
+        if types in seen or case.desc_class.declaration.along_axes:
+            continue
+        seen.add(types)
+        for transposed in itertools.product((False, True), repeat=len(types) - 1):
+            strides = [(1, 4096) if is_transposed else (4096, 1) for is_transposed in (*transposed, False)]
+            plan, _ = walks.plans(fold((4096, 4096), strides), types, lambda walk: False)
+            if plan.walk != "tiled":
+                continue
+            _, has_two, words, *first_words = _tile_constants(plan.geometry, len(types))
+            assert words <= 4096
+            begin = 0
+            for is_transposed, first, data_type in zip(transposed, first_words, types[:-1], strict=True):
+                assert first == (begin if is_transposed else NOT_TILED)
+                begin += is_transposed * (1 + has_two) * tile_size(types) ** 2 * data_type.size_in_bits // 32
+            assert begin == words
+
+
+def _tile_constants(geometry: Sequence[int], operands: int) -> Sequence[int]:
+    """What the tiled walk has for itself behind the sizes and strides."""
+    return geometry[2 + 8 * (1 + operands) :]
 
 
 def _visits_of_kernel(kernel: Kernel, types: tuple[dml.DataType, ...]) -> Offsets:
@@ -189,7 +227,8 @@ def _visits_of_rows(
 def _visits_of_tiles(
     work_items: int, own: Sequence[int], sizes: Offsets, strides: Sequence[Offsets], types: tuple[dml.DataType, ...]
 ) -> list[Offsets]:
-    tiled, vectors, side, lane_count = own[2], own[3], tile_size(types), lanes("tiled", types)
+    vectors, side, lane_count = own[2], tile_size(types), lanes("tiled", types)
+    tiled = sum(1 << number for number, first in enumerate(own[5:]) if first != NOT_TILED)
     assert not tiled & vectors, "an input that goes through shared memory is not read in vectors"
     along_0, along_1 = (-(-size // side) for size in sizes[:2].tolist())
     assert tiled, "nothing goes through shared memory"

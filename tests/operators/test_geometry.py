@@ -279,6 +279,18 @@ def test_two_vectors_of_an_invocation(name: str, benches: list[Workbench], monke
         check_geometry(benches, case, Geometry("rows of 5 work groups", (length,), (1,), ((1,),)))
 
 
+@pytest.mark.parametrize("transposed", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_tiles_of_those_inputs_that_are_transposed(transposed: tuple[int, ...], benches: list[Workbench]) -> None:
+    """Of IF with 64-bit elements not all three at once, which do not fit into shared memory; whole tiles and parts."""
+    case = next(case for case in value_cases() if case.name == "if-uint8-int64")
+    for rows, columns in ((64, 96), (70, 81), (17, 9)):
+        straight, turned = (columns, 1), (1, rows + -rows % 4)
+        inputs = tuple(turned if number in transposed else straight for number in range(3))
+        kernel = lower(describe(case, (rows, columns), [*inputs, straight], {}))
+        assert kernel.variant.endswith(".tiled" if len(transposed) < 3 else ".strided")
+        check_geometry(benches, case, Geometry("tiles of some inputs", (rows, columns), straight, inputs))
+
+
 @pytest.mark.parametrize("name", ["sign-int8", "add-uint8", "exp-float32", "is_nan-float32-uint8", "sign-int32"])
 def test_two_tiles_of_a_work_group(name: str, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:
     """As on GPUs, for tensors that are large there: whole tiles, parts of them, and work groups that have one only."""
@@ -293,7 +305,7 @@ def test_two_tiles_of_a_work_group(name: str, benches: list[Workbench], monkeypa
             geometry = Geometry("two tiles", sizes, (row * side + 4, 1), (transposed, (row * side, 1)))
             strides = [*(geometry.input_strides(i) for i in range(len(case.data_types) - 1)), geometry.output]
             kernel = lower(describe(case, sizes, strides, {}))
-            tiles_at_once.add((kernel.variant.rpartition(".")[2], kernel.geometry[-1]))
+            tiles_at_once.add((kernel.variant.rpartition(".")[2], kernel.geometry[2 + 8 * (1 + len(strides)) + 1]))
             check_geometry(benches, case, geometry)
     assert tiles_at_once == {("tiled", 0), ("tiled", 1)}
 
