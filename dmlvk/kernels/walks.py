@@ -167,17 +167,14 @@ def _largest_divisor(number: int, most: int) -> int:
 def _tiled_axis(layout: FoldedLayout, types: tuple[DataType, ...]) -> int | None:
     """The axis along which inputs have their neighbours that the output has along axis 0; ``None`` without such inputs.
 
-    Words must begin at multiples of their elements, neither axis may fill less than a quarter of a tile's side, and the
-    inputs' tiles must fit into shared memory.
+    Words must begin at multiples of their elements, and neither axis may fill less than a quarter of a tile's side.
     """
     per_word = max(1, 32 // types[-1].size_in_bits)
     output = layout.strides[-1]
     if output[0] != 1 or any(stride % per_word for stride in output[1:]) or 4 * layout.sizes[0] < tile_size(types):
         return None
     for axis in range(1, len(layout.sizes)):
-        inputs = _tiled_inputs(layout, types, axis)
-        fit = 4 * _tile_words(inputs, types, 1)[0] <= TILES_IN_BYTES
-        if 4 * layout.sizes[axis] >= tile_size(types) and inputs and fit:
+        if 4 * layout.sizes[axis] >= tile_size(types) and _tiled_inputs(layout, types, axis):
             return axis
     return None
 
@@ -193,12 +190,17 @@ def _tile_words(inputs: int, types: tuple[DataType, ...], tiles: int) -> tuple[i
 
 
 def _tiled_inputs(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> int:
-    """A bit for each input that goes through shared memory when tiles reach along ``axis``."""
+    """A bit for each input that goes through shared memory when tiles reach along ``axis``.
+
+    These are those with the widest elements, where it does not hold all: the others are read element by element, and
+    the narrower they are, the more of a tile's lines lie in the same sector of a cache, 32 of 8 bits.
+    """
     inputs = 0
-    for number, (strides, data_type) in enumerate(zip(layout.strides[:-1], types[:-1], strict=True)):
-        per_word = max(1, 32 // data_type.size_in_bits)
+    for number in sorted(range(len(types) - 1), key=lambda number: -types[number].size_in_bits):
+        strides, per_word = layout.strides[number], max(1, 32 // types[number].size_in_bits)
         aligned = all(stride % per_word == 0 for i, stride in enumerate(strides) if i != axis)
-        if strides[axis] == 1 and strides[0] > 1 and aligned:
+        fits = 4 * _tile_words(inputs | 1 << number, types, 1)[0] <= TILES_IN_BYTES
+        if strides[axis] == 1 and strides[0] > 1 and aligned and fits:
             inputs |= 1 << number
     return inputs
 

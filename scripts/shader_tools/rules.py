@@ -279,7 +279,7 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
         "shared-memory",
         "*.tiled",
         "size of the shared memory is unknown: *",
-        "its length is that of the transposed inputs' tiles; dmlvk/kernels/walks.py chooses this walk where they fit",
+        "its length is that of the transposed inputs' tiles; dmlvk/kernels/walks.py gives tiles to as many as fit",
     ),
 )
 """Variants that may break a rule, each with its reason."""
