@@ -210,17 +210,28 @@ def _tiles(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> Plan
     turned = FoldedLayout(
         tuple(layout.sizes[i] for i in order), tuple(tuple(strides[i] for i in order) for strides in layout.strides)
     )
-    side = tile_size(types)
-    along_0, along_1 = -(-turned.sizes[0] // side), -(-turned.sizes[1] // side)
-    lines_of_tiles = along_0 * math.prod(turned.sizes[2:])
-    has_two = tiles_at_once(types) == 2 and along_1 > 1
-    has_two = has_two and lines_of_tiles * along_1 * WORK_GROUP_SIZE >= 2 * _FEWEST_WITH_TWO_TILES
-    groups = lines_of_tiles * (-(-along_1 // 2) if has_two else along_1)
+    tiles_along, groups = _tiles_of_groups(turned, types)
     tiled_inputs = _tiled_inputs(turned, types, 1)
     vectors = _vector_operands(turned, types) & ~tiled_inputs
-    words = _tile_words(tiled_inputs, types, 2 if has_two else 1)
-    geometry = _geometry(turned, 1, False, vectors, int(has_two), *words)
+    words = _tile_words(tiled_inputs, types, math.prod(tiles_along))
+    geometry = _geometry(turned, 1, False, vectors, *tiles_along, *words)
     return Plan("tiled", groups * WORK_GROUP_SIZE, groups, geometry)
+
+
+def _tiles_of_groups(layout: FoldedLayout, types: tuple[DataType, ...]) -> tuple[tuple[int, int], int]:
+    """How many tiles a work group has along axes 0 and 1, and how many work groups that makes.
+
+    Two tiles lie along that axis of which fewer parts are left over: channels of an image often fill one tile only.
+    """
+
+    def groups(tiles_along: tuple[int, int]) -> int:
+        tiled = zip(layout.sizes[:2], tiles_along, strict=True)
+        return math.prod(-(-size // (tile_size(types) * tiles)) for size, tiles in tiled) * math.prod(layout.sizes[2:])
+
+    chosen = (1, 1)
+    if tiles_at_once(types) == 2 and groups(chosen) * WORK_GROUP_SIZE >= 2 * _FEWEST_WITH_TWO_TILES:
+        chosen = min((chosen, (1, 2), (2, 1)), key=groups)
+    return chosen, groups(chosen)
 
 
 def _vector_operands(layout: FoldedLayout, types: tuple[DataType, ...]) -> int:

@@ -7,23 +7,29 @@
 // A slot of shared memory holds one word, which is 32 / bits elements along axis 1 (64 bits: two words, one element). Slots
 // are turned by their row, so that neither way of going through them meets the same memory bank again and again.
 //
-// Where TILES is 2, a work group may have two tiles, one behind the other along axis 1: it reads both before it waits for any.
+// Where TILES is 2, a work group may have two tiles, side by side along axis 0 or 1: it reads both before it waits for any.
 #include "elementwise_axes.glsl"
 #include "elementwise_vectors.glsl"
 
 // Bit n: the lines of input n, or of the output as the last one, are whole, aligned vectors of LANES elements.
 layout(constant_id = OWN_CONSTANT) const uint VECTOR_OPERANDS = 0u;
 #if TILES == 2
-layout(constant_id = OWN_CONSTANT + 1) const bool TWO_TILES = false; // for every work group
-#define TILE_COUNT (TWO_TILES ? 2u : 1u)
-#define FOR_SECOND_TILE(DO) if (TWO_TILES) { DO }
+layout(constant_id = OWN_CONSTANT + 1) const uint TILES_ALONG_0 = 1u; // of every work group; one of the two may be 2
+layout(constant_id = OWN_CONSTANT + 2) const uint TILES_ALONG_1 = 1u;
+#define FOR_SECOND_TILE(DO) if (TILES_ALONG_0 + TILES_ALONG_1 > 2u) { DO }
 #else
-#define TILE_COUNT 1u
+#define TILES_ALONG_0 1u
+#define TILES_ALONG_1 1u
 #define FOR_SECOND_TILE(DO)
 #endif
-#define GROUPS_ALONG_0 ((SIZE_0 + TILE - 1u) / TILE)
-#define GROUPS_ALONG_1 ((SIZE_1 + TILE * TILE_COUNT - 1u) / (TILE * TILE_COUNT))
-#define TILES_ARE_WHOLE (SIZE_0 % TILE == 0u && SIZE_1 % (TILE * TILE_COUNT) == 0u)
+#define ALONG_0 (TILE * TILES_ALONG_0) // elements of a work group
+#define ALONG_1 (TILE * TILES_ALONG_1)
+#define GROUPS_ALONG_0 ((SIZE_0 + ALONG_0 - 1u) / ALONG_0)
+#define GROUPS_ALONG_1 ((SIZE_1 + ALONG_1 - 1u) / ALONG_1)
+#define TILES_ARE_WHOLE (SIZE_0 % ALONG_0 == 0u && SIZE_1 % ALONG_1 == 0u)
+// Where the tile that has a number begins.
+#define TILE_0(number) (first_0 + number * (ALONG_0 - TILE))
+#define TILE_1(number) (first_1 + number * (ALONG_1 - TILE))
 #define HAS_VECTORS(n) ((VECTOR_OPERANDS & (1u << n)) != 0u)
 
 #define PER_WORD(bits) CONCATENATE(PER_WORD_, bits)
@@ -35,11 +41,11 @@ layout(constant_id = OWN_CONSTANT + 1) const bool TWO_TILES = false; // for ever
 // The tiles of those inputs that have any, one behind the other, and where each input's begin. The shorter this is, the more
 // work groups share a core; and inputs may be wider than would fit if every one had a tile. The length is a constant of its
 // own, of which SPIRV-Cross makes a macro for Metal, where specialization constants are no lengths (its pull request 736).
-layout(constant_id = OWN_CONSTANT + 2) const uint TILE_WORDS = 1u;
+layout(constant_id = OWN_CONSTANT + 3) const uint TILE_WORDS = 1u;
 shared uint tiles[TILE_WORDS];
 #define NOT_TILED 0xffffffffu // the input does not go through shared memory
 #define FIRST_WORD(n, first_id) layout(constant_id = first_id + n) const uint FIRST_WORD_##n = NOT_TILED;
-FOR_EACH_INPUT(FIRST_WORD, OWN_CONSTANT + 3)
+FOR_EACH_INPUT(FIRST_WORD, OWN_CONSTANT + 4)
 #define IS_TILED(n) (FIRST_WORD_##n != NOT_TILED)
 
 // Of the tile that has a number; its slots lie behind those of the tile before.
@@ -75,12 +81,12 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 #define DECLARE_SLOTS(n, slots) SLOT(INPUT_##n##_BITS) slots##n[TILES * SLOTS_PER_INVOCATION(n)];
 #define READ_TILE(n, number) \
     if (IS_TILED(n)) { \
-        uint line = first_1 + number * TILE + SLOT_ROW(n) * PER_WORD(INPUT_##n##_BITS); \
+        uint line = TILE_1(number) + SLOT_ROW(n) * PER_WORD(INPUT_##n##_BITS); \
         uint first = BASE(INPUT_##n##_BITS, input_##n) + row_input_##n \
-            + (first_0 + SLOT_COLUMN(n, 0u)) * STRIDE_input_##n##_0 + line; \
+            + (TILE_0(number) + SLOT_COLUMN(n, 0u)) * STRIDE_input_##n##_0 + line; \
         for (uint i = 0u; i < SLOTS_PER_INVOCATION(n); ++i) { \
             slots_##n[number * SLOTS_PER_INVOCATION(n) + i] = SLOT(INPUT_##n##_BITS)(0u); \
-            if (TILES_ARE_WHOLE || (first_0 + SLOT_COLUMN(n, i) < SIZE_0 && line < SIZE_1)) { \
+            if (TILES_ARE_WHOLE || (TILE_0(number) + SLOT_COLUMN(n, i) < SIZE_0 && line < SIZE_1)) { \
                 slots_##n[number * SLOTS_PER_INVOCATION(n) + i] = READ_SLOT(INPUT_##n##_BITS, input_##n, \
                     first + i * (COLUMNS_BETWEEN_SLOTS(n) * STRIDE_input_##n##_0)); \
             } \
@@ -164,7 +170,8 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 #define READ_LINE(line_of_block, tile) \
     { \
         uint number = tile * LINES + line_of_block; \
-        uint line = WITHIN(first_1 + tile * TILE + LINE + line_of_block, SIZE_1 - 1u); \
+        uint column = TILE_0(tile) + COLUMN; \
+        uint line = WITHIN(TILE_1(tile) + LINE + line_of_block, SIZE_1 - 1u); \
         FOR_EACH_INPUT(READ_DIRECT, direct_) \
     }
 
@@ -212,7 +219,7 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 
 // An invocation owns the words that it writes.
 #define LINE_OF_RESULTS(number, tile) \
-    if (TILES_ARE_WHOLE || (first_1 + tile * TILE + LINE + number < SIZE_1 && column < SIZE_0)) { \
+    if (TILES_ARE_WHOLE || (TILE_1(tile) + LINE + number < SIZE_1 && column < SIZE_0)) { \
         uint target = target_of_block + number * STRIDE_output_1; \
         uint line_results[LINE_WORDS(OUTPUT_BITS)]; \
         for (uint i = 0u; i < LINE_WORDS(OUTPUT_BITS); ++i) { \
@@ -254,7 +261,8 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
             results[i] = 0u; \
         } \
         FOR_EACH_ELEMENT(COMPUTE_ELEMENT) \
-        uint target_of_block = row_output + (first_1 + number * TILE + LINE) * STRIDE_output_1 + column; \
+        uint column = TILE_0(number) + COLUMN; \
+        uint target_of_block = row_output + (TILE_1(number) + LINE) * STRIDE_output_1 + column; \
         FOR_EACH_LINE(LINE_OF_RESULTS, number) \
     }
 
@@ -266,14 +274,13 @@ void main()
     if (group >= parameters.work_items) {
         return;
     }
-    uint first_0 = (group % GROUPS_ALONG_0) * TILE;
+    uint first_0 = (group % GROUPS_ALONG_0) * ALONG_0;
     uint row = group / GROUPS_ALONG_0;
-    uint first_1 = (row % GROUPS_ALONG_1) * (TILE * TILE_COUNT);
+    uint first_1 = (row % GROUPS_ALONG_1) * ALONG_1;
     row /= GROUPS_ALONG_1;
     uint row_output = 0u;
     FOR_EACH_INPUT(ROW_OF_INPUT, uint)
     MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
-    uint column = first_0 + COLUMN;
 
     FOR_EACH_INPUT(DECLARE_SLOTS, slots_)
     FOR_EACH_INPUT(DECLARE_DIRECT, direct_)

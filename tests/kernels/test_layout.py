@@ -137,7 +137,7 @@ def test_only_transposed_inputs_have_tiles(name: str, transposed: tuple[int, ...
     strides = [(1, 512) if number in transposed else (512, 1) for number in range(len(case.data_types))]
     kernel = lower(describe(case, (512, 512), strides, {}))
     assert kernel.variant.endswith(".tiled")
-    first_words = _tile_constants(kernel.geometry, len(strides))[3:]
+    first_words = _tile_constants(kernel.geometry, len(strides))[4:]
     assert tuple(number for number, first in enumerate(first_words) if first != NOT_TILED) == tiled
 
 
@@ -155,13 +155,14 @@ def test_tiles_fit_into_shared_memory() -> None:
             assert (plan.walk == "tiled") == any(transposed)
             if plan.walk != "tiled":
                 continue
-            _, has_two, words, *first_words = _tile_constants(plan.geometry, len(types))
+            _, tiles_along_0, tiles_along_1, words, *first_words = _tile_constants(plan.geometry, len(types))
             assert words <= 4096
             begin = 0
             for is_transposed, first, data_type in zip(transposed, first_words, types[:-1], strict=True):
                 if first != NOT_TILED:
                     assert is_transposed and first == begin
-                    begin += (1 + has_two) * tile_size(types) ** 2 * data_type.size_in_bits // 32
+                    tile = tile_size(types) ** 2 * data_type.size_in_bits // 32
+                    begin += tiles_along_0 * tiles_along_1 * tile
             assert begin == words
 
 
@@ -229,14 +230,15 @@ def _visits_of_tiles(
     work_items: int, own: Sequence[int], sizes: Offsets, strides: Sequence[Offsets], types: tuple[dml.DataType, ...]
 ) -> list[Offsets]:
     vectors, side, lane_count = own[2], tile_size(types), lanes("tiled", types)
-    tiled = sum(1 << number for number, first in enumerate(own[5:]) if first != NOT_TILED)
+    tiled = sum(1 << number for number, first in enumerate(own[6:]) if first != NOT_TILED)
     assert not tiled & vectors, "an input that goes through shared memory is not read in vectors"
-    along_0, along_1 = (-(-size // side) for size in sizes[:2].tolist())
     assert tiled, "nothing goes through shared memory"
-    tiles = np.arange(work_items)
-    offsets = _outer_offsets(tiles // along_0 // along_1, sizes, strides, 2)
-    column = (tiles % along_0 * side)[:, None, None] + np.arange(side)[:, None]
-    line = (tiles // along_0 % along_1 * side)[:, None, None] + np.arange(side)
+    columns, lines = side * own[3], side * own[4]  # of a work group
+    along_0, along_1 = -(-int(sizes[0]) // columns), -(-int(sizes[1]) // lines)
+    groups = np.arange(work_items)
+    offsets = _outer_offsets(groups // along_0 // along_1, sizes, strides, 2)
+    column = (groups % along_0 * columns)[:, None, None] + np.arange(columns)[:, None]
+    line = (groups // along_0 % along_1 * lines)[:, None, None] + np.arange(lines)
     inside = (column < sizes[0]) & (line < sizes[1])
     for number, (operand, operand_strides, data_type) in enumerate(
         zip(offsets, strides, (types[-1], *types[:-1]), strict=True)
@@ -283,16 +285,18 @@ def _desc(case: ValueCase, sizes: Sequence[int], strides: Sequence[Sequence[int]
 
 
 @pytest.mark.parametrize(
-    "name", ["sign-int8", "sign-float16", "sign-int64", "logical_greater_than-float32-uint8", "if-uint8-int16"]
+    "name",
+    ["sign-int8", "sign-float16", "sign-int32", "sign-int64", "logical_greater_than-float32-uint8", "if-uint8-int16"],
 )
 @pytest.mark.parametrize("is_one_invocation_enough", [False, True])
 def test_a_launch_visits_every_element_once(
     name: str, is_one_invocation_enough: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If so, results are stored several times wherever they are the same along an axis, and two vectors computed."""
+    """If so, results that are the same along an axis are stored several times; two vectors or tiles are computed."""
     if is_one_invocation_enough:
         monkeypatch.setattr(walks, "_FEWEST_INVOCATIONS", 1)
         monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_VECTORS", 0)
+        monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_TILES", 0)
         monkeypatch.setattr(elementwise, "_takes_a_while", lambda desc, variant: True)
     case = _case(name)
     types = operand_types(case.desc_class, dict(case.data_types))

@@ -297,17 +297,18 @@ def test_two_tiles_of_a_work_group(name: str, benches: list[Workbench], monkeypa
     monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_TILES", 0)
     case = next(case for case in value_cases() if case.name == name)
     side = tile_size(operand_types(case.desc_class, dict(case.data_types)))
-    tiles_at_once = set()
-    for lines, row in ((2, 1), (4, 2), (3, 1), (1, 2)):
+    tiles_along = set()
+    for lines, row in ((2, 1), (4, 2), (3, 1), (1, 2), (3, 3), (1, 1)):
         for missing in (0, 4, 5):
             sizes = (lines * side - missing, row * side - missing)
             transposed = (1, sizes[0] + -sizes[0] % 4)
             geometry = Geometry("two tiles", sizes, (row * side + 4, 1), (transposed, (row * side, 1)))
             strides = [*(geometry.input_strides(i) for i in range(len(case.data_types) - 1)), geometry.output]
             kernel = lower(describe(case, sizes, strides, {}))
-            tiles_at_once.add((kernel.variant.rpartition(".")[2], kernel.geometry[2 + 8 * (1 + len(strides)) + 1]))
+            own = 2 + 8 * (1 + len(strides))  # what the walk has for itself begins there
+            tiles_along.add((kernel.variant.rpartition(".")[2], *kernel.geometry[own + 1 : own + 3]))
             check_geometry(benches, case, geometry)
-    assert tiles_at_once == {("tiled", 0), ("tiled", 1)}
+    assert tiles_along == {("tiled", 1, 1), ("tiled", 1, 2), ("tiled", 2, 1)}
 
 
 @pytest.mark.parametrize(
