@@ -142,7 +142,7 @@ def lanes(walk: Walk, types: tuple[DataType, ...]) -> int:
     as let the invocations of a work group share a tile. All others: 4.
     """
     if walk == "tiled":
-        fewest = 2 if min(data_type.size_in_bits for data_type in types) == 64 else 4
+        fewest = 2 if types[-1].size_in_bits == 64 else 4
         return max(fewest, tile_size(types) ** 2 // (lines(types) * WORK_GROUP_SIZE))
     if walk not in ("contiguous", "rows"):
         return 4
@@ -173,10 +173,10 @@ def tiles_at_once(types: tuple[DataType, ...]) -> int:
 def lines(types: tuple[DataType, ...]) -> int:
     """Lines of a tile that one invocation computes: as many as share a word of every operand, while all have work.
 
-    Two, where all operands have 64 bits: of 4 neighbours in one line each invocation would store 32 bytes.
+    Two, where the output has 64 bits: of 4 neighbours in one line each invocation would store 32 bytes.
     """
     elements = max(1, tile_size(types) ** 2 // WORK_GROUP_SIZE)
-    if min(data_type.size_in_bits for data_type in types) == 64:
+    if types[-1].size_in_bits == 64:
         return max(1, elements // 2)
     return min(32 // min(_widest(types), 32), max(1, elements // 4))
 

@@ -107,7 +107,7 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 #define BLOCKS_ALONG_0 (TILE / LANES)
 #define COLUMN ((gl_LocalInvocationID.x % BLOCKS_ALONG_0) * LANES)
 #define LINE ((gl_LocalInvocationID.x / BLOCKS_ALONG_0) * LINES)
-#define LINE_WORDS(bits) (LANES * bits / 32)
+#define LINE_WORDS(bits) ((LANES * bits + 31) / 32)
 
 #if LINES == 1
 #define FOR_EACH_LINE(DO, tile) DO(0u, tile)
@@ -146,7 +146,9 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
 // What lies behind the last column or line, of which the last one is taken again.
 #define WITHIN(index, last) (TILES_ARE_WHOLE ? index : min(index, last))
 
-// An input that does not go through shared memory is read beside it, line by line, before anything is waited for.
+// An input that does not go through shared memory is read beside it, line by line, before anything is waited for. Every line
+// begins with a word of its own.
+#define DIRECT(bits, line, lane) ((line) * (LINE_WORDS(bits) * 32 / bits) + (lane))
 #define DECLARE_DIRECT(n, direct) \
     uint direct##n[TILES * LINES * LINE_WORDS(INPUT_##n##_BITS)]; \
     for (int i = 0; i < TILES * LINES * LINE_WORDS(INPUT_##n##_BITS); ++i) { direct##n[i] = 0u; }
@@ -163,7 +165,7 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
             for (uint lane = 0u; lane < LANES; ++lane) { \
                 VALUE(INPUT_##n) value = LOAD(INPUT_##n, words_input_##n, BASE(INPUT_##n##_BITS, input_##n) \
                     + line_input_##n + WITHIN(column + lane, SIZE_0 - 1u) * STRIDE_input_##n##_0); \
-                INSERT(INPUT_##n##_BITS, direct##n, number * LANES + lane, value); \
+                INSERT(INPUT_##n##_BITS, direct##n, DIRECT(INPUT_##n##_BITS, number, lane), value); \
             } \
         } \
     }
@@ -175,11 +177,11 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
         FOR_EACH_INPUT(READ_DIRECT, direct_) \
     }
 
-// The slots of a block: LANES words, in each of which its lines lie side by side, or with 64 bits as many for each line.
+// The slots of a block: LANES words, in each of which its lines lie side by side, or from 32 bits on as many for each line.
 #define SLOT_LINES(bits) CONCATENATE(SLOT_LINES_, bits)
 #define SLOT_LINES_8 1
 #define SLOT_LINES_16 1
-#define SLOT_LINES_32 1
+#define SLOT_LINES_32 LINES
 #define SLOT_LINES_64 LINES
 #define SLOT_WORDS(bits) CONCATENATE(SLOT_WORDS_, bits)
 #define SLOT_WORDS_8 1
@@ -207,7 +209,8 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
     if (IS_TILED(n)) { \
         operand_##n = LOAD(INPUT_##n, held_##n, HELD(INPUT_##n##_BITS, element)); \
     } else { \
-        operand_##n = LOAD(INPUT_##n, direct_##n, tile_number * ELEMENTS + element); \
+        operand_##n = LOAD(INPUT_##n, direct_##n, \
+            DIRECT(INPUT_##n##_BITS, tile_number * LINES + (element) / LANES, (element) % LANES)); \
     }
 #define OPERAND(n, element) operand_##n
 #define COMPUTE_ELEMENT(element) \

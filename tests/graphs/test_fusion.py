@@ -241,6 +241,28 @@ def test_walks_are_those_of_single_operators(
         assert outputs[0] == outputs[1], (walk, data_type)
 
 
+@pytest.mark.parametrize("data_type", [dml.INT8, dml.FLOAT16, dml.FLOAT32, dml.INT64])
+def test_tiles_of_inputs_of_several_widths(
+    data_type: dml.DataType, device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """INT64 beside what decides on it; with all inputs transposed not all tiles fit into shared memory."""
+    monkeypatch.setattr(walks, "PROCESSORS_WALK_AS_GPUS", True)
+    rng = np.random.default_rng(5)
+    sizes = (67, 36)
+    types = {"x": data_type, "y": data_type, "a": dml.INT64, "b": dml.INT64}
+    for transposed in ("x", "a", "xa", "xyab"):
+        graph = dml.Graph(device)
+        strides = {name: (1, 68) if name in transposed else (36, 1) for name in types}
+        x, y, a, b = (graph.input(name, types[name], sizes, strides[name]) for name in types)
+        result = F.if_(x < y, a, b)
+        fused, unfused = graph.compile(result), graph.compile(result, fuse=False)
+        assert [stage.kernel.variant for stage in fused.stages] == ["fused.2.tiled"], transposed
+        arrays = {name: rng.integers(-9, 9, sizes).astype(types[name].numpy_dtype) for name in types}
+        outputs = [device.run(made, arrays)["output"] for made in (fused, unfused)]
+        expected = np.where(arrays["x"] < arrays["y"], arrays["a"], arrays["b"])
+        assert all(np.array_equal(output, expected) for output in outputs), transposed
+
+
 def test_narrow_values_are_cut_between_operators(device: dml.Device) -> None:
     """100 + 100 of INT8 is -56, also where it stays in a register; and its bits may be read as UINT8."""
     graph = dml.Graph(device)
