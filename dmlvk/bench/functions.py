@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dmlvk.operators import OperatorDesc
+from dmlvk.operators import IsInfinityMode, OperatorDesc, RoundingMode
 
 ATTRIBUTES: dict[str, dict[str, Any]] = {
     "ELEMENT_WISE_CLIP": {"min": 0.25, "max": 0.75},
@@ -14,6 +14,8 @@ ATTRIBUTES: dict[str, dict[str, Any]] = {
     "ELEMENT_WISE_CLIP_GRAD": {"min": 0.25, "max": 0.75},
     "ELEMENT_WISE_CLIP_GRAD1": {"min": 0.25, "max": 0.75},
     "ELEMENT_WISE_CONSTANT_POW": {"exponent": 2.5},
+    "ELEMENT_WISE_IS_INFINITY": {"infinity_mode": IsInfinityMode.EITHER},
+    "ELEMENT_WISE_ROUND": {"rounding_mode": RoundingMode.HALVES_TO_NEAREST_EVEN},
     "ELEMENT_WISE_THRESHOLD": {"min": 0.5},
     "ACTIVATION_CELU": {"alpha": 1.0},
     "ACTIVATION_ELU": {"alpha": 1.0},
@@ -165,7 +167,7 @@ FUNCTIONS: dict[str, Function] = {
     "ELEMENT_WISE_FLOOR": Function("floor", "floor", "Floor", "floor(a)", "ti.floor(a)"),
     "ELEMENT_WISE_IDENTITY": Function("positive", "clone", "Identity", "a", "a"),
     "ELEMENT_WISE_IF": Function("", "where", "Where"),
-    "ELEMENT_WISE_IS_INFINITY": Function("", "isinf", "IsInf"),
+    "ELEMENT_WISE_IS_INFINITY": Function("isinf", "isinf", "IsInf"),
     "ELEMENT_WISE_IS_NAN": Function("isnan", "isnan", "IsNaN"),
     "ELEMENT_WISE_LOG": Function("log", "log", "Log", "log(a)", "ti.log(a)"),
     "ELEMENT_WISE_LOGICAL_AND": Function("logical_and", "logical_and"),
@@ -186,7 +188,7 @@ FUNCTIONS: dict[str, Function] = {
     "ELEMENT_WISE_NEGATE": Function("negative", "neg", "Neg", "-a", "-a"),
     "ELEMENT_WISE_POW": Function("power", "pow", "Pow", "pow(a, b)", "ti.pow(a, b)"),
     "ELEMENT_WISE_RECIP": Function("reciprocal", "reciprocal", "Reciprocal", "1.0 / a", "1.0 / a"),
-    "ELEMENT_WISE_ROUND": Function("", "round", "", "round(a)", "ti.round(a)"),
+    "ELEMENT_WISE_ROUND": Function("rint", "round", "", "round(a)", "ti.round(a)"),
     "ELEMENT_WISE_SIGN": Function("sign", "sign", "Sign", "sign(a)", "ti.math.sign(a)"),
     "ELEMENT_WISE_SIN": Function("sin", "sin", "Sin", "sin(a)", "ti.sin(a)"),
     "ELEMENT_WISE_SINH": Function("sinh", "sinh", "Sinh", "sinh(a)"),

@@ -48,17 +48,6 @@ def _bits_counted(np: Any, _: Any, x: Array) -> Array:
     return made
 
 
-def _is_infinity(np: Any, desc: Any, x: Array) -> Any:
-    name = {"EITHER": "isinf", "POSITIVE": "isposinf", "NEGATIVE": "isneginf"}[desc.infinity_mode.name]
-    return getattr(np, name)(x)
-
-
-def _rounded(np: Any, desc: Any, x: Array) -> Any:
-    if desc.rounding_mode.name == "TOWARD_INFINITY":
-        return np.copysign(np.floor(np.abs(x) + x.dtype.type(0.5)), x)
-    return (np.rint if desc.rounding_mode.name == "HALVES_TO_NEAREST_EVEN" else np.trunc)(x)
-
-
 def _quantized(np: Any, desc: Any, x: Any) -> Any:
     """Without zero points, which are optional and not measured."""
     data_type = desc.output_type.numpy_dtype
@@ -127,10 +116,8 @@ EXPRESSIONS: dict[str, Expression] = {
     "ELEMENT_WISE_DEQUANTIZE_LINEAR": lambda _, __, x, scale: x.astype(scale.dtype) * scale,
     "ELEMENT_WISE_DIFFERENCE_SQUARE": lambda np, _, a, b: np.square(a - b),
     "ELEMENT_WISE_IF": lambda np, _, condition, a, b: np.where(condition != 0, a, b),
-    "ELEMENT_WISE_IS_INFINITY": _is_infinity,
     "ELEMENT_WISE_MEAN": lambda _, __, a, b: (a + b) / 2,
     "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": _quantized_sum,
     "ELEMENT_WISE_QUANTIZE_LINEAR": lambda np, desc, x, scale: _quantized(np, desc, np.divide(x, scale, dtype="f4")),
-    "ELEMENT_WISE_ROUND": _rounded,
 }
 """By operator. Neither here nor among the functions are ERF and GELU: NumPy has no error function."""

@@ -120,6 +120,42 @@ def test_attributes_are_those_that_are_asked_for(any_device: dml.Device, exponen
     assert result.attributes == {"exponent": exponent}
 
 
+@pytest.mark.parametrize(
+    ("operator", "values", "attribute", "ordinary", "other"),
+    [
+        (
+            dml.ElementWiseRound,
+            [-1.75, 0.5, 2.5, np.nan],
+            "rounding_mode",
+            dml.RoundingMode.HALVES_TO_NEAREST_EVEN,
+            dml.RoundingMode.TOWARD_ZERO,
+        ),
+        (
+            dml.ElementWiseIsInfinity,
+            [-np.inf, 0.5, np.inf, np.nan],
+            "infinity_mode",
+            dml.IsInfinityMode.EITHER,
+            dml.IsInfinityMode.POSITIVE,
+        ),
+    ],
+)
+def test_modes_that_no_other_library_has_are_not_compared_with_it(
+    any_device: dml.Device,
+    monkeypatch: pytest.MonkeyPatch,
+    operator: type[dml.OperatorDesc],
+    values: list[float],
+    attribute: str,
+    ordinary: int,
+    other: int,
+) -> None:
+    """NumPy's rint is no truncation: its results are then different, and nothing is timed."""
+    monkeypatch.setattr(Workload, "arrays", [np.array(values, np.float32)])
+    for mode, status in ((ordinary, "measured"), (other, "different results")):
+        made = Workload(operator, dml.FLOAT32, "contiguous", len(values), ((attribute, mode),))
+        result = measure(made, [OwnLibrary(any_device), NumPyLibrary()], seconds=0.0)
+        assert [timing.status for timing in result.timings] == ["measured", status], result
+
+
 def test_attributes_that_an_operator_forbids_are_an_error() -> None:
     with pytest.raises(dml.DmlError, match="ELEMENT_WISE_THRESHOLD: Min must fit into FLOAT"):
         workload("ELEMENT_WISE_THRESHOLD", dml.FLOAT32, "contiguous", 4096, {"min": 1e50})
@@ -170,6 +206,7 @@ def test_attributes_on_the_command_line() -> None:
         ("alpha", "'alpha' is no NAME=NUMBER"),
         ("alpha=x", "'alpha=x' is no NAME=NUMBER"),
         ("alpha=1,", "'' is none of"),
+        ("rounding_mode=1", "'rounding_mode' is none of"),
     ):
         with pytest.raises(click.UsageError, match=message):
             parsed_attributes(text)
