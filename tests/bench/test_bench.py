@@ -14,7 +14,7 @@ from PIL import Image
 import dmlvk as dml
 from dmlvk.bench.functions import FUNCTIONS
 from dmlvk.bench.libraries import opened
-from dmlvk.bench.measurement import Result, Spread, Timing, measure
+from dmlvk.bench.measurement import Result, Spread, Timing, difference, expected_results, measure
 from dmlvk.bench.numpy_expressions import EXPRESSIONS
 from dmlvk.bench.numpy_library import NumPyLibrary
 from dmlvk.bench.own import OwnLibrary
@@ -44,6 +44,30 @@ class Wrong:
 
     def wall_seconds(self) -> float:
         raise AssertionError("what is wrong must not be timed")
+
+    def close(self) -> None:
+        pass
+
+
+class Off:
+    """A library with results of its own."""
+
+    name, version, device = "Off", "1", "nowhere"
+
+    def __init__(self, results: Array) -> None:
+        self.results = results
+
+    def prepare(self, _: Workload) -> Off:
+        return self
+
+    def result(self) -> Array:
+        return self.results
+
+    def seconds(self, _: int) -> float:
+        return 1e-3
+
+    def wall_seconds(self) -> float:
+        return 1e-3
 
     def close(self) -> None:
         pass
@@ -179,6 +203,45 @@ def test_wrong_results_are_not_timed(any_device: dml.Device) -> None:
     assert own.status == "measured"
     assert (wrong.status, wrong.seconds) == ("different results", None)
     assert "4096 of 4096 results; the first is" in wrong.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "data_type", "added", "factor", "status"),
+    [
+        ("ACTIVATION_LINEAR", dml.FLOAT16, 5e-4, 1.0, "measured"),  # libraries that round what is between
+        ("ACTIVATION_LINEAR", dml.FLOAT16, 5e-3, 1.0, "different results"),
+        ("ELEMENT_WISE_SIN", dml.FLOAT32, 2e-6, 1.0, "measured"),  # at zeros of drivers' functions
+        ("ELEMENT_WISE_SIN", dml.FLOAT32, 3e-5, 1.0, "different results"),
+        ("ELEMENT_WISE_SIN", dml.FLOAT32, 0.0, 1.0001, "measured"),
+        ("ELEMENT_WISE_SIN", dml.FLOAT32, 0.0, 1.001, "different results"),
+        ("ELEMENT_WISE_IDENTITY", dml.FLOAT64, 0.0, 1.0, "measured"),
+        ("ELEMENT_WISE_IDENTITY", dml.FLOAT64, 1e-14, 1.0, "different results"),
+        ("ACTIVATION_SOFTMAX", dml.FLOAT16, 0.0, 1.3, "different results"),  # of 1024 elements, all are small
+        ("ACTIVATION_SOFTMAX", dml.FLOAT32, 0.0, 1.01, "different results"),
+    ],
+)
+def test_results_may_be_off_by_what_float_types_make_of_them(
+    any_device: dml.Device,
+    name: str,
+    data_type: dml.DataType,
+    added: float,
+    factor: float,
+    status: str,
+) -> None:
+    made = some(name, data_type, "rows" if OPERATORS[name].declaration.along_axes else "contiguous")
+    off = Off(expected_results(made) * factor + added)
+    result = measure(made, [OwnLibrary(any_device), off], seconds=0.0)
+    assert [timing.status for timing in result.timings] == ["measured", status], result
+
+
+def test_equal_infinities_and_nans_are_equal() -> None:
+    made = some("ELEMENT_WISE_ABS", elements=4)
+    values = np.array([np.inf, -np.inf, np.nan, 0.0], np.float32)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Workload, "arrays", [values])
+        assert difference(np.abs(values), made) == ""
+        assert difference(values, made).startswith("1 of 4 results; the first is ")
+        assert difference(np.array([1e30, np.inf, 0.0, 0.0], np.float32), made).startswith("2 of 4 results")
 
 
 def test_libraries_that_are_not_there_are_named_with_the_reason(
