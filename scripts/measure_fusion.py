@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures chains of element-wise operators: fused, one by one, and in PyTorch, eager and compiled, in one run.
 
-    scripts/measure_fusion.py [-d DEVICE] [-n ELEMENTS]
+    scripts/measure_fusion.py [-d DEVICE] [-n ELEMENTS] [--json FILE]
 
 dmlvk's times are the device's, PyTorch's too where it computes on CUDA; medians. Fused bits are compared with those of
 the operators one by one, and values with PyTorch's.
@@ -9,11 +9,10 @@ the operators one by one, and values with PyTorch's.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import dmlvk as dml  # of this checkout
 from dmlvk import functions as F
 from dmlvk.bench.libraries import module
+from dmlvk.bench.own import OwnLibrary
+from dmlvk.bench.report import named
 from dmlvk.running import Run
+from scripts.measuring import argument_parser, torch_named, write_measured
 from scripts.shader_tools.operations import operations
 from scripts.shader_tools.spirv import Module
 
@@ -61,7 +63,9 @@ def functions_in_torch(x: Any, torch: Any) -> Any:
     return torch.where(torch.abs(x) < 3, value, (torch.clamp(x, -1, 1) - 0.5) * 1.25)
 
 
-_CHAINS: tuple[tuple[Callable[[dml.Expression], dml.Expression], Callable[[Any, Any], Any]], ...] = (
+Chain = tuple[Callable[[dml.Expression], dml.Expression], Callable[[Any, Any], Any]]
+
+_CHAINS: tuple[Chain, ...] = (
     (arithmetic, arithmetic_in_torch),
     (functions, functions_in_torch),
 )
@@ -134,43 +138,65 @@ def torch_times(torch: Any, compute: Callable[[Any, Any], Any], x: npt.NDArray[A
     return times, compute(tensor, torch).cpu().numpy()
 
 
-def main() -> int:
+def measured(device: dml.Device, chain: Chain, x: npt.NDArray[Any], torch: Any) -> dict[str, Any]:
+    """Measures one chain, prints it, and returns its entry in the JSON file.
+
+    Args:
+        device: where it is computed.
+        chain: in dmlvk's words and in PyTorch's.
+        x: the input.
+        torch: the module; ``None`` where it is not installed.
+    """
+    build, in_torchs_words = chain
+    graph = dml.Graph(device)
+    y = build(graph.input("x", dml.FLOAT32, x.shape))
+    fused, unfused = graph.compile(y=y), graph.compile(y=y, fuse=False)
+    times: dict[str, float] = {}
+    times["fused"], output = on_the_device(device, fused, x)
+    times["one by one"], expected = on_the_device(device, unfused, x)
+    entry: dict[str, Any] = {
+        "chain": build.__name__,
+        "elements": x.size,
+        "operators": len(unfused.stages),
+        "kernels": len(fused.stages),
+        "operations_per_element": operations_per_element(device, build),
+        "same_bits": output.tobytes() == expected.tobytes(),
+    }
+    print(
+        f"{build.__name__}: {entry['operators']} operators in {entry['kernels']} kernel(s), "
+        f"{entry['operations_per_element']:.0f} operations for each element"
+    )
+    if not entry["same_bits"]:
+        print("  the bits differ from those of the operators one by one")
+    if torch is not None:
+        added, reference = torch_times(torch, in_torchs_words, x)
+        times |= added
+        entry["largest_difference_from_pytorch"] = float(np.abs(output - reference).max())
+        print(f"  largest difference from PyTorch: {entry['largest_difference_from_pytorch']:.3g}")
+    entry["timings"] = []
+    for name, seconds in times.items():
+        speed, ratio = 2 * x.nbytes / seconds, seconds / times["fused"]
+        entry["timings"].append({"name": name, "seconds": seconds, "bytes_per_second": speed, "of_fused": ratio})
+        print(f"  {name:<14}{seconds * 1e6:10.0f} µs {speed / 1e9:6.0f} GB/s {ratio:6.2f} x fused")
+    return entry
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
     """Measures all chains."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-d", "--device", default=None, help="index of a device, or a part of its name")
+    parser = argument_parser(__doc__)
     parser.add_argument("-n", "--elements", type=int, default=2**26, help="FLOAT32 elements (default: 64 Mi)")
-    options = parser.parse_args()
-    selector = int(options.device) if options.device is not None and options.device.isdecimal() else options.device
+    options = parser.parse_args(arguments)
     x = np.random.default_rng(1).normal(0, 1, options.elements).astype(np.float32)
     torch = module("torch")
-    failed = False
-    with dml.Device(selector) as device:
+    with dml.Device(options.device) as device:
         print(
             f"{device.info.name}, {options.elements} FLOAT32 elements"
             + (f", PyTorch {torch.__version__}" if torch else "")
         )
-        for chain, chain_in_torch in _CHAINS:
-            graph = dml.Graph(device)
-            y = chain(graph.input("x", dml.FLOAT32, x.shape))
-            fused, unfused = graph.compile(y=y), graph.compile(y=y, fuse=False)
-            times: dict[str, float] = {}
-            times["fused"], output = on_the_device(device, fused, x)
-            times["one by one"], expected = on_the_device(device, unfused, x)
-            print(
-                f"{chain.__name__}: {len(unfused.stages)} operators in {len(fused.stages)} kernel(s), "
-                f"{operations_per_element(device, chain):.0f} operations for each element"
-            )
-            if output.tobytes() != expected.tobytes():
-                print("  the bits differ from those of the operators one by one")
-                failed = True
-            if torch is not None:
-                added, reference = torch_times(torch, chain_in_torch, x)
-                times |= added
-                print(f"  largest difference from PyTorch: {float(np.abs(output - reference).max()):.3g}")
-            for name, seconds in times.items():
-                speed, ratio = 8 * options.elements / seconds / 1e9, seconds / times["fused"]
-                print(f"  {name:<14}{seconds * 1e6:10.0f} µs {speed:6.0f} GB/s {ratio:6.2f} x fused")
-    return int(failed)
+        entries = [measured(device, chain, x, torch) for chain in _CHAINS]
+        if options.json is not None:
+            write_measured(options.json, device.info, [named(OwnLibrary(device)), *torch_named(torch)], entries)
+    return int(not all(entry["same_bits"] for entry in entries))
 
 
 if __name__ == "__main__":

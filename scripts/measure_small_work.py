@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what is not bandwidth: one small operator, many dependent ones, ``Device.run``, uploads and downloads.
 
-    scripts/measure_small_work.py [-d DEVICE] [-m MEBIBYTES]
+    scripts/measure_small_work.py [-d DEVICE] [-m MEBIBYTES] [--json FILE]
 
 Times by the wall, medians. Beside it, in the same run: Kompute alone with the same kernel (upload, dispatch and
 download in one evaluation, from NumPy to NumPy), and PyTorch where it is installed with CUDA.
@@ -9,11 +9,11 @@ download in one evaluation, from NumPy to NumPy), and PyTorch where it is instal
 
 from __future__ import annotations
 
-import argparse
+import importlib.metadata
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import dmlvk as dml  # of this checkout
 from dmlvk.bench.libraries import module
+from dmlvk.bench.own import OwnLibrary
+from dmlvk.bench.report import named
+from scripts.measuring import argument_parser, torch_named, write_measured
 
 _ELEMENTS = 1024
 _CHAIN = 1000
@@ -105,26 +108,49 @@ def kompute_alone(device: dml.Device, operator: dml.CompiledOperator, x: npt.NDA
     return run
 
 
-def show(what: str, seconds: float, remark: str = "") -> None:
-    """One line."""
-    print(f"  {what:<58}{seconds * 1e6:12.1f} µs  {remark}".rstrip())
+class Rows:
+    """What was measured, printed as it comes.
+
+    Attributes:
+        entries: for the JSON file.
+    """
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+
+    def show(self, what: str, seconds: float, remark: str = "", **figures: float) -> None:
+        """One line; in the entry the figures stand in place of the remark, which is made of them."""
+        self.entries.append({"name": what, "seconds": seconds, **figures})
+        print(f"  {what:<58}{seconds * 1e6:12.1f} µs  {remark}".rstrip())
+
+    def show_transfer(self, what: str, seconds: float, size: int) -> None:
+        """One line about a number of bytes."""
+        speed = size / seconds
+        self.show(what, seconds, f"{speed / 1e9:.1f} GB/s", bytes=size, bytes_per_second=speed)
 
 
-def small_work(device: dml.Device) -> None:
+def small_work(rows: Rows, device: dml.Device) -> None:
     """One operator, many operators, and one call."""
     x = np.random.default_rng(1).normal(0, 1, _ELEMENTS).astype(np.float32)
     operator = sign(device, _ELEMENTS)
     buffers = (device.create_buffer(x.nbytes), device.create_buffer(x.nbytes))
     buffers[0].upload(x)
-    show("one small operator, submitted and waited for", median_seconds(recorder(device, operator, buffers, 1).execute))
+    one = recorder(device, operator, buffers, 1)
+    rows.show("one small operator, submitted and waited for", median_seconds(one.execute))
     chain = recorder(device, operator, buffers, _CHAIN)
-    show(f"one of {_CHAIN} dependent small operators", median_seconds(chain.execute, 20, 3) / _CHAIN)
+    rows.show(f"one of {_CHAIN} dependent small operators", median_seconds(chain.execute, 20, 3) / _CHAIN)
     own, alone = medians_in_turn([lambda: device.run(operator, {"InputTensor": x}), kompute_alone(device, operator, x)])
-    show(f"Device.run, {_ELEMENTS} elements, NumPy to NumPy", own, f"{own / alone:.2f} of Kompute alone")
-    show("Kompute alone, upload, dispatch and download", alone)
+    ratio = own / alone
+    rows.show(
+        f"Device.run, {_ELEMENTS} elements, NumPy to NumPy",
+        own,
+        f"{ratio:.2f} of Kompute alone",
+        of_kompute_alone=ratio,
+    )
+    rows.show("Kompute alone, upload, dispatch and download", alone)
 
 
-def transfers(device: dml.Device, mebibytes: int) -> None:
+def transfers(rows: Rows, device: dml.Device, mebibytes: int) -> None:
     """From a NumPy array to where the device reads it, and back into a new one."""
     x = np.random.default_rng(2).normal(0, 1, mebibytes * 2**18).astype(np.float32)
     operator = sign(device, x.size)
@@ -144,11 +170,11 @@ def transfers(device: dml.Device, mebibytes: int) -> None:
         taken.append(time.perf_counter() - start)
     back = statistics.median(taken)
     up = max(there - only_work, 1e-9)
-    show(f"{mebibytes} MiB to the device", up, f"{x.nbytes / up / 1e9:.1f} GB/s")
-    show(f"{mebibytes} MiB from the device", back, f"{x.nbytes / back / 1e9:.1f} GB/s")
+    rows.show_transfer(f"{mebibytes} MiB to the device", up, x.nbytes)
+    rows.show_transfer(f"{mebibytes} MiB from the device", back, x.nbytes)
 
 
-def pytorch(torch: Any, mebibytes: int) -> None:
+def pytorch(rows: Rows, torch: Any, mebibytes: int) -> None:
     """The same in PyTorch on CUDA."""
     x = np.random.default_rng(1).normal(0, 1, _ELEMENTS).astype(np.float32)
     large = np.zeros(mebibytes * 2**18, np.float32)
@@ -161,29 +187,45 @@ def pytorch(torch: Any, mebibytes: int) -> None:
 
         return run
 
-    show("PyTorch, one small operator", median_seconds(waited(lambda: torch.sign(there))))
-    show("PyTorch, NumPy to NumPy", median_seconds(lambda: torch.sign(torch.from_numpy(x).cuda()).cpu().numpy()))
+    rows.show("PyTorch, one small operator", median_seconds(waited(lambda: torch.sign(there))))
+    chained = (there, torch.empty_like(there))
+
+    def chain() -> None:
+        for number in range(_CHAIN):
+            torch.sign(chained[number % 2], out=chained[1 - number % 2])
+
+    seconds = median_seconds(waited(chain), 20, 3) / _CHAIN
+    rows.show(f"PyTorch, one of {_CHAIN} dependent small operators", seconds)
+    rows.show("PyTorch, NumPy to NumPy", median_seconds(lambda: torch.sign(torch.from_numpy(x).cuda()).cpu().numpy()))
     up = median_seconds(waited(lambda: torch.from_numpy(large).cuda()), 5, 2)
-    show(f"PyTorch, {mebibytes} MiB to the device", up, f"{large.nbytes / up / 1e9:.1f} GB/s")
+    rows.show_transfer(f"PyTorch, {mebibytes} MiB to the device", up, large.nbytes)
     large_there = torch.from_numpy(large).cuda()
     back = median_seconds(lambda: large_there.cpu().numpy(), 5, 2)
-    show(f"PyTorch, {mebibytes} MiB from the device", back, f"{large.nbytes / back / 1e9:.1f} GB/s")
+    rows.show_transfer(f"PyTorch, {mebibytes} MiB from the device", back, large.nbytes)
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Measures everything."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("-d", "--device", default=None, help="index of a device, or a part of its name")
+    parser = argument_parser(__doc__)
     parser.add_argument("-m", "--mebibytes", type=int, default=64, help="size of large transfers (default: 64)")
-    options = parser.parse_args()
-    selector = int(options.device) if options.device is not None and options.device.isdecimal() else options.device
-    with dml.Device(selector) as device:
-        print(f"{device.info.name}, Kompute {'changed' if hasattr(module('kp'), 'OpMemoryBarrier') else 'unchanged'}")
-        small_work(device)
-        transfers(device, options.mebibytes)
+    options = parser.parse_args(arguments)
     torch = module("torch")
-    if torch is not None and torch.cuda.is_available():
-        pytorch(torch, options.mebibytes)
+    if torch is not None and not torch.cuda.is_available():
+        torch = None
+    rows = Rows()
+    with dml.Device(options.device) as device:
+        print(f"{device.info.name}, Kompute {'changed' if hasattr(module('kp'), 'OpMemoryBarrier') else 'unchanged'}")
+        small_work(rows, device)
+        transfers(rows, device, options.mebibytes)
+        libraries = [
+            named(OwnLibrary(device)),
+            {"name": "Kompute", "version": importlib.metadata.version("kp"), "device": device.info.name},
+            *torch_named(torch),
+        ]
+    if torch is not None:
+        pytorch(rows, torch, options.mebibytes)
+    if options.json is not None:
+        write_measured(options.json, device.info, libraries, rows.entries)
     return 0
 
 

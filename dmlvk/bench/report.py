@@ -7,7 +7,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,29 @@ from dmlvk.runtime.vulkan import DeviceInfo
 
 _ON_THE_HOST = ("NumPy", "ONNX Runtime")
 """What computes in caches of the host, or (ONNX's Identity) nothing at all."""
+
+
+def named(library: Library) -> dict[str, str]:
+    """A library's name, version and device."""
+    return {"name": library.name, "version": library.version, "device": library.device}
+
+
+def environment(device: DeviceInfo, libraries: Iterable[dict[str, str]]) -> dict[str, Any]:
+    """The members of :class:`BenchReport` from ``date`` to ``libraries``, of what is measured now."""
+    return {
+        "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "device": device.name,
+        "driver": f"{device.driver} {device.driver_version}",
+        "device_kind": device.kind,
+        "host": f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, "
+        f"Python {platform.python_version()}",
+        "libraries": tuple(libraries),
+    }
+
+
+def write_json(path: Path, contents: dict[str, Any]) -> None:
+    """Writes what was measured."""
+    path.write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,15 +73,7 @@ class BenchReport:
     ) -> BenchReport:
         """Of results that were measured a moment ago."""
         return cls(
-            date=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            device=device.name,
-            driver=f"{device.driver} {device.driver_version}",
-            device_kind=device.kind,
-            host=f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors, "
-            f"Python {platform.python_version()}",
-            libraries=tuple({"name": each.name, "version": each.version, "device": each.device} for each in libraries),
-            absent=absent,
-            results=tuple(results),
+            **environment(device, [named(library) for library in libraries]), absent=absent, results=tuple(results)
         )
 
     def ceiling(self) -> float | None:
@@ -89,4 +104,4 @@ class BenchReport:
 
     def write(self, path: Path) -> None:
         """Writes the JSON file."""
-        path.write_text(json.dumps(self.as_json(), indent=1) + "\n", encoding="utf-8")
+        write_json(path, self.as_json())

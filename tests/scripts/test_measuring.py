@@ -1,0 +1,116 @@
+"""The scripts that measure print what they write, and write what a reader needs to judge it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from scripts import measure_fusion, measure_small_work
+
+
+class HostTensor:
+    """What the script needs of PyTorch's tensors, on the host."""
+
+    def __init__(self, array: npt.NDArray[Any]) -> None:
+        self.array = array
+
+    def cuda(self) -> HostTensor:
+        return HostTensor(self.array.copy())
+
+    def cpu(self) -> HostTensor:
+        return self.cuda()
+
+    def numpy(self) -> npt.NDArray[Any]:
+        return self.array
+
+
+class HostTorch:
+    """What the script needs of PyTorch; it counts how many operators in a row took the output of the one before."""
+
+    __version__ = "0.0"
+
+    def __init__(self) -> None:
+        self.last: HostTensor | None = None
+        self.dependent = self.most_dependent = 0
+        self.cuda = SimpleNamespace(
+            is_available=lambda: True, get_device_name=lambda: "a GPU", synchronize=lambda: None
+        )
+
+    def from_numpy(self, array: npt.NDArray[Any]) -> HostTensor:
+        return HostTensor(array)
+
+    def empty_like(self, tensor: HostTensor) -> HostTensor:
+        return HostTensor(np.empty_like(tensor.array))
+
+    def sign(self, tensor: HostTensor, out: HostTensor | None = None) -> HostTensor:
+        self.dependent = self.dependent + 1 if out is not None and tensor is self.last else 0
+        self.most_dependent = max(self.most_dependent, self.dependent)
+        self.last = out if out is not None else HostTensor(np.empty_like(tensor.array))
+        np.sign(tensor.array, out=self.last.array)
+        return self.last
+
+
+def written(path: Path, device: dml.Device) -> Any:
+    """The file, once its environment has been looked at."""
+    found = json.loads(path.read_text(encoding="utf-8"))
+    assert found["dmlvk"] == dml.__version__
+    assert (found["device"], found["device_kind"]) == (device.info.name, device.info.kind)
+    assert found["driver"] == f"{device.info.driver} {device.info.driver_version}"
+    assert {"date", "host"} < found.keys()
+    assert all(each.keys() == {"name", "version", "device"} for each in found["libraries"])
+    return found
+
+
+@pytest.mark.parametrize("has_torch", [False, True])
+def test_small_work(
+    device: dml.Device,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    has_torch: bool,
+) -> None:
+    torch = HostTorch()
+    monkeypatch.setitem(sys.modules, "torch", torch if has_torch else None)
+    path = tmp_path / "small.json"
+    assert measure_small_work.main(["-d", str(device.info.index), "-m", "1", "--json", str(path)]) == 0
+    found = written(path, device)
+    assert [each["name"] for each in found["libraries"]] == ["dmlvk", "Kompute"] + ["PyTorch"] * has_torch
+    names = [each["name"] for each in found["results"]]
+    assert names[:2] == ["one small operator, submitted and waited for", "one of 1000 dependent small operators"]
+    assert ("PyTorch, one of 1000 dependent small operators" in names) == has_torch
+    assert (torch.most_dependent >= 999) == has_torch
+    assert len(set(names)) == len(names) == (11 if has_torch else 6)
+    assert all(each["seconds"] > 0 for each in found["results"])
+    printed = capsys.readouterr().out
+    assert all(f"  {name} " in printed for name in names)
+
+
+def test_fusion(
+    device: dml.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    path = tmp_path / "fusion.json"
+    assert measure_fusion.main(["-d", str(device.info.index), "-n", "4096", "--json", str(path)]) == 0
+    found = written(path, device)
+    assert [each["chain"] for each in found["results"]] == ["arithmetic", "functions"]
+    for each in found["results"]:
+        assert (each["elements"], each["operators"], each["kernels"], each["same_bits"]) == (4096, 12, 1, True)
+        assert [timing["name"] for timing in each["timings"]] == ["fused", "one by one"]
+        for timing in each["timings"]:
+            assert timing["bytes_per_second"] == pytest.approx(8 * 4096 / timing["seconds"])
+    assert "12 operators in 1 kernel(s)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("script", [measure_small_work, measure_fusion])
+def test_a_file_that_cannot_be_written_is_an_error_at_once(script: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        script.main(["--json", "/nowhere/x.json"])
+    assert "there is no such directory" in capsys.readouterr().err
