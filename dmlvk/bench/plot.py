@@ -20,6 +20,11 @@ from dmlvk.errors import InvalidArgumentError
 _WIDTH = 960
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 190, 40, 46
 _PANEL_HEIGHT = 300
+_FIGURES = 200
+"""The width of the column to the right of bars: a bandwidth and a library's name."""
+_LETTER = 7.6
+"""What a letter of an operator's name takes at most, in the fonts that browsers have for ``sans-serif``."""
+_LINE = 16
 _COLOURS = ("#0b5fa5", "#d1495b", "#66a182", "#edae49", "#7a5195", "#8d6b48", "#444444", "#00a6a6")
 _FORMATS = (".svg", ".png", ".webp", ".jpg")
 
@@ -209,7 +214,7 @@ def _draw_curves(
 ) -> None:
     every = [point for points in lines.values() for point in points]
     low_x, high_x = math.log2(min(x for x, _ in every)), math.log2(max(x for x, _ in every))
-    low_y = math.floor(math.log10(min(y for _, y in every)))
+    low_y = math.floor(math.log10(min([y for _, y in every] + ([ceiling] if ceiling else []))))
     high_y = math.ceil(math.log10(max([y for _, y in every] + ([ceiling] if ceiling else []))))
     bottom = top + _PANEL_HEIGHT - _BOTTOM
     width, height = _WIDTH - _LEFT - _RIGHT, bottom - top - _TOP
@@ -228,13 +233,19 @@ def _draw_curves(
         canvas.line([(x, bottom), (x, bottom + 5)], "#555555")
         canvas.text(x, bottom + 18, _size_text(2**exponent), "middle")
     canvas.text(_LEFT + width, bottom + 34, "bytes read and written", "end")
+    copy_y = None
     if ceiling:
         y = place(2**low_x, ceiling)[1]
         canvas.line([(_LEFT, y), (_LEFT + width, y)], "#555555", dashed=True)
-        canvas.text(_LEFT + width + 8, y - 2, f"copy, {_bandwidth_text(ceiling)}")
-    for number, (name, points) in enumerate(lines.items()):
+        copy_y = y - 2
+        canvas.text(_LEFT + width + 8, copy_y, _copy_label(ceiling))
+    label_y = top + _TOP + 30
+    for name, points in lines.items():
         canvas.line([place(*point) for point in points], colours[name], width=2.5 if name == "dmlvk" else 1.5)
-        canvas.text(_LEFT + width + 8, top + _TOP + 30 + 16 * number, name, colour=colours[name])
+        if copy_y is not None and abs(label_y - copy_y) < _LINE:
+            label_y = copy_y + _LINE
+        canvas.text(_LEFT + width + 8, label_y, name, colour=colours[name])
+        label_y += _LINE
 
 
 def _draw_bars(
@@ -244,20 +255,28 @@ def _draw_bars(
     colours: dict[str, str],
     ceiling: float | None,
 ) -> None:
-    canvas.text(16, top + _TOP - 14, "Largest size, device time: bytes read and written a second", colour="#000000")
-    left, width = 330, _WIDTH - 330 - 200
+    # Figures stand in a column of their own, where neither bars nor the copy's line come.
+    left = _LETTER * max(len(label) for label, _, _ in bars) + 28
+    width = _WIDTH - left - _FIGURES
     full = max([bandwidth for _, _, bandwidth in bars] + ([ceiling] if ceiling else []))
+    canvas.text(16, top + _TOP - 18, "Largest size, device time: bytes read and written a second", colour="#000000")
     previous = ""
     for number, (label, library, bandwidth) in enumerate(bars):
         y = top + _TOP + 20 * number
         if label != previous:
-            canvas.text(16, y + 13, label)
+            canvas.text(16, y + 14, label)
         previous = label
+        canvas.rectangle(left, y + 3, width, 14, "#f3f3f3")  # leads the eye from the bar to its figure
         canvas.rectangle(left, y + 3, max(1.0, bandwidth / full * width), 14, colours[library])
-        canvas.text(left + bandwidth / full * width + 6, y + 14, f"{_bandwidth_text(bandwidth)} {library}")
+        canvas.text(left + width + 8, y + 14, f"{_bandwidth_text(bandwidth)} {library}")
     if ceiling:
         x = left + ceiling / full * width
         canvas.line([(x, top + _TOP), (x, top + _TOP + 20 * len(bars))], "#222222", dashed=True)
+        canvas.text(x, top + _TOP - 3, _copy_label(ceiling), "middle")
+
+
+def _copy_label(ceiling: float) -> str:
+    return f"copy, {_bandwidth_text(ceiling)}"
 
 
 def _bandwidth_text(bytes_per_second: float) -> str:

@@ -77,16 +77,17 @@ def _y_of(error: float, highest: float) -> float:
 def _grid(data_type: DataType, bound: float, highest: float) -> list[str]:
     base = _HEIGHT - _BOTTOM
     parts = [f'<rect x="{_LEFT}" y="{_TOP}" width="{_COLUMNS}" height="{base - _TOP}" fill="none" stroke="#999"/>']
-    for error, dashes, label in ((0.5, "2 4", "0.5"), (bound, "8 4", f"{bound:.4g}")):
-        y = _y_of(error, highest)
+    bound_y, half_y = _y_of(bound, highest), _y_of(0.5, highest)
+    for y, dashes in ((half_y, "2 4"), (bound_y, "8 4")):
         parts.append(
             f'<line x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#555" '
             f'stroke-dasharray="{dashes}"/>'
         )
-        if label != "0.5" or abs(y - _y_of(bound, highest)) > 12:
-            parts.append(_text(_LEFT - 5, y + 4, label, "end"))
+    parts.append(_text(_LEFT - 5, bound_y + 4, f"{bound:.4g}", "end"))
+    if min(abs(half_y - bound_y), base - half_y) > 12:  # else it would stand over another
+        parts.append(_text(_LEFT - 5, half_y + 4, "0.5", "end"))
     parts.append(_text(_LEFT - 5, base + 4, "0", "end"))
-    parts.append(_text(12, (_TOP + base) / 2, "ULP", "middle", rotated=True))
+    parts.append(_text(_LEFT - 5, _TOP + 8, "ULP", "end"))  # where no bound comes: it is at most 1 / 1.2 of the height
     for value in _TICKS[data_type]:
         x = _x_of(value, data_type)
         parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{base}" y2="{base + 5}" stroke="#555"/>')
@@ -101,9 +102,8 @@ def _number(value: float) -> str:
     return f"{sign}∞" if math.isinf(value) else f"{sign}2^{math.frexp(abs(value))[1] - 1}"
 
 
-def _text(x: float, y: float, text: str, anchor: str, rotated: bool = False) -> str:
-    turn = f' transform="rotate(-90 {x:.1f} {y:.1f})"' if rotated else ""
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="11"{turn}>{escape(text)}</text>'
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="11">{escape(text)}</text>'
 
 
 def _bars(columns: Float64Array, bound: float, highest: float) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from dmlvk.cli.bench import parsed_attributes, parsed_sizes
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.operators import OPERATORS
 from tests.cli.outcome import Outcome
+from tests.drawings import lines, overlapping, rectangles, texts
 
 
 class Wrong:
@@ -281,13 +284,16 @@ def test_sizes_that_are_none(text: str) -> None:
         parsed_sizes(text)
 
 
-def report(device: dml.Device) -> BenchReport:
+def report(device: dml.Device, slower: float = 1.0, names: Sequence[str] = ("ELEMENT_WISE_EXP",)) -> BenchReport:
+    """Some operators, ``slower`` than a copy."""
+
     def result(elements: int, name: str) -> Result:
-        spread = Spread(elements * 1e-9, elements * 0.9e-9, elements * 1.2e-9)
+        seconds = elements * 1e-9 * (1.0 if name == "ELEMENT_WISE_IDENTITY" else slower)
+        spread = Spread(seconds, seconds * 0.9, seconds * 1.2)
         timings = (Timing("dmlvk", "measured", seconds=spread, wall_seconds=spread), Timing("X", "out of memory"))
         return Result(name, "float32", "contiguous", elements, 8 * elements, timings)
 
-    results = [result(4**n, name) for n in range(5, 12) for name in ("ELEMENT_WISE_IDENTITY", "ELEMENT_WISE_EXP")]
+    results = [result(4**n, name) for n in range(5, 12) for name in ("ELEMENT_WISE_IDENTITY", *names)]
     return BenchReport.of(device.info, [OwnLibrary(device)], {"torch": "not installed"}, results)
 
 
@@ -303,6 +309,22 @@ def test_plots(any_device: dml.Device, tmp_path: Path, suffix: str) -> None:
         with Image.open(path) as picture:
             assert picture.width == 1920
             assert len(picture.convert("RGB").getcolors(2**24) or []) > 10
+
+
+@pytest.mark.parametrize("slower", [0.001, 0.03, 0.5, 0.95, 1.05, 1.2, 2.0, 1000.0])
+def test_nothing_is_drawn_over_a_plots_labels(any_device: dml.Device, tmp_path: Path, slower: float) -> None:
+    """Wherever the copy's line comes, and however long a name is."""
+    path = tmp_path / "plot.svg"
+    longest = max(OPERATORS, key=lambda name: len(name.removeprefix("ELEMENT_WISE_")))
+    write_plot(report(any_device, slower, (longest, "ELEMENT_WISE_EXP")), path)
+    root = ElementTree.fromstring(path.read_text(encoding="utf-8"))
+    labels = texts(root)
+    assert sum(label.what == "copy, 8 GB/s" for label in labels) == 4  # the bars have one, too
+    assert overlapping(labels) == []
+    over = [
+        (label.what, what.what) for label in labels for what in (*lines(root), *rectangles(root)) if label.meets(what)
+    ]
+    assert over == []
 
 
 def test_a_plot_of_another_kind_is_refused(any_device: dml.Device, tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from dmlvk.conformance.html import report_as_html, write_report
 from dmlvk.conformance.profile import Profile, line_order, shift, stretches
 from dmlvk.conformance.results import CaseReport, Element, Measurement, Plan, Report, WorstResult
 from dmlvk.conformance.svg import error_plot
+from tests.drawings import SVG, overlapping, texts
 
 XHTML = "{http://www.w3.org/1999/xhtml}"
-SVG = "{http://www.w3.org/2000/svg}"
 
 
 def measurement(error: float = 0.5, broken: int = 0, failure: str | None = None, device: int = 0) -> Measurement:
@@ -131,3 +131,13 @@ def test_plots_of_nothing_and_of_what_is_infinitely_wrong() -> None:
     (wrong,) = plotted([math.inf] * 1024, dml.FLOAT16, 0.5).findall(f"{SVG}path")
     heights = set(re.findall(r"V([\d.]+)", str(wrong.get("d"))))
     assert len(heights) == 1, "all at the upper edge"
+
+
+@pytest.mark.parametrize("data_type", [dml.FLOAT16, dml.FLOAT32], ids=lambda t: t.name)
+@pytest.mark.parametrize("bound", [0.5, 0.500104, 0.55, 0.75, 0.95, 1.7])
+@pytest.mark.parametrize("error", [0.1, 1.0, 20.0])
+def test_no_label_of_a_plot_stands_over_another(data_type: dml.DataType, bound: float, error: float) -> None:
+    labels = texts(plotted([error] * stretches(data_type), data_type, bound))
+    assert {"ULP", f"{bound:.4g}"} <= {label.what for label in labels}
+    assert overlapping(labels) == []
+    assert all(label.left >= 0 for label in labels)
