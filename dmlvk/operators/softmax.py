@@ -10,8 +10,8 @@ from dmlvk.operators.members import axes_attribute, count_attribute, tensor_inpu
 from dmlvk.operators.type_groups import EXACT, FLOATS
 from dmlvk.tensors import TensorDesc
 
-_SHARES = Accuracy("accurate", 0.9, "for rows of any length; measured: 0.80 ULP")
-_LOGARITHMS = Accuracy("accurate", 0.9, "for rows of any length; measured: 0.62 ULP")
+_SHARES = Accuracy("accurate", 0.9, "for rows of any length; largest found by search: 0.80 ULP")
+_LOGARITHMS = Accuracy("accurate", 0.9, "for rows of any length; largest found by search: 0.62 ULP")
 
 _PEAK = (
     "A number is above NaN; of a row of NaN the first one counts as the largest. Both zeros are equal, and denormals "

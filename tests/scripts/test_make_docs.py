@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from pathlib import Path
@@ -126,6 +127,29 @@ def test_every_operator_of_one_input_was_tried_with_all_values_and_has_their_has
     for name, measured in tried.items():
         assert (measured["results"], measured["broken"]) == (2**32, 0), name
         assert ReferenceHashes.shipped().cases[name][1] == measured["sha256"], name
+
+
+def test_errors_in_the_declarations_are_those_that_were_measured() -> None:
+    """They are written by hand, because an installed package does not have the measurements."""
+    errors: dict[str, list[float]] = {}
+    for case in json.loads((make_docs.DOCS / make_docs.MEASUREMENTS).read_text())["cases"]:
+        (measured,) = case["measurements"]
+        if "-float32" in case["name"] and measured["worst"] is not None:
+            errors.setdefault(case["operator"], []).append(math.ceil(100 * float(measured["worst"]["error"])) / 100)
+    compared = 0
+    for name, operator in OPERATORS.items():
+        accuracy = operator.declaration.accuracy
+        _, is_measured, text = accuracy.remark.partition("measured: ")
+        figures = [float(figure) for figure in re.findall(r"([\d.]+) ULP", text)]
+        if is_measured:  # where there are several, each with attributes of its own
+            assert max(figures) == max(errors[name]), name
+            assert set(figures) <= set(errors[name]), name
+        elif found := re.search(r"found by search: ([\d.]+) ULP", accuracy.remark):
+            assert max(errors[name]) <= float(found[1]) <= accuracy.maximum_ulp, name
+        else:
+            continue
+        compared += 1
+    assert compared >= 10, "the remarks' words have changed"
 
 
 def test_the_float16_results_that_are_not_the_nearest_are_listed(docs: Path) -> None:
