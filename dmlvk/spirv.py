@@ -10,6 +10,10 @@ HEADER_WORDS = 5
 """What stands before a module's first instruction."""
 
 _MAGIC = 0x07230203
+_BOUND = 3  # the place in the header of the number above all that the module gives to types, constants and results
+_EXECUTION_MODE, _LOCAL_SIZE = 16, 17
+_TYPE_INT, _CONSTANT, _CONSTANT_COMPOSITE = 21, 43, 44
+_BUILT_IN, _WORK_GROUP_SIZE = 11, 25
 _FUNCTION = 54  # constants stand before the first of them
 _SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE, _SPEC_CONSTANT = 48, 49, 50
 _DECORATE, _SPEC_ID, _BINDING = 71, 1, 33
@@ -91,6 +95,37 @@ def with_constant(spirv: bytes, constant_id: int, value: int) -> bytes:
         else:
             words[position] += (_SPEC_CONSTANT_TRUE if value else _SPEC_CONSTANT_FALSE) - opcode
     return words.tobytes()
+
+
+def with_work_group_size(spirv: bytes, invocations: int) -> bytes:
+    """A module whose work groups, which have one dimension, have another number of invocations.
+
+    Args:
+        spirv: a module, as ``scripts/compile_shaders.py`` or a fused graph makes it.
+        invocations: how many.
+
+    Returns:
+        the module, in the byte order of this machine.
+    """
+    words = module_words(spirv)
+    made = words[:HEADER_WORDS]
+    number = words[_BOUND]  # of a constant of its own: others may use the one that says 256
+    made[_BOUND] += 1
+    unsigned = 0  # the type's number
+    composites: set[int] = set()
+    for position, opcode, operands in module_instructions(words):
+        instruction = words[position : position + 1 + len(operands)]
+        if opcode == _EXECUTION_MODE and operands[1] == _LOCAL_SIZE:
+            instruction[3] = invocations
+        elif opcode == _DECORATE and operands[1] == _BUILT_IN and operands[2] == _WORK_GROUP_SIZE:
+            composites.add(operands[0])  # it outweighs the execution mode
+        elif opcode == _TYPE_INT:
+            unsigned = operands[0] if operands[2] == 0 else unsigned
+        elif opcode == _CONSTANT_COMPOSITE and operands[1] in composites:
+            made.extend((4 << 16 | _CONSTANT, unsigned, number, invocations))
+            instruction[3] = number
+        made.extend(instruction)
+    return made.tobytes()
 
 
 def _declarations(words: array[int], constant_id: int) -> Iterator[tuple[int, int, array[int]]]:

@@ -11,6 +11,9 @@ from dmlvk.kernels.variants import BLOCK, BLOCKS_HELD, WORK_GROUP_SIZE, Walk, op
 from dmlvk.operators import OperatorDesc
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 
+FEWEST_LANES_OF_A_GROUP = 128
+"""Work groups are small, for lanes of a group wait for each other; smaller ones would gain nothing more."""
+
 ROWS_FOR_PROCESSORS = 16
 """From so many rows on a processor's invocations take whole rows: with fewer it would have nothing for its vectors."""
 
@@ -37,21 +40,24 @@ def lower(desc: OperatorDesc) -> Kernel:
         *(int(_has_blocks(row, rows, operand)) for operand in (0, -1)),
     )
 
-    def kernel(walk: Walk, rows_of_a_group: int, on_processors: Kernel | None = None) -> Kernel:
+    def kernel(walk: Walk, rows_of_a_group: int, size: int, on_processors: Kernel | None = None) -> Kernel:
         return Kernel(
             variant=variant_name(shader_name(type(desc)), types, walk),
-            geometry=geometry,
-            work_groups=launch_size(desc.operator_name, -(-count // rows_of_a_group) * WORK_GROUP_SIZE),
+            geometry=(*geometry, size),
+            work_groups=launch_size(desc.operator_name, -(-count // rows_of_a_group) * size, size),
             work_items=count,
             attributes=(),
+            work_group_size=size,
             on_processors=on_processors,
         )
 
     is_alone = is_held and count >= ROWS_FOR_PROCESSORS
+    size = max(lanes, FEWEST_LANES_OF_A_GROUP)
     return kernel(
         "held" if is_held else "long",
-        WORK_GROUP_SIZE // lanes,
-        kernel("alone", WORK_GROUP_SIZE) if is_alone else None,
+        size // lanes,
+        size,
+        kernel("alone", WORK_GROUP_SIZE, WORK_GROUP_SIZE) if is_alone else None,
     )
 
 

@@ -27,6 +27,7 @@ from dmlvk.kernels.variants import (
 )
 from dmlvk.kernels.volume import LONG_FUNCTION_WORDS, called_words
 from dmlvk.operators import OperatorDesc
+from dmlvk.spirv import with_work_group_size
 from dmlvk.tensors import TensorDesc
 
 
@@ -41,6 +42,7 @@ class Kernel:
         work_items: how many elements, invocations or tiles there is work for, as the walk counts.
         attributes: the attribute words of the push constants.
         special_attribute: what the shader's constant of that name is.
+        work_group_size: invocations of a work group.
         on_processors: the kernel that computes the same bits where the device is a processor, if that is another one.
     """
 
@@ -50,15 +52,21 @@ class Kernel:
     work_items: int
     attributes: tuple[int, ...]
     special_attribute: int = dataclasses.field(default=0, kw_only=True)
+    work_group_size: int = dataclasses.field(default=WORK_GROUP_SIZE, kw_only=True)
     on_processors: Kernel | None = dataclasses.field(default=None, kw_only=True)
 
     def on(self, device_kind: str) -> Kernel:
         """The kernel for devices of a kind, as ``DeviceInfo.kind`` names it."""
         return self.on_processors if device_kind == "CPU" and self.on_processors is not None else self
 
+    def module(self) -> bytes:
+        """The shader as it was compiled."""
+        return special_values.load(self.variant, self.special_attribute)
+
     def spirv(self) -> bytes:
         """The shader."""
-        return special_values.load(self.variant, self.special_attribute)
+        module = self.module()
+        return module if self.work_group_size == WORK_GROUP_SIZE else _resized(module, self.work_group_size)
 
     def specialization(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
         """The specialization constants, from id 0 on, for operands that begin at the given byte offsets."""
@@ -68,6 +76,11 @@ class Kernel:
         """The push constants for operands that begin at the given byte offsets (multiples of 16) of their buffers."""
         words = [offset // 4 for offset in base_offsets]
         return (self.work_items, *words, *self.attributes)
+
+
+@functools.lru_cache(maxsize=256)
+def _resized(module: bytes, work_group_size: int) -> bytes:
+    return with_work_group_size(module, work_group_size)
 
 
 def lower(desc: OperatorDesc) -> Kernel:
@@ -87,7 +100,7 @@ def lower(desc: OperatorDesc) -> Kernel:
         return variant_name(shader_name(type(desc), present), types, walk, present)
 
     def kernel(plan: walks.Plan, on_processors: Kernel | None = None) -> Kernel:
-        made = _kernel(desc, variant(plan.walk), plan, attributes, on_processors)
+        made = _kernel(desc.operator_name, variant(plan.walk), plan, attributes, on_processors)
         return dataclasses.replace(made, special_attribute=special_attribute)
 
     plan, on_processors = walks.plans(layout, types, lambda walk: _takes_a_while(desc, variant(walk)))
@@ -117,21 +130,22 @@ def lower_lookup(desc: OperatorDesc) -> Kernel:
     layout = fold(target.sizes, [_strides_along(target.sizes, source), target.element_strides])
 
     def kernel(plan: walks.Plan, on_processors: Kernel | None = None) -> Kernel:
-        return _kernel(desc, lookup_variant_name(plan.walk), plan, (), on_processors)
+        return _kernel(desc.operator_name, lookup_variant_name(plan.walk), plan, (), on_processors)
 
     plan, on_processors = walks.plans(layout, LOOKUP_TYPES, lambda walk: True)
     return kernel(plan, None if on_processors is plan else kernel(on_processors))
 
 
 def _kernel(
-    desc: OperatorDesc, variant: str, walk: walks.Plan, attributes: tuple[int, ...], on_processors: Kernel | None
+    label: str, variant: str, walk: walks.Plan, attributes: tuple[int, ...], on_processors: Kernel | None = None
 ) -> Kernel:
     return Kernel(
         variant=variant,
         geometry=walk.geometry,
-        work_groups=launch_size(desc.operator_name, walk.invocations),
+        work_groups=launch_size(label, walk.invocations, walk.work_group_size),
         work_items=walk.work_items,
         attributes=attributes,
+        work_group_size=walk.work_group_size,
         on_processors=on_processors,
     )
 
@@ -141,14 +155,14 @@ def _strides_along(sizes: Sequence[int], tensor: TensorDesc) -> tuple[int, ...]:
     return tensor.element_strides if tensor.sizes == tuple(sizes) else (0,) * len(sizes)
 
 
-def launch_size(operator_name: str, invocations: int) -> tuple[int, int, int]:
+def launch_size(operator_name: str, invocations: int, work_group_size: int = WORK_GROUP_SIZE) -> tuple[int, int, int]:
     """Work groups for a number of invocations, in one or several rows.
 
     Raises:
         DeviceLimitError: when there are more than Vulkan's guaranteed launch sizes can address.
     """
-    columns, rows = walks.work_groups(invocations)
-    if rows > walks.WORK_GROUPS_PER_ROW or rows * columns * WORK_GROUP_SIZE > 2**32:
+    columns, rows = walks.work_groups(invocations, work_group_size)
+    if rows > walks.WORK_GROUPS_PER_ROW or rows * columns * work_group_size > 2**32:
         raise DeviceLimitError(
             f"{operator_name}: the tensor takes {invocations} invocations; at most {2**32 - 2**16} can be launched"
         )

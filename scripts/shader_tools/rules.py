@@ -281,6 +281,15 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
         "size of the shared memory is unknown: *",
         "its length is that of the transposed inputs' tiles; dmlvk/kernels/walks.py gives tiles to as many as fit",
     ),
+    *(
+        Exemption(
+            "shared-memory",
+            f"*.{way}",
+            "size of the shared memory is unknown: *",
+            "16 bytes for each invocation of a work group; dmlvk/kernels/along_axes.py gives it 256 at most",
+        )
+        for way in ("held", "long")
+    ),
 )
 """Variants that may break a rule, each with its reason."""
 

@@ -46,6 +46,7 @@ layout(constant_id = 30) const bool LANES_ARE_NEIGHBOURS = true; // neighbouring
 // Whether blocks of four neighbours lie at multiples of four elements in memory: they are then loaded or stored at once.
 layout(constant_id = 31) const bool INPUT_HAS_BLOCKS = false;
 layout(constant_id = 32) const bool OUTPUT_HAS_BLOCKS = false;
+layout(constant_id = 33) const uint INVOCATIONS = 256u; // of a work group; the host sets the group's size to it
 
 #define CHAINS (LANES_PER_ROW < 8u ? LANES_PER_ROW : LANES_PER_ROW < 128u ? 8u : 16u)
 #define LANES_IN_CHAIN (LANES_PER_ROW / CHAINS)

@@ -1,5 +1,5 @@
-// The ways HELD and LONG of along_axes.glsl: every invocation is a lane, and a work group computes 256 / LANES_PER_ROW rows.
-#define ROWS_PER_GROUP (256u / LANES_PER_ROW)
+// The ways HELD and LONG of along_axes.glsl: every invocation is a lane, and a work group computes INVOCATIONS / LANES_PER_ROW rows.
+#define ROWS_PER_GROUP (INVOCATIONS / LANES_PER_ROW)
 #define NEXT_LANE (LANES_ARE_NEIGHBOURS ? 1u : ROWS_PER_GROUP)
 
 // Which rows and lanes are computed here: those behind the last row do the work of that one, for the barriers' sake, and store
@@ -8,8 +8,8 @@ uint slot;
 uint lane;
 uint row_slot;
 
-shared int shared_ranks[256];
-shared uint shared_places[256];
+shared int shared_ranks[INVOCATIONS];
+shared uint shared_places[INVOCATIONS];
 #define SHARED_PEAK(at) Peak(shared_ranks[at], shared_places[at])
 
 // Of two peaks, the second of a later lane. Where places are those of lanes, the first of equals is the earlier one.
@@ -52,8 +52,8 @@ Peak peak_of_lanes(Peak own)
 }
 
 #ifndef RESULT_WITHOUT_SUM
-shared float shared_highs[256];
-shared float shared_lows[256];
+shared float shared_highs[INVOCATIONS];
+shared float shared_lows[INVOCATIONS];
 
 // What is made of all lanes' sum; made once, by the first lane.
 uvec3 row_words_of_lanes(Double own, PowerBasis basis)

@@ -76,11 +76,11 @@ void main()
 {
     if (TWO_GROUPS) {
         uint group = work_group_index() * VECTORS_OF_GROUP + index_in_group();
-        uint second = group + 256u;
+        uint second = group + INVOCATIONS_WITH_TWO;
         if (!LAUNCH_EXCEEDS_GROUPS || second < parameters.work_items / LANES) {
             compute_two_whole_groups(group, second);
         } else {
-            for (; group <= second; group += 256u) {
+            for (; group <= second; group += INVOCATIONS_WITH_TWO) {
                 compute_group(group);
             }
         }

@@ -64,7 +64,7 @@ void main()
 {
     if (TWO_VECTORS) {
         uint item = work_group_index() * VECTORS_OF_GROUP + index_in_group();
-        uint second = item + 256u;
+        uint second = item + INVOCATIONS_WITH_TWO;
         if (second < parameters.work_items) {
             compute_two_vectors(item, second);
         } else if (item < parameters.work_items) {

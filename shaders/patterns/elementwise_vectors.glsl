@@ -5,8 +5,10 @@
 #define FETCHED_SECOND(n, lane) LOAD(INPUT_##n, second_##n, lane)
 
 // On GPUs an invocation computes two vectors of a large tensor, and loads both before it computes: functions that take a
-// while run 5 to 14% faster on an NVIDIA H200. They lie a work group apart, so that neighbours load neighbours.
-#define VECTORS_OF_GROUP 512u
+// while run 8 to 14% faster on an NVIDIA H200. They lie a work group apart, so that neighbours load neighbours. Work groups then
+// have 128 invocations (dmlvk/kernels/elementwise.py sees to it): with 256 they lose 2 to 3%.
+#define INVOCATIONS_WITH_TWO 128u
+#define VECTORS_OF_GROUP (2u * INVOCATIONS_WITH_TWO)
 
 // STORE_VECTOR(name, bits, words, at): stores WORDS_OF(bits) words as the vector number `at` of an output.
 #define STORE_VECTOR(name, bits, words, at) CONCATENATE(STORE_VECTOR_, bits)(name, words, at)

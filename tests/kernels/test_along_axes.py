@@ -40,12 +40,13 @@ def _planned(kernel: Kernel) -> list[tuple[object, ...]]:
     assert has_rows == (kernel.work_groups[1] > 1)
     assert not has_offsets
     sizes, output, source = (geometry[8 * i : 8 * i + 8] for i in range(3))
-    row_axes, length, _, *has_blocks = geometry[24:]
+    row_axes, length, _, *has_blocks, invocations = geometry[24:]
     assert lanes in (1, 2, 4, 8, 16, 32, 64, 128, 256)
     assert lanes * 16 >= min(length, 4096)
     assert lanes == 1 or lanes * 8 < min(length, 4096), "half the lanes would do"
     assert kernel.variant.split(".")[-1] == ("held" if length <= 4096 else "long")
-    assert math.prod(kernel.work_groups) * (256 // lanes) >= kernel.work_items
+    assert invocations == kernel.work_group_size == max(lanes, 128)
+    assert math.prod(kernel.work_groups) * (invocations // lanes) >= kernel.work_items
     _check_on_processors(kernel, length)
     rows: list[tuple[object, ...]] = []
     for row in range(kernel.work_items):
@@ -79,7 +80,8 @@ def _check_on_processors(kernel: Kernel, length: int) -> None:
         assert alone is kernel
         return
     assert alone.variant == kernel.variant.removesuffix("held") + "alone"
-    assert (alone.geometry, alone.work_items) == (kernel.geometry, kernel.work_items)
+    assert (alone.geometry[:-1], alone.work_items) == (kernel.geometry[:-1], kernel.work_items)
+    assert alone.work_group_size == alone.geometry[-1] == 256
     assert math.prod(alone.work_groups) == -(-kernel.work_items // 256)
 
 

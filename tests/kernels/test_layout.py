@@ -17,7 +17,14 @@ from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels import elementwise, walks
 from dmlvk.kernels.elementwise import Kernel, lower
 from dmlvk.kernels.layout import FoldedLayout, fold
-from dmlvk.kernels.variants import WALKS, WORK_GROUP_SIZE, lanes, operand_types, tile_size
+from dmlvk.kernels.variants import (
+    WALKS,
+    WORK_GROUP_SIZE,
+    WORK_GROUP_SIZE_WITH_TWO_VECTORS,
+    lanes,
+    operand_types,
+    tile_size,
+)
 from dmlvk.operators import OperatorDesc
 from tests.operators.geometries import packed
 
@@ -173,7 +180,7 @@ def _tile_constants(geometry: Sequence[int], operands: int) -> Sequence[int]:
 
 def _visits_of_kernel(kernel: Kernel, types: tuple[dml.DataType, ...]) -> Offsets:
     """What the invocations of a launch visit, by the rules of shaders/patterns, as :func:`_visits` orders it."""
-    launched = math.prod(kernel.work_groups) * WORK_GROUP_SIZE
+    launched = math.prod(kernel.work_groups) * kernel.work_group_size
     has_rows, has_offsets, *geometry = kernel.specialization([0] * len(types))
     assert has_rows == (kernel.work_groups[1] > 1), "LAUNCH_HAS_ROWS"
     assert not has_offsets, "OPERANDS_HAVE_OFFSETS"
@@ -181,6 +188,7 @@ def _visits_of_kernel(kernel: Kernel, types: tuple[dml.DataType, ...]) -> Offset
         lane_count = lanes("contiguous", types)
         whole_groups, left_over = divmod(kernel.work_items, lane_count)
         exceeds, has_partial, has_two = geometry
+        assert kernel.work_group_size == (128 if has_two else 256)
         reached = (1 + has_two) * launched  # the second groups lie a work group behind the first ones
         assert exceeds == (reached > whole_groups), "LAUNCH_EXCEEDS_GROUPS"
         assert has_partial == (left_over > 0), "HAS_PARTIAL_GROUP"
@@ -188,6 +196,7 @@ def _visits_of_kernel(kernel: Kernel, types: tuple[dml.DataType, ...]) -> Offset
         return np.repeat(np.arange(kernel.work_items)[:, None], len(types), axis=1)
     walk = kernel.variant.rpartition(".")[2]
     has_two = walk == "rows" and geometry[-1]
+    assert kernel.work_group_size == (128 if has_two else 256)
     assert (1 + has_two) * launched >= kernel.work_items
     end = 2 + 8 * (1 + len(types))
     own = [*geometry[:2], *geometry[end:]]
@@ -332,18 +341,19 @@ def test_only_offsets_that_are_there_are_added() -> None:
     assert kernel.specialization([0, 16])[1] == 1
 
 
+@pytest.mark.parametrize("size", [WORK_GROUP_SIZE, WORK_GROUP_SIZE_WITH_TWO_VECTORS])
 @pytest.mark.parametrize(
     "invocations",
-    [1, 255, 256, 257, 65535 * 256 - 1, 65535 * 256, 65535 * 256 + 1, 2**30, 2**32 - 2**24, 2**32 - 2**16],
+    [1, 127, 128, 255, 256, 257, 65535 * 256 - 1, 65535 * 256, 65535 * 256 + 1, 2**30, 2**32 - 2**24, 2**32 - 2**16],
 )
-def test_work_groups_cover_the_work_within_vulkans_limits(invocations: int) -> None:
-    columns, rows, layers = elementwise.launch_size("X", invocations)
+def test_work_groups_cover_the_work_within_vulkans_limits(invocations: int, size: int) -> None:
+    columns, rows, layers = elementwise.launch_size("X", invocations, size)
     assert 1 <= columns <= 65535
     assert 1 <= rows <= 65535
     assert layers == 1
-    launched = columns * rows * WORK_GROUP_SIZE
+    launched = columns * rows * size
     assert invocations <= launched <= 2**32, "an invocation's index must fit into 32 bits"
-    assert launched - invocations < WORK_GROUP_SIZE * rows, "whole rows of work groups with nothing to do"
+    assert launched - invocations < size * rows, "whole rows of work groups with nothing to do"
 
 
 @pytest.mark.parametrize("invocations", [2**32 - 2**16 + 1, 2**32, 2**40])

@@ -149,10 +149,10 @@ def test_work_groups_in_several_rows(
     """Work groups beyond what one dimension can count lie in rows: here with rows of 5 instead of 65,535."""
     monkeypatch.setattr(walks, "WORK_GROUPS_PER_ROW", 5)
     monkeypatch.setattr(along_axes, "ROWS_FOR_PROCESSORS", rows_for_processors)
-    # Lengths whose work groups hold 256, 128, 4 and 2 rows.
-    for length, rows in ((3, 1281), (3, 2 * 1280), (30, 128 * 11 + 1), (700, 4 * 5 + 1), (1500, 2 * 13), (700, 4 * 25)):
+    # Lengths whose work groups hold 128, 64, 2 rows and 1; where an invocation takes a whole row, 256.
+    for length, rows in ((3, 1281), (3, 2 * 1280), (30, 64 * 11 + 1), (700, 2 * 5 + 1), (1500, 13), (700, 2 * 25)):
         check_geometry(benches, case, Geometry("many rows", (rows, length), (length, 1), ((length, 1),)))
-    beyond = describe(case, (101, 700), [(700, 1)] * 2, axes_attributes(case.desc_class, (1,)))
+    beyond = describe(case, (51, 700), [(700, 1)] * 2, axes_attributes(case.desc_class, (1,)))
     with pytest.raises(dml.DeviceLimitError, match=f"^{beyond.operator_name}: the tensor takes "):
         lower(beyond)
 

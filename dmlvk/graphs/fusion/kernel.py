@@ -33,8 +33,8 @@ class FusedKernel(Kernel):
 
     shader: bytes
 
-    def spirv(self) -> bytes:
-        """The shader."""
+    def module(self) -> bytes:
+        """The shader as it was compiled."""
         return self.shader
 
 
@@ -278,9 +278,10 @@ def fused_kernel(group: Group, network: Network) -> FusedKernel | None:
     return FusedKernel(
         variant=f"fused.{len(group.nodes)}.{group.plan.walk}",
         geometry=group.plan.geometry,
-        work_groups=launch_size(label, group.plan.invocations),
+        work_groups=launch_size(label, group.plan.invocations, group.plan.work_group_size),
         work_items=group.plan.work_items,
         attributes=source.attributes,
+        work_group_size=group.plan.work_group_size,
         shader=shader,
     )
 
