@@ -23,7 +23,7 @@ from dmlvk.compilation import (
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.graphs.description import GraphDesc
-from dmlvk.half_trial import unpacks_denormals
+from dmlvk.half_trial import TRIALS
 from dmlvk.integers import checked_integer
 from dmlvk.lookup_tables import LookupTables
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
@@ -74,7 +74,7 @@ class Device:
         self.info: DeviceInfo = select_device(selector)
         if not self.info.usable:
             raise UnsupportedError(f"{self.info.name}: dmlvk cannot use this device: {self.info.unusable_reason}")
-        self.engine = Engine(self.info, unpacks_denormals)
+        self.engine = Engine(self.info, TRIALS)
         self._compiled: collections.OrderedDict[OperatorDesc, CompiledOperator] = collections.OrderedDict()
         self._runs = RunCache(self.engine)
         self.lookup_tables = LookupTables(self.engine)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dmlvk.buffers import Buffer
 from dmlvk.kernels.lookup import TABLE_ENTRIES, TABLE_SIZE_IN_BYTES
+from dmlvk.kernels.program import operator_step
 from dmlvk.operators import OperatorDesc
 from dmlvk.recording import run_once
 
@@ -43,5 +45,5 @@ class LookupTables:
         table = Buffer(self._engine, TABLE_SIZE_IN_BYTES)
         with Buffer(self._engine, TABLE_SIZE_IN_BYTES) as patterns:
             patterns.upload(np.arange(TABLE_ENTRIES, dtype=np.uint16))
-            run_once(self._engine, desc, (patterns,), table)
+            run_once(self._engine, partial(operator_step, desc), (patterns,), table)
         return table

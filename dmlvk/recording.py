@@ -11,8 +11,7 @@ from dmlvk.buffers import Buffer
 from dmlvk.compilation import ALREADY_INITIALIZED, CompiledOperator, Dispatchable, OperatorInitializer
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels import coefficients
-from dmlvk.kernels.program import Place, Region, Step, operator_step
-from dmlvk.operators import OperatorDesc
+from dmlvk.kernels.program import Place, Region, Step
 from dmlvk.runtime.kompute import Allocation, Launch, Recording
 
 if TYPE_CHECKING:
@@ -134,12 +133,14 @@ def scheduled(
     return recorded
 
 
-def run_once(engine: Engine, desc: OperatorDesc, inputs: Sequence[Buffer], output: Buffer) -> None:
-    """Runs an operator on whole buffers and waits for it, without what a compiled operator brings.
+def run_once(
+    engine: Engine, made: Callable[[list[Region], list[Region]], Step], inputs: Sequence[Buffer], output: Buffer
+) -> None:
+    """Runs a kernel on whole buffers and waits for it, without what a compiled operator brings.
 
     Args:
         engine: the device.
-        desc: a checked description, all of whose tensors are given.
+        made: the launch, from what it reads and writes.
         inputs: a buffer for each input.
         output: where the result goes.
     """
@@ -148,7 +149,7 @@ def run_once(engine: Engine, desc: OperatorDesc, inputs: Sequence[Buffer], outpu
         return (inputs[region.index] if region.place is Place.INPUT else output), 0
 
     reads = [Region(Place.INPUT, index, 0, buffer.size_in_bytes) for index, buffer in enumerate(inputs)]
-    step = operator_step(desc, reads, [Region(Place.OUTPUT, 0, 0, output.size_in_bytes)])
+    step = made(reads, [Region(Place.OUTPUT, 0, 0, output.size_in_bytes)])
     (recorded,) = scheduled([step], locate, HazardTracker())
     engine.run(engine.record([recorded.launch(engine)]))
 

@@ -15,6 +15,8 @@ from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels import library, special_values, walks
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.variants import (
+    CONVERSION_TYPES,
+    CONVERSION_VARIANT_NAME,
     LOOKUP_TYPES,
     WORK_GROUP_SIZE,
     AttributeWord,
@@ -134,6 +136,17 @@ def lower_lookup(desc: OperatorDesc) -> Kernel:
 
     plan, on_processors = walks.plans(layout, LOOKUP_TYPES, lambda walk: True)
     return kernel(plan, None if on_processors is plan else kernel(on_processors))
+
+
+def lower_conversion(elements: int) -> Kernel:
+    """The kernel that converts so many packed FLOAT32 to FLOAT16.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    layout = fold((elements,), [(1,), (1,)])
+    plan, _ = walks.plans(layout, CONVERSION_TYPES, lambda walk: False)
+    return _kernel("FLOAT16 from FLOAT32", CONVERSION_VARIANT_NAME, plan, ())
 
 
 def _kernel(

@@ -7,7 +7,7 @@ import enum
 from collections.abc import Sequence
 
 from dmlvk.datatypes import DataType
-from dmlvk.kernels.elementwise import Kernel, lower_lookup
+from dmlvk.kernels.elementwise import Kernel, lower_conversion, lower_lookup
 from dmlvk.kernels.lookup import TABLE_SIZE_IN_BYTES
 from dmlvk.kernels.lowering import lower
 from dmlvk.operators import ElementWiseIdentity, OperatorDesc
@@ -67,6 +67,11 @@ def lookup_step(desc: OperatorDesc, read: Region, write: Region) -> Step:
     """The launch of a checked operator whose results are read from the table that its constants are."""
     table = Region(Place.CONSTANTS, 0, 0, TABLE_SIZE_IN_BYTES)
     return Step(f"{desc.operator_name} by table", lower_lookup(desc), (read, table), (write,))
+
+
+def conversion_step(elements: int, read: Region, write: Region) -> Step:
+    """Converts so many FLOAT32 to FLOAT16."""
+    return Step("FLOAT16 from FLOAT32", lower_conversion(elements), (read,), (write,))
 
 
 def copy_step(label: str, source: Region, target: Region) -> Step:

@@ -306,6 +306,20 @@ def lookup_variant(walk: Walk) -> ShaderVariant:
     return ShaderVariant(lookup_variant_name(walk), "lookup/lookup.comp", tuple(sorted(defines.items())))
 
 
+CONVERSION_TYPES = (DataType.FLOAT32, DataType.FLOAT16)
+"""The operands of a conversion."""
+
+CONVERSION_VARIANT_NAME = "float16_from_float32.contiguous"
+"""The variant that converts FLOAT32 to FLOAT16, by which devices are tried."""
+
+
+def conversion_variant() -> ShaderVariant:
+    """The variant that :data:`CONVERSION_VARIANT_NAME` names."""
+    source = "conversion/float16_from_float32.comp"
+    defines = {**_operand_defines(CONVERSION_TYPES, "contiguous"), "ATTRIBUTE_WORDS": "0"}
+    return ShaderVariant(CONVERSION_VARIANT_NAME, source, tuple(sorted(defines.items())))
+
+
 def supported_data_types(desc_class: type[OperatorDesc]) -> Iterator[dict[str, DataType]]:
     """Every combination of data types, by tensor member, that some feature level accepts; optional tensors included."""
     seen = set()
@@ -369,7 +383,7 @@ def _attribute_sets(desc_class: type[OperatorDesc], data_types: Mapping[str, Dat
 
 def all_variants() -> list[ShaderVariant]:
     """Every variant that the package ships, sorted by name."""
-    found = {made.name: made for made in map(lookup_variant, WALKS)}
+    found = {made.name: made for made in (conversion_variant(), *map(lookup_variant, WALKS))}
     for desc_class in OPERATORS.values():
         for data_types, present_tensors in supported_operands(desc_class):
             for present_attributes in _attribute_sets(desc_class, data_types):

@@ -31,7 +31,7 @@ import logging
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, Out
 from dmlvk.runtime import validation
 from dmlvk.runtime.coherence import without_coherence
 from dmlvk.runtime.flattening import flattened
-from dmlvk.runtime.specialization import NAIVE_DRIVERS, UNPACKS_DENORMALS, on_processor, specialized
+from dmlvk.runtime.specialization import NAIVE_DRIVERS, on_processor, specialized
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryClaim, MemoryGuard, MemoryRequest, open_instance
 from dmlvk.spirv import uses_constant, with_constant
 
@@ -121,14 +121,15 @@ class Engine:
 
     Args:
         info: the device, as :func:`dmlvk.runtime.vulkan.list_devices` gives it.
-        unpacks_denormals: tells whether ``unpackHalf2x16`` keeps denormals on an engine whose shaders use it. It is
-            asked once, before the first shader that could. Without it no shader does.
+        trials: for the ``constant_id`` of each Boolean that says what a device does: whether it does so, tried on an
+            engine whose shaders rely on it. Each is made once, before the first shader that could. Without a trial no
+            shader relies on it.
     """
 
-    def __init__(self, info: DeviceInfo, unpacks_denormals: Callable[[Engine], bool] | None = None) -> None:
+    def __init__(self, info: DeviceInfo, trials: Mapping[int, Callable[[Engine], bool]] | None = None) -> None:
         self.info = info
-        self._try_unpacking = unpacks_denormals
-        self._unpacks_denormals: bool | None = None if unpacks_denormals else False
+        self._trials = dict(trials or {})
+        self._found: dict[int, bool] = {}  # by the trials
         self._lock = threading.RLock()
         self._removed: str | None = None
         self._pipelines: collections.OrderedDict[tuple[Any, ...], Any] = collections.OrderedDict()
@@ -402,21 +403,24 @@ class Engine:
             return flattened(specialized(spirv, launch.specialization)), ()
         if self.info.kind == "CPU":
             spirv = on_processor(spirv)
-        if uses_constant(spirv, UNPACKS_DENORMALS) and self._has_exact_unpacking():
-            spirv = with_constant(spirv, UNPACKS_DENORMALS, 1)
+        for constant_id in self._trials:
+            if uses_constant(spirv, constant_id) and self._does(constant_id):
+                spirv = with_constant(spirv, constant_id, 1)
         return spirv, launch.specialization
 
-    def _has_exact_unpacking(self) -> bool:
-        if self._unpacks_denormals is None and self._try_unpacking is not None:
-            self._unpacks_denormals = True  # for the trial's own shader
+    def _does(self, constant_id: int) -> bool:
+        """Whether the device does what a constant says; tried when it is asked for the first time."""
+        if constant_id not in self._found:
+            self._found[constant_id] = True  # for the trial's own shader
             try:
-                self._unpacks_denormals = self._try_unpacking(self)
+                self._found[constant_id] = self._trials[constant_id](self)
             except OutOfMemoryError:
-                self._unpacks_denormals = None  # not known yet; the bits are the same without it
+                del self._found[constant_id]  # not known yet; the bits are the same without it
+                return False
             except BaseException:
-                self._unpacks_denormals = None
+                del self._found[constant_id]
                 raise
-        return bool(self._unpacks_denormals)
+        return self._found[constant_id]
 
     def run(self, recording: Recording) -> None:
         """Runs a recording and waits for the device."""

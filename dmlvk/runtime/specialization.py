@@ -20,6 +20,9 @@ Nor are those of higher numbers: they are set in the module.
 UNPACKS_DENORMALS = 1002
 """The ``constant_id`` by which a shader sees that ``unpackHalf2x16`` keeps denormals here."""
 
+PACKS_TO_NEAREST_EVEN = 1004
+"""The ``constant_id`` by which a shader sees that ``packHalf2x16`` rounds to nearest even here."""
+
 ON_NAIVE_DRIVER = 1003
 """The ``constant_id`` by which a shader sees that it runs on one of ``NAIVE_DRIVERS``."""
 

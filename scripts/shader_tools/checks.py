@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
-from dmlvk.runtime.specialization import UNPACKS_DENORMALS
+from dmlvk.runtime.specialization import PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
 from scripts.shader_tools import opcodes
 from scripts.shader_tools.spirv import Instruction, Module, UnknownSizeError, decode_string
 
@@ -25,7 +25,11 @@ ALLOWED_CAPABILITIES: Final[dict[int, str]] = {
 Objection = tuple[int, str]
 
 _ROUNDING_ARITHMETIC = opcodes.opcodes("FAdd FSub FMul VectorTimesScalar")
-_UNPACK_HALF = opcodes.functions("UnpackHalf2x16")
+_HALF_CONVERSIONS = {
+    number: constant_id
+    for name, constant_id in (("UnpackHalf2x16", UNPACKS_DENORMALS), ("PackHalf2x16", PACKS_TO_NEAREST_EVEN))
+    for number in opcodes.functions(name)
+}
 _FMA = opcodes.functions("Fma")
 _BESIDE_FMA = opcodes.opcodes("Function FunctionParameter FunctionEnd Label Variable Load Store ReturnValue")
 _SHIFTS = opcodes.opcodes("ShiftRightLogical ShiftRightArithmetic ShiftLeftLogical")
@@ -83,16 +87,17 @@ def bare_fma(module: Module) -> Iterator[Objection]:
                 yield from ((call.offset, module.text(call)) for call in calls)
 
 
-def unpacking(module: Module) -> Iterator[Objection]:
-    """Object to unpackHalf2x16 outside of ``if (UNPACKS_DENORMALS) { … }``."""
-    guards = {
-        target for target, found in module.decorations.items() if found.get(opcodes.SPEC_ID) == (UNPACKS_DENORMALS,)
-    }
-    guarded = {i.operands[1] for i in module.named("OpBranchConditional") if i.operands[0] in guards}
+def half_conversions(module: Module) -> Iterator[Objection]:
+    """Object to packHalf2x16 and unpackHalf2x16 outside of an ``if`` on the constant that says what they do here."""
     labels = list(module.named("OpLabel"))
     for call in module.named("OpExtInst"):
-        if call.arguments[1] not in _UNPACK_HALF:
+        constant_id = _HALF_CONVERSIONS.get(call.arguments[1])
+        if constant_id is None:
             continue
+        guards = {
+            target for target, found in module.decorations.items() if found.get(opcodes.SPEC_ID) == (constant_id,)
+        }
+        guarded = {i.operands[1] for i in module.named("OpBranchConditional") if i.operands[0] in guards}
         block = max((label for label in labels if label.offset < call.offset), key=lambda label: label.offset)
         if block.operands[0] not in guarded:
             yield call.offset, module.text(call)

@@ -13,6 +13,9 @@
 // (dmlvk/half_trial.py) and sets the constant in the module.
 layout(constant_id = 1002) const bool UNPACKS_DENORMALS = false;
 
+// Whether packHalf2x16 rounds to nearest even: Vulkan lets a device round as it likes. The host tries that too.
+layout(constant_id = 1004) const bool PACKS_TO_NEAREST_EVEN = false;
+
 // The bits as float32: every float16 is a normal number there, or zero; a NaN is any NaN. 8 operations, few of them on bits,
 // for which many GPUs have half as many units, or the one that devices have for it.
 uint float32_from_float16(uint x)
@@ -41,9 +44,12 @@ float quick_float32_from_float16(uint x)
 }
 bool is_denormal_or_zero_f16(uint x) { return (x & INFINITY_F16) == 0u; }
 
-// Rounded to nearest even, from the bits of float32; a NaN becomes the canonical one. 12 operations.
-uint float16_from_float32(uint x)
+// Rounded to nearest even, from the bits of a float32 that is no NaN. 10 operations, or the one that devices have for it.
+uint float16_from_number(uint x)
 {
+    if (PACKS_TO_NEAREST_EVEN) {
+        return packHalf2x16(vec2(uintBitsToFloat(x), 0.0));
+    }
     int magnitude = int(x & 0x7fffffffu);
     int finite = min(magnitude, 0x47800000); // 2^16, which is float16's infinity
     int exponent = max(finite, 0x38800000) >> 23; // float16's denormals have that of the smallest normal number
@@ -52,7 +58,14 @@ uint float16_from_float32(uint x)
     int large = exponent * 0x800000 + 0x6800000; // 13 << 23
     precise float total = intBitsToFloat(finite) + intBitsToFloat(large);
     int rounded = exponent * (0x400 - 0x800000) + floatBitsToInt(total) - (0x6800000 + 0x1c400); // 113 << 10
-    return magnitude > 0x7f800000 ? NAN_F16 : (x >> 31) * 0x8000u + uint(rounded);
+    return (x >> 31) * 0x8000u + uint(rounded);
+}
+
+// The same from any float32; a NaN becomes the canonical one.
+uint float16_from_float32(uint x)
+{
+    uint bits = float16_from_number(x);
+    return int(x & 0x7fffffffu) > 0x7f800000 ? NAN_F16 : bits;
 }
 
 // Rounded to nearest, from the bits of a float32 between 2^-14 and 2^16; where it lies in the middle, up.

@@ -1,7 +1,8 @@
-"""A device's own conversion of FLOAT16 is taken where it was tried and found exact, and nowhere else."""
+"""A device's own conversions of FLOAT16 are taken where they were tried and found exact, and nowhere else."""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +11,17 @@ import pytest
 import dmlvk as dml
 from dmlvk import half_trial
 from dmlvk.runtime.kompute import Engine
-from dmlvk.runtime.specialization import NAIVE_DRIVERS, UNPACKS_DENORMALS
+from dmlvk.runtime.specialization import NAIVE_DRIVERS, PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
 from dmlvk.spirv import uses_constant
 from tests.operators.broken import break_shader
 
-CONVERSION = "floatBitsToUint(unpackHalf2x16(x).x)"
+UNPACKING = "floatBitsToUint(unpackHalf2x16(x).x)"
+PACKING = "packHalf2x16(vec2(uintBitsToFloat(x), 0.0))"
 TENSOR = dml.TensorDesc(dml.FLOAT16, (1 << 11,))
 DESC = dml.ElementWiseAdd(a_tensor=TENSOR, b_tensor=TENSOR, output_tensor=TENSOR)
 DENORMALS = np.arange(1 << 11, dtype=np.uint16).view(np.float16)
+
+Answers = dict[int, list[bool]]
 
 
 def _sums(device: dml.Device) -> None:
@@ -26,16 +30,22 @@ def _sums(device: dml.Device) -> None:
     assert np.array_equal(found.view(np.uint16), (DENORMALS + DENORMALS[::-1]).view(np.uint16))
 
 
-def _answers(monkeypatch: pytest.MonkeyPatch, device: dml.Device) -> list[bool]:
+def _answers(monkeypatch: pytest.MonkeyPatch, device: dml.Device) -> Answers:
     """What the device's trials find from now on."""
-    answers: list[bool] = []
+    answers: Answers = {constant_id: [] for constant_id in half_trial.TRIALS}
 
-    def noted(engine: Engine) -> bool:
-        answers.append(half_trial.unpacks_denormals(engine))
-        return answers[-1]
+    def noted(constant_id: int, engine: Engine) -> bool:
+        answers[constant_id].append(half_trial.TRIALS[constant_id](engine))
+        return answers[constant_id][-1]
 
-    monkeypatch.setattr(device.engine, "_try_unpacking", noted)
+    monkeypatch.setattr(device.engine, "_trials", {each: partial(noted, each) for each in answers})
     return answers
+
+
+def _found(device: dml.Device, *, unpacks: bool = True, packs: bool = True) -> Answers:
+    """What is found once on this device; nothing on one that is given numbers for all constants."""
+    is_tried = device.info.driver not in NAIVE_DRIVERS
+    return {UNPACKS_DENORMALS: [unpacks] * is_tried, PACKS_TO_NEAREST_EVEN: [packs] * is_tried}
 
 
 def test_a_device_is_tried_once_and_only_for_float16(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,38 +54,63 @@ def test_a_device_is_tried_once_and_only_for_float16(device: dml.Device, monkeyp
         tensor = dml.TensorDesc(dml.FLOAT32, (5,))
         for operator in (dml.ElementWiseAbs, dml.ElementWiseExp, dml.ElementWiseSqrt):
             opened.run(operator(input_tensor=tensor, output_tensor=tensor), {"InputTensor": np.ones(5, np.float32)})
-        assert answers == []
+        assert not any(answers.values())
         for _ in range(2):
             _sums(opened)
-        assert len(answers) == (device.info.driver not in NAIVE_DRIVERS)  # they are given numbers for all constants
+        assert answers == _found(device)
 
 
-def test_a_device_that_flushes_denormals_converts_by_integers(
-    device: dml.Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+UNPACKING_FAULTS = {
+    "denormals are flushed": f"((x & 0x7c00u) == 0u ? (x & 0x8000u) << 16 : {UNPACKING})",
+    "the other half": "floatBitsToUint(unpackHalf2x16(x).y)",
+    "one pattern": f"({UNPACKING} | (x == 0x8001u ? 0x400000u : 0u))",
+}
+PACKING_FAULTS = {
+    "cut off": "packHalf2x16(vec2(uintBitsToFloat(x & 0xffffe000u), 0.0))",
+    "halves away from zero": "packHalf2x16(vec2(uintBitsToFloat((x & 0x1fffu) == 0x1000u ? x + 1u : x), 0.0))",
+    "rounded twice": "packHalf2x16(vec2(uintBitsToFloat((x + 1u) & 0xfffffffeu), 0.0))",
+    "denormals are flushed": f"((x & 0x7fffffffu) < 0x38800000u ? x >> 16 & 0x8000u : {PACKING})",
+    "greatest for infinite": f"min({PACKING}, 0xfbffu)",
+    "a bit of the other half": f"({PACKING} | ((x & 0x7f800000u) == 0x7f800000u ? 0x20000u : 0u))",
+    "one number": f"({PACKING} ^ (x == 0x3f803001u ? 1u : 0u))",
+}
+
+
+@pytest.mark.parametrize("fault", UNPACKING_FAULTS)
+def test_a_device_that_unpacks_otherwise_does_it_by_integers(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str
 ) -> None:
-    flushed = f"((x & 0x7c00u) == 0u ? (x & 0x8000u) << 16 : {CONVERSION})"
-    break_shader(monkeypatch, tmp_path, "include/float16.glsl", CONVERSION, flushed)
+    break_shader(monkeypatch, tmp_path, "include/float16.glsl", UNPACKING, UNPACKING_FAULTS[fault])
     with dml.Device(device.info.index) as opened:
         answers = _answers(monkeypatch, opened)
         _sums(opened)
-        assert answers == [False] * (device.info.driver not in NAIVE_DRIVERS)
+        assert answers == _found(device, unpacks=False)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        "floatBitsToUint(unpackHalf2x16(x).y)",
-        "(floatBitsToUint(unpackHalf2x16(x).x) | (x == 0x8001u ? 0x400000u : 0u))",
-    ],
-)
-def test_every_pattern_is_tried(
-    device: dml.Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wrong: str
+@pytest.mark.parametrize("fault", PACKING_FAULTS)
+def test_a_device_that_packs_otherwise_does_it_by_integers(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str
 ) -> None:
-    break_shader(monkeypatch, tmp_path, "include/float16.glsl", CONVERSION, wrong)
+    break_shader(monkeypatch, tmp_path, "include/float16.glsl", PACKING, PACKING_FAULTS[fault])
     with dml.Device(device.info.index) as opened:
         answers = _answers(monkeypatch, opened)
         _sums(opened)
-        assert answers == [False] * (device.info.driver not in NAIVE_DRIVERS)
+        assert answers == _found(device, packs=False)
+
+
+def test_packing_is_tried_on_both_sides_of_every_border() -> None:
+    """By NumPy's own conversion, and against the neighbours of every number that is tried."""
+    numbers, expected = half_trial.rounding_borders()
+    is_number = (numbers & 0x7FFFFFFF) <= 0x7F800000
+    with np.errstate(over="ignore"):
+        rounded = numbers[is_number].view(np.float32).astype(np.float16)
+    assert np.array_equal(rounded.view(np.uint16), expected[is_number])
+    positive = np.unique(numbers[(numbers >> 31 == 0) & is_number])
+    results = positive.view(np.float32).astype(np.float16).view(np.uint16)
+    changes = np.flatnonzero(results[1:] != results[:-1])
+    assert np.array_equal(results[changes], np.arange(0x7C00)), "every result but infinity has a last number"
+    gaps = positive[changes + 1] - positive[changes]
+    assert gaps.max() == 1, "which the first one of the next result follows"
 
 
 @pytest.mark.parametrize("error", [dml.OutOfMemoryError, dml.DmlError])
@@ -90,7 +125,7 @@ def test_a_trial_that_fails_is_made_again(
             raise error("no trial")
 
         with monkeypatch.context() as patch:
-            patch.setattr(opened.engine, "_try_unpacking", fails)
+            patch.setattr(opened.engine, "_trials", dict.fromkeys(half_trial.TRIALS, fails))
             if error is dml.OutOfMemoryError or not is_tried:
                 _sums(opened)
             else:
@@ -102,14 +137,13 @@ def test_a_trial_that_fails_is_made_again(
         multiply = dml.ElementWiseMultiply(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor)
         products = opened.run(multiply, {"ATensor": halves, "BTensor": halves})["OutputTensor"]
         assert np.array_equal(products, halves * halves)
-        assert answers == [True] * is_tried
+        assert answers == _found(device)
 
 
 def test_both_conversions_are_in_the_shaders() -> None:
     from dmlvk.kernels import library
 
     for name in ("element_wise_add.float16.contiguous", "activation_softmax.float16.held"):
-        spirv = library.load(name)
-        assert uses_constant(spirv, UNPACKS_DENORMALS)
+        assert all(uses_constant(library.load(name), constant_id) for constant_id in half_trial.TRIALS)
     for name in ("element_wise_add.float32.contiguous", "element_wise_exp.float32.contiguous"):
-        assert not uses_constant(library.load(name), UNPACKS_DENORMALS)
+        assert not any(uses_constant(library.load(name), constant_id) for constant_id in half_trial.TRIALS)

@@ -13,7 +13,15 @@ from dmlvk.conformance.execution import LAYOUTS, describe, layout_of
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import library
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.variants import AXES_WALKS, WALKS, all_variants, lanes, lookup_variant_name, optional_members
+from dmlvk.kernels.variants import (
+    AXES_WALKS,
+    CONVERSION_VARIANT_NAME,
+    WALKS,
+    all_variants,
+    lanes,
+    lookup_variant_name,
+    optional_members,
+)
 from dmlvk.operators import OPERATORS, FeatureLevel, OperatorDesc, check_operator
 from scripts.shader_tools.project import SHADERS
 
@@ -44,6 +52,7 @@ def test_declared_compiled_and_tested_are_the_same() -> None:
     files = {path.stem for path in library.DIRECTORY.glob("*.spv")}
     tested = set().union(*(_kernels_of(case) for case in value_cases()))
     tested |= {lookup_variant_name(walk) for walk in WALKS}  # in test_lookup.py
+    tested.add(CONVERSION_VARIANT_NAME)  # in test_half_trial.py
     assert manifest["complete"], "scripts/compile_shaders.py did not come to its end"
     assert set(manifest["variants"]) == declared, "run scripts/compile_shaders.py"
     assert files == declared, "run scripts/compile_shaders.py"
@@ -94,7 +103,7 @@ def test_variant_names_are_unique_and_sorted() -> None:
 
 def test_the_number_of_variants_follows_from_the_declarations() -> None:
     """Moved values count by width: IF has 4 of them. The optional members double the variants."""
-    counts = dict.fromkeys([*OPERATORS, "LOOKUP"], 0)
+    counts = dict.fromkeys([*OPERATORS, "LOOKUP", "FLOAT16_FROM_FLOAT32"], 0)
     for variant in all_variants():
         counts[variant.name.split(".")[0].upper()] += 1
     expected = {
@@ -112,6 +121,7 @@ def test_the_number_of_variants_follows_from_the_declarations() -> None:
         "ELEMENT_WISE_SIGN": 10 * len(WALKS),
         "ELEMENT_WISE_THRESHOLD": 8 * 2 * len(WALKS),
         "LOOKUP": len(WALKS),
+        "FLOAT16_FROM_FLOAT32": 1,
     }
     assert {name: counts[name] for name in expected} == expected
     assert optional_members(OPERATORS["ELEMENT_WISE_THRESHOLD"]) == ("scale_bias",)

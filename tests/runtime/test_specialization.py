@@ -17,6 +17,7 @@ from dmlvk.runtime.specialization import (
     NAIVE_DRIVERS,
     ON_NAIVE_DRIVER,
     ON_PROCESSOR,
+    PACKS_TO_NEAREST_EVEN,
     UNPACKS_DENORMALS,
     on_processor,
     specialized,
@@ -89,7 +90,7 @@ def test_constants_become_the_numbers_that_a_tool_makes_of_them(name: str, tmp_p
     choices = random.Random(name)
     truths |= {ON_PROCESSOR: True, ON_NAIVE_DRIVER: True}
     given = {i: choices.choice((0, 1) if is_truth else (1, 2, 3, 8, 16, 300)) for i, is_truth in truths.items()}
-    given |= {ON_PROCESSOR: 1, ON_NAIVE_DRIVER: 1, UNPACKS_DENORMALS: 0}
+    given |= {ON_PROCESSOR: 1, ON_NAIVE_DRIVER: 1, UNPACKS_DENORMALS: 0, PACKS_TO_NEAREST_EVEN: 0}
     values = tuple(given.get(i, 0) for i in range(max(i for i in truths if i < ON_PROCESSOR) + 1))
     after = specialized(spirv, values)
     assert not any(opcode in SPEC_CONSTANTS for _, opcode, _ in module_instructions(module_words(after)))

@@ -24,6 +24,7 @@ layout(local_size_x = 256) in;
 layout(constant_id = 0) const uint SIZE = 1u;
 layout(constant_id = 1) const bool PACKED = false;
 layout(constant_id = 1002) const bool UNPACKS_DENORMALS = false;
+layout(constant_id = 1004) const bool PACKS_TO_NEAREST_EVEN = false;
 layout(push_constant) uniform Parameters { uint count; uint attributes[31]; } parameters;
 BUFFER(0, input)
 BUFFER(1, output)
@@ -36,6 +37,14 @@ float unpacked(uint half_bits)
         return unpackHalf2x16(half_bits).x;
     }
     return 0.0;
+}
+
+uint packed(float x)
+{
+    if (PACKS_TO_NEAREST_EVEN) {
+        return packHalf2x16(vec2(x, 0.0));
+    }
+    return 0u;
 }
 
 float multiply_add(float x, float y, float z)
@@ -122,11 +131,13 @@ SOURCES = [
         for call in ("round(x)", "roundEven(x)", "trunc(x)", "floor(x)", "ceil(x)", "fract(x)")
     ),
     *(("float-sign", f"b[i] = floatBitsToUint({call});", "") for call in ("abs(x)", "sign(x)")),
-    ("packing", "b[i] = packHalf2x16(vec2(x));", ""),
+    ("packing", "b[i] = packUnorm2x16(vec2(x));", ""),
     ("packing", "b[i] = floatBitsToUint(unpackSnorm2x16(a[i]).x);", ""),
-    ("unpacking", "b[i] = floatBitsToUint(unpackHalf2x16(a[i]).x);", ""),
-    ("unpacking", "if (!UNPACKS) { b[i] = floatBitsToUint(unpackHalf2x16(a[i]).x); }", UNPACKS),
-    ("unpacking", "if (OTHER) { b[i] = floatBitsToUint(unpackHalf2x16(a[i]).x); }", UNPACKS),
+    ("half-conversion", "b[i] = floatBitsToUint(unpackHalf2x16(a[i]).x);", ""),
+    ("half-conversion", "b[i] = packHalf2x16(vec2(x));", ""),
+    ("half-conversion", "if (UNPACKS) { b[i] = packHalf2x16(vec2(x)); }", UNPACKS),
+    ("half-conversion", "if (!UNPACKS) { b[i] = floatBitsToUint(unpackHalf2x16(a[i]).x); }", UNPACKS),
+    ("half-conversion", "if (OTHER) { b[i] = floatBitsToUint(unpackHalf2x16(a[i]).x); }", UNPACKS),
     ("built-in-function", "b[i] = uint(clamp(n, 0, 3));", ""),
     ("built-in-function", "b[i] = uint(sign(n));", ""),
     ("float-division", "precise float y = x / 3.0; b[i] = floatBitsToUint(y);", ""),
