@@ -20,6 +20,9 @@ TABLE_SIZE_IN_BYTES = 2 * TABLE_ENTRIES
 FEWEST_ELEMENTS = 2**20
 """Elements of an output from which on a table is worth the launch that fills it."""
 
+FASTER_COMPUTED = frozenset({"ELEMENT_WISE_EXP"})
+"""Operators whose FLOAT16 functions take less time than a read."""
+
 
 def table_desc(desc: OperatorDesc) -> OperatorDesc | None:
     """The description that computes an operator's table from all patterns of 16 bits; ``None`` where none is used."""
@@ -31,6 +34,8 @@ def table_desc(desc: OperatorDesc) -> OperatorDesc | None:
         return None
     if math.prod(output.sizes) < FEWEST_ELEMENTS or desc.declaration.accuracy.promise == "exact":
         return None  # what is exact is a few instructions, and so is as fast as memory
+    if desc.operator_name in FASTER_COMPUTED and getattr(desc, "scale_bias", None) is None:
+        return None
     patterns = TensorDesc(DataType.FLOAT16, (TABLE_ENTRIES,))
     members = {field.attribute: getattr(desc, field.attribute) for field in desc.fields}
     return type(desc)(**{**members, **dict.fromkeys(tensors, patterns)})

@@ -127,6 +127,5 @@ uint exp_f32(uint x)
     result = signed_bits > int(LOWEST_EXPONENT) && signed_bits < 0 ? 0u : result;
     return int(x & MAGNITUDE_F32) > int(INFINITY_F32) ? NAN_F32 : result;
 }
-FLOAT16_FORM_1(exp)
 
 #endif
