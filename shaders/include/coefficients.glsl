@@ -54,6 +54,16 @@ float beside_point(vec4 row, float distance)
     return difference;
 }
 
+// The function at x >= 0, whose row the first 16 bits of x choose: rows from number `first` on are those of the bits from
+// `first_bits` to `last_bits`. 5 float and 4 integer operations.
+float value_by_leading_bits(float x, uint first, uint first_bits, uint last_bits)
+{
+    uint leading = min(max(floatBitsToUint(x) >> 16, first_bits), last_bits);
+    vec4 row = coefficient_row(first - first_bits + leading);
+    precise float value = row.y + beside_point(row, x - row.x);
+    return value;
+}
+
 // The function of a row at x in two words, of which the first one has 12 bits. 8 operations.
 Double value_of_row(vec4 row, Double x)
 {

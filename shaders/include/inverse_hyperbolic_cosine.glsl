@@ -8,8 +8,6 @@
 // Rows for 2^-8 <= z < 2^13: 128 from a power of two to the next, so that 16 bits of z tell them apart.
 #define ACOSH_FIRST 0x3b800000u
 #define ACOSH_END 0x46000000u
-#define ACOSH_FIRST_ROW (ACOSH_FIRST >> 16)
-#define ACOSH_LAST_ROW ((ACOSH_END >> 16) - 1u)
 
 // acosh(1 + z) where z has no row. Near zero that is sqrt(2 * z) * (1 - z / 12 + 3 / 160 * z^2); far away ln(2 * x).
 float acosh_without_row(float x, float z)
@@ -36,10 +34,7 @@ uint acosh_f32(uint x)
     precise float a = uintBitsToFloat(x);
     precise float z = a - 1.0;
     uint bits = floatBitsToUint(z);
-    uint number = min(max(bits >> 16, ACOSH_FIRST_ROW), ACOSH_LAST_ROW);
-    vec4 row = coefficient_row(ACOSH_ROWS - ACOSH_FIRST_ROW + number);
-    precise float value = row.y + beside_point(row, z - row.x);
-    uint result = floatBitsToUint(value);
+    uint result = floatBitsToUint(value_by_leading_bits(z, ACOSH_ROWS, ACOSH_FIRST >> 16, (ACOSH_END >> 16) - 1u));
     if (bits - ACOSH_FIRST >= ACOSH_END - ACOSH_FIRST) {
         bool is_defined = int(x) >= int(ONE_F32) && int(x) <= int(INFINITY_F32);
         result = is_defined ? floatBitsToUint(acosh_without_row(a, z)) : NAN_F32;

@@ -8,8 +8,6 @@
 // Rows for 2^-7 <= x < 2^13: 128 from a power of two to the next, so that 16 bits of x tell them apart.
 #define ASINH_FIRST 0x3c000000u
 #define ASINH_END 0x46000000u
-#define ASINH_FIRST_ROW (ASINH_FIRST >> 16)
-#define ASINH_LAST_ROW ((ASINH_END >> 16) - 1u)
 
 // asinh(a) where a has no row: a - a^3 / 6 near zero, ln(2 * a) far away.
 float asinh_without_row(float a)
@@ -30,9 +28,7 @@ uint asinh_f32(uint x)
 {
     uint magnitude = x & MAGNITUDE_F32;
     precise float a = uintBitsToFloat(magnitude);
-    uint number = min(max(magnitude >> 16, ASINH_FIRST_ROW), ASINH_LAST_ROW);
-    vec4 row = coefficient_row(ASINH_ROWS - ASINH_FIRST_ROW + number);
-    precise float value = row.y + beside_point(row, a - row.x);
+    float value = value_by_leading_bits(a, ASINH_ROWS, ASINH_FIRST >> 16, (ASINH_END >> 16) - 1u);
     uint result = floatBitsToUint(value) | (x & SIGN_F32);
     if (magnitude - ASINH_FIRST >= ASINH_END - ASINH_FIRST) {
         uint bits = floatBitsToUint(asinh_without_row(a)) | (x & SIGN_F32);

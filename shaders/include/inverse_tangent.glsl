@@ -10,8 +10,6 @@
 // Rows for 2^-7 <= x < 2^13: 128 from a power of two to the next, so that 16 bits of x tell them apart.
 #define ATAN_FIRST 0x3c000000u
 #define ATAN_END 0x46000000u
-#define ATAN_FIRST_ROW (ATAN_FIRST >> 16)
-#define ATAN_LAST_ROW ((ATAN_END >> 16) - 1u)
 
 // atan(a) where a has no row: a - a^3 / 3 near zero, pi/2 - 1 / a far away.
 float atan_without_row(float a)
@@ -34,9 +32,7 @@ uint atan_f32(uint x)
 {
     uint magnitude = x & MAGNITUDE_F32;
     precise float a = uintBitsToFloat(magnitude);
-    uint number = min(max(magnitude >> 16, ATAN_FIRST_ROW), ATAN_LAST_ROW);
-    vec4 row = coefficient_row(ATAN_ROWS - ATAN_FIRST_ROW + number);
-    precise float value = row.y + beside_point(row, a - row.x);
+    float value = value_by_leading_bits(a, ATAN_ROWS, ATAN_FIRST >> 16, (ATAN_END >> 16) - 1u);
     uint result = floatBitsToUint(value) | (x & SIGN_F32);
     if (magnitude - ATAN_FIRST >= ATAN_END - ATAN_FIRST) {
         uint bits = floatBitsToUint(atan_without_row(a)) | (x & SIGN_F32);

@@ -127,15 +127,15 @@ int exact_quotient_f32(uint x, uint scale)
     return with_sign(special_quotient(quotient, x, scale), x ^ scale);
 }
 
-// round(x / scale). 21 operations, near halves 39; where neither decides, 45 more.
-int rounded_quotient_f32(uint x, uint scale)
+// round(x / scale), in float32. 21 operations, near halves 39; where neither decides, 45 more.
+int rounded_quotient(uint x, uint scale, bool has_inverse)
 {
     int integer;
     if (ON_NAIVE_DRIVER) {
         integer = exact_quotient_f32(x, scale);
     } else {
         float quotient = quick_quotient(uintBitsToFloat(x), scale);
-        Candidate found = candidate(quotient, has_quick_inverse(scale));
+        Candidate found = candidate(quotient, has_inverse);
         integer = found.integer;
         if (!found.is_certain) {
             integer = quotient_near_half(quotient, uintBitsToFloat(x), scale);
@@ -146,27 +146,12 @@ int rounded_quotient_f32(uint x, uint scale)
     }
     return integer;
 }
+int rounded_quotient_f32(uint x, uint scale) { return rounded_quotient(x, scale, has_quick_inverse(scale)); }
 
 // Every FLOAT16 scale has a quick inverse but zero, infinity and NaN, of which none gives an estimate that is finite.
 int rounded_quotient_f16(uint x, uint scale)
 {
-    uint dividend = float32_from_float16(x);
-    uint divisor = float32_from_float16(scale);
-    int integer;
-    if (ON_NAIVE_DRIVER) {
-        integer = exact_quotient_f32(dividend, divisor);
-    } else {
-        float quotient = quick_quotient(uintBitsToFloat(dividend), divisor);
-        Candidate found = candidate(quotient, true);
-        integer = found.integer;
-        if (!found.is_certain) {
-            integer = quotient_near_half(quotient, uintBitsToFloat(dividend), divisor);
-            if (!found.is_near) {
-                integer = exact_quotient_f32(dividend, divisor);
-            }
-        }
-    }
-    return integer;
+    return rounded_quotient(float32_from_float16(x), float32_from_float16(scale), true);
 }
 
 int exact_quotient_i32(uint x, uint scale)
