@@ -26,6 +26,7 @@ from dmlvk import functions as F
 from dmlvk.bench.libraries import module
 from dmlvk.bench.own import OwnLibrary
 from dmlvk.bench.report import named
+from dmlvk.kernels import glsl
 from dmlvk.running import Run
 from scripts.measuring import argument_parser, torch_named, write_measured
 from scripts.shader_tools.operations import operations
@@ -186,6 +187,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argument_parser(__doc__)
     parser.add_argument("-n", "--elements", type=int, default=2**26, help="FLOAT32 elements (default: 64 Mi)")
     options = parser.parse_args(arguments)
+    if glsl.compiler() is None:
+        parser.error("nothing is fused without a GLSL compiler: install glslangValidator (Debian: glslang-tools)")
     x = np.random.default_rng(1).normal(0, 1, options.elements).astype(np.float32)
     torch = module("torch")
     with dml.Device(options.device) as device:
