@@ -16,6 +16,7 @@
 #include "float32.glsl"
 #include "processors.glsl"
 #include "quick_division.glsl"
+#include "rounding_to_odd.glsl"
 
 #define LARGE_QUOTIENT 1023
 
@@ -322,11 +323,11 @@ uint finished_product(uint magnitude, uint sign, bool integer_is_zero, uint scal
     return is_nan ? NAN_F32 : ((sign ^ scale) & SIGN_F32) | (is_infinite ? INFINITY_F32 : finite);
 }
 
-// integer * scale for an integer of at most 24 bits: one rounding, of the exact product. 22 operations.
+// integer * scale for an integer of at most 21 bits and its sign: one rounding, of the exact product. 22 operations.
 uint scaled_short(int integer, uint scale)
 {
     // The significand alone is multiplied, its exponent added afterwards: no device's way with denormals is seen.
-    precise float product = float(integer) * uintBitsToFloat((scale & 0x7fffffu) | ONE_F32);
+    precise float product = float_of_short(integer) * uintBitsToFloat((scale & 0x7fffffu) | ONE_F32);
     uint bits = floatBitsToUint(product) & MAGNITUDE_F32;
     int above = EXPONENT_F32(scale) - 127;
     int exponent = int(bits >> 23) + above;
@@ -359,35 +360,72 @@ uint scaled_long(uint sign, uint magnitude, uint scale, bool to_odd)
     return finished_product(result, sign, magnitude == 0u, scale);
 }
 
-// (x - zero_point) * scale, rounded once to the scale's type. «short» is for differences of at most 9 bits, or of 24 bits for
+// integer * scale for an integer of at most 21 bits and its sign and a FLOAT16 scale, rounded once. The integer's halves have exact products, of which
+// the sum is rounded to odd before it becomes FLOAT16. 24 operations.
+uint scaled_short_f16(int integer, uint scale)
+{
+    precise float number = float_of_short(integer);
+    precise float factor = uintBitsToFloat(float32_from_float16(scale));
+    float head = leading_half(number);
+    precise float tail = number - head;
+    precise float product_of_head = head * factor;
+    float product = exact_product_plus(tail, factor, product_of_head);
+    precise float difference = product_of_head - product; // exact
+    float lost = exact_product_plus(tail, factor, difference);
+    precise float special = number * factor; // of a scale that is zero, infinite or NaN
+    bool is_ordinary = (scale & 0x7fffu) - 1u < INFINITY_F16 - 1u;
+    return float16_from_float32(is_ordinary ? rounded_to_odd(Double(product, lost)) : floatBitsToUint(special));
+}
+
+// (x - zero_point) * scale, rounded once to the scale's type. «short» is for differences of at most 9 bits, or of 22 bits for
 // float32; all others go by whether the integers are signed.
 uint dequantized_short_f32(uint x, uint zero_point, uint scale) { return scaled_short(int(x - zero_point), scale); }
 uint dequantized_short_f16(uint x, uint zero_point, uint scale)
 {
-    return float16_from_float32(scaled_short(int(x - zero_point), float32_from_float16(scale)));
+    precise float product = float_of_short(int(x - zero_point)) * uintBitsToFloat(float32_from_float16(scale)); // exact
+    return float16_from_float32(floatBitsToUint(product));
 }
 
-uint scaled_distance(bool is_negative, uint x, uint zero_point, uint scale, bool to_odd)
+// Differences of more than 22 bits are rare: they take a branch.
+#define LARGE_DISTANCE 0x200000u
+uint distance_of(bool is_negative, uint x, uint zero_point) { return is_negative ? zero_point - x : x - zero_point; }
+uint scaled_distance_f32(bool is_negative, uint distance, uint scale)
 {
-    return scaled_long(is_negative ? SIGN_F32 : 0u, is_negative ? zero_point - x : x - zero_point, scale, to_odd);
+    uint result = scaled_short(is_negative ? -int(distance) : int(distance), scale);
+    if (distance >= LARGE_DISTANCE) {
+        result = scaled_long(is_negative ? SIGN_F32 : 0u, distance, scale, false);
+    }
+    return result;
+}
+uint scaled_distance_f16(bool is_negative, uint distance, uint scale)
+{
+    uint result = scaled_short_f16(is_negative ? -int(distance) : int(distance), scale);
+    if (distance >= LARGE_DISTANCE) {
+        uint odd = scaled_long(is_negative ? SIGN_F32 : 0u, distance, float32_from_float16(scale), true);
+        result = float16_from_float32(odd);
+    }
+    return result;
 }
 
 uint dequantized_i32_f32(uint x, uint zero_point, uint scale)
 {
-    return scaled_distance(int(x) < int(zero_point), x, zero_point, scale, false);
+    bool is_negative = int(x) < int(zero_point);
+    return scaled_distance_f32(is_negative, distance_of(is_negative, x, zero_point), scale);
 }
 uint dequantized_u32_f32(uint x, uint zero_point, uint scale)
 {
-    return scaled_distance(x < zero_point, x, zero_point, scale, false);
+    bool is_negative = x < zero_point;
+    return scaled_distance_f32(is_negative, distance_of(is_negative, x, zero_point), scale);
 }
 uint dequantized_i32_f16(uint x, uint zero_point, uint scale)
 {
     bool is_negative = int(x) < int(zero_point);
-    return float16_from_float32(scaled_distance(is_negative, x, zero_point, float32_from_float16(scale), true));
+    return scaled_distance_f16(is_negative, distance_of(is_negative, x, zero_point), scale);
 }
 uint dequantized_u32_f16(uint x, uint zero_point, uint scale)
 {
-    return float16_from_float32(scaled_distance(x < zero_point, x, zero_point, float32_from_float16(scale), true));
+    bool is_negative = x < zero_point;
+    return scaled_distance_f16(is_negative, distance_of(is_negative, x, zero_point), scale);
 }
 
 #endif

@@ -40,6 +40,75 @@ uint shrink_f16(uint x, uint bias, uint threshold)
     return is_nan_f16(x) ? NAN_F16 : sign == SHRINKS_TO_ZERO ? 0u : moved;
 }
 
+// The integers next to a float32, from -2^30 to 2^30; beyond, these. Of NaN, of which nobody asks, some number.
+struct Neighbours {
+    int below;
+    int above;
+};
+Neighbours neighbours_of(uint number)
+{
+    int exponent = field_of(number) - 127;
+    uint significand = (number & 0x7fffffu) | SMALLEST_NORMAL_F32;
+    uint right = uint(min(max(23 - exponent, 0), 24));
+    uint left = uint(min(max(exponent - 23, 0), 7));
+    uint whole = (significand >> right) << left;
+    bool has_fraction = field_of(number) != 0 && ((significand >> right) << right) != significand;
+    int magnitude = exponent >= 30 ? 1 << 30 : int(whole);
+    int further = magnitude + int(has_fraction);
+    return int(number) < 0 ? Neighbours(-further, -magnitude) : Neighbours(magnitude, further);
+}
+Neighbours negated(Neighbours a) { return Neighbours(-a.above, -a.below); }
+
+// Integers of 8 and 16 bits. Beyond a threshold lies what lies beyond the integer below it; and x + bias is truncated to x plus one of the
+// bias's neighbours. What is computed from attributes alone is the same for all elements. 12 operations beside it.
+int moved_short(int x, Neighbours by)
+{
+    int lower = x + by.below;
+    return lower >= 0 ? lower : x + by.above;
+}
+uint shrink_short(int x, uint bias, uint threshold, int lowest, int highest)
+{
+    int bound = neighbours_of(threshold).below;
+    Neighbours by = neighbours_of(bias);
+    int below = x < -bound ? moved_short(x, by) : 0;
+    int moved = x > bound ? moved_short(x, negated(by)) : below;
+    return is_nan_f32(bias) || is_nan_f32(threshold) ? 0u : uint(min(max(moved, lowest), highest));
+}
+
+// The same for 32 bits, where both attributes are below 2^30. The sums saturate.
+bool are_below_2_30(uint bias, uint threshold)
+{
+    return max(int(bias & MAGNITUDE_F32), int(threshold & MAGNITUDE_F32)) < 0x4e800000;
+}
+int saturated_sum(int x, int addend)
+{
+    return min(max(x, int(0x80000000u) - min(addend, 0)), 0x7fffffff - max(addend, 0)) + addend;
+}
+int moved_i32(int x, Neighbours by)
+{
+    int lower = saturated_sum(x, by.below);
+    return lower >= 0 ? lower : saturated_sum(x, by.above);
+}
+uint quick_shrink_i32(uint x, uint bias, uint threshold)
+{
+    int bound = neighbours_of(threshold).below;
+    Neighbours by = neighbours_of(bias);
+    int below = int(x) < -bound ? moved_i32(int(x), by) : 0;
+    return uint(int(x) > bound ? moved_i32(int(x), negated(by)) : below);
+}
+// A sum below zero saturates to zero, whatever it is truncated to.
+uint moved_u32(uint x, Neighbours by)
+{
+    return min(max(x, uint(max(-by.below, 0))), 0xffffffffu - uint(max(by.below, 0))) + uint(by.below);
+}
+uint quick_shrink_u32(uint x, uint bias, uint threshold)
+{
+    int bound = neighbours_of(threshold).below;
+    Neighbours by = neighbours_of(bias);
+    uint below = x < uint(max(-bound, 0)) ? moved_u32(x, by) : 0u;
+    return bound < 0 || x > uint(max(bound, 0)) ? moved_u32(x, negated(by)) : below;
+}
+
 // An integer's magnitude compared with that of a float32, NaN excepted: -1, 0 or 1.
 int compared_with_float(uint magnitude, uint number)
 {
@@ -75,17 +144,24 @@ uint shrink_sign_u32(uint x, uint threshold) { return shrink_sign_of_integer(x, 
 uint shrink_float32(uint x, uint bias, uint threshold) { return shrink_f32(x, bias, threshold); }
 uint shrink_float16(uint x, uint bias, uint threshold) { return shrink_f16(x, bias, threshold); }
 
-#define SHRINK_OF_INTEGERS(type, form) \
+#define SHRINK_OF_32_BITS(type, form) \
     uint shrink_##type(uint x, uint bias, uint threshold) \
     { \
-        uint sign = shrink_sign_##form(x, threshold); \
-        return sign == SHRINKS_TO_ZERO ? 0u : scale_bias_##type(x, ONE_F32, bias ^ sign); \
+        uint result; \
+        if (are_below_2_30(bias, threshold)) { \
+            result = quick_shrink_##form(x, bias, threshold); \
+        } else { \
+            uint sign = shrink_sign_##form(x, threshold); \
+            result = sign == SHRINKS_TO_ZERO ? 0u : scale_bias_##type(x, ONE_F32, bias ^ sign); \
+        } \
+        return result; \
     }
-SHRINK_OF_INTEGERS(int32, i32)
-SHRINK_OF_INTEGERS(int16, i32)
-SHRINK_OF_INTEGERS(int8, i32)
-SHRINK_OF_INTEGERS(uint32, u32)
-SHRINK_OF_INTEGERS(uint16, u32)
-SHRINK_OF_INTEGERS(uint8, u32)
+SHRINK_OF_32_BITS(int32, i32)
+SHRINK_OF_32_BITS(uint32, u32)
+
+uint shrink_int16(uint x, uint bias, uint threshold) { return shrink_short(int(x), bias, threshold, -0x8000, 0x7fff); }
+uint shrink_int8(uint x, uint bias, uint threshold) { return shrink_short(int(x), bias, threshold, -0x80, 0x7f); }
+uint shrink_uint16(uint x, uint bias, uint threshold) { return shrink_short(int(x), bias, threshold, 0, 0xffff); }
+uint shrink_uint8(uint x, uint bias, uint threshold) { return shrink_short(int(x), bias, threshold, 0, 0xff); }
 
 #endif

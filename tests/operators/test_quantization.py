@@ -1,4 +1,4 @@
-"""Quotients at halves of integers and beside them, where an estimate decides, an exact remainder, or integers."""
+"""Quotients at halves of integers and beside them, where one of three ways decides; and products of any integers."""
 
 from __future__ import annotations
 
@@ -102,3 +102,24 @@ def test_quotients_of_sums_beside_halves(benches: list[Workbench]) -> None:
     name = "quantized_linear_add-int8-float32-int8-float32-float32-int8"
     absent = "without_a_zero_point-without_b_zero_point-without_output_zero_point"
     check_batch(benches, _CASES[f"{name}-{absent}"], "contiguous", batch)
+
+
+@pytest.mark.parametrize("data_type", ["int16", "uint16", "int32", "uint32"])
+def test_products_of_large_differences(data_type: str, benches: list[Workbench]) -> None:
+    """Differences of all sizes, of few bits, so that products lie between two results, and of many."""
+    random = np.random.default_rng(6)
+    limits = np.iinfo(data_type)
+    short = random.integers(0, 2**6, _COUNT) / 2**6
+    sizes = np.ldexp(
+        1 + np.where(random.integers(0, 2, _COUNT) == 0, short, random.random(_COUNT)), random.integers(0, 32, _COUNT)
+    )
+    x = np.clip(sizes * random.choice((-1, 1), _COUNT), limits.min, limits.max)
+    zero_points = np.where(
+        random.integers(0, 2, _COUNT) == 0, 0, random.integers(limits.min, limits.max, _COUNT, endpoint=True)
+    )
+    scales = np.tile(np.arange(2**16, dtype=np.uint16), _COUNT // 2**16).view(np.float16)
+    batch = Batch("differences", {}, (x.astype(data_type), scales, zero_points.astype(data_type)))
+    check_batch(benches, _CASES[f"dequantize_linear-{data_type}-float16"], "contiguous", batch)
+    ordinary = np.where(np.isfinite(scales), scales, 1).astype(np.float32)
+    batch = Batch("differences", {}, (x.astype(data_type), ordinary, zero_points.astype(data_type)))
+    check_batch(benches, _CASES[f"dequantize_linear-{data_type}-float32"], "contiguous", batch)
