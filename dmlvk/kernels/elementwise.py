@@ -110,8 +110,13 @@ def lower(desc: OperatorDesc) -> Kernel:
 
 
 def _takes_a_while(desc: OperatorDesc, variant: str) -> bool:
-    """Whether an operator calculates, and does not only choose, which is quicker than it is long."""
-    return desc.declaration.accuracy.promise != "exact" and _words(variant) >= LONG_FUNCTION_WORDS
+    """Whether an operator calculates, and does not only choose, which is quicker than it is long.
+
+    Exact functions of one FLOAT16 tensor calculate too: they do so in FLOAT32.
+    """
+    types = [tensor.data_type for _, tensor in desc.inputs if tensor is not None]
+    calculates = desc.declaration.accuracy.promise != "exact" or types == [DataType.FLOAT16]
+    return calculates and _words(variant) >= LONG_FUNCTION_WORDS
 
 
 @functools.lru_cache(maxsize=512)

@@ -23,7 +23,8 @@ def called_words(spirv: bytes) -> int:
     each becomes one instruction, of about as many words as the call.
 
     What loads and stores elements is not counted: that is the pattern, which a fused kernel has only once. A function
-    that is called for every lane stands in the pattern as often.
+    that is called for every lane stands in the pattern as often. Where some elements are computed in a quicker way than
+    others, the ordinary one counts, which the last few elements always take.
     """
     words: collections.Counter[int] = collections.Counter()
     calls: dict[int, collections.Counter[int]] = {}
@@ -55,10 +56,10 @@ def called_words(spirv: bytes) -> int:
             return 0
         return words[function] + sum(count * inlined(callee) for callee, count in calls[function].items())
 
-    most = 0
+    found_words = []
     for caller in pattern:
         found = {callee: count for callee, count in calls[caller].items() if callee not in pattern}
         if found:
             copies = math.gcd(*found.values())
-            most = max(most, sum(count * inlined(callee) for callee, count in found.items()) // copies)
-    return most
+            found_words.append(sum(count * inlined(callee) for callee, count in found.items()) // copies)
+    return min(found_words, default=0)

@@ -5,6 +5,11 @@
 #include "comparison.glsl"
 #include "prescaling.glsl"
 
+#if INPUT_0_IS_FLOAT16 && !HAS_SCALE_BIAS
+#define RARE_BITS(word) nan_bits_f16(word)
+#define QUICK_OPERATION(x) quick_clipped_f16(x, ATTRIBUTE_MIN, ATTRIBUTE_MAX)
+#endif
+
 #define OPERATION(x) \
     FORM(larger, INPUT_0)(FORM(smaller, INPUT_0)(SCALED(x), ATTRIBUTE_MAX), ATTRIBUTE_MIN)
 // For kernels of several operators, see dmlvk/graphs/fusion/forms.py.

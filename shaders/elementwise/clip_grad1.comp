@@ -4,6 +4,11 @@
 #include "elementwise_operands.glsl"
 #include "comparison.glsl"
 
+#if INPUT_0_IS_FLOAT16
+#define RARE_BITS(word) (nan_bits_f16(word) | uint(!has_quick_range(ATTRIBUTE_MIN, ATTRIBUTE_MAX)))
+#define QUICK_OPERATION(x, gradient) (is_between_f16(x, ATTRIBUTE_MIN, ATTRIBUTE_MAX) ? (gradient) : 0u)
+#endif
+
 #define OPERATION(x, gradient) \
     (FORM(is_greater_or_equal, INPUT_0)(ATTRIBUTE_MIN, x) || FORM(is_greater_or_equal, INPUT_0)(x, ATTRIBUTE_MAX) \
         ? VALUE(OUTPUT)(0u) \

@@ -6,5 +6,10 @@
 #include "half_exponential.glsl"
 #include "prescaling.glsl"
 
+#if INPUT_0_IS_FLOAT16 && !HAS_SCALE_BIAS
+#define RARE_BITS(word) far_exponents_f16(word)
+#define QUICK_OPERATION(x) quick_exp_f16(x)
+#endif
+
 #define OPERATION(x) FORM(exp, INPUT_0)(SCALED(x))
 #include "elementwise.glsl"

@@ -5,5 +5,10 @@
 #include "rounding.glsl"
 #include "prescaling.glsl"
 
+#if INPUT_0_IS_FLOAT16 && !HAS_SCALE_BIAS
+#define RARE_BITS(word) nan_bits_f16(word)
+#define QUICK_OPERATION(x) quick_rounded_f16(x, TOWARD_MINUS_INFINITY)
+#endif
+
 #define OPERATION(x) FORM(rounded, INPUT_0)(SCALED(x), TOWARD_MINUS_INFINITY)
 #include "elementwise.glsl"

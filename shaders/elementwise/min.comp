@@ -4,6 +4,11 @@
 #include "elementwise_operands.glsl"
 #include "comparison.glsl"
 
+#if INPUT_0_IS_FLOAT16
+#define RARE_BITS(word) nan_bits_f16(word)
+#define QUICK_OPERATION(a, b) quick_smaller_f16(a, b)
+#endif
+
 #define OPERATION(a, b) FORM(canonical, INPUT_0)(FORM(smaller, INPUT_0)(a, b))
 // For kernels of several operators, see dmlvk/graphs/fusion/forms.py.
 #define OPERATION_BESIDE_POSITIVE(a, number) smaller_beside_positive(a, number)

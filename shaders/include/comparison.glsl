@@ -85,6 +85,58 @@ uint smaller_u32(uint a, uint b) { return a < b ? a : b; }
 uvec2 smaller_i64(uvec2 a, uvec2 b) { return is_greater_i64(b, a) ? a : b; }
 uvec2 smaller_u64(uvec2 a, uvec2 b) { return is_greater_u64(b, a) ? a : b; }
 
+// The same in fewer instructions, for float16 operands of which none is NaN (nan_bits_f16): by the sign of a difference, which is
+// never rounded to zero, and of zeros -0 where -0 comes first. That of equal infinities is NaN, and then either one is right.
+bool has_sign(float x) { return floatBitsToInt(x) < 0; }
+uint quick_larger_f16(uint a, uint b)
+{
+    precise float first = uintBitsToFloat(float32_from_float16(a));
+    precise float second = uintBitsToFloat(float32_from_float16(b));
+    precise float difference = first - second;
+    return float16_from_number(floatBitsToUint(has_sign(difference) ? second : first));
+}
+uint quick_smaller_f16(uint a, uint b)
+{
+    precise float first = uintBitsToFloat(float32_from_float16(a));
+    precise float second = uintBitsToFloat(float32_from_float16(b));
+    precise float difference = second - first;
+    return float16_from_number(floatBitsToUint(has_sign(difference) ? second : first));
+}
+
+// larger(smaller(x, highest), lowest) for x that is not NaN, and any bounds: a NaN is none. Beside the largest float16 an infinite
+// bound is 2^17, so that no difference is NaN. 7 operations.
+#define BEYOND_FLOAT16 131072.0
+float finite_bound(uint bound)
+{
+    bool is_infinite = (bound & 0x7fffu) == INFINITY_F16;
+    float beyond = (bound & 0x8000u) == 0u ? BEYOND_FLOAT16 : -BEYOND_FLOAT16;
+    return is_infinite ? beyond : uintBitsToFloat(float32_from_float16(bound));
+}
+uint quick_clipped_f16(uint x, uint lowest, uint highest)
+{
+    uint upper = is_nan_f16(highest) ? INFINITY_F16 : highest;
+    uint lower = is_nan_f16(lowest) ? INFINITY_F16 | 0x8000u : lowest;
+    precise float value = uintBitsToFloat(float32_from_float16(x));
+    precise float room_above = finite_bound(upper) - value;
+    value = has_sign(room_above) ? uintBitsToFloat(float32_from_float16(upper)) : value;
+    precise float room_below = value - finite_bound(lower);
+    value = has_sign(room_below) ? uintBitsToFloat(float32_from_float16(lower)) : value;
+    return float16_from_number(floatBitsToUint(value));
+}
+
+// Whether x is above `lowest` and below `highest`, for x that is not NaN; only for bounds that has_quick_range knows.
+bool has_quick_range(uint lowest, uint highest)
+{
+    return no_nan_f16(lowest, highest) && lowest != INFINITY_F16 && highest != (INFINITY_F16 | 0x8000u);
+}
+bool is_between_f16(uint x, uint lowest, uint highest)
+{
+    precise float value = uintBitsToFloat(float32_from_float16(x));
+    precise float room_above = finite_bound(highest) - value;
+    precise float room_below = value - finite_bound(lowest);
+    return min(floatBitsToInt(room_above), floatBitsToInt(room_below)) > 0;
+}
+
 // The same for float32 beside a number (no NaN) of which it is known whether its sign bit is set. `larger_number`,
 // `smaller_number`: of two numbers.
 uint larger_beside_positive(uint a, uint number) { return int(a) > int(number) && int(a) <= 0x7f800000 ? a : number; }

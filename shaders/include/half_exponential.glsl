@@ -23,8 +23,8 @@ float power_of_fraction(float f)
     return power;
 }
 
-// e^x. 23 operations.
-uint exp_f16(uint x)
+// e^x of a number nearer to zero. 17 operations.
+uint quick_exp_f16(uint x)
 {
     float value = uintBitsToFloat(float32_from_float16(x));
     // 1.5 * 2^23 leaves the nearest integer in the last bits of the sum.
@@ -32,7 +32,16 @@ uint exp_f16(uint x)
     precise float count = shifted - 12582912.0;
     float fraction = exact_product_plus(value, 6.80834055e-05, exact_product_plus(value, 1.44262695, -count));
     uint power = floatBitsToUint(power_of_fraction(fraction)) + (floatBitsToUint(shifted) << 23);
-    uint result = float16_from_number(power);
+    return float16_from_number(power);
+}
+
+// Of a word with two numbers: a bit for each that lies far from zero, or is NaN.
+uint far_exponents_f16(uint word) { return ((word & 0x7fff7fffu) + (0x8000u - FAR_EXPONENT_F16) * 0x10001u) & 0x80008000u; }
+
+// e^x. 23 operations.
+uint exp_f16(uint x)
+{
+    uint result = quick_exp_f16(x);
     uint magnitude = x & 0x7fffu;
     if (magnitude >= FAR_EXPONENT_F16) {
         uint bound = (x & 0x8000u) == 0u ? INFINITY_F16 : 0u;

@@ -56,10 +56,20 @@ uint rounded_with_sign_f16(uint x, uint sign, uint mode)
     return magnitude > 0x7c00 ? 0x7e00u : (x & 0x8000u) | number;
 }
 
+// The same in fewer instructions where the device's own conversions are exact, for x that is not NaN (nan_bits_f16).
+uint quick_rounded_with_sign_f16(uint x, uint sign, uint mode)
+{
+    int magnitude = int(float32_from_float16(x) & 0x7fffffffu);
+    return float16_from_number(uint(rounded_magnitude(magnitude, sign, mode))) | (x & 0x8000u);
+}
+
 uint rounded_f32(uint x, uint mode) { return rounded_with_sign_f32(x, x & 0x80000000u, mode); }
 uint rounded_f16(uint x, uint mode) { return rounded_with_sign_f16(x, (x & 0x8000u) << 16, mode); }
 
+uint quick_rounded_f16(uint x, uint mode) { return quick_rounded_with_sign_f16(x, (x & 0x8000u) << 16, mode); }
+
 uint ceiling_f32(uint x) { return rounded_with_sign_f32(x, ~x & 0x80000000u, TOWARD_MINUS_INFINITY); }
 uint ceiling_f16(uint x) { return rounded_with_sign_f16(x, (~x & 0x8000u) << 16, TOWARD_MINUS_INFINITY); }
+uint quick_ceiling_f16(uint x) { return quick_rounded_with_sign_f16(x, (~x & 0x8000u) << 16, TOWARD_MINUS_INFINITY); }
 
 #endif

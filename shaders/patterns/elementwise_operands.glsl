@@ -24,20 +24,26 @@
 #endif
 #endif
 
-// The preprocessor joins no names in conditions: to know whether an input has integers, their tokens are numbers for a moment.
-#ifdef LONG_FOR_INTEGERS
+// The preprocessor joins no names in conditions: to tell data types apart, their tokens are numbers for a moment.
 #define float32 0
-#define float16 0
-#define int64 1
-#define int32 1
-#define int16 1
-#define int8 1
-#define uint64 1
-#define uint32 1
-#define uint16 1
-#define uint8 1
-#if INPUT_0
+#define float16 1
+#define int64 2
+#define int32 2
+#define int16 2
+#define int8 2
+#define uint64 2
+#define uint32 2
+#define uint16 2
+#define uint8 2
+#if INPUT_0 == 1
+#define INPUT_0_IS_FLOAT16 1
+#else
+#define INPUT_0_IS_FLOAT16 0
+#endif
+#ifdef LONG_FOR_INTEGERS
+#if INPUT_0 == 2
 #define LONG_OPERATION
+#endif
 #endif
 #undef float32
 #undef float16
@@ -49,7 +55,6 @@
 #undef uint32
 #undef uint16
 #undef uint8
-#endif
 
 layout(local_size_x = 256) in;
 

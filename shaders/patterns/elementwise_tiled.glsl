@@ -220,6 +220,30 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
         INSERT(OUTPUT_BITS, results, element, value); \
     }
 
+// QUICK_OPERATION (elementwise_vectors.glsl). The slots of a block may have elements of another one too: then what is rare there
+// counts here.
+#ifdef QUICK_OPERATION
+#define GATHER_RARE_OPERANDS(n, type) \
+    if (IS_TILED(n)) { \
+        for (type k = 0; k < LANES; ++k) { rare |= RARE_BITS(held_##n[k]); } \
+    } else { \
+        for (type i = 0; i < LINES * LINE_WORDS(INPUT_##n##_BITS); ++i) { \
+            rare |= RARE_BITS(direct_##n[tile_number * LINES * LINE_WORDS(INPUT_##n##_BITS) + i]); \
+        } \
+    }
+#define COMPUTE_QUICK_ELEMENT(element) \
+    { \
+        FOR_EACH_INPUT(DECLARE_OPERAND, element) \
+        INSERT(OUTPUT_BITS, results, element, APPLY_QUICK(OPERAND, element)); \
+    }
+#define COMPUTE_ELEMENTS \
+    uint rare = uint(ON_PROCESSOR); \
+    FOR_EACH_INPUT(GATHER_RARE_OPERANDS, int) \
+    if (rare == 0u) { FOR_EACH_ELEMENT_WRITTEN_OUT(COMPUTE_QUICK_ELEMENT) } else { FOR_EACH_ELEMENT(COMPUTE_ELEMENT) }
+#else
+#define COMPUTE_ELEMENTS FOR_EACH_ELEMENT(COMPUTE_ELEMENT)
+#endif
+
 // An invocation owns the words that it writes.
 #define LINE_OF_RESULTS(number, tile) \
     if (TILES_ARE_WHOLE || (TILE_1(tile) + LINE + number < SIZE_1 && column < SIZE_0)) { \
@@ -263,7 +287,7 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
         for (uint i = 0u; i < LINES * LINE_WORDS(OUTPUT_BITS); ++i) { \
             results[i] = 0u; \
         } \
-        FOR_EACH_ELEMENT(COMPUTE_ELEMENT) \
+        COMPUTE_ELEMENTS \
         uint column = TILE_0(number) + COLUMN; \
         uint target_of_block = row_output + (TILE_1(number) + LINE) * STRIDE_output_1 + column; \
         FOR_EACH_LINE(LINE_OF_RESULTS, number) \
@@ -291,12 +315,9 @@ void main()
     FOR_SECOND_TILE(FOR_EACH_INPUT(READ_TILE, 1u))
     FOR_EACH_LINE(READ_LINE, 0u)
     FOR_SECOND_TILE(FOR_EACH_LINE(READ_LINE, 1u))
+    // What a second tile reads may still be on its way while the first one is computed.
     FOR_EACH_INPUT(WRITE_TILE, 0u)
-    FOR_SECOND_TILE(FOR_EACH_INPUT(WRITE_TILE, 1u))
     barrier();
-    if (LINE >= TILE) {
-        return;
-    }
-    COMPUTE_TILE(0u)
-    FOR_SECOND_TILE(COMPUTE_TILE(1u))
+    if (LINE < TILE) COMPUTE_TILE(0u)
+    FOR_SECOND_TILE(FOR_EACH_INPUT(WRITE_TILE, 1u) barrier(); if (LINE < TILE) COMPUTE_TILE(1u))
 }

@@ -35,10 +35,34 @@
     fours_##name[(BASE_WORD(name) >> 2u) + 2u * (at)] = uvec4(words[0], words[1], words[2], words[3]); \
     fours_##name[(BASE_WORD(name) >> 2u) + 2u * (at) + 1u] = uvec4(words[4], words[5], words[6], words[7]);
 
+// A file whose inputs are all of 16 bits may define, beside OPERATION:
+//   QUICK_OPERATION(a, …)   the same result in fewer instructions, for all but rare operands
+//   RARE_BITS(word)         of a word of an input: not 0 where it has an element that QUICK_OPERATION does not know
+// What is rare is then looked for once in a vector, not beside every element. Processors, whose drivers execute both sides of a
+// branch, have OPERATION alone.
+#ifdef QUICK_OPERATION
+#include "processors.glsl"
+#if INPUT_COUNT == 1
+#define APPLY_QUICK(OPERAND, lane) QUICK_OPERATION(OPERAND(0, lane))
+#else
+#define APPLY_QUICK(OPERAND, lane) QUICK_OPERATION(OPERAND(0, lane), OPERAND(1, lane))
+#endif
+#define GATHER_RARE_BITS(n, words) \
+    for (int i = 0; i < WORDS_OF(INPUT_##n##_BITS); ++i) { rare |= RARE_BITS(words##n[i]); }
+#define COMPUTE_LANES(COMPUTE, COMPUTE_QUICK, words) \
+    uint rare = uint(ON_PROCESSOR); \
+    FOR_EACH_INPUT(GATHER_RARE_BITS, words) \
+    if (rare == 0u) { FOR_EACH_LANE(COMPUTE_QUICK) } else { FOR_EACH_LANE(COMPUTE) }
+#define COMPUTE_QUICK_LANE(lane) INSERT(OUTPUT_BITS, result, lane, APPLY_QUICK(FETCHED, lane));
+#define COMPUTE_SECOND_QUICK_LANE(lane) INSERT(OUTPUT_BITS, result, lane, APPLY_QUICK(FETCHED_SECOND, lane));
+#else
+#define COMPUTE_LANES(COMPUTE, COMPUTE_QUICK, words) FOR_EACH_LANE(COMPUTE)
+#endif
+
 // Computes one vector of the output from the arrays fetched_0 …, or second_0 …, and stores it by STORE_EVERYWHERE(at), which
 // the walk defines and which uses STORE_RESULTS(at) for one place.
-#define COMPUTE_VECTOR(at) COMPUTE_VECTOR_BY(COMPUTE_LANE, at)
-#define COMPUTE_SECOND_VECTOR(at) COMPUTE_VECTOR_BY(COMPUTE_SECOND_LANE, at)
+#define COMPUTE_VECTOR(at) COMPUTE_VECTOR_BY(COMPUTE_LANE, COMPUTE_QUICK_LANE, fetched_, at)
+#define COMPUTE_SECOND_VECTOR(at) COMPUTE_VECTOR_BY(COMPUTE_SECOND_LANE, COMPUTE_SECOND_QUICK_LANE, second_, at)
 #define COMPUTE_LANE(lane) COMPUTE_LANE_OF(FETCHED, lane)
 #define COMPUTE_SECOND_LANE(lane) COMPUTE_LANE_OF(FETCHED_SECOND, lane)
 #define COMPUTE_LANE_OF(OPERAND, lane) \
@@ -52,12 +76,12 @@
 #else
 #define CLEAR(result)
 #endif
-#define COMPUTE_VECTOR_BY(COMPUTE, at) \
+#define COMPUTE_VECTOR_BY(COMPUTE, COMPUTE_QUICK, words, at) \
     { \
         uint result[WORDS_OF(OUTPUT_BITS)]; \
         CLEAR(result) \
         FOR_EACH_FURTHER_OUTPUT(DECLARE_FURTHER, at) \
-        FOR_EACH_LANE(COMPUTE) \
+        COMPUTE_LANES(COMPUTE, COMPUTE_QUICK, words) \
         STORE_EVERYWHERE(at) \
     }
 #define STORE_RESULTS(at) \

@@ -1,0 +1,110 @@
+"""Where a shader looks for rare operands once in a vector, both of its ways give the same bits."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk.kernels import library, walks
+from dmlvk.kernels.elementwise import lower
+from dmlvk.kernels.volume import LONG_FUNCTION_WORDS, called_words
+from dmlvk.operators import OPERATORS, OperatorDesc
+from dmlvk.runtime import kompute
+from dmlvk.runtime.specialization import ON_PROCESSOR
+from dmlvk.spirv import uses_constant
+
+SHADERS = Path(__file__).parents[2] / "shaders"
+QUICK = sorted(
+    f"{file.parent.name.replace('elementwise', 'element_wise')}_{file.stem}".upper()
+    for file in SHADERS.glob("*/*.comp")
+    if "#define QUICK_OPERATION" in file.read_text()
+)
+"""The operators that have such a way, all of them in FLOAT16."""
+
+INFINITY, NAN, LARGEST = math.inf, math.nan, 65504.0
+BOUNDS = [
+    *[(-1.5, 2.25), (2.25, -1.5), (0.0, -0.0), (-0.0, 0.0), (6e-8, 1e-5), (-LARGEST, LARGEST)],
+    *itertools.product([-INFINITY, INFINITY, NAN, 1.0], repeat=2),
+]
+SIDE = 256
+TENSOR = dml.TensorDesc(dml.FLOAT16, (SIDE, SIDE))
+TRANSPOSED = dml.TensorDesc(dml.FLOAT16, (SIDE, SIDE), (1, SIDE))
+ROWS = dml.TensorDesc(dml.FLOAT16, (SIDE, SIDE), (SIDE + 16, 1))
+
+
+def _attributes(operator: str) -> Iterator[dict[str, Any]]:
+    for values in BOUNDS if "CLIP" in operator else [None]:
+        bounds = {} if values is None else {"min": values[0], "max": values[1]}
+        if operator == "ELEMENT_WISE_ROUND":
+            yield from ({"rounding_mode": mode} for mode in dml.RoundingMode)
+        else:
+            yield bounds
+
+
+def _description(operator: str, attributes: dict[str, Any], layout: dml.TensorDesc) -> OperatorDesc:
+    made = OPERATORS[operator]
+    inputs = [field.attribute for field in made.fields if field.kind == "input"]
+    outputs = [field.attribute for field in made.fields if field.kind == "output"]
+    if any(field.attribute == "min_max_data_type" for field in made.fields):
+        attributes = {**attributes, "min_max_data_type": dml.FLOAT16}
+    optional = {field.attribute: None for field in made.fields if field.optional and field.kind == "attribute"}
+    return made(**optional, **attributes, **dict.fromkeys(inputs, layout), **dict.fromkeys(outputs, TENSOR))
+
+
+def _orders() -> Iterator[npt.NDArray[np.uint16]]:
+    """All numbers: rare ones among themselves, and beside ordinary ones in most vectors."""
+    patterns = np.arange(SIDE * SIDE, dtype=np.uint16)
+    yield patterns
+    yield np.random.default_rng(7).permutation(patterns)
+
+
+def _results(device: dml.Device, desc: OperatorDesc) -> list[npt.NDArray[np.uint16]]:
+    compiled = device.compile_operator(device.create_operator(desc))
+    names = [point.name for point in compiled.inputs if point.tensor is not None]
+    found = []
+    for order in _orders():
+        values = [order, np.random.default_rng(1).permutation(order)]
+        values[1][::5] = order[::5]  # equal ones too
+        tensors = {name: value.view(np.float16).reshape(SIDE, SIDE) for name, value in zip(names, values, strict=False)}
+        (result,) = device.run(compiled, tensors).values()
+        found.append(result.view(np.uint16))
+    return found
+
+
+def test_there_are_such_operators() -> None:
+    assert {"ELEMENT_WISE_EXP", "ELEMENT_WISE_CLIP", "ELEMENT_WISE_MAX"} <= set(QUICK)
+
+
+@pytest.mark.parametrize("operator", QUICK)
+def test_the_quick_way_gives_the_bits_of_the_ordinary_one(
+    operator: str, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walks, "PROCESSORS_WALK_AS_GPUS", True)
+    attributes = list(_attributes(operator))
+    cases = [*((each, TENSOR) for each in attributes), (attributes[0], TRANSPOSED), (attributes[0], ROWS)]
+    ordinary = [_results(any_device, _description(operator, *case)) for case in cases]
+    monkeypatch.setattr(kompute, "on_processor", lambda spirv: spirv)  # and so a pipeline for a GPU
+    with dml.Device(any_device.info.index) as device:
+        for case, expected in zip(cases, ordinary, strict=True):
+            desc = _description(operator, *case)
+            assert uses_constant(lower(desc).spirv(), ON_PROCESSOR)
+            for results, wanted in zip(_results(device, desc), expected, strict=True):
+                different = np.flatnonzero(results != wanted)
+                assert different.size == 0, (
+                    f"{operator} {case}: {different.size} differ, the first at {different[0]}:"
+                    f" {results.flat[different[0]]:#06x} instead of {wanted.flat[different[0]]:#06x}"
+                )
+
+
+@pytest.mark.parametrize("operator", QUICK)
+def test_the_ordinary_way_alone_counts_as_the_length_of_a_function(operator: str) -> None:
+    """Kernels of several operators have that one, and as many operators as their lengths allow."""
+    assert called_words(library.load(f"{operator.lower()}.float16.contiguous")) < 2 * LONG_FUNCTION_WORDS
