@@ -13,6 +13,7 @@ from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.lookup import table_desc
 from dmlvk.kernels.program import Place, Region, Step, copy_step, lookup_step, operator_step
 from dmlvk.operators import Field, OperatorDesc
+from dmlvk.runtime.specialization import NAIVE_DRIVERS
 from dmlvk.tensors import TensorDesc, TensorFlags
 
 if TYPE_CHECKING:
@@ -216,7 +217,7 @@ class CompiledSingleOperator(CompiledOperator):
             for number, (_, tensor) in enumerate(desc.outputs)
             if tensor is not None
         ]
-        table = table_desc(desc)
+        table = table_desc(desc, device.info.driver in NAIVE_DRIVERS)
         self._table = None if table is None else device.lookup_tables.table(table)
         if self._table is None:
             self.steps = (operator_step(desc, reads, writes),)

@@ -21,11 +21,16 @@ FEWEST_ELEMENTS = 2**20
 """Elements of an output from which on a table is worth the launch that fills it."""
 
 FASTER_COMPUTED = frozenset({"ELEMENT_WISE_EXP"})
-"""Operators whose FLOAT16 functions take less time than a read."""
+"""Operators whose FLOAT16 functions take less time than a read, but on naive drivers."""
 
 
-def table_desc(desc: OperatorDesc) -> OperatorDesc | None:
-    """The description that computes an operator's table from all patterns of 16 bits; ``None`` where none is used."""
+def table_desc(desc: OperatorDesc, on_naive_driver: bool = False) -> OperatorDesc | None:
+    """The description that computes an operator's table from all patterns of 16 bits; ``None`` where none is used.
+
+    Args:
+        desc: the operator's.
+        on_naive_driver: whether the device computes so slowly that it looks up whatever it can.
+    """
     tensors = {field.attribute: tensor for field, tensor in (*desc.inputs, *desc.outputs) if tensor is not None}
     if len(tensors) != 2 or any(tensor.data_type is not DataType.FLOAT16 for tensor in tensors.values()):
         return None
@@ -34,7 +39,8 @@ def table_desc(desc: OperatorDesc) -> OperatorDesc | None:
         return None
     if math.prod(output.sizes) < FEWEST_ELEMENTS or desc.declaration.accuracy.promise == "exact":
         return None  # what is exact is a few instructions, and so is as fast as memory
-    if desc.operator_name in FASTER_COMPUTED and getattr(desc, "scale_bias", None) is None:
+    is_fast = desc.operator_name in FASTER_COMPUTED and getattr(desc, "scale_bias", None) is None
+    if is_fast and not on_naive_driver:
         return None
     patterns = TensorDesc(DataType.FLOAT16, (TABLE_ENTRIES,))
     members = {field.attribute: getattr(desc, field.attribute) for field in desc.fields}

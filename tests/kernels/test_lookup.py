@@ -15,6 +15,7 @@ from dmlvk.conformance.cases import sweep_sets
 from dmlvk.kernels import lookup, walks
 from dmlvk.kernels.lookup import TABLE_ENTRIES
 from dmlvk.operators import OPERATORS, OperatorDesc
+from dmlvk.runtime.specialization import NAIVE_DRIVERS
 
 PATTERNS = np.arange(TABLE_ENTRIES, dtype=np.uint16).view(np.float16)
 
@@ -81,6 +82,13 @@ def test_the_functions_are_looked_up_and_what_is_exact_is_not() -> None:
     scales = (None, dml.ScaleBias(0.5, 1.0))  # a short function, and a longer one
     powers = [dml.ElementWiseExp(input_tensor=tensor, output_tensor=tensor, scale_bias=scale) for scale in scales]
     assert [lookup.table_desc(desc) is None for desc in powers] == [True, False]
+
+
+def test_what_is_faster_computed_is_looked_up_by_naive_drivers_alone(device: dml.Device) -> None:
+    large = dml.TensorDesc(dml.FLOAT16, (lookup.FEWEST_ELEMENTS,))
+    desc = dml.ElementWiseExp(input_tensor=large, output_tensor=large, scale_bias=None)
+    is_looked_up = _compiled(device, desc).constants is not None
+    assert is_looked_up == (device.info.driver in NAIVE_DRIVERS)
 
 
 @pytest.mark.parametrize("name", _looked_up_names())
