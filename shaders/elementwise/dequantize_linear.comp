@@ -6,6 +6,8 @@
 
 #if INPUT_0_BITS == 8 || (INPUT_0_BITS == 16 && OUTPUT_BITS == 32)
 #define DEQUANTIZED FORM(dequantized_short, OUTPUT)
+#elif INPUT_0_BITS == 16
+#define DEQUANTIZED FORM(dequantized_medium, OUTPUT)
 #else
 #define DEQUANTIZED FORM(FORM(dequantized, INPUT_0), OUTPUT)
 #endif

@@ -323,7 +323,7 @@ uint finished_product(uint magnitude, uint sign, bool integer_is_zero, uint scal
     return is_nan ? NAN_F32 : ((sign ^ scale) & SIGN_F32) | (is_infinite ? INFINITY_F32 : finite);
 }
 
-// integer * scale for an integer of at most 21 bits and its sign: one rounding, of the exact product. 22 operations.
+// integer * scale for an integer of at most 21 bits: one rounding, of the exact product. 22 operations.
 uint scaled_short(int integer, uint scale)
 {
     // The significand alone is multiplied, its exponent added afterwards: no device's way with denormals is seen.
@@ -360,8 +360,8 @@ uint scaled_long(uint sign, uint magnitude, uint scale, bool to_odd)
     return finished_product(result, sign, magnitude == 0u, scale);
 }
 
-// integer * scale for an integer of at most 21 bits and its sign and a FLOAT16 scale, rounded once. The integer's halves have exact products, of which
-// the sum is rounded to odd before it becomes FLOAT16. 24 operations.
+// integer * scale for an integer of at most 21 bits and a FLOAT16 scale, rounded once. The halves of the integer have exact products, whose
+// sum is rounded to odd before it becomes FLOAT16. 24 operations.
 uint scaled_short_f16(int integer, uint scale)
 {
     precise float number = float_of_short(integer);
@@ -377,8 +377,8 @@ uint scaled_short_f16(int integer, uint scale)
     return float16_from_float32(is_ordinary ? rounded_to_odd(Double(product, lost)) : floatBitsToUint(special));
 }
 
-// (x - zero_point) * scale, rounded once to the scale's type. «short» is for differences of at most 9 bits, or of 22 bits for
-// float32; all others go by whether the integers are signed.
+// (x - zero_point) * scale, rounded once to the scale's type. «short» is for differences of at most 9 bits, or of 21 bits for
+// float32; 32-bit integers go by whether they are signed.
 uint dequantized_short_f32(uint x, uint zero_point, uint scale) { return scaled_short(int(x - zero_point), scale); }
 uint dequantized_short_f16(uint x, uint zero_point, uint scale)
 {
@@ -386,7 +386,10 @@ uint dequantized_short_f16(uint x, uint zero_point, uint scale)
     return float16_from_float32(floatBitsToUint(product));
 }
 
-// Differences of more than 22 bits are rare: they take a branch.
+// Differences of integers of 16 bits, for FLOAT16.
+uint dequantized_medium_f16(uint x, uint zero_point, uint scale) { return scaled_short_f16(int(x - zero_point), scale); }
+
+// Differences of more than 21 bits are rare: they take a branch.
 #define LARGE_DISTANCE 0x200000u
 uint distance_of(bool is_negative, uint x, uint zero_point) { return is_negative ? zero_point - x : x - zero_point; }
 uint scaled_distance_f32(bool is_negative, uint distance, uint scale)
