@@ -59,20 +59,28 @@ Neighbours neighbours_of(uint number)
 }
 Neighbours negated(Neighbours a) { return Neighbours(-a.above, -a.below); }
 
-// Integers of 8 and 16 bits. Beyond a threshold lies what lies beyond the integer below it; and x + bias is truncated to x plus one of the
-// bias's neighbours. What is computed from attributes alone is the same for all elements. 12 operations beside it.
+// Beyond a threshold lies what lies beyond the integer below it; and x + bias is truncated to x plus one of the bias's neighbours, by
+// MOVED. What is computed from attributes alone is the same for all elements. 4 operations beside it and MOVED.
+#define SHRUNK_BY(NAME, MOVED) \
+    int NAME(int x, uint bias, uint threshold) \
+    { \
+        int bound = neighbours_of(threshold).below; \
+        Neighbours by = neighbours_of(bias); \
+        int below = x < -bound ? MOVED(x, by) : 0; \
+        return x > bound ? MOVED(x, negated(by)) : below; \
+    }
+
+// Integers of 8 and 16 bits.
 int moved_short(int x, Neighbours by)
 {
     int lower = x + by.below;
     return lower >= 0 ? lower : x + by.above;
 }
+SHRUNK_BY(shrunk_short, moved_short)
 uint shrink_short(int x, uint bias, uint threshold, int lowest, int highest)
 {
-    int bound = neighbours_of(threshold).below;
-    Neighbours by = neighbours_of(bias);
-    int below = x < -bound ? moved_short(x, by) : 0;
-    int moved = x > bound ? moved_short(x, negated(by)) : below;
-    return is_nan_f32(bias) || is_nan_f32(threshold) ? 0u : uint(min(max(moved, lowest), highest));
+    int bounded = min(max(shrunk_short(x, bias, threshold), lowest), highest);
+    return is_nan_f32(bias) || is_nan_f32(threshold) ? 0u : uint(bounded);
 }
 
 // The same for 32 bits, where both attributes are below 2^30. The sums saturate.
@@ -89,13 +97,9 @@ int moved_i32(int x, Neighbours by)
     int lower = saturated_sum(x, by.below);
     return lower >= 0 ? lower : saturated_sum(x, by.above);
 }
-uint quick_shrink_i32(uint x, uint bias, uint threshold)
-{
-    int bound = neighbours_of(threshold).below;
-    Neighbours by = neighbours_of(bias);
-    int below = int(x) < -bound ? moved_i32(int(x), by) : 0;
-    return uint(int(x) > bound ? moved_i32(int(x), negated(by)) : below);
-}
+SHRUNK_BY(shrunk_i32, moved_i32)
+uint quick_shrink_i32(uint x, uint bias, uint threshold) { return uint(shrunk_i32(int(x), bias, threshold)); }
+
 // A sum below zero saturates to zero, whatever it is truncated to.
 uint moved_u32(uint x, Neighbours by)
 {

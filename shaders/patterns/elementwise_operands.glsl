@@ -24,7 +24,8 @@
 #endif
 #endif
 
-// The preprocessor joins no names in conditions: to tell data types apart, their tokens are numbers for a moment.
+// INPUT_0_IS_FLOAT16, for #if. The preprocessor joins no names in conditions: to tell data types apart, their tokens are numbers for
+// a moment.
 #define float32 0
 #define float16 1
 #define int64 2
