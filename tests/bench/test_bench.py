@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
 from pathlib import Path
@@ -50,6 +51,32 @@ class Wrong:
 
     def close(self) -> None:
         pass
+
+
+class Rising(Wrong):
+    """A library whose device wakes up slowly, and waits whenever another library had it."""
+
+    name = "Rising"
+
+    def __init__(self) -> None:
+        self.calls = self.calls_alone = 0
+
+    def prepare(self, workload: Workload) -> Rising:
+        self.workload = workload
+        return self
+
+    def result(self) -> Array:
+        return np.asarray(expected_results(self.workload), np.float32)
+
+    def seconds(self, _: int) -> float:
+        self.calls += 1
+        self.calls_alone = 0
+        time.sleep(max(0.002, 0.02 - 0.001 * self.calls))
+        return 1.0 / self.calls
+
+    def wall_seconds(self) -> float:
+        self.calls_alone += 1
+        return 2e-4 if self.calls_alone == 1 else 1e-5
 
 
 class Off:
@@ -375,3 +402,13 @@ def test_wrong_usage(arguments: list[str], message: str, capsys: pytest.CaptureF
     outcome = Outcome(capsys, "bench", *arguments)
     assert outcome.status == 2
     assert message in outcome.err
+
+
+def test_a_library_works_until_it_is_no_faster_before_anything_counts(any_device: dml.Device) -> None:
+    """And what is short is timed when the device is there for it."""
+    rising = Rising()
+    result = measure(some("ELEMENT_WISE_ADD"), [OwnLibrary(any_device), rising], seconds=0.001)
+    (timing,) = (each for each in result.timings if each.library == "Rising")
+    assert timing.seconds is not None and timing.wall_seconds is not None
+    assert timing.seconds.high < 1.0 / 18  # the first calls, until the eighteenth, take longer and longer less
+    assert timing.wall_seconds.high == 1e-5

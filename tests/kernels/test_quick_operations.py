@@ -18,7 +18,7 @@ from dmlvk.kernels.elementwise import lower
 from dmlvk.kernels.volume import LONG_FUNCTION_WORDS, called_words
 from dmlvk.operators import OPERATORS, OperatorDesc
 from dmlvk.runtime import kompute
-from dmlvk.runtime.specialization import ON_PROCESSOR
+from dmlvk.runtime.specialization import ON_PROCESSOR, PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
 from dmlvk.spirv import uses_constant
 
 SHADERS = Path(__file__).parents[2] / "shaders"
@@ -38,6 +38,8 @@ SIDE = 256
 TENSOR = dml.TensorDesc(dml.FLOAT16, (SIDE, SIDE))
 TRANSPOSED = dml.TensorDesc(dml.FLOAT16, (SIDE, SIDE), (1, SIDE))
 ROWS = dml.TensorDesc(dml.FLOAT16, (SIDE, SIDE), (SIDE + 16, 1))
+LAYOUTS = [(TENSOR,), (TRANSPOSED,), (ROWS,), (TRANSPOSED, TENSOR), (TENSOR, TRANSPOSED)]
+"""Of the inputs, in turn."""
 
 
 def _attributes(operator: str) -> Iterator[dict[str, Any]]:
@@ -49,14 +51,15 @@ def _attributes(operator: str) -> Iterator[dict[str, Any]]:
             yield bounds
 
 
-def _description(operator: str, attributes: dict[str, Any], layout: dml.TensorDesc) -> OperatorDesc:
+def _description(operator: str, attributes: dict[str, Any], layouts: tuple[dml.TensorDesc, ...]) -> OperatorDesc:
     made = OPERATORS[operator]
     inputs = [field.attribute for field in made.fields if field.kind == "input"]
     outputs = [field.attribute for field in made.fields if field.kind == "output"]
     if any(field.attribute == "min_max_data_type" for field in made.fields):
         attributes = {**attributes, "min_max_data_type": dml.FLOAT16}
     optional = {field.attribute: None for field in made.fields if field.optional and field.kind == "attribute"}
-    return made(**optional, **attributes, **dict.fromkeys(inputs, layout), **dict.fromkeys(outputs, TENSOR))
+    tensors = dict(zip(inputs, itertools.cycle(layouts), strict=False))
+    return made(**optional, **attributes, **tensors, **dict.fromkeys(outputs, TENSOR))
 
 
 def _orders() -> Iterator[npt.NDArray[np.uint16]]:
@@ -83,13 +86,19 @@ def test_there_are_such_operators() -> None:
     assert {"ELEMENT_WISE_EXP", "ELEMENT_WISE_CLIP", "ELEMENT_WISE_MAX"} <= set(QUICK)
 
 
+@pytest.mark.parametrize("is_large", [False, True], ids=["one vector or tile", "two"])
 @pytest.mark.parametrize("operator", QUICK)
 def test_the_quick_way_gives_the_bits_of_the_ordinary_one(
-    operator: str, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+    operator: str, is_large: bool, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(walks, "PROCESSORS_WALK_AS_GPUS", True)
-    attributes = list(_attributes(operator))
-    cases = [*((each, TENSOR) for each in attributes), (attributes[0], TRANSPOSED), (attributes[0], ROWS)]
+    if is_large:
+        monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_VECTORS", 0)
+        monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_TILES", 0)
+    first, *others = _attributes(operator)
+    cases = [(first, layouts) for layouts in LAYOUTS]
+    if not is_large:
+        cases += [(attributes, (TENSOR,)) for attributes in others]
     ordinary = [_results(any_device, _description(operator, *case)) for case in cases]
     monkeypatch.setattr(kompute, "on_processor", lambda spirv: spirv)  # and so a pipeline for a GPU
     with dml.Device(any_device.info.index) as device:
@@ -102,6 +111,7 @@ def test_the_quick_way_gives_the_bits_of_the_ordinary_one(
                     f"{operator} {case}: {different.size} differ, the first at {different[0]}:"
                     f" {results.flat[different[0]]:#06x} instead of {wanted.flat[different[0]]:#06x}"
                 )
+        assert all(device.engine._does(trial) for trial in (UNPACKS_DENORMALS, PACKS_TO_NEAREST_EVEN)), "never quick"
 
 
 @pytest.mark.parametrize("operator", QUICK)
