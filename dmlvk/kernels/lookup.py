@@ -20,7 +20,7 @@ TABLE_SIZE_IN_BYTES = 2 * TABLE_ENTRIES
 FEWEST_ELEMENTS = 2**20
 """Elements of an output from which on a table is worth the launch that fills it."""
 
-FASTER_COMPUTED = frozenset({"ELEMENT_WISE_EXP"})
+FASTER_COMPUTED = frozenset({"ACTIVATION_LEAKY_RELU", "ELEMENT_WISE_EXP"})
 """Operators whose FLOAT16 functions take less time than a read, but on naive drivers."""
 
 

@@ -109,4 +109,21 @@ uint leaky_relu_f16(uint x, uint alpha)
     return is_nan_f16(x) ? NAN_F16 : chosen;
 }
 
+// The same in fewer instructions, for x that is not infinite nor NaN and Alpha from 2^-20 to 2^20: products with Alpha's halves are exact.
+// 17 operations.
+bool is_quick_slope(uint alpha) { return (alpha & MAGNITUDE_F32) - 0x35800000u < 0x14000000u; }
+uint quick_leaky_relu_f16(uint x, uint alpha)
+{
+    precise float number = uintBitsToFloat(float32_from_float16(x));
+    precise float slope = uintBitsToFloat(alpha);
+    float head = leading_half(slope);
+    precise float tail = slope - head;
+    precise float product_of_head = number * head;
+    float product = exact_product_plus(number, tail, product_of_head);
+    precise float difference = product_of_head - product; // exact
+    float lost = exact_product_plus(number, tail, difference);
+    uint bits = floatBitsToUint(number);
+    return float16_from_number(bits > SIGN_F32 ? rounded_to_odd(Double(product, lost)) : bits);
+}
+
 #endif
