@@ -19,8 +19,8 @@ _FMA = 50
 def called_words(spirv: bytes) -> int:
     """Words of SPIR-V, roughly, of what a kernel calls for one element, every call counted in full.
 
-    But for calls of a function that multiplies and adds by ``fma()`` and does nothing else (``exact_product_plus``):
-    each becomes one instruction, of about as many words as the call.
+    But for calls of a function that multiplies and adds by ``fma()`` and does nothing else (``exact_product_plus``
+    and ``loose_product_plus``): each becomes one instruction, of about as many words as the call.
 
     What loads and stores elements is not counted: that is the pattern, which a fused kernel has only once. A function
     that is called for every lane stands in the pattern as often. Where some elements are computed in a quicker way than

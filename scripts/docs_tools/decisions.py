@@ -120,12 +120,19 @@ GENERAL = (
         "tests/operators/test_feature_levels.py",
     ),
     (
-        "fma() stands in one function only, for exact products: `exact_product_plus` of "
-        "`shaders/include/error_free.glsl`. The linter refuses any other (rule `fma`: `bare_fma` of "
+        "fma() stands in two functions of `shaders/include/error_free.glsl` only: `exact_product_plus`, for exact "
+        "products, and `loose_product_plus`. The linter refuses any other (rule `fma`: `bare_fma` of "
         "`scripts/shader_tools/checks.py`).",
         "Whether it rounds once or twice is the driver's choice. Of a product that is exact both are the same, and on "
         "most devices it is one instruction instead of two.",
         "tests/scripts/test_check_shaders.py",
+    ),
+    (
+        "The polynomial of FLOAT16's EXP multiplies and adds as the device likes, rounding once or twice "
+        "(`loose_product_plus`).",
+        "That takes 12 operations instead of 17. Its coefficients are such that none of the 65,536 results depends on "
+        "any of the 32 ways to round its five sums.",
+        "tests/kernels/test_loose_products.py",
     ),
 )
 

@@ -73,7 +73,7 @@ def contraction(module: Module) -> Iterator[Objection]:
 
 
 def bare_fma(module: Module) -> Iterator[Objection]:
-    """Object to fma() anywhere but in a function that does nothing else: exact_product_plus of error_free.glsl."""
+    """Object to fma() anywhere but in a function that does nothing else: the two of error_free.glsl."""
     function: list[Instruction] = []
     for offset in sorted(offset for offsets in module.offsets.values() for offset in offsets):
         instruction = module.instruction(offset)

@@ -122,7 +122,7 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "fma",
-        "fma() may be one rounding or two: only exact products may enter it (exact_product_plus, error_free.glsl)",
+        "fma() may be one rounding or two: call exact_product_plus or loose_product_plus (error_free.glsl)",
         check=checks.bare_fma,
     ),
     Rule(

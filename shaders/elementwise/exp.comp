@@ -7,7 +7,7 @@
 #include "prescaling.glsl"
 
 #if INPUT_0_IS_FLOAT16 && !HAS_SCALE_BIAS
-#define RARE_BITS(word) far_exponents_f16(word)
+#define RARE_BITS(word) magnitudes_from_f16(word, FAR_EXPONENT_F16)
 #define QUICK_OPERATION(x) quick_exp_f16(x)
 #endif
 

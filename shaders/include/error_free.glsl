@@ -15,8 +15,17 @@ struct Double {
 
 // a * b + c where a * b is exact, and zero or no denormal: because both have few bits, or one is a power of two. fma() may round once
 // or twice, as a device likes; where the product needs no rounding both are the same, and on most devices one instruction instead
-// of two. Nothing else calls fma(): scripts/check_shaders.py sees to it.
+// of two. Nothing else in this library calls fma(), but for the next function: scripts/check_shaders.py sees to it.
 float exact_product_plus(float a, float b, float c)
+{
+    precise float sum = fma(a, b, c);
+    return sum;
+}
+
+// a * b + c, rounded once or twice, as a device likes, where the product is not exact: for functions of one FLOAT16 number
+// whose results are the same however each of their sums is rounded. tests/kernels/test_loose_products.py tries every choice for
+// every argument; scripts/check_shaders.py knows which files may call it.
+float loose_product_plus(float a, float b, float c)
 {
     precise float sum = fma(a, b, c);
     return sum;

@@ -68,16 +68,17 @@ uint float16_from_float32(uint x)
     return int(x & 0x7fffffffu) > 0x7f800000 ? NAN_F16 : bits;
 }
 
-// Of a word with two of them: not 0 where one is NaN (or, for `special`, infinite too), or where the device's own conversions are not
-// exact. For functions that are quick by those (elementwise_vectors.glsl). 2 operations.
-uint nan_bits_f16(uint word)
+// Of a word with two of them: the sign bit of each whose bits without the sign are `limit` or more. 3 operations.
+uint magnitudes_from_f16(uint word, uint limit) { return ((word & 0x7fff7fffu) + (0x8000u - limit) * 0x10001u) & 0x80008000u; }
+
+// Not 0 where one of the two is NaN (or, for `special`, infinite too), or where the device's own conversions are not exact. For functions
+// that are quick by those (elementwise_vectors.glsl).
+uint magnitudes_or_inexact_f16(uint word, uint limit)
 {
-    return UNPACKS_DENORMALS && PACKS_TO_NEAREST_EVEN ? ((word & 0x7fff7fffu) + 0x03ff03ffu) & 0x80008000u : 1u;
+    return UNPACKS_DENORMALS && PACKS_TO_NEAREST_EVEN ? magnitudes_from_f16(word, limit) : 1u;
 }
-uint special_bits_f16(uint word)
-{
-    return UNPACKS_DENORMALS && PACKS_TO_NEAREST_EVEN ? ((word & 0x7fff7fffu) + 0x04000400u) & 0x80008000u : 1u;
-}
+uint nan_bits_f16(uint word) { return magnitudes_or_inexact_f16(word, INFINITY_F16 + 1u); }
+uint special_bits_f16(uint word) { return magnitudes_or_inexact_f16(word, INFINITY_F16); }
 
 // Rounded to nearest, from the bits of a float32 between 2^-14 and 2^16; where it lies in the middle, up.
 uint quick_float16_from_float32(uint x) { return (x - 0x37fff000u) >> 13; }

@@ -415,6 +415,12 @@ def test_library_that_differs_from_its_manifest(
             "\nfloat f(float x) { return fma (x, x, x); }",
             "shaders/include/part.glsl:2: ",
         ),
+        (
+            "loose-product",
+            "include/part.glsl",
+            "\nfloat f(float x) { return loose_product_plus(x, x, x); }",
+            "shaders/include/part.glsl:2: ",
+        ),
         ("operator-file", "family/good.comp", shader(), "shaders/family/good.comp:4: "),
         ("unreadable-source", "family/good.comp", '#include "lost.glsl"', "shaders/family/good.comp:1: "),
     ],
