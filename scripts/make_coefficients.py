@@ -233,7 +233,7 @@ ROWS: dict[str, Callable[[], Iterator[Row]]] = {
     "TAN": lambda: rows_by_powers(TAN, -7, 0, 2 * INTERVALS),
     "COTANGENT": lambda: rows_by_powers(COTANGENT, -7, 0, 2 * INTERVALS),
     "TANH": lambda: itertools.chain(rows_by_powers(TANH, -8, 2), rows_between(TANH, 4.0, 4.5, INTERVALS // 8)),
-    "COMPLEMENT": lambda: rows_by_powers(COMPLEMENT, -8, 3),
+    "COMPLEMENT": lambda: rows_by_powers(COMPLEMENT, -13, 3),
     "ASINH": lambda: rows_by_powers(ASINH, -7, 13),
     "ATAN": lambda: rows_by_powers(ATAN, -7, 13),
 }

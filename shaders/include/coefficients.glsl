@@ -22,7 +22,7 @@
 layout(std430, set = 0, binding = COEFFICIENT_BINDING) buffer Coefficients { uvec2 coefficient_pairs[]; };
 
 // Where the pairs of each function begin, which are behind all rows; counted in pairs.
-#define LOGARITHM_TERM_PAIRS 46242u
+#define LOGARITHM_TERM_PAIRS 47522u
 
 vec2 coefficient_pair(uint number) { return uintBitsToFloat(coefficient_pairs[number]); }
 
@@ -41,8 +41,8 @@ layout(std430, set = 0, binding = COEFFICIENT_BINDING) buffer Coefficients { uve
 #define COTANGENT_ROWS 13505u
 #define TANH_ROWS 15297u
 #define COMPLEMENT_ROWS 16593u
-#define ASINH_ROWS 18001u
-#define ATAN_ROWS 20561u
+#define ASINH_ROWS 18641u
+#define ATAN_ROWS 21201u
 
 vec4 coefficient_row(uint number) { return uintBitsToFloat(coefficient_rows[number]); }
 

@@ -43,7 +43,7 @@ ROWS = {
     "TAN": 7 * 256,
     "COTANGENT": 7 * 256,
     "TANH": 10 * 128 + 16,
-    "COMPLEMENT": 11 * 128,
+    "COMPLEMENT": 16 * 128,
     "ASINH": 20 * 128,
     "ATAN": 20 * 128,
 }
