@@ -137,9 +137,7 @@ _FENCE = Change(
             "    std::shared_ptr<vk::PhysicalDevice> mPhysicalDevice = nullptr;\n"
             "    std::chrono::microseconds mPollTime{ 50 };\n",
         ),
-        Replacement(
-            "src/include/kompute/Sequence.hpp", "#pragma once\n", "#pragma once\n\n#include <chrono>\n"
-        ),
+        Replacement("src/include/kompute/Sequence.hpp", "#pragma once\n", "#pragma once\n\n#include <chrono>\n"),
         Replacement(
             "src/Sequence.cpp",
             "    if (this->mFreeCommandBuffer) {\n",

@@ -45,6 +45,12 @@ def attributes_of(name: str, of_integers: bool) -> dict[str, Any]:
     return {key: _INTEGER_BOUNDS.get(key, value) if of_integers else value for key, value in attributes.items()}
 
 
+def has_usual_attributes(desc: OperatorDesc) -> bool:
+    """Whether an operator has the attributes that make it the function below."""
+    usual = ATTRIBUTES.get(desc.operator_name, {})
+    return all(getattr(desc, name) == value for name, value in usual.items())
+
+
 _ALL_SIGNS = (-4.0, 4.0)
 DOMAINS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(
@@ -82,7 +88,8 @@ class Function:
     Attributes:
         numpy: the name in NumPy and CuPy, called with the inputs, ``extra`` and ``out=``; functions that take more
             than one call are in :mod:`dmlvk.bench.numpy_expressions`.
-        torch: the name in PyTorch, called likewise; without ``out=`` where it has none.
+        torch: the name in PyTorch, called likewise; without ``out=`` where it has none. Functions that take more
+            than one call, or have no attributes, are in :mod:`dmlvk.bench.torch_expressions`.
         onnx: the ONNX operator.
         shader: an expression of ``a`` and ``b`` that GLSL and WGSL both understand, componentwise on vectors;
             ``{alpha}`` stands for the operator's attribute.

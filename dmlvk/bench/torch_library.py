@@ -6,8 +6,9 @@ import operator
 import time
 from typing import Any
 
-from dmlvk.bench.functions import FUNCTIONS, Function
+from dmlvk.bench.functions import FUNCTIONS, Function, has_usual_attributes
 from dmlvk.bench.libraries import module
+from dmlvk.bench.torch_expressions import EXPRESSIONS
 from dmlvk.bench.workload import Array, Workload
 
 _LOGICAL = ("eq", "ge", "gt", "isinf", "isnan", "le", "lt", "logical_and", "logical_not", "logical_or", "logical_xor")
@@ -36,18 +37,24 @@ class TorchLibrary:
 
     def prepare(self, workload: Workload) -> _Prepared | None:
         """Any workload whose function and data type PyTorch has."""
-        function = FUNCTIONS.get(workload.operator.operator_name)
-        if not function or not function.torch:
+        name = workload.operator.operator_name
+        function = FUNCTIONS.get(name, Function())
+        is_function = function.torch and (name not in EXPRESSIONS or has_usual_attributes(workload.desc))
+        if not is_function and name not in EXPRESSIONS:
             return None
         try:
-            return _Prepared(self._torch, self._cuda, workload, function)
+            return _Prepared(self._torch, self._cuda, workload, function if is_function else None)
         except (RuntimeError, TypeError):  # not for this data type
             return None
 
 
 class _Prepared:
-    def __init__(self, torch: Any, cuda: bool, workload: Workload, function: Function) -> None:
-        self._torch, self._cuda, self._function = torch, cuda, function
+    """A function, or an expression for an operator that is none."""
+
+    def __init__(self, torch: Any, cuda: bool, workload: Workload, function: Function | None) -> None:
+        self._torch, self._cuda, self._desc = torch, cuda, workload.desc
+        self._expression = None if function else EXPRESSIONS[workload.operator.operator_name]
+        self._function = function = function or Function()
         self._inputs = []
         for number, array in enumerate(workload.arrays):
             tensor = torch.from_numpy(array).to("cuda" if cuda else "cpu")
@@ -57,12 +64,14 @@ class _Prepared:
         self._output = torch.empty(workload.geometry.sizes, dtype=out_type, device=self._inputs[0].device)
         whole = not self._inputs[-1].is_floating_point()
         self._extra = [int(value) if whole else value for value in function.arguments(workload.desc)]
-        self._call: Any = operator.attrgetter(function.torch)(torch)
+        self._call: Any = operator.attrgetter(function.torch)(torch) if function.torch else None
         self._compute()
         self._wait()
 
     def _compute(self) -> None:
-        if self._function.torch == "clone":
+        if self._expression:
+            self._output = self._expression(self._torch, self._desc, *self._inputs)
+        elif self._function.torch == "clone":
             self._output.copy_(self._inputs[0])
         elif self._function.torch.startswith("nn.") or self._function.torch in _WITHOUT_OUT:
             self._output = self._call(*self._inputs, *self._extra)

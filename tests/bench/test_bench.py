@@ -23,6 +23,8 @@ from dmlvk.bench.numpy_library import NumPyLibrary
 from dmlvk.bench.own import OwnLibrary
 from dmlvk.bench.plot import write_plot
 from dmlvk.bench.report import BenchReport
+from dmlvk.bench.torch_expressions import EXPRESSIONS as TORCH_EXPRESSIONS
+from dmlvk.bench.torch_library import TorchLibrary
 from dmlvk.bench.workload import LAYOUTS, Array, Workload, workload
 from dmlvk.cli.bench import parsed_attributes, parsed_sizes
 from dmlvk.errors import InvalidArgumentError
@@ -128,6 +130,19 @@ def test_other_libraries_are_asked_for_the_same_function(any_device: dml.Device,
         assert [timing.status for timing in result.timings] == ["measured"] * (1 + numpy_does), (made.name, result)
         measured += numpy_does
     assert measured or (name == "ELEMENT_WISE_BIT_COUNT" and not hasattr(np, "bitwise_count"))
+
+
+@pytest.mark.parametrize("name", sorted(TORCH_EXPRESSIONS))
+def test_pytorch_is_asked_for_the_same_function(any_device: dml.Device, name: str) -> None:
+    """Where it is installed: with the usual attributes, and with others."""
+    torch_library = TorchLibrary(pytest.importorskip("torch"))
+    layout = "rows" if OPERATORS[name].declaration.along_axes else "contiguous"
+    for attributes in ({}, {"alpha": 0.75, "beta": 0.3, "gamma": 1.5, "bias": 0.25, "sigmoid_input_scale": 1.5}):
+        chosen = [workload(name, data_type, layout, 4096, attributes) for data_type in (dml.FLOAT32, dml.INT8)]
+        made = chosen[0] or chosen[1]
+        assert made
+        result = measure(made, [OwnLibrary(any_device), torch_library], seconds=0.0)
+        assert [timing.status for timing in result.timings] == ["measured", "measured"], (attributes, result)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

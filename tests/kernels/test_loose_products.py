@@ -1,4 +1,4 @@
-"""Where a shader leaves it to the device whether a product is rounded before it is added, the results are the same either way."""
+"""Where a device may round a product before it is added, or not, the results are the same either way."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def test_no_result_of_float16_exp_depends_on_how_its_sums_are_rounded(any_device
     high, magic = map(np.float32, re.findall(rf"shifted = exact_product_plus\(value, {NUMBER}, {NUMBER}\)", SOURCE)[0])
     (low,) = map(np.float32, re.findall(rf"fraction = exact_product_plus\(value, {NUMBER}, ", SOURCE))
 
-    near = PATTERNS[(PATTERNS & 0x7FFF) < int(limit, 16)]
+    magnitudes = PATTERNS & 0x7FFF
+    near = PATTERNS[magnitudes < int(limit, 16)]
     value = near.view(np.float16).astype(np.float32)
     shifted = value * high + magic
     fraction = value * low + (value * high - (shifted - magic))
