@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -48,7 +49,7 @@ def attributes_of(name: str, of_integers: bool) -> dict[str, Any]:
 def has_usual_attributes(desc: OperatorDesc) -> bool:
     """Whether an operator has the attributes that make it the function below."""
     usual = ATTRIBUTES.get(desc.operator_name, {})
-    return all(getattr(desc, name) == value for name, value in usual.items())
+    return all(math.isclose(getattr(desc, name), value, rel_tol=1e-6) for name, value in usual.items())
 
 
 _ALL_SIGNS = (-4.0, 4.0)

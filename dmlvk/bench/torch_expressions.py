@@ -61,6 +61,6 @@ EXPRESSIONS: dict[str, Expression] = {
     "ELEMENT_WISE_DIFFERENCE_SQUARE": lambda _, __, a, b: (a - b).square(),
     "ELEMENT_WISE_MEAN": lambda _, __, a, b: (a + b) / 2,
     "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": _quantized_sum,
-    "ELEMENT_WISE_QUANTIZE_LINEAR": lambda torch, desc, x, scale: _quantized(torch, desc, x / scale),
+    "ELEMENT_WISE_QUANTIZE_LINEAR": lambda torch, desc, x, scale: _quantized(torch, desc, x.float() / scale.float()),
 }
 """By operator. Where its attributes are those of a function of :mod:`dmlvk.bench.functions`, that is called instead."""
