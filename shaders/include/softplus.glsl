@@ -22,15 +22,15 @@
 // Whether products and quotients by it cannot leave the range: from 2^-30 to 2^30.
 bool is_moderate_exponent(int exponent) { return exponent >= -30 && exponent <= 30; }
 
-// The bits of the t from which on there is no row, NaN of either sign among them; zero where attributes are not moderate.
-uint end_of_softplus(int exponent, int factor_exponent)
+// Whether a t has no row, NaN of either sign among them, or attributes are not moderate.
+bool is_beyond_softplus(float t, bool is_moderate)
 {
-    bool is_moderate = is_moderate_exponent(exponent) && is_moderate_exponent(factor_exponent);
-    return is_moderate ? uint(SOFTPLUS_ROWS_END) : 0u;
+    uint end = is_moderate ? uint(SOFTPLUS_ROWS_END) : 0u;
+    return floatBitsToUint(t) >= end;
 }
 
-// 2^exponent for a moderate exponent.
-float moderate_power_of_two(int exponent) { return power_of_two(min(max(exponent, -30), 30)); }
+// A moderate exponent as it is.
+int moderate_exponent(int exponent) { return min(max(exponent, -30), 30); }
 
 // Both words times a power of two.
 Double times_power(Double number, float power)
@@ -94,12 +94,12 @@ Double softplus_logarithm(Double t, Double factor)
     return short_product(value_of_row(softplus_row(t.high), t), factor);
 }
 
-// e^-t * factor * 2^exponent, for any exponent.
-uint softplus_far_below(Double t, Double factor, int exponent)
+// e^-t * factor.
+Scaled softplus_far_below(Double t, Double factor)
 {
-    bool vanishes = floatBitsToInt(t.high) >= SOFTPLUS_VANISHES;
-    Decay e = decay(Double(vanishes ? intBitsToFloat(SOFTPLUS_VANISHES) : t.high, vanishes ? 0.0 : t.low));
-    return rounded_product(factor, fast_two_sum(e.power.high, e.power.low), exponent - (e.exponent_bits >> 23));
+    Decay e = decay(Double(intBitsToFloat(min(floatBitsToInt(t.high), SOFTPLUS_VANISHES)), t.low));
+    float product = rounded_short_product(factor, shortened(fast_two_sum(e.power.high, e.power.low)));
+    return Scaled(product, -(e.exponent_bits >> 23));
 }
 
 // 1 / number in two words, the first one of 12 bits, as that of number is: within 2^-31, for numbers from 1 to 2.
@@ -111,11 +111,11 @@ Double softplus_inverse(Double number)
     return Double(head, rest);
 }
 
-// (base + logarithm) of the line that is above zero and what bends it, rounded once.
-float sum_of_softplus(Double base, Double logarithm)
+// base + high + low, rounded once, where neither of the first two need be the larger one, and low is small.
+float sum_of_softplus(float base, float high, float low)
 {
-    Double sum = two_sum(base.high, logarithm.high);
-    precise float value = sum.high + (sum.low + (base.low + logarithm.low));
+    Double sum = two_sum(base, high);
+    precise float value = sum.high + (sum.low + low);
     return value;
 }
 
@@ -125,11 +125,14 @@ uint any_softplus(uint x, uint steepness, Scaled divisor, Double slope, Double f
     bool is_rising = int(x ^ steepness) >= 0;
     float number = bounded_magnitude(x, divisor.exponent);
     Double t = softplus_argument(number, slope);
-    float value = sum_of_softplus(Double(is_rising ? number : 0.0, 0.0), softplus_logarithm(t, factor));
-    uint bits = scaled_bits(value, -divisor.exponent);
-    if (floatBitsToInt(t.high) >= SOFTPLUS_ROWS_END) {
-        bits = is_rising ? x & MAGNITUDE_F32 : softplus_far_below(t, factor, -divisor.exponent);
+    Double logarithm = softplus_logarithm(t, factor);
+    Scaled value = Scaled(sum_of_softplus(is_rising ? number : 0.0, logarithm.high, logarithm.low), 0);
+    bool is_far = floatBitsToInt(t.high) >= SOFTPLUS_ROWS_END;
+    if (is_far) {
+        value = softplus_far_below(t, factor);
     }
+    uint bits = scaled_bits(value.significand, value.exponent - divisor.exponent);
+    bits = is_far && is_rising ? x & MAGNITUDE_F32 : bits;
     // 0 * infinity, and infinity by infinity.
     bool is_ratio_of_infinities = (steepness & MAGNITUDE_F32) == INFINITY_F32 && is_rising;
     bool is_number = has_product(x, steepness) && !is_ratio_of_infinities;
@@ -148,11 +151,12 @@ uint softplus_f32(uint x, uint steepness, uint special)
     Double slope = shortened(divisor.significand);
     Double factor = softplus_inverse(slope);
     precise float number = uintBitsToFloat(x & MAGNITUDE_F32);
-    Double t = softplus_argument(number, times_power(slope, moderate_power_of_two(divisor.exponent)));
-    Double logarithm = softplus_logarithm(t, times_power(factor, moderate_power_of_two(-divisor.exponent)));
-    float value = sum_of_softplus(Double(int(x ^ steepness) >= 0 ? number : 0.0, 0.0), logarithm);
+    int exponent = moderate_exponent(divisor.exponent);
+    Double t = softplus_argument(number, times_power(slope, power_of_two(exponent)));
+    Double logarithm = softplus_logarithm(t, times_power(factor, power_of_two(-exponent)));
+    float value = sum_of_softplus(int(x ^ steepness) >= 0 ? number : 0.0, logarithm.high, logarithm.low);
     uint result = floatBitsToUint(value) | (steepness & SIGN_F32);
-    if (floatBitsToUint(t.high) >= end_of_softplus(divisor.exponent, 0)) {
+    if (is_beyond_softplus(t.high, is_moderate_exponent(divisor.exponent))) {
         result = any_softplus(x, steepness, divisor, slope, factor);
     }
     return result;
@@ -170,17 +174,22 @@ uint any_parametric_softplus(uint x, uint alpha, uint beta, Scaled inner, Scaled
     float number = bounded_magnitude(x, inner.exponent);
     Double t = softplus_argument(number, shortened(inner.significand));
     Double base = short_product(shortened(is_rising ? number : 0.0), line);
-    uint bits = scaled_bits(sum_of_softplus(base, softplus_logarithm(t, factor)), outer.exponent);
+    Double logarithm = softplus_logarithm(t, factor);
+    precise float low = base.low + logarithm.low;
+    Scaled value = Scaled(sum_of_softplus(base.high, logarithm.high, low), 0);
     int magnitude = int(x & MAGNITUDE_F32);
     if (floatBitsToInt(t.high) >= SOFTPLUS_ROWS_END) {
         Scaled parts = scaled(uint(magnitude));
-        uint above = rounded_product(line, Double(parts.significand, 0.0), parts.exponent + inner.exponent + outer.exponent);
-        bits = is_rising ? above : softplus_far_below(t, factor, outer.exponent);
+        float above = rounded_short_product(line, shortened(parts.significand));
+        value = softplus_far_below(t, factor);
+        value.significand = is_rising ? above : value.significand;
+        value.exponent = is_rising ? parts.exponent + inner.exponent : value.exponent;
     }
-    // What the logarithm is to alpha: zero or infinity where x or beta is infinite.
+    uint bits = scaled_bits(value.significand, value.exponent + outer.exponent);
+    // What the logarithm is for alpha: zero or infinity where x or beta is infinite.
     bool is_infinite = max(magnitude, int(beta & MAGNITUDE_F32)) == int(INFINITY_F32);
-    uint logarithm = is_infinite ? (is_rising ? INFINITY_F32 : 0u) : ONE_F32;
-    bool is_number = has_product(x, beta) && has_product(alpha, logarithm);
+    uint limit = is_infinite ? (is_rising ? INFINITY_F32 : 0u) : ONE_F32;
+    bool is_number = has_product(x, beta) && has_product(alpha, limit);
     return is_number ? bits | (alpha & SIGN_F32) : NAN_F32;
 }
 
@@ -191,15 +200,17 @@ uint parametric_softplus_f32(uint x, uint alpha, uint beta)
     Scaled inner = scaled(beta & MAGNITUDE_F32);
     Scaled outer = scaled(alpha & MAGNITUDE_F32);
     Double line = shortened(two_product(inner.significand, outer.significand));
-    float inner_power = moderate_power_of_two(inner.exponent);
-    float outer_power = moderate_power_of_two(outer.exponent);
+    bool is_moderate = is_moderate_exponent(inner.exponent) && is_moderate_exponent(outer.exponent);
+    float inner_power = power_of_two(moderate_exponent(inner.exponent));
+    float outer_power = power_of_two(moderate_exponent(outer.exponent));
     precise float number = uintBitsToFloat(x & MAGNITUDE_F32);
     Double t = softplus_argument(number, times_power(shortened(inner.significand), inner_power));
     Double logarithm = softplus_logarithm(t, times_power(shortened(outer.significand), outer_power));
     Double slope = times_power(times_power(line, inner_power), outer_power);
     Double base = short_product(shortened(int(x ^ beta) >= 0 ? number : 0.0), slope);
-    uint result = floatBitsToUint(sum_of_softplus(base, logarithm)) | (alpha & SIGN_F32);
-    if (floatBitsToUint(t.high) >= end_of_softplus(inner.exponent, outer.exponent)) {
+    precise float low = base.low + logarithm.low;
+    uint result = floatBitsToUint(sum_of_softplus(base.high, logarithm.high, low)) | (alpha & SIGN_F32);
+    if (is_beyond_softplus(t.high, is_moderate)) {
         result = any_parametric_softplus(x, alpha, beta, inner, outer, line);
     }
     return result;
