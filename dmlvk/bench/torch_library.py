@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import time
+from collections.abc import Callable
 from typing import Any
 
 from dmlvk.bench.functions import FUNCTIONS, Function, has_usual_attributes
@@ -52,33 +53,37 @@ class _Prepared:
     """A function, or an expression for an operator that is none."""
 
     def __init__(self, torch: Any, cuda: bool, workload: Workload, function: Function | None) -> None:
-        self._torch, self._cuda, self._desc = torch, cuda, workload.desc
-        self._expression = None if function else EXPRESSIONS[workload.operator.operator_name]
-        self._function = function = function or Function()
+        self._torch, self._cuda = torch, cuda
         self._inputs = []
         for number, array in enumerate(workload.arrays):
             tensor = torch.from_numpy(array).to("cuda" if cuda else "cpu")
             tensor = tensor.as_strided(workload.geometry.sizes, workload.geometry.strides[number])
-            self._inputs.append(tensor != 0 if number == 0 and function.torch == "where" else tensor)
-        out_type = torch.bool if function.torch in _LOGICAL else self._inputs[-1].dtype
-        self._output = torch.empty(workload.geometry.sizes, dtype=out_type, device=self._inputs[0].device)
-        whole = not self._inputs[-1].is_floating_point()
-        self._extra = [int(value) if whole else value for value in function.arguments(workload.desc)]
-        self._call: Any = operator.attrgetter(function.torch)(torch) if function.torch else None
+            self._inputs.append(tensor != 0 if number == 0 and function and function.torch == "where" else tensor)
+        self._call = self._function_call(workload, function) if function else self._expression_call(workload)
         self._compute()
         self._wait()
 
+    def _expression_call(self, workload: Workload) -> Callable[[], Any]:
+        expression = EXPRESSIONS[workload.operator.operator_name]
+        return lambda: expression(self._torch, workload.desc, *self._inputs)
+
+    def _function_call(self, workload: Workload, function: Function) -> Callable[[], Any]:
+        torch, inputs, last = self._torch, self._inputs, self._inputs[-1]
+        extra = [value if last.is_floating_point() else int(value) for value in function.arguments(workload.desc)]
+        name = function.torch
+        if name == "relu":  # which has no ``out``
+            name, extra = "clamp_min", [0]
+        call = operator.attrgetter(name)(torch)
+        if name.startswith("nn.") or name in _WITHOUT_OUT:
+            return lambda: call(*inputs, *extra)
+        data_type = torch.bool if name in _LOGICAL else last.dtype
+        output = torch.empty(workload.geometry.sizes, dtype=data_type, device=last.device)
+        if name == "clone":
+            return lambda: output.copy_(inputs[0])
+        return lambda: call(*inputs, *extra, out=output)
+
     def _compute(self) -> None:
-        if self._expression:
-            self._output = self._expression(self._torch, self._desc, *self._inputs)
-        elif self._function.torch == "clone":
-            self._output.copy_(self._inputs[0])
-        elif self._function.torch.startswith("nn.") or self._function.torch in _WITHOUT_OUT:
-            self._output = self._call(*self._inputs, *self._extra)
-        elif self._function.torch == "relu":  # which has no ``out``
-            self._torch.clamp_min(self._inputs[0], 0, out=self._output)
-        else:
-            self._call(*self._inputs, *self._extra, out=self._output)
+        self._output = self._call()
 
     def _wait(self) -> None:
         if self._cuda:
@@ -111,6 +116,6 @@ class _Prepared:
 
     def close(self) -> None:
         """Gives the memory back to the device."""
-        del self._inputs, self._output
+        del self._call, self._inputs, self._output
         if self._cuda:
             self._torch.cuda.empty_cache()

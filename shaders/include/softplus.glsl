@@ -2,8 +2,8 @@
 //
 // With t = |b * x|, ln(1 + e^(b * x)) is ln(1 + e^-t), plus t where b * x is above zero. The logarithm is a square in t in each of many
 // intervals; with the factor before it, it is in two words, and so is t times the factor: so there is one rounding, at the
-// end. Attributes are the same for all elements; what depends on them alone is computed once for several elements. b and the factor
-// enter by their significands: what they have beside that are powers of two, by which x and the result are multiplied.
+// end. Attributes are the same for all elements; what depends on them alone is computed once for several elements. Where b and the factor are
+// neither large nor small they enter as they are, else by their significands, and x and the result are multiplied by what is left.
 #ifndef SOFTPLUS_GLSL
 #define SOFTPLUS_GLSL
 
