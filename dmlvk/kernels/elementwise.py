@@ -29,7 +29,7 @@ from dmlvk.kernels.variants import (
 )
 from dmlvk.kernels.volume import LONG_FUNCTION_WORDS, called_words
 from dmlvk.operators import OperatorDesc
-from dmlvk.spirv import with_work_group_size
+from dmlvk.spirv import uses_constant, with_work_group_size
 from dmlvk.tensors import TensorDesc
 
 
@@ -105,7 +105,12 @@ def lower(desc: OperatorDesc) -> Kernel:
         made = _kernel(desc.operator_name, variant(plan.walk), plan, attributes, on_processors)
         return dataclasses.replace(made, special_attribute=special_attribute)
 
-    plan, on_processors = walks.plans(layout, types, lambda walk: _takes_a_while(desc, variant(walk)))
+    plan, on_processors = walks.plans(
+        layout,
+        types,
+        takes_a_while=lambda walk: _takes_a_while(desc, variant(walk)),
+        defers_what_is_rare=lambda walk: _defers_what_is_rare(variant(walk)),
+    )
     return kernel(plan, None if on_processors is plan else kernel(on_processors))
 
 
@@ -117,6 +122,11 @@ def _takes_a_while(desc: OperatorDesc, variant: str) -> bool:
     types = [tensor.data_type for _, tensor in desc.inputs if tensor is not None]
     calculates = desc.declaration.accuracy.promise != "exact" or types == [DataType.FLOAT16]
     return calculates and _words(variant) >= LONG_FUNCTION_WORDS
+
+
+@functools.lru_cache(maxsize=512)
+def _defers_what_is_rare(variant: str) -> bool:
+    return uses_constant(library.load(variant), walks.DEFERS_WHAT_IS_RARE)
 
 
 @functools.lru_cache(maxsize=512)

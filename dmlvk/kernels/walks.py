@@ -41,6 +41,15 @@ _FEWEST_WITH_TWO_VECTORS = 2**18
 _FEWEST_WITH_TWO_TILES = 2**18
 """The same for work groups that have two tiles."""
 
+DEFERS_WHAT_IS_RARE = 5
+"""The ``constant_id`` by which a contiguous kernel that can do so is told to compute rare operands after the others."""
+
+_VECTORS_ON_PROCESSORS = 8
+"""How many vectors an invocation computes on a processor that leaves what is rare for the end."""
+
+_FEWEST_ON_PROCESSORS = 2**13
+"""What is left at least for a processor's cores then: 32 work groups."""
+
 _NOT_TILED = 2**32 - 1
 """Where the tiles begin of an input that has none."""
 
@@ -75,7 +84,10 @@ def work_groups(invocations: int, work_group_size: int = WORK_GROUP_SIZE) -> tup
 
 
 def plans(
-    layout: FoldedLayout, types: tuple[DataType, ...], takes_a_while: Callable[[Walk], bool]
+    layout: FoldedLayout,
+    types: tuple[DataType, ...],
+    takes_a_while: Callable[[Walk], bool],
+    defers_what_is_rare: Callable[[Walk], bool] = lambda walk: False,
 ) -> tuple[Plan, Plan]:
     """The fastest walks that a layout allows: on a GPU, and on a processor. They are often the same.
 
@@ -83,13 +95,16 @@ def plans(
         layout: of all operands, the output last.
         types: the operands' data types as the shader sees them, the output's last.
         takes_a_while: tells whether the function, in a walk's kernel, is slower than memory; asked for large tensors.
+        defers_what_is_rare: tells whether a walk's kernel can compute rare operands after the others; asked for large
+            tensors.
     """
     chosen = _plan(layout, types)
     on_gpus = _with_two_vectors(chosen, types, takes_a_while)
     if PROCESSORS_WALK_AS_GPUS:
         return on_gpus, on_gpus
-    # Tiles gain processors nothing, and waiting for others costs them much.
-    return on_gpus, _strided(layout, types) if chosen.walk == "tiled" else chosen
+    if chosen.walk == "tiled":  # it gains processors nothing, and waiting for others costs them much
+        return on_gpus, _strided(layout, types)
+    return on_gpus, _with_deferral(chosen, defers_what_is_rare)
 
 
 def _plan(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
@@ -119,8 +134,17 @@ def _with_two_vectors(chosen: Plan, types: tuple[DataType, ...], takes_a_while: 
     if chosen.walk == "contiguous":
         whole_groups = chosen.work_items // lanes("contiguous", types)
         exceeds = 2 * math.prod(work_groups(invocations, size)) * size > whole_groups
-        geometry = (int(exceeds), *geometry[1:])
+        geometry = (int(exceeds), chosen.geometry[1], 1, 0)
     return dataclasses.replace(chosen, invocations=invocations, geometry=geometry, work_group_size=size)
+
+
+def _with_deferral(chosen: Plan, defers_what_is_rare: Callable[[Walk], bool]) -> Plan:
+    """The same walk with what is rare computed after the rest: processors execute both sides of a branch."""
+    invocations = -(-chosen.invocations // _VECTORS_ON_PROCESSORS)
+    if chosen.walk != "contiguous" or invocations < _FEWEST_ON_PROCESSORS or not defers_what_is_rare(chosen.walk):
+        return chosen
+    groups = -(-invocations // WORK_GROUP_SIZE)  # an invocation's vectors lie a work group apart
+    return dataclasses.replace(chosen, invocations=groups * WORK_GROUP_SIZE, geometry=(*chosen.geometry[:-1], 1))
 
 
 def _contiguous(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
@@ -128,7 +152,7 @@ def _contiguous(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
     whole_groups, left_over = divmod(elements, lanes("contiguous", types))
     groups = whole_groups + (left_over > 0)
     exceeds = math.prod(work_groups(groups)) * WORK_GROUP_SIZE > whole_groups
-    return Plan("contiguous", groups, elements, (int(exceeds), int(left_over > 0), 0))
+    return Plan("contiguous", groups, elements, (int(exceeds), int(left_over > 0), 0, 0))
 
 
 def _has_vector_rows(layout: FoldedLayout, lane_count: int) -> bool:

@@ -4,5 +4,9 @@
 #include "elementwise_operands.glsl"
 #include "piecewise_linear.glsl"
 
+#if !INPUT_0_IS_FLOAT16
+#define ORDINARY_OPERATION(x, is_rare) ordinary_hard_sigmoid_f32(x, ATTRIBUTE_ALPHA, ATTRIBUTE_BETA, is_rare)
+#endif
+
 #define OPERATION(x) FORM(hard_sigmoid, INPUT_0)(x, ATTRIBUTE_ALPHA, ATTRIBUTE_BETA)
 #include "elementwise.glsl"

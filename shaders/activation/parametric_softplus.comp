@@ -5,5 +5,9 @@
 #include "elementwise_operands.glsl"
 #include "softplus.glsl"
 
+#if !INPUT_0_IS_FLOAT16
+#define ORDINARY_OPERATION(x, is_rare) ordinary_parametric_softplus_f32(x, ATTRIBUTE_ALPHA, ATTRIBUTE_BETA, is_rare)
+#endif
+
 #define OPERATION(x) FORM(parametric_softplus, INPUT_0)(x, ATTRIBUTE_ALPHA, ATTRIBUTE_BETA)
 #include "elementwise.glsl"

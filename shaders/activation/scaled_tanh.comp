@@ -4,5 +4,9 @@
 #include "elementwise_operands.glsl"
 #include "scaled_tanh.glsl"
 
+#if !INPUT_0_IS_FLOAT16
+#define ORDINARY_OPERATION(x, is_rare) ordinary_scaled_tanh_f32(x, ATTRIBUTE_ALPHA, ATTRIBUTE_BETA, is_rare)
+#endif
+
 #define OPERATION(x) FORM(scaled_tanh, INPUT_0)(x, ATTRIBUTE_ALPHA, ATTRIBUTE_BETA)
 #include "elementwise.glsl"

@@ -6,5 +6,9 @@
 #include "special_attribute.glsl"
 #include "softplus.glsl"
 
+#if !INPUT_0_IS_FLOAT16
+#define ORDINARY_OPERATION(x, is_rare) ordinary_softplus_f32(x, ATTRIBUTE_STEEPNESS, SPECIAL_ATTRIBUTE, is_rare)
+#endif
+
 #define OPERATION(x) FORM(softplus, INPUT_0)(x, ATTRIBUTE_STEEPNESS, SPECIAL_ATTRIBUTE)
 #include "elementwise.glsl"

@@ -5,5 +5,9 @@
 #include "special_attribute.glsl"
 #include "sigmoid.glsl"
 
+#if !INPUT_0_IS_FLOAT16
+#define ORDINARY_OPERATION(x, is_rare) ordinary_swish_f32(x, ATTRIBUTE_SIGMOID_INPUT_SCALE, SPECIAL_ATTRIBUTE, is_rare)
+#endif
+
 #define OPERATION(x) FORM(swish, INPUT_0)(x, ATTRIBUTE_SIGMOID_INPUT_SCALE, SPECIAL_ATTRIBUTE)
 #include "elementwise.glsl"

@@ -5,5 +5,9 @@
 #include "inverse_hyperbolic_cosine.glsl"
 #include "prescaling.glsl"
 
+#if !INPUT_0_IS_FLOAT16
+#define ORDINARY_OPERATION(x, is_rare) ordinary_acosh_f32(SCALED(x), is_rare)
+#endif
+
 #define OPERATION(x) FORM(acosh, INPUT_0)(SCALED(x))
 #include "elementwise.glsl"

@@ -5,5 +5,9 @@
 #include "inverse_hyperbolic_sine.glsl"
 #include "prescaling.glsl"
 
+#if !INPUT_0_IS_FLOAT16
+#define ORDINARY_OPERATION(x, is_rare) ordinary_asinh_f32(SCALED(x), is_rare)
+#endif
+
 #define OPERATION(x) FORM(asinh, INPUT_0)(SCALED(x))
 #include "elementwise.glsl"

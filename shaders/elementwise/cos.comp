@@ -6,5 +6,9 @@
 #include "prescaling.glsl"
 #include "trigonometry.glsl"
 
+#if !INPUT_0_IS_FLOAT16
+#define ORDINARY_OPERATION(x, is_rare) ordinary_cos_f32(SCALED(x), is_rare)
+#endif
+
 #define OPERATION(x) FORM(cos, INPUT_0)(SCALED(x))
 #include "elementwise.glsl"

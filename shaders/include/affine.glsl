@@ -90,13 +90,17 @@ float rest_to_odd(AffineSum sum) { return uintBitsToFloat(rounded_to_odd(two_sum
 // to 2^-21 of it, matters (the test of A. Ziv, «Fast evaluation of elementary mathematical functions with correctly rounded
 // last bit», 1991). Where the product was exact, as with a scale of few bits, there is no such rounding; and there ties are
 // frequent.
+bool is_undecided_sum(AffineSum sum, Double words)
+{
+    precise float check = words.high + words.low * 1.00000095;
+    bool was_exact = (floatBitsToUint(sum.low) & MAGNITUDE_F32) == 0u;
+    return !was_exact && floatBitsToInt(check) != floatBitsToInt(words.high);
+}
 float rounded_affine(AffineSum sum)
 {
     Double words = affine_words(sum);
     precise float result = words.high;
-    precise float check = words.high + words.low * 1.00000095;
-    bool was_exact = (floatBitsToUint(sum.low) & MAGNITUDE_F32) == 0u;
-    if (!was_exact && floatBitsToInt(check) != floatBitsToInt(result)) {
+    if (is_undecided_sum(sum, words)) {
         result = sum.high + rest_to_odd(sum);
     }
     return result;
@@ -134,6 +138,21 @@ uint affine_f32(uint x, uint scale, uint bias)
         rounded = with_exponent(rounded, affine(x, scale, bias));
     }
     return rounded;
+}
+
+// The same for plain operands, and for a bias of zero beside a plain scale, where the product alone is rounded
+// (ORDINARY_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_affine_f32(uint x, uint scale, uint bias, out bool is_rare)
+{
+    uint magnitude = x & MAGNITUDE_F32;
+    precise float number = uintBitsToFloat(x);
+    precise float product = number * uintBitsToFloat(scale) + uintBitsToFloat(bias);
+    AffineSum sum = affine_sum(number, uintBitsToFloat(scale), uintBitsToFloat(bias));
+    Double words = affine_words(sum);
+    bool is_product = (bias & MAGNITUDE_F32) == 0u;
+    bool is_denormal = is_product && magnitude < 0x17800000u && magnitude != 0u; // 2^-80
+    is_rare = !is_plain(x, scale, is_product ? ONE_F32 : bias) || is_denormal || (!is_product && is_undecided_sum(sum, words));
+    return floatBitsToUint(is_product ? product : words.high);
 }
 
 // Rounded to odd first, so that rounding to float16 is the only rounding to nearest.

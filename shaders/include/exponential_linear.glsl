@@ -124,22 +124,29 @@ uint elu_f16(uint x, uint alpha, uint special)
     return float16_from_float32(elu_f32(float32_from_float16(x), alpha, special));
 }
 
-// gamma * x if x >= 0, else gamma * alpha * (e^x - 1). Largest error over all 2^32 inputs for the usual attributes (1.67326319 and
-// 1.05070102): 0.8853 ULP, at -0.313409358 (0xbea07731); where their product is 1, that of ELU. 42 operations, beside those on
-// attributes alone.
-uint scaled_elu_f32(uint x, uint alpha, uint gamma)
+// scaled_elu_f32 for operands that are neither small nor large, by the parts of e^-|x|.
+uint central_scaled_elu(uint x, uint alpha, uint gamma, SplitDecay e, out bool is_rare)
 {
     uint magnitude = x & MAGNITUDE_F32;
-    SplitDecay e = split_decay(uintBitsToFloat(magnitude));
     Double value = power_less_one(e);
     precise float outer = uintBitsToFloat(gamma);
     precise float factor = outer * uintBitsToFloat(alpha);
     precise float factor_rest = rest_of_product(outer, uintBitsToFloat(alpha), factor);
     float below = rounded_short_product(value, shortened(Double(factor, factor_rest)));
     precise float above = outer * uintBitsToFloat(x);
-    uint result = int(x) < 0 ? uint(floatBitsToInt(below) - e.exponent_bits) : floatBitsToUint(above);
-    bool is_possible = is_near_one(alpha) && is_near_one(gamma);
-    if (is_outside(magnitude, EXPONENTIAL_BEGIN, EXPONENTIAL_END, is_possible)) {
+    is_rare = is_outside(magnitude, EXPONENTIAL_BEGIN, EXPONENTIAL_END, is_near_one(alpha) && is_near_one(gamma));
+    return int(x) < 0 ? uint(floatBitsToInt(below) - e.exponent_bits) : floatBitsToUint(above);
+}
+
+// gamma * x if x >= 0, else gamma * alpha * (e^x - 1). Largest error over all 2^32 inputs for the usual attributes (1.67326319 and
+// 1.05070102): 0.8853 ULP, at -0.313409358 (0xbea07731); where their product is 1, that of ELU. 42 operations, beside those on
+// attributes alone.
+uint scaled_elu_f32(uint x, uint alpha, uint gamma)
+{
+    SplitDecay e = split_decay(uintBitsToFloat(x & MAGNITUDE_F32));
+    bool is_rare;
+    uint result = central_scaled_elu(x, alpha, gamma, e, is_rare);
+    if (is_rare) {
         Scaled inner_parts = scaled(alpha);
         Scaled outer_parts = scaled(gamma);
         Double parts = shortened(two_product(outer_parts.significand, inner_parts.significand));
@@ -150,6 +157,15 @@ uint scaled_elu_f32(uint x, uint alpha, uint gamma)
         result = is_number && !is_nan_f32(x) ? result : NAN_F32;
     }
     return result;
+}
+// The same for operands that are neither small nor large, and for zeros (ORDINARY_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_scaled_elu_f32(uint x, uint alpha, uint gamma, out bool is_rare)
+{
+    uint magnitude = x & MAGNITUDE_F32;
+    uint result = central_scaled_elu(x, alpha, gamma, split_decay(uintBitsToFloat(magnitude)), is_rare);
+    bool is_zero = magnitude == 0u && is_near_one(alpha) && is_near_one(gamma);
+    is_rare = is_rare && !is_zero;
+    return is_zero ? x ^ (gamma & SIGN_F32) : result;
 }
 uint scaled_elu_f16(uint x, uint alpha, uint gamma)
 {

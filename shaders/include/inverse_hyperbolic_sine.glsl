@@ -9,13 +9,19 @@
 #define ASINH_FIRST 0x3c000000u
 #define ASINH_END 0x46000000u
 
-// asinh(a) where a has no row: a - a^3 / 6 near zero, ln(2 * a) far away.
+// asinh(a) near zero: a - a^3 / 6.
+float small_asinh(float a)
+{
+    precise float near_zero = a - (a * (a * a)) * 0.166666672;
+    return floatBitsToUint(a) < SMALLEST_NORMAL_F32 ? 0.0 : near_zero;
+}
+
+// asinh(a) where a has no row: near zero, or ln(2 * a) far away.
 float asinh_without_row(float a)
 {
     float value;
     if (floatBitsToUint(a) < ASINH_FIRST) {
-        precise float near_zero = a - (a * (a * a)) * 0.166666672;
-        value = floatBitsToUint(a) < SMALLEST_NORMAL_F32 ? 0.0 : near_zero;
+        value = small_asinh(a);
     } else {
         value = logarithm_of_double(a);
     }
@@ -37,5 +43,16 @@ uint asinh_f32(uint x)
     return result;
 }
 FLOAT16_FORM_1(asinh)
+
+// The same but far away (ORDINARY_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_asinh_f32(uint x, out bool is_rare)
+{
+    uint magnitude = x & MAGNITUDE_F32;
+    precise float a = uintBitsToFloat(magnitude);
+    float value = value_by_leading_bits(a, ASINH_ROWS, ASINH_FIRST >> 16, (ASINH_END >> 16) - 1u);
+    value = magnitude < ASINH_FIRST ? small_asinh(a) : value;
+    is_rare = magnitude >= ASINH_END;
+    return floatBitsToUint(value) | (x & SIGN_F32);
+}
 
 #endif

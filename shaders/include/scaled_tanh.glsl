@@ -63,8 +63,8 @@ uint any_scaled_tanh_f32(uint x, uint alpha, uint beta)
     return has_product(x, beta) && has_product(alpha, stand_in) ? result : NAN_F32;
 }
 
-// alpha * tanh(beta * x). Largest error found: 0.678 ULP, among 66 pairs of attributes. 34 operations, beside those on alpha and beta alone.
-uint scaled_tanh_f32(uint x, uint alpha, uint beta)
+// scaled_tanh_f32 where beta * x has a row.
+uint central_scaled_tanh(uint x, uint alpha, uint beta, out bool is_rare)
 {
     Double product = short_product(shortened(uintBitsToFloat(x & MAGNITUDE_F32)), shortened(uintBitsToFloat(beta & MAGNITUDE_F32)));
     Double argument = fast_two_sum(product.high, product.low);
@@ -72,12 +72,27 @@ uint scaled_tanh_f32(uint x, uint alpha, uint beta)
     uint number = min(max(bits >> 16, uint(TANH_CENTRE) >> 16), uint(TANH_CENTRE_END - 1) >> 16);
     vec4 row = coefficient_row(TANH_ROWS - (uint(TANH_CENTRE) >> 16) + number);
     float value = rounded_short_product(value_of_row(row, argument), shortened(uintBitsToFloat(alpha)));
-    uint result = floatBitsToUint(value) ^ ((x ^ beta) & SIGN_F32);
-    bool is_possible = is_near_one(alpha) && is_near_one(beta);
-    if (is_outside(bits, TANH_CENTRE, TANH_CENTRE_END, is_possible)) {
+    is_rare = is_outside(bits, TANH_CENTRE, TANH_CENTRE_END, is_near_one(alpha) && is_near_one(beta));
+    return floatBitsToUint(value) ^ ((x ^ beta) & SIGN_F32);
+}
+
+// alpha * tanh(beta * x). Largest error found: 0.678 ULP, among 66 pairs of attributes. 34 operations, beside those on alpha and beta alone.
+uint scaled_tanh_f32(uint x, uint alpha, uint beta)
+{
+    bool is_rare;
+    uint result = central_scaled_tanh(x, alpha, beta, is_rare);
+    if (is_rare) {
         result = any_scaled_tanh_f32(x, alpha, beta);
     }
     return result;
+}
+// The same where beta * x has a row, and of zeros (ORDINARY_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_scaled_tanh_f32(uint x, uint alpha, uint beta, out bool is_rare)
+{
+    uint result = central_scaled_tanh(x, alpha, beta, is_rare);
+    bool is_zero = (x & MAGNITUDE_F32) == 0u && is_near_one(alpha) && is_near_one(beta);
+    is_rare = is_rare && !is_zero;
+    return is_zero ? (x ^ alpha ^ beta) & SIGN_F32 : result;
 }
 uint scaled_tanh_f16(uint x, uint alpha, uint beta)
 {

@@ -57,9 +57,9 @@ vec4 softplus_row(float t)
     return coefficient_row(SOFTPLUS_ROWS + number);
 }
 
-// ln(1 + e^x): with t = |x|, ln(1 + e^-t), plus x where that is above zero. Largest error over all 2^32 inputs: 0.6352 ULP, at
-// -27.376373 (0xc1db02d0). 14 float and 6 integer operations where |x| < 20.
-uint softplus_of_one(uint x)
+// ln(1 + e^x) where |x| < 20 (ORDINARY_OPERATION, elementwise_contiguous.glsl): with t = |x|, ln(1 + e^-t), plus x where that
+// is above zero.
+uint ordinary_softplus_of_one(uint x, out bool is_rare)
 {
     int magnitude = int(x & MAGNITUDE_F32);
     precise float t = intBitsToFloat(magnitude);
@@ -67,8 +67,18 @@ uint softplus_of_one(uint x)
     precise float base = intBitsToFloat(max(int(x), 0));
     Double sum = two_sum(base, row.y);
     precise float value = sum.high + (sum.low + beside_point(row, t - row.x));
-    uint result = floatBitsToUint(value);
-    if (magnitude >= SOFTPLUS_ROWS_END) {
+    is_rare = magnitude >= SOFTPLUS_ROWS_END;
+    return floatBitsToUint(value);
+}
+
+// ln(1 + e^x). Largest error over all 2^32 inputs: 0.6352 ULP, at -27.376373 (0xc1db02d0). 14 float and 6 integer operations
+// where |x| < 20.
+uint softplus_of_one(uint x)
+{
+    bool is_rare;
+    uint result = ordinary_softplus_of_one(x, is_rare);
+    if (is_rare) {
+        int magnitude = int(x & MAGNITUDE_F32);
         Decay e = decay(intBitsToFloat(min(magnitude, SOFTPLUS_VANISHES)));
         precise float far_below = e.power.high + e.power.low;
         result = int(x) >= 0 ? x : scaled_bits(far_below, -(e.exponent_bits >> 23)) & MAGNITUDE_F32;
@@ -139,6 +149,29 @@ uint any_softplus(uint x, uint steepness, Scaled divisor, Double slope, Double f
     return is_number ? bits | (steepness & SIGN_F32) : NAN_F32;
 }
 
+// softplus_f32 where the argument has a row, and the steepness is moderate.
+uint moderate_softplus(uint x, uint steepness, Scaled divisor, Double slope, Double factor, out bool is_rare)
+{
+    precise float number = uintBitsToFloat(x & MAGNITUDE_F32);
+    int exponent = moderate_exponent(divisor.exponent);
+    Double t = softplus_argument(number, times_power(slope, power_of_two(exponent)));
+    Double logarithm = softplus_logarithm(t, times_power(factor, power_of_two(-exponent)));
+    float value = sum_of_softplus(int(x ^ steepness) >= 0 ? number : 0.0, logarithm.high, logarithm.low);
+    is_rare = is_beyond_softplus(t.high, is_moderate_exponent(divisor.exponent));
+    return floatBitsToUint(value) | (steepness & SIGN_F32);
+}
+
+// The same for what is given (ORDINARY_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_softplus_f32(uint x, uint steepness, uint special, out bool is_rare)
+{
+    if (special == ONE_F32) {
+        return ordinary_softplus_of_one(x, is_rare);
+    }
+    Scaled divisor = scaled(steepness & MAGNITUDE_F32);
+    Double slope = shortened(divisor.significand);
+    return moderate_softplus(x, steepness, divisor, slope, softplus_inverse(slope), is_rare);
+}
+
 // ln(1 + e^(steepness * x)) / steepness, where t divided by the steepness is |x|. Zeros and infinities are taken as IEEE 754
 // evaluates the formula. Largest error found with 200 steepnesses: 0.625 ULP. About 42 operations, beside those on the
 // steepness alone; softplus_of_one's where that is 1, and special therefore the same (special_attribute.glsl).
@@ -150,13 +183,9 @@ uint softplus_f32(uint x, uint steepness, uint special)
     Scaled divisor = scaled(steepness & MAGNITUDE_F32);
     Double slope = shortened(divisor.significand);
     Double factor = softplus_inverse(slope);
-    precise float number = uintBitsToFloat(x & MAGNITUDE_F32);
-    int exponent = moderate_exponent(divisor.exponent);
-    Double t = softplus_argument(number, times_power(slope, power_of_two(exponent)));
-    Double logarithm = softplus_logarithm(t, times_power(factor, power_of_two(-exponent)));
-    float value = sum_of_softplus(int(x ^ steepness) >= 0 ? number : 0.0, logarithm.high, logarithm.low);
-    uint result = floatBitsToUint(value) | (steepness & SIGN_F32);
-    if (is_beyond_softplus(t.high, is_moderate_exponent(divisor.exponent))) {
+    bool is_rare;
+    uint result = moderate_softplus(x, steepness, divisor, slope, factor, is_rare);
+    if (is_rare) {
         result = any_softplus(x, steepness, divisor, slope, factor);
     }
     return result;
@@ -193,13 +222,9 @@ uint any_parametric_softplus(uint x, uint alpha, uint beta, Scaled inner, Scaled
     return is_number ? bits | (alpha & SIGN_F32) : NAN_F32;
 }
 
-// alpha * ln(1 + e^(beta * x)). Zeros and infinities are taken as IEEE 754 evaluates the formula. Largest error found with 200
-// pairs of attributes: 0.622 ULP. About 52 operations, beside those on alpha and beta alone.
-uint parametric_softplus_f32(uint x, uint alpha, uint beta)
+// parametric_softplus_f32 where the argument has a row, and the attributes are moderate.
+uint moderate_parametric_softplus(uint x, uint alpha, uint beta, Scaled inner, Scaled outer, Double line, out bool is_rare)
 {
-    Scaled inner = scaled(beta & MAGNITUDE_F32);
-    Scaled outer = scaled(alpha & MAGNITUDE_F32);
-    Double line = shortened(two_product(inner.significand, outer.significand));
     bool is_moderate = is_moderate_exponent(inner.exponent) && is_moderate_exponent(outer.exponent);
     float inner_power = power_of_two(moderate_exponent(inner.exponent));
     float outer_power = power_of_two(moderate_exponent(outer.exponent));
@@ -209,8 +234,29 @@ uint parametric_softplus_f32(uint x, uint alpha, uint beta)
     Double slope = times_power(times_power(line, inner_power), outer_power);
     Double base = short_product(shortened(int(x ^ beta) >= 0 ? number : 0.0), slope);
     precise float low = base.low + logarithm.low;
-    uint result = floatBitsToUint(sum_of_softplus(base.high, logarithm.high, low)) | (alpha & SIGN_F32);
-    if (is_beyond_softplus(t.high, is_moderate)) {
+    is_rare = is_beyond_softplus(t.high, is_moderate);
+    return floatBitsToUint(sum_of_softplus(base.high, logarithm.high, low)) | (alpha & SIGN_F32);
+}
+
+// The same for what is given (ORDINARY_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_parametric_softplus_f32(uint x, uint alpha, uint beta, out bool is_rare)
+{
+    Scaled inner = scaled(beta & MAGNITUDE_F32);
+    Scaled outer = scaled(alpha & MAGNITUDE_F32);
+    Double line = shortened(two_product(inner.significand, outer.significand));
+    return moderate_parametric_softplus(x, alpha, beta, inner, outer, line, is_rare);
+}
+
+// alpha * ln(1 + e^(beta * x)). Zeros and infinities are taken as IEEE 754 evaluates the formula. Largest error found with 200
+// pairs of attributes: 0.622 ULP. About 52 operations, beside those on alpha and beta alone.
+uint parametric_softplus_f32(uint x, uint alpha, uint beta)
+{
+    Scaled inner = scaled(beta & MAGNITUDE_F32);
+    Scaled outer = scaled(alpha & MAGNITUDE_F32);
+    Double line = shortened(two_product(inner.significand, outer.significand));
+    bool is_rare;
+    uint result = moderate_parametric_softplus(x, alpha, beta, inner, outer, line, is_rare);
+    if (is_rare) {
         result = any_parametric_softplus(x, alpha, beta, inner, outer, line);
     }
     return result;

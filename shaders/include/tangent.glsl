@@ -10,7 +10,14 @@
 #define TAN_FIRST_ROW (TAN_FIRST >> 15)
 #define TAN_LAST_ROW ((ONE_F32 >> 15) - 1u)
 
-// tan(r), or 1 / tan(r), for 0 <= r < 2^-7 in two words: r + r^3 / 3, or 1 / r - r / 3.
+// tan(r) for 0 <= r < 2^-7 in two words: r + r^3 / 3.
+float small_tangent(Double r)
+{
+    precise float sum = r.high + (r.low + (r.high * (r.high * r.high)) * 0.333333343);
+    return sum;
+}
+
+// tan(r), or 1 / tan(r), for 0 <= r < 2^-7: the latter is 1 / r - r / 3.
 float tangent_near_zero(float high, float low, bool is_inverse)
 {
     Double r = two_sum(high, low); // below 2^-20 the two may be of one size
@@ -23,9 +30,18 @@ float tangent_near_zero(float high, float low, bool is_inverse)
         precise float sum = quotient + (missing * inverse - r.high * 0.333333343);
         value = sum;
     } else {
-        precise float sum = r.high + (r.low + (r.high * (r.high * r.high)) * 0.333333343);
-        value = sum;
+        value = small_tangent(r);
     }
+    return value;
+}
+
+// tan(r), or 1 / tan(r) for odd quadrants, of an r that has a row, in two words.
+float tangent_by_row(float high, float low, uint odd)
+{
+    uint number = min(max(floatBitsToUint(high) >> 15, TAN_FIRST_ROW), TAN_LAST_ROW) + odd * (COTANGENT_ROWS - TAN_ROWS);
+    vec4 row = coefficient_row(TAN_ROWS - TAN_FIRST_ROW + number);
+    precise float distance = (high - row.x) + low;
+    precise float value = row.y + beside_point(row, distance);
     return value;
 }
 
@@ -45,10 +61,7 @@ uint tan_f32(uint x)
     precise float high = uintBitsToFloat(high_bits);
     float low = uintBitsToFloat(floatBitsToUint(r.low) ^ sign);
     uint odd = r.quadrant & 1u;
-    uint number = min(max(high_bits >> 15, TAN_FIRST_ROW), TAN_LAST_ROW) + odd * (COTANGENT_ROWS - TAN_ROWS);
-    vec4 row = coefficient_row(TAN_ROWS - TAN_FIRST_ROW + number);
-    precise float distance = (high - row.x) + low;
-    precise float value = row.y + beside_point(row, distance);
+    float value = tangent_by_row(high, low, odd);
     if (high_bits < TAN_FIRST) {
         value = tangent_near_zero(high, low, odd != 0u);
         value = magnitude < SMALLEST_NORMAL_F32 ? 0.0 : value;
@@ -56,5 +69,23 @@ uint tan_f32(uint x)
     return floatBitsToUint(value) ^ sign ^ (r.quadrant << 31) ^ flips;
 }
 FLOAT16_FORM_1(tan)
+
+// The same but for large angles, and for those near a pole (ORDINARY_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_tan_f32(uint x, out bool is_rare)
+{
+    uint magnitude = x & MAGNITUDE_F32;
+    Remainder r = remainder_of_small(uintBitsToFloat(magnitude), 12582912.0);
+    uint sign = floatBitsToUint(r.high) & SIGN_F32;
+    uint high_bits = floatBitsToUint(r.high) & MAGNITUDE_F32;
+    precise float high = uintBitsToFloat(high_bits);
+    float low = uintBitsToFloat(floatBitsToUint(r.low) ^ sign);
+    uint odd = r.quadrant & 1u;
+    float value = tangent_by_row(high, low, odd);
+    if (high_bits < TAN_FIRST) {
+        value = magnitude < SMALLEST_NORMAL_F32 ? 0.0 : small_tangent(two_sum(high, low));
+    }
+    is_rare = magnitude >= uint(LARGE_ANGLE) || (high_bits < TAN_FIRST && odd != 0u);
+    return floatBitsToUint(value) ^ sign ^ (r.quadrant << 31) ^ (x & SIGN_F32);
+}
 
 #endif

@@ -148,6 +148,22 @@ uint cos_f32(uint x)
     return floatBitsToUint(sine_or_cosine(r)) ^ sign_of_quadrant(r.quadrant) ^ flips;
 }
 
+// The same but for large angles (ORDINARY_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_sin_f32(uint x, out bool is_rare)
+{
+    uint magnitude = x & MAGNITUDE_F32;
+    Remainder r = remainder_of_small(magnitude < SMALLEST_NORMAL_F32 ? 0.0 : uintBitsToFloat(magnitude), 12582912.0);
+    is_rare = magnitude >= uint(LARGE_ANGLE);
+    return floatBitsToUint(sine_or_cosine(r)) ^ sign_of_quadrant(r.quadrant) ^ (x & SIGN_F32);
+}
+uint ordinary_cos_f32(uint x, out bool is_rare)
+{
+    uint magnitude = x & MAGNITUDE_F32;
+    Remainder r = remainder_of_small(uintBitsToFloat(magnitude), 12582913.0);
+    is_rare = magnitude >= uint(LARGE_ANGLE);
+    return floatBitsToUint(sine_or_cosine(r)) ^ sign_of_quadrant(r.quadrant);
+}
+
 FLOAT16_FORM_1(sin)
 FLOAT16_FORM_1(cos)
 
