@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -74,6 +75,8 @@ def test_what_is_deferred_has_the_same_bits(operator: str, device: dml.Device, m
     for number, attributes in enumerate(sets):
         desc = _description(operator, attributes)
         assert lower(desc).on("CPU").geometry[-1] == 1, "nothing is deferred"
+        invocations = math.prod(lower(desc).on("CPU").work_groups) * 256
+        assert 0 <= 32 * invocations - ELEMENTS < 32 * 256, "more work groups than there is work for, or less"
         assert lower(desc).on("discrete GPU").geometry[-1] == 0
         deferred = list(_results(device, desc, in_place=number % 2 == 1))
         with monkeypatch.context() as patch:

@@ -187,8 +187,9 @@ def _visits_of_kernel(kernel: Kernel, types: tuple[dml.DataType, ...]) -> Offset
     if kernel.variant.endswith(".contiguous"):
         lane_count = lanes("contiguous", types)
         whole_groups, left_over = divmod(kernel.work_items, lane_count)
-        exceeds, has_partial, has_two = geometry
+        exceeds, has_partial, has_two, defers = geometry
         assert kernel.work_group_size == (128 if has_two else 256)
+        assert not defers, "DEFERS_WHAT_IS_RARE"
         reached = (1 + has_two) * launched  # the second groups lie a work group behind the first ones
         assert exceeds == (reached > whole_groups), "LAUNCH_EXCEEDS_GROUPS"
         assert has_partial == (left_over > 0), "HAS_PARTIAL_GROUP"
