@@ -137,9 +137,12 @@ from dmlvk.operators import (
     OperatorDesc,
     RoundingMode,
     ScaleBias,
+    Size2D,
     fused_activation,
     operator_desc,
 )
+from dmlvk.operators import families as _families
+from dmlvk.operators.families import *  # noqa: F403  # the families say what they export
 from dmlvk.profiling import write_trace
 from dmlvk.recording import CommandRecorder, KernelTime
 from dmlvk.runtime.vulkan import DeviceInfo, list_devices
@@ -300,6 +303,7 @@ __all__ = [
     "OutputGraphEdge",
     "RoundingMode",
     "ScaleBias",
+    "Size2D",
     "ShaderCompilationError",
     "ShaderLibraryError",
     "TensorDesc",
@@ -311,3 +315,4 @@ __all__ = [
     "fused_activation",
     "operator_desc",
 ]
+__all__ += _families.__all__

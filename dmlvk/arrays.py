@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import functools
+import itertools
 import os
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.copiers import MOST_COPIERS, share
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.tensors import TensorDesc, elements_overlap
 
 _PARALLEL_BYTES = 8 * 2**20
 """Copies of at least this size are shared among threads: one core does not fill a memory bus, nor touch pages fast."""
-
-_MOST_COPIERS = 8
 
 
 def copy_elements(destination: npt.NDArray[Any], source: npt.NDArray[Any]) -> None:
@@ -24,7 +22,7 @@ def copy_elements(destination: npt.NDArray[Any], source: npt.NDArray[Any]) -> No
     if destination.nbytes < _PARALLEL_BYTES:
         destination[...] = source
         return
-    copiers = min(_MOST_COPIERS, os.cpu_count() or 1)
+    copiers = min(MOST_COPIERS, os.cpu_count() or 1)
     rows = destination.shape[0] if destination.ndim else 0
     flat = destination.flags.c_contiguous and source.flags.c_contiguous
     if copiers == 1 or not (flat or rows >= copiers):
@@ -35,15 +33,7 @@ def copy_elements(destination: npt.NDArray[Any], source: npt.NDArray[Any]) -> No
         rows = destination.size
     bounds = [rows * i // copiers for i in range(copiers + 1)]
 
-    def copy(part: int) -> None:
-        destination[bounds[part] : bounds[part + 1]] = source[bounds[part] : bounds[part + 1]]
-
-    list(_copiers().map(copy, range(copiers)))
-
-
-@functools.cache
-def _copiers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_MOST_COPIERS, thread_name_prefix="dmlvk-copy")
+    share([(destination[start:end], source[start:end]) for start, end in itertools.pairwise(bounds)])
 
 
 def copied(source: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -64,6 +54,22 @@ def logical_view(buffer: npt.NDArray[np.uint8], tensor: TensorDesc) -> npt.NDArr
     )
 
 
+def plain_array(array: npt.ArrayLike, where: str) -> npt.NDArray[Any]:
+    """Whatever NumPy can describe, as an array.
+
+    Raises:
+        InvalidArgumentError: when it cannot, or elements are masked: no tensor has a mask.
+    """
+    if isinstance(array, np.ma.MaskedArray) and np.any(np.ma.getmaskarray(array)):  # type: ignore[no-untyped-call]
+        raise InvalidArgumentError(
+            f"{where}: the array has masked elements, and a tensor has no mask: choose values for them (array.filled)"
+        )
+    try:
+        return np.asarray(array)
+    except (ValueError, TypeError) as error:
+        raise InvalidArgumentError(f"{where}: not an array: {error}") from error
+
+
 def checked_array(array: npt.ArrayLike, tensor: TensorDesc, where: str) -> npt.NDArray[Any]:
     """``array`` as an array of the tensor's data type and sizes.
 
@@ -81,10 +87,7 @@ def checked_array(array: npt.ArrayLike, tensor: TensorDesc, where: str) -> npt.N
     wanted = tensor.data_type.numpy_dtype
     if type(array) is np.ndarray and array.dtype == wanted and array.shape == tensor.sizes:
         return array
-    try:
-        values = np.asarray(array)
-    except (ValueError, TypeError) as error:
-        raise InvalidArgumentError(f"{where}: not an array: {error}") from error
+    values = plain_array(array, where)
     if values.dtype == np.bool_ and wanted == np.uint8:
         values = values.view(np.uint8)
     if values.dtype.newbyteorder("=") != wanted:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import weakref
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.arrays import copied, copy_elements
+from dmlvk.arrays import copied, copy_elements, plain_array
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.integers import checked_integer
 from dmlvk.runtime.kompute import Allocation, Engine
@@ -29,7 +29,7 @@ class Buffer:
         self.size_in_bytes = checked_integer(size_in_bytes, "Buffer: size_in_bytes", 1)
         self._engine = engine
         self._allocation = engine.allocate((self.size_in_bytes + 3) & ~3)
-        self._release = weakref.finalize(self, engine.release, self._allocation)
+        self._release = weakref.finalize(self, engine.release_later, self._allocation)
 
     def __repr__(self) -> str:
         return f"<dmlvk.Buffer of {self.size_in_bytes} bytes on {self._engine.info.name}>"
@@ -42,7 +42,8 @@ class Buffer:
 
     def close(self) -> None:
         """Frees the memory. Closing twice is allowed; any other use afterwards raises."""
-        self._release()
+        if self._release.detach() is not None:
+            self._engine.release(self._allocation)
 
     @property
     def is_closed(self) -> bool:
@@ -72,28 +73,38 @@ class Buffer:
         if is_released:
             raise InvalidArgumentError(message)
 
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        raise InvalidArgumentError(f"{self!r} is no array: its bytes have no data type; download(dtype) gives them one")
+
     def upload(self, array: npt.ArrayLike, offset: int = 0) -> None:
         """Writes an array's bytes, in C order, as they are.
 
         Args:
-            array: any array of numbers, or ``bytes``; its data type is not converted.
+            array: any array of numbers, or ``bytes``; its data type is not converted. Python's own numbers have none,
+                and neither have lists of them.
             offset: where to write, in bytes.
 
         Raises:
             InvalidArgumentError: when the bytes do not fit, or the array holds text or Python objects.
         """
-        try:
-            # NumPy takes bytes for a text, which ends before its last zeros.
-            values = np.frombuffer(array, np.uint8) if isinstance(array, bytes) else np.asarray(array)
-        except (ValueError, TypeError) as error:
-            raise InvalidArgumentError(f"Buffer.upload: not an array: {error}") from error
+        # NumPy takes bytes for a text, which ends before its last zeros.
+        given = np.frombuffer(array, np.uint8) if isinstance(array, bytes) else array
+        values = plain_array(given, "Buffer.upload")
         if values.dtype.hasobject or values.dtype.kind == "U" or values.dtype.itemsize == 0:
             raise InvalidArgumentError(f"Buffer.upload: an array of dtype {values.dtype} has no bytes to upload")
+        if isinstance(array, (list, tuple, int, float, complex)) and not isinstance(array, np.generic):
+            raise InvalidArgumentError(
+                "Buffer.upload: Python's numbers have no data type to be written as: give an array, such as "
+                f"numpy.array(values, numpy.float32); got a {type(array).__name__}"
+            )
         start = self._checked_range("upload", offset, values.nbytes)
         data = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
         whole = data.size == self.size_in_bytes
-        with self._engine.writing(self.allocation, keeps_contents=not whole) as host_bytes:
+
+        def fill(host_bytes: npt.NDArray[np.uint8]) -> None:
             copy_elements(host_bytes[start : start + data.size], data)
+
+        self._engine.write(self.allocation, fill, keeps_contents=not whole)
 
     def download(
         self, dtype: npt.DTypeLike = np.uint8, shape: int | Sequence[int] | None = None, offset: int = 0
@@ -113,8 +124,8 @@ class Buffer:
         lengths = [(self.size_in_bytes - start) // data_type.itemsize] if shape is None else _lengths(shape)
         size = math.prod(lengths) * data_type.itemsize
         self._checked_range("download", start, size)
-        with self._engine.reading(self.allocation) as host_bytes:
-            elements = copied(host_bytes[start : start + size]).view(data_type)
+        contents = self._engine.read(self.allocation, lambda host_bytes: copied(host_bytes[start : start + size]))
+        elements = contents.view(data_type)
         try:
             return elements.reshape(lengths)
         except (ValueError, OverflowError) as error:  # too many dimensions, or a huge one beside one of 0

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from dmlvk.buffers import Buffer
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.lookup import table_desc
-from dmlvk.kernels.program import Place, Region, Step, copy_step, lookup_step, operator_step
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.program import SCRATCH_ALIGNMENT, Place, Region, Step
+from dmlvk.kernels.small_programs import copy_step, lookup_program
 from dmlvk.operators import Field, OperatorDesc
-from dmlvk.runtime.specialization import NAIVE_DRIVERS
 from dmlvk.tensors import TensorDesc, TensorFlags
 
 if TYPE_CHECKING:
@@ -217,12 +218,13 @@ class CompiledSingleOperator(CompiledOperator):
             for number, (_, tensor) in enumerate(desc.outputs)
             if tensor is not None
         ]
-        table = table_desc(desc, device.info.driver in NAIVE_DRIVERS)
+        table = table_desc(desc, device.target)
         self._table = None if table is None else device.lookup_tables.table(table)
-        if self._table is None:
-            self.steps = (operator_step(desc, reads, writes),)
-        else:
-            self.steps = (lookup_step(desc, *reads, *writes),)
+        program = lower(desc, device.target) if self._table is None else lookup_program(desc, device.target)
+        scratch_bytes = -(-program.scratch_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        scratch = Region(Place.TEMPORARY, 0, 0, scratch_bytes) if scratch_bytes else None
+        self.temporary_resource_size = scratch_bytes
+        self.steps = tuple(program.placed(reads, writes, scratch))
 
     @property
     def constants(self) -> Buffer | None:
@@ -239,7 +241,7 @@ def in_place_refusal(
 ) -> str | None:
     """Why an operator may not write an output over an input; ``None`` where it may (rules 65, 70)."""
     allowed = desc.declaration.in_place
-    if source[0].attribute not in allowed:
+    if not desc.declaration.permits_in_place(source[0].member, target[0].member):
         return "but this operator cannot execute in place" + (f" over {source[0].name}" if allowed else "")
     assert source[1] is not None and target[1] is not None  # an absent tensor is not bound
     # DirectML is silent here. With other strides one element's result would overwrite another's operand.
@@ -308,7 +310,7 @@ class OperatorInitializer(Dispatchable):
                 else:
                     source = Region(Place.INPUT, len(inputs), 0, region.size_in_bytes)
                     written = dataclasses.replace(region, place=Place.OUTPUT, index=number)
-                    steps.append(copy_step(f"initialize {point.name}", source, written))
+                    steps.append(copy_step(f"initialize {point.name}", source, written, self.device.target))
                 inputs.append(point)
             size = target.persistent_resource_size
             absence = "" if size else "needs none, so nothing can be bound to it"

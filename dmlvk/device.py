@@ -25,6 +25,7 @@ from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.graphs.description import GraphDesc
 from dmlvk.half_trial import TRIALS
 from dmlvk.integers import checked_integer
+from dmlvk.kernels.target import Target
 from dmlvk.lookup_tables import LookupTables
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
 from dmlvk.profiling import median_times
@@ -50,6 +51,10 @@ class Feature(enum.IntEnum):
 
 class Device:
     """A Vulkan device, opened for work (IDMLDevice). A context manager; several threads may share it.
+
+    A process that was forked cannot use what its parent has opened: every call raises DeviceRemovedError there. On
+    llvmpipe it may open devices of its own; on SwiftShader only when its parent had none open. No GPU's driver was
+    tried: start processes that use GPUs by ``multiprocessing``'s "spawn".
 
     Args:
         selector: index or part of the name, as ``dmlvk devices`` lists them. ``None``: what the environment variable
@@ -90,10 +95,16 @@ class Device:
 
     def close(self) -> None:
         """Frees everything that belongs to the device. Closing twice is allowed; any other use afterwards raises."""
-        with self.engine.exclusive():
-            self._runs.clear()
-            self._compiled.clear()
-            self.engine.close()
+        self.engine.close()  # first: what another thread or the interrupted one is doing ends with an error
+        if not self.engine.afterwards.in_call():
+            with self.engine.afterwards, self.engine.lock:
+                self._runs.clear()
+                self._compiled.clear()
+
+    @property
+    def target(self) -> Target:
+        """What the choice of kernels may know of the device."""
+        return Target.of(self.info)
 
     def check_feature_support(
         self, feature: Feature, query: DataType | Sequence[FeatureLevel]
@@ -157,7 +168,7 @@ class Device:
             raise InvalidArgumentError(f"{operator.desc.operator_name}: was created by another device")
         compiled = CompiledSingleOperator(self, operator.desc, _checked_flags(flags, "compile_operator"))
         for step in compiled.steps:
-            step.kernel.on(self.info.kind).spirv()  # a shader that is missing is missed here, not when it is run
+            step.kernel.spirv()  # a shader that is missing is missed here, not when it is run
         return compiled
 
     def compile_graph(
@@ -277,7 +288,7 @@ class Device:
         if compiled.device is not self:
             raise InvalidArgumentError(f"{compiled.name}: was compiled by another device")
         arrays = checked_inputs(compiled, inputs)
-        with self.engine.exclusive():
+        with self.engine.afterwards, self.engine.lock:
             return self._runs.execute(compiled, arrays)
 
     def profile(
@@ -303,7 +314,11 @@ class Device:
         if compiled.device is not self:
             raise InvalidArgumentError(f"{compiled.name}: was compiled by another device")
         arrays = checked_inputs(compiled, inputs)
-        with self.engine.exclusive(), contextlib.closing(Run(self.engine, compiled, timestamps=True)) as run:
+        with (
+            self.engine.afterwards,
+            self.engine.lock,
+            contextlib.closing(Run(self.engine, compiled, timestamps=True)) as run,
+        ):
             runs = []
             for _ in range(count + 1):
                 run.execute(arrays)
@@ -311,7 +326,7 @@ class Device:
         return median_times(runs[1:])
 
     def _compiled_for(self, desc: OperatorDesc) -> CompiledOperator:
-        with self.engine.exclusive():
+        with self.engine.afterwards, self.engine.lock:
             compiled = self._compiled.get(desc) if isinstance(desc, OperatorDesc) else None
             if compiled is None:
                 compiled = self.compile_operator(self.create_operator(desc))

@@ -41,7 +41,7 @@ class ValidationLayerError(DmlError):
 
 
 class ShaderLibraryError(DmlError):
-    """A compiled shader is missing from the package or does not match its manifest."""
+    """A compiled shader is missing from the package or damaged; or, in a source checkout, it cannot be compiled."""
 
 
 class ShaderCompilationError(DmlError):

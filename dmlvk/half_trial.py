@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,7 +10,10 @@ import numpy.typing as npt
 
 from dmlvk.buffers import Buffer
 from dmlvk.datatypes import DataType
-from dmlvk.kernels.program import Region, Step, conversion_step, operator_step
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.program import Region, Step
+from dmlvk.kernels.small_programs import conversion_step
+from dmlvk.kernels.target import Target
 from dmlvk.operators import ElementWiseMultiply
 from dmlvk.recording import run_once
 from dmlvk.runtime.specialization import PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
@@ -44,7 +46,8 @@ def unpacks_denormals(engine: Engine) -> bool:
     with Buffer(engine, _SIZE_IN_BYTES) as a, Buffer(engine, _SIZE_IN_BYTES) as b, Buffer(engine, _SIZE_IN_BYTES) as c:
         a.upload(patterns)
         b.upload(ones)
-        run_once(engine, partial(operator_step, desc), (a, b), c)
+        program = lower(desc, Target.of(engine.info))
+        run_once(engine, lambda reads, writes: program.placed(reads, writes, None), (a, b), c)
         products = c.download(np.uint16, (_PATTERNS,))
     is_nan = (patterns & 0x7FFF) > _INFINITY
     return bool(np.array_equal(products, np.where(is_nan, np.uint16(_CANONICAL_NAN), patterns)))
@@ -67,8 +70,8 @@ def packs_to_nearest_even(engine: Engine) -> bool:
     with Buffer(engine, numbers.nbytes) as source, Buffer(engine, expected.nbytes) as target:
         source.upload(numbers)
 
-        def made(reads: list[Region], writes: list[Region]) -> Step:
-            return conversion_step(len(numbers), *reads, *writes)
+        def made(reads: list[Region], writes: list[Region]) -> list[Step]:
+            return [conversion_step(len(numbers), *reads, *writes)]
 
         run_once(engine, made, (source,), target)
         found = target.download(np.uint16, expected.shape)

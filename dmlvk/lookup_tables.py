@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dmlvk.buffers import Buffer
 from dmlvk.kernels.lookup import TABLE_ENTRIES, TABLE_SIZE_IN_BYTES
-from dmlvk.kernels.program import operator_step
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.target import Target
 from dmlvk.operators import OperatorDesc
 from dmlvk.recording import run_once
 
@@ -35,7 +35,7 @@ class LookupTables:
             OutOfMemoryError: when the device has no memory for it.
             DeviceRemovedError: when the device is lost or closed.
         """
-        with self._engine.exclusive():
+        with self._engine.afterwards, self._engine.lock:
             table = self._tables.get(desc)
             if table is None:
                 table = self._tables[desc] = self._computed(desc)
@@ -45,5 +45,6 @@ class LookupTables:
         table = Buffer(self._engine, TABLE_SIZE_IN_BYTES)
         with Buffer(self._engine, TABLE_SIZE_IN_BYTES) as patterns:
             patterns.upload(np.arange(TABLE_ENTRIES, dtype=np.uint16))
-            run_once(self._engine, partial(operator_step, desc), (patterns,), table)
+            program = lower(desc, Target.of(self._engine.info))
+            run_once(self._engine, lambda reads, writes: program.placed(reads, writes, None), (patterns,), table)
         return table

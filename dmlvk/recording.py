@@ -54,12 +54,22 @@ class HazardTracker:
     def __init__(self) -> None:
         self._read: list[Access] = []
         self._written: list[Access] = []
+        self._siblings: list[Access] = []  # what the last dispatch wrote, and those of its group before it
 
-    def depends(self, reads: list[Access], writes: list[Access]) -> bool:
-        """Notes a dispatch, and tells whether it must wait for those before it."""
+    def depends(self, reads: list[Access], writes: list[Access], *, is_independent: bool = False) -> bool:
+        """Notes a dispatch, and tells whether it must wait for those before it.
+
+        Args:
+            reads: what it reads.
+            writes: what it writes.
+            is_independent: whether it and the dispatches before it that are told so write different words, although
+                their ranges may overlap.
+        """
+        siblings = self._siblings if is_independent else []
+        others = [access for access in self._written if not any(access is sibling for sibling in siblings)]
         waits = any(
             access.overlaps(earlier)
-            for accesses, earlier_ones in ((reads, self._written), (writes, self._written), (writes, self._read))
+            for accesses, earlier_ones in ((reads, self._written), (writes, others), (writes, self._read))
             for access in accesses
             for earlier in earlier_ones
         )
@@ -68,6 +78,7 @@ class HazardTracker:
             self._written.clear()
         self._read += reads
         self._written += writes
+        self._siblings = [*siblings, *writes]
         return waits
 
 
@@ -95,7 +106,7 @@ class RecordedStep:
         """
         operands = (*self.reads, *self.writes)
         offsets = [access.start for access in operands]
-        kernel = self.step.kernel.on(engine.info.kind)
+        kernel = self.step.kernel
         spirv = kernel.spirv()
         allocations = [access.allocation for access in operands]
         if coefficients.are_read_by(spirv, len(operands)):
@@ -129,18 +140,22 @@ def scheduled(
     recorded = []
     for step in steps:
         reads, writes = [access(region) for region in step.reads], [access(region) for region in step.writes]
-        recorded.append(RecordedStep(step, tuple(reads), tuple(writes), hazards.depends(reads, writes)))
+        depends = hazards.depends(reads, writes, is_independent=step.is_independent)
+        recorded.append(RecordedStep(step, tuple(reads), tuple(writes), depends))
     return recorded
 
 
 def run_once(
-    engine: Engine, made: Callable[[list[Region], list[Region]], Step], inputs: Sequence[Buffer], output: Buffer
+    engine: Engine,
+    made: Callable[[list[Region], list[Region]], Sequence[Step]],
+    inputs: Sequence[Buffer],
+    output: Buffer,
 ) -> None:
-    """Runs a kernel on whole buffers and waits for it, without what a compiled operator brings.
+    """Runs kernels on whole buffers and waits for them, without what a compiled operator brings.
 
     Args:
         engine: the device.
-        made: the launch, from what it reads and writes.
+        made: the launches, from what they read and write.
         inputs: a buffer for each input.
         output: where the result goes.
     """
@@ -149,9 +164,9 @@ def run_once(
         return (inputs[region.index] if region.place is Place.INPUT else output), 0
 
     reads = [Region(Place.INPUT, index, 0, buffer.size_in_bytes) for index, buffer in enumerate(inputs)]
-    step = made(reads, [Region(Place.OUTPUT, 0, 0, output.size_in_bytes)])
-    (recorded,) = scheduled([step], locate, HazardTracker())
-    engine.run(engine.record([recorded.launch(engine)]))
+    steps = made(reads, [Region(Place.OUTPUT, 0, 0, output.size_in_bytes)])
+    recorded = scheduled(steps, locate, HazardTracker())
+    engine.run(engine.record([step.launch(engine) for step in recorded]))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -240,6 +255,7 @@ class CommandRecorder:
         self._dispatches: list[RecordedDispatch] = []
         self._recording: Recording | None = None
         self._submitted: Recording | None = None
+        self._labels: list[str] = []  # of the kernels in what was submitted
 
     @property
     def dispatches(self) -> tuple[RecordedDispatch, ...]:
@@ -304,7 +320,7 @@ class CommandRecorder:
         engine.check_open()
         if not self._entries:
             return
-        with engine.exclusive():  # nobody may close a buffer between the check and the end of the run
+        with engine.afterwards, engine.lock:  # nobody may close a buffer between the check and the end of the run
             self._resolve()
             for dispatch in self._dispatches:
                 check_usable(dispatch.dispatchable, dispatch.bindings, "was closed after the dispatch was recorded")
@@ -318,6 +334,7 @@ class CommandRecorder:
                     self.wait()  # for what was submitted before something else was recorded or bound
                 engine.submit(self._recording)
                 self._submitted = self._recording
+                self._labels = [step.step.label for dispatch in self._dispatches for step in dispatch.steps]
             for compiled, persistent in initialized.items():
                 compiled.mark_initialized(persistent)
 
@@ -372,19 +389,20 @@ class CommandRecorder:
     def kernel_times(self) -> list[KernelTime]:
         """What each kernel took when everything was last run: of a recorder that was made with ``timestamps``.
 
-        A device notes its time when everything before is done, so kernels that run side by side share their time.
+        A device notes its time when everything before is done, so kernels that run side by side share their time. What
+        was recorded since does not count.
 
         Raises:
             InvalidArgumentError: when the recorder was made without timestamps, or nothing was submitted yet.
+            DeviceRemovedError: when the device is lost or closed.
         """
         if not self._timestamps:
             raise InvalidArgumentError("CommandRecorder.kernel_times: the recorder was created without timestamps")
         self.wait()
         if self._submitted is None:
             raise InvalidArgumentError("CommandRecorder.kernel_times: nothing was submitted yet")
-        labels = [step.step.label for dispatch in self._dispatches for step in dispatch.steps]
-        spans = self._submitted.dispatch_spans()
-        return [KernelTime(label, *span) for label, span in zip(labels, spans, strict=True)]
+        spans = self._device.engine.dispatch_spans(self._submitted)
+        return [KernelTime(label, *span) for label, span in zip(self._labels, spans, strict=True)]
 
 
 def _locator(dispatchable: Dispatchable, bindings: Bindings) -> Callable[[Region], tuple[Buffer | Allocation, int]]:

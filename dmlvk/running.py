@@ -133,7 +133,7 @@ class Run:
 
     def kernel_times(self) -> list[KernelTime]:
         """What each kernel took in the last run; only where timestamps were asked for."""
-        spans = self.recording.dispatch_spans()
+        spans = self._engine.dispatch_spans(self.recording)
         return [KernelTime(label, *span) for label, span in zip(self._labels, spans, strict=True)]
 
     def execute(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
@@ -164,7 +164,7 @@ class _View:
 
 def _release_all(engine: Engine, allocations: Mapping[tuple[Place, int], Allocation]) -> None:
     for allocation in allocations.values():
-        engine.release(allocation)
+        engine.release_later(allocation)
 
 
 class RunCache:

@@ -16,22 +16,23 @@ import json
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from dmlvk.kernels.library.checkout import COMPILER
+from dmlvk.kernels.library.compiler import Variant, key_of
+from dmlvk.kernels.library.sources import SourceError, SourceTree
 from scripts.shader_tools.compiler import CompileError, Compiler, MissingToolError
-from scripts.shader_tools.library import Library, ManifestError, sha256
-from scripts.shader_tools.project import LIBRARY, SHADERS, Variant, project_variants, selected
+from scripts.shader_tools.project import LIBRARY, SHADERS, compiled_store, project_variants, selected
 from scripts.shader_tools.rules import EXEMPTIONS, REASONS, RULES, Exemption, Finding, apply_exemptions, lint
 from scripts.shader_tools.source_rules import SOURCE_REASONS, lint_sources
-from scripts.shader_tools.sources import SourceTree
 
 CLEAN, FOUND = 0, 1
 
 LIBRARY_REASONS = {
-    "library": "what is checked must be what is shipped: every file as the manifest lists it, and all of them",
+    "library": "what is checked must be what is shipped: every variant, compiled from the sources as they are",
     "unused-exemption": "an exemption that covers nothing hides the next fault",
 }
 ALL_REASONS = {**REASONS, **LIBRARY_REASONS, **SOURCE_REASONS}
@@ -59,10 +60,10 @@ def main(
     if options.list_rules:
         _print_rules(exemptions)
         return CLEAN
-    library = Library(options.library)
-    names = sorted(name for name in library.names() if _matches(name, options.variant))
-    findings = [] if options.variant else list(_library_faults(library))
-    raw = [finding for name in names for finding in lint(name, library.read(name) or b"")]
+    modules, missing = _modules(options.library, selected(_variants(variants), options.variant), shaders)
+    names = sorted(modules)
+    findings = [] if options.variant else [Finding(name, "library", text, 0) for name, text in missing.items()]
+    raw = [finding for name in names for finding in lint(name, modules[name])]
     standing, unused = apply_exemptions(raw, exemptions)
     findings += standing
     if not options.variant:
@@ -81,32 +82,33 @@ def main(
         print(f"{len(names)} variants checked: {len(findings)} findings" + (f" in {broken} of them" if broken else ""))
     if not names:
         what = f"matches {options.variant!r}" if options.variant else "is there to be checked"
-        print(f"no variant {what} in {library.directory}: run scripts/compile_shaders.py", file=sys.stderr)
+        print(f"no variant {what} in {options.library}: run scripts/compile_shaders.py", file=sys.stderr)
         return FOUND
     return FOUND if findings else CLEAN
 
 
-def _library_faults(library: Library) -> Iterator[Finding]:
-    """Compare the files with the manifest."""
-
-    def fault(name: str, text: str) -> Finding:
-        return Finding(name, "library", text, 0)
-
+def _modules(library: Path, variants: Iterable[Variant], shaders: Path) -> tuple[dict[str, bytes], dict[str, str]]:
+    """Return the modules of variants by name, and what is wrong with those that are not there."""
+    tree, store = SourceTree(shaders), compiled_store(library)
     try:
-        manifest = library.read_manifest()
-    except ManifestError as error:
-        yield fault("manifest", str(error))
-        return
-    if not manifest.complete:
-        yield fault("manifest", "the library is marked incomplete: run scripts/compile_shaders.py")
-    for name, entry in sorted(manifest.entries.items()):
-        data = library.read(name)
-        if data is None:
-            yield fault(name, "listed in the manifest, but the file is missing")
-        elif sha256(data) != entry.sha256:
-            yield fault(name, "the file does not match its hash in the manifest")
-    for name in sorted(library.names() - manifest.entries.keys()):
-        yield fault(name, "the manifest does not list this file")
+        version = Compiler.find(tree).version
+    except MissingToolError:
+        try:
+            version = (library / COMPILER).read_text(encoding="utf-8").strip()
+        except OSError:
+            version = ""
+    modules, missing = {}, {}
+    for variant in variants:
+        try:
+            module = store.get(key_of(tree, version, variant))
+        except SourceError as error:
+            missing[variant.name] = str(error)
+            continue
+        if module is None:
+            missing[variant.name] = "not compiled from the sources as they are, or damaged: run compile_shaders.py"
+        else:
+            modules[variant.name] = module
+    return modules, missing
 
 
 def _located(findings: Iterable[Finding], variants: Sequence[Variant] | None, shaders: Path) -> list[Finding]:
@@ -154,19 +156,6 @@ def _with_positions(compiler: Compiler, variant: Variant, findings: Sequence[Fin
 
 def _variants(variants: Sequence[Variant] | None) -> Sequence[Variant]:
     return project_variants() if variants is None else variants
-
-
-def _matches(name: str, pattern: str | None) -> bool:
-    return bool(selected([_Named(name)], pattern))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Named:
-    """A variant of which only the name is known."""
-
-    name: str
-    source: str = ""
-    defines: tuple[tuple[str, str], ...] = ()
 
 
 def _print_text(findings: Iterable[Finding], left_out: int) -> None:

@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """Compile every shader variant to SPIR-V, in parallel, and only those whose contents changed.
 
-    python scripts/compile_shaders.py              bring dmlvk/kernels/spirv up to date
+    python scripts/compile_shaders.py              compile what is not compiled yet
+    python scripts/compile_shaders.py --pack       and pack all of them, as a wheel carries them
     python scripts/compile_shaders.py --check      compile everything anew and compare; for CI
     python scripts/compile_shaders.py --list       name the variants
+
+A checkout compiles by itself what it runs; this is for what needs all of them. Compiled shaders are kept by content: a
+run that was interrupted goes on where it stopped.
 
 Exit status: 0 done, 1 something does not compile or --check found a difference, 2 wrong usage or no compiler,
 130 interrupted.
@@ -15,26 +19,29 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from dmlvk.kernels.library.checkout import COMPILER
+from dmlvk.kernels.library.compiler import Variant
+from dmlvk.kernels.library.pack import SUFFIX, Pack, PackError, family, pack_paths, write_pack
+from dmlvk.kernels.library.sources import SourceError, SourceTree
+from dmlvk.kernels.library.store import Store, remove_unfinished, write
 from scripts.shader_tools.compiler import CompileError, Compiler, MissingToolError
-from scripts.shader_tools.library import Entry, Library, Manifest, ManifestError, sha256
 from scripts.shader_tools.progress import progress
 from scripts.shader_tools.project import (
     LIBRARY,
     SHADERS,
-    Variant,
     VariantError,
     checked_variants,
+    compiled_store,
     project_variants,
     selected,
 )
-from scripts.shader_tools.sources import SourceError, SourceTree
 
 DONE, FAILED, UNUSABLE, INTERRUPTED = 0, 1, 2, 130
 
@@ -83,9 +90,12 @@ def main(
     except SourceError as error:
         print(f"{shaders.name}/{error}", file=sys.stderr)
         return FAILED
-    run = Run(compiler, Library(options.output), every, wanted, keys, options.jobs)
+    run = Run(compiler, options.output, every, wanted, keys, options.jobs)
     try:
-        return run.check() if options.check else run.update()
+        status = run.check() if options.check else run.update()
+        if options.pack and status == DONE:
+            status = run.check_packs() if options.check else run.pack()
+        return status
     except KeyboardInterrupt:
         print("interrupted; the next run goes on from here", file=sys.stderr)
         return INTERRUPTED
@@ -97,7 +107,7 @@ class Run:
 
     Attributes:
         compiler: the compiler.
-        library: what to bring up to date or to compare with.
+        directory: the library.
         every: all variants of the project.
         wanted: the variants asked for.
         keys: content key of every variant.
@@ -105,105 +115,111 @@ class Run:
     """
 
     compiler: Compiler
-    library: Library
+    directory: Path
     every: Sequence[Variant]
     wanted: Sequence[Variant]
     keys: dict[str, str]
     jobs: int
 
+    @property
+    def store(self) -> Store:
+        """The modules by content."""
+        return compiled_store(self.directory)
+
     def update(self) -> int:
-        """Compile what changed and delete what no variant owns; returns the exit status."""
-        self.library.directory.mkdir(parents=True, exist_ok=True)
-        self.library.remove_leftovers()
-        current = self._current_entries()
-        pending = [variant for variant in self.wanted if variant.name not in current]
-        stale = self.library.names() - self.keys.keys()
-        if pending or stale:
-            # From here until the end of the run the manifest must not call the library complete.
-            self._write_manifest(current, complete=False)
-        for name in stale:
-            self.library.remove(name)
-
-        def keep(variant: Variant, data: bytes) -> None:
-            self.library.write(variant.name, data)
-            current[variant.name] = Entry(self.keys[variant.name], sha256(data))
-
-        try:
-            failures = self._compile(pending, keep)
-        finally:
-            complete = current.keys() == self.keys.keys()
-            self._write_manifest(current, complete=complete)
-        compiled = len(pending) - len(failures)
-        unchanged = len(self.wanted) - len(pending)
-        print(f"{compiled} compiled, {unchanged} unchanged, {len(stale)} removed, {len(failures)} failed")
+        """Compile what is not there; returns the exit status."""
+        write(self.directory / COMPILER, f"{self.compiler.version}\n".encode())
+        pending = [variant for variant in self.wanted if self.store.get(self.keys[variant.name]) is None]
+        failures = self._compile(pending, lambda variant, data: self.store.put(self.keys[variant.name], data))
+        removed = self.store.prune(set(self.keys.values()))
+        compiled, unchanged = len(pending) - len(failures), len(self.wanted) - len(pending)
+        print(f"{compiled} compiled, {unchanged} unchanged, {removed} removed, {len(failures)} failed")
         if failures:
             self._print_failures(failures)
             return FAILED
-        if not complete:
-            print(f"the library holds {len(current)} of {len(self.keys)} variants; complete it without --variant")
         return DONE
 
     def check(self) -> int:
         """Compile everything anew and compare with the library; returns the exit status."""
         differences: list[str] = []
-        compiled: dict[str, Entry] = {}
 
         def compare(variant: Variant, data: bytes) -> None:
-            compiled[variant.name] = Entry(self.keys[variant.name], sha256(data))
-            on_disk = self.library.read(variant.name)
-            if on_disk is None:
+            there = self.store.get(self.keys[variant.name])
+            if there is None:
                 differences.append(f"{variant.name}: missing")
-            elif on_disk != data:
-                differences.append(f"{variant.name}: {self.library.path(variant.name)} differs from its source")
+            elif there != data:
+                path = self.store.path(self.keys[variant.name])
+                differences.append(f"{variant.name}: {path} differs from what its source makes")
 
         failures = self._compile(self.wanted, compare)
-        differences += self._manifest_differences(compiled)
-        differences += [f"{name}: no variant has this name" for name in self.library.names() - self.keys.keys()]
-        for difference in sorted(differences):
-            print(difference, file=sys.stderr)
         self._print_failures(failures)
-        if differences or failures:
-            where = self.library.directory
-            print(f"{where} is not what the sources make: run scripts/compile_shaders.py", file=sys.stderr)
+        status = self._told(differences)
+        if failures or status == FAILED:
             return FAILED
         print(f"{len(self.wanted)} variants are as the sources make them")
         return DONE
 
-    def _current_entries(self) -> dict[str, Entry]:
-        """Return the manifest's entries whose sources are unchanged and whose files are whole."""
-        try:
-            manifest = self.library.read_manifest()
-        except ManifestError:
-            # No library yet, or one of another format: everything is made anew, which is what repairs it.
-            return {}
-        current = {}
-        for name, entry in manifest.entries.items():
-            if self.keys.get(name) == entry.key:
-                data = self.library.read(name)
-                if data is not None and sha256(data) == entry.sha256:
-                    current[name] = entry
-        return current
+    def pack(self) -> int:
+        """Pack what changed since it was packed; returns the exit status."""
+        families = self._families()
+        if families is None:
+            return FAILED
+        stale = [path for path in pack_paths(self.directory) if path.name.removesuffix(SUFFIX) not in families]
+        for path in stale:
+            path.unlink()
+        pending = [name for name, keys in families.items() if list(self._pack_differences(name, keys))]
+        with ThreadPoolExecutor(self.jobs) as pool, progress("Packing shaders", len(pending)) as advance:
+            for future in as_completed([pool.submit(self._pack, name, families[name]) for name in pending]):
+                future.result()
+                advance()
+        remove_unfinished(self.directory)
+        size = sum(path.stat().st_size for path in pack_paths(self.directory))
+        print(f"{len(self.keys)} variants are packed in {len(families)} files, {size / 1e6:.1f} MB")
+        return DONE
 
-    def _manifest_differences(self, compiled: dict[str, Entry]) -> list[str]:
-        """Return what is wrong with the manifest, as far as the variants asked for tell."""
+    def check_packs(self) -> int:
+        """Compare the packed library with the modules; returns the exit status."""
+        families = self._families()
+        if families is None:
+            return FAILED
+        differences = [text for name, keys in families.items() for text in self._pack_differences(name, keys)]
+        there = {path.name.removesuffix(SUFFIX) for path in pack_paths(self.directory)}
+        differences += [f"{name}{SUFFIX}: no variant belongs there" for name in there - families.keys()]
+        return self._told(differences)
+
+    def _families(self) -> dict[str, dict[str, str]] | None:
+        """The keys of all variants by packed file; ``None`` where one is not compiled, which is told."""
+        missing = [name for name, key in self.keys.items() if self.store.get(key) is None]
+        if self._told([f"{name}: missing" for name in missing]) == FAILED:
+            return None
+        found: dict[str, dict[str, str]] = {}
+        for name, key in self.keys.items():
+            found.setdefault(family(name), {})[name] = key
+        return found
+
+    def _pack(self, name: str, keys: dict[str, str]) -> None:
+        modules = {variant: (key, self.store.get(key) or b"") for variant, key in keys.items()}
+        write_pack(self.directory / f"{name}{SUFFIX}", modules)
+
+    def _pack_differences(self, name: str, keys: dict[str, str]) -> Iterator[str]:
+        """What a packed file has that is not the modules of these keys."""
         try:
-            manifest = self.library.read_manifest()
-        except ManifestError as error:
-            return [f"manifest: {error}"]
-        differences = []
-        if manifest.compiler != self.compiler.version:
-            differences.append(f"manifest: made with glslang {manifest.compiler}, here is {self.compiler.version}")
-        if not manifest.complete:
-            differences.append("manifest: the library is marked incomplete")
-        differences += [
-            f"{name}: the manifest does not list what its source makes"
-            for name, entry in compiled.items()
-            if manifest.entries.get(name) != entry
-        ]
-        return differences + [
-            f"{name}: listed in the manifest, but no variant has this name"
-            for name in manifest.entries.keys() - self.keys.keys()
-        ]
+            packed = Pack(self.directory / f"{name}{SUFFIX}")
+            yield from (f"{variant}: packed, but there is no such variant" for variant in packed.modules.keys() - keys)
+            for variant, key in keys.items():
+                if packed.read(variant) != self.store.get(key) or packed.modules[variant].key != key:
+                    yield f"{variant}: packed from other sources"
+        except PackError as error:
+            yield str(error)
+
+    def _told(self, differences: Iterable[str]) -> int:
+        """Print differences; returns the exit status."""
+        found = sorted(differences)
+        for difference in found:
+            print(difference, file=sys.stderr)
+        if found:
+            print(f"{self.directory} is not what the sources make: run scripts/compile_shaders.py", file=sys.stderr)
+        return FAILED if found else DONE
 
     def _compile(self, variants: Sequence[Variant], done: Callable[[Variant, bytes], None]) -> list[Failure]:
         """Compile variants in parallel; ``done`` is called in this thread with each result."""
@@ -235,13 +251,11 @@ class Run:
             print(f"\n{', '.join(variant.name for variant in variants)}:\n{message}", file=sys.stderr)
             print(f"to repeat: {self.compiler.reproduction(first)}", file=sys.stderr)
 
-    def _write_manifest(self, entries: dict[str, Entry], *, complete: bool) -> None:
-        self.library.write_manifest(Manifest(self.compiler.version, tuple(self.compiler.flags), complete, entries))
-
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Compile the shader variants to SPIR-V.")
-    parser.add_argument("--check", action="store_true", help="write nothing; fail unless the library is current")
+    parser.add_argument("--check", action="store_true", help="write nothing; fail unless all is as compiled anew")
+    parser.add_argument("--pack", action="store_true", help="pack all variants, as a wheel carries them")
     parser.add_argument("--list", action="store_true", help="name the variants with source and definitions")
     parser.add_argument("--variant", metavar="GLOB", help="only variants with such a name, as 'element_wise_sign.*'")
     parser.add_argument("--jobs", metavar="N", type=_positive, default=os.cpu_count() or 1, help="compilations at once")

@@ -16,14 +16,14 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class ShaderLibraryHook(BuildHookInterface[Any]):
-    """Runs ``scripts/compile_shaders.py`` before a standard wheel is put together."""
+    """Runs ``scripts/compile_shaders.py --pack`` before a standard wheel is put together."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Bring the shader library up to date.
+        """Bring the packed shader library up to date.
 
         Args:
             version: Hatch's name for the kind of wheel: ``"standard"`` or ``"editable"``. An editable one contains
-                no files of the package, and ``scripts/setup.sh`` compiles the shaders itself.
+                no files of the package, and a checkout compiles by itself what it runs.
             build_data: Hatch's build data; left as it is, the wheel stays ``py3-none-any``.
 
         Raises:
@@ -34,11 +34,11 @@ class ShaderLibraryHook(BuildHookInterface[Any]):
         script = Path(self.root, "scripts", "compile_shaders.py")
         build_data["force_include"]["shaders"] = "dmlvk/shaders"
         # stdout belongs to the build front end, so the script's words go to the error stream.
-        result = subprocess.run([sys.executable, str(script)], cwd=self.root, stdout=sys.stderr, check=False)
+        result = subprocess.run([sys.executable, str(script), "--pack"], cwd=self.root, stdout=sys.stderr, check=False)
         if result.returncode != 0:
             raise RuntimeError(
                 f"{script.name} failed with exit status {result.returncode} (its own message is above): "
                 "a wheel needs every shader variant compiled; install glslang-tools, or build where it is installed"
             )
-        if not Path(self.root, "dmlvk", "kernels", "spirv", "manifest.json").is_file():
-            raise RuntimeError(f"{script.name} succeeded but left no dmlvk/kernels/spirv/manifest.json")
+        if not list(Path(self.root, "dmlvk", "kernels", "spirv").glob("*.pack")):
+            raise RuntimeError(f"{script.name} succeeded but left no dmlvk/kernels/spirv/*.pack")

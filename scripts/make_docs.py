@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the documents that follow from the declarations: docs/operators.md, docs/decisions.md, docs/accuracy.md,
-and a picture that follows from measurements: docs/pictures/roofline.svg.
+docs/onnx.md, and a picture that follows from measurements: docs/pictures/roofline.svg.
 
     python scripts/make_docs.py               write them
     python scripts/make_docs.py --check       say which are stale; for tests
@@ -22,16 +22,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.docs_tools.accuracy import accuracy_page, merged, reduced
 from scripts.docs_tools.decisions import decisions_page
+from scripts.docs_tools.onnx_models import onnx_page
 from scripts.docs_tools.operators import operators_page
 from scripts.docs_tools.roofline import roofline_picture
 from scripts.shader_tools.operations import operations_by_operator
-from scripts.shader_tools.project import LIBRARY
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 MEASUREMENTS = "measurements/accuracy.json"
 OPERATIONS = "measurements/operations.json"
 SPEEDS = "measurements/speed-functions.json"
 FLOAT16_EXCEPTIONS = "measurements/float16.json"
+ONNX_SUITE = "measurements/onnx-suite.json"
 
 
 def pages(docs: Path) -> dict[str, Callable[[], str]]:
@@ -39,6 +40,7 @@ def pages(docs: Path) -> dict[str, Callable[[], str]]:
     return {
         "operators.md": operators_page,
         "decisions.md": decisions_page,
+        "onnx.md": lambda: onnx_page(docs / ONNX_SUITE),
         "pictures/roofline.svg": lambda: roofline_picture(docs / SPEEDS, docs / OPERATIONS),
         "accuracy.md": lambda: accuracy_page(docs / MEASUREMENTS, docs / OPERATIONS, docs / FLOAT16_EXCEPTIONS),
     }
@@ -72,7 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(f"{options.take}: cannot take measurements from it: {error}", file=sys.stderr)
             return 2
     if options.count:
-        counts = json.dumps(operations_by_operator(LIBRARY), indent=1)
+        counts = json.dumps(operations_by_operator(), indent=1)
         (options.docs / OPERATIONS).write_text(counts + "\n", encoding="utf-8")
     stale = []
     for name, make in pages(options.docs).items():

@@ -40,7 +40,8 @@ def arithmetic(x: dml.Expression) -> dml.Expression:
     """Twelve operators, none of them a function."""
     t = abs(F.clip(x * 1.5 + 0.25, min=-3, max=3)) - 0.5
     t = F.max(t * t, 0.125) * 0.75
-    return F.activation_relu((-t + 1.0) * 2.0)
+    result: dml.Expression = F.activation_relu((-t + 1.0) * 2.0)
+    return result
 
 
 def arithmetic_in_torch(x: Any, torch: Any) -> Any:
@@ -54,7 +55,8 @@ def functions(x: dml.Expression) -> dml.Expression:
     """Twelve operators, SIGMOID and TANH among them."""
     gate = F.activation_sigmoid(x * 1.702 + 0.25)
     value = F.tanh(x * 0.75) * gate
-    return F.if_(abs(x) < 3, value, (F.clip(x, min=-1, max=1) - 0.5) * 1.25)
+    result: dml.Expression = F.if_(abs(x) < 3, value, (F.clip(x, min=-1, max=1) - 0.5) * 1.25)
+    return result
 
 
 def functions_in_torch(x: Any, torch: Any) -> Any:
@@ -82,7 +84,7 @@ def operations_per_element(device: dml.Device, chain: Callable[[dml.Expression],
     def count(build: Callable[[dml.Expression], dml.Expression]) -> int:
         graph = dml.Graph(device)
         (stage,) = graph.compile(build(graph.input("x", dml.FLOAT32, (4, 6), (7, 1)))).stages
-        return operations(Module(stage.kernel.spirv()))
+        return operations(Module(stage.program.steps[0].kernel.spirv()))
 
     return (count(chain) - count(lambda x: -abs(x))) / 4 + 2
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Set up everything that dmlvk needs on Debian or Ubuntu: system packages, .venv, Kompute, dmlvk itself, shaders.
+# Set up everything that dmlvk needs on Debian or Ubuntu: system packages, .venv, Kompute, dmlvk itself, and a compiler
+# of its shaders, which are compiled when they are first needed.
 #
 #   scripts/setup.sh            what running needs
 #   scripts/setup.sh --tests    and what only the tests need (vulkaninfo, the Vulkan validation layer)
@@ -113,8 +114,8 @@ installed_packages() { # those among the arguments that dpkg has, between spaces
 
 find_missing() { # sets MISSING to the packages without which set-up cannot go on, OPTIONAL to those it can do without
     MISSING=()
-    INSTALLED=$(installed_packages cmake make g++ libvulkan-dev libvulkan1 libfmt-dev glslang-tools spirv-tools \
-        mesa-vulkan-drivers vulkan-tools vulkan-validationlayers)
+    INSTALLED=$(installed_packages cmake make g++ libvulkan-dev libvulkan1 libfmt-dev glslang-tools glslang-dev \
+        spirv-tools mesa-vulkan-drivers vulkan-tools vulkan-validationlayers)
     find_python || MISSING+=(python3 python3-venv python3-dev)
     need cmake works cmake
     need make works make
@@ -126,6 +127,8 @@ find_missing() { # sets MISSING to the packages without which set-up cannot go o
     need spirv-tools works spirv-val
     local required=("${MISSING[@]}")
     MISSING=()
+    # For a compiler of many shaders; without it glslangValidator compiles one at a time.
+    need glslang-dev includes glslang/Public/ShaderLang.h
     # llvmpipe, a driver that runs on the processor: always there, with or without a GPU.
     need mesa-vulkan-drivers has_file '/usr/share/vulkan/icd.d/lvp_icd*.json'
     if [[ $WITH_TESTS == yes ]]; then
@@ -258,13 +261,13 @@ install_dmlvk() {
     finish_step "installed"
 }
 
-shaders() {
-    step "Shaders"
-    "$VENV/bin/python" scripts/compile_shaders.py </dev/null || {
-        echo "setup.sh: scripts/compile_shaders.py failed" >&2
-        exit 1
-    }
-    finish_step "compiled and current"
+shader_compiler() {
+    step "Compiler of the shaders"
+    if logged "$VENV/bin/python" scripts/build_compiler.py; then
+        finish_step "built and current"
+    else
+        finish_step "without scripts/build_compiler.py's program (see ${LOG#"$ROOT"/}) glslangValidator compiles, more slowly"
+    fi
 }
 
 main() {
@@ -294,7 +297,7 @@ main() {
         kompute
         install_dmlvk
     fi
-    shaders
+    shader_compiler
     printf 'set-up is complete after %d s\n' "$SECONDS"
 }
 

@@ -47,4 +47,9 @@ processes=(-n auto --maxprocesses 8 --dist worksteal)
 if [[ " $* " == *" -p no:xdist "* || " $* " == *" -pno:xdist "* ]]; then
     processes=()
 fi
+
+# All tests together need every shader: compiled here, none is compiled twice by two processes that need it at once.
+if (($# == 0)); then
+    .venv/bin/python scripts/compile_shaders.py
+fi
 exec .venv/bin/python -m pytest "${processes[@]}" "$@"

@@ -173,7 +173,7 @@ class Workload:
         """
         geometry = self.geometry
         members: dict[str, Any] = {f.attribute: None for f in self.operator.fields if f.optional}
-        if not self.operator.declaration.along_axes:  # which have no attributes but axes
+        if self.operator.declaration.pattern != "rows":  # which have no attributes but axes
             members |= sweep_sets(self.operator, self.data_type, optional=False)[0]
         members |= attributes_of(self.operator.operator_name, not self.data_type.is_float) | dict(self.attributes)
         for field, strides in zip(self.input_fields, geometry.strides, strict=False):
@@ -268,7 +268,7 @@ def workload(
     has = {field.attribute for field in operator.fields if field.type == "float"}
     chosen = tuple((key, value) for key, value in attributes.items() if key in has)
     made = Workload(operator, data_type, layout, elements, chosen)
-    if made.operator.declaration.along_axes and layout == "contiguous":
+    if made.operator.declaration.pattern == "rows" and layout == "contiguous":
         return None  # a single row of millions is nobody's work
     try:
         _ = made.desc

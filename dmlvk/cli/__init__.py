@@ -55,7 +55,18 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     sys.exit(_exit_status(arguments))
 
 
+def _replace_closed_streams() -> None:
+    """Gives a program that was started without some of its three streams (``>&-``) empty ones.
+
+    Their numbers would else be those of the next files that are opened.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - for as long as the process
+
+
 def _exit_status(arguments: list[str] | None) -> int:
+    _replace_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names in model files may have any character
     try:

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dmlvk.cli.selection import device_selector
+
 if TYPE_CHECKING:
     from dmlvk.bench.measurement import Result
     from dmlvk.bench.report import BenchReport
     from dmlvk.bench.workload import Workload
+    from dmlvk.datatypes import DataType
 
 _DEFAULT_OPERATORS = "IDENTITY,SIGN,THRESHOLD,LOGICAL_GREATER_THAN,IF,ADD,EXP"
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
@@ -84,11 +87,16 @@ def bench(
     for path in (json_file, plot):
         if path is not None and not path.absolute().parent.is_dir():
             raise click.UsageError(f"{path}: there is no such directory")
-    workloads = _workloads(operators, parsed_attributes(attributes), data_types, layouts, sizes)
+    regular, with_tasks = _by_kind(_operator_names(operators))
+    if with_tasks:
+        _bench_tasks(with_tasks, device, data_types, sizes, json_file)
+        if not regular:
+            return
+    workloads = _workloads(",".join(regular), parsed_attributes(attributes), data_types, layouts, sizes)
     names = LIBRARIES if libraries == "all" else () if libraries == "none" else tuple(libraries.split(","))
     if unknown := sorted(set(names) - set(LIBRARIES)):
         raise click.UsageError(f"--libraries: {unknown[0]!r} is none of {', '.join(LIBRARIES)}")
-    selector = int(device) if device is not None and device.isdecimal() else device
+    selector = None if device is None else device_selector(device)
     with Device(selector) as opened_device, opened(names, opened_device) as (others, absent):
         measured = [OwnLibrary(opened_device), *others]
         results: list[Result] = []
@@ -112,17 +120,72 @@ def bench(
         raise KeyboardInterrupt
 
 
+def _by_kind(names: list[str]) -> tuple[list[str], list[str]]:
+    """Those that are timed in layouts and sizes of their only shape, and those that have tasks."""
+    from dmlvk.bench.tasks import OPERATORS_WITH_TASKS
+    from dmlvk.operators import REGULAR_OPERATORS
+
+    regular = [name for name in names if name in REGULAR_OPERATORS]
+    with_tasks = [name for name in names if name in OPERATORS_WITH_TASKS]
+    if not regular and not with_tasks:
+        raise click.UsageError(
+            f"--operators: there is nothing to time {names[0]} with; such are {', '.join(OPERATORS_WITH_TASKS)}"
+        )
+    return regular, with_tasks
+
+
+def _bench_tasks(names: list[str], device: str | None, data_types: str, sizes: str, json_file: Path | None) -> None:
+    """Operators whose tensors have sizes of their own, beside PyTorch."""
+    import dataclasses
+
+    from dmlvk.bench.report import environment, write_json
+    from dmlvk.bench.task_measurement import measure_task
+    from dmlvk.bench.tasks import tasks
+    from dmlvk.device import Device
+
+    chosen = [
+        task
+        for name in names
+        for data_type in _data_types(data_types)
+        for size in parsed_sizes(sizes)
+        for task in tasks(name, data_type, size)
+    ]
+    if not chosen:
+        raise click.UsageError(f"no operator of these takes such data types: {', '.join(names)}; {data_types}")
+    selector = int(device) if device is not None and device.isdecimal() else device
+    with Device(selector) as opened_device:
+        click.echo(f"{opened_device.info.name} ({opened_device.info.kind}), {opened_device.info.driver}")
+        results = []
+        for task in chosen:
+            made = measure_task(opened_device, task)
+            results.append(made)
+            scale, unit = (1e9, "GB/s") if made.unit == "B/s" else (1e12, "TFLOP/s")
+            beside = made.remark
+            if made.torch_speed is not None:
+                beside = f"PyTorch {made.torch_speed / scale:.4g}, {made.speed / made.torch_speed:.2f} x"
+            click.echo(f"{made.name:58} {made.data_type:8} {made.speed / scale:9.4g} {unit:8} {beside}")
+        facts = environment(opened_device.info, [])
+    if json_file is not None:
+        write_json(json_file, {**facts, "results": [dataclasses.asdict(made) for made in results]})
+
+
+def _data_types(text: str) -> list[DataType]:
+    from dmlvk.datatypes import DataType
+
+    types = []
+    for name in text.split(","):
+        if name.upper() not in DataType.__members__:
+            raise click.UsageError(f"--data-types: {name!r} is no data type; such are float32, float16, int8")
+        types.append(DataType[name.upper()])
+    return types
+
+
 def _workloads(
     operators: str, attributes: dict[str, float], data_types: str, layouts: str, sizes: str
 ) -> list[Workload]:
     from dmlvk.bench.workload import LAYOUTS, workload
-    from dmlvk.datatypes import DataType
 
-    types = []
-    for name in data_types.split(","):
-        if name.upper() not in DataType.__members__:
-            raise click.UsageError(f"--data-types: {name!r} is no data type; such are float32, float16, int8")
-        types.append(DataType[name.upper()])
+    types = _data_types(data_types)
     chosen = tuple(LAYOUTS) if layouts == "all" else tuple(layouts.split(","))
     if unknown := [layout for layout in chosen if layout not in LAYOUTS]:
         raise click.UsageError(f"--layouts: {unknown[0]!r} is none of {', '.join(LAYOUTS)}")
@@ -200,7 +263,7 @@ def parsed_sizes(text: str) -> list[int]:
 
 
 def _size(text: str) -> int:
-    match = re.fullmatch(r"(\d+) ?([kmg]?)(i?b)?", text.strip().lower())
+    match = re.fullmatch(r"(\d{1,12}) ?([kmg]?)(i?b)?", text.strip().lower())
     size = int(match[1]) * _UNITS[match[2]] if match else 0
     if not 16 <= size <= 2**35:
         raise click.UsageError(f"--sizes: {text!r} is no size between 16 and 32 GiB, such as 64MiB")

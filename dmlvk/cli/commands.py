@@ -7,6 +7,8 @@ from pathlib import Path
 
 import click
 
+from dmlvk.cli.selection import device_selector
+
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Everything that is known, as JSON.")
@@ -51,7 +53,14 @@ def operators(names: tuple[str, ...], as_json: bool, feature_level: str | None) 
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("output"),
     show_default=True,
-    help="Where writeFile commands write.",
+    help="Where writeFile commands, and the outputs of ONNX models, go.",
+)
+@click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    metavar="NAME=FILE",
+    help="For an ONNX model: an input from a .npy file or a picture. Inputs that are not given are random numbers.",
 )
 @click.option("--timing", is_flag=True, help="Repeat each dispatch and show its median wall times.")
 @click.option(
@@ -72,16 +81,18 @@ def run(
     model: Path,
     device: str | None,
     output_dir: Path,
+    inputs: tuple[str, ...],
     timing: bool,
     iterations: int | None,
     warm_up: int | None,
     repeat: int | None,
     trace: Path | None,
 ) -> None:
-    """Run MODEL, a DxDispatch model file.
+    """Run MODEL, a DxDispatch model file or an ONNX model (.onnx).
 
     DxDispatch is DirectML's own tool; its files name buffers, operators, and commands to carry out. Exits with 1
-    when an «expect» command finds other values than it expects.
+    when an «expect» command finds other values than it expects. The outputs of an ONNX model are summed up and
+    written as .npy files.
     """
     from dmlvk.device import Device
     from dmlvk.models import Timing, load_model, run_model
@@ -89,10 +100,23 @@ def run(
 
     if not timing and (iterations, warm_up, repeat, trace) != (None, None, None, None):
         raise click.UsageError("--iterations, --warm-up, --repeat and --trace are for --timing", context)
+    selector = None if device is None else device_selector(device)
+    if model.suffix.lower() == ".onnx":
+        from dmlvk.cli.onnx_models import DEFAULT_ITERATIONS, run_onnx_model
+
+        if (warm_up, repeat) != (None, None):
+            raise click.UsageError("--warm-up and --repeat are for DxDispatch model files", context)
+        with Device(selector) as opened:
+            click.echo(f"Running on '{opened.info.name}'")
+            wanted = iterations or DEFAULT_ITERATIONS
+            run_onnx_model(model, opened, inputs, output_dir, iterations=wanted if timing else None, trace=trace)
+        return
+    if inputs:
+        raise click.UsageError("--input is for ONNX models", context)
     given = {"iterations": iterations, "warm_up": warm_up, "repeats": repeat}
     times = Timing(**{name: number for name, number in given.items() if number is not None})
     loaded = load_model(model)
-    with Device(int(device) if device is not None and device.isdecimal() else device) as opened:
+    with Device(selector) as opened:
         click.echo(f"Running on '{opened.info.name}'")
         result = run_model(loaded, opened, output_dir, click.echo, times if timing else None)
         if trace is not None:

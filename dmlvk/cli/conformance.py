@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dmlvk.cli.selection import device_selector
+
 if TYPE_CHECKING:  # loading NumPy and all operators takes longer than showing the help
     from dmlvk.conformance.results import Report
     from dmlvk.conformance.runner import Request
@@ -72,14 +74,15 @@ def conformance(
     Every operator runs with every combination of data types: all values of 8- and 16-bit types, many of wider ones.
     All results are compared with independent references, and with the hashes of a run on other devices.
 
-    Exits with 0 when every promise is kept, 1 when one is broken. Ctrl-C ends with what was found so far (130);
-    the next run takes up exhaustive parts where they stopped.
+    Exits with 0 when every promise is kept, 1 when one is broken. Where results differ from the reference that this
+    machine computes, but have the bits of that run, the reference is doubted and named, not the device (0). Ctrl-C
+    ends with what was found so far (130); the next run takes up exhaustive parts where they stopped.
     """
+    from dmlvk.conformance.cases import value_cases
     from dmlvk.conformance.exhaustive import exhaustive_runs
     from dmlvk.conformance.reference_hashes import ReferenceHashes
     from dmlvk.conformance.results import Plan
     from dmlvk.conformance.runner import INTERRUPTED, Request, selected_cases
-    from dmlvk.conformance.state import default_directory
 
     if compare is not None:
         _compare(context, *compare)
@@ -89,7 +92,7 @@ def conformance(
         plan=Plan(patterns or Plan.patterns, attribute_sets or Plan.attribute_sets),
         exhaustive=exhaustive,
         jobs=jobs or os.cpu_count() or 1,
-        state_directory=default_directory() if report is None else report / "state",
+        state_directory=_state_directory(report) if exhaustive else None,
     )
     _prepare_outputs(report, json_file, write_hashes)
     quiet = json_file is not None and str(json_file) == "-"
@@ -102,8 +105,7 @@ def conformance(
 
         click.echo(f"Report: {write_report(made, report)}", err=quiet)
     if write_hashes is not None:
-        existing = selected_cases([])
-        names = {case.name for case in existing} | {each.name for each in exhaustive_runs(existing)}
+        names = {case.name for case in selected_cases([])} | {each.name for each in exhaustive_runs(value_cases())}
         before = ReferenceHashes.load(write_hashes) if write_hashes.exists() else ReferenceHashes(made.plan, (), {})
         before.merged(made, names).write(write_hashes)
     if made.stopped == INTERRUPTED:
@@ -112,6 +114,19 @@ def conformance(
         context.exit(_EXIT_BROKEN)
     if made.stopped is not None:
         context.exit(_EXIT_UNUSABLE)
+
+
+def _state_directory(report: Path | None) -> Path | None:
+    """Where exhaustive runs are kept that may be interrupted."""
+    from dmlvk.caches import user_cache
+    from dmlvk.conformance.state import usable_directory
+
+    if report is not None:
+        return report / "state"
+    directory = usable_directory(user_cache("conformance"))
+    if directory is None:
+        click.echo("There is no place to keep unfinished runs in: an interrupted one begins anew.", err=True)
+    return directory
 
 
 class _Progress:
@@ -171,7 +186,7 @@ def _run(selectors: Sequence[str], request: Request) -> Report:
     from dmlvk.conformance.runner import run
     from dmlvk.device import Device
 
-    chosen: list[int | str | None] = [int(text) if text.isdecimal() else text for text in selectors]
+    chosen: list[int | str | None] = [device_selector(text) for text in selectors]
     with contextlib.ExitStack() as stack:
         devices = [stack.enter_context(Device(selector)) for selector in chosen or [None]]
         indices = [opened.info.index for opened in devices]

@@ -44,7 +44,7 @@ def show_report(report: Report) -> None:
         for row in _rows(report.cases, number):
             table.add_row(*(row[name] for name in shown))
         console.print(table)
-    for case in report.broken:
+    for case in (*report.broken, *report.doubted):
         for line in fault_lines(case, report):
             console.print(line, soft_wrap=True)
     console.print(report.verdict, style="bold", soft_wrap=True)
@@ -54,7 +54,7 @@ def _rows(cases: Sequence[CaseReport], device: int) -> Iterator[dict[str, str]]:
     """A row for each operator; where errors are measured or a promise is broken, one for each data type."""
     groups: dict[tuple[object, ...], list[CaseReport]] = {}
     for case in cases:
-        alone = case.bound is not None or case.exhaustive or not case.kept
+        alone = case.bound is not None or case.exhaustive or not case.kept or case.reference_is_doubted
         groups.setdefault((case.operator, case.name if alone else ""), []).append(case)
     for group in groups.values():
         measured = [case.measurements[device] for case in group]
@@ -103,7 +103,10 @@ def fault_lines(case: CaseReport, report: Report) -> Iterator[str]:
         where = f"{case.name} on {report.devices[measured.device].name}"
         if measured.failure is not None:
             yield f"{where}: could not be run: {measured.failure}"
-        if measured.broken:
+        if measured.broken and case.reference_is_doubted:
+            count = f"{measured.broken:,} of {measured.results:,} results"
+            yield f"{where}: {count} are not what this machine's reference gives, but all bits are the reference run's"
+        elif measured.broken:
             yield f"{where}: {measured.broken:,} of {measured.results:,} results are not {promise_text(case)}"
         if measured.broken and (worst := measured.worst) is not None:
             inputs = ", ".join(map(str, worst.inputs))

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from dmlvk.conformance.promises import promise_by_data_type, promise_text, rule_text
+from dmlvk.conformance.promises import promise_by_data_type, promise_text, rule_text, support_rows
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.operators import OPERATORS, Declaration, FeatureLevel, Field, OperatorDesc, Support, operators_named
@@ -131,7 +131,7 @@ def _operator_as_json(operator: type[OperatorDesc], level: FeatureLevel | None) 
             for rule in declaration.data_type_rules
         ],
         "one_element": [names[member] for member in declaration.one_element],
-        "in_place_inputs": [names[member] for member in declaration.in_place],
+        "in_place_inputs": [names[member] for member in declaration.in_place_inputs],
         "accuracy": {
             **dataclasses.asdict(declaration.accuracy),
             "by_data_type": {data_type.name: words for data_type, words in promise_by_data_type(operator).items()},
@@ -140,6 +140,11 @@ def _operator_as_json(operator: type[OperatorDesc], level: FeatureLevel | None) 
             {
                 "from_feature_level": table.level.label,
                 "dimensions": list(table.dimensions),
+                "dimensions_of": {
+                    names[member]: list(table.dimensions_for(member))
+                    for member in table.data_types
+                    if table.dimensions_for(member) != table.dimensions
+                },
                 "required": [names[member] for member in table.required],
                 "data_types": {names[member]: _names(types) for member, types in table.data_types.items()},
             }
@@ -158,10 +163,10 @@ def show_operators(level: FeatureLevel | None, wanted: Sequence[str] = ()) -> No
     for operator in _supported(level, wanted):
         declaration = operator.declaration
         console.print(operator.operator_name, style="bold")
-        console.print(f"  result      {declaration.formula}")
+        console.print(f"  result      {declaration.formula}", soft_wrap=True)
         console.print(f"  promise     {promise_text(operator)}")
         names = {field.attribute: field.name for field in operator.fields}
-        console.print(f"  in place    {', '.join(names[member] for member in declaration.in_place) or 'no'}")
+        console.print(f"  in place    {', '.join(names[member] for member in declaration.in_place_inputs) or 'no'}")
         for rule in declaration.data_type_rules:
             console.print(f"  note        {rule_text(rule, names)}")
         for decision in declaration.decisions:
@@ -181,13 +186,9 @@ def _members_table(operator: type[OperatorDesc]) -> Table:
 def _support_table(declaration: Declaration, names: dict[str, str], level: FeatureLevel | None) -> Table:
     table = Table("From level", "Dimensions", "Tensors", "Data types")
     for support in _tables_of(declaration, level):
-        fewest, most = support.dimensions
-        dimensions = str(fewest) if fewest == most else f"{fewest} to {most}"
-        by_types: dict[tuple[DataType, ...], list[str]] = {}
-        for member, types in support.data_types.items():
-            needed = " (required)" if member in support.required else ""
-            by_types.setdefault(types, []).append(f"{names[member]}{needed}")
-        for i, (types, members) in enumerate(by_types.items()):
-            first = (support.level.label, dimensions) if i == 0 else ("", "")
-            table.add_row(*first, ", ".join(members), " ".join(_names(types)))
+        shown = ""
+        for i, (dimensions, members, types) in enumerate(support_rows(support, names)):
+            level_label = support.level.label if i == 0 else ""
+            table.add_row(level_label, dimensions if dimensions != shown else "", members, " ".join(_names(types)))
+            shown = dimensions
     return table

@@ -121,7 +121,7 @@ class Batch:
 
 
 def value_cases() -> list[ValueCase]:
-    """Every operator with every combination of data types and of optional tensors that it supports."""
+    """Every regular operator with every combination of data types and of optional tensors that it supports."""
     return list(_value_cases())
 
 
@@ -130,6 +130,7 @@ def _value_cases() -> tuple[ValueCase, ...]:
     return tuple(
         ValueCase(desc_class, tuple(data_types.items()))
         for desc_class in OPERATORS.values()
+        if desc_class.declaration.is_regular
         for data_types, _ in supported_operands(desc_class)
     )
 
@@ -159,7 +160,7 @@ def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | N
     if case.desc_class.operator_name == "ELEMENT_WISE_POW":
         yield from _powers(case.desc_class, [data_type for _, data_type in inputs], total, most_attribute_sets, random)
         return
-    if case.desc_class.declaration.along_axes:
+    if case.desc_class.declaration.pattern == "rows":
         yield from _along_axes(case, total, random)
         return
     selectors = [i for i, (field, _) in enumerate(inputs) if _is_selector(case.desc_class, field)]
@@ -509,7 +510,7 @@ def typical_attributes(desc_class: type[OperatorDesc], data_type: DataType) -> l
 
     Where shaders have a way of their own for some values of an attribute: one of those, and another one.
     """
-    if desc_class.declaration.along_axes:
+    if desc_class.declaration.pattern == "rows":
         return [axes_attributes(desc_class, (0,))]
     values: dict[str, list[Any]] = {}
     for field in desc_class.fields:

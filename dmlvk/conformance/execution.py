@@ -19,6 +19,9 @@ from dmlvk.tensors import packed_strides
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
+_SCRATCH_BYTE = 0xA7
+"""What scratch memory is filled with before an operator runs."""
+
 _KEPT_BUFFERS = 16
 
 
@@ -63,6 +66,12 @@ class Workbench:
         table = self.device.create_binding_table(compiled)
         table.bind_inputs([None if tensor is None else next(given) for _, tensor in desc.inputs])
         table.bind_outputs([None if tensor is None else next(given) for _, tensor in desc.outputs])
+        scratch_size = table.dispatchable.binding_properties.temporary_resource_size
+        if scratch_size:
+            # What it holds must not matter, and so it is nothing that a kernel would begin with.
+            scratch = self._buffer(-1, scratch_size)
+            scratch.upload(np.full(scratch_size, _SCRATCH_BYTE, np.uint8))
+            table.bind_temporary_resource(dml.BufferBinding(scratch, 0, scratch_size))
         recorder = self.device.create_command_recorder()
         recorder.record_dispatch(compiled, table)
         recorder.execute()

@@ -74,7 +74,7 @@ def exhaustive_runs(cases: Sequence[ValueCase]) -> list[ExhaustiveRun]:
         ExhaustiveRun(case, attributes)
         for case in cases
         if [data_type for _, data_type in case.tensors("input")] == [dml.FLOAT32]
-        and not case.desc_class.declaration.along_axes
+        and case.desc_class.declaration.pattern == "elementwise"
         for attributes in typical_attributes(case.desc_class, dml.FLOAT32)
     ]
 
@@ -83,7 +83,7 @@ def measure_exhaustively(
     run: ExhaustiveRun,
     devices: Sequence[dml.Device],
     workers: Workers,
-    directory: Path,
+    directory: Path | None,
     advance: Callable[[int], None],
     notice: Callable[[str], None],
 ) -> tuple[CaseReport, list[state.State]]:
@@ -93,7 +93,7 @@ def measure_exhaustively(
         run: what to run.
         devices: where.
         workers: who compares.
-        directory: where the states are kept.
+        directory: where the states are kept; ``None``: nowhere.
         advance: called with the number of inputs that were finished, by this run or by one before it.
         notice: called with what a user should know, one line each.
 
@@ -156,9 +156,10 @@ def _compute(
 def _so_far(run: ExhaustiveRun, kept: state.State) -> str:
     """What is known of a run that ends early."""
     found = _measurement(run, 0, kept.chunks, None, 0.0)
+    where = "not kept" if kept.path is None else f"kept in {kept.path}, where the next run goes on"
     return (
         f"{run.name}: {found.results:,} of {TOTAL:,} results, {found.broken:,} of them wrong, the largest error is "
-        f"{found.largest_error:.4f} ULP; kept in {kept.path}, where the next run goes on"
+        f"{found.largest_error:.4f} ULP; {where}"
     )
 
 

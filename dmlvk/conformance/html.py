@@ -24,6 +24,7 @@ code, td.bits { font-family: ui-monospace, monospace; font-size: 12px; }
 .broken { border-color: #c1121f; background: #fdecee; }
 .incomplete { border-color: #b08900; background: #fff8e1; }
 tr.broken td { background: #fdecee; }
+tr.doubted td { background: #fff8e1; }
 .plot { width: 100%; height: auto; background: #fff; }
 figure { margin: 0 0 1.4em; } figcaption { font-size: 13px; color: #444; }
 """
@@ -65,8 +66,10 @@ def report_as_html(report: Report) -> str:
 
 
 _EXPLANATION = (
-    "Wrong: results that break the promise. Not nearest: results of class «accurate» that are not the number nearest "
-    "to the true value, which is allowed. The largest error is counted in units in the last place (ULP) of the result; "
+    "Wrong: results that break the promise; where all bits are those of the reference run (yellow rows), it is the "
+    "reference as this machine computes it that is doubted, not the device. Not nearest: results of class «accurate» "
+    "that are not the number nearest to the true value, which is allowed. The largest error is counted in units in the "
+    "last place (ULP) of the result; "
     "for integers in ones. Plots show the largest error for each stretch of an input's number line, on which every "
     "power of two is equally wide; the dashed lines are half a unit and the promise. SHA-256 is that of all results in "
     "order (of an exhaustive run: that of the hashes of its parts)."
@@ -106,9 +109,14 @@ def _section(operator: str, cases: Sequence[CaseReport], report: Report) -> Iter
     if len(report.devices) == 1:
         head.remove("Device")
     rows = (_row(case, measured, report) for case in cases for measured in case.measurements)
-    yield _table(head, rows, [not case.kept for case in cases for _ in case.measurements])
+    yield _table(head, rows, [_mark(case) for case in cases for _ in case.measurements])
     for case in cases:
         yield from _plots(case, report)
+
+
+def _mark(case: CaseReport) -> str:
+    """The class of a case's rows."""
+    return "broken" if not case.kept else "doubted" if case.reference_is_doubted else ""
 
 
 def _row(case: CaseReport, measured: Measurement, report: Report) -> list[str]:
@@ -149,13 +157,13 @@ def _plots(case: CaseReport, report: Report) -> Iterator[str]:
             yield f"<figcaption>{escape(title)}</figcaption></figure>"
 
 
-def _table(head: Sequence[str] | None, rows: Iterable[Sequence[str]], broken: Sequence[bool] = ()) -> str:
-    """A table of cells that are HTML already."""
+def _table(head: Sequence[str] | None, rows: Iterable[Sequence[str]], marks: Sequence[str] = ()) -> str:
+    """A table of cells that are HTML already; ``marks`` are classes of its first rows."""
     lines = ["<table>"]
     if head is not None:
         lines.append("<tr>" + "".join(f"<th>{escape(title)}</th>" for title in head) + "</tr>")
     for number, row in enumerate(rows):
-        mark = ' class="broken"' if number < len(broken) and broken[number] else ""
+        mark = f' class="{marks[number]}"' if number < len(marks) and marks[number] else ""
         cells = "".join(f'<td class="{_cell_class(cell)}">{cell}</td>' for cell in row)
         lines.append(f"<tr{mark}>{cells}</tr>")
     return "\n".join([*lines, "</table>"])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from dmlvk.conformance.ulp import promised_ulp
 from dmlvk.datatypes import DataType
-from dmlvk.operators import DataTypeRule, OperatorDesc
+from dmlvk.operators import DataTypeRule, OperatorDesc, Support
 
 
 def promise_by_data_type(desc_class: type[OperatorDesc]) -> dict[DataType, str]:
@@ -45,3 +45,15 @@ def rule_text(rule: DataTypeRule, names: Mapping[str, str]) -> str:
     """
     exceptions = "".join(f", for {source.name} {wanted.name}" for source, wanted in rule.exceptions.items())
     return f"The data type of {names[rule.member]} is that of {names[rule.source]}{exceptions}."
+
+
+def support_rows(support: Support, names: Mapping[str, str]) -> list[tuple[str, str, tuple[DataType, ...]]]:
+    """What a support table accepts: dimensions (``"1 to 8"``), the tensors' names and their data types, row by row."""
+    rows: dict[tuple[tuple[int, int], tuple[DataType, ...]], list[str]] = {}
+    for member, types in support.data_types.items():
+        needed = " (required)" if member in support.required else ""
+        rows.setdefault((support.dimensions_for(member), types), []).append(f"{names[member]}{needed}")
+    return [
+        (str(fewest) if fewest == most else f"{fewest} to {most}", ", ".join(members), types)
+        for ((fewest, most), types), members in rows.items()
+    ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,17 @@ class CaseReport:
     @property
     def kept(self) -> bool:
         """Whether every promise was kept: by each result, and of the same bits everywhere."""
-        return self.agree and self.reference_run != "different" and all(m.kept for m in self.measurements)
+        measured = self.reference_is_doubted or all(m.kept for m in self.measurements)
+        return self.agree and self.reference_run != "different" and measured
+
+    @property
+    def reference_is_doubted(self) -> bool:
+        """Whether results differ from what the reference computes here, though their bits are the reference run's.
+
+        The results of that run kept every promise, so it is the reference that computes something else on this machine.
+        """
+        complete = all(m.failure is None for m in self.measurements)
+        return complete and self.reference_run == "equal" and any(m.broken for m in self.measurements)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,6 +192,11 @@ class Report:
         return tuple(case for case in self.cases if not case.kept)
 
     @property
+    def doubted(self) -> tuple[CaseReport, ...]:
+        """The cases whose reference, as this machine computes it, is doubted: the device is not."""
+        return tuple(case for case in self.cases if case.reference_is_doubted)
+
+    @property
     def results(self) -> int:
         """All results that were compared."""
         return sum(measured.results for case in self.cases for measured in case.measurements)
@@ -192,8 +208,7 @@ class Report:
         done = f"{len(self.cases)} cases" if self.stopped is None else f"{len(self.cases)} of {self.planned} cases"
         tried = f"{done}, {self.results:,} results"
         if self.broken:
-            which = ", ".join(case.name for case in self.broken[:5]) + (", …" if len(self.broken) > 5 else "")
-            line = f"BROKEN: {names}: {len(self.broken)} of {tried} break a promise: {which}"
+            line = f"BROKEN: {names}: {len(self.broken)} of {tried} break a promise: {_names(self.broken)}"
         elif self.stopped is not None:
             line = f"INCOMPLETE: {names}: {tried}, every promise kept so far"
         else:
@@ -201,14 +216,21 @@ class Report:
         equal = sum(case.reference_run == "equal" for case in self.cases)
         if equal and not self.broken:
             line += ", bits equal to the reference run" + ("" if equal == len(self.cases) else f" in {equal} cases")
+        if self.doubted:
+            numpy = f"NumPy {self.versions.get('numpy', '')}".strip()
+            line += f"; DOUBTED: not the device but this machine's references ({numpy}): {_names(self.doubted)}"
         return line if self.stopped is None else f"{line} ({self.stopped})"
+
+
+def _names(cases: Sequence[CaseReport]) -> str:
+    return ", ".join(case.name for case in cases[:5]) + (", …" if len(cases) > 5 else "")
 
 
 def report_as_json(report: Report) -> dict[str, Any]:
     """Everything about a run, ready for ``json.dumps``: infinite errors are the text ``"infinity"``."""
     document: dict[str, Any] = _plain(dataclasses.asdict(report))
     for case, written in zip(report.cases, document["cases"], strict=True):
-        written["kept"] = case.kept
+        written["kept"], written["reference_is_doubted"] = case.kept, case.reference_is_doubted
     return {"format": FORMAT, "verdict": report.verdict, "kept": not report.broken, **document}
 
 

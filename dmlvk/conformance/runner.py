@@ -10,7 +10,7 @@ import platform
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from dmlvk.conformance.cases import ValueCase, value_cases
 from dmlvk.conformance.measurement import measure_case
 from dmlvk.conformance.reference_hashes import ReferenceHashes
 from dmlvk.conformance.results import CaseReport, Plan, Report
+from dmlvk.conformance.sample_measurement import measure_sample_case
+from dmlvk.conformance.samples import SampleCase, sample_cases
 from dmlvk.conformance.state import State
 from dmlvk.conformance.workers import Context, WorkerCrashError, Workers
 from dmlvk.errors import DeviceRemovedError, InvalidArgumentError
@@ -48,7 +50,11 @@ class Watcher(Protocol):
         """Something that a user should know."""
 
 
-def selected_cases(wanted: Sequence[str]) -> list[ValueCase]:
+Case: TypeAlias = "ValueCase | SampleCase"
+"""An operator with data types, tried by values or by samples."""
+
+
+def selected_cases(wanted: Sequence[str]) -> list[Case]:
     """The cases that texts and globs name; all for none.
 
     What names operators names all of their cases: see :func:`dmlvk.operators.operators_named`. Else a case's whole name
@@ -58,10 +64,10 @@ def selected_cases(wanted: Sequence[str]) -> list[ValueCase]:
     Raises:
         InvalidArgumentError: when one of them names nothing.
     """
-    cases = value_cases()
+    cases: list[Case] = [*value_cases(), *sample_cases()]
     if not wanted:
         return cases
-    chosen: set[ValueCase] = set()
+    chosen: set[Case] = set()
     for text in wanted:
         operators = operators_named(text)
         found = [case for case in cases if case.desc_class.operator_name in operators]
@@ -88,14 +94,14 @@ class Request:
         plan: how much is tried of each.
         exhaustive: whether FLOAT32 operators of one operand are tried with all values, too.
         jobs: processes that work at the same time.
-        state_directory: where unfinished exhaustive runs are kept.
+        state_directory: where unfinished exhaustive runs are kept; ``None``: nowhere.
     """
 
-    cases: Sequence[ValueCase]
+    cases: Sequence[Case]
     plan: Plan
     exhaustive: bool
     jobs: int
-    state_directory: Path
+    state_directory: Path | None
 
 
 def run(devices: Sequence[dml.Device], request: Request, watcher: Watcher) -> Report:
@@ -104,7 +110,8 @@ def run(devices: Sequence[dml.Device], request: Request, watcher: Watcher) -> Re
     The states of exhaustive runs are removed when all is complete.
     """
     started, clock = datetime.datetime.now(datetime.timezone.utc), time.perf_counter()
-    every = exhaustive.exhaustive_runs(request.cases) if request.exhaustive else []
+    by_values = [case for case in request.cases if isinstance(case, ValueCase)]
+    every = exhaustive.exhaustive_runs(by_values) if request.exhaustive else []
     hashes = ReferenceHashes.shipped()
     found: list[CaseReport] = []
     states: list[State] = []
@@ -151,8 +158,8 @@ def _measure_cases(
         workers.run(functools.partial(_measured, plan=request.plan), request.cases, take)
 
 
-def _measured(context: Context, case: ValueCase, plan: Plan) -> CaseReport:
-    return measure_case(context, case, plan)
+def _measured(context: Context, case: Case, plan: Plan) -> CaseReport:
+    return measure_sample_case(context, case) if isinstance(case, SampleCase) else measure_case(context, case, plan)
 
 
 def _measure_exhaustive_runs(

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
+
+from dmlvk.caches import file_contents
 
 _FORMAT = 1
 
 
-def default_directory() -> Path:
-    """Where states are kept when nobody says otherwise: below the user's cache directory."""
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "dmlvk" / "conformance"
+def usable_directory(directory: Path | None) -> Path | None:
+    """The directory, made where it is missing; ``None`` where it cannot be written."""
+    if directory is not None:
+        with contextlib.suppress(OSError):
+            directory.mkdir(parents=True, exist_ok=True)
+            if os.access(directory, os.W_OK | os.X_OK):
+                return directory
+    return None
 
 
 class State:
@@ -29,24 +30,30 @@ class State:
     A state belongs to what it was made by: device, driver, shader, references. One of anything else is refused.
 
     Args:
-        directory: where to keep it; made when the first chunk is stored.
+        directory: where to keep it, made when the first chunk is stored; ``None``: it is not kept.
         name: what is measured; becomes the file's name.
         identity: everything that the results depend on.
 
     Attributes:
-        path: the file.
+        path: the file; ``None`` where nothing is kept.
         chunks: what was stored, by number.
         refusal: why the file that was found is not used; None when there was none, or it is used.
     """
 
-    def __init__(self, directory: Path, name: str, identity: dict[str, str]) -> None:
-        self.path = directory / f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)}.json"
+    def __init__(self, directory: Path | None, name: str, identity: dict[str, str]) -> None:
+        file = f"{re.sub(r'[^A-Za-z0-9_.-]+', '_', name)}.json"
+        self.path = None if directory is None else directory / file
         self.chunks: dict[int, dict[str, Any]] = {}
         self.refusal: str | None = None
         self._identity = identity
+        if self.path is None:
+            return
         try:
-            text = self.path.read_text(encoding="utf-8")
+            text = file_contents(self.path)
         except FileNotFoundError:
+            return
+        except OSError as error:
+            self.refusal = f"it cannot be read ({error})"
             return
         try:
             found = json.loads(text)
@@ -62,6 +69,8 @@ class State:
     def store(self, number: int, chunk: dict[str, Any]) -> None:
         """Adds a finished chunk. The file changes in one step: it is never there by halves."""
         self.chunks[number] = chunk
+        if self.path is None:
+            return
         document = {"format": _FORMAT, "identity": self._identity, "chunks": self.chunks}
         self.path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.tmp")
@@ -73,7 +82,8 @@ class State:
 
     def remove(self) -> None:
         """Deletes the file: what it was kept for is complete."""
-        self.path.unlink(missing_ok=True)
+        if self.path is not None:
+            self.path.unlink(missing_ok=True)
 
 
 def _first_difference(found: dict[str, str], wanted: dict[str, str]) -> str:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.arrays import plain_array
 from dmlvk.compilation import ExecutionFlags
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
@@ -32,6 +33,8 @@ from dmlvk.graphs.description import (
     OutputGraphEdge,
 )
 from dmlvk.graphs.expression import Expression, Source, shape_text
+from dmlvk.graphs.outputs import WantedOutputs, complete_members, made_outputs
+from dmlvk.integers import checked_integers
 from dmlvk.operators import OPERATORS, Field, OperatorDesc
 from dmlvk.operators.members import scalar_value
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc, TensorFlags
@@ -42,6 +45,9 @@ if TYPE_CHECKING:
 
 Operand = Expression | float | int | np.generic | npt.NDArray[Any]
 """What an operator of a graph can be applied to."""
+
+Operands = Operand | Sequence[Expression] | None
+"""What a member of an operator can be given: an operand, several where it is an array of tensors, or nothing."""
 
 _OUTPUT_TYPES = (DataType.UINT8, DataType.FLOAT32)
 """The data types of outputs that no input decides, as DirectMLX has them: the first one that the operator has."""
@@ -108,9 +114,11 @@ class Graph:
         Raises:
             InvalidArgumentError: when the value has no such type.
         """
-        if isinstance(value, (bool, int, float)) and data_type is not None:
+        if isinstance(value, (bool, int, float)) and isinstance(data_type, DataType):
             return self._scalar(value, data_type, name or f"{value!r}")
-        array = np.asarray(value)
+        if data_type is not None and not isinstance(data_type, DataType):
+            raise InvalidArgumentError(f"Graph.constant: data_type must be a dmlvk.DataType; got {data_type!r}")
+        array = plain_array(value, "Graph.constant")
         if data_type is None:
             data_type = _data_type_of(array)
         if array.dtype == np.bool_ and data_type is DataType.UINT8:
@@ -141,20 +149,22 @@ class Graph:
     def apply(
         self,
         operator: str,
-        tensors: Mapping[str, Operand | None],
+        tensors: Mapping[str, Operands],
         attributes: Mapping[str, Any] | None = None,
         *,
         output_data_type: DataType | None = None,
+        output_sizes: Sequence[int] | None = None,
         output_strides: Sequence[int] | None = None,
         name: str = "",
     ) -> Expression:
-        """Applies an operator: what the functions of :mod:`dmlvk.functions` do.
+        """Applies an operator of one output: what the functions of :mod:`dmlvk.functions` do.
 
         Args:
             operator: DirectML's name, ``"ELEMENT_WISE_CLIP"``.
-            tensors: its inputs, by their Python names, ``"input_tensor"``.
+            tensors: its inputs, by their Python names, ``"input_tensor"``; arrays of tensors are sequences.
             attributes: its other members.
             output_data_type: where the inputs do not decide it; ``None``: UINT8, or else FLOAT32.
+            output_sizes: of an output whose sizes inputs and attributes do not decide.
             output_strides: of the output; ``None``: packed.
             name: for messages and pictures.
 
@@ -163,9 +173,109 @@ class Graph:
                 broken.
             UnsupportedError: when dmlvk, or the device's feature level, does not have it.
         """
+        made = self.apply_all(
+            operator,
+            tensors,
+            attributes,
+            output_data_type=output_data_type,
+            output_sizes=output_sizes,
+            output_strides=output_strides,
+            name=name,
+        )
+        if len(made) != 1:
+            raise InvalidArgumentError(f"{operator}: has the outputs {', '.join(made)}: take them from Graph.apply_all")
+        return next(iter(made.values()))
+
+    def apply_all(
+        self,
+        operator: str,
+        tensors: Mapping[str, Operands],
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        output_data_type: DataType | Mapping[str, DataType] | None = None,
+        output_sizes: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
+        output_strides: Sequence[int] | None = None,
+        optional_outputs: Sequence[str] = (),
+        name: str = "",
+    ) -> dict[str, Expression]:
+        """Applies an operator of any number of outputs.
+
+        Args:
+            operator: DirectML's name, ``"TOP_K1"``.
+            tensors: its inputs, by their Python names; arrays of tensors are sequences.
+            attributes: its other members. Those that count others (``axis_count``) may be left out.
+            output_data_type: as for :meth:`apply`, for all outputs or by their Python names.
+            output_sizes: of outputs whose sizes inputs and attributes do not decide; for the only one, or by name.
+            output_strides: of the only output; ``None``: packed.
+            optional_outputs: the optional outputs that are wanted, by their Python names.
+            name: for messages and pictures.
+
+        Returns:
+            The outputs, by their Python names (``"output_tensors[1]"`` in an array), in order.
+
+        Raises:
+            InvalidArgumentError, UnsupportedError: as for :meth:`apply`.
+        """
         kind = OPERATORS.get(operator)
         if kind is None:
             raise UnsupportedError(f"{operator}: this version of dmlvk has no such operator")
+        if kind.declaration.is_regular:
+            if output_sizes is not None or isinstance(output_data_type, Mapping):
+                raise InvalidArgumentError(f"{operator}: the sizes and types of its output follow from its inputs")
+            single = {member: _single(kind, member, operand) for member, operand in tensors.items()}
+            made = self._apply_regular(kind, single, attributes, output_data_type, output_strides, name)
+            return {next(field.attribute for field in kind.fields if field.kind == "output"): made}
+        wanted = WantedOutputs(output_data_type, output_sizes, output_strides, tuple(optional_outputs))
+        return self._apply_by_rule(kind, tensors, dict(attributes or {}), wanted, name)
+
+    def _apply_by_rule(
+        self,
+        kind: type[OperatorDesc],
+        tensors: Mapping[str, Operands],
+        members: dict[str, Any],
+        wanted: WantedOutputs,
+        name: str,
+    ) -> dict[str, Expression]:
+        """Applies an operator whose sizes its shape rule tells."""
+        _check_given(kind, tensors, members)
+        flat: dict[str, Operand] = {}
+        for member, operand in tensors.items():
+            if isinstance(operand, (list, tuple)):
+                flat |= {f"{member}[{number}]": item for number, item in enumerate(operand)}
+            elif operand is not None:
+                flat[member] = operand  # type: ignore[assignment]  # any other sequence is refused as an operand
+        expressions = self._expressions(kind, flat, None)
+        for field in kind.fields:
+            if field.kind == "input":
+                of_array = [e.tensor for key, e in expressions.items() if key.startswith(f"{field.attribute}[")]
+                single = expressions[field.attribute].tensor if field.attribute in expressions else None
+                members[field.attribute] = of_array if field.type == "tensors" else single
+        complete_members(kind, members)
+        outputs = made_outputs(kind, members, wanted)
+        for field in kind.fields:
+            if field.kind == "output" and field.counted_by is not None:
+                members[field.counted_by] = len(outputs[field.attribute])
+        desc = kind(**members, **outputs)
+        sources = [expressions[f.attribute].source if f.attribute in expressions else None for f, _ in desc.inputs]
+        index = self._operator_node(desc, tuple(sources), name)
+        return {
+            field.attribute: Expression(self, Source("node", index, number), tensor, name or kind.operator_name)
+            for number, (field, tensor) in enumerate(desc.outputs)
+            if tensor is not None
+        }
+
+    def _apply_regular(
+        self,
+        kind: type[OperatorDesc],
+        tensors: Mapping[str, Operand | None],
+        attributes: Mapping[str, Any] | None,
+        output_data_type: DataType | None,
+        output_strides: Sequence[int] | None,
+        name: str,
+    ) -> Expression:
+        """Applies an operator whose tensors broadcast to one size."""
+        operator = kind.operator_name
+        _check_given(kind, tensors, attributes or {})
         present = {member: operand for member, operand in tensors.items() if operand is not None}
         expressions = self._expressions(kind, present, output_data_type)
         sizes = _common_sizes(kind, expressions)
@@ -176,7 +286,10 @@ class Graph:
             members[member] = expression.broadcast_to(padded).tensor if _shares(kind, member) else expression.tensor
         (output,) = (field for field in kind.fields if field.kind == "output")
         data_type = _output_type(kind, output, members, output_data_type)
-        strides = None if output_strides is None else (0,) * (rank - len(sizes)) + tuple(output_strides)
+        strides: tuple[int, ...] | None = None
+        if output_strides is not None:
+            given = checked_integers(output_strides, f"{operator}: output_strides", 0, 2**32 - 1)
+            strides = (0,) * (rank - len(sizes)) + tuple(given)
         members[output.attribute] = result = TensorDesc(data_type, padded, strides)
         for field in kind.fields:
             if field.type == "uint32_array" and isinstance(members.get(field.attribute), Sequence):
@@ -216,12 +329,18 @@ class Graph:
                 found[member] = self.constant(operand)
             elif isinstance(operand, (bool, int, float, np.integer, np.floating)):
                 number = operand.item() if isinstance(operand, np.generic) else operand
-                found[member] = self._scalar(number, _type_beside(kind, member, found, output_type), f"{number!r}")
+                data_type = _type_beside(kind, member.partition("[")[0], found, output_type)
+                found[member] = self._scalar(number, data_type, f"{number!r}")
             else:
                 raise InvalidArgumentError(
                     f"{kind.operator_name}: {member} must be an expression, an array or a number; got {operand!r}"
                 )
-        return {field.attribute: found[field.attribute] for field in kind.fields if field.attribute in found}
+        return {
+            member: found[member]
+            for field in kind.fields
+            for member in operands
+            if member.partition("[")[0] == field.attribute
+        }
 
     def compile(
         self,
@@ -242,6 +361,8 @@ class Graph:
         Raises:
             InvalidArgumentError: when there is no output, or an input leads to none.
         """
+        if not isinstance(outputs, (Expression, Mapping, type(None))):
+            raise InvalidArgumentError(f"Graph.compile: outputs must be given by name; got {outputs!r}")
         wanted: dict[str, Expression] = {"output": outputs} if isinstance(outputs, Expression) else dict(outputs or {})
         wanted |= named
         if not wanted:
@@ -272,7 +393,7 @@ class Graph:
         if source.kind == "node":
             node = self._nodes[source.index].node
             if isinstance(node, OperatorGraphNode):
-                (_, tensor), *_ = node.operator.desc.outputs
+                _, tensor = node.operator.desc.outputs[source.output]
                 if expression.tensor.is_packed or _is_the_same(tensor, expression.tensor):
                     return source, expression.tensor
         copy = self.apply("ELEMENT_WISE_IDENTITY", {"input_tensor": expression}, name=expression.name)
@@ -298,7 +419,7 @@ class Graph:
                 if source.kind == "input":
                     input_edges.append(InputGraphEdge(source.index, number, position, names[source.index]))
                 else:
-                    between.append(IntermediateGraphEdge(numbers[source.index], 0, number, position))
+                    between.append(IntermediateGraphEdge(numbers[source.index], source.output, number, position))
         unused = set(range(len(names))) - {edge.graph_input_index for edge in input_edges}
         if unused:
             raise InvalidArgumentError(f"Graph.compile: no output depends on the input {names[min(unused)]!r}")
@@ -307,9 +428,30 @@ class Graph:
             len(outputs),
             [self._nodes[index].node for index in numbers],
             input_edges,
-            [OutputGraphEdge(numbers[source.index], 0, position) for position, source in enumerate(outputs)],
+            [OutputGraphEdge(numbers[s.index], s.output, position) for position, s in enumerate(outputs)],
             between,
         )
+
+
+def _check_given(kind: type[OperatorDesc], tensors: Mapping[str, object], attributes: Mapping[str, object]) -> None:
+    """Refuses members that the operator does not have, and missing ones."""
+    inputs = {field.attribute: field for field in kind.fields if field.kind == "input"}
+    others = {field.attribute: field for field in kind.fields if field.kind == "attribute"}
+    for given, known in ((tensors, inputs), (attributes, others)):
+        for member in given:
+            if member not in known:
+                raise InvalidArgumentError(f"{kind.operator_name}: has no {member!r}; it has {', '.join(known)}")
+    for member, field in inputs.items():
+        if not field.optional and tensors.get(member) is None:
+            raise InvalidArgumentError(
+                f"{kind.operator_name}: {member} must be an expression, an array or a number; got None"
+            )
+
+
+def _single(kind: type[OperatorDesc], member: str, operand: Operands) -> Operand | None:
+    if isinstance(operand, (list, tuple)):
+        raise InvalidArgumentError(f"{kind.operator_name}: {member} is one tensor; got {len(operand)}")
+    return operand  # type: ignore[return-value]  # any other sequence is refused as an operand
 
 
 def _axis(axis: object, expression_rank: int, operator_rank: int) -> object:

@@ -58,9 +58,8 @@ class CompiledGraph(CompiledOperator):
         self._set_inputs(_seen(inputs, self.network.inputs, input_tensors, "input"))
         seen = _seen(outputs, [tensor for _, tensor in self.network.outputs], output_tensors, "output")
         self.outputs = tuple(BindPoint.of_tensor(name, tensor) for name, tensor in seen)
-        limit = device.info.limits.max_per_stage_descriptor_storage_buffers
-        on_processor = device.info.kind == "CPU"
-        made = fused_stages(self.network, limit, on_processor) if fuse else single_stages(self.network)
+        make = fused_stages if fuse else single_stages
+        made = make(self.network, device.target)
         self.stages: tuple[Stage, ...] = made.stages
         self.fusion_remark = made.remark
         regions = {
@@ -71,9 +70,9 @@ class CompiledGraph(CompiledOperator):
         placement = placed(self.network, self.stages, regions)
         self.memory: MemoryPlan = placement.memory
         self.temporary_resource_size = placement.temporary_bytes
-        self.steps = tuple(steps(self.network, self.stages, placement))
+        self.steps = tuple(steps(self.network, self.stages, placement, device.target))
         for step in self.steps:
-            step.kernel.on(device.info.kind).spirv()  # a shader that is missing is missed here, not when it is run
+            step.kernel.spirv()  # a shader that is missing is missed here, not when it is run
         self._constants: Buffer | None = None
         if placement.constants:
             self._constants = device.create_buffer(len(placement.constants))

@@ -7,20 +7,33 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
+import numpy as np
+
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.integers import checked_integers
 from dmlvk.tensors import TensorDesc, packed_strides
 
 if TYPE_CHECKING:
     from dmlvk.graphs.builder import Graph, Operand
 
 
+_LARGEST_SIZE = 2**32 - 1
+
+
 @dataclasses.dataclass(frozen=True)
 class Source:
-    """Where an expression's bytes come from: a graph input, or a node of the builder."""
+    """Where an expression's bytes come from: a graph input, or a node of the builder.
+
+    Attributes:
+        kind: which of the two.
+        index: its number.
+        output: which output of the node.
+    """
 
     kind: Literal["input", "node"]
     index: int
+    output: int = 0
 
 
 def shape_text(sizes: Sequence[int]) -> str:
@@ -96,32 +109,44 @@ class Expression:
         view = dataclasses.replace(made, total_tensor_size_in_bytes=total, flags=self.tensor.flags)
         return Expression(self.graph, self.source, view, self.name, is_truth=self._is_truth and data_type is None)
 
-    def reshape(self, *sizes: int) -> Expression:
-        """The same elements in another shape; one size may be -1.
+    def __array__(self, *_: object, **__: object) -> NoReturn:
+        raise InvalidArgumentError(f"{self!r} is no array: it is a tensor that is not computed yet")
+
+    def _integers(self, values: tuple[Any, ...], where: str, lowest: int, highest: int = _LARGEST_SIZE) -> list[int]:
+        """Integers that were given one by one, or all of them in one sequence."""
+        one = values[0] if len(values) == 1 else None
+        given = one if isinstance(one, (Sequence, np.ndarray)) and not isinstance(one, str) else values
+        return checked_integers(given, f"{self!r}: {where}", lowest, highest)
+
+    def reshape(self, *sizes: int | Sequence[int]) -> Expression:
+        """The same elements in another shape, given as integers or as one sequence of them; one size may be -1.
 
         Raises:
             InvalidArgumentError: when the number of elements differs, or they do not lie in order without gaps.
         """
-        wanted = list(sizes)
+        wanted = self._integers(sizes, "reshape: sizes", -1)
+        asked = shape_text(wanted)
         if wanted.count(-1) == 1:
             others = -math.prod(wanted)
             if others > 0 and self.tensor.element_count % others == 0:
                 wanted[wanted.index(-1)] = self.tensor.element_count // others
         if math.prod(wanted) != self.tensor.element_count or min(wanted, default=0) < 1:
-            raise InvalidArgumentError(f"{self!r} cannot be reshaped to {shape_text(sizes)}")
+            raise InvalidArgumentError(f"{self!r} cannot be reshaped to {asked}")
         if not self.tensor.is_packed:
             raise InvalidArgumentError(
                 f"{self!r} cannot be reshaped: its elements do not lie in order (use functions.identity first)"
             )
         return self.reinterpret(wanted)
 
-    def transpose(self, *axes: int) -> Expression:
-        """The axes in another order; without arguments in the opposite one.
+    def transpose(self, *axes: int | Sequence[int]) -> Expression:
+        """The axes in another order, given as integers or as one sequence of them; without any in the opposite one.
 
         Raises:
             InvalidArgumentError: when ``axes`` is no permutation.
         """
-        order = list(axes) or list(reversed(range(len(self.sizes))))
+        rank = len(self.sizes)
+        order = [axis % rank for axis in self._integers(axes, "transpose: axes", -rank, rank - 1)]
+        order = order or list(reversed(range(rank)))
         if sorted(order) != list(range(len(self.sizes))):
             raise InvalidArgumentError(
                 f"{self!r}: axes must be a permutation of its {len(self.sizes)} axes; got {order}"
@@ -135,7 +160,7 @@ class Expression:
         Raises:
             InvalidArgumentError: when the shapes do not fit.
         """
-        wanted = tuple(sizes)
+        wanted = tuple(checked_integers(sizes, f"{self!r}: broadcast_to: sizes", 1, _LARGEST_SIZE))
         missing = len(wanted) - len(self.sizes)
         padded = (1,) * missing + self.sizes
         if missing < 0 or any(size not in (1, other) for size, other in zip(padded, wanted, strict=True)):

@@ -301,8 +301,11 @@ class _Checker:
                 raise InvalidArgumentError(f"GraphDesc: no edge leads to {field.name} of nodes[{number}] ({name})")
             inputs.append(value)
         outputs: list[Value | None] = [None] * len(desc.outputs)
-        for index, _, value in self._node_outputs(number, node):
-            if (number, index) not in self._used_outputs:
+        given = self._node_outputs(number, node)
+        # Of several outputs one must be used: nothing would be left out for the sake of the others.
+        is_used = len(given) > 1 and any((number, index) in self._used_outputs for index, _, _ in given)
+        for index, _, value in given:
+            if not is_used and (number, index) not in self._used_outputs:
                 raise InvalidArgumentError(
                     f"GraphDesc: no edge begins at {desc.outputs[index][0].name} of nodes[{number}] ({name})"
                 )

@@ -44,7 +44,7 @@ def _node_text(node: Node) -> str:
 
 def _stage_title(number: int, stage: Stage) -> str:
     operators = "1 operator" if len(stage.nodes) == 1 else f"{len(stage.nodes)} operators"
-    return f"kernel {number}: {operators}, {stage.kernel.variant.rsplit('.', 1)[-1]}"
+    return f"kernel {number}: {operators}, {stage.program.steps[0].kernel.variant.rsplit('.', 1)[-1]}"
 
 
 def graph_as_dot(graph: CompiledGraph) -> str:

@@ -9,7 +9,9 @@ from dmlvk.compilation import RESOURCE_ALIGNMENT
 from dmlvk.graphs.memory import SMALL_ALIGNMENT, Item, MemoryPlan, plan_memory
 from dmlvk.graphs.network import Network, Value
 from dmlvk.graphs.stages import Stage
-from dmlvk.kernels.program import Place, Region, Step, copy_step
+from dmlvk.kernels.program import Place, Region, Step
+from dmlvk.kernels.small_programs import copy_step
+from dmlvk.kernels.target import Target
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Placement:
         memory: how the temporary resource is shared.
         temporary_bytes: its size.
         shared: values that are written over another one, with that one.
+        scratch: where the scratch memory of each stage lies that needs some, by the stage's number.
     """
 
     regions: Mapping[Value, Region]
@@ -29,6 +32,7 @@ class Placement:
     memory: MemoryPlan
     temporary_bytes: int
     shared: Mapping[Value, Value]
+    scratch: Mapping[int, Region]
 
 
 def placed(network: Network, stages: Sequence[Stage], inputs: Mapping[int, Region]) -> Placement:
@@ -50,16 +54,22 @@ def placed(network: Network, stages: Sequence[Stage], inputs: Mapping[int, Regio
     for number, (value, tensor) in enumerate(network.outputs):
         regions.setdefault(value, Region(Place.OUTPUT, number, 0, tensor.size_in_bytes))
     roots, owners = _shared_storage(network, stages, regions)
-    items = list(roots.values())
-    plan = plan_memory(items)
-    offsets = dict(zip(roots, plan.offsets, strict=True))
+    needing = [number for number, stage in enumerate(stages) if stage.program.scratch_bytes]
+    plan = plan_memory(
+        [*roots.values(), *(Item(stages[number].program.scratch_bytes, number, number) for number in needing)]
+    )
+    offsets = dict(zip(roots, plan.offsets, strict=False))
+    scratch = {
+        number: Region(Place.TEMPORARY, 0, offset, stages[number].program.scratch_bytes)
+        for number, offset in zip(needing, plan.offsets[len(roots) :], strict=True)
+    }
     for value, root in owners.items():
         regions[value] = Region(Place.TEMPORARY, 0, offsets[root], network.sizes[value])
     size = -(-plan.planned_bytes // RESOURCE_ALIGNMENT) * RESOURCE_ALIGNMENT
-    naive = sum(network.sizes[value] for value in owners)
+    naive = sum(network.sizes[value] for value in owners) + sum(region.size_in_bytes for region in scratch.values())
     memory = dataclasses.replace(plan, naive_bytes=naive)
     shared = {value: root for value, root in owners.items() if value != root}
-    return Placement(regions, bytes(constants), memory, size, shared)
+    return Placement(regions, bytes(constants), memory, size, shared, scratch)
 
 
 def _shared_storage(
@@ -111,24 +121,28 @@ def _replaceable(
     return None
 
 
-def steps(network: Network, stages: Sequence[Stage], placement: Placement) -> list[Step]:
+def steps(network: Network, stages: Sequence[Stage], placement: Placement, target: Target) -> list[Step]:
     """The launches of a graph: its kernels, then copies of values that several graph outputs show."""
     regions = placement.regions
-    launches = [
-        Step(
-            stage.label,
-            stage.kernel,
-            tuple(regions[value] for value in stage.reads),
-            tuple(regions[value] for value in stage.writes),
-        )
-        for stage in stages
-    ]
+    launches = []
+    for number, stage in enumerate(stages):
+        reads, writes = [regions[value] for value in stage.reads], [regions[value] for value in stage.writes]
+        placed_steps = stage.program.placed(reads, writes, placement.scratch.get(number))
+        if len(placed_steps) == 1:
+            launches.append(dataclasses.replace(placed_steps[0], label=stage.label))
+        else:
+            launches += [
+                dataclasses.replace(step, label=f"{stage.label} ({part} of {len(placed_steps)})")
+                for part, step in enumerate(placed_steps, 1)
+            ]
     for number, (value, tensor) in enumerate(network.outputs):
         source = regions[value]
         if (source.place, source.index) != (Place.OUTPUT, number):
             size = tensor.size_in_bytes & ~3
-            target = Region(Place.OUTPUT, number, 0, size)
+            destination = Region(Place.OUTPUT, number, 0, size)
             launches.append(
-                copy_step(f"copy {network.names[value]}", dataclasses.replace(source, size_in_bytes=size), target)
+                copy_step(
+                    f"copy {network.names[value]}", dataclasses.replace(source, size_in_bytes=size), destination, target
+                )
             )
     return launches

@@ -13,8 +13,9 @@ from dmlvk.graphs.fusion.functions import Function, function_of
 from dmlvk.graphs.fusion.grouping import Group, Limits, grouped
 from dmlvk.graphs.fusion.kernel import fused_kernel, operand_pairs_in_place
 from dmlvk.graphs.network import Network, Node, Value
-from dmlvk.kernels.elementwise import Kernel
 from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.program import Place, Program, Region, Step
+from dmlvk.kernels.target import Target
 
 _log = logging.getLogger("dmlvk")
 
@@ -23,18 +24,18 @@ NO_COMPILER = "there is no GLSL compiler (glslangValidator) on this machine"
 
 @dataclasses.dataclass(frozen=True)
 class Stage:
-    """One kernel of a graph.
+    """One operator of a graph, or several that became one kernel.
 
     Attributes:
         nodes: the operators that it computes.
-        kernel: the kernel.
-        reads: its inputs, in the order of its operands.
-        writes: its outputs, which follow them.
+        program: what computes them.
+        reads: its inputs, as the program numbers them.
+        writes: its outputs, likewise.
         in_place: pairs of an input and an output that may be one range of memory.
     """
 
     nodes: tuple[Node, ...]
-    kernel: Kernel
+    program: Program
     reads: tuple[Value, ...]
     writes: tuple[Value, ...]
     in_place: frozenset[tuple[int, int]]
@@ -58,59 +59,65 @@ class Stages:
     remark: str = ""
 
 
-def single_stages(network: Network) -> Stages:
-    """A kernel for each operator."""
-    return Stages(tuple(single_stage(node) for node in network.nodes))
+def single_stages(network: Network, target: Target) -> Stages:
+    """A stage for each operator."""
+    return Stages(tuple(single_stage(node, target) for node in network.nodes))
 
 
-def fused_stages(network: Network, descriptor_limit: int, on_processor: bool) -> Stages:
+def fused_stages(network: Network, target: Target) -> Stages:
     """Kernels that compute several element-wise operators where that is possible.
 
     Args:
         network: the graph.
-        descriptor_limit: how many buffers a kernel may have on the device.
-        on_processor: whether the device is a processor.
+        target: the device.
     """
     functions: dict[int, Function] = {}
     for node in network.nodes:
-        function = function_of(node.desc)
+        function = function_of(node.desc, target)
         if function is not None:
             functions[node.index] = function
     # One binding is left for the coefficients that some functions read.
-    groups = grouped(network, functions, Limits(buffers=min(Limits.buffers, descriptor_limit - 1)), on_processor)
+    groups = grouped(network, functions, Limits(buffers=min(Limits.buffers, target.buffers - 1)), target)
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # they wait for processes of the compiler
-        made = list(pool.map(lambda group: _stages_of(group, network), groups))
+        made = list(pool.map(lambda group: _stages_of(group, network, target), groups))
     remarks = [remark for _, remark in made if remark]
     if remarks and remarks[0] != NO_COMPILER:
         _log.warning("some operators of a graph run one by one: %s", remarks[0])
     return Stages(tuple(stage for stages, _ in made for stage in stages), remarks[0] if remarks else "")
 
 
-def _stages_of(group: Group, network: Network) -> tuple[list[Stage], str]:
+def _stages_of(group: Group, network: Network, target: Target) -> tuple[list[Stage], str]:
     """One kernel for a group, or one for each of its operators and why."""
     if len(group.nodes) == 1:
-        return [single_stage(group.nodes[0])], ""
+        return [single_stage(group.nodes[0], target)], ""
     try:
         return [_fused_stage(group, network)], ""
     except ShaderCompilationError as error:
-        return [single_stage(node) for node in group.nodes], str(error)
+        return [single_stage(node, target) for node in group.nodes], str(error)
 
 
 def _fused_stage(group: Group, network: Network) -> Stage:
     kernel = fused_kernel(group, network)
     if kernel is None:
         raise ShaderCompilationError(NO_COMPILER)
+    reads, writes = tuple(operand.value for operand in group.inputs), tuple(operand.value for operand in group.outputs)
+    step = Step(
+        "fused",
+        kernel,
+        tuple(Region(Place.INPUT, number, 0, network.sizes[value]) for number, value in enumerate(reads)),
+        tuple(Region(Place.OUTPUT, number, 0, network.sizes[value]) for number, value in enumerate(writes)),
+    )
     return Stage(
         group.nodes,
-        kernel,
-        tuple(operand.value for operand in group.inputs),
-        tuple(operand.value for operand in group.outputs),
+        Program((step,)),
+        reads,
+        writes,
         frozenset(operand_pairs_in_place(group)),
     )
 
 
-def single_stage(node: Node) -> Stage:
-    """The kernel of one operator."""
+def single_stage(node: Node, target: Target) -> Stage:
+    """The stage of one operator."""
     reads, writes = node.reads(), node.writes()
     in_place = frozenset(
         (position, output)
@@ -120,7 +127,7 @@ def single_stage(node: Node) -> Stage:
     )
     return Stage(
         (node,),
-        lower(node.desc),
+        lower(node.desc, target),
         tuple(value for _, _, value in reads),
         tuple(value for _, _, value in writes),
         in_place,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from dmlvk.kernels.elementwise import Kernel, launch_size
+from dmlvk.kernels.kernel import WORK_GROUP_SIZE, WalkKernel, launch_size
 from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order
-from dmlvk.kernels.variants import BLOCK, BLOCKS_HELD, WORK_GROUP_SIZE, Walk, operand_types, shader_name, variant_name
+from dmlvk.kernels.target import Target
+from dmlvk.kernels.variants import BLOCK, BLOCKS_HELD, Walk, operand_types, shader_name, variant_name
 from dmlvk.operators import OperatorDesc
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 
@@ -18,8 +19,8 @@ ROWS_FOR_PROCESSORS = 16
 """From so many rows on a processor's invocations take whole rows: with fewer it would have nothing for its vectors."""
 
 
-def lower(desc: OperatorDesc) -> Kernel:
-    """The kernel that computes a checked description.
+def lower(desc: OperatorDesc, target: Target) -> WalkKernel:
+    """The kernel that computes a checked description on a device.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
@@ -40,24 +41,18 @@ def lower(desc: OperatorDesc) -> Kernel:
         *(int(_has_blocks(row, rows, operand)) for operand in (0, -1)),
     )
 
-    def kernel(walk: Walk, rows_of_a_group: int, size: int, on_processors: Kernel | None = None) -> Kernel:
-        return Kernel(
-            variant=variant_name(shader_name(type(desc)), types, walk),
-            geometry=(*geometry, size),
-            work_groups=launch_size(desc.operator_name, -(-count // rows_of_a_group) * size, size),
-            work_items=count,
-            attributes=(),
-            work_group_size=size,
-            on_processors=on_processors,
-        )
-
-    is_alone = is_held and count >= ROWS_FOR_PROCESSORS
+    walk: Walk = "held" if is_held else "long"
     size = max(lanes, FEWEST_LANES_OF_A_GROUP)
-    return kernel(
-        "held" if is_held else "long",
-        size // lanes,
-        size,
-        kernel("alone", WORK_GROUP_SIZE, WORK_GROUP_SIZE) if is_alone else None,
+    rows_of_a_group = size // lanes
+    if target.is_cpu and is_held and count >= ROWS_FOR_PROCESSORS:
+        walk, size, rows_of_a_group = "alone", WORK_GROUP_SIZE, WORK_GROUP_SIZE
+    return WalkKernel(
+        variant=variant_name(shader_name(type(desc)), types, walk),
+        geometry=(*geometry, size),
+        work_groups=launch_size(desc.operator_name, -(-count // rows_of_a_group) * size, size),
+        work_items=count,
+        attributes=(),
+        work_group_size=size,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from dmlvk.datatypes import DataType, float32_bits
-from dmlvk.errors import DeviceLimitError
-from dmlvk.kernels import library, special_values, walks
+from dmlvk.kernels import special_values, walks
+from dmlvk.kernels.facts import facts_of
+from dmlvk.kernels.kernel import WalkKernel, launch_size
 from dmlvk.kernels.layout import fold
+from dmlvk.kernels.target import GPU, Target
 from dmlvk.kernels.variants import (
     CONVERSION_TYPES,
     CONVERSION_VARIANT_NAME,
     LOOKUP_TYPES,
-    WORK_GROUP_SIZE,
     AttributeWord,
     Walk,
     attribute_words,
@@ -27,66 +27,13 @@ from dmlvk.kernels.variants import (
     shader_name,
     variant_name,
 )
-from dmlvk.kernels.volume import LONG_FUNCTION_WORDS, called_words
+from dmlvk.kernels.volume import LONG_FUNCTION_WORDS
 from dmlvk.operators import OperatorDesc
-from dmlvk.spirv import uses_constant, with_work_group_size
 from dmlvk.tensors import TensorDesc
 
 
-@dataclasses.dataclass(frozen=True)
-class Kernel:
-    """A shader variant with everything but the buffers that it runs on.
-
-    Attributes:
-        variant: name of the shader variant.
-        geometry: values of the specialization constants that follow from the description.
-        work_groups: launch size.
-        work_items: how many elements, invocations or tiles there is work for, as the walk counts.
-        attributes: the attribute words of the push constants.
-        special_attribute: what the shader's constant of that name is.
-        work_group_size: invocations of a work group.
-        on_processors: the kernel that computes the same bits where the device is a processor, if that is another one.
-    """
-
-    variant: str
-    geometry: tuple[int, ...]
-    work_groups: tuple[int, int, int]
-    work_items: int
-    attributes: tuple[int, ...]
-    special_attribute: int = dataclasses.field(default=0, kw_only=True)
-    work_group_size: int = dataclasses.field(default=WORK_GROUP_SIZE, kw_only=True)
-    on_processors: Kernel | None = dataclasses.field(default=None, kw_only=True)
-
-    def on(self, device_kind: str) -> Kernel:
-        """The kernel for devices of a kind, as ``DeviceInfo.kind`` names it."""
-        return self.on_processors if device_kind == "CPU" and self.on_processors is not None else self
-
-    def module(self) -> bytes:
-        """The shader as it was compiled."""
-        return special_values.load(self.variant, self.special_attribute)
-
-    def spirv(self) -> bytes:
-        """The shader."""
-        module = self.module()
-        return module if self.work_group_size == WORK_GROUP_SIZE else _resized(module, self.work_group_size)
-
-    def specialization(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
-        """The specialization constants, from id 0 on, for operands that begin at the given byte offsets."""
-        return (int(self.work_groups[1] > 1), int(any(base_offsets)), *self.geometry)
-
-    def push_constants(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
-        """The push constants for operands that begin at the given byte offsets (multiples of 16) of their buffers."""
-        words = [offset // 4 for offset in base_offsets]
-        return (self.work_items, *words, *self.attributes)
-
-
-@functools.lru_cache(maxsize=256)
-def _resized(module: bytes, work_group_size: int) -> bytes:
-    return with_work_group_size(module, work_group_size)
-
-
-def lower(desc: OperatorDesc) -> Kernel:
-    """The kernel that computes a checked description.
+def lower(desc: OperatorDesc, target: Target) -> WalkKernel:
+    """The kernel that computes a checked description on a device.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
@@ -101,17 +48,15 @@ def lower(desc: OperatorDesc) -> Kernel:
     def variant(walk: Walk) -> str:
         return variant_name(shader_name(type(desc), present), types, walk, present)
 
-    def kernel(plan: walks.Plan, on_processors: Kernel | None = None) -> Kernel:
-        made = _kernel(desc.operator_name, variant(plan.walk), plan, attributes, on_processors)
-        return dataclasses.replace(made, special_attribute=special_attribute)
-
-    plan, on_processors = walks.plans(
+    plan = walks.plan(
         layout,
         types,
+        target,
         takes_a_while=lambda walk: _takes_a_while(desc, variant(walk)),
-        defers_what_is_rare=lambda walk: _defers_what_is_rare(variant(walk)),
+        defers_what_is_rare=lambda walk: facts_of(variant(walk)).defers,
     )
-    return kernel(plan, None if on_processors is plan else kernel(on_processors))
+    made = _kernel(desc.operator_name, variant(plan.walk), plan, attributes)
+    return dataclasses.replace(made, special_attribute=special_attribute)
 
 
 def _takes_a_while(desc: OperatorDesc, variant: str) -> bool:
@@ -121,20 +66,10 @@ def _takes_a_while(desc: OperatorDesc, variant: str) -> bool:
     """
     types = [tensor.data_type for _, tensor in desc.inputs if tensor is not None]
     calculates = desc.declaration.accuracy.promise != "exact" or types == [DataType.FLOAT16]
-    return calculates and _words(variant) >= LONG_FUNCTION_WORDS
+    return calculates and facts_of(variant).words >= LONG_FUNCTION_WORDS
 
 
-@functools.lru_cache(maxsize=512)
-def _defers_what_is_rare(variant: str) -> bool:
-    return uses_constant(library.load(variant), walks.DEFERS_WHAT_IS_RARE)
-
-
-@functools.lru_cache(maxsize=512)
-def _words(variant: str) -> int:
-    return called_words(library.load(variant))
-
-
-def lower_lookup(desc: OperatorDesc) -> Kernel:
+def lower_lookup(desc: OperatorDesc, target: Target) -> WalkKernel:
     """The kernel that reads the results of a checked description from a table; it has one 16-bit input and output.
 
     The table is bound between the two.
@@ -143,38 +78,52 @@ def lower_lookup(desc: OperatorDesc) -> Kernel:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     (source,) = (tensor for _, tensor in desc.inputs if tensor is not None)
-    (target,) = (tensor for _, tensor in desc.outputs if tensor is not None)
-    layout = fold(target.sizes, [_strides_along(target.sizes, source), target.element_strides])
-
-    def kernel(plan: walks.Plan, on_processors: Kernel | None = None) -> Kernel:
-        return _kernel(desc.operator_name, lookup_variant_name(plan.walk), plan, (), on_processors)
-
-    plan, on_processors = walks.plans(layout, LOOKUP_TYPES, lambda walk: True)
-    return kernel(plan, None if on_processors is plan else kernel(on_processors))
+    (written,) = (tensor for _, tensor in desc.outputs if tensor is not None)
+    layout = fold(written.sizes, [_strides_along(written.sizes, source), written.element_strides])
+    plan = walks.plan(layout, LOOKUP_TYPES, target, lambda walk: True)
+    return _kernel(desc.operator_name, lookup_variant_name(plan.walk), plan, ())
 
 
-def lower_conversion(elements: int) -> Kernel:
+def lower_walk(
+    label: str, name: str, tensors: Sequence[TensorDesc], target: Target, attributes: tuple[int, ...] = ()
+) -> WalkKernel:
+    """A kernel that goes through the elements of tensors, for one step of an operator that takes several.
+
+    Args:
+        label: the operator, for messages.
+        name: of the shader's variants but for data types and walk: :func:`dmlvk.kernels.variants.walking_variant`.
+        tensors: the inputs and, last, the output; where an input has size 1 and the output has not, it is broadcast.
+        target: the device.
+        attributes: the attribute words of the push constants.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    sizes, types = tensors[-1].sizes, tuple(tensor.data_type for tensor in tensors)
+    layout = fold(sizes, [_strides_of_broadcast(sizes, tensor) for tensor in tensors])
+    plan = walks.plan(layout, types, target, lambda walk: False)
+    return _kernel(label, variant_name(name, types, plan.walk), plan, attributes)
+
+
+def lower_conversion(elements: int) -> WalkKernel:
     """The kernel that converts so many packed FLOAT32 to FLOAT16.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     layout = fold((elements,), [(1,), (1,)])
-    plan, _ = walks.plans(layout, CONVERSION_TYPES, lambda walk: False)
+    plan = walks.plan(layout, CONVERSION_TYPES, GPU, lambda walk: False)  # contiguous on all devices
     return _kernel("FLOAT16 from FLOAT32", CONVERSION_VARIANT_NAME, plan, ())
 
 
-def _kernel(
-    label: str, variant: str, walk: walks.Plan, attributes: tuple[int, ...], on_processors: Kernel | None = None
-) -> Kernel:
-    return Kernel(
+def _kernel(label: str, variant: str, walk: walks.Plan, attributes: tuple[int, ...]) -> WalkKernel:
+    return WalkKernel(
         variant=variant,
         geometry=walk.geometry,
         work_groups=launch_size(label, walk.invocations, walk.work_group_size),
         work_items=walk.work_items,
         attributes=attributes,
         work_group_size=walk.work_group_size,
-        on_processors=on_processors,
     )
 
 
@@ -183,18 +132,10 @@ def _strides_along(sizes: Sequence[int], tensor: TensorDesc) -> tuple[int, ...]:
     return tensor.element_strides if tensor.sizes == tuple(sizes) else (0,) * len(sizes)
 
 
-def launch_size(operator_name: str, invocations: int, work_group_size: int = WORK_GROUP_SIZE) -> tuple[int, int, int]:
-    """Work groups for a number of invocations, in one or several rows.
-
-    Raises:
-        DeviceLimitError: when there are more than Vulkan's guaranteed launch sizes can address.
-    """
-    columns, rows = walks.work_groups(invocations, work_group_size)
-    if rows > walks.WORK_GROUPS_PER_ROW or rows * columns * work_group_size > 2**32:
-        raise DeviceLimitError(
-            f"{operator_name}: the tensor takes {invocations} invocations; at most {2**32 - 2**16} can be launched"
-        )
-    return columns, rows, 1
+def _strides_of_broadcast(sizes: Sequence[int], tensor: TensorDesc) -> tuple[int, ...]:
+    """A tensor's strides, zeros along axes where it has one element for all."""
+    steps = zip(sizes, tensor.sizes, tensor.element_strides, strict=True)
+    return tuple(0 if own == 1 and size > 1 else stride for size, own, stride in steps)
 
 
 def _attribute_values(desc: OperatorDesc, present: tuple[str, ...]) -> tuple[int, ...]:
@@ -226,7 +167,7 @@ def _attribute(desc: OperatorDesc, word: AttributeWord) -> tuple[Any, DataType |
     return getattr(desc, word.field.attribute), own_type
 
 
-_CANONICAL_NAN = {DataType.FLOAT32: 0x7FC00000, DataType.FLOAT16: 0x7E00}
+_CANONICAL_NAN = {DataType.FLOAT64: 0x7FF8000000000000, DataType.FLOAT32: 0x7FC00000, DataType.FLOAT16: 0x7E00}
 
 
 def converted_bits(value: float, data_type: DataType) -> int:
@@ -237,6 +178,8 @@ def converted_bits(value: float, data_type: DataType) -> int:
     """
     if math.isnan(value):
         return _CANONICAL_NAN.get(data_type, 0)
+    if data_type is DataType.FLOAT64:
+        return int(np.float64(value).view(np.uint64))
     if data_type is DataType.FLOAT32:
         return float32_bits(value)
     if data_type is DataType.FLOAT16:

@@ -1,8 +1,9 @@
 """Compiles kernels that are put together while a program runs, with the machine's GLSL compiler; keeps them on disk.
 
-The compiler is glslangValidator (Debian's package glslang-tools, the Vulkan SDK), looked for on the PATH or named by
-the environment variable DMLVK_GLSLANG. Compiled kernels are kept by content in the user's cache directory, or where
-DMLVK_CACHE_DIR says: a kernel that was compiled once needs no compiler any more.
+The compiler is dmlvk-glslang, which set-up builds in a checkout, or glslangValidator (Debian's package glslang-tools,
+the Vulkan SDK), looked for on the PATH; the environment variable DMLVK_GLSLANG names another. Compiled kernels are kept
+by content in the user's cache directory, or where DMLVK_CACHE_DIR says: a kernel that was compiled once needs no
+compiler any more.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import functools
 import hashlib
 import logging
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -23,7 +23,9 @@ from pathlib import Path
 if sys.platform == "linux":
     import resource
 
+from dmlvk.caches import file_contents, user_cache
 from dmlvk.errors import ShaderCompilationError
+from dmlvk.kernels import glslang
 from dmlvk.kernels.decorations import PASSES, with_decorations
 
 FLAGS = ("-V", "--target-env", "vulkan1.1", "-S", "comp", "--nan-clamp")
@@ -36,16 +38,24 @@ RELEASE_FLAGS = ("-g0",)
 INCLUDE_DIRECTORIES = ("include", "patterns", ".")
 """Where ``#include`` looks besides the directory of the including file, below the shader directory."""
 
-_COMPILER_SECONDS = 20
-"""A kernel takes a tenth of a second; where the compiler never ends, operators run one by one instead."""
-
-_COMPILER_BYTES = 2 * 2**30
 _KEPT_IN_MEMORY = 256
 _KEPT_ON_DISK_BYTES = 64 * 2**20
+_FILE_FORMAT = "2"
 _CHECKSUM_BYTES = 32
 
 _log = logging.getLogger("dmlvk")
 _lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """In a process that was forked: another thread of its parent may have it."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
 _in_memory: collections.OrderedDict[str, bytes] = collections.OrderedDict()
 _refused: collections.OrderedDict[str, str] = collections.OrderedDict()
 
@@ -83,20 +93,13 @@ def _library_digest() -> str:
 
 def compiler() -> str | None:
     """The path of the machine's GLSL compiler; ``None`` when there is none."""
-    return shutil.which(os.environ.get("DMLVK_GLSLANG") or "glslangValidator")
+    return next(iter(glslang.candidates()), None)
 
 
-def cache_directory() -> Path:
-    """Where compiled kernels are kept."""
-    if chosen := os.environ.get("DMLVK_CACHE_DIR"):
-        return Path(chosen)
-    if sys.platform == "win32":
-        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "dmlvk" / "kernels"
+def cache_directory() -> Path | None:
+    """Where compiled kernels are kept; ``None`` when there is no such place."""
+    chosen = os.environ.get("DMLVK_CACHE_DIR")
+    return Path(chosen) if chosen else user_cache("kernels")
 
 
 def compiled(source: str) -> bytes | None:
@@ -111,7 +114,8 @@ def compiled(source: str) -> bytes | None:
     Raises:
         ShaderCompilationError: when the compiler refuses it, or does not end.
     """
-    key = hashlib.sha256("\0".join([source, _library_digest(), *FLAGS, *RELEASE_FLAGS, PASSES]).encode()).hexdigest()
+    facts = [source, _library_digest(), *FLAGS, *RELEASE_FLAGS, PASSES, _FILE_FORMAT]
+    key = hashlib.sha256("\0".join(facts).encode()).hexdigest()
     with _lock:
         spirv = _in_memory.get(key)
         if key in _refused:
@@ -146,7 +150,31 @@ def _made(key: str, source: str) -> bytes | None:
 
 
 def _compile(source: str, compiler_path: str, directory: Path) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="dmlvk-kernel-") as folder:
+    if glslang.compiles_many(compiler_path):
+        try:
+            return _compiled_by_many(source, compiler_path, directory)
+        except glslang.CompilerProcessError as error:
+            others = [path for path in glslang.candidates() if path != compiler_path]
+            if isinstance(error, glslang.CompilerTimeoutError) or not others:
+                raise ShaderCompilationError(f"{compiler_path} does not work: {error}") from error
+            _log.info("%s; %s compiles instead", error, others[0])
+            compiler_path = others[0]
+    return _compiled_by_one(source, compiler_path, directory)
+
+
+def _compiled_by_many(source: str, compiler_path: str, directory: Path) -> bytes:
+    answer = glslang.compile_many(compiler_path, directory, "kernel.comp", INCLUDE_DIRECTORIES, {}, source)
+    if not answer.is_done:
+        raise ShaderCompilationError(f"{compiler_path} refuses a fused kernel: {' '.join(answer.message.split())}")
+    return with_decorations(answer.module)
+
+
+def _compiled_by_one(source: str, compiler_path: str, directory: Path) -> bytes:
+    try:
+        temporary = tempfile.TemporaryDirectory(prefix="dmlvk-kernel-")
+    except OSError as error:
+        raise ShaderCompilationError(f"{compiler_path} has no place to compile in: {error}") from error
+    with temporary as folder:
         (Path(folder) / "kernel.comp").write_text(source, encoding="utf-8")
         includes = [f"-I{directory / name}" for name in INCLUDE_DIRECTORIES]
         command = [compiler_path, *FLAGS, *RELEASE_FLAGS, *includes, "-o", "kernel.spv", "kernel.comp"]
@@ -158,7 +186,7 @@ def _compile(source: str, compiler_path: str, directory: Path) -> bytes:
                 )
             return with_decorations((Path(folder) / "kernel.spv").read_bytes())
         except subprocess.TimeoutExpired as error:
-            raise ShaderCompilationError(f"{compiler_path} did not end within {_COMPILER_SECONDS} seconds") from error
+            raise ShaderCompilationError(f"{compiler_path} did not end within {glslang.SECONDS} seconds") from error
         except (OSError, ValueError) as error:
             raise ShaderCompilationError(f"{compiler_path} does not work: {error}") from error
 
@@ -177,8 +205,8 @@ def _run(command: list[str], folder: str) -> tuple[int, str]:
         try:
             if sys.platform == "linux":
                 with contextlib.suppress(OSError):  # it may be done already
-                    resource.prlimit(process.pid, resource.RLIMIT_AS, (_COMPILER_BYTES, _COMPILER_BYTES))
-            said, _ = process.communicate(timeout=_COMPILER_SECONDS)
+                    resource.prlimit(process.pid, resource.RLIMIT_AS, (glslang.MEMORY_BYTES, glslang.MEMORY_BYTES))
+            said, _ = process.communicate(timeout=glslang.SECONDS)
         except BaseException:
             process.kill()
             raise
@@ -187,13 +215,16 @@ def _run(command: list[str], folder: str) -> tuple[int, str]:
 
 def _from_disk(key: str) -> bytes | None:
     """A kept kernel, unless its file is damaged."""
-    path = cache_directory() / f"{key}.kernel"
+    directory = cache_directory()
+    if directory is None:
+        return None
+    path = directory / f"{key}.kernel"
     try:
-        contents = path.read_bytes()
+        contents = file_contents(path)
     except OSError:
         return None
     spirv = contents[_CHECKSUM_BYTES:]
-    if not spirv or hashlib.sha256(spirv).digest() != contents[:_CHECKSUM_BYTES]:
+    if not spirv or _checksum(key, spirv) != contents[:_CHECKSUM_BYTES]:
         _log.warning("%s is damaged; the kernel is compiled anew", path)
         return None
     with contextlib.suppress(OSError):
@@ -201,15 +232,22 @@ def _from_disk(key: str) -> bytes | None:
     return spirv
 
 
+def _checksum(key: str, spirv: bytes) -> bytes:
+    """Of the key too: a file under another kernel's name is damaged."""
+    return hashlib.sha256(key.encode() + spirv).digest()
+
+
 def _to_disk(key: str, spirv: bytes) -> None:
     """Keeps a kernel; a directory that cannot be written is no reason to fail."""
     directory = cache_directory()
+    if directory is None:
+        return
     try:
         directory.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=directory, suffix=".part")
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(spirv).digest() + spirv)
+                file.write(_checksum(key, spirv) + spirv)
             os.replace(name, directory / f"{key}.kernel")  # whole or not at all, also beside other processes
         except BaseException:
             with contextlib.suppress(OSError):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from dmlvk.datatypes import DataType
+from dmlvk.kernels.target import Target
 from dmlvk.operators import OperatorDesc
 from dmlvk.tensors import TensorDesc
 
@@ -24,23 +25,23 @@ FASTER_COMPUTED = frozenset({"ACTIVATION_LEAKY_RELU", "ELEMENT_WISE_EXP"})
 """Operators whose FLOAT16 functions take less time than a read, but on naive drivers."""
 
 
-def table_desc(desc: OperatorDesc, on_naive_driver: bool = False) -> OperatorDesc | None:
+def table_desc(desc: OperatorDesc, target: Target) -> OperatorDesc | None:
     """The description that computes an operator's table from all patterns of 16 bits; ``None`` where none is used.
 
     Args:
         desc: the operator's.
-        on_naive_driver: whether the device computes so slowly that it looks up whatever it can.
+        target: the device; a naive driver computes so slowly that it looks up whatever it can.
     """
+    if desc.declaration.pattern != "elementwise":  # a result may depend on more than one element
+        return None
     tensors = {field.attribute: tensor for field, tensor in (*desc.inputs, *desc.outputs) if tensor is not None}
     if len(tensors) != 2 or any(tensor.data_type is not DataType.FLOAT16 for tensor in tensors.values()):
         return None
     output = tensors[next(reversed(tensors))]
-    if desc.declaration.along_axes:  # a result depends on more than one element
-        return None
     if math.prod(output.sizes) < FEWEST_ELEMENTS or desc.declaration.accuracy.promise == "exact":
         return None  # what is exact is a few instructions, and so is as fast as memory
     is_fast = desc.operator_name in FASTER_COMPUTED and getattr(desc, "scale_bias", None) is None
-    if is_fast and not on_naive_driver:
+    if is_fast and not target.is_naive:
         return None
     patterns = TensorDesc(DataType.FLOAT16, (TABLE_ENTRIES,))
     members = {field.attribute: getattr(desc, field.attribute) for field in desc.fields}

@@ -1,16 +1,65 @@
-"""From a checked description to the kernel that computes it."""
+"""From a checked description to the program that computes it: by the pattern that its declaration names."""
 
 from __future__ import annotations
 
-from dmlvk.kernels import along_axes, elementwise
-from dmlvk.kernels.elementwise import Kernel
-from dmlvk.operators import OperatorDesc
+from collections.abc import Callable, Mapping
+
+from dmlvk.kernels import (
+    along_axes,
+    casts,
+    convolution,
+    elementwise,
+    fills,
+    indexed,
+    integer_products,
+    matrix,
+    movement,
+    normalization,
+    random,
+    reduction,
+    resample,
+    sorting,
+    window,
+)
+from dmlvk.kernels.program import Program, of_kernel
+from dmlvk.kernels.target import Target
+from dmlvk.operators import Convolution, Gemm, OperatorDesc
+from dmlvk.operators.declaration import Pattern
+
+Lowering = Callable[[OperatorDesc, Target], Program]
+"""What makes the program of a checked description for a device.
+
+Raises:
+    DeviceLimitError: when there is more work than the device, or Vulkan's guaranteed launch sizes, can address.
+"""
+
+LOWERINGS: Mapping[Pattern, Lowering] = {
+    "elementwise": lambda desc, target: of_kernel(desc, elementwise.lower(desc, target)),
+    "rows": lambda desc, target: of_kernel(desc, along_axes.lower(desc, target)),
+    "normalization": normalization.lower,
+    "reduction": reduction.lower,
+    "indexed": indexed.lower,
+    "sort": sorting.lower,
+    "random": random.lower,
+    "matrix": lambda desc, target: (matrix.lower_gemm if isinstance(desc, Gemm) else integer_products.lower_matrix)(
+        desc, target
+    ),
+    "convolution": lambda desc, target: (
+        convolution.lower_convolution if isinstance(desc, Convolution) else integer_products.lower_convolution
+    )(desc, target),
+    "copies": movement.lower,
+    "window": window.lower,
+    "conversion": casts.lower,
+    "resample": resample.lower,
+    "fill": fills.lower,
+}
+"""By pattern. Each module of a pattern knows its shaders' variants, too: :mod:`dmlvk.kernels.catalog`."""
 
 
-def lower(desc: OperatorDesc) -> Kernel:
-    """The kernel that computes a checked description.
+def lower(desc: OperatorDesc, target: Target) -> Program:
+    """The program that computes a checked description on a device.
 
     Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+        DeviceLimitError: when there is more work than the device, or Vulkan's guaranteed launch sizes, can address.
     """
-    return along_axes.lower(desc) if desc.declaration.along_axes else elementwise.lower(desc)
+    return LOWERINGS[desc.declaration.pattern](desc, target)

@@ -6,12 +6,12 @@ import dataclasses
 import enum
 from collections.abc import Sequence
 
-from dmlvk.datatypes import DataType
-from dmlvk.kernels.elementwise import Kernel, lower_conversion, lower_lookup
-from dmlvk.kernels.lookup import TABLE_SIZE_IN_BYTES
-from dmlvk.kernels.lowering import lower
-from dmlvk.operators import ElementWiseIdentity, OperatorDesc
-from dmlvk.tensors import TensorDesc
+from dmlvk.kernels.kernel import Kernel
+from dmlvk.kernels.target import Target
+from dmlvk.operators import OperatorDesc
+
+SCRATCH_ALIGNMENT = 256
+"""What the places of scratch memory are multiples of, in bytes."""
 
 
 class Place(enum.Enum):
@@ -40,6 +40,10 @@ class Region:
     offset: int
     size_in_bytes: int
 
+    def part(self, offset: int, size_in_bytes: int) -> Region:
+        """A range inside this one, by its first byte (a multiple of 16) and its length."""
+        return dataclasses.replace(self, offset=self.offset + offset, size_in_bytes=size_in_bytes)
+
 
 @dataclasses.dataclass(frozen=True)
 class Step:
@@ -50,31 +54,135 @@ class Step:
         kernel: the kernel.
         reads: its inputs, in the order of the kernel's operands.
         writes: its outputs, which follow them.
+        is_independent: whether it shares no 32-bit word that it writes with the step before it, although their ranges
+            may overlap: the parts of a JOIN. Such a step does not wait for that one.
     """
 
     label: str
     kernel: Kernel
     reads: tuple[Region, ...]
     writes: tuple[Region, ...]
+    is_independent: bool = False
 
 
-def operator_step(desc: OperatorDesc, reads: Sequence[Region], writes: Sequence[Region]) -> Step:
-    """The launch of a checked operator; one region for each tensor that the description has."""
-    return Step(desc.operator_name, lower(desc), tuple(reads), tuple(writes))
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What computes an operator, or several that were fused.
+
+    Regions of inputs and outputs are numbered through the tensors that are given, without absent optional ones; those
+    of TEMPORARY memory lie in the program's own scratch memory.
+
+    Attributes:
+        steps: the launches, in order.
+        scratch_bytes: memory that the steps share while they run; what it holds before and after does not matter.
+    """
+
+    steps: tuple[Step, ...]
+    scratch_bytes: int = 0
+
+    def placed(self, reads: Sequence[Region], writes: Sequence[Region], scratch: Region | None) -> list[Step]:
+        """The steps with every region where it really lies.
+
+        Args:
+            reads: where each input is.
+            writes: where each output is.
+            scratch: where the scratch memory is; ``None`` where none is needed.
+        """
+
+        def moved(region: Region) -> Region:
+            if region.place is Place.INPUT:
+                return reads[region.index].part(region.offset, region.size_in_bytes)
+            if region.place is Place.OUTPUT:
+                return writes[region.index].part(region.offset, region.size_in_bytes)
+            if region.place is Place.TEMPORARY:
+                assert scratch is not None  # what has steps that need it gives it
+                return scratch.part(region.offset, region.size_in_bytes)
+            return region
+
+        return [
+            dataclasses.replace(step, reads=tuple(map(moved, step.reads)), writes=tuple(map(moved, step.writes)))
+            for step in self.steps
+        ]
 
 
-def lookup_step(desc: OperatorDesc, read: Region, write: Region) -> Step:
-    """The launch of a checked operator whose results are read from the table that its constants are."""
-    table = Region(Place.CONSTANTS, 0, 0, TABLE_SIZE_IN_BYTES)
-    return Step(f"{desc.operator_name} by table", lower_lookup(desc), (read, table), (write,))
+def operand_regions(desc: OperatorDesc) -> tuple[list[Region], list[Region]]:
+    """The regions of all inputs and outputs that a description has, as programs number them."""
+    inputs = [tensor for _, tensor in desc.inputs if tensor is not None]
+    outputs = [tensor for _, tensor in desc.outputs if tensor is not None]
+    return (
+        [Region(Place.INPUT, number, 0, tensor.size_in_bytes) for number, tensor in enumerate(inputs)],
+        [Region(Place.OUTPUT, number, 0, tensor.size_in_bytes) for number, tensor in enumerate(outputs)],
+    )
 
 
-def conversion_step(elements: int, read: Region, write: Region) -> Step:
-    """Converts so many FLOAT32 to FLOAT16."""
-    return Step("FLOAT16 from FLOAT32", lower_conversion(elements), (read,), (write,))
+def of_kernel(desc: OperatorDesc, kernel: Kernel) -> Program:
+    """The program of an operator that one kernel computes, which has all of its tensors as operands."""
+    reads, writes = operand_regions(desc)
+    return Program((Step(desc.operator_name, kernel, tuple(reads), tuple(writes)),))
 
 
-def copy_step(label: str, source: Region, target: Region) -> Step:
-    """Copies bytes as words; the regions' sizes are equal multiples of 4."""
-    words = TensorDesc(DataType.UINT32, (target.size_in_bytes // 4,))
-    return Step(label, lower(ElementWiseIdentity(input_tensor=words, output_tensor=words)), (source,), (target,))
+class ProgramBuilder:
+    """Puts together a program of several steps.
+
+    Args:
+        desc: the operator.
+        target: the device.
+
+    Attributes:
+        target: the device.
+        operator_name: the operator's name.
+        reads: by an input's Python name (``"input_tensors[0]"`` in an array) where it lies; absent tensors have none.
+        writes: the same of outputs.
+    """
+
+    def __init__(self, desc: OperatorDesc, target: Target) -> None:
+        self.target = target
+        self.operator_name = desc.operator_name
+        self._steps: list[Step] = []
+        self._scratch_bytes = 0
+        reads, writes = operand_regions(desc)
+        inputs = [field.attribute for field, tensor in desc.inputs if tensor is not None]
+        outputs = [field.attribute for field, tensor in desc.outputs if tensor is not None]
+        self.reads = dict(zip(inputs, reads, strict=True))
+        self.writes = dict(zip(outputs, writes, strict=True))
+
+    def scratch(self, size_in_bytes: int) -> Region:
+        """Scratch memory of its own for so many bytes."""
+        region = Region(Place.TEMPORARY, 0, self._scratch_bytes, size_in_bytes)
+        self._scratch_bytes += -(-size_in_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        return region
+
+    def launch(
+        self,
+        kernel: Kernel,
+        reads: Sequence[Region],
+        writes: Sequence[Region],
+        *,
+        label: str = "",
+        is_independent: bool = False,
+    ) -> None:
+        """Adds a launch; its bindings are what it reads and then what it writes."""
+        name = self.operator_name
+        words = f"{name}: {label}" if label else name
+        self._steps.append(Step(words, kernel, tuple(reads), tuple(writes), is_independent))
+
+    def operator(self, desc: OperatorDesc, reads: Sequence[Region], writes: Sequence[Region], label: str = "") -> None:
+        """Adds what computes another description, which is taken for checked, between these regions.
+
+        Args:
+            desc: the description.
+            reads: a region for each input that it has.
+            writes: a region for each output that it has.
+            label: for people; the operator's own name without one.
+        """
+        from dmlvk.kernels.lowering import lower  # which knows all patterns, and so those that use this
+
+        program = lower(desc, self.target)
+        scratch = self.scratch(program.scratch_bytes) if program.scratch_bytes else None
+        for step in program.placed(reads, writes, scratch):
+            words = f"{self.operator_name}: {label or step.label}"
+            self._steps.append(dataclasses.replace(step, label=words))
+
+    def program(self) -> Program:
+        """All that was added."""
+        return Program(tuple(self._steps), self._scratch_bytes)

@@ -40,7 +40,7 @@ def load(variant: str, special: int) -> bytes:
     """The SPIR-V of a variant for what :func:`special_attribute` says.
 
     Raises:
-        ShaderLibraryError: when it is missing or not the one that the manifest names.
+        ShaderLibraryError: it is missing or damaged; or, in a source checkout, cannot be compiled.
     """
     spirv = library.load(variant)
     return _told(spirv, special) if special else spirv

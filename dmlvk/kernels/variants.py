@@ -14,7 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from dmlvk.datatypes import DataType
-from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, accepts_data_type
+from dmlvk.kernels.kernel import WORK_GROUP_SIZE
+from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, Support, accepts_data_type
 
 Walk = Literal["contiguous", "rows", "tiled", "strided", "held", "long", "alone"]
 WALKS: tuple[Walk, ...] = ("contiguous", "rows", "tiled", "strided")
@@ -31,9 +32,6 @@ BLOCKS_HELD = 4
 
 TILES_IN_BYTES = 16384
 """Shared memory of a work group that every Vulkan device has."""
-
-WORK_GROUP_SIZE = 256
-"""Invocations of a work group, as in ``shaders/patterns``; SwiftShader's limit."""
 
 WORK_GROUP_SIZE_WITH_TWO_VECTORS = 128
 """The same where each computes two vectors: more of them lose 2 to 3%, fewer 1 to 2%."""
@@ -105,7 +103,7 @@ def fused_class(desc_class: type[OperatorDesc], present: tuple[str, ...]) -> typ
 
 def walks_of(desc_class: type[OperatorDesc]) -> tuple[Walk, ...]:
     """How an operator's kernels go through memory."""
-    return AXES_WALKS if desc_class.declaration.along_axes else WALKS
+    return AXES_WALKS if desc_class.declaration.pattern == "rows" else WALKS
 
 
 def source_of(operator_name: str) -> str:
@@ -291,6 +289,23 @@ def _operand_defines(types: tuple[DataType, ...], walk: Walk) -> dict[str, str]:
     return defines
 
 
+def walking_variant(
+    name: str, source: str, types: tuple[DataType, ...], walk: Walk, defines: Mapping[str, str], attributes: int = 0
+) -> ShaderVariant:
+    """A variant of a shader that goes through elements and is not an operator's whole computation.
+
+    Args:
+        name: the variant's name but for data types and walk.
+        source: path below ``shaders/``.
+        types: of the inputs and, last, the output.
+        walk: the memory walk.
+        defines: its own preprocessor definitions.
+        attributes: words of attributes behind the operands' places, ``parameters.attributes``.
+    """
+    all_defines = {**_operand_defines(types, walk), "ATTRIBUTE_WORDS": str(attributes), **defines}
+    return ShaderVariant(variant_name(name, types, walk), source, tuple(sorted(all_defines.items())))
+
+
 LOOKUP_TYPES = (DataType.UINT16, DataType.UINT16)
 """The operands of a lookup as its shader sees them."""
 
@@ -327,9 +342,14 @@ def supported_data_types(desc_class: type[OperatorDesc]) -> Iterator[dict[str, D
         members = list(table.data_types)
         for combination in itertools.product(*table.data_types.values()):
             data_types = dict(zip(members, combination, strict=True))
-            if combination not in seen and _agree(data_types, desc_class):
+            if combination not in seen and _agree(data_types, desc_class) and _is_chosen(data_types, table):
                 seen.add(combination)
                 yield data_types
+
+
+def _is_chosen(data_types: Mapping[str, DataType], table: Support) -> bool:
+    """Whether some value of the attribute on which data types depend permits these."""
+    return table.choices is None or any(choice.accepts(data_types) for choice in table.choices[1].values())
 
 
 def _agree(data_types: Mapping[str, DataType], desc_class: type[OperatorDesc]) -> bool:
@@ -381,10 +401,12 @@ def _attribute_sets(desc_class: type[OperatorDesc], data_types: Mapping[str, Dat
         yield tuple(name for name in chosen if name is not None)
 
 
-def all_variants() -> list[ShaderVariant]:
-    """Every variant that the package ships, sorted by name."""
+def regular_variants() -> list[ShaderVariant]:
+    """The variants of operators that go through elements or rows, and of what looks results up or converts them."""
     found = {made.name: made for made in (conversion_variant(), *map(lookup_variant, WALKS))}
     for desc_class in OPERATORS.values():
+        if not desc_class.declaration.is_regular:
+            continue
         for data_types, present_tensors in supported_operands(desc_class):
             for present_attributes in _attribute_sets(desc_class, data_types):
                 # Tensors stand before attributes in every description.
@@ -393,4 +415,4 @@ def all_variants() -> list[ShaderVariant]:
                 for walk in walks_of(desc_class):
                     made = variant(desc_class, types, walk, present)
                     found[made.name] = made
-    return [found[name] for name in sorted(found)]
+    return list(found.values())

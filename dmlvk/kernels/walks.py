@@ -7,10 +7,11 @@ import math
 from collections.abc import Callable
 
 from dmlvk.datatypes import DataType
+from dmlvk.kernels.kernel import WORK_GROUP_SIZE, work_groups
 from dmlvk.kernels.layout import FoldedLayout
+from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import (
     TILES_IN_BYTES,
-    WORK_GROUP_SIZE,
     WORK_GROUP_SIZE_WITH_TWO_VECTORS,
     Walk,
     lanes,
@@ -19,15 +20,9 @@ from dmlvk.kernels.variants import (
 )
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
-WORK_GROUPS_PER_ROW = 65535
-"""The work-group count per dimension that every Vulkan device has."""
-
 _MOST_INTERLEAVE = 64
 """How far apart an invocation's elements lie at most in the strided walk; more gains nothing."""
 
-
-PROCESSORS_WALK_AS_GPUS = False
-"""Whether processors take the walks of GPUs: for tests."""
 
 _MOST_REPEATS = 8
 """How often an invocation stores one result at most; more leave no time for others to read in the meantime."""
@@ -76,35 +71,29 @@ class Plan:
     work_group_size: int = WORK_GROUP_SIZE
 
 
-def work_groups(invocations: int, work_group_size: int = WORK_GROUP_SIZE) -> tuple[int, int]:
-    """Columns and rows of work groups that have at least so many invocations."""
-    groups = -(-invocations // work_group_size)
-    rows = -(-groups // WORK_GROUPS_PER_ROW)
-    return -(-groups // rows), rows
-
-
-def plans(
+def plan(
     layout: FoldedLayout,
     types: tuple[DataType, ...],
+    target: Target,
     takes_a_while: Callable[[Walk], bool],
     defers_what_is_rare: Callable[[Walk], bool] = lambda walk: False,
-) -> tuple[Plan, Plan]:
-    """The fastest walks that a layout allows: on a GPU, and on a processor. They are often the same.
+) -> Plan:
+    """The fastest walk that a layout allows on a device.
 
     Args:
         layout: of all operands, the output last.
         types: the operands' data types as the shader sees them, the output's last.
+        target: the device.
         takes_a_while: tells whether the function, in a walk's kernel, is slower than memory; asked for large tensors.
         defers_what_is_rare: tells whether a walk's kernel can compute rare operands after the others; asked for large
             tensors.
     """
     chosen = _plan(layout, types)
-    on_gpus = _with_two_vectors(chosen, types, takes_a_while)
-    if PROCESSORS_WALK_AS_GPUS:
-        return on_gpus, on_gpus
+    if not target.is_cpu:
+        return _with_two_vectors(chosen, types, takes_a_while)
     if chosen.walk == "tiled":  # it gains processors nothing, and waiting for others costs them much
-        return on_gpus, _strided(layout, types)
-    return on_gpus, _with_deferral(chosen, defers_what_is_rare)
+        return _strided(layout, types)
+    return _with_deferral(chosen, defers_what_is_rare)
 
 
 def _plan(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
@@ -114,6 +103,12 @@ def _plan(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
         return _rows(layout, types)
     tiled = _tiled_axis(layout, types)
     return _strided(layout, types) if tiled is None else _tiles(layout, types, tiled)
+
+
+def tiles(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan | None:
+    """The walk in tiles of a layout that is a transposition; ``None``: another walk serves it better."""
+    axis = _tiled_axis(layout, types)
+    return None if axis is None else _tiles(layout, types, axis)
 
 
 def _with_two_vectors(chosen: Plan, types: tuple[DataType, ...], takes_a_while: Callable[[Walk], bool]) -> Plan:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -22,16 +22,19 @@ from dmlvk.models.resources import Resource
 from dmlvk.models.values import (
     UINT64_MAX,
     Members,
+    array,
+    boolean,
     data_type,
     enumeration,
     flags,
     integer,
     integers,
     real,
+    reals,
     refuse_later,
     string,
 )
-from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, ScaleBias
+from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, ScaleBias, Size2D
 from dmlvk.tensors import TensorDesc, TensorFlags
 
 if TYPE_CHECKING:
@@ -95,11 +98,13 @@ class OperatorDispatchable:
 
     @property
     def bind_points(self) -> tuple[BindPoint | None, ...]:
-        """The inputs, then the outputs, in the order of the description."""
-        return tuple(
-            None if tensor is None or is_owned(tensor) else BindPoint(field.name, (tensor,), field.kind == "output")
-            for field, tensor in self.desc.inputs + self.desc.outputs
-        )
+        """The inputs, then the outputs, in the order of the description; an array of tensors is one of them."""
+        points: list[BindPoint | None] = []
+        for kind in ("input", "output"):
+            for field in self.desc.fields:
+                if field.kind == kind:
+                    points += _bind_points(field, getattr(self.desc, field.attribute))
+        return tuple(points)
 
     def compile(self, device: Device) -> CompiledOperator:
         """Creates and compiles the operator; the device's errors get this dispatchable's place."""
@@ -113,6 +118,17 @@ class OperatorDispatchable:
                 input_names=[field.name for field, _ in self.desc.inputs],
                 output_names=[field.name for field, _ in self.desc.outputs],
             )
+
+
+def _bind_points(field: Field, value: Any) -> list[BindPoint | None]:
+    """Where the resources of a member are bound: all tensors of an array together, but for those OWNED_BY_DML."""
+    is_output = field.kind == "output"
+    if field.type != "tensors":
+        return [None if value is None or is_owned(value) else BindPoint(field.name, (value,), is_output)]
+    if not any(is_owned(tensor) for tensor in value):
+        return [BindPoint(field.name, tuple(value), is_output)]
+    elements = [(field.element(number).name, tensor) for number, tensor in enumerate(value)]
+    return [None if is_owned(tensor) else BindPoint(name, (tensor,), is_output) for name, tensor in elements]
 
 
 def _graph_of(operator: Operator) -> GraphDesc:
@@ -328,6 +344,7 @@ def _enum_member(node: JsonNode, where: str, field: Field, _: Mapping[str, objec
 
 
 _UNION_VIEWS = {
+    DataType.FLOAT64: "Float64",
     DataType.FLOAT32: "Float32",
     DataType.FLOAT16: "UInt16",
     DataType.INT64: "Int64",
@@ -362,7 +379,31 @@ def _scalar_union(node: JsonNode, where: str, field: Field, earlier: Mapping[str
     if type_of_value.is_float:
         return real(node, where)
     limits = np.iinfo(type_of_value.numpy_dtype)
-    return integer(node, where, int(limits.min), int(limits.max))
+    lowest = -(int(limits.max) // 2) - 1 if field.wraps else int(limits.min)
+    return integer(node, where, lowest, int(limits.max))
+
+
+def _truth(node: JsonNode, where: str) -> bool:
+    """A BOOL: true or false, or 1 or 0."""
+    return bool(node.value) if node.value in (0, 1) and isinstance(node.value, int) else boolean(node, where)
+
+
+def _size(node: JsonNode, where: str) -> Size2D:
+    """A DML_SIZE_2D: ``{Width, Height}``."""
+    members = Members(node, where)
+    width = integer(members.required("Width"), f"{where}.Width")
+    height = integer(members.required("Height"), f"{where}.Height")
+    members.finish()
+    return Size2D(width, height)
+
+
+def read_tensors(node: JsonNode, where: str) -> list[TensorDesc]:
+    """An array of DML_TENSOR_DESC.
+
+    Raises:
+        ModelFileError: when it is none, or one of them breaks a rule.
+    """
+    return [read_tensor(item, f"{where}[{number}]") for number, item in enumerate(array(node, where))]
 
 
 MemberReader = Callable[[JsonNode, str, Field, Mapping[str, object]], object]
@@ -374,6 +415,12 @@ MEMBER_READERS: dict[str, MemberReader] = {
     "enum": _enum_member,
     "data_type": lambda node, where, *_: data_type(node, where),
     "scalar_union": _scalar_union,
+    "tensors": lambda node, where, *_: read_tensors(node, where),
+    "float_array": lambda node, where, *_: reals(node, where),
+    "bool": lambda node, where, *_: _truth(node, where),
+    "int32": lambda node, where, *_: integer(node, where, -(2**31), 2**31 - 1),
+    "int32_array": lambda node, where, *_: integers(node, where, -(2**31), 2**31 - 1),
+    "size_2d": lambda node, where, *_: _size(node, where),
     "uint32": lambda node, where, *_: integer(node, where),
     "uint32_array": lambda node, where, *_: integers(node, where),
     "operator_desc": lambda node, where, *_: _fused_activation(node, where),

@@ -19,6 +19,11 @@ def format_value(value: np.generic) -> str:
     return text[:-2] if text.endswith(".0") else text
 
 
+def name_text(name: object) -> str:
+    """A name or path in a line of output: what is not printable, such as the end of a line, is escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(name))
+
+
 def format_bits(value: np.generic) -> str:
     """The bytes of a value as one hexadecimal number: ``0x3F800000``."""
     bits = int(np.asarray(value).view(f"u{value.dtype.itemsize}"))

@@ -31,8 +31,8 @@ from dmlvk.models.commands import (
 )
 from dmlvk.models.comparison import compare, describe
 from dmlvk.models.dispatchables import Dispatchable
-from dmlvk.models.formatting import format_value, verbose_line
-from dmlvk.models.json_source import shortened
+from dmlvk.models.formatting import format_value, name_text, verbose_line
+from dmlvk.models.json_source import JsonNode, shortened
 from dmlvk.models.model import Model
 from dmlvk.models.resources import Resource
 from dmlvk.recording import KernelTime
@@ -310,21 +310,22 @@ class _Run:
         else:
             values = list(self._values(resource))
         if command.is_verbose:
-            self._emit(f"Resource '{resource.name}':")
+            self._emit(f"Resource '{name_text(resource.name)}':")
             for index, value in enumerate(values):
                 self._emit(verbose_line(index, value))
         else:
-            self._emit(f"Resource '{resource.name}': {', '.join(map(format_value, values))}")
+            self._emit(f"Resource '{name_text(resource.name)}': {', '.join(map(format_value, values))}")
 
     def _write_file(self, command: WriteFileCommand) -> None:
         path = self._output_directory / command.target
         try:
+            _check_place(path, self._output_directory, command.node)
             path.parent.mkdir(parents=True, exist_ok=True)
             self._write(command, path)
         except OSError as error:
             raise command.node.error(f"cannot write {str(path)!r}: {error.strerror or error}") from error
         self.result.files.append(path)
-        self._emit(f"Resource '{command.resource.name}' written to '{path}'")
+        self._emit(f"Resource '{name_text(command.resource.name)}' written to '{name_text(path)}'")
 
     def _write(self, command: WriteFileCommand, path: Path) -> None:
         resource, buffer = command.resource, self._buffers[command.resource.name]
@@ -345,14 +346,23 @@ class _Run:
             comparison = compare(self._values(resource), command.values.read(), command.tolerance)
         self.result.expectations += 1
         if comparison.has_passed:
-            self._emit(
-                f"Expect '{resource.name}': {comparison.count} values as expected ({describe(command.tolerance)})"
-            )
+            how = describe(command.tolerance)
+            self._emit(f"Expect '{name_text(resource.name)}': {comparison.count} values as expected ({how})")
             return
         self.result.failures += 1
-        self._emit(f"Expect '{resource.name}' FAILED ({command.node.place}): {comparison.report[0]}")
+        self._emit(f"Expect '{name_text(resource.name)}' FAILED ({command.node.place}): {comparison.report[0]}")
         for line in comparison.report[1:]:
             self._emit(f"  {line}")
+
+
+def _check_place(path: Path, directory: Path, node: JsonNode) -> None:
+    """Refuses what symbolic links lead out of the output directory, and to overwrite what is no file."""
+    if not path.resolve().is_relative_to(directory.resolve()):
+        raise node.error(
+            f"targetPath must stay inside the output directory; a symbolic link leads {str(path)!r} out of it"
+        )
+    if path.exists() and not path.is_file():
+        raise node.error(f"cannot write {str(path)!r}: it is there, and no regular file")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -393,7 +403,7 @@ def _timing_line(name: str, samples: Sequence[_Sample], timing: Timing) -> str:
     on_device = [sample.device for sample in samples if sample.device is not None]
     if on_device:
         parts.append(f"device time {_medians(on_device, timing.warm_up)}")
-    return f"Dispatch '{name}': {len(samples)} iterations, {'; '.join(parts)}"
+    return f"Dispatch '{name_text(name)}': {len(samples)} iterations, {'; '.join(parts)}"
 
 
 def _medians(seconds: Sequence[float], warm_up: int) -> str:

@@ -170,6 +170,15 @@ def real(node: JsonNode, what: str) -> float:
         raise node.error(f"{what} is too large: {_brief(value)}") from None
 
 
+def reals(node: JsonNode, what: str) -> tuple[float, ...]:
+    """The node as an array of numbers: see :func:`real`.
+
+    Raises:
+        ModelFileError: at the first element that is none.
+    """
+    return tuple(real(item, f"{what}[{i}]") for i, item in enumerate(array(node, what)))
+
+
 def _brief(value: int | float) -> str:
     text = str(value)
     return text if len(text) <= 40 else f"{text[:20]}… ({len(text)} digits)"

@@ -1,5 +1,6 @@
 """What every operator is: one declaration each, and the checks that follow from it."""
 
+from dmlvk.operators import families
 from dmlvk.operators.activation import (
     ActivationCelu,
     ActivationElu,
@@ -80,6 +81,7 @@ from dmlvk.operators.exponential import (
     ElementWiseSinh,
     ElementWiseTanh,
 )
+from dmlvk.operators.families import *  # noqa: F403  # the families say what they export
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS, FusedActivation
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.logarithm import (
@@ -103,7 +105,7 @@ from dmlvk.operators.logical import (
     ElementWiseLogicalOr,
     ElementWiseLogicalXor,
 )
-from dmlvk.operators.members import Field, IsInfinityMode, RoundingMode, ScaleBias, accepts_data_type
+from dmlvk.operators.members import Field, IsInfinityMode, RoundingMode, ScaleBias, Size2D, accepts_data_type
 from dmlvk.operators.naming import operators_named
 from dmlvk.operators.quantization import (
     ElementWiseDequantizeLinear,
@@ -130,6 +132,7 @@ from dmlvk.operators.trigonometry import (
 
 __all__ = [
     "OPERATORS",
+    "REGULAR_OPERATORS",
     "Accuracy",
     "ActivationCelu",
     "ActivationElu",
@@ -227,6 +230,7 @@ __all__ = [
     "OperatorDesc",
     "RoundingMode",
     "ScaleBias",
+    "Size2D",
     "Support",
     "accepts_data_type",
     "check_operator",
@@ -240,3 +244,7 @@ __all__ = [
     "ActivationSoftmax",
     "ActivationSoftmax1",
 ]
+__all__ += families.__all__
+
+REGULAR_OPERATORS = {name: kind for name, kind in OPERATORS.items() if kind.declaration.is_regular}
+"""Those operators whose results correspond to their operands element by element, or row by row."""

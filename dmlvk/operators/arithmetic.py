@@ -32,6 +32,7 @@ class ElementWiseAdd(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ADD",
+        pattern="elementwise",
         formula="a + b",
         decisions=(DENORMALS_DECISION, _INTEGERS_WRAP),
         in_place=("a_tensor", "b_tensor"),
@@ -56,6 +57,7 @@ class ElementWiseAdd1(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ADD1",
+        pattern="elementwise",
         formula="FusedActivation(a + b)",
         decisions=(
             "The result has the bits that ELEMENT_WISE_ADD followed by the activation gives: the sum is rounded to the "
@@ -84,6 +86,7 @@ class ElementWiseDifferenceSquare(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_DIFFERENCE_SQUARE",
+        pattern="elementwise",
         formula="(a - b) * (a - b)",
         decisions=(
             "FLOAT32: the difference is rounded, then its square. FLOAT16: the exact square of the exact difference is "
@@ -108,6 +111,7 @@ class ElementWiseDivide(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_DIVIDE",
+        pattern="elementwise",
         formula="a / b; of integers truncated toward zero",
         decisions=(
             "Integers divided by zero give 0. The most negative integer divided by -1 wraps: it stays as it is.",
@@ -135,6 +139,7 @@ class ElementWiseMean(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_MEAN",
+        pattern="elementwise",
         formula="(a + b) / 2",
         decisions=(
             "The sum neither overflows nor wraps. Floats: the exact mean is rounded once. Integers: it is truncated "
@@ -160,6 +165,7 @@ class ElementWiseModulusFloor(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_MODULUS_FLOOR",
+        pattern="elementwise",
         formula="a - b * floor(a / b)",
         decisions=(
             "The quotient is the exact one, however large: the result is Python's a % b. Only where it is the sum of a "
@@ -188,6 +194,7 @@ class ElementWiseModulusTruncate(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_MODULUS_TRUNCATE",
+        pattern="elementwise",
         formula="a - b * trunc(a / b)",
         decisions=(
             "The quotient is the exact one, however large: the result is that of C's % and fmod, and exact.",
@@ -214,6 +221,7 @@ class ElementWiseMultiply(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_MULTIPLY",
+        pattern="elementwise",
         formula="a * b",
         decisions=(DENORMALS_DECISION, _INTEGERS_WRAP),
         in_place=("a_tensor", "b_tensor"),
@@ -239,6 +247,7 @@ class ElementWiseRecip(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_RECIP",
+        pattern="elementwise",
         formula="1 / x",
         decisions=(
             "A zero gives the infinity of its sign, an infinity the zero of its sign.",
@@ -265,6 +274,7 @@ class ElementWiseSqrt(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_SQRT",
+        pattern="elementwise",
         formula="sqrt(x)",
         decisions=(
             "Below zero NaN; -0 gives -0.",
@@ -289,6 +299,7 @@ class ElementWiseSubtract(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_SUBTRACT",
+        pattern="elementwise",
         formula="a - b",
         decisions=(DENORMALS_DECISION, _INTEGERS_WRAP),
         in_place=("a_tensor", "b_tensor"),

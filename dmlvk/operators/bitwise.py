@@ -19,6 +19,7 @@ class ElementWiseBitAnd(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_BIT_AND",
+        pattern="elementwise",
         formula="a & b",
         in_place=(
             "a_tensor",
@@ -41,6 +42,7 @@ class ElementWiseBitCount(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_BIT_COUNT",
+        pattern="elementwise",
         formula="number of bits of x that are 1",
         same_data_type=(),
         moves=("input_tensor",),
@@ -60,6 +62,7 @@ class ElementWiseBitNot(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_BIT_NOT",
+        pattern="elementwise",
         formula="~x",
         in_place=("input_tensor",),
         moves=("input_tensor", "output_tensor"),
@@ -80,6 +83,7 @@ class ElementWiseBitOr(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_BIT_OR",
+        pattern="elementwise",
         formula="a | b",
         in_place=(
             "a_tensor",
@@ -103,6 +107,7 @@ class ElementWiseBitShiftLeft(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_BIT_SHIFT_LEFT",
+        pattern="elementwise",
         formula="a << b, zeros coming in",
         decisions=("A shift by the width of the type or more gives 0: every bit was shifted out.",),
         in_place=(
@@ -127,6 +132,7 @@ class ElementWiseBitShiftRight(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_BIT_SHIFT_RIGHT",
+        pattern="elementwise",
         formula="a >> b, zeros coming in",
         decisions=("A shift by the width of the type or more gives 0: every bit was shifted out.",),
         in_place=(
@@ -151,6 +157,7 @@ class ElementWiseBitXor(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_BIT_XOR",
+        pattern="elementwise",
         formula="a ^ b",
         in_place=(
             "a_tensor",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dmlvk.datatypes import DataType
@@ -11,6 +12,7 @@ from dmlvk.operators.declaration import DataTypeRule, OperatorDesc, Support
 from dmlvk.operators.fusion import FusedActivation
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.members import Field, accepts_data_type, directml_name
+from dmlvk.operators.shapes import check_sizes, tensor_of
 from dmlvk.tensors import TensorDesc, TensorFlags, elements_overlap
 
 
@@ -32,27 +34,46 @@ def check_operator(desc: OperatorDesc, level: FeatureLevel) -> None:
             _check_absence(desc, field, table, level)
         else:
             _check_support(desc, field, optional_tensor, table, level)
+    _check_choice(desc, {name: tensor.data_type for name, (_, tensor) in tensors.items()}, table, level)
     for group in table.same_data_type:
-        _check_group_of_level(desc, [tensors[member] for member in group if member in tensors], table, level)
+        _check_group_of_level(desc, _members_of(group, tensors), table, level)
     for group in desc.same_data_type:
-        _check_group(desc, [tensors[member] for member in group if member in tensors], "DataType")
+        _check_group(desc, _members_of(group, tensors), "DataType")
     for rule in desc.declaration.data_type_rules:
         if rule.member in tensors and rule.source in tensors:
             _check_data_type_rule(desc, rule, tensors[rule.member][1].data_type, tensors[rule.source][1].data_type)
     for group in desc.same_sizes:
-        members = [tensors[member] for member in group if member in tensors]
+        members = _members_of(group, tensors)
         _check_group(desc, [*(m for m in members[:-1] if not _is_one_element(desc, *m)), members[-1]], "Sizes")
     for field, tensor in tensors.values():
         _check_effective_dimensions(desc, field, tensor)
+    for field in desc.fields:
+        if field.counted_by is not None and getattr(desc, field.attribute) is not None:
+            _check_count(desc, field, field.counted_by, getattr(desc, field.attribute))
     for field, value in desc.attributes:
         _check_attribute(desc, field, value, [tensor for _, tensor in tensors.values()])
         _check_minimum(desc.operator_name, field, value, level)
+        _check_level_of_value(desc.operator_name, field, value, level)
         if field.axes_of is not None:
             _check_axes(desc, field, value)
         if isinstance(value, FusedActivation):
             _check_fused_activation(desc, field, value, level)
+    if desc.declaration.shapes is not None:
+        for member, sizes in desc.declaration.shapes(desc).items():
+            if tensor_of(desc, member) is not None:
+                check_sizes(desc, member, sizes, "as its inputs and attributes say")
     for field, tensor in tensors.values():
         _check_flags_and_overlap(desc, field, tensor)
+
+
+def _check_count(desc: OperatorDesc, field: Field, counted_by: str, items: Sequence[object]) -> None:
+    count = getattr(desc, counted_by)
+    if count != len(items):
+        shown = "" if field.type == "tensors" else f" {list(items)}"
+        raise InvalidArgumentError(
+            f"{desc.operator_name}: {directml_name(counted_by)} must be {len(items)}, the number of "
+            f"{field.name}{shown}; got {count}"
+        )
 
 
 def _check_absence(desc: OperatorDesc, field: Field, table: Support, level: FeatureLevel) -> None:
@@ -66,19 +87,46 @@ def _check_absence(desc: OperatorDesc, field: Field, table: Support, level: Feat
 
 def _check_support(desc: OperatorDesc, field: Field, tensor: TensorDesc, table: Support, level: FeatureLevel) -> None:
     where = f"{desc.operator_name}: {field.name}"
-    accepted = table.data_types[field.attribute]
+    accepted = table.data_types[field.member]
     if tensor.data_type not in accepted:
         raise UnsupportedError(
             f"{where}.DataType must be one of {_names(accepted)} at feature level {level.label}; "
             f"got {tensor.data_type.name}{_first_level_with(desc, field, data_type=tensor.data_type)}"
         )
-    fewest, most = table.dimensions
+    fewest, most = table.dimensions_for(field.member)
     if not fewest <= tensor.dimension_count <= most:
         allowed = str(fewest) if fewest == most else f"from {fewest} to {most}"
         raise UnsupportedError(
             f"{where}.DimensionCount must be {allowed} at feature level {level.label}; "
             f"got {tensor.dimension_count}{_first_level_with(desc, field, dimensions=tensor.dimension_count)}"
         )
+
+
+def _check_choice(desc: OperatorDesc, given: Mapping[str, DataType], table: Support, level: FeatureLevel) -> None:
+    """Data types that depend on an attribute."""
+    if table.choices is None:
+        return
+    attribute, choices = table.choices
+    value = getattr(desc, attribute)
+    choice = choices[value]
+    for member, accepted in choice.data_types.items():
+        if given[member] not in accepted:
+            raise UnsupportedError(
+                f"{desc.operator_name}: {directml_name(member)}.DataType must be one of {_names(accepted)} for "
+                f"{directml_name(attribute)} {value.name} at feature level {level.label}; got {given[member].name}"
+            )
+    if not choice.accepts(given):
+        shown = ", ".join(f"{directml_name(member)} {given[member].name}" for member in choice.data_types)
+        raise InvalidArgumentError(
+            f"{desc.operator_name}: DataTypes must be equal for {directml_name(attribute)} {value.name}; got {shown}"
+        )
+
+
+def _members_of(
+    group: tuple[str, ...], tensors: Mapping[str, tuple[Field, TensorDesc]]
+) -> list[tuple[Field, TensorDesc]]:
+    """The tensors of a group that are given, those of arrays one by one."""
+    return [given for member in group for given in tensors.values() if given[0].member == member]
 
 
 def _check_group_of_level(
@@ -100,8 +148,8 @@ def _first_level_with(
     desc: OperatorDesc, field: Field, data_type: DataType | None = None, dimensions: int | None = None
 ) -> str:
     for table in desc.declaration.support:
-        fewest, most = table.dimensions
-        has_type = data_type is None or data_type in table.data_types[field.attribute]
+        fewest, most = table.dimensions_for(field.member)
+        has_type = data_type is None or data_type in table.data_types[field.member]
         if has_type and (dimensions is None or fewest <= dimensions <= most):
             return f", which needs feature level {table.level.label}"
     return ", which no feature level has"
@@ -174,6 +222,14 @@ def _check_minimum(where: str, field: Field, value: Any, level: FeatureLevel) ->
         )
 
 
+def _check_level_of_value(where: str, field: Field, value: Any, level: FeatureLevel) -> None:
+    needed = dict(field.since).get(value) if field.since else None
+    if needed is not None and level < needed:
+        raise UnsupportedError(
+            f"{where}: {field.name} cannot be {value.name} at feature level {level.label}; it needs {needed.label}"
+        )
+
+
 def _check_effective_dimensions(desc: OperatorDesc, field: Field, tensor: TensorDesc) -> None:
     most = desc.declaration.most_effective_dimensions
     effective = list(itertools.dropwhile(lambda size: size == 1, tensor.sizes))
@@ -189,6 +245,12 @@ def _check_fused_activation(desc: OperatorDesc, field: Field, fused: FusedActiva
     if fused.operator_name not in field.fusable:
         raise UnsupportedError(
             f"{where} cannot be {fused.operator_name}; the operators that may be fused are {', '.join(field.fusable)}"
+        )
+    needed = dict(field.fusable_from).get(fused.operator_name)
+    if needed is not None and level < needed:
+        raise UnsupportedError(
+            f"{where} cannot be {fused.operator_name} at feature level {level.label}; it needs feature level "
+            f"{needed.label}"
         )
     try:
         table = fused.activation.declaration.support_at(level)
@@ -208,14 +270,7 @@ def _check_fused_activation(desc: OperatorDesc, field: Field, fused: FusedActiva
 def _check_axes(desc: OperatorDesc, field: Field, axes: tuple[int, ...]) -> None:
     where = f"{desc.operator_name}: {field.name}"
     assert field.axes_of is not None  # what makes it axes
-    assert field.counted_by is not None
     tensor: TensorDesc = getattr(desc, field.axes_of)
-    count = getattr(desc, field.counted_by)
-    if count != len(axes):
-        raise InvalidArgumentError(
-            f"{desc.operator_name}: {directml_name(field.counted_by)} must be {len(axes)}, the number of {field.name} "
-            f"{list(axes)}; got {count}"
-        )
     if not axes:
         raise InvalidArgumentError(f"{where} must name at least one axis")
     for i, axis in enumerate(axes):

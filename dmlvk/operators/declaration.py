@@ -13,7 +13,7 @@ import functools
 import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
@@ -24,17 +24,27 @@ from dmlvk.operators.members import (
     FieldKind,
     axes_attribute,
     bits_of,
+    boolean_attribute,
     checked_member,
     count_attribute,
     data_type_attribute,
     directml_name,
     enum_attribute,
+    float_array_attribute,
     float_attribute,
+    integer_array_attribute,
+    integer_attribute,
     scalar_union_attribute,
     scale_bias_attribute,
+    size_attribute,
+    tensor_array_input,
+    tensor_array_output,
     tensor_input,
     tensor_output,
+    unsigned_array_attribute,
+    unsigned_attribute,
 )
+from dmlvk.operators.shapes import ShapeRule
 from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:  # type checkers carry typing_extensions' declarations with them; nothing is imported when running
@@ -47,6 +57,36 @@ else:  # Python 3.10: only type checkers need the real one
         """Stand-in for ``typing.dataclass_transform``."""
         return lambda decorated: decorated
 
+
+Pattern: TypeAlias = Literal[
+    "elementwise",
+    "rows",
+    "copies",
+    "conversion",
+    "fill",
+    "indexed",
+    "scan",
+    "sort",
+    "reduction",
+    "normalization",
+    "window",
+    "resample",
+    "matrix",
+    "convolution",
+    "quantization",
+    "random",
+    "composed",
+]
+"""How an operator's results come from its operands.
+
+elementwise: each from the elements in its own place. rows: each from a whole row that it belongs to. copies: elements
+are moved by a rule that sizes and attributes tell. conversion: each from the one in its place, which has another data
+type. fill: from attributes and places alone. indexed: elements are moved by a rule that an operand tells. scan: each
+from those before it. sort: rows are put in order. reduction: rows become one element. normalization: elements are
+shifted and scaled by what a mean and a variance say. window: each from a window over its surroundings. resample: from
+places between elements. matrix and convolution: sums of products. quantization: with scales for blocks of elements.
+random: from a counter. composed: several of these.
+"""
 
 OPERATORS: dict[str, type[OperatorDesc]] = {}
 """Every operator that dmlvk has, by DirectML's name without ``DML_`` and ``_OPERATOR_DESC``."""
@@ -72,15 +112,38 @@ class Accuracy:
     maximum_ulp_of_half: float | None = None
 
 
+@dataclasses.dataclass(frozen=True)
+class TypeChoice:
+    """The data types that an operator takes where an attribute has a certain value.
+
+    Attributes:
+        data_types: by tensor member (Python names).
+        are_same: whether all of these tensors must have one data type.
+    """
+
+    data_types: Mapping[str, tuple[DataType, ...]]
+    are_same: bool
+
+    def accepts(self, given: Mapping[str, DataType]) -> bool:
+        """Whether it takes these data types, by tensor member."""
+        own = [given[member] for member in self.data_types if member in given]
+        return all(given[member] in accepted for member, accepted in self.data_types.items() if member in given) and (
+            not self.are_same or len(set(own)) <= 1
+        )
+
+
 class Support:
     """What an operator accepts from one feature level on, up to the next table of the same operator.
 
     Args:
         level: ``"4_1"``.
-        dimensions: fewest and most dimensions of every tensor.
+        dimensions: fewest and most dimensions of every tensor, but for those in ``dimensions_of``.
         data_types: the data types that a tensor may have.
         required: optional tensor members, by their Python names, that must be there all the same.
         same_data_type: further groups of tensor members that must agree in DataType, until the next table.
+        dimensions_of: fewest and most dimensions of tensor members, by their Python names, that differ.
+        choices: an enumeration attribute, by its Python name, on which data types depend, and for each of its values
+            which they may be; ``None``: they depend on no attribute.
         exceptions: the data types of tensor members, by their Python names, that differ.
     """
 
@@ -92,19 +155,27 @@ class Support:
         *,
         required: tuple[str, ...] = (),
         same_data_type: tuple[tuple[str, ...], ...] = (),
+        dimensions_of: Mapping[str, tuple[int, int]] | None = None,
+        choices: tuple[str, Mapping[Any, TypeChoice]] | None = None,
         **exceptions: tuple[DataType, ...],
     ) -> None:
         self.level = FeatureLevel.from_name(level)
         self.dimensions = dimensions
         self.required = required
         self.same_data_type = same_data_type
+        self.choices = choices
         self._default = data_types
+        self._dimensions_of = dict(dimensions_of or {})
         self._exceptions = exceptions
         self.data_types: Mapping[str, tuple[DataType, ...]] = {}
 
+    def dimensions_for(self, member: str) -> tuple[int, int]:
+        """Fewest and most dimensions of a tensor member, by its Python name."""
+        return self._dimensions_of.get(member, self.dimensions)
+
     def complete(self, tensors: Sequence[str]) -> None:
         """Fills in ``data_types`` for these tensor members."""
-        named = itertools.chain(self._exceptions, self.required, *self.same_data_type)
+        named = itertools.chain(self._exceptions, self._dimensions_of, self.required, *self.same_data_type)
         unknown = set(named) - set(tensors)
         if unknown:
             raise TypeError(f"the support table of level {self.level.label} names unknown members {sorted(unknown)}")
@@ -139,17 +210,19 @@ class Declaration:
         formula: the function, in words or symbols.
         decisions: what this project decided where the page is silent, one sentence each.
         support: the tables, by rising feature level.
-        same_sizes: groups of tensor members that must agree in DimensionCount and Sizes; ``None``: all of them.
+        pattern: how results come from operands, which decides who lowers the operator, and what is tried of it.
+        shapes: what sizes have to do with one another, beside ``same_sizes``.
+        same_sizes: groups of tensor members that must agree in DimensionCount and Sizes; ``None``: all of them of an
+            operator whose results correspond to its operands element by element or row by row, none of others.
         same_data_type: groups of tensor members that must agree in DataType; ``None``: all of them.
         data_type_rules: what else data types have to do with one another.
         one_element: input members that may also hold a single element, of Sizes all 1, used for every element of the
             output. (All others broadcast by stride 0 only.)
-        in_place: input members that may share their buffer range with the output.
+        in_place: input members that may share their buffer range with the output; where there are several outputs,
+            pairs of an input and its output.
         accuracy: the promise.
         moves: tensor members whose values are moved but never interpreted: only the width of their type matters.
         most_effective_dimensions: how many dimensions a tensor may have behind leading ones of size 1; ``None``: any.
-        along_axes: whether a result depends on all elements along the axes of :meth:`OperatorDesc.row_axes`, not on the
-            element in its own place alone.
         computed_as: the operator whose shaders compute it, where that is another one.
     """
 
@@ -157,16 +230,31 @@ class Declaration:
     formula: str
     support: tuple[Support, ...]
     accuracy: Accuracy
+    pattern: Pattern
+    shapes: ShapeRule | None = None
     same_sizes: tuple[tuple[str, ...], ...] | None = None
     same_data_type: tuple[tuple[str, ...], ...] | None = None
     data_type_rules: tuple[DataTypeRule, ...] = ()
     one_element: tuple[str, ...] = ()
-    in_place: tuple[str, ...] = ()
+    in_place: tuple[str | tuple[str, str], ...] = ()
     moves: tuple[str, ...] = ()
     most_effective_dimensions: int | None = None
-    along_axes: bool = False
     computed_as: str | None = None
     decisions: tuple[str, ...] = ()
+
+    @property
+    def is_regular(self) -> bool:
+        """Whether results correspond to operands element by element, or row by row: then all tensors have one size."""
+        return self.pattern in ("elementwise", "rows")
+
+    @property
+    def in_place_inputs(self) -> tuple[str, ...]:
+        """The input members that may share their buffer range with an output."""
+        return tuple(dict.fromkeys(entry if isinstance(entry, str) else entry[0] for entry in self.in_place))
+
+    def permits_in_place(self, source: str, output: str) -> bool:
+        """Whether an input may share its buffer range with an output, both by their Python names."""
+        return source in self.in_place or (source, output) in self.in_place
 
     def support_at(self, level: FeatureLevel) -> Support:
         """The table that holds at ``level``.
@@ -189,7 +277,16 @@ class Declaration:
     field_specifiers=(
         tensor_input,
         tensor_output,
+        tensor_array_input,
+        tensor_array_output,
+        boolean_attribute,
         float_attribute,
+        float_array_attribute,
+        integer_attribute,
+        integer_array_attribute,
+        unsigned_attribute,
+        unsigned_array_attribute,
+        size_attribute,
         scale_bias_attribute,
         enum_attribute,
         data_type_attribute,
@@ -225,10 +322,11 @@ class OperatorDesc:
             Field(name=directml_name(member.name), attribute=member.name, **member.metadata)
             for member in dataclasses.fields(cls)  # type: ignore[arg-type]  # made a dataclass two lines above
         )
-        tensors = tuple(field.attribute for field in cls.fields if field.type == "tensor")
+        tensors = tuple(field.attribute for field in cls.fields if field.type in ("tensor", "tensors"))
         for table in cls.declaration.support:
             table.complete(tensors)
-        cls.same_sizes = (tensors,) if cls.declaration.same_sizes is None else cls.declaration.same_sizes
+        default = (tensors,) if cls.declaration.is_regular else ()
+        cls.same_sizes = default if cls.declaration.same_sizes is None else cls.declaration.same_sizes
         cls.same_data_type = (tensors,) if cls.declaration.same_data_type is None else cls.declaration.same_data_type
         OPERATORS[cls.operator_name] = cls
 
@@ -249,12 +347,12 @@ class OperatorDesc:
 
     @property
     def inputs(self) -> tuple[tuple[Field, TensorDesc | None], ...]:
-        """The input members in DirectML's order; an absent optional tensor is ``None``."""
+        """The input members in DirectML's order, arrays tensor by tensor; an absent optional tensor is ``None``."""
         return tuple(self._tensors("input"))
 
     @property
     def outputs(self) -> tuple[tuple[Field, TensorDesc | None], ...]:
-        """The output members in DirectML's order; an absent optional tensor is ``None``."""
+        """The output members in DirectML's order, likewise."""
         return tuple(self._tensors("output"))
 
     @property
@@ -274,8 +372,11 @@ class OperatorDesc:
 
     @property
     def accuracy(self) -> Accuracy:
-        """What is promised of the results: with a fused activation, what that one's declaration promises."""
-        fused = self.activation
+        """What is promised of the results: with a fused activation, what that one's declaration promises.
+
+        Where results are sums of products, that is what it does to them in turn, and the promise is that of the sums.
+        """
+        fused = self.activation if self.declaration.is_regular else None
         return self.declaration.accuracy if fused is None else fused.activation.declaration.accuracy
 
     @property
@@ -287,8 +388,13 @@ class OperatorDesc:
 
     def _tensors(self, kind: FieldKind) -> Iterator[tuple[Field, TensorDesc | None]]:
         for field in self.fields:
-            if field.kind == kind:
-                yield field, getattr(self, field.attribute)
+            if field.kind != kind:
+                continue
+            value = getattr(self, field.attribute)
+            if field.type == "tensors":
+                yield from ((field.element(number), tensor) for number, tensor in enumerate(value or ()))
+            else:
+                yield field, value
 
 
 def operator_desc(name: str, **members: object) -> OperatorDesc:
@@ -328,6 +434,8 @@ def fused_activation(name: str, **members: object) -> FusedActivation:
 
 
 def _operator(name: str) -> type[OperatorDesc]:
+    if not isinstance(name, str):
+        raise InvalidArgumentError(f"an operator's name must be a string; got {name!r}")
     short = name.removeprefix("DML_OPERATOR_").removeprefix("DML_").removesuffix("_OPERATOR_DESC")
     if short not in OPERATORS:
         close = difflib.get_close_matches(short.upper(), OPERATORS, 1, 0.7)

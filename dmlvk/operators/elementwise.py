@@ -42,6 +42,7 @@ class ElementWiseAbs(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ABS",
+        pattern="elementwise",
         formula="|x|",
         decisions=(
             "Integers wrap: the most negative one stays as it is.",
@@ -70,6 +71,7 @@ class ElementWiseCeil(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_CEIL",
+        pattern="elementwise",
         formula="ceil(x)",
         decisions=(
             "NaN gives the canonical quiet NaN; infinities and both zeros stay as they are.",
@@ -98,6 +100,7 @@ class ElementWiseClip(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_CLIP",
+        pattern="elementwise",
         formula="max(Min, min(x, Max))",
         decisions=(
             "With Min > Max the result is Min.",
@@ -132,6 +135,7 @@ class ElementWiseClip1(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_CLIP1",
+        pattern="elementwise",
         formula="max(Min, min(x, Max))",
         decisions=(
             "With Min > Max the result is Min.",
@@ -157,6 +161,7 @@ class ElementWiseClipGrad(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_CLIP_GRAD",
+        pattern="elementwise",
         formula="0 if x <= Min or x >= Max, else the gradient",
         decisions=(
             "A comparison with NaN is false, so NaN passes the gradient. The gradient is moved as it is.",
@@ -188,6 +193,7 @@ class ElementWiseClipGrad1(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_CLIP_GRAD1",
+        pattern="elementwise",
         formula="0 if x <= Min or x >= Max, else the gradient",
         decisions=(
             "A comparison with NaN is false, so NaN passes the gradient. The gradient is moved as it is.",
@@ -210,6 +216,7 @@ class ElementWiseFloor(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_FLOOR",
+        pattern="elementwise",
         formula="floor(x)",
         decisions=(
             "NaN gives the canonical quiet NaN; infinities and both zeros stay as they are.",
@@ -236,6 +243,7 @@ class ElementWiseIdentity(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_IDENTITY",
+        pattern="elementwise",
         formula="x",
         decisions=(SCALE_BIAS_DECISION,),
         in_place=("input_tensor",),
@@ -263,6 +271,7 @@ class ElementWiseIf(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_IF",
+        pattern="elementwise",
         formula="a if condition != 0 else b",
         same_data_type=(("a_tensor", "b_tensor", "output_tensor"),),
         moves=("a_tensor", "b_tensor", "output_tensor"),
@@ -284,6 +293,7 @@ class ElementWiseMax(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_MAX",
+        pattern="elementwise",
         formula="max(a, b)",
         decisions=(
             "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. +0 is above -0.",
@@ -311,6 +321,7 @@ class ElementWiseMin(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_MIN",
+        pattern="elementwise",
         formula="min(a, b)",
         decisions=(
             "Of a number and NaN the number is the result; two NaN give the canonical quiet NaN. -0 is below +0.",
@@ -337,6 +348,7 @@ class ElementWiseNegate(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_NEGATE",
+        pattern="elementwise",
         formula="-x",
         decisions=(
             "Integers wrap: the most negative one stays as it is.",
@@ -359,6 +371,7 @@ class ElementWiseRound(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ROUND",
+        pattern="elementwise",
         formula="x rounded to nearest with halves to even, or toward zero, or to nearest with halves away from zero",
         decisions=(
             "NaN gives the canonical quiet NaN; infinities and both zeros stay as they are.",
@@ -384,6 +397,7 @@ class ElementWiseSign(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_SIGN",
+        pattern="elementwise",
         formula="-1 if x < 0; 1 if x > 0; 0 otherwise",
         decisions=("NaN and both zeros give +0: they are the formula's «otherwise».",),
         in_place=("input_tensor",),
@@ -409,6 +423,7 @@ class ElementWiseThreshold(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_THRESHOLD",
+        pattern="elementwise",
         formula="max(x, Min), x being x * Scale + Bias when ScaleBias is given",
         decisions=(
             "Min is converted to the tensor's data type once: to FLOAT16 rounded to nearest even; to an integer type "

@@ -21,6 +21,7 @@ class ElementWiseErf(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ERF",
+        pattern="elementwise",
         formula="erf(x), 2 / sqrt(pi) times the integral of e^(-t^2) from 0 to x",
         decisions=("Infinities give 1 of their sign, -0 gives -0.", DENORMALS_DECISION, SCALE_BIAS_DECISION),
         in_place=("input_tensor",),

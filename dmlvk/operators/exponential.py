@@ -21,6 +21,7 @@ class ElementWiseCosh(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_COSH",
+        pattern="elementwise",
         formula="cosh(x)",
         decisions=(
             "Both infinities give infinity; NaN gives NaN.",
@@ -47,6 +48,7 @@ class ElementWiseExp(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_EXP",
+        pattern="elementwise",
         formula="e^x",
         decisions=(
             "-infinity gives +0, infinity gives infinity; NaN gives NaN.",
@@ -73,6 +75,7 @@ class ElementWiseSinh(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_SINH",
+        pattern="elementwise",
         formula="sinh(x)",
         decisions=(
             "Infinities stay as they are, and so do zeros; NaN gives NaN.",
@@ -99,6 +102,7 @@ class ElementWiseTanh(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_TANH",
+        pattern="elementwise",
         formula="tanh(x)",
         decisions=(
             "Infinities give 1 with their sign, zeros stay as they are; NaN gives NaN.",

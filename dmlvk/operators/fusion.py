@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.members import Field, bits_of, checked_member, member
 
 if TYPE_CHECKING:
@@ -106,11 +108,27 @@ class FusedActivation:
         return f"FusedActivation({self.activation.__name__}{given})"
 
 
-def fused_activation_attribute(meaning: str, *, fusable: tuple[str, ...] = FUSABLE_ACTIVATIONS) -> Any:
+def fused_activation_attribute(
+    meaning: str,
+    *,
+    fusable: tuple[str, ...] = FUSABLE_ACTIVATIONS,
+    fusable_from: Mapping[str, str] | None = None,
+) -> Any:
     """Declares an optional DML_OPERATOR_DESC member, an activation without tensors.
 
     Args:
         meaning: one sentence.
         fusable: the names of the operators that it may be.
+        fusable_from: the feature levels from which some of them may be fused, though they are older: ``"6_0"``.
     """
-    return member("attribute", "operator_desc", meaning, None, instance_of=FusedActivation, fusable=fusable)
+    older = {name: level for name, level in (fusable_from or {}).items() if name in fusable}
+    levels = tuple((name, FeatureLevel.from_name(level)) for name, level in older.items())
+    return member(
+        "attribute",
+        "operator_desc",
+        meaning,
+        None,
+        instance_of=FusedActivation,
+        fusable=fusable,
+        fusable_from=levels,
+    )

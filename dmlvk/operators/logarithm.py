@@ -29,6 +29,7 @@ class ElementWiseAcosh(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ACOSH",
+        pattern="elementwise",
         formula="acosh(x) = ln(x + sqrt(x * x - 1))",
         decisions=(
             "What is below 1 gives NaN, -infinity too; 1 gives +0; infinity stays.",
@@ -54,6 +55,7 @@ class ElementWiseAsinh(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ASINH",
+        pattern="elementwise",
         formula="asinh(x) = ln(x + sqrt(x * x + 1))",
         decisions=(
             "Both zeros and both infinities stay as they are; FLOAT32 denormals count as zeros of their sign.",
@@ -79,6 +81,7 @@ class ElementWiseAtanh(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_ATANH",
+        pattern="elementwise",
         formula="atanh(x) = ln((1 + x) / (1 - x)) / 2",
         decisions=(
             "1 gives infinity and -1 -infinity, what lies beyond them NaN.",
@@ -106,6 +109,7 @@ class ElementWiseConstantPow(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_CONSTANT_POW",
+        pattern="elementwise",
         formula="pow(x, Exponent)",
         decisions=(
             *POWER_DECISIONS,
@@ -132,6 +136,7 @@ class ElementWiseLog(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_LOG",
+        pattern="elementwise",
         formula="ln(x)",
         decisions=(
             "Both zeros give -infinity, FLOAT32 denormals as well: they count as zeros of their sign.",
@@ -159,6 +164,7 @@ class ElementWisePow(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_POW",
+        pattern="elementwise",
         formula="pow(x, e)",
         decisions=(
             *POWER_DECISIONS,

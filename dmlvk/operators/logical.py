@@ -20,6 +20,7 @@ class ElementWiseLogicalAnd(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_LOGICAL_AND",
+        pattern="elementwise",
         formula="1 if a and b, else 0",
         in_place=(
             "a_tensor",
@@ -43,6 +44,7 @@ class ElementWiseLogicalEquals(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_LOGICAL_EQUALS",
+        pattern="elementwise",
         formula="1 if a == b, else 0",
         decisions=(
             "A comparison with NaN is false.",
@@ -69,6 +71,7 @@ class ElementWiseLogicalGreaterThan(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_LOGICAL_GREATER_THAN",
+        pattern="elementwise",
         formula="1 if a > b, else 0",
         decisions=(
             "A comparison with NaN is false.",
@@ -95,6 +98,7 @@ class ElementWiseLogicalGreaterThanOrEqual(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL",
+        pattern="elementwise",
         formula="1 if a >= b, else 0",
         decisions=(
             "A comparison with NaN is false.",
@@ -118,6 +122,7 @@ class ElementWiseLogicalLessThan(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_LOGICAL_LESS_THAN",
+        pattern="elementwise",
         formula="1 if a < b, else 0",
         decisions=(
             "A comparison with NaN is false.",
@@ -144,6 +149,7 @@ class ElementWiseLogicalLessThanOrEqual(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL",
+        pattern="elementwise",
         formula="1 if a <= b, else 0",
         decisions=(
             "A comparison with NaN is false.",
@@ -166,6 +172,7 @@ class ElementWiseLogicalNot(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_LOGICAL_NOT",
+        pattern="elementwise",
         formula="1 if x == 0, else 0",
         in_place=("input_tensor",),
         accuracy=EXACT,
@@ -186,6 +193,7 @@ class ElementWiseLogicalOr(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_LOGICAL_OR",
+        pattern="elementwise",
         formula="1 if a or b, else 0",
         in_place=(
             "a_tensor",
@@ -209,6 +217,7 @@ class ElementWiseLogicalXor(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_LOGICAL_XOR",
+        pattern="elementwise",
         formula="1 if (a != 0) != (b != 0), else 0",
         in_place=(
             "a_tensor",
@@ -232,6 +241,7 @@ class ElementWiseIsInfinity(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_IS_INFINITY",
+        pattern="elementwise",
         formula="1 if x is infinite and of the sign that InfinityMode asks for, else 0",
         same_data_type=(),
         accuracy=EXACT,
@@ -250,6 +260,7 @@ class ElementWiseIsNan(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_IS_NAN",
+        pattern="elementwise",
         formula="1 if x is NaN, else 0",
         same_data_type=(),
         accuracy=EXACT,

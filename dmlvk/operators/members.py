@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -32,6 +32,30 @@ class RoundingMode(enum.IntEnum):
     TOWARD_INFINITY = 2
 
 
+class AxisDirection(enum.IntEnum):
+    """DML_AXIS_DIRECTION: from which end of an axis elements are gone through."""
+
+    INCREASING = 0
+    DECREASING = 1
+
+
+class ReduceFunction(enum.IntEnum):
+    """DML_REDUCE_FUNCTION: what REDUCE makes of a row."""
+
+    ARGMAX = 0
+    ARGMIN = 1
+    AVERAGE = 2
+    L1 = 3
+    L2 = 4
+    LOG_SUM = 5
+    LOG_SUM_EXP = 6
+    MAX = 7
+    MIN = 8
+    MULTIPLY = 9
+    SUM = 10
+    SUM_SQUARE = 11
+
+
 class IsInfinityMode(enum.IntEnum):
     """DML_IS_INFINITY_MODE: which infinities ELEMENT_WISE_IS_INFINITY finds."""
 
@@ -50,6 +74,18 @@ class ScaleBias:
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", float32_value(self.scale, "ScaleBias.Scale"))
         object.__setattr__(self, "bias", float32_value(self.bias, "ScaleBias.Bias"))
+
+
+@dataclasses.dataclass(frozen=True)
+class Size2D:
+    """DML_SIZE_2D: a width and a height."""
+
+    width: int
+    height: int
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "width", checked_integer(self.width, "Size2D.Width", 0, _UINT32_MAX))
+        object.__setattr__(self, "height", checked_integer(self.height, "Size2D.Height", 0, _UINT32_MAX))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,19 +109,25 @@ class Field:
         name: DirectML's name, ``InputTensor``.
         attribute: the Python name, ``input_tensor``.
         kind: ``"input"``, ``"output"`` or ``"attribute"``.
-        type: ``"tensor"``, ``"float"``, ``"scale_bias"``, ``"enum"``, ``"data_type"``, ``"scalar_union"``,
-            ``"uint32"``, ``"uint32_array"`` or ``"operator_desc"``.
+        type: ``"tensor"``, ``"tensors"`` (an array of them), ``"float"``, ``"float_array"``, ``"bool"``, ``"int32"``,
+            ``"int32_array"``, ``"uint32"``, ``"uint32_array"``, ``"size_2d"``, ``"scale_bias"``, ``"enum"``,
+            ``"data_type"``, ``"scalar_union"`` or ``"operator_desc"``.
         optional: whether ``None`` is a value.
         meaning: one sentence.
         converted_to: for a ``float`` or ``scalar_union``, the tensor member in whose data type the value is used.
         typed_by: for a ``scalar_union``, the ``data_type`` member that says which of its views counts.
         equals: for a ``data_type``, the tensor member whose data type it must be.
         enumeration: for an ``enum``, its Python class.
+        since: for an ``enum``, values that need a higher feature level than the operator, with that level.
         minimum: for a ``float``, what it must not be below.
-        counted_by: for a ``uint32_array``, the ``uint32`` member that states its length.
+        counted_by: for an array, the ``uint32`` member that states its length.
         axes_of: for a ``uint32_array``, the tensor member whose axes it names.
         instance_of: for an ``operator_desc``, its Python class.
         fusable: for an ``operator_desc``, the names of the operators that it may be.
+        fusable_from: for an ``operator_desc``, the feature levels from which some of these may be fused.
+        wraps: for a ``scalar_union``, whether it may be below 0 for unsigned types too.
+        range: for an ``uint32`` or ``int32``, its least and greatest value; ``None``: those of the type.
+        array: for a tensor of an array (:meth:`element`), the array's Python name.
     """
 
     name: str
@@ -98,11 +140,31 @@ class Field:
     typed_by: str | None = None
     equals: str | None = None
     enumeration: Enumeration | None = None
+    since: tuple[tuple[enum.IntEnum, FeatureLevel], ...] = ()
     minimum: Minimum | None = None
     counted_by: str | None = None
     axes_of: str | None = None
     instance_of: PythonClass | None = None
     fusable: tuple[str, ...] = ()
+    fusable_from: tuple[tuple[str, FeatureLevel], ...] = ()
+    wraps: bool = False
+    range: tuple[int, int] | None = None
+    array: str | None = None
+
+    @property
+    def member(self) -> str:
+        """The Python name of the member that it is, or is a tensor of."""
+        return self.array or self.attribute
+
+    def element(self, number: int) -> Field:
+        """A tensor of an array of tensors: ``InputTensors[1]``."""
+        return dataclasses.replace(
+            self,
+            name=f"{self.name}[{number}]",
+            attribute=f"{self.attribute}[{number}]",
+            type="tensor",
+            array=self.attribute,
+        )
 
 
 def tensor_input(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:
@@ -110,9 +172,54 @@ def tensor_input(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:
     return member("input", "tensor", meaning, default)
 
 
-def tensor_output(meaning: str) -> Any:
-    """Declares a tensor member that is written."""
-    return member("output", "tensor", meaning)
+def tensor_output(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:
+    """Declares a tensor member that is written; ``default=None`` makes it optional."""
+    return member("output", "tensor", meaning, default)
+
+
+def tensor_array_input(meaning: str, *, counted_by: str) -> Any:
+    """Declares an array of tensors that are read, whose length another member states."""
+    return member("input", "tensors", meaning, counted_by=counted_by)
+
+
+def tensor_array_output(meaning: str, *, counted_by: str) -> Any:
+    """Declares an array of tensors that are written, whose length another member states."""
+    return member("output", "tensors", meaning, counted_by=counted_by)
+
+
+def boolean_attribute(meaning: str) -> Any:
+    """Declares a BOOL member (or a UINT that means one)."""
+    return member("attribute", "bool", meaning)
+
+
+def float_array_attribute(meaning: str, *, counted_by: str) -> Any:
+    """Declares an array of FLOAT whose length another member states."""
+    return member("attribute", "float_array", meaning, counted_by=counted_by)
+
+
+def unsigned_attribute(meaning: str, *, range: tuple[int, int] | None = None) -> Any:
+    """Declares a UINT member, such as an axis; ``range`` is its least and greatest value."""
+    return member("attribute", "uint32", meaning, range=range)
+
+
+def unsigned_array_attribute(meaning: str, *, counted_by: str) -> Any:
+    """Declares an array of UINT whose length another member states."""
+    return member("attribute", "uint32_array", meaning, counted_by=counted_by)
+
+
+def integer_attribute(meaning: str, *, range: tuple[int, int] | None = None) -> Any:
+    """Declares an INT member; ``range`` is its least and greatest value."""
+    return member("attribute", "int32", meaning, range=range)
+
+
+def integer_array_attribute(meaning: str, *, counted_by: str) -> Any:
+    """Declares an array of INT whose length another member states."""
+    return member("attribute", "int32_array", meaning, counted_by=counted_by)
+
+
+def size_attribute(meaning: str) -> Any:
+    """Declares a DML_SIZE_2D member: a :class:`Size2D`, or width and height."""
+    return member("attribute", "size_2d", meaning)
 
 
 def float_attribute(meaning: str, *, converted_to: str | None = None, minimum: Minimum | None = None) -> Any:
@@ -131,9 +238,10 @@ def scale_bias_attribute(meaning: str, *, default: Any = dataclasses.MISSING) ->
     return member("attribute", "scale_bias", meaning, default)
 
 
-def enum_attribute(meaning: str, enumeration: Enumeration) -> Any:
-    """Declares a member that is one of an enumeration's."""
-    return member("attribute", "enum", meaning, enumeration=enumeration)
+def enum_attribute(meaning: str, enumeration: Enumeration, *, since: Mapping[Any, str] | None = None) -> Any:
+    """Declares a member that is one of an enumeration's; ``since`` has those that need a higher feature level."""
+    levels = tuple((value, FeatureLevel.from_name(level)) for value, level in (since or {}).items())
+    return member("attribute", "enum", meaning, enumeration=enumeration, since=levels)
 
 
 def data_type_attribute(meaning: str, *, equals: str) -> Any:
@@ -141,9 +249,12 @@ def data_type_attribute(meaning: str, *, equals: str) -> Any:
     return member("attribute", "data_type", meaning, equals=equals)
 
 
-def scalar_union_attribute(meaning: str, *, typed_by: str, converted_to: str) -> Any:
-    """Declares a DML_SCALAR_UNION member, a number of the type that the member ``typed_by`` states."""
-    return member("attribute", "scalar_union", meaning, typed_by=typed_by, converted_to=converted_to)
+def scalar_union_attribute(meaning: str, *, typed_by: str, converted_to: str, wraps: bool = False) -> Any:
+    """Declares a DML_SCALAR_UNION member, a number of the type that the member ``typed_by`` states.
+
+    With ``wraps`` it may be below 0 for unsigned types too, where it stands for the number with the same bits.
+    """
+    return member("attribute", "scalar_union", meaning, typed_by=typed_by, converted_to=converted_to, wraps=wraps)
 
 
 def count_attribute(meaning: str) -> Any:
@@ -180,6 +291,8 @@ def bits_of(value: object) -> object:
     """``value``, with floating-point numbers as their bits: 0.0 differs from -0.0, and NaN does not from itself."""
     if isinstance(value, ScaleBias):
         return bits_of(value.scale), bits_of(value.bias)
+    if isinstance(value, tuple):
+        return tuple(bits_of(item) for item in value)
     return struct.pack("<d", value) if isinstance(value, float) else value
 
 
@@ -214,38 +327,91 @@ def checked_member(operator_name: str, field: Field, value: object, siblings: di
         if not isinstance(value, field.instance_of):
             raise InvalidArgumentError(f"{where} must be a dmlvk.{field.instance_of.__name__} or None; got {value!r}")
         return value
-    if field.type == "uint32":
-        return checked_integer(value, where, 0, _UINT32_MAX)
-    if field.type == "uint32_array":
-        return _checked_integers(value, where)
+    if field.type in ("uint32", "int32"):
+        lowest, highest = field.range or _INTEGER_RANGES[field.type]
+        return checked_integer(value, where, lowest, highest)
+    if field.type in _ARRAY_CHECKS:
+        return _ARRAY_CHECKS[field.type](value, where)
+    if field.type == "bool":
+        if not isinstance(value, (bool, np.bool_)) and (not isinstance(value, int) or value not in (0, 1)):
+            raise InvalidArgumentError(f"{where} must be True or False; got {value!r}")
+        return bool(value)
     if field.enumeration is not None:
         if not isinstance(value, field.enumeration):
             raise InvalidArgumentError(f"{where} must be a dmlvk.{field.enumeration.__name__}; got {value!r}")
         return value
     if field.typed_by is not None:
-        return scalar_value(value, siblings[field.typed_by], where)
+        return scalar_value(value, siblings[field.typed_by], where, wraps=field.wraps)
     return float32_value(value, where)
 
 
-def _checked_integers(value: object, where: str) -> tuple[int, ...]:
+def _items(value: object, where: str, what: str) -> Sequence[Any]:
     if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
-        raise InvalidArgumentError(f"{where} must be a sequence of integers; got {value!r}")
-    return tuple(checked_integer(item, f"{where}[{i}]", 0, _UINT32_MAX) for i, item in enumerate(value))
+        raise InvalidArgumentError(f"{where} must be a sequence of {what}; got {value!r}")
+    return value  # type: ignore[return-value]  # an array is gone through as a sequence is
 
 
-def scalar_value(value: object, data_type: DataType, where: str) -> int | float:
+def _unsigned_integers(value: object, where: str) -> tuple[int, ...]:
+    items = enumerate(_items(value, where, "integers"))
+    return tuple(checked_integer(item, f"{where}[{i}]", 0, _UINT32_MAX) for i, item in items)
+
+
+def _integers(value: object, where: str) -> tuple[int, ...]:
+    items = enumerate(_items(value, where, "integers"))
+    return tuple(checked_integer(item, f"{where}[{i}]", -(2**31), 2**31 - 1) for i, item in items)
+
+
+def _floats(value: object, where: str) -> tuple[float, ...]:
+    return tuple(float32_value(item, f"{where}[{i}]") for i, item in enumerate(_items(value, where, "numbers")))
+
+
+def _tensors(value: object, where: str) -> tuple[TensorDesc, ...]:
+    items = tuple(_items(value, where, "TensorDescs"))
+    for i, item in enumerate(items):
+        if not isinstance(item, TensorDesc):
+            raise InvalidArgumentError(f"{where}[{i}] must be a TensorDesc; got {item!r}")
+    return items
+
+
+def _size(value: object, where: str) -> Size2D:
+    if isinstance(value, Size2D):
+        return value
+    items = tuple(_items(value, where, "two integers, width and height"))
+    if len(items) != 2:
+        raise InvalidArgumentError(f"{where} must be a Size2D, or width and height; got {value!r}")
+    return Size2D(*(checked_integer(item, f"{where}[{i}]", 0, _UINT32_MAX) for i, item in enumerate(items)))
+
+
+_INTEGER_RANGES = {"uint32": (0, _UINT32_MAX), "int32": (-(2**31), 2**31 - 1)}
+
+_ARRAY_CHECKS: dict[str, Callable[[object, str], object]] = {
+    "uint32_array": _unsigned_integers,
+    "int32_array": _integers,
+    "float_array": _floats,
+    "tensors": _tensors,
+    "size_2d": _size,
+}
+
+
+def scalar_value(value: object, data_type: DataType, where: str, *, wraps: bool = False) -> int | float:
     """A number as the view of a DML_SCALAR_UNION for a data type: an int for integer types, else a float.
 
     Raises:
         InvalidArgumentError: when it is no number of that type, or beyond its range.
     """
-    if data_type.is_float and data_type.size_in_bits <= 32:
+    if data_type is DataType.FLOAT64:
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+            raise InvalidArgumentError(f"{where} must be a number; got {value!r}")
+        return float(value)
+    if data_type.is_float:
         return float32_value(value, where)
-    if data_type.is_float or data_type.size_in_bits < 8:
+    if data_type.size_in_bits < 8:
         raise InvalidArgumentError(f"{where} cannot be a {data_type.name}")
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
         raise InvalidArgumentError(f"{where} must be an integer, as {data_type.name} is; got {value!r}")
     limits = np.iinfo(data_type.numpy_dtype)
+    if wraps and limits.min == 0 and -(limits.max // 2) - 1 <= int(value) < 0:
+        return int(value)
     if not limits.min <= int(value) <= limits.max:
         raise InvalidArgumentError(
             f"{where} must be from {limits.min} to {limits.max}, as {data_type.name} is; got {value}"

@@ -35,6 +35,7 @@ class ElementWiseDequantizeLinear(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_DEQUANTIZE_LINEAR",
+        pattern="elementwise",
         formula="(x - ZeroPoint) * Scale",
         decisions=(
             "The difference of the integers is exact (it never wraps), and so is the product; it is rounded once, to "
@@ -90,6 +91,7 @@ class ElementWiseQuantizeLinear(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_QUANTIZE_LINEAR",
+        pattern="elementwise",
         formula="round(x / Scale) + ZeroPoint, within the output's data type",
         decisions=_QUOTIENT_DECISIONS,
         same_data_type=(("zero_point_tensor", "output_tensor"),),
@@ -158,6 +160,7 @@ class ElementWiseQuantizedLinearAdd(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
+        pattern="elementwise",
         formula=(
             "round(((a - AZeroPoint) * AScale + (b - BZeroPoint) * BScale) / OutputScale) + OutputZeroPoint, "
             "within the output's data type"

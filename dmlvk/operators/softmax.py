@@ -46,9 +46,9 @@ class ActivationHardmax(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ACTIVATION_HARDMAX",
+        pattern="rows",
         formula="1 at the first of the row's largest elements, 0 elsewhere",
         decisions=(_PEAK,),
-        along_axes=True,
         most_effective_dimensions=2,
         accuracy=EXACT,
         support=_TABLES,
@@ -67,12 +67,12 @@ class ActivationHardmax1(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ACTIVATION_HARDMAX1",
+        pattern="rows",
         formula="1 at the first of the row's largest elements, 0 elsewhere",
         decisions=(
             _PEAK,
             _AXES,
         ),
-        along_axes=True,
         computed_as="ACTIVATION_HARDMAX",
         accuracy=EXACT,
         support=(Support("5_1", (1, 8), FLOATS),),
@@ -87,6 +87,7 @@ class ActivationLogSoftmax(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ACTIVATION_LOG_SOFTMAX",
+        pattern="rows",
         formula="ln(e^x / sum of e^x over the row)",
         decisions=(
             _SPECIAL_ROWS,
@@ -94,7 +95,6 @@ class ActivationLogSoftmax(OperatorDesc):
             "its row, or whose others are all -infinity, gives +0.",
             _ORDER,
         ),
-        along_axes=True,
         most_effective_dimensions=2,
         accuracy=_LOGARITHMS,
         support=_TABLES,
@@ -113,6 +113,7 @@ class ActivationLogSoftmax1(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ACTIVATION_LOG_SOFTMAX1",
+        pattern="rows",
         formula="ln(e^x / sum of e^x over the row)",
         decisions=(
             _SPECIAL_ROWS,
@@ -121,7 +122,6 @@ class ActivationLogSoftmax1(OperatorDesc):
             _ORDER,
             _AXES,
         ),
-        along_axes=True,
         computed_as="ACTIVATION_LOG_SOFTMAX",
         accuracy=_LOGARITHMS,
         support=(Support("5_1", (1, 8), FLOATS),),
@@ -136,13 +136,13 @@ class ActivationSoftmax(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ACTIVATION_SOFTMAX",
+        pattern="rows",
         formula="e^x / sum of e^x over the row",
         decisions=(
             _SPECIAL_ROWS,
             "-infinity gives +0; e^x neither overflows nor underflows on the way.",
             _ORDER,
         ),
-        along_axes=True,
         most_effective_dimensions=2,
         accuracy=_SHARES,
         support=_TABLES,
@@ -161,6 +161,7 @@ class ActivationSoftmax1(OperatorDesc):
 
     declaration: ClassVar = Declaration(
         name="ACTIVATION_SOFTMAX1",
+        pattern="rows",
         formula="e^x / sum of e^x over the row",
         decisions=(
             _SPECIAL_ROWS,
@@ -168,7 +169,6 @@ class ActivationSoftmax1(OperatorDesc):
             _ORDER,
             _AXES,
         ),
-        along_axes=True,
         computed_as="ACTIVATION_SOFTMAX",
         accuracy=_SHARES,
         support=(Support("5_1", (1, 8), FLOATS),),

@@ -84,7 +84,7 @@ class _Session:
             self.folder = Path(tempfile.mkdtemp(prefix="dmlvk-validation-"))
             self.logs[self.current_log] = 0
             self._write_settings(_layer_version(mode))
-            atexit.register(self._report_rest_and_remove)
+            atexit.register(self.report_rest_and_remove)
 
     @property
     def current_log(self) -> Path:
@@ -137,7 +137,8 @@ class _Session:
                 messages += parse_messages(content.decode("utf-8", errors="replace"))
         return messages
 
-    def _report_rest_and_remove(self) -> None:
+    def report_rest_and_remove(self) -> None:
+        """At exit: shows what nobody asked for, and removes the files."""
         import shutil
 
         for message in self.read():
@@ -147,6 +148,18 @@ class _Session:
 
 _lock = threading.RLock()
 _session: _Session | None = None
+
+
+def _leave_to_parent() -> None:
+    """In a process that was forked: another thread of the parent may have the lock, and the files are the parent's."""
+    global _lock
+    _lock = threading.RLock()
+    if _session is not None:
+        atexit.unregister(_session.report_rest_and_remove)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _begin() -> _Session:

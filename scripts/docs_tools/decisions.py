@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from dmlvk.conformance.references import REFERENCES
+from dmlvk.conformance.references.bounded import SAMPLE_REFERENCES
 from dmlvk.operators import OPERATORS
 from scripts.docs_tools.markdown import page, table
 
@@ -41,6 +42,12 @@ THEMES = (
         "quotient, saturated, and the zero point for NaN are numbers that every device can give.",
         r"by the exact quotient|divided by a scale|absent zero point|integers is exact|[Zz]ero point may|"
         r"two products|sum of infinities|denormals count as zero in Scale and",
+    ),
+    Theme(
+        "Indices",
+        "Indices are data, which nothing can check before a device computes. Whatever they hold, nothing outside of a "
+        "tensor is read or written, and every device gives the same bits.",
+        r"\b[Ii]ndex\b|[Ii]ndices|IndexDimensions",
     ),
     Theme(
         "Rows",
@@ -183,7 +190,7 @@ def _references(names: list[str]) -> str:
     """The functions in ``dmlvk/conformance/references/``, of few operators."""
     functions: dict[str, None] = {}
     for name in names:
-        reference = REFERENCES[name]
+        reference = REFERENCES.get(name) or SAMPLE_REFERENCES[name]
         module = reference.__module__.removeprefix("dmlvk.conformance.references").lstrip(".")
         functions[f"`{module + '.' if module else ''}{reference.__name__}`"] = None
     return ", ".join(functions) if len(functions) <= 6 else "each its own"

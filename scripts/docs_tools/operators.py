@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from dmlvk.conformance.promises import promise_text, rule_text
-from dmlvk.datatypes import DataType
+from dmlvk.conformance.promises import promise_text, rule_text, support_rows
 from dmlvk.operators import OPERATORS, Declaration, Field, OperatorDesc
 from scripts.docs_tools.markdown import anchor, page, table
 
-_FAMILIES = {"ELEMENT_WISE_": "Element-wise operators", "ACTIVATION_": "Activations"}
+_TITLES: Mapping[str, Callable[[type[OperatorDesc]], bool]] = {
+    "Element-wise operators": lambda operator: operator.operator_name.startswith("ELEMENT_WISE_"),
+    "Activations": lambda operator: operator.operator_name.startswith("ACTIVATION_"),
+    "Matrix products and convolutions": lambda operator: operator.declaration.pattern in ("matrix", "convolution"),
+    "Windows and resampling": lambda operator: operator.declaration.pattern in ("window", "resample"),
+    "Reductions and scans": lambda operator: operator.declaration.pattern in ("reduction", "scan"),
+    "Moving, selecting and filling": lambda operator: (
+        operator.declaration.pattern in ("copies", "fill", "indexed", "sort") and not _is_named_by_family(operator)
+    ),
+}
+"""The parts of the page: what each operator of a part has in common. What is in none of them comes last."""
+
+
+def _is_named_by_family(operator: type[OperatorDesc]) -> bool:
+    return operator.operator_name.startswith(("ELEMENT_WISE_", "ACTIVATION_"))
+
 
 _INTRODUCTION = """# Operators
 
@@ -22,8 +36,12 @@ in a terminal. What the promises mean: [accuracy.md](accuracy.md). The decisions
 def operators_page() -> str:
     """The file's contents."""
     lines = [*_INTRODUCTION.splitlines(), ""]
-    for prefix, title in _FAMILIES.items():
-        members = [operator for name, operator in sorted(OPERATORS.items()) if name.startswith(prefix)]
+    parts: dict[str, list[type[OperatorDesc]]] = {title: [] for title in (*_TITLES, "Others")}
+    for _, operator in sorted(OPERATORS.items()):
+        parts[next((title for title, holds in _TITLES.items() if holds(operator)), "Others")].append(operator)
+    for title, members in parts.items():
+        if not members:
+            continue
         lines += [f"## {title}", ""]
         lines += [*table(["operator", "result", "promise"], map(_summary, members)), ""]
     for _, operator in sorted(OPERATORS.items()):
@@ -47,7 +65,7 @@ def _section(operator: type[OperatorDesc]) -> Iterator[str]:
     yield ""
     yield f"- Result: `{declaration.formula}`"
     yield f"- Promise: {promise_text(operator)}"
-    yield f"- In place: {', '.join(names[member] for member in declaration.in_place) or 'no'}"
+    yield f"- In place: {', '.join(names[member] for member in declaration.in_place_inputs) or 'no'}"
     yield f"- From feature level {declaration.support[0].level.label} on"
     yield ""
     yield from table(["member", "kind", "type", "meaning"], ([*_member(field)] for field in operator.fields))
@@ -74,12 +92,6 @@ def _member(field: Field) -> Iterator[str]:
 
 def _support(declaration: Declaration, names: dict[str, str]) -> Iterator[tuple[str, str, str, str]]:
     for support in declaration.support:
-        fewest, most = support.dimensions
-        dimensions = str(fewest) if fewest == most else f"{fewest} to {most}"
-        by_types: dict[tuple[DataType, ...], list[str]] = {}
-        for member, types in support.data_types.items():
-            needed = " (required)" if member in support.required else ""
-            by_types.setdefault(types, []).append(f"{names[member]}{needed}")
-        for number, (types, members) in enumerate(by_types.items()):
-            first = (support.level.label, dimensions) if number == 0 else ("", "")
-            yield (*first, ", ".join(members), " ".join(data_type.name for data_type in types))
+        for number, (dimensions, members, types) in enumerate(support_rows(support, names)):
+            label = support.level.label if number == 0 else ""
+            yield label, dimensions, members, " ".join(data_type.name for data_type in types)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import collections
 import functools
-from pathlib import Path
 
 from dmlvk.datatypes import DataType
+from dmlvk.kernels import library
+from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.variants import tiles_at_once
+from dmlvk.operators import OPERATORS
 from scripts.shader_tools.opcodes import opcode
 from scripts.shader_tools.spirv import Module
 
@@ -51,25 +53,25 @@ def _own_and_called(module: Module) -> tuple[int, int]:
     return own[main], total(main) - own[main]
 
 
-def operations_by_operator(library: Path) -> dict[str, int]:
+def operations_by_operator() -> dict[str, int]:
     """The operations that each operator's function takes for a FLOAT32 element, without its optional members.
 
     In the walk through tiles a shader has its operator's function once for each of four elements of a tile; what is
     beside that is what a shader of as many operands has that does next to nothing. Where the function is long, it
     stands there once more in a loop over the elements; then it is what the entry point calls, but for what every shader
     calls there.
-
-    Args:
-        library: the directory of the compiled shaders.
     """
 
     def module(name: str) -> Module:
-        return Module((library / f"{name}.spv").read_bytes())
+        return Module(library.load(name))
 
     next_to_nothing = {1: module("element_wise_identity.uint32.tiled"), 2: module("element_wise_bit_and.uint32.tiled")}
     counts = {}
-    for path in sorted(library.glob("*.float32.tiled.spv")):
-        counted = Module(path.read_bytes())
+    for variant in all_variants():
+        name = variant.name.split(".")[0].upper()
+        if name not in OPERATORS or not variant.name.endswith(".float32.tiled"):
+            continue
+        counted = module(variant.name)
         inputs = _input_count(counted)
         if inputs in next_to_nothing:
             beside = next_to_nothing[inputs]
@@ -78,7 +80,7 @@ def operations_by_operator(library: Path) -> dict[str, int]:
                 count = (_own_and_called(counted)[1] - _own_and_called(beside)[1]) // ((_ELEMENTS + 1) * tiles)
             else:
                 count = (operations(counted) - operations(beside)) // (_ELEMENTS * tiles) + inputs - 1
-            counts[path.name.split(".")[0].upper()] = count
+            counts[name] = count
     return counts
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from scripts.shader_tools.sources import Directive, SourceError, SourceFile, SourceTree
+from dmlvk.kernels.library.sources import Directive, SourceError, SourceFile, SourceTree
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<number>0[xX][0-9a-fA-F]+[uU]?|\d+[uU]?)"

@@ -6,7 +6,11 @@ import re
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
+
+from dmlvk.kernels.library.checkout import COMPILED
+from dmlvk.kernels.library.compiler import Variant
+from dmlvk.kernels.library.store import Store
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SHADERS: Final = ROOT / "shaders"
@@ -16,31 +20,20 @@ _NAME = re.compile(r"[a-z0-9_]+(?:\.[a-z0-9_]+)*")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 
 
-class Variant(Protocol):
-    """One shader to compile, as ``dmlvk.kernels.variants.ShaderVariant`` describes it."""
-
-    @property
-    def name(self) -> str:
-        """Name of the compiled file without its suffix, such as ``"element_wise_sign.float32.flat"``."""
-
-    @property
-    def source(self) -> str:
-        """Path of the GLSL file below the shader directory."""
-
-    @property
-    def defines(self) -> tuple[tuple[str, str], ...]:
-        """Preprocessor definitions as (name, value) pairs."""
-
-
 class VariantError(ValueError):
     """The list of variants contradicts itself; the message has one line for each fault."""
 
 
 def project_variants() -> Sequence[Variant]:
     """Return every variant that the project's operators need."""
-    from dmlvk.kernels.variants import all_variants
+    from dmlvk.kernels.catalog import all_variants
 
     return all_variants()
+
+
+def compiled_store(library: Path) -> Store:
+    """Return the modules of a library by content."""
+    return Store(library / COMPILED)
 
 
 def checked_variants(variants: Iterable[Variant]) -> list[Variant]:

@@ -294,6 +294,18 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
         )
         for way in ("held", "long")
     ),
+    Exemption(
+        "atomic",
+        "scatter_mark.*",
+        "*OpAtomicUMax*",
+        "the largest of several numbers is the same in any order, and what the operation returns is not used",
+    ),
+    Exemption(
+        "atomic",
+        "selected_pieces.*",
+        "*OpAtomicIAdd*",
+        "the order in which candidates are collected depends on it, but not their ranks: no two of them are equal",
+    ),
 )
 """Variants that may break a rule, each with its reason."""
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from dmlvk.kernels.library.compiler import Variant
+from dmlvk.kernels.library.sources import SourceError, SourceTree
 from scripts.shader_tools.preprocessor import undefined_macros
-from scripts.shader_tools.project import Variant
 from scripts.shader_tools.rules import Finding
-from scripts.shader_tools.sources import SourceError, SourceTree
 
 SOURCE_REASONS: Final = {
     "undefined-macro": "#if compares unknown names as 0 == 0, which is true, without a warning",

@@ -80,7 +80,7 @@ uint any_celu_below(uint x, Scaled factor, Double inverse)
     return is_below_zero(x) ? scaled_bits(product_of_parts, exponent) ^ SIGN_F32 : without_denormal(x);
 }
 
-// max(0, x) + min(0, alpha * (e^(x / alpha) - 1)). Largest error found: 0.588 ULP, among 40 alphas and 40 million pairs. 33
+// max(0, x) + min(0, alpha * (e^(x / alpha) - 1)). Largest error found by search over all magnitudes: 0.712 ULP, of alphas below zero. 33
 // operations where alpha is 1, and special therefore the same (special_attribute.glsl), 33 otherwise.
 uint celu_f32(uint x, uint alpha, uint special)
 {

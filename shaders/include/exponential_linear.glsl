@@ -22,7 +22,7 @@ struct SplitDecay {
     int exponent_bits;
 };
 
-// For 0 <= x <= 177. The relative error of e^-x - 1 is 2^-25.6 where high - 2^count is exact. 22 operations. (The minimax polynomial was made
+// For 0 <= x <= 177. The relative error of e^-x - 1 is 2^-25.19 where high - 2^count is exact. 22 operations. (The minimax polynomial was made
 // by Lawson's weighted iteration: C. L. Lawson, 1961.)
 SplitDecay split_decay(float x)
 {
@@ -98,7 +98,7 @@ uint exponential_linear_of_one(uint x)
 }
 
 // x if x >= 0, else alpha * (e^x - 1). Largest error over all 2^32 inputs for an alpha of 1: 0.9039 ULP, as exponential_linear_of_one has
-// it; for 1.25, 1/3 and others, and among 6 million random pairs, it is below. 40 operations, beside those on alpha alone; special is
+// it; found by search over all magnitudes: 0.934 ULP; 0.94 at most, as 2^-25.19 is the largest of all x. 40 operations, beside those on alpha alone; special is
 // alpha where that is 1 (special_attribute.glsl).
 uint elu_f32(uint x, uint alpha, uint special)
 {

@@ -76,7 +76,8 @@ uint central_scaled_tanh(uint x, uint alpha, uint beta, out bool is_rare)
     return floatBitsToUint(value) ^ ((x ^ beta) & SIGN_F32);
 }
 
-// alpha * tanh(beta * x). Largest error found: 0.678 ULP, among 66 pairs of attributes. 34 operations, beside those on alpha and beta alone.
+// alpha * tanh(beta * x). Largest error found by search over all magnitudes: 0.885 ULP, of any_scaled_tanh_f32 where beta * x is about 0.16
+// (1 - e^-2x loses two bits there; from the roundings follows 0.949 at most); of rows 0.678. 34 operations, beside those on attributes alone.
 uint scaled_tanh_f32(uint x, uint alpha, uint beta)
 {
     bool is_rare;

@@ -173,7 +173,8 @@ uint ordinary_softplus_f32(uint x, uint steepness, uint special, out bool is_rar
 }
 
 // ln(1 + e^(steepness * x)) / steepness, where t divided by the steepness is |x|. Zeros and infinities are taken as IEEE 754
-// evaluates the formula. Largest error found with 200 steepnesses: 0.625 ULP. About 42 operations, beside those on the
+// evaluates the formula. Largest error found by search over all magnitudes: 0.756 ULP, of e^-t for t above 60; from the roundings
+// follows 0.91 at most. Of rows 0.625. About 42 operations, beside those on the
 // steepness alone; softplus_of_one's where that is 1, and special therefore the same (special_attribute.glsl).
 uint softplus_f32(uint x, uint steepness, uint special)
 {
@@ -247,8 +248,8 @@ uint ordinary_parametric_softplus_f32(uint x, uint alpha, uint beta, out bool is
     return moderate_parametric_softplus(x, alpha, beta, inner, outer, line, is_rare);
 }
 
-// alpha * ln(1 + e^(beta * x)). Zeros and infinities are taken as IEEE 754 evaluates the formula. Largest error found with 200
-// pairs of attributes: 0.622 ULP. About 52 operations, beside those on alpha and beta alone.
+// alpha * ln(1 + e^(beta * x)). Zeros and infinities are taken as IEEE 754 evaluates the formula. Largest error found by search over
+// all magnitudes: 0.775 ULP, of e^-t for t above 60; of rows 0.622. About 52 operations, beside those on alpha and beta alone.
 uint parametric_softplus_f32(uint x, uint alpha, uint beta)
 {
     Scaled inner = scaled(beta & MAGNITUDE_F32);

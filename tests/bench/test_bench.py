@@ -119,7 +119,7 @@ NUMPY_HAS = sorted({name for name, function in FUNCTIONS.items() if function.num
 @pytest.mark.parametrize("name", NUMPY_HAS)
 def test_other_libraries_are_asked_for_the_same_function(any_device: dml.Device, name: str) -> None:
     """NumPy's words, of every data type, agree with the operator's definition within what floats may differ."""
-    layout = "rows" if OPERATORS[name].declaration.along_axes else "contiguous"
+    layout = "rows" if (OPERATORS[name].declaration.pattern == "rows") else "contiguous"
     chosen = [workload(name, data_type, layout, 4096) for data_type in dml.DataType]
     measured = 0
     for made in chosen:
@@ -136,7 +136,7 @@ def test_other_libraries_are_asked_for_the_same_function(any_device: dml.Device,
 def test_pytorch_is_asked_for_the_same_function(any_device: dml.Device, name: str) -> None:
     """Where it is installed: with the usual attributes, and with others."""
     torch_library = TorchLibrary(pytest.importorskip("torch"))
-    layout = "rows" if OPERATORS[name].declaration.along_axes else "contiguous"
+    layout = "rows" if (OPERATORS[name].declaration.pattern == "rows") else "contiguous"
     for attributes in ({}, {"alpha": 0.75, "beta": 0.3, "gamma": 1.5, "bias": 0.25, "sigmoid_input_scale": 1.5}):
         chosen = [workload(name, data_type, layout, 4096, attributes) for data_type in (dml.FLOAT32, dml.INT8)]
         made = chosen[0] or chosen[1]
@@ -273,7 +273,7 @@ def test_results_may_be_off_by_what_float_types_make_of_them(
     factor: float,
     status: str,
 ) -> None:
-    made = some(name, data_type, "rows" if OPERATORS[name].declaration.along_axes else "contiguous")
+    made = some(name, data_type, "rows" if (OPERATORS[name].declaration.pattern == "rows") else "contiguous")
     off = Off(expected_results(made) * factor + added)
     result = measure(made, [OwnLibrary(any_device), off], seconds=0.0)
     assert [timing.status for timing in result.timings] == ["measured", status], result

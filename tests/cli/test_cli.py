@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -66,6 +67,7 @@ def test_operators_as_json_are_complete(capsys: pytest.CaptureFixture[str]) -> N
     assert threshold["support"][0] == {
         "from_feature_level": "1_0",
         "dimensions": [4, 4],
+        "dimensions_of": {},
         "required": [],
         "data_types": {"InputTensor": ["FLOAT32", "FLOAT16"], "OutputTensor": ["FLOAT32", "FLOAT16"]},
     }
@@ -278,3 +280,22 @@ def test_operators_that_are_not_there(capsys: pytest.CaptureFixture[str], argume
     outcome = Outcome(capsys, "operators", *arguments)
     assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
     assert outcome.err.startswith("dmlvk: there is no operator ")
+
+
+def test_a_device_of_many_digits_is_not_found_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Python itself refuses to make a number of 5,000 digits."""
+    digits = "1" * 5000
+    for command in (["run", str(EXAMPLES / "if.json")], ["conformance", "-o", "sign-int8"], ["bench", "-o", "SIGN"]):
+        outcome = Outcome(capsys, *command, "--device", digits)
+        assert outcome.status == 2
+        assert outcome.err.startswith("dmlvk: No Vulkan device matches device '1111")
+        assert (outcome.err.count("\n"), len(outcome.err) < 1500) == (1, True)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="other shells do not close streams")
+@pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
+def test_closed_streams_are_no_crash(closed: str) -> None:
+    """As a service without a terminal may start a program."""
+    command = f"exec {shlex.quote(sys.executable)} -m dmlvk operators sign {closed}"
+    finished = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, "", "")

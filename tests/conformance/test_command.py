@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import dmlvk as dml
@@ -21,8 +22,9 @@ from dmlvk.conformance import runner
 from dmlvk.conformance.cases import value_cases
 from dmlvk.conformance.measurement import measure_case
 from dmlvk.conformance.reference_hashes import ReferenceHashes
+from dmlvk.conformance.references import REFERENCES
 from dmlvk.conformance.results import CaseReport, Plan
-from dmlvk.operators import OPERATORS, Accuracy
+from dmlvk.operators import OPERATORS, REGULAR_OPERATORS, Accuracy
 from tests.cli.outcome import Outcome
 from tests.operators.broken import break_shader
 
@@ -60,7 +62,7 @@ def test_several_devices_give_the_same_bits(capsys: pytest.CaptureFixture[str]) 
 
     Without those that look along rows, whose pipelines SwiftShader takes minutes to make: ``test_rows`` has them.
     """
-    names = [c.name for c in value_cases() if "float16" in c.name and not c.desc_class.declaration.along_axes][::6]
+    names = [c.name for c in value_cases() if "float16" in c.name and c.desc_class.declaration.pattern != "rows"][::6]
     choice = [part for info in DEVICES for part in ("--device", str(info.index))]
     wanted = [part for name in names for part in ("--operators", name)]
     outcome = conformance(capsys, *wanted, *choice, "--json", "-")
@@ -97,7 +99,7 @@ def test_a_broken_shader_is_named(
 def test_a_result_beyond_the_promised_distance_is_broken(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exp = OPERATORS["ELEMENT_WISE_EXP"]
+    exp = REGULAR_OPERATORS["ELEMENT_WISE_EXP"]
     narrow = dataclasses.replace(exp.declaration, accuracy=Accuracy("accurate", 0.4))
     monkeypatch.setattr(exp, "declaration", narrow)
     outcome = conformance(capsys, "-o", "exp-float32", "-d", "0")
@@ -132,6 +134,46 @@ def test_other_bits_than_the_reference_run_break_the_promise(
     monkeypatch.setattr(ReferenceHashes, "shipped", lambda: foreign)
     uncertain = conformance(capsys, "-o", "exp-float16", "-d", "0")
     assert (uncertain.status, "other inputs" in uncertain.out) == (0, True)
+
+
+def test_a_reference_that_differs_from_the_reference_run_is_doubted_and_not_the_device(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made, file = tmp_path / "hashes.json", tmp_path / "found.json"
+    wanted = ("-o", "sign-float32", "-o", "abs-int8", "-d", "0")
+    assert conformance(capsys, *wanted, "--write-hashes", str(made)).status == 0
+    hashes = ReferenceHashes.load(made)
+    right = REFERENCES["ELEMENT_WISE_SIGN"]
+
+    def of_another_processor(desc: Any, x: Any) -> Any:
+        return np.where(np.isnan(x), np.float32(np.nan), right(desc, x))
+
+    monkeypatch.setitem(REFERENCES, "ELEMENT_WISE_SIGN", of_another_processor)
+    monkeypatch.setattr(ReferenceHashes, "shipped", lambda: hashes)
+    outcome = conformance(capsys, *wanted, "--json", str(file), "--report", str(tmp_path))
+    assert outcome.status == 0, "the device computes what it must"
+    *_, line, verdict, _ = outcome.out.splitlines()
+    assert verdict.startswith("KEPT: ")
+    assert "every promise kept, bits equal to the reference run; DOUBTED: not the device but" in verdict
+    assert verdict.endswith(f"references (NumPy {np.__version__}): sign-float32")
+    assert line.startswith("  the worst: contiguous, ")
+    assert re.search(
+        r"^sign-float32 on .* are not what this machine's reference gives, but all bits", outcome.out, re.M
+    )
+    document = json.loads(file.read_text())
+    doubted = {case["name"]: (case["kept"], case["reference_is_doubted"]) for case in document["cases"]}
+    assert doubted == {"abs-int8": (True, False), "sign-float32": (True, True)}
+    page = (tmp_path / "index.html").read_text()
+    assert (page.count('class="doubted"'), 'class="verdict kept"' in page) == (1, True)
+    refused = conformance(capsys, *wanted, "--write-hashes", str(tmp_path / "h.json"))
+    assert (refused.status, refused.err.startswith("dmlvk: this run cannot be a reference: ")) == (2, True)
+
+    dataclasses.replace(hashes, cases={**hashes.cases, "sign-float32": (hashes.cases["sign-float32"][0], "0")}).write(
+        made
+    )
+    monkeypatch.setattr(ReferenceHashes, "shipped", lambda: ReferenceHashes.load(made))
+    broken = conformance(capsys, *wanted)
+    assert (broken.status, "BROKEN: " in broken.out, "DOUBTED" in broken.out) == (1, True, False)
 
 
 def test_hashes_of_a_broken_run_are_refused(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ def named(name: str) -> ExhaustiveRun:
 def measured(
     run: ExhaustiveRun,
     device: dml.Device,
-    directory: Path,
+    directory: Path | None,
     *,
     advance: Callable[[int], None] = lambda steps: None,
     notices: list[str] | None = None,
@@ -171,15 +172,23 @@ def test_states_are_written_in_one_step(tmp_path: Path, monkeypatch: pytest.Monk
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_default_directory_is_below_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert state.default_directory() == tmp_path / "dmlvk" / "conformance"
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    assert state.default_directory() == Path.home() / ".cache" / "dmlvk" / "conformance"
-    monkeypatch.setattr("sys.platform", "win32")
-    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
-    assert state.default_directory() == tmp_path / "dmlvk" / "conformance"
+def test_where_no_state_can_be_kept_runs_go_on_without_one(any_device: dml.Device, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    assert state.usable_directory(tmp_path / "file" / "below") is None
+    assert state.usable_directory(None) is None
+    made = state.usable_directory(tmp_path / "new" / "folder")
+    assert made is not None and made.is_dir()
+    kept = state.State(None, "x", {})
+    kept.store(2, {"sha256": "0"})
+    kept.remove()
+    assert (kept.chunks, kept.refusal, kept.path) == ({2: {"sha256": "0"}}, None, None)
+    assert measured(named("sign-float32"), any_device, None).kept
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no such pipes")
+def test_a_pipe_in_the_place_of_a_state_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x.json")
+    assert "is no file that was kept" in str(state.State(tmp_path, "x", {}).refusal)
 
 
 def test_a_broken_shader_is_caught(any_device: dml.Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -224,7 +233,7 @@ def test_the_command_runs_what_can_be_exhausted(capsys: pytest.CaptureFixture[st
 def test_results_that_depend_on_rows_have_no_exhaustive_runs() -> None:
     cases = [case for case in value_cases() if "MAX" in case.desc_class.operator_name]
     assert {case.desc_class.operator_name for case in cases} > {"ACTIVATION_SOFTMAX", "ELEMENT_WISE_MAX"}
-    assert not [run for run in exhaustive_runs(cases) if run.case.desc_class.declaration.along_axes]
+    assert not [run for run in exhaustive_runs(cases) if (run.case.desc_class.declaration.pattern == "rows")]
 
 
 def test_attributes_of_exhaustive_runs_are_usual_ones() -> None:

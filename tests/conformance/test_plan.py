@@ -21,7 +21,7 @@ from dmlvk.conformance.references import expected_output, has_true_values
 from dmlvk.conformance.results import CaseReport, Plan
 from dmlvk.conformance.workers import Context
 from dmlvk.kernels.special_values import SPECIAL_VALUES
-from dmlvk.operators import OPERATORS
+from dmlvk.operators import REGULAR_OPERATORS
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS
 
 Array = npt.NDArray[Any]
@@ -31,7 +31,7 @@ FEW = 2**12
 
 SETS = Plan().attribute_sets
 
-EACH_OPERATOR = pytest.mark.parametrize("name", sorted(OPERATORS))
+EACH_OPERATOR = pytest.mark.parametrize("name", sorted(REGULAR_OPERATORS))
 WITH_WAYS = [case for case in value_cases() if case.desc_class.operator_name in SPECIAL_VALUES]
 NUMBERS = {"clip-float16", "clip-int8", "clip-uint16", "clip1-float16", "clip1-int16", "clip1-uint8", "threshold-int8"}
 BLIND = sorted({case.name for case in WITH_WAYS} | NUMBERS | {"clip_grad-int8", "clip_grad1-uint8", "exp-float16"})
@@ -43,7 +43,7 @@ def _case(name: str) -> ValueCase:
 
 def _thinned(case: ValueCase, batch: Batch) -> Batch:
     """About a thousand elements; all where the results depend on whole rows."""
-    if case.desc_class.declaration.along_axes:
+    if case.desc_class.declaration.pattern == "rows":
         return batch
     step = batch.size // 1009 + 1
     return dataclasses.replace(batch, inputs=tuple(values[::step] for values in batch.inputs))

@@ -70,8 +70,9 @@ def test_the_document_is_well_formed_and_needs_no_other(tmp_path: Path) -> None:
     ("found", "word"),
     [
         (report(measurement()), "kept"),
-        (report(measurement(2.0, broken=1)), "broken"),
-        (report(measurement(math.inf, broken=1)), "broken"),
+        (report(measurement(2.0, broken=1), reference_run="unknown"), "broken"),
+        (report(measurement(math.inf, broken=1), reference_run="other inputs"), "broken"),
+        (report(measurement(2.0, broken=1), reference_run="equal"), "kept"),
         (report(measurement(failure="no <pipeline>")), "broken"),
         (report(measurement(), reference_run="different"), "broken"),
         (report(measurement(), measurement(device=1)), "kept"),

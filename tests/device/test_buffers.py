@@ -66,8 +66,6 @@ ARRAYS: dict[str, Any] = {
     "no dimension": np.array(7, np.uint16),
     "no elements": np.zeros((0, 4), np.float32),
     "a record": np.array([(1, 2.5)], np.dtype([("a", "i2"), ("b", "f4")])),
-    "a list": [1, 2, 3],
-    "nested tuples": ((1.0, 2.0), (3.0, 4.0)),
     "bytearray": bytearray(b"\1\0\0"),
     "memoryview": memoryview(b"\1\2\0"),
     "read-only": np.broadcast_to(np.float32(2), (3, 2)),
@@ -84,6 +82,26 @@ def test_uploaded_bytes_come_back_as_they_are(device: dml.Device, name: str) -> 
         assert found.tobytes() == array.tobytes() and found.shape == array.shape and found.dtype == array.dtype
         rest = buffer.download()
         assert not rest[:10].any() and not rest[10 + array.nbytes :].any()
+
+
+@pytest.mark.parametrize("numbers", [[1.0, 2.0], (1, 2), [[1], [2]], [], 1.0, 3, True, 1j])
+def test_numbers_without_a_data_type_are_not_uploaded(buffer: dml.Buffer, numbers: Any) -> None:
+    """NumPy would make eight bytes of each, where four are meant as a rule."""
+    with pytest.raises(dml.InvalidArgumentError, match=r"have no data type to be written as: give an array"):
+        buffer.upload(numbers)
+
+
+def test_masked_elements_are_not_uploaded(buffer: dml.Buffer) -> None:
+    values: Any = np.ma.masked_array(np.ones(3, np.float32), [False, True, False])  # type: ignore[no-untyped-call]
+    with pytest.raises(dml.InvalidArgumentError, match=r"^Buffer.upload: the array has masked elements"):
+        buffer.upload(values)
+
+
+def test_a_buffer_is_no_array(buffer: dml.Buffer) -> None:
+    """NumPy would make an array of one object."""
+    for make in (np.asarray, np.array, lambda x: np.add(x, 1)):
+        with pytest.raises(dml.InvalidArgumentError, match=r"is no array: .* download\(dtype\)"):
+            make(buffer)
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"abc\0\0", bytes(100)])

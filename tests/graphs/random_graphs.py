@@ -24,7 +24,7 @@ from dmlvk.graphs import (
     OutputGraphEdge,
 )
 from dmlvk.kernels.variants import supported_operands
-from dmlvk.operators import OPERATORS, OperatorDesc
+from dmlvk.operators import REGULAR_OPERATORS, OperatorDesc
 from dmlvk.tensors import packed_strides
 
 Array = npt.NDArray[Any]
@@ -61,7 +61,7 @@ class RandomGraph:
     inputs: dict[str, Array]
 
 
-OPERATOR_NAMES = sorted(OPERATORS)
+OPERATOR_NAMES = sorted(REGULAR_OPERATORS)
 """What graphs are made of: every operator that there is."""
 
 _SIZES = ((1,), (5,), (4, 6), (6, 4), (2, 3, 4), (24,), (1, 3, 1, 8), (2, 2, 2, 3), (33,), (3, 1, 5, 7), (2, 1, 64))
@@ -104,7 +104,7 @@ class Builder:
         return RandomGraph(self.descs, desc, inputs)
 
     def _add_operator(self) -> None:
-        kind = OPERATORS[self.random.choice(self.operators)]
+        kind = REGULAR_OPERATORS[self.random.choice(self.operators)]
         data_types, _ = self.random.choice(_operands(kind.operator_name))
         tensors = [field for field in kind.fields if field.type == "tensor" and field.attribute in data_types]
         reads = [field for field in tensors if field.kind == "input"]
@@ -256,7 +256,7 @@ class Builder:
 
 @functools.cache
 def _operands(operator_name: str) -> list[tuple[dict[str, dml.DataType], tuple[str, ...]]]:
-    return list(supported_operands(OPERATORS[operator_name]))
+    return list(supported_operands(REGULAR_OPERATORS[operator_name]))
 
 
 def _view_along(tensor: dml.TensorDesc, sizes: Sizes) -> Sizes | None:

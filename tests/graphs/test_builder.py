@@ -12,7 +12,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk import functions as F
-from dmlvk.operators import OPERATORS
+from dmlvk.operators import REGULAR_OPERATORS
 
 Array = npt.NDArray[Any]
 
@@ -171,10 +171,10 @@ def test_feature_level_of_the_device_counts(any_device: dml.Device) -> None:
             graph.compile(a + 1)
 
 
-@pytest.mark.parametrize("name", sorted(OPERATORS))
+@pytest.mark.parametrize("name", sorted(REGULAR_OPERATORS))
 def test_every_operator_has_a_function(any_device: dml.Device, name: str) -> None:
     """With the last data types of its table, it makes a description that passes all checks."""
-    kind = OPERATORS[name]
+    kind = REGULAR_OPERATORS[name]
     graph = dml.Graph(any_device)
     function = getattr(F, F.function_name(name))
     assert name in function.__doc__
@@ -271,8 +271,8 @@ def test_errors_say_what_is_wrong(any_device: dml.Device) -> None:
         F.clip(a)
     with pytest.raises(invalid, match=r"belongs to another graph"):
         a + dml.Graph(any_device).input("z", dml.FLOAT32, (3, 4))
-    with pytest.raises(AttributeError, match=r"has no 'gemm'"):
-        F.gemm(a)
+    with pytest.raises(AttributeError, match=r"has no 'multiply_all'"):
+        F.multiply_all(a)
     with pytest.raises(invalid, match=r"at least one expression"):
         F.exp(3)
 
@@ -300,3 +300,51 @@ def test_axes_may_be_counted_from_the_end(any_device: dml.Device) -> None:
     assert (results["last"].sum(-1) == 1).all()
     with pytest.raises(dml.InvalidArgumentError, match="Axes"):
         F.activation_hardmax1(a, axes=[3])
+
+
+def test_shapes_and_axes_may_be_sequences(any_device: dml.Device) -> None:
+    x = A
+    assert (result(any_device, lambda a: a.reshape((4, -1)), a=x) == x.reshape(4, -1)).all()
+    assert (result(any_device, lambda a: a.reshape([60]), a=x) == x.reshape(60)).all()
+    assert (result(any_device, lambda a: a.reshape(np.array([5, 12])), a=x) == x.reshape(5, 12)).all()
+    assert (result(any_device, lambda a: a.transpose((2, 0, 1)), a=x) == x.transpose(2, 0, 1)).all()
+    assert (result(any_device, lambda a: a.transpose(-1, 0, -2), a=x) == x.transpose(-1, 0, -2)).all()
+
+
+MASKED: Any = np.ma.masked_array(np.ones(5, np.float32), [0, 0, 1, 0, 0])  # type: ignore[no-untyped-call]
+
+THREE: Any = 3
+
+MISTAKES: dict[str, Callable[[Any, Any], object]] = {
+    "reshape: sizes[0] must be an integer; got None": lambda a, g: a.reshape(None),
+    "reshape: sizes[0] must be an integer; got 'x'": lambda a, g: a.reshape("x"),
+    "reshape: sizes[1] must be an integer; got 2.0": lambda a, g: a.reshape((3, 2.0)),
+    "reshape: sizes[0] must be from -1 to 4294967295; got a number of": lambda a, g: a.reshape(10**5000),
+    "cannot be reshaped to [7, -1]": lambda a, g: a.reshape((7, -1)),
+    "transpose: axes[1] must be an integer; got 'a'": lambda a, g: a.transpose(0, "a"),
+    "transpose: axes[0] must be from -2 to 1; got 2": lambda a, g: a.transpose((2, 0)),
+    "axes must be a permutation of its 2 axes; got [0, 0]": lambda a, g: a.transpose(0, -2),
+    "broadcast_to: sizes must be a sequence of integers; got 3": lambda a, g: a.broadcast_to(3),
+    "ELEMENT_WISE_ADD: b_tensor must be an expression, an array or a number; got None": lambda a, g: a + None,
+    "ELEMENT_WISE_ADD: a_tensor must be an expression, an array or a number; got None": lambda a, g: None + a,
+    "ELEMENT_WISE_LOGICAL_EQUALS: b_tensor must be an expression": lambda a, g: operator.eq(a, None),
+    "ELEMENT_WISE_POW: exponent_tensor must be an expression": lambda a, g: a**None,
+    "Graph.constant: data_type must be a dmlvk.DataType; got <class": lambda a, g: g.constant(A, np.float32),
+    "Graph.constant: data_type must be a dmlvk.DataType; got 'FLOAT32'": lambda a, g: g.constant(3, "FLOAT32"),
+    "Graph.constant: not an array": lambda a, g: g.constant([[1], [1, 2]]),
+    "Graph.constant: the array has masked elements": lambda a, g: a + MASKED,
+    "ELEMENT_WISE_IDENTITY: output_strides must be a sequence": lambda a, g: F.identity(a, output_strides=3),
+    "Graph.compile: outputs must be given by name; got 3": lambda a, g: g.compile(3),
+    "an operator's name must be a string; got 3": lambda a, g: dml.operator_desc(THREE),
+    "ELEMENT_WISE_SIGN: has no 'x'; it has input_tensor": lambda a, g: g.apply("ELEMENT_WISE_SIGN", {"x": a}),
+    "is no array: it is a tensor that is not computed yet": lambda a, g: np.asarray(a),
+}
+
+
+@pytest.mark.parametrize("message", MISTAKES)
+def test_mistakes_are_errors_of_dmlvk(any_device: dml.Device, message: str) -> None:
+    graph = dml.Graph(any_device)
+    a = graph.input("a", dml.FLOAT32, (2, 5))
+    with pytest.raises(dml.InvalidArgumentError) as caught:
+        MISTAKES[message](a, graph)
+    assert message in str(caught.value)

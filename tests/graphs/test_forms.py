@@ -17,7 +17,7 @@ from dmlvk.conformance.execution import Workbench
 from dmlvk.graphs.fusion import kernel
 from dmlvk.graphs.fusion.ranges import Held, Range, largest_vanishing, of_sum
 from dmlvk.kernels.variants import supported_operands
-from dmlvk.operators import OPERATORS
+from dmlvk.operators import REGULAR_OPERATORS
 from scripts.shader_tools.operations import operations
 from scripts.shader_tools.spirv import Module
 from tests.graphs.support import X
@@ -159,8 +159,8 @@ def test_numbers_that_outweigh_denormals(device: dml.Device) -> None:
 
 CALCULATING = sorted(
     name
-    for name, kind in OPERATORS.items()
-    if kind.declaration.accuracy.promise != "exact" and not kind.declaration.along_axes
+    for name, kind in REGULAR_OPERATORS.items()
+    if kind.declaration.accuracy.promise != "exact" and kind.declaration.pattern != "rows"
 )
 
 
@@ -168,7 +168,7 @@ CALCULATING = sorted(
 def test_operators_that_calculate_know_one_nan_and_no_denormals(benches: list[Workbench], operator: str) -> None:
     """What kernels leave out between operators rests on it: of FLOAT32, in what they read and in what they give."""
     device = benches[-1].device
-    kind = OPERATORS[operator]
+    kind = REGULAR_OPERATORS[operator]
     rng = np.random.default_rng(len(operator))
     types = min(
         (types for types, _ in supported_operands(kind) if dml.FLOAT32 in types.values()),
@@ -250,12 +250,13 @@ def test_a_chain_of_arithmetic_takes_few_operations(any_device: dml.Device) -> N
 
     def chain(x: E) -> E:
         t = F.max((abs(F.clip(x * 1.5 + 0.25, min=-3, max=3)) - 0.5) * 2.0, 0.125)
-        return F.activation_relu((-(t * 0.75) + 1.0) * t)
+        result: E = F.activation_relu((-(t * 0.75) + 1.0) * t)
+        return result
 
     made, nothing = compiled(chain), compiled(lambda x: -abs(x))
     (stage,) = made.stages
     assert len(stage.nodes) == 12
-    counts = [operations(Module(graph.stages[0].kernel.spirv())) for graph in (made, nothing)]
+    counts = [operations(Module(graph.stages[0].program.steps[0].kernel.spirv())) for graph in (made, nothing)]
     assert (counts[0] - counts[1]) / 4 <= 26, "in the walk of any strides, which has the functions four times"
     x = np.float32
     t = np.maximum((np.abs(np.clip(X * x(1.5) + x(0.25), -3, 3)) - x(0.5)) * 2, x(0.125))

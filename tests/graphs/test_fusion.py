@@ -21,11 +21,12 @@ from dmlvk import functions as F
 from dmlvk.conformance.execution import Workbench
 from dmlvk.graphs import GraphDesc, InputGraphEdge, IntermediateGraphEdge, OutputGraphEdge
 from dmlvk.graphs.fusion.functions import operator_source
-from dmlvk.kernels import glsl, walks
-from dmlvk.operators import OPERATORS
+from dmlvk.kernels import glsl, glslang, walks
+from dmlvk.operators import REGULAR_OPERATORS
 from scripts.shader_tools.rules import lint
 from tests.graphs.random_graphs import Builder
 from tests.graphs.support import X, node
+from tests.targets import all_walk_as_gpus
 
 E = dml.Expression
 SHADERS = Path(__file__).parents[2] / "shaders"
@@ -84,7 +85,7 @@ def test_outputs_of_rows_share_a_kernel(device: dml.Device) -> None:
     total = a + row
     outputs = {"total": total, "y": -total}
     made = graph.compile(outputs)
-    assert [stage.kernel.variant for stage in made.stages] == ["fused.2.rows"]
+    assert [stage.program.steps[0].kernel.variant for stage in made.stages] == ["fused.2.rows"]
     arrays = {"a": np.arange(192, dtype=np.float16).reshape(6, 32), "row": np.arange(32, dtype=np.float16)}
     results = device.run(made, arrays)
     assert (results["total"] == arrays["a"] + arrays["row"]).all()
@@ -136,7 +137,7 @@ def test_no_kernel_waits_for_itself(any_device: dml.Device) -> None:
 
     def build(a: E, b: E) -> E:
         total = a + b
-        turned = F.sqrt(abs(total)).transpose()
+        turned: E = F.sqrt(abs(total)).transpose()
         return total * (turned + 1).transpose()
 
     graph = compiled(any_device, (4, 6), build)
@@ -162,7 +163,7 @@ def test_a_broadcast_value_goes_through_memory(any_device: dml.Device) -> None:
 
     graph = build(any_device)
     assert kernels(graph) == [["EXP"], ["MULTIPLY", "ADD"]]
-    assert graph.stages[1].kernel.variant == "fused.2.rows"
+    assert graph.stages[1].program.steps[0].kernel.variant == "fused.2.rows"
 
 
 def test_integers_that_cancel_are_no_constants_of_floats(device: dml.Device) -> None:
@@ -212,7 +213,7 @@ def test_walks_are_those_of_single_operators(
     device: dml.Device, as_gpus: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Contiguous, rows, tiles (on GPUs) and any strides, each beside the bits of single operators."""
-    monkeypatch.setattr(walks, "PROCESSORS_WALK_AS_GPUS", as_gpus)
+    all_walk_as_gpus(monkeypatch, as_gpus=as_gpus)
     monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_VECTORS", 0)
     has_tiles = as_gpus or device.info.kind != "CPU"
     rng = np.random.default_rng(2)
@@ -232,7 +233,8 @@ def test_walks_are_those_of_single_operators(
         row = graph.input("row", data_type, (sizes[-1],) if walk == "rows" else sizes)
         result = F.max(a + row, row)
         fused, unfused = graph.compile(result), graph.compile(result, fuse=False)
-        assert [stage.kernel.variant for stage in fused.stages] == [f"fused.2.{walk}"], (walk, data_type)
+        variants = [stage.program.steps[0].kernel.variant for stage in fused.stages]
+        assert variants == [f"fused.2.{walk}"], (walk, data_type)
         values = rng.integers(0, 256, (2, *sizes, 8), np.uint8).view(data_type.numpy_dtype)[..., 0]
         if 0 in strides:
             values[0, 1:] = values[0, 0]
@@ -246,7 +248,7 @@ def test_tiles_of_inputs_of_several_widths(
     data_type: dml.DataType, device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """INT64 beside what decides on it; with all inputs transposed not all tiles fit into shared memory."""
-    monkeypatch.setattr(walks, "PROCESSORS_WALK_AS_GPUS", True)
+    all_walk_as_gpus(monkeypatch)
     rng = np.random.default_rng(5)
     sizes = (67, 36)
     types = {"x": data_type, "y": data_type, "a": dml.INT64, "b": dml.INT64}
@@ -256,7 +258,7 @@ def test_tiles_of_inputs_of_several_widths(
         x, y, a, b = (graph.input(name, types[name], sizes, strides[name]) for name in types)
         result = F.if_(x < y, a, b)
         fused, unfused = graph.compile(result), graph.compile(result, fuse=False)
-        assert [stage.kernel.variant for stage in fused.stages] == ["fused.2.tiled"], transposed
+        assert [stage.program.steps[0].kernel.variant for stage in fused.stages] == ["fused.2.tiled"], transposed
         arrays = {name: rng.integers(-9, 9, sizes).astype(types[name].numpy_dtype) for name in types}
         outputs = [device.run(made, arrays)["output"] for made in (fused, unfused)]
         expected = np.where(arrays["x"] < arrays["y"], arrays["a"], arrays["b"])
@@ -333,13 +335,13 @@ def test_fused_kernels_keep_the_rules_of_all_shaders(any_device: dml.Device, tmp
             a = graph.input("a", data_type, (40, 40), strides)
             made = graph.compile(F.clip(F.max(a * 3, abs(a)), min=-1, max=100))
             for number, stage in enumerate(made.stages):
-                spirv = stage.kernel.spirv()
-                assert not lint(stage.kernel.variant, spirv)
+                spirv = stage.program.steps[0].kernel.spirv()
+                assert not lint(stage.program.steps[0].kernel.variant, spirv)
                 (tmp_path / f"{number}.spv").write_bytes(spirv)
                 subprocess.run(["spirv-val", "--target-env", "vulkan1.1", tmp_path / f"{number}.spv"], check=True)
 
 
-@pytest.mark.parametrize("operator", sorted(OPERATORS))
+@pytest.mark.parametrize("operator", sorted(REGULAR_OPERATORS))
 def test_every_operator_between_others(benches: list[Workbench], operator: str) -> None:
     """Graphs of one operator and IDENTITY: it is fused in front of something and behind something.
 
@@ -407,7 +409,7 @@ def test_a_compiler_that_does_not_work_changes_no_result(
 ) -> None:
     monkeypatch.setenv("DMLVK_GLSLANG", script(tmp_path / "compiler", text))
     if "sleep" in text:
-        monkeypatch.setattr(glsl, "_COMPILER_SECONDS", 0.2)
+        monkeypatch.setattr(glslang, "SECONDS", 0.2)
     graph = build_chain(any_device)
     assert remark in graph.fusion_remark
     assert len(graph.stages) == 3
@@ -423,7 +425,7 @@ def test_kernels_are_kept_on_disk(any_device: dml.Device, empty_cache: Path, mon
     monkeypatch.setenv("DMLVK_GLSLANG", "/nowhere/glslangValidator")
     again = build_chain(any_device)
     assert again.fusion_remark == ""
-    assert again.stages[0].kernel.spirv() == first.stages[0].kernel.spirv()
+    assert again.stages[0].program.steps[0].kernel.spirv() == first.stages[0].program.steps[0].kernel.spirv()
     assert (any_device.run(again, ARRAYS)["output"] == EXPECTED).all()
     for damaged in (b"", b"short", file.read_bytes()[:-4], bytes(reversed(file.read_bytes()))):
         glsl._in_memory.clear()
@@ -436,11 +438,57 @@ def test_a_damaged_kernel_is_compiled_anew(any_device: dml.Device, empty_cache: 
     build_chain(any_device)
     (file,) = empty_cache.glob("*")
     whole = file.read_bytes()
-    assert hashlib.sha256(whole[32:]).digest() == whole[:32]
+    assert hashlib.sha256(file.stem.encode() + whole[32:]).digest() == whole[:32]
     file.write_bytes(whole[:-4] + b"\0\0\0\0")
     glsl._in_memory.clear()
     assert (any_device.run(build_chain(any_device), ARRAYS)["output"] == EXPECTED).all()
     assert file.read_bytes() == whole
+
+
+def test_a_kernel_under_another_ones_name_is_compiled_anew(any_device: dml.Device, empty_cache: Path) -> None:
+    build_chain(any_device)
+    (file,) = empty_cache.glob("*")
+    compiled(any_device, (4, 6), lambda a, b: abs(a - b) + b)
+    (other,) = set(empty_cache.glob("*")) - {file}
+    other.replace(file)
+    glsl._in_memory.clear()
+    assert (any_device.run(build_chain(any_device), ARRAYS)["output"] == EXPECTED).all()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no such pipes")
+def test_a_pipe_in_the_cache_is_not_waited_for(any_device: dml.Device, empty_cache: Path) -> None:
+    build_chain(any_device)
+    (file,) = empty_cache.glob("*")
+    file.unlink()
+    os.mkfifo(file)
+    glsl._in_memory.clear()
+    assert (any_device.run(build_chain(any_device), ARRAYS)["output"] == EXPECTED).all()
+
+
+def test_without_a_home_kernels_are_compiled_all_the_same(
+    any_device: dml.Device, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(glsl, "cache_directory", lambda: None)
+    graph = build_chain(any_device)
+    assert len(graph.stages) == 1
+    assert (any_device.run(graph, ARRAYS)["output"] == EXPECTED).all()
+    assert not empty_cache.exists()
+
+
+def test_without_a_temporary_directory_operators_run_one_by_one(
+    any_device: dml.Device, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where glslangValidator compiles, which wants files."""
+
+    def read_only(**_: object) -> None:
+        raise FileNotFoundError("No usable temporary directory found")
+
+    monkeypatch.setenv("DMLVK_GLSLANG", "glslangValidator")
+    monkeypatch.setattr("tempfile.TemporaryDirectory", read_only)
+    graph = build_chain(any_device)
+    assert "has no place to compile in: No usable temporary directory" in graph.fusion_remark
+    assert len(graph.stages) == 3
+    assert (any_device.run(graph, ARRAYS)["output"] == EXPECTED).all()
 
 
 def test_the_cache_is_bounded(any_device: dml.Device, empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -479,7 +527,8 @@ def test_threads_may_compile_at_the_same_time(any_device: dml.Device, empty_cach
 
 def test_files_of_functions_can_stand_in_one_kernel() -> None:
     """In any order: no macro of one is another's, no function is written twice."""
-    paths = [f"{path.parent.name}/{path.name}" for path in sorted(SHADERS.glob("*/*.comp"))]
+    files = [path for folder in ("activation", "elementwise") for path in sorted((SHADERS / folder).glob("*.comp"))]
+    paths = [f"{path.parent.name}/{path.name}" for path in files]
     sources = [source for path in paths if (source := operator_source(path)) is not None]
     assert len(sources) > 70
     names = {name for source in sources for name in re.findall(r'#\s*include\s+"([^"]+)"', source.directives)}

@@ -10,9 +10,10 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.kernels.elementwise import Kernel
+from dmlvk.kernels.kernel import WalkKernel
 from dmlvk.kernels.layout import FoldedLayout, fold_in_order
-from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.target import CPU
+from tests.targets import kernel_of
 
 Offsets = npt.NDArray[np.int64]
 
@@ -34,8 +35,9 @@ def _expected(sizes: Sequence[int], strides: Sequence[Sequence[int]], axes: Sequ
     return {tuple(row) for row in rows.values()}
 
 
-def _planned(kernel: Kernel) -> list[tuple[object, ...]]:
+def _planned(desc: dml.OperatorDesc) -> list[tuple[object, ...]]:
     """The same, as the shader's invocations compute it from the specialization constants."""
+    kernel = kernel_of(desc)
     has_rows, has_offsets, lanes, _, *geometry = kernel.specialization([0, 0])
     assert has_rows == (kernel.work_groups[1] > 1)
     assert not has_offsets
@@ -47,7 +49,7 @@ def _planned(kernel: Kernel) -> list[tuple[object, ...]]:
     assert kernel.variant.split(".")[-1] == ("held" if length <= 4096 else "long")
     assert invocations == kernel.work_group_size == max(lanes, 128)
     assert math.prod(kernel.work_groups) * (invocations // lanes) >= kernel.work_items
-    _check_on_processors(kernel, length)
+    _check_on_processors(kernel, kernel_of(desc, CPU), length)
     rows: list[tuple[object, ...]] = []
     for row in range(kernel.work_items):
         start, rest = [0, 0], row
@@ -72,12 +74,10 @@ def _planned(kernel: Kernel) -> list[tuple[object, ...]]:
     return rows
 
 
-def _check_on_processors(kernel: Kernel, length: int) -> None:
+def _check_on_processors(kernel: WalkKernel, alone: WalkKernel, length: int) -> None:
     """The same geometry, with as many work groups as it takes when every invocation takes a row."""
-    alone = kernel.on("CPU")
-    assert kernel.on("discrete GPU") is kernel
     if length > 4096 or kernel.work_items < 16:
-        assert alone is kernel
+        assert alone == kernel
         return
     assert alone.variant == kernel.variant.removesuffix("held") + "alone"
     assert (alone.geometry[:-1], alone.work_items) == (kernel.geometry[:-1], kernel.work_items)
@@ -100,14 +100,14 @@ def test_a_launch_takes_every_element_of_every_row_in_order() -> None:
                 step = (step + int(random.integers(0, 2))) * sizes[axis]
             strides.append(own)
         axes = random.permutation(len(sizes))[: random.integers(1, len(sizes) + 1)].tolist()
-        planned = _planned(lower(_desc(dml.FLOAT32, sizes, strides, axes)))
+        planned = _planned(_desc(dml.FLOAT32, sizes, strides, axes))
         assert len(planned) == math.prod(size for axis, size in enumerate(sizes) if axis not in axes)
         assert set(planned) == _expected(sizes, strides, axes), (sizes, strides, axes)
 
 
 @pytest.mark.parametrize("length", [1, 4, 5, 16, 17, 128, 129, 1020, 1024, 1025, 4096, 4097])
 def test_lengths_choose_lanes_and_variant(length: int) -> None:
-    (row,) = _planned(lower(_desc(dml.FLOAT32, (length,), [(1,), (1,)], (0,))))
+    (row,) = _planned(_desc(dml.FLOAT32, (length,), [(1,), (1,)], (0,)))
     assert row == tuple((i, i) for i in range(length))
 
 
@@ -115,7 +115,7 @@ def _constants(
     data_type: dml.DataType, sizes: Sequence[int], strides: Sequence[Sequence[int]], axes: Sequence[int]
 ) -> tuple[bool, bool, bool]:
     """LANES_ARE_NEIGHBOURS, INPUT_HAS_BLOCKS and OUTPUT_HAS_BLOCKS."""
-    constants = lower(_desc(data_type, sizes, strides, axes)).specialization([0, 0])
+    constants = kernel_of(_desc(data_type, sizes, strides, axes)).specialization([0, 0])
     return bool(constants[30]), bool(constants[31]), bool(constants[32])
 
 

@@ -13,18 +13,21 @@ import pytest
 import dmlvk as dml
 from dmlvk.conformance.cases import sweep_sets
 from dmlvk.kernels import library, walks
-from dmlvk.kernels.elementwise import lower
+from dmlvk.kernels.catalog import all_variants
+from dmlvk.kernels.target import CPU
 from dmlvk.operators import OPERATORS, OperatorDesc
 from dmlvk.spirv import uses_constant
 from tests.binding.support import buffer_with, compiled, execute
+from tests.targets import all_walk_as_gpus, kernel_of
 
 Words = npt.NDArray[np.uint32]
 
-DEFERRING = sorted(
-    path.name.split(".")[0].upper()
-    for path in library.DIRECTORY.glob("*.float32.contiguous.spv")
-    if uses_constant(path.read_bytes(), walks.DEFERS_WHAT_IS_RARE)
-)
+DEFERRING = [
+    variant.name.split(".")[0].upper()
+    for variant in all_variants()
+    if variant.name.endswith(".float32.contiguous")
+    and uses_constant(library.load(variant.name), walks.DEFERS_WHAT_IS_RARE)
+]
 ELEMENTS = 2**18 + 4 * 256 * 3 + 3
 """Enough for it, with vectors that no invocation's share is full of, and a part of one."""
 
@@ -74,13 +77,13 @@ def test_what_is_deferred_has_the_same_bits(operator: str, device: dml.Device, m
     sets = sweep_sets(made, dml.FLOAT32, optional=False) + sweep_sets(made, dml.FLOAT32, optional=True)[:1]
     for number, attributes in enumerate(sets):
         desc = _description(operator, attributes)
-        assert lower(desc).on("CPU").geometry[-1] == 1, "nothing is deferred"
-        invocations = math.prod(lower(desc).on("CPU").work_groups) * 256
+        assert kernel_of(desc, CPU).geometry[-1] == 1, "nothing is deferred"
+        invocations = math.prod(kernel_of(desc, CPU).work_groups) * 256
         assert 0 <= 32 * invocations - ELEMENTS < 32 * 256, "more work groups than there is work for, or less"
-        assert lower(desc).on("discrete GPU").geometry[-1] == 0
+        assert kernel_of(desc).geometry[-1] == 0
         deferred = list(_results(device, desc, in_place=number % 2 == 1))
         with monkeypatch.context() as patch:
-            patch.setattr(walks, "PROCESSORS_WALK_AS_GPUS", True)
+            all_walk_as_gpus(patch)
             together = list(_results(device, desc))
         for (name, found), (_, wanted) in zip(deferred, together, strict=True):
             different = np.flatnonzero(found != wanted)

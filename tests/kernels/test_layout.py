@@ -15,11 +15,12 @@ from dmlvk.conformance.cases import ValueCase, sweep_sets, value_cases
 from dmlvk.conformance.execution import describe
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels import elementwise, walks
-from dmlvk.kernels.elementwise import Kernel, lower
+from dmlvk.kernels import kernel as kernel_module
+from dmlvk.kernels.kernel import WORK_GROUP_SIZE, WalkKernel
 from dmlvk.kernels.layout import FoldedLayout, fold
+from dmlvk.kernels.target import GPU
 from dmlvk.kernels.variants import (
     WALKS,
-    WORK_GROUP_SIZE,
     WORK_GROUP_SIZE_WITH_TWO_VECTORS,
     lanes,
     operand_types,
@@ -27,6 +28,7 @@ from dmlvk.kernels.variants import (
 )
 from dmlvk.operators import OperatorDesc
 from tests.operators.geometries import packed
+from tests.targets import kernel_of
 
 Offsets = npt.NDArray[np.int64]
 
@@ -142,7 +144,7 @@ def test_only_runs_of_neighbours_are_contiguous() -> None:
 def test_only_transposed_inputs_have_tiles(name: str, transposed: tuple[int, ...], tiled: tuple[int, ...]) -> None:
     case = next(case for case in value_cases() if case.name == name)
     strides = [(1, 512) if number in transposed else (512, 1) for number in range(len(case.data_types))]
-    kernel = lower(describe(case, (512, 512), strides, {}))
+    kernel = kernel_of(describe(case, (512, 512), strides, {}))
     assert kernel.variant.endswith(".tiled")
     first_words = _tile_constants(kernel.geometry, len(strides))[4:]
     assert tuple(number for number, first in enumerate(first_words) if first != NOT_TILED) == tiled
@@ -153,12 +155,12 @@ def test_tiles_fit_into_shared_memory() -> None:
     seen = set()
     for case in value_cases():
         types = operand_types(case.desc_class, dict(case.data_types))
-        if types in seen or case.desc_class.declaration.along_axes:
+        if types in seen or (case.desc_class.declaration.pattern == "rows"):
             continue
         seen.add(types)
         for transposed in itertools.product((False, True), repeat=len(types) - 1):
             strides = [(1, 4096) if is_transposed else (4096, 1) for is_transposed in (*transposed, False)]
-            plan, _ = walks.plans(fold((4096, 4096), strides), types, lambda walk: False)
+            plan = walks.plan(fold((4096, 4096), strides), types, GPU, lambda walk: False)
             assert (plan.walk == "tiled") == any(transposed)
             if plan.walk != "tiled":
                 continue
@@ -178,7 +180,7 @@ def _tile_constants(geometry: Sequence[int], operands: int) -> Sequence[int]:
     return geometry[2 + 8 * (1 + operands) :]
 
 
-def _visits_of_kernel(kernel: Kernel, types: tuple[dml.DataType, ...]) -> Offsets:
+def _visits_of_kernel(kernel: WalkKernel, types: tuple[dml.DataType, ...]) -> Offsets:
     """What the invocations of a launch visit, by the rules of shaders/patterns, as :func:`_visits` orders it."""
     launched = math.prod(kernel.work_groups) * kernel.work_group_size
     has_rows, has_offsets, *geometry = kernel.specialization([0] * len(types))
@@ -314,7 +316,7 @@ def test_a_launch_visits_every_element_once(
     taken = set()
     for _ in range(500):
         sizes, strides = _random_geometry(random, len(case.data_types))
-        kernel = lower(_desc(case, sizes, strides))
+        kernel = kernel_of(_desc(case, sizes, strides))
         taken.add(kernel.variant.rpartition(".")[2])
         expected = _visits(sizes, strides)
         if kernel.variant.endswith(".contiguous"):  # the same walk in memory's order
@@ -326,17 +328,17 @@ def test_a_launch_visits_every_element_once(
 
 def test_push_constants_hold_work_items_base_words_and_attributes() -> None:
     case = _case("if-uint8-float64")
-    kernel = lower(_desc(case, (10,), [(1,)] * 4))
+    kernel = kernel_of(_desc(case, (10,), [(1,)] * 4))
     assert kernel.push_constants([16, 32, 48, 4096]) == (10, 4, 8, 12, 1024)
     tensor = dml.TensorDesc(dml.INT16, (10,))
     desc = dml.ElementWiseThreshold(
         input_tensor=tensor, output_tensor=tensor, scale_bias=dml.ScaleBias(0.5, -1.0), min=-2.5
     )
-    assert lower(desc).push_constants([0, 64]) == (10, 0, 16, 0x3F000000, 0xBF800000, 0xFFFFFFFE)
+    assert kernel_of(desc).push_constants([0, 64]) == (10, 0, 16, 0x3F000000, 0xBF800000, 0xFFFFFFFE)
 
 
 def test_only_offsets_that_are_there_are_added() -> None:
-    kernel = lower(_desc(_case("sign-float32"), (10,), [(1,)] * 2))
+    kernel = kernel_of(_desc(_case("sign-float32"), (10,), [(1,)] * 2))
     assert kernel.specialization([0, 0])[1] == 0
     assert kernel.specialization([16, 0])[1] == 1
     assert kernel.specialization([0, 16])[1] == 1
@@ -348,7 +350,7 @@ def test_only_offsets_that_are_there_are_added() -> None:
     [1, 127, 128, 255, 256, 257, 65535 * 256 - 1, 65535 * 256, 65535 * 256 + 1, 2**30, 2**32 - 2**24, 2**32 - 2**16],
 )
 def test_work_groups_cover_the_work_within_vulkans_limits(invocations: int, size: int) -> None:
-    columns, rows, layers = elementwise.launch_size("X", invocations, size)
+    columns, rows, layers = kernel_module.launch_size("X", invocations, size)
     assert 1 <= columns <= 65535
     assert 1 <= rows <= 65535
     assert layers == 1
@@ -361,4 +363,4 @@ def test_work_groups_cover_the_work_within_vulkans_limits(invocations: int, size
 def test_more_work_than_can_be_launched_is_refused(invocations: int) -> None:
     message = f"^X: the tensor takes {invocations} invocations; at most {2**32 - 2**16} can be launched$"
     with pytest.raises(DeviceLimitError, match=message):
-        elementwise.launch_size("X", invocations)
+        kernel_module.launch_size("X", invocations)

@@ -1,64 +1,124 @@
-"""A damaged or incomplete shader library is refused by name, with what to do."""
+"""The packed library: small, quick, the same bytes again, and never a damaged module."""
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterator
+import time
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from dmlvk.errors import ShaderLibraryError
 from dmlvk.kernels import library
+from dmlvk.kernels.library import pack
+from dmlvk.kernels.library.pack import PackedLibrary, PackError, write_pack
 
-HINT = r"compile the shaders with scripts/compile_shaders\.py, or install dmlvk again$"
+RANDOM = Random(1)
+COMMON = RANDOM.randbytes(30000)
+MODULES = {
+    **{f"add.{number}": (f"key{number}", RANDOM.randbytes(100) + COMMON) for number in range(200)},
+    "add.twin": ("key of the twin", RANDOM.randbytes(8)),
+    "add.other_twin": ("key of the other twin", b""),
+    "add.huge": ("key of what is larger than a block", RANDOM.randbytes(pack.BLOCK_BYTES + 4)),
+}
+MODULES["add.other_twin"] = ("key of the other twin", MODULES["add.twin"][1])
 
 
 @pytest.fixture
-def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A library with one shader of five bytes."""
-    (tmp_path / "a.b.spv").write_bytes(b"SPIRV")
-    entry = {"key": "0", "sha256": hashlib.sha256(b"SPIRV").hexdigest()}
-    (tmp_path / "manifest.json").write_text(json.dumps({"format": 1, "complete": True, "variants": {"a.b": entry}}))
-    monkeypatch.setattr(library, "DIRECTORY", tmp_path)
-    _forget()
-    yield tmp_path
-    _forget()
+def packed(tmp_path: Path) -> Path:
+    """A directory with one packed file."""
+    write_pack(tmp_path / "add.pack", MODULES)
+    return tmp_path
 
 
-def _forget() -> None:
+@pytest.fixture
+def installed(packed: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same as the library of an installed package."""
+    monkeypatch.setattr(library, "_library", lambda: PackedLibrary(packed))
     library.load.cache_clear()
-    library._checksums.cache_clear()
+    return packed
 
 
-def test_a_shader_is_loaded(directory: Path) -> None:
-    assert library.load("a.b") == b"SPIRV"
+@pytest.fixture(autouse=True)
+def forgotten() -> None:
+    pack._block.cache_clear()
 
 
-def test_a_missing_shader_is_named(directory: Path) -> None:
-    with pytest.raises(ShaderLibraryError, match=rf"^the shader library lacks a\.c \(.*a\.c\.spv.*\): {HINT}"):
-        library.load("a.c")
+def test_every_module_comes_back(packed: Path) -> None:
+    found = PackedLibrary(packed)
+    assert set(found.names()) == set(MODULES)
+    for name, (key, module) in MODULES.items():
+        assert found.read(name) == found.read(name, key) == module
 
 
-def test_a_changed_shader_is_refused(directory: Path) -> None:
-    (directory / "a.b.spv").write_bytes(b"SPIRW")
-    with pytest.raises(ShaderLibraryError, match=rf"^the shader a\.b does not match its manifest: {HINT}"):
-        library.load("a.b")
+def test_what_modules_have_in_common_is_there_once(packed: Path) -> None:
+    total = sum(len(module) for _, module in MODULES.values())
+    assert total > 8 * 10**6
+    assert (packed / "add.pack").stat().st_size < pack.BLOCK_BYTES + 400 * 10**3
 
 
-def test_a_shader_that_the_manifest_does_not_name_is_refused(directory: Path) -> None:
-    (directory / "new.spv").write_bytes(b"SPIRV")
-    with pytest.raises(ShaderLibraryError, match=rf"^the shader new does not match its manifest: {HINT}"):
-        library.load("new")
+def test_equal_modules_make_equal_files(packed: Path) -> None:
+    write_pack(packed / "again.pack", dict(reversed(MODULES.items())))
+    assert (packed / "again.pack").read_bytes() == (packed / "add.pack").read_bytes()
+    assert {path.name for path in packed.iterdir()} == {"again.pack", "add.pack"}
 
 
-@pytest.mark.parametrize("content", [None, "", "{", "[]", "{}", '{"variants": 1}', '{"variants": {"a.b": {}}}'])
-def test_an_unreadable_manifest_is_refused(directory: Path, content: str | None) -> None:
-    file = directory / "manifest.json"
-    if content is None:
-        file.unlink()
-    else:
-        file.write_text(content)
-    with pytest.raises(ShaderLibraryError, match=rf"^the shader library has no readable manifest \(.*\): {HINT}"):
-        library.load("a.b")
+def test_modules_beside_one_that_was_loaded_take_well_below_a_millisecond(packed: Path) -> None:
+    found = PackedLibrary(packed)
+    found.read("add.0")
+    names = [
+        name for name in MODULES if found._pack("add").modules[name].block == found._pack("add").modules["add.0"].block
+    ]
+    assert len(names) > 50
+    begin = time.perf_counter()
+    for name in names:
+        found.read(name)
+    assert (time.perf_counter() - begin) / len(names) < 1e-3
+
+
+def test_a_module_from_other_sources_is_refused(packed: Path) -> None:
+    with pytest.raises(PackError, match="has it from other sources"):
+        PackedLibrary(packed).read("add.1", "another key")
+
+
+def test_a_module_is_loaded(installed: Path) -> None:
+    assert library.load("add.1") == MODULES["add.1"][1]
+
+
+@pytest.mark.parametrize("name", ["add.none", "subtract.1"])
+def test_a_missing_module_is_named(installed: Path, name: str) -> None:
+    with pytest.raises(ShaderLibraryError, match=rf"^the shader library has no {name} \(.*\): install dmlvk again$"):
+        library.load(name)
+
+
+@pytest.mark.parametrize("place", [0, 20, 33, 40, 2000, -1])
+def test_a_changed_byte_is_found(installed: Path, place: int) -> None:
+    file = installed / "add.pack"
+    contents = bytearray(file.read_bytes())
+    contents[place] ^= 1
+    file.write_bytes(contents)
+    with pytest.raises(ShaderLibraryError, match=r"add\.pack (is damaged|cannot be read)"):
+        for name in MODULES:
+            library.load(name)
+
+
+@pytest.mark.parametrize("size", [0, 10, 36, 1000, 100000, -1])
+def test_a_cut_file_is_found(installed: Path, size: int) -> None:
+    file = installed / "add.pack"
+    file.write_bytes(file.read_bytes()[:size])
+    with pytest.raises(ShaderLibraryError, match=r"add\.pack (is damaged|cannot be read)"):
+        for name in MODULES:
+            library.load(name)
+
+
+def test_an_interrupted_write_leaves_the_old_file(packed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = (packed / "add.pack").read_bytes()
+
+    def killed(source: str, target: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dmlvk.kernels.library.store.os.replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_pack(packed / "add.pack", {"add.1": MODULES["add.1"]})
+    assert [path.name for path in packed.iterdir()] == ["add.pack"]
+    assert (packed / "add.pack").read_bytes() == before

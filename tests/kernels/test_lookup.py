@@ -12,10 +12,12 @@ import pytest
 import dmlvk as dml
 from dmlvk.compilation import CompiledSingleOperator
 from dmlvk.conformance.cases import sweep_sets
-from dmlvk.kernels import lookup, walks
+from dmlvk.kernels import lookup
 from dmlvk.kernels.lookup import TABLE_ENTRIES
-from dmlvk.operators import OPERATORS, OperatorDesc
+from dmlvk.kernels.target import GPU
+from dmlvk.operators import REGULAR_OPERATORS, OperatorDesc
 from dmlvk.runtime.specialization import NAIVE_DRIVERS
+from tests.targets import all_walk_as_gpus
 
 PATTERNS = np.arange(TABLE_ENTRIES, dtype=np.uint16).view(np.float16)
 
@@ -23,8 +25,8 @@ PATTERNS = np.arange(TABLE_ENTRIES, dtype=np.uint16).view(np.float16)
 def _descriptions(tensor_in: dml.TensorDesc, tensor_out: dml.TensorDesc) -> list[OperatorDesc]:
     """Every operator of one FLOAT16 tensor, without its optional attributes and with them."""
     descriptions = []
-    for desc_class in OPERATORS.values():
-        if desc_class.declaration.along_axes or [
+    for desc_class in REGULAR_OPERATORS.values():
+        if (desc_class.declaration.pattern == "rows") or [
             field.kind for field in desc_class.fields if field.type == "tensor" and not field.optional
         ] != [
             "input",
@@ -47,7 +49,7 @@ def _descriptions(tensor_in: dml.TensorDesc, tensor_out: dml.TensorDesc) -> list
 
 def _looked_up_names() -> list[str]:
     large = dml.TensorDesc(dml.FLOAT16, (lookup.FEWEST_ELEMENTS,))
-    found = (d.operator_name for d in _descriptions(large, large) if lookup.table_desc(d) is not None)
+    found = (d.operator_name for d in _descriptions(large, large) if lookup.table_desc(d, GPU) is not None)
     return sorted(set(found))
 
 
@@ -81,7 +83,7 @@ def test_the_functions_are_looked_up_and_what_is_exact_is_not() -> None:
     tensor = dml.TensorDesc(dml.FLOAT16, (lookup.FEWEST_ELEMENTS,))
     scales = (None, dml.ScaleBias(0.5, 1.0))  # a short function, and a longer one
     powers = [dml.ElementWiseExp(input_tensor=tensor, output_tensor=tensor, scale_bias=scale) for scale in scales]
-    assert [lookup.table_desc(desc) is None for desc in powers] == [True, False]
+    assert [lookup.table_desc(desc, GPU) is None for desc in powers] == [True, False]
 
 
 def test_what_is_faster_computed_is_looked_up_by_naive_drivers_alone(device: dml.Device) -> None:
@@ -119,7 +121,7 @@ def test_every_walk(
     strides_out: tuple[int, ...] | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(walks, "PROCESSORS_WALK_AS_GPUS", True)
+    all_walk_as_gpus(monkeypatch)
     desc = dml.ElementWiseLog(
         input_tensor=dml.TensorDesc(dml.FLOAT16, sizes, strides_in),
         output_tensor=dml.TensorDesc(dml.FLOAT16, sizes, strides_out),

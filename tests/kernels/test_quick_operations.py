@@ -14,12 +14,12 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.kernels import library, walks
-from dmlvk.kernels.elementwise import lower
 from dmlvk.kernels.volume import LONG_FUNCTION_WORDS, called_words
 from dmlvk.operators import OPERATORS, OperatorDesc
 from dmlvk.runtime import kompute
 from dmlvk.runtime.specialization import ON_PROCESSOR, PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
 from dmlvk.spirv import uses_constant
+from tests.targets import all_walk_as_gpus, kernel_of
 
 SHADERS = Path(__file__).parents[2] / "shaders"
 QUICK = sorted(
@@ -97,7 +97,7 @@ def test_there_are_such_operators() -> None:
 def test_the_quick_way_gives_the_bits_of_the_ordinary_one(
     operator: str, is_large: bool, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(walks, "PROCESSORS_WALK_AS_GPUS", True)
+    all_walk_as_gpus(monkeypatch)
     if is_large:
         monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_VECTORS", 0)
         monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_TILES", 0)
@@ -110,7 +110,7 @@ def test_the_quick_way_gives_the_bits_of_the_ordinary_one(
     with dml.Device(any_device.info.index) as device:
         for case, expected in zip(cases, ordinary, strict=True):
             desc = _description(operator, *case)
-            assert uses_constant(lower(desc).spirv(), ON_PROCESSOR)
+            assert uses_constant(kernel_of(desc).spirv(), ON_PROCESSOR)
             for results, wanted in zip(_results(device, desc), expected, strict=True):
                 different = np.flatnonzero(results != wanted)
                 assert different.size == 0, (

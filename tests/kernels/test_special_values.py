@@ -12,12 +12,13 @@ import pytest
 import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.datatypes import float32_bits
-from dmlvk.kernels.elementwise import Kernel, lower
+from dmlvk.kernels.kernel import Kernel
 from dmlvk.kernels.special_values import SPECIAL_ATTRIBUTE, SPECIAL_VALUES, special_attribute
 from dmlvk.operators import OPERATORS, FusedActivation, OperatorDesc
 from dmlvk.runtime.specialization import specialized
 from dmlvk.spirv import with_constant
 from tests.graphs.support import X
+from tests.targets import kernel_of
 
 ANY_VALUE = 1.75
 """Of an attribute; special for no operator."""
@@ -55,14 +56,14 @@ EVERY_VALUE = [(operator, value) for operator, (_, values) in SPECIAL_VALUES.ite
 @pytest.mark.parametrize(("operator", "value"), EVERY_VALUE)
 def test_the_shader_is_told_of_a_special_value(operator: str, value: float, tmp_path: Path) -> None:
     for data_type in (dml.FLOAT32, dml.FLOAT16):
-        assert in_the_module(lower(desc_of(operator, value, data_type)), tmp_path) == [str(float32_bits(value))]
-        assert in_the_module(lower(desc_of(operator, ANY_VALUE, data_type)), tmp_path) == ["0"]
+        assert in_the_module(kernel_of(desc_of(operator, value, data_type)), tmp_path) == [str(float32_bits(value))]
+        assert in_the_module(kernel_of(desc_of(operator, ANY_VALUE, data_type)), tmp_path) == ["0"]
 
 
 @pytest.mark.parametrize("operator", ["ACTIVATION_CELU", "ACTIVATION_ELU", "ACTIVATION_SOFTPLUS"])
 def test_a_fused_activation_has_its_special_values(operator: str, tmp_path: Path) -> None:
-    assert in_the_module(lower(fused_desc(operator, 1.0)), tmp_path) == [str(float32_bits(1.0))]
-    assert in_the_module(lower(fused_desc(operator, ANY_VALUE)), tmp_path) == ["0"]
+    assert in_the_module(kernel_of(fused_desc(operator, 1.0)), tmp_path) == [str(float32_bits(1.0))]
+    assert in_the_module(kernel_of(fused_desc(operator, ANY_VALUE)), tmp_path) == ["0"]
 
 
 def test_values_count_as_they_are_in_float32() -> None:
@@ -90,13 +91,13 @@ def test_fused_kernels_are_told_too(any_device: dml.Device, operator: str, value
 
 
 def test_a_module_without_the_constant_stays_as_it_is() -> None:
-    spirv = lower(dml.ElementWiseExp(input_tensor=X_DESC, output_tensor=X_DESC)).spirv()
+    spirv = kernel_of(dml.ElementWiseExp(input_tensor=X_DESC, output_tensor=X_DESC)).spirv()
     assert with_constant(spirv, SPECIAL_ATTRIBUTE, 5) == np.frombuffer(spirv, "<u4").astype("=u4").tobytes()
 
 
 def test_drivers_that_see_numbers_see_it(tmp_path: Path) -> None:
     """As all constants are made numbers for SwiftShader."""
-    kernel = lower(desc_of("ACTIVATION_CELU", 1.0))
+    kernel = kernel_of(desc_of("ACTIVATION_CELU", 1.0))
     made = specialized(kernel.spirv(), kernel.specialization([0, 0]))
     (tmp_path / "shader.spv").write_bytes(made)
     subprocess.run(["spirv-val", "--target-env", "vulkan1.1", tmp_path / "shader.spv"], check=True)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import dmlvk as dml
-from dmlvk.kernels.lowering import lower
 from dmlvk.operators import OperatorDesc
 from dmlvk.runtime.flattening import flattened
 from dmlvk.runtime.specialization import specialized
+from tests.targets import kernel_of
 
 
 def _exp(elements: int) -> OperatorDesc:
@@ -47,7 +47,7 @@ def _sizes(spirv: bytes, directory: Path) -> tuple[int, int]:
     ids=["one vector", "two vectors", "64 lanes", "256 lanes", "long rows"],
 )
 def test_both_sizes_in_a_module_are_the_kernels(desc: OperatorDesc, size: int, tmp_path: Path) -> None:
-    kernel = lower(desc)
+    kernel = kernel_of(desc)
     assert kernel.work_group_size == size
     assert _sizes(kernel.spirv(), tmp_path) == (size, size)
     assert _sizes(flattened(specialized(kernel.spirv(), kernel.specialization((0, 0)))), tmp_path) == (size, size)

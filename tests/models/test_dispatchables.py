@@ -120,8 +120,8 @@ def sign_with(**changes: Any) -> dict[str, Any]:
             "the dispatchable 'D': dmlvk has no operator 'element_wise_sign'; it has ACTIVATION_",
         ),
         (
-            {"type": "DML_OPERATOR_GEMM"},
-            "the dispatchable 'D': dmlvk has no operator 'GEMM'; it has ACTIVATION_",
+            {"type": "DML_OPERATOR_SHUFFLE_CARDS"},
+            "the dispatchable 'D': dmlvk has no operator 'SHUFFLE_CARDS'; it has ACTIVATION_",
         ),
         (
             {"type": "ELEMENT_WISE_SIGN", **SIGN, "dmlCompileType": "fast"},

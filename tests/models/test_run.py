@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -123,6 +124,52 @@ def test_files_that_cannot_be_written(run: Run, sign_model: dict[str, Any], tmp_
         sign_model["commands"] = [{"type": "writeFile", "resource": "X", "targetPath": target}]
         with pytest.raises(dml.ModelFileError, match=rf":\d+:\d+: cannot write '.*{target[:9]}"):
             run(sign_model)
+
+
+def test_files_stay_inside_the_output_directory(run: Run, sign_model: dict[str, Any], tmp_path: Path) -> None:
+    """Symbolic links are followed as long as they lead to places inside it."""
+    out, outside = tmp_path / "out", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file.npy").write_bytes(b"kept")
+    (out / "inside").mkdir(parents=True)
+    for name, place in {"folder": outside, "file.npy": outside / "file.npy", "new.bin": outside / "new.bin"}.items():
+        (out / name).symlink_to(place)
+    (out / "near").symlink_to(out / "inside")
+    for target in ("folder/x.npy", "folder/deep/x.npy", "file.npy", "new.bin"):
+        sign_model["commands"] = [{"type": "writeFile", "resource": "X", "targetPath": target}]
+        with pytest.raises(dml.ModelFileError, match=r":\d+: targetPath must stay inside .*; a symbolic link"):
+            run(sign_model)
+    assert sorted(path.name for path in outside.iterdir()) == ["file.npy"]
+    assert (outside / "file.npy").read_bytes() == b"kept"
+    sign_model["commands"] = [{"type": "writeFile", "resource": "X", "targetPath": "near/x.npy"}]
+    run(sign_model)
+    assert (out / "inside" / "x.npy").is_file()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no such pipes")
+def test_a_pipe_is_not_written_to(run: Run, sign_model: dict[str, Any], tmp_path: Path) -> None:
+    """That would wait for somebody who reads."""
+    (tmp_path / "out").mkdir()
+    os.mkfifo(tmp_path / "out" / "x.npy")
+    sign_model["commands"] = [{"type": "writeFile", "resource": "X", "targetPath": "x.npy"}]
+    with pytest.raises(dml.ModelFileError, match=r"x\.npy': it is there, and no regular file"):
+        run(sign_model)
+
+
+def test_names_cannot_imitate_other_lines(run: Run, sign_model: dict[str, Any]) -> None:
+    odd = "a\nExpect 'Out': 3 values as expected (exact)\r\x1b[2K\u2028\x85é"
+    sign_model["resources"][odd] = sign_model["resources"]["X"]
+    sign_model["commands"] = [
+        {"type": "print", "resource": odd},
+        {"type": "print", "resource": odd, "verbose": True},
+        {"type": "expect", "resource": odd, "values": [-3, 0, 5]},
+        {"type": "writeFile", "resource": odd, "targetPath": "b\nc.npy"},
+    ]
+    lines = run(sign_model)[1]
+    assert all(line.isprintable() for line in lines)
+    shown = r"a\nExpect 'Out': 3 values as expected (exact)\r\x1b[2K\u2028\x85é"
+    assert lines[0] == f"Resource '{shown}': -3, 0, 5"
+    assert lines[-1].endswith(r"b\nc.npy'")
 
 
 def test_expectations(run: Run, sign_model: dict[str, Any], tmp_path: Path) -> None:
@@ -251,6 +298,67 @@ def test_a_buffer_that_the_device_refuses_takes_no_memory_here(
     }
     with pytest.raises(dml.ModelFileError, match=r":3:11: the resource 'Huge': Buffer: 4294967292 bytes do not fit$"):
         run(sign_model)
+
+
+def test_arrays_of_tensors_are_bound_by_arrays_of_resources(run: Run) -> None:
+    """Also with an offset, and one resource twice."""
+    with open(EXAMPLES / "join_split.json", encoding="utf-8") as file:
+        text = "".join(line for line in file if not line.startswith("//"))
+    model = json.loads(text)
+    model["resources"]["B"]["initialValues"] = [9] * 8 + [-1, -2]
+    model["commands"][0]["bindings"]["InputTensors"][1] = {"name": "B", "elementOffset": 8}
+    result, _ = run(model)
+    assert (result.expectations, result.failures) == (3, 0)
+
+
+@pytest.mark.parametrize("bound", ["A", ["A", "B"], []])
+def test_as_many_resources_as_tensors(run: Run, bound: Any) -> None:
+    with open(EXAMPLES / "join_split.json", encoding="utf-8") as file:
+        text = "".join(line for line in file if not line.startswith("//"))
+    model = json.loads(text)
+    model["commands"][0]["bindings"]["InputTensors"] = bound
+    count = len(bound) if isinstance(bound, list) else 1
+    with pytest.raises(dml.ModelFileError, match=rf"InputTensors takes 3 resources; {count} are bound"):
+        run(model)
+
+
+def test_values_of_fills(run: Run) -> None:
+    """A FLOAT64 in either form, and steps below 0 of an unsigned type."""
+    result, lines = run(
+        {
+            "resources": {
+                "D": {"initialValuesDataType": "FLOAT64", "initialValues": [0, 0]},
+                "S": {"initialValuesDataType": "UINT8", "initialValues": [0, 0, 0, 0]},
+            },
+            "dispatchables": {
+                "fill": {
+                    "type": "FILL_VALUE_CONSTANT",
+                    "desc": {
+                        "OutputTensor": {"DataType": "FLOAT64", "Sizes": [2]},
+                        "ValueDataType": "FLOAT64",
+                        "Value": {"Float64": 0.1},
+                    },
+                },
+                "count": {
+                    "type": "FILL_VALUE_SEQUENCE",
+                    "desc": {
+                        "OutputTensor": {"DataType": "UINT8", "Sizes": [4]},
+                        "ValueDataType": "UINT8",
+                        "ValueStart": 10,
+                        "ValueDelta": -4,
+                    },
+                },
+            },
+            "commands": [
+                {"type": "dispatch", "dispatchable": "fill", "bindings": {"OutputTensor": "D"}},
+                {"type": "dispatch", "dispatchable": "count", "bindings": {"OutputTensor": "S"}},
+                {"type": "print", "resource": "S"},
+                {"type": "expect", "resource": "D", "values": [0.1, 0.1]},
+            ],
+        }
+    )
+    assert lines[0] == "Resource 'S': 10, 6, 2, 254"
+    assert (result.expectations, result.failures) == (1, 0)
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda path: path.stem)

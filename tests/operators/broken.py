@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from dmlvk.kernels import library
-from dmlvk.kernels.variants import all_variants
+from dmlvk.kernels.catalog import all_variants
+from dmlvk.kernels.library.sources import SourceTree
 from scripts.shader_tools.compiler import Compiler
 from scripts.shader_tools.project import SHADERS
-from scripts.shader_tools.sources import SourceTree
 
 
 def break_shader(monkeypatch: pytest.MonkeyPatch, root: Path, file: str, text: str, broken: str) -> None:

@@ -9,13 +9,13 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
-from dmlvk.kernels import walks
+from tests.targets import all_walk_as_gpus
 
 
 @pytest.fixture(autouse=True)
 def _processors_walk_as_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """What GPUs run is tested on processors."""
-    monkeypatch.setattr(walks, "PROCESSORS_WALK_AS_GPUS", True)
+    all_walk_as_gpus(monkeypatch)
 
 
 @pytest.fixture(scope="session")

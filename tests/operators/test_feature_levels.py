@@ -17,10 +17,10 @@ import pytest
 import dmlvk as dml
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
-from dmlvk.operators import OPERATORS, Field, OperatorDesc, check_operator, operator_desc
+from dmlvk.operators import OPERATORS, REGULAR_OPERATORS, Field, OperatorDesc, check_operator, operator_desc
 from tests.specification.facts import FEATURE_LEVELS, OperatorFacts, TensorFacts, all_facts
 
-FACTS = all_facts()
+FACTS = {name: facts for name, facts in all_facts().items() if name in REGULAR_OPERATORS}
 EACH_OPERATOR = pytest.mark.parametrize("facts", FACTS.values(), ids=list(FACTS))
 EACH_LEVEL = pytest.mark.parametrize("label", FEATURE_LEVELS)
 TYPES = [data_type for data_type in DataType if data_type is not DataType.UNKNOWN]

@@ -19,12 +19,15 @@ from dmlvk.conformance import patterns
 from dmlvk.conformance.cases import SWEPT, ValueCase, axes_attributes, sweep_sets, value_cases
 from dmlvk.conformance.execution import Bytes, Judge, Placement, Workbench, describe, element_view
 from dmlvk.kernels import elementwise, walks
-from dmlvk.kernels.elementwise import lower
+from dmlvk.kernels import kernel as kernel_module
+from dmlvk.kernels.kernel import WORK_GROUP_SIZE
 from dmlvk.kernels.layout import fold
-from dmlvk.kernels.variants import WORK_GROUP_SIZE, lanes, operand_types, tile_size
-from dmlvk.operators import OPERATORS, OperatorDesc, check_operator
+from dmlvk.kernels.target import CPU, GPU
+from dmlvk.kernels.variants import lanes, operand_types, tile_size
+from dmlvk.operators import REGULAR_OPERATORS, OperatorDesc, check_operator
 from dmlvk.runtime import kompute
 from tests.operators.geometries import FIXED, REPEATED, TRANSPOSED, Geometry, geometries, overlaps
+from tests.targets import all_walk_as_gpus, kernel_of
 
 EXAMPLES = 120
 """Random geometries for an operator that stands for many; the others share its memory walks: a twentieth."""
@@ -43,7 +46,7 @@ def _one_case_for_each_width() -> list[ValueCase]:
         inputs = [data_type.size_in_bits for _, data_type in case.tensors("input")]
         widths = (*sorted(set(inputs)), min(len(inputs), 3), case.tensors("output")[0][1].size_in_bits)
         places = tuple(field.attribute in case.desc_class.declaration.in_place for field, _ in case.tensors("input"))
-        key = (widths, places, case.desc_class.declaration.along_axes)
+        key = (widths, places, (case.desc_class.declaration.pattern == "rows"))
         if key not in chosen or _preference(case) > _preference(chosen[key]):
             chosen[key] = case
     return list(chosen.values())
@@ -75,7 +78,7 @@ def _fitting(desc_class: type[OperatorDesc], geometry: Geometry) -> Geometry:
 
 def _attributes(desc_class: type[OperatorDesc], data_type: dml.DataType, seed: int, dimensions: int) -> dict[str, Any]:
     """Mostly without optional attributes: they change the values, not the places. Axes: any, in any order."""
-    if desc_class.declaration.along_axes:
+    if desc_class.declaration.pattern == "rows":
         random = np.random.default_rng(seed)
         axes = random.permutation(dimensions)[: random.integers(1, dimensions + 1)]
         return axes_attributes(desc_class, axes.tolist())
@@ -113,7 +116,7 @@ def check_geometry(benches: Sequence[Workbench], case: ValueCase, geometry: Geom
         Placement(i, offset, t.size_in_bytes) for i, (offset, t) in enumerate(zip(offsets, tensors, strict=True))
     ]
     if geometry.in_place:
-        allowed = case.desc_class.declaration.in_place
+        allowed = case.desc_class.declaration.in_place_inputs
         placements[-1] = placements[[field.attribute for field, _ in inputs].index(allowed[0])]
     contents: list[Bytes] = []
     for placement, tensor in zip(placements, tensors, strict=True):
@@ -168,7 +171,7 @@ def test_listed_geometries(number: int, case: ValueCase, benches: list[Workbench
     [
         (number, case)
         for number, case in enumerate(_one_case_for_each_width())
-        if not case.desc_class.declaration.along_axes
+        if case.desc_class.declaration.pattern != "rows"
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -188,19 +191,20 @@ def test_results_that_repeat_along_an_axis(
 @pytest.mark.parametrize("name", ["sign-int8", "sign-float16", "add-float32", "sign-int64", "if-uint8-int16"])
 def test_transpositions_on_processors(name: str, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:
     """They take another memory walk there than on GPUs."""
-    monkeypatch.setattr(walks, "PROCESSORS_WALK_AS_GPUS", False)
+    all_walk_as_gpus(monkeypatch, as_gpus=False)
     case = next(case for case in value_cases() if case.name == name)
     walks_taken = set()
     for geometry in TRANSPOSED:
         strides = [*(geometry.input_strides(i) for i in range(len(case.data_types) - 1)), geometry.output]
-        kernel = lower(describe(case, geometry.sizes, strides, {}))
-        walks_taken.add((kernel.variant.rpartition(".")[2], kernel.on("CPU").variant.rpartition(".")[2]))
+        desc = describe(case, geometry.sizes, strides, {})
+        on_gpus, on_processors = (kernel_of(desc, target).variant.rpartition(".")[2] for target in (GPU, CPU))
+        walks_taken.add((on_gpus, on_processors))
         check_geometry(benches, case, geometry)
     assert ("tiled", "strided") in walks_taken
     assert not any(on_processors == "tiled" for _, on_processors in walks_taken)
 
 
-@pytest.mark.parametrize("desc_class", OPERATORS.values(), ids=list(OPERATORS))
+@pytest.mark.parametrize("desc_class", REGULAR_OPERATORS.values(), ids=list(REGULAR_OPERATORS))
 def test_any_geometry(desc_class: type[OperatorDesc], benches: list[Workbench]) -> None:
     cases = [case for case in value_cases() if case.desc_class is desc_class]
 
@@ -228,9 +232,9 @@ def test_work_groups_in_several_rows(
 
     As with the listed geometries, operators that share a walk with one that is tested whole take some of them in turn.
     """
-    if case.desc_class.declaration.along_axes:
+    if case.desc_class.declaration.pattern == "rows":
         return  # tests/operators/test_rows.py has these
-    monkeypatch.setattr(walks, "WORK_GROUPS_PER_ROW", 5)
+    monkeypatch.setattr(kernel_module, "WORK_GROUPS_PER_ROW", 5)
     group = lanes("contiguous", operand_types(case.desc_class, dict(case.data_types))) * WORK_GROUP_SIZE
     name = "rows of 5 work groups"
     lengths = (5 * group, 5 * group + 1, 6 * group, 11 * group - 7, 25 * group)
@@ -246,7 +250,7 @@ def test_work_groups_in_several_rows(
         _attributes(case.desc_class, case.data_types[0][1], 1, 2),
     )
     with pytest.raises(dml.DeviceLimitError, match=f"^{beyond.operator_name}: the tensor takes 6401 invocations; "):
-        lower(beyond)
+        kernel_of(beyond)
 
 
 TWO_VECTORS = [
@@ -274,7 +278,7 @@ def test_two_vectors_of_an_invocation(name: str, benches: list[Workbench], monke
     for rows in (1, 170, 171, 341, 400):  # of 3 vectors; 512 vectors are a work group's
         sizes = (rows, row)
         check_geometry(benches, case, Geometry("two vectors an invocation", sizes, (row, 1), ((0, 1), (row, 1))))
-    monkeypatch.setattr(walks, "WORK_GROUPS_PER_ROW", 5)
+    monkeypatch.setattr(kernel_module, "WORK_GROUPS_PER_ROW", 5)
     for length in (11 * group - 7, 22 * group):
         check_geometry(benches, case, Geometry("rows of 5 work groups", (length,), (1,), ((1,),)))
 
@@ -286,7 +290,7 @@ def test_tiles_of_those_inputs_that_are_transposed(transposed: tuple[int, ...], 
     for rows, columns in ((64, 96), (70, 81), (17, 9)):
         straight, turned = (columns, 1), (1, rows + -rows % 4)
         inputs = tuple(turned if number in transposed else straight for number in range(3))
-        kernel = lower(describe(case, (rows, columns), [*inputs, straight], {}))
+        kernel = kernel_of(describe(case, (rows, columns), [*inputs, straight], {}))
         assert kernel.variant.endswith(".tiled")
         check_geometry(benches, case, Geometry("tiles of some inputs", (rows, columns), straight, inputs))
 
@@ -304,7 +308,7 @@ def test_two_tiles_of_a_work_group(name: str, benches: list[Workbench], monkeypa
             transposed = (1, sizes[0] + -sizes[0] % 4)
             geometry = Geometry("two tiles", sizes, (row * side + 4, 1), (transposed, (row * side, 1)))
             strides = [*(geometry.input_strides(i) for i in range(len(case.data_types) - 1)), geometry.output]
-            kernel = lower(describe(case, sizes, strides, {}))
+            kernel = kernel_of(describe(case, sizes, strides, {}))
             own = 2 + 8 * (1 + len(strides))  # what the walk has for itself begins there
             tiles_along.add((kernel.variant.rpartition(".")[2], *kernel.geometry[own + 1 : own + 3]))
             check_geometry(benches, case, geometry)
@@ -361,7 +365,7 @@ def test_more_than_65535_work_groups_packed(benches: list[Workbench]) -> None:
     assert ran, "no device has a buffer of 256 MiB"
 
 
-@pytest.mark.parametrize("desc_class", OPERATORS.values(), ids=list(OPERATORS))
+@pytest.mark.parametrize("desc_class", REGULAR_OPERATORS.values(), ids=list(REGULAR_OPERATORS))
 @pytest.mark.parametrize(
     ("sizes", "strides"),
     [((2,), (0,)), ((3, 4), (0, 1)), ((3, 4), (1, 1)), ((2, 3), (2, 1)), ((3, 3), (4, 2)), ((4, 5, 6), (1, 4, 18))],

@@ -12,15 +12,17 @@ import dmlvk as dml
 from dmlvk.conformance.cases import ValueCase, axes_attributes, value_cases
 from dmlvk.conformance.comparison import as_bits
 from dmlvk.conformance.execution import Judge, Workbench, describe
-from dmlvk.kernels import along_axes, walks
-from dmlvk.kernels.lowering import lower
+from dmlvk.kernels import along_axes
+from dmlvk.kernels import kernel as kernel_module
+from dmlvk.kernels.target import CPU
 from dmlvk.operators import OPERATORS, OperatorDesc
 from tests.operators.geometries import Geometry, packed
 from tests.operators.test_geometry import check_geometry
+from tests.targets import kernel_of
 
 Array = npt.NDArray[Any]
 
-CASES = [case for case in value_cases() if case.desc_class.declaration.along_axes]
+CASES = [case for case in value_cases() if (case.desc_class.declaration.pattern == "rows")]
 NAMING_AXES = [case for case in CASES if axes_attributes(case.desc_class, (0,))]
 EACH_CASE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 # The operators that name no axes are computed by the same kernels.
@@ -30,7 +32,7 @@ LENGTHS = (1, 3, 16, 17, 130, 257, 1024, 3001, 4097)
 
 
 def test_there_are_cases_of_every_operator_along_axes() -> None:
-    names = {name for name, operator in OPERATORS.items() if operator.declaration.along_axes}
+    names = {name for name, operator in OPERATORS.items() if (operator.declaration.pattern == "rows")}
     assert len(names) == 6
     assert {case.desc_class.operator_name for case in CASES} == names
     assert {case.desc_class.operator_name for case in NAMING_AXES} == {name for name in names if name.endswith("1")}
@@ -117,7 +119,7 @@ def test_processors_and_gpus_compute_the_same_bits(
     found = set()
     for rows in (1, 1000):
         monkeypatch.setattr(along_axes, "ROWS_FOR_PROCESSORS", rows)
-        assert lower(desc).on("CPU").variant.endswith("alone" if rows == 1 else "held")
+        assert kernel_of(desc, CPU).variant.endswith("alone" if rows == 1 else "held")
         found |= {as_bits(_results(bench, desc, x)).tobytes() for bench in benches}
     assert len(found) == 1
 
@@ -147,14 +149,14 @@ def test_work_groups_in_several_rows(
     case: ValueCase, rows_for_processors: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Work groups beyond what one dimension can count lie in rows: here with rows of 5 instead of 65,535."""
-    monkeypatch.setattr(walks, "WORK_GROUPS_PER_ROW", 5)
+    monkeypatch.setattr(kernel_module, "WORK_GROUPS_PER_ROW", 5)
     monkeypatch.setattr(along_axes, "ROWS_FOR_PROCESSORS", rows_for_processors)
     # Lengths whose work groups hold 128, 64, 2 rows and 1; where an invocation takes a whole row, 256.
     for length, rows in ((3, 1281), (3, 2 * 1280), (30, 64 * 11 + 1), (700, 2 * 5 + 1), (1500, 13), (700, 2 * 25)):
         check_geometry(benches, case, Geometry("many rows", (rows, length), (length, 1), ((length, 1),)))
     beyond = describe(case, (51, 700), [(700, 1)] * 2, axes_attributes(case.desc_class, (1,)))
     with pytest.raises(dml.DeviceLimitError, match=f"^{beyond.operator_name}: the tensor takes "):
-        lower(beyond)
+        kernel_of(beyond)
 
 
 @EACH_CASE

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from dmlvk.kernels.variants import all_variants
+from dmlvk.kernels import library as library_of_the_checkout
+from dmlvk.kernels.catalog import all_variants
+from dmlvk.kernels.library.pack import PackedLibrary
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "dmlvk-0.1.0"
@@ -85,14 +87,22 @@ def test_wheel_serves_every_python_and_platform(wheel: Path) -> None:
     assert wheel.name == f"{NAME}-py3-none-any.whl"
 
 
-def test_wheel_contains_the_whole_shader_library(wheel: Path) -> None:
+def test_wheel_contains_the_whole_shader_library(wheel: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    folder = "dmlvk/kernels/spirv"
-    wanted = {f"{folder}/{variant.name}.spv" for variant in all_variants()}
+        packed = [name for name in names if name.startswith("dmlvk/kernels/spirv/")]
+        archive.extractall(tmp_path, packed)
+    wanted = {variant.name for variant in all_variants()}
     assert wanted, "there is no shader variant at all"
-    assert {name for name in names if name.endswith(".spv")} == wanted
-    assert f"{folder}/manifest.json" in names
+    assert {Path(name).suffix for name in packed} == {".pack"}
+    library = PackedLibrary(tmp_path / "dmlvk/kernels/spirv")
+    assert set(library.names()) == wanted
+    for name in sorted(wanted)[::50]:
+        assert library.read(name) == library_of_the_checkout.load(name)
+
+
+def test_wheel_is_small(wheel: Path) -> None:
+    assert wheel.stat().st_size <= 30e6
 
 
 def test_wheel_contains_the_sources_that_kernels_of_graphs_are_put_together_from(wheel: Path) -> None:
@@ -142,8 +152,11 @@ def test_source_distribution_contains_what_the_wheel_is_built_from(source_tree: 
     assert [source for source in sources if not (source_tree / "shaders" / source).is_file()] == []
 
 
-def test_wheel_is_refused_where_shaders_cannot_be_compiled(source_tree: Path, tmp_path: Path) -> None:
+def test_wheel_is_refused_where_shaders_cannot_be_compiled(
+    source_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A wheel without its shaders must not come into being; the message says what is missing."""
+    monkeypatch.setenv("DMLVK_GLSLANG", "/nowhere/glslangValidator")
     output = tmp_path / "out"
     result = build("wheel", source_tree, output, path=str(tmp_path))
     assert result.returncode != 0

@@ -420,3 +420,21 @@ def test_kernels_are_timed_on_the_device(device: dml.Device) -> None:
     assert 0 < second.seconds < 10
     with pytest.raises(dml.InvalidArgumentError, match="without timestamps"):
         device.create_command_recorder().kernel_times()
+
+
+def test_times_are_those_of_what_was_submitted(any_device: dml.Device) -> None:
+    """Neither what is recorded later counts, nor is anything left of a device that was closed."""
+    with dml.Device(any_device.info.index) as own:
+        operator, buffer = compiled(own, threshold(TENSOR)), own.create_buffer(SLOT_BYTES + 128)
+        recorder = own.create_command_recorder(timestamps=True)
+        table = table_for(operator, [Binding(buffer, 0, SLOT_BYTES)], [Binding(buffer, 128, SLOT_BYTES)])
+        recorder.record_dispatch(operator, table)
+        recorder.execute()
+        times = recorder.kernel_times()
+        recorder.record_dispatch(operator, table)
+        assert len(recorder.dispatches) == 2
+        assert recorder.kernel_times() == times
+        recorder.execute()
+        assert len(recorder.kernel_times()) == 2
+    with pytest.raises(dml.DeviceRemovedError, match="the device was closed"):
+        recorder.kernel_times()

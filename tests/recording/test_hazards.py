@@ -206,3 +206,26 @@ def test_executing_does_not_forget_hazards(any_device: dml.Device) -> None:
         recorder.execute()
         recorder.record_dispatch(operator, table_for(operator, [Binding(second)], [Binding(first)]))
         assert [dispatch.depends for dispatch in recorder.dispatches] == [False, True]
+
+
+def test_independent_steps_do_not_wait_for_their_siblings() -> None:
+    """The parts of a JOIN write different words of one range; what comes before and behind them waits as ever."""
+    tracker = HazardTracker()
+    assert not tracker.depends(accesses("A"), accesses("C"))
+    assert not tracker.depends(accesses("B"), accesses("C"), is_independent=True)
+    assert not tracker.depends(accesses("D"), accesses("C"), is_independent=True)
+    assert tracker.depends(accesses("C"), accesses("E"))
+    assert tracker.depends(accesses("A"), accesses("C"), is_independent=True), "what it writes is being read"
+
+
+def test_an_independent_step_waits_for_what_it_reads() -> None:
+    tracker = HazardTracker()
+    assert not tracker.depends(accesses("A"), accesses("C"))
+    assert tracker.depends(accesses("C"), accesses("B"), is_independent=True)
+
+
+def test_independence_reaches_back_to_its_own_group_only() -> None:
+    tracker = HazardTracker()
+    assert not tracker.depends(accesses("A"), accesses("C"))
+    assert not tracker.depends(accesses("B"), accesses("D"))
+    assert tracker.depends(accesses("E"), accesses("C"), is_independent=True), "D's step stands between the two"

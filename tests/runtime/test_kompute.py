@@ -8,6 +8,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -65,13 +66,20 @@ def long_work(engine: Engine, device: dml.Device) -> list[Launch]:
 
 
 def fill(engine: Engine, allocation: Allocation, contents: Any) -> None:
-    with engine.writing(allocation, keeps_contents=False) as host_bytes:
-        host_bytes[:] = np.asarray(contents, np.float32).view(np.uint8)
+    overwrite(engine, allocation, slice(None), contents, keeps_contents=False)
+
+
+def overwrite(
+    engine: Engine, allocation: Allocation, where: slice, contents: Any, *, keeps_contents: bool = True
+) -> None:
+    def write(host_bytes: Any) -> None:
+        host_bytes[where] = np.asarray(contents, np.float32).view(np.uint8)
+
+    engine.write(allocation, write, keeps_contents=keeps_contents)
 
 
 def contents_of(engine: Engine, allocation: Allocation) -> Any:
-    with engine.reading(allocation) as host_bytes:
-        return host_bytes.copy().view(np.float32)
+    return engine.read(allocation, lambda host_bytes: host_bytes.copy().view(np.float32))
 
 
 def test_kompute_is_imported_in_one_module_only() -> None:
@@ -100,8 +108,7 @@ def test_host_and_device_see_each_others_writes(engine: Engine, any_device: dml.
     for turn in range(4):
         fill(engine, source, VALUES * (-1) ** turn)
         if turn % 2:
-            with engine.writing(target) as host_bytes:
-                host_bytes[:4] = np.array([99], np.float32).view(np.uint8)
+            overwrite(engine, target, slice(4), [99])
             assert np.array_equal(contents_of(engine, target), [99, *expected[1:]])
         engine.run(recording)
         expected = np.sign(VALUES) * np.float32((-1) ** turn)
@@ -114,8 +121,7 @@ def test_part_of_what_the_device_wrote_can_be_overwritten(engine: Engine, any_de
     source, target, third = (engine.allocate(256) for _ in range(3))
     fill(engine, source, VALUES)
     engine.run(engine.record([launch(any_device, source, target)]))
-    with engine.writing(target) as host_bytes:
-        host_bytes[4:8] = np.array([-7], np.float32).view(np.uint8)
+    overwrite(engine, target, slice(4, 8), [-7])
     expected = np.sign(VALUES)
     expected[1] = -7
     engine.run(engine.record([launch(any_device, target, third)]))
@@ -183,9 +189,9 @@ def test_releasing_twice_and_closing_twice_are_allowed(engine: Engine) -> None:
     allocation = engine.allocate(64)
     engine.release(allocation)
     engine.release(allocation)
-    for access in (engine.reading, engine.writing):
-        with pytest.raises(dml.InvalidArgumentError, match=r"^Buffer: was closed$"), access(allocation):
-            pass
+    for access in (engine.read, engine.write):
+        with pytest.raises(dml.InvalidArgumentError, match=r"^Buffer: was closed$"):
+            access(allocation, len)
     kept = engine.allocate(64)
     engine.close()
     engine.close()
@@ -255,8 +261,8 @@ def test_lost_device_stays_lost(engine: Engine, any_device: dml.Device) -> None:
         lambda: engine.allocate(4),
         lambda: engine.record([]),
         lambda: engine.run(recording),
-        lambda: engine.reading(source).__enter__(),
-        lambda: engine.writing(source).__enter__(),
+        lambda: contents_of(engine, source),
+        lambda: fill(engine, source, VALUES),
     ]
     for call in calls:
         with pytest.raises(dml.DeviceRemovedError, match=message):
@@ -270,10 +276,12 @@ def test_lost_device_stays_lost(engine: Engine, any_device: dml.Device) -> None:
 def test_failure_inside_a_block_is_the_callers_own(engine: Engine) -> None:
     """What the engine's user raises while he writes is no error of Kompute's, and does not lock the engine."""
     allocation = engine.allocate(64)
-    with pytest.raises(ZeroDivisionError), engine.writing(allocation):
-        raise ZeroDivisionError
-    with engine.exclusive(), engine.exclusive(), engine.writing(allocation) as host_bytes:
-        host_bytes[:] = 1
+    with pytest.raises(ZeroDivisionError):
+        engine.write(allocation, lambda _: 1 // 0)
+    with engine.afterwards, engine.lock, engine.afterwards, engine.lock:
+        fill(engine, allocation, range(16))
+    with ThreadPoolExecutor(1) as other:
+        assert np.array_equal(other.submit(contents_of, engine, allocation).result(10), np.arange(16))
 
 
 def test_memory_that_kompute_cannot_get_is_given_back_to_the_books(

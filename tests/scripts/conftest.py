@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from dmlvk.kernels.library.sources import SourceTree
+from dmlvk.kernels.library.store import Store
 from scripts import check_shaders, compile_shaders
 from scripts.shader_tools.compiler import Compiler
-from scripts.shader_tools.library import Library
+from scripts.shader_tools.project import compiled_store
 from scripts.shader_tools.rules import Exemption
-from scripts.shader_tools.sources import SourceTree
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,27 @@ class Project:
         return self.root / "shaders"
 
     @property
-    def library(self) -> Library:
-        return Library(self.root / "spirv")
+    def library(self) -> Path:
+        return self.root / "spirv"
+
+    @property
+    def store(self) -> Store:
+        return compiled_store(self.library)
+
+    def key(self, name: str) -> str:
+        (variant,) = (variant for variant in self.variants if variant.name == name)
+        return Compiler.find(self.tree).key(variant)
+
+    def path(self, name: str) -> Path:
+        """The file of a variant."""
+        return self.store.path(self.key(name))
+
+    def read(self, name: str) -> bytes | None:
+        return self.store.get(self.key(name))
+
+    def compiled(self) -> set[str]:
+        """The variants that are compiled from the sources as they are."""
+        return {variant.name for variant in self.variants if self.read(variant.name) is not None}
 
     @property
     def tree(self) -> SourceTree:
@@ -50,12 +70,12 @@ class Project:
 
     def compile(self, *arguments: str) -> int:
         return compile_shaders.main(
-            ["--output", str(self.library.directory), *arguments], variants=self.variants, shaders=self.shaders
+            ["--output", str(self.library), *arguments], variants=self.variants, shaders=self.shaders
         )
 
     def check(self, *arguments: str, exemptions: Sequence[Exemption] = ()) -> int:
         return check_shaders.main(
-            ["--library", str(self.library.directory), *arguments],
+            ["--library", str(self.library), *arguments],
             variants=self.variants,
             shaders=self.shaders,
             exemptions=exemptions,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
+from dmlvk.kernels import glslang
 from scripts.shader_tools import opcodes
 from scripts.shader_tools.rules import RULES, Exemption, lint
 from scripts.shader_tools.spirv import Module
@@ -329,6 +330,7 @@ def test_findings_without_a_compiler_have_no_line(
     empty_project: Project, capsys: Output, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library(empty_project, body="v = uint(x);")
+    monkeypatch.setattr(glslang, "own_program", lambda: empty_project.root / "nowhere")
     monkeypatch.setenv("PATH", "")
     capsys.readouterr()
     assert empty_project.check() == 1
@@ -382,26 +384,19 @@ def test_empty_library_is_a_failure(empty_project: Project, capsys: Output) -> N
     assert "no variant is there to be checked" in captured.err
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "message"),
-    [
-        ("good.one.spv", None, "good.one: library: listed in the manifest, but the file is missing"),
-        ("good.one.spv", b"\0" * 20, "good.one: library: the file does not match its hash"),
-        ("more.one.spv", b"\0" * 20, "more.one: library: the manifest does not list this file"),
-        ("manifest.json", None, "manifest: library: "),
-        ("manifest.json", b"[]", "manifest: library: not a manifest"),
-    ],
-)
-def test_library_that_differs_from_its_manifest(
-    empty_project: Project, capsys: Output, name: str, data: bytes | None, message: str
+@pytest.mark.parametrize("damage", ["gone", "changed", "source"])
+def test_what_is_not_compiled_from_the_sources_as_they_are_is_a_finding(
+    empty_project: Project, capsys: Output, damage: str
 ) -> None:
-    directory = library(empty_project).library.directory
-    if data is None:
-        (directory / name).unlink()
+    file = library(empty_project).path("good.one")
+    if damage == "gone":
+        file.unlink()
+    elif damage == "changed":
+        file.write_bytes(b"\0" * 50)
     else:
-        (directory / name).write_bytes(data)
+        empty_project.write("family/good.comp", shader("b[i] = 3u;"))
     assert empty_project.check() == 1
-    assert message in capsys.readouterr().out
+    assert "good.one: library: not compiled from the sources as they are, or damaged" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -430,9 +425,11 @@ def test_source_rules(empty_project: Project, capsys: Output, rule: str, path: s
     empty_project.write("patterns/whole.glsl", shader())
     for name in ("bad", "good"):
         empty_project.write(f"family/{name}.comp", '#include "whole.glsl"\n#include "part.glsl"\n')
-    assert empty_project.check("--source") == 0
-    empty_project.write(path, text)
     capsys.readouterr()
+    empty_project.check("--source", "--json")
+    found = json.loads(capsys.readouterr().out)["findings"]
+    assert {finding["rule"] for finding in found} == {"library"}, "they are not compiled, and nothing else is wrong"
+    empty_project.write(path, text)
     assert empty_project.check("--source") == 1
     lines = [line for line in capsys.readouterr().out.splitlines() if f": {rule}: " in line]
     assert lines

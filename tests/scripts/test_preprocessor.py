@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
+from dmlvk.kernels.library.sources import SourceError
 from scripts.shader_tools.preprocessor import undefined_macros
-from scripts.shader_tools.sources import SourceError
 
 from .conftest import Project
 

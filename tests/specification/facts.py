@@ -93,8 +93,8 @@ class OperatorFacts:
         return held[-1] if held else None
 
     def tensors(self) -> list[str]:
-        """Names of the tensor members, in order."""
-        return [member["name"] for member in self.members if member["type"] == "tensor"]
+        """Names of the tensor members, and of arrays of tensors, in order."""
+        return [member["name"] for member in self.members if member["type"] in ("tensor", "tensors")]
 
 
 def _operator(name: str, entry: dict[str, Any]) -> OperatorFacts:

@@ -59,7 +59,7 @@ def test_the_class_is_named_as_directmls_structure(facts: OperatorFacts) -> None
 @EACH_OPERATOR
 def test_in_place_inputs(facts: OperatorFacts) -> None:
     desc_class = _desc_class(facts)
-    assert _names(desc_class, desc_class.declaration.in_place) == facts.in_place
+    assert _names(desc_class, desc_class.declaration.in_place_inputs) == facts.in_place
 
 
 @EACH_OPERATOR
@@ -101,7 +101,11 @@ def test_support_tables(facts: OperatorFacts) -> None:
     names = {field.attribute: field.name for field in desc_class.fields}
     got: dict[str, Any] = {
         table.level.label: {
-            names[attribute]: (*table.dimensions, sorted(data_types), _may_be_absent(desc_class, table, attribute))
+            names[attribute]: (
+                *table.dimensions_for(attribute),
+                sorted(data_types),
+                _may_be_absent(desc_class, table, attribute),
+            )
             for attribute, data_types in table.data_types.items()
         }
         for table in desc_class.declaration.support

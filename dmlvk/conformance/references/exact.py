@@ -137,10 +137,14 @@ def bit_shift_right(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
 
 
 def absolute(desc: dml.ElementWiseAbs, x: Array) -> Array:
-    """NumPy's abs of integers wraps; copysign changes a float's sign bit alone."""
+    """NumPy's abs of integers wraps; the sign byte of floats is cleared of its highest bit."""
     x = prescaled(x, desc.scale_bias)
-    result: Array = np.copysign(x, np.ones(1, x.dtype)) if x.dtype.kind == "f" else np.abs(x)
-    return result
+    if x.dtype.kind != "f":
+        positive: Array = np.abs(x)
+        return positive
+    unsigned = _bytes(x).copy().reshape(-1, x.dtype.itemsize)
+    unsigned[:, -1] %= 128
+    return unsigned.reshape(-1).view(x.dtype).reshape(x.shape)
 
 
 def negate(desc: dml.OperatorDesc, x: Array) -> Array:

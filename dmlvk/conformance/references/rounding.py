@@ -52,9 +52,15 @@ def float_format(dtype: npt.DTypeLike) -> FloatFormat:
 
 
 def widened(values: npt.NDArray[Any]) -> Float64Array:
-    """Floats as float64, which holds every float32 and float16 exactly, as a normal number."""
+    """Floats as float64, which holds every float32 and float16 exactly, as a normal number; every NaN as a quiet one.
+
+    The conversion may leave a NaN signalling, and what a function makes of that depends on the processor and on
+    NumPy's version: 1 to the power of a signalling NaN is 1 here and NaN there.
+    """
     with np.errstate(invalid="ignore"):  # signalling NaN
-        return values.astype(np.float64)
+        numbers = values.astype(np.float64)
+        numbers[np.isnan(numbers)] = np.nan
+    return numbers
 
 
 def arithmetic_values(values: npt.NDArray[Any]) -> Float64Array:

@@ -12,11 +12,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dmlvk.datatypes import DataType
-from dmlvk.kernels import glsl, library
+from dmlvk.kernels import glsl
 from dmlvk.kernels.elementwise import lower
+from dmlvk.kernels.facts import facts_of
 from dmlvk.kernels.special_values import SPECIAL_VALUES, special_attribute
+from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import attribute_words, operands_of, variant
-from dmlvk.kernels.volume import called_words
 from dmlvk.operators import OperatorDesc
 
 _PATTERN = "elementwise.glsl"
@@ -84,9 +85,9 @@ class Function:
         return [(name, _ATTRIBUTE.sub(moved, value)) for name, value in self.defines]
 
 
-def function_of(desc: OperatorDesc) -> Function | None:
+def function_of(desc: OperatorDesc, target: Target) -> Function | None:
     """An operator's function; ``None`` when it is not element-wise, or its file cannot be put into another kernel."""
-    if desc.declaration.along_axes or desc.activation is not None:
+    if desc.declaration.pattern != "elementwise" or desc.activation is not None:
         return None  # fused activations come from a file that two different ones of a kernel could not share
     types, present = operands_of(desc)
     made = variant(type(desc), types, "contiguous", present)
@@ -95,13 +96,13 @@ def function_of(desc: OperatorDesc) -> Function | None:
         return None
     words = attribute_words(type(desc), types[-1])
     given = [number for number, word in enumerate(words) if getattr(desc, word.field.attribute) is not None]
-    attributes = lower(desc).attributes
+    attributes = lower(desc, target).attributes
     return Function(
         source=source,
         defines=(*_renumbered(made.defines, given), *_special(desc)),
         types=types,
         attributes=tuple(attributes[number] for number in given),
-        volume=_volume(made.name),
+        volume=_SMALLEST_VOLUME + facts_of(made.name).words,
         promise=desc.declaration.accuracy.promise,
     )
 
@@ -110,11 +111,6 @@ def _special(desc: OperatorDesc) -> list[tuple[str, str]]:
     """What the functions of operators with special values of attributes are told of theirs."""
     is_known = desc.operator_name in SPECIAL_VALUES
     return [("SPECIAL_ATTRIBUTE", f"{special_attribute(desc):#x}u")] if is_known else []
-
-
-@functools.lru_cache(maxsize=4096)
-def _volume(variant_name: str) -> int:
-    return _SMALLEST_VOLUME + called_words(library.load(variant_name))
 
 
 def _renumbered(defines: Iterable[tuple[str, str]], given: Sequence[int]) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.graphs.spaces import Space, View, joined
 from dmlvk.kernels import walks
 from dmlvk.kernels.layout import FoldedLayout
+from dmlvk.kernels.target import GPU, Target
 from dmlvk.kernels.variants import lanes, lines
 from dmlvk.kernels.volume import LONG_FUNCTION_WORDS
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
@@ -77,7 +78,7 @@ class Group:
         read: the values that its operators read from outside.
         inputs: the tensors that the kernel reads; scalar constants are parameters instead.
         outputs: the tensors that it writes; the one of the narrowest elements is the first, by which its walk goes.
-        on_processor: whether the device is a processor, where walks differ.
+        target: the device.
     """
 
     nodes: tuple[Node, ...]
@@ -87,7 +88,7 @@ class Group:
     read: frozenset[Value]
     inputs: tuple[Operand, ...] = ()
     outputs: tuple[Operand, ...] = ()
-    on_processor: bool = False
+    target: Target = GPU
 
     @property
     def types(self) -> tuple[DataType, ...]:
@@ -104,8 +105,7 @@ class Group:
     @functools.cached_property
     def plan(self) -> walks.Plan:
         """Its walk through memory."""
-        plan, on_processors = walks.plans(self.layout, self.types, lambda walk: self._takes_a_while())
-        return on_processors if self.on_processor else plan
+        return walks.plan(self.layout, self.types, self.target, lambda walk: self._takes_a_while())
 
     def _takes_a_while(self) -> bool:
         """Whether the functions calculate, and are slower than memory: as for single operators."""
@@ -125,7 +125,7 @@ class Group:
             for node, function in zip(self.nodes, self.functions, strict=True)
             if computes_with_floats(function.types)
         ]
-        if not self.on_processor or not reads:
+        if not self.target.is_cpu or not reads:
             return 0
         writes_integers = any(not computes_with_floats(function.types[-1:]) for function in self.functions)
         equal = max(read.count(value) for read in reads for value in read)
@@ -142,16 +142,16 @@ def computes_with_floats(types: Sequence[DataType]) -> bool:
     return DataType.FLOAT32 in types or DataType.FLOAT16 in types
 
 
-def grouped(network: Network, functions: Mapping[int, Function], limits: Limits, on_processor: bool) -> list[Group]:
+def grouped(network: Network, functions: Mapping[int, Function], limits: Limits, target: Target) -> list[Group]:
     """Finds the groups of a graph, in an order in which they can run.
 
     Args:
         network: the graph.
         functions: of the nodes that may be fused, by their indices.
         limits: what a kernel may be.
-        on_processor: whether the device is a processor.
+        target: the device.
     """
-    return _Grouping(network, functions, limits, on_processor).result()
+    return _Grouping(network, functions, limits, target).result()
 
 
 def is_scalar_constant(network: Network, value: Value, strides: Sequence[int]) -> bool:
@@ -174,10 +174,10 @@ def _outputs_agree(group: Group) -> bool:
 class _Grouping:
     """The groups so far."""
 
-    def __init__(self, network: Network, functions: Mapping[int, Function], limits: Limits, on_processor: bool) -> None:
+    def __init__(self, network: Network, functions: Mapping[int, Function], limits: Limits, target: Target) -> None:
         self._network = network
         self._limits = limits
-        self._on_processor = on_processor
+        self._target = target
         self._position = {node.index: number for number, node in enumerate(network.nodes)}
         self._graph_outputs = {value for value, _ in network.outputs}
         self._readers: dict[Value, list[Node]] = {}
@@ -195,7 +195,7 @@ class _Grouping:
         read = frozenset(value for _, _, value in node.reads())
         if function is None or space is None:
             return Group((node,), None, (), written, read)
-        single = Group((node,), space, (function,), written, read, on_processor=self._on_processor)
+        single = Group((node,), space, (function,), written, read, target=self._target)
         return self._completed(single) or Group((node,), None, (), written, read)
 
     def result(self) -> list[Group]:
@@ -241,7 +241,7 @@ class _Grouping:
                 tuple(function for _, function in order),
                 written,
                 (first.read | second.read) - written,
-                on_processor=self._on_processor,
+                target=self._target,
             )
         )
         if group is None or self._something_between(first, second) or self._something_between(second, first):

@@ -19,12 +19,12 @@ from dmlvk.graphs.fusion.ranges import ANYTHING, Held, Range
 from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.graphs.spaces import View
 from dmlvk.kernels import glsl
-from dmlvk.kernels.elementwise import Kernel, launch_size
+from dmlvk.kernels.kernel import WalkKernel, launch_size
 from dmlvk.kernels.variants import WALKS, lanes, lines, tile_size, tiles_at_once
 
 
 @dataclasses.dataclass(frozen=True)
-class FusedKernel(Kernel):
+class FusedKernel(WalkKernel):
     """A kernel that was put together for a graph.
 
     Attributes:

@@ -142,6 +142,10 @@ class DeviceInfo:
     unusable_reason: str | None
 
 
+_INDEX_DIGITS = 9
+_SHOWN_CHARACTERS = 200
+
+
 def open_instance() -> Instance:
     """An instance of our own, validated when ``DMLVK_VALIDATION`` asks for it; to be closed by the caller."""
     from dmlvk.runtime.vulkan import loader
@@ -399,9 +403,11 @@ def choose(devices: Sequence[DeviceInfo], selector: int | str | None, default: s
         return min(usable, key=lambda device: (_PREFERRED_KINDS.index(device.kind), device.index))
     if isinstance(selector, bool) or not isinstance(selector, (int, str)):
         raise _not_found(f"{what} must be an index or a part of a name, got {selector!r}", devices)
+    text = selector if isinstance(selector, str) else ""
     found = _matching(devices, selector)
     if not found:
-        raise _not_found(f"No Vulkan device matches {what} {selector!r}", devices)
+        shown = repr(selector) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}…"
+        raise _not_found(f"No Vulkan device matches {what} {shown}", devices)
     usable = [device for device in found if device.usable]
     if not usable:
         raise _not_found(f"The device that matches {what} {selector!r} {found[0].unusable_reason}", devices)
@@ -412,7 +418,7 @@ def choose(devices: Sequence[DeviceInfo], selector: int | str | None, default: s
 
 def _matching(devices: Sequence[DeviceInfo], selector: int | str) -> list[DeviceInfo]:
     text = selector.strip().lower() if isinstance(selector, str) else ""
-    index = int(text) if text.isascii() and text.isdigit() else selector
+    index = int(text) if text.isascii() and text.isdigit() and len(text) <= _INDEX_DIGITS else selector
     by_index = [device for device in devices if device.index == index]
     if by_index or not text:
         return by_index

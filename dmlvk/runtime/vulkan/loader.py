@@ -176,6 +176,18 @@ def _destroy(function: Callable[..., int], *handles: int) -> None:
     function(*handles, None)
 
 
+_instances: weakref.WeakSet[Instance] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    for instance in list(_instances):
+        instance.leave_to_parent()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
+
+
 class Instance:
     """A VkInstance and what can be asked of its physical devices. A context manager; :meth:`close` destroys it.
 
@@ -197,6 +209,7 @@ class Instance:
         self.handle = self._create(portability)
         self._functions: dict[str, Callable[..., int]] = {}
         self._finalizer = weakref.finalize(self, _destroy, self.function("vkDestroyInstance"), self.handle)
+        _instances.add(self)
 
     def _create(self, portability: bool) -> int:
         application = vk.ApplicationInfo()
@@ -289,6 +302,10 @@ class Instance:
     def close(self) -> None:
         """Destroy the instance; once is enough, twice does no harm."""
         self._finalizer()
+
+    def leave_to_parent(self) -> None:
+        """Forget the instance without destroying it, in a process that was forked from the one that made it."""
+        self._finalizer.detach()
 
     def __enter__(self) -> Instance:
         return self

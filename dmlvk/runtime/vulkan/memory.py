@@ -154,7 +154,7 @@ class MemoryGuard:
             raise DeviceNotFoundError(f"Device {info.index}, {info.name}, {info.unusable_reason}")
         self.info = info
         self._queue_family = info.compute_queue_family
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # garbage that is collected inside may release a claim
         self._promised = [0] * len(info.heaps)
         self._allocation_count = 0
         self._unasked = self._untried = 0  # bytes promised since the operating system was asked, the driver was tried
@@ -377,6 +377,11 @@ class MemoryGuard:
         """Destroy the guard's Vulkan instance. Claims may still be released; new ones raise ``DeviceRemovedError``."""
         with self._lock:
             self._instance.close()
+
+    def leave_to_parent(self) -> None:
+        """Like :meth:`close`, in a process that was forked: the instance is left alone, being the parent's."""
+        self._lock = threading.RLock()  # a thread of the parent may have it
+        self._instance.leave_to_parent()
 
     def __enter__(self) -> MemoryGuard:
         return self

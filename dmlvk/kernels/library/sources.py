@@ -1,4 +1,4 @@
-"""Read the GLSL sources: which files include which, and a digest of everything that a shader is made of.
+"""Reads the GLSL sources: which files include which, and a digest of everything that a shader is made of.
 
 Each file is read once in a run, however many variants are made from it.
 """

@@ -1,0 +1,189 @@
+"""Times tasks: dmlvk's own, and PyTorch's in the same run."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import dmlvk as dml
+from dmlvk.bench.libraries import module
+from dmlvk.bench.tasks import Array, Task
+
+_WARM_UP_SECONDS = 0.5
+_TURNS = 7
+_SAMPLE_SECONDS = 0.003
+_MOST_REPEATS = 64
+_TOLERANCES = {16: 2e-2, 32: 2e-4}
+"""By the bits of a float type: how far PyTorch's results may be off, as a part of the largest."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskResult:
+    """What a task took.
+
+    Attributes:
+        name: the task's.
+        data_type: its name.
+        unit: of the speeds.
+        speed: of dmlvk.
+        torch_speed: of PyTorch; ``None`` where it has no such function, or is not there.
+        remark: why there is no speed of PyTorch's, or an empty string.
+    """
+
+    name: str
+    data_type: str
+    unit: str
+    speed: float
+    torch_speed: float | None
+    remark: str = ""
+
+
+class _Own:
+    """A task on a device, bound and recorded."""
+
+    def __init__(self, device: dml.Device, task: Task, inputs: dict[str, Array]) -> None:
+        self._device = device
+        self._compiled = device.compile_operator(device.create_operator(task.desc))
+        read = [tensor for _, tensor in task.desc.inputs if tensor is not None]
+        written = [tensor for _, tensor in task.desc.outputs if tensor is not None]
+        self._buffers = [device.create_buffer(tensor.size_in_bytes) for tensor in (*read, *written)]
+        for buffer, tensor, array in zip(self._buffers, read, inputs.values(), strict=False):
+            first = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.element_strides)
+            buffer.upload(np.ascontiguousarray(array[first]))
+        bindings = iter(dml.BufferBinding(buffer, 0, buffer.size_in_bytes) for buffer in self._buffers)
+        table = device.create_binding_table(self._compiled)
+        table.bind_inputs([None if tensor is None else next(bindings) for _, tensor in task.desc.inputs])
+        table.bind_outputs([None if tensor is None else next(bindings) for _, tensor in task.desc.outputs])
+        scratch = self._compiled.binding_properties.temporary_resource_size
+        if scratch:
+            self._buffers.append(device.create_buffer(scratch))
+            table.bind_temporary_resource(dml.BufferBinding(self._buffers[-1], 0, scratch))
+        self._recorder = device.create_command_recorder()
+        self._recorder.record_dispatch(self._compiled, table)
+        self._first_output = len(read)
+        self._tensor = written[0]
+        steps = self._recorder.dispatches[0].steps
+        self._launches = [step.launch(device.engine) for step in steps]
+
+    def result(self) -> Array:
+        """The first output."""
+        self._recorder.execute()
+        dtype = self._tensor.data_type.numpy_dtype
+        values = self._buffers[self._first_output].download().view(np.uint8)
+        return values[: self._tensor.element_count * dtype.itemsize].view(dtype).reshape(self._tensor.sizes)
+
+    def timer(self, repeats: int) -> Callable[[], float]:
+        """Takes the time of one of so many runs back to back."""
+        engine = self._device.engine
+        # One run after the other: the steps of the next wait for those of the one before.
+        first = dataclasses.replace(self._launches[0], depends=True)
+        launches = [*self._launches, *[first, *self._launches[1:]] * (repeats - 1)]
+        has_clock = self._device.info.kind != "CPU"
+        recording = engine.record(launches, timestamps=has_clock)
+
+        def seconds() -> float:
+            start = time.perf_counter()
+            engine.run(recording)
+            wall = time.perf_counter() - start
+            if not has_clock:
+                return wall / repeats
+            spans = recording.dispatch_spans()
+            return (spans[-1][0] + spans[-1][1] - spans[0][0]) / repeats
+
+        return seconds
+
+    def close(self) -> None:
+        """Frees the buffers."""
+        self._recorder.reset()
+        for buffer in self._buffers:
+            buffer.close()
+
+
+def _in_torch(task: Task, inputs: dict[str, Array]) -> tuple[Callable[[int], Callable[[], float]], Array] | str:
+    """What times PyTorch, and its result; or why it cannot be timed."""
+    torch = module("torch")
+    if torch is None or task.in_torch is None:
+        return "PyTorch is not installed" if torch is None else "PyTorch has no such function"
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    torch.backends.cudnn.benchmark = True
+    cuda = bool(torch.cuda.is_available())
+    try:
+        # Unsigned indices of 32 bits are no indices to it.
+        tensors = [
+            torch.from_numpy(np.ascontiguousarray(a).astype(np.int64 if a.dtype == np.uint32 else a.dtype))
+            for a in inputs.values()
+        ]
+        tensors = [tensor.to("cuda" if cuda else "cpu") for tensor in tensors]
+        result: Array = task.in_torch(torch, tensors).cpu().numpy()
+    except (RuntimeError, TypeError, ValueError) as error:
+        return f"PyTorch: {str(error).splitlines()[0][:60]}"
+    call = task.in_torch
+
+    def timer(repeats: int) -> Callable[[], float]:
+        def seconds() -> float:
+            if not cuda:
+                start = time.perf_counter()
+                for _ in range(repeats):
+                    call(torch, tensors)
+                return (time.perf_counter() - start) / repeats
+            first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            first.record()
+            for _ in range(repeats):
+                call(torch, tensors)
+            last.record()
+            last.synchronize()
+            return float(first.elapsed_time(last)) / 1e3 / repeats
+
+        return seconds
+
+    return timer, result
+
+
+def measure_task(device: dml.Device, task: Task) -> TaskResult:
+    """Times a task, and PyTorch's in turn; results of the two are compared first."""
+    inputs = task.inputs()
+    with contextlib.closing(_Own(device, task, inputs)) as own:
+        beside: Any = _in_torch(task, inputs)
+        timers: list[Callable[[int], Callable[[], float]]] = [own.timer]
+        remark = beside if isinstance(beside, str) else _difference(own.result(), beside[1])
+        if not remark:
+            timers.append(beside[0])
+        medians = _in_turn(timers)
+    speeds = [task.work / median for median in medians]
+    torch_speed = speeds[1] if len(speeds) > 1 else None
+    return TaskResult(task.name, task.data_type.name.lower(), task.unit, speeds[0], torch_speed, remark)
+
+
+def _in_turn(timers: Sequence[Callable[[int], Callable[[], float]]]) -> list[float]:
+    """The median seconds of each, taken in turns after all have warmed up."""
+    ready = []
+    for timer in timers:
+        once = timer(1)
+        took, end = once(), time.perf_counter() + _WARM_UP_SECONDS
+        while time.perf_counter() < end:
+            took = min(took, once())
+        ready.append(timer(max(1, min(_MOST_REPEATS, int(_SAMPLE_SECONDS / took) + 1))))
+    samples: list[list[float]] = [[] for _ in ready]
+    for _ in range(_TURNS):
+        for taken, seconds in zip(samples, ready, strict=True):
+            taken.append(seconds())
+    return [statistics.median(taken) for taken in samples]
+
+
+def _difference(own: Array, other: Array) -> str:
+    """What is different, or an empty string."""
+    if own.size != other.size:
+        return f"PyTorch gives {other.shape}"
+    a, b = own.reshape(-1).astype(np.float64), other.reshape(-1).astype(np.float64)
+    if own.dtype.kind != "f":
+        wrong = int(np.count_nonzero(a != b))
+        return f"PyTorch differs in {wrong} of {a.size}" if wrong > a.size // 1000 else ""
+    scale = float(np.max(np.abs(b), where=np.isfinite(b), initial=1e-30))
+    apart = float(np.max(np.abs(a - b), initial=0.0)) / scale
+    return "" if apart <= _TOLERANCES.get(8 * own.dtype.itemsize, 1e-6) else f"PyTorch is {apart:.2g} off"

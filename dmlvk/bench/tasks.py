@@ -1,0 +1,442 @@
+"""What operators are timed with whose tensors have sizes of their own: tasks as programs have them."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.datatypes import DataType
+from dmlvk.operators import OPERATORS, OperatorDesc, operator_desc
+from dmlvk.tensors import TensorDesc
+
+Array: TypeAlias = npt.NDArray[Any]
+InTorch: TypeAlias = Callable[[Any, Sequence[Any]], Any]
+"""The same in PyTorch: called with the module and the input tensors; gives the first output."""
+
+ROW = 8192
+"""Elements of a row, where rows are reduced or chosen from."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """An operator on certain tensors.
+
+    Attributes:
+        name: ``"CONVOLUTION 3x3, 32x64x56x56 -> 64"``.
+        desc: the description.
+        data_type: of the first tensor.
+        work: bytes that must be read and written, each once; or floating-point (or integer) operations.
+        unit: of what ``work`` counts, a second.
+        in_torch: the same in PyTorch, if it has it.
+        indices: for inputs that are indices, by DirectML's names, what they must be below.
+        permuted: whether indices along the last axis are each there once, so that their order does not matter.
+    """
+
+    name: str
+    desc: OperatorDesc
+    data_type: DataType
+    work: int
+    unit: Literal["B/s", "OP/s"]
+    in_torch: InTorch | None = None
+    indices: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    permuted: bool = False
+
+    def inputs(self) -> dict[str, Array]:
+        """An array for each input, the same ones each time: normal numbers, or integers of the whole type."""
+        random = np.random.default_rng(1)
+        made: dict[str, Array] = {}
+        for field, tensor in self.desc.inputs:
+            if tensor is None:
+                continue
+            dtype = tensor.data_type.numpy_dtype
+            if field.name in self.indices and self.permuted:
+                order = random.permutation(self.indices[field.name])
+                made[field.name] = np.broadcast_to(order, tensor.sizes).astype(dtype)
+            elif field.name in self.indices:
+                made[field.name] = random.integers(0, self.indices[field.name], tensor.sizes).astype(dtype)
+            elif tensor.data_type.is_float:
+                made[field.name] = random.standard_normal(tensor.sizes, np.float32).astype(dtype)
+            else:
+                limits = np.iinfo(dtype)
+                made[field.name] = random.integers(limits.min, limits.max, tensor.sizes, dtype, endpoint=True)
+        return made
+
+
+def tasks(operator_name: str, data_type: DataType, size_in_bytes: int) -> list[Task]:
+    """The tasks of an operator; none where it has none, or not for this data type.
+
+    Args:
+        operator_name: ``"GEMM"``.
+        data_type: of the first tensor.
+        size_in_bytes: of the largest tensor, roughly: of a square matrix, for products.
+    """
+    make = _MAKERS.get(operator_name)
+    if make is None or operator_name not in OPERATORS:
+        return []
+    return [task for task in make(data_type, size_in_bytes) if _is_supported(task)]
+
+
+def _is_supported(task: Task) -> bool:
+    types = OPERATORS[task.desc.operator_name].declaration.support[-1].data_types
+    tensors = [(field, tensor) for field, tensor in (*task.desc.inputs, *task.desc.outputs) if tensor is not None]
+    return all(tensor.data_type in types[field.member] for field, tensor in tensors)
+
+
+def _bytes(desc: OperatorDesc) -> int:
+    tensors = [tensor for _, tensor in (*desc.inputs, *desc.outputs) if tensor is not None]
+    return sum(tensor.element_count * tensor.data_type.size_in_bytes for tensor in tensors)
+
+
+def _moving(name: str, desc: OperatorDesc, in_torch: InTorch | None = None, **more: Any) -> Task:
+    """A task that memory limits."""
+    work = more.pop("work", None) or _bytes(desc)
+    tensor = next(t for _, t in (*desc.inputs, *desc.outputs) if t is not None)
+    return Task(f"{desc.operator_name} {name}", desc, tensor.data_type, work, "B/s", in_torch, **more)
+
+
+def _product(m: int, k: int, n: int, data_type: DataType, batch: int = 1) -> Task:
+    sizes = ((1, batch, m, k), (1, batch, k, n), (1, batch, m, n))
+    a, b, c = (TensorDesc(data_type, size) for size in sizes)
+    desc = operator_desc(
+        "GEMM", ATensor=a, BTensor=b, OutputTensor=c, TransA=_member("TransA", 0), TransB=_member("TransB", 0),
+        Alpha=1.0, Beta=0.0,
+    )  # fmt: skip
+    words = f"{batch} x ({m} x {k} x {n})" if batch > 1 else f"{m} x {k} x {n}"
+    if min(m, n) <= 32 and batch == 1:  # as fast as the matrix can be read
+        return _moving(words, desc, lambda torch, inputs: torch.matmul(*inputs))
+    work = 2 * batch * m * k * n
+    return Task(f"GEMM {words}", desc, data_type, work, "OP/s", lambda torch, inputs: torch.matmul(*inputs))
+
+
+def _member(name: str, value: int, operator_name: str = "GEMM") -> Any:
+    """A value of an operator's enumeration, by DirectML's number."""
+    field = next(field for field in OPERATORS[operator_name].fields if field.name == name)
+    return value if field.enumeration is None else field.enumeration(value)
+
+
+def _products(data_type: DataType, size: int) -> Iterator[Task]:
+    side = math.isqrt(size // data_type.size_in_bytes) // 16 * 16
+    yield _product(side, side, side, data_type)
+    yield _product(1, 4 * side, 4 * side, data_type)
+    yield _product(8, 4 * side, 4 * side, data_type)
+    yield _product(32, 4 * side, 4 * side, data_type)
+    yield _product(128, 64, 128, data_type, 96)
+    yield _product(128, 768, 768, data_type)
+
+
+_CONVOLUTIONS = (
+    (64, 56, 3, 1, 64, 1), (256, 56, 1, 1, 64, 1), (128, 28, 3, 1, 128, 1), (256, 14, 3, 1, 256, 1),
+    (512, 7, 3, 1, 512, 1), (3, 224, 7, 2, 64, 1), (128, 56, 3, 1, 128, 128),
+)  # fmt: skip
+"""Of ResNet-50, and a depthwise one: channels, side of the image, of the window, stride, output channels, groups."""
+
+
+def _convolutions(data_type: DataType, size: int) -> Iterator[Task]:
+    for batch in (32, 1) if size >= 2**24 else (1,):
+        for shape in _CONVOLUTIONS:
+            yield _convolution(batch, *shape, data_type)
+
+
+def _convolution(
+    batch: int, channels: int, side: int, window: int, stride: int, filters: int, groups: int, data_type: DataType
+) -> Task:
+    pad = window // 2
+    out = (side + 2 * pad - window) // stride + 1
+    tensors = {
+        "InputTensor": TensorDesc(data_type, (batch, channels, side, side)),
+        "FilterTensor": TensorDesc(data_type, (filters, channels // groups, window, window)),
+        "OutputTensor": TensorDesc(data_type, (batch, filters, out, out)),
+    }
+    desc = operator_desc(
+        "CONVOLUTION", **tensors, Mode=_member("Mode", 1, "CONVOLUTION"),
+        Direction=_member("Direction", 0, "CONVOLUTION"),
+        DimensionCount=2, Strides=(stride, stride), Dilations=(1, 1), StartPadding=(pad, pad), EndPadding=(pad, pad),
+        OutputPadding=(0, 0), GroupCount=groups,
+    )  # fmt: skip
+    kind = "depthwise " if groups > 1 else ""
+    name = f"{kind}{window}x{window}, {batch}x{channels}x{side}x{side} -> {filters}"
+
+    def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
+        return torch.nn.functional.conv2d(*inputs, stride=stride, padding=pad, groups=groups)
+
+    if groups > 1:
+        return _moving(name, desc, in_torch)
+    work = 2 * batch * filters * out * out * channels * window * window
+    return Task(f"CONVOLUTION {name}", desc, data_type, work, "OP/s", in_torch)
+
+
+def _images(data_type: DataType, size: int) -> tuple[int, int, int, int]:
+    """Sizes of a batch of images with 64 channels."""
+    side = 112
+    return max(1, size // data_type.size_in_bytes // (64 * side * side)), 64, side, side
+
+
+def _pools(operator_name: str, window: int, stride: int, pad: int, data_type: DataType, size: int) -> Iterator[Task]:
+    n, c, h, w = _images(data_type, size)
+    out = (h + 2 * pad - window) // stride + 1
+    members: dict[str, Any] = {
+        "DimensionCount": 2, "Strides": (stride,) * 2, "WindowSize": (window,) * 2, "StartPadding": (pad,) * 2,
+        "EndPadding": (pad,) * 2,
+    }  # fmt: skip
+    names = {field.name for field in OPERATORS[operator_name].fields}
+    if "Dilations" in names:
+        members["Dilations"] = (1, 1)
+    if "IncludePadding" in names:
+        members["IncludePadding"] = False
+    source, result = TensorDesc(data_type, (n, c, h, w)), TensorDesc(data_type, (n, c, out, out))
+    desc = operator_desc(operator_name, InputTensor=source, OutputTensor=result, **members)
+    call = "max_pool2d" if operator_name.startswith("MAX") else "avg_pool2d"
+
+    def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
+        return getattr(torch.nn.functional, call)(inputs[0], window, stride, pad)
+
+    yield _moving(f"{window}x{window}, stride {stride}, {n}x{c}x{h}x{w}", desc, in_torch)
+
+
+def _matrix(data_type: DataType, size: int) -> tuple[int, int]:
+    return max(1, size // data_type.size_in_bytes // ROW), ROW
+
+
+def _reductions(data_type: DataType, size: int) -> Iterator[Task]:
+    rows, columns = _matrix(data_type, size)
+    source = TensorDesc(data_type, (1, 1, rows, columns))
+    numbers = {"SUM": 10, "MAX": 7}
+    for function, number in numbers.items():
+        for words, axes in (("of rows", (3,)), ("of columns", (2,)), ("of all", (2, 3))):
+            sizes = [1 if axis in axes else length for axis, length in enumerate(source.sizes)]
+            desc = operator_desc(
+                "REDUCE", Function=_reduce_function(function, number), InputTensor=source,
+                OutputTensor=TensorDesc(data_type, sizes), AxisCount=len(axes), Axes=axes,
+            )  # fmt: skip
+            call = "sum" if function == "SUM" else "amax"
+            yield _moving(f"{function} {words}, {rows} x {columns}", desc, _reduced_in_torch(call, axes))
+
+
+def _reduce_function(name: str, number: int) -> Any:
+    field = next(field for field in OPERATORS["REDUCE"].fields if field.name == "Function")
+    return number if field.enumeration is None else field.enumeration[name]
+
+
+def _reduced_in_torch(call: str, axes: tuple[int, ...]) -> InTorch:
+    return lambda torch, inputs: getattr(torch, call)(inputs[0], dim=axes, keepdim=True)
+
+
+def _argmax(data_type: DataType, size: int) -> Iterator[Task]:
+    rows, columns = _matrix(data_type, size)
+    desc = operator_desc(
+        "ARGMAX", InputTensor=TensorDesc(data_type, (1, 1, rows, columns)),
+        OutputTensor=TensorDesc(DataType.UINT32, (1, 1, rows, 1)), AxisCount=1, Axes=(3,),
+        AxisDirection=_member("AxisDirection", 0, "ARGMAX"),
+    )  # fmt: skip
+    yield _moving(f"of rows, {rows} x {columns}", desc, lambda torch, inputs: torch.argmax(inputs[0], -1, True))
+
+
+def _join(data_type: DataType, size: int) -> Iterator[Task]:
+    rows, columns = _matrix(data_type, size // 4)
+    part, whole = TensorDesc(data_type, (rows, columns)), TensorDesc(data_type, (4 * rows, columns))
+    desc = operator_desc("JOIN", InputCount=4, InputTensors=[part] * 4, OutputTensor=whole, Axis=0)
+    yield _moving(f"4 of {rows} x {columns}", desc, lambda torch, inputs: torch.cat(list(inputs), 0))
+    beside = TensorDesc(data_type, (rows, 4 * columns))
+    desc = operator_desc("JOIN", InputCount=4, InputTensors=[part] * 4, OutputTensor=beside, Axis=1)
+    yield _moving(f"4 of {rows} x {columns}, side by side", desc, lambda torch, inputs: torch.cat(list(inputs), 1))
+
+
+def _split(data_type: DataType, size: int) -> Iterator[Task]:
+    rows, columns = _matrix(data_type, size)
+    part, whole = TensorDesc(data_type, (rows, columns // 4)), TensorDesc(data_type, (rows, columns))
+    desc = operator_desc("SPLIT", InputTensor=whole, OutputCount=4, OutputTensors=[part] * 4, Axis=1)
+    yield _moving(f"{rows} x {columns} into 4", desc, None)
+
+
+def _slices(data_type: DataType, size: int) -> Iterator[Task]:
+    rows, columns = _matrix(data_type, size)
+    source = TensorDesc(data_type, (rows, columns))
+    for words, offset, length, stride in (("whole rows", 1, rows - 2, (1, 1)), ("every second", 0, rows, (1, 2))):
+        window = (length, columns)
+        result = TensorDesc(data_type, (length, columns // stride[1]))
+        desc = operator_desc(
+            "SLICE1", InputTensor=source, OutputTensor=result, DimensionCount=2, InputWindowOffsets=(offset, 0),
+            InputWindowSizes=window, InputWindowStrides=stride,
+        )  # fmt: skip
+        work = 2 * result.element_count * data_type.size_in_bytes * (3 if stride[1] == 2 else 2) // 2
+        yield _moving(f"{words} of {rows} x {columns}", desc, _sliced(offset, length, stride[1]), work=work)
+
+
+def _sliced(offset: int, length: int, step: int) -> InTorch:
+    return lambda torch, inputs: inputs[0][offset : offset + length, ::step].clone()
+
+
+def _padding(data_type: DataType, size: int) -> Iterator[Task]:
+    n, c, h, w = _images(data_type, size)
+    desc = operator_desc(
+        "PADDING", InputTensor=TensorDesc(data_type, (n, c, h, w)),
+        OutputTensor=TensorDesc(data_type, (n, c, h + 2, w + 2)), PaddingMode=_member("PaddingMode", 0, "PADDING"),
+        PaddingValue=0.0, DimensionCount=4, StartPadding=(0, 0, 1, 1), EndPadding=(0, 0, 1, 1),
+    )  # fmt: skip
+    yield _moving(
+        f"by 1, {n}x{c}x{h}x{w}", desc, lambda torch, inputs: torch.nn.functional.pad(inputs[0], (1, 1, 1, 1))
+    )
+
+
+def _tile(data_type: DataType, size: int) -> Iterator[Task]:
+    rows, columns = _matrix(data_type, size // 4)
+    source, result = TensorDesc(data_type, (rows, columns)), TensorDesc(data_type, (2 * rows, 2 * columns))
+    desc = operator_desc("TILE", InputTensor=source, OutputTensor=result, RepeatsCount=2, Repeats=(2, 2))
+    yield _moving(f"2 x 2, {rows} x {columns}", desc, lambda torch, inputs: torch.tile(inputs[0], (2, 2)))
+
+
+def _cast(data_type: DataType, size: int) -> Iterator[Task]:
+    count = size // data_type.size_in_bytes
+    wanted = DataType.FLOAT16 if data_type is DataType.FLOAT32 else DataType.FLOAT32
+    desc = operator_desc("CAST", InputTensor=TensorDesc(data_type, (count,)), OutputTensor=TensorDesc(wanted, (count,)))
+    name = wanted.name.lower()
+    yield _moving(f"to {name}, {count}", desc, lambda torch, inputs: inputs[0].to(getattr(torch, name)))
+
+
+def _gathers(data_type: DataType, size: int) -> Iterator[Task]:
+    rows, columns = _matrix(data_type, size)
+    source = TensorDesc(data_type, (rows, columns))
+    desc = operator_desc(
+        "GATHER", InputTensor=source, IndicesTensor=TensorDesc(DataType.UINT32, (1, rows)), OutputTensor=source,
+        Axis=0, IndexDimensions=1,
+    )  # fmt: skip
+
+    def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
+        return torch.index_select(inputs[0], 0, inputs[1].reshape(-1).to(torch.int64))
+
+    yield _moving(f"of rows, {rows} x {columns}", desc, in_torch, indices={"IndicesTensor": rows})
+
+
+def _elements(operator_name: str, data_type: DataType, size: int) -> Iterator[Task]:
+    rows, columns = _matrix(data_type, size)
+    source, places = TensorDesc(data_type, (rows, columns)), TensorDesc(DataType.INT64, (rows, columns))
+    tensors = {"InputTensor": source, "IndicesTensor": places, "OutputTensor": source}
+    if operator_name == "SCATTER":
+        tensors["UpdatesTensor"] = source
+    desc = operator_desc(operator_name, **tensors, Axis=1)
+
+    def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
+        if operator_name == "SCATTER":
+            return torch.scatter(inputs[0], 1, inputs[1], inputs[2])
+        return torch.gather(inputs[0], 1, inputs[1])
+
+    yield _moving(
+        f"{rows} x {columns}", desc, in_torch, indices={"IndicesTensor": columns}, permuted=operator_name == "SCATTER"
+    )
+
+
+def _depth_to_space(data_type: DataType, size: int) -> Iterator[Task]:
+    n, c, h, w = _images(data_type, size)
+    desc = operator_desc(
+        "DEPTH_TO_SPACE", InputTensor=TensorDesc(data_type, (n, c, h, w)),
+        OutputTensor=TensorDesc(data_type, (n, c // 4, 2 * h, 2 * w)), BlockSize=2,
+    )  # fmt: skip
+    yield _moving(f"2, {n}x{c}x{h}x{w}", desc, None)
+
+
+def _cumulative(data_type: DataType, size: int) -> Iterator[Task]:
+    rows, columns = _matrix(data_type, size)
+    tensor = TensorDesc(data_type, (1, 1, rows, columns))
+    for words, axis in (("rows", 3), ("columns", 2)):
+        desc = operator_desc(
+            "CUMULATIVE_SUMMATION", InputTensor=tensor, OutputTensor=tensor, Axis=axis,
+            AxisDirection=_member("AxisDirection", 0, "CUMULATIVE_SUMMATION"), HasExclusiveSum=False,
+        )  # fmt: skip
+        yield _moving(f"of {words}, {rows} x {columns}", desc, _cumsum(axis))
+
+
+def _cumsum(axis: int) -> InTorch:
+    return lambda torch, inputs: torch.cumsum(inputs[0], axis)
+
+
+def _top_k(data_type: DataType, size: int) -> Iterator[Task]:
+    rows, columns = _matrix(data_type, size)
+    desc = operator_desc(
+        "TOP_K", InputTensor=TensorDesc(data_type, (1, 1, rows, columns)),
+        OutputValueTensor=TensorDesc(data_type, (1, 1, rows, 10)),
+        OutputIndexTensor=TensorDesc(DataType.UINT32, (1, 1, rows, 10)), Axis=3, K=10,
+    )  # fmt: skip
+    yield _moving(f"10 of {columns}, {rows} rows", desc, lambda torch, inputs: torch.topk(inputs[0], 10, -1).values)
+
+
+def _normalizations(data_type: DataType, size: int) -> Iterator[Task]:
+    rows, columns = _matrix(data_type, size)
+    tensor = TensorDesc(data_type, (1, 1, rows, columns))
+    row = TensorDesc(data_type, tensor.sizes, (0, 0, 0, 1))
+    desc = operator_desc(
+        "MEAN_VARIANCE_NORMALIZATION1", InputTensor=tensor, ScaleTensor=row, BiasTensor=row, OutputTensor=tensor,
+        AxisCount=1, Axes=(3,), NormalizeVariance=True, Epsilon=1e-5,
+    )  # fmt: skip
+
+    def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
+        row = inputs[1].reshape(-1, columns)[0], inputs[2].reshape(-1, columns)[0]
+        return torch.nn.functional.layer_norm(inputs[0], (columns,), *row, 1e-5)
+
+    work = 2 * tensor.element_count * data_type.size_in_bytes
+    yield _moving(f"of rows, {rows} x {columns}", desc, in_torch, work=work)
+
+
+def _batch_normalization(data_type: DataType, size: int) -> Iterator[Task]:
+    n, c, h, w = _images(data_type, size)
+    tensor, channel = TensorDesc(data_type, (n, c, h, w)), TensorDesc(data_type, (1, c, 1, 1))
+    desc = operator_desc(
+        "BATCH_NORMALIZATION", InputTensor=tensor, MeanTensor=channel, VarianceTensor=channel, ScaleTensor=channel,
+        BiasTensor=channel, OutputTensor=tensor, Spatial=True, Epsilon=10.0,
+    )  # fmt: skip
+
+    def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
+        mean, variance, scale, bias = (values.reshape(-1) for values in inputs[1:])
+        return torch.nn.functional.batch_norm(inputs[0], mean, variance, scale, bias, eps=10.0)
+
+    yield _moving(f"{n}x{c}x{h}x{w}", desc, in_torch)
+
+
+def _resample(data_type: DataType, size: int) -> Iterator[Task]:
+    n, c, h, w = _images(data_type, size // 4)
+    desc = operator_desc(
+        "RESAMPLE1", InputTensor=TensorDesc(data_type, (n, c, h, w)),
+        OutputTensor=TensorDesc(data_type, (n, c, 2 * h, 2 * w)),
+        InterpolationMode=_member("InterpolationMode", 1, "RESAMPLE1"), DimensionCount=4, Scales=(1.0, 1.0, 2.0, 2.0),
+        InputPixelOffsets=(0.5, 0.5, 0.5, 0.5), OutputPixelOffsets=(-0.5, -0.5, -0.5, -0.5),
+    )  # fmt: skip
+
+    def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
+        return torch.nn.functional.interpolate(inputs[0], scale_factor=2, mode="bilinear")
+
+    yield _moving(f"bilinear by 2, {n}x{c}x{h}x{w}", desc, in_torch)
+
+
+_Maker: TypeAlias = Callable[[DataType, int], Iterator[Task]]
+
+_MAKERS: Mapping[str, _Maker] = {
+    "ARGMAX": _argmax,
+    "AVERAGE_POOLING": functools.partial(_pools, "AVERAGE_POOLING", 2, 2, 0),
+    "BATCH_NORMALIZATION": _batch_normalization,
+    "CAST": _cast,
+    "CONVOLUTION": _convolutions,
+    "CUMULATIVE_SUMMATION": _cumulative,
+    "DEPTH_TO_SPACE": _depth_to_space,
+    "GATHER": _gathers,
+    "GATHER_ELEMENTS": functools.partial(_elements, "GATHER_ELEMENTS"),
+    "GEMM": _products,
+    "JOIN": _join,
+    "MAX_POOLING": functools.partial(_pools, "MAX_POOLING", 3, 2, 1),
+    "MEAN_VARIANCE_NORMALIZATION1": _normalizations,
+    "PADDING": _padding,
+    "REDUCE": _reductions,
+    "RESAMPLE1": _resample,
+    "SCATTER": functools.partial(_elements, "SCATTER"),
+    "SLICE1": _slices,
+    "SPLIT": _split,
+    "TILE": _tile,
+    "TOP_K": _top_k,
+}
+
+OPERATORS_WITH_TASKS = tuple(_MAKERS)
+"""The operators that have tasks."""

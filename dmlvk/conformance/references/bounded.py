@@ -1,0 +1,122 @@
+"""What the outputs of operators must be that are tried by samples: exactly, or within a bound."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.conformance import references
+from dmlvk.errors import UnsupportedError
+from dmlvk.operators import OperatorDesc
+
+Array: TypeAlias = npt.NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounded:
+    """True values, and how far from them results may be.
+
+    Attributes:
+        values: in float64, or better.
+        bound: the largest error that is promised of each result, as an absolute number: some ULP of the result, a
+            fraction of the sum of the magnitudes that were added, or both. Infinities and NaN must be met as they are.
+    """
+
+    values: npt.NDArray[np.floating[Any]]
+    bound: npt.NDArray[np.float64]
+
+
+Expected: TypeAlias = "Array | Bounded"
+"""An array of an output's data type whose every bit is settled, or true values with a bound."""
+
+SampleReference: TypeAlias = Callable[[Any, Mapping[str, Array]], Mapping[str, Expected]]
+"""Called with a description and its inputs by DirectML's names; gives every output by its name."""
+
+SAMPLE_REFERENCES: dict[str, SampleReference] = {}
+"""By operator; modules of this folder fill it in: :func:`reference`."""
+
+
+def reference(operator_name: str) -> Callable[[SampleReference], SampleReference]:
+    """Declares a function to be an operator's reference."""
+
+    def declared(function: SampleReference) -> SampleReference:
+        SAMPLE_REFERENCES[operator_name] = function
+        return function
+
+    return declared
+
+
+def fault(where: str, got: Array, expected: Expected) -> str | None:
+    """``None`` when results are what they must be; else how many are not, and the first three of them.
+
+    Args:
+        where: what the text begins with.
+        got: the results.
+        expected: what they must be.
+    """
+    true: Array = expected.values if isinstance(expected, Bounded) else expected
+    wrong = wrong_places(got, expected)
+    if not wrong.any():
+        return None
+    places = np.argwhere(wrong)
+    lines = [f"{where}: {len(places)} of {got.size} elements are wrong"]
+    for place in places[:3]:
+        index = tuple(int(i) for i in place)
+        allowed = f" within {expected.bound[index]!r}" if isinstance(expected, Bounded) else ""
+        lines.append(f"  at {list(index)}: got {got[index]!r}, expected {true[index]!r}{allowed}")
+    return "\n".join(lines)
+
+
+def wrong_places(got: Array, expected: Expected) -> npt.NDArray[np.bool_]:
+    """Which results are not what they must be.
+
+    Raises:
+        ValueError: when data types or shapes differ.
+    """
+    if isinstance(expected, Bounded):
+        return _beyond(got, expected)
+    if got.dtype != expected.dtype or got.shape != expected.shape:
+        raise ValueError(f"got {got.dtype} {got.shape}, expected {expected.dtype} {expected.shape}")
+    bits = np.dtype(f"u{got.dtype.itemsize}")
+    # An array of no axes has one place, too.
+    wrong: npt.NDArray[np.bool_] = np.atleast_1d(np.ascontiguousarray(got).view(bits)) != np.atleast_1d(
+        np.ascontiguousarray(expected).view(bits)
+    )
+    return wrong.reshape(got.shape)
+
+
+def _beyond(got: Array, expected: Bounded) -> npt.NDArray[np.bool_]:
+    values, bound = np.broadcast_arrays(expected.values, expected.bound)
+    if got.shape != values.shape:
+        raise ValueError(f"got {got.shape}, expected {values.shape}")
+    with np.errstate(invalid="ignore", over="ignore"):
+        number = got.astype(np.float64)
+        wrong = ~(np.abs(number - values) <= bound)
+        # Beyond the largest number infinity is right, where the bound reaches so far.
+        largest = float((np.finfo if got.dtype.kind == "f" else np.iinfo)(got.dtype).max)
+        overflowed = np.isinf(number) & (np.sign(number) == np.sign(values)) & (np.abs(values) + bound >= largest)
+    same = (np.isnan(number) & np.isnan(values)) | (number == values) | overflowed
+    result: npt.NDArray[np.bool_] = wrong & ~same
+    return result
+
+
+def expected_outputs(desc: OperatorDesc, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """What an operator's outputs must be, by DirectML's names.
+
+    Raises:
+        UnsupportedError: when the operator has no reference.
+    """
+    compute = SAMPLE_REFERENCES.get(desc.operator_name)
+    if compute is None:
+        raise UnsupportedError(f"{desc.operator_name}: has no reference in dmlvk/conformance/references")
+    return compute(desc, inputs)
+
+
+for _module in pkgutil.iter_modules(references.__path__):  # each declares references of its own
+    importlib.import_module(f"{references.__name__}.{_module.name}")

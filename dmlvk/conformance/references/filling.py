@@ -1,0 +1,181 @@
+"""What the operators that fill tensors give, and windows: element by element, floats by Python's fractions."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.conformance.references.bounded import Bounded, Expected, reference
+from dmlvk.conformance.references.movement import window_indices
+from dmlvk.datatypes import DataType
+
+Array = npt.NDArray[Any]
+
+_CANONICAL_NAN = {DataType.FLOAT16: 0x7E00, DataType.FLOAT32: 0x7FC00000}
+
+
+def _converted(value: float, dtype: np.dtype[Any]) -> Any:
+    if dtype.kind == "f":
+        return dtype.type(value)
+    limits = np.iinfo(dtype)
+    return dtype.type(min(max(int(value), limits.min), limits.max))
+
+
+def _distances(sizes: tuple[int, ...]) -> Array:
+    """Column less row, of every element."""
+    distances: Array = np.broadcast_to(np.arange(sizes[-1]) - np.arange(sizes[-2])[:, None], sizes)
+    return distances
+
+
+@reference("DIAGONAL_MATRIX")
+def diagonal_matrix(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """The value where column less row is the offset."""
+    sizes, dtype = desc.output_tensor.sizes, desc.output_tensor.data_type.numpy_dtype
+    result = np.zeros(sizes, dtype)
+    result[_distances(sizes) == desc.offset] = _converted(desc.value, dtype)
+    return {"OutputTensor": result}
+
+
+@reference("DIAGONAL_MATRIX1")
+def diagonal_matrix1(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """The page's formula with three comparisons."""
+    sizes, dtype = desc.output_tensor.sizes, desc.output_tensor.data_type.numpy_dtype
+    result = inputs["InputTensor"].copy() if "InputTensor" in inputs else np.zeros(sizes, dtype)
+    begin, end, t = desc.diagonal_fill_begin, desc.diagonal_fill_end, _distances(sizes)
+    result[(end >= begin) ^ (t >= begin) ^ (t < end)] = dtype.type(desc.value)
+    return {"OutputTensor": result}
+
+
+@reference("FILL_VALUE_CONSTANT")
+def fill_value_constant(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """NumPy's full."""
+    return {"OutputTensor": np.full(desc.output_tensor.sizes, desc.value, desc.output_tensor.data_type.numpy_dtype)}
+
+
+def _nearest(exact: Fraction, data_type: DataType) -> Any:
+    """A fraction rounded once, halves to even; FLOAT32 below its normal numbers is zero of its sign."""
+    dtype = data_type.numpy_dtype
+    bits, lowest = (11, -14) if data_type is DataType.FLOAT16 else (24, -126)
+    magnitude = abs(exact)
+    exponent = magnitude.numerator.bit_length() - magnitude.denominator.bit_length()
+    if Fraction(2) ** exponent > magnitude:
+        exponent -= 1
+    place = (exponent if data_type is DataType.FLOAT32 else max(exponent, lowest)) - bits + 1
+    number = round(magnitude / Fraction(2) ** place) * Fraction(2) ** place  # Python rounds halves to even
+    if data_type is DataType.FLOAT32 and number < Fraction(2) ** lowest:
+        number = Fraction(0)
+    largest = Fraction(int(np.finfo(dtype).max))
+    value = dtype.type(np.inf) if number > largest else dtype.type(float(number))
+    return -value if exact < 0 else value
+
+
+def _flushed(value: Any) -> float:
+    """A FLOAT32 denormal as zero of its sign."""
+    number = float(value)
+    return float(np.copysign(0.0, number)) if abs(number) < 2.0**-126 else number
+
+
+def _scaled(x: float, scale: float, bias: float, data_type: DataType) -> Any:
+    """X * scale + bias rounded once, with IEEE 754's special values."""
+    dtype = data_type.numpy_dtype
+    with np.errstate(invalid="ignore"):
+        total = np.float64(x) * np.float64(scale) + np.float64(bias)
+    if not np.all(np.isfinite([x, scale, bias])):
+        if np.isnan(total):
+            return np.array(_CANONICAL_NAN[data_type], f"u{data_type.size_in_bytes}").view(dtype)[()]
+        return dtype.type(total)
+    exact = Fraction(x) * Fraction(scale) + Fraction(bias)
+    return _nearest(exact, data_type) if exact else dtype.type(total)  # whose zero has the right sign
+
+
+@reference("FILL_VALUE_SEQUENCE")
+def fill_value_sequence(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """Python's integers, cut to the type's bits; or fractions, rounded once."""
+    data_type, sizes = desc.output_tensor.data_type, desc.output_tensor.sizes
+    dtype, count = data_type.numpy_dtype, int(np.prod(sizes))
+    if data_type.is_float:
+        start, delta = _flushed(dtype.type(desc.value_start)), _flushed(dtype.type(desc.value_delta))
+        values = [_scaled(float(i), delta, start, data_type) for i in range(count)]
+        return {"OutputTensor": np.array(values, dtype).reshape(sizes)}
+    bits = 8 * dtype.itemsize
+    numbers = [(desc.value_start + i * desc.value_delta) % 2**bits for i in range(count)]
+    return {"OutputTensor": np.array(numbers, f"u{dtype.itemsize}").view(dtype).reshape(sizes)}
+
+
+@reference("SLICE_GRAD")
+def slice_grad(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """Elements by lists of indices."""
+    result = np.zeros(desc.output_gradient_tensor.sizes, desc.output_gradient_tensor.data_type.numpy_dtype)
+    gradients = inputs["InputGradientTensor"]
+    result[np.ix_(*window_indices(desc, gradients.shape))] = gradients
+    return {"OutputGradientTensor": result}
+
+
+@reference("UNFOLD")
+def unfold(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """Place by place of the window, position by position."""
+    source = inputs["InputTensor"]
+    widths = [(0, 0), (0, 0), *zip(desc.start_padding, desc.end_padding, strict=True)]
+    shape = tuple(size + sum(width) for size, width in zip(source.shape, widths, strict=True))
+    padded = np.zeros(shape, source.dtype)
+    padded[tuple(slice(w[0], w[0] + size) for w, size in zip(widths, source.shape, strict=True))] = source
+    axes = list(zip(shape[2:], desc.window_sizes, desc.strides, desc.dilations, strict=True))
+    blocks = [range((size - d * (w - 1) - 1) // step + 1) for size, w, step, d in axes]
+    result = np.empty(desc.output_tensor.sizes[-3:], source.dtype)
+    places = list(itertools.product(*(range(w) for w in desc.window_sizes)))
+    for c, (row, place) in itertools.product(range(source.shape[1]), enumerate(places)):
+        for column, block in enumerate(itertools.product(*blocks)):
+            at: list[Any] = [slice(None), c]
+            at += [b * step + p * d for b, p, (_, _, step, d) in zip(block, place, axes, strict=True)]
+            result[:, c * len(places) + row, column] = padded[tuple(at)]
+    return {"OutputTensor": result.reshape(desc.output_tensor.sizes)}
+
+
+@reference("VALUE_SCALE_2D")
+def value_scale_2d(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """Fractions, rounded once."""
+    source, data_type = inputs["InputTensor"], desc.input_tensor.data_type
+    result = np.empty_like(source)
+    scale, biases = _flushed(np.float32(desc.scale)), [_flushed(np.float32(bias)) for bias in desc.bias]
+    for at in np.ndindex(source.shape):
+        x = _flushed(source[at]) if data_type is DataType.FLOAT32 else float(source[at])
+        result[at] = _scaled(x, scale, biases[at[1]], data_type)
+    return {"OutputTensor": result}
+
+
+@reference("FOLD")
+def fold(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """Sums in the longest float that NumPy has, place by place of the window."""
+    source = inputs["InputTensor"]
+    dtype, sizes = source.dtype, desc.output_tensor.sizes
+    with np.errstate(invalid="ignore"):  # of signaling NaN
+        numbers = source.astype(np.longdouble).reshape(source.shape[-3:])
+    if dtype == np.float32:
+        numbers = np.where(np.abs(numbers) < 2.0**-126, 0.0, numbers)
+    windows = zip(sizes[2:], desc.start_padding, desc.end_padding, strict=True)
+    padded = (*sizes[:2], *(size + start + end for size, start, end in windows))
+    total, magnitudes = np.zeros(padded, np.longdouble), np.zeros(padded, np.longdouble)
+    axes = list(zip(padded[2:], desc.window_sizes, desc.strides, desc.dilations, strict=True))
+    blocks = [range((size - d * (w - 1) - 1) // step + 1) for size, w, step, d in axes]
+    places = list(itertools.product(*(range(w) for w in desc.window_sizes)))
+    with np.errstate(invalid="ignore"):
+        for c, (row, place) in itertools.product(range(sizes[1]), enumerate(places)):
+            for column, block in enumerate(itertools.product(*blocks)):
+                at: list[Any] = [slice(None), c]
+                at += [b * step + p * d for b, p, (_, _, step, d) in zip(block, place, axes, strict=True)]
+                total[tuple(at)] += numbers[:, c * len(places) + row, column]
+                magnitudes[tuple(at)] += np.abs(numbers[:, c * len(places) + row, column])
+    middle: list[Any] = [slice(None), slice(None)]
+    middle += [slice(start, start + size) for start, size in zip(desc.start_padding, sizes[2:], strict=True)]
+    values = total[tuple(middle)].astype(np.float64)
+    bits, lowest = (11, -14) if dtype == np.float16 else (24, -126)
+    exponents = np.frexp(np.where(np.isfinite(values), values, 0.0))[1] - 1
+    half_place = np.ldexp(1.0, np.maximum(exponents, lowest) - bits)
+    known = np.where(np.isfinite(values), magnitudes[tuple(middle)].astype(np.float64), 0.0)
+    flushed = 2.0**-126 if dtype == np.float32 else 0.0
+    return {"OutputTensor": Bounded(values, 1.02 * half_place + known * 2.0**-40 + flushed)}

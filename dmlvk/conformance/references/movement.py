@@ -1,0 +1,54 @@
+"""What the operators give that move elements by sizes and attributes: by NumPy's own functions and indices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.conformance.references.bounded import Expected, reference
+
+Array = npt.NDArray[Any]
+
+
+@reference("JOIN")
+def join(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """NumPy's concatenate, of whole elements as opaque bits."""
+    parts = [inputs[f"InputTensors[{i}]"] for i in range(desc.input_count)]
+    return {"OutputTensor": np.concatenate(parts, axis=desc.axis)}
+
+
+@reference("SPLIT")
+def split(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """NumPy's split."""
+    lengths = [tensor.sizes[desc.axis] for tensor in desc.output_tensors]
+    parts = np.split(inputs["InputTensor"], np.cumsum(lengths)[:-1], axis=desc.axis)
+    return {f"OutputTensors[{i}]": np.ascontiguousarray(part) for i, part in enumerate(parts)}
+
+
+@reference("SLICE")
+def slice_(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """Elements by lists of indices."""
+    windows = zip(desc.offsets, desc.sizes, desc.strides, strict=True)
+    indices = [[offset + i * stride for i in range(size)] for offset, size, stride in windows]
+    return {"OutputTensor": inputs["InputTensor"][np.ix_(*indices)]}
+
+
+def window_indices(desc: Any, sizes: tuple[int, ...]) -> list[list[int]]:
+    """The places along each axis that a window of SLICE1 has, in order, as many as there are sizes."""
+    windows = zip(desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, strict=True)
+    along = []
+    for (offset, length, stride), size in zip(windows, sizes, strict=True):
+        places = list(range(offset, offset + length))
+        taken = places[::stride] if stride > 0 else places[::-1][::-stride]
+        along.append(taken[:size])
+    return along
+
+
+@reference("SLICE1")
+def slice1(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """Elements by lists of indices."""
+    indices = window_indices(desc, tuple(desc.output_tensor.sizes))
+    return {"OutputTensor": inputs["InputTensor"][np.ix_(*indices)]}

@@ -1,0 +1,183 @@
+"""References of operators with windows: tap by tap, over whole arrays at once, in float64."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.conformance.references.bounded import Bounded, Expected, reference
+from dmlvk.operators.pooling import dilations_of, pooled_sizes
+
+Array = npt.NDArray[Any]
+
+_SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
+_FLOAT16_EXACT = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tap:
+    """The elements that one tap of every window is.
+
+    Attributes:
+        values: as the output has them; those of padding are any.
+        numbers: of the elements in logical order.
+        is_inside: whether they lie inside the input.
+    """
+
+    values: Array
+    numbers: npt.NDArray[np.int64]
+    is_inside: npt.NDArray[np.bool_]
+
+
+def _taps(desc: Any, source: Array) -> Iterator[_Tap]:
+    """Every tap of the windows, row by row."""
+    sizes = pooled_sizes(desc)["output_tensor"]
+    numbers = np.arange(source.size, dtype=np.int64).reshape(source.shape)
+    dilations = dilations_of(desc)
+    for tap in itertools.product(*map(range, desc.window_size)):
+        index: list[Array] = [np.arange(sizes[0]), np.arange(sizes[1])]
+        inside: list[Array] = [np.ones(sizes[0], bool), np.ones(sizes[1], bool)]
+        for axis, place in enumerate(tap):
+            at = np.arange(sizes[axis + 2]) * desc.strides[axis] + place * dilations[axis] - desc.start_padding[axis]
+            extent = source.shape[axis + 2]
+            inside.append((at >= 0) & (at < extent))
+            index.append(np.clip(at, 0, extent - 1))
+        grid = np.ix_(*index)
+        mask = np.ones(sizes, bool)
+        for part in np.ix_(*(np.where(is_inside, 1, 2) for is_inside in inside)):
+            mask &= part == 1
+        yield _Tap(source[grid], numbers[grid], mask)
+
+
+def _maxima(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    source = inputs["InputTensor"]
+    sizes = pooled_sizes(desc)["output_tensor"]
+    is_float = source.dtype.kind == "f"
+    best = np.full(sizes, -np.inf if is_float else np.iinfo(source.dtype).min, source.dtype)
+    place = np.full(sizes, -1, np.int64)
+    for tap in _taps(desc, source):
+        with np.errstate(invalid="ignore"):
+            is_larger = tap.values > best
+            if is_float:
+                is_larger |= np.isnan(best) & ~np.isnan(tap.values)
+                is_larger |= (tap.values == best) & np.signbit(best) & ~np.signbit(tap.values)
+        chosen = tap.is_inside & (is_larger | (place < 0))
+        best = np.where(chosen, tap.values, best)
+        place = np.where(chosen, tap.numbers, place)
+    if is_float:
+        best = np.where(np.isnan(best), np.array(np.nan, source.dtype), best)
+    outputs: dict[str, Expected] = {"OutputTensor": best.astype(source.dtype)}
+    places = getattr(desc, "output_indices_tensor", None)
+    if places is not None:
+        outputs["OutputIndicesTensor"] = place.astype(places.data_type.numpy_dtype)
+    return outputs
+
+
+def _numbers(values: Array) -> npt.NDArray[np.float64]:
+    """As float64, FLOAT32 denormals as zeros."""
+    numbers = values.astype(np.float64)
+    if values.dtype == np.float32:
+        numbers = np.where(np.abs(numbers) < _SMALLEST_NORMAL, 0.0, numbers)
+    return numbers
+
+
+def _half_place(values: npt.NDArray[np.float64], dtype: np.dtype[Any]) -> npt.NDArray[np.float64]:
+    """Half a unit in the last place of each value; FLOAT32 results below the smallest normal number are zeros."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        clipped = np.minimum(np.abs(np.nan_to_num(values)), float(np.finfo(dtype).max))
+        # Rounded down, so that the place of a value just below a power of two is not taken for the next one's.
+        spacing = np.spacing(clipped.astype(dtype)).astype(np.float64)
+    lost = _SMALLEST_NORMAL if dtype == np.float32 else 0.0
+    return np.where(clipped < _SMALLEST_NORMAL, np.maximum(lost, spacing / 2), spacing / 2)
+
+
+def _averages(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    source = inputs["InputTensor"]
+    sizes = pooled_sizes(desc)["output_tensor"]
+    total, magnitudes = np.zeros(sizes), np.zeros(sizes)
+    count = np.zeros(sizes)
+    with np.errstate(invalid="ignore"):
+        for tap in _taps(desc, source):
+            numbers = np.where(tap.is_inside, _numbers(tap.values), 0.0)
+            total += numbers
+            magnitudes += np.abs(numbers)
+            count += tap.is_inside
+        taps = int(np.prod(desc.window_size))
+        count = np.full(sizes, float(taps)) if desc.include_padding else np.maximum(count, 1.0)
+        values = total / count
+    if source.dtype == np.float16 and taps <= _FLOAT16_EXACT:
+        values = np.where(total == 0.0, 0.0, values)
+        return {"OutputTensor": np.where(np.isnan(values), np.nan, values).astype(np.float16)}
+    means = np.where(np.isfinite(magnitudes), magnitudes, 0.0) / count
+    bound = means * max(2.0**-40, taps * 2.0**-47)
+    return {"OutputTensor": Bounded(values, _half_place(values, source.dtype) + bound)}
+
+
+def _norms(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    source = inputs["InputTensor"]
+    sizes = pooled_sizes(desc)["output_tensor"]
+    taps = [np.where(tap.is_inside, np.abs(_numbers(tap.values)), 0.0) for tap in _taps(desc, source)]
+    largest = np.zeros(sizes)
+    for values in taps:
+        largest = np.where(np.isnan(values) | np.isnan(largest), np.nan, np.maximum(values, largest))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        total = np.sum([np.where(largest > 0, values / largest, 0.0) ** desc.p for values in taps], axis=0)
+        norms = np.where(np.isfinite(largest) & (largest > 0), largest * total ** (1.0 / desc.p), largest)
+    places = 1.02 if desc.p <= 2 else 2 * (3 + np.log(len(taps)) / desc.p)
+    finite = np.where(np.isfinite(norms), norms, 0.0)
+    bound = places * _half_place(norms, source.dtype) + finite * len(taps) * 2.0**-47
+    return {"OutputTensor": Bounded(norms, bound)}
+
+
+for _name in ("MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"):
+    reference(_name)(_maxima)
+for _name in ("AVERAGE_POOLING", "AVERAGE_POOLING1"):
+    reference(_name)(_averages)
+for _name in ("LP_POOLING", "LP_POOLING1"):
+    reference(_name)(_norms)
+
+
+@reference("MAX_UNPOOLING")
+def max_unpooling(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """One value after the other."""
+    result = np.zeros(desc.output_tensor.sizes, inputs["InputTensor"].dtype)
+    flat = result.reshape(-1)
+    for value, index in zip(
+        inputs["InputTensor"].reshape(-1), inputs["IndicesTensor"].reshape(-1).tolist(), strict=True
+    ):
+        if index < flat.size:
+            flat[index] = value
+    return {"OutputTensor": result}
+
+
+def _overflowed(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """With infinity for what is beyond float32's largest number."""
+    return np.where(values > float(np.finfo(np.float32).max), np.inf, values)
+
+
+@reference("LOCAL_RESPONSE_NORMALIZATION")
+def local_response_normalization(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """Element by element along the axes of the neighbours."""
+    source = inputs["InputTensor"]
+    total = _numbers(source) ** 2
+    before, behind = (desc.local_size - 1) // 2, desc.local_size // 2
+    for axis in (1,) if desc.cross_channel else (2, 3):
+        extent = source.shape[axis]
+        lines = [
+            np.take(total, range(max(0, at - before), min(extent, at + behind + 1)), axis).sum(axis)
+            for at in range(extent)
+        ]
+        total = np.stack(lines, axis)
+    factor = float(np.float32(desc.alpha) / np.float32(desc.local_size))
+    with np.errstate(over="ignore", invalid="ignore"):
+        base = _overflowed(float(np.float32(desc.bias)) + factor * _overflowed(total))
+        values = _numbers(source) / _overflowed(base ** float(np.float32(desc.beta)))
+    bound = 2 * (3 + 4 * abs(desc.beta)) * _half_place(values, np.dtype(np.float32))
+    if source.dtype == np.float16:
+        bound = bound + _half_place(values, source.dtype)
+    return {"OutputTensor": Bounded(values, bound)}

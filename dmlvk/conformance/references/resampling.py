@@ -1,0 +1,99 @@
+"""References of operators that resample: places in float32 steps, as is promised, and averages in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.conformance.references.bounded import Bounded, Expected, reference
+from dmlvk.operators.members import AxisDirection
+from dmlvk.operators.resampling import InterpolationMode, Resampling, resamplings
+
+Array = npt.NDArray[Any]
+Float64Array = npt.NDArray[np.float64]
+
+_SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
+_LEAST_FRACTION = 2.0**-24
+
+
+def _places(how: Resampling, size: int, extent: int) -> Float64Array:
+    """Where the elements of an output axis lie along the input's."""
+    with np.errstate(over="ignore"):
+        offset = np.arange(size, dtype=np.float32) - np.float32(how.output_offset)
+        places = offset / np.float32(how.scale) - np.float32(how.input_offset)
+    clipped: Float64Array = np.clip(places.astype(np.float64), 0.0, extent - 1)
+    return clipped
+
+
+def _matrix(how: Resampling, size: int, extent: int) -> Float64Array:
+    """The weights of an axis: a row for each element of the output, a column for each of the input."""
+    places = _places(how, size, extent)
+    matrix = np.zeros((size, extent))
+    for row, place in enumerate(places):
+        if how.is_antialiased:
+            reach = int(1 / how.scale) + 2
+            for element in range(int(place) - reach, int(place) + reach + 1):
+                weight = max(0.0, 1.0 - abs(element - place) * how.scale)
+                matrix[row, min(max(element, 0), extent - 1)] += weight
+            matrix[row] /= matrix[row].sum()
+        else:
+            low = int(np.floor(place))
+            fraction = place - low
+            fraction = 0.0 if fraction < _LEAST_FRACTION else fraction
+            matrix[row, low] = 1.0 - fraction
+            if fraction:
+                matrix[row, low + 1] = fraction
+    return matrix
+
+
+def _along(matrix: Float64Array, values: Float64Array, axis: int) -> Float64Array:
+    """The weighted averages along an axis; elements of weight 0 are left out."""
+    moved = np.moveaxis(values, axis, 0)
+    rows = []
+    for weights in matrix:
+        used = np.flatnonzero(weights)
+        with np.errstate(invalid="ignore", over="ignore"):
+            rows.append(np.tensordot(weights[used], moved[used], 1))
+    return np.moveaxis(np.stack(rows), 0, axis)
+
+
+def _nearest(desc: Any, source: Array) -> Array:
+    direction = getattr(desc, "rounding_direction", None)
+    for axis, how in enumerate(resamplings(desc)):
+        places = _places(how, desc.output_tensor.sizes[axis], source.shape[axis])
+        if direction is None:
+            numbers = np.ceil(places - 0.5)
+        else:
+            numbers = np.ceil(places) if direction == AxisDirection.INCREASING else np.floor(places)
+        source = np.take(source, np.maximum(numbers, 0).astype(np.int64), axis)
+    return source
+
+
+def _resampled(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    source = inputs["InputTensor"]
+    if desc.interpolation_mode == InterpolationMode.NEAREST_NEIGHBOR:
+        return {"OutputTensor": _nearest(desc, source)}
+    values = source.astype(np.float64)
+    if source.dtype == np.float32:
+        values = np.where(np.abs(values) < _SMALLEST_NORMAL, 0.0, values)
+    magnitudes = np.where(np.isfinite(values), np.abs(values), 0.0)
+    steps = 4
+    for axis in reversed(range(source.ndim)):
+        how = resamplings(desc)[axis]
+        matrix = _matrix(how, desc.output_tensor.sizes[axis], source.shape[axis])
+        values, magnitudes = _along(matrix, values, axis), _along(matrix, magnitudes, axis)
+        steps += 2 * int(2 / how.scale + 3) if how.is_antialiased else 4
+    bound = magnitudes * steps * 2.0**-24 + (_SMALLEST_NORMAL if source.dtype == np.float32 else 0.0)
+    if source.dtype.kind != "f":
+        return {"OutputTensor": Bounded(values, bound + 0.5)}
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = np.where(np.isfinite(values), values, 0.0)
+        bound = bound + np.spacing(np.abs(finite).astype(source.dtype)).astype(np.float64) / 2
+    return {"OutputTensor": Bounded(values, bound)}
+
+
+for _name in ("RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3", "UPSAMPLE_2D"):
+    reference(_name)(_resampled)

@@ -1,0 +1,130 @@
+"""Measures the cases of operators that are tried by samples."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.references.bounded import Expected, expected_outputs, wrong_places
+from dmlvk.conformance.results import CaseReport, Element, Measurement, WorstResult
+from dmlvk.conformance.samples import Sample, SampleCase
+from dmlvk.conformance.sampling import LAYOUTS, Outcome, laid_out, run_sample
+from dmlvk.conformance.workers import Context, Stopped
+from dmlvk.errors import DeviceRemovedError, DmlError
+
+
+class _DeviceRun:
+    """What one device does in one case."""
+
+    def __init__(self, number: int, bench: Workbench) -> None:
+        self.failure: str | None = None
+        self._number = number
+        self._bench = bench
+        self._digest = hashlib.sha256()
+        self._results = self._broken = 0
+        self._worst: WorstResult | None = None
+        self._seconds = 0.0
+
+    def take(self, sample: Sample, expected: Mapping[str, Expected]) -> None:
+        """Runs a sample in all layouts; an error of the driver, or a damaged byte, ends this device's part."""
+        started = time.perf_counter()
+        first: str | None = None
+        for layout in LAYOUTS:
+            where = f"{sample.name}, {layout}"
+            try:
+                outcome = run_sample(self._bench, laid_out(sample.desc, layout), sample.inputs)
+            except DeviceRemovedError:
+                raise
+            except DmlError as error:
+                self.failure = f"{where}: {error}"
+                return
+            if first is None:
+                first = outcome.sha256()
+                self._digest.update(first.encode())
+            elif outcome.sha256() != first:
+                self.failure = f"{where}: other bits than in the layout {LAYOUTS[0]}"
+            if outcome.damage is not None:
+                self.failure = f"{where}: {outcome.damage}"
+            self._judge(outcome, expected, where)
+            if self.failure is not None:
+                return
+        self._seconds += time.perf_counter() - started
+
+    def _judge(self, outcome: Outcome, expected: Mapping[str, Expected], where: str) -> None:
+        for name, values in outcome.outputs.items():
+            wrong = wrong_places(values, expected[name])
+            self._results += values.size
+            count = int(np.count_nonzero(wrong))
+            self._broken += count
+            if count and self._worst is None:
+                place = tuple(int(i) for i in np.argwhere(wrong)[0])
+                true = expected[name]
+                wanted = true[place] if isinstance(true, np.ndarray) else true.values[place]
+                text = f"{where}, {name}{list(place)}"
+                self._worst = WorstResult(float("inf"), (), Element.of(values[place]), Element.of(wanted), text)
+
+    def measurement(self) -> Measurement:
+        """What was found."""
+        return Measurement(
+            device=self._number,
+            results=self._results,
+            broken=self._broken,
+            misrounded=self._broken,
+            worst=self._worst,
+            sha256="" if self.failure else self._digest.hexdigest(),
+            failure=self.failure,
+            profile={},
+            seconds=self._seconds,
+        )
+
+
+def measure_sample_case(context: Context, case: SampleCase) -> CaseReport:
+    """Runs all samples of a case on every device, in all memory layouts.
+
+    Args:
+        context: the devices.
+        case: operator and data types.
+
+    Raises:
+        Stopped: when the run was asked to end.
+        DeviceRemovedError: when a device is lost. Other errors of a device become its measurement's failure.
+    """
+    runs = [_DeviceRun(number, bench) for number, bench in enumerate(context.benches)]
+    inputs_digest = hashlib.sha256()
+    for sample in case.samples():
+        if context.stopped():
+            raise Stopped
+        _update(inputs_digest, sample)
+        expected = expected_outputs(sample.desc, sample.inputs)
+        for run in runs:
+            if run.failure is None:
+                run.take(sample, expected)
+    return sample_case_report(case, inputs_digest.hexdigest(), [run.measurement() for run in runs])
+
+
+def sample_case_report(case: SampleCase, inputs_sha256: str, measurements: Sequence[Measurement]) -> CaseReport:
+    """A report with what the case says of itself."""
+    members = {field.attribute: field.name for field in case.desc_class.fields}
+    return CaseReport(
+        name=case.name,
+        operator=case.desc_class.operator_name,
+        data_types={members[attribute]: data_type.name for attribute, data_type in case.data_types},
+        exhaustive=False,
+        promise=case.desc_class.declaration.accuracy.promise,
+        bound=None,
+        inputs_sha256=inputs_sha256,
+        reference_run="unknown",
+        measurements=tuple(measurements),
+    )
+
+
+def _update(digest: hashlib._Hash, sample: Sample) -> None:
+    """Feeds a sample to a digest."""
+    digest.update(f"{sample.name}: {sample.desc!r}".encode())
+    for name, values in sample.inputs.items():
+        digest.update(name.encode())
+        digest.update(np.ascontiguousarray(values).view(np.uint8).data)

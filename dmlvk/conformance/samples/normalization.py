@@ -1,0 +1,157 @@
+"""Samples of operators that shift and scale elements by a mean and a variance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import dmlvk as dml
+from dmlvk.conformance.samples import Sample, Types, sampler
+
+Array = npt.NDArray[Any]
+
+
+def special_values(dtype: np.dtype[Any]) -> Array:
+    """Zeros, denormals, the ends of the range, infinities and NaN of a float type."""
+    info = np.finfo(dtype)
+    tiny, least, largest = float(info.tiny), float(info.smallest_subnormal), float(info.max)
+    positive = [0.0, least, tiny / 2, tiny, 3 * tiny, 1.0, 1.5, 60000.0, largest, np.inf]
+    return np.array([*positive, *(-value for value in positive), np.nan], dtype)
+
+
+@sampler("BATCH_NORMALIZATION")
+def batch_normalization(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+    """Parameters for each channel, for all elements, for each; special values; activations."""
+    data_type = types["input_tensor"]
+    dtype = data_type.numpy_dtype
+
+    def sample(
+        name: str,
+        arrays: Sequence[Array],
+        epsilon: float = 1e-5,
+        fused: dml.FusedActivation | None = None,
+    ) -> Sample:
+        tensors = [dml.TensorDesc(data_type, array.shape) for array in arrays]
+        desc = dml.BatchNormalization(
+            input_tensor=tensors[0],
+            mean_tensor=tensors[1],
+            variance_tensor=tensors[2],
+            scale_tensor=tensors[3],
+            bias_tensor=tensors[4],
+            output_tensor=tensors[0],
+            spatial=True,
+            epsilon=epsilon,
+            fused_activation=fused,
+        )
+        names = ("InputTensor", "MeanTensor", "VarianceTensor", "ScaleTensor", "BiasTensor")
+        return Sample(name, desc, dict(zip(names, arrays, strict=True)))
+
+    def numbers(*sizes: int) -> Array:
+        return random.normal(0, 2, sizes).astype(dtype)
+
+    def operands(*sizes: Sequence[int]) -> list[Array]:
+        arrays = [numbers(*each) for each in sizes]
+        arrays[2] = np.abs(arrays[2])
+        return arrays
+
+    channel = (1, 5, 1, 1)
+    by_channel = operands((2, 5, 6, 8), channel, channel, channel, channel)
+    yield sample("by channel", by_channel)
+    relu = dml.FusedActivation(dml.ActivationRelu)
+    yield sample("by channel, relu", by_channel, fused=relu)
+    yield sample("by channel, sigmoid", by_channel, fused=dml.FusedActivation(dml.ActivationSigmoid))
+    yield sample("by anything", operands((2, 3, 5, 7), (2, 1, 1, 7), (1, 3, 1, 1), (2, 3, 5, 7), (1, 1, 5, 1)))
+    special = special_values(dtype)
+    count = len(special)
+    every = special.reshape(1, 1, 1, count)
+    mean, bias = (random.permutation(special).reshape(1, count, 1, 1) for _ in range(2))
+    values = np.broadcast_to(every, (1, count, 3, count)).copy()
+    yield sample("special values", [values, mean, every, every[..., ::-1].copy(), bias], 0.0)
+    ones = np.ones(channel, dtype)
+    yield sample("special inputs", [values[:, :5], 0 * ones, ones, ones, 0 * ones], 0.0)
+
+
+def _mean_variance_sample(kind: Any, name: str, arrays: Sequence[Array | None], attributes: dict[str, Any]) -> Sample:
+    names = ("InputTensor", "ScaleTensor", "BiasTensor")
+    tensors = [
+        None if array is None else dml.TensorDesc(dml.DataType[array.dtype.name.upper()], array.shape)
+        for array in arrays
+    ]
+    desc = kind(
+        input_tensor=tensors[0], scale_tensor=tensors[1], bias_tensor=tensors[2], output_tensor=tensors[0], **attributes
+    )
+    given = {member: array for member, array in zip(names, arrays, strict=True) if array is not None}
+    return Sample(name, desc, given)
+
+
+@sampler("MEAN_VARIANCE_NORMALIZATION")
+def mean_variance_normalization(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+    """Each image and each batch, with and without what is optional."""
+    dtype = types["input_tensor"].numpy_dtype
+    x = random.normal(3, 2, (2, 3, 5, 7)).astype(dtype)
+    scale, bias = (random.normal(0, 1, sizes).astype(dtype) for sizes in ((1, 3, 1, 1), (1, 1, 1, 7)))
+    relu = dml.FusedActivation(dml.ActivationRelu)
+    common = {"epsilon": 1e-5, "fused_activation": None}
+    for name, arrays, cross, variance, fused in (
+        ("images", (x, scale, bias), False, True, None),
+        ("batches, relu", (x, None, bias), True, True, relu),
+        ("means only", (x, scale, None), False, False, None),
+    ):
+        attributes = {**common, "cross_channel": cross, "normalize_variance": variance, "fused_activation": fused}
+        yield _mean_variance_sample(dml.MeanVarianceNormalization, name, arrays, attributes)
+
+
+@sampler("MEAN_VARIANCE_NORMALIZATION1")
+def mean_variance_normalization_1(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+    """Rows of large means and small deviations, equal numbers, columns."""
+    dtype = types["input_tensor"].numpy_dtype
+    x = random.normal(0, 1, (6, 2, 5, 9)).astype(dtype)
+    x[1] = x[1] * dtype.type(0.25) + dtype.type(1000)
+    x[2] = 7
+    x[3] = x[3] * dtype.type(0.0078125)
+    scale, bias = (random.normal(0, 1, (1, 1, 5, 9)).astype(dtype) for _ in range(2))
+    for name, axes in (("rows", (2, 3)), ("columns", (0, 2))):
+        attributes = {
+            "axis_count": len(axes),
+            "axes": axes,
+            "normalize_variance": True,
+            "epsilon": 1e-5,
+            "fused_activation": None,
+        }
+        yield _mean_variance_sample(dml.MeanVarianceNormalization1, name, (x, scale, bias), attributes)
+
+
+@sampler("MEAN_VARIANCE_NORMALIZATION2")
+def mean_variance_normalization_2(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+    """With and without mean and variance."""
+    dtype = types["input_tensor"].numpy_dtype
+    x = random.normal(2, 1, (4, 35)).astype(dtype)
+    scale = random.normal(0, 1, (1, 35)).astype(dtype)
+    for mean, variance in ((True, True), (False, True), (True, False), (False, False)):
+        attributes = {
+            "axis_count": 1,
+            "axes": (1,),
+            "use_mean": mean,
+            "use_variance": variance,
+            "epsilon": 1e-6,
+            "fused_activation": None,
+        }
+        name = f"mean {mean}, variance {variance}"
+        yield _mean_variance_sample(dml.MeanVarianceNormalization2, name, (x, scale, None), attributes)
+
+
+@sampler("LP_NORMALIZATION")
+def lp_normalization(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+    """Both norms, of rows and columns, with rows of zeros, of small and large numbers."""
+    data_type = types["input_tensor"]
+    x = random.normal(0, 1, (3, 4, 5, 7)).astype(data_type.numpy_dtype)
+    x[0, 1] = 0
+    x[1, 2] *= 100
+    x[2] *= data_type.numpy_dtype.type(0.01)
+    tensor = dml.TensorDesc(data_type, x.shape)
+    for norm, axis in ((1, 3), (2, 1)):
+        desc = dml.LpNormalization(input_tensor=tensor, output_tensor=tensor, axis=axis, epsilon=1e-5, p=norm)
+        yield Sample(f"P {norm}, axis {axis}", desc, {"InputTensor": x})

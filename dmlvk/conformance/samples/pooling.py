@@ -1,0 +1,191 @@
+"""Samples of operators with windows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.conformance.samples import Sample, Types, sampler
+from dmlvk.datatypes import DataType
+from dmlvk.operators import OPERATORS, OperatorDesc
+from dmlvk.operators.pooling import pooled_sizes
+from dmlvk.operators.shapes import Draft
+from dmlvk.tensors import TensorDesc
+
+Array = npt.NDArray[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Windows:
+    """A geometry.
+
+    Attributes:
+        name: what is special about it.
+        sizes: of the input.
+        window: along each spatial axis; so are the others.
+    """
+
+    name: str
+    sizes: tuple[int, ...]
+    window: tuple[int, ...]
+    strides: tuple[int, ...]
+    start: tuple[int, ...]
+    end: tuple[int, ...]
+    dilations: tuple[int, ...] | None = None
+
+
+_GEOMETRIES = (
+    _Windows("3 by 3 in steps of 2", (1, 3, 9, 11), (3, 3), (2, 2), (1, 1), (1, 1)),
+    _Windows("windows of padding only", (1, 3, 3, 4), (2, 3), (1, 2), (3, 1), (2, 4)),
+    _Windows("three axes", (2, 3, 4, 5, 6), (2, 3, 2), (1, 2, 2), (1, 0, 1), (0, 1, 1)),
+    _Windows("whole planes", (1, 3, 17, 17), (17, 17), (1, 1), (0, 0), (0, 0)),
+    _Windows("dilated", (1, 2, 9, 12), (3, 2), (1, 2), (2, 1), (3, 0), (2, 5)),
+    _Windows("three axes, dilated", (1, 2, 5, 4, 7), (2, 2, 3), (2, 1, 1), (0, 1, 2), (1, 1, 0), (3, 2, 2)),
+)
+_LARGE = _Windows("2 by 2, large", (1, 6, 56, 58), (2, 2), (2, 2), (0, 0), (0, 0))
+
+
+def _desc(kind: type[OperatorDesc], types: Types, windows: _Windows, **more: Any) -> OperatorDesc:
+    members: dict[str, Any] = {
+        "input_tensor": TensorDesc(types["input_tensor"], windows.sizes),
+        "dimension_count": len(windows.window),
+        "strides": windows.strides,
+        "window_size": windows.window,
+        "start_padding": windows.start,
+        "end_padding": windows.end,
+        **more,
+    }
+    if any(field.attribute == "dilations" for field in kind.fields):
+        members["dilations"] = windows.dilations or (1,) * len(windows.window)
+    sizes = pooled_sizes(Draft(kind.operator_name, members))["output_tensor"]
+    for member, data_type in types.items():
+        if member not in members:
+            members[member] = TensorDesc(data_type, sizes)
+    return kind(**members)
+
+
+def _values(data_type: DataType, sizes: tuple[int, ...], random: np.random.Generator) -> Array:
+    """Each channel has values of another kind: ordinary ones, special ones, and ones of all magnitudes."""
+    values = np.empty(sizes, data_type.numpy_dtype)
+    for channel in range(sizes[1]):
+        make = (_special_values, _ordinary_values, _wide_values)[channel % 3]
+        values[:, channel] = make(data_type, (sizes[0], *sizes[2:]), random)
+    return values
+
+
+def _ordinary_values(data_type: DataType, sizes: tuple[int, ...], random: np.random.Generator) -> Array:
+    dtype = data_type.numpy_dtype
+    if dtype.kind == "f":
+        return (random.standard_normal(sizes) * 8).astype(dtype)
+    limits = np.iinfo(dtype)
+    return random.integers(limits.min, limits.max, sizes, dtype, endpoint=True)
+
+
+def _special_values(data_type: DataType, sizes: tuple[int, ...], random: np.random.Generator) -> Array:
+    """Few different ones, so that many are equal; of floats zeros, NaN, infinities, denormals, and far magnitudes."""
+    dtype = data_type.numpy_dtype
+    if dtype.kind != "f":
+        limits = np.iinfo(dtype)
+        return random.choice(np.array([limits.min, limits.min + 1, 0, 1, limits.max], dtype), sizes)
+    limits_f = np.finfo(dtype)
+    tiny, large = float(limits_f.smallest_subnormal), float(limits_f.max)
+    numbers = [0.0, -0.0, 1.0, -1.0, tiny, -3 * tiny, large, -large, np.nan, np.inf, -np.inf, float(limits_f.tiny)]
+    weights = np.array([6, 6, 1, 2, 2, 2, 1, 1, 4, 0.3, 1, 1])
+    values = random.choice(np.array(numbers, np.float64), sizes, p=weights / weights.sum())
+    return values.astype(dtype)
+
+
+def _wide_values(data_type: DataType, sizes: tuple[int, ...], random: np.random.Generator) -> Array:
+    """Floats of all magnitudes, in stretches of similar ones that nearly cancel."""
+    dtype = data_type.numpy_dtype
+    if dtype.kind != "f":
+        return _ordinary_values(data_type, sizes, random)
+    lowest, highest = (-130, 127) if dtype == np.float32 else (-24, 15)
+    exponents = np.repeat(random.integers(lowest, highest + 1, sizes[:-1]), sizes[-1]).reshape(sizes)
+    numbers = random.choice(np.array([-1.0, 1.0]), sizes) * (1 + random.random(sizes) * 2.0**-6)
+    return np.ldexp(numbers, exponents).astype(dtype)
+
+
+def _geometries(kind: type[OperatorDesc], data_type: DataType) -> list[_Windows]:
+    """All that an operator can do with FLOAT32, a few of them with other types."""
+    is_dilated = any(field.attribute == "dilations" for field in kind.fields)
+    if is_dilated:
+        return [windows for windows in _GEOMETRIES if data_type is DataType.FLOAT32 or windows.dilations is not None]
+    return [w for w in _GEOMETRIES if w.dilations is None][: 4 if data_type is DataType.FLOAT32 else 2]
+
+
+def _max_sampler(name: str) -> None:
+    @sampler(name)
+    def samples(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+        kind, data_type = OPERATORS[name], types["input_tensor"]
+        for windows in _geometries(kind, data_type):
+            desc = _desc(kind, types, windows)
+            yield Sample(windows.name, desc, {"InputTensor": _values(data_type, windows.sizes, random)})
+        if "output_indices_tensor" in types and data_type is DataType.FLOAT16:
+            desc = _desc(kind, types, _GEOMETRIES[0], output_indices_tensor=None)
+            yield Sample("no indices", desc, {"InputTensor": _values(data_type, _GEOMETRIES[0].sizes, random)})
+
+
+def _sum_sampler(name: str, *variations: dict[str, Any]) -> None:
+    @sampler(name)
+    def samples(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+        kind, data_type = OPERATORS[name], types["input_tensor"]
+        for number, windows in enumerate((*_geometries(kind, data_type), _LARGE)):
+            more = variations[number % len(variations)]
+            words = ", ".join(f"{member} {value}" for member, value in more.items())
+            desc = _desc(kind, types, windows, **more)
+            yield Sample(f"{windows.name}, {words}", desc, {"InputTensor": _values(data_type, windows.sizes, random)})
+
+
+for _name in ("MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"):
+    _max_sampler(_name)
+for _name in ("AVERAGE_POOLING", "AVERAGE_POOLING1"):
+    _sum_sampler(_name, {"include_padding": False}, {"include_padding": True})
+for _name in ("LP_POOLING", "LP_POOLING1"):
+    _sum_sampler(_name, {"p": 2}, {"p": 3}, {"p": 1}, {"p": 1000})
+
+
+@sampler("MAX_UNPOOLING")
+def max_unpooling(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+    """Indices among which some are equal, and some lie outside."""
+    kind: Any = OPERATORS["MAX_UNPOOLING"]
+    data_type, index_type = types["input_tensor"], types["indices_tensor"]
+    sizes, output = (2, 3, 3, 5), (2, 3, 5, 7)
+    indices = random.integers(0, 220, sizes).astype(index_type.numpy_dtype)
+    indices[0, 0, 0, :2] = np.iinfo(index_type.numpy_dtype).max, 210
+    if index_type is DataType.UINT64:
+        indices[0, 0, 0, 2] = 2**32 + 1
+    desc = kind(
+        input_tensor=TensorDesc(data_type, sizes),
+        indices_tensor=TensorDesc(index_type, sizes),
+        output_tensor=TensorDesc(data_type, output),
+    )
+    inputs = {"InputTensor": _values(data_type, sizes, random), "IndicesTensor": indices}
+    yield Sample("equal indices, and some outside", desc, inputs)
+
+
+@sampler("LOCAL_RESPONSE_NORMALIZATION")
+def local_response_normalization(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+    """Across channels and over planes, by an odd and an even number of neighbours, and by more than there are."""
+    kind: Any = OPERATORS["LOCAL_RESPONSE_NORMALIZATION"]
+    data_type = types["input_tensor"]
+    for sizes, cross_channel, local_size, alpha in (
+        ((2, 7, 3, 5), True, 5, 0.3),
+        ((1, 6, 4, 5), False, 2, 1e-4),
+        ((1, 3, 2, 3), True, 2**32 - 1, 1e9),
+    ):
+        desc = kind(
+            input_tensor=TensorDesc(data_type, sizes),
+            output_tensor=TensorDesc(data_type, sizes),
+            cross_channel=cross_channel,
+            local_size=local_size,
+            alpha=alpha,
+            beta=0.75,
+            bias=1.5,
+        )
+        inputs = {"InputTensor": _values(data_type, sizes, random)}
+        yield Sample(f"{local_size}, {'across channels' if cross_channel else 'in planes'}", desc, inputs)

@@ -1,0 +1,109 @@
+"""Samples of operators that resample."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.conformance.samples import Sample, Types, sampler
+from dmlvk.datatypes import DataType
+from dmlvk.operators import OPERATORS
+from dmlvk.operators.members import AxisDirection, Size2D
+from dmlvk.operators.resampling import InterpolationMode
+from dmlvk.tensors import TensorDesc
+
+Array = npt.NDArray[Any]
+
+_MODES = (InterpolationMode.LINEAR, InterpolationMode.NEAREST_NEIGHBOR)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Stretch:
+    """A geometry; offsets are those of pixels' middles unless given."""
+
+    name: str
+    sizes: tuple[int, ...]
+    output: tuple[int, ...]
+    scales: tuple[float, ...]
+    input_offsets: tuple[float, ...] | None = None
+    output_offsets: tuple[float, ...] | None = None
+
+
+_STRETCHES = (
+    _Stretch("doubled", (1, 3, 5, 6), (1, 3, 10, 12), (1, 1, 2, 2)),
+    _Stretch("by other numbers", (2, 2, 5, 7), (2, 2, 7, 5), (1, 1, 1.4, 0.7)),
+    _Stretch("all axes, cropped and clamped", (2, 3, 4, 5), (5, 3, 3, 9), (2.5, 0.8, 1.0, 1.3)),
+    _Stretch("corners", (1, 2, 4, 6), (1, 2, 9, 4), (1, 1, 8 / 3, 3 / 5), (0, 0, 0, 0), (0, 0, 0, 0)),
+    _Stretch("uneven offsets", (1, 2, 6, 4), (1, 2, 9, 8), (1, 1, 1.5, 2), (1, 1, 0.25, 1), (-0.5, -0.5, 0.125, -0.5)),
+    _Stretch("shrunk", (1, 2, 13, 17), (1, 2, 4, 3), (1, 1, 0.3, 0.2)),
+)
+
+
+def _values(data_type: DataType, sizes: tuple[int, ...], random: np.random.Generator) -> Array:
+    dtype = data_type.numpy_dtype
+    if dtype.kind != "f":
+        limits = np.iinfo(dtype)
+        return random.integers(limits.min, limits.max, sizes, dtype, endpoint=True)
+    values = (random.standard_normal(sizes) * 8).astype(dtype)
+    limits_f = np.finfo(dtype)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, limits_f.smallest_subnormal, limits_f.tiny, limits_f.max])
+    places = random.random(sizes) < 0.06
+    values[places] = random.choice(special.astype(dtype), sizes)[places]
+    return values
+
+
+def _resample_sampler(name: str, *chosen: int) -> None:
+    @sampler(name)
+    def samples(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+        kind: Any = OPERATORS[name]
+        data_type = types["input_tensor"]
+        members = {field.attribute for field in kind.fields}
+        is_thorough = data_type is DataType.FLOAT32
+        for number in chosen if is_thorough else chosen[-2:]:
+            stretch = _STRETCHES[number]
+            for mode in _MODES if is_thorough else (_MODES[number % 2],):
+                count = len(stretch.sizes)
+                given: dict[str, Any] = {
+                    "scale_count": count,
+                    "dimension_count": count,
+                    "scales": stretch.scales,
+                    "input_pixel_offsets": stretch.input_offsets or (0.5,) * count,
+                    "output_pixel_offsets": stretch.output_offsets or (-0.5,) * count,
+                    "rounding_direction": AxisDirection(number % 2),
+                    "antialiased": number in (2, 5),
+                }
+                desc = kind(
+                    input_tensor=TensorDesc(data_type, stretch.sizes),
+                    output_tensor=TensorDesc(data_type, stretch.output),
+                    interpolation_mode=mode,
+                    **{member: value for member, value in given.items() if member in members},
+                )
+                inputs = {"InputTensor": _values(data_type, stretch.sizes, random)}
+                yield Sample(f"{stretch.name}, {mode.name.lower()}", desc, inputs)
+
+
+_resample_sampler("RESAMPLE", 2, 1)
+_resample_sampler("RESAMPLE1", 3)
+_resample_sampler("RESAMPLE2", 1, 4, 0)
+_resample_sampler("RESAMPLE3", 2, 5, 4)
+
+
+@sampler("UPSAMPLE_2D")
+def upsample_2d(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+    """Four and five dimensions, by equal and by different factors."""
+    kind: Any = OPERATORS["UPSAMPLE_2D"]
+    data_type = types["input_tensor"]
+    for sizes, height, width in (((1, 2, 3, 4, 5), 1, 3), ((1, 8, 24, 25), 2, 2)):
+        for mode in _MODES if data_type is DataType.FLOAT32 else (_MODES[width % 2],):
+            desc = kind(
+                input_tensor=TensorDesc(data_type, sizes),
+                output_tensor=TensorDesc(data_type, (*sizes[:-2], sizes[-2] * height, sizes[-1] * width)),
+                scale_size=Size2D(width=width, height=height),
+                interpolation_mode=mode,
+            )
+            inputs = {"InputTensor": _values(data_type, sizes, random)}
+            yield Sample(f"{sizes} by {height} and {width}, {mode.name.lower()}", desc, inputs)

@@ -1,0 +1,160 @@
+"""Runs samples on devices, in several memory layouts, and has their outputs judged."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.conformance.execution import Placement, Workbench, element_view
+from dmlvk.conformance.references.bounded import Expected, expected_outputs, fault
+from dmlvk.conformance.samples import Sample, SampleCase
+from dmlvk.operators import OperatorDesc
+from dmlvk.tensors import TensorDesc, packed_strides
+
+Array = npt.NDArray[Any]
+Bytes = npt.NDArray[np.uint8]
+
+GUARD = 0xCD
+"""What buffers are filled with before: bytes outside of a tensor's elements must be this afterwards."""
+
+LAYOUTS = ("packed", "gaps", "turned", "apart")
+"""How samples are laid out: as they are; with an element between rows; axes in the opposite order in memory, with an
+element between what is innermost; and every second element only, with gaps between rows too.
+
+Strides that a sample gives itself are kept."""
+
+
+def laid_out(desc: OperatorDesc, layout: str) -> OperatorDesc:
+    """A description with the strides of a layout."""
+
+    def tensor(given: TensorDesc | None) -> TensorDesc | None:
+        if given is None or given.strides is not None or layout == "packed":
+            return given
+        return dataclasses.replace(given, strides=_strides(layout, given.sizes), total_tensor_size_in_bytes=None)
+
+    members: dict[str, Any] = {}
+    for field in desc.fields:
+        value = getattr(desc, field.attribute)
+        if field.type == "tensors":
+            members[field.attribute] = [tensor(item) for item in value]
+        else:
+            members[field.attribute] = tensor(value) if field.type == "tensor" else value
+    return type(desc)(**members)
+
+
+def _strides(layout: str, sizes: Sequence[int]) -> tuple[int, ...]:
+    if layout == "turned":
+        return tuple(reversed(packed_strides((*reversed(sizes[1:]), sizes[0] + 1))))
+    rows = packed_strides((*sizes[:-1], sizes[-1] + 1))
+    return rows if layout == "gaps" else tuple(2 * stride for stride in rows)
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a device made of a sample.
+
+    Attributes:
+        outputs: by DirectML's names, packed.
+        damage: what bytes outside of tensors say: ``None`` when none changed.
+    """
+
+    outputs: Mapping[str, Array]
+    damage: str | None
+
+    def sha256(self) -> str:
+        """A hash of all outputs."""
+        digest = hashlib.sha256()
+        for name, values in self.outputs.items():
+            digest.update(name.encode())
+            digest.update(np.ascontiguousarray(values).view(np.uint8).data)
+        return digest.hexdigest()
+
+
+def run_sample(bench: Workbench, desc: OperatorDesc, inputs: Mapping[str, Array]) -> Outcome:
+    """Runs a description on inputs through a binding table.
+
+    Args:
+        bench: the device.
+        desc: the description, with any strides.
+        inputs: the logical arrays, by DirectML's names.
+    """
+    read = [(field, tensor) for field, tensor in desc.inputs if tensor is not None]
+    written = [(field, tensor) for field, tensor in desc.outputs if tensor is not None]
+    contents: list[Bytes] = []
+    for field, tensor in read:
+        buffer = np.full(tensor.size_in_bytes, GUARD, np.uint8)
+        element_view(buffer, tensor.data_type, tensor.sizes, tensor.element_strides)[...] = inputs[field.name]
+        contents.append(buffer)
+    contents += [np.full(tensor.size_in_bytes, GUARD, np.uint8) for _, tensor in written]
+    after = bench.run(desc, contents, [Placement(number) for number in range(len(contents))])
+    outputs: dict[str, Array] = {}
+    damage = None
+    for (field, tensor), before, buffer in zip([*read, *written], contents, after, strict=True):
+        view = element_view(buffer, tensor.data_type, tensor.sizes, tensor.element_strides)
+        if field.kind == "input":
+            changed = int(np.count_nonzero(buffer != before))
+        else:
+            outputs[field.name] = np.ascontiguousarray(view).copy()
+            view[...] = element_view(before, tensor.data_type, tensor.sizes, tensor.element_strides)
+            changed = int(np.count_nonzero(buffer != before))
+        if changed and damage is None:
+            damage = f"{changed} bytes of {field.name} changed that are no elements of an output"
+    return Outcome(outputs, damage)
+
+
+def sample_fault(where: str, outcome: Outcome, expected: Mapping[str, Expected]) -> str | None:
+    """``None`` when a device made what it must of a sample; else what is wrong, beginning with ``where``."""
+    if outcome.damage is not None:
+        return f"{where}: {outcome.damage}"
+    if set(outcome.outputs) != set(expected):
+        return f"{where}: the reference gives {sorted(expected)}, the operator {sorted(outcome.outputs)}"
+    faults = (fault(f"{where}: {name}", values, expected[name]) for name, values in outcome.outputs.items())
+    return next((text for text in faults if text is not None), None)
+
+
+def check_case(benches: Sequence[Workbench], case: SampleCase) -> int:
+    """Runs all samples of a case in all layouts on every device; all must give what the reference says, and equal bits.
+
+    Returns:
+        how many samples there were.
+
+    Raises:
+        AssertionError: when a result is wrong; the message says where.
+    """
+    count = 0
+    for sample in case.samples():
+        count += 1
+        expected = expected_outputs(sample.desc, sample.inputs)
+        first: dict[str, str] = {}
+        for layout in LAYOUTS:
+            desc = laid_out(sample.desc, layout)
+            for bench in benches:
+                where = f"{bench.device.info.name}: {case.name}, {sample.name}, {layout}"
+                outcome = run_sample(bench, desc, sample.inputs)
+                text = sample_fault(where, outcome, expected)
+                if text is not None:
+                    raise AssertionError(text)
+                first.setdefault(outcome.sha256(), where)
+        if len(first) > 1:
+            raise AssertionError(f"the bits differ between {' and '.join(first.values())}")
+    return count
+
+
+def check_sample(benches: Sequence[Workbench], sample: Sample) -> None:
+    """Runs one sample as it is on every device.
+
+    Raises:
+        AssertionError: when a result is wrong.
+    """
+    expected = expected_outputs(sample.desc, sample.inputs)
+    for bench in benches:
+        text = sample_fault(
+            f"{bench.device.info.name}: {sample.name}", run_sample(bench, sample.desc, sample.inputs), expected
+        )
+        if text is not None:
+            raise AssertionError(text)

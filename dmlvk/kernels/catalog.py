@@ -1,0 +1,44 @@
+"""Every shader variant that the package has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from dmlvk.kernels import (
+    casts,
+    copies,
+    fills,
+    indexed,
+    integer_products,
+    matrix_tiles,
+    normalization,
+    random,
+    reduction,
+    resample,
+    sorting,
+    window,
+)
+from dmlvk.kernels.variants import ShaderVariant, regular_variants
+
+SOURCES: tuple[Callable[[], Iterable[ShaderVariant]], ...] = (
+    regular_variants,
+    integer_products.variants,
+    fills.variants,
+    casts.variants,
+    copies.variants,
+    normalization.variants,
+    reduction.variants,
+    indexed.variants,
+    sorting.variants,
+    random.variants,
+    matrix_tiles.matrix_variants,
+    window.variants,
+    resample.variants,
+)
+"""What names the variants of each pattern."""
+
+
+def all_variants() -> list[ShaderVariant]:
+    """Every variant that the package has, sorted by name."""
+    found = {variant.name: variant for source in SOURCES for variant in source()}
+    return [found[name] for name in sorted(found)]

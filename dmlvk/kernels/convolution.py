@@ -1,0 +1,153 @@
+"""Lowers convolutions: products whose right operand is the input as the windows see it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from dmlvk.datatypes import DataType
+from dmlvk.kernels.matrix import Product, lower_product
+from dmlvk.kernels.program import Program, ProgramBuilder
+from dmlvk.kernels.target import Target
+from dmlvk.operators import Convolution, ConvolutionDirection, ConvolutionMode, ElementWiseIdentity, OperatorDesc
+from dmlvk.tensors import TensorDesc
+
+_WORD = 2**32
+
+
+def lower_convolution(desc: OperatorDesc, target: Target) -> Program:
+    """The program of a CONVOLUTION.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
+    """
+    assert isinstance(desc, Convolution)
+    builder = ProgramBuilder(desc, target)
+    window, region = desc.filter_tensor, builder.reads["filter_tensor"]
+    if place_stride(window) is None:
+        packed = TensorDesc(window.data_type, window.sizes)
+        copied = builder.scratch(packed.size_in_bytes)
+        copy = ElementWiseIdentity(input_tensor=window, output_tensor=packed)
+        builder.operator(copy, [region], [copied], "the filter, packed")
+        window, region = packed, copied
+    product = convolution_product(desc, window)
+    bias = builder.reads.get("bias_tensor")
+    lower_product(builder, desc, product, target, region, builder.reads["input_tensor"], bias)
+    return builder.program()
+
+
+def place_stride(window: TensorDesc) -> int | None:
+    """The stride from each place of a filter to the next one, rows and planes included; ``None``: there is no such."""
+    stride = next_stride = None
+    for size, own in zip(reversed(window.sizes[2:]), reversed(window.element_strides[2:]), strict=True):
+        if size > 1:
+            if stride is None:
+                stride = next_stride = own
+            elif own != next_stride:
+                return None
+            next_stride = own * size
+    return 1 if stride is None else stride
+
+
+def convolution_product(desc: Convolution, window: TensorDesc) -> Product:
+    """A CONVOLUTION in the terms of its kernels.
+
+    Args:
+        desc: the convolution.
+        window: its filter, whose places lie behind one another with one stride.
+    """
+    stride = place_stride(window)
+    assert stride is not None  # what the caller sees to
+    places = math.prod(window.sizes[2:])
+    forward = desc.direction is ConvolutionDirection.FORWARD
+    first, second = window.element_strides[:2]
+    output, source = desc.output_tensor, desc.input_tensor
+    rows = output.sizes[1] // desc.group_count
+    channels = source.sizes[1] // desc.group_count
+    row_stride, channel_stride = (first, second) if forward else (second, first)
+    group_stride = rows * first if forward else channels * first
+    is_split = channels > 1 and (channel_stride != stride * places if places > 1 else False)
+    term_stride = channel_stride if places == 1 else stride
+    terms = channels * places
+    far = [(rows, row_stride), (desc.group_count, group_stride)]
+    vectors = not is_split and term_stride == 1 and terms % 4 == 0 and not any(s % 4 for n, s in far if n > 1)
+    columns = output.sizes[0] * math.prod(output.sizes[2:])
+    bias_stride = 0 if desc.bias_tensor is None else desc.bias_tensor.element_strides[1]
+    return Product(
+        family="convolution",
+        data_type=output.data_type,
+        batches=desc.group_count,
+        rows=rows,
+        columns=columns,
+        terms=terms,
+        left=(row_stride, term_stride, channel_stride, group_stride),
+        others=(bias_stride, *_strides(source), *_strides(output)),
+        left_along_terms=True,
+        left_has_vectors=vectors,
+        right_along_terms=True,
+        right_has_vectors=False,
+        output_has_pairs=_has_pairs(output),
+        geometry=(*_geometry(desc, window), int(is_split), *_reached(desc)),
+    )
+
+
+def _strides(tensor: TensorDesc) -> tuple[int, ...]:
+    """Of batch, channel, depth, height and width."""
+    strides = tensor.element_strides
+    return (*strides[:2], *((0, 0, 0, *strides[2:])[-3:]))
+
+
+def _three(values: Sequence[int], absent: int) -> tuple[int, int, int]:
+    """Numbers for depth, height and width, where there may be fewer axes."""
+    depth, height, width = (absent, absent, absent, *values)[-3:]
+    return depth, height, width
+
+
+def _geometry(desc: Convolution, window: TensorDesc) -> tuple[int, ...]:
+    """The specialization constants from the filter's sizes on: shaders/patterns/convolution_operands.glsl."""
+    sizes = _three(window.sizes[2:], 1)
+    strides, dilations = _three(desc.strides, 1), _three(desc.dilations, 1)
+    padding = _three(desc.start_padding, 0)
+    source, output = _three(desc.input_tensor.sizes[2:], 1), _three(desc.output_tensor.sizes[2:], 1)
+    output_steps: Sequence[int]
+    filter_steps: Sequence[int]
+    firsts: Sequence[int]
+    input_steps: Sequence[int]
+    if desc.direction is ConvolutionDirection.FORWARD:
+        output_steps, filter_steps, firsts = strides, dilations, tuple(-start for start in padding)
+        input_steps = (1, 1, 1)
+    else:
+        output_steps, filter_steps, firsts = (1, 1, 1), tuple(-step for step in dilations), padding
+        input_steps = strides
+    if desc.mode is ConvolutionMode.CONVOLUTION:
+        firsts = tuple(f + step * (size - 1) for f, step, size in zip(firsts, filter_steps, sizes, strict=True))
+        filter_steps = tuple(-step for step in filter_steps)
+    extents = tuple(size * step for size, step in zip(source, input_steps, strict=True))
+    numbers = (*sizes, *output_steps, *filter_steps, *firsts, *input_steps, *extents, *output)
+    return tuple(number % _WORD for number in numbers)
+
+
+def _reached(desc: Convolution) -> tuple[int, int, int]:
+    """How many places of the output windows reach, along each axis."""
+    sizes = _three(desc.output_tensor.sizes[2:], 1)
+    if desc.direction is ConvolutionDirection.BACKWARD:
+        return sizes
+    behind = _three(desc.output_padding, 0)
+    depth, height, width = (size - padding for size, padding in zip(sizes, behind, strict=True))
+    return depth, height, width
+
+
+def _has_pairs(output: TensorDesc) -> bool:
+    """Whether two neighbouring columns of a row, the first of even number, share an aligned word of 16-bit elements."""
+    if output.data_type is not DataType.FLOAT16:
+        return False
+    places = list(zip(output.sizes[2:], output.element_strides[2:], strict=True))
+    far = list(zip(output.sizes[:2], output.element_strides[:2], strict=True))
+    expected = 1
+    while places and expected:
+        size, stride = places.pop()
+        if size > 1 and stride != expected:
+            places.append((size, stride))
+            break
+        expected *= size
+    return expected % 2 == 0 and not any(stride % 2 for size, stride in (*places, *far) if size > 1)

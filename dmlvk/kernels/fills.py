@@ -1,0 +1,192 @@
+"""Lowers the operators that fill tensors from attributes and places, and VALUE_SCALE_2D."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.kernels.copies import copy, fill
+from dmlvk.kernels.elementwise import converted_bits, lower_walk
+from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.target import Target
+from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
+from dmlvk.kernels.views import View
+from dmlvk.operators import OperatorDesc
+from dmlvk.operators.filling import blocks_along
+from dmlvk.operators.type_groups import FLOATS
+from dmlvk.tensors import TensorDesc
+
+
+def lower(desc: OperatorDesc, target: Target) -> Program:
+    """The program that computes a checked description on a device.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    builder = ProgramBuilder(desc, target)
+    _LOWERINGS[desc.operator_name](builder, desc)
+    return builder.program()
+
+
+def variants() -> Iterator[ShaderVariant]:
+    """The shaders of diagonals, sequences and scaled values."""
+    for bits in (8, 16, 32, 64):
+        own = {"OUTPUT": f"uint{bits}", "OUTPUT_BITS": str(bits)}
+        for has_input in (0, 1):
+            defines = {**own, "HAS_INPUT": str(has_input)}
+            name = f"diagonal.uint{bits}{'.input' * has_input}"
+            yield ShaderVariant(name, "fill/diagonal.comp", tuple(sorted(defines.items())))
+        for is_float in (0, 1) if bits in (16, 32) else (0,):
+            defines = {"OUTPUT_BITS": str(bits), "HAS_INPUT": "0", "IS_FLOAT": str(is_float)}
+            name = f"sequence.{'float' if is_float else 'uint'}{bits}"
+            yield ShaderVariant(name, "fill/sequence.comp", tuple(sorted(defines.items())))
+    for data_type in FLOATS:
+        name, bits = data_type.name.lower(), data_type.size_in_bits
+        yield ShaderVariant(f"fold.{name}", "fill/fold.comp", (("OUTPUT", name), ("OUTPUT_BITS", str(bits))))
+        for walk in WALKS:
+            types = (data_type, DataType.FLOAT32, data_type)
+            yield walking_variant("value_scale", "conversion/value_scale.comp", types, walk, {}, attributes=1)
+
+
+def _packed(b: ProgramBuilder, tensor: TensorDesc, make: Callable[[Region], None]) -> None:
+    """Adds what makes the packed elements of the output, and a copy where it is not packed."""
+    bits = tensor.data_type.size_in_bits
+    region = b.writes["output_tensor"]
+    if tensor.is_packed:
+        make(region)
+        return
+    packed = b.scratch(-(-tensor.element_count * bits // 32) * 4)
+    make(packed)
+    copy(b, (packed, View.packed(tensor.sizes)), (region, View.of(tensor)), bits, label="to its strides")
+
+
+def _places_kernel(
+    name: str, tensor: TensorDesc, operator: str, constants: tuple[int, ...], *words: int
+) -> PlainKernel:
+    """A kernel of ``places.glsl``."""
+    per_word = max(1, 32 // tensor.data_type.size_in_bits)
+    groups = launch_size(operator, -(-tensor.element_count // per_word))
+    attributes = (*words, *[0] * (5 - len(words)))
+    return PlainKernel(
+        variant=name,
+        work_groups=groups,
+        constants=(int(groups[1] > 1), 1, *(constants or (1, 1))),
+        parameters=(tensor.element_count, *attributes),
+    )
+
+
+def _two_words(value: int) -> tuple[int, int]:
+    return value & 0xFFFFFFFF, value >> 32 & 0xFFFFFFFF
+
+
+def _diagonal(b: ProgramBuilder, desc: Any, first: int, last: int, is_outside: bool) -> None:
+    tensor: TensorDesc = desc.output_tensor
+    bits = tensor.data_type.size_in_bits
+    source: TensorDesc | None = getattr(desc, "input_tensor", None)
+    value = _two_words(converted_bits(desc.value, tensor.data_type))
+    reads: list[Region] = []
+    if source is not None:
+        reads = [b.reads["input_tensor"]]
+        if not source.is_packed:
+            packed = b.scratch(-(-source.element_count * bits // 32) * 4)
+            copy(b, (reads[0], View.of(source)), (packed, View.packed(source.sizes)), bits, label="packed input")
+            reads = [packed]
+    name = f"diagonal.uint{bits}{'.input' * (source is not None)}"
+    height, width = tensor.sizes[-2:]
+    words = (first, last, int(is_outside), *value)
+    kernel = _places_kernel(name, tensor, desc.operator_name, (width, height), *words)
+    _packed(b, tensor, lambda region: b.launch(kernel, reads, [region]))
+
+
+def _diagonal_matrix(b: ProgramBuilder, desc: Any) -> None:
+    _diagonal(b, desc, desc.offset, desc.offset, False)
+
+
+def _diagonal_matrix1(b: ProgramBuilder, desc: Any) -> None:
+    begin, end = desc.diagonal_fill_begin, desc.diagonal_fill_end
+    first, last = (begin, end - 1) if begin < end else (end, begin - 1)
+    if begin == end:
+        first, last = 1, 0  # no diagonal
+    _diagonal(b, desc, first, last, begin > end)
+
+
+def _constant(b: ProgramBuilder, desc: Any) -> None:
+    data_type = desc.output_tensor.data_type
+    bits = data_type.size_in_bits
+    value = converted_bits(desc.value, data_type) & ((1 << bits) - 1)
+    fill(b, (b.writes["output_tensor"], View.of(desc.output_tensor)), bits, value)
+
+
+def _sequence(b: ProgramBuilder, desc: Any) -> None:
+    tensor: TensorDesc = desc.output_tensor
+    data_type = tensor.data_type
+    if data_type is DataType.FLOAT16:  # the numbers of the type, as FLOAT32
+        numbers = [_of_half(desc.value_start), _of_half(desc.value_delta)]
+        words = [word for number in numbers for word in (float32_bits(number), 0)]
+    elif data_type is DataType.FLOAT32:
+        words = [float32_bits(desc.value_start), 0, float32_bits(desc.value_delta), 0]
+    else:
+        words = [*_two_words(desc.value_start), *_two_words(desc.value_delta)]
+    kind = "float" if data_type.is_float else "uint"
+    kernel = _places_kernel(f"sequence.{kind}{data_type.size_in_bits}", tensor, desc.operator_name, (), *words)
+    _packed(b, tensor, lambda region: b.launch(kernel, [], [region]))
+
+
+def _of_half(value: float) -> float:
+    """The FLOAT16 number that is nearest to a value."""
+    with np.errstate(over="ignore"):
+        return float(np.float16(np.float32(value)))
+
+
+_SPATIAL_AXES = 6
+
+
+def _fold(b: ProgramBuilder, desc: Any) -> None:
+    source, tensor = desc.input_tensor, desc.output_tensor
+    bits, spatial = tensor.data_type.size_in_bits, tensor.sizes[2:]
+    region = b.reads["input_tensor"]
+    if not source.is_packed:
+        packed = b.scratch(-(-source.element_count * bits // 32) * 4)
+        copy(b, (region, View.of(source)), (packed, View.packed(source.sizes)), bits, label="packed input")
+        region = packed
+    blocks = blocks_along(desc, spatial)
+    axes = zip(spatial, desc.window_sizes, desc.dilations, desc.strides, desc.start_padding, blocks, strict=True)
+    constants = [math.prod(desc.window_sizes), math.prod(blocks)]
+    constants += [1, 1, 1, 1, 0, 1] * (_SPATIAL_AXES - len(spatial))  # the last axis is the innermost one
+    constants += [number for axis in axes for number in axis]
+    groups = launch_size(desc.operator_name, -(-tensor.element_count * bits // 32))
+    kernel = PlainKernel(
+        variant=f"fold.{tensor.data_type.name.lower()}",
+        work_groups=groups,
+        constants=(int(groups[1] > 1), 1, *constants),
+        parameters=(tensor.element_count,),
+    )
+    _packed(b, tensor, lambda written: b.launch(kernel, [region], [written]))
+
+
+def _value_scale(b: ProgramBuilder, desc: Any) -> None:
+    tensor: TensorDesc = desc.input_tensor
+    channels = len(desc.bias)
+    bias = TensorDesc(DataType.FLOAT32, (1, channels, 1, 1))
+    region = b.scratch(bias.size_in_bytes)
+    for channel, value in enumerate(desc.bias):
+        place = View((1,), (1,), channel)
+        fill(b, (region, place), 32, float32_bits(value), label="bias", is_independent=True)
+    tensors = (tensor, bias, desc.output_tensor)
+    kernel = lower_walk(desc.operator_name, "value_scale", tensors, b.target, (float32_bits(desc.scale),))
+    b.launch(kernel, [b.reads["input_tensor"], region], [b.writes["output_tensor"]])
+
+
+_LOWERINGS: Mapping[str, Callable[[ProgramBuilder, Any], None]] = {
+    "DIAGONAL_MATRIX": _diagonal_matrix,
+    "DIAGONAL_MATRIX1": _diagonal_matrix1,
+    "FILL_VALUE_CONSTANT": _constant,
+    "FILL_VALUE_SEQUENCE": _sequence,
+    "FOLD": _fold,
+    "VALUE_SCALE_2D": _value_scale,
+}

@@ -1,0 +1,137 @@
+"""Kernels: a compiled shader with everything but the buffers that it runs on."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from dmlvk.errors import DeviceLimitError
+from dmlvk.kernels import library, special_values
+from dmlvk.spirv import with_work_group_size
+
+WORK_GROUP_SIZE = 256
+"""Invocations of a work group, as in ``shaders/patterns``; SwiftShader's limit."""
+
+WORK_GROUPS_PER_ROW = 65535
+"""The work-group count per dimension that every Vulkan device has."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel(ABC):
+    """A shader variant and how it is launched.
+
+    Attributes:
+        variant: name of the shader variant.
+        work_groups: launch size.
+        work_group_size: invocations of a work group.
+    """
+
+    variant: str
+    work_groups: tuple[int, int, int]
+    work_group_size: int = dataclasses.field(default=WORK_GROUP_SIZE, kw_only=True)
+
+    def module(self) -> bytes:
+        """The shader as it was compiled.
+
+        Raises:
+            ShaderLibraryError: it is missing or damaged; or, in a source checkout, cannot be compiled.
+        """
+        return library.load(self.variant)
+
+    def spirv(self) -> bytes:
+        """The shader."""
+        module = self.module()
+        return module if self.work_group_size == WORK_GROUP_SIZE else _resized(module, self.work_group_size)
+
+    @abstractmethod
+    def specialization(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
+        """The specialization constants, from id 0 on, for operands that begin at the given byte offsets."""
+
+    @abstractmethod
+    def push_constants(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
+        """The push constants for operands that begin at the given byte offsets (multiples of 16) of their buffers."""
+
+
+@dataclasses.dataclass(frozen=True)
+class WalkKernel(Kernel):
+    """A kernel that goes through elements by a memory walk: shaders/patterns/elementwise.glsl, along_axes.glsl.
+
+    Attributes:
+        geometry: values of the specialization constants that follow from the description.
+        work_items: how many elements, invocations or tiles there is work for, as the walk counts.
+        attributes: the attribute words of the push constants.
+        special_attribute: what the shader's constant of that name is.
+        first_words: how many words behind an operand's beginning its first element lies, by operand; empty: none.
+    """
+
+    geometry: tuple[int, ...]
+    work_items: int
+    attributes: tuple[int, ...]
+    special_attribute: int = dataclasses.field(default=0, kw_only=True)
+    first_words: tuple[int, ...] = dataclasses.field(default=(), kw_only=True)
+
+    def module(self) -> bytes:
+        """The shader as it was compiled, told of an attribute's special value."""
+        return special_values.load(self.variant, self.special_attribute)
+
+    def specialization(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
+        """The specialization constants, from id 0 on, for operands that begin at the given byte offsets."""
+        return (int(self.work_groups[1] > 1), int(any(base_offsets) or any(self.first_words)), *self.geometry)
+
+    def push_constants(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
+        """How much work there is, where operands begin in words, and the attributes."""
+        words = [offset // 4 for offset in base_offsets]
+        if self.first_words:
+            words = [word + first for word, first in zip(words, self.first_words, strict=True)]
+        return (self.work_items, *words, *self.attributes)
+
+
+@dataclasses.dataclass(frozen=True)
+class PlainKernel(Kernel):
+    """A kernel whose shader declares its constants and parameters by itself.
+
+    Its push constants are where each operand begins, in words, in the order of the bindings, and the parameters behind.
+
+    Attributes:
+        constants: the specialization constants, from id 0 on.
+        parameters: the words of the push constants behind the operands' places; at most 32 with these.
+    """
+
+    constants: tuple[int, ...] = ()
+    parameters: tuple[int, ...] = ()
+
+    def specialization(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
+        """The constants, wherever operands begin."""
+        return self.constants
+
+    def push_constants(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
+        """Where operands begin in words, and the parameters."""
+        return (*(offset // 4 for offset in base_offsets), *(word & 0xFFFFFFFF for word in self.parameters))
+
+
+@functools.lru_cache(maxsize=256)
+def _resized(module: bytes, work_group_size: int) -> bytes:
+    return with_work_group_size(module, work_group_size)
+
+
+def work_groups(invocations: int, work_group_size: int = WORK_GROUP_SIZE) -> tuple[int, int]:
+    """Columns and rows of work groups that have at least so many invocations."""
+    groups = -(-invocations // work_group_size)
+    rows = -(-groups // WORK_GROUPS_PER_ROW)
+    return -(-groups // rows), rows
+
+
+def launch_size(operator_name: str, invocations: int, work_group_size: int = WORK_GROUP_SIZE) -> tuple[int, int, int]:
+    """Work groups for a number of invocations, in one or several rows.
+
+    Raises:
+        DeviceLimitError: when there are more than Vulkan's guaranteed launch sizes can address.
+    """
+    columns, rows = work_groups(invocations, work_group_size)
+    if rows > WORK_GROUPS_PER_ROW or rows * columns * work_group_size > 2**32:
+        raise DeviceLimitError(
+            f"{operator_name}: the tensor takes {invocations} invocations; at most {2**32 - 2**16} can be launched"
+        )
+    return columns, rows, 1

@@ -1,0 +1,225 @@
+"""Runs glslang and SPIRV-Tools' validator: one variant in, the bytes of a checked SPIR-V module out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Protocol, TypeVar
+
+from dmlvk.kernels import glslang
+from dmlvk.kernels.decorations import PASSES, with_decorations
+from dmlvk.kernels.glsl import FLAGS, INCLUDE_DIRECTORIES, RELEASE_FLAGS
+from dmlvk.kernels.library.sources import SourceError, SourceTree
+
+GLSLANG: Final = glslang.ONE
+SPIRV_VAL: Final = "spirv-val"
+PACKAGES: Final = "glslang-tools spirv-tools"
+
+DEBUG_FLAGS: Final = ("-g",)
+
+_KEY_DIGITS = 40
+
+CompilerT = TypeVar("CompilerT", bound="Compiler")
+
+
+class MissingToolError(Exception):
+    """glslang or spirv-val is not installed; the message is one line that names the packages."""
+
+
+class CompileError(Exception):
+    """A variant does not compile or is not valid; the message is the tool's, or names file and line."""
+
+
+class Variant(Protocol):
+    """One shader to compile, as ``dmlvk.kernels.variants.ShaderVariant`` describes it."""
+
+    @property
+    def name(self) -> str:
+        """Such as ``"element_wise_sign.float32.contiguous"``."""
+
+    @property
+    def source(self) -> str:
+        """Path of the GLSL file below the shader directory."""
+
+    @property
+    def defines(self) -> tuple[tuple[str, str], ...]:
+        """Preprocessor definitions as (name, value) pairs."""
+
+
+def key_of(tree: SourceTree, version: str, variant: Variant) -> str:
+    """A hash of all that decides a variant's bytes; equal keys need no second compilation.
+
+    Args:
+        tree: the shader sources.
+        version: of glslang, such as ``"11:12.0.0"``.
+        variant: the variant.
+
+    Raises:
+        SourceError: a source or include is missing or ambiguous.
+    """
+    common = [version, *FLAGS, *RELEASE_FLAGS, *INCLUDE_DIRECTORIES, PASSES]
+    content = json.dumps([common, variant.source, tree.digest(variant.source), sorted(variant.defines)])
+    return hashlib.sha256(content.encode()).hexdigest()[:_KEY_DIGITS]
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """Compiles the shaders of one directory.
+
+    Attributes:
+        tree: the shader sources.
+        glslang: path of dmlvk-glslang, which compiles and validates many in one process, or of glslangValidator.
+        spirv_val: path of spirv-val; empty where dmlvk-glslang does its work.
+        version: glslang's version, such as ``"11:12.0.0"``.
+    """
+
+    tree: SourceTree
+    glslang: str
+    spirv_val: str
+    version: str
+
+    @classmethod
+    def find(cls: type[CompilerT], tree: SourceTree) -> CompilerT:
+        """Looks for the tools: dmlvk-glslang first, then glslangValidator and spirv-val on the PATH.
+
+        Raises:
+            MissingToolError: one is missing or does not run.
+        """
+        fault = MissingToolError(f"{GLSLANG} and {SPIRV_VAL} not found on the PATH: install {PACKAGES}")
+        for path in glslang.candidates():
+            spirv_val = "" if glslang.compiles_many(path) else shutil.which(SPIRV_VAL)
+            if spirv_val is None:
+                fault = MissingToolError(f"{SPIRV_VAL} not found on the PATH: install {PACKAGES}")
+                continue
+            try:
+                said = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+                return cls(tree, path, spirv_val, said.splitlines()[0].removeprefix("Glslang Version: "))
+            except (OSError, subprocess.CalledProcessError, IndexError) as error:
+                fault = MissingToolError(f"{path} does not run ({error}): install {PACKAGES}")
+        raise fault
+
+    @cached_property
+    def flags(self) -> list[str]:
+        """Everything on the command line that is the same for all variants."""
+        return [*FLAGS, *RELEASE_FLAGS, *(f"-I{folder}" for folder in self._folders)]
+
+    @cached_property
+    def _folders(self) -> list[str]:
+        return [(Path(self.tree.root.name) / folder).as_posix() for folder in INCLUDE_DIRECTORIES]
+
+    def key(self, variant: Variant) -> str:
+        """A hash of all that decides a variant's bytes; see :func:`key_of`."""
+        return key_of(self.tree, self.version, variant)
+
+    def command(self, variant: Variant, output: str, *, debug: bool = False) -> list[str]:
+        """GlslangValidator's command line for a variant, to be run beside the shader directory."""
+        flags = [flag for flag in self.flags if not (debug and flag in RELEASE_FLAGS)]
+        if debug:
+            flags += DEBUG_FLAGS
+        defines = [f"-D{name}={value}" if value else f"-D{name}" for name, value in sorted(variant.defines)]
+        program = GLSLANG if glslang.compiles_many(self.glslang) else self.glslang
+        return [program, *flags, *defines, "-o", output, f"{self.tree.root.name}/{variant.source}"]
+
+    def reproduction(self, variant: Variant) -> str:
+        """A shell line that repeats a variant's compilation from anywhere."""
+        command = [GLSLANG, *self.command(variant, os.devnull)[1:]]
+        return f"cd {shlex.quote(str(self.tree.root.parent))} && {shlex.join(command)}"
+
+    def compile(self, variant: Variant, scratch: Path, *, debug: bool = False) -> bytes:
+        """Compiles and validates one variant.
+
+        Args:
+            variant: what to compile.
+            scratch: directory for the compiler's output file.
+            debug: keep names, source text and line numbers.
+
+        Returns:
+            The module's bytes: equal for equal sources, wherever they lie.
+
+        Raises:
+            CompileError: an error or a warning of the compiler, or invalid SPIR-V.
+        """
+        if glslang.compiles_many(self.glslang) and not debug:
+            data = self._compiled_by_many(variant)
+        else:
+            data = self._compiled_by_one(variant, scratch, debug=debug)
+        try:
+            data = with_decorations(data)
+        except ValueError as error:
+            raise CompileError(f"{self.glslang} left no readable module: {error}") from error
+        self._validate(data)
+        return data
+
+    def _compiled_by_many(self, variant: Variant) -> bytes:
+        root, name = self.tree.root, f"{self.tree.root.name}/{variant.source}"
+        try:
+            source = self.tree.file(variant.source).text
+            answer = glslang.compile_many(
+                self.glslang, root.resolve().parent, name, self._folders, dict(variant.defines), source
+            )
+        except (SourceError, glslang.CompilerProcessError) as error:
+            raise CompileError(str(error)) from error
+        said = _without_blank_lines(answer.message)
+        if not answer.is_done or said:
+            raise CompileError(said or f"{glslang.MANY} refuses it without a message")
+        return answer.module
+
+    def _compiled_by_one(self, variant: Variant, scratch: Path, *, debug: bool) -> bytes:
+        output = scratch / f"{variant.name}.spv"
+        output.unlink(missing_ok=True)
+        try:
+            result = subprocess.run(
+                self.command(variant, str(output), debug=debug),
+                cwd=self.tree.root.parent,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                check=False,
+            )
+        except OSError as error:
+            raise CompileError(f"{GLSLANG} does not run: {error}") from error
+        # The compiler always prints the name of the file; whatever else it says is an error or a warning.
+        own_name = f"{self.tree.root.name}/{variant.source}"
+        said = _without_blank_lines(result.stdout, own_name)
+        if result.returncode != 0 or said:
+            raise CompileError(said or f"{GLSLANG} ended with status {result.returncode} and no message")
+        try:
+            data = output.read_bytes()
+        except OSError as error:
+            raise CompileError(f"{GLSLANG} left no readable module: {error}") from error
+        output.unlink()
+        return data
+
+    def _validate(self, data: bytes) -> None:
+        if not self.spirv_val:
+            try:
+                answer = glslang.validate_many(self.glslang, data)
+            except glslang.CompilerProcessError as error:
+                raise CompileError(str(error)) from error
+            if not answer.is_done or answer.message:
+                raise CompileError(f"{SPIRV_VAL}: {answer.message}")
+            return
+        result = subprocess.run(
+            [self.spirv_val, "--target-env", "vulkan1.1", "-"],
+            input=data,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        if result.returncode != 0 or result.stdout.strip():
+            said = result.stdout.decode(errors="replace").strip()
+            raise CompileError(f"{SPIRV_VAL}: {said or f'status {result.returncode}'}")
+
+
+def _without_blank_lines(said: str, own_name: str = "") -> str:
+    """A tool's words without empty lines, and without the one that has its file's name only."""
+    return "\n".join(line for line in said.splitlines() if line.strip() not in ("", own_name))

@@ -1,0 +1,244 @@
+"""Lowers products of matrices and convolutions: a kernel, where needed one that adds segments, and an activation."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.errors import DeviceLimitError
+from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.matrix_tiles import (
+    IN_TURN,
+    ONE_SEGMENT,
+    SEGMENT,
+    SIDE_BY_SIDE,
+    Choice,
+    choose,
+    sums_variant,
+)
+from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.target import Target
+from dmlvk.operators import Gemm, MatrixTransform, OperatorDesc
+from dmlvk.tensors import TensorDesc
+
+_RELU = "ACTIVATION_RELU"
+_NOTHING = "ACTIVATION_IDENTITY"
+
+
+@dataclasses.dataclass(frozen=True)
+class Product:
+    """What the kernels of a product or a convolution are told.
+
+    Attributes:
+        family: ``"gemm"`` or ``"convolution"``.
+        data_type: of all operands.
+        batches: products, or groups of channels.
+        rows: of each.
+        columns: of each.
+        terms: of each result.
+        left: the left operand's strides: row, term, and two more.
+        others: the words of the parameters behind those.
+        left_along_terms: whether neighbours in memory are neighbouring terms.
+        left_has_vectors: whether four of them can be loaded at once.
+        right_along_terms: the same of the right operand.
+        right_has_vectors: the same of the right operand.
+        output_has_pairs: whether results of columns 2n and 2n + 1 share a word that holds nothing else.
+        geometry: further specialization constants.
+    """
+
+    family: str
+    data_type: DataType
+    batches: int
+    rows: int
+    columns: int
+    terms: int
+    left: tuple[int, int, int, int]
+    others: tuple[int, ...]
+    left_along_terms: bool
+    left_has_vectors: bool
+    right_along_terms: bool
+    right_has_vectors: bool
+    output_has_pairs: bool
+    geometry: tuple[int, ...] = ()
+
+    @property
+    def segments(self) -> int:
+        """Of each sum."""
+        return -(-self.terms // SEGMENT)
+
+    def totals_bytes(self, segments_come: int) -> int:
+        """Scratch memory for totals."""
+        copies = self.segments if segments_come == SIDE_BY_SIDE else 1
+        return copies * self.batches * self.rows * self.columns * 4
+
+
+def lower_gemm(desc: OperatorDesc, target: Target) -> Program:
+    """The program of a GEMM.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
+    """
+    assert isinstance(desc, Gemm)
+    builder = ProgramBuilder(desc, target)
+    addend = builder.reads.get("c_tensor")
+    a, b = builder.reads["a_tensor"], builder.reads["b_tensor"]
+    lower_product(builder, desc, gemm_product(desc), target, a, b, addend)
+    return builder.program()
+
+
+def gemm_product(desc: Gemm) -> Product:
+    """A GEMM in the terms of its kernels."""
+    sizes, batch_sizes = desc.output_tensor.sizes, _batches(desc.output_tensor.sizes)
+    rows, columns = sizes[-2:]
+    a, b = _matrix(desc.a_tensor, desc.trans_a), _matrix(desc.b_tensor, desc.trans_b)
+    c = (0, 0, 0, 0) if desc.c_tensor is None else _matrix(desc.c_tensor, MatrixTransform.NONE)
+    out = _matrix(desc.output_tensor, MatrixTransform.NONE)
+    terms = desc.a_tensor.sizes[-1 if desc.trans_a is MatrixTransform.NONE else -2]
+    left_along_terms, left_vectors = lines((terms, a[1]), (rows, a[0]), zip(batch_sizes, a[2:], strict=True))
+    right_along_terms, right_vectors = lines((terms, b[0]), (columns, b[1]), zip(batch_sizes, b[2:], strict=True))
+    pairs = [stride for size, stride in zip((rows, *batch_sizes), (out[0], *out[2:]), strict=True) if size > 1]
+    return Product(
+        family="gemm",
+        data_type=desc.output_tensor.data_type,
+        batches=batch_sizes[0] * batch_sizes[1],
+        rows=rows,
+        columns=columns,
+        terms=terms,
+        left=a,
+        others=(b[1], b[0], *b[2:], *c, *out, batch_sizes[1], float32_bits(desc.alpha), float32_bits(desc.beta)),
+        left_along_terms=left_along_terms,
+        left_has_vectors=left_vectors,
+        right_along_terms=right_along_terms,
+        right_has_vectors=right_vectors,
+        output_has_pairs=out[1] == 1 and columns % 2 == 0 and not any(stride % 2 for stride in pairs),
+    )
+
+
+def _batches(sizes: Sequence[int]) -> tuple[int, int]:
+    """The sizes of the outer and the inner leading dimension, of which there are up to two."""
+    outer, inner = (1, 1, *sizes[:-2])[-2:]
+    return outer, inner
+
+
+def _matrix(tensor: TensorDesc, transform: MatrixTransform) -> tuple[int, int, int, int]:
+    """Strides in elements from row to row, from column to column, and of the two leading dimensions."""
+    strides = (0, 0, *tensor.element_strides)[-4:]
+    row, column = strides[2:] if transform is MatrixTransform.NONE else reversed(strides[2:])
+    return row, column, strides[0], strides[1]
+
+
+def lines(terms: tuple[int, int], others: tuple[int, int], outside: Iterable[tuple[int, int]]) -> tuple[bool, bool]:
+    """Along which axis an operand's neighbours lie, and whether four of them lie at multiples of four elements.
+
+    Args:
+        terms: size and stride along the terms.
+        others: the same along rows or columns.
+        outside: the same of all axes that lead from matrix to matrix.
+
+    Returns:
+        whether they lie along the terms, and whether four can be loaded at once.
+    """
+    along_terms = terms[1] == 1 or (others[1] != 1 and terms[1] <= others[1])
+    inner, outer = (terms, others) if along_terms else (others, terms)
+    far = [outer, *outside]
+    has_vectors = inner[1] == 1 and inner[0] % 4 == 0 and not any(stride % 4 for size, stride in far if size > 1)
+    return along_terms, has_vectors
+
+
+def lower_product(
+    builder: ProgramBuilder,
+    desc: OperatorDesc,
+    product: Product,
+    target: Target,
+    left: Region,
+    right: Region,
+    addend: Region | None,
+) -> None:
+    """Adds the steps that compute a product, and those of its activation.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
+    """
+    (_, tensor), output = desc.outputs[0], builder.writes["output_tensor"]
+    assert tensor is not None  # outputs of products are not optional
+    fused = desc.activation
+    follows = None if fused is None or fused.operator_name in (_NOTHING, _RELU) else fused
+    result = output
+    if follows is not None and "input_tensor" not in follows.activation.declaration.in_place:
+        result = builder.scratch(tensor.size_in_bytes)
+    relu = fused is not None and fused.operator_name == _RELU
+    choice = choose(product.rows, product.columns, product.terms, product.batches, target)
+    _add_sums(builder, product, choice, (left, right, addend), result, relu)
+    if follows is not None:
+        members: dict[str, Any] = {field.attribute: value for field, value in follows.attributes}
+        activation = follows.activation(**members, **dict.fromkeys(("input_tensor", "output_tensor"), tensor))
+        builder.operator(activation, [result], [output], follows.operator_name)
+
+
+def _add_sums(
+    builder: ProgramBuilder,
+    product: Product,
+    choice: Choice,
+    operands: tuple[Region, Region, Region | None],
+    result: Region,
+    relu: bool,
+) -> None:
+    left, right, addend = operands
+    tile = choice.tile
+    row_tiles, column_tiles = -(-product.rows // tile.rows), -(-product.columns // tile.columns)
+    come = choice.segments_come
+    writes_totals = come == SIDE_BY_SIDE or (come == IN_TURN and product.data_type is DataType.FLOAT16)
+    groups = row_tiles * column_tiles * product.batches * (product.segments if come == SIDE_BY_SIDE else 1)
+    size = product.totals_bytes(come)
+    if writes_totals and size >= 2**32:
+        name = product.family.upper()
+        raise DeviceLimitError(f"{name}: sums of {product.terms} terms take {size} bytes of scratch memory")
+    totals = builder.scratch(size) if writes_totals else None
+    variant = tile.variant(product.family, product.data_type).name
+    work_groups = launch_size(product.family, groups * tile.invocations, tile.invocations)
+    constants = _constants(product, come, addend is not None, relu, writes_totals)
+    sizes = (product.rows, product.columns, product.terms, row_tiles, column_tiles)
+    at_once = product.segments if come != IN_TURN else min(product.segments, choice.segments_at_once)
+    for first in range(0, product.segments, at_once):
+        kernel = PlainKernel(
+            variant,
+            work_groups,
+            (int(work_groups[1] > 1), *constants),
+            (groups, *sizes, first, min(first + at_once, product.segments), *product.left, *product.others),
+            work_group_size=tile.invocations,
+        )
+        builder.launch(kernel, [left, right, addend or left], [totals or result])
+    if totals is None:
+        return
+    invocations = product.batches * product.rows * product.columns // (2 if _stores_pairs(product) else 1)
+    work_groups = launch_size(product.family, invocations)
+    adder = PlainKernel(
+        sums_variant(product.family, product.data_type).name,
+        work_groups,
+        (int(work_groups[1] > 1), *constants),
+        (invocations, *sizes, 0, 0, *product.left, *product.others),
+    )
+    builder.launch(adder, [totals, addend or totals], [result], label="sums of segments")
+
+
+def _stores_pairs(product: Product) -> bool:
+    return product.output_has_pairs and product.data_type is DataType.FLOAT16
+
+
+def _constants(product: Product, come: int, has_addend: bool, relu: bool, writes_totals: bool) -> tuple[int, ...]:
+    """The specialization constants from id 1 on."""
+    return (
+        1,  # operands may begin behind the start of their buffers
+        come if product.segments > 1 else ONE_SEGMENT,
+        int(has_addend),
+        int(relu),
+        int(product.left_along_terms),
+        int(product.left_has_vectors),
+        int(product.right_along_terms),
+        int(product.right_has_vectors),
+        int(_stores_pairs(product)),
+        int(writes_totals),
+        *product.geometry,
+    )

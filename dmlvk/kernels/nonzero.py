@@ -1,0 +1,80 @@
+"""Lowers NONZERO_COORDINATES: elements are counted by segments, counts summed up in levels, then rows are written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.program import Program, ProgramBuilder
+from dmlvk.kernels.target import Target
+from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.operators import OperatorDesc
+from dmlvk.operators.nonzero import NonzeroCoordinates
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
+
+SEGMENT = 64
+"""Elements that an invocation goes through, and numbers of which it makes a sum."""
+
+_LEVELS = 5
+_ALIGNMENT = 4  # words
+
+
+def variants() -> Iterable[ShaderVariant]:
+    """Every shader variant of the pattern."""
+    for bits in (8, 16, 32):
+        for name in ("nonzero_counts", "nonzero_coordinates"):
+            yield ShaderVariant(f"{name}.{bits}bits", f"nonzero/{name}.comp", (("UNIT_BITS", str(bits)),))
+    yield ShaderVariant("prefix_numbers", "nonzero/prefix_numbers.comp", ())
+
+
+def lower(desc: OperatorDesc, target: Target) -> Program:
+    """The program of a checked description.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    assert isinstance(desc, NonzeroCoordinates)  # the operator of this pattern
+    source, rows = desc.input_tensor, desc.output_coordinates_tensor
+    elements = math.prod(source.sizes)
+    counts = [-(-elements // SEGMENT)]
+    while counts[-1] > 1:
+        counts.append(-(-counts[-1] // SEGMENT))
+    assert len(counts) <= _LEVELS + 1  # 64^6 is more than any tensor has
+    starts = [0]
+    for count in counts:
+        starts.append(starts[-1] + -(-count // _ALIGNMENT) * _ALIGNMENT)
+
+    name, bits = desc.operator_name, source.data_type.size_in_bits
+    builder = ProgramBuilder(desc, target)
+    read, coordinates = builder.reads["input_tensor"], builder.writes["output_coordinates_tensor"]
+    numbers = builder.scratch(4 * starts[-1])
+    missing = MAXIMUM_DIMENSION_COUNT - source.dimension_count
+    magnitude = (1 << (bits - 1)) - 1 if source.data_type.is_float else (1 << bits) - 1
+    axes = (*source.sizes[::-1], *[1] * missing, *source.element_strides[::-1], *[0] * missing)
+    geometry = (*axes, magnitude, rows.sizes[-1], *rows.element_strides[-2:])
+    groups = launch_size(name, counts[0])
+    levels = [*starts[1:5], *[0] * 4][:4]
+    for level in range(len(counts)):
+        if level == 0:
+            kernel = PlainKernel(
+                f"nonzero_counts.{bits}bits", groups, (int(groups[1] > 1), 1, 0, 0, *geometry), (elements,)
+            )
+            builder.launch(kernel, [read], [numbers], label="counts")
+        below = numbers.part(4 * starts[level], 4 * counts[level])
+        is_last = level == len(counts) - 1
+        above = builder.writes["output_count_tensor"]
+        if not is_last:
+            above = numbers.part(4 * starts[level + 1], 4 * counts[level + 1])
+        launch = launch_size(name, -(-counts[level] // SEGMENT))
+        prefix = PlainKernel("prefix_numbers", launch, (int(launch[1] > 1), 1), (counts[level],))
+        builder.launch(prefix, [], [below, above], label="how many come before")
+    kernel = PlainKernel(
+        f"nonzero_coordinates.{bits}bits",
+        groups,
+        (int(groups[1] > 1), 1, 0, 0, *geometry, len(counts), *levels),
+        (elements,),
+    )
+    total = builder.writes["output_count_tensor"]
+    builder.launch(kernel, [read, numbers, total], [coordinates], label="coordinates")
+    return builder.program()

@@ -1,0 +1,323 @@
+"""Lowers operators that make one element of each row, and the reductions that other operators begin with."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from dmlvk.kernels.kernel import WORK_GROUP_SIZE, PlainKernel, launch_size
+from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order
+from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.target import Target
+from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.operators import Argmax, Argmin, AxisDirection, OperatorDesc, Reduce, ReduceFunction
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
+
+CHUNK = 16384
+"""Elements of a row that are reduced at once: ``CHUNK`` in shaders/patterns/reduction_operands.glsl."""
+
+CHUNK_OF_STATES = 4096
+"""The same where elements are states of chunks."""
+
+_ELEMENTS_OF_LANE = 16
+_MOST_LANES = 256
+_LANES_OF_COLUMN = 16
+"""How many invocations share a chunk, at most, where rows are neighbours in memory."""
+
+_FEWEST_ON_PROCESSORS = 16
+"""From so many chunks on a processor's invocations take whole ones."""
+
+_UNSIGNED, _SIGNED, _FLOAT = 0, 1, 2
+AS_IT_IS, DIVIDED, SQUARE_ROOT, LOGARITHM, LOGARITHM_AND_PEAK, MEAN_IN_TWO_WORDS = range(6)
+"""What becomes of a sum: ``ENDING`` in shaders/reduction/sum.comp."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduction:
+    """A function of rows.
+
+    Attributes:
+        shader: of which shader, without its width: ``"sum"``.
+        state_words: words of what a chunk comes to, for elements of 32 bits or less.
+        state_words_of_wide: the same for elements of 64 bits; 0: there are none.
+        defines: the shader's definitions.
+        mode: its ``MODE``.
+        ending: its ``ENDING``.
+        name: what its variants are called, where that is not the shader's name.
+    """
+
+    shader: str
+    state_words: int
+    state_words_of_wide: int = 0
+    defines: tuple[tuple[str, str], ...] = ()
+    mode: int = 0
+    ending: int = AS_IT_IS
+    name: str = ""
+
+    def variant(self, is_wide: bool, of_states: bool, several_lanes: bool) -> ShaderVariant:
+        """The shader variant for a width of elements, at the first launch or a later one, by lanes of an invocation."""
+        words = {"wide": is_wide, "states": of_states, "lanes": several_lanes}
+        name = ".".join(["reduction", self.name or self.shader, *(word for word, holds in words.items() if holds)])
+        defines = [*self.defines, ("PARTIALS", str(int(of_states))), ("SEVERAL_LANES", str(int(several_lanes)))]
+        defines += [("WIDE", "1")] * is_wide
+        return ShaderVariant(name, f"reduction/{self.shader}.comp", tuple(sorted(defines)))
+
+    def words(self, is_wide: bool) -> int:
+        """Words of a state."""
+        return self.state_words_of_wide if is_wide else self.state_words
+
+
+def _sum(name: str, terms: int, mode: int = 0, ending: int = AS_IT_IS) -> Reduction:
+    return Reduction("sum", 7, defines=(("TERMS", str(terms)),), mode=mode, ending=ending, name=name)
+
+
+_EXTREME = Reduction("extreme", 2, 3, (("ARG", "0"),), name="extreme")
+_PLACE = Reduction("extreme", 2, 3, (("ARG", "1"),), name="place")
+_INTEGERS = Reduction("integers", 1, 2)
+_PRODUCT = Reduction("product", 5)
+SUM = _sum("sum", 0)
+SUM_OF_MAGNITUDES = _sum("sum", 0, mode=1)
+SUM_OF_SQUARES = _sum("squares", 1)
+SUM_OF_POWERS = _sum("powers", 2, ending=LOGARITHM_AND_PEAK)
+SUM_OF_SQUARED_DIFFERENCES = _sum("differences", 3)
+MAXIMUM = _EXTREME
+MINIMUM = dataclasses.replace(_EXTREME, mode=1)
+
+_OF_FLOATS = {
+    ReduceFunction.SUM: SUM,
+    ReduceFunction.AVERAGE: dataclasses.replace(SUM, ending=DIVIDED),
+    ReduceFunction.L1: SUM_OF_MAGNITUDES,
+    ReduceFunction.L2: dataclasses.replace(SUM_OF_SQUARES, ending=SQUARE_ROOT),
+    ReduceFunction.SUM_SQUARE: SUM_OF_SQUARES,
+    ReduceFunction.LOG_SUM: dataclasses.replace(SUM, ending=LOGARITHM),
+    ReduceFunction.LOG_SUM_EXP: SUM_OF_POWERS,
+    ReduceFunction.MULTIPLY: _PRODUCT,
+}
+_OF_INTEGERS = {
+    ReduceFunction.SUM: _INTEGERS,
+    ReduceFunction.L1: dataclasses.replace(_INTEGERS, mode=1),
+    ReduceFunction.SUM_SQUARE: dataclasses.replace(_INTEGERS, mode=2),
+    ReduceFunction.MULTIPLY: dataclasses.replace(_INTEGERS, mode=3),
+}
+_OF_ALL = {
+    ReduceFunction.MAX: MAXIMUM,
+    ReduceFunction.MIN: MINIMUM,
+    ReduceFunction.ARGMAX: _PLACE,
+    ReduceFunction.ARGMIN: dataclasses.replace(_PLACE, mode=1),
+}
+_SHADERS = (_EXTREME, _PLACE, _INTEGERS, _PRODUCT, SUM, SUM_OF_SQUARES, SUM_OF_POWERS, SUM_OF_SQUARED_DIFFERENCES)
+
+
+def variants() -> Iterator[ShaderVariant]:
+    """All shader variants of reductions."""
+    for reduction in _SHADERS:
+        for is_wide in (False, True):
+            if reduction.words(is_wide):
+                choices = itertools.product((False, True), repeat=2)
+                yield from (reduction.variant(is_wide, *choice) for choice in choices)
+
+
+def lower(desc: OperatorDesc, target: Target) -> Program:
+    """The program of an operator.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    assert isinstance(desc, (Argmax, Argmin, Reduce))
+    builder = ProgramBuilder(desc, target)
+    source, result = desc.input_tensor, desc.output_tensor
+    read, written = builder.reads["input_tensor"], builder.writes["output_tensor"]
+    function = desc.function if isinstance(desc, Reduce) else _searched(desc)
+    reduction = _OF_ALL.get(function) or (_OF_FLOATS if source.data_type.is_float else _OF_INTEGERS)[function]
+    if not isinstance(desc, Reduce) and desc.axis_direction is AxisDirection.DECREASING:
+        reduction = dataclasses.replace(reduction, mode=reduction.mode + 2)
+    companion = None
+    rows = Rows.of(source, desc.axes)
+    if reduction == SUM_OF_POWERS:
+        companion = builder.scratch(4 * rows.count)
+        add_reduction(builder, MAXIMUM, rows, read, companion, width=32, label="peaks")
+    add_reduction(
+        builder,
+        reduction,
+        Rows.of(source, desc.axes, result),
+        read,
+        written,
+        width=result.data_type.size_in_bits,
+        companion=companion,
+    )
+    return builder.program()
+
+
+def _searched(desc: Argmax | Argmin) -> ReduceFunction:
+    return ReduceFunction.ARGMAX if isinstance(desc, Argmax) else ReduceFunction.ARGMIN
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """The rows of a tensor, and where each one's result lies.
+
+    Rows are numbered through the axes that lead from row to row, from the smallest stride in the tensor upwards.
+
+    Attributes:
+        source: the tensor.
+        row: the axes of a row, the last one first.
+        others: the other axes; operands are the tensor and the result.
+    """
+
+    source: TensorDesc
+    row: FoldedLayout
+    others: FoldedLayout
+
+    @classmethod
+    def of(cls, source: TensorDesc, axes: Sequence[int], result: TensorDesc | None = None) -> Rows:
+        """The rows along some axes.
+
+        Args:
+            source: the tensor.
+            axes: the axes.
+            result: what has an element for each row; without one, results lie one behind the other by row number.
+        """
+        along = sorted(axes)
+        other = [axis for axis in range(len(source.sizes)) if axis not in along]
+        strides = source.element_strides
+        row = fold_in_order([source.sizes[axis] for axis in along], [[strides[axis] for axis in along]])
+        if not row.sizes:
+            row = FoldedLayout((1,), ((0,),))
+        sizes, steps = [source.sizes[axis] for axis in other], [strides[axis] for axis in other]
+        if result is not None:
+            folded = fold(sizes, [[result.element_strides[axis] for axis in other], steps])
+            return cls(source, row, FoldedLayout(folded.sizes, (folded.strides[1], folded.strides[0])))
+        folded = fold(sizes, [steps])
+        packed = tuple(math.prod(folded.sizes[:axis]) for axis in range(len(folded.sizes)))
+        return cls(source, row, FoldedLayout(folded.sizes, (folded.strides[0], packed)))
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return math.prod(self.others.sizes)
+
+    @property
+    def length(self) -> int:
+        """Elements of a row."""
+        return math.prod(self.row.sizes)
+
+    @property
+    def are_neighbours(self) -> bool:
+        """Whether elements of different rows lie closer together than those of one row."""
+        return bool(self.others.sizes) and 0 < self.others.strides[0][0] < self.row.strides[0][0]
+
+    @property
+    def have_blocks(self) -> bool:
+        """Whether every whole group of four neighbours begins at a multiple of four elements."""
+        strides = self.row.strides[0]
+        within = len(self.row.sizes) == 1 or self.row.sizes[0] % 4 == 0
+        further = (*strides[1:], *self.others.strides[0])
+        return within and strides[0] == 1 and not any(stride % 4 for stride in further)
+
+
+def lanes(length: int) -> int:
+    """How many lanes a chunk of a row has: shaders/patterns/reduction.glsl says why."""
+    count = 1
+    while count < _MOST_LANES and count * _ELEMENTS_OF_LANE < length:
+        count *= 4
+    return count
+
+
+def add_reduction(
+    builder: ProgramBuilder,
+    reduction: Reduction,
+    rows: Rows,
+    read: Region,
+    written: Region,
+    *,
+    width: int,
+    companion: Region | None = None,
+    label: str = "",
+) -> None:
+    """Adds the launches that reduce rows.
+
+    Args:
+        builder: what they are added to.
+        reduction: the function.
+        rows: the rows, with the places of their results.
+        read: where the tensor is.
+        written: where the results are.
+        width: bits of a result.
+        companion: where two words (or one) for each row are, by row number, for functions that need them.
+        label: for people.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    is_wide = rows.source.data_type.size_in_bits == 64
+    length, chunk_size, of_states = rows.length, CHUNK, False
+    while True:
+        chunks = -(-length // chunk_size)
+        kernel = _kernel(builder, reduction, rows, length, chunks, of_states, width)
+        size = 4 * reduction.words(is_wide) * rows.count * chunks
+        target_region = written if chunks == 1 else builder.scratch(size)
+        builder.launch(kernel, [read, companion or read], [target_region], label=label)
+        if chunks == 1:
+            return
+        read, length, chunk_size, of_states = target_region, chunks, CHUNK_OF_STATES, True
+
+
+def _kernel(
+    builder: ProgramBuilder,
+    reduction: Reduction,
+    rows: Rows,
+    length: int,
+    chunks: int,
+    of_states: bool,
+    width: int,
+) -> PlainKernel:
+    data_type = rows.source.data_type
+    of_chunk = lanes(length)
+    are_neighbours = rows.are_neighbours and not of_states
+    own = _lanes_of_invocation(builder.target, of_chunk, rows.count * chunks, are_neighbours)
+    groups = launch_size(
+        builder.operator_name, -(-rows.count * chunks // (WORK_GROUP_SIZE * own // of_chunk)) * WORK_GROUP_SIZE
+    )
+    kind = _FLOAT if data_type.is_float else _SIGNED if data_type.name.startswith("INT") else _UNSIGNED
+    sizes = [*rows.row.sizes, *rows.others.sizes]
+    missing = MAXIMUM_DIMENSION_COUNT - len(sizes)
+    zeros = [0] * missing
+    input_strides = [*rows.row.strides[0], *rows.others.strides[0], *zeros]
+    output_strides = [*[0] * len(rows.row.sizes), *rows.others.strides[1], *zeros]
+    return PlainKernel(
+        variant=reduction.variant(data_type.size_in_bits == 64, of_states, own > 1).name,
+        work_groups=groups,
+        constants=(
+            int(groups[1] > 1),
+            1,
+            len(rows.row.sizes),
+            len(rows.others.sizes),
+            of_chunk,
+            own,
+            data_type.size_in_bits,
+            kind,
+            int(rows.have_blocks),
+            int(are_neighbours),
+            int(chunks == 1),
+            width,
+        ),
+        parameters=(
+            rows.count,
+            length,
+            chunks,
+            rows.length,
+            reduction.mode + 256 * reduction.ending,
+            *sizes,
+            *[1] * missing,
+            *input_strides,
+            *output_strides,
+        ),
+    )
+
+
+def _lanes_of_invocation(target: Target, of_chunk: int, chunks: int, are_neighbours: bool) -> int:
+    if target.is_cpu and chunks >= _FEWEST_ON_PROCESSORS:
+        return of_chunk
+    return max(1, of_chunk // _LANES_OF_COLUMN) if are_neighbours or target.is_cpu else 1

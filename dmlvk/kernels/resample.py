@@ -1,0 +1,198 @@
+"""Lowers operators whose results come from between the elements of the input: shaders/patterns/resample.glsl."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.program import Program, ProgramBuilder
+from dmlvk.kernels.target import Target
+from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.operators import OperatorDesc
+from dmlvk.operators.members import AxisDirection
+from dmlvk.operators.resampling import InterpolationMode, Resampling, resamplings
+
+_AXES = 5
+_MOST_RESAMPLED = 4
+_MOST_PLAIN = 2
+"""Axes that can be averaged over without a look at denormals on the way."""
+
+_ELEMENTS_OF_ITEM = 4
+_NEAREST_OR_LOWER, _LOWER, _UPPER = range(3)
+_SAFE_EXPONENT = 60
+_LARGEST_SAME = 2**20
+_LARGEST_SAME_OFFSET = 4.0
+_MOVED_AS = {8: "uint8", 16: "uint16", 32: "uint32"}
+_LINEAR_TYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.INT8, DataType.UINT8)
+
+
+def variants() -> Iterator[ShaderVariant]:
+    """The variants of all operators that resample."""
+    for bits, name in _MOVED_AS.items():
+        yield _variant("nearest", name, bits)
+    for data_type in _LINEAR_TYPES:
+        yield _variant("linear", data_type.name.lower(), data_type.size_in_bits)
+
+
+def _variant(source: str, type_name: str, bits: int) -> ShaderVariant:
+    defines = {"INPUT": type_name, "INPUT_BITS": str(bits), "OUTPUT": type_name, "OUTPUT_BITS": str(bits)}
+    return ShaderVariant(f"resample.{source}.{type_name}", f"resample/{source}.comp", tuple(sorted(defines.items())))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Axis:
+    """An axis of the output.
+
+    Attributes:
+        size: its elements.
+        input_step: what a step adds to the element of the input; of a resampled axis nothing.
+        output_step: what it adds to the element of the output.
+        number: which of the resampled axes it is, counted from the last one; -1: none.
+    """
+
+    size: int
+    input_step: int
+    output_step: int
+    number: int
+
+
+def lower(desc: OperatorDesc, target: Target) -> Program:
+    """The program that computes a checked description.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    members: Any = desc
+    source, result = members.input_tensor, members.output_tensor
+    is_linear = members.interpolation_mode == InterpolationMode.LINEAR
+    mapped = [
+        (axis, how)
+        for axis, how in enumerate(resamplings(desc))
+        if not _is_same(how, source.sizes[axis], result.sizes[axis], None if is_linear else _rounding(members))
+    ]
+    mapped.reverse()
+    axes = _output_axes(desc, [axis for axis, _ in mapped])
+    is_packed = _is_packed(axes)
+    elements = math.prod(result.sizes)
+    items = -(-elements // _ELEMENTS_OF_ITEM) if is_packed else elements
+    groups = launch_size(desc.operator_name, items)
+    constants = [int(groups[1] > 1), 1, int(is_packed), _rounding(members)]
+    constants.append(int(axes[0].size % _ELEMENTS_OF_ITEM == 0))
+    for place, axis in enumerate(axes):
+        steps = [int(axis.number == number) for number in range(_MOST_RESAMPLED)]
+        constants += [0 if place == _AXES - 1 else axis.size, axis.input_step, axis.output_step, *steps]
+    for number, how in mapped:
+        constants += _resampled_axis(how, source.sizes[number], source.element_strides[number])
+    constants += _resampled_axis(Resampling(1.0, 0.0, 0.0), 1, 0) * (_MOST_RESAMPLED - len(mapped))
+    constants.append(int(len(mapped) <= _MOST_PLAIN and not any(how.is_antialiased for _, how in mapped)))
+    data_type: DataType = result.data_type
+    name = f"linear.{data_type.name.lower()}" if is_linear else f"nearest.{_MOVED_AS[data_type.size_in_bits]}"
+    builder = ProgramBuilder(desc, target)
+    kernel = PlainKernel(
+        variant=f"resample.{name}",
+        work_groups=groups,
+        constants=tuple(constant & 0xFFFFFFFF for constant in constants),
+        parameters=(items, elements),
+    )
+    builder.launch(kernel, [builder.reads["input_tensor"]], [builder.writes["output_tensor"]])
+    return builder.program()
+
+
+def _is_same(how: Resampling, extent: int, size: int, rounding: int | None) -> bool:
+    """Whether every element along an axis comes from the one with its own number.
+
+    Args:
+        how: the axis.
+        extent: elements of the input along it.
+        size: elements of the output along it.
+        rounding: how a nearest element is chosen; ``None``: elements are averaged.
+    """
+    moved = -how.output_offset - how.input_offset
+    is_exact = moved % 0.25 == 0 and abs(how.output_offset) <= _LARGEST_SAME_OFFSET
+    if how.scale != 1.0 or not is_exact or size > min(extent, _LARGEST_SAME):
+        return False
+    if rounding is None:
+        return moved == 0.0
+    return {_NEAREST_OR_LOWER: -0.5 < moved <= 0.5, _LOWER: 0 <= moved < 1, _UPPER: -1 < moved <= 0}[rounding]
+
+
+def _rounding(desc: Any) -> int:
+    direction = getattr(desc, "rounding_direction", None)
+    if direction is None:
+        return _NEAREST_OR_LOWER
+    return _UPPER if direction == AxisDirection.INCREASING else _LOWER
+
+
+def _output_axes(desc: Any, mapped: Sequence[int]) -> list[_Axis]:
+    """Five axes from the innermost one in the output's memory to the outermost; such as can be one are merged."""
+    source, result = desc.input_tensor, desc.output_tensor
+    found = [
+        _Axis(
+            result.sizes[axis],
+            0 if axis in mapped else source.element_strides[axis],
+            result.element_strides[axis],
+            mapped.index(axis) if axis in mapped else -1,
+        )
+        for axis in range(result.dimension_count)
+        if result.sizes[axis] > 1
+    ]
+    found.sort(key=lambda axis: axis.output_step)
+    merged: list[_Axis] = []
+    for axis in found:
+        inner = merged[-1] if merged else None
+        if inner is not None and axis.number == inner.number == -1 and _follows(axis, inner):
+            merged[-1] = dataclasses.replace(inner, size=inner.size * axis.size)
+        else:
+            merged.append(axis)
+    missing = [_Axis(1, 0, 0, -1)] * (_AXES - len(merged))
+    return [*merged[:-1], *missing, *merged[-1:]] if len(merged) > 1 else [*merged, *missing]
+
+
+def _follows(axis: _Axis, inner: _Axis) -> bool:
+    return axis.output_step == inner.size * inner.output_step and axis.input_step == inner.size * inner.input_step
+
+
+def _is_packed(axes: Sequence[_Axis]) -> bool:
+    """Whether the output is one run of neighbouring elements in this order of axes."""
+    expected = 1
+    for axis in axes:
+        if axis.size > 1:
+            if axis.output_step != expected:
+                return False
+            expected *= axis.size
+    return True
+
+
+def _resampled_axis(how: Resampling, extent: int, stride: int) -> list[int]:
+    """The constants of a resampled axis."""
+    scale = np.float32(how.scale)
+    last = np.float32(extent - 1)
+    if float(last) > extent - 1:
+        last = np.nextafter(last, np.float32(0))
+    numbers = (
+        float(scale),
+        _exact_inverse(how),
+        _without_denormal(how.input_offset),
+        _without_denormal(how.output_offset),
+        float(last),
+    )
+    radius = float(np.float32(1) / scale) if how.is_antialiased else 0.0
+    return [*(float32_bits(number) for number in numbers), extent, stride, float32_bits(radius)]
+
+
+def _exact_inverse(how: Resampling) -> float:
+    """The reciprocal of a scale by which quotients are products; 0 where they are not, or may be denormal."""
+    significand, exponent = math.frexp(how.scale)
+    offset = abs(_without_denormal(how.output_offset))
+    is_safe = abs(exponent) < _SAFE_EXPONENT and (offset == 0.0 or offset >= 2.0**-_SAFE_EXPONENT)
+    return 1.0 / how.scale if significand == 0.5 and is_safe else 0.0
+
+
+def _without_denormal(value: float) -> float:
+    return 0.0 if abs(value) < float(np.finfo(np.float32).tiny) else value

@@ -1,0 +1,55 @@
+"""What the plan of a kernel may know of the device that runs it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from dmlvk.runtime.specialization import NAIVE_DRIVERS
+
+if TYPE_CHECKING:
+    from dmlvk.runtime.vulkan import DeviceInfo
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """A device, as far as the choice of kernels depends on it. No choice changes a bit of a result.
+
+    The defaults are what every Vulkan device that dmlvk runs on has.
+
+    Attributes:
+        is_cpu: whether its shaders run on a processor: loads are dear there, barriers very much so, and both sides of a
+            branch are executed.
+        is_naive: whether its driver takes specialization constants for unknown when it optimizes.
+        shared_memory: bytes of shared memory that a work group may have.
+        work_group_size: invocations that a work group may have.
+        buffers: storage buffers that a kernel may have.
+        buffer_size: bytes of a buffer that a kernel can reach.
+    """
+
+    is_cpu: bool = False
+    is_naive: bool = False
+    shared_memory: int = 16384
+    work_group_size: int = 256
+    buffers: int = 4
+    buffer_size: int = 2**27
+
+    @classmethod
+    def of(cls, info: DeviceInfo) -> Target:
+        """What the plan may know of a device."""
+        limits = info.limits
+        return cls(
+            is_cpu=info.kind == "CPU",
+            is_naive=info.driver in NAIVE_DRIVERS,
+            shared_memory=limits.max_compute_shared_memory_size,
+            work_group_size=min(limits.max_compute_work_group_size[0], limits.max_compute_work_group_invocations),
+            buffers=limits.max_per_stage_descriptor_storage_buffers,
+            buffer_size=limits.max_storage_buffer_range,
+        )
+
+
+GPU = Target()
+"""Any GPU, of which nothing else is known."""
+
+CPU = Target(is_cpu=True)
+"""A processor, of which nothing else is known."""

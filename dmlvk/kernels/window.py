@@ -1,0 +1,222 @@
+"""Lowers operators whose results depend on windows over the spatial axes: shaders/patterns/window.glsl."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.program import Program, ProgramBuilder
+from dmlvk.kernels.scattering import max_unpooling
+from dmlvk.kernels.target import Target
+from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.operators import OPERATORS, OperatorDesc
+from dmlvk.operators.local_response import LocalResponseNormalization
+from dmlvk.operators.pooling import MaxUnpooling, dilations_of
+from dmlvk.tensors import TensorDesc
+
+_AXES = 5
+"""Batch, channel, depth, height and width."""
+
+_LARGEST_NORM_BY_SUM = 2
+"""From P = 3 on LP_POOLING takes powers."""
+
+
+def lower(desc: OperatorDesc, target: Target) -> Program:
+    """The program that computes a checked description.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    return max_unpooling(desc, target) if isinstance(desc, MaxUnpooling) else _pooled(desc, target)
+
+
+def variants() -> Iterator[ShaderVariant]:
+    """The variants of all operators with windows."""
+    for data_type in OPERATORS["MAX_POOLING2"].declaration.support[-1].data_types["input_tensor"]:
+        yield _variant("max_pooling", "max_pooling", data_type)
+    for data_type in (DataType.FLOAT32, DataType.FLOAT16):
+        yield _variant("average_pooling", "average_pooling", data_type)
+        yield _variant("lp_pooling.1", "lp_pooling", data_type, P="1")
+        yield _variant("lp_pooling.2", "lp_pooling", data_type, P="2")
+        yield _variant("lp_pooling.power", "lp_pooling_power", data_type)
+        yield _variant("local_response_normalization", "local_response_normalization", data_type)
+
+
+def _variant(name: str, source: str, data_type: DataType, **more: str) -> ShaderVariant:
+    type_name, bits = data_type.name.lower(), str(data_type.size_in_bits)
+    defines = {"INPUT": type_name, "INPUT_BITS": bits, "OUTPUT": type_name, "OUTPUT_BITS": bits, **more}
+    return ShaderVariant(f"{name}.{type_name}", f"window/{source}.comp", tuple(sorted(defines.items())))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tensor:
+    """Sizes and strides in elements along the five axes; strides of axes of size 1 are 0."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tensor: TensorDesc) -> _Tensor:
+        sizes, strides = list(tensor.sizes), list(tensor.element_strides)
+        missing = _AXES - len(sizes)
+        sizes[2:2] = [1] * missing
+        strides[2:2] = [0] * missing
+        return cls(tuple(sizes), tuple(step if size > 1 else 0 for size, step in zip(sizes, strides, strict=True)))
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """What a step along each axis adds to an element's number in logical order."""
+        return tuple(math.prod(self.sizes[axis + 1 :]) for axis in range(_AXES))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Windows:
+    """Where windows lie, along three axes.
+
+    Attributes:
+        axes: which of the five these are.
+        taps: elements of a window.
+        dilations: how far apart they are.
+        steps: how far apart windows are.
+        start: elements of padding before the input.
+    """
+
+    axes: tuple[int, int, int]
+    taps: tuple[int, ...]
+    dilations: tuple[int, ...]
+    steps: tuple[int, ...]
+    start: tuple[int, ...]
+
+    @classmethod
+    def of(cls, desc: Any) -> _Windows:
+        """Those of a pooling operator."""
+        return cls(
+            axes=(2, 3, 4),
+            taps=_of_depth(desc.window_size, 1),
+            dilations=_of_depth(dilations_of(desc), 1),
+            steps=_of_depth(desc.strides, 1),
+            start=_of_depth(desc.start_padding, 0),
+        )
+
+    @classmethod
+    def around(cls, desc: LocalResponseNormalization, source: _Tensor) -> _Windows:
+        """Those around each element: across channels, or over height and width."""
+        before, behind = (desc.local_size - 1) // 2, desc.local_size // 2
+        axes = (1, 3, 4)
+        is_used = (True, False, False) if desc.cross_channel else (False, True, True)
+        furthest = [source.sizes[axis] - 1 if used else 0 for axis, used in zip(axes, is_used, strict=True)]
+        start = tuple(min(before, extent) for extent in furthest)
+        taps = tuple(first + min(behind, extent) + 1 for first, extent in zip(start, furthest, strict=True))
+        return cls(axes=axes, taps=taps, dilations=(1, 1, 1), steps=(1, 1, 1), start=start)
+
+
+def _of_depth(values: Sequence[int], missing: int) -> tuple[int, ...]:
+    """Values for depth, height and width, of which the first may be absent."""
+    return (*[missing] * (_AXES - 2 - len(values)), *values)
+
+
+def _pooled(desc: Any, target: Target) -> Program:
+    source, result = _Tensor.of(desc.input_tensor), _Tensor.of(desc.output_tensor)
+    is_local = isinstance(desc, LocalResponseNormalization)
+    windows = _Windows.around(desc, source) if is_local else _Windows.of(desc)
+    places: TensorDesc | None = getattr(desc, "output_indices_tensor", None)
+    data_type: DataType = desc.output_tensor.data_type
+    order = _order_of_memory(result)
+    is_packed = _is_packed(result, order)
+    elements = math.prod(result.sizes)
+    items = -(-elements * data_type.size_in_bits // 32) if is_packed and data_type.size_in_bits < 32 else elements
+    groups = launch_size(desc.operator_name, items)
+    constants = [
+        int(groups[1] > 1),
+        1,
+        int(is_packed),
+        0 if places is None else places.data_type.size_in_bits // 32,
+        int(bool(getattr(desc, "include_padding", False))),
+        *_axes(windows, order, source, result, _Tensor.of(places) if places is not None else result),
+        *_windows(windows, source),
+    ]
+    builder = ProgramBuilder(desc, target)
+    output = builder.writes["output_tensor"]
+    writes = [output]
+    if desc.operator_name.startswith("MAX_"):
+        writes.append(builder.writes.get("output_indices_tensor", output))
+    kernel = PlainKernel(
+        variant=f"{_shader_name(desc)}.{data_type.name.lower()}",
+        work_groups=groups,
+        constants=tuple(constant & 0xFFFFFFFF for constant in constants),
+        parameters=(items, elements, *_numbers(desc)),
+    )
+    builder.launch(kernel, [builder.reads["input_tensor"]], writes)
+    return builder.program()
+
+
+def _numbers(desc: Any) -> tuple[int, ...]:
+    """What an operator computes with."""
+    if isinstance(desc, LocalResponseNormalization):
+        factor = float(np.float32(desc.alpha) / np.float32(desc.local_size))
+        return tuple(float32_bits(number) for number in (desc.beta, factor, desc.bias))
+    return (int(getattr(desc, "p", 0)),)
+
+
+def _shader_name(desc: Any) -> str:
+    if isinstance(desc, LocalResponseNormalization):
+        return "local_response_normalization"
+    if desc.operator_name.startswith("MAX_"):
+        return "max_pooling"
+    if desc.operator_name.startswith("AVERAGE_"):
+        return "average_pooling"
+    return f"lp_pooling.{desc.p}" if desc.p <= _LARGEST_NORM_BY_SUM else "lp_pooling.power"
+
+
+def _order_of_memory(tensor: _Tensor) -> list[int]:
+    """The axes from the innermost one in memory to the outermost; those of size 1 come first."""
+    return sorted(range(_AXES), key=lambda axis: (tensor.strides[axis], -axis))
+
+
+def _is_packed(tensor: _Tensor, order: Sequence[int]) -> bool:
+    """Whether the elements are one run of neighbours in this order of axes."""
+    expected = 1
+    for axis in order:
+        if tensor.sizes[axis] > 1 and tensor.strides[axis] != expected:
+            return False
+        expected *= tensor.sizes[axis]
+    return True
+
+
+def _axes(windows: _Windows, order: Sequence[int], source: _Tensor, result: _Tensor, places: _Tensor) -> list[int]:
+    """The constants of the output's axes; the last one's size is left out, for what is left is its coordinate."""
+    steps = [1] * _AXES
+    for axis, step in zip(windows.axes, windows.steps, strict=True):
+        steps[axis] = step
+    constants: list[int] = []
+    for place, axis in enumerate(order):
+        is_last = place == _AXES - 1
+        along = [steps[axis] if axis == spatial else 0 for spatial in windows.axes]
+        constants += [
+            0 if is_last else result.sizes[axis],
+            source.strides[axis] * steps[axis],
+            *along,
+            result.strides[axis],
+            places.strides[axis],
+            source.numbers[axis] * steps[axis],
+        ]
+    return constants
+
+
+def _windows(windows: _Windows, source: _Tensor) -> list[int]:
+    """The constants of the windows' axes, and how far the padded input begins before the input."""
+    constants: list[int] = []
+    starts = [0, 0]
+    rows = zip(windows.axes, windows.taps, windows.dilations, windows.start, strict=True)
+    for axis, taps, dilation, padding in rows:
+        stride, number = source.strides[axis], source.numbers[axis]
+        constants += [taps, dilation, padding, source.sizes[axis], stride * dilation, number * dilation]
+        starts[0] += padding * stride
+        starts[1] += padding * number
+    return [*constants, *starts]

@@ -1,0 +1,239 @@
+"""Puts together the graph of operators that a stretch of a model becomes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlvk.graphs.description import (
+    GraphDesc,
+    InputGraphEdge,
+    IntermediateGraphEdge,
+    OperatorGraphNode,
+    OutputGraphEdge,
+)
+from dmlvk.onnx.values import DATA_TYPES, Array, NotOnDevice, Source, Tensor, size_in_bytes
+from dmlvk.operators import OPERATORS, Field
+from dmlvk.tensors import TensorDesc, packed_strides
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+
+Parts = dict[tuple[int, int, int, int], tuple[Array, Array]]
+"""Parts of constants by the whole's id, axis and bounds; each with the whole, which it keeps alive."""
+
+
+@dataclasses.dataclass(frozen=True)
+class New:
+    """An output that an operator is to write, packed.
+
+    Attributes:
+        element: ONNX's element type.
+        shape: as ONNX has it.
+    """
+
+    element: int
+    shape: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Node:
+    """An operator with where its inputs come from and what it writes."""
+
+    node: OperatorGraphNode
+    reads: tuple[tuple[int, Source], ...]  # number of the input, bytes
+    writes: tuple[tuple[int, Source], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Assembled:
+    """A graph with what its inputs and outputs are.
+
+    Attributes:
+        desc: the graph.
+        inputs: the sources of its inputs, in order.
+        input_tensors: as which their bytes are bound.
+        outputs: for each of its outputs the names of the values that it shows.
+    """
+
+    desc: GraphDesc
+    inputs: tuple[Source, ...]
+    output_tensors: tuple[Tensor, ...]
+
+
+class Assembly:
+    """A graph that is being put together.
+
+    Args:
+        device: where it will run; operators are checked against its feature level as they are added.
+        parts: parts of constants that were made for other graphs of the same model.
+    """
+
+    def __init__(self, device: Device, parts: Parts | None = None) -> None:
+        self.device = device
+        self._parts: Parts = {} if parts is None else parts
+        self._nodes: list[_Node] = []
+        self._constants: dict[int, Source] = {}
+
+    def mark(self) -> int:
+        """The state of now, for :meth:`back_to`."""
+        return len(self._nodes)
+
+    def back_to(self, mark: int) -> None:
+        """Forgets what was added since."""
+        del self._nodes[mark:]
+
+    def constant(self, array: Array, element: int) -> Tensor:
+        """A tensor whose contents are uploaded once; the same bytes for the same array."""
+        source = self._constants.get(id(array))
+        if source is None:
+            source = Source("constant", size_in_bytes(DATA_TYPES[element], array.shape), array=array)
+            self._constants[id(array)] = source
+        return Tensor(source, element, array.shape, packed_strides(array.shape))
+
+    def part(self, tensor: Tensor, axis: int, start: int, stop: int) -> Tensor:
+        """A part of a constant along an axis, as a constant of its own."""
+        array = tensor.source.array
+        assert array is not None  # a constant has one
+        key = (id(array), axis, start, stop)
+        if key not in self._parts:
+            whole = array.reshape(tensor.shape)
+            chosen = whole[(slice(None),) * axis + (slice(start, stop),)]
+            self._parts[key] = array, np.ascontiguousarray(chosen)
+        return self.constant(self._parts[key][1], tensor.element)
+
+    def add(self, operator: str, name: str, members: Mapping[str, Any]) -> tuple[Tensor, ...]:
+        """Adds an operator.
+
+        Args:
+            operator: DirectML's name.
+            name: for messages and pictures.
+            members: by their Python names: tensors, :class:`New` for outputs, lists of these, and attributes.
+
+        Returns:
+            What it writes, in the order of its outputs.
+
+        Raises:
+            NotOnDevice: when dmlvk has no such operator.
+            DmlError: when the description breaks a rule.
+        """
+        kind = OPERATORS.get(operator)
+        if kind is None:
+            raise NotOnDevice(f"this version of dmlvk has no {operator} yet")
+        fields = {field.attribute: field for field in kind.fields}
+        desc = kind(**{member: _as_member(value, fields.get(member)) for member, value in members.items()})
+        node = OperatorGraphNode(self.device.create_operator(desc), name)
+        number = len(self._nodes)
+        given = {member: iter(_listed(value)) for member, value in members.items()}
+        reads = []
+        for position, (field, tensor) in enumerate(desc.inputs):
+            if tensor is not None:
+                reads.append((position, next(_tensors(given[_member_of(field)])).source))
+        written: list[Tensor] = []
+        writes = []
+        for position, (field, tensor) in enumerate(desc.outputs):
+            if tensor is None:
+                continue
+            new = next(item for item in given[_member_of(field)] if isinstance(item, New))
+            source = Source("node", tensor.size_in_bytes, node=number, output=position)
+            writes.append((position, source))
+            written.append(Tensor(source, new.element, new.shape, packed_strides(new.shape)))
+        self._nodes.append(_Node(node, tuple(reads), tuple(writes)))
+        return tuple(written)
+
+    def as_written(self, tensor: Tensor, name: str) -> Tensor:
+        """The tensor as an operator's own packed output: a copy, where it is a view or no operator writes it."""
+        if tensor.source.kind == "node" and tensor.is_packed and _fills(tensor):
+            return tensor
+        (copy,) = self.add(
+            "ELEMENT_WISE_IDENTITY",
+            name,
+            {"input_tensor": tensor, "output_tensor": New(tensor.element, tensor.shape)},
+        )
+        return copy
+
+    def assembled(self, outputs: Sequence[Tensor]) -> Assembled | None:
+        """The graph of what leads to the outputs; ``None`` where there is nothing to compute.
+
+        Args:
+            outputs: as :meth:`as_written` gives them.
+        """
+        if not outputs:
+            return None
+        needed: set[int] = set()
+        pending = [tensor.source for tensor in outputs]
+        while pending:
+            source = pending.pop()
+            if source.kind == "node" and source.node not in needed:
+                needed.add(source.node)
+                pending += [read for _, read in self._nodes[source.node].reads]
+        numbers = {index: number for number, index in enumerate(sorted(needed))}
+        inputs: dict[Source, int] = {}
+        input_edges: list[InputGraphEdge] = []
+        between: list[IntermediateGraphEdge] = []
+        used: set[Source] = {tensor.source for tensor in outputs}
+        for index, number in numbers.items():
+            for position, source in self._nodes[index].reads:
+                used.add(source)
+                if source.kind == "node":
+                    between.append(IntermediateGraphEdge(numbers[source.node], source.output, number, position))
+                else:
+                    place = inputs.setdefault(source, len(inputs))
+                    input_edges.append(InputGraphEdge(place, number, position))
+        shown = list(outputs)
+        for index in numbers:  # every output of a node needs an edge, also one that nobody reads
+            node = self._nodes[index]
+            for position, source in node.writes:
+                if source not in used:
+                    desc = node.node.operator.desc.outputs[position][1]
+                    assert desc is not None  # it is written
+                    shown.append(_raw(source, desc))
+        edges = [
+            OutputGraphEdge(numbers[tensor.source.node], tensor.source.output, place)
+            for place, tensor in enumerate(shown)
+        ]
+        nodes = [self._nodes[index].node for index in numbers]
+        graph = GraphDesc(len(inputs), len(shown), nodes, input_edges, edges, between)
+        return Assembled(graph, tuple(inputs), tuple(shown))
+
+
+def _fills(tensor: Tensor) -> bool:
+    """Whether a packed view shows all bytes of its source."""
+    return size_in_bytes(tensor.data_type, tensor.shape) == tensor.source.size_in_bytes
+
+
+def _raw(source: Source, desc: TensorDesc) -> Tensor:
+    element = next(element for element, data_type in DATA_TYPES.items() if data_type is desc.data_type)
+    return Tensor(source, element, tuple(desc.sizes), desc.element_strides)
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return value if isinstance(value, (list, tuple)) else [value]
+
+
+def _tensors(values: Iterator[Any]) -> Iterator[Tensor]:
+    return (value for value in values if isinstance(value, Tensor))
+
+
+def _member_of(field: Field) -> str:
+    """The Python name of a member; of an array's element that of the array."""
+    return field.attribute.partition("[")[0]
+
+
+def _as_member(value: Any, field: Field | None) -> Any:
+    """A member's value as descriptions have it: numbers of enumerations as their members."""
+    if isinstance(value, Tensor):
+        return value.desc
+    if isinstance(value, New):
+        return TensorDesc(DATA_TYPES[value.element], value.shape or (1,))
+    if isinstance(value, (list, tuple)) and any(isinstance(item, (Tensor, New)) for item in value):
+        return [_as_member(item, None) for item in value]
+    if field is not None and field.enumeration is not None and isinstance(value, int):
+        return field.enumeration(value)
+    if field is not None and field.type in ("uint32", "int32") and isinstance(value, bool):
+        return int(value)
+    return value

@@ -1,0 +1,342 @@
+"""Computes a model, or a graph inside one: rounds are planned as they are needed, kept, and run."""
+
+from __future__ import annotations
+
+import collections
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import dmlvk.onnx.operators as operators
+from dmlvk.errors import ModelFileError
+from dmlvk.onnx.assembly import Parts
+from dmlvk.onnx.control import CONTROL_FLOW, run_control_flow
+from dmlvk.onnx.execution import Resident, Segment, Weights
+from dmlvk.onnx.expansion import body_of
+from dmlvk.onnx.host import RANDOM, evaluate
+from dmlvk.onnx.loading import Model, Step, subgraph
+from dmlvk.onnx.planning import Live, Placement, Planner, RoundPlan, viewed
+from dmlvk.onnx.values import NUMPY_TYPES, Array, Known, element_of
+from dmlvk.recording import KernelTime
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+assert operators  # importing it registers the translators
+
+_log = logging.getLogger("dmlvk")
+
+_KEPT_PLANS = 16
+"""Plans for different input shapes that are kept; those not used for longest go first."""
+
+_MOST_ROUNDS = 10_000
+
+
+class _Round:
+    """A round that is ready to run.
+
+    Args:
+        plan: what it does.
+        segment: its graph on the device, where there is one.
+    """
+
+    def __init__(self, plan: RoundPlan, segment: Segment | None) -> None:
+        self.plan = plan
+        self.segment = segment
+        self.next = _Rounds()
+
+
+class _Rounds:
+    """Rounds by the shapes, and the looked-at contents, of the values that are there before them. Bounded."""
+
+    def __init__(self) -> None:
+        self._rounds: collections.OrderedDict[tuple[object, ...], list[_Round]] = collections.OrderedDict()
+
+    def find(self, key: tuple[object, ...], state: State) -> _Round | None:
+        """The round for these values."""
+        for made in self._rounds.get(key, ()):
+            if all(_same(state.host_array(name), array) for name, array in made.plan.contents.items()):
+                self._rounds.move_to_end(key)
+                return made
+        return None
+
+    def keep(self, key: tuple[object, ...], made: _Round) -> None:
+        """Adds a round; the one that was not used for longest goes."""
+        self._rounds.setdefault(key, []).append(made)
+        self._rounds.move_to_end(key)
+        while sum(len(rounds) for rounds in self._rounds.values()) > _KEPT_PLANS:
+            oldest = next(iter(self._rounds))
+            self._rounds[oldest].pop(0)
+            if not self._rounds[oldest]:
+                del self._rounds[oldest]
+
+    def __iter__(self) -> Iterator[_Round]:
+        for rounds in self._rounds.values():
+            yield from rounds
+
+
+def _same(a: Any, b: Array) -> bool:
+    found = np.asarray(a)
+    return found.shape == b.shape and found.dtype == b.dtype and found.tobytes() == b.tobytes()
+
+
+class State:
+    """The values of one run, as far as they are there: arrays, or what lies on the device."""
+
+    def __init__(self, known: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        self.known = collections.ChainMap[str, Any]({}, known)  # type: ignore[arg-type]  # the second one is only read
+        self.values: dict[str, Any] = {}
+        for name, value in arrays.items():
+            self.add(name, value)
+
+    def add(self, name: str, value: Any) -> None:
+        """Notes a value; one without elements is known as soon as its shape is."""
+        if isinstance(value, np.ndarray) and value.size == 0:
+            self.known[name] = value
+        else:
+            self.values[name] = value
+
+    def host_array(self, name: str) -> Any:
+        """A value as the host has it."""
+        if name in self.known:
+            return self.known[name]
+        value = self.values[name]
+        return value.array() if isinstance(value, Resident) else value
+
+    def live(self) -> dict[str, Live]:
+        """What a planner must know of the values."""
+        return {name: _live(value) for name, value in self.values.items()}
+
+    def key(self) -> tuple[object, ...]:
+        """What a plan depends on, besides contents that are looked at."""
+        empty = tuple((name, self.known[name].shape) for name in self.known.maps[0] if _is_empty(self.known[name]))
+        live = tuple(
+            (name, live.element, live.shape) for name, live in ((name, _live(v)) for name, v in self.values.items())
+        )
+        return (empty, live)
+
+
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.size == 0
+
+
+def _live(value: Any) -> Live:
+    if isinstance(value, Resident):
+        return Live(value.tensor.element, value.tensor.shape)
+    if isinstance(value, np.ndarray):
+        return Live(element_of(value), value.shape)
+    return Live(None, ())
+
+
+class Program:
+    """A model on a device.
+
+    Args:
+        device: where it runs.
+        model: what is computed.
+        strict: refuses models of which the host would compute more than shapes and constants.
+        fuse: whether stretches of element-wise operators become one kernel.
+    """
+
+    def __init__(self, device: Device, model: Model, *, strict: bool = False, fuse: bool = True) -> None:
+        self.model = model
+        self.device = device
+        self.placements: dict[int, Placement] = {}
+        self.last: list[_Round] = []
+        self._strict = strict
+        self._fuse = fuse
+        self._constants: dict[str, Any] = dict(model.constants)
+        self._steps = self._folded()
+        self._weights = Weights(device)
+        self._rounds = _Rounds()
+        self._parts: Parts = {}
+        self._inside: dict[tuple[Step, str], Program] = {}
+
+    def forget(self) -> None:
+        """Frees what lies on the device."""
+        self._rounds, self.last, self._inside = _Rounds(), [], {}
+        self._weights = Weights(self.device)
+
+    def plan_static_shapes(self) -> None:
+        """Plans a model whose input shapes are all given, and whose plan depends on nothing else."""
+        arrays: dict[str, Any] = {}
+        for info in self.model.inputs:
+            if info.element not in NUMPY_TYPES or info.shape is None:
+                return
+            sizes = [size for size in info.shape if isinstance(size, int) and size > 0]
+            if len(sizes) != len(info.shape):
+                return
+            arrays[info.name] = np.broadcast_to(np.zeros((), NUMPY_TYPES[info.element]), sizes)
+        state = State(self._constants, arrays)
+        try:
+            plan = self._planner(state, _not_there).planned(self._steps)
+        except _NotThereError:
+            return
+        made = self._made(plan, state)
+        self._rounds.keep(state.key(), made)
+        self.last = [made]
+        self.placements = dict(plan.placements) | self._constant_placements()
+
+    def run(self, arrays: Mapping[str, Any], times: list[KernelTime] | None = None) -> State:
+        """Computes everything.
+
+        Args:
+            arrays: the inputs.
+            times: where to note what the kernels took.
+        """
+        state = State(self._constants, arrays)
+        rounds, steps = self._rounds, self._steps
+        self.last = []
+        placements = self._constant_placements()
+        for _ in range(_MOST_ROUNDS):
+            made = rounds.find(state.key(), state)
+            if made is None:
+                made = self._made(self._planned(steps, state), state)
+                rounds.keep(state.key(), made)
+            self.last.append(made)
+            placements.update(made.plan.placements)
+            self._execute(made, state, times)
+            rounds, steps = made.next, made.plan.rest
+            if not steps:
+                break
+        self.placements = placements
+        return state
+
+    def _folded(self) -> tuple[Step, ...]:
+        """Computes what depends on nothing but constants; returns the other nodes."""
+        left: list[Step] = []
+        for step in self.model.steps:
+            is_fixed = step.proto.op_type not in RANDOM and step.proto.op_type not in CONTROL_FLOW
+            is_fixed = is_fixed and not (step.proto.op_type == "Dropout" and len(step.proto.input) > 2)
+            if not is_fixed or not all(name in self._constants for name in step.reads):
+                left.append(step)
+                continue
+            values = {name: self._constants[name] for name in step.reads}
+            results = evaluate(step, values, self.model.opsets, self.model.name)
+            for name, result in zip(step.proto.output, results, strict=True):
+                if name:
+                    self._constants[name] = result
+        return tuple(left)
+
+    def _constant_placements(self) -> dict[int, Placement]:
+        left = {step.index for step in self._steps}
+        return {
+            step.index: Placement(step.proto.name or next(iter(step.proto.output), ""), step.proto.op_type, "constant")
+            for step in self.model.steps
+            if step.index not in left
+        }
+
+    def _planner(self, state: State, contents: Callable[[str], Any]) -> Planner:
+        return Planner(
+            self.device,
+            self.model,
+            state.known,
+            state.live(),
+            contents,
+            self._evaluated,
+            strict=self._strict,
+            parts=self._parts,
+        )
+
+    def _planned(self, steps: Sequence[Step], state: State) -> RoundPlan:
+        plan = self._planner(state, state.host_array).planned(steps)
+        if plan.rest and len(plan.rest) == len(steps) and not plan.host and not plan.outputs and not plan.known:
+            raise ModelFileError(f"{self.model.name}: {plan.rest[0].label}: cannot be planned")
+        return plan
+
+    def _made(self, plan: RoundPlan, state: State) -> _Round:
+        hosted = [item for item in plan.placements.values() if item.place == "host"]
+        if hosted:
+            _log.warning(
+                "%s: the host computes %d of %d nodes, first %r (%s): %s",
+                self.model.name,
+                len(hosted),
+                len(self.model.steps),
+                hosted[0].node,
+                hosted[0].op_type,
+                hosted[0].reason,
+            )
+        assembled = plan.assembly.assembled(list(plan.outputs.values()))
+        if assembled is None:
+            return _Round(plan, None)
+        resident = {name: value for name, value in state.values.items() if isinstance(value, Resident)}
+        lasting = {id(array) for array in self._constants.values()} | {id(part) for _, part in self._parts.values()}
+        self._weights.upload(
+            [
+                (source.array, source.size_in_bytes)
+                for source in assembled.inputs
+                if source.array is not None and id(source.array) in lasting
+            ]
+        )
+        weights = Weights(self.device, self._weights)
+        return _Round(plan, Segment(self.device, assembled, list(plan.outputs), weights, resident, fuse=self._fuse))
+
+    def _execute(self, made: _Round, state: State, times: list[KernelTime] | None) -> None:
+        plan = made.plan
+        for name, value in plan.known.items():
+            state.known[name] = value
+        fetched = {
+            name: viewed(np.asarray(state.host_array(tensor.source.name)), tensor)
+            for name, tensor in plan.fetched.items()
+        }
+        if made.segment is not None:
+            arrays = {name: state.host_array(name) for name in made.segment.uploads}
+            if times is None:
+                found = made.segment.run(arrays)
+            else:
+                found, taken = made.segment.profile(arrays)
+                times += taken
+            state.values.update(found)
+        state.values.update(fetched)
+        for step in plan.host:
+            results = self._evaluated(step, {name: state.host_array(name) for name in step.reads})
+            for name, result in zip(step.proto.output, results, strict=True):
+                if name:
+                    state.add(name, result)
+
+    def _evaluated(self, step: Step, values: Mapping[str, Any]) -> list[Any]:
+        """What a node gives that is not on the device itself; graphs inside it may be."""
+        if step.proto.op_type in CONTROL_FLOW and not step.domain and step.version > 8:
+            return run_control_flow(
+                step, values, lambda name, given: self._run_inside(step, name, given), self.model.name
+            )
+        try:
+            return evaluate(step, values, self.model.opsets, self.model.name)
+        except ModelFileError:
+            results = self._by_body(step, values)
+            if results is None:
+                raise
+            return results
+
+    def _by_body(self, step: Step, values: Mapping[str, Any]) -> list[Any] | None:
+        """What a node gives whose operator the evaluator lacks, by its function's body; ``None`` where it has none."""
+        inputs = [Known(values[name]) if name else None for name in step.proto.input]
+        body = body_of(step, inputs, self.model.opsets)
+        if body is None:
+            return None
+        there = dict(values)
+        for inner in body:
+            results = evaluate(inner, {name: there[name] for name in inner.reads}, self.model.opsets, self.model.name)
+            there.update(zip(inner.proto.output, results, strict=True))
+        return [there.get(name) for name in step.proto.output]
+
+    def _run_inside(self, step: Step, name: str, values: Mapping[str, Any]) -> list[Any]:
+        """Computes the graph that an attribute of a node holds."""
+        program = self._inside.get((step, name))
+        if program is None:
+            graph = next(attribute.g for attribute in step.proto.attribute if attribute.name == name)
+            program = Program(self.device, subgraph(self.model, graph), strict=self._strict, fuse=self._fuse)
+            self._inside[step, name] = program
+        names = {info.name for info in program.model.inputs}
+        state = program.run({name: value for name, value in values.items() if name in names})
+        return [state.host_array(info.name) for info in program.model.outputs]
+
+
+class _NotThereError(Exception):
+    """A plan needs contents that are not there before the first run."""
+
+
+def _not_there(name: str) -> Any:
+    raise _NotThereError(name)

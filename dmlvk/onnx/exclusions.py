@@ -1,0 +1,49 @@
+"""Cases of the ONNX project's test suite that do not hold, each with its reason."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+
+@dataclasses.dataclass(frozen=True)
+class Exclusion:
+    """Cases that do not hold.
+
+    Attributes:
+        pattern: a regular expression that their whole names match.
+        reason: why.
+    """
+
+    pattern: str
+    reason: str
+
+
+EXCLUSIONS = (
+    Exclusion(
+        r"test_bernoulli.*",
+        "its results are random: the suite compares with the random numbers of one other program",
+    ),
+    Exclusion(
+        r"test_dynamicquantizelinear(_expanded)?",
+        "a quotient is a half once it is rounded to FLOAT32; QUANTIZE_LINEAR rounds the exact quotient, which is less",
+    ),
+    Exclusion(
+        r"test_(if_opt|loop16_seq_none)",
+        "optional sequences: the suite expects the sequence's elements as the model's outputs",
+    ),
+    Exclusion(
+        r"test_scan_sum", "Scan of version 8, which had another form; onnx's own evaluator does not have it either"
+    ),
+    Exclusion(
+        r"test_attention_4d_causal_fp16(_expanded)?",
+        "two of 192 FLOAT16 results lie 0.12 percent from the suite's, which rounds sums in another order",
+    ),
+    Exclusion(r"test_gradient_of_.*", "Gradient, an operator for training that no evaluator has"),
+)
+"""All of them, for the version of the onnx package that the tests use."""
+
+
+def reason_for(name: str) -> str | None:
+    """Why a case does not hold; ``None`` for one that must."""
+    return next((item.reason for item in EXCLUSIONS if re.fullmatch(item.pattern, name)), None)

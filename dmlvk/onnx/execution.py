@@ -1,0 +1,199 @@
+"""Runs a plan's graphs on the device: buffers, weights, recorded work."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlvk.binding import BufferBinding
+from dmlvk.buffers import Buffer
+from dmlvk.compilation import RESOURCE_ALIGNMENT
+from dmlvk.onnx.assembly import Assembled
+from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor
+from dmlvk.recording import KernelTime
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+    from dmlvk.graphs.compiled import CompiledGraph
+
+_CHUNK = 64 * 2**20
+"""Bytes of weights that share a buffer, where they are not larger themselves."""
+
+
+class Weights:
+    """Contents that are uploaded once, and shared by all plans that are made with the same arrays.
+
+    Args:
+        device: where they go.
+        shared: weights to look among first.
+    """
+
+    def __init__(self, device: Device, shared: Weights | None = None) -> None:
+        self._device = device
+        self._shared = shared
+        self._bindings: dict[int, tuple[Array, BufferBinding]] = {}  # by the array's id; the array stays alive with it
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes on the device."""
+        return sum({id(b.buffer): b.buffer.size_in_bytes for _, b in self._bindings.values()}.values())
+
+    def found(self, array: Array) -> BufferBinding | None:
+        """Where an array's contents lie already."""
+        kept = self._bindings.get(id(array))
+        if kept is not None:
+            return kept[1]
+        return None if self._shared is None else self._shared.found(array)
+
+    def upload(self, arrays: Sequence[tuple[Array, int]]) -> None:
+        """Uploads what is not there yet.
+
+        Args:
+            arrays: each with the bytes that it takes.
+
+        Raises:
+            DeviceLimitError, OutOfMemoryError: when the device cannot have them.
+        """
+        pending = [(array, size) for array, size in arrays if self.found(array) is None]
+        group: list[tuple[Array, int]] = []
+        total = 0
+        for array, size in pending:
+            if group and total + size > _CHUNK:
+                self._upload_together(group)
+                group, total = [], 0
+            group.append((array, size))
+            total += _aligned(size)
+        if group:
+            self._upload_together(group)
+
+    def _upload_together(self, group: Sequence[tuple[Array, int]]) -> None:
+        buffer = self._device.create_buffer(sum(_aligned(size) for _, size in group))
+        offset = 0
+        for array, size in group:
+            buffer.upload(array, offset)
+            self._bindings[id(array)] = (array, BufferBinding(buffer, offset, size))
+            offset += _aligned(size)
+
+
+def _aligned(size: int) -> int:
+    return -(-size // RESOURCE_ALIGNMENT) * RESOURCE_ALIGNMENT
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Resident:
+    """A value that lies on the device.
+
+    Attributes:
+        tensor: its type and shape.
+        buffer: its bytes, packed.
+    """
+
+    tensor: Tensor
+    buffer: Buffer
+
+    def array(self) -> Array:
+        """A copy of the contents."""
+        data_type = self.tensor.data_type.numpy_dtype
+        return self.buffer.download(data_type, self.tensor.shape).view(NUMPY_TYPES[self.tensor.element])
+
+
+class Segment:
+    """A graph on the device with its buffers and everything recorded: a run allocates and compiles nothing.
+
+    Args:
+        device: where it runs.
+        assembled: the graph.
+        names: of its outputs; those behind are not asked for.
+        weights: where its constants are uploaded.
+        resident: values that lie on the device already, by their names.
+        fuse: as for ``Device.compile_graph``.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        assembled: Assembled,
+        names: Sequence[str],
+        weights: Weights,
+        resident: Mapping[str, Resident],
+        *,
+        fuse: bool = True,
+    ) -> None:
+        self._device = device
+        self._names = list(names)
+        self._tensors = assembled.output_tensors
+        constants = [source for source in assembled.inputs if source.kind == "constant"]
+        weights.upload([(_array(source), source.size_in_bytes) for source in constants])
+        output_names = [*names, *(f"unused {place}" for place in range(len(names), len(assembled.output_tensors)))]
+        input_names = [_name(place, source) for place, source in enumerate(assembled.inputs)]
+        self.compiled: CompiledGraph = device.compile_graph(
+            assembled.desc, fuse=fuse, input_names=input_names, output_names=output_names
+        )
+        self._uploaded: dict[str, Buffer] = {}
+        bindings: list[BufferBinding | None] = []
+        for source in assembled.inputs:
+            if source.kind == "constant":
+                bindings.append(weights.found(_array(source)))
+                continue
+            there = resident.get(source.name)
+            buffer = device.create_buffer(source.size_in_bytes) if there is None else there.buffer
+            if there is None:
+                self._uploaded[source.name] = buffer
+            bindings.append(BufferBinding(buffer))
+        self._outputs = [device.create_buffer(point.size_in_bytes) for point in self.compiled.outputs]
+        self._table = device.create_binding_table(self.compiled)
+        self._table.bind_inputs(bindings)
+        self._table.bind_outputs([BufferBinding(buffer) for buffer in self._outputs])
+        scratch = self.compiled.temporary_resource_size
+        self._scratch = device.create_buffer(scratch) if scratch else None
+        if self._scratch is not None:
+            self._table.bind_temporary_resource(BufferBinding(self._scratch))
+        self._recorder = device.create_command_recorder()
+        self._recorder.record_dispatch(self.compiled, self._table)
+
+    @property
+    def uploads(self) -> tuple[str, ...]:
+        """The names of the values that every run uploads."""
+        return tuple(self._uploaded)
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes of its buffers, without the weights."""
+        scratch = 0 if self._scratch is None else self._scratch.size_in_bytes
+        return scratch + sum(buffer.size_in_bytes for buffer in (*self._uploaded.values(), *self._outputs))
+
+    def run(self, arrays: Mapping[str, Any]) -> dict[str, Resident]:
+        """Uploads, runs, and says where the outputs lie, until the next run."""
+        self._upload(arrays)
+        self._recorder.execute()
+        return self._found()
+
+    def profile(self, arrays: Mapping[str, Any]) -> tuple[dict[str, Resident], list[KernelTime]]:
+        """As :meth:`run`, with what each kernel took."""
+        self._upload(arrays)
+        recorder = self._device.create_command_recorder(timestamps=True)
+        recorder.record_dispatch(self.compiled, self._table)
+        recorder.execute()
+        return self._found(), recorder.kernel_times()
+
+    def _upload(self, arrays: Mapping[str, Any]) -> None:
+        for name, buffer in self._uploaded.items():
+            buffer.upload(np.asarray(arrays[name]))
+
+    def _found(self) -> dict[str, Resident]:
+        return {
+            name: Resident(tensor, buffer)
+            for name, tensor, buffer in zip(self._names, self._tensors, self._outputs, strict=False)
+        }
+
+
+def _array(source: Source) -> Array:
+    assert source.array is not None  # it is a constant
+    return source.array
+
+
+def _name(place: int, source: Source) -> str:
+    return source.name if source.kind == "input" else f"constant {place}"

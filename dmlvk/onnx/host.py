@@ -1,0 +1,185 @@
+"""What the host computes: by the ONNX package's own reference evaluator, and never more than fits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+from onnx.shape_inference import InferenceError, infer_node_outputs
+
+from dmlvk.errors import ModelFileError
+from dmlvk.onnx.loading import Step
+from dmlvk.onnx.values import NUMPY_TYPES, Array, Known, Tensor, Value, element_name
+
+LARGEST_RESULT = 2**32
+"""Bytes that one result of the host may have."""
+
+_MOST_KNOWN = 4096
+"""Elements of inputs that shape inference looks at."""
+
+RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+"""Operators whose results differ from run to run."""
+
+Inferred = tuple[int, tuple[int, ...]]
+
+
+class NotInferred(Exception):
+    """ONNX's rules for shapes say that a node is not valid, or cannot say what it gives."""
+
+
+def inferred(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, int]) -> list[Inferred | None]:
+    """Element type and shape of each output of a node, as far as they follow from its inputs.
+
+    Raises:
+        NotInferred: when the node breaks a rule.
+    """
+    nothing: list[Inferred | None] = [None] * len(step.proto.output)
+    if step.schema is None or any(value is not None and _type(value) is None for value in inputs):
+        return nothing
+    types: dict[str, onnx.TypeProto] = {}
+    contents: dict[str, onnx.TensorProto] = {}
+    for name, value in zip(step.proto.input, inputs, strict=True):
+        if value is None:
+            continue
+        found = _type(value)
+        assert found is not None  # asked for above
+        types[name] = found
+        if isinstance(value, Known) and value.value.size <= _MOST_KNOWN:
+            contents[name] = numpy_helper.from_array(np.ascontiguousarray(value.value).reshape(value.value.shape), name)
+    imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    try:
+        outputs = infer_node_outputs(step.schema, step.proto, types, contents, opset_imports=imports)
+    except (InferenceError, RuntimeError, ValueError, KeyError, TypeError, onnx.checker.ValidationError) as error:
+        raise NotInferred(" ".join(str(error).split())) from error
+    return [_shaped(outputs.get(name)) for name in step.proto.output]
+
+
+def _type(value: Value) -> onnx.TypeProto | None:
+    if isinstance(value, Tensor):
+        return helper.make_tensor_type_proto(value.element, value.shape)
+    if isinstance(value, Known) and isinstance(value.value, np.ndarray):
+        try:
+            element = helper.np_dtype_to_tensor_dtype(value.value.dtype)
+        except (ValueError, KeyError):
+            return None
+        return helper.make_tensor_type_proto(element, value.value.shape)
+    return None
+
+
+def _shaped(found: onnx.TypeProto | None) -> Inferred | None:
+    if found is None or found.WhichOneof("value") != "tensor_type" or not found.tensor_type.HasField("shape"):
+        return None
+    sizes = []
+    for dimension in found.tensor_type.shape.dim:
+        if dimension.WhichOneof("value") != "dim_value" or dimension.dim_value < 0:
+            return None
+        sizes.append(dimension.dim_value)
+    return found.tensor_type.elem_type, tuple(sizes)
+
+
+def evaluate(step: Step, values: Mapping[str, Any], opsets: Mapping[str, int], model: str) -> list[Any]:
+    """What a node gives.
+
+    Args:
+        step: the node.
+        values: its inputs and whatever its subgraphs read, by name.
+        opsets: versions of the operator sets.
+        model: its name, for messages.
+
+    Raises:
+        ModelFileError: naming the node, when it cannot be computed or its result would be too large.
+    """
+    quick = _at_once(step, values, model)
+    if quick is not None:
+        return quick
+    check_size(step, [Known(values[name]) if name else None for name in step.proto.input], opsets, model)
+    anything = onnx.TypeProto()
+    graph = helper.make_graph(
+        [step.proto],
+        "node",
+        [helper.make_value_info(name, anything) for name in step.reads],
+        [helper.make_value_info(name, anything) for name in step.proto.output if name],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid(*item) for item in opsets.items()])
+    feeds = {name: values[name] for name in step.reads}
+    try:
+        with np.errstate(all="ignore"):
+            found = iter(ReferenceEvaluator(proto).run(None, feeds))
+    except Exception as error:
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        raise ModelFileError(f"{model}: {step.label}: cannot be computed: {message[:500]}") from error
+    results = [next(found) if name else None for name in step.proto.output]
+    return [np.asarray(result) if isinstance(result, np.generic) else result for result in results]
+
+
+def check_size(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, int], model: str) -> None:
+    """Refuses a node whose result would not fit, before anything is computed.
+
+    Raises:
+        ModelFileError: naming the node.
+    """
+    try:
+        outputs = inferred(step, inputs, opsets)
+    except NotInferred as error:
+        raise ModelFileError(f"{model}: {step.label}: {error}") from error
+    for output in outputs:
+        if output is not None:
+            check_shape(step, output[0], output[1], model)
+
+
+def check_shape(step: Step, element: int, shape: Sequence[int], model: str) -> None:
+    """Refuses a result that would be too large.
+
+    Raises:
+        ModelFileError: naming the node.
+    """
+    width = NUMPY_TYPES[element].itemsize if element in NUMPY_TYPES else 8
+    if min(shape, default=1) < 0 or math.prod(shape) * width > LARGEST_RESULT:
+        raise ModelFileError(
+            f"{model}: {step.label}: its result of {element_name(element)} would have the shape {list(shape)}, "
+            f"which is more than {LARGEST_RESULT} bytes"
+        )
+
+
+def _at_once(step: Step, values: Mapping[str, Any], model: str) -> list[Any] | None:
+    """Results of the commonest small nodes, without an evaluator of their own."""
+    proto = step.proto
+    if step.domain or len(proto.output) != 1:
+        return None
+    if proto.op_type == "Constant" and len(proto.attribute) == 1 and proto.attribute[0].name == "value":
+        return [numpy_helper.to_array(proto.attribute[0].t)]
+    if proto.op_type == "Range":
+        return _range(step, [np.asarray(values[name]) for name in proto.input], model)
+    if proto.op_type == "ConstantOfShape":
+        shape = np.asarray(values[proto.input[0]])
+        if shape.ndim != 1 or shape.dtype != np.int64:
+            return None
+        value = numpy_helper.to_array(proto.attribute[0].t) if proto.attribute else np.zeros(1, np.float32)
+        if value.size != 1:
+            return None
+        sizes = [int(size) for size in shape]
+        check_shape(step, helper.np_dtype_to_tensor_dtype(value.dtype), sizes, model)
+        return [np.full(sizes, value.reshape(-1)[0])]
+    return None
+
+
+def _range(step: Step, numbers: Sequence[Array], model: str) -> list[Any] | None:
+    """start, start + delta and so on, below limit; bounds may be arrays of one element."""
+    if any(number.size != 1 or number.dtype.kind not in "fi" for number in numbers):
+        return None
+    start, limit, delta = (number.reshape(-1)[0] for number in numbers)
+    if delta == 0 or not all(np.isfinite(number) for number in (start, limit, delta)):
+        raise ModelFileError(f"{model}: {step.label}: cannot go from {start} to {limit} in steps of {delta}")
+    count = max(math.ceil((limit.item() - start.item()) / delta.item()), 0)
+    check_shape(step, helper.np_dtype_to_tensor_dtype(start.dtype), [count], model)
+    return [(start + np.arange(count, dtype=start.dtype) * delta).astype(start.dtype)]
+
+
+__all__ = ["RANDOM", "NotInferred", "check_shape", "evaluate", "inferred"]

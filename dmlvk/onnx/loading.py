@@ -1,0 +1,461 @@
+"""Reads a model and checks it, before anything is made of it. A model file may come from anywhere.
+
+Whatever is wrong ends in one ModelFileError that names the node, and the attribute where there is one. External data
+is read only from files inside the model's folder, and only when its size is what the tensor's shape says.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no annotations
+from onnx import AttributeProto, TensorProto, helper, inliner, numpy_helper
+
+from dmlvk.errors import ModelFileError
+from dmlvk.onnx.values import Array
+
+_MOST_ELEMENTS = 2**32 - 1
+_MOST_NESTED = 64
+"""Graphs inside graphs; deeper ones would exhaust Python's stack."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Step:
+    """A node with what ONNX says of its operator.
+
+    Attributes:
+        index: its place in the model's file; -1 for a node of a function's body.
+        proto: the node.
+        schema: ``None`` for an operator that is not ONNX's own.
+        reads: the names of all values that it needs, those that its subgraphs take from outside among them.
+    """
+
+    index: int
+    proto: onnx.NodeProto
+    schema: onnx.defs.OpSchema | None
+    reads: tuple[str, ...]
+
+    @property
+    def domain(self) -> str:
+        """The operator's domain; empty for ONNX's own."""
+        return "" if self.proto.domain == "ai.onnx" else self.proto.domain
+
+    @property
+    def version(self) -> int:
+        """The version of the operator."""
+        return 1 if self.schema is None else self.schema.since_version
+
+    @property
+    def label(self) -> str:
+        """For messages."""
+        return label_of(self.proto)
+
+
+@dataclasses.dataclass(frozen=True)
+class ValueInfo:
+    """What a model says of one of its inputs or outputs.
+
+    Attributes:
+        name: its name.
+        element: ONNX's element type; ``None`` for what is no tensor.
+        shape: sizes, names of sizes, ``None`` for sizes of which nothing is known; ``None`` altogether where even
+            their number is unknown.
+        proto: all that is said.
+    """
+
+    name: str
+    element: int | None
+    shape: tuple[int | str | None, ...] | None
+    proto: onnx.ValueInfoProto
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Model:
+    """A checked model.
+
+    Attributes:
+        name: for messages.
+        proto: everything that the file says, but for the contents of its initializers.
+        steps: its nodes, each behind those that it reads from.
+        constants: the contents of its initializers.
+        inputs: what must be given to run it.
+        outputs: what it gives.
+        opsets: versions of the operator sets, by domain.
+    """
+
+    name: str
+    proto: onnx.ModelProto
+    steps: tuple[Step, ...]
+    constants: Mapping[str, Array]
+    inputs: tuple[ValueInfo, ...]
+    outputs: tuple[ValueInfo, ...]
+    opsets: Mapping[str, int]
+
+
+def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model:
+    """Reads and checks a model.
+
+    Args:
+        source: a path, the bytes of a file, or what the onnx package read.
+
+    Raises:
+        ModelFileError: when it cannot be read or breaks a rule.
+    """
+    folder: Path | None = None
+    if isinstance(source, onnx.ModelProto):
+        name = source.graph.name or "model"
+        proto = onnx.ModelProto()
+        proto.CopyFrom(source)
+    else:
+        if isinstance(source, (bytes, bytearray)):
+            name, contents = "model", bytes(source)
+        else:
+            path = Path(source)
+            name, folder = str(path), path.parent
+            try:
+                contents = path.read_bytes()
+            except (OSError, ValueError) as error:
+                raise ModelFileError(f"{name}: {error}") from error
+        proto = onnx.ModelProto()
+        try:
+            proto.ParseFromString(contents)
+        except (DecodeError, RuntimeError, ValueError) as error:
+            raise ModelFileError(f"{name}: is no ONNX model: {error}") from error
+    return _Loader(name, proto, folder).loaded()
+
+
+def subgraph(model: Model, graph: onnx.GraphProto) -> Model:
+    """A graph inside one of a model's nodes as a model of its own; what it takes from outside are further inputs."""
+    return _Loader(model.name, model.proto, None).inside(model, graph)
+
+
+def label_of(proto: onnx.NodeProto) -> str:
+    """``node 'conv1' (Conv)``; a node without a name is named by its first output."""
+    name = f"{proto.name!r}" if proto.name else f"of {next(iter(proto.output), '')!r}"
+    return f"node {name} ({proto.op_type})"
+
+
+class _Loader:
+    """Checks one model.
+
+    Args:
+        name: for messages.
+        proto: the model, which is changed.
+        folder: where external data may lie; ``None``: nowhere.
+    """
+
+    def __init__(self, name: str, proto: onnx.ModelProto, folder: Path | None) -> None:
+        self._name = name
+        self._proto = proto
+        self._folder = folder
+        self._opsets: dict[str, int] = {}
+
+    def _error(self, message: str) -> ModelFileError:
+        return ModelFileError(f"{self._name}: {message}")
+
+    def loaded(self) -> Model:
+        proto = self._proto
+        if not proto.HasField("graph") or (not proto.graph.node and not proto.graph.output):
+            raise self._error("is no ONNX model: it has no graph")
+        self._read_opsets()
+        if proto.functions:
+            try:
+                self._proto = proto = inliner.inline_local_functions(proto)
+            except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+                raise self._error(f"its functions cannot be put in place: {error}") from error
+        graph = proto.graph
+        constants = self._initializers(graph, "the graph")
+        inputs = tuple(self._value_info(info) for info in graph.input if info.name not in constants)
+        outputs = tuple(self._value_info(info) for info in graph.output)
+        if len({info.name for info in inputs}) != len(inputs):
+            raise self._error("two inputs have one name")
+        known = {info.name for info in inputs} | set(constants)
+        steps = self._sorted(self._steps(graph, known, 0), known)
+        written = known | {name for step in steps for name in step.proto.output}
+        for info in outputs:
+            if info.name not in written:
+                raise self._error(f"the output {info.name!r} is computed by no node")
+        del graph.initializer[:]
+        del graph.sparse_initializer[:]
+        return Model(self._name, proto, tuple(steps), constants, inputs, outputs, dict(self._opsets))
+
+    def inside(self, model: Model, graph: onnx.GraphProto) -> Model:
+        """A graph inside the model; see :func:`subgraph`."""
+        self._opsets = dict(model.opsets)
+        constants = self._initializers(graph, "a subgraph")
+        inputs = [self._value_info(info) for info in graph.input if info.name not in constants]
+        for name in captured_by(graph):
+            inputs.append(ValueInfo(name, None, None, onnx.ValueInfoProto(name=name)))
+        known = {info.name for info in inputs} | set(constants)
+        steps = self._sorted(self._steps(graph, known, 1), known)
+        outputs = tuple(self._value_info(info) for info in graph.output)
+        return Model(self._name, self._proto, tuple(steps), constants, tuple(inputs), outputs, dict(self._opsets))
+
+    def _read_opsets(self) -> None:
+        for entry in self._proto.opset_import:
+            domain = "" if entry.domain == "ai.onnx" else entry.domain
+            newest = onnx.defs.onnx_opset_version()
+            if domain == "" and not 1 <= entry.version <= newest:
+                raise self._error(
+                    f"is written for version {entry.version} of ONNX's operators; the onnx package here knows 1 to "
+                    f"{newest}"
+                )
+            self._opsets[domain] = entry.version
+        if not self._opsets:
+            if self._proto.ir_version >= 3:
+                raise self._error("does not say which version of ONNX's operators it uses (opset_import)")
+            self._opsets[""] = 1
+
+    # Values.
+
+    def _value_info(self, info: onnx.ValueInfoProto) -> ValueInfo:
+        if not info.name:
+            raise self._error("an input or an output has no name")
+        if info.type.WhichOneof("value") != "tensor_type":
+            return ValueInfo(info.name, None, None, info)
+        tensor = info.type.tensor_type
+        if tensor.elem_type not in TensorProto.DataType.values() or tensor.elem_type == TensorProto.UNDEFINED:
+            raise self._error(f"{info.name!r} has the unknown element type {tensor.elem_type}")
+        if not tensor.HasField("shape"):
+            return ValueInfo(info.name, tensor.elem_type, None, info)
+        sizes: list[int | str | None] = []
+        for dimension in tensor.shape.dim:
+            kind = dimension.WhichOneof("value")
+            if kind == "dim_value" and dimension.dim_value < 0:
+                raise self._error(f"{info.name!r} has a size of {dimension.dim_value}")
+            if kind == "dim_value":
+                sizes.append(dimension.dim_value)
+            else:
+                sizes.append(dimension.dim_param or None)
+        if math.prod(size for size in sizes if isinstance(size, int)) > _MOST_ELEMENTS:
+            raise self._error(f"{info.name!r} has more than {_MOST_ELEMENTS} elements: {sizes}")
+        return ValueInfo(info.name, tensor.elem_type, tuple(sizes), info)
+
+    def _initializers(self, graph: onnx.GraphProto, where: str) -> dict[str, Array]:
+        found: dict[str, Array] = {}
+        for tensor in graph.initializer:
+            if not tensor.name or tensor.name in found:
+                raise self._error(f"{where}: two initializers are called {tensor.name!r}, or one has no name")
+            found[tensor.name] = self._array(tensor, f"the initializer {tensor.name!r}")
+        for sparse in graph.sparse_initializer:
+            name = sparse.values.name
+            if not name or name in found:
+                raise self._error(f"{where}: two initializers are called {name!r}, or one has no name")
+            found[name] = self._dense(sparse, f"the sparse initializer {name!r}")
+        return found
+
+    def _array(self, tensor: onnx.TensorProto, what: str) -> Array:
+        """The contents of a tensor, whose shape and size must agree."""
+        shape = tuple(tensor.dims)
+        if min(shape, default=1) < 0 or math.prod(shape) > _MOST_ELEMENTS:
+            raise self._error(f"{what} has the impossible shape {list(shape)}")
+        try:
+            if tensor.data_location == TensorProto.EXTERNAL:
+                self._read_external(tensor, what)
+            array = numpy_helper.to_array(tensor)
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError, RuntimeError) as error:
+            raise self._error(f"{what} of shape {list(shape)} is not valid: {error}") from error
+        if array.shape != shape:
+            raise self._error(f"{what} has {array.size} elements, which do not fit its shape {list(shape)}")
+        return array
+
+    def _read_external(self, tensor: onnx.TensorProto, what: str) -> None:
+        """Takes a tensor's bytes from a file in the model's folder, and nowhere else."""
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        location = entries.get("location", "")
+        if self._folder is None:
+            raise self._error(f"{what}: its data lies in another file {location!r}; give the model as a path")
+        folder = self._folder.resolve()
+        path = (folder / location).resolve() if location and "\0" not in location else folder
+        if not location or os.path.isabs(location) or folder not in path.parents or not path.is_file():
+            raise self._error(f"{what}: its data must lie in a file inside the model's folder; got {location!r}")
+        try:
+            width = helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+            size = math.prod(tensor.dims) * width
+            if tensor.data_type in (TensorProto.INT4, TensorProto.UINT4):
+                size = -(-math.prod(tensor.dims) // 2)
+            offset = int(entries.get("offset", 0))
+            length = int(entries.get("length", size))
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._error(f"{what}: its external data is not described: {error}") from error
+        if length != size or offset < 0 or offset + length > path.stat().st_size:
+            raise self._error(
+                f"{what}: {size} bytes are needed; {length} from byte {offset} on of {location!r} with "
+                f"{path.stat().st_size} bytes are no such"
+            )
+        try:
+            with path.open("rb") as file:
+                file.seek(offset)
+                tensor.raw_data = file.read(length)
+        except (OSError, ValueError) as error:
+            raise self._error(f"{what}: {error}") from error
+        tensor.data_location = TensorProto.DEFAULT
+        del tensor.external_data[:]
+
+    def _dense(self, sparse: onnx.SparseTensorProto, what: str) -> Array:
+        values, indices = self._array(sparse.values, what), self._array(sparse.indices, what)
+        shape = tuple(sparse.dims)
+        if min(shape, default=1) < 0 or math.prod(shape) > _MOST_ELEMENTS or indices.dtype != np.int64:
+            raise self._error(f"{what} has the impossible shape {list(shape)}")
+        try:
+            flat = indices if indices.ndim == 1 else np.ravel_multi_index(tuple(indices.T), shape)
+            if (
+                values.ndim != 1
+                or flat.shape != values.shape
+                or (flat.size and not 0 <= flat.min() <= flat.max() < math.prod(shape))
+            ):
+                raise ValueError("its indices lie outside")
+            dense = np.zeros(math.prod(shape), values.dtype)
+            dense[flat] = values
+        except (ValueError, TypeError, MemoryError) as error:
+            raise self._error(f"{what} is not valid: {error}") from error
+        return dense.reshape(shape)
+
+    # Nodes.
+
+    def _steps(self, graph: onnx.GraphProto, outside: set[str], depth: int) -> list[Step]:
+        """The nodes of a graph, checked one by one."""
+        if depth > _MOST_NESTED:
+            raise self._error("its graphs are nested too deeply")
+        written = set(outside)
+        steps = []
+        for index, proto in enumerate(graph.node):
+            schema = self._schema(proto)
+            self._check_attributes(proto, schema, depth)
+            self._check_counts(proto, schema)
+            for name in proto.output:
+                if name and name in written:
+                    raise self._error(f"{label_of(proto)}: the value {name!r} is there already")
+                written.add(name)
+            captured = [name for graph_inside in subgraphs(proto) for name in captured_by(graph_inside)]
+            reads = dict.fromkeys([*(name for name in proto.input if name), *captured])
+            steps.append(Step(index, proto, schema, tuple(reads)))
+        return steps
+
+    def _schema(self, proto: onnx.NodeProto) -> onnx.defs.OpSchema | None:
+        domain = "" if proto.domain == "ai.onnx" else proto.domain
+        if not proto.op_type:
+            raise self._error(f"{label_of(proto)}: has no op_type")
+        if domain not in self._opsets:
+            raise self._error(f"{label_of(proto)}: the model imports no operators of the domain {domain!r}")
+        version = self._opsets[domain]
+        if domain and not domain.startswith("ai.onnx"):
+            return None
+        try:
+            schema = onnx.defs.get_schema(proto.op_type, version, domain)
+        except (onnx.defs.SchemaError, TypeError, OverflowError) as error:
+            raise self._error(
+                f"{label_of(proto)}: version {version} of the operators {domain or 'ai.onnx'!r} has no such one"
+            ) from error
+        if schema.deprecated:
+            raise self._error(f"{label_of(proto)}: is no operator any more in version {version}")
+        return schema
+
+    def _check_counts(self, proto: onnx.NodeProto, schema: onnx.defs.OpSchema | None) -> None:
+        if schema is None:
+            return
+        for what, names, least, most in (
+            ("inputs", proto.input, schema.min_input, schema.max_input),
+            ("outputs", proto.output, schema.min_output, schema.max_output),
+        ):
+            if not least <= len(names) <= most:
+                raise self._error(f"{label_of(proto)}: needs {least} to {most} {what}; got {len(names)}")
+        single = onnx.defs.OpSchema.FormalParameterOption.Single
+        for name, formal in zip(proto.input, schema.inputs, strict=False):
+            if not name and formal.option == single:
+                raise self._error(f"{label_of(proto)}: its input {formal.name} is missing")
+
+    def _check_attributes(self, proto: onnx.NodeProto, schema: onnx.defs.OpSchema | None, depth: int) -> None:
+        seen: set[str] = set()
+        for attribute in proto.attribute:
+            where = f"{label_of(proto)}: attribute {attribute.name!r}"
+            if attribute.name in seen:
+                raise self._error(f"{where} is there twice")
+            seen.add(attribute.name)
+            if attribute.ref_attr_name:
+                raise self._error(f"{where} refers to {attribute.ref_attr_name!r}, outside of a function")
+            if schema is not None:
+                known = schema.attributes.get(attribute.name)
+                if known is None:
+                    raise self._error(f"{where} is none of {proto.op_type}'s in version {schema.since_version}")
+                kind: Any = known.type  # an enumeration that the package's annotations leave empty
+                if int(kind.value) != attribute.type:
+                    kinds = {number: name for name, number in AttributeProto.AttributeType.items()}
+                    got = kinds.get(attribute.type, str(attribute.type))
+                    raise self._error(f"{where} must be {kind.name}; got {got}")
+            for tensor in [attribute.t] if attribute.HasField("t") else list(attribute.tensors):
+                self._array(tensor, where)
+            for graph in [attribute.g] if attribute.HasField("g") else list(attribute.graphs):
+                self._check_subgraph(graph, depth + 1)
+        if schema is not None:
+            for name, known in schema.attributes.items():
+                if known.required and name not in seen:
+                    raise self._error(f"{label_of(proto)}: attribute {name!r} is missing")
+
+    def _check_subgraph(self, graph: onnx.GraphProto, depth: int) -> None:
+        for tensor in graph.initializer:
+            self._array(tensor, f"the initializer {tensor.name!r} of a subgraph")
+        for info in (*graph.input, *graph.output):
+            if info.type.WhichOneof("value") == "tensor_type":
+                self._value_info(info)
+        own = {info.name for info in graph.input} | {tensor.name for tensor in graph.initializer}
+        self._steps(graph, own, depth)
+
+    def _sorted(self, steps: Sequence[Step], known: set[str]) -> list[Step]:
+        """The nodes in the order of the file, but each behind those that it reads from."""
+        writers = {name: step.index for step in steps for name in step.proto.output if name}
+        missing: dict[int, set[int]] = {}
+        readers: dict[int, list[int]] = {step.index: [] for step in steps}
+        for step in steps:
+            missing[step.index] = set()
+            for name in step.reads:
+                if name in writers:
+                    missing[step.index].add(writers[name])
+                elif name not in known:
+                    raise self._error(f"{step.label}: reads {name!r}, which nothing computes")
+        for index, sources in missing.items():
+            for source in sources:
+                readers[source].append(index)
+        ready = [index for index, sources in missing.items() if not sources]
+        heapq.heapify(ready)
+        order: list[Step] = []
+        while ready:
+            index = heapq.heappop(ready)
+            order.append(steps[index])
+            for reader in readers[index]:
+                missing[reader].discard(index)
+                if not missing[reader]:
+                    heapq.heappush(ready, reader)
+        if len(order) < len(steps):
+            stuck = next(step for step in steps if missing[step.index])
+            raise self._error(f"{stuck.label}: waits for its own result: the nodes form a cycle")
+        return order
+
+
+def subgraphs(proto: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs among a node's attributes."""
+    for attribute in proto.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def captured_by(graph: onnx.GraphProto) -> list[str]:
+    """The names that a subgraph reads and does not define."""
+    own = {info.name for info in graph.input} | {tensor.name for tensor in graph.initializer}
+    own |= {sparse.values.name for sparse in graph.sparse_initializer}
+    own |= {name for node in graph.node for name in node.output}
+    wanted: dict[str, Any] = {}
+    for node in graph.node:
+        names = [*node.input, *(name for inside in subgraphs(node) for name in captured_by(inside))]
+        wanted.update(dict.fromkeys(name for name in names if name and name not in own))
+    wanted.update(dict.fromkeys(info.name for info in graph.output if info.name and info.name not in own))
+    return list(wanted)

@@ -1,0 +1,14 @@
+"""The translators, by family; importing them registers them."""
+
+from dmlvk.onnx.operators import activation as activation
+from dmlvk.onnx.operators import convolution as convolution
+from dmlvk.onnx.operators import einsum as einsum
+from dmlvk.onnx.operators import elementwise as elementwise
+from dmlvk.onnx.operators import matrix as matrix
+from dmlvk.onnx.operators import movement as movement
+from dmlvk.onnx.operators import normalization as normalization
+from dmlvk.onnx.operators import pooling as pooling
+from dmlvk.onnx.operators import quantization as quantization
+from dmlvk.onnx.operators import reduction as reduction
+from dmlvk.onnx.operators import resampling as resampling
+from dmlvk.onnx.operators import shape as shape

@@ -1,0 +1,209 @@
+"""Convolutions."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from dmlvk.onnx.assembly import New
+from dmlvk.onnx.translation import Node, translates
+from dmlvk.onnx.values import NotOnDevice, Tensor
+
+_CROSS_CORRELATION = 1  # DML_CONVOLUTION_MODE
+_FORWARD, _BACKWARD = 0, 1  # DML_CONVOLUTION_DIRECTION
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """A window that slides over the spatial axes, at least two of them.
+
+    Attributes:
+        size: of the window.
+        strides: how far it moves.
+        dilations: how far its elements lie apart.
+        start: padding before the first element.
+        end: padding behind the last one.
+    """
+
+    size: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    start: tuple[int, ...]
+    end: tuple[int, ...]
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """The members that every such operator has but for the dilations."""
+        return {
+            "dimension_count": len(self.strides),
+            "strides": list(self.strides),
+            "start_padding": list(self.start),
+            "end_padding": list(self.end),
+        }
+
+    def widened(self) -> Window:
+        """With a first axis of its own for models that have only one: DirectML's operators want two."""
+        if len(self.size) > 1:
+            return self
+        return Window((1, *self.size), (1, *self.strides), (1, *self.dilations), (0, *self.start), (0, *self.end))
+
+
+def window_of(node: Node, sizes: tuple[int, ...], size: tuple[int, ...], *, output: tuple[int, ...]) -> Window:
+    """The window of a convolution or a pool.
+
+    Args:
+        node: its attributes count.
+        sizes: of the spatial axes of the input.
+        size: of the window.
+        output: of the spatial axes of the output.
+
+    Raises:
+        NotOnDevice: when there is none.
+    """
+    rank = len(sizes)
+    strides = tuple(node.list("strides") or [1] * rank)
+    dilations = tuple(node.list("dilations") or [1] * rank)
+    pads = tuple(node.list("pads") or [0] * 2 * rank)
+    if not len(size) == len(strides) == len(dilations) == rank or len(pads) != 2 * rank:
+        raise NotOnDevice(f"kernel_shape, strides, dilations and pads do not fit {rank} spatial axes")
+    if min((*size, *strides, *dilations), default=1) < 1 or min(pads, default=0) < 0:
+        raise NotOnDevice("sizes, strides and dilations must be positive, pads not negative")
+    start, end = pads[:rank], pads[rank:]
+    automatic = node.text("auto_pad", "NOTSET")
+    if automatic in ("SAME_UPPER", "SAME_LOWER"):
+        needed = [
+            max(0, (out - 1) * stride + (width - 1) * dilation + 1 - length)
+            for out, stride, width, dilation, length in zip(output, strides, size, dilations, sizes, strict=True)
+        ]
+        smaller, larger = [n // 2 for n in needed], [n - n // 2 for n in needed]
+        start, end = (smaller, larger) if automatic == "SAME_UPPER" else (larger, smaller)  # type: ignore[assignment]
+    elif automatic == "VALID":
+        start = end = (0,) * rank
+    return Window(size, strides, dilations, tuple(start), tuple(end))
+
+
+def widened(tensor: Tensor) -> Tensor:
+    """With an axis of size 1 behind the channels, where there is only one spatial axis."""
+    return tensor.with_axis(2) if tensor.rank == 3 else tensor
+
+
+@translates("Conv", by=["CONVOLUTION"])
+def convolution(node: Node) -> None:
+    """One to three spatial axes."""
+    tensor, weights, output = node.tensor(0), node.tensor(1), node.new()
+    if tensor.rank not in (3, 4, 5):
+        raise NotOnDevice(f"one to three spatial axes; got {tensor.rank - 2}")
+    groups = node.integer("group", 1)
+    if groups < 1 or weights.shape[1] * groups != tensor.shape[1] or weights.shape[0] % groups:
+        raise NotOnDevice(f"{groups} groups of {list(weights.shape)} do not fit the input {list(tensor.shape)}")
+    window = window_of(node, tensor.shape[2:], weights.shape[2:], output=output.shape[2:])
+    node.set(
+        _convolved(node, tensor, weights, _bias(node, 2, weights.shape[0]), output, window, groups, direction=_FORWARD)
+    )
+
+
+@translates("ConvTranspose", by=["CONVOLUTION"])
+def transposed_convolution(node: Node) -> None:
+    """Backwards; the padding is what the output's shape leaves of it."""
+    tensor, weights, output = node.tensor(0), node.tensor(1), node.new()
+    if tensor.rank not in (3, 4, 5):
+        raise NotOnDevice(f"one to three spatial axes; got {tensor.rank - 2}")
+    groups = node.integer("group", 1)
+    if groups < 1 or weights.shape[0] != tensor.shape[1] or weights.shape[0] % groups:
+        raise NotOnDevice(f"{groups} groups of {list(weights.shape)} do not fit the input {list(tensor.shape)}")
+    rank = tensor.rank - 2
+    strides = tuple(node.list("strides") or [1] * rank)
+    dilations = tuple(node.list("dilations") or [1] * rank)
+    added = list(node.list("output_padding") or [0] * rank)
+    pads = tuple(node.list("pads") or [0] * 2 * rank)
+    if not len(strides) == len(dilations) == len(added) == rank or len(pads) != 2 * rank:
+        raise NotOnDevice(f"strides, dilations, output_padding and pads do not fit {rank} spatial axes")
+    if min((*strides, *dilations)) < 1 or min((*pads, *added)) < 0:
+        raise NotOnDevice("strides and dilations must be positive, pads and output_padding not negative")
+    start, end = list(pads[:rank]), list(pads[rank:])
+    automatic = node.text("auto_pad", "NOTSET")
+    if automatic in ("SAME_UPPER", "SAME_LOWER") or node.list("output_shape"):
+        for axis in range(rank):
+            full = (tensor.shape[axis + 2] - 1) * strides[axis] + (weights.shape[axis + 2] - 1) * dilations[axis] + 1
+            cut = full + added[axis] - output.shape[axis + 2]
+            if cut < 0:
+                added[axis] -= cut
+                cut = 0
+            less, more = cut // 2, cut - cut // 2
+            start[axis], end[axis] = (more, less) if automatic != "SAME_UPPER" else (less, more)
+    window = Window(weights.shape[2:], strides, dilations, tuple(start), tuple(end))
+    bias = _bias(node, 2, weights.shape[1] * groups)
+    node.set(_convolved(node, tensor, weights, bias, output, window, groups, direction=_BACKWARD, added=tuple(added)))
+
+
+def _bias(node: Node, index: int, channels: int) -> Tensor | None:
+    if not node.has(index):
+        return None
+    bias = node.tensor(index)
+    if bias.shape != (channels,):
+        raise NotOnDevice(f"a bias of {list(bias.shape)} does not fit {channels} channels")
+    return bias
+
+
+def _convolved(
+    node: Node,
+    tensor: Tensor,
+    weights: Tensor,
+    bias: Tensor | None,
+    output: New,
+    window: Window,
+    groups: int,
+    *,
+    direction: int,
+    added: tuple[int, ...] | None = None,
+) -> Tensor:
+    wide = window.widened()
+    tensor, weights = widened(tensor), widened(weights)
+    shape = output.shape if len(output.shape) > 3 else (*output.shape[:2], 1, output.shape[2])
+    extra = [0] * len(wide.size) if added is None else [*([0] if len(added) == 1 else []), *added]
+    if bias is not None:
+        bias = bias.viewed((1, bias.shape[0], *[1] * (tensor.rank - 2)))
+    made = node.apply(
+        "CONVOLUTION",
+        input_tensor=tensor,
+        filter_tensor=weights,
+        bias_tensor=bias,
+        output_tensor=New(output.element, shape),
+        mode=_CROSS_CORRELATION,
+        direction=direction,
+        **wide.members,
+        dilations=list(wide.dilations),
+        output_padding=extra,
+        group_count=groups,
+        fused_activation=node.activation(),
+    )
+    return made.viewed(output.shape)
+
+
+@translates("ConvInteger", by=["CONVOLUTION_INTEGER"])
+def integer_convolution(node: Node) -> None:
+    """8-bit integers; sums in 32 bits."""
+    tensor, weights, output = node.tensor(0), node.tensor(1), node.new()
+    window = window_of(node, tensor.shape[2:], weights.shape[2:], output=output.shape[2:]).widened()
+    tensor, weights = widened(tensor), widened(weights)
+    shape = output.shape if len(output.shape) > 3 else (*output.shape[:2], 1, output.shape[2])
+    made = node.apply(
+        "CONVOLUTION_INTEGER",
+        input_tensor=tensor,
+        input_zero_point_tensor=per_channel(node.tensor(2), tensor.rank) if node.has(2) else None,
+        filter_tensor=weights,
+        filter_zero_point_tensor=per_channel(node.tensor(3), tensor.rank) if node.has(3) else None,
+        output_tensor=New(output.element, shape),
+        **window.members,
+        dilations=list(window.dilations),
+        group_count=node.integer("group", 1),
+    )
+    node.set(made.viewed(output.shape))
+
+
+def per_channel(tensor: Tensor, rank: int) -> Tensor:
+    """A scalar or one number for each channel, with as many dimensions as the tensor that it belongs to."""
+    count = 1
+    for size in tensor.shape:
+        count *= size
+    return tensor.viewed((1, count, *[1] * (rank - 2)))

@@ -1,0 +1,197 @@
+"""Normalizations."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from dmlvk.onnx.assembly import New
+from dmlvk.onnx.operators.elementwise import pair
+from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
+from dmlvk.onnx.values import NotOnDevice, Tensor
+
+
+def _along_channels(node: Node, index: int, like: Tensor) -> Tensor:
+    """An input with one number for each channel, as a tensor that broadcasts."""
+    tensor = node.cast(node.tensor(index), like.element)
+    channels = like.shape[1] if like.rank > 1 else 1
+    if tensor.shape != (channels,):
+        raise NotOnDevice(f"{list(tensor.shape)} does not fit {channels} channels")
+    return tensor.viewed((1, channels, *[1] * (like.rank - 2)) if like.rank > 1 else (1,))
+
+
+@translates("BatchNormalization", by=["BATCH_NORMALIZATION"])
+def batch_normalization(node: Node) -> None:
+    """With mean and variance as they were learned."""
+    if node.integer("training_mode") or any(node.wants(index) for index in range(1, node.output_count)):
+        raise NotOnDevice("normalization as in training is not for the device")
+    if node.version < 9 and not node.integer("spatial", 1):
+        raise NotOnDevice("spatial = 0")
+    tensor = node.tensor(0)
+    if tensor.rank == 0:
+        raise NotOnDevice("a scalar has no channels")
+    node.set(
+        node.apply(
+            "BATCH_NORMALIZATION",
+            input_tensor=tensor,
+            mean_tensor=_along_channels(node, 3, tensor),
+            variance_tensor=_along_channels(node, 4, tensor),
+            scale_tensor=_along_channels(node, 1, tensor),
+            bias_tensor=_along_channels(node, 2, tensor),
+            output_tensor=New(tensor.element, tensor.shape),
+            spatial=True,
+            epsilon=node.real("epsilon", 1e-5),
+            fused_activation=node.activation(),
+        )
+    )
+
+
+def normalized(
+    node: Node,
+    tensor: Tensor,
+    axes: list[int],
+    *,
+    scale: Tensor | None = None,
+    bias: Tensor | None = None,
+    epsilon: float = 0.0,
+) -> Tensor:
+    """The tensor less its mean along some axes, divided by its standard deviation along them."""
+    return node.apply(
+        "MEAN_VARIANCE_NORMALIZATION1",
+        input_tensor=tensor,
+        scale_tensor=scale,
+        bias_tensor=bias,
+        output_tensor=New(tensor.element, tensor.shape),
+        axis_count=len(axes),
+        axes=axes,
+        normalize_variance=True,
+        epsilon=epsilon,
+        fused_activation=None,
+    )
+
+
+@translates("InstanceNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"])
+def instance_normalization(node: Node) -> None:
+    """Over the spatial axes of each channel of each image."""
+    tensor = node.tensor(0)
+    node.set(
+        normalized(
+            node,
+            tensor,
+            list(range(2, tensor.rank)),
+            scale=_along_channels(node, 1, tensor).broadcast(tensor.shape),
+            bias=_along_channels(node, 2, tensor).broadcast(tensor.shape),
+            epsilon=node.real("epsilon", 1e-5),
+        )
+    )
+
+
+@translates("MeanVarianceNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"])
+def mean_variance_normalization(node: Node) -> None:
+    """Over some axes, by default all but the channels'."""
+    tensor = node.tensor(0)
+    axes = [node.axis(axis, tensor.rank) for axis in node.list("axes") or [0, 2, 3]]
+    node.set(normalized(node, tensor, axes, epsilon=1e-9))
+
+
+@translates("LayerNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"])
+def layer_normalization(node: Node) -> None:
+    """Over the axes from one on; the statistics are not given out."""
+    if node.wants(1) or node.wants(2):
+        raise NotOnDevice("the mean and the deviation are asked for")
+    tensor = node.tensor(0)
+    first = node.axis(node.integer("axis", -1), tensor.rank)
+    node.set(_layer(node, tensor, first, node.tensor(1), node.tensor(2) if node.has(2) else None))
+
+
+def _layer(node: Node, tensor: Tensor, first: int, scale: Tensor, bias: Tensor | None) -> Tensor:
+    element = tensor.element
+    if TensorProto.FLOAT in (scale.element, element) and element in FLOATS:
+        tensor = node.cast(tensor, TensorProto.FLOAT) if scale.element != element else tensor
+        scale = node.cast(scale, tensor.element)
+    bias = None if bias is None else node.cast(bias, tensor.element).broadcast(tensor.shape)
+    made = normalized(
+        node,
+        tensor,
+        list(range(first, tensor.rank)),
+        scale=scale.broadcast(tensor.shape),
+        bias=bias,
+        epsilon=node.real("epsilon", 1e-5),
+    )
+    return node.cast(made, element)
+
+
+@translates(
+    "GroupNormalization", by=["MEAN_VARIANCE_NORMALIZATION1", "ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_ADD"], since=18
+)
+def group_normalization(node: Node) -> None:
+    """Over groups of channels; scale and bias have a number for each group, from version 21 on for each channel."""
+    tensor, scale, bias = node.tensors()
+    groups, channels = node.integer("num_groups"), tensor.shape[1]
+    if groups < 1 or channels % groups:
+        raise NotOnDevice(f"{groups} groups of {channels} channels")
+    grouped = node.reshaped(tensor, (tensor.shape[0], groups, _count(tensor.shape[1:]) // groups))
+    made = normalized(node, grouped, [2], epsilon=node.real("epsilon", 1e-5))
+    parts = groups if scale.shape == (groups,) and node.version < 21 else channels
+    shape = (tensor.shape[0], parts, _count(tensor.shape[1:]) // parts)
+    made = pair(node, "ELEMENT_WISE_MULTIPLY", made.viewed(shape), node.cast(scale, tensor.element).viewed((parts, 1)))
+    made = pair(node, "ELEMENT_WISE_ADD", made, node.cast(bias, tensor.element).viewed((parts, 1)))
+    node.set(made.viewed(tensor.shape))
+
+
+@translates("SkipLayerNormalization", by=["ELEMENT_WISE_ADD", "MEAN_VARIANCE_NORMALIZATION1"], domain=MICROSOFT)
+def skip_layer_normalization(node: Node) -> None:
+    """Of the sum of input, skip and bias."""
+    if node.wants(1) or node.wants(2):
+        raise NotOnDevice("the mean and the deviation are asked for")
+    added = pair(node, "ELEMENT_WISE_ADD", node.tensor(0), node.tensor(1))
+    if node.has(4):
+        added = pair(node, "ELEMENT_WISE_ADD", added, node.tensor(4))
+    node.set(_layer(node, added, added.rank - 1, node.tensor(2), node.tensor(3) if node.has(3) else None))
+    if node.wants(3):
+        node.set(added, 3)
+
+
+@translates("LRN", by=["LOCAL_RESPONSE_NORMALIZATION"])
+def local_response_normalization(node: Node) -> None:
+    """Over neighbouring channels."""
+    tensor = node.tensor(0)
+    if tensor.rank < 3:
+        raise NotOnDevice(f"needs 3 dimensions or more; got {tensor.rank}")
+    seen = tensor
+    if tensor.rank != 4:
+        last = tensor.shape[-1]
+        seen = node.reshaped(tensor, (*tensor.shape[:2], -(-_count(tensor.shape[2:]) // last), last))
+    made = node.apply(
+        "LOCAL_RESPONSE_NORMALIZATION",
+        input_tensor=seen,
+        output_tensor=New(tensor.element, seen.shape),
+        cross_channel=True,
+        local_size=node.integer("size"),
+        alpha=node.real("alpha", 1e-4),
+        beta=node.real("beta", 0.75),
+        bias=node.real("bias", 1.0),
+    )
+    node.set(made.viewed(tensor.shape))
+
+
+def _count(sizes: tuple[int, ...]) -> int:
+    count = 1
+    for size in sizes:
+        count *= size
+    return count
+
+
+@translates("LpNormalization", by=["LP_NORMALIZATION"])
+def lp_normalization(node: Node) -> None:
+    """Divided by the p-norm along an axis."""
+    tensor = node.tensor(0)
+    node.set(
+        node.apply(
+            "LP_NORMALIZATION",
+            input_tensor=tensor,
+            output_tensor=New(tensor.element, tensor.shape),
+            axis=node.axis(node.integer("axis", -1), tensor.rank),
+            epsilon=0.0,
+            p=node.integer("p", 2),
+        )
+    )

@@ -1,0 +1,265 @@
+"""Quantization, and operators of quantized tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from dmlvk.onnx.assembly import New
+from dmlvk.onnx.operators.convolution import per_channel, widened, window_of
+from dmlvk.onnx.translation import MICROSOFT, Node, translates
+from dmlvk.onnx.values import DATA_TYPES, NotOnDevice, Tensor
+
+
+def _parameter(node: Node, index: int, tensor: Tensor) -> Tensor:
+    """A scale or a zero point: one for all, for each slice along an axis, or for each block of one."""
+    parameter = node.tensor(index)
+    block = node.integer("block_size")
+    if parameter.rank == 0 or (parameter.rank == 1 and parameter.shape == (1,)):
+        return parameter.viewed(()).broadcast(tensor.shape)
+    axis = node.axis(node.integer("axis", 1), tensor.rank)
+    if block:
+        raise NotOnDevice("blocks of their own scale")
+    if parameter.shape != (tensor.shape[axis],):
+        raise NotOnDevice(f"{list(parameter.shape)} does not fit axis {axis} of {list(tensor.shape)}")
+    shape = tuple(size if number == axis else 1 for number, size in enumerate(tensor.shape))
+    return parameter.viewed(shape).broadcast(tensor.shape)
+
+
+@translates("QuantizeLinear", by=["ELEMENT_WISE_QUANTIZE_LINEAR"])
+@translates("QuantizeLinear", by=["ELEMENT_WISE_QUANTIZE_LINEAR"], domain=MICROSOFT)
+def quantize(node: Node) -> None:
+    """To 8-bit integers."""
+    tensor, output = node.tensor(0), node.new()
+    scale = _parameter(node, 1, tensor)
+    if node.has(2):
+        zero = _parameter(node, 2, tensor)
+    else:
+        zero = node.assembly.constant(np.zeros((1,), DATA_TYPES[output.element].numpy_dtype), output.element)
+        zero = zero.viewed(()).broadcast(tensor.shape)
+    node.set(
+        node.apply(
+            "ELEMENT_WISE_QUANTIZE_LINEAR",
+            input_tensor=tensor,
+            scale_tensor=scale,
+            zero_point_tensor=zero,
+            output_tensor=output,
+        )
+    )
+
+
+@translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR"])
+@translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR"], domain=MICROSOFT)
+def dequantize(node: Node) -> None:
+    """From integers of up to 32 bits."""
+    tensor = node.tensor(0)
+    scale = _parameter(node, 1, tensor)
+    node.set(
+        node.apply(
+            "ELEMENT_WISE_DEQUANTIZE_LINEAR",
+            input_tensor=tensor,
+            scale_tensor=scale,
+            zero_point_tensor=_parameter(node, 2, tensor) if node.has(2) else None,
+            output_tensor=New(scale.element, tensor.shape),
+        )
+    )
+
+
+@translates("DynamicQuantizeLinear", by=["DYNAMIC_QUANTIZE_LINEAR"])
+def dynamic_quantize(node: Node) -> None:
+    """Scale and zero point follow from the smallest and the largest element."""
+    tensor = node.tensor(0)
+    seen = tensor if tensor.rank else tensor.viewed((1,))
+    ones = (1,) * seen.rank
+    values, scale, zero = node.apply_all(
+        "DYNAMIC_QUANTIZE_LINEAR",
+        input_tensor=seen,
+        output_tensor=New(TensorProto.UINT8, seen.shape),
+        output_scale_tensor=New(TensorProto.FLOAT, ones),
+        output_zero_point_tensor=New(TensorProto.UINT8, ones),
+    )
+    node.set(values.viewed(tensor.shape))
+    node.set(scale.viewed(()), 1)
+    node.set(zero.viewed(()), 2)
+
+
+def _matrices(node: Node, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+    if a.rank < 2 or b.rank < 2 or max(a.rank, b.rank) > 4:
+        raise NotOnDevice("matrices of 2 to 4 dimensions")
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return (
+        a.broadcast((*batch, *a.shape[-2:])),
+        b.broadcast((*batch, *b.shape[-2:])),
+        (*batch, a.shape[-2], b.shape[-1]),
+    )
+
+
+def _of_matrix(node: Node, index: int, rank: int, *, rows: bool) -> Tensor | None:
+    """A scale or zero point of a matrix: one for all, or one for each row or column."""
+    if not node.has(index):
+        return None
+    tensor = node.tensor(index)
+    count = 1
+    for size in tensor.shape:
+        count *= size
+    if tensor.rank > 1 and count != max(tensor.shape):
+        raise NotOnDevice(f"scales and zero points of the shape {list(tensor.shape)}")
+    return tensor.viewed((*[1] * (rank - 2), count, 1) if rows else (*[1] * (rank - 1), count))
+
+
+@translates("MatMulInteger", by=["MATRIX_MULTIPLY_INTEGER"])
+def integer_matrix_product(node: Node) -> None:
+    """8-bit integers; sums in 32 bits."""
+    a, b, shape = _matrices(node, node.tensor(0), node.tensor(1))
+    node.set(
+        node.apply(
+            "MATRIX_MULTIPLY_INTEGER",
+            a_tensor=a,
+            a_zero_point_tensor=_of_matrix(node, 2, len(shape), rows=True),
+            b_tensor=b,
+            b_zero_point_tensor=_of_matrix(node, 3, len(shape), rows=False),
+            output_tensor=New(TensorProto.INT32, shape),
+        )
+    )
+
+
+@translates("QLinearMatMul", by=["QUANTIZED_LINEAR_MATRIX_MULTIPLY"])
+def quantized_matrix_product(node: Node) -> None:
+    """Quantized tensors in and out."""
+    a, b, shape = _matrices(node, node.tensor(0), node.tensor(3))
+    rank = len(shape)
+    node.set(
+        node.apply(
+            "QUANTIZED_LINEAR_MATRIX_MULTIPLY",
+            a_tensor=a,
+            a_scale_tensor=_of_matrix(node, 1, rank, rows=True),
+            a_zero_point_tensor=_of_matrix(node, 2, rank, rows=True),
+            b_tensor=b,
+            b_scale_tensor=_of_matrix(node, 4, rank, rows=False),
+            b_zero_point_tensor=_of_matrix(node, 5, rank, rows=False),
+            output_scale_tensor=_of_matrix(node, 6, rank, rows=True),
+            output_zero_point_tensor=_of_matrix(node, 7, rank, rows=True),
+            output_tensor=New(node.element(7), shape),
+        )
+    )
+
+
+@translates("QLinearConv", by=["QUANTIZED_LINEAR_CONVOLUTION"])
+def quantized_convolution(node: Node) -> None:
+    """Quantized tensors in and out."""
+    tensor, weights, output = node.tensor(0), node.tensor(3), node.new()
+    window = window_of(node, tensor.shape[2:], weights.shape[2:], output=output.shape[2:]).widened()
+    tensor, weights = widened(tensor), widened(weights)
+    shape = output.shape if len(output.shape) > 3 else (*output.shape[:2], 1, output.shape[2])
+    rank = tensor.rank
+    made = node.apply(
+        "QUANTIZED_LINEAR_CONVOLUTION",
+        input_tensor=tensor,
+        input_scale_tensor=per_channel(node.tensor(1), rank),
+        input_zero_point_tensor=per_channel(node.tensor(2), rank),
+        filter_tensor=weights,
+        filter_scale_tensor=per_channel(node.tensor(4), rank),
+        filter_zero_point_tensor=per_channel(node.tensor(5), rank),
+        bias_tensor=per_channel(node.tensor(8), rank) if node.has(8) else None,
+        output_scale_tensor=per_channel(node.tensor(6), rank),
+        output_zero_point_tensor=per_channel(node.tensor(7), rank),
+        output_tensor=New(output.element, shape),
+        **window.members,
+        dilations=list(window.dilations),
+        group_count=node.integer("group", 1),
+    )
+    node.set(made.viewed(output.shape))
+
+
+@translates("QLinearAdd", by=["ELEMENT_WISE_QUANTIZED_LINEAR_ADD"], domain=MICROSOFT)
+def quantized_sum(node: Node) -> None:
+    """Quantized tensors in and out; each scale and zero point is one for all."""
+    a, b = node.tensor(0), node.tensor(3)
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    ones = (1,) * max(len(shape), 1)
+
+    def number(index: int) -> Tensor | None:
+        if not node.has(index):
+            return None
+        tensor = node.tensor(index)
+        if any(size != 1 for size in tensor.shape):
+            raise NotOnDevice("scales and zero points of single channels")
+        return tensor.viewed(ones)
+
+    node.set(
+        node.apply(
+            "ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
+            a_tensor=a.broadcast(shape),
+            a_scale_tensor=number(1),
+            a_zero_point_tensor=number(2),
+            b_tensor=b.broadcast(shape),
+            b_scale_tensor=number(4),
+            b_zero_point_tensor=number(5),
+            output_scale_tensor=number(6),
+            output_zero_point_tensor=number(7),
+            output_tensor=New(a.element, shape),
+        )
+    )
+
+
+@translates(
+    "QLinearSigmoid",
+    by=["ELEMENT_WISE_DEQUANTIZE_LINEAR", "ACTIVATION_SIGMOID", "ELEMENT_WISE_QUANTIZE_LINEAR"],
+    domain=MICROSOFT,
+)
+def quantized_sigmoid(node: Node) -> None:
+    """Of the numbers that the integers stand for."""
+    tensor = node.tensor(0)
+
+    def number(index: int) -> Tensor | None:
+        return node.tensor(index).viewed(()).broadcast(tensor.shape) if node.has(index) else None
+
+    plain = node.apply(
+        "ELEMENT_WISE_DEQUANTIZE_LINEAR",
+        input_tensor=tensor,
+        scale_tensor=number(1),
+        zero_point_tensor=number(2),
+        output_tensor=New(TensorProto.FLOAT, tensor.shape),
+    )
+    bent = node.apply("ACTIVATION_SIGMOID", input_tensor=plain, output_tensor=New(TensorProto.FLOAT, tensor.shape))
+    node.set(
+        node.apply(
+            "ELEMENT_WISE_QUANTIZE_LINEAR",
+            input_tensor=bent,
+            scale_tensor=number(3),
+            zero_point_tensor=number(4),
+            output_tensor=New(tensor.element, tensor.shape),
+        )
+    )
+
+
+@translates(
+    "DynamicQuantizeMatMul", by=["DYNAMIC_QUANTIZE_LINEAR", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"], domain=MICROSOFT
+)
+def dynamic_quantized_product(node: Node) -> None:
+    """The first matrix is quantized as its elements ask for."""
+    a = node.tensor(0)
+    ones = (1,) * a.rank
+    values, scale, zero = node.apply_all(
+        "DYNAMIC_QUANTIZE_LINEAR",
+        input_tensor=a,
+        output_tensor=New(TensorProto.UINT8, a.shape),
+        output_scale_tensor=New(TensorProto.FLOAT, ones),
+        output_zero_point_tensor=New(TensorProto.UINT8, ones),
+    )
+    first, second, shape = _matrices(node, values, node.tensor(1))
+    rank = len(shape)
+    bias = node.tensor(4).broadcast(shape) if node.has(4) else None
+    node.set(
+        node.apply(
+            "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
+            a_tensor=first,
+            a_scale_tensor=scale.viewed((1,) * rank),
+            a_zero_point_tensor=zero.viewed((1,) * rank),
+            b_tensor=second,
+            b_scale_tensor=_of_matrix(node, 2, rank, rows=False),
+            b_zero_point_tensor=_of_matrix(node, 3, rank, rows=False),
+            bias_tensor=bias,
+            output_tensor=New(TensorProto.FLOAT, shape),
+        )
+    )

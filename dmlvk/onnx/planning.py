@@ -1,0 +1,416 @@
+"""Plans how a model is computed: which nodes the device computes, which the host, and in which order.
+
+A plan holds for one set of input shapes. It is a chain of rounds, most often of one: a graph for the device, then the
+nodes that only the host can compute. What depends on those is planned in the next round, when their results' shapes
+are known. A node whose shape depends on the contents of a small tensor waits for them likewise.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlvk.errors import DmlError, UnsupportedError
+from dmlvk.onnx.assembly import Assembly, Parts
+from dmlvk.onnx.expansion import expanded, has_body
+from dmlvk.onnx.host import RANDOM, Inferred, NotInferred, inferred
+from dmlvk.onnx.loading import Model, Step
+from dmlvk.onnx.operators.activation import fused_activation_of
+from dmlvk.onnx.translation import Node, translation_of
+from dmlvk.onnx.values import NUMPY_TYPES, Array, Awaited, Known, NeedsValue, NotOnDevice, Tensor, Value, input_tensor
+from dmlvk.operators import FusedActivation
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+_LARGEST_KEY = 2**20
+"""Bytes of an input whose contents may decide how a model is planned."""
+
+_SHAPES_ONLY = ("EyeLike", "Shape", "Size")
+"""Operators whose results follow from the shape of their input."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    """Where a node is computed.
+
+    Attributes:
+        node: its name, or its first output's.
+        op_type: its operator.
+        place: ``"device"``; ``"host"``; ``"constant"``: computed once, when the model is planned.
+        reason: why it is not on the device, or what else is worth knowing.
+    """
+
+    node: str
+    op_type: str
+    place: str
+    reason: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Live:
+    """A value that is there when a round begins, other than those that are known.
+
+    Attributes:
+        element: ONNX's element type; ``None`` for what the device does not have.
+        shape: its shape.
+    """
+
+    element: int | None
+    shape: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RoundPlan:
+    """One round.
+
+    Attributes:
+        assembly: the operators of the device's graph.
+        outputs: what the graph gives, by the values' names.
+        fetched: views of inputs that the host reads, by the values' names.
+        host: what the host computes afterwards, in order.
+        rest: what is planned when that is done.
+        known: values that are known from now on.
+        contents: the contents of inputs that were looked at: the plan holds for these only.
+        placements: where each node is computed, by its index in the model.
+    """
+
+    assembly: Assembly
+    outputs: dict[str, Tensor]
+    fetched: dict[str, Tensor]
+    host: tuple[Step, ...]
+    rest: tuple[Step, ...]
+    known: dict[str, Any]
+    contents: dict[str, Array]
+    placements: dict[int, Placement]
+
+
+class Planner:
+    """Plans one round.
+
+    Args:
+        device: where it will run.
+        model: the model.
+        known: values that are known.
+        live: those that are there besides.
+        contents: reads one of them.
+        evaluated: computes a node from values that are known.
+        strict: whether nodes on the host are refused.
+        parts: parts of constants that other plans of the model have.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        model: Model,
+        known: Mapping[str, Any],
+        live: Mapping[str, Live],
+        contents: Callable[[str], Any],
+        evaluated: Callable[[Step, Mapping[str, Any]], list[Any]],
+        *,
+        strict: bool = False,
+        parts: Parts | None = None,
+    ) -> None:
+        self._model = model
+        self._strict = strict
+        self._contents = contents
+        self._evaluated = evaluated
+        self._assembly = Assembly(device, parts)
+        self._values: dict[str, Value] = {}
+        self._known_before = known
+        self._on_host_already: set[str] = set()
+        for name, value in live.items():
+            if value.element is None:
+                self._on_host_already.add(name)
+            else:
+                self._values[name] = input_tensor(name, value.element, value.shape)
+        self._looked_at: dict[str, Array] = {}
+        self._found: dict[str, Any] = {}
+        self._host: list[Step] = []
+        self._rest: list[Step] = []
+        self._placements: dict[int, Placement] = {}
+        self._done: set[int] = set()
+        self._wanted_later: set[str] = set()
+        self._readers = _readers(model)
+
+    def planned(self, steps: Sequence[Step]) -> RoundPlan:
+        """The round that computes as many of these nodes as it can.
+
+        Raises:
+            ModelFileError: naming a node that is not valid.
+            UnsupportedError: when nodes would run on the host that must not.
+        """
+        self._open = {step.index for step in steps}
+        for step in steps:
+            if step.index not in self._done:
+                self._place(step)
+        self._host, self._rest = self._sorted_out()
+        if self._strict:
+            self._refuse_host()
+        outputs, fetched = self._what_is_asked_for()
+        return RoundPlan(
+            self._assembly,
+            outputs,
+            fetched,
+            tuple(self._host),
+            tuple(self._rest),
+            self._found,
+            self._looked_at,
+            self._placements,
+        )
+
+    # Values.
+
+    def _value(self, name: str) -> Value | None:
+        """A value by its name; ``None`` for one that lies on the host already and that the device does not have."""
+        if name in self._values:
+            return self._values[name]
+        if name in self._found:
+            return Known(self._found[name])
+        if name in self._known_before:
+            return Known(self._known_before[name])
+        return None if name in self._on_host_already else Awaited()
+
+    def _note(self, step: Step, place: str, reason: str = "") -> None:
+        if step.index >= 0:
+            name = step.proto.name or next(iter(step.proto.output), "")
+            self._placements[step.index] = Placement(name, step.proto.op_type, place, reason)
+
+    # Nodes.
+
+    def _place(self, step: Step) -> None:
+        read = [self._value(name) for name in step.reads]
+        if any(isinstance(value, Awaited) for value in read):
+            self._wait(step)
+            return
+        if any(value is None for value in read):
+            self._to_host(step, "an input has a type that the device does not have")
+            return
+        if all(isinstance(value, Known) for value in read) and not self._is_random(step):
+            self._fold(step)
+            return
+        if step.proto.op_type in _SHAPES_ONLY and not step.domain:
+            self._take_shape(step, self._value(step.proto.input[0]))
+            return
+        try:
+            self._to_device(step)
+        except NeedsValue as need:
+            if self._look_at(need.name):
+                self._place(step)
+            else:
+                self._wanted_later.add(need.name)
+                self._wait(step)
+        except NotOnDevice as reason:
+            if not self._expand(step):
+                self._to_host(step, str(reason))
+
+    @staticmethod
+    def _is_random(step: Step) -> bool:
+        if step.proto.op_type == "Dropout" and len(step.proto.input) > 2:
+            return True
+        return step.proto.op_type in RANDOM
+
+    def _fold(self, step: Step) -> None:
+        values = {name: self._known(name) for name in step.reads}
+        results = self._evaluated(step, values)
+        for name, result in zip(step.proto.output, results, strict=True):
+            if name:
+                self._found[name] = result
+        self._note(step, "constant")
+
+    def _known(self, name: str) -> Any:
+        value = self._value(name)
+        assert isinstance(value, Known)
+        return value.value
+
+    def _take_shape(self, step: Step, value: Value | None) -> None:
+        assert isinstance(value, Tensor)
+        given = {attribute.name: attribute.i for attribute in step.proto.attribute}
+        if step.proto.op_type == "EyeLike":
+            element = given.get("dtype", value.element)
+            if value.rank != 2 or element not in NUMPY_TYPES:
+                self._to_host(step, "needs a matrix of a type that the device has")
+                return
+            rows, columns = value.shape
+            found = np.eye(rows, columns, given.get("k", 0), NUMPY_TYPES[element])
+        elif step.proto.op_type == "Size":
+            found = np.array(math.prod(value.shape), np.int64)
+        else:
+            found = np.array(value.shape, np.int64)[given.get("start", 0) : given.get("end", value.rank)]
+        self._found[step.proto.output[0]] = found
+        self._note(step, "constant", "follows from the shapes")
+
+    def _wait(self, step: Step) -> None:
+        self._rest.append(step)
+        for name in step.proto.output:
+            if name:
+                self._values[name] = Awaited()
+
+    def _to_host(self, step: Step, reason: str) -> None:
+        self._note(step, "host", reason)
+        self._host.append(step)
+        for name in step.proto.output:
+            if name:
+                self._values[name] = Awaited()
+
+    def _to_device(self, step: Step) -> None:
+        """Translates a node.
+
+        Raises:
+            NeedsValue: when the contents of an input decide about it.
+            NotOnDevice: when the device cannot do it.
+        """
+        translation = translation_of(step.domain, step.proto.op_type, step.version)
+        if translation is None:
+            raise NotOnDevice("is not translated")
+        if translation.missing is not None:
+            raise NotOnDevice(f"this version of dmlvk has no {translation.missing} yet")
+        inputs = [self._value(name) if name else None for name in step.proto.input]
+        following, reader = self._following(step)
+        mark = self._assembly.mark()
+        try:
+            shapes, unused = self._inferred(step, inputs), self._unused(step)
+            node = Node(step.proto, step.schema, inputs, shapes, self._assembly, following, unused)
+            translation.translate(node)
+            wanted = [(index, name) for index, name in enumerate(step.proto.output) if name and name not in unused]
+            results = {name: node.results[index] for index, name in wanted}
+        except (NeedsValue, NotOnDevice):
+            self._assembly.back_to(mark)
+            raise
+        except (DmlError, ValueError, KeyError, IndexError, TypeError, OverflowError, ArithmeticError) as error:
+            self._assembly.back_to(mark)
+            raise NotOnDevice(" ".join(f"{error}".split())) from error
+        self._values.update(results)
+        self._note(step, "device")
+        if node.fused and reader is not None:
+            self._values[reader.proto.output[0]] = next(iter(results.values()))
+            self._done.add(reader.index)
+            self._note(reader, "device", f"computed with {step.label}")
+
+    def _inferred(self, step: Step, inputs: Sequence[Value | None]) -> list[Inferred | None]:
+        try:
+            return inferred(step, inputs, self._model.opsets)
+        except NotInferred as error:
+            raise NotOnDevice(str(error)) from error
+
+    def _unused(self, step: Step) -> list[str]:
+        """The outputs of a node of the model that nothing reads; of a function's body none is known to be such."""
+        return [name for name in step.proto.output if name not in self._readers] if step.index >= 0 else []
+
+    def _following(self, step: Step) -> tuple[FusedActivation | None, Step | None]:
+        """The activation that alone reads a node's only result, with its node."""
+        if step.index < 0 or not step.proto.output:
+            return None, None
+        readers = self._readers.get(step.proto.output[0], [])
+        if len(readers) != 1 or readers[0] is None or readers[0].index not in self._open:
+            return None, None
+        activation = fused_activation_of(readers[0].proto)
+        return (activation, readers[0]) if activation is not None else (None, None)
+
+    def _look_at(self, name: str) -> bool:
+        """Makes the contents of an input known, where it is one; the plan holds for these contents only."""
+        value = self._values.get(name)
+        if not isinstance(value, Tensor) or value.source.kind != "input":
+            return False
+        if value.source.size_in_bytes > _LARGEST_KEY:
+            raise NotOnDevice(f"the contents of {name!r} decide what is computed, and it is large")
+        array = np.asarray(self._contents(value.source.name))
+        self._looked_at[value.source.name] = array.copy()
+        self._found[name] = viewed(array, value).copy()
+        del self._values[name]
+        return True
+
+    def _expand(self, step: Step) -> bool:
+        """Computes a node by its function's body, where the device can compute all of that."""
+        inputs = [self._value(name) if name else None for name in step.proto.input]
+        body = expanded(step, inputs, self._model.opsets)
+        if body is None:
+            return False
+        before = (self._assembly.mark(), dict(self._values), dict(self._found), len(self._host), len(self._rest))
+        looked_at = dict(self._looked_at)
+        for inner in body:
+            self._place(inner)
+            if len(self._host) > before[3] or len(self._rest) > before[4]:
+                self._assembly.back_to(before[0])
+                self._values, self._found, self._looked_at = before[1], before[2], looked_at
+                del self._host[before[3] :], self._rest[before[4] :]
+                return False
+        self._note(step, "device", "by its function's body")
+        return True
+
+    # What is left.
+
+    def _sorted_out(self) -> tuple[list[Step], list[Step]]:
+        """The nodes that the host computes after the graph; and those for which it is too early.
+
+        Nodes that only the host can compute follow each other without another round.
+        """
+        host, rest = list(self._host), []
+        waiting = {name for step in self._rest for name in step.proto.output}
+        for step in self._rest:
+            translation = translation_of(step.domain, step.proto.op_type, step.version)
+            is_early = any(name in waiting for name in step.reads)
+            if translation is None and not is_early and not has_body(step):
+                host.append(step)
+                waiting -= set(step.proto.output)
+                self._note(step, "host", "is not translated")
+            else:
+                rest.append(step)
+        return host, rest
+
+    def _refuse_host(self) -> None:
+        refused = [item for item in self._placements.values() if item.place == "host"]
+        if refused:
+            first = refused[0]
+            more = f", and {len(refused) - 1} more nodes" if len(refused) > 1 else ""
+            raise UnsupportedError(
+                f"{self._model.name}: strict: node {first.node!r} ({first.op_type}) cannot run on the device: "
+                f"{first.reason}{more}"
+            )
+
+    def _what_is_asked_for(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """The graph's outputs, and the views of inputs that the host reads."""
+        outputs: dict[str, Tensor] = {}
+        fetched: dict[str, Tensor] = {}
+        shown = [info.name for info in self._model.outputs]
+        read_later = [name for step in (*self._host, *self._rest) for name in step.reads]
+        for name in dict.fromkeys([*shown, *read_later]):
+            value = self._values.get(name)
+            if not isinstance(value, Tensor):
+                continue
+            if value.source.kind == "input" and (name not in shown or value.source.name == name):
+                if value.source.name != name:
+                    fetched[name] = value
+            elif value.source.kind == "constant" and name not in shown:
+                assert value.source.array is not None
+                self._found[name] = viewed(value.source.array, value)
+            else:
+                outputs[name] = self._assembly.as_written(value, f"copy {name}")
+        return outputs, fetched
+
+
+def viewed(array: Array, tensor: Tensor) -> Array:
+    """An array as a tensor sees the same bytes."""
+    flat = np.ascontiguousarray(array).reshape(-1)
+    if flat.dtype == np.bool_ or tensor.data_type.numpy_dtype.itemsize != flat.dtype.itemsize:
+        return np.lib.stride_tricks.as_strided(flat, tensor.shape, [step * flat.itemsize for step in tensor.strides])
+    typed = flat.view(NUMPY_TYPES[tensor.element])
+    return np.lib.stride_tricks.as_strided(typed, tensor.shape, [step * typed.itemsize for step in tensor.strides])
+
+
+def _readers(model: Model) -> dict[str, list[Step | None]]:
+    """The nodes that read each value; ``None`` among them: it is an output of the model."""
+    found: dict[str, list[Step | None]] = {}
+    for step in model.steps:
+        for name in step.reads:
+            found.setdefault(name, []).extend([step] * (step.proto.input[:].count(name) or 1))
+    for info in model.outputs:
+        found.setdefault(info.name, []).append(None)
+    return found
+
+
+__all__ = ["Live", "Placement", "Planner", "RoundPlan", "viewed"]

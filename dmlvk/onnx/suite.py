@@ -1,0 +1,212 @@
+"""Runs the ONNX project's own test suite: ``python -m dmlvk.onnx.suite``.
+
+Each case is loaded, run and compared within the suite's own tolerances. A case counts for the device when the host
+computed nothing but shapes and constants in it.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import json
+import logging
+import re
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.runner import Runner
+
+from dmlvk.device import Device
+from dmlvk.errors import DmlError
+from dmlvk.onnx.exclusions import reason_for
+from dmlvk.onnx.session import InferenceSession
+
+KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """What became of a case.
+
+    Attributes:
+        kind: ``node`` and so on.
+        name: the case's name.
+        op_type: the operator of the model's first node.
+        outcome: ``"device"``: right, by the device alone; ``"host"``: right, with nodes on the host; ``"excluded"``:
+            not right, for a known reason; ``"refused"``: dmlvk raised one of its errors; ``"wrong"``: another result,
+            or another error.
+        reason: why it is not ``"device"``.
+        seconds: that it took.
+    """
+
+    kind: str
+    name: str
+    op_type: str
+    outcome: str
+    reason: str
+    seconds: float
+
+
+def run_suite(
+    device: Device, kinds: Sequence[str] = KINDS, pattern: str = "", note: Callable[[Result], None] | None = None
+) -> list[Result]:
+    """Runs the cases whose names match a pattern.
+
+    Args:
+        device: where.
+        kinds: which of :data:`KINDS`.
+        pattern: a regular expression.
+        note: called with each result as it is there.
+    """
+    results = []
+    level = logging.getLogger("dmlvk").level
+    logging.getLogger("dmlvk").setLevel(logging.ERROR)
+    try:
+        for kind, case in cases(kinds, pattern):
+            results.append(run_case(device, kind, case))
+            if note is not None:
+                note(results[-1])
+    finally:
+        logging.getLogger("dmlvk").setLevel(level)
+    return results
+
+
+def cases(kinds: Sequence[str] = KINDS, pattern: str = "") -> Iterator[tuple[str, Any]]:
+    """The suite's cases, with their kinds."""
+    for kind in kinds:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            found = load_model_tests(kind=kind)
+        for case in sorted(found, key=lambda case: str(case.name)):
+            if re.search(pattern, case.name):
+                yield kind, case
+
+
+def run_case(device: Device, kind: str, case: Any) -> Result:
+    """Runs one case."""
+    start = time.perf_counter()
+    op_type = ""
+
+    def result(outcome: str, reason: str = "") -> Result:
+        known = reason_for(case.name)
+        if outcome in ("wrong", "refused") and known is not None:
+            outcome, reason = "excluded", known
+        seconds = time.perf_counter() - start
+        return Result(kind, case.name, op_type, outcome, " ".join(reason.split())[:400], round(seconds, 4))
+
+    try:
+        model = case.model if case.model is not None else onnx.load(Path(case.model_dir) / "model.onnx")
+        op_type = next((node.op_type for node in model.graph.node), "")
+        session = InferenceSession(model, device=device)
+        for inputs, expected in _data_sets(model, case):
+            names = [argument.name for argument in session.get_inputs()]
+            outputs = session.run(None, dict(zip(names, inputs, strict=False)))
+            Runner.assert_similar_outputs(_plain(expected), _plain(outputs), case.rtol, case.atol)
+        hosted = [item for item in session.partition if item.place == "host"]
+        session.close()
+    except DmlError as error:
+        return result("refused", str(error))
+    except Exception as error:  # noqa: BLE001 - a case that fails in any way must not end the others
+        return result("wrong", f"{type(error).__name__}: {error}")
+    if hosted:
+        return result("host", f"{hosted[0].op_type}: {hosted[0].reason}")
+    return result("device")
+
+
+def _plain(values: Any) -> Any:
+    """Types that NumPy compares with nothing else, such as FLOAT8, as FLOAT32; their values stay."""
+    if isinstance(values, (list, tuple)):
+        return [_plain(value) for value in values]
+    foreign = isinstance(values, np.ndarray) and values.dtype.kind == "V" and values.dtype.names is None
+    return values.astype(np.float32) if foreign else values
+
+
+def _data_sets(model: onnx.ModelProto, case: Any) -> Iterator[tuple[list[Any], list[Any]]]:
+    if case.data_sets is not None:
+        for inputs, outputs in case.data_sets:
+            yield [_array(item) for item in inputs], [_array(item) for item in outputs]
+        return
+    for folder in sorted(Path(case.model_dir).glob("test_data_set*")):
+        yield _read(folder, "input", model.graph.input), _read(folder, "output", model.graph.output)
+
+
+def _array(item: Any) -> Any:
+    return numpy_helper.to_array(item) if isinstance(item, onnx.TensorProto) else item
+
+
+def _read(folder: Path, what: str, infos: Sequence[onnx.ValueInfoProto]) -> list[Any]:
+    found: list[Any] = []
+    for number, info in enumerate(infos):
+        path = folder / f"{what}_{number}.pb"
+        if not path.exists():
+            break
+        if info.type.WhichOneof("value") == "sequence_type":
+            sequence = onnx.SequenceProto()
+            sequence.ParseFromString(path.read_bytes())
+            found.append(numpy_helper.to_list(sequence))
+        else:
+            tensor = onnx.TensorProto()
+            tensor.ParseFromString(path.read_bytes())
+            found.append(numpy_helper.to_array(tensor))
+    return found
+
+
+OUTCOMES = ("device", "host", "excluded", "refused", "wrong")
+
+
+@click.command()
+@click.option("--device", "-d", metavar="N|NAME", help="Index of a device, or a part of its name.")
+@click.option("--kind", "kinds", multiple=True, type=click.Choice(KINDS), help="Only these kinds of cases.")
+@click.option("--pattern", "-k", default="", help="Only cases whose names match this regular expression.")
+@click.option("--json", "json_path", type=click.Path(dir_okay=False, path_type=Path), help="Where results are written.")
+@click.option("--counts", type=click.Path(dir_okay=False, path_type=Path), help="Where only their numbers are written.")
+@click.option("--show", "-s", multiple=True, type=click.Choice(OUTCOMES), help="Lists the cases of this outcome.")
+@click.pass_context
+def main(
+    context: click.Context,
+    device: str | None,
+    kinds: tuple[str, ...],
+    pattern: str,
+    json_path: Path | None,
+    counts: Path | None,
+    show: tuple[str, ...],
+) -> None:
+    """Run the ONNX project's test suite on a device and count what holds.
+
+    Exit status 1: a case is wrong or refused that is not among the exclusions.
+    """
+    with Device(int(device) if device is not None and device.isdecimal() else device) as opened:
+        click.echo(f"Running on '{opened.info.name}', onnx {onnx.__version__}")
+        results = run_suite(opened, kinds or KINDS, pattern)
+        about = {"onnx": onnx.__version__, "device": opened.info.name}
+    numbers = collections.Counter((result.kind, result.outcome) for result in results)
+    for kind in KINDS:
+        found = [f"{numbers[kind, name]} {name}" for name in OUTCOMES if numbers[kind, name]]
+        if found:
+            total = sum(numbers[kind, name] for name in OUTCOMES)
+            click.echo(f"{kind}: {total} cases: {', '.join(found)}")
+    for result in results:
+        if result.outcome in show or (result.outcome in ("wrong", "refused") and not show):
+            click.echo(f"{result.outcome:8} {result.name}: {result.reason}")
+    if json_path is not None:
+        _write(json_path, about | {"results": [dataclasses.asdict(result) for result in results]})
+    if counts is not None:
+        by_kind = [[kind, name, numbers[kind, name]] for kind in KINDS for name in OUTCOMES if numbers[kind, name]]
+        _write(counts, about | {"counts": by_kind})
+    context.exit(1 if any(result.outcome in ("wrong", "refused") for result in results) else 0)
+
+
+def _write(path: Path, contents: dict[str, Any]) -> None:
+    path.write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""What flows between the nodes of a model while it is planned: tensors on the device, and values that are known."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import TensorProto
+
+from dmlvk.datatypes import DataType
+from dmlvk.errors import DmlError
+from dmlvk.tensors import TensorDesc, packed_strides
+
+DATA_TYPES: dict[int, DataType] = {
+    TensorProto.FLOAT: DataType.FLOAT32,
+    TensorProto.FLOAT16: DataType.FLOAT16,
+    TensorProto.DOUBLE: DataType.FLOAT64,
+    TensorProto.INT8: DataType.INT8,
+    TensorProto.INT16: DataType.INT16,
+    TensorProto.INT32: DataType.INT32,
+    TensorProto.INT64: DataType.INT64,
+    TensorProto.UINT8: DataType.UINT8,
+    TensorProto.UINT16: DataType.UINT16,
+    TensorProto.UINT32: DataType.UINT32,
+    TensorProto.UINT64: DataType.UINT64,
+    TensorProto.BOOL: DataType.UINT8,
+}
+"""The tensor types of ONNX that the device has. BOOL is UINT8 of 0 and 1, as DirectML's comparisons give it."""
+
+NUMPY_TYPES: dict[int, np.dtype[Any]] = {
+    element: np.dtype(np.bool_) if element == TensorProto.BOOL else data_type.numpy_dtype
+    for element, data_type in DATA_TYPES.items()
+}
+"""The NumPy types of the same."""
+
+_ELEMENTS = {data_type: element for element, data_type in NUMPY_TYPES.items()}
+
+Array = npt.NDArray[Any]
+
+
+class NotOnDevice(Exception):
+    """A node cannot be computed by the device; the message says why."""
+
+
+class NeedsValue(Exception):
+    """A node can be planned only when the contents of one of its inputs are known.
+
+    Attributes:
+        name: the input.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"the contents of {name!r} decide what is computed")
+        self.name = name
+
+
+def element_of(array: Array) -> int | None:
+    """The ONNX type of an array's elements; ``None`` for one that the device does not have."""
+    return _ELEMENTS.get(array.dtype.newbyteorder("="))
+
+
+def element_name(element: int) -> str:
+    """``FLOAT16`` and so on, for messages."""
+    names: dict[int, str] = {int(number): name for name, number in TensorProto.DataType.items()}
+    return names.get(element, f"type {element}")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Source:
+    """Bytes on the device; equal only to itself.
+
+    Attributes:
+        kind: ``"input"``: bound at every run; ``"constant"``: uploaded once; ``"node"``: written by an operator.
+        size_in_bytes: its TotalTensorSizeInBytes.
+        name: of an input.
+        array: of a constant.
+        node: of a node's output, the number of the node.
+        output: which of that node's outputs.
+    """
+
+    kind: str
+    size_in_bytes: int
+    name: str = ""
+    array: Array | None = None
+    node: int = -1
+    output: int = 0
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Tensor:
+    """A tensor on the device: a view of a source, from its first element on.
+
+    Attributes:
+        source: the bytes.
+        element: ONNX's element type.
+        shape: as ONNX has it; may have no dimension at all.
+        strides: in elements, one for each dimension.
+    """
+
+    source: Source
+    element: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @property
+    def data_type(self) -> DataType:
+        """DirectML's type of the elements."""
+        return DATA_TYPES[self.element]
+
+    @property
+    def rank(self) -> int:
+        """The number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the elements lie in order without gaps."""
+        packed = packed_strides(self.shape)
+        return all(size == 1 or a == b for size, a, b in zip(self.shape, self.strides, packed, strict=True))
+
+    @property
+    def desc(self) -> TensorDesc:
+        """As DirectML sees it; a scalar has one dimension of one element."""
+        sizes, strides = self.shape or (1,), self.strides or (1,)
+        return TensorDesc(
+            self.data_type,
+            sizes,
+            None if self.is_packed else strides,
+            total_tensor_size_in_bytes=self.source.size_in_bytes,
+        )
+
+    def viewed(self, shape: Sequence[int], strides: Sequence[int] | None = None, element: int | None = None) -> Tensor:
+        """The same bytes seen otherwise."""
+        sizes = tuple(int(size) for size in shape)
+        steps = packed_strides(sizes) if strides is None else tuple(strides)
+        return Tensor(self.source, self.element if element is None else element, sizes, steps)
+
+    def transposed(self, axes: Sequence[int]) -> Tensor:
+        """The axes in another order."""
+        return self.viewed([self.shape[axis] for axis in axes], [self.strides[axis] for axis in axes])
+
+    def with_axis(self, axis: int) -> Tensor:
+        """With a new axis of size 1 before ``axis``."""
+        shape, strides = list(self.shape), list(self.strides)
+        step = strides[axis] * shape[axis] if axis < len(shape) else 1
+        shape.insert(axis, 1)
+        strides.insert(axis, step)
+        return self.viewed(shape, strides)
+
+    def without_axes(self, axes: Sequence[int]) -> Tensor:
+        """Without some axes of size 1."""
+        kept = [axis for axis in range(self.rank) if axis not in axes]
+        return self.viewed([self.shape[axis] for axis in kept], [self.strides[axis] for axis in kept])
+
+    def broadcast(self, shape: Sequence[int]) -> Tensor:
+        """Repeated along axes of size 1 and along new leading ones, by strides of 0, as NumPy does it.
+
+        Raises:
+            NotOnDevice: when the shapes do not fit.
+        """
+        wanted = tuple(shape)
+        missing = len(wanted) - self.rank
+        padded = (1,) * missing + self.shape
+        if missing < 0 or any(size not in (1, other) for size, other in zip(padded, wanted, strict=True)):
+            raise NotOnDevice(f"the shape {list(self.shape)} does not broadcast to {list(wanted)}")
+        if wanted == self.shape:
+            return self
+        strides = (0,) * missing + self.strides
+        return self.viewed(
+            wanted,
+            [
+                0 if size == 1 and other != 1 else stride
+                for size, other, stride in zip(padded, wanted, strides, strict=True)
+            ],
+        )
+
+    def reshaped(self, shape: Sequence[int]) -> Tensor | None:
+        """The same elements in another shape; ``None`` where that needs a copy."""
+        sizes = tuple(int(size) for size in shape)
+        if math.prod(sizes) != math.prod(self.shape):
+            raise NotOnDevice(f"{math.prod(self.shape)} elements cannot have the shape {list(sizes)}")
+        return self.viewed(sizes) if self.is_packed else None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Known:
+    """A value that is known while the model is planned: an array; or a list, ``None`` and so on, as ONNX has them."""
+
+    value: Any
+
+
+@dataclasses.dataclass(frozen=True)
+class Awaited:
+    """A value that is not there yet: it depends on something that the host computes first."""
+
+
+Value = Tensor | Known | Awaited
+
+
+def size_in_bytes(data_type: DataType, shape: Sequence[int]) -> int:
+    """Bytes of a packed tensor, a multiple of 4, as DirectML counts them."""
+    try:
+        return TensorDesc(data_type, tuple(shape) or (1,)).size_in_bytes
+    except DmlError as error:
+        raise NotOnDevice(str(error)) from error
+
+
+def input_tensor(name: str, element: int, shape: Sequence[int]) -> Tensor:
+    """A tensor that is bound at every run."""
+    sizes = tuple(int(size) for size in shape)
+    source = Source("input", size_in_bytes(DATA_TYPES[element], sizes), name=name)
+    return Tensor(source, element, sizes, packed_strides(sizes))
+
+
+def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
+    """The shape that several shapes broadcast to.
+
+    Raises:
+        NotOnDevice: when there is none.
+    """
+    try:
+        return tuple(np.broadcast_shapes(*(tuple(shape) for shape in shapes)))
+    except ValueError as error:
+        raise NotOnDevice(f"the shapes {[list(shape) for shape in shapes]} do not broadcast") from error

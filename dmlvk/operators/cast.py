@@ -1,0 +1,54 @@
+"""CAST: elements as another data type."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from dmlvk.datatypes import DataType
+from dmlvk.operators.declaration import Declaration, OperatorDesc, Support
+from dmlvk.operators.members import tensor_input, tensor_output
+from dmlvk.operators.type_groups import ALL_TYPES, EXACT, TYPES_TO_64
+from dmlvk.tensors import TensorDesc
+
+__all__ = ["Cast"]
+
+_SHORT = (
+    DataType.FLOAT32,
+    DataType.FLOAT16,
+    DataType.INT16,
+    DataType.INT8,
+    DataType.UINT16,
+    DataType.UINT8,
+)
+
+
+class Cast(OperatorDesc):
+    """Elements converted to another data type (DML_CAST_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the elements")
+    output_tensor: TensorDesc = tensor_output("the same in another data type")
+
+    declaration: ClassVar = Declaration(
+        name="CAST",
+        pattern="conversion",
+        formula="x, as the output's data type",
+        decisions=(
+            "Integers become integers by their low bits: INT32 -1 is UINT32 4294967295 and UINT8 255, INT32 300 is "
+            "INT8 44.",
+            "Floats become integers by truncation toward zero; what lies beyond the type's range gives its nearest "
+            "end, infinities too, and NaN gives 0.",
+            "Integers and floats become floats by one rounding to nearest even, with infinity beyond the largest "
+            "number. Denormals are the numbers they are, of FLOAT32 and FLOAT64 too.",
+            "NaN becomes the canonical quiet NaN of the other type. The same data type on both sides is a copy, bit by "
+            "bit.",
+        ),
+        same_sizes=(("input_tensor", "output_tensor"),),
+        same_data_type=(),
+        accuracy=EXACT,
+        support=(
+            Support("1_0", (4, 4), _SHORT),
+            Support("3_0", (4, 4), TYPES_TO_64),
+            Support("3_1", (1, 8), TYPES_TO_64),
+            Support("4_1", (1, 8), ALL_TYPES),
+        ),
+    )

@@ -1,0 +1,135 @@
+"""The families of operators that are neither element-wise nor activations; each module lists its names in ``__all__``.
+
+A new family takes two lines here, and its classes are part of the package.
+"""
+
+from dmlvk.operators.cast import Cast
+from dmlvk.operators.convolution import Convolution, ConvolutionDirection, ConvolutionMode
+from dmlvk.operators.filling import (
+    DiagonalMatrix,
+    DiagonalMatrix1,
+    FillValueConstant,
+    FillValueSequence,
+    Fold,
+    SliceGrad,
+    Unfold,
+    ValueScale2d,
+)
+from dmlvk.operators.indexed import (
+    Gather,
+    GatherElements,
+    GatherNd,
+    GatherNd1,
+    OneHot,
+    ReverseSubsequences,
+    Scatter,
+    ScatterNd,
+)
+from dmlvk.operators.integer_products import ConvolutionInteger, MatrixMultiplyInteger
+from dmlvk.operators.local_response import LocalResponseNormalization
+from dmlvk.operators.matrix import Gemm, MatrixTransform
+from dmlvk.operators.members import AxisDirection
+from dmlvk.operators.movement import Join, Slice, Slice1, Split
+from dmlvk.operators.nonzero import NonzeroCoordinates
+from dmlvk.operators.normalization import (
+    BatchNormalization,
+    LpNormalization,
+    MeanVarianceNormalization,
+    MeanVarianceNormalization1,
+    MeanVarianceNormalization2,
+)
+from dmlvk.operators.pooling import (
+    AveragePooling,
+    AveragePooling1,
+    LpPooling,
+    LpPooling1,
+    MaxPooling,
+    MaxPooling1,
+    MaxPooling2,
+    MaxUnpooling,
+)
+from dmlvk.operators.random import RandomGenerator, RandomGeneratorType
+from dmlvk.operators.rearrangement import (
+    DepthSpaceOrder,
+    DepthToSpace,
+    DepthToSpace1,
+    Padding,
+    Padding1,
+    PaddingMode,
+    SpaceToDepth,
+    SpaceToDepth1,
+    Tile,
+)
+from dmlvk.operators.reduction import Argmax, Argmin, Reduce, ReduceFunction
+from dmlvk.operators.resampling import InterpolationMode, Resample, Resample1, Resample2, Resample3, Upsample2d
+from dmlvk.operators.sorting import TopK, TopK1
+
+__all__ = [
+    "Argmax",
+    "Argmin",
+    "AveragePooling",
+    "AveragePooling1",
+    "AxisDirection",
+    "BatchNormalization",
+    "Cast",
+    "Convolution",
+    "ConvolutionDirection",
+    "ConvolutionInteger",
+    "ConvolutionMode",
+    "DepthSpaceOrder",
+    "DepthToSpace",
+    "DepthToSpace1",
+    "DiagonalMatrix",
+    "DiagonalMatrix1",
+    "FillValueConstant",
+    "FillValueSequence",
+    "Fold",
+    "Gather",
+    "GatherElements",
+    "GatherNd",
+    "GatherNd1",
+    "Gemm",
+    "InterpolationMode",
+    "Join",
+    "LocalResponseNormalization",
+    "LpNormalization",
+    "LpPooling",
+    "LpPooling1",
+    "MatrixMultiplyInteger",
+    "MatrixTransform",
+    "MaxPooling",
+    "MaxPooling1",
+    "MaxPooling2",
+    "MaxUnpooling",
+    "MeanVarianceNormalization",
+    "MeanVarianceNormalization1",
+    "MeanVarianceNormalization2",
+    "NonzeroCoordinates",
+    "OneHot",
+    "Padding",
+    "Padding1",
+    "PaddingMode",
+    "RandomGenerator",
+    "RandomGeneratorType",
+    "Reduce",
+    "ReduceFunction",
+    "Resample",
+    "Resample1",
+    "Resample2",
+    "Resample3",
+    "ReverseSubsequences",
+    "Scatter",
+    "ScatterNd",
+    "Slice",
+    "Slice1",
+    "SliceGrad",
+    "SpaceToDepth",
+    "SpaceToDepth1",
+    "Split",
+    "Tile",
+    "TopK",
+    "TopK1",
+    "Unfold",
+    "Upsample2d",
+    "ValueScale2d",
+]

@@ -1,0 +1,338 @@
+"""The operators that make one element of each window over the spatial axes: maxima, averages, norms; the inverse."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from dmlvk.datatypes import DataType
+from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
+from dmlvk.operators.members import (
+    boolean_attribute,
+    count_attribute,
+    tensor_input,
+    tensor_output,
+    unsigned_array_attribute,
+    unsigned_attribute,
+)
+from dmlvk.operators.shapes import check_length, check_sizes, refuse
+from dmlvk.operators.type_groups import EXACT, FLOATS, TYPES_TO_64
+from dmlvk.tensors import TensorDesc
+
+__all__ = [
+    "AveragePooling",
+    "AveragePooling1",
+    "LpPooling",
+    "LpPooling1",
+    "MaxPooling",
+    "MaxPooling1",
+    "MaxPooling2",
+    "MaxUnpooling",
+]
+
+_HIGHEST_PLACE = 2**31 - 1
+_FLOATS_AND_BYTES = (*FLOATS, DataType.INT8, DataType.UINT8)
+
+
+def dilations_of(desc: Any) -> tuple[int, ...]:
+    """How far apart the taps of a window are along each spatial axis: ones where the operator has no Dilations."""
+    given = getattr(desc, "dilations", None)
+    return (1,) * int(desc.dimension_count) if given is None else tuple(given)
+
+
+def pooled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+    """The sizes of a pooling operator's outputs.
+
+    Batch and channels are the input's. Along a spatial axis there are
+    (input + StartPadding + EndPadding - (WindowSize - 1) * Dilation - 1) / Stride + 1 windows, rounded down.
+
+    Raises:
+        InvalidArgumentError: when arrays have the wrong length, a size is 0, or a window is larger than the padded
+            input.
+    """
+    source = desc.input_tensor
+    count = source.dimension_count - 2
+    if desc.dimension_count != count:
+        rule = f"must be {count}, InputTensor's without batch and channel; got {desc.dimension_count}"
+        refuse(desc, "dimension_count", rule)
+    arrays = {
+        member: check_length(desc, member, count, "DimensionCount")
+        for member in ("strides", "window_size", "start_padding", "end_padding")
+    }
+    dilations = dilations_of(desc)
+    if getattr(desc, "dilations", None) is not None:
+        check_length(desc, "dilations", count, "DimensionCount")
+    for member, values in (*arrays.items(), ("dilations", dilations)):
+        if not member.endswith("padding") and 0 in values:
+            refuse(desc, f"{member}[{values.index(0)}]", "must be at least 1; got 0")
+    sizes = list(source.sizes[:2])
+    for axis in range(count):
+        padded = source.sizes[axis + 2] + arrays["start_padding"][axis] + arrays["end_padding"][axis]
+        extent = (arrays["window_size"][axis] - 1) * dilations[axis] + 1
+        if extent > padded:
+            refuse(
+                desc,
+                f"window_size[{axis}]",
+                f"{arrays['window_size'][axis]} spans {extent} elements; the input with its padding has {padded}",
+            )
+        if padded > _HIGHEST_PLACE:
+            refuse(desc, f"start_padding[{axis}]", f"and the input must be below 2^31 elements in all; got {padded}")
+        sizes.append((padded - extent) // arrays["strides"][axis] + 1)
+    if math.prod(arrays["window_size"]) > _HIGHEST_PLACE:
+        refuse(desc, "window_size", f"must have fewer than 2^31 elements; got {list(arrays['window_size'])}")
+    return {"output_tensor": tuple(sizes)}
+
+
+def _indexed_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+    sizes = pooled_sizes(desc)["output_tensor"]
+    return {"output_tensor": sizes, "output_indices_tensor": sizes}
+
+
+def _norm_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+    if desc.p < 1:
+        refuse(desc, "p", f"must be at least 1; got {desc.p}")
+    return pooled_sizes(desc)
+
+
+def _unpooled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+    check_sizes(desc, "indices_tensor", desc.input_tensor.sizes, "InputTensor's")
+    return {}
+
+
+_PADDED = "Output sizes count dilated windows: (WindowSize - 1) * Dilation + 1 elements along an axis."
+_MAXIMUM = (
+    "Of a number and NaN the number is the larger one, +0 is above -0, and padding is never chosen. A window of "
+    "nothing but NaN gives the canonical quiet NaN; a window of nothing but padding gives the data type's lowest "
+    "value (-infinity of FLOAT types)."
+)
+_POSITIONS = (
+    "An index counts the input's elements in logical order through the whole tensor, whatever its strides are. Of "
+    "equal maxima the first one counts, of nothing but NaN the window's first element; a window of nothing but padding "
+    "has an index of ones only (4294967295 as UINT32), which MAX_UNPOOLING leaves out."
+)
+_SUM = (
+    "The sum is kept in two words, and runs through the window row by row; it does not overflow on the way. FLOAT32 "
+    "denormals count as zero; a result of 0 is +0. A window of nothing but padding gives +0, also where padding is not "
+    "counted."
+)
+_NORM = (
+    "Magnitudes are added. Padding adds nothing. P = 0 is refused. NaN gives NaN, else an infinity gives infinity. "
+    "FLOAT32 denormals count as zero. For P from 3 on the result is m * (sum of (|x| / m)^P)^(1 / P), m being the "
+    "window's largest magnitude, with each step rounded to FLOAT32, and the sum in two words."
+)
+_AVERAGES = Accuracy(
+    "accurate",
+    0.5,
+    "and n * 2^-47 of the mean of the n magnitudes (2^-40 for up to 128); FLOAT16 correctly rounded for up to 256",
+)
+_NORMS = Accuracy(
+    "accurate", 0.51, "for P = 1 and 2 with up to 128 elements, n * 2^-47 more beyond; 3 + ln(n) / P ULP for other P"
+)
+_MAXIMUM_TABLES = (
+    Support("3_0", (4, 5), _FLOATS_AND_BYTES),
+    Support("5_0", (4, 5), TYPES_TO_64),
+)
+_INDEXED_TABLES = (
+    Support("3_0", (4, 5), _FLOATS_AND_BYTES, output_indices_tensor=(DataType.UINT32,)),
+    Support("5_0", (4, 5), TYPES_TO_64, output_indices_tensor=(DataType.UINT64, DataType.UINT32)),
+)
+_COUNT = "number of spatial axes: 2 for {N, C, H, W}, 3 for {N, C, D, H, W}"
+_STRIDES = "how far apart windows are, for each spatial axis"
+_WINDOW = "elements of a window along each spatial axis"
+_START = "elements of padding before the input along each spatial axis"
+_END = "elements of padding behind the input along each spatial axis"
+_DILATIONS = "how far apart the elements of a window are, for each spatial axis; 1: side by side"
+_INPUT = "the values, {N, C, H, W} or {N, C, D, H, W}"
+
+
+class MaxPooling(OperatorDesc):
+    """The largest element of each window (DML_MAX_POOLING_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input(_INPUT)
+    output_tensor: TensorDesc = tensor_output("the maxima")
+    dimension_count: int = count_attribute(_COUNT)
+    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
+    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
+    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
+    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
+
+    declaration: ClassVar = Declaration(
+        name="MAX_POOLING",
+        pattern="window",
+        formula="the largest element of each window",
+        decisions=(_MAXIMUM,),
+        shapes=pooled_sizes,
+        accuracy=EXACT,
+        support=(Support("1_0", (4, 5), FLOATS), *_MAXIMUM_TABLES),
+    )
+
+
+class MaxPooling1(OperatorDesc):
+    """The largest element of each window, and where it lies (DML_MAX_POOLING1_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input(_INPUT)
+    output_tensor: TensorDesc = tensor_output("the maxima")
+    output_indices_tensor: TensorDesc | None = tensor_output("the maxima's indices in the input", default=None)
+    dimension_count: int = count_attribute(_COUNT)
+    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
+    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
+    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
+    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
+
+    declaration: ClassVar = Declaration(
+        name="MAX_POOLING1",
+        pattern="window",
+        formula="the largest element of each window, and its index in the input",
+        decisions=(_MAXIMUM, _POSITIONS),
+        shapes=_indexed_sizes,
+        same_data_type=(("input_tensor", "output_tensor"),),
+        accuracy=EXACT,
+        support=(Support("2_0", (4, 5), FLOATS, output_indices_tensor=(DataType.UINT32,)), *_INDEXED_TABLES),
+    )
+
+
+class MaxPooling2(OperatorDesc):
+    """The largest element of each dilated window, and where it lies (DML_MAX_POOLING2_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input(_INPUT)
+    output_tensor: TensorDesc = tensor_output("the maxima")
+    output_indices_tensor: TensorDesc | None = tensor_output("the maxima's indices in the input", default=None)
+    dimension_count: int = count_attribute(_COUNT)
+    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
+    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
+    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
+    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
+    dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS, counted_by="dimension_count")
+
+    declaration: ClassVar = Declaration(
+        name="MAX_POOLING2",
+        pattern="window",
+        formula="the largest element of each window, and its index in the input",
+        decisions=(_MAXIMUM, _POSITIONS, _PADDED),
+        shapes=_indexed_sizes,
+        same_data_type=(("input_tensor", "output_tensor"),),
+        accuracy=EXACT,
+        support=(Support("2_1", (4, 5), FLOATS, output_indices_tensor=(DataType.UINT32,)), *_INDEXED_TABLES),
+    )
+
+
+class AveragePooling(OperatorDesc):
+    """The mean of each window (DML_AVERAGE_POOLING_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input(_INPUT)
+    output_tensor: TensorDesc = tensor_output("the means")
+    dimension_count: int = count_attribute(_COUNT)
+    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
+    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
+    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
+    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
+    include_padding: bool = boolean_attribute("whether padding counts, as zeros")
+
+    declaration: ClassVar = Declaration(
+        name="AVERAGE_POOLING",
+        pattern="window",
+        formula="sum of each window / number of its elements",
+        decisions=(_SUM,),
+        shapes=pooled_sizes,
+        accuracy=_AVERAGES,
+        support=(Support("1_0", (4, 5), FLOATS),),
+    )
+
+
+class AveragePooling1(OperatorDesc):
+    """The mean of each dilated window (DML_AVERAGE_POOLING1_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input(_INPUT)
+    output_tensor: TensorDesc = tensor_output("the means")
+    dimension_count: int = count_attribute(_COUNT)
+    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
+    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
+    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
+    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
+    dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS, counted_by="dimension_count")
+    include_padding: bool = boolean_attribute("whether padding counts, as zeros")
+
+    declaration: ClassVar = Declaration(
+        name="AVERAGE_POOLING1",
+        pattern="window",
+        formula="sum of each window / number of its elements",
+        decisions=(_SUM, _PADDED),
+        shapes=pooled_sizes,
+        accuracy=_AVERAGES,
+        support=(Support("6_2", (4, 5), FLOATS),),
+    )
+
+
+class LpPooling(OperatorDesc):
+    """The norm of each window (DML_LP_POOLING_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input(_INPUT)
+    output_tensor: TensorDesc = tensor_output("the norms")
+    dimension_count: int = count_attribute(_COUNT)
+    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
+    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
+    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
+    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
+    p: int = unsigned_attribute("the power, at least 1")
+
+    declaration: ClassVar = Declaration(
+        name="LP_POOLING",
+        pattern="window",
+        formula="(sum of |x|^P over each window)^(1 / P)",
+        decisions=(_NORM,),
+        shapes=_norm_sizes,
+        accuracy=_NORMS,
+        support=(Support("1_0", (4, 5), FLOATS),),
+    )
+
+
+class LpPooling1(OperatorDesc):
+    """The norm of each dilated window (DML_LP_POOLING1_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input(_INPUT)
+    output_tensor: TensorDesc = tensor_output("the norms")
+    dimension_count: int = count_attribute(_COUNT)
+    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
+    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
+    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
+    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
+    dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS, counted_by="dimension_count")
+    p: int = unsigned_attribute("the power, at least 1")
+
+    declaration: ClassVar = Declaration(
+        name="LP_POOLING1",
+        pattern="window",
+        formula="(sum of |x|^P over each window)^(1 / P)",
+        decisions=(_NORM, _PADDED),
+        shapes=_norm_sizes,
+        accuracy=_NORMS,
+        support=(Support("6_2", (4, 5), FLOATS),),
+    )
+
+
+class MaxUnpooling(OperatorDesc):
+    """Puts maxima back where they were found (DML_MAX_UNPOOLING_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values, {N, C, H, W}")
+    indices_tensor: TensorDesc = tensor_input("where each value is put, counted through the whole output")
+    output_tensor: TensorDesc = tensor_output("the values in their places, 0 elsewhere; of any sizes")
+
+    declaration: ClassVar = Declaration(
+        name="MAX_UNPOOLING",
+        pattern="window",
+        formula="output = 0; then output[indices[i]] = input[i] for all i",
+        decisions=(
+            "An index counts the output's elements in logical order, whatever its strides are. Of several values with "
+            "one index the last one is kept, in the order of the input's elements with the last axis fastest. A value "
+            "with an index outside of the output is left out.",
+        ),
+        shapes=_unpooled_sizes,
+        same_data_type=(("input_tensor", "output_tensor"),),
+        moves=("input_tensor", "output_tensor"),
+        accuracy=EXACT,
+        support=(
+            Support("3_0", (4, 4), FLOATS, indices_tensor=(DataType.UINT32,)),
+            Support("5_0", (4, 4), TYPES_TO_64, indices_tensor=(DataType.UINT64, DataType.UINT32)),
+        ),
+    )

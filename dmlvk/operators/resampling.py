@@ -1,0 +1,246 @@
+"""The operators that take elements from between those of their input: RESAMPLE and UPSAMPLE_2D."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from dmlvk.datatypes import DataType
+from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
+from dmlvk.operators.members import (
+    AxisDirection,
+    Size2D,
+    boolean_attribute,
+    count_attribute,
+    enum_attribute,
+    float_array_attribute,
+    size_attribute,
+    tensor_input,
+    tensor_output,
+)
+from dmlvk.operators.shapes import check_dimension_count, check_length, refuse
+from dmlvk.operators.type_groups import FLOATS
+from dmlvk.tensors import TensorDesc
+
+_HIGHEST_EXTENT = 2**31 - 1
+_UINT_MAX = 2**32 - 1
+_LEAST_ANTIALIASED_SCALE = 2.0**-20
+
+
+class InterpolationMode(enum.IntEnum):
+    """DML_INTERPOLATION_MODE: what becomes of a place between elements."""
+
+    NEAREST_NEIGHBOR = 0
+    LINEAR = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Resampling:
+    """How one axis is resampled: input = (output - output_offset) / scale - input_offset.
+
+    Attributes:
+        scale: above 0.
+        input_offset: InputPixelOffset.
+        output_offset: OutputPixelOffset.
+        is_antialiased: whether all elements count that are nearer to the place than 1 / scale.
+    """
+
+    scale: float
+    input_offset: float = 0.5
+    output_offset: float = -0.5
+    is_antialiased: bool = False
+
+
+def resamplings(desc: Any) -> tuple[Resampling, ...]:
+    """How each axis of a description is resampled."""
+    count = desc.input_tensor.dimension_count
+    if desc.operator_name == "UPSAMPLE_2D":
+        scales: Sequence[float] = (*[1.0] * (count - 2), float(desc.scale_size.height), float(desc.scale_size.width))
+    else:
+        scales = desc.scales
+    is_antialiased = bool(getattr(desc, "antialiased", False)) and desc.interpolation_mode == InterpolationMode.LINEAR
+    inputs = getattr(desc, "input_pixel_offsets", None) or (0.5,) * count
+    outputs = getattr(desc, "output_pixel_offsets", None) or (-0.5,) * count
+    return tuple(
+        Resampling(scale, before, behind, is_antialiased and scale < 0.5)
+        for scale, before, behind in zip(scales, inputs, outputs, strict=True)
+    )
+
+
+def _resampled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+    """Checks the attributes; any output sizes are right.
+
+    Raises:
+        InvalidArgumentError: when arrays have the wrong length, or a number is not finite or not above 0.
+    """
+    count = desc.input_tensor.dimension_count
+    for member in ("scales", "input_pixel_offsets", "output_pixel_offsets"):
+        values = getattr(desc, member, None)
+        if values is None:
+            continue
+        check_length(desc, member, count, "InputTensor's DimensionCount")
+        for axis, value in enumerate(values):
+            if not math.isfinite(value) or (member == "scales" and value < 2.0**-126):
+                rule = "a finite number above 0" if member == "scales" else "a finite number"
+                refuse(desc, f"{member}[{axis}]", f"must be {rule}; got {value!r}")
+            if member == "scales" and getattr(desc, "antialiased", False) and value < _LEAST_ANTIALIASED_SCALE:
+                refuse(desc, f"{member}[{axis}]", f"must be at least 2^-20 where Antialiased is set; got {value!r}")
+    for tensor, member in ((desc.input_tensor, "input_tensor"), (desc.output_tensor, "output_tensor")):
+        if tensor is not None and max(tensor.sizes) > _HIGHEST_EXTENT:
+            refuse(desc, f"{member}.sizes", f"must be below 2^31; got {list(tensor.sizes)}")
+    if desc.output_tensor is not None:
+        check_dimension_count(desc, "output_tensor", count, "InputTensor's")
+    return {}
+
+
+def _upsampled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+    sizes = list(desc.input_tensor.sizes)
+    for axis, factor, name in ((-2, desc.scale_size.height, "height"), (-1, desc.scale_size.width, "width")):
+        highest = _UINT_MAX // sizes[axis]
+        if not 1 <= factor <= highest:
+            refuse(desc, f"scale_size.{name}", f"must be from 1 to {highest}, UINT_MAX / {sizes[axis]}; got {factor}")
+        sizes[axis] *= factor
+    if max(sizes) > _HIGHEST_EXTENT:
+        refuse(desc, "scale_size", f"must leave every size of the output below 2^31; got {sizes}")
+    return {"output_tensor": sizes}
+
+
+_STEPS = (
+    "The place in the input, (output - OutputPixelOffset) / Scale - InputPixelOffset, is computed in FLOAT32 with each "
+    "of the three steps rounded once, and then brought between the first and the last element: so edges are repeated. "
+    "FLOAT32 denormals count as zero."
+)
+_TIES = "NEAREST_NEIGHBOR takes the element nearest to the place; halfway between two that of the lower index."
+_DIRECTIONS = "NEAREST_NEIGHBOR takes the next element in RoundingDirection: the place rounded up or down."
+_WEIGHTS = (
+    "LINEAR averages along the last axis first, then along the one before it. The weights are 1 - f and f, f being the "
+    "place's fraction, 0 if below 2^-24; weights, products and sums are rounded to FLOAT32 one by one. An element of "
+    "weight 0 is left out, also where it is NaN or infinite. INT8 and UINT8 results are rounded to nearest even."
+)
+_ANTIALIASED = (
+    "Where Antialiased is set, the mode is LINEAR and 1 / Scale is above 2, all elements count whose distance d from "
+    "the place is below 1 / Scale, with the weight 1 - d * Scale, and the sum is divided by the weights' sum. Elements "
+    "beyond the edges are those at the edges. Such a Scale must be at least 2^-20."
+)
+_ACCURACY = Accuracy(
+    "accurate",
+    0.5,
+    "and 2^-22 of the weighted average of magnitudes for each resampled axis; NEAREST_NEIGHBOR exact",
+)
+_FLOATS_AND_BYTES = (*FLOATS, DataType.INT8, DataType.UINT8)
+_LATER_TABLES = (Support("5_1", (1, 4), FLOATS), Support("6_2", (1, 4), _FLOATS_AND_BYTES))
+_SCALES = "by what each axis is stretched"
+_INPUT_OFFSETS = "added to places in the input, for each axis; 0.5: elements lie in the middle of their pixels"
+_OUTPUT_OFFSETS = "added to places in the output, for each axis; -0.5 with 0.5 of the input"
+_MODE = "what becomes of a place between elements"
+
+
+class Resample(OperatorDesc):
+    """Stretches or shrinks a tensor along any axes (DML_RESAMPLE_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the resampled values, of any sizes")
+    interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
+    scale_count: int = count_attribute("number of Scales: the tensors' DimensionCount")
+    scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="scale_count")
+
+    declaration: ClassVar = Declaration(
+        name="RESAMPLE",
+        pattern="resample",
+        formula="the input at (output + 0.5) / Scale - 0.5",
+        decisions=(_STEPS, _TIES, _WEIGHTS),
+        shapes=_resampled_sizes,
+        accuracy=_ACCURACY,
+        support=(Support("2_0", (4, 4), FLOATS), *_LATER_TABLES),
+    )
+
+
+class Resample1(OperatorDesc):
+    """Stretches or shrinks a tensor along any axes, with offsets (DML_RESAMPLE1_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the resampled values, of any sizes")
+    interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
+    dimension_count: int = count_attribute("the tensors' DimensionCount")
+    scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="dimension_count")
+    input_pixel_offsets: Sequence[float] = float_array_attribute(_INPUT_OFFSETS, counted_by="dimension_count")
+    output_pixel_offsets: Sequence[float] = float_array_attribute(_OUTPUT_OFFSETS, counted_by="dimension_count")
+
+    declaration: ClassVar = Declaration(
+        name="RESAMPLE1",
+        pattern="resample",
+        formula="the input at (output - OutputPixelOffset) / Scale - InputPixelOffset",
+        decisions=(_STEPS, _TIES, _WEIGHTS),
+        shapes=_resampled_sizes,
+        accuracy=_ACCURACY,
+        support=(Support("2_1", (4, 4), FLOATS), *_LATER_TABLES),
+    )
+
+
+class Resample2(OperatorDesc):
+    """Stretches or shrinks a tensor along any axes, with offsets and rounding (DML_RESAMPLE2_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the resampled values, of any sizes")
+    interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
+    rounding_direction: AxisDirection = enum_attribute("which way NEAREST_NEIGHBOR rounds", AxisDirection)
+    dimension_count: int = count_attribute("the tensors' DimensionCount")
+    scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="dimension_count")
+    input_pixel_offsets: Sequence[float] = float_array_attribute(_INPUT_OFFSETS, counted_by="dimension_count")
+    output_pixel_offsets: Sequence[float] = float_array_attribute(_OUTPUT_OFFSETS, counted_by="dimension_count")
+
+    declaration: ClassVar = Declaration(
+        name="RESAMPLE2",
+        pattern="resample",
+        formula="the input at (output - OutputPixelOffset) / Scale - InputPixelOffset",
+        decisions=(_STEPS, _DIRECTIONS, _WEIGHTS),
+        shapes=_resampled_sizes,
+        accuracy=_ACCURACY,
+        support=_LATER_TABLES,
+    )
+
+
+class Resample3(OperatorDesc):
+    """Stretches or shrinks a tensor along any axes, smoothly if asked for (DML_RESAMPLE3_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    output_tensor: TensorDesc = tensor_output("the resampled values, of any sizes")
+    interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
+    rounding_direction: AxisDirection = enum_attribute("which way NEAREST_NEIGHBOR rounds", AxisDirection)
+    dimension_count: int = count_attribute("the tensors' DimensionCount")
+    scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="dimension_count")
+    input_pixel_offsets: Sequence[float] = float_array_attribute(_INPUT_OFFSETS, counted_by="dimension_count")
+    output_pixel_offsets: Sequence[float] = float_array_attribute(_OUTPUT_OFFSETS, counted_by="dimension_count")
+    antialiased: bool = boolean_attribute("whether more elements count where LINEAR shrinks an axis to less than half")
+
+    declaration: ClassVar = Declaration(
+        name="RESAMPLE3",
+        pattern="resample",
+        formula="the input at (output - OutputPixelOffset) / Scale - InputPixelOffset",
+        decisions=(_STEPS, _DIRECTIONS, _WEIGHTS, _ANTIALIASED),
+        shapes=_resampled_sizes,
+        accuracy=_ACCURACY,
+        support=(Support("6_4", (1, 4), _FLOATS_AND_BYTES),),
+    )
+
+
+class Upsample2d(OperatorDesc):
+    """Stretches height and width by integers (DML_UPSAMPLE_2D_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values, {N, C, H, W} or {N, C, D, H, W}")
+    output_tensor: TensorDesc = tensor_output("the stretched values")
+    scale_size: Size2D = size_attribute("by what height and width are multiplied")
+    interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
+
+    declaration: ClassVar = Declaration(
+        name="UPSAMPLE_2D",
+        pattern="resample",
+        formula="the input at (output + 0.5) / ScaleSize - 0.5, along height and width",
+        decisions=(_STEPS, _TIES, _WEIGHTS),
+        shapes=_upsampled_sizes,
+        accuracy=_ACCURACY,
+        support=(Support("1_0", (4, 5), FLOATS),),
+    )

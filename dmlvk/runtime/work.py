@@ -1,0 +1,90 @@
+"""What a device works on and with: pieces of memory, dispatches, and recordings of them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from dmlvk.runtime.vulkan import MemoryClaim
+
+
+@dataclasses.dataclass(eq=False)
+class Allocation:
+    """A piece of device memory, in 32-bit words, with its host-visible side.
+
+    Attributes:
+        tensor: Kompute's tensor.
+        claim: its entry in the books of the device's memory.
+        size_in_bytes: a multiple of 4.
+        host_bytes: the host-visible side: the memory itself, or its staging copy.
+        has_staging: whether the host-visible side is a copy.
+        upload_pending: whether the host's side is newer.
+        download_pending: whether the device's side is newer.
+    """
+
+    tensor: Any
+    claim: MemoryClaim
+    size_in_bytes: int
+    host_bytes: npt.NDArray[np.uint8]
+    has_staging: bool
+    upload_pending: bool
+    download_pending: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """One dispatch of a recording.
+
+    Attributes:
+        spirv: the shader.
+        specialization: values of its specialization constants, from id 0 on.
+        push_constants: words.
+        work_groups: launch size.
+        allocations: what its bindings are, in order.
+        written: those of them that it writes.
+        depends: whether earlier dispatches of the recording must be complete before it starts.
+    """
+
+    spirv: bytes
+    specialization: tuple[int, ...]
+    push_constants: tuple[int, ...]
+    work_groups: tuple[int, int, int]
+    allocations: tuple[Allocation, ...]
+    written: tuple[Allocation, ...]
+    depends: bool
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Recording:
+    """Recorded work.
+
+    Attributes:
+        sequence: Kompute's sequence.
+        bound: the allocations that its dispatches use, but for what all recordings share.
+        written: those that its dispatches write.
+        uploads: those that it copies to the device first.
+        downloads: those that it copies to the host last.
+        dispatch_steps: which of the sequence's operations, counted from 1, are dispatches.
+        seconds_per_tick: of the device's clock.
+    """
+
+    sequence: Any
+    bound: frozenset[Allocation]
+    written: frozenset[Allocation]
+    uploads: frozenset[Allocation]
+    downloads: frozenset[Allocation]
+    dispatch_steps: tuple[int, ...]
+    seconds_per_tick: float
+
+    def dispatch_seconds(self) -> list[float]:
+        """What each dispatch took on the device, in its last run; only for a recording made with timestamps."""
+        return [seconds for _, seconds in self.dispatch_spans()]
+
+    def dispatch_spans(self) -> list[tuple[float, float]]:
+        """For each dispatch when it could begin, in seconds since the run began, and what it took."""
+        ticks = [tick * self.seconds_per_tick for tick in self.sequence.get_timestamps()]
+        return [(ticks[step - 1] - ticks[0], ticks[step] - ticks[step - 1]) for step in self.dispatch_steps]

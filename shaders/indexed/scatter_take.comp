@@ -1,0 +1,27 @@
+// SCATTER, SCATTER_ND: each element from the update that its place has, or from the input where it has none.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define HAS_UPDATES
+#include "gather_operands.glsl"
+
+// Updates are numbered along these axes, the innermost first.
+#define MOVE_TO_UPDATE(n) \
+    if (INDICES > n) { \
+        place += number % CHOICES_##n * CHOICE_STRIDE_##n; \
+        number /= CHOICES_##n; \
+    }
+
+UNIT unit_at(Places places)
+{
+    uint number = words_index[BASE_WORD(index) + places.index];
+    if (number == 0u) {
+        return LOAD_UNIT(sparse, places.sparse);
+    }
+    number -= 1u;
+    uint place = places.position;
+    MOVE_TO_UPDATE(0) MOVE_TO_UPDATE(1) MOVE_TO_UPDATE(2) MOVE_TO_UPDATE(3)
+    MOVE_TO_UPDATE(4) MOVE_TO_UPDATE(5) MOVE_TO_UPDATE(6) MOVE_TO_UPDATE(7)
+    return LOAD_UNIT(updates, place);
+}
+
+#include "gathering.glsl"

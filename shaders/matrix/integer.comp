@@ -1,0 +1,5 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+// Products and convolutions of 8-bit integers.
+#include "integer_products.glsl"

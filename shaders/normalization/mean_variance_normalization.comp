@@ -1,0 +1,51 @@
+// The last step of MEAN_VARIANCE_NORMALIZATION: FusedActivation((x - mean) * factor * Scale + Bias), each step rounded to FLOAT32; of FLOAT16 tensors the
+// last result is rounded once more. The mean has two words. Steps whose operand is absent are left out.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "fused_activation.glsl"
+#include "elementwise_operands.glsl"
+#include "arithmetic.glsl"
+#include "comparison.glsl"
+#include "widening.glsl"
+
+#define HAS_MEAN ((parameters.attributes[0] & 1u) != 0u)
+#define HAS_FACTOR ((parameters.attributes[0] & 2u) != 0u)
+#define HAS_SCALE ((parameters.attributes[0] & 4u) != 0u)
+#define HAS_BIAS ((parameters.attributes[0] & 8u) != 0u)
+
+// x - mean, rounded once but for what is far below the last place.
+uint difference_from(uint x, uvec2 mean)
+{
+    precise float rest = as_float32(mean.y);
+    Double difference = two_sum(as_float32(x), -as_float32(mean.x));
+    // Of what is not infinite: the error of an infinite sum is NaN.
+    bool is_finite = int(floatBitsToUint(difference.high) & MAGNITUDE_F32) < int(INFINITY_F32);
+    // Errors below 2^-126 count as zero, whatever the device makes of them.
+    float error = as_float32(floatBitsToUint(difference.low));
+    precise float low = error - rest;
+    precise float total = difference.high + as_float32(floatBitsToUint(low));
+    return as_result(is_finite ? total : difference.high);
+}
+
+uint normalized(uint x, uvec2 mean, uint factor, uint scale, uint bias)
+{
+    uint result = without_denormal(x);
+    if (HAS_MEAN) {
+        result = difference_from(x, mean);
+    }
+    if (HAS_FACTOR) {
+        result = multiply_f32(result, factor);
+    }
+    if (HAS_SCALE) {
+        result = multiply_f32(result, scale);
+    }
+    if (HAS_BIAS) {
+        result = add_f32(result, bias);
+    }
+    return canonical_f32(result);
+}
+
+#define OPERATION(x, mean, factor, scale, bias) \
+    ACTIVATED(FORM(narrowed, OUTPUT)(normalized( \
+        FORM(widened, INPUT_0)(x), mean, factor, FORM(widened, INPUT_3)(scale), FORM(widened, INPUT_4)(bias))))
+#include "elementwise.glsl"

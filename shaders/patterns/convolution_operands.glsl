@@ -1,0 +1,133 @@
+// Where CONVOLUTION's operands lie. Included by matrix.glsl.
+//
+// Along each spatial axis the place of the input that meets place k of the filter for place o of the output is
+//     (o * OUTPUT_STEP + k * FILTER_STEP + FIRST) / INPUT_STEP
+// where that is a whole number inside the input, else there is padding. Forward, OUTPUT_STEP is the stride, FILTER_STEP the dilation
+// and FIRST minus the padding; backward, INPUT_STEP is the stride, and the others turn their signs; a filter that is turned over has
+// FILTER_STEP with the other sign. All of it modulo 2^32: what would be negative is too large to be inside.
+#ifndef CONVOLUTION_OPERANDS_GLSL
+#define CONVOLUTION_OPERANDS_GLSL
+
+layout(constant_id = 11) const uint FILTER_DEPTH = 1u;
+layout(constant_id = 12) const uint FILTER_HEIGHT = 1u;
+layout(constant_id = 13) const uint FILTER_WIDTH = 1u;
+layout(constant_id = 14) const uint OUTPUT_STEP_DEPTH = 1u;
+layout(constant_id = 15) const uint OUTPUT_STEP_HEIGHT = 1u;
+layout(constant_id = 16) const uint OUTPUT_STEP_WIDTH = 1u;
+layout(constant_id = 17) const uint FILTER_STEP_DEPTH = 1u;
+layout(constant_id = 18) const uint FILTER_STEP_HEIGHT = 1u;
+layout(constant_id = 19) const uint FILTER_STEP_WIDTH = 1u;
+layout(constant_id = 20) const uint FIRST_DEPTH = 0u;
+layout(constant_id = 21) const uint FIRST_HEIGHT = 0u;
+layout(constant_id = 22) const uint FIRST_WIDTH = 0u;
+layout(constant_id = 23) const uint INPUT_STEP_DEPTH = 1u;
+layout(constant_id = 24) const uint INPUT_STEP_HEIGHT = 1u;
+layout(constant_id = 25) const uint INPUT_STEP_WIDTH = 1u;
+// Places along the input's axis times INPUT_STEP.
+layout(constant_id = 26) const uint INPUT_DEPTH = 1u;
+layout(constant_id = 27) const uint INPUT_HEIGHT = 1u;
+layout(constant_id = 28) const uint INPUT_WIDTH = 1u;
+layout(constant_id = 29) const uint OUTPUT_DEPTH = 1u;
+layout(constant_id = 30) const uint OUTPUT_HEIGHT = 1u;
+layout(constant_id = 31) const uint OUTPUT_WIDTH = 1u;
+// Whether the filter's input channels do not lie behind one another like its places (as they do for the backward direction).
+layout(constant_id = 32) const bool FILTER_IS_SPLIT = false;
+// Places along the output's axes that windows reach; those behind (the forward direction's OutputPadding) are sums of nothing.
+layout(constant_id = 33) const uint REACHED_DEPTH = 1u;
+layout(constant_id = 34) const uint REACHED_HEIGHT = 1u;
+layout(constant_id = 35) const uint REACHED_WIDTH = 1u;
+
+Batch batch_at(uint group, uint groups, uint segment)
+{
+    uint totals = (SEGMENTS_COME == SIDE_BY_SIDE ? segment * groups + group : group) * (parameters.rows * parameters.columns);
+    uint addend = BASE(OPERAND_BITS, addend) + group * parameters.rows * parameters.addend_row;
+    uint results = BASE(RESULT_BITS, output) + group * parameters.rows * parameters.output_channel;
+#if ADDS_SEGMENTS
+    return Batch(0u, 0u, addend, results, BASE(32, totals) + totals);
+#else
+    uint left = BASE(OPERAND_BITS, left) + group * parameters.left_inner;
+    uint filter_places = FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH;
+    uint right = BASE(OPERAND_BITS, right) + group * (parameters.terms / filter_places) * parameters.input_channel;
+    return Batch(left, right, addend, WRITES_TOTALS ? BASE(32, output) + totals : results, 0u);
+#endif
+}
+
+#if !ADDS_SEGMENTS
+uint left_index(Batch batch, uint row, uint term)
+{
+    uint first = batch.left + row * parameters.left_row;
+    if (!FILTER_IS_SPLIT) {
+        return first + term * parameters.left_term;
+    }
+    uint filter_places = FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH;
+    uint channel = term / filter_places;
+    return first + channel * parameters.left_outer + (term - channel * filter_places) * parameters.left_term;
+}
+
+#define OUTSIDE 0x80000000u // far from every place of the input, in whichever direction the filter goes on from it
+
+// What is the same for all terms of a column: where its image begins, and where its window does.
+struct Column {
+    uint image;
+    uint depth;
+    uint height;
+    uint width;
+};
+Column column_at(Batch batch, uint column)
+{
+    uint line = column / OUTPUT_WIDTH;
+    uint plane = line / OUTPUT_HEIGHT;
+    uint image = plane / OUTPUT_DEPTH;
+    uint depth = plane - image * OUTPUT_DEPTH;
+    uint height = line - plane * OUTPUT_HEIGHT;
+    uint width = column - line * OUTPUT_WIDTH;
+    bool is_reached = depth < REACHED_DEPTH && height < REACHED_HEIGHT && width < REACHED_WIDTH;
+    return Column(batch.right + image * parameters.input_image, depth * OUTPUT_STEP_DEPTH + FIRST_DEPTH,
+        height * OUTPUT_STEP_HEIGHT + FIRST_HEIGHT, is_reached ? width * OUTPUT_STEP_WIDTH + FIRST_WIDTH : OUTSIDE);
+}
+
+uint right_bits(Column column, uint term)
+{
+    uint line = term / FILTER_WIDTH;
+    uint plane = line / FILTER_HEIGHT;
+    uint channel = plane / FILTER_DEPTH;
+    uint width = column.width + (term - line * FILTER_WIDTH) * FILTER_STEP_WIDTH;
+    uint height = column.height + (line - plane * FILTER_HEIGHT) * FILTER_STEP_HEIGHT;
+    uint depth = column.depth + (plane - channel * FILTER_DEPTH) * FILTER_STEP_DEPTH;
+    bool is_inside = width < INPUT_WIDTH && height < INPUT_HEIGHT && depth < INPUT_DEPTH;
+    if (INPUT_STEP_WIDTH != 1u) {
+        is_inside = is_inside && width % INPUT_STEP_WIDTH == 0u;
+        width = width / INPUT_STEP_WIDTH;
+    }
+    if (INPUT_STEP_HEIGHT != 1u) {
+        is_inside = is_inside && height % INPUT_STEP_HEIGHT == 0u;
+        height = height / INPUT_STEP_HEIGHT;
+    }
+    if (INPUT_STEP_DEPTH != 1u) {
+        is_inside = is_inside && depth % INPUT_STEP_DEPTH == 0u;
+        depth = depth / INPUT_STEP_DEPTH;
+    }
+    uint bits = PADDING;
+    if (is_inside) {
+        uint index = column.image + channel * parameters.input_channel + depth * parameters.input_depth
+            + height * parameters.input_height + width * parameters.input_width;
+        bits = operand(LOAD(OPERAND, words_right, index));
+    }
+    return bits;
+}
+
+#endif
+
+uint addend_index(Batch batch, uint row, uint column) { return batch.addend + row * parameters.addend_row; }
+uint output_index(Batch batch, uint row, uint column)
+{
+    uint line = column / OUTPUT_WIDTH;
+    uint plane = line / OUTPUT_HEIGHT;
+    uint image = plane / OUTPUT_DEPTH;
+    return batch.results + row * parameters.output_channel + image * parameters.output_image
+        + (plane - image * OUTPUT_DEPTH) * parameters.output_depth
+        + (line - plane * OUTPUT_HEIGHT) * parameters.output_height
+        + (column - line * OUTPUT_WIDTH) * parameters.output_width;
+}
+
+#endif

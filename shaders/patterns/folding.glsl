@@ -1,0 +1,62 @@
+// Elements of a packed tensor [batch and channels, spatial axes] as sums over the positions of a window that had them: the input
+// is packed [batch and channels, places of the window, positions]. An invocation computes a word of the output.
+#include "datatypes.glsl"
+
+#define LANES 4
+layout(local_size_x = 256) in;
+
+layout(push_constant) uniform Parameters {
+    uint base_input;
+    uint base_output;
+    uint count;
+} parameters;
+
+#include "buffers.glsl"
+
+BUFFER(0, input)
+BUFFER(1, output)
+
+// Of each of six spatial axes: its size, the window's places, how far these lie apart, how far the window moves, the padding before,
+// and how many positions there are.
+layout(constant_id = 2) const uint PLACES = 1u;
+layout(constant_id = 3) const uint POSITIONS = 1u;
+#define SPATIAL_AXIS(axis) \
+    layout(constant_id = 4 + 6 * axis) const uint SIZE_##axis = 1u; \
+    layout(constant_id = 5 + 6 * axis) const uint WINDOW_##axis = 1u; \
+    layout(constant_id = 6 + 6 * axis) const uint DILATION_##axis = 1u; \
+    layout(constant_id = 7 + 6 * axis) const uint STRIDE_##axis = 1u; \
+    layout(constant_id = 8 + 6 * axis) const uint START_##axis = 0u; \
+    layout(constant_id = 9 + 6 * axis) const uint BLOCKS_##axis = 1u;
+SPATIAL_AXIS(0) SPATIAL_AXIS(1) SPATIAL_AXIS(2) SPATIAL_AXIS(3) SPATIAL_AXIS(4) SPATIAL_AXIS(5)
+
+// Where along an axis, and in how many positions before it, an element of the padded output is a place of the window. The last axis
+// is the innermost one.
+#define COORDINATE(axis) \
+    uint coordinate_##axis = rest % SIZE_##axis + START_##axis; \
+    rest /= SIZE_##axis;
+#define POSITION_ALONG(axis) \
+    { \
+        uint inside = place % WINDOW_##axis * DILATION_##axis; \
+        place /= WINDOW_##axis; \
+        uint moved = coordinate_##axis - inside; \
+        is_there = is_there && inside <= coordinate_##axis && moved % STRIDE_##axis == 0u && moved / STRIDE_##axis < BLOCKS_##axis; \
+        position += moved / STRIDE_##axis * weight; \
+        weight *= BLOCKS_##axis; \
+    }
+
+// DO(index): for every element of the input that belongs to the element `number` of the output, by rising place in the window.
+#define FOR_EACH_ADDEND(number, DO) \
+    { \
+        uint rest = number; \
+        COORDINATE(5) COORDINATE(4) COORDINATE(3) COORDINATE(2) COORDINATE(1) COORDINATE(0) \
+        for (uint each = 0u; each < PLACES; ++each) { \
+            uint place = each; \
+            uint position = 0u; \
+            uint weight = 1u; \
+            bool is_there = true; \
+            POSITION_ALONG(5) POSITION_ALONG(4) POSITION_ALONG(3) POSITION_ALONG(2) POSITION_ALONG(1) POSITION_ALONG(0) \
+            if (is_there) { \
+                DO(((rest * PLACES + each) * POSITIONS + position)) \
+            } \
+        } \
+    }

@@ -1,0 +1,236 @@
+// Products of matrices and convolutions: what every kernel of the family has in common. Its memory, the operands, the order of the
+// sum, and what becomes of a sum.
+//
+//     sum of (row, column) = left(row, term) * right(term, column) over all terms, rising
+//
+// For GEMM the left operand is A and the right one B, of one batch. For CONVOLUTION the left one is the filter (rows are output
+// channels of a group; terms are input channels of the group, each with all places of the filter's window), and the right one is the
+// input as the windows see it (columns are the output's places, of all images): nothing is ever copied into that form.
+//
+// The bits of a sum follow from its terms alone: never from the tile that it is computed in, the device, or the other results.
+// - The terms are cut into segments of 1024. A segment begins at +0 and adds its products in rising order; the segments' sums are
+//   added in rising order.
+// - FLOAT32: a product is rounded, then the sum is. Denormals count as zeros: operands, products and sums; a sum that vanishes
+//   is +0. So no sum is ever -0, and adding a zero of either sign changes nothing.
+// - FLOAT16: operands are exact in float32, and so are products (22 bits, multiples of 2^-48). The sums are float32's.
+//
+// Whatever pads a tile is held as -0, and all other zeros as +0: finite numbers times either of them change nothing. Where one that is
+// not finite may meet padding, the sum is computed again, term by term (exact_sum), as well as where FLOAT32 products or sums may be
+// denormal: see is_plain.
+//
+// Kernels are matrix_tiles.glsl for GPUs, matrix_blocks.glsl for processors, and matrix_sums.glsl as a second step.
+// The compile script passes CONVOLUTION (0 or 1), OPERAND (float32 or float16) and OPERAND_BITS.
+#ifndef MATRIX_GLSL
+#define MATRIX_GLSL
+#extension GL_EXT_control_flow_attributes : enable
+
+#include "arithmetic.glsl"
+#include "comparison.glsl"
+#include "datatypes.glsl"
+
+#define LANES 4
+#include "buffers.glsl"
+
+// Where there is no addend, something else is bound in its place, and not read.
+#if ADDS_SEGMENTS
+BUFFER(0, totals)
+BUFFER(1, addend)
+BUFFER(2, output)
+#else
+BUFFER(0, left)
+BUFFER(1, right)
+BUFFER(2, addend)
+BUFFER(3, output)
+#endif
+
+#define RESULT_BITS OPERAND_BITS
+#define SEGMENT 1024u
+
+// How the segments of a sum come together.
+#define ONE_SEGMENT 0u  // there is one only
+#define IN_TURN 1u      // one invocation computes one after the other, and keeps their total in memory
+#define SIDE_BY_SIDE 2u // each has a place in memory of its own, and matrix_sums.glsl adds them
+layout(constant_id = 2) const uint SEGMENTS_COME = ONE_SEGMENT;
+layout(constant_id = 3) const bool HAS_ADDEND = false;
+layout(constant_id = 4) const bool APPLIES_RELU = false;
+// Whether an operand's neighbours in memory are neighbouring terms (else rows or columns), and whether four of them lie at multiples
+// of four elements, so that they are loaded at once.
+layout(constant_id = 5) const bool LEFT_ALONG_TERMS = true;
+layout(constant_id = 6) const bool LEFT_HAS_VECTORS = false;
+layout(constant_id = 7) const bool RIGHT_ALONG_TERMS = false;
+layout(constant_id = 8) const bool RIGHT_HAS_VECTORS = false;
+// Whether the results of columns 2n and 2n + 1 share a word that holds nothing else.
+layout(constant_id = 9) const bool OUTPUT_HAS_PAIRS = false;
+
+// Whether totals are written, in rows of their own, and not results. (FLOAT32 totals IN_TURN stand where the results will.)
+layout(constant_id = 10) const bool WRITES_TOTALS = false;
+
+layout(push_constant) uniform Parameters {
+#if ADDS_SEGMENTS
+    uint base_totals;
+#else
+    uint base_left;
+    uint base_right;
+#endif
+    uint base_addend;
+    uint base_output;
+#include "matrix_parameters.glsl"
+} parameters;
+
+#define SEGMENTS ((parameters.terms + (SEGMENT - 1u)) / SEGMENT)
+
+// ---- operands: bits of float32, never denormal ------------------------------------------------------------------------------
+
+#include "matrix_batch.glsl"
+
+#define PADDING SIGN_F32 // -0, which no operand is
+
+#if OPERAND_BITS == 32
+uint operand(uint bits) { return (bits & INFINITY_F32) == 0u ? 0u : bits; }
+#else
+uint operand(uint bits)
+{
+    uint wide = float32_from_float16(bits);
+    return wide == SIGN_F32 ? 0u : wide;
+}
+#endif
+
+#if CONVOLUTION
+#include "convolution_operands.glsl"
+#else
+#include "product_operands.glsl"
+#endif
+
+#if !ADDS_SEGMENTS
+uint left_bits(Batch batch, uint row, uint term) { return operand(LOAD(OPERAND, words_left, left_index(batch, row, term))); }
+
+#endif
+
+// ---- sums -------------------------------------------------------------------------------------------------------------------
+
+float product_plus(float a, float b, float sum)
+{
+#if OPERAND_BITS == 32
+    precise float product = a * b;
+    precise float next = sum + product;
+    return next;
+#else
+    return exact_product_plus(a, b, sum); // of two float16: 22 bits, a multiple of 2^-48
+#endif
+}
+
+// Sums of sums.
+uint sum_plus(uint sum, uint next)
+{
+    uint total = plain_sum(sum, next);
+    return (total & MAGNITUDE_F32) < SMALLEST_NORMAL_F32 ? 0u : total;
+}
+
+#if !ADDS_SEGMENTS
+#define TERMS_IN_TURN 8u
+
+// A segment's sum by its definition. About 40 operations for each term.
+uint exact_sum(Batch batch, uint row, uint column, uint first, uint end)
+{
+    Column place = column_at(batch, column);
+    uint sum = 0u;
+    // Several terms in each turn: llvmpipe ends loops, unasked, when an invocation has been through 65535 turns in all.
+    for (uint turn = first; turn < end; turn += TERMS_IN_TURN) {
+        [[unroll]] for (uint i = 0u; i < TERMS_IN_TURN; ++i) {
+            uint term = min(turn + i, end - 1u);
+            uint a = left_bits(batch, row, term);
+            uint b = right_bits(place, term);
+#if OPERAND_BITS == 32
+            uint next = sum_plus(sum, multiply_f32(a, b));
+#else
+            uint next = floatBitsToUint(exact_product_plus(uintBitsToFloat(a), uintBitsToFloat(b), uintBitsToFloat(sum)));
+#endif
+            sum = a == PADDING || b == PADDING || turn + i >= end ? sum : next;
+        }
+    }
+    return sum;
+}
+
+// What magnitudes there are among a tile's operands: bit c is set for exponents from 8 c to 8 c + 7, zeros left out. (Of FLOAT16 only
+// the last bit matters, which stands for what is not finite.)
+uint class_of(uint bits)
+{
+#if OPERAND_BITS == 32
+    uint magnitude = bits & MAGNITUDE_F32;
+    return magnitude == 0u ? 0u : 1u << (magnitude >> 26u);
+#else
+    return (bits & INFINITY_F32) == INFINITY_F32 ? 0x80000000u : 0u;
+#endif
+}
+
+// Whether products and sums need no care. With |a| >= 2^(8c - 127) and |b| >= 2^(8d - 127), c + d >= 19, a product is at zero or at
+// least 2^-102, and then a multiple of 2^-125. Added to a sum below 2^-103 it gives more than that; and a sum from 2^-103 on is a
+// multiple of 2^-126, and so is what the product makes of it: zero or no denormal.
+bool is_plain(uint left_classes, uint right_classes)
+{
+    bool is_finite = ((left_classes | right_classes) & 0x80000000u) == 0u;
+#if OPERAND_BITS == 32
+    bool is_zero = left_classes == 0u || right_classes == 0u;
+    return is_finite && (is_zero || findLSB(left_classes) + findLSB(right_classes) >= 19);
+#else
+    return is_finite;
+#endif
+}
+
+#endif
+
+// ---- results ----------------------------------------------------------------------------------------------------------------
+
+#if OPERAND_BITS == 32
+#define WIDE_ADDEND(bits) (bits)
+#define RESULT(bits) (bits)
+#else
+#define WIDE_ADDEND(bits) float32_from_float16(bits)
+#define RESULT(bits) float16_from_float32(bits)
+#endif
+
+// The result that is stored: of a complete sum.
+uint finished(Batch batch, uint sum, uint row, uint column)
+{
+#if CONVOLUTION
+    uint value = as_result(uintBitsToFloat(sum));
+#else
+    uint value = multiply_f32(sum, parameters.alpha);
+#endif
+    if (HAS_ADDEND) {
+        uint addend = WIDE_ADDEND(LOAD(OPERAND, words_addend, addend_index(batch, row, column)));
+#if CONVOLUTION
+        value = add_f32(value, addend);
+#else
+        value = add_f32(value, multiply_f32(addend, parameters.beta));
+#endif
+    }
+    uint result = RESULT(value);
+    return APPLIES_RELU ? FORM(larger, OPERAND)(result, 0u) : result;
+}
+
+#if !ADDS_SEGMENTS
+// A segment's sum goes into the total. True when that is complete and is to be finished here: then `sum` is the total.
+bool is_complete(Batch batch, inout uint sum, uint row, uint column, uint segment)
+{
+    if (SEGMENTS_COME == ONE_SEGMENT) {
+        return true;
+    }
+    uint index = WRITES_TOTALS ? batch.results + row * parameters.columns + column : output_index(batch, row, column);
+    if (SEGMENTS_COME == IN_TURN && segment > 0u) {
+        sum = sum_plus(words_output[index], sum);
+    }
+    if (!WRITES_TOTALS && segment + 1u == SEGMENTS) {
+        return true;
+    }
+    words_output[index] = sum;
+    return false;
+}
+#endif
+
+void store_result(Batch batch, uint result, uint row, uint column)
+{
+    STORE(OPERAND_BITS, words_output, output_index(batch, row, column), result);
+}
+
+#endif

@@ -1,0 +1,311 @@
+// Tiles of results, one for each work group: operands go through shared memory, TILE_TERMS terms at a time, and each invocation keeps
+// RESULTS x RESULTS results in registers. For GPUs.
+//
+// The compile script passes TILE_ROWS, TILE_COLUMNS, TILE_TERMS, RESULTS (4 or 8) and INVOCATIONS = (TILE_ROWS / RESULTS) *
+// (TILE_COLUMNS / RESULTS).
+#define ADDS_SEGMENTS 0
+#include "matrix.glsl"
+
+layout(local_size_x = INVOCATIONS) in;
+
+#define INVOCATION_ROWS (TILE_ROWS / RESULTS)
+#define INVOCATION_COLUMNS (TILE_COLUMNS / RESULTS)
+#define QUARTERS (RESULTS / 4)
+// Fours of a line of terms; four more floats move the lines of the left tile, which is often written across, to other banks.
+#define LEFT_LINE (TILE_ROWS / 4 + 1)
+#define RIGHT_LINE (TILE_COLUMNS / 4)
+#define RIGHT_TILE (TILE_TERMS * LEFT_LINE)
+#define TILES (RIGHT_TILE + TILE_TERMS * RIGHT_LINE)
+
+// Two tiles of each operand: one is computed with while the other is filled. Results lie here too before they are stored.
+shared vec4 tiles[2 * TILES];
+shared uint left_classes;
+shared uint right_classes;
+
+#define LEFT_FOURS (TILE_ROWS * TILE_TERMS / 4)
+#define RIGHT_FOURS (TILE_COLUMNS * TILE_TERMS / 4)
+#define LEFT_LOADS ((LEFT_FOURS + INVOCATIONS - 1) / INVOCATIONS)
+#define RIGHT_LOADS ((RIGHT_FOURS + INVOCATIONS - 1) / INVOCATIONS)
+
+#if OPERAND_BITS == 32
+#define LOAD_FOUR(name, index) operand_four(fours_##name[(index) >> 2u])
+uvec4 operand_four(uvec4 bits) { return uvec4(operand(bits.x), operand(bits.y), operand(bits.z), operand(bits.w)); }
+#else
+#define LOAD_FOUR(name, index) operand_four(pairs_##name[(index) >> 2u])
+uvec4 operand_four(uvec2 bits)
+{
+    return uvec4(operand(bits.x & 0xffffu), operand(bits.x >> 16u), operand(bits.y & 0xffffu), operand(bits.y >> 16u));
+}
+#endif
+
+// The first row and term of the four elements that an invocation loads in its i-th turn.
+uvec2 left_place(uint i, uint invocation)
+{
+    uint number = invocation + i * INVOCATIONS;
+    return LEFT_ALONG_TERMS ? uvec2(number / (TILE_TERMS / 4), number % (TILE_TERMS / 4) * 4u)
+                            : uvec2(number % (TILE_ROWS / 4) * 4u, number / (TILE_ROWS / 4));
+}
+// The same for the first term and column.
+uvec2 right_place(uint i, uint invocation)
+{
+    uint number = invocation + i * INVOCATIONS;
+#if CONVOLUTION
+    return uvec2(number / TILE_COLUMNS * 4u, number % TILE_COLUMNS);
+#else
+    return RIGHT_ALONG_TERMS ? uvec2(number % (TILE_TERMS / 4) * 4u, number / (TILE_TERMS / 4))
+                             : uvec2(number / (TILE_COLUMNS / 4), number % (TILE_COLUMNS / 4) * 4u);
+#endif
+}
+
+// What an invocation loads of the left operand in its i-th turn.
+uvec4 left_four(Batch batch, uint i, uint row, uint term, uint end, uint invocation)
+{
+    uvec2 place = left_place(i, invocation);
+    uvec2 at = uvec2(row + place.x, term + place.y);
+    uvec4 four = uvec4(PADDING);
+    bool is_within = LEFT_FOURS % INVOCATIONS == 0 || invocation + i * INVOCATIONS < LEFT_FOURS;
+    if (is_within && at.x < parameters.rows && at.y < end) {
+        if (LEFT_HAS_VECTORS) {
+            return LOAD_FOUR(left, left_index(batch, at.x, at.y));
+        }
+        four.x = left_bits(batch, at.x, at.y);
+        uvec2 next = uvec2(LEFT_ALONG_TERMS ? 0u : 1u, LEFT_ALONG_TERMS ? 1u : 0u);
+        if (at.x + next.x < parameters.rows && at.y + next.y < end) {
+            four.y = left_bits(batch, at.x + next.x, at.y + next.y);
+        }
+        if (at.x + 2u * next.x < parameters.rows && at.y + 2u * next.y < end) {
+            four.z = left_bits(batch, at.x + 2u * next.x, at.y + 2u * next.y);
+        }
+        if (at.x + 3u * next.x < parameters.rows && at.y + 3u * next.y < end) {
+            four.w = left_bits(batch, at.x + 3u * next.x, at.y + 3u * next.y);
+        }
+    }
+    return four;
+}
+
+// The same of the right operand. Every turn has the same column, if it is a convolution's.
+uvec4 right_four(Batch batch, Column own, uint i, uint column, uint term, uint end, uint invocation)
+{
+    uvec2 place = right_place(i, invocation);
+    uvec2 at = uvec2(term + place.x, column + place.y);
+    uvec4 four = uvec4(PADDING);
+    bool is_within = RIGHT_FOURS % INVOCATIONS == 0 || invocation + i * INVOCATIONS < RIGHT_FOURS;
+    if (is_within && at.x < end && at.y < parameters.columns) {
+#if CONVOLUTION
+        four.x = right_bits(own, at.x);
+        if (at.x + 1u < end) {
+            four.y = right_bits(own, at.x + 1u);
+        }
+        if (at.x + 2u < end) {
+            four.z = right_bits(own, at.x + 2u);
+        }
+        if (at.x + 3u < end) {
+            four.w = right_bits(own, at.x + 3u);
+        }
+#else
+        if (RIGHT_HAS_VECTORS) {
+            return LOAD_FOUR(right, batch.right + at.x * parameters.right_term + at.y * parameters.right_column);
+        }
+        uvec2 next = uvec2(RIGHT_ALONG_TERMS ? 1u : 0u, RIGHT_ALONG_TERMS ? 0u : 1u);
+        four.x = right_bits(column_at(batch, at.y), at.x);
+        if (at.x + next.x < end && at.y + next.y < parameters.columns) {
+            four.y = right_bits(column_at(batch, at.y + next.y), at.x + next.x);
+        }
+        if (at.x + 2u * next.x < end && at.y + 2u * next.y < parameters.columns) {
+            four.z = right_bits(column_at(batch, at.y + 2u * next.y), at.x + 2u * next.x);
+        }
+        if (at.x + 3u * next.x < end && at.y + 3u * next.y < parameters.columns) {
+            four.w = right_bits(column_at(batch, at.y + 3u * next.y), at.x + 3u * next.x);
+        }
+#endif
+    }
+    return four;
+}
+
+uint classes_of(uvec4 four) { return class_of(four.x) | class_of(four.y) | class_of(four.z) | class_of(four.w); }
+
+// Writes what was loaded in the i-th turn into one of the two tiles of an operand.
+void put_left(uint tile, uint i, uvec4 bits, uint invocation)
+{
+    if (LEFT_FOURS % INVOCATIONS == 0 || invocation + i * INVOCATIONS < LEFT_FOURS) {
+        uvec2 place = left_place(i, invocation);
+        vec4 four = uintBitsToFloat(bits);
+        uint at = tile * TILES + place.y * LEFT_LINE + place.x / 4u;
+        if (LEFT_ALONG_TERMS) {
+            tiles[at][place.x & 3u] = four.x;
+            tiles[at + LEFT_LINE][place.x & 3u] = four.y;
+            tiles[at + 2u * LEFT_LINE][place.x & 3u] = four.z;
+            tiles[at + 3u * LEFT_LINE][place.x & 3u] = four.w;
+        } else {
+            tiles[at] = four;
+        }
+        uint classes = classes_of(bits);
+        if ((classes & ~left_classes) != 0u) {
+            atomicOr(left_classes, classes);
+        }
+    }
+}
+void put_right(uint tile, uint i, uvec4 bits, uint invocation)
+{
+    if (RIGHT_FOURS % INVOCATIONS == 0 || invocation + i * INVOCATIONS < RIGHT_FOURS) {
+        uvec2 place = right_place(i, invocation);
+        vec4 four = uintBitsToFloat(bits);
+        uint at = tile * TILES + RIGHT_TILE + place.x * RIGHT_LINE + place.y / 4u;
+        if (CONVOLUTION == 1 || RIGHT_ALONG_TERMS) {
+            tiles[at][place.y & 3u] = four.x;
+            tiles[at + RIGHT_LINE][place.y & 3u] = four.y;
+            tiles[at + 2u * RIGHT_LINE][place.y & 3u] = four.z;
+            tiles[at + 3u * RIGHT_LINE][place.y & 3u] = four.w;
+        } else {
+            tiles[at] = four;
+        }
+        uint classes = classes_of(bits);
+        if ((classes & ~right_classes) != 0u) {
+            atomicOr(right_classes, classes);
+        }
+    }
+}
+
+// What follows stands in main() as it is: arrays that functions share are kept in memory by some drivers.
+#define LOAD_TILES(term) \
+    [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
+        left_loaded[i] = left_four(batch, i, first_row, term, end, invocation); \
+    } \
+    [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
+        right_loaded[i] = right_four(batch, own, i, first_column, term, end, invocation); \
+    }
+
+#define PUT_TILES(tile) \
+    [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
+        put_left(tile, i, left_loaded[i], invocation); \
+    } \
+    [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
+        put_right(tile, i, right_loaded[i], invocation); \
+    }
+
+#define ADD_PRODUCTS(tile) \
+    [[unroll]] for (uint step = 0u; step < TILE_TERMS; ++step) { \
+        vec4 a[QUARTERS]; \
+        vec4 b[QUARTERS]; \
+        [[unroll]] for (uint quarter = 0u; quarter < QUARTERS; ++quarter) { \
+            a[quarter] = tiles[tile * TILES + step * LEFT_LINE + quarter * INVOCATION_ROWS + own_row]; \
+            b[quarter] = tiles[tile * TILES + RIGHT_TILE + step * RIGHT_LINE + quarter * INVOCATION_COLUMNS + own_column]; \
+        } \
+        [[unroll]] for (uint i = 0u; i < RESULTS; ++i) { \
+            [[unroll]] for (uint j = 0u; j < RESULTS; ++j) { \
+                sums[i * RESULTS + j] = product_plus(a[i / 4u][i & 3u], b[j / 4u][j & 3u], sums[i * RESULTS + j]); \
+            } \
+        } \
+    }
+
+// A segment's sums leave the registers through shared memory, RESULTS / TILE_ROWS of the tile at a time, so that neighbouring
+// invocations store neighbouring results. This is what is done with such a part.
+#define ROUND_RESULTS (INVOCATION_ROWS * TILE_COLUMNS)
+#define AT_ONCE (32 / OPERAND_BITS)
+void deliver(Batch batch, bool plain, uint turn, uint first_row, uint first_column, uint segment, uint end, uint invocation)
+{
+    for (uint number = invocation; number < ROUND_RESULTS / AT_ONCE; number += INVOCATIONS) {
+        uint tile_row = number / (TILE_COLUMNS / AT_ONCE);
+        uint row = first_row + (turn / 4u) * (INVOCATION_ROWS * 4) + tile_row * 4u + (turn & 3u);
+        uint word = 0u;
+        for (uint part = 0u; part < AT_ONCE; ++part) {
+            uint tile_column = number % (TILE_COLUMNS / AT_ONCE) * AT_ONCE + part;
+            uint column = first_column + tile_column;
+            if (row < parameters.rows && column < parameters.columns) {
+                uint sum = plain
+                    ? floatBitsToUint(tiles[tile_row * RIGHT_LINE + tile_column / 4u][tile_column & 3u])
+                    : exact_sum(batch, row, column, segment * SEGMENT, end);
+                if (is_complete(batch, sum, row, column, segment)) {
+                    uint result = finished(batch, sum, row, column);
+#if OPERAND_BITS == 16
+                    if (OUTPUT_HAS_PAIRS) {
+                        word |= result << (part * 16u);
+                        if (part == 1u) {
+                            words_output[output_index(batch, row, column) >> 1u] = word;
+                        }
+                    } else {
+                        store_result(batch, result, row, column);
+                    }
+#else
+                    store_result(batch, result, row, column);
+#endif
+                }
+            }
+        }
+    }
+}
+
+#define BAND 8u
+
+void main()
+{
+    uint group = work_group_index();
+    if (group >= parameters.work_items) {
+        return;
+    }
+    uint invocation = index_in_group();
+    // Work groups that run at one time shall read the same operands: they go through bands of tiles, downwards first.
+    uint tiles_of_one = parameters.row_tiles * parameters.column_tiles;
+    uint matrices = group / tiles_of_one;
+    uint tile_number = group % tiles_of_one;
+    uint band = tile_number / (BAND * parameters.column_tiles);
+    uint height = min(BAND, parameters.row_tiles - band * BAND);
+    uint within = tile_number - band * BAND * parameters.column_tiles;
+    uint first_row = (band * BAND + within % height) * TILE_ROWS;
+    uint first_column = within / height * TILE_COLUMNS;
+    uint batches = parameters.work_items / tiles_of_one;
+    uint first_segment = parameters.first_segment;
+    uint end_segment = parameters.end_segment;
+    if (SEGMENTS_COME == SIDE_BY_SIDE) {
+        batches = batches / SEGMENTS;
+        first_segment = matrices / batches;
+        end_segment = first_segment + 1u;
+    }
+    Batch batch = batch_at(matrices % batches, batches, first_segment);
+    Column own = column_at(batch, min(first_column + invocation % TILE_COLUMNS, parameters.columns - 1u));
+    uint own_row = invocation / INVOCATION_COLUMNS;
+    uint own_column = invocation % INVOCATION_COLUMNS;
+    uvec4 left_loaded[LEFT_LOADS];
+    uvec4 right_loaded[RIGHT_LOADS];
+    float sums[RESULTS * RESULTS];
+    for (uint segment = first_segment; segment < end_segment; ++segment) {
+        uint first = segment * SEGMENT;
+        uint end = min(first + SEGMENT, parameters.terms);
+        if (invocation == 0u) {
+            left_classes = 0u;
+            right_classes = 0u;
+        }
+        [[unroll]] for (uint i = 0u; i < RESULTS * RESULTS; ++i) {
+            sums[i] = 0.0;
+        }
+        LOAD_TILES(first)
+        barrier();
+        PUT_TILES(0u)
+        barrier();
+        uint tile = 0u;
+        for (uint term = first + TILE_TERMS; term < end; term += TILE_TERMS) {
+            LOAD_TILES(term)
+            ADD_PRODUCTS(tile)
+            tile = 1u - tile;
+            PUT_TILES(tile)
+            barrier();
+        }
+        ADD_PRODUCTS(tile)
+        barrier();
+        bool plain = is_plain(left_classes, right_classes);
+        for (uint turn = 0u; turn < RESULTS; ++turn) {
+            [[unroll]] for (uint i = 0u; i < RESULTS; ++i) {
+                if (turn == i) {
+                    [[unroll]] for (uint quarter = 0u; quarter < QUARTERS; ++quarter) {
+                        tiles[own_row * RIGHT_LINE + quarter * INVOCATION_COLUMNS + own_column] =
+                            vec4(sums[i * RESULTS + 4u * quarter], sums[i * RESULTS + 4u * quarter + 1u],
+                                 sums[i * RESULTS + 4u * quarter + 2u], sums[i * RESULTS + 4u * quarter + 3u]);
+                    }
+                }
+            }
+            barrier();
+            deliver(batch, plain, turn, first_row, first_column, segment, end, invocation);
+            barrier();
+        }
+    }
+}

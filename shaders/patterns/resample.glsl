@@ -1,0 +1,160 @@
+// Results that come from between the elements of the input: up to five axes, of which up to four are resampled.
+//
+// Output axes are gone through in the order of the output's memory, axis 0 the innermost. Where the output is one run of
+// neighbouring elements (OUTPUT_PACKED), an invocation takes four of them; otherwise one.
+//
+// The operator's file defines behind
+//   VALUE(OUTPUT) resampled(Source source)     the result, for which it has INPUT and OUTPUT, their widths, and ELEMENT(at)
+#ifndef RESAMPLE_GLSL
+#define RESAMPLE_GLSL
+
+#include "datatypes.glsl"
+#include "resampling.glsl"
+
+layout(local_size_x = 256) in;
+
+layout(push_constant) uniform Parameters {
+    uint base_input; // where operands begin in their buffers, in words
+    uint base_output;
+    uint work_items;
+    uint elements; // of the output
+} parameters;
+
+#define LANES 4
+#include "buffers.glsl"
+
+BUFFER(0, input)
+BUFFER(1, output)
+
+layout(constant_id = 2) const bool OUTPUT_PACKED = false;
+layout(constant_id = 3) const uint ROUNDING = 0u;      // of nearest elements
+layout(constant_id = 4) const bool ROWS_OF_FOUR = false; // whether the innermost axis has a multiple of four elements
+
+// What a step along an axis of the output adds: to the element of the input, where the axis is not resampled; to the element
+// of the output; and to the coordinates of the resampled axes.
+#define OUTPUT_AXIS(axis, first_id) \
+    layout(constant_id = first_id) const uint SIZE_##axis = 1u; \
+    layout(constant_id = first_id + 1) const uint INPUT_STEP_##axis = 0u; \
+    layout(constant_id = first_id + 2) const uint OUTPUT_STEP_##axis = 0u; \
+    layout(constant_id = first_id + 3) const uint STEP_A_##axis = 0u; \
+    layout(constant_id = first_id + 4) const uint STEP_B_##axis = 0u; \
+    layout(constant_id = first_id + 5) const uint STEP_C_##axis = 0u; \
+    layout(constant_id = first_id + 6) const uint STEP_D_##axis = 0u;
+OUTPUT_AXIS(0, 5) OUTPUT_AXIS(1, 12) OUTPUT_AXIS(2, 19) OUTPUT_AXIS(3, 26) OUTPUT_AXIS(4, 33)
+
+// The resampled axes, A the innermost: numbers as the bits of float32, elements of the input, and how far these lie apart.
+#define RESAMPLED_AXIS(axis, first_id) \
+    layout(constant_id = first_id) const uint SCALE_##axis = 0x3f800000u; \
+    layout(constant_id = first_id + 1) const uint INVERSE_##axis = 0x3f800000u; \
+    layout(constant_id = first_id + 2) const uint INPUT_OFFSET_##axis = 0u; \
+    layout(constant_id = first_id + 3) const uint OUTPUT_OFFSET_##axis = 0u; \
+    layout(constant_id = first_id + 4) const uint LAST_##axis = 0u; \
+    layout(constant_id = first_id + 5) const uint EXTENT_##axis = 1u; \
+    layout(constant_id = first_id + 6) const uint STRIDE_##axis = 0u; \
+    layout(constant_id = first_id + 7) const uint RADIUS_##axis = 0u; \
+    Resampled resampled_##axis() \
+    { \
+        return Resampled(uintBitsToFloat(SCALE_##axis), uintBitsToFloat(INVERSE_##axis), \
+            uintBitsToFloat(INPUT_OFFSET_##axis), uintBitsToFloat(OUTPUT_OFFSET_##axis), uintBitsToFloat(LAST_##axis)); \
+    }
+RESAMPLED_AXIS(A, 40) RESAMPLED_AXIS(B, 48) RESAMPLED_AXIS(C, 56) RESAMPLED_AXIS(D, 64)
+
+layout(constant_id = 72) const bool IS_PLAIN = false; // at most A and B are resampled, both without a radius
+
+// An element of the output: the element of the input where all resampled axes begin, and its coordinates along these.
+struct Source {
+    uint at;
+    uint a;
+    uint b;
+    uint c;
+    uint d;
+};
+
+#define PLACE(axis, coordinate) place_of(coordinate, resampled_##axis())
+#define ELEMENT(at) LOAD(INPUT, words_input, BASE(INPUT_BITS, input) + (at))
+
+VALUE(OUTPUT) resampled(Source source);
+
+#define MOVE(axis, coordinate) \
+    source.at += coordinate * INPUT_STEP_##axis; \
+    output_at += coordinate * OUTPUT_STEP_##axis; \
+    source.a += coordinate * STEP_A_##axis; \
+    source.b += coordinate * STEP_B_##axis; \
+    source.c += coordinate * STEP_C_##axis; \
+    source.d += coordinate * STEP_D_##axis;
+#define MOVE_ALONG(axis) \
+    if (SIZE_##axis > 1u) { \
+        uint coordinate = rest % SIZE_##axis; \
+        rest /= SIZE_##axis; \
+        MOVE(axis, coordinate) \
+    }
+
+Source source_of(uint element, out uint output_at)
+{
+    Source source = Source(0u, 0u, 0u, 0u, 0u);
+    uint rest = element;
+    output_at = 0u;
+    MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3)
+    MOVE(4, rest)
+    return source;
+}
+
+// Four neighbours of one row.
+void store_row_of_four(uint item)
+{
+    uint output_at;
+    Source source = source_of(item * 4u, output_at);
+    uint words[OUTPUT_BITS / 8];
+    for (int i = 0; i < OUTPUT_BITS / 8; ++i) {
+        words[i] = 0u;
+    }
+    for (uint lane = 0u; lane < 4u; ++lane) {
+        VALUE(OUTPUT) value = resampled(source);
+        INSERT(OUTPUT_BITS, words, lane, value);
+        MOVE(0, 1u)
+    }
+    uint first = BASE_WORD(output) + item * uint(OUTPUT_BITS / 8);
+#if OUTPUT_BITS == 8
+    words_output[first] = words[0];
+#elif OUTPUT_BITS == 16
+    pairs_output[first >> 1u] = uvec2(words[0], words[1]);
+#else
+    fours_output[first >> 2u] = uvec4(words[0], words[1], words[2], words[3]);
+#endif
+}
+
+void store_element(uint element)
+{
+    uint output_at;
+    Source source = source_of(element, output_at);
+    VALUE(OUTPUT) value = resampled(source);
+    STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + output_at, value);
+}
+
+// Four neighbours that may lie in several rows, or be fewer.
+void store_four(uint item)
+{
+    for (uint lane = 0u; lane < 4u; ++lane) {
+        uint element = item * 4u + lane;
+        if (element < parameters.elements) {
+            store_element(element);
+        }
+    }
+}
+
+void main()
+{
+    uint item = invocation_index();
+    if (item >= parameters.work_items) {
+        return;
+    }
+    if (!OUTPUT_PACKED) {
+        store_element(item);
+    } else if (ROWS_OF_FOUR) {
+        store_row_of_four(item);
+    } else {
+        store_four(item);
+    }
+}
+
+#endif

@@ -1,0 +1,264 @@
+// Results that depend on a window over the spatial axes of the input: depth, height and width, behind batch and channel.
+//
+// Output axes are gone through in the order of the output's memory, axis 0 the innermost: where the output is one run of
+// neighbouring elements (OUTPUT_PACKED), an invocation takes the elements of a whole 32-bit word, and neighbours take
+// neighbours; otherwise one element each.
+//
+// The operator's file defines before
+//   WINDOW_NUMBERS        where it has parameters.factor and parameters.summand
+//   WINDOW_INDICES        where there is an optional second output, words_indices, for positions
+// and behind
+//   VALUE(OUTPUT) pooled(Window window, out uint index)     the result, and what is stored for its position
+// for which it has INPUT and OUTPUT, their widths, Window and FOR_EACH_TAP.
+#ifndef WINDOW_GLSL
+#define WINDOW_GLSL
+
+#include "datatypes.glsl"
+
+layout(local_size_x = 256) in;
+
+layout(push_constant) uniform Parameters {
+    uint base_input; // where operands begin in their buffers, in words
+    uint base_output;
+#ifdef WINDOW_INDICES
+    uint base_indices;
+#endif
+    uint work_items;
+    uint elements;  // of the output
+    uint exponent; // P of LP_POOLING, or a float32
+#ifdef WINDOW_NUMBERS
+    uint factor; // further float32
+    uint summand;
+#endif
+} parameters;
+
+#define LANES 4
+#include "buffers.glsl"
+
+BUFFER(0, input)
+BUFFER(1, output)
+#ifdef WINDOW_INDICES
+BUFFER(2, indices)
+#endif
+
+layout(constant_id = 2) const bool OUTPUT_PACKED = false;
+layout(constant_id = 3) const uint WORDS_OF_INDEX = 0u; // 0: there is no second output
+layout(constant_id = 4) const bool COUNTS_PADDING = false;
+
+// What a step along an axis of the output adds: to the element of the input, to the places along depth, height and width in
+// the padded input, to the element of the output and of the indices, and to the number of the input's element in its logical
+// order.
+#define OUTPUT_AXIS(axis, first_id) \
+    layout(constant_id = first_id) const uint SIZE_##axis = 1u; \
+    layout(constant_id = first_id + 1) const uint INPUT_STEP_##axis = 0u; \
+    layout(constant_id = first_id + 2) const uint DEPTH_STEP_##axis = 0u; \
+    layout(constant_id = first_id + 3) const uint HEIGHT_STEP_##axis = 0u; \
+    layout(constant_id = first_id + 4) const uint WIDTH_STEP_##axis = 0u; \
+    layout(constant_id = first_id + 5) const uint OUTPUT_STEP_##axis = 0u; \
+    layout(constant_id = first_id + 6) const uint INDICES_STEP_##axis = 0u; \
+    layout(constant_id = first_id + 7) const uint NUMBER_STEP_##axis = 0u;
+OUTPUT_AXIS(0, 5) OUTPUT_AXIS(1, 13) OUTPUT_AXIS(2, 21) OUTPUT_AXIS(3, 29) OUTPUT_AXIS(4, 37)
+
+// Along each spatial axis: taps of a window, how far apart they are, padding before the first element, elements of the input,
+// and what a step from tap to tap adds to the input's element and to its number.
+#define SPATIAL_AXIS(axis, first_id) \
+    layout(constant_id = first_id) const uint TAPS_##axis = 1u; \
+    layout(constant_id = first_id + 1) const uint DILATION_##axis = 1u; \
+    layout(constant_id = first_id + 2) const uint PADDING_##axis = 0u; \
+    layout(constant_id = first_id + 3) const uint EXTENT_##axis = 1u; \
+    layout(constant_id = first_id + 4) const uint TAP_STEP_##axis = 0u; \
+    layout(constant_id = first_id + 5) const uint TAP_NUMBER_##axis = 0u;
+SPATIAL_AXIS(DEPTH, 45) SPATIAL_AXIS(HEIGHT, 51) SPATIAL_AXIS(WIDTH, 57)
+
+// How many elements, and numbers of elements, the padded input begins before the input.
+layout(constant_id = 63) const uint INPUT_START = 0u;
+layout(constant_id = 64) const uint NUMBER_START = 0u;
+
+// The part of a window that lies inside the input.
+struct Window {
+    uint at;     // the first tap's element of the input
+    uint number; // its number in logical order
+    uint origin; // the element of the input that lies where the window's padding ends
+    uint depth_taps;
+    uint height_taps;
+    uint width_taps;
+};
+
+bool is_whole(Window window)
+{
+    return window.depth_taps == TAPS_DEPTH && window.height_taps == TAPS_HEIGHT && window.width_taps == TAPS_WIDTH;
+}
+uint taps_inside(Window window) { return window.depth_taps * window.height_taps * window.width_taps; }
+#define TAPS_OF_WINDOW (TAPS_DEPTH * TAPS_HEIGHT * TAPS_WIDTH)
+
+// Does TAKE(at, number) for every tap, row by row.
+#define FOR_EACH_TAP_OF(window, depth_taps_, height_taps_, width_taps_, TAKE) \
+    { \
+        uint depth_at_ = window.at; \
+        uint depth_number_ = window.number; \
+        for (uint depth_ = 0u; depth_ < depth_taps_; ++depth_) { \
+            uint height_at_ = depth_at_; \
+            uint height_number_ = depth_number_; \
+            for (uint height_ = 0u; height_ < height_taps_; ++height_) { \
+                uint at_ = height_at_; \
+                uint number_ = height_number_; \
+                for (uint width_ = 0u; width_ < width_taps_; ++width_) { \
+                    TAKE(at_, number_) \
+                    at_ += TAP_STEP_WIDTH; \
+                    number_ += TAP_NUMBER_WIDTH; \
+                } \
+                height_at_ += TAP_STEP_HEIGHT; \
+                height_number_ += TAP_NUMBER_HEIGHT; \
+            } \
+            depth_at_ += TAP_STEP_DEPTH; \
+            depth_number_ += TAP_NUMBER_DEPTH; \
+        } \
+    }
+
+// A slow path, in little code.
+#define FOR_EACH_TAP_SLOWLY(window, TAKE) \
+    FOR_EACH_TAP_OF(window, window.depth_taps, window.height_taps, window.width_taps, TAKE)
+
+// Whole windows have loops of known length, which GPUs' compilers write out, so that loads do not wait for each other.
+#define FOR_EACH_TAP(window, TAKE) \
+    if (!ON_PROCESSOR && is_whole(window)) \
+        FOR_EACH_TAP_OF(window, TAPS_DEPTH, TAPS_HEIGHT, TAPS_WIDTH, TAKE) \
+    else \
+        FOR_EACH_TAP_SLOWLY(window, TAKE)
+
+// The element of the input that a tap is, by the number of its element.
+#define TAP(at) LOAD(INPUT, words_input, BASE(INPUT_BITS, input) + at)
+
+VALUE(OUTPUT) pooled(Window window, out uint index);
+
+// Of the taps along an axis from `place` in the padded input on, the first one inside the input, and how many are.
+struct Taps {
+    uint first;
+    uint count;
+};
+#define TAPS_INSIDE(axis) \
+    Taps taps_inside_##axis(uint place) \
+    { \
+        int position = int(place) - int(PADDING_##axis); \
+        uint first = position < 0 ? (uint(-position) + (DILATION_##axis - 1u)) / DILATION_##axis : 0u; \
+        int left = int(EXTENT_##axis) - 1 - position; \
+        uint end = left < 0 ? 0u : min(uint(left) / DILATION_##axis + 1u, TAPS_##axis); \
+        return Taps(first, end > first ? end - first : 0u); \
+    }
+TAPS_INSIDE(DEPTH)
+TAPS_INSIDE(HEIGHT)
+TAPS_INSIDE(WIDTH)
+
+#define MOVE(axis, coordinate) \
+    at += coordinate * INPUT_STEP_##axis; \
+    depth += coordinate * DEPTH_STEP_##axis; \
+    height += coordinate * HEIGHT_STEP_##axis; \
+    width += coordinate * WIDTH_STEP_##axis; \
+    output_at += coordinate * OUTPUT_STEP_##axis; \
+    indices_at += coordinate * INDICES_STEP_##axis; \
+    number += coordinate * NUMBER_STEP_##axis;
+#define MOVE_ALONG(axis) \
+    if (SIZE_##axis > 1u) { \
+        uint coordinate = rest % SIZE_##axis; \
+        rest /= SIZE_##axis; \
+        MOVE(axis, coordinate) \
+    }
+
+// The window of an element of the output, by its number in the order of memory. What lies before the input's first element
+// wraps below zero, and back with the taps that are left out.
+Window window_of(uint element, out uint output_at, out uint indices_at)
+{
+    uint at = 0u;
+    uint number = 0u - NUMBER_START;
+    uint depth = 0u;
+    uint height = 0u;
+    uint width = 0u;
+    uint rest = element;
+    output_at = 0u;
+    indices_at = 0u;
+    MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3)
+    MOVE(4, rest)
+    uint origin = at;
+    at -= INPUT_START;
+    Taps depth_taps = taps_inside_DEPTH(depth);
+    Taps height_taps = taps_inside_HEIGHT(height);
+    Taps width_taps = taps_inside_WIDTH(width);
+    at += depth_taps.first * TAP_STEP_DEPTH + height_taps.first * TAP_STEP_HEIGHT + width_taps.first * TAP_STEP_WIDTH;
+    number += depth_taps.first * TAP_NUMBER_DEPTH + height_taps.first * TAP_NUMBER_HEIGHT
+        + width_taps.first * TAP_NUMBER_WIDTH;
+    return Window(at, number, origin, depth_taps.count, height_taps.count, width_taps.count);
+}
+
+#ifdef WINDOW_INDICES
+void store_index(uint at, uint index)
+{
+    if (WORDS_OF_INDEX == 1u) {
+        words_indices[BASE_WORD(indices) + at] = index;
+    } else if (WORDS_OF_INDEX == 2u) {
+        words_indices[BASE_WORD(indices) + 2u * at] = index;
+        words_indices[BASE_WORD(indices) + 2u * at + 1u] = index == 0xffffffffu ? index : 0u;
+    }
+}
+#else
+#define store_index(at, index)
+#endif
+
+#if OUTPUT_BITS < 32
+#define ELEMENTS_OF_WORD (32u / OUTPUT_BITS)
+
+// Stores those bits of a word that the mask selects: bytes behind the tensor stay as they are.
+void store_bits(uint word, uint bits, uint mask)
+{
+    if (mask == 0xffffffffu) {
+        words_output[word] = bits;
+    } else {
+        atomicAnd(words_output[word], ~mask);
+        atomicOr(words_output[word], bits);
+    }
+}
+
+void store_word(uint item)
+{
+    uint bits[1];
+    uint mask[1];
+    bits[0] = 0u;
+    mask[0] = 0u;
+    for (uint lane = 0u; lane < ELEMENTS_OF_WORD; ++lane) {
+        uint element = item * ELEMENTS_OF_WORD + lane;
+        if (element < parameters.elements) {
+            uint output_at;
+            uint indices_at;
+            uint index;
+            Window window = window_of(element, output_at, indices_at);
+            VALUE(OUTPUT) value = pooled(window, index);
+            INSERT(OUTPUT_BITS, bits, lane, value);
+            INSERT(OUTPUT_BITS, mask, lane, 0xffffffffu);
+            store_index(indices_at, index);
+        }
+    }
+    store_bits(BASE_WORD(output) + item, bits[0], mask[0]);
+}
+#endif
+
+void main()
+{
+    uint item = invocation_index();
+    if (item >= parameters.work_items) {
+        return;
+    }
+#if OUTPUT_BITS < 32
+    if (OUTPUT_PACKED) {
+        store_word(item);
+        return;
+    }
+#endif
+    uint output_at;
+    uint indices_at;
+    uint index;
+    Window window = window_of(item, output_at, indices_at);
+    VALUE(OUTPUT) value = pooled(window, index);
+    STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + output_at, value);
+    store_index(indices_at, index);
+}
+
+#endif

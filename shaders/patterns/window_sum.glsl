@@ -1,0 +1,141 @@
+// Sums over windows, and averages and norms made of them. All elements are taken as float32, which holds every float16.
+//
+// The quick way is for elements that are 0 or in a middle range, where nothing overflows and no intermediate is denormal. Otherwise
+// all elements are multiplied by a power of two first, which brings the largest one to 2^SCALED_EXPONENT, and the result
+// is multiplied back; what is below 2^LEAST_EXPONENT is left out then, which changes no result by more than 2^-90 of
+// the sum of magnitudes.
+//
+// The operator's file defines before
+//   LEAST_EXPONENT, SCALED_EXPONENT, MOST_EXPONENT    the middle range, and where scaled elements lie in it; integers
+//   WITH_TERM(sum, x, with)                           the sum with what is added of an element x; with(sum, number) adds a number
+//   RESULT_OF(sum, window)                            the result of the sum, in two words
+//   HAS_SIGN                                          where infinities of both signs have no sum
+//   RESULT_EXPONENT(exponent)                         by which power of two the result of elements times 2^exponent is too large;
+//                                                     by default the same
+//   SUM_TYPE                                          the data type of the result, where it is not the operator's own: then the file
+//                                                     defines pooled itself, by window_sum(window)
+#ifndef WINDOW_SUM_GLSL
+#define WINDOW_SUM_GLSL
+
+#include "window.glsl"
+#include "window_sums.glsl"
+
+#ifndef RESULT_EXPONENT
+#define RESULT_EXPONENT(exponent) exponent
+#endif
+#ifndef SUM_TYPE
+#define SUM_IS_RESULT
+#define SUM_TYPE OUTPUT
+#endif
+
+#define NUMBER_OF(type, x) CONCATENATE(NUMBER_OF_, type)(x)
+#define NUMBER_OF_float32(x) (x)
+#define NUMBER_OF_float16(x) float32_from_float16(x)
+
+#define EXPONENT_BITS(exponent) (uint((exponent) + 127) << 23)
+
+// Rounded once: of float16 to odd first.
+#define ROUNDED(type, words) CONCATENATE(ROUNDED_, type)(words)
+#define ROUNDED_float32(words) floatBitsToUint(words.high)
+#define ROUNDED_float16(words) float16_from_number(rounded_to_odd(words))
+
+#define FEW_TAPS 16u
+
+// Magnitudes less one: zeros become the largest. float16 has no number outside the middle range.
+#define TAKE(at, number) \
+    { \
+        uint x = NUMBER_OF(INPUT, TAP(at)); \
+        uint magnitude = x & MAGNITUDE_F32; \
+        largest = max(largest, magnitude); \
+        smallest_less_one = min(smallest_less_one, magnitude - 1u); \
+        if (TAPS_OF_WINDOW <= FEW_TAPS) { \
+            WITH_TERM(sum, uintBitsToFloat(x), with_one_of_few) \
+        } else { \
+            WITH_TERM(sum, uintBitsToFloat(x), with_number) \
+        } \
+    }
+
+#define TAKE_SCALED(at, number) \
+    { \
+        uint x = times_power_of_two(NUMBER_OF(INPUT, TAP(at)), exponent); \
+        x = (x & MAGNITUDE_F32) < EXPONENT_BITS(LEAST_EXPONENT) ? 0u : x; \
+        WITH_TERM(sum, uintBitsToFloat(x), with_number) \
+    }
+
+#define IS_NAN 1u
+#define IS_INFINITE 2u
+#define IS_NEGATIVE_INFINITE 4u
+#define TAKE_SPECIAL(at, number) \
+    { \
+        uint x = NUMBER_OF(INPUT, TAP(at)); \
+        found |= (x & MAGNITUDE_F32) > INFINITY_F32 ? IS_NAN : 0u; \
+        found |= (x & MAGNITUDE_F32) == INFINITY_F32 ? (int(x) < 0 ? IS_NEGATIVE_INFINITE : IS_INFINITE) : 0u; \
+    }
+
+#define INFINITY(type) CONCATENATE(INFINITY_, type)
+#define INFINITY_float32 INFINITY_F32
+#define INFINITY_float16 INFINITY_F16
+#define NAN(type) CONCATENATE(NAN_, type)
+#define NAN_float32 NAN_F32
+#define NAN_float16 NAN_F16
+#define SIGN(type) CONCATENATE(SIGN_, type)
+#define SIGN_float32 SIGN_F32
+#define SIGN_float16 0x8000u
+
+// The result of a window that has an infinity or a NaN in it.
+uint special_result(Window window)
+{
+    uint found = 0u;
+    FOR_EACH_TAP_SLOWLY(window, TAKE_SPECIAL)
+#ifdef HAS_SIGN
+    if (found == IS_NEGATIVE_INFINITE) {
+        return SIGN(SUM_TYPE) | INFINITY(SUM_TYPE);
+    }
+    return found == IS_INFINITE ? INFINITY(SUM_TYPE) : NAN(SUM_TYPE);
+#else
+    return (found & IS_NAN) == 0u ? INFINITY(SUM_TYPE) : NAN(SUM_TYPE);
+#endif
+}
+
+// The result of a window whose largest magnitude is given, for any finite elements of float32.
+uint scaled_result(Window window, uint largest)
+{
+    int exponent = SCALED_EXPONENT + 127 - int(largest >> 23);
+    Double sum = Double(0.0, 0.0);
+    if (largest >= SMALLEST_NORMAL_F32) {
+        FOR_EACH_TAP_SLOWLY(window, TAKE_SCALED)
+    }
+    Double result = RESULT_OF(sum, window);
+    return times_power_of_two(floatBitsToUint(result.high), -RESULT_EXPONENT(exponent));
+}
+
+uint window_sum(Window window)
+{
+    uint largest = 0u;
+    uint smallest_less_one = 0xffffffffu;
+    Double sum = Double(0.0, 0.0);
+    FOR_EACH_TAP(window, TAKE)
+    if (largest >= INFINITY_F32) {
+        return special_result(window);
+    }
+#if INPUT_BITS == 32
+    if (largest >= EXPONENT_BITS(MOST_EXPONENT) || smallest_less_one < EXPONENT_BITS(LEAST_EXPONENT) - 1u) {
+        return scaled_result(window, largest);
+    }
+#endif
+    if (TAPS_OF_WINDOW <= FEW_TAPS) {
+        sum = two_sum(sum.high, sum.low);
+    }
+    Double result = RESULT_OF(sum, window);
+    return ROUNDED(SUM_TYPE, result);
+}
+
+#ifdef SUM_IS_RESULT
+VALUE(OUTPUT) pooled(Window window, out uint index)
+{
+    index = 0u;
+    return window_sum(window);
+}
+#endif
+
+#endif

@@ -1,0 +1,119 @@
+// The largest or smallest element of each row, or where it lies (ARG). Elements become unsigned keys of the same order, of which the
+// greatest is sought: -0 is below +0, and NaN below all numbers, also where the smallest is sought.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#ifdef WIDE
+#define STATE_WORDS 3
+#else
+#define STATE_WORDS 2
+#endif
+#if defined(WIDE) || ARG
+#define RESULT_IS_WIDE
+#endif
+#include "reduction_operands.glsl"
+#include "comparison.glsl"
+
+#define IS_SMALLEST (MODE % 2u == 1u)
+#define TAKES_LAST (MODE / 2u == 1u) // of equals
+
+// `place` grows with the element's number, or falls where the last of equals is sought; that of no element is the greatest.
+struct State {
+    ELEMENT key;
+    uint place;
+};
+#ifdef WIDE
+#define EMPTY_STATE State(uvec2(0u), 0xffffffffu)
+#define EACH_STATE_WORD(DO) DO(0) DO(1) DO(2)
+#define state_word_0(state) state.key.x
+#define state_word_1(state) state.key.y
+#define state_word_2(state) state.place
+#define state_of_words(words) State(uvec2(words[0], words[1]), words[2])
+#define is_above(a, b) is_greater_u64(a, b)
+#define SIGN uvec2(0u, 0x80000000u)
+#else
+#define EMPTY_STATE State(0u, 0xffffffffu)
+#define EACH_STATE_WORD(DO) DO(0) DO(1)
+#define state_word_0(state) state.key
+#define state_word_1(state) state.place
+#define state_of_words(words) State(words[0], words[1])
+#define is_above(a, b) (a > b)
+#define SIGN 0x80000000u
+#endif
+
+ELEMENT key_of(ELEMENT x)
+{
+    ELEMENT key = KIND == UNSIGNED_KIND ? x : x ^ SIGN;
+#ifndef WIDE
+    if (KIND == FLOAT_KIND) {
+        key = int(x) < 0 ? ~x : key;
+        key = IS_SMALLEST ? ~key : key;
+        return is_nan_f32(x) ? 0u : key;
+    }
+#endif
+    return IS_SMALLEST ? ~key : key;
+}
+
+ELEMENT element_of(ELEMENT key)
+{
+    ELEMENT ordered = IS_SMALLEST ? ~key : key;
+    ELEMENT x = KIND == UNSIGNED_KIND ? ordered : ordered ^ SIGN;
+#ifndef WIDE
+    if (KIND == FLOAT_KIND) {
+        x = int(ordered) < 0 ? x : ~ordered;
+        x = key == 0u ? NAN_F32 : x;
+        return OUTPUT_WIDTH == 16u ? float16_from_float32(x) : x;
+    }
+#endif
+    return x;
+}
+
+State joined(State a, State b)
+{
+    bool takes_b = is_above(b.key, a.key) || (b.key == a.key && b.place < a.place);
+    State chosen = a;
+    if (takes_b) {
+        chosen = b;
+    }
+    return chosen;
+}
+
+#if ARG
+State with_element(State state, ELEMENT x, uint number, bool is_element)
+{
+    uint place = TAKES_LAST ? ~number : number;
+    return joined(state, State(key_of(x), is_element ? place : 0xffffffffu));
+}
+State with_block(State state, Block block, uint first, uint count)
+{
+    state = with_element(state, block.a, first, true);
+    state = with_element(state, block.b, first + 1u, count > 1u);
+    state = with_element(state, block.c, first + 2u, count > 2u);
+    return with_element(state, block.d, first + 3u, count > 3u);
+}
+#else
+// Elements behind the row's end repeat its last one.
+ELEMENT higher_key(ELEMENT a, ELEMENT b) { return is_above(b, a) ? b : a; }
+State with_block(State state, Block block, uint first, uint count)
+{
+    ELEMENT left = higher_key(key_of(block.a), key_of(block.b));
+    ELEMENT right = higher_key(key_of(block.c), key_of(block.d));
+    return State(higher_key(state.key, higher_key(left, right)), 0u);
+}
+#endif
+
+void begin_row() {}
+
+#ifdef RESULT_IS_WIDE
+uvec2 result_of(State state)
+{
+#if ARG
+    return uvec2(TAKES_LAST ? ~state.place : state.place, 0u);
+#else
+    return element_of(state.key);
+#endif
+}
+#else
+uint result_of(State state) { return element_of(state.key); }
+#endif
+
+#include "reduction.glsl"

@@ -1,0 +1,294 @@
+// Sums of floats: of elements or their magnitudes (TERMS 0), of squares (1), of e^(x - peak) (2), or of squared differences from a mean (3). The
+// peak (one word) and the mean (two words) are the row's companion. ENDING says what becomes of a sum.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define STATE_WORDS 7
+#define RESULT_IS_WIDE
+#include "reduction_operands.glsl"
+#include "double_sums.glsl"
+#if TERMS == 2
+#include "exponential.glsl"
+#endif
+
+#define OF_MAGNITUDES (MODE == 1u)
+
+#define AS_IT_IS 0u
+#define DIVIDED 1u           // by the number of elements
+#define SQUARE_ROOT 2u
+#define LOGARITHM 3u
+#define LOGARITHM_AND_PEAK 4u // and the peak is added
+#define MEAN_IN_TWO_WORDS 5u
+
+#define State TermSum
+#define EMPTY_STATE EMPTY_SUM
+#define EACH_STATE_WORD(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6)
+#define state_word_0(state) floatBitsToUint(state.ordinary.high)
+#define state_word_1(state) floatBitsToUint(state.ordinary.low)
+#define state_word_2(state) floatBitsToUint(state.small.high)
+#define state_word_3(state) floatBitsToUint(state.small.low)
+#define state_word_4(state) floatBitsToUint(state.large.high)
+#define state_word_5(state) floatBitsToUint(state.large.low)
+#define state_word_6(state) state.flags
+#define DOUBLE_OF_WORDS(words, at) Double(uintBitsToFloat(words[at]), uintBitsToFloat(words[at + 1]))
+#define state_of_words(words) \
+    TermSum(DOUBLE_OF_WORDS(words, 0), DOUBLE_OF_WORDS(words, 2), DOUBLE_OF_WORDS(words, 4), words[6])
+
+#define joined(a, b) joined_sums(a, b)
+
+// Magnitudes of ordinary terms: no rounding error of a sum of them is denormal. Squares of numbers from 2^-40 on are multiples of 2^-126.
+#if TERMS == 0
+#define LEAST_ORDINARY 0x0d800000u   // 2^-100
+#define LEAST_LARGE 0x6c800000u      // 2^90
+#define POWER 1
+#else
+#define LEAST_ORDINARY 0x2b800000u   // 2^-40
+#define LEAST_LARGE 0x53800000u      // 2^40
+#define POWER 2
+#endif
+
+uint companion_bits;
+Double companion;
+
+void begin_row()
+{
+#if TERMS == 2
+    companion_bits = words_companion[parameters.base_companion + row_number];
+    companion = Double(as_float32(companion_bits), 0.0);
+#elif TERMS == 3
+    uint place = parameters.base_companion + 2u * row_place(row_number, false); // laid out as the results are
+    companion_bits = words_companion[place];
+    companion = Double(uintBitsToFloat(companion_bits), uintBitsToFloat(words_companion[place + 1u]));
+#endif
+}
+
+// What an element gives before it is squared.
+#if TERMS == 3
+// Numbers below 2^-102 count as zero: so no rounding error is denormal.
+float without_tiny(uint x) { return uintBitsToFloat(int(x & MAGNITUDE_F32) < 0x0c800000 ? 0u : x); }
+Double base_of(uint x)
+{
+    Double difference = two_sum(without_tiny(x), -companion.high);
+    precise float low = difference.low - companion.low;
+    return fast_two_sum(difference.high, low);
+}
+#else
+Double base_of(uint x) { return Double(uintBitsToFloat(x), 0.0); }
+#endif
+
+#if TERMS == 0
+#define term_of(base) (base)
+#elif TERMS == 1
+#define term_of(base) two_square(base.high)
+#elif TERMS == 3
+Double term_of(Double base)
+{
+    Double square = two_square(base.high);
+    bool has_low = int(floatBitsToUint(base.low) & MAGNITUDE_F32) >= 0x15800000; // 2^-84, times 2^-40 no denormal
+    precise float low = square.low + (base.high + base.high) * (has_low ? base.low : 0.0);
+    return Double(square.high, low);
+}
+#endif
+
+uint special_flags(uint x)
+{
+    if (int(x & MAGNITUDE_F32) > int(INFINITY_F32)) {
+        return HAS_NAN;
+    }
+    return int(x) < 0 ? HAS_MINUS_INFINITY : HAS_INFINITY;
+}
+
+Double sum_of_four(Double a, Double b, Double c, Double d)
+{
+    Double left = two_sum(a.high, b.high);
+    Double right = two_sum(c.high, d.high);
+    Double total = two_sum(left.high, right.high);
+    precise float low = ((a.low + b.low) + (c.low + d.low)) + ((left.low + right.low) + total.low);
+    return Double(total.high, low);
+}
+
+// (glslang 12 does not come to an end over precise sums of members of members.)
+Double with_next_four(Double sum, Double next)
+{
+    Double total = two_sum(sum.high, next.high);
+    precise float low = sum.low + (next.low + total.low);
+    return Double(total.high, low);
+}
+State with_sum_of_four(State state, Double sum)
+{
+    return TermSum(with_next_four(state.ordinary, sum), state.small, state.large, state.flags);
+}
+
+#if TERMS == 2
+// Below e^-60 a term is less than 2^-86, and there are less than 2^32 of them: nothing beside the peak's own, which is 1.
+Double power_of(uint x, inout uint flags)
+{
+    flags |= int(x & MAGNITUDE_F32) > int(INFINITY_F32) ? HAS_NAN : 0u;
+    Double difference = two_sum(as_float32(x), -companion.high);
+    int bits = floatBitsToInt(difference.high);
+    // Of numbers of both signs the negative ones have the greater bits; -60 is 0xc2700000.
+    bool is_term = (bits & 0x7fffffff) <= 0x42700000;
+    Double exponent_of_power = Double(is_term ? difference.high : 0.0, is_term ? difference.low : 0.0);
+    // A rounding error may be denormal, where it does not matter.
+    exponent_of_power.low = scaled_number(exponent_of_power.low, 0);
+    int exponent;
+    Double power = exponential(exponent_of_power, exponent);
+    Double exact = fast_two_sum(power.high, power.low);
+    Double term = scaled_double(exact, exponent);
+    return Double(is_term ? term.high : 0.0, is_term ? term.low : 0.0);
+}
+
+State with_block(State state, Block block, uint first, uint count)
+{
+    Double zero = Double(0.0, 0.0);
+    Double a = power_of(block.a, state.flags);
+    Double b = power_of(block.b, state.flags);
+    Double c = power_of(block.c, state.flags);
+    Double d = power_of(block.d, state.flags);
+    if (count < 4u) {
+        d = zero;
+        c = count < 3u ? zero : c;
+        b = count < 2u ? zero : b;
+    }
+    return with_sum_of_four(state, sum_of_four(a, b, c, d));
+}
+#else
+void add_rare(inout State state, Double base)
+{
+    uint bits = floatBitsToUint(base.high);
+    uint magnitude = bits & MAGNITUDE_F32;
+    if (int(magnitude) >= int(INFINITY_F32)) {
+        state.flags |= special_flags(bits);
+        return;
+    }
+    if (int(magnitude) < int(SMALLEST_NORMAL_F32)) {
+        return;
+    }
+    if (magnitude >= LEAST_ORDINARY && magnitude < LEAST_LARGE) {
+        state.ordinary = double_sum(state.ordinary, term_of(base));
+        return;
+    }
+    state.flags |= HAS_OUTER_TERMS;
+    if (magnitude < LEAST_ORDINARY) {
+        state.small = double_sum(state.small, term_of(scaled_double(base, SMALL_EXPONENT)));
+    } else {
+        state.large = double_sum(state.large, term_of(scaled_double(base, -LARGE_EXPONENT)));
+    }
+}
+
+State with_block(State state, Block block, uint first, uint count)
+{
+    uint mask = OF_MAGNITUDES ? MAGNITUDE_F32 : 0xffffffffu;
+#if TERMS == 3
+    uint xa = block.a;
+    uint xb = block.b;
+    uint xc = block.c;
+    uint xd = block.d;
+#else
+    uint xa = block.a & mask;
+    uint xb = count > 1u ? block.b & mask : 0u;
+    uint xc = count > 2u ? block.c & mask : 0u;
+    uint xd = count > 3u ? block.d & mask : 0u;
+#endif
+    Double a = base_of(xa);
+    Double b = base_of(xb);
+    Double c = base_of(xc);
+    Double d = base_of(xd);
+#if TERMS == 3
+    Double zero = Double(0.0, 0.0);
+    if (count < 4u) {
+        d = zero;
+        c = count < 3u ? zero : c;
+        b = count < 2u ? zero : b;
+    }
+#endif
+    uint ma = floatBitsToUint(a.high) & MAGNITUDE_F32;
+    uint mb = floatBitsToUint(b.high) & MAGNITUDE_F32;
+    uint mc = floatBitsToUint(c.high) & MAGNITUDE_F32;
+    uint md = floatBitsToUint(d.high) & MAGNITUDE_F32;
+    // Less one, zero is the greatest.
+    uint least = min(min(ma - 1u, mb - 1u), min(mc - 1u, md - 1u));
+    uint greatest = max(max(ma, mb), max(mc, md));
+    if (least >= LEAST_ORDINARY - 1u && greatest < LEAST_LARGE) {
+        return with_sum_of_four(state, sum_of_four(term_of(a), term_of(b), term_of(c), term_of(d)));
+    }
+    add_rare(state, a);
+    add_rare(state, b);
+    add_rare(state, c);
+    add_rare(state, d);
+    return state;
+}
+#endif
+
+// The result where a sum is infinite or NaN.
+uint special_sum(uint flags)
+{
+#if TERMS == 0
+    bool is_nan = (flags & HAS_NAN) != 0u || (flags & (HAS_INFINITY | HAS_MINUS_INFINITY)) == (HAS_INFINITY | HAS_MINUS_INFINITY);
+    uint infinity = (flags & HAS_MINUS_INFINITY) != 0u ? SIGN_F32 | INFINITY_F32 : INFINITY_F32;
+#else
+    bool is_nan = (flags & HAS_NAN) != 0u;
+    uint infinity = INFINITY_F32;
+#endif
+    return is_nan ? NAN_F32 : infinity;
+}
+
+// As float32; the mean in two words has two.
+uvec2 finished(State state)
+{
+    uint special = state.flags & (HAS_NAN | HAS_INFINITY | HAS_MINUS_INFINITY);
+    uint special_result = special_sum(state.flags);
+#if TERMS == 2
+    bool peak_is_special = int(companion_bits & MAGNITUDE_F32) >= int(INFINITY_F32);
+    if (special != 0u || peak_is_special) {
+        return uvec2(special != 0u ? NAN_F32 : companion_bits, 0u);
+    }
+    int power = 0;
+#else
+    const int power = POWER;
+    if (special != 0u) {
+        // The square root of infinity is infinite, the logarithm of -infinity is none.
+        bool is_none = ENDING == LOGARITHM && int(special_result) < 0;
+        return uvec2(is_none ? NAN_F32 : special_result, 0u);
+    }
+#endif
+    int exponent;
+    Double total = sum_of_terms(state, power, exponent);
+    bool is_zero = is_zero_number(total.high);
+    if (ENDING == DIVIDED || ENDING == MEAN_IN_TWO_WORDS) {
+        Double mean = quotient(total, double_from_uint(parameters.elements));
+        mean = Double(is_zero ? 0.0 : mean.high, is_zero ? 0.0 : mean.low);
+        uint high = result_times_power(mean.high, exponent);
+        if (ENDING == MEAN_IN_TWO_WORDS) {
+            uint low = result_times_power(mean.low, exponent);
+            // So that nothing that is subtracted from it has a denormal rounding error.
+            bool is_usual = int(high & MAGNITUDE_F32) >= 0x0c800000;
+            bool has_low = is_usual && int(low & MAGNITUDE_F32) >= 0x0c800000 && int(high & MAGNITUDE_F32) < int(INFINITY_F32);
+            return uvec2(is_usual ? high : 0u, has_low ? low : 0u);
+        }
+        return uvec2(high, 0u);
+    }
+    if (ENDING == SQUARE_ROOT) {
+        return uvec2(is_zero ? 0u : root_of_double(total, exponent), 0u);
+    }
+    if (ENDING == LOGARITHM || ENDING == LOGARITHM_AND_PEAK) {
+        Double logarithm = logarithm_of_double(total, exponent);
+        if (ENDING == LOGARITHM_AND_PEAK) {
+            Double sum = two_sum(companion.high, logarithm.high);
+            precise float rest = sum.low + logarithm.low;
+            precise float result = sum.high + rest;
+            return uvec2(as_result(result), 0u);
+        }
+        bool is_negative = floatBitsToInt(total.high) < 0;
+        uint result = is_negative ? NAN_F32 : as_result(logarithm.high);
+        return uvec2(is_zero ? SIGN_F32 | INFINITY_F32 : result, 0u);
+    }
+    return uvec2(is_zero ? 0u : result_times_power(total.high, exponent), 0u);
+}
+
+uvec2 result_of(State state)
+{
+    uvec2 result = finished(state);
+    return OUTPUT_WIDTH == 16u ? uvec2(float16_from_float32(result.x), 0u) : result;
+}
+
+#include "reduction.glsl"

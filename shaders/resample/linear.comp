@@ -1,0 +1,157 @@
+// RESAMPLE, RESAMPLE1, RESAMPLE2, RESAMPLE3, UPSAMPLE_2D with LINEAR: the weighted average of the two elements around the place
+// along each resampled axis, A first; where an axis has a RADIUS, of all that are nearer to the place than that (antialiasing).
+//
+// Weights, products and sums are rounded to float32 one by one. An element of weight 0 is left out, so that an infinity there
+// does no harm.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "resample.glsl"
+#include "arithmetic.glsl"
+
+#define NUMBER_OF(type, x) CONCATENATE(NUMBER_OF_, type)(x)
+#define NUMBER_OF_float32(x) (x)
+#define NUMBER_OF_float16(x) float32_from_float16(x)
+#define NUMBER_OF_int8(x) floatBitsToUint(float(int(x)))
+#define NUMBER_OF_uint8(x) floatBitsToUint(float(int(x)))
+
+#define RESULT_OF(type, x) CONCATENATE(RESULT_OF_, type)(x)
+#define RESULT_OF_float32(x) as_result(uintBitsToFloat(x))
+#define RESULT_OF_float16(x) float16_from_float32(x)
+#define RESULT_OF_int8(x) nearest_integer(x)
+#define RESULT_OF_uint8(x) nearest_integer(x)
+
+// To nearest even; an average of bytes is no larger than they are. 1.5 * 2^23 leaves the integer in the last bits.
+uint nearest_integer(uint x)
+{
+    precise float shifted = uintBitsToFloat(x) + 12582912.0;
+    return floatBitsToUint(shifted) - 0x4b400000u;
+}
+
+#define LEAST_PLAIN 0x30800000u // 2^-30: of two such weighted averages no step is denormal
+
+float weighted(float first, float second, float fraction)
+{
+    precise float rest = 1.0 - fraction;
+    precise float average = first * rest + second * fraction;
+    return is_zero(fraction) ? first : average;
+}
+
+// The same for any numbers.
+uint weighted_slowly(uint first, uint second, float fraction)
+{
+    precise float rest = 1.0 - fraction;
+    uint average = add_f32(multiply_f32(floatBitsToUint(rest), first), multiply_f32(floatBitsToUint(fraction), second));
+    return is_zero(fraction) ? first : average;
+}
+
+// The elements around a place, by what they have in common along an axis.
+struct Around {
+    int first;
+    uint count;
+    float place;
+    float fraction;
+    float radius;
+};
+Around around(float place, uint radius)
+{
+    if (radius == 0u) {
+        Between low = between(place);
+        return Around(int(low.element), is_zero(low.fraction) ? 1u : 2u, place, low.fraction, 0.0);
+    }
+    precise float reach = uintBitsToFloat(radius);
+    int below = int(whole_of(reach)) + 1;
+    return Around(int(whole_of(place)) - below, uint(2 * below + 2), place, 0.0, reach);
+}
+
+// The weight of one of these elements, and its number in the input.
+uint weight_of(Around around, uint number, uint scale)
+{
+    if (is_zero(around.radius)) {
+        precise float rest = 1.0 - around.fraction;
+        return floatBitsToUint(number == 0u ? rest : around.fraction);
+    }
+    precise float distance = float(around.first + int(number)) - around.place;
+    precise float part = uintBitsToFloat(floatBitsToUint(distance) & MAGNITUDE_F32) * uintBitsToFloat(scale);
+    precise float weight = 1.0 - part;
+    return floatBitsToInt(weight) > 0 ? floatBitsToUint(weight) : 0u;
+}
+uint element_of(Around around, uint number, uint extent)
+{
+    return uint(min(max(around.first + int(number), 0), int(extent) - 1));
+}
+
+// A sum of weighted numbers, and of their weights.
+struct Weighted {
+    uint sum;
+    uint weights;
+    bool is_empty;
+};
+#define NOTHING Weighted(0u, 0u, true)
+Weighted with_weighted(Weighted sum, uint weight, uint number)
+{
+    uint product = multiply_f32(weight, number);
+    if (sum.is_empty) {
+        return Weighted(product, weight, false);
+    }
+    return Weighted(add_f32(sum.sum, product), add_f32(sum.weights, weight), false);
+}
+uint average_of(Weighted sum, Around around)
+{
+    return is_zero(around.radius) ? sum.sum : divide_f32(sum.sum, sum.weights);
+}
+
+// For everything: one axis inside the other.
+#define BEGIN_AXIS(axis, outer) \
+    Around around_##axis = around(PLACE(axis, source.outer), RADIUS_##axis); \
+    Weighted sum_##axis = NOTHING; \
+    for (uint number_##axis = 0u; number_##axis < around_##axis.count; ++number_##axis) { \
+        uint weight_##axis = weight_of(around_##axis, number_##axis, SCALE_##axis); \
+        if (weight_##axis == 0u) { \
+            continue; \
+        } \
+        uint at_##axis = element_of(around_##axis, number_##axis, EXTENT_##axis) * STRIDE_##axis;
+#define END_AXIS(axis, number) \
+        sum_##axis = with_weighted(sum_##axis, weight_##axis, number); \
+    }
+#define AVERAGE(axis) average_of(sum_##axis, around_##axis)
+
+uint weighted_one_by_one(Source source)
+{
+    BEGIN_AXIS(D, d)
+    BEGIN_AXIS(C, c)
+    BEGIN_AXIS(B, b)
+    BEGIN_AXIS(A, a)
+    uint element = ELEMENT(source.at + at_D + at_C + at_B + at_A);
+    END_AXIS(A, NUMBER_OF(INPUT, element))
+    END_AXIS(B, AVERAGE(A))
+    END_AXIS(C, AVERAGE(B))
+    END_AXIS(D, AVERAGE(C))
+    return AVERAGE(D);
+}
+
+VALUE(OUTPUT) resampled(Source source)
+{
+    if (IS_PLAIN) {
+        Between column = between(PLACE(A, source.a));
+        Between row = between(PLACE(B, source.b));
+        uint at = source.at + column.element * STRIDE_A + row.element * STRIDE_B;
+        uint right = is_zero(column.fraction) ? 0u : STRIDE_A;
+        uint below = is_zero(row.fraction) ? 0u : STRIDE_B;
+        uvec4 bits = uvec4(NUMBER_OF(INPUT, ELEMENT(at)), NUMBER_OF(INPUT, ELEMENT(at + right)),
+            NUMBER_OF(INPUT, ELEMENT(at + below)), NUMBER_OF(INPUT, ELEMENT(at + below + right)));
+        vec4 numbers = uintBitsToFloat(bits);
+        float upper = weighted(numbers.x, numbers.y, column.fraction);
+        float lower = weighted(numbers.z, numbers.w, column.fraction);
+        uint result = floatBitsToUint(weighted(upper, lower, row.fraction));
+#if INPUT_BITS == 32
+        uvec4 less_one = (bits & MAGNITUDE_F32) - 1u;
+        if (min(min(less_one.x, less_one.y), min(less_one.z, less_one.w)) < LEAST_PLAIN - 1u) {
+            uint first = weighted_slowly(bits.x, bits.y, column.fraction);
+            uint second = weighted_slowly(bits.z, bits.w, column.fraction);
+            result = weighted_slowly(first, second, row.fraction);
+        }
+#endif
+        return RESULT_OF(OUTPUT, result);
+    }
+    return RESULT_OF(OUTPUT, weighted_one_by_one(source));
+}

@@ -1,0 +1,69 @@
+// MAX_POOLING, MAX_POOLING1, MAX_POOLING2: the largest element of each window that lies inside the input, and its number.
+//
+// Elements are compared as integers of the same order: of a number and NaN the number is taken, +0 is above -0, of equal ones the
+// first is. A window of nothing but NaN gives the canonical one and its first element's number; one of nothing but padding
+// the data type's lowest value and a number of ones only.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define WINDOW_INDICES
+#include "window.glsl"
+#include "comparison.glsl"
+
+// Integers in the order of elements, and back; the lowest value of a type.
+int order_f32(uint x) { return rank_f32(x, BELOW_ALL); }
+int order_f16(uint x) { return is_nan_f16(x) ? BELOW_ALL : rank_f32(x << 16, BELOW_ALL); }
+int order_i32(uint x) { return int(x); }
+int order_u32(uint x) { return int(x ^ 0x80000000u); }
+ivec2 order_i64(uvec2 x) { return ivec2(int(x.x ^ 0x80000000u), int(x.y)); }
+ivec2 order_u64(uvec2 x) { return ivec2(x ^ 0x80000000u); }
+uint number_f32(int order) { return order == BELOW_ALL ? 0x7fc00000u : uint(order ^ ((order >> 31) & 0x7fffffff)); }
+uint number_f16(int order) { return order == BELOW_ALL ? NAN_F16 : uint(order ^ ((order >> 31) & 0x7fffffff)) >> 16; }
+uint number_i32(int order) { return uint(order); }
+uint number_u32(int order) { return uint(order) ^ 0x80000000u; }
+uvec2 number_i64(ivec2 order) { return uvec2(uint(order.x) ^ 0x80000000u, uint(order.y)); }
+uvec2 number_u64(ivec2 order) { return uvec2(order) ^ 0x80000000u; }
+
+bool is_above(int a, int b) { return a > b; }
+bool is_above(ivec2 a, ivec2 b) { return a.y == b.y ? a.x > b.x : a.y > b.y; }
+
+#define LOWEST(type) CONCATENATE(LOWEST_, type)
+#define LOWEST_float32 0xff800000u
+#define LOWEST_float16 0xfc00u
+#define LOWEST_int64 uvec2(0u, 0x80000000u)
+#define LOWEST_int32 0x80000000u
+#define LOWEST_int16 0xffff8000u
+#define LOWEST_int8 0xffffff80u
+#define LOWEST_uint64 uvec2(0u)
+#define LOWEST_uint32 0u
+#define LOWEST_uint16 0u
+#define LOWEST_uint8 0u
+
+#define ORDER(type) CONCATENATE(ORDER_, type)
+#define ORDER_float32 int
+#define ORDER_float16 int
+#define ORDER_int64 ivec2
+#define ORDER_int32 int
+#define ORDER_int16 int
+#define ORDER_int8 int
+#define ORDER_uint64 ivec2
+#define ORDER_uint32 int
+#define ORDER_uint16 int
+#define ORDER_uint8 int
+
+#define TAKE_LARGER(at, number) \
+    { \
+        ORDER(INPUT) order = FORM(order, INPUT)(TAP(at)); \
+        bool is_larger = is_above(order, largest); \
+        largest = is_larger ? order : largest; \
+        index = is_larger ? number : index; \
+    }
+
+VALUE(OUTPUT) pooled(Window window, out uint index)
+{
+    ORDER(INPUT) largest = ORDER(INPUT)(BELOW_ALL);
+    index = window.number;
+    FOR_EACH_TAP(window, TAKE_LARGER)
+    bool is_empty = taps_inside(window) == 0u;
+    index = is_empty ? 0xffffffffu : index;
+    return is_empty ? LOWEST(INPUT) : FORM(number, INPUT)(largest);
+}

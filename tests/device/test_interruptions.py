@@ -1,0 +1,177 @@
+"""Signals, collections of garbage and the end of the program come between any two steps, and break nothing."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+import dmlvk as dml
+from tests.device.processes import output_of
+
+needs_signals = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no such signals")
+
+BIG = """
+import atexit, gc, signal, threading, time
+big = dml.TensorDesc(dml.FLOAT32, (3 * 2**20,))
+big_desc = dml.ElementWiseSign(input_tensor=big, output_tensor=big)
+big_values = np.full(big.sizes, -3, np.float32)
+
+def check(device):
+    assert (device.run(big_desc, {"InputTensor": big_values})["OutputTensor"] == -1).all()
+"""
+
+
+@needs_signals
+@pytest.mark.parametrize("what", ["device.close()", "kept[1][0].close()", "kept[1][1].close(); device.close()"])
+@pytest.mark.parametrize("call", ["execute", "run", "upload and download", "create and drop"])
+def test_a_signals_handler_may_close_what_the_program_is_working_with(device: dml.Device, what: str, call: str) -> None:
+    """The call that is interrupted is completed, and the next one raises."""
+    action = {
+        "execute": "kept[3].execute()",
+        "run": "device.run(desc, {'InputTensor': values}); kept[1][0].download()",
+        "upload and download": "kept[1][0].upload(values); kept[1][1].download()",
+        "create and drop": "device.create_buffer(4096); kept[1][0].upload(values); kept[1][1].download()",
+    }[call]
+    program = f"""
+import signal
+for turn in range(12):
+    device = dml.Device(index)
+    kept = record(device)
+    def close(*_):
+        {what}
+    signal.signal(signal.SIGALRM, close)
+    signal.setitimer(signal.ITIMER_REAL, 1e-4 + turn * 2e-5)
+    try:
+        while True:
+            {action}
+    except dml.DmlError as error:
+        assert "closed" in str(error), error
+    device.close()
+    assert len(device.engine._allocations) == 0 and sum(device.engine._memory._promised) == 0
+"""
+    assert output_of(program, device.info.index) == ""
+
+
+@needs_signals
+def test_an_interrupt_leaves_no_lock_behind(device: dml.Device) -> None:
+    program = """
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+device = dml.Device(index)
+operator, (buffer, other), table, recorder = record(device)
+actions = (
+    lambda: buffer.upload(values),
+    lambda: other.download(),
+    lambda: recorder.execute(),
+    lambda: device.run(desc, {"InputTensor": values}),
+    lambda: device.create_buffer(64).close(),
+)
+for turn in range(1500):
+    action = actions[turn % len(actions)]
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 2e-5 + turn % 100 * 1e-6)
+        while True:
+            action()
+    except KeyboardInterrupt:
+        pass
+    assert not device.engine.lock._is_owned(), turn
+
+def elsewhere():
+    buffer.upload(values)
+    recorder.execute()
+    assert (other.download(np.float32) == np.sign(values)).all()
+    print("works")
+
+thread = threading.Thread(target=elsewhere, daemon=True)
+thread.start()
+thread.join(20)
+"""
+    assert output_of(BIG + program, device.info.index) == "works\n"
+
+
+@needs_signals
+def test_an_interrupted_large_copy_is_over_when_the_interrupt_is_raised(device: dml.Device) -> None:
+    """No thread goes on writing to memory that its owner may free."""
+    program = """
+import dmlvk.copiers
+dmlvk.copiers.os.cpu_count = lambda: 4
+
+def interrupt(*_):
+    raise KeyboardInterrupt
+
+signal.signal(signal.SIGALRM, interrupt)
+device = dml.Device(index)
+caught = 0
+for turn in range(60):
+    buffer = device.create_buffer(big_values.nbytes)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 5e-4 + turn % 30 * 1e-4)
+        while True:
+            buffer.upload(big_values)
+    except KeyboardInterrupt:
+        caught += 1
+    buffer.close()  # which unmaps the memory
+print(caught)
+check(device)
+"""
+    assert output_of(BIG + program, device.info.index) == "60\n"
+
+
+@pytest.mark.parametrize("call", ["buffer.upload(big_values)", "check(device)"])
+def test_garbage_that_is_collected_in_another_thread_during_a_large_copy_is_freed(
+    device: dml.Device, call: str
+) -> None:
+    """The copy holds the engine's lock and starts threads; in one of them a buffer's finalizer may run."""
+    program = f"""
+import dmlvk.copiers
+
+class Model:
+    def __init__(self):
+        self.weights = device.create_buffer(2**16)
+        self.itself = self
+
+device = dml.Device(index)
+buffer = device.create_buffer(big_values.nbytes)
+buffer.upload(big_values)
+check(device)
+before = len(device.engine._allocations)
+for moment in range(1, 120):
+    dmlvk.copiers._forget_threads()  # as in the first large copy of a process, which starts them
+    gc.collect()
+    gc.disable()
+    Model()
+    gc.set_threshold(gc.get_count()[0] + moment, 1000, 1000)
+    gc.enable()
+    {call}
+    gc.set_threshold(700, 10, 10)
+gc.collect()
+print(len(device.engine._allocations) - before)
+"""
+    assert output_of(BIG + program, device.info.index) == "0\n"
+
+
+def test_a_thread_that_outlives_the_main_one_still_copies_large_arrays(device: dml.Device) -> None:
+    program = """
+device = dml.Device(index)
+
+def work():
+    threading.main_thread().join()
+    for _ in range(5):
+        check(device)
+    print("done")
+
+threading.Thread(target=work).start()
+"""
+    assert output_of(BIG + program, device.info.index) == "done\n"
+
+
+def test_an_exit_handler_still_copies_large_arrays(device: dml.Device) -> None:
+    program = """
+device = dml.Device(index)
+atexit.register(lambda: print("done"))
+atexit.register(check, device)
+"""
+    assert output_of(BIG + program, device.info.index) == "done\n"

@@ -1,0 +1,123 @@
+"""Whatever is wrong with a model ends in one error that names what; external data stays inside the model's folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+from tests.onnx.models import model, two_branches
+
+
+def _with_external(folder: Path, location: str, *, length: int = 12, offset: int = 0) -> Path:
+    made = two_branches()
+    tensor = made.graph.initializer[0]
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", str(offset)), ("length", str(length))):
+        tensor.external_data.add(key=key, value=value)
+    path = folder / "model.onnx"
+    path.write_bytes(made.SerializeToString())
+    return path
+
+
+def test_external_data_is_read_from_the_model_s_folder(any_device: dml.Device, tmp_path: Path) -> None:
+    (tmp_path / "weights").write_bytes(b"1234" + np.array([5, 6, 7], np.float32).tobytes())
+    session = ort.InferenceSession(_with_external(tmp_path, "weights", offset=4), device=any_device)
+    _, z = session.run(None, {"x": np.zeros((1, 3), np.float32)})
+    np.testing.assert_allclose(z[:, 0], np.exp([5.0, 6.0, 7.0]), rtol=1e-6)
+
+
+def test_external_data_outside_the_folder_or_of_another_size_is_refused(any_device: dml.Device, tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (tmp_path / "secret").write_bytes(bytes(12))
+    (folder / "weights").write_bytes(bytes(12))
+    (folder / "link").symlink_to(tmp_path / "secret")
+    for location in ("../secret", str(tmp_path / "secret"), "link", "", ".", "nothing", "a\0b"):
+        with pytest.raises(dml.ModelFileError, match="inside the model's folder"):
+            ort.InferenceSession(_with_external(folder, location), device=any_device)
+    for length, offset in ((8, 0), (12, 4), (12, -4), (2**62, 0)):
+        with pytest.raises(dml.ModelFileError, match="12 bytes are needed"):
+            ort.InferenceSession(_with_external(folder, "weights", length=length, offset=offset), device=any_device)
+    contents = _with_external(folder, "weights").read_bytes()
+    with pytest.raises(dml.ModelFileError, match="give the model as a path"):
+        ort.InferenceSession(contents, device=any_device)
+
+
+def _broken() -> dict[str, tuple[onnx.ModelProto, str]]:
+    def node(op_type: str, inputs: list[str], outputs: list[str], **attributes: Any) -> onnx.NodeProto:
+        return helper.make_node(op_type, inputs, outputs, name="bad", **attributes)
+
+    cases = {
+        "missing input": ([node("Add", ["x", "w"], ["y"])], r"node 'bad' \(Add\): reads 'w', which nothing computes"),
+        "cycle": (
+            [
+                node("Add", ["x", "b"], ["a"]),
+                helper.make_node("Neg", ["a"], ["b"]),
+                helper.make_node("Abs", ["a"], ["y"]),
+            ],
+            "form a cycle",
+        ),
+        "two writers": ([node("Neg", ["x"], ["y"]), node("Abs", ["x"], ["y"])], "the value 'y' is there already"),
+        "unknown operator": ([node("Nonsense", ["x"], ["y"])], r"node 'bad' \(Nonsense\)"),
+        "wrong count": ([node("Add", ["x"], ["y"])], "needs 2 to 2 inputs; got 1"),
+        "absent input": ([node("Add", ["x", ""], ["y"])], "its input B is missing"),
+        "unknown attribute": ([node("Neg", ["x"], ["y"], depth=1)], "attribute 'depth' is none of Neg's"),
+        "wrong attribute": ([node("Transpose", ["x"], ["y"], perm="no")], "attribute 'perm' must be INTS; got STRING"),
+        "missing attribute": ([node("Cast", ["x"], ["y"])], "attribute 'to' is missing"),
+        "missing output": ([node("Neg", ["x"], ["z"])], "the output 'y' is computed by no node"),
+        "wrong permutation": ([node("Transpose", ["x"], ["y"], perm=[0, 0])], "node 'bad'"),
+        "shapes that do not fit": ([node("Add", ["x", "five"], ["y"])], "node 'bad'"),
+    }
+    five = {"five": np.zeros(5, np.float32)}
+    return {name: (model(nodes, {"x": [2, 3]}, ["y"], five), text) for name, (nodes, text) in cases.items()}
+
+
+@pytest.mark.parametrize("case", _broken().values(), ids=_broken())
+def test_a_broken_node_is_named(any_device: dml.Device, case: tuple[onnx.ModelProto, str]) -> None:
+    made, message = case
+    with pytest.raises(dml.ModelFileError, match=message):
+        session = ort.InferenceSession(made, device=any_device)
+        session.run(None, {"x": np.zeros((2, 3), np.float32)})
+
+
+@pytest.mark.parametrize("shape", [[2**40, 2**40], [-1], [2**31, 2**31]])
+def test_impossible_sizes_never_reach_an_allocation(any_device: dml.Device, shape: list[int]) -> None:
+    nodes = [
+        helper.make_node("ConstantOfShape", ["shape"], ["c"], name="bad"),
+        helper.make_node("Add", ["x", "c"], ["y"]),
+    ]
+    with pytest.raises(dml.ModelFileError, match="node 'bad'"):
+        ort.InferenceSession(model(nodes, {"x": [1]}, ["y"], {"shape": np.array(shape)}), device=any_device)
+    expand = model([helper.make_node("Expand", ["x", "shape"], ["y"], name="bad")], {"x": [1]}, ["y"])
+    expand.graph.input.append(helper.make_tensor_value_info("shape", TensorProto.INT64, ["n"]))
+    session = ort.InferenceSession(expand, device=any_device)
+    with pytest.raises(dml.DmlError):
+        session.run(None, {"x": np.zeros(1, np.float32), "shape": np.array(shape)})
+
+
+def test_what_is_no_model_is_refused(any_device: dml.Device, tmp_path: Path) -> None:
+    for contents in (b"", b"no model", bytes(100), b"\xff" * 50):
+        with pytest.raises(dml.ModelFileError):
+            ort.InferenceSession(contents, device=any_device)
+    with pytest.raises(dml.ModelFileError, match="No such file"):
+        ort.InferenceSession(tmp_path / "nothing.onnx", device=any_device)
+    future = two_branches()
+    future.opset_import[0].version = 999
+    with pytest.raises(dml.ModelFileError, match="version 999 of ONNX's operators"):
+        ort.InferenceSession(future, device=any_device)
+
+
+def test_an_initializer_whose_bytes_do_not_fit_its_shape_is_named(any_device: dml.Device) -> None:
+    for dims in ([4], [-3], [2**62], [2**33, 2**33]):
+        made = two_branches()
+        made.graph.initializer[0].dims[:] = dims
+        with pytest.raises(dml.ModelFileError, match="the initializer 'bias'"):
+            ort.InferenceSession(made, device=any_device)

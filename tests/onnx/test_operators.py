@@ -1,0 +1,131 @@
+"""Operators of ONNX Runtime's own domain, and of ONNX where the project's suite says little, beside NumPy."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def run(device: dml.Device, node: onnx.NodeProto, feed: Arrays, *, opset: int = 17) -> list[Any]:
+    """The outputs of one node, computed by the device alone."""
+    model = of_node(node, feed, opset)
+    return ort.InferenceSession(model, device=device, strict=True).run(None, feed)
+
+
+def of_node(node: onnx.NodeProto, feed: Arrays, opset: int = 17) -> onnx.ModelProto:
+    """A model of one node."""
+    graph = helper.make_graph(
+        [node],
+        "one",
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in feed.items()
+        ],
+        [helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name],
+    )
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def numbers(*shape: int, seed: int = 0) -> npt.NDArray[np.float32]:
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+def erf(x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    return np.asarray(np.vectorize(math.erf)(x.astype(np.float64)))
+
+
+def test_gelus_of_onnx_runtime(device: dml.Device) -> None:
+    x, bias = numbers(4, 6), numbers(6, seed=1)
+    exact = x * 0.5 * (1 + erf(x / math.sqrt(2)))
+    (y,) = run(device, helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft"), {"x": x})
+    np.testing.assert_allclose(y, exact, rtol=1e-5, atol=1e-6)
+    s = x + bias
+    (y,) = run(device, helper.make_node("BiasGelu", ["x", "b"], ["y"], domain="com.microsoft"), {"x": x, "b": bias})
+    np.testing.assert_allclose(y, s * 0.5 * (1 + erf(s / math.sqrt(2))), rtol=1e-5, atol=1e-6)
+    (y,) = run(device, helper.make_node("FastGelu", ["x", "b"], ["y"], domain="com.microsoft"), {"x": x, "b": bias})
+    bent = np.tanh(math.sqrt(2 / math.pi) * (s + 0.044715 * s**3))
+    np.testing.assert_allclose(y, 0.5 * s * (1 + bent), rtol=1e-5, atol=1e-6)
+    (y,) = run(device, helper.make_node("QuickGelu", ["x"], ["y"], domain="com.microsoft", alpha=1.5), {"x": x})
+    np.testing.assert_allclose(y, x / (1 + np.exp(-1.5 * x)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(("a", "b"), [((3,), (3,)), ((2, 3), (3,)), ((3,), (4, 3, 2)), ((2, 1, 4, 5, 2, 3), (5, 3, 2))])
+def test_products_of_any_rank_are_numpy_s(device: dml.Device, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+    feed: Arrays = {"a": numbers(*a), "b": numbers(*b, seed=1)}
+    (y,) = run(device, helper.make_node("MatMul", ["a", "b"], ["y"]), feed)
+    expected = np.matmul(feed["a"].astype(np.float64), feed["b"])
+    assert y.shape == expected.shape
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("equation", ["ij,jk->ik", "bij,bkj->bik", "i,j->ij", "...ij,...j->...i", "ij->ji"])
+def test_einsum_of_two_tensors_is_numpy_s(device: dml.Device, equation: str) -> None:
+    sizes = {"b": 2, "i": 3, "j": 4, "k": 5}
+    terms = equation.split("->")[0].replace("...", "b").split(",")
+    feed: Arrays = {f"t{n}": numbers(*(sizes[i] for i in term), seed=n) for n, term in enumerate(terms)}
+    (y,) = run(device, helper.make_node("Einsum", list(feed), ["y"], equation=equation), feed)
+    np.testing.assert_allclose(y, np.einsum(equation, *feed.values()), rtol=1e-5, atol=1e-6)
+
+
+def test_one_dimension_convolves_and_pools_as_two_of_which_one_is_single(device: dml.Device) -> None:
+    x, w = numbers(2, 4, 9), numbers(6, 2, 3, seed=1)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], group=2, strides=[2], dilations=[2], pads=[1, 2])
+    (y,) = run(device, node, {"x": x, "w": w})
+    session = onnxruntime.InferenceSession(of_node(node, {"x": x, "w": w}).SerializeToString())
+    np.testing.assert_allclose(y, session.run(None, {"x": x, "w": w})[0], rtol=1e-5, atol=1e-6)
+    (y,) = run(device, helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3], strides=[2]), {"x": x})
+    np.testing.assert_array_equal(y, np.lib.stride_tricks.sliding_window_view(x, 3, 2)[:, :, ::2].max(-1))
+
+
+def test_a_quantized_sum_is_onnx_runtime_s(device: dml.Device) -> None:
+    feed: Arrays = {
+        "a": np.arange(12, dtype=np.uint8).reshape(3, 4) * 20,
+        "as": np.array(0.5, np.float32),
+        "az": np.array(128, np.uint8),
+        "b": np.arange(4, dtype=np.uint8) * 50,
+        "bs": np.array(0.25, np.float32),
+        "bz": np.array(3, np.uint8),
+        "cs": np.array(1.0, np.float32),
+        "cz": np.array(100, np.uint8),
+    }
+    node = helper.make_node("QLinearAdd", list(feed), ["y"], domain="com.microsoft")
+    (y,) = run(device, node, feed)
+    a, b = (feed["a"] - 128.0) * 0.5, (feed["b"] - 3.0) * 0.25
+    np.testing.assert_array_equal(y, np.clip(np.rint(a + b) + 100, 0, 255))
+
+
+def test_a_large_constant_matrix_is_multiplied_in_parts_with_the_same_bits(
+    any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed: Arrays = {"x": numbers(2, 32)}
+    bits = []
+    for transposed in (0, 1):
+        weights = numbers(32, 40, seed=1)
+        model = of_node(helper.make_node("Gemm", ["x", "w", "c"], ["y"], transB=transposed), feed)
+        for name, array in {"w": weights.T.copy() if transposed else weights, "c": numbers(40, seed=2)}.items():
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        with monkeypatch.context() as patched:
+            bits.append(ort.InferenceSession(model, device=any_device).run(None, feed)[0].tobytes())
+            patched.setattr("dmlvk.onnx.operators.matrix.largest_operand", lambda node: 1500)
+            session = ort.InferenceSession(model, device=any_device, strict=True)
+            bits.append(session.run(None, feed)[0].tobytes())
+            assert len(session._program._parts) == 4
+    assert len(set(bits)) == 1
+
+
+def test_identity_like_matrices_follow_from_shapes(any_device: dml.Device) -> None:
+    (y,) = run(any_device, helper.make_node("EyeLike", ["x"], ["y"], k=1, dtype=7), {"x": numbers(3, 4)})
+    np.testing.assert_array_equal(y, np.eye(3, 4, 1, dtype=np.int64))

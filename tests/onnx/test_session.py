@@ -1,0 +1,163 @@
+"""Sessions compute what ONNX says, plan once for each set of shapes, and say where each node runs."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+from tests.onnx.models import model, two_branches
+
+
+def test_a_model_gives_what_its_nodes_say_for_every_size_of_a_symbolic_dimension(device: dml.Device) -> None:
+    session = ort.InferenceSession(two_branches(), device=device)
+    for rows in (1, 4, 2, 4):
+        x = np.linspace(-3, 3, rows * 3, dtype=np.float32).reshape(rows, 3)
+        bent = np.maximum(x + np.array([1, -2, 3], np.float32), 0)
+        y, z = session.run(None, {"x": x})
+        np.testing.assert_array_equal(y, bent.reshape(3, rows))
+        np.testing.assert_allclose(z, np.exp(bent.T.astype(np.float64)), rtol=2e-7)
+
+
+def test_names_are_those_of_onnx_runtime(any_device: dml.Device) -> None:
+    session = ort.InferenceSession(two_branches().SerializeToString(), device=any_device, providers=["Any"])
+    (argument,) = session.get_inputs()
+    assert (argument.name, argument.shape, argument.type) == ("x", ["rows", 3], "tensor(float)")
+    assert [argument.name for argument in session.get_outputs()] == ["y", "z"]
+    assert session.get_modelmeta().graph_name == "small"
+    assert session.get_providers() == ort.get_available_providers() == ["DmlExecutionProvider"]
+    (z,) = session.run(["z"], {"x": np.zeros((1, 3), np.float32)})
+    assert z.shape == (3, 1)
+
+
+def test_a_second_run_compiles_and_allocates_nothing(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = ort.InferenceSession(two_branches(), device=device)
+    x = np.ones((2, 3), np.float32)
+    first = session.run(None, {"x": x})
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a later run must not do this")
+
+    for name in ("compile_graph", "create_operator", "create_buffer", "create_command_recorder"):
+        monkeypatch.setattr(dml.Device, name, refuse)
+    monkeypatch.setattr(type(device.engine), "allocate", refuse)
+    monkeypatch.setattr(type(device.engine), "record", refuse)
+    for a, b in zip(session.run(None, {"x": x}), first, strict=True):
+        assert a.tobytes() == b.tobytes()
+
+
+def test_results_of_one_run_outlive_the_next(device: dml.Device) -> None:
+    session = ort.InferenceSession(two_branches(), device=device)
+    y, _ = session.run(None, {"x": np.ones((2, 3), np.float32)})
+    kept = y.copy()
+    session.run(None, {"x": np.full((2, 3), 7, np.float32)})
+    np.testing.assert_array_equal(y, kept)
+
+
+def test_the_partition_says_what_the_host_computes_and_why(
+    any_device: dml.Device, caplog: pytest.LogCaptureFixture
+) -> None:
+    nodes = [
+        helper.make_node("Abs", ["x"], ["a"], name="first"),
+        helper.make_node("Unique", ["a"], ["u"], name="only the host"),
+        helper.make_node("Neg", ["u"], ["y"], name="last"),
+    ]
+    session = ort.InferenceSession(model(nodes, {"x": [4]}, ["y"]), device=any_device)
+    with caplog.at_level(logging.WARNING, "dmlvk"):
+        (y,) = session.run(None, {"x": np.array([-2, 2, 1, -1], np.float32)})
+    np.testing.assert_array_equal(y, [-1, -2])
+    assert [item.place for item in session.partition] == ["device", "host", "device"]
+    assert session.partition[1].node == "only the host" and session.partition[1].reason
+    with pytest.raises(dml.UnsupportedError, match="strict: node 'only the host'"):
+        ort.InferenceSession(model(nodes, {"x": [4]}, ["y"]), device=any_device, strict=True)
+
+
+def test_a_shape_that_is_an_input_is_taken_from_its_contents(device: dml.Device) -> None:
+    graph = model([helper.make_node("Reshape", ["x", "shape"], ["y"])], {"x": [2, 6]}, ["y"])
+    graph.graph.input.append(helper.make_tensor_value_info("shape", TensorProto.INT64, ["n"]))
+    session = ort.InferenceSession(graph, device=device, strict=True)
+    x = np.arange(12, dtype=np.float32).reshape(2, 6)
+    for shape in ([3, 4], [-1], [1, 12, 1], [3, 4]):
+        (y,) = session.run(None, {"x": x, "shape": np.array(shape)})
+        np.testing.assert_array_equal(y, x.reshape(shape))
+
+
+def test_tensors_without_elements_and_scalars_pass(device: dml.Device) -> None:
+    nodes = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0)]
+    session = ort.InferenceSession(model(nodes, {"x": ["n"]}, ["y", "s"]), device=device)
+    y, s = session.run(None, {"x": np.zeros(0, np.float32)})
+    assert y.shape == (0,) and s.shape == () and s == 0
+    scalar = ort.InferenceSession(model([helper.make_node("Neg", ["x"], ["y"])], {"x": []}, ["y"]), device=device)
+    (y,) = scalar.run(None, {"x": np.float32(3)})
+    assert y.shape == () and y == -3
+
+
+@pytest.mark.parametrize(
+    ("feed", "message"),
+    [
+        ({}, "the input 'x' is missing"),
+        ({"x": np.zeros((2, 3), np.float32), "w": 1}, "has no input 'w'"),
+        ({"x": np.zeros((2, 3))}, "must be of the dtype float32; got float64"),
+        ({"x": np.zeros((2, 4), np.float32)}, r"must have the shape \['rows', 3\]; got \[2, 4\]"),
+    ],
+)
+def test_inputs_that_do_not_fit_are_refused(any_device: dml.Device, feed: dict[str, object], message: str) -> None:
+    session = ort.InferenceSession(two_branches(), device=any_device)
+    with pytest.raises(dml.InvalidArgumentError, match=message):
+        session.run(None, feed)  # type: ignore[arg-type]
+    with pytest.raises(dml.InvalidArgumentError, match="has no output 'q'"):
+        session.run(["q"], {"x": np.zeros((1, 3), np.float32)})
+
+
+def test_times_and_pictures_are_those_of_graphs(any_device: dml.Device, tmp_path: Path) -> None:
+    session = ort.InferenceSession(two_branches(), device=any_device)
+    with pytest.raises(dml.InvalidArgumentError, match="nothing was run"):
+        session.write_picture(tmp_path / "graph.svg")
+    times = session.profile({"x": np.ones((2, 3), np.float32)}, repeats=2)
+    assert times and all(time.seconds >= 0 for time in times)
+    (path,) = session.write_picture(tmp_path / "graph.svg")
+    assert "<svg" in path.read_text()
+
+
+def test_a_session_that_opened_its_device_closes_it() -> None:
+    with ort.InferenceSession(two_branches()) as session:
+        session.run(None, {"x": np.ones((2, 3), np.float32)})
+    with pytest.raises(dml.DeviceRemovedError):
+        session.run(None, {"x": np.ones((2, 3), np.float32)})
+
+
+def test_an_activation_that_alone_reads_a_sum_is_part_of_it(device: dml.Device) -> None:
+    nodes = [
+        helper.make_node("Sum", ["x", "x"], ["s"]),
+        helper.make_node("LeakyRelu", ["s"], ["y"], alpha=0.5, name="bend"),
+    ]
+    session = ort.InferenceSession(model(nodes, {"x": [4]}, ["y"]), device=device)
+    (y,) = session.run(None, {"x": np.array([-2, -1, 0, 3], np.float32)})
+    np.testing.assert_array_equal(y, [-2, -1, 0, 6])
+    assert "computed with" in session.partition[1].reason
+    also_shown = ort.InferenceSession(model(nodes, {"x": [4]}, ["y", "s"]), device=device)
+    _, s = also_shown.run(None, {"x": np.array([-2, -1, 0, 3], np.float32)})
+    np.testing.assert_array_equal(s, [-4, -2, 0, 6])
+
+
+def test_functions_of_a_model_are_put_in_place(device: dml.Device) -> None:
+    function = helper.make_function(
+        "own",
+        "Twice",
+        ["a"],
+        ["b"],
+        [helper.make_node("Add", ["a", "a"], ["b"])],
+        [helper.make_opsetid("", 17)],
+    )
+    made = model([helper.make_node("Twice", ["x"], ["y"], domain="own")], {"x": [2]}, ["y"])
+    made.functions.append(function)
+    made.opset_import.append(helper.make_opsetid("own", 1))
+    (y,) = ort.InferenceSession(made, device=device, strict=True).run(None, {"x": np.array([1, 2], np.float32)})
+    np.testing.assert_array_equal(y, [2, 4])
+    assert isinstance(made, onnx.ModelProto)

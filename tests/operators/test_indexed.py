@@ -1,0 +1,352 @@
+"""Operators that move elements by indices: the specification's own examples, refusals, and indices outside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk.conformance.execution import Workbench
+from dmlvk.operators.indexed import (
+    Gather,
+    GatherElements,
+    GatherNd,
+    GatherNd1,
+    OneHot,
+    ReverseSubsequences,
+    Scatter,
+    ScatterNd,
+)
+
+Array = npt.NDArray[Any]
+F32, U32, I32 = dml.DataType.FLOAT32, dml.DataType.UINT32, dml.DataType.INT32
+
+
+def _tensor(data_type: dml.DataType, values: Any) -> tuple[dml.TensorDesc, Array]:
+    array = np.array(values, data_type.numpy_dtype)
+    return dml.TensorDesc(data_type, array.shape), array
+
+
+def _results(benches: list[Workbench], desc: dml.OperatorDesc, **inputs: Array) -> Array:
+    """The first output; the same on every device."""
+    outputs = [next(iter(bench.device.run(desc, inputs).values())) for bench in benches]
+    for output in outputs[1:]:
+        assert output.tobytes() == outputs[0].tobytes()
+    return outputs[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "indices", "axis", "index_dimensions", "expected"),
+    [
+        ([11, 12, 13, 14], [3, 1, 3, 0, 2], 0, 1, [14, 12, 14, 11, 13]),
+        ([[1, 2], [3, 4], [5, 6]], [[0, 1, 1, 2]], 0, 1, [[1, 2], [3, 4], [3, 4], [5, 6]]),
+        ([[1, 2], [3, 4], [5, 6]], [[1, 0]], 1, 2, [[2, 1], [4, 3], [6, 5]]),
+        ([[[1, 2, 3], [4, 5, 6], [7, 8, 9]]], [[[0, 2]]], 2, 2, [[[1, 3]], [[4, 6]], [[7, 9]]]),
+        ([[[1, 2], [3, 4], [5, 6]]], [[[0, 1], [1, 2]]], 1, 2, [[[1, 2], [3, 4]], [[3, 4], [5, 6]]]),
+    ],
+)
+def test_gathers_examples(
+    values: Any, indices: Any, axis: int, index_dimensions: int, expected: Any, benches: list[Workbench]
+) -> None:
+    source, x = _tensor(F32, values)
+    chosen, i = _tensor(U32, indices)
+    output, wanted = _tensor(F32, expected)
+    desc = Gather(
+        input_tensor=source, indices_tensor=chosen, output_tensor=output, axis=axis, index_dimensions=index_dimensions
+    )
+    np.testing.assert_array_equal(_results(benches, desc, InputTensor=x, IndicesTensor=i), wanted)
+
+
+def test_gather_elements_example(benches: list[Workbench]) -> None:
+    source, x = _tensor(F32, [[1, 2, 3], [4, 5, 6], [7, 8, 9]])
+    chosen, i = _tensor(U32, [[1, 2, 0], [2, 0, 0]])
+    output, wanted = _tensor(F32, [[4, 8, 3], [7, 2, 3]])
+    desc = GatherElements(input_tensor=source, indices_tensor=chosen, output_tensor=output, axis=0)
+    np.testing.assert_array_equal(_results(benches, desc, InputTensor=x, IndicesTensor=i), wanted)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "indices", "values", "axis", "expected"),
+    [
+        (U32, [[[[0], [3], [2]]]], [[[[0, 1]]]], 3, [[[[1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]]]]),
+        (U32, [[[[0, 2, 1, 0]]]], [[[[0, 1]]]], 2, [[[[1, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0]]]]),
+        (U32, [[[[0], [3], [2]]]], [[[[4], [2], [9]]]], 3, [[[[2, 4, 4, 4], [4, 4, 4, 2], [4, 4, 2, 4]]]]),
+        (I32, [[[[-3], [100], [3]]]], [[[[0, 1]]]], 3, [[[[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1]]]]),
+    ],
+)
+def test_one_hots_examples(
+    data_type: dml.DataType, indices: Any, values: Any, axis: int, expected: Any, benches: list[Workbench]
+) -> None:
+    chosen, i = _tensor(data_type, indices)
+    pair, v = _tensor(F32, values)
+    output, wanted = _tensor(F32, expected)
+    desc = OneHot(indices_tensor=chosen, values_tensor=pair, output_tensor=output, axis=axis)
+    np.testing.assert_array_equal(_results(benches, desc, IndicesTensor=i, ValuesTensor=v), wanted)
+
+
+@pytest.mark.parametrize(
+    ("values", "indices", "updates", "expected"),
+    [
+        ([0, 1, 2, 3, 4], [3, 1, 3, 0], [5, 6, 7, 8], [8, 6, 2, 7, 4]),
+        (
+            [[0, 0, 0], [0, 0, 0], [0, 0, 0]],
+            [[1, 0, 2], [0, 2, 1]],
+            [[10, 11, 12], [20, 21, 22]],
+            [[20, 11, 0], [10, 0, 22], [0, 21, 12]],
+        ),
+    ],
+)
+def test_scatters_examples(values: Any, indices: Any, updates: Any, expected: Any, benches: list[Workbench]) -> None:
+    source, x = _tensor(F32, values)
+    chosen, i = _tensor(U32, indices)
+    new, u = _tensor(F32, updates)
+    desc = Scatter(input_tensor=source, indices_tensor=chosen, updates_tensor=new, output_tensor=source, axis=0)
+    got = _results(benches, desc, InputTensor=x, IndicesTensor=i, UpdatesTensor=u)
+    np.testing.assert_array_equal(got, expected)
+
+
+def test_scatter_nd_example(benches: list[Workbench]) -> None:
+    """With the dimension counts that the page leaves out."""
+    source, x = _tensor(F32, [[1, 2, 3, 4, 5, 6, 7, 8]])
+    chosen, i = _tensor(U32, [[4], [3], [1], [7]])
+    new, u = _tensor(F32, [[9, 10, 11, 12]])
+    desc = ScatterNd(
+        input_tensor=source,
+        indices_tensor=chosen,
+        updates_tensor=new,
+        output_tensor=source,
+        input_dimension_count=1,
+        indices_dimension_count=2,
+    )
+    got = _results(benches, desc, InputTensor=x, IndicesTensor=i, UpdatesTensor=u)
+    np.testing.assert_array_equal(got, [[1, 11, 3, 10, 9, 6, 7, 12]])
+
+
+@pytest.mark.parametrize(
+    ("values", "indices", "counts", "expected"),
+    [
+        ([[0, 1], [2, 3]], [[1], [0]], (2, 2), [[2, 3], [0, 1]]),
+        ([[[[0, 1], [2, 3]], [[4, 5], [6, 7]]]], [[[[0, 1], [1, 0]]]], (3, 2), [[[[2, 3], [4, 5]]]]),
+        ([[0, 1], [2, 3]], [[1], [0]], (2, 2, 0), [[2, 3], [0, 1]]),
+        (
+            [[[[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9], [10, 11]]]],
+            [[[[0, 0], [1, 1]], [[1, 1], [0, 0]], [[0, 1], [1, 0]]]],
+            (3, 3, 1),
+            [[[[0, 3], [7, 4], [9, 10]]]],
+        ),
+    ],
+)
+def test_gather_nds_examples(
+    values: Any, indices: Any, counts: tuple[int, ...], expected: Any, benches: list[Workbench]
+) -> None:
+    source, x = _tensor(F32, values)
+    chosen, i = _tensor(U32, indices)
+    output, wanted = _tensor(F32, expected)
+    members: dict[str, Any] = {"input_tensor": source, "indices_tensor": chosen, "output_tensor": output}
+    members |= {"input_dimension_count": counts[0], "indices_dimension_count": counts[1]}
+    desc = GatherNd(**members) if len(counts) == 2 else GatherNd1(**members, batch_dimension_count=counts[2])
+    np.testing.assert_array_equal(_results(benches, desc, InputTensor=x, IndicesTensor=i), wanted)
+
+
+@pytest.mark.parametrize(
+    ("lengths", "axis", "expected"),
+    [
+        ([[[[2], [4], [3]]]], 3, [[[[2, 1, 3, 4], [8, 7, 6, 5], [11, 10, 9, 12]]]]),
+        ([[[[2, 3, 1, 0]]]], 2, [[[[5, 10, 3, 4], [1, 6, 7, 8], [9, 2, 11, 12]]]]),
+    ],
+)
+def test_reverse_subsequences_examples(lengths: Any, axis: int, expected: Any, benches: list[Workbench]) -> None:
+    source, x = _tensor(F32, [[[[1, 2, 3, 4], [5, 6, 7, 8], [9, 10, 11, 12]]]])
+    counts, n = _tensor(U32, lengths)
+    desc = ReverseSubsequences(input_tensor=source, sequence_lengths_tensor=counts, output_tensor=source, axis=axis)
+    np.testing.assert_array_equal(_results(benches, desc, InputTensor=x, SequenceLengthsTensor=n), expected)
+
+
+@pytest.mark.parametrize("data_type", [F32, dml.DataType.UINT8, dml.DataType.FLOAT16, dml.DataType.UINT64])
+def test_of_many_updates_of_few_places_the_last_ones_win(data_type: dml.DataType, benches: list[Workbench]) -> None:
+    random = np.random.default_rng(1)
+    indices = random.integers(0, 7, 50_000).astype(np.uint32)
+    updates = random.integers(0, 100, 50_000).astype(data_type.numpy_dtype)
+    source, x = _tensor(data_type, np.arange(100, 110))
+    chosen, changes = dml.TensorDesc(U32, indices.shape), dml.TensorDesc(data_type, updates.shape)
+    desc = Scatter(input_tensor=source, indices_tensor=chosen, updates_tensor=changes, output_tensor=source, axis=0)
+    expected = x.copy()
+    expected[indices] = updates  # NumPy keeps the last one, too
+    got = _results(benches, desc, InputTensor=x, IndicesTensor=indices, UpdatesTensor=updates)
+    np.testing.assert_array_equal(got, expected)
+
+
+def _refused(message: str, make: type[dml.OperatorDesc], **members: Any) -> None:
+    from dmlvk.operators import FeatureLevel, check_operator
+
+    integers = ("indices_tensor", "sequence_lengths_tensor")
+    tensors = {
+        name: dml.TensorDesc(U32 if name in integers else F32, value) if name.endswith("_tensor") else value
+        for name, value in members.items()
+    }
+    with pytest.raises(dml.InvalidArgumentError) as error:
+        check_operator(make(**tensors), max(FeatureLevel))
+    assert str(error.value) == message
+
+
+def test_gather_refuses_what_does_not_fit() -> None:
+    fitting: dict[str, Any] = {
+        "input_tensor": (3, 4),
+        "indices_tensor": (1, 5),
+        "output_tensor": (5, 4),
+        "axis": 0,
+        "index_dimensions": 1,
+    }
+    for changed, message in (
+        ({"axis": 2}, "Axis must be below InputTensor.DimensionCount 2; got 2"),
+        ({"index_dimensions": 3}, "IndexDimensions must be at most IndicesTensor.DimensionCount 2; got 3"),
+        ({"indices_tensor": (5,)}, "IndicesTensor.DimensionCount must be 2 (as InputTensor has); got 1"),
+        (
+            {"indices_tensor": (2, 5)},
+            "IndicesTensor.Sizes must be 1 before the last 1, which IndexDimensions keeps; got [2, 5]",
+        ),
+        (
+            {"indices_tensor": (2, 5), "index_dimensions": 2},
+            "IndexDimensions must leave the output at most 2 dimensions, as many as the other tensors have; "
+            "got sizes [2, 5, 4]",
+        ),
+        (
+            {"output_tensor": (5, 3)},
+            "OutputTensor.Sizes must be [5, 4] (as its inputs and attributes say); got [5, 3]",
+        ),
+    ):
+        _refused(f"GATHER: {message}", Gather, **{**fitting, **changed})
+
+
+def test_gather_elements_refuses_what_does_not_fit() -> None:
+    fitting: dict[str, Any] = {
+        "input_tensor": (3, 4),
+        "indices_tensor": (5, 4),
+        "output_tensor": (5, 4),
+        "axis": 0,
+    }
+    for changed, message in (
+        ({"axis": 2}, "Axis must be below InputTensor.DimensionCount 2; got 2"),
+        (
+            {"axis": 1},
+            "IndicesTensor.Sizes must be [3, 4] (only along axis 1 it may have another size); got [5, 4]",
+        ),
+        (
+            {"output_tensor": (5, 3)},
+            "OutputTensor.Sizes must be [5, 4] (as its inputs and attributes say); got [5, 3]",
+        ),
+    ):
+        _refused(f"GATHER_ELEMENTS: {message}", GatherElements, **{**fitting, **changed})
+
+
+def test_one_hot_refuses_what_does_not_fit() -> None:
+    fitting: dict[str, Any] = {
+        "indices_tensor": (5, 1),
+        "values_tensor": (1, 2),
+        "output_tensor": (5, 4),
+        "axis": 1,
+    }
+    for changed, message in (
+        ({"axis": 2}, "Axis must be below IndicesTensor.DimensionCount 2; got 2"),
+        ({"axis": 0}, "IndicesTensor.Sizes must be 1 along axis 0; got [5, 1]"),
+        ({"values_tensor": (1, 1)}, "ValuesTensor.Sizes must hold at least two elements; got [1, 1]"),
+        (
+            {"output_tensor": (6, 4)},
+            "OutputTensor.Sizes must be [5, 4] (as its inputs and attributes say); got [6, 4]",
+        ),
+    ):
+        _refused(f"ONE_HOT: {message}", OneHot, **{**fitting, **changed})
+
+
+def test_tuples_that_do_not_fit_are_refused() -> None:
+    fitting: dict[str, Any] = {
+        "input_tensor": (2, 3, 4),
+        "indices_tensor": (2, 5, 1),
+        "output_tensor": (2, 5, 4),
+        "input_dimension_count": 3,
+        "indices_dimension_count": 3,
+        "batch_dimension_count": 1,
+    }
+    for changed, message in (
+        ({"input_dimension_count": 4}, "InputDimensionCount must be from 1 to DimensionCount 3; got 4"),
+        ({"indices_dimension_count": 0}, "IndicesDimensionCount must be from 1 to DimensionCount 3; got 0"),
+        (
+            {"input_dimension_count": 2},
+            "InputTensor.Sizes must be 1 before the last 2, which InputDimensionCount keeps; got [2, 3, 4]",
+        ),
+        (
+            {"batch_dimension_count": 3},
+            "BatchDimensionCount must be below InputDimensionCount 3 and IndicesDimensionCount 3; got 3",
+        ),
+        (
+            {"indices_tensor": (3, 5, 1)},
+            "IndicesTensor.Sizes must begin with InputTensor's [2] in BatchDimensionCount 1 dimensions; got [3]",
+        ),
+        (
+            {"indices_tensor": (2, 5, 3)},
+            "IndicesTensor.Sizes must end with at most 2, the dimensions that a tuple can address; got 3",
+        ),
+        (
+            {"batch_dimension_count": 0},
+            "IndicesDimensionCount must leave the output at most 3 dimensions, as many as the other tensors have; "
+            "got sizes [2, 5, 3, 4]",
+        ),
+    ):
+        _refused(f"GATHER_ND1: {message}", GatherNd1, **{**fitting, **changed})
+
+
+def test_scatter_and_reverse_subsequences_refuse_what_does_not_fit() -> None:
+    fitting: dict[str, Any] = {
+        "input_tensor": (3, 4),
+        "indices_tensor": (5, 4),
+        "updates_tensor": (5, 4),
+        "output_tensor": (3, 4),
+        "axis": 0,
+    }
+    for changed, message in (
+        ({"updates_tensor": (4, 4)}, "UpdatesTensor.Sizes must be [5, 4] (as IndicesTensor has); got [4, 4]"),
+        ({"axis": 7}, "Axis must be below InputTensor.DimensionCount 2; got 7"),
+        (
+            {"output_tensor": (5, 4)},
+            "OutputTensor.Sizes must be [3, 4] (as its inputs and attributes say); got [5, 4]",
+        ),
+    ):
+        _refused(f"SCATTER: {message}", Scatter, **{**fitting, **changed})
+    _refused(
+        "REVERSE_SUBSEQUENCES: SequenceLengthsTensor.Sizes must be [1, 4] (a length for each sequence along axis 0); "
+        "got [3, 1]",
+        ReverseSubsequences,
+        input_tensor=(3, 4),
+        sequence_lengths_tensor=(3, 1),
+        output_tensor=(3, 4),
+        axis=0,
+    )
+
+
+def test_rows_are_moved_in_units_as_wide_as_memory_allows() -> None:
+    """16 bytes where rows and all strides are multiples of that; else 8, 4, 2; 1 where single bytes are chosen."""
+    from dmlvk.kernels.lowering import lower
+    from dmlvk.kernels.target import GPU
+
+    for data_type, row, gap, wanted in (
+        (dml.DataType.FLOAT32, 8, 0, "gather.128bits"),
+        (dml.DataType.FLOAT32, 8, 2, "gather.64bits"),
+        (dml.DataType.FLOAT32, 7, 0, "gather.32bits"),
+        (dml.DataType.FLOAT64, 4, 0, "gather.128bits"),
+        (dml.DataType.FLOAT64, 1, 0, "gather.64bits"),
+        (dml.DataType.UINT8, 32, 0, "gather.128bits"),
+        (dml.DataType.UINT8, 12, 0, "gather.32bits"),
+        (dml.DataType.UINT8, 6, 0, "gather.16bits"),
+        (dml.DataType.UINT8, 5, 0, "gather.8bits"),
+    ):
+        desc = Gather(
+            input_tensor=dml.TensorDesc(data_type, (10, row), (row + gap, 1)),
+            indices_tensor=dml.TensorDesc(U32, (1, 20)),
+            output_tensor=dml.TensorDesc(data_type, (20, row)),
+            axis=0,
+            index_dimensions=1,
+        )
+        assert [step.kernel.variant for step in lower(desc, GPU).steps] == [wanted]

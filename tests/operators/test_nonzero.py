@@ -1,0 +1,56 @@
+"""NONZERO_COORDINATES: the specification's own example, tensors of several levels of counts, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import dmlvk as dml
+from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.samples import Sample
+from dmlvk.conformance.sampling import check_sample
+from dmlvk.operators import FeatureLevel, check_operator
+
+U32 = dml.DataType.UINT32
+
+
+def _desc(sizes: tuple[int, ...], rows: tuple[int, ...]) -> dml.NonzeroCoordinates:
+    return dml.NonzeroCoordinates(
+        input_tensor=dml.TensorDesc(dml.DataType.FLOAT32, sizes),
+        output_count_tensor=dml.TensorDesc(U32, (1,) * len(sizes)),
+        output_coordinates_tensor=dml.TensorDesc(U32, rows),
+    )
+
+
+def test_example(benches: list[Workbench]) -> None:
+    """The rows behind the fourth one are undefined there, and 0 here."""
+    x = np.array([[[[1.0, 0.0, 0.0, 2.0], [-0.0, 3.5, 0.0, -5.2]]]], np.float32)
+    rows = [[0, 0, 0], [0, 0, 3], [0, 1, 1], [0, 1, 3], [0, 0, 0], [0, 0, 0], [0, 0, 0], [0, 0, 0]]
+    for bench in benches:
+        outputs = bench.device.run(_desc((1, 1, 2, 4), (1, 1, 8, 3)), {"InputTensor": x})
+        assert outputs["OutputCountTensor"].tolist() == [[[[4]]]]
+        np.testing.assert_array_equal(outputs["OutputCoordinatesTensor"], [[rows]])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_counts_of_several_levels(share: float, benches: list[Workbench]) -> None:
+    sizes = (70, 61, 63)  # more than 64 segments of 64 segments
+    x = (np.random.default_rng(1).random(sizes) < share).astype(np.float32)
+    check_sample(benches, Sample("levels", _desc(sizes, (1, x.size, 3)), {"InputTensor": x}))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (
+            (1, 30, 1),
+            "must end with 2, the dimensions of InputTensor without leading ones of size 1, to 3, all of them; "
+            "got [1, 30, 1]",
+        ),
+        ((1, 29, 2), "must be [1, 30, 2] (as its inputs and attributes say); got [1, 29, 2]"),
+    ],
+)
+def test_refusals(rows: tuple[int, ...], message: str) -> None:
+    with pytest.raises(dml.InvalidArgumentError) as error:
+        check_operator(_desc((1, 6, 5), rows), max(FeatureLevel))
+    assert str(error.value) == f"NONZERO_COORDINATES: OutputCoordinatesTensor.Sizes {message}"

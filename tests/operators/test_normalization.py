@@ -1,0 +1,77 @@
+"""Operators that shift and scale by a mean and a variance: what samples do not try."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import dmlvk as dml
+from dmlvk.operators import check_operator
+from dmlvk.operators.levels import FeatureLevel
+
+
+def _batch(sizes: tuple[int, ...], *others: tuple[int, ...]) -> dml.BatchNormalization:
+    tensors = [dml.TensorDesc(dml.DataType.FLOAT32, each) for each in (sizes, *others)]
+    return dml.BatchNormalization(
+        input_tensor=tensors[0],
+        mean_tensor=tensors[1],
+        variance_tensor=tensors[2],
+        scale_tensor=tensors[3],
+        bias_tensor=tensors[4],
+        output_tensor=tensors[0],
+        spatial=False,
+        epsilon=0.0,
+        fused_activation=None,
+    )
+
+
+def test_batch_normalization_refuses_sizes_that_are_neither_1_nor_the_inputs() -> None:
+    channel = (1, 3, 1, 1)
+    desc = _batch((2, 3, 4, 5), channel, channel, (1, 3, 2, 1), channel)
+    with pytest.raises(dml.InvalidArgumentError, match=r"ScaleTensor.Sizes\[2\] must be 1 or InputTensor's 4; got 2"):
+        check_operator(desc, max(FeatureLevel))
+    desc = _batch((2, 3, 4, 5), channel, (3, 1, 1), channel, channel)
+    with pytest.raises(dml.InvalidArgumentError, match=r"VarianceTensor.DimensionCount must be 4"):
+        check_operator(desc, max(FeatureLevel))
+
+
+def test_batch_normalization_by_hand(any_device: dml.Device) -> None:
+    x = np.arange(12, dtype=np.float32).reshape(1, 2, 2, 3)
+    mean, variance, scale, bias = (
+        np.array(values, np.float32).reshape(1, 2, 1, 1) for values in ([1, 7], [4, 16], [2, 8], [0.5, -1])
+    )
+    got = any_device.run(
+        _batch(x.shape, *[(1, 2, 1, 1)] * 4),
+        {
+            "InputTensor": x,
+            "MeanTensor": mean,
+            "VarianceTensor": variance,
+            "ScaleTensor": scale,
+            "BiasTensor": bias,
+        },
+    )
+    expected = [[[-0.5, 0.5, 1.5], [2.5, 3.5, 4.5]], [[-3, -1, 1], [3, 5, 7]]]
+    assert np.array_equal(got["OutputTensor"], np.array([expected], np.float32))
+
+
+def test_equal_numbers_have_variance_0_and_large_means_cost_no_accuracy(device: dml.Device) -> None:
+    x = np.full((3, 1, 30, 100), 1.1, np.float32)
+    deviations = np.where(np.arange(3000) % 2, 0.25, -0.25).reshape(30, 100)
+    x[1, 0] = 1e6 + deviations
+    x[2, 0] = 16777216
+    tensor = dml.TensorDesc(dml.DataType.FLOAT32, x.shape)
+    desc = dml.MeanVarianceNormalization(
+        input_tensor=tensor,
+        scale_tensor=None,
+        bias_tensor=None,
+        output_tensor=tensor,
+        cross_channel=False,
+        normalize_variance=True,
+        epsilon=0.0,
+        fused_activation=None,
+    )
+    got = device.run(dataclasses.replace(desc, epsilon=1e-20), {"InputTensor": x})["OutputTensor"]
+    assert not got[[0, 2]].any()
+    assert np.array_equal(got[1, 0], deviations * 4)

@@ -1,0 +1,321 @@
+"""GEMM and CONVOLUTION: the error, the same bits for every tile, batch and place, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.references.bounded import expected_outputs
+from dmlvk.conformance.samples.products import KINDS, convolution_desc, values
+from dmlvk.conformance.sampling import run_sample, sample_fault
+from dmlvk.datatypes import DataType
+from dmlvk.kernels import matrix, matrix_tiles
+from dmlvk.kernels.matrix_tiles import IN_TURN, ONE_SEGMENT, SEGMENT, SIDE_BY_SIDE, TILES, Choice, Tile
+from dmlvk.kernels.target import Target
+from dmlvk.operators import check_operator, families
+from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS
+from tests.targets import all_walk_as_gpus
+
+Array = npt.NDArray[Any]
+_N, _T = dml.MatrixTransform.NONE, dml.MatrixTransform.TRANSPOSE
+_PAIRS = ((dml.FLOAT32, dml.FLOAT16), (dml.FLOAT16, dml.FLOAT32))
+_SHARED = [tile for tile in TILES if tile.shared_memory]
+
+
+@pytest.fixture(autouse=True)
+def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each device has its own kernels, unless a test says otherwise."""
+    all_walk_as_gpus(monkeypatch, as_gpus=False)
+
+
+def gemm_desc(data_type: DataType, rows: int, terms: int, columns: int, **more: Any) -> dml.Gemm:
+    """A GEMM without C, of one product."""
+    members: dict[str, Any] = {"trans_a": _N, "trans_b": _N, "alpha": 1.0, "beta": 0.0, **more}
+    a = (rows, terms) if members["trans_a"] is _N else (terms, rows)
+    b = (terms, columns) if members["trans_b"] is _N else (columns, terms)
+    return dml.Gemm(
+        a_tensor=dml.TensorDesc(data_type, a),
+        b_tensor=dml.TensorDesc(data_type, b),
+        output_tensor=dml.TensorDesc(data_type, (rows, columns)),
+        **members,
+    )
+
+
+def product(bench: Workbench, a: Array, b: Array) -> Array:
+    """A times B on a device."""
+    data_type = dml.FLOAT16 if a.dtype == np.float16 else dml.FLOAT32
+    desc = gemm_desc(data_type, a.shape[0], a.shape[1], b.shape[1])
+    return run_sample(bench, desc, {"ATensor": a, "BTensor": b}).outputs["OutputTensor"]
+
+
+def only(monkeypatch: pytest.MonkeyPatch, tile: Tile, come: int) -> None:
+    """Every product is computed with a tile, and with its segments coming together in a way."""
+
+    def chosen(rows: int, columns: int, terms: int, batches: int, target: Target) -> Choice:
+        return Choice(tile, ONE_SEGMENT if terms <= SEGMENT else come, tile.segments_at_once(target))
+
+    monkeypatch.setattr(matrix, "choose", chosen)
+
+
+def on_llvmpipe(benches: Sequence[Workbench]) -> list[Workbench]:
+    """Those that compile a GPU's kernels in no more than a second: not SwiftShader, which takes ten."""
+    return [bench for bench in benches if not Target.of(bench.device.info).is_naive] or list(benches)
+
+
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("special", "huge")])
+def test_errors_are_within_the_bound(benches: list[Workbench], kind: str, data_type: DataType) -> None:
+    random = np.random.default_rng(7)
+    a, b = values(kind, (5, 2100), data_type, random), values(kind, (2100, 6), data_type, random)
+    wide_a, wide_b = a.astype(np.longdouble), b.astype(np.longdouble)
+    true, magnitudes = wide_a @ wide_b, np.abs(wide_a) @ np.abs(wide_b)
+    bound = (SEGMENT + 3 + 2) * 2.0**-24 * magnitudes + 2100 * 2.0**-126
+    if data_type is dml.FLOAT16:
+        bound = bound + np.spacing(np.abs(true).astype(np.float16)).astype(np.float64) / 2 * (1 + 2**-10)
+    for bench in benches:
+        got = product(bench, a, b).astype(np.longdouble)
+        assert np.all(np.isfinite(got))
+        assert np.all(np.abs(got - true) <= bound), bench.device.info.name
+
+
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
+def test_a_row_does_not_depend_on_the_batch_that_it_is_in(benches: list[Workbench], data_type: DataType) -> None:
+    random = np.random.default_rng(8)
+    a = values("tiny", (1000, 1300), data_type, random)
+    a[::3] = values("normal", a[::3].shape, data_type, random)
+    b = values("normal", (1300, 3), data_type, random)
+    for bench in benches:
+        whole = product(bench, a, b)
+        for count in (1, 7, 64):
+            assert product(bench, a[100 : 100 + count], b).tobytes() == whole[100 : 100 + count].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("tile", "come", "data_type"),
+    [
+        pytest.param(tile, come, data_type, id=f"{tile.name}-{('in turn', 'side by side')[come - 1]}-{data_type.name}")
+        for i, tile in enumerate(TILES)
+        for come, data_type in zip((IN_TURN, SIDE_BY_SIDE), _PAIRS[i % 2], strict=True)
+    ],
+)
+def test_every_tile_gives_the_same_bits(
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tile: Tile, come: int, data_type: DataType
+) -> None:
+    """With ordinary and denormal products, infinities and NaN in one operand, and a last tile that is padded."""
+    only(monkeypatch, tile, come)
+    random = np.random.default_rng(9)
+    rows, terms, columns = tile.rows + 7, 1045, tile.columns + 13
+    a, b = values("normal", (rows, terms), data_type, random), values("normal", (terms, columns), data_type, random)
+    a[3], b[:, 5] = values("tiny", (terms,), data_type, random), values("tiny", (terms,), data_type, random)
+    a[1, 1040], a[2, 3], b[1044, 8] = np.inf, np.nan, -np.inf
+    more = {"alpha": 0.75, "beta": -2.0, "c_tensor": dml.TensorDesc(data_type, (rows, columns), (0, 1))}
+    desc = gemm_desc(data_type, rows, terms, columns, **more)
+    c = np.broadcast_to(values("normal", (1, columns), data_type, random), (rows, columns))
+    inputs = {"ATensor": a, "BTensor": b, "CTensor": c}
+    expected = expected_outputs(desc, inputs)
+    for bench in on_llvmpipe(benches) if tile in _SHARED else benches:
+        assert sample_fault(tile.name, run_sample(bench, desc, inputs), expected) is None
+
+
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
+@pytest.mark.parametrize("transforms", [(_N, _N), (_N, _T), (_T, _N), (_T, _T)])
+def test_small_tiles_load_operands_along_either_axis(
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, transforms: Any, data_type: DataType
+) -> None:
+    only(monkeypatch, _SHARED[-1], IN_TURN)
+    random = np.random.default_rng(10)
+    rows, terms, columns = 36, 20, 44
+    desc = gemm_desc(data_type, rows, terms, columns, trans_a=transforms[0], trans_b=transforms[1])
+    inputs = {
+        "ATensor": values("normal", desc.a_tensor.sizes, data_type, random),
+        "BTensor": values("special", desc.b_tensor.sizes, data_type, random),
+    }
+    expected = expected_outputs(desc, inputs)
+    for bench in on_llvmpipe(benches):
+        assert sample_fault("small", run_sample(bench, desc, inputs), expected) is None
+
+
+_CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = {
+    "padded": ((2, 5, 9, 7), (6, 5, 3, 3), {"start": (1, 1), "end": (1, 1), "strides": (2, 1)}),
+    "transposed": (
+        (1, 4, 5, 4),
+        (4, 3, 3, 2),
+        {"direction": dml.ConvolutionDirection.BACKWARD, "strides": (2, 3), "start": (1, 0)},
+    ),
+    "several segments": ((1, 120, 5, 5), (6, 120, 3, 3), {"start": (1, 1), "end": (1, 1)}),
+}
+
+
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
+@pytest.mark.parametrize(
+    ("tile", "name"),
+    [(_SHARED[-1], name) for name in _CONVOLUTIONS] + [(tile, "padded") for tile in _SHARED[:-1]],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_convolutions_in_tiles(
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tile: Tile, name: str, data_type: DataType
+) -> None:
+    only(monkeypatch, tile, IN_TURN if tile is _SHARED[0] else SIDE_BY_SIDE)
+    random = np.random.default_rng(11)
+    sizes, window, options = _CONVOLUTIONS[name]
+    desc = convolution_desc(data_type, sizes, window, **options)
+    kind = "special" if tile is _SHARED[-1] else "normal"
+    inputs = {
+        "InputTensor": values(kind, sizes, data_type, random),
+        "FilterTensor": values(kind, window, data_type, random),
+        "BiasTensor": values("normal", (1, desc.output_tensor.sizes[1], 1, 1), data_type, random),
+    }
+    expected = expected_outputs(desc, inputs)
+    for bench in on_llvmpipe(benches):
+        assert sample_fault(name, run_sample(bench, desc, inputs), expected) is None
+
+
+def test_gpu_kernels_run_on_drivers_without_optional_features(
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    only(monkeypatch, _SHARED[-1], SIDE_BY_SIDE)
+    random = np.random.default_rng(12)
+    a, b = random.normal(size=(34, 1030)).astype(np.float16), random.normal(size=(1030, 3)).astype(np.float16)
+    assert len({product(bench, a, b).tobytes() for bench in benches}) == 1
+
+
+ACTIVATIONS = (*FUSABLE_ACTIVATIONS, "ELEMENT_WISE_CLIP", "ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1")
+_ATTRIBUTES: dict[str, dict[str, Any]] = {
+    "ELEMENT_WISE_CLIP": {"Min": -0.5, "Max": 0.75},
+    "ACTIVATION_SOFTMAX1": {"AxisCount": 1, "Axes": (0,)},
+}
+
+
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_a_fused_activation_gives_what_its_own_operator_gives(
+    benches: list[Workbench], name: str, data_type: DataType
+) -> None:
+    random = np.random.default_rng(13)
+    fields = [field for field in dml.operators.OPERATORS[name].fields if field.type == "float"]
+    attributes = _ATTRIBUTES.get(name) or {field.name: 0.5 + i for i, field in enumerate(fields)}
+    fused = dml.fused_activation(name, **attributes)
+    desc = gemm_desc(data_type, 6, 5, 8, fused_activation=fused)
+    inputs = {
+        "ATensor": values("normal", (6, 5), data_type, random),
+        "BTensor": values("normal", (5, 8), data_type, random),
+    }
+    tensor = desc.output_tensor
+    alone = dml.operator_desc(name, InputTensor=tensor, OutputTensor=tensor, **attributes)
+    for bench in benches:
+        plain = run_sample(bench, gemm_desc(data_type, 6, 5, 8), inputs).outputs["OutputTensor"]
+        expected = run_sample(bench, alone, {"InputTensor": plain}).outputs["OutputTensor"]
+        assert run_sample(bench, desc, inputs).outputs["OutputTensor"].tobytes() == expected.tobytes()
+
+
+def test_convolutions_agree_with_onnx(benches: list[Workbench]) -> None:
+    helper = pytest.importorskip("onnx.helper")
+    evaluator = pytest.importorskip("onnx.reference").ReferenceEvaluator
+    random = np.random.default_rng(14)
+    for operator, direction in (("Conv", "FORWARD"), ("ConvTranspose", "BACKWARD")):
+        groups = 2 if operator == "Conv" else 1  # onnx's own transposed convolution knows no groups
+        options = {"strides": (2, 1), "dilations": (1, 2), "start": (1, 2), "end": (0, 1), "groups": groups}
+        window = (6, 2, 3, 2) if operator == "Conv" else (4, 6, 3, 2)
+        desc = convolution_desc(
+            dml.FLOAT32, (2, 4, 8, 9), window, direction=dml.ConvolutionDirection[direction], **options
+        )
+        x, w = random.normal(size=(2, 4, 8, 9)), random.normal(size=window)
+        bias = random.normal(size=6)
+        node = helper.make_node(
+            operator, ["x", "w", "b"], ["y"], strides=[2, 1], dilations=[1, 2], pads=[1, 2, 0, 1], group=groups
+        )
+        (expected,) = evaluator(node).run(None, {"x": x, "w": w, "b": bias})
+        inputs = {"InputTensor": x, "FilterTensor": w, "BiasTensor": bias.reshape(1, 6, 1, 1)}
+        for bench in benches:
+            got = run_sample(bench, desc, {k: v.astype(np.float32) for k, v in inputs.items()}).outputs["OutputTensor"]
+            np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)
+
+
+def _refusal(desc: dml.OperatorDesc, level: str = "6_4") -> str:
+    with pytest.raises(dml.DmlError) as caught:
+        check_operator(desc, dml.FeatureLevel.from_name(level))
+    return str(caught.value)
+
+
+def test_what_is_wrong_with_a_product_is_said_by_name() -> None:
+    good = gemm_desc(dml.FLOAT32, 4, 5, 6)
+    tensor = dml.TensorDesc
+
+    def changed(**members: Any) -> dml.OperatorDesc:
+        return dataclasses.replace(good, **members)
+
+    assert "BTensor.Sizes must have 5" in _refusal(changed(b_tensor=tensor(dml.FLOAT32, (4, 6))))
+    assert "OutputTensor.Sizes must be [4, 6]" in _refusal(changed(output_tensor=tensor(dml.FLOAT32, (4, 7))))
+    assert "CTensor.Sizes must be [4, 6]" in _refusal(changed(c_tensor=tensor(dml.FLOAT32, (1, 6))))
+    assert "BTensor.DimensionCount must be 2" in _refusal(changed(b_tensor=tensor(dml.FLOAT32, (1, 5, 6))))
+    assert "ATensor.DataType" in _refusal(changed(a_tensor=tensor(dml.FLOAT16, (4, 5))))
+    assert "from 2 to 4" in _refusal(changed(a_tensor=tensor(dml.FLOAT32, (5,))))
+    assert "needs feature level 4_0" in _refusal(good, "1_0")
+    softmax = changed(fused_activation=dml.fused_activation("ACTIVATION_SOFTMAX"))
+    assert "ACTIVATION_SOFTMAX at feature level 6_0; it needs feature level 6_1" in _refusal(softmax, "6_0")
+    assert "cannot be ELEMENT_WISE_ABS" in _refusal(changed(fused_activation=dml.fused_activation("ELEMENT_WISE_ABS")))
+
+
+def test_what_is_wrong_with_a_convolution_is_said_by_name() -> None:
+    good = convolution_desc(dml.FLOAT32, (1, 4, 6, 6), (8, 2, 3, 3), groups=2)
+
+    def changed(**members: Any) -> dml.OperatorDesc:
+        return dataclasses.replace(good, **members)
+
+    assert "FilterTensor.Sizes[1] must be 4" in _refusal(changed(group_count=1))
+    assert "GroupCount must divide InputTensor's 4 channels; got 3" in _refusal(changed(group_count=3))
+    assert "GroupCount must divide" in _refusal(changed(group_count=0))
+    assert "Strides must be at least 1" in _refusal(changed(strides=(0, 1)))
+    assert "DimensionCount" in _refusal(changed(strides=(1,)))
+    assert "OutputTensor.Sizes must be [1, 8, 2, 4]" in _refusal(changed(strides=(2, 1)))
+    assert "must reach over at most 6 places" in _refusal(changed(dilations=(3, 1)))
+    bias = dml.TensorDesc(dml.FLOAT32, (1, 4, 1, 1))
+    assert "BiasTensor.Sizes must be [1, 8, 1, 1]" in _refusal(changed(bias_tensor=bias))
+    backward = changed(direction=dml.ConvolutionDirection.BACKWARD)
+    assert "FilterTensor.Sizes[0] must be 4, the input's channels; got 8" in _refusal(backward)
+    assert "needs feature level 4_0" in _refusal(convolution_desc(dml.FLOAT32, (1, 1, 3), (1, 1, 3)), "3_1")
+
+
+def test_tiles_keep_the_limits_of_a_device() -> None:
+    for shared_memory in (16384, 32768, 49152):
+        target = Target(shared_memory=shared_memory)
+        for rows, columns in ((1, 1), (4096, 4096), (64, 100000)):
+            chosen = matrix_tiles.choose(rows, columns, 5000, 1, target)
+            assert chosen.tile.shared_memory <= shared_memory
+            assert chosen.tile.invocations <= target.work_group_size
+
+
+def test_names_are_exported() -> None:
+    assert {"Gemm", "Convolution", "MatrixTransform"} <= set(families.__all__)
+
+
+def test_products_of_integers_are_exact(any_device: dml.Device) -> None:
+    tensor = dml.TensorDesc
+    a, b = np.arange(6, dtype=np.uint8).reshape(2, 3), np.full((3, 2), -128, np.int8)
+    desc = dml.MatrixMultiplyInteger(
+        a_tensor=tensor(dml.UINT8, (2, 3)),
+        b_tensor=tensor(dml.INT8, (3, 2)),
+        output_tensor=tensor(dml.INT32, (2, 2)),
+    )
+    got = any_device.run(desc, {"ATensor": a, "BTensor": b})["OutputTensor"]
+    assert got.tolist() == (a.astype(int) @ b.astype(int)).tolist()
+
+
+@pytest.mark.parametrize("come", [IN_TURN, SIDE_BY_SIDE], ids=["in turn", "side by side"])
+def test_sums_of_many_terms(benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, come: int) -> None:
+    """More than llvmpipe lets an invocation go through loops, also where every segment is computed with care."""
+    only(monkeypatch, TILES[-2], come)
+    random = np.random.default_rng(15)
+    a, b = values("tiny", (2, 70000), dml.FLOAT32, random), values("normal", (70000, 3), dml.FLOAT32, random)
+    desc = gemm_desc(dml.FLOAT32, 2, 70000, 3)
+    inputs = {"ATensor": a, "BTensor": b}
+    expected = expected_outputs(desc, inputs)
+    for bench in benches:
+        assert sample_fault("many terms", run_sample(bench, desc, inputs), expected) is None

@@ -1,0 +1,186 @@
+"""Reductions: the specification's examples, long rows, and that a row's result depends on nothing but the row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk import DataType, ReduceFunction
+from dmlvk.operators import check_operator
+from dmlvk.operators.levels import FeatureLevel
+from tests.targets import all_walk_as_gpus
+
+Array = npt.NDArray[Any]
+
+_TYPES = {
+    np.dtype(np.float32): DataType.FLOAT32,
+    np.dtype(np.float16): DataType.FLOAT16,
+    np.dtype(np.int32): DataType.INT32,
+    np.dtype(np.int64): DataType.INT64,
+    np.dtype(np.uint8): DataType.UINT8,
+}
+
+
+def _desc(function: ReduceFunction, x: Array, axes: Sequence[int]) -> dml.Reduce:
+    data_type = _TYPES[x.dtype]
+    sizes = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
+    is_place = function in (ReduceFunction.ARGMAX, ReduceFunction.ARGMIN)
+    return dml.Reduce(
+        function=function,
+        input_tensor=dml.TensorDesc(data_type, x.shape),
+        output_tensor=dml.TensorDesc(DataType.UINT32 if is_place else data_type, sizes),
+        axis_count=len(axes),
+        axes=axes,
+    )
+
+
+def _run(device: dml.Device, function: ReduceFunction, x: Array, axes: Sequence[int]) -> Array:
+    return device.run(_desc(function, x, axes), {"InputTensor": x})["OutputTensor"]
+
+
+@pytest.mark.parametrize(("axes", "expected"), [((0,), [[6, 6, 9]]), ((1,), [[6], [7], [8]]), ((0, 1), [[21]])])
+def test_the_sums_of_the_specification(any_device: dml.Device, axes: Sequence[int], expected: list[list[int]]) -> None:
+    x = np.array([[1, 2, 3], [3, 0, 4], [2, 4, 2]], np.float32)
+    assert _run(any_device, ReduceFunction.SUM, x, axes).tolist() == expected
+
+
+@pytest.mark.parametrize("kind", [dml.Argmax, dml.Argmin])
+def test_the_places_of_the_specification(any_device: dml.Device, kind: type[dml.Argmax] | type[dml.Argmin]) -> None:
+    def places(rows: Any, axes: Sequence[int], direction: dml.AxisDirection = dml.AxisDirection.INCREASING) -> Any:
+        x = np.array(rows, np.float32)
+        sizes = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
+        desc = kind(
+            input_tensor=dml.TensorDesc(DataType.FLOAT32, x.shape),
+            output_tensor=dml.TensorDesc(DataType.UINT32, sizes),
+            axis_count=len(axes),
+            axes=axes,
+            axis_direction=direction,
+        )
+        return any_device.run(desc, {"InputTensor": x})["OutputTensor"].tolist()
+
+    x, decreasing = [[1, 2, 3], [3, 0, 4], [2, 5, 2]], dml.AxisDirection.DECREASING
+    if kind is dml.Argmax:
+        assert places(x, (0,)) == [[1, 2, 1]]
+        assert places(x, (1,)) == [[2], [2], [1]]
+        assert places(x, (0, 1)) == [[7]]
+        assert places([3, 2, 1, 2, 3], (0,)) == [0]
+        assert places([3, 2, 1, 2, 3], (0,), decreasing) == [4]
+    else:
+        assert places(x, (0,)) == [[0, 1, 2]]
+        assert places(x, (1,)) == [[0], [1], [0]]
+        assert places(x, (0, 1)) == [[4]]
+        assert places([1, 2, 3, 2, 1], (0,)) == [0]
+        assert places([1, 2, 3, 2, 1], (0,), decreasing) == [4]
+
+
+def _hard_rows(random: np.random.Generator, length: int) -> Iterator[tuple[str, npt.NDArray[np.float32]]]:
+    normal = random.normal(0, 1, length)
+    yield "normal", normal.astype(np.float32)
+    yield "positive", (1e6 + normal).astype(np.float32)
+    yield "alternating", np.where(np.arange(length) % 2, 1e7 + normal, -1e7 + normal).astype(np.float32)
+    spread = (normal * np.exp2(random.integers(-110, 110, length))).astype(np.float32)
+    yield "of all magnitudes", spread
+    yield "cancelling", np.concatenate([spread[: length // 2], -spread[: length // 2], np.array([1e-30], np.float32)])
+    yield "huge", (np.abs(normal) * 5e37).astype(np.float32)
+    yield "tiny", (normal * 1e-36).astype(np.float32)
+
+
+@pytest.mark.parametrize("length", [1, 7, 100, 16389, 70001])
+def test_sums_keep_their_promise_and_their_bits(
+    device: dml.Device, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also on their way through processors, as columns, and beside other rows."""
+    for name, row in _hard_rows(np.random.default_rng(length), length):
+        row[np.abs(row) < 2.0**-126] = 0
+        exact = sum(map(Fraction, row.astype(np.float64).tolist()), Fraction(0))
+        magnitudes = float(sum(map(abs, map(Fraction, row.astype(np.float64).tolist())), Fraction(0)))
+        (got,) = _run(device, ReduceFunction.SUM, row, (0,))
+        true = float(exact)
+        if abs(true) < 2.0**-126:
+            assert abs(float(got)) <= 2.0**-126
+        elif abs(true) < float(np.finfo(np.float32).max):
+            spacing = float(np.spacing(np.abs(np.float32(true))))
+            assert abs(float(got) - true) <= 0.5 * spacing + 2.0**-40 * magnitudes, name
+        else:
+            assert math.isinf(got)
+        columns = np.stack([row[::-1], row, np.zeros_like(row)], axis=1)
+        assert _run(device, ReduceFunction.SUM, columns, (0,))[0, 1] == got, name
+        all_walk_as_gpus(monkeypatch, as_gpus=False)
+        with dml.Device(device.info.index) as as_it_is:
+            assert _run(as_it_is, ReduceFunction.SUM, np.stack([row] * 17), (1,)).tolist() == [[got]] * 17, name
+        all_walk_as_gpus(monkeypatch)
+
+
+def test_rows_of_several_chunks_have_places_and_exact_integers(device: dml.Device) -> None:
+    random = np.random.default_rng(5)
+    x = random.integers(-(2**31), 2**31, (2, 40000), np.int32)
+    x[:, 33333] = x[:, 20000] = 2**31 - 1
+    assert _run(device, ReduceFunction.ARGMAX, x, (1,)).tolist() == [[20000], [20000]]
+    assert _run(device, ReduceFunction.SUM, x, (1,))[:, 0].tolist() == x.sum(1, dtype=np.int32).tolist()
+    wide = x.astype(np.int64) * 3000000019 | 1
+    product = np.multiply.reduce(wide, axis=1, keepdims=True)  # wraps
+    assert np.array_equal(_run(device, ReduceFunction.MULTIPLY, wide, (1,)), product)
+
+
+def test_products_do_not_overflow_on_the_way(device: dml.Device) -> None:
+    x = np.array([[1e30] * 40 + [1e-30] * 40 + [-3.0], [1e30] * 81, [1e-30] * 81], np.float32)
+    got = _run(device, ReduceFunction.MULTIPLY, x, (1,))[:, 0]
+    exact = float(math.prod(map(Fraction, x[0].astype(np.float64).tolist())))
+    assert abs(float(got[0]) - exact) <= 0.501 * float(np.spacing(np.float32(-exact)))
+    assert got[1] == np.inf
+    assert got[2] == 0
+
+
+def test_norms_neither_overflow_nor_vanish(device: dml.Device) -> None:
+    x = np.array([[3e30, 4e30, 0, 0], [3e-30, -4e-30, 0, 0]], np.float32)
+    got = _run(device, ReduceFunction.L2, x, (1,))[:, 0]
+    assert np.allclose(got / np.array([5e30, 5e-30], np.float32), 1, rtol=2e-7)
+    assert _run(device, ReduceFunction.SUM_SQUARE, x, (1,))[:, 0].tolist() == [np.inf, 0]
+
+
+def _refusal(function: ReduceFunction, data_type: DataType, result: DataType, level: FeatureLevel) -> None:
+    desc = dml.Reduce(
+        function=function,
+        input_tensor=dml.TensorDesc(data_type, (1, 1, 2, 3)),
+        output_tensor=dml.TensorDesc(result, (1, 1, 2, 1)),
+        axis_count=1,
+        axes=(3,),
+    )
+    check_operator(desc, level)
+
+
+def test_data_types_depend_on_the_function_and_the_level() -> None:
+    highest = max(FeatureLevel)
+    _refusal(ReduceFunction.MAX, DataType.INT8, DataType.INT8, highest)
+    _refusal(ReduceFunction.ARGMAX, DataType.INT8, DataType.UINT64, highest)
+    _refusal(ReduceFunction.SUM, DataType.INT64, DataType.INT64, highest)
+    with pytest.raises(dml.UnsupportedError, match=r"InputTensor.DataType must be one of .* for Function SUM .*INT8"):
+        _refusal(ReduceFunction.SUM, DataType.INT8, DataType.INT8, highest)
+    with pytest.raises(dml.UnsupportedError, match=r"for Function SUM at feature level 4_1; got INT64"):
+        _refusal(ReduceFunction.SUM, DataType.INT64, DataType.INT64, FeatureLevel.from_name("4_1"))
+    with pytest.raises(dml.UnsupportedError, match=r"for Function L2 .*got INT32"):
+        _refusal(ReduceFunction.L2, DataType.INT32, DataType.INT32, highest)
+    with pytest.raises(dml.InvalidArgumentError, match=r"DataTypes must be equal for Function MAX"):
+        _refusal(ReduceFunction.MAX, DataType.INT32, DataType.UINT32, highest)
+
+
+def test_sizes_and_axes_are_checked() -> None:
+    x = np.zeros((2, 3, 4), np.float32)
+    with pytest.raises(dml.InvalidArgumentError, match=r"Axes\[0\] must be below InputTensor.DimensionCount 3; got 3"):
+        check_operator(_desc(ReduceFunction.SUM, x, (3,)), max(FeatureLevel))
+    wrong = dml.Reduce(
+        function=ReduceFunction.SUM,
+        input_tensor=dml.TensorDesc(DataType.FLOAT32, (2, 3)),
+        output_tensor=dml.TensorDesc(DataType.FLOAT32, (2, 3)),
+        axis_count=1,
+        axes=(1,),
+    )
+    with pytest.raises(dml.InvalidArgumentError, match=r"OutputTensor.Sizes must be \[2, 1\]"):
+        check_operator(wrong, max(FeatureLevel))

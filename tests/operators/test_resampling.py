@@ -1,0 +1,145 @@
+"""Resampling: the worked example of DirectML's pages, ties, edges, ONNX's reference, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk.conformance.execution import Workbench
+
+NEAREST, LINEAR = dml.InterpolationMode.NEAREST_NEIGHBOR, dml.InterpolationMode.LINEAR
+
+
+def _resample(source: tuple[int, ...], output: tuple[int, ...], **more: Any) -> dml.OperatorDesc:
+    members: dict[str, Any] = {
+        "interpolation_mode": NEAREST,
+        "rounding_direction": dml.AxisDirection.DECREASING,
+        "input_pixel_offsets": (0.5,) * len(source),
+        "output_pixel_offsets": (-0.5,) * len(source),
+        "scales": tuple(after / before for before, after in zip(source, output, strict=True)),
+        **more,
+    }
+    return dml.Resample2(
+        input_tensor=dml.TensorDesc(dml.FLOAT32, source),
+        output_tensor=dml.TensorDesc(dml.FLOAT32, output),
+        dimension_count=len(source),
+        **members,
+    )
+
+
+def _run(bench: Workbench, desc: dml.OperatorDesc, values: npt.NDArray[Any]) -> list[Any]:
+    result: list[Any] = bench.device.run(desc, {"InputTensor": values})["OutputTensor"].tolist()
+    return result
+
+
+def test_the_pages_example(benches: list[Workbench]) -> None:
+    desc = dml.Resample1(
+        input_tensor=dml.TensorDesc(dml.FLOAT32, (2, 2)),
+        output_tensor=dml.TensorDesc(dml.FLOAT32, (1, 3)),
+        interpolation_mode=NEAREST,
+        dimension_count=2,
+        scales=(0.5, 1.5),
+        input_pixel_offsets=(0.5, 0.5),
+        output_pixel_offsets=(-0.5, -0.5),
+    )
+    for bench in benches:
+        assert _run(bench, desc, np.array([[1, 2], [3, 4]], np.float32)) == [[1, 1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("direction", "expected"), [("DECREASING", [0, 0, 1, 1, 2, 2]), ("INCREASING", [0, 1, 1, 2, 2, 2])]
+)
+def test_nearest_rounds_in_the_given_direction(benches: list[Workbench], direction: str, expected: list[int]) -> None:
+    desc = _resample(
+        (3,),
+        (6,),
+        rounding_direction=dml.AxisDirection[direction],
+        input_pixel_offsets=(0.0,),
+        output_pixel_offsets=(0.0,),
+    )
+    for bench in benches:
+        assert _run(bench, desc, np.arange(3, dtype=np.float32)) == expected
+
+
+def test_edges_are_repeated_and_an_infinity_of_weight_0_does_no_harm(benches: list[Workbench]) -> None:
+    for bench in benches:
+        doubled = _run(bench, _resample((3,), (6,), interpolation_mode=LINEAR), np.array([1, 2, 4], np.float32))
+        assert doubled == [1, 1.25, 1.75, 2.5, 3.5, 4]
+        halved = _resample(
+            (4,), (2,), interpolation_mode=LINEAR, input_pixel_offsets=(0.0,), output_pixel_offsets=(0.0,)
+        )
+        assert _run(bench, halved, np.array([1, np.inf, 3, np.nan], np.float32)) == [1, 3]
+
+
+def test_no_place_is_off_in_a_long_axis(benches: list[Workbench]) -> None:
+    """What DirectML computes in float32 steps: the same steps in NumPy."""
+    length, scale = 70001, np.float32(1.7)
+    output = int(length * float(scale))
+    places = (np.arange(output, dtype=np.float32) + np.float32(0.5)) / scale - np.float32(0.5)
+    expected = np.clip(np.floor(places), 0, length - 1)
+    desc = _resample((length,), (output,), scales=(float(scale),))
+    for bench in benches:
+        assert _run(bench, desc, np.arange(length, dtype=np.float32)) == expected.tolist()
+
+
+@pytest.mark.parametrize("antialias", [0, 1])
+def test_onnx_agrees(benches: list[Workbench], antialias: int) -> None:
+    onnx = pytest.importorskip("onnx")
+    reference = pytest.importorskip("onnx.reference")
+    helper = onnx.helper
+    values = np.random.default_rng(7).standard_normal((1, 2, 12, 15)).astype(np.float32)
+    scales = (1.0, 1.0, 0.25, 0.4) if antialias else (1.0, 1.0, 1.5, 0.8)
+    output = tuple(int(np.floor(size * scale)) for size, scale in zip(values.shape, scales, strict=True))
+    node = helper.make_node("Resize", ["x", "", "scales"], ["y"], mode="linear", antialias=antialias)
+    tensor = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [node],
+        "resize",
+        [tensor("x", onnx.TensorProto.FLOAT, values.shape), tensor("scales", onnx.TensorProto.FLOAT, [4])],
+        [tensor("y", onnx.TensorProto.FLOAT, output)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    (expected,) = reference.ReferenceEvaluator(model).run(None, {"x": values, "scales": np.array(scales, np.float32)})
+    desc = dml.Resample3(
+        input_tensor=dml.TensorDesc(dml.FLOAT32, values.shape),
+        output_tensor=dml.TensorDesc(dml.FLOAT32, output),
+        interpolation_mode=LINEAR,
+        rounding_direction=dml.AxisDirection.DECREASING,
+        dimension_count=4,
+        scales=scales,
+        input_pixel_offsets=(0.5,) * 4,
+        output_pixel_offsets=(-0.5,) * 4,
+        antialiased=bool(antialias),
+    )
+    for bench in benches:
+        np.testing.assert_allclose(np.array(_run(bench, desc, values)), expected, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"scales": (0.0,)}, r"Scales\[0\] must be a finite number above 0; got 0.0"),
+        ({"scales": (-1.0,)}, r"Scales\[0\] must be a finite number above 0"),
+        ({"scales": (float("nan"),)}, r"Scales\[0\] must be a finite number above 0"),
+        ({"scales": (1.0, 1.0)}, r"RESAMPLE2: "),
+        ({"input_pixel_offsets": (float("inf"),)}, r"InputPixelOffsets\[0\] must be a finite number; got inf"),
+    ],
+)
+def test_what_does_not_fit_is_refused(more: dict[str, Any], words: str) -> None:
+    with dml.Device() as device, pytest.raises(dml.DmlError, match=words):
+        device.create_operator(_resample((3,), (6,), **more))
+
+
+def test_sizes_of_upsample_2d_follow_from_the_factors() -> None:
+    desc = dml.Upsample2d(
+        input_tensor=dml.TensorDesc(dml.FLOAT32, (1, 1, 2, 3)),
+        output_tensor=dml.TensorDesc(dml.FLOAT32, (1, 1, 4, 6)),
+        scale_size=dml.Size2D(width=3, height=2),
+        interpolation_mode=NEAREST,
+    )
+    with dml.Device() as device, pytest.raises(dml.DmlError, match=r"OutputTensor.Sizes must be \[1, 1, 4, 9\]"):
+        device.create_operator(desc)

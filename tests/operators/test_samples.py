@@ -1,0 +1,27 @@
+"""Every operator that is tried by samples gives what its reference says, in every layout, on every device."""
+
+from __future__ import annotations
+
+import pytest
+
+from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.references.bounded import SAMPLE_REFERENCES
+from dmlvk.conformance.samples import SAMPLERS, SampleCase, sample_cases
+from dmlvk.conformance.sampling import check_case
+from dmlvk.operators import OPERATORS
+from tests.targets import all_walk_as_gpus
+
+CASES = sample_cases()
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_samples(case: SampleCase, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:
+    if case.desc_class.declaration.pattern in ("matrix", "convolution"):
+        # A processor's driver compiles a GPU's tiles for a second or more: test_products.py tries few of them.
+        all_walk_as_gpus(monkeypatch, as_gpus=False)
+    assert check_case(benches, case) > 0, "there are no samples"
+
+
+def test_every_irregular_operator_has_samples_and_a_reference() -> None:
+    irregular = {name for name, kind in OPERATORS.items() if not kind.declaration.is_regular}
+    assert set(SAMPLERS) == set(SAMPLE_REFERENCES) == irregular

@@ -1,0 +1,152 @@
+"""Operators that put rows in order: the specification's own examples, what is special, every kind of plan, refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.samples import Sample
+from dmlvk.conformance.sampling import check_sample
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.target import CPU, GPU
+from dmlvk.operators import FeatureLevel, check_operator
+from tests.targets import all_walk_as_gpus
+
+Array = npt.NDArray[Any]
+F32, U32 = dml.DataType.FLOAT32, dml.DataType.UINT32
+INCREASING, DECREASING = dml.AxisDirection.INCREASING, dml.AxisDirection.DECREASING
+
+
+def _desc(
+    sizes: tuple[int, ...],
+    axis: int,
+    count: int,
+    direction: dml.AxisDirection | None = None,
+    data_type: dml.DataType = F32,
+) -> dml.TopK | dml.TopK1:
+    results = (*sizes[:axis], count, *sizes[axis + 1 :])
+    members: dict[str, Any] = {
+        "input_tensor": dml.TensorDesc(data_type, sizes),
+        "output_value_tensor": dml.TensorDesc(data_type, results),
+        "output_index_tensor": dml.TensorDesc(U32, results),
+        "axis": axis,
+        "k": count,
+    }
+    return dml.TopK(**members) if direction is None else dml.TopK1(**members, axis_direction=direction)
+
+
+@pytest.mark.parametrize("is_second", [False, True])
+@pytest.mark.parametrize(
+    ("values", "axis", "direction", "expected", "places"),
+    [
+        (
+            [[[[0, 1, 10, 11], [3, 2, 9, 8], [4, 5, 6, 7]]]],
+            3,
+            DECREASING,
+            [[[[11, 10], [9, 8], [7, 6]]]],
+            [[[[3, 2], [2, 3], [3, 2]]]],
+        ),
+        (
+            [[[[0, 1, 10, 11], [3, 2, 9, 8], [4, 5, 6, 7]]]],
+            2,
+            DECREASING,
+            [[[[4, 5, 10, 11], [3, 2, 9, 8]]]],
+            [[[[2, 2, 0, 0], [1, 1, 1, 1]]]],
+        ),
+        (
+            [[[[1, 2, 2, 3], [3, 4, 5, 5], [6, 6, 6, 6]]]],
+            3,
+            DECREASING,
+            [[[[3, 2, 2], [5, 5, 4], [6, 6, 6]]]],
+            [[[[3, 1, 2], [2, 3, 1], [0, 1, 2]]]],
+        ),
+        (
+            [[[[1, 2, 2, 3], [3, 4, 5, 5], [6, 6, 6, 6]]]],
+            3,
+            INCREASING,
+            [[[[1, 2, 2], [3, 4, 5], [6, 6, 6]]]],
+            [[[[0, 1, 2], [0, 1, 2], [0, 1, 2]]]],
+        ),
+    ],
+)
+def test_examples(
+    values: Any,
+    axis: int,
+    direction: dml.AxisDirection,
+    expected: Any,
+    places: Any,
+    is_second: bool,
+    benches: list[Workbench],
+) -> None:
+    """The last one is of TOP_K1 alone."""
+    x = np.array(values, np.float32)
+    if not is_second and direction is INCREASING:
+        return
+    desc = _desc(x.shape, axis, np.shape(expected)[axis], direction if is_second else None)
+    for bench in benches:
+        outputs = bench.device.run(desc, {"InputTensor": x})
+        np.testing.assert_array_equal(outputs["OutputValueTensor"], expected)
+        np.testing.assert_array_equal(outputs["OutputIndexTensor"], places)
+
+
+def test_nan_comes_last_in_both_directions_and_equal_elements_by_rising_index(benches: list[Workbench]) -> None:
+    x = np.array([np.nan, 0.0, np.inf, -0.0, -np.nan, -np.inf, 1e-45, -0.0], np.float32)
+    for direction, places in (
+        (DECREASING, [2, 6, 1, 3, 7, 5, 0, 4]),
+        (INCREASING, [5, 1, 3, 7, 6, 2, 0, 4]),
+    ):
+        for bench in benches:
+            outputs = bench.device.run(_desc((8,), 0, 8, direction), {"InputTensor": x})
+            np.testing.assert_array_equal(outputs["OutputIndexTensor"], places)
+            assert outputs["OutputValueTensor"].tobytes() == x[places].tobytes()
+
+
+@pytest.mark.parametrize("as_gpus", [False, True])
+@pytest.mark.parametrize(
+    ("length", "count"), [(64, 64), (65, 1), (300, 32), (300, 33), (1500, 1500), (9001, 5), (20000, 32)]
+)
+def test_every_plan_gives_what_python_sorts(
+    length: int, count: int, as_gpus: bool, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows on both sides of every limit; also rows whose largest elements all fall to one invocation."""
+    all_walk_as_gpus(monkeypatch, as_gpus=as_gpus)
+    random = np.random.default_rng(length)
+    x = random.integers(-50, 50, (2, length)).astype(np.float32)
+    x[1, ::256] += 1000
+    check_sample(benches, Sample("rows", _desc(x.shape, 1, count), {"InputTensor": x}))
+
+
+def test_few_elements_of_long_rows_are_selected_by_work_groups_on_gpus_only() -> None:
+    for data_type, most in ((F32, 32), (dml.DataType.INT64, 16)):
+        desc = _desc((4096, 8192), 1, most, None, data_type)
+        assert lower(desc, GPU).steps[0].kernel.variant.startswith("selected_pieces.")
+        assert [step.kernel.variant.split(".")[0] for step in lower(desc, GPU).steps][1:] == ["ordered_results"]
+        assert lower(desc, CPU).steps[0].kernel.variant.startswith("ranked_pieces.")
+        more = _desc((4096, 8192), 1, most + 1, None, data_type)
+        assert lower(more, GPU).steps[0].kernel.variant.startswith("ranked_pieces.")
+
+
+@pytest.mark.parametrize(
+    ("axis", "count", "message"),
+    [
+        (2, 1, "Axis must be below InputTensor.DimensionCount 2; got 2"),
+        (1, 0, "K must be from 1 to InputTensor.Sizes[1] 5; got 0"),
+        (1, 6, "K must be from 1 to InputTensor.Sizes[1] 5; got 6"),
+    ],
+)
+def test_refusals(axis: int, count: int, message: str) -> None:
+    desc = dml.TopK(
+        input_tensor=dml.TensorDesc(F32, (3, 5)),
+        output_value_tensor=dml.TensorDesc(F32, (3, 2)),
+        output_index_tensor=dml.TensorDesc(U32, (3, 2)),
+        axis=axis,
+        k=count,
+    )
+    with pytest.raises(dml.InvalidArgumentError) as error:
+        check_operator(desc, max(FeatureLevel))
+    assert str(error.value) == f"TOP_K: {message}"
