@@ -15,6 +15,7 @@ from dmlvk.compilation import (
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device, Feature
 from dmlvk.errors import (
+    CallError,
     DeviceLimitError,
     DeviceNotFoundError,
     DeviceRemovedError,
@@ -206,6 +207,7 @@ __all__ = [
     "Buffer",
     "BufferArrayBinding",
     "BufferBinding",
+    "CallError",
     "CommandRecorder",
     "CompiledGraph",
     "CompiledOperator",

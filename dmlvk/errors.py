@@ -16,6 +16,10 @@ class InvalidArgumentError(DmlError, ValueError):
     """An argument, description or binding breaks one of DirectML's rules (DirectML: ``E_INVALIDARG``)."""
 
 
+class CallError(InvalidArgumentError, TypeError):
+    """A function of ``dmlvk.functions`` was called with a parameter that it does not have, or without one it needs."""
+
+
 class UnsupportedError(DmlError):
     """The rule book allows it, but this feature level, or this version of dmlvk, does not."""
 

@@ -1,160 +1,40 @@
 """A function for every operator, to build graphs with: ``from dmlvk import functions as F``.
 
-    y = F.if_(F.is_nan(x), 0.0, F.clip(x, min=-1, max=1))
+    y = F.where(F.isnan(x), 0.0, F.clip(x, min=-1, max=1))
 
 The functions are made from the operators' declarations and named after them: ELEMENT_WISE_CLIP is ``clip``,
-ACTIVATION_RELU is ``activation_relu``; a Python keyword gets an underscore, ``if_``. Tensors come first, without
+ACTIVATION_RELU is ``activation_relu`` and ``relu``; a Python keyword gets an underscore, ``if_``. Where an activation
+and an element-wise operator have one short name (``tanh``), it means the element-wise one. Tensors come first, without
 ``_tensor`` in their names; then the attributes, with DirectMLX's defaults where it has some, and without those that
 count others (AxisCount). ``output_data_type``, ``output_strides`` and ``name`` may be given to all, ``output_sizes``
 to those whose sizes nothing else decides: see :meth:`dmlvk.Graph.apply`. What has several outputs gives a tuple of them
 in DirectML's order; optional ones are there when ``with_indices=True`` and the like ask for them.
+
+NumPy's words are there, too: ``matmul``, ``concatenate``, ``where``, ``sum``, ``transpose`` and others, as
+:mod:`dmlvk.graphs.numpy_words` has them. ``max(a, b)`` is the larger of two tensors' elements, ``max(a, axis=0)``
+the largest of one's; ``min``, ``mean``, ``argmax`` and ``argmin`` likewise.
+
+Editors and type checkers see the functions in ``functions.pyi``, which ``scripts/make_docs.py`` makes.
 """
 
 from __future__ import annotations
 
-import inspect
-import keyword
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable
 from typing import Any
 
-from dmlvk.errors import InvalidArgumentError
-from dmlvk.graphs.expression import Expression
-from dmlvk.operators import OPERATORS, Field, IsInfinityMode, OperatorDesc, RandomGeneratorType, RoundingMode
-from dmlvk.operators.convolution import ConvolutionDirection, ConvolutionMode
-from dmlvk.operators.matrix import MatrixTransform
+from dmlvk.graphs.numpy_words import ALIASES, BOTH, WORDS, either
+from dmlvk.graphs.operator_functions import function_name, made_function, suggestion
+from dmlvk.operators import OPERATORS
 
-_DEFAULTS: dict[str, dict[str, Any]] = {
-    "ACTIVATION_CELU": {"alpha": 1.0},
-    "ACTIVATION_ELU": {"alpha": 1.0},
-    "ACTIVATION_HARD_SIGMOID": {"alpha": 0.2, "beta": 0.5},
-    "ACTIVATION_LEAKY_RELU": {"alpha": 0.01},
-    "ACTIVATION_SCALED_ELU": {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875},
-    "ACTIVATION_SCALED_TANH": {"alpha": 1.0, "beta": 0.5},
-    "ACTIVATION_SHRINK": {"bias": 0.0, "threshold": 0.5},
-    "ACTIVATION_SOFTPLUS": {"steepness": 1.0},
-    "ACTIVATION_THRESHOLDED_RELU": {"alpha": 1.0},
-    "CONVOLUTION": {
-        "mode": ConvolutionMode.CROSS_CORRELATION,
-        "direction": ConvolutionDirection.FORWARD,
-        "group_count": 1,
-    },
-    "CONVOLUTION_INTEGER": {"group_count": 1},
-    "ELEMENT_WISE_IS_INFINITY": {"infinity_mode": IsInfinityMode.EITHER},
-    "ELEMENT_WISE_ROUND": {"rounding_mode": RoundingMode.HALVES_TO_NEAREST_EVEN},
-    "GEMM": {"trans_a": MatrixTransform.NONE, "trans_b": MatrixTransform.NONE, "alpha": 1.0, "beta": 1.0},
-    "RANDOM_GENERATOR": {"type": RandomGeneratorType.PHILOX_4X32_10},
+_functions = {function_name(name): made_function(kind) for name, kind in sorted(OPERATORS.items())}
+_functions |= {
+    short: function
+    for name, function in list(_functions.items())
+    if (short := name.removeprefix("activation_")) not in _functions
 }
-"""The defaults of attributes in Microsoft's DirectMLX.h."""
-
-_PER_SPATIAL_AXIS = {"strides": 1, "dilations": 1, "start_padding": 0, "end_padding": 0, "output_padding": 0}
-"""What windows and convolutions take along every axis behind the first two, where nothing is said."""
-
-_EVERY_FUNCTION = ("output_data_type", "output_strides", "name")
-
-_EVERY_IRREGULAR_FUNCTION = ("output_data_type", "output_sizes", "output_strides", "name")
-"""What functions of operators take whose sizes follow a rule of their own."""
-
-
-def function_name(operator: str) -> str:
-    """What an operator's function is called."""
-    name = operator.removeprefix("ELEMENT_WISE_").lower()
-    return f"{name}_" if keyword.iskeyword(name) else name
-
-
-def _made(kind: type[OperatorDesc]) -> Callable[..., Any]:
-    """The function of an operator."""
-    tensors = {_short_name(field): field for field in kind.fields if field.kind == "input"}
-    outputs = [field for field in kind.fields if field.kind == "output"]
-    of_every_function = _EVERY_FUNCTION if kind.declaration.is_regular else _EVERY_IRREGULAR_FUNCTION
-    arrays = [field for field in kind.fields if field.counted_by is not None]
-    counts = {str(field.counted_by): field.attribute for field in arrays if field.kind != "output"}
-    output_counts = [field.counted_by for field in arrays if field.kind == "output"]
-    attributes = [
-        field
-        for field in kind.fields
-        if field.kind == "attribute"
-        and not (field.type == "data_type" and field.equals)
-        and field.attribute not in counts
-    ]
-    has_windows = kind.declaration.pattern in ("window", "convolution")
-    per_axis = [field.attribute for field in attributes if has_windows and field.attribute in _PER_SPATIAL_AXIS]
-    defaults = {**dict.fromkeys(per_axis), **_DEFAULTS.get(kind.operator_name, {})}
-    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    required: list[inspect.Parameter] = []
-    optional: list[inspect.Parameter] = []
-    for name, field in [*tensors.items(), *((field.attribute, field) for field in attributes)]:
-        if field.optional or name in defaults or name in output_counts:
-            optional.append(inspect.Parameter(name, positional, default=defaults.get(name)))
-        else:
-            required.append(inspect.Parameter(name, positional))
-    extra = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default="" if name == "name" else None)
-        for name in of_every_function
-    ]
-    extra += [
-        inspect.Parameter(f"with_{_short_name(field)}", inspect.Parameter.KEYWORD_ONLY, default=False)
-        for field in outputs
-        if field.optional
-    ]
-    gives_several = len(outputs) > 1 or outputs[0].type == "tensors"
-    returned = tuple[Expression, ...] if gives_several else Expression
-    signature = inspect.Signature([*required, *optional, *extra], return_annotation=returned)
-
-    def function(*arguments: Any, **named: Any) -> Expression | tuple[Expression, ...]:
-        try:
-            bound = signature.bind(*arguments, **named)
-        except TypeError as error:
-            raise InvalidArgumentError(f"functions.{function.__name__}{signature}: {error}") from error
-        bound.apply_defaults()
-        values = dict(bound.arguments)
-        options = {name: values.pop(name) for name in of_every_function}
-        chosen = [f.attribute for f in outputs if f.optional and values.pop(f"with_{_short_name(f)}")]
-        operands = {field.attribute: values.pop(name) for name, field in tensors.items()}
-        for name in per_axis:
-            if values[name] is None:
-                values[name] = (_PER_SPATIAL_AXIS[name],) * _spatial_axes(operands)
-        for count, counted in counts.items():
-            if counted in operands:
-                continue  # counted when the arrays are made
-            values[count] = len(values[counted]) if isinstance(values[counted], Sized) else 1
-        graphs = [operand.graph for operand in _each(operands.values()) if isinstance(operand, Expression)]
-        if not graphs:
-            raise InvalidArgumentError(f"functions.{function.__name__}: needs at least one expression of a graph")
-        if kind.declaration.is_regular:
-            return graphs[0].apply(kind.operator_name, operands, values, **options)
-        made = graphs[0].apply_all(kind.operator_name, operands, values, optional_outputs=chosen, **options)
-        return tuple(made.values()) if gives_several else next(iter(made.values()))
-
-    function.__name__ = function.__qualname__ = function_name(kind.operator_name)
-    function.__module__ = __name__
-    function.__signature__ = signature  # type: ignore[attr-defined]  # what help() and editors show
-    members = "\n".join(f"    {name}: {field.meaning}" for name, field in tensors.items())
-    members += "".join(f"\n    {field.attribute}: {field.meaning}" for field in attributes)
-    function.__doc__ = f"{kind.operator_name}: {kind.declaration.formula}\n\nArgs:\n{members}\n"
-    return function
-
-
-def _short_name(field: Field) -> str:
-    """``input`` for ``input_tensor``, ``inputs`` for ``input_tensors``, ``index`` for ``output_index_tensor``."""
-    name = field.attribute.removesuffix("_tensor")
-    if field.type == "tensors":
-        name = f"{field.attribute.removesuffix('_tensors')}s"
-    return name.removeprefix("output_") if field.kind == "output" else name
-
-
-def _spatial_axes(operands: Mapping[str, Any]) -> int:
-    """How many axes the first operand has behind batch and channels."""
-    first = next(iter(operands.values()), None)
-    return max(1, len(first.sizes) - 2) if isinstance(first, Expression) else 1
-
-
-def _each(operands: Iterable[Any]) -> Iterator[Any]:
-    """Every operand, those of arrays one by one."""
-    for operand in operands:
-        yield from operand if isinstance(operand, (list, tuple)) else (operand,)
-
-
-_functions = {function_name(name): _made(kind) for name, kind in sorted(OPERATORS.items())}
+_functions |= {name: _functions[other] for name, other in ALIASES.items()}
+_functions |= {name: either(_functions[name], of_one) for name, of_one in BOTH.items()}
+_functions |= WORDS
 
 __all__ = sorted(_functions)  # made from the declarations
 
@@ -164,7 +44,8 @@ def __getattr__(name: str) -> Callable[..., Any]:
     try:
         return _functions[name]
     except KeyError:
-        raise AttributeError(f"dmlvk.functions has no {name!r}; it has {', '.join(__all__)}") from None
+        hint = suggestion(name, __all__) or f"; it has {', '.join(__all__)}"
+        raise AttributeError(f"dmlvk.functions has no {name!r}{hint}") from None
 
 
 def __dir__() -> list[str]:

@@ -183,6 +183,42 @@ def packed_strides(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def reshaped_strides(sizes: Sequence[int], strides: Sequence[int], wanted: Sequence[int]) -> tuple[int, ...] | None:
+    """Strides by which the same elements have another shape, in the same order; ``None`` where no strides can say it.
+
+    Both shapes are cut into the shortest stretches of axes with equally many elements; a stretch keeps its memory if
+    its old axes lie evenly behind one another.
+
+    Args:
+        sizes: the shape.
+        strides: in any unit.
+        wanted: the new shape, of as many elements.
+    """
+    old = [(size, stride) for size, stride in zip(sizes, strides, strict=True) if size != 1]
+    made: list[int] = []
+    first = 0  # the first old axis that is not used up
+    position = 0
+    while position < len(wanted):
+        if wanted[position] == 1:
+            made.append(old[first][0] * old[first][1] if first < len(old) else 1)
+            position += 1
+            continue
+        end, inside, last, wanted_inside = first + 1, old[first][0], position + 1, wanted[position]
+        while inside != wanted_inside:
+            if wanted_inside < inside:
+                wanted_inside *= wanted[last]
+                last += 1
+            else:
+                inside *= old[end][0]
+                end += 1
+        stretch = old[first:end]
+        if any(stride != size * step for (_, stride), (size, step) in itertools.pairwise(stretch)):
+            return None
+        made += [step * stretch[-1][1] for step in packed_strides(wanted[position:last])]
+        first, position = end, last
+    return tuple(made)
+
+
 _OVERLAP_SEARCH_STEPS = 200_000
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Writes the documents that follow from the declarations: docs/operators.md, docs/decisions.md, docs/accuracy.md,
-docs/onnx.md, and a picture that follows from measurements: docs/pictures/roofline.svg.
+docs/onnx.md, and a picture that follows from measurements: docs/pictures/roofline.svg; and dmlvk/functions.pyi, which
+tells editors and type checkers of the operators' functions.
 
     python scripts/make_docs.py               write them
     python scripts/make_docs.py --check       say which are stale; for tests
@@ -22,6 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.docs_tools.accuracy import accuracy_page, merged, reduced
 from scripts.docs_tools.decisions import decisions_page
+from scripts.docs_tools.function_stubs import function_stubs
 from scripts.docs_tools.onnx_models import onnx_page
 from scripts.docs_tools.operators import operators_page
 from scripts.docs_tools.roofline import roofline_picture
@@ -36,14 +38,15 @@ ONNX_SUITE = "measurements/onnx-suite.json"
 
 
 def pages(docs: Path) -> dict[str, Callable[[], str]]:
-    """What makes each document, by its name."""
-    return {
+    """What makes each document, by its path in ``docs``; the stubs are made beside the functions only."""
+    made: dict[str, Callable[[], str]] = {
         "operators.md": operators_page,
         "decisions.md": decisions_page,
         "onnx.md": lambda: onnx_page(docs / ONNX_SUITE),
         "pictures/roofline.svg": lambda: roofline_picture(docs / SPEEDS, docs / OPERATIONS),
         "accuracy.md": lambda: accuracy_page(docs / MEASUREMENTS, docs / OPERATIONS, docs / FLOAT16_EXCEPTIONS),
     }
+    return {**made, "../dmlvk/functions.pyi": function_stubs} if docs == DOCS else made
 
 
 def take(source: Path, docs: Path) -> None:

@@ -12,7 +12,9 @@ import numpy as np
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.integers import checked_integers
-from dmlvk.tensors import TensorDesc, packed_strides
+from dmlvk.operators.members import RoundingMode
+from dmlvk.parts import part_of
+from dmlvk.tensors import TensorDesc, packed_strides, reshaped_strides
 
 if TYPE_CHECKING:
     from dmlvk.graphs.builder import Graph, Operand
@@ -44,7 +46,7 @@ def shape_text(sizes: Sequence[int]) -> str:
 class Expression:
     """A tensor of a graph. Made by :class:`dmlvk.Graph`, by functions of :mod:`dmlvk.functions`, and by operators.
 
-    ``+ - * / % **``, unary ``-``, ``abs``, comparisons, ``& | ^ ~ << >>`` make further expressions; what they are
+    ``+ - * / // % @ **``, unary ``-``, ``abs``, comparisons, ``& | ^ ~ << >>`` make further expressions; what they are
     combined with may be an expression, a number or an array. Comparisons give UINT8 of 0 and 1; ``~`` of such an
     expression is its logical negation, of any other one the negation of all bits.
 
@@ -76,6 +78,26 @@ class Expression:
     def sizes(self) -> tuple[int, ...]:
         """The shape."""
         return tuple(self.tensor.sizes)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape, by NumPy's name; the same as ``sizes``."""
+        return self.sizes
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.tensor.sizes)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """NumPy's data type of the elements."""
+        return self.data_type.numpy_dtype
+
+    @property
+    def T(self) -> Expression:
+        """The axes in the opposite order, as a view."""
+        return self.transpose()
 
     def __repr__(self) -> str:
         return f"<dmlvk.Expression {self.name or self.source.kind}: {self.data_type.name} {shape_text(self.sizes)}>"
@@ -122,7 +144,7 @@ class Expression:
         """The same elements in another shape, given as integers or as one sequence of them; one size may be -1.
 
         Raises:
-            InvalidArgumentError: when the number of elements differs, or they do not lie in order without gaps.
+            InvalidArgumentError: when the number of elements differs, or no strides can say it.
         """
         wanted = self._integers(sizes, "reshape: sizes", -1)
         asked = shape_text(wanted)
@@ -132,11 +154,41 @@ class Expression:
                 wanted[wanted.index(-1)] = self.tensor.element_count // others
         if math.prod(wanted) != self.tensor.element_count or min(wanted, default=0) < 1:
             raise InvalidArgumentError(f"{self!r} cannot be reshaped to {asked}")
-        if not self.tensor.is_packed:
+        strides = reshaped_strides(self.sizes, self.tensor.element_strides, wanted)
+        if strides is None:
             raise InvalidArgumentError(
                 f"{self!r} cannot be reshaped: its elements do not lie in order (use functions.identity first)"
             )
-        return self.reinterpret(wanted)
+        return self.reinterpret(wanted, None if strides == packed_strides(wanted) else strides)
+
+    def __getitem__(self, key: Any) -> Expression:
+        """A part of the tensor, by integers, slices, ``...`` and ``None`` (a new axis), as in NumPy.
+
+        What begins at the first element of every axis, and goes upwards, is a view; the rest is copied (SLICE1).
+
+        Raises:
+            InvalidArgumentError: when the part lies outside or is empty, or the index is of another kind
+                (functions.gather takes tensors of indices).
+        """
+        part = part_of(self.sizes, key, repr(self))
+        whole = self
+        steps = [axis.step for axis in part.axes]
+        if any(axis.start or axis.step < 0 for axis in part.axes):
+            windows = [axis.window for axis in part.axes]
+            attributes = {
+                "input_window_offsets": [offset for offset, _ in windows],
+                "input_window_sizes": [size for _, size in windows],
+                "input_window_strides": steps,
+            }
+            whole = self.graph.apply("SLICE1", {"input_tensor": self}, attributes)
+            whole._is_truth = self._is_truth
+            steps = [1] * len(steps)
+        strides = [stride * step for stride, step in zip(whole.tensor.element_strides, steps, strict=True)]
+        seen = [(1, 1) if axis is None else (part.axes[axis].count, strides[axis]) for axis in part.shown] or [(1, 1)]
+        sizes, strides = [size for size, _ in seen], [stride for _, stride in seen]
+        if list(whole.sizes) == sizes and list(whole.tensor.element_strides) == strides:
+            return whole
+        return whole.reinterpret(sizes, strides)
 
     def transpose(self, *axes: int | Sequence[int]) -> Expression:
         """The axes in another order, given as integers or as one sequence of them; without any in the opposite one.
@@ -203,6 +255,44 @@ class Expression:
 
     def __rtruediv__(self, other: Operand) -> Expression:
         return self._with("DIVIDE", other, swapped=True)
+
+    def __matmul__(self, other: Operand) -> Expression:
+        return self._matrix_product(self, other)
+
+    def __rmatmul__(self, other: Operand) -> Expression:
+        return self._matrix_product(other, self)
+
+    def _matrix_product(self, first: Operand, second: Operand) -> Expression:
+        from dmlvk.graphs.numpy_words import matmul
+
+        return matmul(first, second)
+
+    def __floordiv__(self, other: Operand) -> Expression:
+        return self._floor_division(self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Expression:
+        return self._floor_division(other, self)
+
+    def _floor_division(self, first: Operand, second: Operand) -> Expression:
+        """The quotient rounded down: what the remainder leaves is divided, so that nothing is rounded up on the way."""
+
+        def made(operator: str, a: Operand, b: Operand) -> Expression:
+            return self.graph.apply(f"ELEMENT_WISE_{operator}", {"a_tensor": a, "b_tensor": b})
+
+        remainder = made("MODULUS_TRUNCATE", first, second)
+        quotient = made("DIVIDE", made("SUBTRACT", first, remainder), second)
+        if self.data_type.is_float:
+            attributes = {"rounding_mode": RoundingMode.HALVES_TO_NEAREST_EVEN}
+            quotient = self.graph.apply("ELEMENT_WISE_ROUND", {"input_tensor": quotient}, attributes)
+        is_down = made("LOGICAL_EQUALS", made("MODULUS_FLOOR", first, second), remainder)
+        members = {"condition_tensor": is_down, "a_tensor": quotient, "b_tensor": made("SUBTRACT", quotient, 1)}
+        return self.graph.apply("ELEMENT_WISE_IF", members)
+
+    def __divmod__(self, other: Operand) -> tuple[Expression, Expression]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Operand) -> tuple[Expression, Expression]:
+        return self._floor_division(other, self), self.__rmod__(other)
 
     def __mod__(self, other: Operand) -> Expression:
         return self._with("MODULUS_FLOOR", other)

@@ -214,7 +214,7 @@ def test_rows_in_a_graph(device: dml.Device) -> None:
     assert (results["marks"].argmax(1) == array.argmin(1)).all()
     assert (results["marks"].sum(1) == 1).all()
     with pytest.raises(dml.InvalidArgumentError, match="Axes must be a sequence of integers; got 1"):
-        F.activation_softmax1(x, 1)
+        F.activation_softmax1(x, 1)  # type: ignore[arg-type]
 
 
 def refused(error: type[dml.DmlError], message: str, call: Callable[[], object]) -> None:
@@ -268,11 +268,11 @@ def test_errors_say_what_is_wrong(any_device: dml.Device) -> None:
     with pytest.raises(invalid, match=r"300"):
         graph.input("u", dml.UINT8, (4,)) + 300
     with pytest.raises(invalid, match=r"^functions\.clip\(input, min, max"):
-        F.clip(a)
+        F.clip(a)  # type: ignore[call-arg]
     with pytest.raises(invalid, match=r"belongs to another graph"):
         a + dml.Graph(any_device).input("z", dml.FLOAT32, (3, 4))
     with pytest.raises(AttributeError, match=r"has no 'multiply_all'"):
-        F.multiply_all(a)
+        F.multiply_all(a)  # type: ignore[attr-defined]
     with pytest.raises(invalid, match=r"at least one expression"):
         F.exp(3)
 
@@ -333,7 +333,7 @@ MISTAKES: dict[str, Callable[[Any, Any], object]] = {
     "Graph.constant: data_type must be a dmlvk.DataType; got 'FLOAT32'": lambda a, g: g.constant(3, "FLOAT32"),
     "Graph.constant: not an array": lambda a, g: g.constant([[1], [1, 2]]),
     "Graph.constant: the array has masked elements": lambda a, g: a + MASKED,
-    "ELEMENT_WISE_IDENTITY: output_strides must be a sequence": lambda a, g: F.identity(a, output_strides=3),
+    "ELEMENT_WISE_IDENTITY: output_strides must be a sequence": lambda a, g: F.identity(a, output_strides=3),  # type: ignore[arg-type]
     "Graph.compile: outputs must be given by name; got 3": lambda a, g: g.compile(3),
     "an operator's name must be a string; got 3": lambda a, g: dml.operator_desc(THREE),
     "ELEMENT_WISE_SIGN: has no 'x'; it has input_tensor": lambda a, g: g.apply("ELEMENT_WISE_SIGN", {"x": a}),

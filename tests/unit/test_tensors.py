@@ -9,15 +9,18 @@ import itertools
 import math
 import re
 from collections.abc import Iterator
+from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dmlvk as dml
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.tensors import TensorDesc, TensorFlags, elements_overlap, packed_strides
+from dmlvk.tensors import TensorDesc, TensorFlags, elements_overlap, packed_strides, reshaped_strides
 
 
 def _refused(message: str, /, **members: Any) -> None:
@@ -432,3 +435,24 @@ CONTRIVED = (5, 6, 7, 4, 2, 4, 5, 6), (138404, 104525, 95933, 127000, 324905, 12
 def test_endless_sizes_are_refused() -> None:
     with pytest.raises(dml.InvalidArgumentError, match=r"^TensorDesc: DimensionCount must be from 1 to 8; got 9$"):
         dml.TensorDesc(dml.FLOAT32, itertools.repeat(2))  # type: ignore[arg-type]  # no sequence
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=5), st.randoms(use_true_random=False))
+def test_reshaped_strides_are_numpys(sizes: list[int], random: Random) -> None:
+    """NumPy makes a view exactly where strides can say it."""
+    whole = np.zeros([size + 1 for size in sizes], np.int8)
+    taken = whole[tuple(slice(0, size) if random.random() < 0.3 else slice(0, size + 1) for size in sizes)]
+    array = taken.transpose(random.sample(range(len(sizes)), len(sizes)))
+    factors = [f for size in array.shape for f in {4: (2, 2)}.get(size, (size,))]
+    wanted: list[int] = []
+    for factor in factors:
+        if wanted and random.random() < 0.4:
+            wanted[-1] *= factor
+        else:
+            wanted += [factor] if random.random() < 0.8 else [factor, 1]
+    strides = reshaped_strides(array.shape, array.strides, wanted)
+    made = array.reshape(wanted)
+    assert (strides is not None) == np.shares_memory(made, whole)
+    if strides is not None:
+        seen = [(size, stride) for size, stride in zip(wanted, strides, strict=True) if size > 1]
+        assert seen == [(size, stride) for size, stride in zip(made.shape, made.strides, strict=True) if size > 1]

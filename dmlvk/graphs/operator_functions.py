@@ -1,0 +1,166 @@
+"""Makes a function for every operator, from its declaration: what ``dmlvk.functions`` has."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+import keyword
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from typing import Any
+
+from dmlvk.errors import CallError, InvalidArgumentError
+from dmlvk.graphs.expression import Expression
+from dmlvk.operators import Field, IsInfinityMode, OperatorDesc, RandomGeneratorType, RoundingMode
+from dmlvk.operators.convolution import ConvolutionDirection, ConvolutionMode
+from dmlvk.operators.matrix import MatrixTransform
+
+_DEFAULTS: dict[str, dict[str, Any]] = {
+    "ACTIVATION_CELU": {"alpha": 1.0},
+    "ACTIVATION_ELU": {"alpha": 1.0},
+    "ACTIVATION_HARD_SIGMOID": {"alpha": 0.2, "beta": 0.5},
+    "ACTIVATION_LEAKY_RELU": {"alpha": 0.01},
+    "ACTIVATION_SCALED_ELU": {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875},
+    "ACTIVATION_SCALED_TANH": {"alpha": 1.0, "beta": 0.5},
+    "ACTIVATION_SHRINK": {"bias": 0.0, "threshold": 0.5},
+    "ACTIVATION_SOFTPLUS": {"steepness": 1.0},
+    "ACTIVATION_THRESHOLDED_RELU": {"alpha": 1.0},
+    "CONVOLUTION": {
+        "mode": ConvolutionMode.CROSS_CORRELATION,
+        "direction": ConvolutionDirection.FORWARD,
+        "group_count": 1,
+    },
+    "CONVOLUTION_INTEGER": {"group_count": 1},
+    "ELEMENT_WISE_IS_INFINITY": {"infinity_mode": IsInfinityMode.EITHER},
+    "ELEMENT_WISE_ROUND": {"rounding_mode": RoundingMode.HALVES_TO_NEAREST_EVEN},
+    "GEMM": {"trans_a": MatrixTransform.NONE, "trans_b": MatrixTransform.NONE, "alpha": 1.0, "beta": 1.0},
+    "RANDOM_GENERATOR": {"type": RandomGeneratorType.PHILOX_4X32_10},
+}
+"""The defaults of attributes in Microsoft's DirectMLX.h."""
+
+_PER_SPATIAL_AXIS = {"strides": 1, "dilations": 1, "start_padding": 0, "end_padding": 0, "output_padding": 0}
+"""What windows and convolutions take along every axis behind the first two, where nothing is said."""
+
+_EVERY_FUNCTION = ("output_data_type", "output_strides", "name")
+
+_EVERY_IRREGULAR_FUNCTION = ("output_data_type", "output_sizes", "output_strides", "name")
+"""What functions of operators take whose sizes follow a rule of their own."""
+
+
+def function_name(operator: str) -> str:
+    """What an operator's function is called."""
+    name = operator.removeprefix("ELEMENT_WISE_").lower()
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def made_function(kind: type[OperatorDesc]) -> Callable[..., Any]:
+    """The function of an operator."""
+    tensors = {short_name(field): field for field in kind.fields if field.kind == "input"}
+    outputs = [field for field in kind.fields if field.kind == "output"]
+    of_every_function = _EVERY_FUNCTION if kind.declaration.is_regular else _EVERY_IRREGULAR_FUNCTION
+    arrays = [field for field in kind.fields if field.counted_by is not None]
+    counts = {str(field.counted_by): field.attribute for field in arrays if field.kind != "output"}
+    output_counts = [field.counted_by for field in arrays if field.kind == "output"]
+    attributes = [
+        field
+        for field in kind.fields
+        if field.kind == "attribute"
+        and not (field.type == "data_type" and field.equals)
+        and field.attribute not in counts
+    ]
+    has_windows = kind.declaration.pattern in ("window", "convolution")
+    per_axis = [field.attribute for field in attributes if has_windows and field.attribute in _PER_SPATIAL_AXIS]
+    defaults = {**dict.fromkeys(per_axis), **_DEFAULTS.get(kind.operator_name, {})}
+    positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    required: list[inspect.Parameter] = []
+    optional: list[inspect.Parameter] = []
+    for name, field in [*tensors.items(), *((field.attribute, field) for field in attributes)]:
+        if field.optional or name in defaults or name in output_counts:
+            optional.append(inspect.Parameter(name, positional, default=defaults.get(name)))
+        else:
+            required.append(inspect.Parameter(name, positional))
+    extra = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default="" if name == "name" else None)
+        for name in of_every_function
+    ]
+    extra += [
+        inspect.Parameter(f"with_{short_name(field)}", inspect.Parameter.KEYWORD_ONLY, default=False)
+        for field in outputs
+        if field.optional
+    ]
+    gives_several = len(outputs) > 1 or outputs[0].type == "tensors"
+    returned = tuple[Expression, ...] if gives_several else Expression
+    signature = inspect.Signature([*required, *optional, *extra], return_annotation=returned)
+
+    def function(*arguments: Any, **named: Any) -> Expression | tuple[Expression, ...]:
+        bound = bound_arguments(function, signature, arguments, named)
+        values = dict(bound.arguments)
+        options = {name: values.pop(name) for name in of_every_function}
+        chosen = [f.attribute for f in outputs if f.optional and values.pop(f"with_{short_name(f)}")]
+        operands = {field.attribute: values.pop(name) for name, field in tensors.items()}
+        for name in per_axis:
+            if values[name] is None:
+                values[name] = (_PER_SPATIAL_AXIS[name],) * _spatial_axes(operands)
+        for count, counted in counts.items():
+            if counted in operands:
+                continue  # counted when the arrays are made
+            values[count] = len(values[counted]) if isinstance(values[counted], Sized) else 1
+        graphs = [operand.graph for operand in _each(operands.values()) if isinstance(operand, Expression)]
+        if not graphs:
+            raise InvalidArgumentError(f"functions.{function.__name__}: needs at least one expression of a graph")
+        if kind.declaration.is_regular:
+            return graphs[0].apply(kind.operator_name, operands, values, **options)
+        made = graphs[0].apply_all(kind.operator_name, operands, values, optional_outputs=chosen, **options)
+        return tuple(made.values()) if gives_several else next(iter(made.values()))
+
+    function.__name__ = function.__qualname__ = function_name(kind.operator_name)
+    function.__module__ = "dmlvk.functions"
+    function.__signature__ = signature  # type: ignore[attr-defined]  # what help() and editors show
+    members = "\n".join(f"    {name}: {field.meaning}" for name, field in tensors.items())
+    members += "".join(f"\n    {field.attribute}: {field.meaning}" for field in attributes)
+    function.__doc__ = f"{kind.operator_name}: {kind.declaration.formula}\n\nArgs:\n{members}\n"
+    return function
+
+
+def bound_arguments(
+    function: Callable[..., Any], signature: inspect.Signature, arguments: Sequence[Any], named: Mapping[str, Any]
+) -> inspect.BoundArguments:
+    """The arguments of a call, with defaults.
+
+    Raises:
+        CallError: when they do not fit the signature.
+    """
+    try:
+        bound = signature.bind(*arguments, **named)
+    except TypeError as error:
+        unknown = [name for name in named if name not in signature.parameters]
+        hint = suggestion(unknown[0], signature.parameters) if unknown else ""
+        plain = signature.replace(return_annotation=inspect.Signature.empty)
+        raise CallError(f"functions.{function.__name__}{plain}: {error}{hint}") from error
+    bound.apply_defaults()
+    return bound
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """What may have been meant, for the end of a message: ``"; did you mean 'min'?"``, or nothing."""
+    near = difflib.get_close_matches(name, known, n=3)
+    return f"; did you mean {' or '.join(repr(word) for word in near)}?" if near else ""
+
+
+def short_name(field: Field) -> str:
+    """``input`` for ``input_tensor``, ``inputs`` for ``input_tensors``, ``index`` for ``output_index_tensor``."""
+    name = field.attribute.removesuffix("_tensor")
+    if field.type == "tensors":
+        name = f"{field.attribute.removesuffix('_tensors')}s"
+    return name.removeprefix("output_") if field.kind == "output" else name
+
+
+def _spatial_axes(operands: Mapping[str, Any]) -> int:
+    """How many axes the first operand has behind batch and channels."""
+    first = next(iter(operands.values()), None)
+    return max(1, len(first.sizes) - 2) if isinstance(first, Expression) else 1
+
+
+def _each(operands: Iterable[Any]) -> Iterator[Any]:
+    """Every operand, those of arrays one by one."""
+    for operand in operands:
+        yield from operand if isinstance(operand, (list, tuple)) else (operand,)

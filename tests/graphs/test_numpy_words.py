@@ -1,0 +1,194 @@
+"""NumPy's words and operators on graphs give what NumPy gives."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk import functions as F
+from dmlvk.operators import OPERATORS
+
+Array = npt.NDArray[Any]
+
+RNG = np.random.default_rng(11)
+A = RNG.integers(-9, 9, (3, 4, 5)).astype(np.float32)
+
+
+def result(device: dml.Device, build: Callable[..., dml.Expression], *arrays: Array) -> Array:
+    """Runs what is built from an input for each array."""
+    graph = dml.Graph(device)
+    given = {f"x{number}": array for number, array in enumerate(arrays)}
+    inputs = [graph.input(name, dml.DataType[a.dtype.name.upper()], a.shape) for name, a in given.items()]
+    return device.run(graph.compile(y=build(*inputs)), given)["y"]
+
+
+@pytest.mark.parametrize("word", ["sum", "prod", "max", "min", "mean"])
+@pytest.mark.parametrize("axis", [None, 0, -1, (0, 2)])
+def test_reductions(device: dml.Device, word: str, axis: Any) -> None:
+    small = np.sign(A) * 2 if word == "prod" else A
+    for keepdims in (False, True):
+        got = result(device, lambda a, k=keepdims: getattr(F, word)(a, axis=axis, keepdims=k), small)
+        expected = getattr(np, word)(small.astype(np.float64), axis=axis, keepdims=keepdims)
+        assert got.shape == (expected.shape or (1,))
+        assert np.array_equal(got, expected.astype(np.float32).reshape(got.shape))
+
+
+def test_sums_of_small_integers_do_not_wrap(device: dml.Device) -> None:
+    bytes_ = np.full(300, 200, np.uint8)
+    got = result(device, F.sum, bytes_)
+    assert got.dtype == np.uint32 and got == 60000
+    assert result(device, lambda a: F.sum(a < 0), A).tolist() == [(A < 0).sum()]
+
+
+@pytest.mark.parametrize("word", ["argmax", "argmin"])
+def test_places(device: dml.Device, word: str) -> None:
+    for axis in (None, 1, -1):
+        got = result(device, lambda a, axis=axis: getattr(F, word)(a, axis=axis), A)
+        assert np.array_equal(got, np.atleast_1d(getattr(np, word)(A, axis=axis)))
+
+
+def test_two_tensors_or_one(device: dml.Device) -> None:
+    b = A[::-1].copy()
+    assert np.array_equal(result(device, F.max, A, b), np.maximum(A, b))
+    assert np.array_equal(result(device, lambda a: F.max(a, 2), A), np.maximum(A, 2))
+    assert np.array_equal(result(device, F.maximum, A, b), np.maximum(A, b))
+    assert result(device, F.max, A) == A.max()
+    assert np.array_equal(result(device, F.mean, A, b), (A + b) / 2)
+
+
+SHAPES = [
+    ((3, 4), (4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)), ((2, 3, 4), (4, 5)), ((7, 1, 3, 4), (2, 4, 5)),
+    ((2, 3, 2, 3, 4), (3, 1, 4, 2)), ((2, 2, 1, 2, 3, 4), (1, 1, 3, 1, 4, 2)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+def test_products_of_matrices(device: dml.Device, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    a, b = (RNG.integers(-9, 9, shape).astype(np.float32) for shape in shapes)
+    expected = np.atleast_1d(a @ b)
+    for build in (F.matmul, operator.matmul):
+        got = result(device, build, a, b)
+        assert got.shape == expected.shape
+        assert np.array_equal(got, expected)
+    assert np.array_equal(result(device, lambda x: a @ x, b), expected)
+    assert np.array_equal(result(device, lambda x: x @ b, a), expected)
+
+
+def test_products_that_do_not_fit(any_device: dml.Device) -> None:
+    graph = dml.Graph(any_device)
+    x = graph.input("x", dml.FLOAT32, (2, 3, 4))
+    with pytest.raises(dml.InvalidArgumentError, match="must be as long as"):
+        F.matmul(x, x)
+    with pytest.raises(dml.InvalidArgumentError, match="do not broadcast"):
+        F.matmul(x, np.ones((3, 4, 2), np.float32))
+
+
+def test_putting_together(device: dml.Device) -> None:
+    b = A[:, :2] * 2
+    assert np.array_equal(result(device, lambda a, b: F.concatenate([a, b], -2), A, b), np.concatenate([A, b], 1))
+    for axis in (0, 2, -1):
+        got = result(device, lambda a, axis=axis: F.stack([a, a + 1, A], axis), A)
+        assert np.array_equal(got, np.stack([A, A + 1, A], axis))
+    condition = lambda a: F.where(F.not_equal(a, 3), a, 0)  # noqa: E731
+    assert np.array_equal(result(device, condition, A), np.where(A != 3, A, 0))
+
+
+def test_shapes(device: dml.Device) -> None:
+    assert np.array_equal(result(device, F.transpose, A), A.T)
+    assert np.array_equal(result(device, lambda a: F.transpose(a, (1, 0, 2)), A), A.transpose(1, 0, 2))
+    assert np.array_equal(result(device, lambda a: F.reshape(a, (-1, 2, 5)), A), A.reshape(-1, 2, 5))
+    assert np.array_equal(
+        result(device, lambda a: F.broadcast_to(a, (2, 3, 4, 5)), A), np.broadcast_to(A, (2, 3, 4, 5))
+    )
+    for axis in (0, 3, -2):
+        assert result(device, lambda a, axis=axis: F.expand_dims(a, axis), A).shape == np.expand_dims(A, axis).shape
+    assert np.array_equal(result(device, F.squeeze, A[:1, :, :1].copy()), A[0, :, 0])
+    assert result(device, lambda a: F.squeeze(a, -1), A[:1, :, :1].copy()).shape == (1, 4)
+
+
+INDICES: list[Any] = [
+    0, -1, np.s_[1:], np.s_[:2], np.s_[::2], np.s_[::-1], np.s_[:, 1:3], np.s_[..., -1], np.s_[1, :, ::-2],
+    np.s_[:, None, 2], np.s_[..., 4:0:-3], np.s_[:, :, 1:2], np.s_[0, 0, 0], np.s_[None, ..., None], np.s_[:, 3, 1::3],
+    ...,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_parts(device: dml.Device, index: Any) -> None:
+    expected = A[index]
+    for build, wanted in ((lambda a: a[index], expected), (lambda a: a[index] * 2 + 1, expected * 2 + 1)):
+        got = result(device, build, A)
+        assert np.array_equal(got, np.atleast_1d(wanted)) and got.shape == (wanted.shape or (1,))
+    turned = A.transpose(2, 0, 1)
+    if not isinstance(index, tuple):
+        assert np.array_equal(result(device, lambda a: a.transpose(2, 0, 1)[index] + 1, A), turned[index] + 1)
+
+
+@pytest.mark.parametrize(
+    "index", [3, -4, np.s_[2:1], np.s_[0, 0, 0, 0], np.s_[..., ...], [0, 1], True, np.s_[::0], 1.5, "x"]
+)
+def test_parts_that_are_not_there(any_device: dml.Device, index: Any) -> None:
+    x = dml.Graph(any_device).input("x", dml.FLOAT32, A.shape)
+    with pytest.raises(dml.InvalidArgumentError, match=r"^<dmlvk.Expression x: FLOAT32 \[3, 4, 5\]>: "):
+        x[index]
+
+
+def test_an_expression_tells_what_an_array_tells(any_device: dml.Device) -> None:
+    x = dml.Graph(any_device).input("x", dml.FLOAT16, (2, 3, 4))
+    assert x.shape == (2, 3, 4) and x.ndim == 3 and x.dtype == np.float16 and x.T.shape == (4, 3, 2)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int8, np.uint8])
+def test_floor_division(device: dml.Device, dtype: Any) -> None:
+    a, b = RNG.integers(-128, 127, (2, 500)) if np.dtype(dtype).kind != "u" else RNG.integers(0, 255, (2, 500))
+    a[:2], b[b == 0] = (-128 if np.dtype(dtype).kind != "u" else 255), 3
+    b[b == -1] = 3  # -128 // -1 is no int8
+    a, b = a.astype(dtype), b.astype(dtype)
+    assert np.array_equal(result(device, operator.floordiv, a, b), a // b)
+    assert np.array_equal(result(device, lambda x: x // 3, a), a // dtype(3))
+    assert np.array_equal(result(device, lambda x: 100 // x, b), dtype(100) // b)
+    assert np.array_equal(result(device, lambda x, y: divmod(x, y)[1], a, b), np.mod(a, b))
+
+
+def test_views_that_strides_can_say(device: dml.Device) -> None:
+    x = RNG.integers(0, 99, (4, 6, 5)).astype(np.float32)
+    got = result(device, lambda a: a.transpose(2, 0, 1).reshape(5, 24) + 0, x)
+    assert np.array_equal(got, x.transpose(2, 0, 1).reshape(5, 24))
+    with pytest.raises(dml.InvalidArgumentError, match=r"use functions\.identity first"):
+        result(device, lambda a: a.transpose(1, 0, 2).reshape(24, 5), x)
+
+
+def test_every_activation_has_a_short_name() -> None:
+    for name in OPERATORS:
+        if name.startswith("ACTIVATION_"):
+            short = name.removeprefix("ACTIVATION_").lower()
+            of_elements = f"ELEMENT_WISE_{short.upper()}" in OPERATORS
+            assert of_elements or getattr(F, short) is getattr(F, name.lower()), name
+
+
+def test_no_word_of_numpys_hides_an_operator() -> None:
+    from dmlvk.graphs.numpy_words import ALIASES, BOTH, WORDS
+
+    names = {F.function_name(name) for name in OPERATORS}
+    assert not names & (ALIASES.keys() | WORDS.keys())
+    assert names >= BOTH.keys() | set(ALIASES.values())
+
+
+def test_what_was_meant(any_device: dml.Device) -> None:
+    with pytest.raises(AttributeError, match=r"no 'tanhh'; did you mean 'tanh'"):
+        F.tanhh  # type: ignore[attr-defined]  # noqa: B018  # that is what is tested
+    x = dml.Graph(any_device).input("x", dml.FLOAT32, (2, 3))
+    for call, meant in (
+        (lambda: F.clip(x, mim=0, max=1), "min"),  # type: ignore[call-arg]
+        (lambda: F.max(x, axs=0), "axis"),  # type: ignore[call-overload]
+        (lambda: F.argmin(x, axis=0, keepdim=True), "keepdims"),  # type: ignore[call-overload]
+    ):
+        with pytest.raises(TypeError, match=rf"; did you mean '{meant}'\?$") as caught:
+            call()
+        assert isinstance(caught.value, dml.InvalidArgumentError)
