@@ -98,6 +98,7 @@ __all__ = [
     "diagonal_matrix1",
     "difference_square",
     "divide",
+    "dynamic_quantize_linear",
     "elu",
     "equal",
     "erf",
@@ -151,6 +152,7 @@ __all__ = [
     "lp_pooling1",
     "matmul",
     "matrix_multiply_integer",
+    "matrix_multiply_integer_to_float",
     "max",
     "max_pooling",
     "max_pooling1",
@@ -180,6 +182,8 @@ __all__ = [
     "prod",
     "quantize_linear",
     "quantized_linear_add",
+    "quantized_linear_convolution",
+    "quantized_linear_matrix_multiply",
     "random_generator",
     "recip",
     "reciprocal",
@@ -1366,6 +1370,22 @@ def divide(
         b: by what it is divided
     """
 
+def dynamic_quantize_linear(
+    input: Operand,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> tuple[Expression, ...]:
+    """DYNAMIC_QUANTIZE_LINEAR: OutputScale = (largest - smallest) / 255, OutputZeroPoint = Min - smallest /
+        OutputScale, Output = round(Input / OutputScale) + OutputZeroPoint, within the output's data type; Min is
+        its least value
+
+    Args:
+        input: the numbers
+    """
+
 def erf(
     input: Operand,
     scale_bias: ScaleBias | None = None,
@@ -1931,6 +1951,32 @@ def matrix_multiply_integer(
         b_zero_point: what is subtracted from B: one number, or one for each column
     """
 
+def matrix_multiply_integer_to_float(
+    a: Operand,
+    a_scale: Operand,
+    b: Operand,
+    b_scale: Operand,
+    a_zero_point: Operand | None = None,
+    b_zero_point: Operand | None = None,
+    bias: Operand | None = None,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """MATRIX_MULTIPLY_INTEGER_TO_FLOAT: ((A - AZeroPoint) x (B - BZeroPoint)) * AScale * BScale + Bias
+
+    Args:
+        a: the left matrices, M x K, quantized
+        a_scale: their scale: one number, or one for each row
+        a_zero_point: their zero point, as many; None for 0
+        b: the right matrices, K x N, quantized
+        b_scale: their scale: one number, or one for each column
+        b_zero_point: their zero point: one number, or one for each column; None for 0
+        bias: what is added, M x N; None for nothing
+    """
+
 @overload
 def max(
     a: Operand,
@@ -2357,6 +2403,76 @@ def quantized_linear_add(
         b_zero_point: its zero point; None for 0
         output_scale: scale of the results
         output_zero_point: zero point of the results; None for 0
+    """
+
+def quantized_linear_convolution(
+    input: Operand,
+    input_scale: Operand,
+    filter: Operand,
+    filter_scale: Operand,
+    output_scale: Operand,
+    group_count: int,
+    input_zero_point: Operand | None = None,
+    filter_zero_point: Operand | None = None,
+    bias: Operand | None = None,
+    output_zero_point: Operand | None = None,
+    strides: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    start_padding: Sequence[int] | None = None,
+    end_padding: Sequence[int] | None = None,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """QUANTIZED_LINEAR_CONVOLUTION: round((cross-correlation of Input - InputZeroPoint with Filter - FilterZeroPoint,
+        and Bias) * InputScale * FilterScale / OutputScale) + OutputZeroPoint, within the output's data type
+
+    Args:
+        input: batch, channels, and 1 or 2 spatial dimensions, quantized
+        input_scale: its scale: one number
+        input_zero_point: its zero point; None for 0
+        filter: output channels, input channels of a group, and the window, quantized
+        filter_scale: its scale: one number, or one for each output channel
+        filter_zero_point: its zero point, as many; None for 0
+        bias: what is added to the integer sums of each output channel; None for nothing
+        output_scale: scale of the results: one number
+        output_zero_point: zero point of the results; None for 0
+        strides: how far windows lie from one another
+        dilations: how far a window's elements lie from one another
+        start_padding: places before the input's first one
+        end_padding: places behind the input's last one
+        group_count: groups of channels that have nothing to do with one another
+    """
+
+def quantized_linear_matrix_multiply(
+    a: Operand,
+    a_scale: Operand,
+    b: Operand,
+    b_scale: Operand,
+    output_scale: Operand,
+    a_zero_point: Operand | None = None,
+    b_zero_point: Operand | None = None,
+    output_zero_point: Operand | None = None,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """QUANTIZED_LINEAR_MATRIX_MULTIPLY: round(((A - AZeroPoint) x (B - BZeroPoint)) * AScale * BScale / OutputScale) +
+        OutputZeroPoint, within the output's data type
+
+    Args:
+        a: the left matrices, M x K, quantized
+        a_scale: their scale: one number, or one for each row
+        a_zero_point: their zero point, as many; None for 0
+        b: the right matrices, K x N, quantized
+        b_scale: their scale: one number, or one for each column
+        b_zero_point: their zero point: one number, or one for each column; None for 0
+        output_scale: scale of the results: one number, or one for each row
+        output_zero_point: zero point of the results: one number, or one for each row; None for 0
     """
 
 def random_generator(

@@ -12,6 +12,7 @@ from dmlvk.kernels import (
     integer_products,
     matrix_tiles,
     normalization,
+    quantized,
     random,
     reduction,
     resample,
@@ -23,6 +24,7 @@ from dmlvk.kernels.variants import ShaderVariant, regular_variants
 SOURCES: tuple[Callable[[], Iterable[ShaderVariant]], ...] = (
     regular_variants,
     integer_products.variants,
+    quantized.variants,
     fills.variants,
     casts.variants,
     copies.variants,

@@ -15,6 +15,7 @@ from dmlvk.kernels import (
     matrix,
     movement,
     normalization,
+    quantized,
     random,
     reduction,
     resample,
@@ -23,7 +24,7 @@ from dmlvk.kernels import (
 )
 from dmlvk.kernels.program import Program, of_kernel
 from dmlvk.kernels.target import Target
-from dmlvk.operators import Convolution, Gemm, OperatorDesc
+from dmlvk.operators import OperatorDesc
 from dmlvk.operators.declaration import Pattern
 
 Lowering = Callable[[OperatorDesc, Target], Program]
@@ -33,6 +34,17 @@ Raises:
     DeviceLimitError: when there is more work than the device, or Vulkan's guaranteed launch sizes, can address.
 """
 
+_PRODUCTS: Mapping[str, Lowering] = {
+    "GEMM": matrix.lower_gemm,
+    "MATRIX_MULTIPLY_INTEGER": integer_products.lower_matrix,
+    "QUANTIZED_LINEAR_MATRIX_MULTIPLY": quantized.lower_matrix,
+    "MATRIX_MULTIPLY_INTEGER_TO_FLOAT": quantized.lower_matrix_to_float,
+    "CONVOLUTION": convolution.lower_convolution,
+    "CONVOLUTION_INTEGER": integer_products.lower_convolution,
+    "QUANTIZED_LINEAR_CONVOLUTION": quantized.lower_convolution,
+}
+_COMPOSED: Mapping[str, Lowering] = {"DYNAMIC_QUANTIZE_LINEAR": quantized.lower_dynamic}
+
 LOWERINGS: Mapping[Pattern, Lowering] = {
     "elementwise": lambda desc, target: of_kernel(desc, elementwise.lower(desc, target)),
     "rows": lambda desc, target: of_kernel(desc, along_axes.lower(desc, target)),
@@ -41,17 +53,14 @@ LOWERINGS: Mapping[Pattern, Lowering] = {
     "indexed": indexed.lower,
     "sort": sorting.lower,
     "random": random.lower,
-    "matrix": lambda desc, target: (matrix.lower_gemm if isinstance(desc, Gemm) else integer_products.lower_matrix)(
-        desc, target
-    ),
-    "convolution": lambda desc, target: (
-        convolution.lower_convolution if isinstance(desc, Convolution) else integer_products.lower_convolution
-    )(desc, target),
+    "matrix": lambda desc, target: _PRODUCTS[desc.operator_name](desc, target),
+    "convolution": lambda desc, target: _PRODUCTS[desc.operator_name](desc, target),
     "copies": movement.lower,
     "window": window.lower,
     "conversion": casts.lower,
     "resample": resample.lower,
     "fill": fills.lower,
+    "composed": lambda desc, target: _COMPOSED[desc.operator_name](desc, target),
 }
 """By pattern. Each module of a pattern knows its shaders' variants, too: :mod:`dmlvk.kernels.catalog`."""
 

@@ -48,6 +48,12 @@ from dmlvk.operators.pooling import (
     MaxPooling2,
     MaxUnpooling,
 )
+from dmlvk.operators.quantized_products import (
+    DynamicQuantizeLinear,
+    MatrixMultiplyIntegerToFloat,
+    QuantizedLinearConvolution,
+    QuantizedLinearMatrixMultiply,
+)
 from dmlvk.operators.random import RandomGenerator, RandomGeneratorType
 from dmlvk.operators.rearrangement import (
     DepthSpaceOrder,
@@ -81,6 +87,7 @@ __all__ = [
     "DepthToSpace1",
     "DiagonalMatrix",
     "DiagonalMatrix1",
+    "DynamicQuantizeLinear",
     "FillValueConstant",
     "FillValueSequence",
     "Fold",
@@ -96,6 +103,7 @@ __all__ = [
     "LpPooling",
     "LpPooling1",
     "MatrixMultiplyInteger",
+    "MatrixMultiplyIntegerToFloat",
     "MatrixTransform",
     "MaxPooling",
     "MaxPooling1",
@@ -109,6 +117,8 @@ __all__ = [
     "Padding",
     "Padding1",
     "PaddingMode",
+    "QuantizedLinearConvolution",
+    "QuantizedLinearMatrixMultiply",
     "RandomGenerator",
     "RandomGeneratorType",
     "Reduce",

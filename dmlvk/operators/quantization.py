@@ -13,7 +13,7 @@ from dmlvk.tensors import TensorDesc
 _INTEGERS = (DataType.INT32, DataType.INT16, DataType.INT8, DataType.UINT32, DataType.UINT16, DataType.UINT8)
 _BYTES = (DataType.INT8, DataType.UINT8)
 
-_QUOTIENT_DECISIONS = (
+QUOTIENT_DECISIONS = (
     "Rounded to the nearest integer, halves to even, by the exact quotient; then the zero point is added, and the sum "
     "saturates. Nothing is rounded before.",
     "What is divided by a scale of zero is infinite with the sign that IEEE 754 gives it, and saturates; so does an "
@@ -93,7 +93,7 @@ class ElementWiseQuantizeLinear(OperatorDesc):
         name="ELEMENT_WISE_QUANTIZE_LINEAR",
         pattern="elementwise",
         formula="round(x / Scale) + ZeroPoint, within the output's data type",
-        decisions=_QUOTIENT_DECISIONS,
+        decisions=QUOTIENT_DECISIONS,
         same_data_type=(("zero_point_tensor", "output_tensor"),),
         data_type_rules=(DataTypeRule("scale_tensor", "input_tensor", {DataType.INT32: DataType.FLOAT32}),),
         accuracy=Accuracy("exact", 0.0),
@@ -167,7 +167,7 @@ class ElementWiseQuantizedLinearAdd(OperatorDesc):
         ),
         decisions=(
             "The sum of the two products is exact too: a single rounding in all.",
-            *_QUOTIENT_DECISIONS,
+            *QUOTIENT_DECISIONS,
             "A sum of infinities of both signs, and 0 times infinity, are NaN.",
             "A scale or zero point may have Sizes of ones, and then counts for all elements, or the Sizes of the "
             "output, with strides of any kind.",

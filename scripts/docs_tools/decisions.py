@@ -41,7 +41,8 @@ THEMES = (
         "steps. Halves to even is what frameworks round by. The page calls a scale of zero undefined; IEEE 754's "
         "quotient, saturated, and the zero point for NaN are numbers that every device can give.",
         r"by the exact quotient|divided by a scale|absent zero point|integers is exact|[Zz]ero point may|"
-        r"two products|sum of infinities|denormals count as zero in Scale and",
+        r"two products|sum of infinities|denormals count as zero in Scale and|integer sum|with both scales|OutputScale|"
+        r"as by ELEMENT_WISE_QUANTIZE_LINEAR|range is widened|zero in scales",
     ),
     Theme(
         "Indices",

@@ -1,0 +1,138 @@
+// Results made of a sum each, with scales, a zero point and a bias of their row or column.
+//
+// Output axes are gone through in the order of the output's memory, axis 0 the innermost: where the output is one run of
+// neighbouring elements (OUTPUT_PACKED), an invocation makes the elements of a whole 32-bit word; otherwise one element.
+// Operands that are absent have something else bound in their place, which is not read.
+//
+// The operator's file defines behind
+//   uint result_of(Places places)     the bits of an element of the output
+// for which it has the data type OUTPUT, its width, and Places.
+#ifndef SCALED_SUMS_GLSL
+#define SCALED_SUMS_GLSL
+
+#include "datatypes.glsl"
+
+layout(local_size_x = 256) in;
+
+layout(push_constant) uniform Parameters {
+    uint base_sums; // where operands begin in their buffers, in words
+    uint base_left_scale;
+    uint base_right_scale;
+    uint base_scale;
+    uint base_zero;
+    uint base_bias;
+    uint base_output;
+    uint work_items;
+    uint elements; // of the output
+} parameters;
+
+#define LANES 4
+#include "buffers.glsl"
+
+BUFFER(0, sums)
+BUFFER(1, left_scale)
+BUFFER(2, right_scale)
+BUFFER(3, scale) // the output's
+BUFFER(4, zero)
+BUFFER(5, bias)
+BUFFER(6, output)
+
+layout(constant_id = 2) const bool OUTPUT_PACKED = false;
+layout(constant_id = 3) const bool HAS_ZERO = false;
+layout(constant_id = 4) const bool HAS_BIAS = false;
+
+// What a step along an axis of the output adds to the place in each operand, in elements.
+#define OUTPUT_AXIS(axis, first_id) \
+    layout(constant_id = first_id) const uint SIZE_##axis = 1u; \
+    layout(constant_id = first_id + 1) const uint SUMS_STEP_##axis = 0u; \
+    layout(constant_id = first_id + 2) const uint LEFT_SCALE_STEP_##axis = 0u; \
+    layout(constant_id = first_id + 3) const uint RIGHT_SCALE_STEP_##axis = 0u; \
+    layout(constant_id = first_id + 4) const uint SCALE_STEP_##axis = 0u; \
+    layout(constant_id = first_id + 5) const uint ZERO_STEP_##axis = 0u; \
+    layout(constant_id = first_id + 6) const uint BIAS_STEP_##axis = 0u; \
+    layout(constant_id = first_id + 7) const uint OUTPUT_STEP_##axis = 0u;
+OUTPUT_AXIS(0, 5) OUTPUT_AXIS(1, 13) OUTPUT_AXIS(2, 21) OUTPUT_AXIS(3, 29)
+
+struct Places {
+    uint sums;
+    uint left_scale;
+    uint right_scale;
+    uint scale;
+    uint zero;
+    uint bias;
+    uint result;
+};
+
+uint result_of(Places places);
+
+#define MOVE(axis, coordinate) \
+    places.sums += coordinate * SUMS_STEP_##axis; \
+    places.left_scale += coordinate * LEFT_SCALE_STEP_##axis; \
+    places.right_scale += coordinate * RIGHT_SCALE_STEP_##axis; \
+    places.scale += coordinate * SCALE_STEP_##axis; \
+    places.zero += coordinate * ZERO_STEP_##axis; \
+    places.bias += coordinate * BIAS_STEP_##axis; \
+    places.result += coordinate * OUTPUT_STEP_##axis;
+#define MOVE_ALONG(axis) \
+    if (SIZE_##axis > 1u) { \
+        uint coordinate = rest % SIZE_##axis; \
+        rest /= SIZE_##axis; \
+        MOVE(axis, coordinate) \
+    }
+
+// Where the operands of an element of the output lie, by its number in the order of memory.
+Places places_of(uint element)
+{
+    Places places = Places(0u, 0u, 0u, 0u, 0u, 0u, 0u);
+    uint rest = element;
+    MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2)
+    MOVE(3, rest)
+    return places;
+}
+
+#if OUTPUT_BITS < 32
+#define ELEMENTS_OF_WORD (32u / OUTPUT_BITS)
+
+// Bytes behind the tensor stay as they are.
+void store_word(uint item)
+{
+    uint bits[1];
+    uint mask[1];
+    bits[0] = 0u;
+    mask[0] = 0u;
+    for (uint lane = 0u; lane < ELEMENTS_OF_WORD; ++lane) {
+        uint element = item * ELEMENTS_OF_WORD + lane;
+        if (element < parameters.elements) {
+            uint value = result_of(places_of(element));
+            INSERT(OUTPUT_BITS, bits, lane, value);
+            INSERT(OUTPUT_BITS, mask, lane, 0xffffffffu);
+        }
+    }
+    uint word = BASE_WORD(output) + item;
+    if (mask[0] == 0xffffffffu) {
+        words_output[word] = bits[0];
+    } else {
+        atomicAnd(words_output[word], ~mask[0]);
+        atomicOr(words_output[word], bits[0]);
+    }
+}
+#endif
+
+void main()
+{
+    uint item = invocation_index();
+    if (item >= parameters.work_items) {
+        return;
+    }
+#if OUTPUT_BITS < 32
+    if (OUTPUT_PACKED) {
+        store_word(item);
+        return;
+    }
+#endif
+    Places places = places_of(item);
+    uint value = result_of(places);
+    STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + places.result, value);
+}
+
+#endif

@@ -1,0 +1,22 @@
+// QUANTIZED_LINEAR_MATRIX_MULTIPLY, QUANTIZED_LINEAR_CONVOLUTION: what a sum of products of integers, with a bias modulo 2^32, gives:
+// f = clamp(round(sum * left_scale * right_scale / scale) + zero), halves to even, by the exact quotient.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "scaled_sums.glsl"
+#include "exact_scaling.glsl"
+
+uint result_of(Places places)
+{
+    uint sum = words_sums[BASE_WORD(sums) + places.sums];
+    int zero = 0;
+    if (HAS_BIAS) {
+        sum += words_bias[BASE_WORD(bias) + places.bias];
+    }
+    if (HAS_ZERO) {
+        zero = int(LOAD(OUTPUT, words_zero, BASE(8, zero) + places.zero));
+    }
+    uint left = words_left_scale[BASE_WORD(left_scale) + places.left_scale];
+    uint right = words_right_scale[BASE_WORD(right_scale) + places.right_scale];
+    uint scale = words_scale[BASE_WORD(scale) + places.scale];
+    return CONCATENATE(saturated_, OUTPUT)(rounded_scaled_quotient(sum, left, right, scale) + zero);
+}
