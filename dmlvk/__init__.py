@@ -14,6 +14,7 @@ from dmlvk.compilation import (
 )
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device, Feature
+from dmlvk.device_arrays import Array
 from dmlvk.errors import (
     CallError,
     DeviceLimitError,
@@ -202,6 +203,7 @@ __all__ = [
     "ActivationSwish",
     "ActivationTanh",
     "ActivationThresholdedRelu",
+    "Array",
     "BindingProperties",
     "BindingTable",
     "Buffer",

@@ -6,11 +6,12 @@ import collections
 import contextlib
 import enum
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy.typing as npt
 
-from dmlvk.binding import BindingTable
+from dmlvk.arrays import checked_array, plain_array
+from dmlvk.binding import BindingTable, BufferBinding
 from dmlvk.buffers import Buffer
 from dmlvk.compilation import (
     CompiledOperator,
@@ -21,15 +22,18 @@ from dmlvk.compilation import (
     OperatorInitializer,
 )
 from dmlvk.datatypes import DataType
-from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.device_arrays import Array, array_tensor
+from dmlvk.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 from dmlvk.graphs.description import GraphDesc
 from dmlvk.half_trial import TRIALS
 from dmlvk.integers import checked_integer
 from dmlvk.kernels.target import Target
 from dmlvk.lookup_tables import LookupTables
+from dmlvk.memory_pool import MemoryPool, Storage
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
 from dmlvk.profiling import median_times
 from dmlvk.recording import CommandRecorder, KernelTime
+from dmlvk.resident_runs import OnDevice, ResidentRuns
 from dmlvk.running import Run, RunCache, checked_inputs
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
@@ -37,6 +41,9 @@ from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from dmlvk.graphs.compiled import CompiledGraph
+
+RunInput: TypeAlias = "npt.ArrayLike | Array | Buffer | BufferBinding"
+"""What ``Device.run`` takes for an input."""
 
 _KEPT_OPERATORS = 64
 """Operators that ``run`` keeps compiled for descriptions it saw before."""
@@ -82,6 +89,7 @@ class Device:
         self.engine = Engine(self.info, TRIALS)
         self._compiled: collections.OrderedDict[OperatorDesc, CompiledOperator] = collections.OrderedDict()
         self._runs = RunCache(self.engine)
+        self.arrays = ResidentRuns(MemoryPool(self.engine))
         self.lookup_tables = LookupTables(self.engine)
 
     def __repr__(self) -> str:
@@ -99,6 +107,7 @@ class Device:
         if not self.engine.afterwards.in_call():
             with self.engine.afterwards, self.engine.lock:
                 self._runs.clear()
+                self.arrays.clear()
                 self._compiled.clear()
 
     @property
@@ -239,7 +248,49 @@ class Device:
             DeviceLimitError: when it is above the device's limit.
             OutOfMemoryError: when the memory is not there.
         """
-        return Buffer(self.engine, size_in_bytes)
+        try:
+            return Buffer(self.engine, size_in_bytes)
+        except OutOfMemoryError:
+            if not self.arrays.pool.size_in_bytes:
+                raise
+            self.arrays.pool.clear()
+            return Buffer(self.engine, size_in_bytes)
+
+    def array(self, x: npt.ArrayLike | Array) -> Array:
+        """An array on the device, with a copy of what an array holds.
+
+        Args:
+            x: anything that NumPy makes an array of, of 0 to 8 dimensions and at least one element; ``bool`` becomes
+                UINT8. An Array of this device is copied there.
+
+        Raises:
+            InvalidArgumentError: when no tensor is like that.
+            DeviceLimitError, OutOfMemoryError: when the device cannot have it.
+            DeviceRemovedError: when the device is lost or closed.
+        """
+        self.engine.check_open()
+        if isinstance(x, Array) and x.device is self:
+            return self.arrays.moved(x)
+        values = plain_array(x, "Device.array")
+        tensor = array_tensor(values.dtype, values.shape, "Device.array")
+        values = checked_array(values.reshape(tensor.sizes), tensor, "Device.array")
+        return self.arrays.uploaded(self, values, tensor, "Device.array")
+
+    def empty(self, shape: int | Sequence[int], dtype: npt.DTypeLike | DataType = DataType.FLOAT32) -> Array:
+        """An array on the device whose elements are undefined.
+
+        Args:
+            shape: the sizes of 1 to 8 axes; none of them is 0.
+            dtype: NumPy's or DirectML's type of the elements.
+
+        Raises:
+            InvalidArgumentError: when no tensor is like that.
+            DeviceLimitError, OutOfMemoryError: when the device cannot have it.
+            DeviceRemovedError: when the device is lost or closed.
+        """
+        self.engine.check_open()
+        tensor = array_tensor(dtype, shape, "Device.empty")
+        return Array(self, Storage(self.arrays.pool, tensor.size_in_bytes), tensor)
 
     def create_binding_table(self, dispatchable: Dispatchable) -> BindingTable:
         """An empty binding table for a compiled operator or an initializer of this device (CreateBindingTable)."""
@@ -266,15 +317,36 @@ class Device:
             raise UnsupportedError(f"create_command_recorder: {self.info.name} has no timestamps")
         return CommandRecorder(self, timestamps=bool(timestamps))
 
+    @overload
     def run(
-        self, operator: OperatorDesc | CompiledOperator, inputs: Mapping[str, npt.ArrayLike]
-    ) -> dict[str, npt.NDArray[Any]]:
+        self,
+        operator: OperatorDesc | CompiledOperator,
+        inputs: Mapping[str, RunInput],
+        *,
+        keep: Literal[False] = False,
+    ) -> dict[str, npt.NDArray[Any]]: ...
+
+    @overload
+    def run(
+        self, operator: OperatorDesc | CompiledOperator, inputs: Mapping[str, RunInput], *, keep: Literal[True]
+    ) -> dict[str, Array]: ...
+
+    @overload
+    def run(
+        self, operator: OperatorDesc | CompiledOperator, inputs: Mapping[str, RunInput], *, keep: bool
+    ) -> dict[str, npt.NDArray[Any]] | dict[str, Array]: ...
+
+    def run(
+        self, operator: OperatorDesc | CompiledOperator, inputs: Mapping[str, RunInput], *, keep: bool = False
+    ) -> dict[str, npt.NDArray[Any]] | dict[str, Array]:
         """Runs an operator on arrays, in one call.
 
         Args:
             operator: a description, which is checked and compiled at its first use, or a compiled operator.
             inputs: an array for each input tensor that the description has, by DirectML's member names. Each is the
-                logical array, shape = sizes, whatever the strides; its dtype must be the tensor's.
+                logical array, shape = sizes, whatever the strides; its dtype must be the tensor's. Arrays of this
+                device are read where they are; a Buffer, or a BufferBinding, has the tensor's bytes as they are.
+            keep: whether the outputs stay on the device, as Arrays. The call does not wait for them then.
 
         Returns:
             The outputs as new arrays of shape = sizes, by DirectML's member names.
@@ -287,6 +359,9 @@ class Device:
         compiled = operator if isinstance(operator, CompiledOperator) else self._compiled_for(operator)
         if compiled.device is not self:
             raise InvalidArgumentError(f"{compiled.name}: was compiled by another device")
+        if keep or (isinstance(inputs, Mapping) and any(isinstance(value, OnDevice) for value in inputs.values())):
+            made = self.arrays.execute(compiled, inputs)
+            return made if keep else {member: array.numpy() for member, array in made.items()}
         arrays = checked_inputs(compiled, inputs)
         with self.engine.afterwards, self.engine.lock:
             return self._runs.execute(compiled, arrays)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import operator
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.integers import checked_integers
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 
@@ -111,3 +114,40 @@ def _index(item: object, size: int, where: str) -> int:
     if not -size <= number < size:
         raise InvalidArgumentError(f"{where}: there is no index {number} among {size} elements")
     return number % size
+
+
+def reshaped_sizes(sizes: Sequence[int], values: tuple[Any, ...], whole: str) -> list[int]:
+    """The shape that ``reshape`` was given, one by one or as one sequence; -1 is what the others leave.
+
+    Raises:
+        InvalidArgumentError: when it holds another number of elements.
+    """
+    wanted = _one_by_one(values, f"{whole}: reshape: sizes", -1)
+    asked, count = str(list(wanted)), math.prod(sizes)
+    if wanted.count(-1) == 1:
+        others = -math.prod(wanted)
+        if others > 0 and count % others == 0:
+            wanted[wanted.index(-1)] = count // others
+    if math.prod(wanted) != count or min(wanted, default=0) < 1:
+        raise InvalidArgumentError(f"{whole} cannot be reshaped to {asked}")
+    return wanted
+
+
+def axis_order(rank: int, values: tuple[Any, ...], whole: str) -> list[int]:
+    """The order of axes that ``transpose`` was given, one by one or as one sequence; without any the opposite one.
+
+    Raises:
+        InvalidArgumentError: when it is no permutation.
+    """
+    order = [axis % rank for axis in _one_by_one(values, f"{whole}: transpose: axes", -rank, rank - 1)]
+    order = order or list(reversed(range(rank)))
+    if sorted(order) != list(range(rank)):
+        raise InvalidArgumentError(f"{whole}: axes must be a permutation of its {rank} axes; got {order}")
+    return order
+
+
+def _one_by_one(values: tuple[Any, ...], where: str, lowest: int, highest: int = 2**32 - 1) -> list[int]:
+    """Integers that were given one by one, or all of them in one sequence."""
+    one = values[0] if len(values) == 1 else None
+    given = one if isinstance(one, (Sequence, np.ndarray)) and not isinstance(one, str) else values
+    return checked_integers(given, where, lowest, highest)

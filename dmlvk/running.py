@@ -29,11 +29,23 @@ KEPT_RUN_BYTES_IN_ALL = 256 * 2**20
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def checked_inputs(compiled: CompiledOperator, inputs: Mapping[str, npt.ArrayLike]) -> Arrays:
+def checked_inputs(compiled: CompiledOperator, inputs: Mapping[str, Any]) -> Arrays:
     """An array for each input that the compiled operator has, OWNED_BY_DML or not.
 
     Raises:
         InvalidArgumentError: when one is missing, unknown, or does not fit its tensor.
+    """
+    wanted = wanted_inputs(compiled, inputs)
+    return {
+        member: checked_array(inputs[member], tensor, f"{compiled.name}: {member}") for member, tensor in wanted.items()
+    }
+
+
+def wanted_inputs(compiled: CompiledOperator, inputs: Mapping[str, object]) -> dict[str, TensorDesc]:
+    """The inputs that the compiled operator has, by name.
+
+    Raises:
+        InvalidArgumentError: when the given ones have other names.
     """
     if not isinstance(inputs, Mapping):
         raise InvalidArgumentError(f"{compiled.name}: run takes the inputs as a mapping by member name; got {inputs!r}")
@@ -50,9 +62,7 @@ def checked_inputs(compiled: CompiledOperator, inputs: Mapping[str, npt.ArrayLik
     for member in wanted:
         if member not in inputs:
             raise InvalidArgumentError(f"{compiled.name}: {member}: an array is missing")
-    return {
-        member: checked_array(inputs[member], tensor, f"{compiled.name}: {member}") for member, tensor in wanted.items()
-    }
+    return wanted
 
 
 class Run:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Measures what is not bandwidth: one small operator, many dependent ones, ``Device.run``, uploads and downloads.
+"""Measures what is not bandwidth: one small operator, many dependent ones, ``Device.run``, arrays that
+stay on the device, uploads and downloads.
 
     scripts/measure_small_work.py [-d DEVICE] [-m MEBIBYTES] [--json FILE]
 
@@ -155,6 +156,32 @@ def small_work(rows: Rows, device: dml.Device) -> None:
     rows.show("Kompute alone, upload, dispatch and download", alone)
 
 
+def in_a_row(rows: Rows, device: dml.Device, mebibytes: int) -> None:
+    """Three operators, each on what the one before has left on the device: arrays beside one recorded submission."""
+    x = np.random.default_rng(3).normal(0, 1, mebibytes * 2**18).astype(np.float32)
+    operator = sign(device, x.size)
+    buffers = (device.create_buffer(x.nbytes), device.create_buffer(x.nbytes))
+    buffers[0].upload(x)
+    recorded = recorder(device, operator, buffers, 3)
+    source = device.array(x)
+
+    def arrays() -> None:
+        array = source
+        for _ in range(3):
+            array = device.run(operator, {"InputTensor": array}, keep=True)["OutputTensor"]
+        array.wait()
+
+    alone, kept = medians_in_turn([recorded.execute, arrays], 2)
+    rows.show(f"three operators of {mebibytes} MiB, recorded", alone)
+    ratio = kept / alone
+    rows.show(
+        f"three operators of {mebibytes} MiB, arrays kept on the device",
+        kept,
+        f"{ratio:.2f} of that",
+        of_recorded=ratio,
+    )
+
+
 def transfers(rows: Rows, device: dml.Device, mebibytes: int) -> None:
     """From a NumPy array to where the device reads it, and back into a new one."""
     x = np.random.default_rng(2).normal(0, 1, mebibytes * 2**18).astype(np.float32)
@@ -221,6 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with dml.Device(options.device) as device:
         print(f"{device.info.name}, Kompute {'changed' if hasattr(module('kp'), 'OpMemoryBarrier') else 'unchanged'}")
         small_work(rows, device)
+        in_a_row(rows, device, 16)
         transfers(rows, device, options.mebibytes)
         libraries = [
             named(OwnLibrary(device)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -13,7 +12,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.integers import checked_integers
 from dmlvk.operators.members import RoundingMode
-from dmlvk.parts import part_of
+from dmlvk.parts import axis_order, part_of, reshaped_sizes
 from dmlvk.tensors import TensorDesc, packed_strides, reshaped_strides
 
 if TYPE_CHECKING:
@@ -134,26 +133,13 @@ class Expression:
     def __array__(self, *_: object, **__: object) -> NoReturn:
         raise InvalidArgumentError(f"{self!r} is no array: it is a tensor that is not computed yet")
 
-    def _integers(self, values: tuple[Any, ...], where: str, lowest: int, highest: int = _LARGEST_SIZE) -> list[int]:
-        """Integers that were given one by one, or all of them in one sequence."""
-        one = values[0] if len(values) == 1 else None
-        given = one if isinstance(one, (Sequence, np.ndarray)) and not isinstance(one, str) else values
-        return checked_integers(given, f"{self!r}: {where}", lowest, highest)
-
     def reshape(self, *sizes: int | Sequence[int]) -> Expression:
         """The same elements in another shape, given as integers or as one sequence of them; one size may be -1.
 
         Raises:
             InvalidArgumentError: when the number of elements differs, or no strides can say it.
         """
-        wanted = self._integers(sizes, "reshape: sizes", -1)
-        asked = shape_text(wanted)
-        if wanted.count(-1) == 1:
-            others = -math.prod(wanted)
-            if others > 0 and self.tensor.element_count % others == 0:
-                wanted[wanted.index(-1)] = self.tensor.element_count // others
-        if math.prod(wanted) != self.tensor.element_count or min(wanted, default=0) < 1:
-            raise InvalidArgumentError(f"{self!r} cannot be reshaped to {asked}")
+        wanted = reshaped_sizes(self.sizes, sizes, repr(self))
         strides = reshaped_strides(self.sizes, self.tensor.element_strides, wanted)
         if strides is None:
             raise InvalidArgumentError(
@@ -196,13 +182,7 @@ class Expression:
         Raises:
             InvalidArgumentError: when ``axes`` is no permutation.
         """
-        rank = len(self.sizes)
-        order = [axis % rank for axis in self._integers(axes, "transpose: axes", -rank, rank - 1)]
-        order = order or list(reversed(range(rank)))
-        if sorted(order) != list(range(len(self.sizes))):
-            raise InvalidArgumentError(
-                f"{self!r}: axes must be a permutation of its {len(self.sizes)} axes; got {order}"
-            )
+        order = axis_order(self.ndim, axes, repr(self))
         strides = self.tensor.element_strides
         return self.reinterpret([self.sizes[axis] for axis in order], [strides[axis] for axis in order])
 

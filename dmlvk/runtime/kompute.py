@@ -506,6 +506,11 @@ class Engine:
                 with _Guard(self, "running on the device"):
                     self._await(recording)
 
+    def wait_for(self, allocation: Allocation) -> None:
+        """Waits for all submitted work that uses an allocation."""
+        with self.afterwards, self.lock, _Guard(self, "running on the device"):
+            self._check_allocated(allocation)
+
     def dispatch_spans(self, recording: Recording) -> list[tuple[float, float]]:
         """:meth:`Recording.dispatch_spans`, when its last submission is done.
 

@@ -1,0 +1,140 @@
+"""Memory for arrays that come and go: what is let go is kept for the next array of the same size.
+
+New memory costs more than a small operator: it is asked for, its pages are touched for the first time, and kernels are
+bound to it anew.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+
+from dmlvk.errors import InvalidArgumentError, OutOfMemoryError
+from dmlvk.runtime.kompute import Allocation, Engine
+
+KEPT_BYTES = 64 * 2**20
+"""Pieces of up to this size are kept."""
+
+KEPT_BYTES_IN_ALL = 256 * 2**20
+"""Pieces of up to this size in all; those that were let go first are freed first."""
+
+_GRANULE = 64
+"""Bytes of which a piece's size is a multiple."""
+
+
+class MemoryPool:
+    """The memory that nobody uses at the moment.
+
+    Args:
+        engine: the device.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._kept: dict[Allocation, None] = {}  # the oldest first
+        self._size = 0
+        self._forget: Callable[[Allocation], object] = lambda allocation: None
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Bytes that are kept."""
+        return self._size
+
+    def when_freed(self, forget: Callable[[Allocation], object]) -> None:
+        """Sets what is called with each piece that is freed, before it is."""
+        self._forget = forget
+
+    def take(self, size_in_bytes: int) -> Allocation:
+        """A piece of at least so many bytes, whose contents are undefined.
+
+        Raises:
+            DeviceLimitError, OutOfMemoryError: when the device cannot have it.
+        """
+        size = -(-size_in_bytes // _GRANULE) * _GRANULE
+        with self.engine.afterwards, self.engine.lock:
+            self.engine.check_open()
+            for allocation in reversed(self._kept):  # the newest one is most likely still bound to the right kernels
+                if allocation.size_in_bytes == size:
+                    del self._kept[allocation]
+                    self._size -= size
+                    return allocation
+            try:
+                return self.engine.allocate(size, zeroed=False)
+            except OutOfMemoryError:
+                if not self._kept:
+                    raise
+                self.clear()
+                return self.engine.allocate(size, zeroed=False)
+
+    def give_back(self, allocation: Allocation) -> None:
+        """Takes a piece back; never waits, since finalizers call it."""
+        self.engine.afterwards.put_off(functools.partial(self._keep, allocation))
+
+    def free(self, allocation: Allocation) -> None:
+        """Frees a piece that was taken."""
+        with self.engine.afterwards, self.engine.lock:
+            self._forget(allocation)
+            self.engine.release(allocation)
+
+    def clear(self) -> None:
+        """Frees everything that is kept."""
+        with self.engine.afterwards, self.engine.lock:
+            while self._kept:
+                self._free_oldest()
+            self.engine.afterwards.do_inside()
+
+    def _keep(self, allocation: Allocation) -> None:
+        if self.engine.is_closed:
+            return  # the device has freed it, or another process has it
+        if allocation.size_in_bytes > KEPT_BYTES:
+            self.free(allocation)
+            return
+        self._kept[allocation] = None
+        self._size += allocation.size_in_bytes
+        while self._size > KEPT_BYTES_IN_ALL:
+            self._free_oldest()
+
+    def _free_oldest(self) -> None:
+        allocation = next(iter(self._kept))
+        del self._kept[allocation]
+        self._size -= allocation.size_in_bytes
+        self.free(allocation)
+
+
+class Storage:
+    """A piece of a pool's memory, for as long as somebody refers to it.
+
+    Args:
+        pool: where it comes from, and goes.
+        size_in_bytes: how much.
+    """
+
+    def __init__(self, pool: MemoryPool, size_in_bytes: int) -> None:
+        self._pool = pool
+        self._allocation = pool.take(size_in_bytes)
+        self._release = weakref.finalize(self, pool.give_back, self._allocation)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the memory was freed, by :meth:`close` or with the device."""
+        return not self._release.alive or self._pool.engine.is_closed
+
+    @property
+    def allocation(self) -> Allocation:
+        """Its memory.
+
+        Raises:
+            InvalidArgumentError: when it was closed.
+            DeviceRemovedError: when its device was closed.
+        """
+        is_released = not self._release.alive  # before the device is asked, which another thread may be closing
+        self._pool.engine.check_open()
+        if is_released:
+            raise InvalidArgumentError("Array: was closed")
+        return self._allocation
+
+    def close(self) -> None:
+        """Frees the memory; closing twice is allowed."""
+        if self._release.detach() is not None:
+            self._pool.free(self._allocation)

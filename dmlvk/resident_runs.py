@@ -1,0 +1,314 @@
+"""Runs a compiled operator or graph where its inputs are, and leaves the outputs there: ``run(…, keep=True)``."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import weakref
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.arrays import checked_array, copy_elements, lay_out, logical_view, may_overlap
+from dmlvk.binding import BufferBinding
+from dmlvk.buffers import Buffer
+from dmlvk.compilation import CompiledOperator, Operator
+from dmlvk.device_arrays import Array
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.kernels.program import Place, Region
+from dmlvk.memory_pool import MemoryPool, Storage
+from dmlvk.operators.movement import Slice1
+from dmlvk.parts import AxisPart, Part
+from dmlvk.recording import HazardTracker, scheduled
+from dmlvk.running import wanted_inputs
+from dmlvk.runtime.kompute import Allocation, Recording
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+_KEPT_RECORDINGS = 32
+"""Recordings that are kept of each compiled operator: each for the memory of its operands."""
+
+_KEPT_COPIES = 32
+"""Operators for copies on the device that are kept compiled."""
+
+OnDevice = (Array, Buffer, BufferBinding)
+"""What ``Device.run`` reads where it is."""
+
+Given = Array | BufferBinding | npt.NDArray[Any]
+_Place = tuple[Allocation, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Operands:
+    """Where everything is that a run touches, and what keeps it there."""
+
+    places: dict[tuple[Place, int], _Place]
+    owners: list[object]
+
+
+class ResidentRuns:
+    """Runs on memory that stays on the device.
+
+    Args:
+        pool: where memory for outputs and uploads comes from.
+    """
+
+    def __init__(self, pool: MemoryPool) -> None:
+        self.pool = pool
+        self._recordings: weakref.WeakKeyDictionary[
+            CompiledOperator, collections.OrderedDict[tuple[_Place, ...], Recording]
+        ] = weakref.WeakKeyDictionary()
+        self._copies: collections.OrderedDict[Slice1, CompiledOperator] = collections.OrderedDict()
+        pool.when_freed(self._forget)
+
+    def clear(self) -> None:
+        """Forgets all recordings and operators."""
+        self._recordings.clear()
+        self._copies.clear()
+
+    def execute(self, compiled: CompiledOperator, inputs: Mapping[str, Any]) -> dict[str, Array]:
+        """Runs a compiled operator; returns without waiting for the device.
+
+        Args:
+            compiled: of the device.
+            inputs: by member name; arrays, Arrays, Buffers and BufferBindings.
+
+        Raises:
+            InvalidArgumentError: when one is missing, unknown, closed, of another device, or does not fit its tensor.
+        """
+        engine = self.pool.engine
+        given = {
+            member: self._checked(inputs[member], tensor, f"{compiled.name}: {member}")
+            for member, tensor in wanted_inputs(compiled, inputs).items()
+        }
+        with engine.afterwards, engine.lock:
+            engine.check_open()
+            operands = self._inputs(compiled, given)
+            outputs: dict[str, Array] = {}
+            for number, point in enumerate(compiled.outputs):
+                if point.tensor is not None:
+                    made = Array(compiled.device, Storage(self.pool, point.size_in_bytes), point.tensor)
+                    operands.places[Place.OUTPUT, number] = made.storage.allocation, 0
+                    outputs[point.name] = made
+            self._submit(compiled, operands)
+            return outputs
+
+    def _submit(self, compiled: CompiledOperator, operands: _Operands) -> None:
+        if compiled.temporary_resource_size:
+            scratch = Storage(self.pool, compiled.temporary_resource_size)
+            operands.owners.append(scratch)
+            operands.places[Place.TEMPORARY, 0] = scratch.allocation, 0
+        if compiled.steps:
+            self.pool.engine.submit(self._recording(compiled, operands))
+
+    def _checked(self, value: Any, tensor: TensorDesc, where: str) -> Given:
+        """An input that fits its tensor, or would after a copy."""
+        if isinstance(value, Buffer):
+            value = BufferBinding(value)
+        if isinstance(value, BufferBinding):
+            return self._checked_binding(value, tensor, where)
+        if not isinstance(value, Array):
+            return checked_array(value, tensor, where)
+        if value.device.engine is not self.pool.engine:
+            raise InvalidArgumentError(f"{where}: the array belongs to another device")
+        if value.data_type is not tensor.data_type:
+            raise InvalidArgumentError(
+                f"{where}: the array's data type must be {tensor.data_type.name}; got {value.data_type.name}"
+            )
+        fits = value.ndim == len(tensor.sizes) and all(
+            length == size or (length == 1 and stride == 0)
+            for length, size, stride in zip(value.shape, tensor.sizes, tensor.element_strides, strict=True)
+        )
+        if not fits:
+            raise InvalidArgumentError(
+                f"{where}: the array's shape must be {list(tensor.sizes)}; got {list(value.shape)}"
+            )
+        return value
+
+    def _checked_binding(self, value: BufferBinding, tensor: TensorDesc, where: str) -> BufferBinding:
+        if value.buffer.engine is not self.pool.engine:
+            raise InvalidArgumentError(f"{where}: the buffer belongs to another device")
+        value.buffer.check_usable(f"{where}: the buffer was closed")
+        if value.end > value.buffer.size_in_bytes or value.offset % tensor.binding_alignment:
+            raise InvalidArgumentError(
+                f"{where}: the range must begin at a multiple of {tensor.binding_alignment} bytes inside of the "
+                f"buffer's {value.buffer.size_in_bytes} bytes, and end there; got {value.offset} to {value.end}"
+            )
+        if value.end - value.offset < tensor.size_in_bytes:
+            raise InvalidArgumentError(
+                f"{where}: the tensor needs {tensor.size_in_bytes} bytes; got {value.end - value.offset}"
+            )
+        return value
+
+    def _inputs(self, compiled: CompiledOperator, given: Mapping[str, Given]) -> _Operands:
+        """Where the inputs are, after what must be copied was."""
+        places: dict[tuple[Place, int], _Place] = {}
+        owners: list[object] = []
+        persistent: dict[str, tuple[Region, TensorDesc]] = {}
+        for number, (point, tensor) in enumerate(zip(compiled.inputs, compiled.input_tensors, strict=True)):
+            if tensor is None:
+                continue
+            value = given[point.name]
+            if number in compiled.owned:
+                persistent[point.name] = compiled.owned[number], tensor
+                continue
+            if isinstance(value, BufferBinding):
+                owners.append(value.buffer)
+                places[Place.INPUT, number] = value.buffer.allocation, value.offset
+                continue
+            array = self._laid_out(compiled, value, tensor, f"{compiled.name}: {point.name}")
+            owners.append(array)
+            places[Place.INPUT, number] = array.storage.allocation, array.offset
+        if persistent:
+            storage = self._persistent(compiled, given, persistent)
+            owners.append(storage)
+            places[Place.PERSISTENT, 0] = storage.allocation, 0
+        return _Operands(places, owners)
+
+    def _laid_out(
+        self, compiled: CompiledOperator, value: Array | npt.NDArray[Any], tensor: TensorDesc, where: str
+    ) -> Array:
+        """An array whose elements lie as a tensor wants them."""
+        if isinstance(value, Array):
+            if value.fits(tensor):
+                return value
+            if not may_overlap(tensor) and value.shape == tensor.sizes:
+                return self.moved(value, tensor=tensor)
+            value = np.broadcast_to(value.numpy(), tuple(tensor.sizes))  # elements that coincide must be equal
+        return self.uploaded(compiled.device, value, tensor, where)
+
+    def uploaded(self, device: Device, values: npt.NDArray[Any], tensor: TensorDesc, where: str) -> Array:
+        """An array on the device.
+
+        Args:
+            device: the one that the pool belongs to.
+            values: of the tensor's sizes and type.
+            tensor: how they are to lie.
+            where: the call, for messages.
+        """
+        array = Array(device, Storage(self.pool, tensor.size_in_bytes), tensor)
+        fill = functools.partial(_fill, values, tensor, where)
+        self.pool.engine.write(array.storage.allocation, fill, keeps_contents=False)
+        return array
+
+    def _persistent(
+        self, compiled: CompiledOperator, given: Mapping[str, Given], wanted: Mapping[str, tuple[Region, TensorDesc]]
+    ) -> Storage:
+        """The persistent resource, written from the host, as the initializer would write it."""
+        storage = Storage(self.pool, compiled.persistent_resource_size)
+        contents = {member: self._host_bytes(given[member], tensor) for member, (_, tensor) in wanted.items()}
+
+        def fill(host_bytes: npt.NDArray[np.uint8]) -> None:
+            for member, (region, tensor) in wanted.items():
+                target = host_bytes[region.offset : region.offset + region.size_in_bytes]
+                value = contents[member]
+                if isinstance(given[member], BufferBinding):
+                    copy_elements(target, value[: target.size])
+                else:
+                    _fill(value, tensor, f"{compiled.name}: {member}", target)
+
+        self.pool.engine.write(storage.allocation, fill, keeps_contents=False)
+        return storage
+
+    def _host_bytes(self, value: Given, tensor: TensorDesc) -> npt.NDArray[Any]:
+        if isinstance(value, BufferBinding):
+            return value.buffer.download(np.uint8, tensor.size_in_bytes, value.offset)
+        return np.broadcast_to(value.numpy(), tuple(tensor.sizes)) if isinstance(value, Array) else value
+
+    def _recording(self, compiled: CompiledOperator, operands: _Operands) -> Recording:
+        """The kernels, recorded for the memory of the operands."""
+        kept = self._recordings.setdefault(compiled, collections.OrderedDict())
+        key = tuple(operands.places.values())
+        recording = kept.get(key)
+        if recording is None:
+            steps = scheduled(compiled.steps, _locator(compiled.constants, operands.places), HazardTracker())
+            engine = self.pool.engine
+            recording = kept[key] = engine.record([step.launch(engine) for step in steps])
+            if len(kept) > _KEPT_RECORDINGS:
+                kept.popitem(last=False)
+        kept.move_to_end(key)
+        return recording
+
+    def _forget(self, allocation: Allocation) -> None:
+        """Lets go of the recordings that use memory which is freed."""
+        for kept in list(self._recordings.values()):
+            for key in [key for key in kept if any(used is allocation for used, _ in key)]:
+                del kept[key]
+
+    def moved(self, array: Array, part: Part | None = None, *, tensor: TensorDesc | None = None) -> Array:
+        """A copy of an array, or of a part of it, on the device.
+
+        Args:
+            array: what is copied.
+            part: what of it; ``None``: all.
+            tensor: of the copy; ``None``: packed.
+        """
+        axes = tuple(AxisPart(0, size, 1) for size in array.shape) if part is None else part.axes
+        made = tensor or TensorDesc(array.data_type, [axis.count for axis in axes])
+        size = array.dtype.itemsize
+        first = array.offset % MINIMUM_BUFFER_TENSOR_ALIGNMENT // size
+        if first and array.ndim == MAXIMUM_DIMENSION_COUNT:  # no axis is left to say where it begins
+            taken = tuple(slice(a.start, _end(a), a.step) for a in axes)
+            return self.uploaded(array.device, array.numpy()[taken], made, repr(array))
+        sizes, strides = list(array.shape), list(array.tensor.element_strides)
+        offsets, windows = [axis.window[0] for axis in axes], [axis.window[1] for axis in axes]
+        steps, written = [axis.step for axis in axes], made
+        if first:  # the second of two: a binding begins at a multiple of 16 bytes
+            sizes, strides = [2, *sizes], [first, *strides]
+            offsets, windows, steps = [1, *offsets], [1, *windows], [1, *steps]
+            written = TensorDesc(made.data_type, (1, *made.sizes), (0, *made.element_strides), made.size_in_bytes)
+        desc = Slice1(
+            input_tensor=TensorDesc(array.data_type, sizes, strides),
+            output_tensor=written,
+            dimension_count=len(sizes),
+            input_window_offsets=offsets,
+            input_window_sizes=windows,
+            input_window_strides=steps,
+        )
+        engine = self.pool.engine
+        with engine.afterwards, engine.lock:
+            compiled = self._copy(array.device, desc)
+            copy = Array(array.device, Storage(self.pool, made.size_in_bytes), made)
+            source = array.storage.allocation, array.offset - first * size
+            places = {(Place.INPUT, 0): source, (Place.OUTPUT, 0): (copy.storage.allocation, 0)}
+            self._submit(compiled, _Operands(places, [array, copy]))
+            return copy
+
+    def _copy(self, device: Device, desc: Slice1) -> CompiledOperator:
+        compiled = self._copies.get(desc)
+        if compiled is None:
+            compiled = self._copies[desc] = device.compile_operator(Operator(device, desc))
+            if len(self._copies) > _KEPT_COPIES:
+                self._copies.popitem(last=False)
+        self._copies.move_to_end(desc)
+        return compiled
+
+
+def _end(axis: AxisPart) -> int | None:
+    end = axis.start + axis.count * axis.step
+    return end if end >= 0 else None
+
+
+def _fill(values: npt.NDArray[Any], tensor: TensorDesc, where: str, host_bytes: npt.NDArray[np.uint8]) -> None:
+    """Writes a logical array where a tensor's strides put its elements."""
+    if may_overlap(tensor):
+        lay_out(values, tensor, host_bytes, where)
+    else:
+        copy_elements(logical_view(host_bytes, tensor), values)
+
+
+def _locator(
+    constants: Buffer | None, places: Mapping[tuple[Place, int], _Place]
+) -> Callable[[Region], tuple[Buffer | Allocation, int]]:
+    def locate(region: Region) -> tuple[Buffer | Allocation, int]:
+        if region.place is Place.CONSTANTS:
+            assert constants is not None  # what has steps that read them has them
+            return constants, 0
+        return places[region.place, region.index]
+
+    return locate
