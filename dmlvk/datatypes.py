@@ -5,9 +5,10 @@ from __future__ import annotations
 import enum
 import functools
 import struct
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dmlvk.errors import InvalidArgumentError
 
@@ -15,7 +16,16 @@ _PREFIX = "DML_TENSOR_DATA_TYPE_"
 
 
 class DataType(enum.IntEnum):
-    """The type of a tensor's elements; the values are those of DirectML's enumeration."""
+    """The type of a tensor's elements; the values are those of DirectML's enumeration.
+
+    Called with DirectML's name (``"FLOAT32"``, ``"DML_TENSOR_DATA_TYPE_FLOAT32"``), or with NumPy's data type
+    (``numpy.float32``, ``"float32"``), it gives the member with the same values and bytes; ``bool`` is UINT8.
+    """
+
+    if TYPE_CHECKING:  # what :meth:`_missing_` takes besides numbers
+
+        def __new__(cls, value: int | str | npt.DTypeLike) -> DataType:
+            """The member of a number or name."""
 
     UNKNOWN = 0
     FLOAT32 = 1
@@ -31,6 +41,22 @@ class DataType(enum.IntEnum):
     INT64 = 11
     UINT4 = 12
     INT4 = 13
+
+    @classmethod
+    def _missing_(cls, value: object) -> DataType | None:
+        name = value.removeprefix(_PREFIX) if isinstance(value, str) else ""
+        if name in cls.__members__:
+            return cls.__members__[name]
+        known: dict[str, DataType] = {name.lower(): member for name, member in cls.__members__.items()}
+        if isinstance(value, str):
+            return known.get(value) if value in _NUMPY_NAMES else None
+        if not isinstance(value, (type, np.dtype)):
+            return None
+        try:
+            found = np.dtype(value)
+        except TypeError:
+            return None
+        return cls.UINT8 if found == np.bool_ else known.get(found.name) if found.name in _NUMPY_NAMES else None
 
     @property
     def size_in_bits(self) -> int:
@@ -77,6 +103,9 @@ class DataType(enum.IntEnum):
             raise InvalidArgumentError(f"unknown data type {name!r}; known are {', '.join(cls.__members__)}")
         return member
 
+
+_NUMPY_NAMES = frozenset(name.lower() for name in DataType.__members__) - {"unknown", "uint4", "int4"}
+"""NumPy's names of the data types that it has."""
 
 _SIZE_IN_BITS = {
     DataType.UNKNOWN: 0,

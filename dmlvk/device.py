@@ -343,9 +343,10 @@ class Device:
 
         Args:
             operator: a description, which is checked and compiled at its first use, or a compiled operator.
-            inputs: an array for each input tensor that the description has, by DirectML's member names. Each is the
-                logical array, shape = sizes, whatever the strides; its dtype must be the tensor's. Arrays of this
-                device are read where they are; a Buffer, or a BufferBinding, has the tensor's bytes as they are.
+            inputs: an array for each input tensor that the description has, by DirectML's member names or the
+                Python ones (``InputTensor``, ``input_tensor``). Each is the logical array, shape = sizes, whatever the
+                strides; its dtype must be the tensor's. Arrays of this device are read where they are; a Buffer, or a
+                BufferBinding, has the tensor's bytes as they are.
             keep: whether the outputs stay on the device, as Arrays. The call does not wait for them then.
 
         Returns:

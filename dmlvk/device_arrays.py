@@ -225,10 +225,6 @@ def array_tensor(dtype: npt.DTypeLike | DataType, shape: int | Sequence[int], wh
 
 def _data_type(dtype: npt.DTypeLike, where: str) -> DataType:
     try:
-        found = np.dtype(dtype)
+        return DataType(np.dtype(dtype) if dtype is not None else dtype)
     except (TypeError, ValueError, SyntaxError) as error:
-        raise InvalidArgumentError(f"{where}: unknown dtype {dtype!r}: {error}") from error
-    name = "UINT8" if found == np.bool_ else found.name.upper()
-    if dtype is None or name not in DataType.__members__:
-        raise InvalidArgumentError(f"{where}: no tensor has elements of dtype {dtype if dtype is None else found}")
-    return DataType[name]
+        raise InvalidArgumentError(f"{where}: no tensor has elements of dtype {dtype!r}: {error}") from error

@@ -83,8 +83,8 @@ class ResidentRuns:
         """
         engine = self.pool.engine
         given = {
-            member: self._checked(inputs[member], tensor, f"{compiled.name}: {member}")
-            for member, tensor in wanted_inputs(compiled, inputs).items()
+            member: self._checked(value, tensor, f"{compiled.name}: {member}")
+            for member, tensor, value in wanted_inputs(compiled, inputs)
         }
         with engine.afterwards, engine.lock:
             engine.check_open()

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from dmlvk.arrays import checked_array, copied, copy_elements, lay_out, logical_view, may_overlap
 from dmlvk.buffers import Buffer
-from dmlvk.compilation import CompiledOperator
+from dmlvk.compilation import CompiledOperator, CompiledSingleOperator
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.program import Place, Region
 from dmlvk.recording import HazardTracker, KernelTime, scheduled
@@ -35,14 +35,14 @@ def checked_inputs(compiled: CompiledOperator, inputs: Mapping[str, Any]) -> Arr
     Raises:
         InvalidArgumentError: when one is missing, unknown, or does not fit its tensor.
     """
-    wanted = wanted_inputs(compiled, inputs)
     return {
-        member: checked_array(inputs[member], tensor, f"{compiled.name}: {member}") for member, tensor in wanted.items()
+        member: checked_array(value, tensor, f"{compiled.name}: {member}")
+        for member, tensor, value in wanted_inputs(compiled, inputs)
     }
 
 
-def wanted_inputs(compiled: CompiledOperator, inputs: Mapping[str, object]) -> dict[str, TensorDesc]:
-    """The inputs that the compiled operator has, by name.
+def wanted_inputs(compiled: CompiledOperator, inputs: Mapping[str, Any]) -> list[tuple[str, TensorDesc, Any]]:
+    """The inputs that the compiled operator has: DirectML's name, tensor, and what was given.
 
     Raises:
         InvalidArgumentError: when the given ones have other names.
@@ -54,15 +54,31 @@ def wanted_inputs(compiled: CompiledOperator, inputs: Mapping[str, object]) -> d
         for point, tensor in zip(compiled.inputs, compiled.input_tensors, strict=True)
         if tensor is not None
     }
-    for member in inputs:
-        if member not in wanted:
-            raise InvalidArgumentError(
-                f"{compiled.name}: has no input {member!r} to give an array for; it has {list(wanted)}"
-            )
+    if any(member not in wanted for member in inputs):
+        inputs = _by_directml_names(compiled, inputs, wanted)
     for member in wanted:
         if member not in inputs:
             raise InvalidArgumentError(f"{compiled.name}: {member}: an array is missing")
-    return wanted
+    return [(member, tensor, inputs[member]) for member, tensor in wanted.items()]
+
+
+def _by_directml_names(
+    compiled: CompiledOperator, inputs: Mapping[str, Any], wanted: Mapping[str, TensorDesc]
+) -> dict[str, Any]:
+    """The inputs of an operator that are given by Python names, ``input_tensor`` for ``InputTensor``, or by either."""
+    fields = [field for field, _ in compiled.desc.inputs] if isinstance(compiled, CompiledSingleOperator) else []
+    names = {field.attribute: field.name for field in fields if field.name in wanted}
+    renamed: dict[str, Any] = {}
+    for member, value in inputs.items():
+        name = names.get(member, member) if isinstance(member, str) else member
+        if name not in wanted:
+            raise InvalidArgumentError(
+                f"{compiled.name}: has no input {member!r} to give an array for; it has {list(wanted)}"
+            )
+        if name in renamed:
+            raise InvalidArgumentError(f"{compiled.name}: {name} is given twice, by both of its names")
+        renamed[name] = value
+    return renamed
 
 
 class Run:

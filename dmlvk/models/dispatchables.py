@@ -7,7 +7,6 @@ operator whose members have known types can be used in model files as soon as it
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -35,6 +34,7 @@ from dmlvk.models.values import (
     string,
 )
 from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, ScaleBias, Size2D
+from dmlvk.operators.members import directml_prefix
 from dmlvk.tensors import TensorDesc, TensorFlags
 
 if TYPE_CHECKING:
@@ -339,8 +339,7 @@ def _fused_activation(node: JsonNode, where: str) -> FusedActivation:
 
 def _enum_member(node: JsonNode, where: str, field: Field, _: Mapping[str, object]) -> object:
     assert field.enumeration is not None  # what makes it an enum
-    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", field.enumeration.__name__)
-    return enumeration(node, where, field.enumeration, f"DML_{words.upper()}_")
+    return enumeration(node, where, field.enumeration, directml_prefix(field.enumeration))
 
 
 _UNION_VIEWS = {

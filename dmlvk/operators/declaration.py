@@ -34,6 +34,7 @@ from dmlvk.operators.members import (
     float_attribute,
     integer_array_attribute,
     integer_attribute,
+    named_value,
     scalar_union_attribute,
     scale_bias_attribute,
     size_attribute,
@@ -404,7 +405,8 @@ def operator_desc(name: str, **members: object) -> OperatorDesc:
 
     Args:
         name: the operator, with or without ``DML_OPERATOR_``, or as ``DML_ELEMENT_WISE_SIGN_OPERATOR_DESC``.
-        members: DirectML's member names; optional ones may be left out.
+        members: DirectML's member names; optional ones may be left out. Enumerations and data types may be given by
+            DirectML's names, with or without their beginning: ``"DML_ROUNDING_MODE_TOWARD_ZERO"``, ``"TOWARD_ZERO"``.
 
     Raises:
         UnsupportedError: when dmlvk has no operator of that name.
@@ -451,4 +453,7 @@ def _by_attribute(desc_class: type[OperatorDesc], members: Mapping[str, object])
         raise InvalidArgumentError(
             f"{desc_class.operator_name}: has no member {unknown[0]}; its members are {', '.join(by_name)}"
         )
-    return {by_name[member].attribute: value for member, value in members.items()}
+    return {
+        by_name[member].attribute: named_value(by_name[member], value, f"{desc_class.operator_name}: {member}")
+        for member, value in members.items()
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
+import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -277,6 +278,32 @@ def member(kind: FieldKind, member_type: str, meaning: str, default: Any = datac
 def directml_name(attribute: str) -> str:
     """DirectML's name of a member: ``a_tensor`` is ``ATensor``."""
     return "".join(part.capitalize() for part in attribute.split("_"))
+
+
+def directml_prefix(enumeration: Enumeration) -> str:
+    """What DirectML's names of an enumeration's members begin with: ``DML_ROUNDING_MODE_``."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", enumeration.__name__)
+    return f"DML_{words.upper()}_"
+
+
+def named_value(field: Field, value: object, where: str) -> object:
+    """A member's value, where it is DirectML's name of one of an enumeration or of a data type; others as they are.
+
+    Raises:
+        InvalidArgumentError: when there is no such name.
+    """
+    if not isinstance(value, str) or (field.enumeration is None and field.type != "data_type"):
+        return value
+    if field.enumeration is None:
+        try:
+            return DataType.from_name(value)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(f"{where}: {error}") from error
+    members = field.enumeration.__members__
+    name = value.removeprefix(directml_prefix(field.enumeration))
+    if name not in members:
+        raise InvalidArgumentError(f"{where} must be one of {', '.join(members)}; got {value!r}")
+    return members[name]
 
 
 def accepts_data_type(field: Field, data_type: DataType) -> bool:

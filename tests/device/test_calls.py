@@ -122,7 +122,7 @@ WRONG_INPUTS: dict[str, tuple[Any, str]] = {
     "a list of pairs": ([("InputTensor", VALUES)], r"SIGN: run takes the inputs as a mapping by member name"),
     "text": ("InputTensor", r"SIGN: run takes the inputs as a mapping by member name; got 'InputTensor'"),
     "nothing": ({}, r"SIGN: InputTensor: an array is missing$"),
-    "another name": ({"input_tensor": VALUES}, r"has no input 'input_tensor' .*; it has \['InputTensor'\]$"),
+    "another name": ({"input": VALUES}, r"has no input 'input' .*; it has \['InputTensor'\]$"),
     "a name too many": ({"InputTensor": VALUES, "X": 1}, r"has no input 'X' to give an array for; it has \["),
     "the output": ({"InputTensor": VALUES, "OutputTensor": VALUES}, r"has no input 'OutputTensor'"),
     "a number as name": ({"InputTensor": VALUES, 5: VALUES}, r"has no input 5 "),
@@ -263,3 +263,49 @@ def test_run_refuses_arrays_that_overlapping_strides_cannot_hold(any_device: dml
     with pytest.raises(dml.InvalidArgumentError, match=message):
         any_device.run(desc, {"InputTensor": np.concatenate([row, row + 1])})
     assert np.array_equal(any_device.run(desc, {"InputTensor": row})["OutputTensor"], expected)
+
+
+def test_inputs_may_have_pythons_names(any_device: dml.Device) -> None:
+    tensor = dml.TensorDesc(dml.FLOAT32, (4,))
+    a, b = np.arange(4, dtype=np.float32), np.arange(5, 9, dtype=np.float32)
+    add = dml.ElementWiseAdd(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor)
+    parts: list[dict[str, Any]] = [{"a_tensor": a, "b_tensor": b}, {"ATensor": a, "b_tensor": any_device.array(b)}]
+    for given in parts:
+        assert np.array_equal(any_device.run(add, given)["OutputTensor"], a + b)
+        assert np.array_equal(any_device.run(add, given, keep=True)["OutputTensor"].numpy(), a + b)
+    joined = dml.Join(
+        input_count=2, input_tensors=[tensor, tensor], output_tensor=dml.TensorDesc(dml.FLOAT32, (8,)), axis=0
+    )
+    got = any_device.run(joined, {"input_tensors[0]": a, "InputTensors[1]": b})["OutputTensor"]
+    assert np.array_equal(got, np.concatenate([a, b]))
+    for wrong, message in (
+        ({"a_tensor": a, "ATensor": a, "b_tensor": b}, "ATensor is given twice, by both of its names"),
+        ({"a_tensor": a, "c_tensor": b}, "has no input 'c_tensor'"),
+        ({"a_tensor": a}, "BTensor: an array is missing"),
+        ({"a_tensor": a, "b_tensor": b, "output_tensor": b}, "has no input 'output_tensor'"),
+    ):
+        with pytest.raises(dml.InvalidArgumentError, match=f"^ELEMENT_WISE_ADD: {message}"):
+            any_device.run(add, wrong)
+
+
+def test_operator_desc_takes_directmls_names_of_values(any_device: dml.Device) -> None:
+    tensor = dml.TensorDesc(dml.FLOAT32, (4,))
+    ends: dict[str, Any] = {"InputTensor": tensor, "OutputTensor": tensor}
+    rounded = dml.ElementWiseRound(
+        input_tensor=tensor, output_tensor=tensor, rounding_mode=dml.RoundingMode.TOWARD_ZERO
+    )
+    for mode in ("DML_ROUNDING_MODE_TOWARD_ZERO", "TOWARD_ZERO", dml.RoundingMode.TOWARD_ZERO):
+        made = dml.operator_desc("ELEMENT_WISE_ROUND", RoundingMode=mode, **ends)
+        assert made == rounded
+    for data_type in ("DML_TENSOR_DATA_TYPE_FLOAT32", "FLOAT32", dml.FLOAT32):
+        clip = dml.operator_desc("ELEMENT_WISE_CLIP1", MinMaxDataType=data_type, Min=0.0, Max=1.0, **ends)
+        got = any_device.run(clip, {"InputTensor": np.arange(-1, 3, dtype=np.float32)})["OutputTensor"]
+        assert np.array_equal(got, [0, 0, 1, 1])
+    for members, message in (
+        ({"RoundingMode": "DOWN"}, "RoundingMode must be one of HALVES_TO_NEAREST_EVEN, .*; got 'DOWN'"),
+        ({"RoundingMode": "DML_ROUNDING_MODE_"}, "RoundingMode must be one of"),
+    ):
+        with pytest.raises(dml.InvalidArgumentError, match=f"^ELEMENT_WISE_ROUND: {message}"):
+            dml.operator_desc("ELEMENT_WISE_ROUND", **ends, **members)
+    with pytest.raises(dml.InvalidArgumentError, match=r"^ELEMENT_WISE_CLIP1: MinMaxDataType: unknown data type 'F32'"):
+        dml.operator_desc("ELEMENT_WISE_CLIP1", MinMaxDataType="F32", Min=0.0, Max=1.0, **ends)

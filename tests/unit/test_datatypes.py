@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -66,3 +68,20 @@ def test_unknown_names_are_refused(name: str) -> None:
         InvalidArgumentError, match=rf"^unknown data type '{name}'; known are UNKNOWN, FLOAT32, .*INT4$"
     ):
         DataType.from_name(name)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, _, numpy_name) in FACTS.items() if numpy_name is not None])
+def test_a_data_type_is_made_from_numpys(name: str) -> None:
+    numpy_name = FACTS[name][2]
+    for given in (numpy_name, np.dtype(numpy_name), getattr(np, str(numpy_name)), name, f"DML_TENSOR_DATA_TYPE_{name}"):
+        assert DataType(given) is dml.DataType[name]
+    assert DataType(np.dtype(numpy_name).newbyteorder(">")) is dml.DataType[name]
+    assert DataType(np.bool_) is DataType(bool) is DataType.UINT8
+
+
+@pytest.mark.parametrize(
+    "other", ["float", "unknown", "uint4", "FLOAT", "<f4", np.complex64, np.dtype("U3"), None, object, dict, 14]
+)
+def test_other_data_types_have_no_counterpart(other: Any) -> None:
+    with pytest.raises(ValueError, match="is not a valid DataType"):
+        DataType(other)
