@@ -182,6 +182,7 @@ __all__ = [
     "prod",
     "quantize_linear",
     "quantized_linear_add",
+    "quantized_linear_average_pooling",
     "quantized_linear_convolution",
     "quantized_linear_matrix_multiply",
     "random_generator",
@@ -2403,6 +2404,41 @@ def quantized_linear_add(
         b_zero_point: its zero point; None for 0
         output_scale: scale of the results
         output_zero_point: zero point of the results; None for 0
+    """
+
+def quantized_linear_average_pooling(
+    input: Operand,
+    input_scale: Operand,
+    output_scale: Operand,
+    window_size: Sequence[int],
+    include_padding: bool,
+    input_zero_point: Operand | None = None,
+    output_zero_point: Operand | None = None,
+    strides: Sequence[int] | None = None,
+    start_padding: Sequence[int] | None = None,
+    end_padding: Sequence[int] | None = None,
+    dilations: Sequence[int] | None = None,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """QUANTIZED_LINEAR_AVERAGE_POOLING: round((mean of each window of Input - InputZeroPoint) * InputScale /
+        OutputScale) + OutputZeroPoint, within the output's data type
+
+    Args:
+        input: the values, {N, C, H, W} or {N, C, D, H, W}, quantized
+        input_scale: their scale: one number, or one for each channel
+        input_zero_point: their zero point: one number, or one for each channel; None for 0
+        output_scale: scale of the means: one number, or one for each channel
+        output_zero_point: zero point of the means: one number, or one for each channel; None for 0
+        strides: how far apart windows are, for each spatial axis
+        window_size: elements of a window along each spatial axis
+        start_padding: elements of padding before the input along each spatial axis
+        end_padding: elements of padding behind the input along each spatial axis
+        dilations: how far apart the elements of a window are, for each spatial axis; 1: side by side
+        include_padding: whether padding counts, as the zero point
     """
 
 def quantized_linear_convolution(

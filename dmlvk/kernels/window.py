@@ -10,18 +10,22 @@ from typing import Any
 import numpy as np
 
 from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.kernels.integer_products import stride_of
 from dmlvk.kernels.kernel import PlainKernel, launch_size
-from dmlvk.kernels.program import Program, ProgramBuilder
+from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.scattering import max_unpooling
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OPERATORS, OperatorDesc
 from dmlvk.operators.local_response import LocalResponseNormalization
 from dmlvk.operators.pooling import MaxUnpooling, dilations_of
+from dmlvk.operators.quantized_pooling import QuantizedLinearAveragePooling
 from dmlvk.tensors import TensorDesc
 
 _AXES = 5
 """Batch, channel, depth, height and width."""
+
+_BYTES = (DataType.INT8, DataType.UINT8)
 
 _LARGEST_NORM_BY_SUM = 2
 """From P = 3 on LP_POOLING takes powers."""
@@ -46,6 +50,17 @@ def variants() -> Iterator[ShaderVariant]:
         yield _variant("lp_pooling.2", "lp_pooling", data_type, P="2")
         yield _variant("lp_pooling.power", "lp_pooling_power", data_type)
         yield _variant("local_response_normalization", "local_response_normalization", data_type)
+
+    for source in _BYTES:
+        for result in _BYTES:
+            yield _quantized_variant(source, result)
+
+
+def _quantized_variant(source: DataType, result: DataType) -> ShaderVariant:
+    names = {"INPUT": source.name.lower(), "OUTPUT": result.name.lower()}
+    defines = {**names, "INPUT_BITS": "8", "OUTPUT_BITS": "8"}
+    name = ".".join(("quantized_average_pooling", *names.values()))
+    return ShaderVariant(name, "window/quantized_average_pooling.comp", tuple(sorted(defines.items())))
 
 
 def _variant(name: str, source: str, data_type: DataType, **more: str) -> ShaderVariant:
@@ -73,6 +88,15 @@ class _Tensor:
     def numbers(self) -> tuple[int, ...]:
         """What a step along each axis adds to an element's number in logical order."""
         return tuple(math.prod(self.sizes[axis + 1 :]) for axis in range(_AXES))
+
+
+class _Channels(_Tensor):
+    """A tensor of which only each element's channel counts as its number."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """A step along the channels alone goes to another one."""
+        return (0, 1, 0, 0, 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +146,9 @@ def _of_depth(values: Sequence[int], missing: int) -> tuple[int, ...]:
 
 
 def _pooled(desc: Any, target: Target) -> Program:
-    source, result = _Tensor.of(desc.input_tensor), _Tensor.of(desc.output_tensor)
+    is_quantized = isinstance(desc, QuantizedLinearAveragePooling)
+    source = (_Channels if is_quantized else _Tensor).of(desc.input_tensor)
+    result = _Tensor.of(desc.output_tensor)
     is_local = isinstance(desc, LocalResponseNormalization)
     windows = _Windows.around(desc, source) if is_local else _Windows.of(desc)
     places: TensorDesc | None = getattr(desc, "output_indices_tensor", None)
@@ -146,14 +172,26 @@ def _pooled(desc: Any, target: Target) -> Program:
     writes = [output]
     if desc.operator_name.startswith("MAX_"):
         writes.append(builder.writes.get("output_indices_tensor", output))
+    reads = [builder.reads["input_tensor"]]
+    if is_quantized:
+        constants += _scales(desc, builder, reads)
     kernel = PlainKernel(
         variant=f"{_shader_name(desc)}.{data_type.name.lower()}",
         work_groups=groups,
         constants=tuple(constant & 0xFFFFFFFF for constant in constants),
         parameters=(items, elements, *_numbers(desc)),
     )
-    builder.launch(kernel, [builder.reads["input_tensor"]], writes)
+    builder.launch(kernel, reads, writes)
     return builder.program()
+
+
+def _scales(desc: QuantizedLinearAveragePooling, builder: ProgramBuilder, reads: list[Region]) -> list[int]:
+    """The constants of scales and zero points, which are put behind what is read."""
+    members = ("input_scale_tensor", "input_zero_point_tensor", "output_scale_tensor", "output_zero_point_tensor")
+    stand_in = reads[0]
+    reads += [builder.reads.get(member, stand_in) for member in members]
+    present = [int(member in builder.reads) for member in members if "zero" in member]
+    return [*present, *(stride_of(getattr(desc, member)) for member in members)]
 
 
 def _numbers(desc: Any) -> tuple[int, ...]:
@@ -171,6 +209,8 @@ def _shader_name(desc: Any) -> str:
         return "max_pooling"
     if desc.operator_name.startswith("AVERAGE_"):
         return "average_pooling"
+    if isinstance(desc, QuantizedLinearAveragePooling):
+        return f"quantized_average_pooling.{desc.input_tensor.data_type.name.lower()}"
     return f"lp_pooling.{desc.p}" if desc.p <= _LARGEST_NORM_BY_SUM else "lp_pooling.power"
 
 

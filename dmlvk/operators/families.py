@@ -48,6 +48,7 @@ from dmlvk.operators.pooling import (
     MaxPooling2,
     MaxUnpooling,
 )
+from dmlvk.operators.quantized_pooling import QuantizedLinearAveragePooling
 from dmlvk.operators.quantized_products import (
     DynamicQuantizeLinear,
     MatrixMultiplyIntegerToFloat,
@@ -117,6 +118,7 @@ __all__ = [
     "Padding",
     "Padding1",
     "PaddingMode",
+    "QuantizedLinearAveragePooling",
     "QuantizedLinearConvolution",
     "QuantizedLinearMatrixMultiply",
     "RandomGenerator",

@@ -51,7 +51,7 @@ _PARAMETERS = {
 _WRAPS = "The integer sum, with the bias of a convolution, is exact modulo 2^32."
 
 
-def _check_parameter(desc: Any, member: str, axis: int, count: int, what: str) -> None:
+def check_parameter(desc: Any, member: str, axis: int, count: int, what: str) -> None:
     """Checks that a scale or zero point, where it is given, has one element or ``count`` of them along one axis.
 
     Args:
@@ -89,9 +89,9 @@ def _product_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
         refuse(desc, "b_tensor.sizes", f"must have {a.sizes[-1]} rows, as ATensor has columns; got {list(b.sizes)}")
     members = ["a_scale_tensor", "a_zero_point_tensor", "b_scale_tensor", "b_zero_point_tensor"]
     for member in members[:2]:
-        _check_parameter(desc, member, -2, a.sizes[-2], "one for each row of A")
+        check_parameter(desc, member, -2, a.sizes[-2], "one for each row of A")
     for member in members[2:]:
-        _check_parameter(desc, member, -1, b.sizes[-1], "one for each column of B")
+        check_parameter(desc, member, -1, b.sizes[-1], "one for each column of B")
     _check_counts(desc, members)
     return {"output_tensor": (*a.sizes[:-1], b.sizes[-1])}
 
@@ -99,7 +99,7 @@ def _product_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
 def _quantized_product_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     sizes = _product_sizes(desc)
     for member in ("output_scale_tensor", "output_zero_point_tensor"):
-        _check_parameter(desc, member, -2, desc.a_tensor.sizes[-2], "one for each row of A")
+        check_parameter(desc, member, -2, desc.a_tensor.sizes[-2], "one for each row of A")
     _check_counts(desc, ["a_scale_tensor", "output_scale_tensor", "output_zero_point_tensor"])
     return sizes
 
@@ -115,9 +115,9 @@ def _convolution_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     channels, rank = desc.filter_tensor.sizes[0], desc.input_tensor.dimension_count
     for name in ("input", "output"):
         for kind in ("scale", "zero_point"):
-            _check_parameter(desc, f"{name}_{kind}_tensor", -1, 1, "one for all")
+            check_parameter(desc, f"{name}_{kind}_tensor", -1, 1, "one for all")
     for member in ("filter_scale_tensor", "filter_zero_point_tensor"):
-        _check_parameter(desc, member, 1 - rank, channels, "one for each output channel")
+        check_parameter(desc, member, 1 - rank, channels, "one for each output channel")
     if desc.bias_tensor is not None:
         check_sizes(desc, "bias_tensor", (1, channels, *(1,) * (rank - 2)), "one for each output channel")
     return convolution_sizes(as_convolution(desc))

@@ -7,6 +7,8 @@
 // The operator's file defines before
 //   WINDOW_NUMBERS        where it has parameters.factor and parameters.summand
 //   WINDOW_INDICES        where there is an optional second output, words_indices, for positions
+//   WINDOW_SCALES         where there are scales and zero points of the input (source_scale, source_zero) and of the output
+//                         (scale, zero), for all or for each channel; a window's number then is its channel
 // and behind
 //   VALUE(OUTPUT) pooled(Window window, out uint index)     the result, and what is stored for its position
 // for which it has INPUT and OUTPUT, their widths, Window and FOR_EACH_TAP.
@@ -19,6 +21,12 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_input; // where operands begin in their buffers, in words
+#ifdef WINDOW_SCALES
+    uint base_source_scale;
+    uint base_source_zero;
+    uint base_scale;
+    uint base_zero;
+#endif
     uint base_output;
 #ifdef WINDOW_INDICES
     uint base_indices;
@@ -36,7 +44,15 @@ layout(push_constant) uniform Parameters {
 #include "buffers.glsl"
 
 BUFFER(0, input)
+#ifdef WINDOW_SCALES
+BUFFER(1, source_scale)
+BUFFER(2, source_zero) // where there is no zero point, something else is bound in its place, and not read
+BUFFER(3, scale)
+BUFFER(4, zero)
+BUFFER(5, output)
+#else
 BUFFER(1, output)
+#endif
 #ifdef WINDOW_INDICES
 BUFFER(2, indices)
 #endif
@@ -73,6 +89,16 @@ SPATIAL_AXIS(DEPTH, 45) SPATIAL_AXIS(HEIGHT, 51) SPATIAL_AXIS(WIDTH, 57)
 // How many elements, and numbers of elements, the padded input begins before the input.
 layout(constant_id = 63) const uint INPUT_START = 0u;
 layout(constant_id = 64) const uint NUMBER_START = 0u;
+
+#ifdef WINDOW_SCALES
+layout(constant_id = 65) const bool HAS_SOURCE_ZERO = false;
+layout(constant_id = 66) const bool HAS_ZERO = false;
+// From one channel's to the next one's; 0 where there is one for all.
+layout(constant_id = 67) const uint SOURCE_SCALE_STEP = 0u;
+layout(constant_id = 68) const uint SOURCE_ZERO_STEP = 0u;
+layout(constant_id = 69) const uint SCALE_STEP = 0u;
+layout(constant_id = 70) const uint ZERO_STEP = 0u;
+#endif
 
 // The part of a window that lies inside the input.
 struct Window {

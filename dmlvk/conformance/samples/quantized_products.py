@@ -33,7 +33,7 @@ def scales(shape: Sequence[int], random: np.random.Generator) -> Array:
     return (random.random(tuple(shape)) + _SMALLEST_SCALE).astype(np.float32) / np.float32(64)
 
 
-def _described(types: Types, arrays: Mapping[str, Array]) -> tuple[dict[str, dml.TensorDesc], dict[str, Array]]:
+def described(types: Types, arrays: Mapping[str, Array]) -> tuple[dict[str, dml.TensorDesc], dict[str, Array]]:
     """Tensors by Python names, and the same arrays by DirectML's."""
     tensors = {name: dml.TensorDesc(types[name], array.shape) for name, array in arrays.items()}
     return tensors, {"".join(word.capitalize() for word in name.split("_")): array for name, array in arrays.items()}
@@ -78,7 +78,7 @@ def _quantized_product(
         arrays["output_zero_point_tensor"] = any_integers(types["output_zero_point_tensor"], output, random)
     for member, values in (numbers or {}).items():
         arrays[member] = np.broadcast_to(np.float32(values), arrays[member].shape).copy()
-    tensors, inputs = _described(types, arrays)
+    tensors, inputs = described(types, arrays)
     members: dict[str, Any] = {"output_tensor": dml.TensorDesc(types["output_tensor"], sizes), **tensors}
     desc = dml.QuantizedLinearMatrixMultiply(**members)
     return Sample(name, desc, inputs)
@@ -118,7 +118,7 @@ def matrix_products_to_float(types: Types, random: np.random.Generator) -> Itera
                 scale = arrays[f"{member}_scale_tensor"]
                 sizes_of_scale = kind[2] if member == "a" else kind[3]
                 arrays[f"{member}_scale_tensor"] = scale.reshape(sizes_of_scale)
-            tensors, inputs = _described(types, arrays)
+            tensors, inputs = described(types, arrays)
             members: dict[str, Any] = {"output_tensor": dml.TensorDesc(types["output_tensor"], sizes), **tensors}
             desc = dml.MatrixMultiplyIntegerToFloat(**members)
             yield Sample(f"{name}{', bias' if has_bias else ''}", desc, inputs)
@@ -169,7 +169,7 @@ def _quantized_convolution(
             arrays[key] = any_integers(types[key], shape, random)
     if has_bias:
         arrays["bias_tensor"] = random.integers(-(2**16), 2**16, (1, window[0], *one[2:]), np.int32)
-    tensors, inputs = _described(types, arrays)
+    tensors, inputs = described(types, arrays)
     attributes = ("dimension_count", "strides", "dilations", "start_padding", "end_padding", "group_count")
     members: dict[str, Any] = {
         "output_tensor": dml.TensorDesc(types["output_tensor"], alike.output_tensor.sizes),
