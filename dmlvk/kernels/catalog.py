@@ -14,6 +14,7 @@ from dmlvk.kernels import (
     normalization,
     quantized,
     random,
+    recurrent,
     reduction,
     resample,
     sorting,
@@ -34,6 +35,7 @@ SOURCES: tuple[Callable[[], Iterable[ShaderVariant]], ...] = (
     sorting.variants,
     random.variants,
     matrix_tiles.matrix_variants,
+    recurrent.variants,
     window.variants,
     resample.variants,
 )

@@ -188,7 +188,7 @@ def _add_sums(
     left, right, addend = operands
     tile = choice.tile
     row_tiles, column_tiles = -(-product.rows // tile.rows), -(-product.columns // tile.columns)
-    come = choice.segments_come
+    come = choice.segments_come if product.segments > 1 else ONE_SEGMENT
     writes_totals = come == SIDE_BY_SIDE or (come == IN_TURN and product.data_type is DataType.FLOAT16)
     groups = row_tiles * column_tiles * product.batches * (product.segments if come == SIDE_BY_SIDE else 1)
     size = product.totals_bytes(come)
@@ -196,22 +196,12 @@ def _add_sums(
         name = product.family.upper()
         raise DeviceLimitError(f"{name}: sums of {product.terms} terms take {size} bytes of scratch memory")
     totals = builder.scratch(size) if writes_totals else None
-    variant = tile.variant(product.family, product.data_type).name
-    work_groups = launch_size(product.family, groups * tile.invocations, tile.invocations)
     constants = _constants(product, come, addend is not None, relu, writes_totals)
-    sizes = (product.rows, product.columns, product.terms, row_tiles, column_tiles)
-    at_once = product.segments if come != IN_TURN else min(product.segments, choice.segments_at_once)
-    for first in range(0, product.segments, at_once):
-        kernel = PlainKernel(
-            variant,
-            work_groups,
-            (int(work_groups[1] > 1), *constants),
-            (groups, *sizes, first, min(first + at_once, product.segments), *product.left, *product.others),
-            work_group_size=tile.invocations,
-        )
+    for kernel in _sum_kernels(product, choice, come, groups, constants):
         builder.launch(kernel, [left, right, addend or left], [totals or result])
     if totals is None:
         return
+    sizes = (product.rows, product.columns, product.terms, row_tiles, column_tiles)
     invocations = product.batches * product.rows * product.columns // (2 if _stores_pairs(product) else 1)
     work_groups = launch_size(product.family, invocations)
     adder = PlainKernel(
@@ -223,6 +213,43 @@ def _add_sums(
     builder.launch(adder, [totals, addend or totals], [result], label="sums of segments")
 
 
+def _sum_kernels(
+    product: Product, choice: Choice, come: int, groups: int, constants: tuple[int, ...]
+) -> list[PlainKernel]:
+    """The launches that compute sums, or their segments."""
+    tile = choice.tile
+    variant = tile.variant(product.family, product.data_type).name
+    work_groups = launch_size(product.family, groups * tile.invocations, tile.invocations)
+    row_tiles, column_tiles = -(-product.rows // tile.rows), -(-product.columns // tile.columns)
+    sizes = (product.rows, product.columns, product.terms, row_tiles, column_tiles)
+    at_once = product.segments if come != IN_TURN else min(product.segments, choice.segments_at_once)
+    return [
+        PlainKernel(
+            variant,
+            work_groups,
+            (int(work_groups[1] > 1), *constants),
+            (groups, *sizes, first, min(first + at_once, product.segments), *product.left, *product.others),
+            work_group_size=tile.invocations,
+        )
+        for first in range(0, product.segments, at_once)
+    ]
+
+
+def float32_sum_kernels(product: Product, target: Target) -> list[PlainKernel]:
+    """The launches that compute a product's sums as packed FLOAT32, whatever its data type, and nothing else of it.
+
+    Each has the left and the right operand, anything in the place of the addend, and the sums.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
+    """
+    choice = choose(product.rows, product.columns, product.terms, product.batches, target)
+    writes_totals = product.data_type is DataType.FLOAT16
+    come = IN_TURN if writes_totals or product.segments > 1 else ONE_SEGMENT
+    groups = choice.tile.groups(product.rows, product.columns) * product.batches
+    return _sum_kernels(product, choice, come, groups, _constants(product, come, False, False, writes_totals))
+
+
 def _stores_pairs(product: Product) -> bool:
     return product.output_has_pairs and product.data_type is DataType.FLOAT16
 
@@ -231,7 +258,7 @@ def _constants(product: Product, come: int, has_addend: bool, relu: bool, writes
     """The specialization constants from id 1 on."""
     return (
         1,  # operands may begin behind the start of their buffers
-        come if product.segments > 1 else ONE_SEGMENT,
+        come,
         int(has_addend),
         int(relu),
         int(product.left_along_terms),

@@ -423,5 +423,8 @@ MEMBER_READERS: dict[str, MemberReader] = {
     "uint32": lambda node, where, *_: integer(node, where),
     "uint32_array": lambda node, where, *_: integers(node, where),
     "operator_desc": lambda node, where, *_: _fused_activation(node, where),
+    "operator_descs": lambda node, where, *_: [
+        _fused_activation(item, f"{where}[{number}]") for number, item in enumerate(array(node, where))
+    ],
 }
 """How a member is read, by the type that the operators' member tables state, with the members before it at hand."""

@@ -28,6 +28,9 @@ def check_operator(desc: OperatorDesc, level: FeatureLevel) -> None:
         UnsupportedError: when the level does not have the operator, a data type or a dimension count.
     """
     table = desc.declaration.support_at(level)
+    if all(tensor is None for _, tensor in desc.outputs):
+        names = ", ".join(field.name for field, _ in desc.outputs)
+        raise InvalidArgumentError(f"{desc.operator_name}: at least one output must be given, of {names}; got none")
     tensors = {field.attribute: (field, tensor) for field, tensor in desc.inputs + desc.outputs if tensor is not None}
     for field, optional_tensor in desc.inputs + desc.outputs:
         if optional_tensor is None:
@@ -56,8 +59,9 @@ def check_operator(desc: OperatorDesc, level: FeatureLevel) -> None:
         _check_level_of_value(desc.operator_name, field, value, level)
         if field.axes_of is not None:
             _check_axes(desc, field, value)
-        if isinstance(value, FusedActivation):
-            _check_fused_activation(desc, field, value, level)
+        for fused in value if isinstance(value, tuple) else (value,):
+            if isinstance(fused, FusedActivation):
+                _check_fused_activation(desc, field, fused, level)
     if desc.declaration.shapes is not None:
         for member, sizes in desc.declaration.shapes(desc).items():
             if tensor_of(desc, member) is not None:

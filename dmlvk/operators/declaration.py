@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
-from dmlvk.operators.fusion import FusedActivation, fused_activation_attribute
+from dmlvk.operators.fusion import FusedActivation, activations_attribute, fused_activation_attribute
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.members import (
     Field,
@@ -74,6 +74,7 @@ Pattern: TypeAlias = Literal[
     "resample",
     "matrix",
     "convolution",
+    "recurrent",
     "quantization",
     "random",
     "composed",
@@ -85,8 +86,8 @@ are moved by a rule that sizes and attributes tell. conversion: each from the on
 type. fill: from attributes and places alone. indexed: elements are moved by a rule that an operand tells. scan: each
 from those before it. sort: rows are put in order. reduction: rows become one element. normalization: elements are
 shifted and scaled by what a mean and a variance say. window: each from a window over its surroundings. resample: from
-places between elements. matrix and convolution: sums of products. quantization: with scales for blocks of elements.
-random: from a counter. composed: several of these.
+places between elements. matrix and convolution: sums of products. recurrent: from a state that steps hand on.
+quantization: with scales for blocks of elements. random: from a counter. composed: several of these.
 """
 
 OPERATORS: dict[str, type[OperatorDesc]] = {}
@@ -295,6 +296,7 @@ class Declaration:
         count_attribute,
         axes_attribute,
         fused_activation_attribute,
+        activations_attribute,
     ),
 )
 class OperatorDesc:

@@ -67,6 +67,7 @@ from dmlvk.operators.rearrangement import (
     SpaceToDepth1,
     Tile,
 )
+from dmlvk.operators.recurrent import Gru, Lstm, RecurrentNetworkDirection, Rnn
 from dmlvk.operators.reduction import Argmax, Argmin, Reduce, ReduceFunction
 from dmlvk.operators.resampling import InterpolationMode, Resample, Resample1, Resample2, Resample3, Upsample2d
 from dmlvk.operators.sorting import TopK, TopK1
@@ -97,12 +98,14 @@ __all__ = [
     "GatherNd",
     "GatherNd1",
     "Gemm",
+    "Gru",
     "InterpolationMode",
     "Join",
     "LocalResponseNormalization",
     "LpNormalization",
     "LpPooling",
     "LpPooling1",
+    "Lstm",
     "MatrixMultiplyInteger",
     "MatrixMultiplyIntegerToFloat",
     "MatrixTransform",
@@ -123,6 +126,7 @@ __all__ = [
     "QuantizedLinearMatrixMultiply",
     "RandomGenerator",
     "RandomGeneratorType",
+    "RecurrentNetworkDirection",
     "Reduce",
     "ReduceFunction",
     "Resample",
@@ -130,6 +134,7 @@ __all__ = [
     "Resample2",
     "Resample3",
     "ReverseSubsequences",
+    "Rnn",
     "Scatter",
     "ScatterNd",
     "Slice",

@@ -132,3 +132,15 @@ def fused_activation_attribute(
         fusable=fusable,
         fusable_from=levels,
     )
+
+
+def activations_attribute(meaning: str, *, counted_by: str) -> Any:
+    """Declares an array of DML_OPERATOR_DESC, activations without tensors, whose length another member states."""
+    return member(
+        "attribute",
+        "operator_descs",
+        meaning,
+        counted_by=counted_by,
+        instance_of=FusedActivation,
+        fusable=FUSABLE_ACTIVATIONS,
+    )

@@ -112,7 +112,7 @@ class Field:
         kind: ``"input"``, ``"output"`` or ``"attribute"``.
         type: ``"tensor"``, ``"tensors"`` (an array of them), ``"float"``, ``"float_array"``, ``"bool"``, ``"int32"``,
             ``"int32_array"``, ``"uint32"``, ``"uint32_array"``, ``"size_2d"``, ``"scale_bias"``, ``"enum"``,
-            ``"data_type"``, ``"scalar_union"`` or ``"operator_desc"``.
+            ``"data_type"``, ``"scalar_union"``, ``"operator_desc"`` or ``"operator_descs"`` (an array of them).
         optional: whether ``None`` is a value.
         meaning: one sentence.
         converted_to: for a ``float`` or ``scalar_union``, the tensor member in whose data type the value is used.
@@ -123,8 +123,8 @@ class Field:
         minimum: for a ``float``, what it must not be below.
         counted_by: for an array, the ``uint32`` member that states its length.
         axes_of: for a ``uint32_array``, the tensor member whose axes it names.
-        instance_of: for an ``operator_desc``, its Python class.
-        fusable: for an ``operator_desc``, the names of the operators that it may be.
+        instance_of: for an ``operator_desc`` or an array of them, its Python class.
+        fusable: likewise, the names of the operators that it may be.
         fusable_from: for an ``operator_desc``, the feature levels from which some of these may be fused.
         wraps: for a ``scalar_union``, whether it may be below 0 for unsigned types too.
         range: for an ``uint32`` or ``int32``, its least and greatest value; ``None``: those of the type.
@@ -350,9 +350,20 @@ def checked_member(operator_name: str, field: Field, value: object, siblings: di
         if not isinstance(value, DataType):
             raise InvalidArgumentError(f"{where} must be a dmlvk.DataType; got {value!r}")
         return value
+    if field.type == "operator_descs":
+        assert field.instance_of is not None  # what its items are
+        items = _items(value, where, f"dmlvk.{field.instance_of.__name__}")
+        alone = dataclasses.replace(field, type="operator_desc")
+        return tuple(
+            checked_member(operator_name, dataclasses.replace(alone, name=f"{field.name}[{i}]"), item, siblings)
+            for i, item in enumerate(items)
+        )
     if field.instance_of is not None:
         if not isinstance(value, field.instance_of):
-            raise InvalidArgumentError(f"{where} must be a dmlvk.{field.instance_of.__name__} or None; got {value!r}")
+            alternative = " or None" if field.optional else ""
+            raise InvalidArgumentError(
+                f"{where} must be a dmlvk.{field.instance_of.__name__}{alternative}; got {value!r}"
+            )
         return value
     if field.type in ("uint32", "int32"):
         lowest, highest = field.range or _INTEGER_RANGES[field.type]

@@ -1,0 +1,15 @@
+// RNN: H = f(X W + H R + (Wb + Rb)).
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define GATES 1u
+#include "recurrent.glsl"
+
+Unit stepped(uint unit)
+{
+    uint products = add_f32(projection(0u, unit), recurrence(0u, 1u, 0u, unit));
+    return Unit(activation(0u, add_f32(products, bias(0u, unit))), 0u);
+}
+
+#define WRITES_HIDDEN 1
+#define WRITES_SECOND 0
+#include "recurrent_step.glsl"
