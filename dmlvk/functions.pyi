@@ -12,6 +12,7 @@ from dmlvk.operators.matrix import MatrixTransform
 from dmlvk.operators.members import AxisDirection, IsInfinityMode, ReduceFunction, RoundingMode
 from dmlvk.operators.random import RandomGeneratorType
 from dmlvk.operators.rearrangement import DepthSpaceOrder, PaddingMode
+from dmlvk.operators.recurrent import RecurrentNetworkDirection
 from dmlvk.operators.resampling import InterpolationMode
 
 __all__ = [
@@ -117,6 +118,7 @@ __all__ = [
     "gemm",
     "greater",
     "greater_equal",
+    "gru",
     "hard_sigmoid",
     "hard_swish",
     "hardmax",
@@ -150,6 +152,7 @@ __all__ = [
     "lp_normalization",
     "lp_pooling",
     "lp_pooling1",
+    "lstm",
     "matmul",
     "matrix_multiply_integer",
     "matrix_multiply_integer_to_float",
@@ -200,6 +203,7 @@ __all__ = [
     "reverse_subsequences",
     "right_shift",
     "rint",
+    "rnn",
     "round",
     "scaled_elu",
     "scaled_tanh",
@@ -1599,6 +1603,41 @@ def gemm(
         fused_activation: the activation that is applied to the results
     """
 
+def gru(
+    input: Operand,
+    weight: Operand,
+    recurrence: Operand,
+    activation_descs: Sequence[FusedActivation],
+    direction: RecurrentNetworkDirection,
+    linear_before_reset: bool,
+    bias: Operand | None = None,
+    hidden_init: Operand | None = None,
+    sequence_lengths: Operand | None = None,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+    with_sequence: bool = False,
+    with_single: bool = False,
+) -> tuple[Expression, ...]:
+    """GRU: z = f(X[t] Wz^T + H[t - 1] Rz^T + Wbz + Rbz); r likewise; h = g(X[t] Wh^T + (r * H[t - 1]) Rh^T + Wbh +
+        Rbh), or with LinearBeforeReset g(X[t] Wh^T + r * (H[t - 1] Rh^T + Rbh) + Wbh); H[t] = (1 - z) * h + z * H[t
+        - 1]
+
+    Args:
+        input: the sequences: 1, steps, batch, inputs
+        weight: what the input is multiplied by, of the gates z, r, h: 1, directions, 3 * units, inputs
+        recurrence: what the state is multiplied by, likewise: 1, directions, 3 * units, units
+        bias: what is added for the input, then for the state: 1, 1, directions, 6 * units
+        hidden_init: the states before the first step: 1, directions, batch, units
+        sequence_lengths: the length of each sequence, {1, 1, 1, batch}; without them all have as many steps as the
+            input
+        activation_descs: f and g, for each direction
+        direction: from which end sequences are gone through, or from both
+        linear_before_reset: whether r is a factor of the product, and not of the state in it
+    """
+
 def identity(
     input: Operand,
     scale_bias: ScaleBias | None = None,
@@ -1916,6 +1955,50 @@ def lp_pooling1(
         end_padding: elements of padding behind the input along each spatial axis
         dilations: how far apart the elements of a window are, for each spatial axis; 1: side by side
         p: the power, at least 1
+    """
+
+def lstm(
+    input: Operand,
+    weight: Operand,
+    recurrence: Operand,
+    activation_descs: Sequence[FusedActivation],
+    direction: RecurrentNetworkDirection,
+    clip_threshold: float,
+    use_clip_threshold: bool,
+    couple_input_forget: bool,
+    bias: Operand | None = None,
+    hidden_init: Operand | None = None,
+    cell_mem_init: Operand | None = None,
+    sequence_lengths: Operand | None = None,
+    peephole: Operand | None = None,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+    with_sequence: bool = False,
+    with_single: bool = False,
+    with_cell_single: bool = False,
+) -> tuple[Expression, ...]:
+    """LSTM: i = f(X[t] Wi^T + H[t - 1] Ri^T + Wbi + Rbi + Pi * C[t - 1]); F likewise, or 1 - i; c = g(X[t] Wc^T + H[t
+        - 1] Rc^T + Wbc + Rbc); C[t] = F * C[t - 1] + i * c; o = f(X[t] Wo^T + H[t - 1] Ro^T + Wbo + Rbo + Po *
+        C[t]); H[t] = o * h(C[t])
+
+    Args:
+        input: the sequences: 1, steps, batch, inputs
+        weight: what the input is multiplied by, of the gates i, o, f, c: 1, directions, 4 * units, inputs
+        recurrence: what the state is multiplied by, likewise: 1, directions, 4 * units, units
+        bias: what is added for the input, then for the state: 1, 1, directions, 8 * units
+        hidden_init: the states before the first step: 1, directions, batch, units
+        cell_mem_init: the cells before the first step: 1, directions, batch, units
+        sequence_lengths: the length of each sequence, {1, 1, 1, batch}; without them all have as many steps as the
+            input
+        peephole: what cells are multiplied by in the gates i, o, f: 1, 1, directions, 3 * units
+        activation_descs: f, g and h, for each direction
+        direction: from which end sequences are gone through, or from both
+        clip_threshold: how large an activation's argument may be
+        use_clip_threshold: whether ClipThreshold counts
+        couple_input_forget: whether the forget gate is 1 - i
     """
 
 def matmul(a: Operand, b: Operand) -> Expression:
@@ -2674,6 +2757,37 @@ def reverse_subsequences(
         input: the sequences
         sequence_lengths: how many elements of each sequence are reversed
         axis: the axis along which the sequences lie
+    """
+
+def rnn(
+    input: Operand,
+    weight: Operand,
+    recurrence: Operand,
+    activation_descs: Sequence[FusedActivation],
+    direction: RecurrentNetworkDirection,
+    bias: Operand | None = None,
+    hidden_init: Operand | None = None,
+    sequence_lengths: Operand | None = None,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+    with_sequence: bool = False,
+    with_single: bool = False,
+) -> tuple[Expression, ...]:
+    """RNN: H[t] = f(X[t] W^T + H[t - 1] R^T + Wb + Rb)
+
+    Args:
+        input: the sequences: 1, steps, batch, inputs
+        weight: what the input is multiplied by: 1, directions, units, inputs
+        recurrence: what the state is multiplied by: 1, directions, units, units
+        bias: what is added for the input, then for the state: 1, 1, directions, 2 * units
+        hidden_init: the states before the first step: 1, directions, batch, units
+        sequence_lengths: the length of each sequence, {1, 1, 1, batch}; without them all have as many steps as the
+            input
+        activation_descs: f, for each direction
+        direction: from which end sequences are gone through, or from both
     """
 
 def round(

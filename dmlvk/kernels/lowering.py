@@ -56,12 +56,6 @@ LOWERINGS: Mapping[Pattern, Lowering] = {
     "random": random.lower,
     "matrix": lambda desc, target: _PRODUCTS[desc.operator_name](desc, target),
     "convolution": lambda desc, target: _PRODUCTS[desc.operator_name](desc, target),
-    "matrix": lambda desc, target: (matrix.lower_gemm if isinstance(desc, Gemm) else integer_products.lower_matrix)(
-        desc, target
-    ),
-    "convolution": lambda desc, target: (
-        convolution.lower_convolution if isinstance(desc, Convolution) else integer_products.lower_convolution
-    )(desc, target),
     "recurrent": recurrent.lower,
     "copies": movement.lower,
     "window": window.lower,

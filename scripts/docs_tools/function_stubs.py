@@ -30,6 +30,7 @@ _TYPES = {
     "data_type": "DataType",
     "scalar_union": "float",
     "operator_desc": "FusedActivation",
+    "operator_descs": "Sequence[FusedActivation]",
 }
 
 _WIDTH = 112

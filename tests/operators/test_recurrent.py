@@ -1,4 +1,4 @@
-"""RNN, LSTM and GRU: what a sequence does not depend on, where states are handed on, activations, and what is refused."""
+"""RNN, LSTM and GRU: what a sequence does not depend on, states that are handed on, activations, what is refused."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_the_bound_of_the_reference_stays_small(name: str) -> None:
 
 @EACH_OPERATOR
 def test_a_step_takes_two_launches_whose_kernels_are_shared(name: str) -> None:
-    options = {"linear_before_reset": True} if name == "GRU" else {}
+    options: dict[str, Any] = {"linear_before_reset": True} if name == "GRU" else {}
 
     def steps(count: int) -> int:
         desc = recurrent_desc(name, dml.FLOAT32, (count, 32, 512, 512), **options)
