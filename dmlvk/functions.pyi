@@ -92,6 +92,8 @@ __all__ = [
     "convolution_integer",
     "cos",
     "cosh",
+    "cumulative_product",
+    "cumulative_summation",
     "depth_to_space",
     "depth_to_space1",
     "dequantize_linear",
@@ -1253,6 +1255,46 @@ def cosh(
     Args:
         input: the values
         scale_bias: x becomes x * scale + bias first; None leaves x as it is
+    """
+
+def cumulative_product(
+    input: Operand,
+    axis: int,
+    axis_direction: AxisDirection,
+    has_exclusive_product: bool,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """CUMULATIVE_PRODUCT: the product of the row's elements up to each one, or of those before it
+
+    Args:
+        input: the values
+        axis: the axis along which values are multiplied
+        axis_direction: whether products begin at the first element (INCREASING) or at the last
+        has_exclusive_product: whether an element is left out of its own product, so that the first is 1
+    """
+
+def cumulative_summation(
+    input: Operand,
+    axis: int,
+    axis_direction: AxisDirection,
+    has_exclusive_sum: bool,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """CUMULATIVE_SUMMATION: the sum of the row's elements up to each one, or of those before it
+
+    Args:
+        input: the values
+        axis: the axis along which values are added
+        axis_direction: whether sums begin at the first element (INCREASING) or at the last
+        has_exclusive_sum: whether an element is left out of its own sum, so that the first is 0
     """
 
 def depth_to_space(

@@ -17,6 +17,7 @@ from dmlvk.kernels import (
     recurrent,
     reduction,
     resample,
+    scan,
     sorting,
     window,
 )
@@ -31,6 +32,7 @@ SOURCES: tuple[Callable[[], Iterable[ShaderVariant]], ...] = (
     copies.variants,
     normalization.variants,
     reduction.variants,
+    scan.variants,
     indexed.variants,
     sorting.variants,
     random.variants,

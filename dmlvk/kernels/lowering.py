@@ -20,6 +20,7 @@ from dmlvk.kernels import (
     recurrent,
     reduction,
     resample,
+    scan,
     sorting,
     window,
 )
@@ -51,6 +52,7 @@ LOWERINGS: Mapping[Pattern, Lowering] = {
     "rows": lambda desc, target: of_kernel(desc, along_axes.lower(desc, target)),
     "normalization": normalization.lower,
     "reduction": reduction.lower,
+    "scan": scan.lower,
     "indexed": indexed.lower,
     "sort": sorting.lower,
     "random": random.lower,

@@ -70,6 +70,7 @@ from dmlvk.operators.rearrangement import (
 from dmlvk.operators.recurrent import Gru, Lstm, RecurrentNetworkDirection, Rnn
 from dmlvk.operators.reduction import Argmax, Argmin, Reduce, ReduceFunction
 from dmlvk.operators.resampling import InterpolationMode, Resample, Resample1, Resample2, Resample3, Upsample2d
+from dmlvk.operators.scan import CumulativeProduct, CumulativeSummation
 from dmlvk.operators.sorting import TopK, TopK1
 
 __all__ = [
@@ -84,6 +85,8 @@ __all__ = [
     "ConvolutionDirection",
     "ConvolutionInteger",
     "ConvolutionMode",
+    "CumulativeProduct",
+    "CumulativeSummation",
     "DepthSpaceOrder",
     "DepthToSpace",
     "DepthToSpace1",

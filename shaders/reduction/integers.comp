@@ -77,4 +77,10 @@ void begin_row() {}
 
 ELEMENT result_of(State state) { return state.value; }
 
+#ifdef SCAN
+State with_element(State state, ELEMENT x) { return joined(state, State(x)); }
+#define prefix_result_of(state) result_of(state)
+#include "scan.glsl"
+#else
 #include "reduction.glsl"
+#endif

@@ -82,4 +82,10 @@ uint result_of(State state)
     return OUTPUT_WIDTH == 16u ? float16_from_float32(result) : result;
 }
 
+#ifdef SCAN
+State with_element(State state, uint x) { return joined(state, state_of_element(x, true)); }
+#define prefix_result_of(state) result_of(state)
+#include "scan.glsl"
+#else
 #include "reduction.glsl"
+#endif

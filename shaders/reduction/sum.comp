@@ -232,6 +232,27 @@ uint special_sum(uint flags)
     return is_nan ? NAN_F32 : infinity;
 }
 
+#ifdef SCAN
+State with_element(State state, uint x)
+{
+    add_rare(state, base_of(x));
+    return state;
+}
+// Ordinary terms are multiples of 2^-123 and come to less than 2^123: the high word is the sum rounded.
+uint prefix_result_of(State state)
+{
+    uint high = floatBitsToUint(state.ordinary.high);
+    uint result = (high & MAGNITUDE_F32) == 0u ? 0u : high;
+    if ((state.flags & HAS_OUTER_TERMS) != 0u) {
+        int exponent;
+        Double total = sum_of_terms(state, POWER, exponent);
+        result = is_zero_number(total.high) ? 0u : result_times_power(total.high, exponent);
+    }
+    result = (state.flags & (HAS_NAN | HAS_INFINITY | HAS_MINUS_INFINITY)) != 0u ? special_sum(state.flags) : result;
+    return OUTPUT_WIDTH == 16u ? float16_from_float32(result) : result;
+}
+#include "scan.glsl"
+#else
 // As float32; the mean in two words has two.
 uvec2 finished(State state)
 {
@@ -292,3 +313,4 @@ uvec2 result_of(State state)
 }
 
 #include "reduction.glsl"
+#endif
