@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,6 +105,20 @@ class Assembly:
             chosen = whole[(slice(None),) * axis + (slice(start, stop),)]
             self._parts[key] = array, np.ascontiguousarray(chosen)
         return self.constant(self._parts[key][1], tensor.element)
+
+    def converted(self, array: Array, word: tuple[int, int, int], convert: Callable[[], Array], element: int) -> Tensor:
+        """A constant that is made from others once, whatever is planned with it afterwards.
+
+        Args:
+            array: one of those, which is kept alive with what is made.
+            word: tells what else it is made with.
+            convert: makes it.
+            element: its ONNX type.
+        """
+        key = (id(array), *word)
+        if key not in self._parts:
+            self._parts[key] = array, np.ascontiguousarray(convert())
+        return self.constant(self._parts[key][1], element)
 
     def add(self, operator: str, name: str, members: Mapping[str, Any]) -> tuple[Tensor, ...]:
         """Adds an operator.

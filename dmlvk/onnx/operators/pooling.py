@@ -14,7 +14,7 @@ from dmlvk.onnx.translation import Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
 
 
-def _window(node: Node, tensor: Tensor, output: tuple[int, ...]) -> Window:
+def pool_window(node: Node, tensor: Tensor, output: tuple[int, ...]) -> Window:
     """The window, with as much padding behind as the output's shape needs (ceil_mode)."""
     if tensor.rank not in (3, 4, 5):
         raise NotOnDevice(f"one to three spatial axes; got {tensor.rank - 2}")
@@ -54,7 +54,7 @@ def _pooled(node: Node, operator: str, window: Window, **more: Any) -> Tensor:
 def max_pool(node: Node) -> None:
     """With indices where they are asked for, in row-major order."""
     tensor, output = node.tensor(0), node.new()
-    window = _window(node, tensor, output.shape)
+    window = pool_window(node, tensor, output.shape)
     if not node.wants(1):
         node.set(_pooled(node, "MAX_POOLING2", window, output_indices_tensor=None, dilations=list(window.dilations)))
         return
@@ -78,7 +78,7 @@ def max_pool(node: Node) -> None:
 def average_pool(node: Node) -> None:
     """Padding counts when count_include_pad says so; what ceil_mode adds behind it never does."""
     tensor, output = node.tensor(0), node.new()
-    window = _window(node, tensor, output.shape)
+    window = pool_window(node, tensor, output.shape)
     included = node.integer("count_include_pad")
     plain = window_of(node, tensor.shape[2:], tuple(node.list("kernel_shape") or ()), output=output.shape[2:]).widened()
     if included and plain.end != window.end:
@@ -91,7 +91,7 @@ def average_pool(node: Node) -> None:
 @translates("LpPool", by=["LP_POOLING1"])
 def lp_pool(node: Node) -> None:
     """The p-norm of each window."""
-    window = _window(node, node.tensor(0), node.new().shape)
+    window = pool_window(node, node.tensor(0), node.new().shape)
     node.set(_pooled(node, "LP_POOLING1", window, dilations=list(window.dilations), p=node.integer("p", 2)))
 
 

@@ -83,7 +83,8 @@ def dynamic_quantize(node: Node) -> None:
     node.set(zero.viewed(()), 2)
 
 
-def _matrices(node: Node, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+def matrices(node: Node, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+    """Two factors with the same leading dimensions, and the shape of their product."""
     if a.rank < 2 or b.rank < 2 or max(a.rank, b.rank) > 4:
         raise NotOnDevice("matrices of 2 to 4 dimensions")
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
@@ -94,7 +95,7 @@ def _matrices(node: Node, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor, tuple[i
     )
 
 
-def _of_matrix(node: Node, index: int, rank: int, *, rows: bool) -> Tensor | None:
+def of_matrix(node: Node, index: int, rank: int, *, rows: bool) -> Tensor | None:
     """A scale or zero point of a matrix: one for all, or one for each row or column."""
     if not node.has(index):
         return None
@@ -107,17 +108,23 @@ def _of_matrix(node: Node, index: int, rank: int, *, rows: bool) -> Tensor | Non
     return tensor.viewed((*[1] * (rank - 2), count, 1) if rows else (*[1] * (rank - 1), count))
 
 
+def _scale_of_matrix(node: Node, index: int, rank: int, *, rows: bool) -> Tensor:
+    scale = of_matrix(node, index, rank, rows=rows)
+    assert scale is not None  # an input that every such node has
+    return node.cast(scale, TensorProto.FLOAT)
+
+
 @translates("MatMulInteger", by=["MATRIX_MULTIPLY_INTEGER"])
 def integer_matrix_product(node: Node) -> None:
     """8-bit integers; sums in 32 bits."""
-    a, b, shape = _matrices(node, node.tensor(0), node.tensor(1))
+    a, b, shape = matrices(node, node.tensor(0), node.tensor(1))
     node.set(
         node.apply(
             "MATRIX_MULTIPLY_INTEGER",
             a_tensor=a,
-            a_zero_point_tensor=_of_matrix(node, 2, len(shape), rows=True),
+            a_zero_point_tensor=of_matrix(node, 2, len(shape), rows=True),
             b_tensor=b,
-            b_zero_point_tensor=_of_matrix(node, 3, len(shape), rows=False),
+            b_zero_point_tensor=of_matrix(node, 3, len(shape), rows=False),
             output_tensor=New(TensorProto.INT32, shape),
         )
     )
@@ -126,19 +133,19 @@ def integer_matrix_product(node: Node) -> None:
 @translates("QLinearMatMul", by=["QUANTIZED_LINEAR_MATRIX_MULTIPLY"])
 def quantized_matrix_product(node: Node) -> None:
     """Quantized tensors in and out."""
-    a, b, shape = _matrices(node, node.tensor(0), node.tensor(3))
+    a, b, shape = matrices(node, node.tensor(0), node.tensor(3))
     rank = len(shape)
     node.set(
         node.apply(
             "QUANTIZED_LINEAR_MATRIX_MULTIPLY",
             a_tensor=a,
-            a_scale_tensor=_of_matrix(node, 1, rank, rows=True),
-            a_zero_point_tensor=_of_matrix(node, 2, rank, rows=True),
+            a_scale_tensor=_scale_of_matrix(node, 1, rank, rows=True),
+            a_zero_point_tensor=of_matrix(node, 2, rank, rows=True),
             b_tensor=b,
-            b_scale_tensor=_of_matrix(node, 4, rank, rows=False),
-            b_zero_point_tensor=_of_matrix(node, 5, rank, rows=False),
-            output_scale_tensor=_of_matrix(node, 6, rank, rows=True),
-            output_zero_point_tensor=_of_matrix(node, 7, rank, rows=True),
+            b_scale_tensor=_scale_of_matrix(node, 4, rank, rows=False),
+            b_zero_point_tensor=of_matrix(node, 5, rank, rows=False),
+            output_scale_tensor=_scale_of_matrix(node, 6, rank, rows=True),
+            output_zero_point_tensor=of_matrix(node, 7, rank, rows=True),
             output_tensor=New(node.element(7), shape),
         )
     )
@@ -169,97 +176,3 @@ def quantized_convolution(node: Node) -> None:
         group_count=node.integer("group", 1),
     )
     node.set(made.viewed(output.shape))
-
-
-@translates("QLinearAdd", by=["ELEMENT_WISE_QUANTIZED_LINEAR_ADD"], domain=MICROSOFT)
-def quantized_sum(node: Node) -> None:
-    """Quantized tensors in and out; each scale and zero point is one for all."""
-    a, b = node.tensor(0), node.tensor(3)
-    shape = np.broadcast_shapes(a.shape, b.shape)
-    ones = (1,) * max(len(shape), 1)
-
-    def number(index: int) -> Tensor | None:
-        if not node.has(index):
-            return None
-        tensor = node.tensor(index)
-        if any(size != 1 for size in tensor.shape):
-            raise NotOnDevice("scales and zero points of single channels")
-        return tensor.viewed(ones)
-
-    node.set(
-        node.apply(
-            "ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
-            a_tensor=a.broadcast(shape),
-            a_scale_tensor=number(1),
-            a_zero_point_tensor=number(2),
-            b_tensor=b.broadcast(shape),
-            b_scale_tensor=number(4),
-            b_zero_point_tensor=number(5),
-            output_scale_tensor=number(6),
-            output_zero_point_tensor=number(7),
-            output_tensor=New(a.element, shape),
-        )
-    )
-
-
-@translates(
-    "QLinearSigmoid",
-    by=["ELEMENT_WISE_DEQUANTIZE_LINEAR", "ACTIVATION_SIGMOID", "ELEMENT_WISE_QUANTIZE_LINEAR"],
-    domain=MICROSOFT,
-)
-def quantized_sigmoid(node: Node) -> None:
-    """Of the numbers that the integers stand for."""
-    tensor = node.tensor(0)
-
-    def number(index: int) -> Tensor | None:
-        return node.tensor(index).viewed(()).broadcast(tensor.shape) if node.has(index) else None
-
-    plain = node.apply(
-        "ELEMENT_WISE_DEQUANTIZE_LINEAR",
-        input_tensor=tensor,
-        scale_tensor=number(1),
-        zero_point_tensor=number(2),
-        output_tensor=New(TensorProto.FLOAT, tensor.shape),
-    )
-    bent = node.apply("ACTIVATION_SIGMOID", input_tensor=plain, output_tensor=New(TensorProto.FLOAT, tensor.shape))
-    node.set(
-        node.apply(
-            "ELEMENT_WISE_QUANTIZE_LINEAR",
-            input_tensor=bent,
-            scale_tensor=number(3),
-            zero_point_tensor=number(4),
-            output_tensor=New(tensor.element, tensor.shape),
-        )
-    )
-
-
-@translates(
-    "DynamicQuantizeMatMul", by=["DYNAMIC_QUANTIZE_LINEAR", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"], domain=MICROSOFT
-)
-def dynamic_quantized_product(node: Node) -> None:
-    """The first matrix is quantized as its elements ask for."""
-    a = node.tensor(0)
-    ones = (1,) * a.rank
-    values, scale, zero = node.apply_all(
-        "DYNAMIC_QUANTIZE_LINEAR",
-        input_tensor=a,
-        output_tensor=New(TensorProto.UINT8, a.shape),
-        output_scale_tensor=New(TensorProto.FLOAT, ones),
-        output_zero_point_tensor=New(TensorProto.UINT8, ones),
-    )
-    first, second, shape = _matrices(node, values, node.tensor(1))
-    rank = len(shape)
-    bias = node.tensor(4).broadcast(shape) if node.has(4) else None
-    node.set(
-        node.apply(
-            "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
-            a_tensor=first,
-            a_scale_tensor=scale.viewed((1,) * rank),
-            a_zero_point_tensor=zero.viewed((1,) * rank),
-            b_tensor=second,
-            b_scale_tensor=_of_matrix(node, 2, rank, rows=False),
-            b_zero_point_tensor=_of_matrix(node, 3, rank, rows=False),
-            bias_tensor=bias,
-            output_tensor=New(TensorProto.FLOAT, shape),
-        )
-    )

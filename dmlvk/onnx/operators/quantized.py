@@ -1,0 +1,379 @@
+"""ONNX Runtime's own operators of quantized tensors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from dmlvk.onnx.assembly import New
+from dmlvk.onnx.operators.convolution import per_channel, widened
+from dmlvk.onnx.operators.matrix import product
+from dmlvk.onnx.operators.pooling import pool_window
+from dmlvk.onnx.operators.quantization import matrices, of_matrix
+from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
+from dmlvk.onnx.values import Array, NotOnDevice, Tensor, broadcast_shape
+
+_DEQUANTIZE, _QUANTIZE = "ELEMENT_WISE_DEQUANTIZE_LINEAR", "ELEMENT_WISE_QUANTIZE_LINEAR"
+_SIGN_OF_BYTE = 0x80
+_BITS_OF_BYTE = 8
+_ONE_AXIS = 13
+"""The opset from which on Softmax works along one axis."""
+
+_CONVERTED_WEIGHTS = -1
+"""Where an axis would stand among the parts of constants."""
+
+
+def _number(node: Node, index: int) -> Tensor | None:
+    """A scale or a zero point that is one for all; ``None`` for an absent one."""
+    if not node.has(index):
+        return None
+    tensor = node.tensor(index)
+    if math.prod(tensor.shape) != 1:
+        raise NotOnDevice("scales and zero points of single channels")
+    return tensor.viewed(())
+
+
+def _numbers_of(node: Node, index: int) -> Tensor:
+    """What the integers stand for of which an input, its scale and its zero point follow one another."""
+    tensor, scale, zero = node.tensor(index), _number(node, index + 1), _number(node, index + 2)
+    if scale is None:
+        raise NotOnDevice("a scale is absent")
+    return node.apply(
+        _DEQUANTIZE,
+        input_tensor=tensor,
+        scale_tensor=scale.broadcast(tensor.shape),
+        zero_point_tensor=None if zero is None else zero.broadcast(tensor.shape),
+        output_tensor=New(scale.element, tensor.shape),
+    )
+
+
+def _quantized(node: Node, tensor: Tensor, index: int, element: int) -> Tensor:
+    """Numbers as integers by a scale and the zero point behind it."""
+    scale, zero = _number(node, index), _number(node, index + 1)
+    if scale is None:
+        raise NotOnDevice("a scale is absent")
+    return node.apply(
+        _QUANTIZE,
+        input_tensor=tensor,
+        scale_tensor=scale.broadcast(tensor.shape),
+        zero_point_tensor=None if zero is None else zero.broadcast(tensor.shape),
+        output_tensor=New(element, tensor.shape),
+    )
+
+
+@translates("QLinearAdd", by=["ELEMENT_WISE_QUANTIZED_LINEAR_ADD"], domain=MICROSOFT)
+def quantized_sum(node: Node) -> None:
+    """Each scale and zero point is one for all."""
+    a, b = node.tensor(0), node.tensor(3)
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    ones = (1,) * max(len(shape), 1)
+
+    def number(index: int) -> Tensor | None:
+        tensor = _number(node, index)
+        return None if tensor is None else tensor.viewed(ones)
+
+    node.set(
+        node.apply(
+            "ELEMENT_WISE_QUANTIZED_LINEAR_ADD",
+            a_tensor=a.broadcast(shape),
+            a_scale_tensor=number(1),
+            a_zero_point_tensor=number(2),
+            b_tensor=b.broadcast(shape),
+            b_scale_tensor=number(4),
+            b_zero_point_tensor=number(5),
+            output_scale_tensor=number(6),
+            output_zero_point_tensor=number(7),
+            output_tensor=New(a.element, shape),
+        )
+    )
+
+
+@translates("QLinearMul", by=[_DEQUANTIZE, "ELEMENT_WISE_MULTIPLY", _QUANTIZE], domain=MICROSOFT)
+def quantized_product(node: Node) -> None:
+    """The product of the numbers is rounded to FLOAT32."""
+    a, b = _numbers_of(node, 0), _numbers_of(node, 3)
+    shape = broadcast_shape(a.shape, b.shape)
+    plain = node.apply(
+        "ELEMENT_WISE_MULTIPLY",
+        a_tensor=a.broadcast(shape),
+        b_tensor=b.broadcast(shape),
+        output_tensor=New(a.element, shape),
+    )
+    node.set(_quantized(node, plain, 6, node.element(0)))
+
+
+def _bent(node: Node, operator: str, **attributes: Any) -> None:
+    """A function of the numbers that the integers stand for."""
+    plain = _numbers_of(node, 0)
+    bent = node.apply(operator, input_tensor=plain, output_tensor=New(plain.element, plain.shape), **attributes)
+    node.set(_quantized(node, bent, 3, node.element(0)))
+
+
+@translates("QLinearSigmoid", by=[_DEQUANTIZE, "ACTIVATION_SIGMOID", _QUANTIZE], domain=MICROSOFT)
+def quantized_sigmoid(node: Node) -> None:
+    """Of the numbers that the integers stand for."""
+    _bent(node, "ACTIVATION_SIGMOID")
+
+
+@translates("QLinearLeakyRelu", by=[_DEQUANTIZE, "ACTIVATION_LEAKY_RELU", _QUANTIZE], domain=MICROSOFT)
+def quantized_leaky_relu(node: Node) -> None:
+    """Of the numbers that the integers stand for."""
+    _bent(node, "ACTIVATION_LEAKY_RELU", alpha=node.real("alpha", 0.01))
+
+
+@translates("QLinearSoftmax", by=[_DEQUANTIZE, "ACTIVATION_SOFTMAX1", _QUANTIZE], domain=MICROSOFT)
+def quantized_softmax(node: Node) -> None:
+    """Along one axis; before opset 13 along all axes from that one on."""
+    rank = len(node.shape(0))
+    axis = node.axis(node.integer("axis", -1), rank)
+    axes = [axis] if node.integer("opset", 13) >= _ONE_AXIS else list(range(axis, rank))
+    _bent(node, "ACTIVATION_SOFTMAX1", axis_count=len(axes), axes=axes)
+
+
+@translates("QLinearConcat", by=[_DEQUANTIZE, _QUANTIZE, "JOIN"], domain=MICROSOFT)
+def quantized_concat(node: Node) -> None:
+    """Each part is brought to the output's scale, and then joined."""
+    indices = range(2, node.input_count, 3)
+    element = node.element(indices[0])
+    parts = [_quantized(node, _numbers_of(node, index), 0, element) for index in indices]
+    axis = node.axis(node.integer("axis"), parts[0].rank)
+    shape = list(parts[0].shape)
+    shape[axis] = sum(part.shape[axis] for part in parts)
+    whole = New(element, tuple(shape))
+    node.set(node.apply("JOIN", input_count=len(parts), input_tensors=parts, output_tensor=whole, axis=axis))
+
+
+@translates("QLinearWhere", by=[_DEQUANTIZE, _QUANTIZE, "ELEMENT_WISE_IF"], domain=MICROSOFT)
+def quantized_selection(node: Node) -> None:
+    """Both operands are brought to the output's scale first."""
+    condition, element = node.tensor(0), node.element(1)
+    a, b = (_quantized(node, _numbers_of(node, index), 7, element) for index in (1, 4))
+    shape = broadcast_shape(broadcast_shape(condition.shape, a.shape), b.shape)
+    node.set(
+        node.apply(
+            "ELEMENT_WISE_IF",
+            condition_tensor=condition.broadcast(shape),
+            a_tensor=a.broadcast(shape),
+            b_tensor=b.broadcast(shape),
+            output_tensor=New(element, shape),
+        )
+    )
+
+
+def _pooled_lengths(node: Node, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """How many windows there are along each spatial axis."""
+    rank = len(sizes)
+    width, strides = node.list("kernel_shape") or [], node.list("strides") or [1] * rank
+    pads = node.list("pads") or [0] * 2 * rank
+    if not len(width) == len(strides) == rank or len(pads) != 2 * rank or min((*width, *strides)) < 1:
+        raise NotOnDevice(f"kernel_shape, strides and pads do not fit {rank} spatial axes")
+    if node.text("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER"):
+        return tuple(-(-size // stride) for size, stride in zip(sizes, strides, strict=True))
+    if node.text("auto_pad", "NOTSET") == "VALID":
+        pads = [0] * 2 * rank
+    lengths = []
+    for axis, (size, window, stride) in enumerate(zip(sizes, width, strides, strict=True)):
+        room = size + pads[axis] + pads[axis + rank] - window
+        length = (-(-room // stride) if node.integer("ceil_mode") else room // stride) + 1
+        # A window that begins behind the input and the padding before it is none.
+        lengths.append(length - 1 if (length - 1) * stride >= size + pads[axis] else length)
+    return tuple(lengths)
+
+
+def _channels_first(node: Node, tensor: Tensor) -> Tensor:
+    if not node.integer("channels_last"):
+        return tensor
+    return tensor.transposed([0, tensor.rank - 1, *range(1, tensor.rank - 1)])
+
+
+def _with_channels_as_given(node: Node, tensor: Tensor) -> Tensor:
+    if not node.integer("channels_last"):
+        return tensor
+    return tensor.transposed([0, *range(2, tensor.rank), 1])
+
+
+def _pool_parameters(node: Node, rank: int) -> dict[str, Tensor | None]:
+    """Scales and zero points of a pool."""
+    members = ("input_scale_tensor", "input_zero_point_tensor", "output_scale_tensor", "output_zero_point_tensor")
+    return {
+        member: per_channel(node.tensor(index), rank) if node.has(index) else None
+        for index, member in enumerate(members, start=1)
+    }
+
+
+@translates("QLinearAveragePool", by=["QUANTIZED_LINEAR_AVERAGE_POOLING"], domain=MICROSOFT)
+def quantized_average_pool(node: Node) -> None:
+    """Means are rounded once; channels may come last."""
+    tensor = _channels_first(node, node.tensor(0))
+    lengths = _pooled_lengths(node, tensor.shape[2:])
+    window = pool_window(node, tensor, (*tensor.shape[:2], *lengths))
+    if node.integer("count_include_pad") and node.integer("ceil_mode"):
+        raise NotOnDevice("padding that counts, together with ceil_mode")
+    seen = widened(tensor)
+    made = node.apply(
+        "QUANTIZED_LINEAR_AVERAGE_POOLING",
+        input_tensor=seen,
+        output_tensor=New(tensor.element, (*tensor.shape[:2], *[1] * (seen.rank - tensor.rank), *lengths)),
+        **_pool_parameters(node, seen.rank),
+        **window.members,
+        window_size=list(window.size),
+        dilations=list(window.dilations),
+        include_padding=bool(node.integer("count_include_pad")),
+    )
+    node.set(_with_channels_as_given(node, made.viewed((*tensor.shape[:2], *lengths))))
+
+
+@translates("QLinearGlobalAveragePool", by=["QUANTIZED_LINEAR_AVERAGE_POOLING"], domain=MICROSOFT)
+def quantized_global_average_pool(node: Node) -> None:
+    """Over all spatial axes, rounded once; channels may come last."""
+    tensor = _channels_first(node, node.tensor(0))
+    if tensor.rank < 3:
+        raise NotOnDevice(f"needs a spatial axis; got {tensor.rank} dimensions")
+    sizes = (math.prod(tensor.shape[2:-1]), tensor.shape[-1])
+    seen = node.reshaped(tensor, (*tensor.shape[:2], *sizes)) if tensor.rank != 4 else tensor
+    made = node.apply(
+        "QUANTIZED_LINEAR_AVERAGE_POOLING",
+        input_tensor=seen,
+        output_tensor=New(tensor.element, (*tensor.shape[:2], 1, 1)),
+        **_pool_parameters(node, 4),
+        dimension_count=2,
+        strides=[1, 1],
+        window_size=list(sizes),
+        start_padding=[0, 0],
+        end_padding=[0, 0],
+        dilations=[1, 1],
+        include_padding=False,
+    )
+    node.set(_with_channels_as_given(node, made.viewed((*tensor.shape[:2], *[1] * (tensor.rank - 2)))))
+
+
+def _other_sign(node: Node, tensor: Tensor) -> Tensor:
+    """Bytes with 128 less, or more: those of UINT8 as INT8, and the other way round."""
+    element = TensorProto.INT8 if tensor.element == TensorProto.UINT8 else TensorProto.UINT8
+    made = node.apply(
+        "ELEMENT_WISE_BIT_XOR",
+        a_tensor=tensor.viewed(tensor.shape, tensor.strides, TensorProto.UINT8),
+        b_tensor=node.scalar(_SIGN_OF_BYTE, TensorProto.UINT8).viewed(()).broadcast(tensor.shape),
+        output_tensor=New(TensorProto.UINT8, tensor.shape),
+    )
+    return made.viewed(made.shape, element=element)
+
+
+def _float_product(
+    node: Node, a: tuple[Tensor, Tensor, Tensor | None], b: tuple[Tensor, Tensor, Tensor | None], bias: int
+) -> None:
+    """The product of two quantized matrices, each with its scale and its zero point, as numbers."""
+    first, second, shape = matrices(node, a[0], b[0])
+    node.set(
+        node.apply(
+            "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
+            a_tensor=first,
+            a_scale_tensor=a[1],
+            a_zero_point_tensor=a[2],
+            b_tensor=second,
+            b_scale_tensor=b[1],
+            b_zero_point_tensor=b[2],
+            bias_tensor=node.tensor(bias).broadcast(shape) if node.has(bias) else None,
+            output_tensor=New(a[1].element, shape),
+        )
+    )
+
+
+def _scale(node: Node, index: int, rank: int, *, rows: bool) -> Tensor:
+    scale = of_matrix(node, index, rank, rows=rows)
+    if scale is None:
+        raise NotOnDevice("a scale is absent")
+    return scale
+
+
+@translates("MatMulIntegerToFloat", by=["MATRIX_MULTIPLY_INTEGER_TO_FLOAT"], domain=MICROSOFT)
+def integer_product_to_float(node: Node) -> None:
+    """Where one matrix is INT8 and the other UINT8, the first one is brought to the other's type."""
+    a, b = node.tensor(0), node.tensor(1)
+    rank = max(a.rank, b.rank)
+    zero = of_matrix(node, 4, rank, rows=True)
+    if a.element != b.element:
+        if zero is None:
+            zero = node.scalar(0, a.element).viewed((1,) * rank)
+        a, zero = _other_sign(node, a), _other_sign(node, zero)
+    right = (b, _scale(node, 3, rank, rows=False), of_matrix(node, 5, rank, rows=False))
+    _float_product(node, (a, _scale(node, 2, rank, rows=True), zero), right, bias=6)
+
+
+@translates(
+    "DynamicQuantizeMatMul", by=["DYNAMIC_QUANTIZE_LINEAR", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"], domain=MICROSOFT
+)
+def dynamic_quantized_product(node: Node) -> None:
+    """The first matrix is quantized as its elements ask for, to the second one's type."""
+    a, b = node.tensor(0), node.tensor(1)
+    rank, ones = max(a.rank, b.rank), (1,) * a.rank
+    values, scale, zero = node.apply_all(
+        "DYNAMIC_QUANTIZE_LINEAR",
+        input_tensor=a,
+        output_tensor=New(b.element, a.shape),
+        output_scale_tensor=New(TensorProto.FLOAT, ones),
+        output_zero_point_tensor=New(b.element, ones),
+    )
+    left = (values, scale.viewed((1,) * rank), zero.viewed((1,) * rank))
+    right = (b, _scale(node, 2, rank, rows=False), of_matrix(node, 3, rank, rows=False))
+    _float_product(node, left, right, bias=4)
+
+
+def _unpacked(packed: Array, bits: int, count: int) -> Array:
+    """Integers of some bits along the last axis, the lowest bits of each byte first."""
+    per_byte = _BITS_OF_BYTE // bits
+    shifts = np.arange(per_byte, dtype=np.uint8) * bits
+    parts = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    values: Array = parts.reshape(*packed.shape[:-1], -1)[..., :count]
+    return values
+
+
+def _weights_of_blocks(node: Node, columns: int, terms: int, bits: int, block: int) -> Array:
+    """The matrix, N x K, that the integers of MatMulNBits stand for; each number is rounded once."""
+    packed, scales = node.array(1), node.array(2)
+    blocks = -(-terms // block)
+    if packed.dtype != np.uint8 or packed.size * _BITS_OF_BYTE != columns * blocks * block * bits:
+        raise NotOnDevice(f"{list(packed.shape)} does not hold {columns} columns of {blocks} blocks")
+    if scales.size != columns * blocks:
+        raise NotOnDevice(f"{list(scales.shape)} are not the scales of {columns} columns of {blocks} blocks")
+    values = _unpacked(packed.reshape(columns, blocks, -1), bits, block).astype(np.float64)
+    zeros: Array = np.full((columns, blocks), float(1 << (bits - 1)))
+    if node.has(3):
+        given = node.array(3)
+        if given.dtype == np.uint8:
+            given = _unpacked(given.reshape(columns, -1), bits, blocks)
+        if given.size != columns * blocks:
+            raise NotOnDevice(f"{list(given.shape)} are not the zero points of {columns} columns of {blocks} blocks")
+        zeros = given.reshape(columns, blocks).astype(np.float64)
+    numbers = (values - zeros[..., None]) * scales.reshape(columns, blocks, 1).astype(np.float64)
+    matrix: Array = numbers.reshape(columns, blocks * block)[:, :terms].astype(scales.dtype)
+    return matrix
+
+
+@translates(
+    "MatMulNBits",
+    by=["GEMM"],
+    domain=MICROSOFT,
+    note="2, 4 and 8 bits; the integers must be constants: they become numbers once, when the model is loaded",
+)
+def product_with_blocks(node: Node) -> None:
+    """The second matrix lies in blocks of small integers, each with its scale: on the device it is one of floats."""
+    a, bits, block = node.tensor(0), node.integer("bits", 4), node.integer("block_size", 32)
+    columns, terms = node.integer("N"), node.integer("K")
+    if bits not in (2, 4, 8) or block < 1 or a.element not in FLOATS or a.shape[-1:] != (terms,):
+        raise NotOnDevice(f"{bits} bits in blocks of {block} for {list(a.shape)}")
+    if node.has(4):
+        raise NotOnDevice("g_idx, groups in an order of their own")
+    made_with = (_CONVERTED_WEIGHTS, id(node.array(2)), id(node.array(3)) if node.has(3) else 0)
+    weights = node.assembly.converted(
+        node.array(1), made_with, lambda: _weights_of_blocks(node, columns, terms, bits, block), node.element(2)
+    )
+    if weights.element != a.element:
+        raise NotOnDevice("scales of another type than the first matrix")
+    rows = node.packed(a).viewed((math.prod(a.shape[:-1]), terms))
+    bias = node.tensor(5).broadcast((rows.shape[0], columns)) if node.has(5) else None
+    made = product(node, rows, weights, c=bias, transposed=(False, True), beta=0.0 if bias is None else 1.0)
+    node.set(made.viewed((*a.shape[:-1], columns)))
