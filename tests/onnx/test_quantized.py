@@ -153,3 +153,19 @@ def test_matrices_of_blocks_of_few_bits(device: dml.Device, bits: int, has_zeros
     node = helper.make_node("MatMulNBits", ["a", *constants], ["y"], domain=MICROSOFT, **attributes)
     got, expected = both(device, node, feed, constants)
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("transposed", [(0, 0), (1, 0), (0, 1)])
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_quantized_products_with_a_bias(device: dml.Device, transposed: tuple[int, int], has_bias: bool) -> None:
+    a = quantized(np.uint8, *((9, 4) if transposed[0] else (4, 9)), zero=120, name="a")
+    b = quantized(np.int8, *((5, 9) if transposed[1] else (9, 5)), seed=1, name="b")
+    b["b_scale"] = np.linspace(0.01, 0.05, 5, dtype=np.float32)
+    b["b_zero"] = np.zeros(5, np.int8)
+    bias: Arrays = {"c": np.arange(-500, 2000, 500, dtype=np.int32)} if has_bias else {}
+    end = target(np.uint8, 1.37, 118)
+    names = [*a, *b, "c" if has_bias else "", *end]
+    attributes: dict[str, Any] = {"transA": transposed[0], "transB": transposed[1], "alpha": 1.0}
+    node = helper.make_node("QGemm", names, ["y"], domain=MICROSOFT, **attributes)
+    most, _ = steps_apart(*both(device, node, a | b | bias | end))
+    assert most <= 1

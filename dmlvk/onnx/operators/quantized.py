@@ -322,6 +322,49 @@ def dynamic_quantized_product(node: Node) -> None:
     _float_product(node, left, right, bias=4)
 
 
+@translates(
+    "QGemm",
+    by=["QUANTIZED_LINEAR_CONVOLUTION"],
+    domain=MICROSOFT,
+    note="quantized results; alpha 1; a bias for each column",
+)
+def quantized_gemm(node: Node) -> None:
+    """A window of one element over as many places as the first matrix has rows: a convolution has a bias."""
+    a, b = node.tensor(0), node.tensor(3)
+    if a.rank != 2 or b.rank != 2 or node.real("alpha", 1.0) != 1.0 or not node.has(7) or not node.has(8):
+        raise NotOnDevice("matrices, alpha 1 and quantized results")
+    terms_by_rows = a if node.integer("transA") else a.transposed([1, 0])
+    columns_by_terms = b if node.integer("transB") else b.transposed([1, 0])
+    (terms, rows), columns = terms_by_rows.shape, columns_by_terms.shape[0]
+    if node.has(6) and math.prod(node.shape(6)) != columns:
+        raise NotOnDevice(f"a bias of {list(node.shape(6))} for {columns} columns")
+
+    def parameter(index: int) -> Tensor | None:
+        return per_channel(node.tensor(index), 4) if node.has(index) else None
+
+    one, (term_step, row_step) = [1, 1], terms_by_rows.strides
+    made = node.apply(
+        "QUANTIZED_LINEAR_CONVOLUTION",
+        input_tensor=terms_by_rows.viewed((1, terms, 1, rows), (0, term_step, 0, row_step)),
+        input_scale_tensor=parameter(1),
+        input_zero_point_tensor=parameter(2),
+        filter_tensor=columns_by_terms.viewed((columns, terms, 1, 1), (*columns_by_terms.strides, 0, 0)),
+        filter_scale_tensor=parameter(4),
+        filter_zero_point_tensor=parameter(5),
+        bias_tensor=parameter(6),
+        output_scale_tensor=parameter(7),
+        output_zero_point_tensor=parameter(8),
+        output_tensor=New(node.element(8), (1, columns, 1, rows)),
+        dimension_count=2,
+        strides=one,
+        dilations=one,
+        start_padding=[0, 0],
+        end_padding=[0, 0],
+        group_count=1,
+    )
+    node.set(made.viewed((columns, rows)).transposed([1, 0]))
+
+
 def _unpacked(packed: Array, bits: int, count: int) -> Array:
     """Integers of some bits along the last axis, the lowest bits of each byte first."""
     per_byte = _BITS_OF_BYTE // bits
