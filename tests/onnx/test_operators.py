@@ -107,6 +107,38 @@ def test_a_quantized_sum_is_onnx_runtime_s(device: dml.Device) -> None:
     np.testing.assert_array_equal(y, np.clip(np.rint(a + b) + 100, 0, 255))
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_blocks_have_scales_and_zero_points_of_their_own(device: dml.Device, axis: int) -> None:
+    shape = (3, 4) if axis == 0 else (6, 2)
+    random = np.random.default_rng(axis)
+    scale = np.exp2(random.integers(-3, 4, shape)).astype(np.float32)
+    zero = random.integers(-9, 9, shape, np.int8)
+    each_scale, each_zero = np.repeat(scale, 2, axis), np.repeat(zero, 2, axis).astype(np.float32)
+    x = (random.integers(-40, 40, (6, 4)) * each_scale).astype(np.float32)
+    options: dict[str, Any] = {"axis": axis, "block_size": 2}
+    node = helper.make_node("QuantizeLinear", ["x", "s", "z"], ["y"], **options)
+    (quantized,) = run(device, node, {"x": x, "s": scale, "z": zero}, opset=21)
+    np.testing.assert_array_equal(quantized, (x / each_scale + each_zero).astype(np.int8), strict=True)
+    node = helper.make_node("DequantizeLinear", ["x", "s", "z"], ["y"], **options)
+    (restored,) = run(device, node, {"x": quantized, "s": scale, "z": zero}, opset=21)
+    np.testing.assert_array_equal(restored, x, strict=True)
+
+
+@pytest.mark.parametrize(("exclusive", "reverse"), [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_running_sums_and_products_are_numpy_s(device: dml.Device, exclusive: int, reverse: int) -> None:
+    x = np.random.default_rng(1).integers(1, 4, (2, 3, 5)).astype(np.float32)
+    runs: list[tuple[str, Any, int]] = [("CumSum", np.cumsum, 14), ("CumProd", np.cumprod, 26)]
+    for op_type, running, opset in runs:
+        node = helper.make_node(op_type, ["x", "axis"], ["y"], exclusive=exclusive, reverse=reverse)
+        model = of_node(node, {"x": x}, opset)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(-2, np.int64), "axis"))
+        (y,) = ort.InferenceSession(model, device=device, strict=True).run(None, {"x": x})
+        turned = x[:, ::-1] if reverse else x
+        first = np.full_like(x[:, :1], op_type == "CumProd")
+        wanted = running(np.concatenate([first, turned[:, :-1]], 1) if exclusive else turned, axis=1)
+        np.testing.assert_array_equal(y, wanted[:, ::-1] if reverse else wanted)
+
+
 def test_a_large_constant_matrix_is_multiplied_in_parts_with_the_same_bits(
     any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:

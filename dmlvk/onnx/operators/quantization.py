@@ -9,17 +9,42 @@ from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.convolution import per_channel, widened, window_of
 from dmlvk.onnx.translation import MICROSOFT, Node, translates
 from dmlvk.onnx.values import DATA_TYPES, NotOnDevice, Tensor
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
+
+
+def _blocks(node: Node, tensor: Tensor) -> Tensor:
+    """The tensor with the axis of its blocks as two, of which the second goes through a block; as it is without blocks.
+
+    Raises:
+        NotOnDevice: when the last block is not whole, or there are too many axes.
+    """
+    block = node.integer("block_size")
+    if not block:
+        return tensor
+    axis = node.axis(node.integer("axis", 1), tensor.rank)
+    if block < 1 or tensor.shape[axis] % block:
+        raise NotOnDevice(f"blocks of {block} along an axis of {tensor.shape[axis]}")
+    if tensor.rank == MAXIMUM_DIMENSION_COUNT:
+        raise NotOnDevice(f"blocks in a tensor of {tensor.rank} dimensions")
+    shape, strides = list(tensor.shape), list(tensor.strides)
+    shape[axis : axis + 1] = [tensor.shape[axis] // block, block]
+    strides[axis : axis + 1] = [tensor.strides[axis] * block, tensor.strides[axis]]
+    return tensor.viewed(shape, strides)
 
 
 def _parameter(node: Node, index: int, tensor: Tensor) -> Tensor:
     """A scale or a zero point: one for all, for each slice along an axis, or for each block of one."""
     parameter = node.tensor(index)
-    block = node.integer("block_size")
+    if node.integer("block_size"):
+        axis = node.axis(node.integer("axis", 1), tensor.rank)
+        blocks = _blocks(node, tensor)
+        wanted = (*blocks.shape[: axis + 1], *blocks.shape[axis + 2 :])
+        if parameter.shape != wanted:
+            raise NotOnDevice(f"{list(parameter.shape)} is not one for each block, {list(wanted)}")
+        return parameter.with_axis(axis + 1).broadcast(blocks.shape)
     if parameter.rank == 0 or (parameter.rank == 1 and parameter.shape == (1,)):
         return parameter.viewed(()).broadcast(tensor.shape)
     axis = node.axis(node.integer("axis", 1), tensor.rank)
-    if block:
-        raise NotOnDevice("blocks of their own scale")
     if parameter.shape != (tensor.shape[axis],):
         raise NotOnDevice(f"{list(parameter.shape)} does not fit axis {axis} of {list(tensor.shape)}")
     shape = tuple(size if number == axis else 1 for number, size in enumerate(tensor.shape))
@@ -31,21 +56,21 @@ def _parameter(node: Node, index: int, tensor: Tensor) -> Tensor:
 def quantize(node: Node) -> None:
     """To 8-bit integers."""
     tensor, output = node.tensor(0), node.new()
+    blocks = _blocks(node, tensor)
     scale = _parameter(node, 1, tensor)
     if node.has(2):
         zero = _parameter(node, 2, tensor)
     else:
         zero = node.assembly.constant(np.zeros((1,), DATA_TYPES[output.element].numpy_dtype), output.element)
-        zero = zero.viewed(()).broadcast(tensor.shape)
-    node.set(
-        node.apply(
-            "ELEMENT_WISE_QUANTIZE_LINEAR",
-            input_tensor=tensor,
-            scale_tensor=scale,
-            zero_point_tensor=zero,
-            output_tensor=output,
-        )
+        zero = zero.viewed(()).broadcast(blocks.shape)
+    made = node.apply(
+        "ELEMENT_WISE_QUANTIZE_LINEAR",
+        input_tensor=blocks,
+        scale_tensor=scale,
+        zero_point_tensor=zero,
+        output_tensor=New(output.element, blocks.shape),
     )
+    node.set(made.viewed(tensor.shape))
 
 
 @translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR"])
@@ -53,16 +78,16 @@ def quantize(node: Node) -> None:
 def dequantize(node: Node) -> None:
     """From integers of up to 32 bits."""
     tensor = node.tensor(0)
+    blocks = _blocks(node, tensor)
     scale = _parameter(node, 1, tensor)
-    node.set(
-        node.apply(
-            "ELEMENT_WISE_DEQUANTIZE_LINEAR",
-            input_tensor=tensor,
-            scale_tensor=scale,
-            zero_point_tensor=_parameter(node, 2, tensor) if node.has(2) else None,
-            output_tensor=New(scale.element, tensor.shape),
-        )
+    made = node.apply(
+        "ELEMENT_WISE_DEQUANTIZE_LINEAR",
+        input_tensor=blocks,
+        scale_tensor=scale,
+        zero_point_tensor=_parameter(node, 2, tensor) if node.has(2) else None,
+        output_tensor=New(scale.element, blocks.shape),
     )
+    node.set(made.viewed(tensor.shape))
 
 
 @translates("DynamicQuantizeLinear", by=["DYNAMIC_QUANTIZE_LINEAR"])
