@@ -15,7 +15,7 @@ from dmlvk.onnx.assembly import Parts
 from dmlvk.onnx.control import CONTROL_FLOW, run_control_flow
 from dmlvk.onnx.execution import Resident, Segment, Weights
 from dmlvk.onnx.expansion import body_of
-from dmlvk.onnx.host import RANDOM, evaluate
+from dmlvk.onnx.host import RANDOM, evaluate, ignored
 from dmlvk.onnx.loading import Model, Step, subgraph
 from dmlvk.onnx.planning import Live, Placement, Planner, RoundPlan, viewed
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Known, element_of
@@ -210,6 +210,7 @@ class Program:
         for step in self.model.steps:
             is_fixed = step.proto.op_type not in RANDOM and step.proto.op_type not in CONTROL_FLOW
             is_fixed = is_fixed and not (step.proto.op_type == "Dropout" and len(step.proto.input) > 2)
+            is_fixed = is_fixed and ignored(step) is None  # the device knows more of it
             if not is_fixed or not all(name in self._constants for name in step.reads):
                 left.append(step)
                 continue

@@ -27,6 +27,16 @@ RANDOM = frozenset(
 )
 """Operators whose results differ from run to run."""
 
+_IGNORED: Mapping[str, tuple[str, ...]] = {
+    "RNN": ("clip",),
+    "GRU": ("activations", "activation_alpha", "activation_beta", "clip"),
+    "LSTM": ("activations", "activation_alpha", "activation_beta", "clip", "input_forget"),
+}
+"""Attributes of recurrent networks that the evaluator reads over."""
+
+_LENGTHS = 4
+"""The input of recurrent networks that it reads over, too."""
+
 Inferred = tuple[int, tuple[int, ...]]
 
 
@@ -84,6 +94,16 @@ def _shaped(found: onnx.TypeProto | None) -> Inferred | None:
     return found.tensor_type.elem_type, tuple(sizes)
 
 
+def ignored(step: Step) -> str | None:
+    """What of a node the evaluator would read over, and give wrong results; ``None``: nothing."""
+    if step.domain or step.proto.op_type not in _IGNORED:
+        return None
+    if len(step.proto.input) > _LENGTHS and step.proto.input[_LENGTHS]:
+        return "sequence_lens"
+    given = {attribute.name for attribute in step.proto.attribute}
+    return next((name for name in _IGNORED[step.proto.op_type] if name in given), None)
+
+
 def evaluate(step: Step, values: Mapping[str, Any], opsets: Mapping[str, int], model: str) -> list[Any]:
     """What a node gives.
 
@@ -96,6 +116,9 @@ def evaluate(step: Step, values: Mapping[str, Any], opsets: Mapping[str, int], m
     Raises:
         ModelFileError: naming the node, when it cannot be computed or its result would be too large.
     """
+    unknown = ignored(step)
+    if unknown is not None:
+        raise ModelFileError(f"{model}: {step.label}: cannot be computed: the host does not know {unknown}")
     quick = _at_once(step, values, model)
     if quick is not None:
         return quick
@@ -182,4 +205,4 @@ def _range(step: Step, numbers: Sequence[Array], model: str) -> list[Any] | None
     return [(start + np.arange(count, dtype=start.dtype) * delta).astype(start.dtype)]
 
 
-__all__ = ["RANDOM", "NotInferred", "check_shape", "evaluate", "inferred"]
+__all__ = ["RANDOM", "NotInferred", "check_shape", "evaluate", "ignored", "inferred"]

@@ -17,7 +17,7 @@ import numpy as np
 from dmlvk.errors import DmlError, UnsupportedError
 from dmlvk.onnx.assembly import Assembly, Parts
 from dmlvk.onnx.expansion import expanded, has_body
-from dmlvk.onnx.host import RANDOM, Inferred, NotInferred, inferred
+from dmlvk.onnx.host import RANDOM, Inferred, NotInferred, ignored, inferred
 from dmlvk.onnx.loading import Model, Step
 from dmlvk.onnx.operators.activation import fused_activation_of
 from dmlvk.onnx.translation import Node, translation_of
@@ -190,7 +190,8 @@ class Planner:
         if any(value is None for value in read):
             self._to_host(step, "an input has a type that the device does not have")
             return
-        if all(isinstance(value, Known) for value in read) and not self._is_random(step):
+        can_fold = not self._is_random(step) and ignored(step) is None
+        if can_fold and all(isinstance(value, Known) for value in read):
             self._fold(step)
             return
         if step.proto.op_type in _SHAPES_ONLY and not step.domain:

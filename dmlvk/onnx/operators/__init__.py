@@ -10,6 +10,7 @@ from dmlvk.onnx.operators import normalization as normalization
 from dmlvk.onnx.operators import pooling as pooling
 from dmlvk.onnx.operators import quantization as quantization
 from dmlvk.onnx.operators import quantized as quantized
+from dmlvk.onnx.operators import recurrent as recurrent
 from dmlvk.onnx.operators import reduction as reduction
 from dmlvk.onnx.operators import resampling as resampling
 from dmlvk.onnx.operators import shape as shape

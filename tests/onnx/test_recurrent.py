@@ -1,0 +1,162 @@
+"""RNN, GRU and LSTM of ONNX models, compared with ONNX Runtime where it is installed, and in layout 1 with layout 0."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+
+Array = npt.NDArray[Any]
+
+_GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+_STEPS, _BATCH, _INPUTS, _UNITS = 6, 3, 4, 5
+
+_WAYS: dict[str, tuple[str, dict[str, Any]]] = {
+    "rnn": ("RNN", {}),
+    "rnn, softsign and scaled tanh": (
+        "RNN",
+        {"activations": ["Softsign", "ScaledTanh"], "activation_alpha": [1.25], "activation_beta": [0.75]},
+    ),
+    "gru": ("GRU", {}),
+    "gru, linear before reset": ("GRU", {"linear_before_reset": 1}),
+    "gru, hard sigmoid": (
+        "GRU",
+        {
+            "activations": ["HardSigmoid", "Tanh", "Sigmoid", "Relu"],
+            "activation_alpha": [0.3],
+            "activation_beta": [0.4],
+        },
+    ),
+    "lstm": ("LSTM", {}),
+    "lstm, peepholes": ("LSTM", {"peepholes": True}),
+    "lstm, coupled": ("LSTM", {"input_forget": 1}),
+}
+
+
+def model_of(
+    op_type: str, direction: str, *, lengths: bool = True, peepholes: bool = False, layout: int = 0, **attributes: Any
+) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """A node with all outputs, and inputs for it."""
+    random = np.random.default_rng(1)
+    directions = 2 if direction == "bidirectional" else 1
+    rows = _GATES[op_type] * _UNITS
+    state = (directions, _BATCH, _UNITS)
+
+    def numbers(*shape: int) -> Array:
+        return random.normal(0, 0.5, shape).astype(np.float32)
+
+    feed: dict[str, Array] = {
+        "x": numbers(_STEPS, _BATCH, _INPUTS),
+        "w": numbers(directions, rows, _INPUTS),
+        "r": numbers(directions, rows, _UNITS),
+        "b": numbers(directions, 2 * rows),
+        "lengths": np.array([6, 2, 4], np.int32),
+        "h": numbers(*state),
+    }
+    if not lengths:
+        del feed["lengths"]
+    names = ["x", "w", "r", "b", "lengths" if lengths else "", "h"]
+    if op_type == "LSTM":
+        feed["c"] = numbers(*state)
+        names.append("c")
+        if peepholes:
+            feed["p"] = numbers(directions, 3 * _UNITS)
+            names.append("p")
+    if layout:
+        for name in ("x", "h", "c"):
+            if name in feed:
+                feed[name] = np.ascontiguousarray(feed[name].swapaxes(0, 1))
+    if "activations" in attributes and direction != "bidirectional":
+        each = {"RNN": 1, "GRU": 2, "LSTM": 3}[op_type]
+        attributes = {**attributes, "activations": attributes["activations"][:each]}
+    outputs = ["y", "y_h", "y_c"][: 3 if op_type == "LSTM" else 2]
+    more: dict[str, Any] = {"layout": layout} if layout else {}
+    node = helper.make_node(op_type, names, outputs, direction=direction, hidden_size=_UNITS, **attributes, **more)
+    elements = {"lengths": TensorProto.INT32}
+    graph = helper.make_graph(
+        [node],
+        "recurrent",
+        [
+            helper.make_tensor_value_info(name, elements.get(name, TensorProto.FLOAT), value.shape)
+            for name, value in feed.items()
+        ],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), feed
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("way", list(_WAYS))
+def test_as_onnx_runtime(any_device: dml.Device, way: str, direction: str) -> None:
+    runtime = pytest.importorskip("onnxruntime")
+    op_type, attributes = _WAYS[way]
+    model, feed = model_of(op_type, direction, **attributes)
+    session = ort.InferenceSession(model, device=any_device, strict=True)
+    expected = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, feed)
+    for got, wanted in zip(session.run(None, feed), expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("op_type", list(_GATES))
+def test_layouts_give_the_same_bits(any_device: dml.Device, op_type: str) -> None:
+    model, feed = model_of(op_type, "bidirectional")
+    expected = ort.InferenceSession(model, device=any_device, strict=True).run(None, feed)
+    turned, own = model_of(op_type, "bidirectional", layout=1)
+    got = ort.InferenceSession(turned, device=any_device, strict=True).run(None, own)
+    assert got[0].tobytes() == expected[0].transpose(2, 0, 1, 3).tobytes()
+    for last, wanted in zip(got[1:], expected[1:], strict=True):
+        assert last.tobytes() == wanted.swapaxes(0, 1).tobytes()
+
+
+def test_a_threshold_of_lstm(any_device: dml.Device) -> None:
+    model, feed = model_of("LSTM", "forward", clip=0.25)
+    plain, _ = model_of("LSTM", "forward")
+    clipped = ort.InferenceSession(model, device=any_device, strict=True).run(None, feed)[0]
+    free = ort.InferenceSession(plain, device=any_device, strict=True).run(None, feed)[0]
+    assert np.abs(clipped - free).max() > 0.01
+    assert np.abs(clipped).max() <= 1 / (1 + np.exp(-0.25)) * np.tanh(0.25) + 1e-6
+
+
+@pytest.mark.parametrize(
+    ("op_type", "attributes", "why"),
+    [
+        ("GRU", {"clip": 0.5}, "GRU.*the host does not know clip"),
+        ("RNN", {"clip": 0.5}, "RNN.*the host does not know clip"),
+        ("LSTM", {"activations": ["Nothing", "Tanh", "Tanh"]}, "LSTM.*the host does not know activations"),
+        ("RNN", {"activations": ["Nothing"]}, "RNN.*Nothing"),
+    ],
+)
+def test_what_neither_device_nor_host_computes_is_refused(
+    any_device: dml.Device, op_type: str, attributes: dict[str, Any], why: str
+) -> None:
+    model, feed = model_of(op_type, "forward", lengths=False, **attributes)
+    with pytest.raises(dml.DmlError, match=why):
+        ort.InferenceSession(model, device=any_device).run(None, feed)
+
+
+def test_what_is_known_is_not_computed_without_its_lengths(any_device: dml.Device) -> None:
+    model, feed = model_of("GRU", "reverse")
+    expected = ort.InferenceSession(model, device=any_device, strict=True).run(None, feed)
+    del model.graph.input[:]
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in feed.items())
+    got = ort.InferenceSession(model, device=any_device, strict=True).run(None, {})
+    assert [values.tobytes() for values in got] == [values.tobytes() for values in expected]
+
+
+def test_float16(any_device: dml.Device) -> None:
+    model, feed = model_of("LSTM", "bidirectional", peepholes=True)
+    expected = ort.InferenceSession(model, device=any_device, strict=True).run(None, feed)
+    for values in (*model.graph.input, *model.graph.output):
+        if values.name != "lengths":
+            values.type.tensor_type.elem_type = TensorProto.FLOAT16
+    half = {name: array if name == "lengths" else array.astype(np.float16) for name, array in feed.items()}
+    for got, wanted in zip(ort.InferenceSession(model, device=any_device).run(None, half), expected, strict=True):
+        assert got.dtype == np.float16
+        np.testing.assert_allclose(got, wanted, atol=0.01)
