@@ -27,6 +27,9 @@ _AXES = 5
 
 _BYTES = (DataType.INT8, DataType.UINT8)
 
+_TAPS_AT_ONCE = 32768
+"""Taps of a quantized window that a launch adds: llvmpipe ends loops, unasked, after 65535 turns."""
+
 _LARGEST_NORM_BY_SUM = 2
 """From P = 3 on LP_POOLING takes powers."""
 
@@ -154,7 +157,9 @@ def _pooled(desc: Any, target: Target) -> Program:
     places: TensorDesc | None = getattr(desc, "output_indices_tensor", None)
     data_type: DataType = desc.output_tensor.data_type
     order = _order_of_memory(result)
-    is_packed = _is_packed(result, order)
+    taps = math.prod(windows.taps)
+    is_in_parts = is_quantized and taps > _TAPS_AT_ONCE
+    is_packed = _is_packed(result, order) and not is_in_parts
     elements = math.prod(result.sizes)
     items = -(-elements * data_type.size_in_bits // 32) if is_packed and data_type.size_in_bits < 32 else elements
     groups = launch_size(desc.operator_name, items)
@@ -174,14 +179,20 @@ def _pooled(desc: Any, target: Target) -> Program:
         writes.append(builder.writes.get("output_indices_tensor", output))
     reads = [builder.reads["input_tensor"]]
     if is_quantized:
-        constants += _scales(desc, builder, reads)
-    kernel = PlainKernel(
-        variant=f"{_shader_name(desc)}.{data_type.name.lower()}",
-        work_groups=groups,
-        constants=tuple(constant & 0xFFFFFFFF for constant in constants),
-        parameters=(items, elements, *_numbers(desc)),
-    )
-    builder.launch(kernel, reads, writes)
+        constants += [*_scales(desc, builder, reads), int(is_in_parts)]
+        writes.append(builder.scratch(8 * elements) if is_in_parts else output)
+    numbers = [_numbers(desc)]
+    if is_quantized:
+        step = _TAPS_AT_ONCE if is_in_parts else taps
+        numbers = [(0, first, min(first + step, taps)) for first in range(0, taps, step)]
+    for own in numbers:
+        kernel = PlainKernel(
+            variant=f"{_shader_name(desc)}.{data_type.name.lower()}",
+            work_groups=groups,
+            constants=tuple(constant & 0xFFFFFFFF for constant in constants),
+            parameters=(items, elements, *own),
+        )
+        builder.launch(kernel, reads, writes)
     return builder.program()
 
 

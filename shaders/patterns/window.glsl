@@ -28,12 +28,19 @@ layout(push_constant) uniform Parameters {
     uint base_zero;
 #endif
     uint base_output;
+#ifdef WINDOW_SCALES
+    uint base_totals;
+#endif
 #ifdef WINDOW_INDICES
     uint base_indices;
 #endif
     uint work_items;
     uint elements;  // of the output
     uint exponent; // P of LP_POOLING, or a float32
+#ifdef WINDOW_SCALES
+    uint first_tap; // those that this launch adds, where it is one of several
+    uint end_tap;
+#endif
 #ifdef WINDOW_NUMBERS
     uint factor; // further float32
     uint summand;
@@ -50,6 +57,7 @@ BUFFER(2, source_zero) // where there is no zero point, something else is bound 
 BUFFER(3, scale)
 BUFFER(4, zero)
 BUFFER(5, output)
+BUFFER(6, totals) // two words for each element of the output, where there are several launches
 #else
 BUFFER(1, output)
 #endif
@@ -98,6 +106,8 @@ layout(constant_id = 67) const uint SOURCE_SCALE_STEP = 0u;
 layout(constant_id = 68) const uint SOURCE_ZERO_STEP = 0u;
 layout(constant_id = 69) const uint SCALE_STEP = 0u;
 layout(constant_id = 70) const uint ZERO_STEP = 0u;
+// Whether this is one of several launches, each of which adds some taps to the totals; an invocation has one element then.
+layout(constant_id = 71) const bool IN_PARTS = false;
 #endif
 
 // The part of a window that lies inside the input.

@@ -22,6 +22,7 @@ _POOLS: dict[str, Any] = {
     "three axes": ((1, 2, 4, 5, 3), (2, 3, 2), {"start": (1, 0, 1), "strides": (1, 2, 1)}, True, True, False),
     "nothing but padding": ((1, 2, 2, 2), (1, 1), {"start": (2, 0), "end": (1, 3)}, True, True, False),
     "one window": ((1, 3, 90, 70), (90, 70), {}, True, True, False),
+    "large windows": ((1, 2, 260, 255), (259, 255), {"start": (1, 0), "strides": (2, 1)}, True, True, False),
 }
 
 
