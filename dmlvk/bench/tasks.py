@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.datatypes import DataType
-from dmlvk.operators import OPERATORS, OperatorDesc, operator_desc
+from dmlvk.operators import OPERATORS, OperatorDesc, fused_activation, operator_desc
 from dmlvk.tensors import TensorDesc
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -36,6 +36,7 @@ class Task:
         in_torch: the same in PyTorch, if it has it.
         indices: for inputs that are indices, by DirectML's names, what they must be below.
         permuted: whether indices along the last axis are each there once, so that their order does not matter.
+        deviation: of normal numbers: as small as weights are, where standard ones would drive a network into its limits.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Task:
     in_torch: InTorch | None = None
     indices: Mapping[str, int] = dataclasses.field(default_factory=dict)
     permuted: bool = False
+    deviation: float = 1.0
 
     def inputs(self) -> dict[str, Array]:
         """An array for each input, the same ones each time: normal numbers, or integers of the whole type."""
@@ -61,7 +63,8 @@ class Task:
             elif field.name in self.indices:
                 made[field.name] = random.integers(0, self.indices[field.name], tensor.sizes).astype(dtype)
             elif tensor.data_type.is_float:
-                made[field.name] = random.standard_normal(tensor.sizes, np.float32).astype(dtype)
+                numbers = random.standard_normal(tensor.sizes, np.float32)
+                made[field.name] = (numbers * np.float32(self.deviation)).astype(dtype)
             else:
                 limits = np.iinfo(dtype)
                 made[field.name] = random.integers(limits.min, limits.max, tensor.sizes, dtype, endpoint=True)
@@ -412,6 +415,36 @@ def _resample(data_type: DataType, size: int) -> Iterator[Task]:
     yield _moving(f"bilinear by 2, {n}x{c}x{h}x{w}", desc, in_torch)
 
 
+def _recurrent(name: str, gates: int, data_type: DataType, size: int) -> Iterator[Task]:
+    """A layer of 512 units: 32 sequences of up to 128 steps."""
+    units, batch = 512, 32
+    steps = max(1, min(128, size // (batch * units * data_type.size_in_bytes)))
+    functions = {"RNN": ("TANH",), "GRU": ("SIGMOID", "TANH"), "LSTM": ("SIGMOID", "TANH", "TANH")}[name]
+    weights = TensorDesc(data_type, (1, 1, gates * units, units))
+    own: Mapping[str, Mapping[str, Any]] = {
+        "RNN": {},
+        "GRU": {"LinearBeforeReset": True},
+        "LSTM": {"ClipThreshold": 0.0, "UseClipThreshold": False, "CoupleInputForget": False},
+    }
+    desc = operator_desc(
+        name, InputTensor=TensorDesc(data_type, (1, steps, batch, units)), WeightTensor=weights,
+        RecurrenceTensor=weights, OutputSequenceTensor=TensorDesc(data_type, (steps, 1, batch, units)),
+        ActivationDescCount=len(functions),
+        ActivationDescs=[fused_activation(f"ACTIVATION_{function}") for function in functions],
+        Direction=_member("Direction", 0, name), **own[name],
+    )  # fmt: skip
+
+    def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
+        source, weight, recurrence = inputs
+        state = torch.zeros((1, batch, units), dtype=source.dtype, device=source.device)
+        initial = (state, state) if name == "LSTM" else state
+        layer = {"RNN": torch.rnn_tanh, "GRU": torch.gru, "LSTM": torch.lstm}[name]
+        return layer(source[0], initial, [weight[0, 0], recurrence[0, 0]], False, 1, 0.0, False, False, False)[0]
+
+    work = 2 * 2 * steps * batch * units * gates * units
+    yield Task(f"{name} {units}, {steps} steps of {batch}", desc, data_type, work, "OP/s", in_torch, deviation=0.05)
+
+
 _Maker: TypeAlias = Callable[[DataType, int], Iterator[Task]]
 
 _MAKERS: Mapping[str, _Maker] = {
@@ -425,12 +458,15 @@ _MAKERS: Mapping[str, _Maker] = {
     "GATHER": _gathers,
     "GATHER_ELEMENTS": functools.partial(_elements, "GATHER_ELEMENTS"),
     "GEMM": _products,
+    "GRU": functools.partial(_recurrent, "GRU", 3),
     "JOIN": _join,
+    "LSTM": functools.partial(_recurrent, "LSTM", 4),
     "MAX_POOLING": functools.partial(_pools, "MAX_POOLING", 3, 2, 1),
     "MEAN_VARIANCE_NORMALIZATION1": _normalizations,
     "PADDING": _padding,
     "REDUCE": _reductions,
     "RESAMPLE1": _resample,
+    "RNN": functools.partial(_recurrent, "RNN", 1),
     "SCATTER": functools.partial(_elements, "SCATTER"),
     "SLICE1": _slices,
     "SPLIT": _split,
