@@ -72,23 +72,24 @@ class MemoryPool:
         self.engine.afterwards.put_off(functools.partial(self._keep, allocation))
 
     def free(self, allocation: Allocation) -> None:
-        """Frees a piece that was taken."""
+        """Frees a piece that was taken; in the middle of a call of the same thread when that call is over."""
+        if self.engine.afterwards.in_call():
+            self.engine.afterwards.put_off(functools.partial(self._free, allocation))
+            return
         with self.engine.afterwards, self.engine.lock:
-            self._forget(allocation)
-            self.engine.release(allocation)
+            self._free(allocation)
 
     def clear(self) -> None:
         """Frees everything that is kept."""
         with self.engine.afterwards, self.engine.lock:
             while self._kept:
                 self._free_oldest()
-            self.engine.afterwards.do_inside()
 
     def _keep(self, allocation: Allocation) -> None:
         if self.engine.is_closed:
             return  # the device has freed it, or another process has it
         if allocation.size_in_bytes > KEPT_BYTES:
-            self.free(allocation)
+            self._free(allocation)
             return
         self._kept[allocation] = None
         self._size += allocation.size_in_bytes
@@ -99,7 +100,11 @@ class MemoryPool:
         allocation = next(iter(self._kept))
         del self._kept[allocation]
         self._size -= allocation.size_in_bytes
-        self.free(allocation)
+        self._free(allocation)
+
+    def _free(self, allocation: Allocation) -> None:
+        self._forget(allocation)
+        self.engine.release_unused(allocation)
 
 
 class Storage:

@@ -283,6 +283,11 @@ class Engine:
         with self.afterwards, self.lock:
             self._free(allocation)
 
+    def release_unused(self, allocation: Allocation) -> None:
+        """The same at once, also in the middle of a call: for what no call is working with."""
+        with self.afterwards, self.lock:
+            self._free(allocation)
+
     def release_later(self, allocation: Allocation) -> None:
         """The same without waiting for another thread's call, which then frees it at its end: for finalizers."""
         self.afterwards.put_off(functools.partial(self._free, allocation))

@@ -50,9 +50,15 @@ def test_what_the_parent_has_opened_raises_at_once_in_a_child(any_device: dml.De
 device = dml.Device(index)
 operator, buffers, table, recorder = record(device)
 check(device)
+array = device.array(values)
+kept = device.run(desc, {"InputTensor": array}, keep=True)["OutputTensor"]
 
 def work():
     calls = (
+        array.numpy,
+        kept.wait,
+        lambda: device.array(values),
+        lambda: device.run(desc, {"InputTensor": array}),
         lambda: device.run(desc, {"InputTensor": values}),
         lambda: device.create_buffer(4),
         lambda: device.compile_operator(device.create_operator(desc)),
@@ -70,6 +76,7 @@ def work():
             raise AssertionError(call)
     assert buffers[0].is_closed and device.engine.is_closed
     buffers[0].close()
+    array.close()
     device.close()
     buffers.clear()
 
@@ -77,6 +84,7 @@ print(status_of_child(work))
 check(device)
 assert (buffers[1].download(np.float32) == np.sign(values)).all()
 recorder.execute()
+assert (kept.numpy() == np.sign(array.numpy())).all()
 """
     assert output_of(FORKING + program, any_device.info.index) == "7\n"
 

@@ -189,11 +189,19 @@ def refused(device: dml.Device) -> None:
         device.create_buffer(-1)
 
 
+def kept_twice(device: dml.Device) -> None:
+    """The memory of two arrays may change places from one run to the next."""
+    for _ in range(2):
+        device.run(sign(floats(64)), {"InputTensor": device.array(VALUES)}, keep=True)
+
+
 ACTIONS: dict[str, Callable[[dml.Device], object]] = {
     "run": lambda device: device.run(sign(floats(64)), {"InputTensor": VALUES}),
     "record": lambda device: record_once(device),
     "buffer": lambda device: buffer_with(device, VALUES).download(),
     "refused": lambda device: refused(device),
+    "array": lambda device: device.array(VALUES)[3:, ...].numpy(),
+    "kept": lambda device: kept_twice(device),
 }
 
 
