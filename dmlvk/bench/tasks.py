@@ -36,7 +36,7 @@ class Task:
         in_torch: the same in PyTorch, if it has it.
         indices: for inputs that are indices, by DirectML's names, what they must be below.
         permuted: whether indices along the last axis are each there once, so that their order does not matter.
-        deviation: of normal numbers: as small as weights are, where standard ones would drive a network into its limits.
+        deviation: of normal numbers: as small as weights are, where others would drive a network into its limits.
     """
 
     name: str
