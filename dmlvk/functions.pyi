@@ -66,6 +66,7 @@ __all__ = [
     "average_pooling",
     "average_pooling1",
     "batch_normalization",
+    "batch_normalization_grad",
     "bit_and",
     "bit_count",
     "bit_not",
@@ -921,6 +922,31 @@ def batch_normalization(
         spatial: has no effect; deprecated since feature level 4_0
         epsilon: added to the variance
         fused_activation: the activation to apply to the results
+    """
+
+def batch_normalization_grad(
+    input: Operand,
+    input_gradient: Operand,
+    mean: Operand,
+    variance: Operand,
+    scale: Operand,
+    epsilon: float,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> tuple[Expression, ...]:
+    """BATCH_NORMALIZATION_GRAD: OutputGradient = g * Scale / sqrt(Variance + Epsilon), OutputScaleGradient = sum of g
+        * (x - Mean) / sqrt(Variance + Epsilon), OutputBiasGradient = sum of g
+
+    Args:
+        input: the values that were normalized
+        input_gradient: the gradient of the results
+        mean: what was subtracted; of size 1 along axes where it is the same
+        variance: the squares of what was divided by; likewise
+        scale: what was multiplied by; likewise
+        epsilon: added to the variance
     """
 
 def bit_and(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dmlvk.datatypes import DataType, float32_bits
-from dmlvk.kernels import reduction
+from dmlvk.kernels import batch_gradient, reduction
 from dmlvk.kernels.elementwise import lower_walk
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.target import Target
@@ -16,6 +16,7 @@ from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
 from dmlvk.operators import (
     OPERATORS,
     BatchNormalization,
+    BatchNormalizationGrad,
     FusedActivation,
     LpNormalization,
     MeanVarianceNormalization,
@@ -38,6 +39,8 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     """
     if isinstance(desc, BatchNormalization):
         return _batch_normalization(desc, target)
+    if isinstance(desc, BatchNormalizationGrad):
+        return batch_gradient.lower(desc, target)
     if isinstance(desc, LpNormalization):
         return _lp_normalization(desc, target)
     assert isinstance(desc, MeanVarianceNormalization | MeanVarianceNormalization1 | MeanVarianceNormalization2)

@@ -3,6 +3,7 @@
 A new family takes two lines here, and its classes are part of the package.
 """
 
+from dmlvk.operators.batch_gradient import BatchNormalizationGrad
 from dmlvk.operators.cast import Cast
 from dmlvk.operators.convolution import Convolution, ConvolutionDirection, ConvolutionMode
 from dmlvk.operators.filling import (
@@ -80,6 +81,7 @@ __all__ = [
     "AveragePooling1",
     "AxisDirection",
     "BatchNormalization",
+    "BatchNormalizationGrad",
     "Cast",
     "Convolution",
     "ConvolutionDirection",

@@ -82,3 +82,35 @@ def lp_normalization(desc: dml.LpNormalization, inputs: Mapping[str, Array]) -> 
         true = (x / norm).astype(np.float64)
     dtype = np.dtype(inputs["InputTensor"].dtype)
     return {"OutputTensor": Bounded(true, (0.6 if dtype == np.float16 else 1.5) * spacing(true, dtype))}
+
+
+@reference("BATCH_NORMALIZATION_GRAD")
+def batch_normalization_grad(desc: dml.BatchNormalizationGrad, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """The steps of elements in FLOAT32, and their sums in float64."""
+    names = ("InputTensor", "InputGradientTensor", "MeanTensor", "VarianceTensor", "ScaleTensor")
+    x, gradient, mean, variance, scale = (inputs[name].astype(np.float32) for name in names)
+    dtype = np.dtype(inputs["InputTensor"].dtype)
+    shifted = arithmetic.add(desc, variance, np.full_like(variance, desc.epsilon))
+    with np.errstate(invalid="ignore"):
+        root = arithmetic.rounded_as(shifted, np.sqrt(arithmetic.operand(shifted)))
+    factor = arithmetic.divide(desc, scale, root)
+    result = arithmetic.multiply(desc, *np.broadcast_arrays(gradient, factor))
+    terms = arithmetic.multiply(desc, gradient, arithmetic.subtract(desc, *np.broadcast_arrays(x, mean)))
+    axes = tuple(axis for axis, size in enumerate(desc.mean_tensor.sizes) if size == 1)
+
+    def total(numbers: Array, divisor: Array) -> Bounded:
+        wide = numbers.astype(np.float64)
+        with np.errstate(all="ignore"):
+            wide = np.where(np.abs(wide) < 2.0**-126, 0.0, wide)
+            true = wide.sum(axis=axes, keepdims=True) / divisor
+            magnitudes = np.abs(wide).sum(axis=axes, keepdims=True) / divisor
+        # The sum and the quotient are rounded to FLOAT32 each, and FLOAT16 results once more.
+        bound = 2 * spacing(true, np.dtype(np.float32)) + 2.0**-40 * np.nan_to_num(magnitudes, posinf=0.0)
+        return Bounded(true, bound + (0.5 * spacing(true, dtype) if dtype == np.float16 else 0.0))
+
+    with np.errstate(over="ignore"):
+        return {
+            "OutputGradientTensor": result.astype(dtype),
+            "OutputScaleGradientTensor": total(terms, root.astype(np.float64)),
+            "OutputBiasGradientTensor": total(gradient, np.ones(root.shape)),
+        }

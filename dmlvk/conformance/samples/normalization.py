@@ -155,3 +155,36 @@ def lp_normalization(types: Types, random: np.random.Generator) -> Iterator[Samp
     for norm, axis in ((1, 3), (2, 1)):
         desc = dml.LpNormalization(input_tensor=tensor, output_tensor=tensor, axis=axis, epsilon=1e-5, p=norm)
         yield Sample(f"P {norm}, axis {axis}", desc, {"InputTensor": x})
+
+
+@sampler("BATCH_NORMALIZATION_GRAD")
+def batch_normalization_grad(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+    """Parameters for each channel, for all elements, for each, for lines; infinities and NaN."""
+    data_type = types["input_tensor"]
+    dtype = data_type.numpy_dtype
+    for name, sizes, parameters in (
+        ("by channel", (2, 5, 6, 8), (1, 5, 1, 1)),
+        ("one for all", (300, 7), (1, 1)),
+        ("one for each", (3, 4), (3, 4)),
+        ("by lines", (2, 3, 2, 3, 2), (2, 1, 2, 1, 2)),
+        ("not finite", (2, 5, 6, 8), (1, 5, 1, 1)),
+    ):
+        x, gradient = (random.normal(0, 2, sizes).astype(dtype) for _ in range(2))
+        mean, variance, scale = (random.normal(0, 2, parameters).astype(dtype) for _ in range(3))
+        if name == "not finite":
+            gradient[0, 0, 0, 0], gradient[1, 2, 3, 4], x[0, 1, 2, 3], x[0, 4, 0, 0] = np.inf, np.nan, -np.inf, -0.0
+        large, small = dml.TensorDesc(data_type, sizes), dml.TensorDesc(data_type, parameters)
+        desc = dml.BatchNormalizationGrad(
+            input_tensor=large,
+            input_gradient_tensor=large,
+            mean_tensor=small,
+            variance_tensor=small,
+            scale_tensor=small,
+            output_gradient_tensor=large,
+            output_scale_gradient_tensor=small,
+            output_bias_gradient_tensor=small,
+            epsilon=1e-5,
+        )
+        names = ("InputTensor", "InputGradientTensor", "MeanTensor", "VarianceTensor", "ScaleTensor")
+        arrays = (x, gradient, mean, np.abs(variance), scale)
+        yield Sample(name, desc, dict(zip(names, arrays, strict=True)))
