@@ -207,6 +207,7 @@ __all__ = [
     "right_shift",
     "rint",
     "rnn",
+    "roi_pooling",
     "round",
     "scaled_elu",
     "scaled_tanh",
@@ -2856,6 +2857,27 @@ def rnn(
             input
         activation_descs: f, for each direction
         direction: from which end sequences are gone through, or from both
+    """
+
+def roi_pooling(
+    input: Operand,
+    roi: Operand,
+    spatial_scale: float,
+    pooled_size: Size2D,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """ROI_POOLING: max(Input[BatchID, c, start ... end - 1]), start = floor(i * n / PooledSize) + first, end = ceil((i
+        + 1) * n / PooledSize) + first, n = last - first + 1
+
+    Args:
+        input: the images, {N, C, H, W}
+        roi: the regions, {1, 1, R, 5}: rows of BatchID, x1, y1, x2, y2, all inclusive
+        spatial_scale: by what coordinates are multiplied
+        pooled_size: bins of each region
     """
 
 def round(

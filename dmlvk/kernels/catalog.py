@@ -16,6 +16,7 @@ from dmlvk.kernels import (
     random,
     recurrent,
     reduction,
+    regions,
     resample,
     scan,
     sorting,
@@ -40,6 +41,7 @@ SOURCES: tuple[Callable[[], Iterable[ShaderVariant]], ...] = (
     recurrent.variants,
     window.variants,
     resample.variants,
+    regions.variants,
 )
 """What names the variants of each pattern."""
 

@@ -19,6 +19,7 @@ from dmlvk.kernels import (
     random,
     recurrent,
     reduction,
+    regions,
     resample,
     scan,
     sorting,
@@ -63,6 +64,7 @@ LOWERINGS: Mapping[Pattern, Lowering] = {
     "window": window.lower,
     "conversion": casts.lower,
     "resample": resample.lower,
+    "regions": regions.lower,
     "fill": fills.lower,
     "composed": lambda desc, target: _COMPOSED[desc.operator_name](desc, target),
 }

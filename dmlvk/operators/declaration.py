@@ -72,6 +72,7 @@ Pattern: TypeAlias = Literal[
     "normalization",
     "window",
     "resample",
+    "regions",
     "matrix",
     "convolution",
     "recurrent",
@@ -86,8 +87,9 @@ are moved by a rule that sizes and attributes tell. conversion: each from the on
 type. fill: from attributes and places alone. indexed: elements are moved by a rule that an operand tells. scan: each
 from those before it. sort: rows are put in order. reduction: rows become one element. normalization: elements are
 shifted and scaled by what a mean and a variance say. window: each from a window over its surroundings. resample: from
-places between elements. matrix and convolution: sums of products. recurrent: from a state that steps hand on.
-quantization: with scales for blocks of elements. random: from a counter. composed: several of these.
+places between elements. regions: from parts of the input that an operand tells. matrix and convolution: sums of
+products. recurrent: from a state that steps hand on. quantization: with scales for blocks of elements. random: from a
+counter. composed: several of these.
 """
 
 OPERATORS: dict[str, type[OperatorDesc]] = {}

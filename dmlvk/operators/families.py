@@ -70,6 +70,7 @@ from dmlvk.operators.rearrangement import (
 )
 from dmlvk.operators.recurrent import Gru, Lstm, RecurrentNetworkDirection, Rnn
 from dmlvk.operators.reduction import Argmax, Argmin, Reduce, ReduceFunction
+from dmlvk.operators.regions import RoiPooling
 from dmlvk.operators.resampling import InterpolationMode, Resample, Resample1, Resample2, Resample3, Upsample2d
 from dmlvk.operators.scan import CumulativeProduct, CumulativeSummation
 from dmlvk.operators.sorting import TopK, TopK1
@@ -140,6 +141,7 @@ __all__ = [
     "Resample3",
     "ReverseSubsequences",
     "Rnn",
+    "RoiPooling",
     "Scatter",
     "ScatterNd",
     "Slice",

@@ -276,8 +276,8 @@ def member(kind: FieldKind, member_type: str, meaning: str, default: Any = datac
 
 
 def directml_name(attribute: str) -> str:
-    """DirectML's name of a member: ``a_tensor`` is ``ATensor``."""
-    return "".join(part.capitalize() for part in attribute.split("_"))
+    """DirectML's name of a member: ``a_tensor`` is ``ATensor``, and ``roi_tensor`` ``ROITensor``."""
+    return "".join("ROI" if part == "roi" else part.capitalize() for part in attribute.split("_"))
 
 
 def directml_prefix(enumeration: Enumeration) -> str:

@@ -12,7 +12,7 @@ _TITLES: Mapping[str, Callable[[type[OperatorDesc]], bool]] = {
     "Element-wise operators": lambda operator: operator.operator_name.startswith("ELEMENT_WISE_"),
     "Activations": lambda operator: operator.operator_name.startswith("ACTIVATION_"),
     "Matrix products and convolutions": lambda operator: operator.declaration.pattern in ("matrix", "convolution"),
-    "Windows and resampling": lambda operator: operator.declaration.pattern in ("window", "resample"),
+    "Windows and resampling": lambda operator: operator.declaration.pattern in ("window", "resample", "regions"),
     "Reductions and scans": lambda operator: operator.declaration.pattern in ("reduction", "scan"),
     "Moving, selecting and filling": lambda operator: (
         operator.declaration.pattern in ("copies", "fill", "indexed", "sort") and not _is_named_by_family(operator)

@@ -1,0 +1,60 @@
+"""ROI_POOLING: bins by hand, bins of more elements than a launch goes through, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlvk as dml
+from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.samples import Sample
+from dmlvk.conformance.sampling import check_sample
+
+
+def _desc(
+    source: tuple[int, ...], rois: int, bins: tuple[int, int], data_type: dml.DataType = dml.FLOAT32, **more: Any
+) -> dml.RoiPooling:
+    members: dict[str, Any] = {
+        "input_tensor": dml.TensorDesc(data_type, source),
+        "roi_tensor": dml.TensorDesc(data_type, (1, 1, rois, 5)),
+        "output_tensor": dml.TensorDesc(data_type, (rois, source[1], *bins)),
+        "spatial_scale": 1.0,
+        "pooled_size": dml.Size2D(height=bins[0], width=bins[1]),
+    }
+    return dml.RoiPooling(**{**members, **more})
+
+
+def test_bins_by_hand(benches: list[Workbench]) -> None:
+    """Columns 0 to 2 in two bins: these overlap in column 1. The region of a batch that there is not gives 0."""
+    x = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
+    rois = np.array([[0, 0, 0, 2, 3], [0, 3, 3, 9, 9], [1, 0, 0, 3, 3]], np.float32)[None, None]
+    for bench in benches:
+        found = bench.device.run(_desc(x.shape, 3, (2, 2)), {"InputTensor": x, "ROITensor": rois})["OutputTensor"]
+        assert found[:, 0].tolist() == [[[6, 7], [14, 15]], [[16, 0], [0, 0]], [[0, 0], [0, 0]]]
+
+
+@pytest.mark.parametrize("place", [0, 32767, 32768, 70000, 79999])
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16])
+def test_bins_of_several_launches(place: int, data_type: dml.DataType, benches: list[Workbench]) -> None:
+    x = np.full((1, 1, 200, 400), np.nan, data_type.numpy_dtype)
+    x.flat[place] = -3.0
+    rois = np.array([[0, 0, 0, 399, 199], [0, 0, 0, 0, 0]], data_type.numpy_dtype)[None, None]
+    desc = _desc(x.shape, 2, (1, 1), data_type)
+    check_sample(benches, Sample("large", desc, {"InputTensor": x, "ROITensor": rois}))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"roi_tensor": dml.TensorDesc(dml.FLOAT32, (1, 1, 2, 4))}, "ROITensor.Sizes must be [1, 1, 2, 5]"),
+        ({"spatial_scale": float("inf")}, "SpatialScale must be a finite number; got inf"),
+        ({"pooled_size": dml.Size2D(height=0, width=2)}, "PooledSize.Height must be from 1 to 65535; got 0"),
+        ({"output_tensor": dml.TensorDesc(dml.FLOAT32, (2, 3, 2, 3))}, "OutputTensor.Sizes must be [2, 3, 2, 2]"),
+    ],
+)
+def test_refusals(more: dict[str, Any], message: str, device: dml.Device) -> None:
+    with pytest.raises(dml.DmlError, match=re.escape(f"ROI_POOLING: {message}")):
+        device.create_operator(_desc((1, 3, 4, 4), 2, (2, 2), **more))
