@@ -49,6 +49,7 @@ class Tile:
         shared_memory: bytes that a work group needs.
         source: below ``shaders/``.
         defines: preprocessor definitions.
+        families: what it is made for.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Tile:
     shared_memory: int
     source: str
     defines: tuple[tuple[str, str], ...]
+    families: tuple[str, ...] = FAMILIES
 
     def groups(self, rows: int, columns: int) -> int:
         """Tiles that cover so many results."""
@@ -75,14 +77,21 @@ class Tile:
         return _variant(family, data_type, self.name, self.source, dict(self.defines))
 
 
-def _shared(name: str, rows: int, columns: int, terms: int, results: int) -> Tile:
+def _shared(name: str, rows: int, columns: int, terms: int, results: tuple[int, int]) -> Tile:
     """A tile of ``shaders/patterns/matrix_tiles.glsl``."""
-    invocations = rows * columns // results**2
+    invocations = rows * columns // (results[0] * results[1])
     memory = 2 * terms * (rows // 4 + 1 + columns // 4) * 16 + 8
     sizes = {"ROWS": rows, "COLUMNS": columns, "TERMS": terms}
     defines = {f"TILE_{key}": str(value) for key, value in sizes.items()}
-    defines |= {"RESULTS": str(results), "INVOCATIONS": str(invocations)}
-    return Tile(name, rows, columns, invocations, memory, "matrix/tiles.comp", tuple(defines.items()))
+    defines |= {"RESULT_ROWS": str(results[0]), "RESULT_COLUMNS": str(results[1]), "INVOCATIONS": str(invocations)}
+    families = FAMILIES if invocations % columns == 0 else ("gemm",)
+    return Tile(name, rows, columns, invocations, memory, "matrix/tiles.comp", tuple(defines.items()), families)
+
+
+def _windows(name: str, columns: int, invocations: int) -> Tile:
+    """A tile of ``shaders/patterns/matrix_windows.glsl``: a row of results, so many for each invocation."""
+    defines = (("BLOCK_COLUMNS", str(columns)), ("INVOCATIONS", str(invocations)))
+    return Tile(name, 1, columns * invocations, invocations, 0, "matrix/windows.comp", defines, ("convolution",))
 
 
 def _block(name: str, rows: int, columns: int, invocations: int) -> Tile:
@@ -92,9 +101,36 @@ def _block(name: str, rows: int, columns: int, invocations: int) -> Tile:
     return Tile(name, rows, columns * invocations, invocations, 0, "matrix/blocks.comp", named)
 
 
+LARGE = (
+    _shared("large16", 128, 128, 16, (8, 8)),
+    _shared("large8", 128, 128, 8, (8, 8)),
+    _shared("tall16", 128, 64, 16, (8, 8)),
+    _shared("tall8", 128, 64, 8, (8, 4)),
+    _shared("medium16", 64, 64, 16, (4, 4)),
+    _shared("eight16", 64, 64, 16, (8, 8)),
+    _shared("wide16", 32, 64, 16, (4, 4)),
+    _shared("flat16", 16, 64, 16, (4, 4)),
+)
+SKINNY = (
+    _shared("thin8", 4, 128, 8, (4, 4)),
+    _shared("thin16", 4, 128, 16, (4, 4)),
+    _shared("thin64", 4, 64, 16, (4, 4)),
+    _shared("thin256", 4, 256, 8, (4, 4)),
+    _shared("eight128", 8, 128, 8, (8, 4)),
+    _shared("eight64", 8, 128, 16, (4, 4)),
+    _shared("slim16", 16, 128, 8, (4, 4)),
+    _shared("slim32", 32, 128, 8, (8, 4)),
+)
+WINDOWS = (
+    _windows("windows1", 2, 128),
+    _windows("windows2", 2, 64),
+    _windows("windows4", 4, 64),
+    _windows("windows8", 8, 32),
+)
+
 ON_GPUS = (
-    _shared("medium", 64, 64, 8, 4),
-    _shared("small", 32, 32, 16, 4),
+    _shared("medium", 64, 64, 8, (4, 4)),
+    _shared("small", 32, 32, 16, (4, 4)),
 )
 """From the largest to the smallest: on an NVIDIA H200 17 and 9 TFLOP/s for FLOAT32. (128 x 128 with 8 x 8 results
 for each invocation gave 15.)"""
@@ -109,7 +145,7 @@ ON_PROCESSORS = (
 ON_NAIVE_PROCESSORS = (_block("few", 4, 4, 4),)
 """Likewise, where a driver keeps in memory what others keep in registers."""
 
-TILES = (*ON_GPUS, *ON_PROCESSORS)
+TILES = (*LARGE, *SKINNY, *WINDOWS, *ON_GPUS, *ON_PROCESSORS)
 
 
 def tiles_for(target: Target) -> list[Tile]:
@@ -184,4 +220,5 @@ def matrix_variants() -> Iterator[ShaderVariant]:
         for data_type in TYPES:
             yield sums_variant(family, data_type)
             for tile in TILES:
-                yield tile.variant(family, data_type)
+                if family in tile.families:
+                    yield tile.variant(family, data_type)

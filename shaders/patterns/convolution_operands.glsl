@@ -86,32 +86,38 @@ Column column_at(Batch batch, uint column)
         height * OUTPUT_STEP_HEIGHT + FIRST_HEIGHT, is_reached ? width * OUTPUT_STEP_WIDTH + FIRST_WIDTH : OUTSIDE);
 }
 
+// Whether there is an element of the input at a place (depth, height and width, times INPUT_STEP), and where.
+bool is_element(uvec3 place)
+{
+    bool is_inside = place.x < INPUT_DEPTH && place.y < INPUT_HEIGHT && place.z < INPUT_WIDTH;
+    if (INPUT_STEP_DEPTH != 1u) {
+        is_inside = is_inside && place.x % INPUT_STEP_DEPTH == 0u;
+    }
+    if (INPUT_STEP_HEIGHT != 1u) {
+        is_inside = is_inside && place.y % INPUT_STEP_HEIGHT == 0u;
+    }
+    if (INPUT_STEP_WIDTH != 1u) {
+        is_inside = is_inside && place.z % INPUT_STEP_WIDTH == 0u;
+    }
+    return is_inside;
+}
+uint element_index(Column column, uint channel, uvec3 place)
+{
+    return column.image + channel + place.x / INPUT_STEP_DEPTH * parameters.input_depth
+        + place.y / INPUT_STEP_HEIGHT * parameters.input_height + place.z / INPUT_STEP_WIDTH * parameters.input_width;
+}
+
 uint right_bits(Column column, uint term)
 {
     uint line = term / FILTER_WIDTH;
     uint plane = line / FILTER_HEIGHT;
     uint channel = plane / FILTER_DEPTH;
-    uint width = column.width + (term - line * FILTER_WIDTH) * FILTER_STEP_WIDTH;
-    uint height = column.height + (line - plane * FILTER_HEIGHT) * FILTER_STEP_HEIGHT;
-    uint depth = column.depth + (plane - channel * FILTER_DEPTH) * FILTER_STEP_DEPTH;
-    bool is_inside = width < INPUT_WIDTH && height < INPUT_HEIGHT && depth < INPUT_DEPTH;
-    if (INPUT_STEP_WIDTH != 1u) {
-        is_inside = is_inside && width % INPUT_STEP_WIDTH == 0u;
-        width = width / INPUT_STEP_WIDTH;
-    }
-    if (INPUT_STEP_HEIGHT != 1u) {
-        is_inside = is_inside && height % INPUT_STEP_HEIGHT == 0u;
-        height = height / INPUT_STEP_HEIGHT;
-    }
-    if (INPUT_STEP_DEPTH != 1u) {
-        is_inside = is_inside && depth % INPUT_STEP_DEPTH == 0u;
-        depth = depth / INPUT_STEP_DEPTH;
-    }
+    uvec3 place = uvec3(column.depth + (plane - channel * FILTER_DEPTH) * FILTER_STEP_DEPTH,
+        column.height + (line - plane * FILTER_HEIGHT) * FILTER_STEP_HEIGHT,
+        column.width + (term - line * FILTER_WIDTH) * FILTER_STEP_WIDTH);
     uint bits = PADDING;
-    if (is_inside) {
-        uint index = column.image + channel * parameters.input_channel + depth * parameters.input_depth
-            + height * parameters.input_height + width * parameters.input_width;
-        bits = operand(LOAD(OPERAND, words_right, index));
+    if (is_element(place)) {
+        bits = operand(LOAD(OPERAND, words_right, element_index(column, channel * parameters.input_channel, place)));
     }
     return bits;
 }

@@ -1,16 +1,15 @@
 // Tiles of results, one for each work group: operands go through shared memory, TILE_TERMS terms at a time, and each invocation keeps
-// RESULTS x RESULTS results in registers. For GPUs.
+// RESULT_ROWS x RESULT_COLUMNS results in registers. For GPUs.
 //
-// The compile script passes TILE_ROWS, TILE_COLUMNS, TILE_TERMS, RESULTS (4 or 8) and INVOCATIONS = (TILE_ROWS / RESULTS) *
-// (TILE_COLUMNS / RESULTS).
+// The compile script passes TILE_ROWS, TILE_COLUMNS, TILE_TERMS, RESULT_ROWS and RESULT_COLUMNS (4 or 8 each) and INVOCATIONS =
+// (TILE_ROWS / RESULT_ROWS) * (TILE_COLUMNS / RESULT_COLUMNS). For convolutions that is a multiple of TILE_COLUMNS.
 #define ADDS_SEGMENTS 0
 #include "matrix.glsl"
 
 layout(local_size_x = INVOCATIONS) in;
 
-#define INVOCATION_ROWS (TILE_ROWS / RESULTS)
-#define INVOCATION_COLUMNS (TILE_COLUMNS / RESULTS)
-#define QUARTERS (RESULTS / 4)
+#define INVOCATION_ROWS (TILE_ROWS / RESULT_ROWS)
+#define INVOCATION_COLUMNS (TILE_COLUMNS / RESULT_COLUMNS)
 // Fours of a line of terms; four more floats move the lines of the left tile, which is often written across, to other banks.
 #define LEFT_LINE (TILE_ROWS / 4 + 1)
 #define RIGHT_LINE (TILE_COLUMNS / 4)
@@ -26,6 +25,13 @@ shared uint right_classes;
 #define RIGHT_FOURS (TILE_COLUMNS * TILE_TERMS / 4)
 #define LEFT_LOADS ((LEFT_FOURS + INVOCATIONS - 1) / INVOCATIONS)
 #define RIGHT_LOADS ((RIGHT_FOURS + INVOCATIONS - 1) / INVOCATIONS)
+
+#define LEFT_STEP (TILE_TERMS * parameters.left_term)
+#if CONVOLUTION
+#define RIGHT_STEP 0u
+#else
+#define RIGHT_STEP (TILE_TERMS * parameters.right_term)
+#endif
 
 #if OPERAND_BITS == 32
 #define LOAD_FOUR(name, index) operand_four(fours_##name[(index) >> 2u])
@@ -57,65 +63,85 @@ uvec2 right_place(uint i, uint invocation)
 #endif
 }
 
-// What an invocation loads of the left operand in its i-th turn.
-uvec4 left_four(Batch batch, uint i, uint row, uint term, uint end, uint invocation)
+// Where the four elements lie that an invocation loads in its i-th turn, of the first tile of terms. What lies outside of the matrix is
+// computed with what lies at its edge, and not stored.
+uint left_beginning(Batch batch, uint i, uint row, uint term, uint invocation)
+{
+    uvec2 place = left_place(i, invocation);
+    uint last = parameters.rows - (!LEFT_ALONG_TERMS && LEFT_HAS_VECTORS ? 4u : 1u);
+    return left_index(batch, min(row + place.x, last), term + place.y);
+}
+
+// What an invocation loads of the left operand in its i-th turn. `is_whole`: all terms of the tile are there.
+uvec4 left_four(Batch batch, uint beginning, bool is_whole, uint i, uint row, uint term, uint end, uint invocation)
 {
     uvec2 place = left_place(i, invocation);
     uvec2 at = uvec2(row + place.x, term + place.y);
     uvec4 four = uvec4(PADDING);
     bool is_within = LEFT_FOURS % INVOCATIONS == 0 || invocation + i * INVOCATIONS < LEFT_FOURS;
-    if (is_within && at.x < parameters.rows && at.y < end) {
+    if (is_within && (is_whole || at.y < end)) {
         if (LEFT_HAS_VECTORS) {
-            return LOAD_FOUR(left, left_index(batch, at.x, at.y));
+            return LOAD_FOUR(left, beginning);
         }
-        four.x = left_bits(batch, at.x, at.y);
+        uint last = parameters.rows - 1u;
         uvec2 next = uvec2(LEFT_ALONG_TERMS ? 0u : 1u, LEFT_ALONG_TERMS ? 1u : 0u);
-        if (at.x + next.x < parameters.rows && at.y + next.y < end) {
-            four.y = left_bits(batch, at.x + next.x, at.y + next.y);
+        four.x = left_bits(batch, min(at.x, last), at.y);
+        if (is_whole || at.y + next.y < end) {
+            four.y = left_bits(batch, min(at.x + next.x, last), at.y + next.y);
         }
-        if (at.x + 2u * next.x < parameters.rows && at.y + 2u * next.y < end) {
-            four.z = left_bits(batch, at.x + 2u * next.x, at.y + 2u * next.y);
+        if (is_whole || at.y + 2u * next.y < end) {
+            four.z = left_bits(batch, min(at.x + 2u * next.x, last), at.y + 2u * next.y);
         }
-        if (at.x + 3u * next.x < parameters.rows && at.y + 3u * next.y < end) {
-            four.w = left_bits(batch, at.x + 3u * next.x, at.y + 3u * next.y);
+        if (is_whole || at.y + 3u * next.y < end) {
+            four.w = left_bits(batch, min(at.x + 3u * next.x, last), at.y + 3u * next.y);
         }
     }
     return four;
 }
 
 // The same of the right operand. Every turn has the same column, if it is a convolution's.
-uvec4 right_four(Batch batch, Column own, uint i, uint column, uint term, uint end, uint invocation)
+#if !CONVOLUTION
+uint right_beginning(Batch batch, uint i, uint column, uint term, uint invocation)
+{
+    uvec2 place = right_place(i, invocation);
+    uint last = parameters.columns - (!RIGHT_ALONG_TERMS && RIGHT_HAS_VECTORS ? 4u : 1u);
+    return batch.right + (term + place.x) * parameters.right_term + min(column + place.y, last) * parameters.right_column;
+}
+#endif
+uvec4 right_four(
+    Batch batch, Column own, uint beginning, bool is_whole, uint i, uint column, uint term, uint end, uint invocation)
 {
     uvec2 place = right_place(i, invocation);
     uvec2 at = uvec2(term + place.x, column + place.y);
     uvec4 four = uvec4(PADDING);
     bool is_within = RIGHT_FOURS % INVOCATIONS == 0 || invocation + i * INVOCATIONS < RIGHT_FOURS;
-    if (is_within && at.x < end && at.y < parameters.columns) {
+    if (is_within && (is_whole || at.x < end)) {
 #if CONVOLUTION
         four.x = right_bits(own, at.x);
-        if (at.x + 1u < end) {
+        if (is_whole || at.x + 1u < end) {
             four.y = right_bits(own, at.x + 1u);
         }
-        if (at.x + 2u < end) {
+        if (is_whole || at.x + 2u < end) {
             four.z = right_bits(own, at.x + 2u);
         }
-        if (at.x + 3u < end) {
+        if (is_whole || at.x + 3u < end) {
             four.w = right_bits(own, at.x + 3u);
         }
 #else
         if (RIGHT_HAS_VECTORS) {
-            return LOAD_FOUR(right, batch.right + at.x * parameters.right_term + at.y * parameters.right_column);
+            return LOAD_FOUR(right, beginning);
         }
+        uint last = parameters.columns - 1u;
         uvec2 next = uvec2(RIGHT_ALONG_TERMS ? 1u : 0u, RIGHT_ALONG_TERMS ? 0u : 1u);
-        four.x = right_bits(column_at(batch, at.y), at.x);
-        if (at.x + next.x < end && at.y + next.y < parameters.columns) {
-            four.y = right_bits(column_at(batch, at.y + next.y), at.x + next.x);
+        four.x = right_bits(column_at(batch, min(at.y, last)), at.x);
+        if (is_whole || at.x + next.x < end) {
+            four.y = right_bits(column_at(batch, min(at.y + next.y, last)), at.x + next.x);
         }
-        if (at.x + 2u * next.x < end && at.y + 2u * next.y < parameters.columns) {
-            four.z = right_bits(column_at(batch, at.y + 2u * next.y), at.x + 2u * next.x);
+        if (is_whole || at.x + 2u * next.x < end) {
+            four.z = right_bits(column_at(batch, min(at.y + 2u * next.y, last)), at.x + 2u * next.x);
         }
-        if (at.x + 3u * next.x < end && at.y + 3u * next.y < parameters.columns) {
-            four.w = right_bits(column_at(batch, at.y + 3u * next.y), at.x + 3u * next.x);
+        if (is_whole || at.x + 3u * next.x < end) {
+            four.w = right_bits(column_at(batch, min(at.y + 3u * next.y, last)), at.x + 3u * next.x);
         }
 #endif
     }
@@ -139,10 +165,6 @@ void put_left(uint tile, uint i, uvec4 bits, uint invocation)
         } else {
             tiles[at] = four;
         }
-        uint classes = classes_of(bits);
-        if ((classes & ~left_classes) != 0u) {
-            atomicOr(left_classes, classes);
-        }
     }
 }
 void put_right(uint tile, uint i, uvec4 bits, uint invocation)
@@ -159,20 +181,23 @@ void put_right(uint tile, uint i, uvec4 bits, uint invocation)
         } else {
             tiles[at] = four;
         }
-        uint classes = classes_of(bits);
-        if ((classes & ~right_classes) != 0u) {
-            atomicOr(right_classes, classes);
-        }
     }
 }
 
 // What follows stands in main() as it is: arrays that functions share are kept in memory by some drivers.
 #define LOAD_TILES(term) \
-    [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
-        left_loaded[i] = left_four(batch, i, first_row, term, end, invocation); \
-    } \
-    [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
-        right_loaded[i] = right_four(batch, own, i, first_column, term, end, invocation); \
+    { \
+        bool is_whole = (term) + TILE_TERMS <= end; \
+        [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
+            left_loaded[i] = left_four(batch, left_next[i], is_whole, i, first_row, term, end, invocation); \
+            left_next[i] += LEFT_STEP; \
+            own_left_classes |= classes_of(left_loaded[i]); \
+        } \
+        [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
+            right_loaded[i] = right_four(batch, own, right_next[i], is_whole, i, first_column, term, end, invocation); \
+            right_next[i] += RIGHT_STEP; \
+            own_right_classes |= classes_of(right_loaded[i]); \
+        } \
     }
 
 #define PUT_TILES(tile) \
@@ -185,15 +210,17 @@ void put_right(uint tile, uint i, uvec4 bits, uint invocation)
 
 #define ADD_PRODUCTS(tile) \
     [[unroll]] for (uint step = 0u; step < TILE_TERMS; ++step) { \
-        vec4 a[QUARTERS]; \
-        vec4 b[QUARTERS]; \
-        [[unroll]] for (uint quarter = 0u; quarter < QUARTERS; ++quarter) { \
+        vec4 a[RESULT_ROWS / 4]; \
+        vec4 b[RESULT_COLUMNS / 4]; \
+        [[unroll]] for (uint quarter = 0u; quarter < RESULT_ROWS / 4; ++quarter) { \
             a[quarter] = tiles[tile * TILES + step * LEFT_LINE + quarter * INVOCATION_ROWS + own_row]; \
+        } \
+        [[unroll]] for (uint quarter = 0u; quarter < RESULT_COLUMNS / 4; ++quarter) { \
             b[quarter] = tiles[tile * TILES + RIGHT_TILE + step * RIGHT_LINE + quarter * INVOCATION_COLUMNS + own_column]; \
         } \
-        [[unroll]] for (uint i = 0u; i < RESULTS; ++i) { \
-            [[unroll]] for (uint j = 0u; j < RESULTS; ++j) { \
-                sums[i * RESULTS + j] = product_plus(a[i / 4u][i & 3u], b[j / 4u][j & 3u], sums[i * RESULTS + j]); \
+        [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) { \
+            [[unroll]] for (uint j = 0u; j < RESULT_COLUMNS; ++j) { \
+                sums[i * RESULT_COLUMNS + j] = product_plus(a[i / 4u][i & 3u], b[j / 4u][j & 3u], sums[i * RESULT_COLUMNS + j]); \
             } \
         } \
     }
@@ -267,7 +294,9 @@ void main()
     uint own_column = invocation % INVOCATION_COLUMNS;
     uvec4 left_loaded[LEFT_LOADS];
     uvec4 right_loaded[RIGHT_LOADS];
-    float sums[RESULTS * RESULTS];
+    uint left_next[LEFT_LOADS];
+    uint right_next[RIGHT_LOADS];
+    float sums[RESULT_ROWS * RESULT_COLUMNS];
     for (uint segment = first_segment; segment < end_segment; ++segment) {
         uint first = segment * SEGMENT;
         uint end = min(first + SEGMENT, parameters.terms);
@@ -275,31 +304,48 @@ void main()
             left_classes = 0u;
             right_classes = 0u;
         }
-        [[unroll]] for (uint i = 0u; i < RESULTS * RESULTS; ++i) {
+        [[unroll]] for (uint i = 0u; i < RESULT_ROWS * RESULT_COLUMNS; ++i) {
             sums[i] = 0.0;
         }
+        [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) {
+            left_next[i] = left_beginning(batch, i, first_row, first, invocation);
+        }
+        [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) {
+#if CONVOLUTION
+            right_next[i] = 0u;
+#else
+            right_next[i] = right_beginning(batch, i, first_column, first, invocation);
+#endif
+        }
+        uint own_left_classes = 0u;
+        uint own_right_classes = 0u;
         LOAD_TILES(first)
-        barrier();
         PUT_TILES(0u)
         barrier();
         uint tile = 0u;
-        for (uint term = first + TILE_TERMS; term < end; term += TILE_TERMS) {
-            LOAD_TILES(term)
+        for (uint term = first; term < end; term += TILE_TERMS) {
+            bool has_next = term + TILE_TERMS < end;
+            if (has_next) {
+                LOAD_TILES(term + TILE_TERMS)
+            }
             ADD_PRODUCTS(tile)
             tile = 1u - tile;
-            PUT_TILES(tile)
+            if (has_next) {
+                PUT_TILES(tile)
+            }
             barrier();
         }
-        ADD_PRODUCTS(tile)
+        atomicOr(left_classes, own_left_classes);
+        atomicOr(right_classes, own_right_classes);
         barrier();
         bool plain = is_plain(left_classes, right_classes);
-        for (uint turn = 0u; turn < RESULTS; ++turn) {
-            [[unroll]] for (uint i = 0u; i < RESULTS; ++i) {
+        for (uint turn = 0u; turn < RESULT_ROWS; ++turn) {
+            [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {
                 if (turn == i) {
-                    [[unroll]] for (uint quarter = 0u; quarter < QUARTERS; ++quarter) {
+                    [[unroll]] for (uint quarter = 0u; quarter < RESULT_COLUMNS / 4; ++quarter) {
                         tiles[own_row * RIGHT_LINE + quarter * INVOCATION_COLUMNS + own_column] =
-                            vec4(sums[i * RESULTS + 4u * quarter], sums[i * RESULTS + 4u * quarter + 1u],
-                                 sums[i * RESULTS + 4u * quarter + 2u], sums[i * RESULTS + 4u * quarter + 3u]);
+                            vec4(sums[i * RESULT_COLUMNS + 4u * quarter], sums[i * RESULT_COLUMNS + 4u * quarter + 1u],
+                                 sums[i * RESULT_COLUMNS + 4u * quarter + 2u], sums[i * RESULT_COLUMNS + 4u * quarter + 3u]);
                     }
                 }
             }

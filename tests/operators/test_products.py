@@ -17,7 +17,7 @@ from dmlvk.conformance.samples.products import KINDS, convolution_desc, values
 from dmlvk.conformance.sampling import run_sample, sample_fault
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import matrix, matrix_tiles
-from dmlvk.kernels.matrix_tiles import IN_TURN, ONE_SEGMENT, SEGMENT, SIDE_BY_SIDE, TILES, Choice, Tile
+from dmlvk.kernels.matrix_tiles import IN_TURN, ONE_SEGMENT, SEGMENT, SIDE_BY_SIDE, TILES, WINDOWS, Choice, Tile
 from dmlvk.kernels.target import Target
 from dmlvk.operators import check_operator, families
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS
@@ -101,7 +101,7 @@ def test_a_row_does_not_depend_on_the_batch_that_it_is_in(benches: list[Workbenc
     ("tile", "come", "data_type"),
     [
         pytest.param(tile, come, data_type, id=f"{tile.name}-{('in turn', 'side by side')[come - 1]}-{data_type.name}")
-        for i, tile in enumerate(TILES)
+        for i, tile in enumerate(tile for tile in TILES if "gemm" in tile.families)
         for come, data_type in zip((IN_TURN, SIDE_BY_SIDE), _PAIRS[i % 2], strict=True)
     ],
 )
@@ -156,7 +156,11 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
 @pytest.mark.parametrize(
     ("tile", "name"),
-    [(_SHARED[-1], name) for name in _CONVOLUTIONS] + [(tile, "padded") for tile in _SHARED[:-1]],
+    [
+        *((_SHARED[-1], name) for name in _CONVOLUTIONS),
+        *((tile, "padded") for tile in _SHARED[:-1] if "convolution" in tile.families),
+        *((tile, name) for tile in WINDOWS for name in _CONVOLUTIONS if name != "several segments"),
+    ],
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
 def test_convolutions_in_tiles(

@@ -1,0 +1,5 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+// CONVOLUTION of few channels for each result, on GPUs.
+#include "matrix_windows.glsl"
