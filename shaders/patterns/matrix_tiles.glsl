@@ -1,7 +1,7 @@
 // Tiles of results, one for each work group: operands go through shared memory, TILE_TERMS terms at a time, and each invocation keeps
 // RESULT_ROWS x RESULT_COLUMNS results in registers. For GPUs.
 //
-// The compile script passes TILE_ROWS, TILE_COLUMNS, TILE_TERMS, RESULT_ROWS and RESULT_COLUMNS (4 or 8 each) and INVOCATIONS =
+// The compile script passes TILE_ROWS, TILE_COLUMNS, TILE_TERMS, RESULT_ROWS and RESULT_COLUMNS (2, 4 or 8 each) and INVOCATIONS =
 // (TILE_ROWS / RESULT_ROWS) * (TILE_COLUMNS / RESULT_COLUMNS). For convolutions that is a multiple of TILE_COLUMNS.
 #define ADDS_SEGMENTS 0
 #include "matrix.glsl"
@@ -10,6 +10,19 @@ layout(local_size_x = INVOCATIONS) in;
 
 #define INVOCATION_ROWS (TILE_ROWS / RESULT_ROWS)
 #define INVOCATION_COLUMNS (TILE_COLUMNS / RESULT_COLUMNS)
+// Neighbouring rows and columns of an invocation, and how many fours hold what it multiplies.
+#if RESULT_ROWS < 4
+#define ROW_RUN RESULT_ROWS
+#else
+#define ROW_RUN 4
+#endif
+#if RESULT_COLUMNS < 4
+#define COLUMN_RUN RESULT_COLUMNS
+#else
+#define COLUMN_RUN 4
+#endif
+#define ROW_FOURS ((RESULT_ROWS + 3) / 4)
+#define COLUMN_FOURS ((RESULT_COLUMNS + 3) / 4)
 // Fours of a line of terms; four more floats move the lines of the left tile, which is often written across, to other banks.
 #define LEFT_LINE (TILE_ROWS / 4 + 1)
 #define RIGHT_LINE (TILE_COLUMNS / 4)
@@ -210,13 +223,19 @@ void put_right(uint tile, uint i, uvec4 bits, uint invocation)
 
 #define ADD_PRODUCTS(tile) \
     [[unroll]] for (uint step = 0u; step < TILE_TERMS; ++step) { \
-        vec4 a[RESULT_ROWS / 4]; \
-        vec4 b[RESULT_COLUMNS / 4]; \
-        [[unroll]] for (uint quarter = 0u; quarter < RESULT_ROWS / 4; ++quarter) { \
-            a[quarter] = tiles[tile * TILES + step * LEFT_LINE + quarter * INVOCATION_ROWS + own_row]; \
+        vec4 a[ROW_FOURS]; \
+        vec4 b[COLUMN_FOURS]; \
+        [[unroll]] for (uint i = 0u; i < ROW_FOURS; ++i) { \
+            a[i] = tiles[tile * TILES + step * LEFT_LINE + i * INVOCATION_ROWS + own_row / (4 / ROW_RUN)]; \
         } \
-        [[unroll]] for (uint quarter = 0u; quarter < RESULT_COLUMNS / 4; ++quarter) { \
-            b[quarter] = tiles[tile * TILES + RIGHT_TILE + step * RIGHT_LINE + quarter * INVOCATION_COLUMNS + own_column]; \
+        [[unroll]] for (uint i = 0u; i < COLUMN_FOURS; ++i) { \
+            b[i] = tiles[tile * TILES + RIGHT_TILE + step * RIGHT_LINE + i * INVOCATION_COLUMNS + own_column / (4 / COLUMN_RUN)]; \
+        } \
+        if (ROW_RUN == 2 && (own_row & 1u) != 0u) { \
+            a[0].xy = a[0].zw; \
+        } \
+        if (COLUMN_RUN == 2 && (own_column & 1u) != 0u) { \
+            b[0].xy = b[0].zw; \
         } \
         [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) { \
             [[unroll]] for (uint j = 0u; j < RESULT_COLUMNS; ++j) { \
@@ -233,7 +252,7 @@ void deliver(Batch batch, bool plain, uint turn, uint first_row, uint first_colu
 {
     for (uint number = invocation; number < ROUND_RESULTS / AT_ONCE; number += INVOCATIONS) {
         uint tile_row = number / (TILE_COLUMNS / AT_ONCE);
-        uint row = first_row + (turn / 4u) * (INVOCATION_ROWS * 4) + tile_row * 4u + (turn & 3u);
+        uint row = first_row + turn / ROW_RUN * (INVOCATION_ROWS * ROW_RUN) + tile_row * ROW_RUN + turn % ROW_RUN;
         uint word = 0u;
         for (uint part = 0u; part < AT_ONCE; ++part) {
             uint tile_column = number % (TILE_COLUMNS / AT_ONCE) * AT_ONCE + part;
@@ -342,11 +361,17 @@ void main()
         for (uint turn = 0u; turn < RESULT_ROWS; ++turn) {
             [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {
                 if (turn == i) {
-                    [[unroll]] for (uint quarter = 0u; quarter < RESULT_COLUMNS / 4; ++quarter) {
-                        tiles[own_row * RIGHT_LINE + quarter * INVOCATION_COLUMNS + own_column] =
-                            vec4(sums[i * RESULT_COLUMNS + 4u * quarter], sums[i * RESULT_COLUMNS + 4u * quarter + 1u],
-                                 sums[i * RESULT_COLUMNS + 4u * quarter + 2u], sums[i * RESULT_COLUMNS + 4u * quarter + 3u]);
+#if COLUMN_RUN == 2
+                    uint at = own_row * RIGHT_LINE + own_column / 2u;
+                    tiles[at][own_column % 2u * 2u] = sums[i * 2u];
+                    tiles[at][own_column % 2u * 2u + 1u] = sums[i * 2u + 1u];
+#else
+                    [[unroll]] for (uint four = 0u; four < COLUMN_FOURS; ++four) {
+                        uint sum = i * RESULT_COLUMNS + 4u * four;
+                        tiles[own_row * RIGHT_LINE + four * INVOCATION_COLUMNS + own_column] =
+                            vec4(sums[sum], sums[sum + 1u], sums[sum + 2u], sums[sum + 3u]);
                     }
+#endif
                 }
             }
             barrier();
