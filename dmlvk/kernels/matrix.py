@@ -15,6 +15,7 @@ from dmlvk.kernels.matrix_tiles import (
     SEGMENT,
     SIDE_BY_SIDE,
     Choice,
+    Work,
     choose,
     sums_variant,
 )
@@ -67,6 +68,10 @@ class Product:
     def segments(self) -> int:
         """Of each sum."""
         return -(-self.terms // SEGMENT)
+
+    def work(self, *, gives_results: bool = True) -> Work:
+        """What the choice of a tile depends on."""
+        return Work(self.family, self.rows, self.columns, self.terms, self.batches, gives_results)
 
     def totals_bytes(self, segments_come: int) -> int:
         """Scratch memory for totals."""
@@ -169,7 +174,7 @@ def lower_product(
     if follows is not None and "input_tensor" not in follows.activation.declaration.in_place:
         result = builder.scratch(tensor.size_in_bytes)
     relu = fused is not None and fused.operator_name == _RELU
-    choice = choose(product.rows, product.columns, product.terms, product.batches, target)
+    choice = choose(product.work(), target)
     _add_sums(builder, product, choice, (left, right, addend), result, relu)
     if follows is not None:
         members: dict[str, Any] = {field.attribute: value for field, value in follows.attributes}
@@ -243,7 +248,7 @@ def float32_sum_kernels(product: Product, target: Target) -> list[PlainKernel]:
     Raises:
         DeviceLimitError: when there is more work than the device can address.
     """
-    choice = choose(product.rows, product.columns, product.terms, product.batches, target)
+    choice = choose(product.work(gives_results=False), target)
     writes_totals = product.data_type is DataType.FLOAT16
     come = IN_TURN if writes_totals or product.segments > 1 else ONE_SEGMENT
     groups = choice.tile.groups(product.rows, product.columns) * product.batches

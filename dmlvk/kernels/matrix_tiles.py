@@ -21,11 +21,8 @@ FAMILIES = ("gemm", "convolution")
 ONE_SEGMENT, IN_TURN, SIDE_BY_SIDE = range(3)
 """How the segments of a sum come together: see ``shaders/patterns/matrix.glsl``."""
 
-_GROUPS_FOR_ALL_CORES = 132
-"""Work groups that keep a large GPU busy."""
-
 _GROUPS_FOR_PROCESSORS = 8
-"""The same for a processor."""
+"""Work groups that keep a processor busy."""
 
 _MOST_TURNS = 65535
 """How often llvmpipe lets an invocation go through loops in all, before it ends them unasked."""
@@ -49,7 +46,7 @@ class Tile:
         shared_memory: bytes that a work group needs.
         source: below ``shaders/``.
         defines: preprocessor definitions.
-        families: what it is made for.
+        fewest_groups: work groups from which on it keeps a device busy.
     """
 
     name: str
@@ -59,7 +56,7 @@ class Tile:
     shared_memory: int
     source: str
     defines: tuple[tuple[str, str], ...]
-    families: tuple[str, ...] = FAMILIES
+    fewest_groups: int = 0
 
     def groups(self, rows: int, columns: int) -> int:
         """Tiles that cover so many results."""
@@ -77,89 +74,82 @@ class Tile:
         return _variant(family, data_type, self.name, self.source, dict(self.defines))
 
 
-def _shared(name: str, rows: int, columns: int, terms: int, results: tuple[int, int]) -> Tile:
+def _shared(name: str, rows: int, columns: int, terms: int, results: tuple[int, int], fewest_groups: int) -> Tile:
     """A tile of ``shaders/patterns/matrix_tiles.glsl``."""
     invocations = rows * columns // (results[0] * results[1])
     memory = 2 * terms * (rows // 4 + 1 + columns // 4) * 16 + 8
     sizes = {"ROWS": rows, "COLUMNS": columns, "TERMS": terms}
     defines = {f"TILE_{key}": str(value) for key, value in sizes.items()}
     defines |= {"RESULT_ROWS": str(results[0]), "RESULT_COLUMNS": str(results[1]), "INVOCATIONS": str(invocations)}
-    families = FAMILIES if invocations % columns == 0 else ("gemm",)
-    return Tile(name, rows, columns, invocations, memory, "matrix/tiles.comp", tuple(defines.items()), families)
+    assert invocations % columns == 0  # what convolutions want
+    return Tile(name, rows, columns, invocations, memory, "matrix/tiles.comp", tuple(defines.items()), fewest_groups)
 
 
 def _windows(name: str, columns: int, invocations: int) -> Tile:
     """A tile of ``shaders/patterns/matrix_windows.glsl``: a row of results, so many for each invocation."""
     defines = (("BLOCK_COLUMNS", str(columns)), ("INVOCATIONS", str(invocations)))
-    return Tile(name, 1, columns * invocations, invocations, 0, "matrix/windows.comp", defines, ("convolution",))
+    return Tile(name, 1, columns * invocations, invocations, 0, "matrix/windows.comp", defines)
 
 
 def _block(name: str, rows: int, columns: int, invocations: int) -> Tile:
     """A tile of ``shaders/patterns/matrix_blocks.glsl``: a block for each invocation."""
     defines = {"BLOCK_ROWS": rows, "BLOCK_COLUMNS": columns, "INVOCATIONS": invocations}
     named = tuple((key, str(value)) for key, value in defines.items())
-    return Tile(name, rows, columns * invocations, invocations, 0, "matrix/blocks.comp", named)
+    groups = _GROUPS_FOR_PROCESSORS
+    return Tile(name, rows, columns * invocations, invocations, 0, "matrix/blocks.comp", named, groups)
 
 
-LARGE = (
-    _shared("large16", 128, 128, 16, (8, 8)),
-    _shared("large8", 128, 128, 8, (8, 8)),
-    _shared("tall16", 128, 64, 16, (8, 8)),
-    _shared("tall8", 128, 64, 8, (8, 4)),
-    _shared("medium16", 64, 64, 16, (4, 4)),
-    _shared("eight16", 64, 64, 16, (8, 8)),
-    _shared("wide16", 32, 64, 16, (4, 4)),
-    _shared("flat16", 16, 64, 16, (4, 4)),
-    _shared("two32", 32, 32, 16, (2, 2)),
-    _shared("two16", 16, 32, 16, (2, 2)),
-    _shared("two4", 32, 32, 16, (2, 4)),
-    _shared("flat32", 16, 32, 32, (2, 2)),
-)
-SKINNY = (
-    _shared("thin8", 4, 128, 8, (4, 4)),
-    _shared("thin16", 4, 128, 16, (4, 4)),
-    _shared("thin64", 4, 64, 16, (4, 4)),
-    _shared("thin256", 4, 256, 8, (4, 4)),
-    _shared("eight128", 8, 128, 8, (8, 4)),
-    _shared("eight64", 8, 128, 16, (4, 4)),
-    _shared("slim16", 16, 128, 8, (4, 4)),
-    _shared("slim32", 32, 128, 8, (8, 4)),
-)
-WINDOWS = (
-    _windows("windows1", 2, 128),
-    _windows("windows2", 2, 64),
-    _windows("windows4", 4, 64),
-    _windows("windows8", 8, 32),
-)
+LARGE = _shared("large", 128, 64, 8, (8, 4), 512)
+"""For products of large matrices: on an NVIDIA H200 17.8 TFLOP/s for FLOAT32 and 24.8 for FLOAT16, where the next one
+gives 17.1 and 23.0. (128 x 128 with 8 x 8 results for each invocation gives 18.5 and 27.0, but needs more shared memory
+than Vulkan guarantees.) For convolutions it is slower."""
 
 ON_GPUS = (
-    _shared("medium", 64, 64, 8, (4, 4)),
-    _shared("small", 32, 32, 16, (4, 4)),
+    _shared("medium", 64, 64, 8, (4, 4), 132),
+    _shared("small", 32, 32, 16, (4, 4), 400),
+    _shared("tiny", 16, 32, 32, (2, 2), 400),
 )
-"""From the largest to the smallest: on an NVIDIA H200 17 and 9 TFLOP/s for FLOAT32. (128 x 128 with 8 x 8 results
-for each invocation gave 15.)"""
+"""From the largest to the smallest."""
+
+SLIM = (
+    _shared("slim16", 16, 128, 8, (4, 4), 132),
+    _shared("slim32", 32, 128, 8, (8, 4), 132),
+)
+"""For products of so few rows, which wait for the right operand."""
+
+WINDOWS = _windows("windows", 4, 64)
+"""For convolutions of one segment and few rows, depthwise ones above all."""
+
+_ROWS_FOR_WINDOWS = 4
 
 ON_PROCESSORS = (
     _block("wide", 16, 16, 8),
     _block("blocks", 8, 8, 8),
     _block("few", 4, 4, 4),
 )
-"""Likewise."""
+"""From the largest to the smallest."""
 
 ON_NAIVE_PROCESSORS = (_block("few", 4, 4, 4),)
 """Likewise, where a driver keeps in memory what others keep in registers."""
 
-TILES = (*LARGE, *SKINNY, *WINDOWS, *ON_GPUS, *ON_PROCESSORS)
+TILES = (LARGE, *ON_GPUS, *SLIM, WINDOWS, *ON_PROCESSORS)
 
 
-def tiles_for(target: Target) -> list[Tile]:
+def _tiles_for(work: Work, target: Target) -> list[Tile]:
     """The tiles among which a device chooses, from the largest to the smallest."""
-    tiles = ON_NAIVE_PROCESSORS if target.is_naive else ON_PROCESSORS if target.is_cpu else ON_GPUS
-    return [
+    if target.is_cpu:
+        return list(ON_NAIVE_PROCESSORS if target.is_naive else ON_PROCESSORS)
+    tiles = [*ON_GPUS]
+    if work.columns >= SLIM[0].columns:
+        tiles = [tile for tile in SLIM if work.rows <= tile.rows][:1] or tiles
+    if work.family == "gemm" and work.groups(LARGE) >= LARGE.fewest_groups:
+        tiles = [LARGE, *tiles]
+    fitting = [
         tile
         for tile in tiles
         if tile.shared_memory <= target.shared_memory and tile.invocations <= target.work_group_size
     ]
+    return fitting or [ON_GPUS[-1]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,24 +167,43 @@ class Choice:
     segments_at_once: int = 2**32
 
 
-def choose(rows: int, columns: int, terms: int, batches: int, target: Target) -> Choice:
-    """Chooses for so many results, of so many terms each.
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What a choice depends on.
 
-    Args:
+    Attributes:
+        family: ``"gemm"`` or ``"convolution"``.
         rows: of each product.
         columns: of each product.
         terms: of each result.
         batches: products, or groups of a convolution.
-        target: the device.
+        gives_results: whether results are wanted, and not sums.
     """
-    segments = -(-terms // SEGMENT)
-    fits = segments * rows * columns * batches * 4 <= _MOST_SCRATCH
-    enough = _GROUPS_FOR_PROCESSORS if target.is_cpu else _GROUPS_FOR_ALL_CORES
-    tiles = tiles_for(target)
+
+    family: str
+    rows: int
+    columns: int
+    terms: int
+    batches: int
+    gives_results: bool = True
+
+    def groups(self, tile: Tile) -> int:
+        """Tiles that cover all results."""
+        return tile.groups(self.rows, self.columns) * self.batches
+
+
+def choose(work: Work, target: Target) -> Choice:
+    """Chooses how a product is computed on a device."""
+    segments = -(-work.terms // SEGMENT)
+    is_convolution = work.family == "convolution" and work.gives_results
+    if is_convolution and segments == 1 and work.rows <= _ROWS_FOR_WINDOWS and not target.is_cpu:
+        return Choice(WINDOWS, ONE_SEGMENT)
+    fits = segments * work.rows * work.columns * work.batches * 4 <= _MOST_SCRATCH
+    tiles = _tiles_for(work, target)
     for tile in tiles:
-        groups = tile.groups(rows, columns) * batches
-        is_enough = groups >= enough
-        if is_enough or tile is tiles[-1] or (fits and groups * segments >= enough):
+        groups = work.groups(tile)
+        is_enough = groups >= tile.fewest_groups
+        if is_enough or tile is tiles[-1] or (fits and groups * segments >= tile.fewest_groups):
             if segments == 1:
                 return Choice(tile, ONE_SEGMENT)
             come = IN_TURN if is_enough or not fits else SIDE_BY_SIDE
@@ -224,5 +233,5 @@ def matrix_variants() -> Iterator[ShaderVariant]:
         for data_type in TYPES:
             yield sums_variant(family, data_type)
             for tile in TILES:
-                if family in tile.families:
+                if family == "convolution" or tile is not WINDOWS:
                     yield tile.variant(family, data_type)

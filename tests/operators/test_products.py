@@ -17,7 +17,18 @@ from dmlvk.conformance.samples.products import KINDS, convolution_desc, values
 from dmlvk.conformance.sampling import run_sample, sample_fault
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import matrix, matrix_tiles
-from dmlvk.kernels.matrix_tiles import IN_TURN, ONE_SEGMENT, SEGMENT, SIDE_BY_SIDE, TILES, WINDOWS, Choice, Tile
+from dmlvk.kernels.matrix_tiles import (
+    IN_TURN,
+    ON_GPUS,
+    ONE_SEGMENT,
+    SEGMENT,
+    SIDE_BY_SIDE,
+    TILES,
+    WINDOWS,
+    Choice,
+    Tile,
+    Work,
+)
 from dmlvk.kernels.target import Target
 from dmlvk.operators import check_operator, families
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS
@@ -27,6 +38,7 @@ Array = npt.NDArray[Any]
 _N, _T = dml.MatrixTransform.NONE, dml.MatrixTransform.TRANSPOSE
 _PAIRS = ((dml.FLOAT32, dml.FLOAT16), (dml.FLOAT16, dml.FLOAT32))
 _SHARED = [tile for tile in TILES if tile.shared_memory]
+_TINY = ON_GPUS[-1]
 
 
 @pytest.fixture(autouse=True)
@@ -58,8 +70,8 @@ def product(bench: Workbench, a: Array, b: Array) -> Array:
 def only(monkeypatch: pytest.MonkeyPatch, tile: Tile, come: int) -> None:
     """Every product is computed with a tile, and with its segments coming together in a way."""
 
-    def chosen(rows: int, columns: int, terms: int, batches: int, target: Target) -> Choice:
-        return Choice(tile, ONE_SEGMENT if terms <= SEGMENT else come, tile.segments_at_once(target))
+    def chosen(work: Work, target: Target) -> Choice:
+        return Choice(tile, ONE_SEGMENT if work.terms <= SEGMENT else come, tile.segments_at_once(target))
 
     monkeypatch.setattr(matrix, "choose", chosen)
 
@@ -101,7 +113,7 @@ def test_a_row_does_not_depend_on_the_batch_that_it_is_in(benches: list[Workbenc
     ("tile", "come", "data_type"),
     [
         pytest.param(tile, come, data_type, id=f"{tile.name}-{('in turn', 'side by side')[come - 1]}-{data_type.name}")
-        for i, tile in enumerate(tile for tile in TILES if "gemm" in tile.families)
+        for i, tile in enumerate(tile for tile in TILES if tile is not WINDOWS)
         for come, data_type in zip((IN_TURN, SIDE_BY_SIDE), _PAIRS[i % 2], strict=True)
     ],
 )
@@ -129,7 +141,7 @@ def test_every_tile_gives_the_same_bits(
 def test_small_tiles_load_operands_along_either_axis(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, transforms: Any, data_type: DataType
 ) -> None:
-    only(monkeypatch, _SHARED[-1], IN_TURN)
+    only(monkeypatch, _TINY, IN_TURN)
     random = np.random.default_rng(10)
     rows, terms, columns = 36, 20, 44
     desc = gemm_desc(data_type, rows, terms, columns, trans_a=transforms[0], trans_b=transforms[1])
@@ -157,9 +169,9 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
 @pytest.mark.parametrize(
     ("tile", "name"),
     [
-        *((_SHARED[-1], name) for name in _CONVOLUTIONS),
-        *((tile, "padded") for tile in _SHARED[:-1] if "convolution" in tile.families),
-        *((tile, name) for tile in WINDOWS for name in _CONVOLUTIONS if name != "several segments"),
+        *((_TINY, name) for name in _CONVOLUTIONS),
+        *((tile, "padded") for tile in _SHARED if tile is not _TINY),
+        *((WINDOWS, name) for name in _CONVOLUTIONS if name != "several segments"),
     ],
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
@@ -170,7 +182,7 @@ def test_convolutions_in_tiles(
     random = np.random.default_rng(11)
     sizes, window, options = _CONVOLUTIONS[name]
     desc = convolution_desc(data_type, sizes, window, **options)
-    kind = "special" if tile is _SHARED[-1] else "normal"
+    kind = "special" if tile in (_TINY, WINDOWS) else "normal"
     inputs = {
         "InputTensor": values(kind, sizes, data_type, random),
         "FilterTensor": values(kind, window, data_type, random),
@@ -184,7 +196,7 @@ def test_convolutions_in_tiles(
 def test_gpu_kernels_run_on_drivers_without_optional_features(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only(monkeypatch, _SHARED[-1], SIDE_BY_SIDE)
+    only(monkeypatch, _TINY, SIDE_BY_SIDE)
     random = np.random.default_rng(12)
     a, b = random.normal(size=(34, 1030)).astype(np.float16), random.normal(size=(1030, 3)).astype(np.float16)
     assert len({product(bench, a, b).tobytes() for bench in benches}) == 1
@@ -290,10 +302,27 @@ def test_what_is_wrong_with_a_convolution_is_said_by_name() -> None:
 def test_tiles_keep_the_limits_of_a_device() -> None:
     for shared_memory in (16384, 32768, 49152):
         target = Target(shared_memory=shared_memory)
-        for rows, columns in ((1, 1), (4096, 4096), (64, 100000)):
-            chosen = matrix_tiles.choose(rows, columns, 5000, 1, target)
-            assert chosen.tile.shared_memory <= shared_memory
-            assert chosen.tile.invocations <= target.work_group_size
+        for rows, columns in ((1, 1), (4096, 4096), (64, 100000), (1, 16384), (32, 16384), (100000, 1)):
+            for family, terms in (("gemm", 5000), ("convolution", 5000), ("convolution", 9)):
+                chosen = matrix_tiles.choose(Work(family, rows, columns, terms, 1), target)
+                assert chosen.tile.shared_memory <= shared_memory
+                assert chosen.tile.invocations <= target.work_group_size
+
+
+def test_tiles_suit_the_work_on_gpus() -> None:
+    def chosen(*work: Any) -> tuple[str, int]:
+        choice = matrix_tiles.choose(Work(*work), Target(shared_memory=49152))
+        return choice.tile.name, choice.segments_come
+
+    assert chosen("gemm", 4096, 4096, 4096, 1) == ("large", IN_TURN)
+    assert chosen("gemm", 4096, 4096, 768, 1) == ("large", ONE_SEGMENT)
+    assert chosen("gemm", 128, 768, 768, 1) == ("tiny", ONE_SEGMENT)
+    assert chosen("gemm", 1, 16384, 16384, 1) == ("slim16", SIDE_BY_SIDE)
+    assert chosen("gemm", 32, 16384, 16384, 1) == ("slim32", SIDE_BY_SIDE)
+    assert chosen("convolution", 1, 56 * 56, 9, 128) == ("windows", ONE_SEGMENT)
+    assert chosen("convolution", 1, 56 * 56, 9, 128, False) != ("windows", ONE_SEGMENT)
+    assert chosen("convolution", 64, 32 * 56 * 56, 576, 1) == ("medium", ONE_SEGMENT)
+    assert chosen("convolution", 512, 49, 4608, 1) == ("tiny", SIDE_BY_SIDE)
 
 
 def test_names_are_exported() -> None:
