@@ -27,8 +27,17 @@ _AXES = 5
 
 _BYTES = (DataType.INT8, DataType.UINT8)
 
+_MOST_TURNS = 65535
+"""llvmpipe ends loops, unasked, when an invocation has been through so many turns in all."""
+
 _TAPS_AT_ONCE = 32768
-"""Taps of a quantized window that a launch adds: llvmpipe ends loops, unasked, after 65535 turns."""
+"""Taps of a window that one of several launches takes."""
+
+_STATE_BYTES = 20
+"""What such a launch hands on to the next for each element of the output: STATE_WORDS in the shaders."""
+
+_SCALE_CONSTANTS = 6
+"""Specialization constants of scales and zero points."""
 
 _LARGEST_NORM_BY_SUM = 2
 """From P = 3 on LP_POOLING takes powers."""
@@ -142,6 +151,21 @@ class _Windows:
         taps = tuple(first + min(behind, extent) + 1 for first, extent in zip(start, furthest, strict=True))
         return cls(axes=axes, taps=taps, dilations=(1, 1, 1), steps=(1, 1, 1), start=start)
 
+    def most_inside(self, source: _Tensor) -> tuple[int, ...]:
+        """Of a window, the most elements along each axis that can lie inside the input."""
+        rows = zip(self.axes, self.taps, self.dilations, strict=True)
+        return tuple(min(taps, -(-source.sizes[axis] // dilation)) for axis, taps, dilation in rows)
+
+    def turns(self, source: _Tensor) -> int:
+        """The most turns of loops that going through a window takes, with each loop's last one, which only ends it."""
+        depth, height, width = self.most_inside(source)
+        return (depth + 1) + depth * (height + 1) + depth * height * (width + 1)
+
+
+def _rounds(desc: Any) -> int:
+    """How often a window's elements are gone through: sums may have to be made again, of scaled elements."""
+    return 1 if desc.operator_name.startswith(("MAX_", "QUANTIZED_")) else 2
+
 
 def _of_depth(values: Sequence[int], missing: int) -> tuple[int, ...]:
     """Values for depth, height and width, of which the first may be absent."""
@@ -157,8 +181,8 @@ def _pooled(desc: Any, target: Target) -> Program:
     places: TensorDesc | None = getattr(desc, "output_indices_tensor", None)
     data_type: DataType = desc.output_tensor.data_type
     order = _order_of_memory(result)
-    taps = math.prod(windows.taps)
-    is_in_parts = is_quantized and taps > _TAPS_AT_ONCE
+    elements_at_once = max(1, 32 // data_type.size_in_bits) if _is_packed(result, order) else 1
+    is_in_parts = elements_at_once * (_rounds(desc) * windows.turns(source) + 1) > _MOST_TURNS
     is_packed = _is_packed(result, order) and not is_in_parts
     elements = math.prod(result.sizes)
     items = -(-elements * data_type.size_in_bits // 32) if is_packed and data_type.size_in_bits < 32 else elements
@@ -179,18 +203,21 @@ def _pooled(desc: Any, target: Target) -> Program:
         writes.append(builder.writes.get("output_indices_tensor", output))
     reads = [builder.reads["input_tensor"]]
     if is_quantized:
-        constants += [*_scales(desc, builder, reads), int(is_in_parts)]
-        writes.append(builder.scratch(8 * elements) if is_in_parts else output)
-    numbers = [_numbers(desc)]
-    if is_quantized:
-        step = _TAPS_AT_ONCE if is_in_parts else taps
-        numbers = [(0, first, min(first + step, taps)) for first in range(0, taps, step)]
-    for own in numbers:
+        constants += _scales(desc, builder, reads)
+    else:
+        constants += [0] * _SCALE_CONSTANTS
+    constants.append(int(is_in_parts))
+    writes.append(builder.scratch(_STATE_BYTES * elements) if is_in_parts else output)
+    parts = [(0, 0, 0)]
+    if is_in_parts:
+        firsts = range(0, math.prod(windows.most_inside(source)), _TAPS_AT_ONCE)
+        parts = [(first, first + _TAPS_AT_ONCE, round) for round in range(_rounds(desc)) for first in firsts]
+    for part in parts:
         kernel = PlainKernel(
             variant=f"{_shader_name(desc)}.{data_type.name.lower()}",
             work_groups=groups,
             constants=tuple(constant & 0xFFFFFFFF for constant in constants),
-            parameters=(items, elements, *own),
+            parameters=(items, elements, *part, *_numbers(desc)),
         )
         builder.launch(kernel, reads, writes)
     return builder.program()

@@ -11,6 +11,7 @@
 //                         (scale, zero), for all or for each channel; a window's number then is its channel
 // and behind
 //   VALUE(OUTPUT) pooled(Window window, out uint index)     the result, and what is stored for its position
+//                                                         (where IN_PARTS, anything before the last launch)
 // for which it has INPUT and OUTPUT, their widths, Window and FOR_EACH_TAP.
 #ifndef WINDOW_GLSL
 #define WINDOW_GLSL
@@ -28,19 +29,16 @@ layout(push_constant) uniform Parameters {
     uint base_zero;
 #endif
     uint base_output;
-#ifdef WINDOW_SCALES
-    uint base_totals;
-#endif
 #ifdef WINDOW_INDICES
     uint base_indices;
 #endif
+    uint base_state;
     uint work_items;
     uint elements;  // of the output
-    uint exponent; // P of LP_POOLING, or a float32
-#ifdef WINDOW_SCALES
-    uint first_tap; // those that this launch adds, where it is one of several
+    uint first_tap; // those that this launch takes, where it is one of several
     uint end_tap;
-#endif
+    uint round;    // how many times all taps have been taken before
+    uint exponent; // P of LP_POOLING, or a float32
 #ifdef WINDOW_NUMBERS
     uint factor; // further float32
     uint summand;
@@ -57,12 +55,14 @@ BUFFER(2, source_zero) // where there is no zero point, something else is bound 
 BUFFER(3, scale)
 BUFFER(4, zero)
 BUFFER(5, output)
-BUFFER(6, totals) // two words for each element of the output, where there are several launches
+BUFFER(6, state) // what one of several launches hands on to the next: STATE_WORDS for each element of the output
+#elif defined WINDOW_INDICES
+BUFFER(1, output)
+BUFFER(2, indices)
+BUFFER(3, state)
 #else
 BUFFER(1, output)
-#endif
-#ifdef WINDOW_INDICES
-BUFFER(2, indices)
+BUFFER(2, state)
 #endif
 
 layout(constant_id = 2) const bool OUTPUT_PACKED = false;
@@ -106,9 +106,9 @@ layout(constant_id = 67) const uint SOURCE_SCALE_STEP = 0u;
 layout(constant_id = 68) const uint SOURCE_ZERO_STEP = 0u;
 layout(constant_id = 69) const uint SCALE_STEP = 0u;
 layout(constant_id = 70) const uint ZERO_STEP = 0u;
-// Whether this is one of several launches, each of which adds some taps to the totals; an invocation has one element then.
-layout(constant_id = 71) const bool IN_PARTS = false;
 #endif
+// Whether this is one of several launches, each of which takes some taps; an invocation has one element then.
+layout(constant_id = 71) const bool IN_PARTS = false;
 
 // The part of a window that lies inside the input.
 struct Window {
@@ -161,6 +161,27 @@ uint taps_inside(Window window) { return window.depth_taps * window.height_taps 
         FOR_EACH_TAP_OF(window, TAPS_DEPTH, TAPS_HEIGHT, TAPS_WIDTH, TAKE) \
     else \
         FOR_EACH_TAP_SLOWLY(window, TAKE)
+
+// Does TAKE(at, number) for the taps of this launch, in the same order.
+#define FOR_EACH_TAP_IN_PART(window, TAKE) \
+    { \
+        uint end_ = min(parameters.end_tap, taps_inside(window)); \
+        for (uint tap_ = parameters.first_tap; tap_ < end_; ++tap_) { \
+            uint row_ = tap_ / window.width_taps; \
+            uint width_ = tap_ % window.width_taps; \
+            uint height_ = row_ % window.height_taps; \
+            uint depth_ = row_ / window.height_taps; \
+            uint at_ = window.at + width_ * TAP_STEP_WIDTH + height_ * TAP_STEP_HEIGHT + depth_ * TAP_STEP_DEPTH; \
+            uint number_ = window.number + width_ * TAP_NUMBER_WIDTH + height_ * TAP_NUMBER_HEIGHT \
+                + depth_ * TAP_NUMBER_DEPTH; \
+            TAKE(at_, number_) \
+        } \
+    }
+
+// A word of what a launch hands on to the next, and whether an earlier launch has written it.
+#define STATE_WORDS 5u
+#define STATE(word) words_state[BASE_WORD(state) + STATE_WORDS * invocation_index() + word]
+bool has_state() { return parameters.first_tap != 0u || parameters.round != 0u; }
 
 // The element of the input that a tap is, by the number of its element.
 #define TAP(at) LOAD(INPUT, words_input, BASE(INPUT_BITS, input) + at)

@@ -72,6 +72,12 @@
         found |= (x & MAGNITUDE_F32) == INFINITY_F32 ? (int(x) < 0 ? IS_NEGATIVE_INFINITE : IS_INFINITE) : 0u; \
     }
 
+#define TAKE_AND_LOOK(at, number) \
+    { \
+        TAKE(at, number) \
+        TAKE_SPECIAL(at, number) \
+    }
+
 #define INFINITY(type) CONCATENATE(INFINITY_, type)
 #define INFINITY_float32 INFINITY_F32
 #define INFINITY_float16 INFINITY_F16
@@ -82,11 +88,9 @@
 #define SIGN_float32 SIGN_F32
 #define SIGN_float16 0x8000u
 
-// The result of a window that has an infinity or a NaN in it.
-uint special_result(Window window)
+// The result of a window that has an infinity or a NaN in it, by what was found.
+uint special_result(uint found)
 {
-    uint found = 0u;
-    FOR_EACH_TAP_SLOWLY(window, TAKE_SPECIAL)
 #ifdef HAS_SIGN
     if (found == IS_NEGATIVE_INFINITE) {
         return SIGN(SUM_TYPE) | INFINITY(SUM_TYPE);
@@ -97,37 +101,95 @@ uint special_result(Window window)
 #endif
 }
 
-// The result of a window whose largest magnitude is given, for any finite elements of float32.
-uint scaled_result(Window window, uint largest)
+// What elements are scaled by where the largest magnitude is this one, and whether any is left then.
+int scaling_exponent(uint largest) { return SCALED_EXPONENT + 127 - int(largest >> 23); }
+bool is_scaled_sum_zero(uint largest) { return largest < SMALLEST_NORMAL_F32; }
+
+// Whether a window of finite elements has some outside the middle range.
+bool needs_scaling(uint largest, uint smallest_less_one)
 {
-    int exponent = SCALED_EXPONENT + 127 - int(largest >> 23);
-    Double sum = Double(0.0, 0.0);
-    if (largest >= SMALLEST_NORMAL_F32) {
-        FOR_EACH_TAP_SLOWLY(window, TAKE_SCALED)
-    }
+#if INPUT_BITS == 32
+    return largest >= EXPONENT_BITS(MOST_EXPONENT) || smallest_less_one < EXPONENT_BITS(LEAST_EXPONENT) - 1u;
+#else
+    return false;
+#endif
+}
+
+uint scaled_result(Window window, Double sum, int exponent)
+{
     Double result = RESULT_OF(sum, window);
     return times_power_of_two(floatBitsToUint(result.high), -RESULT_EXPONENT(exponent));
 }
 
-uint window_sum(Window window)
+uint quick_result(Window window, Double sum)
 {
-    uint largest = 0u;
-    uint smallest_less_one = 0xffffffffu;
-    Double sum = Double(0.0, 0.0);
-    FOR_EACH_TAP(window, TAKE)
-    if (largest >= INFINITY_F32) {
-        return special_result(window);
-    }
-#if INPUT_BITS == 32
-    if (largest >= EXPONENT_BITS(MOST_EXPONENT) || smallest_less_one < EXPONENT_BITS(LEAST_EXPONENT) - 1u) {
-        return scaled_result(window, largest);
-    }
-#endif
     if (TAPS_OF_WINDOW <= FEW_TAPS) {
         sum = two_sum(sum.high, sum.low);
     }
     Double result = RESULT_OF(sum, window);
     return ROUNDED(SUM_TYPE, result);
+}
+
+// The sum where several launches take the taps: in round 0 all as they are; in round 1 scaled, where that is needed.
+uint window_sum_in_parts(Window window)
+{
+    uint largest = 0u;
+    uint smallest_less_one = 0xffffffffu;
+    uint found = 0u;
+    Double sum = Double(0.0, 0.0);
+    if (has_state()) {
+        sum = Double(uintBitsToFloat(STATE(0u)), uintBitsToFloat(STATE(1u)));
+        largest = STATE(2u);
+        smallest_less_one = STATE(3u);
+        found = STATE(4u);
+    }
+    if (parameters.round == 0u) {
+        FOR_EACH_TAP_IN_PART(window, TAKE_AND_LOOK)
+        STATE(2u) = largest;
+        STATE(3u) = smallest_less_one;
+        STATE(4u) = found;
+    }
+    bool is_scaled = largest < INFINITY_F32 && needs_scaling(largest, smallest_less_one);
+    int exponent = scaling_exponent(largest);
+    if (parameters.round == 1u && is_scaled) {
+        if (parameters.first_tap == 0u) {
+            sum = Double(0.0, 0.0);
+        }
+        if (!is_scaled_sum_zero(largest)) {
+            FOR_EACH_TAP_IN_PART(window, TAKE_SCALED)
+        }
+    }
+    STATE(0u) = floatBitsToUint(sum.high);
+    STATE(1u) = floatBitsToUint(sum.low);
+    if (largest >= INFINITY_F32) {
+        return special_result(found);
+    }
+    return is_scaled ? scaled_result(window, sum, exponent) : quick_result(window, sum);
+}
+
+uint window_sum(Window window)
+{
+    if (IN_PARTS) {
+        return window_sum_in_parts(window);
+    }
+    uint largest = 0u;
+    uint smallest_less_one = 0xffffffffu;
+    Double sum = Double(0.0, 0.0);
+    FOR_EACH_TAP(window, TAKE)
+    if (largest >= INFINITY_F32) {
+        uint found = 0u;
+        FOR_EACH_TAP_SLOWLY(window, TAKE_SPECIAL)
+        return special_result(found);
+    }
+    if (needs_scaling(largest, smallest_less_one)) {
+        int exponent = scaling_exponent(largest);
+        sum = Double(0.0, 0.0);
+        if (!is_scaled_sum_zero(largest)) {
+            FOR_EACH_TAP_SLOWLY(window, TAKE_SCALED)
+        }
+        return scaled_result(window, sum, exponent);
+    }
+    return quick_result(window, sum);
 }
 
 #ifdef SUM_IS_RESULT

@@ -27,13 +27,32 @@
 VALUE(OUTPUT) pooled(Window window, out uint index)
 {
     uint largest = 0u;
+    Double sum = Double(0.0, 0.0);
     index = 0u;
-    FOR_EACH_TAP_SLOWLY(window, TAKE_LARGEST)
+    if (!IN_PARTS) {
+        FOR_EACH_TAP_SLOWLY(window, TAKE_LARGEST)
+    } else {
+        if (has_state()) {
+            largest = STATE(0u);
+        }
+        if (parameters.round == 0u) {
+            FOR_EACH_TAP_IN_PART(window, TAKE_LARGEST)
+            STATE(0u) = largest;
+        }
+    }
     if (largest == 0u || largest >= INFINITY_F32) {
         return ROUNDED(OUTPUT, largest > INFINITY_F32 ? NAN_F32 : largest);
     }
-    Double sum = Double(0.0, 0.0);
-    FOR_EACH_TAP_SLOWLY(window, TAKE_POWER)
+    if (!IN_PARTS) {
+        FOR_EACH_TAP_SLOWLY(window, TAKE_POWER)
+    } else if (parameters.round == 1u) {
+        if (parameters.first_tap != 0u) {
+            sum = Double(uintBitsToFloat(STATE(1u)), uintBitsToFloat(STATE(2u)));
+        }
+        FOR_EACH_TAP_IN_PART(window, TAKE_POWER)
+        STATE(1u) = floatBitsToUint(sum.high);
+        STATE(2u) = floatBitsToUint(sum.low);
+    }
     uint inverse = divide_f32(ONE_F32, floatBitsToUint(float(int(min(parameters.exponent, 0x1000000u)))));
     uint root = power_f32_by_f32(floatBitsToUint(sum.high), inverse);
     return ROUNDED(OUTPUT, multiply_f32(largest, root));

@@ -50,6 +50,14 @@ bool is_above(ivec2 a, ivec2 b) { return a.y == b.y ? a.x > b.x : a.y > b.y; }
 #define ORDER_uint16 int
 #define ORDER_uint8 int
 
+#if INPUT_BITS == 64
+#define STATE_ORDER ivec2(int(STATE(1u)), int(STATE(2u)))
+#define SET_STATE_ORDER(order) { STATE(1u) = uint(order.x); STATE(2u) = uint(order.y); }
+#else
+#define STATE_ORDER int(STATE(1u))
+#define SET_STATE_ORDER(order) STATE(1u) = uint(order)
+#endif
+
 #define TAKE_LARGER(at, number) \
     { \
         ORDER(INPUT) order = FORM(order, INPUT)(TAP(at)); \
@@ -62,7 +70,17 @@ VALUE(OUTPUT) pooled(Window window, out uint index)
 {
     ORDER(INPUT) largest = ORDER(INPUT)(BELOW_ALL);
     index = window.number;
-    FOR_EACH_TAP(window, TAKE_LARGER)
+    if (IN_PARTS) {
+        if (has_state()) {
+            index = STATE(0u);
+            largest = STATE_ORDER;
+        }
+        FOR_EACH_TAP_IN_PART(window, TAKE_LARGER)
+        STATE(0u) = index;
+        SET_STATE_ORDER(largest);
+    } else {
+        FOR_EACH_TAP(window, TAKE_LARGER)
+    }
     bool is_empty = taps_inside(window) == 0u;
     index = is_empty ? 0xffffffffu : index;
     return is_empty ? LOWEST(INPUT) : FORM(number, INPUT)(largest);

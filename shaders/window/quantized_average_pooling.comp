@@ -25,20 +25,13 @@ VALUE(OUTPUT) pooled(Window window, out uint index)
     uint low = 0u;
     uint high = 0u;
     if (IN_PARTS) {
-        uint total = BASE_WORD(totals) + 2u * invocation_index();
-        if (parameters.first_tap != 0u) {
-            low = words_totals[total];
-            high = words_totals[total + 1u];
+        if (has_state()) {
+            low = STATE(0u);
+            high = STATE(1u);
         }
-        uint end = min(parameters.end_tap, taps_inside(window));
-        for (uint tap = parameters.first_tap; tap < end; ++tap) {
-            uint row = tap / window.width_taps;
-            uint at = window.at + tap % window.width_taps * TAP_STEP_WIDTH
-                + row % window.height_taps * TAP_STEP_HEIGHT + row / window.height_taps * TAP_STEP_DEPTH;
-            TAKE(at, 0u)
-        }
-        words_totals[total] = low;
-        words_totals[total + 1u] = high;
+        FOR_EACH_TAP_IN_PART(window, TAKE)
+        STATE(0u) = low;
+        STATE(1u) = high;
     } else {
         FOR_EACH_TAP(window, TAKE)
     }
