@@ -56,11 +56,19 @@ class Reduction:
     ending: int = AS_IT_IS
     name: str = ""
 
-    def variant(self, is_wide: bool, of_states: bool, several_lanes: bool) -> ShaderVariant:
-        """The shader variant for a width of elements, at the first launch or a later one, by lanes of an invocation."""
-        words = {"wide": is_wide, "states": of_states, "lanes": several_lanes}
+    def variant(self, is_wide: bool, of_states: bool, several_lanes: bool, loads_ahead: bool) -> ShaderVariant:
+        """The shader variant for a width of elements, at the first launch or a later one, by lanes of an invocation.
+
+        Args:
+            is_wide: whether elements have 64 bits.
+            of_states: whether its elements are the states of chunks.
+            several_lanes: whether an invocation goes through several lanes.
+            loads_ahead: whether it loads four blocks at once, as GPUs want it.
+        """
+        words = {"wide": is_wide, "states": of_states, "lanes": several_lanes, "ahead": loads_ahead}
         name = ".".join(["reduction", self.name or self.shader, *(word for word, holds in words.items() if holds)])
-        defines = [*self.defines, ("PARTIALS", str(int(of_states))), ("SEVERAL_LANES", str(int(several_lanes)))]
+        switches = {"PARTIALS": of_states, "SEVERAL_LANES": several_lanes, "LOADS_AHEAD": loads_ahead}
+        defines = [*self.defines, *((switch, str(int(holds))) for switch, holds in switches.items())]
         defines += [("WIDE", "1")] * is_wide
         return ShaderVariant(name, f"reduction/{self.shader}.comp", tuple(sorted(defines)))
 
@@ -115,8 +123,10 @@ def variants() -> Iterator[ShaderVariant]:
     for reduction in _SHADERS:
         for is_wide in (False, True):
             if reduction.words(is_wide):
-                choices = itertools.product((False, True), repeat=2)
-                yield from (reduction.variant(is_wide, *choice) for choice in choices)
+                for of_states, several_lanes in itertools.product((False, True), repeat=2):
+                    yield reduction.variant(is_wide, of_states, several_lanes, False)
+                    if not of_states:
+                        yield reduction.variant(is_wide, of_states, several_lanes, True)
 
 
 def lower(desc: OperatorDesc, target: Target) -> Program:
@@ -277,6 +287,7 @@ def _kernel(
     of_chunk = lanes(length)
     are_neighbours = rows.are_neighbours and not of_states
     own = _lanes_of_invocation(builder.target, of_chunk, rows.count * chunks, are_neighbours)
+    loads_ahead = not builder.target.is_cpu and not of_states and length >= _ELEMENTS_OF_LANE * of_chunk
     groups = launch_size(
         builder.operator_name, -(-rows.count * chunks // (WORK_GROUP_SIZE * own // of_chunk)) * WORK_GROUP_SIZE
     )
@@ -287,7 +298,7 @@ def _kernel(
     input_strides = [*rows.row.strides[0], *rows.others.strides[0], *zeros]
     output_strides = [*[0] * len(rows.row.sizes), *rows.others.strides[1], *zeros]
     return PlainKernel(
-        variant=reduction.variant(data_type.size_in_bits == 64, of_states, own > 1).name,
+        variant=reduction.variant(data_type.size_in_bits == 64, of_states, own > 1, loads_ahead).name,
         work_groups=groups,
         constants=(
             int(groups[1] > 1),

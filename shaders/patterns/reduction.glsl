@@ -59,6 +59,22 @@ State lane_state(uint lane, uint begin, uint end)
     State state = EMPTY_STATE;
     for (uint first = begin + lane * ELEMENTS_OF_STEP; first < end; first += 4u * step) {
         State group = EMPTY_STATE;
+#if LOADS_AHEAD
+        // A GPU waits for memory once for four blocks that it has asked for, and four times where each is asked for after the last
+        // one's sum.
+        if (first + 3u * step + ELEMENTS_OF_STEP <= end) {
+            Block a = load_block(first, 4u);
+            Block b = load_block(first + step, 4u);
+            Block c = load_block(first + 2u * step, 4u);
+            Block d = load_block(first + 3u * step, 4u);
+            group = with_block(group, a, first, 4u);
+            group = with_block(group, b, first + step, 4u);
+            group = with_block(group, c, first + 2u * step, 4u);
+            group = with_block(group, d, first + 3u * step, 4u);
+            state = joined(state, group);
+            continue;
+        }
+#endif
         for (uint i = 0u; i < 4u; ++i) {
             uint at = first + i * step;
             if (at < end) {

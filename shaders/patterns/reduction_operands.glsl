@@ -4,8 +4,8 @@
 // comes to is stored as a state of STATE_WORDS words, and the states of a row's chunks are reduced by another launch, with
 // PARTIALS defined, whose elements they are. The last launch makes results of states.
 //
-// The file defines before: STATE_WORDS; WIDE where elements have 64 bits. The compile script defines PARTIALS and SEVERAL_LANES as 0
-// or 1.
+// The file defines before: STATE_WORDS; WIDE where elements have 64 bits. The compile script defines PARTIALS,
+// SEVERAL_LANES and LOADS_AHEAD as 0 or 1.
 #include "datatypes.glsl"
 #include "float16.glsl"
 #include "float32.glsl"
