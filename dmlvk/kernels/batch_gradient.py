@@ -55,8 +55,11 @@ class _Steps:
     def total(self, terms: Operand, output: Operand) -> None:
         """Sums over the axes along which the output has size 1."""
         axes = [axis for axis, size in enumerate(output[0].sizes) if size == 1]
-        if not axes:
-            self._copy("ELEMENT_WISE_IDENTITY", terms, output)
+        if not axes:  # a sum of one term: denormals count as zero there too, and zero has no sign
+            zero = self.scratch((1,) * len(output[0].sizes))
+            fill = operator_desc("FILL_VALUE_CONSTANT", OutputTensor=zero[0], ValueDataType=DataType.FLOAT32, Value=0.0)
+            self.builder.operator(fill, [], [zero[1]])
+            self.pairwise("ELEMENT_WISE_ADD", terms, zero, output)
             return
         desc = operator_desc(
             "REDUCE",

@@ -168,11 +168,15 @@ def batch_normalization_grad(types: Types, random: np.random.Generator) -> Itera
         ("one for each", (3, 4), (3, 4)),
         ("by lines", (2, 3, 2, 3, 2), (2, 1, 2, 1, 2)),
         ("not finite", (2, 5, 6, 8), (1, 5, 1, 1)),
+        ("one for each, not ordinary", (3, 4), (3, 4)),
     ):
         x, gradient = (random.normal(0, 2, sizes).astype(dtype) for _ in range(2))
         mean, variance, scale = (random.normal(0, 2, parameters).astype(dtype) for _ in range(3))
         if name == "not finite":
             gradient[0, 0, 0, 0], gradient[1, 2, 3, 4], x[0, 1, 2, 3], x[0, 4, 0, 0] = np.inf, np.nan, -np.inf, -0.0
+        if name == "one for each, not ordinary":
+            least = np.finfo(dtype).smallest_subnormal
+            gradient[0], gradient[1, :2], x[2, :2] = (3 * least, -least, -0.0, np.inf), np.nan, (5 * least, np.inf)
         large, small = dml.TensorDesc(data_type, sizes), dml.TensorDesc(data_type, parameters)
         desc = dml.BatchNormalizationGrad(
             input_tensor=large,
