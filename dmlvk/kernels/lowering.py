@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from dmlvk.kernels import (
     along_axes,
+    attention,
     casts,
     convolution,
     elementwise,
@@ -46,7 +47,10 @@ _PRODUCTS: Mapping[str, Lowering] = {
     "CONVOLUTION_INTEGER": integer_products.lower_convolution,
     "QUANTIZED_LINEAR_CONVOLUTION": quantized.lower_convolution,
 }
-_COMPOSED: Mapping[str, Lowering] = {"DYNAMIC_QUANTIZE_LINEAR": quantized.lower_dynamic}
+_COMPOSED: Mapping[str, Lowering] = {
+    "DYNAMIC_QUANTIZE_LINEAR": quantized.lower_dynamic,
+    "MULTIHEAD_ATTENTION": attention.lower,
+}
 
 LOWERINGS: Mapping[Pattern, Lowering] = {
     "elementwise": lambda desc, target: of_kernel(desc, elementwise.lower(desc, target)),

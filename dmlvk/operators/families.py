@@ -3,6 +3,7 @@
 A new family takes two lines here, and its classes are part of the package.
 """
 
+from dmlvk.operators.attention import MultiheadAttention, MultiheadAttentionMaskType
 from dmlvk.operators.batch_gradient import BatchNormalizationGrad
 from dmlvk.operators.cast import Cast
 from dmlvk.operators.convolution import Convolution, ConvolutionDirection, ConvolutionMode
@@ -122,6 +123,8 @@ __all__ = [
     "MeanVarianceNormalization",
     "MeanVarianceNormalization1",
     "MeanVarianceNormalization2",
+    "MultiheadAttention",
+    "MultiheadAttentionMaskType",
     "NonzeroCoordinates",
     "OneHot",
     "Padding",
