@@ -7,6 +7,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.graphs.builder import Operand
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators import FusedActivation, ScaleBias, Size2D
+from dmlvk.operators.attention import MultiheadAttentionMaskType
 from dmlvk.operators.convolution import ConvolutionDirection, ConvolutionMode
 from dmlvk.operators.matrix import MatrixTransform
 from dmlvk.operators.members import AxisDirection, IsInfinityMode, ReduceFunction, RoundingMode
@@ -173,6 +174,7 @@ __all__ = [
     "minimum",
     "modulus_floor",
     "modulus_truncate",
+    "multihead_attention",
     "multiply",
     "negate",
     "negative",
@@ -2384,6 +2386,51 @@ def modulus_truncate(
     Args:
         a: what is divided
         b: by what it is divided
+    """
+
+def multihead_attention(
+    scale: float,
+    mask_filter_value: float,
+    head_count: int,
+    mask_type: MultiheadAttentionMaskType,
+    query: Operand | None = None,
+    key: Operand | None = None,
+    value: Operand | None = None,
+    stacked_query_key: Operand | None = None,
+    stacked_key_value: Operand | None = None,
+    stacked_query_key_value: Operand | None = None,
+    bias: Operand | None = None,
+    mask: Operand | None = None,
+    relative_position_bias: Operand | None = None,
+    past_key: Operand | None = None,
+    past_value: Operand | None = None,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+    with_present_key: bool = False,
+    with_present_value: bool = False,
+) -> tuple[Expression, ...]:
+    """MULTIHEAD_ATTENTION: Softmax(Scale * (Q + B) * (K + B)^T + RelativePositionBias + mask) * (V + B), of each head
+
+    Args:
+        query: the queries: batch, queries, heads * head size
+        key: the keys: batch, keys, heads * head size
+        value: the values: batch, keys, heads * value size
+        stacked_query_key: queries and keys: batch, length, heads, 2, head size
+        stacked_key_value: keys and values: batch, keys, heads, 2, head size
+        stacked_query_key_value: queries, keys and values: batch, length, heads, 3, head size
+        bias: what is added to queries, keys and values, one behind another: heads * (head size + head size + value
+            size)
+        mask: which keys queries see, as MaskType says
+        relative_position_bias: what is added to scores: batch or 1, heads, queries, past and own keys
+        past_key: keys before KeyTensor's: batch, heads, past, head size
+        past_value: values before ValueTensor's: batch, heads, past, value size
+        scale: what scores are multiplied by; usually 1 / sqrt(head size)
+        mask_filter_value: what is added to scores of masked keys; usually -10000
+        head_count: how many heads there are
+        mask_type: what MaskTensor says
     """
 
 def multiply(
