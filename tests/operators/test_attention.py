@@ -1,4 +1,4 @@
-"""MULTIHEAD_ATTENTION: against its formula, what a batch element does not depend on, blocks of rows, what is refused."""
+"""MULTIHEAD_ATTENTION: its formula, what a batch element does not depend on, blocks of rows, what is refused."""
 
 from __future__ import annotations
 
@@ -32,10 +32,14 @@ def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def describe(inputs: Mapping[str, Array], output: Sequence[int], heads: int = _HEADS, **members: Any) -> Any:
     """The description of these inputs, named as in Python."""
-    tensors = {name: dml.TensorDesc(dml.DataType(values.dtype), values.shape) for name, values in inputs.items()}
+    tensors: dict[str, Any] = {
+        name: dml.TensorDesc(dml.DataType(values.dtype), values.shape) for name, values in inputs.items()
+    }
     floats = dml.DataType(next(iter(inputs.values())).dtype)
-    presents = {name: dml.TensorDesc(floats, members.pop(name)) for name in list(members) if "present" in name}
-    options = {"scale": 0.5, "mask_filter_value": -1e4, "mask_type": _MASKS.NONE, **members}
+    presents: dict[str, Any] = {
+        name: dml.TensorDesc(floats, members.pop(name)) for name in list(members) if "present" in name
+    }
+    options: dict[str, Any] = {"scale": 0.5, "mask_filter_value": -1e4, "mask_type": _MASKS.NONE, **members}
     return dml.MultiheadAttention(
         **tensors, output_tensor=dml.TensorDesc(floats, tuple(output)), head_count=heads, **presents, **options
     )
@@ -158,8 +162,8 @@ def test_masks_add_the_filter_value(benches: list[Workbench], kind: _MASKS) -> N
     position = numbers(8, 1, _HEADS, _LENGTH, 6)
     inputs.update(mask_tensor=mask, relative_position_bias_tensor=position)
     for filtered in (-1e4, -1.5):
-        parts = (headed(inputs[f"{role}_tensor"]) for role in ("query", "key", "value"))
-        expected = attend(*parts, position + np.where(seen, 0.0, filtered))
+        q, k, v = (headed(inputs[f"{role}_tensor"]) for role in ("query", "key", "value"))
+        expected = attend(q, k, v, position + np.where(seen, 0.0, filtered))
         desc = describe(inputs, expected.shape, mask_type=kind, mask_filter_value=filtered)
         for bench in benches:
             close(run(bench, desc, inputs)["OutputTensor"], expected)
@@ -196,9 +200,9 @@ def test_blocks_of_rows_give_the_same_bits(
         "mask_tensor": np.random.default_rng(5).integers(0, 2, (1, 1, queries, keys)).astype(np.int32),
     }
     desc = describe(inputs, (1, queries, 6), heads=2, mask_type=_MASKS.BOOLEAN)
-    parts = (inputs[f"{role}_tensor"].reshape(1, -1, 2, 3) for role in ("query", "key", "value"))
+    q, k, v = (inputs[f"{role}_tensor"].reshape(1, -1, 2, 3) for role in ("query", "key", "value"))
     hidden = np.where(inputs["mask_tensor"], 0.0, -1e4)
-    expected = attend(*parts, inputs["relative_position_bias_tensor"].astype(np.float64) + hidden)
+    expected = attend(q, k, v, inputs["relative_position_bias_tensor"].astype(np.float64) + hidden)
     whole = [run(bench, desc, inputs)["OutputTensor"] for bench in benches]
     row = 2 * keys * np.dtype(data_type).itemsize
     for most in (1, 16 * row):
