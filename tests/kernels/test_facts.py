@@ -24,13 +24,25 @@ def test_the_committed_facts_are_those_of_the_shaders(capsys: pytest.CaptureFixt
     assert make_facts.main(["--check"]) == 0, capsys.readouterr().err
 
 
+_LONGER_IN_ROWS = {
+    "element_wise_acosh.float32.rows",
+    "element_wise_clip_grad.float16.rows",
+    "element_wise_clip_grad1.float16.rows",
+}
+"""Of which more is called as a function in rows than in the contiguous kernel, for which they are taken: that costs
+time and no bit."""
+
+
 def test_a_function_takes_as_long_in_rows_as_contiguous() -> None:
     """Both walks ask for it; one fact serves them."""
     rows = [variant.name for variant in regular_variants() if variant.name.endswith(".rows")]
     assert len(rows) > 500
-    for name in rows[::7]:
+    differing = set()
+    for name in rows:
         takes_a_while = called_words(library.load(name)) >= LONG_FUNCTION_WORDS
-        assert takes_a_while == (facts_of(name).words >= LONG_FUNCTION_WORDS), name
+        if takes_a_while != (facts_of(name).words >= LONG_FUNCTION_WORDS):
+            differing.add(name)
+    assert differing == _LONGER_IN_ROWS
 
 
 def test_lowering_reads_no_compiled_shader(monkeypatch: pytest.MonkeyPatch) -> None:
