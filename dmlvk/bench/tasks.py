@@ -383,6 +383,19 @@ def _normalizations(data_type: DataType, size: int) -> Iterator[Task]:
 
     work = 2 * tensor.element_count * data_type.size_in_bytes
     yield _moving(f"of rows, {rows} x {columns}", desc, in_torch, work=work)
+    n, c, h, w = _images(data_type, size)
+    tensor, channel = TensorDesc(data_type, (n, c, h, w)), TensorDesc(data_type, (n, c, h, w), (0, 1, 0, 0))
+    desc = operator_desc(
+        "MEAN_VARIANCE_NORMALIZATION1", InputTensor=tensor, ScaleTensor=channel, BiasTensor=channel,
+        OutputTensor=tensor, AxisCount=2, Axes=(2, 3), NormalizeVariance=True, Epsilon=1e-5,
+    )  # fmt: skip
+
+    def instances_in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
+        factors = (inputs[1][0, :, 0, 0].contiguous(), inputs[2][0, :, 0, 0].contiguous())
+        return torch.nn.functional.instance_norm(inputs[0], weight=factors[0], bias=factors[1], eps=1e-5)
+
+    work = 2 * tensor.element_count * data_type.size_in_bytes
+    yield _moving(f"of images, {n}x{c}x{h}x{w}", desc, instances_in_torch, work=work)
 
 
 def _batch_normalization(data_type: DataType, size: int) -> Iterator[Task]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dmlvk.datatypes import DataType, float32_bits
-from dmlvk.kernels import batch_gradient, reduction
+from dmlvk.kernels import batch_gradient, held_rows, reduction
 from dmlvk.kernels.elementwise import lower_walk
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.target import Target
@@ -49,6 +49,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
 
 def variants() -> Iterator[ShaderVariant]:
     """All shader variants that these operators have."""
+    yield from held_rows.variants()
     for data_type, walk in itertools.product(FLOATS, WALKS):
         of_factor = (data_type, data_type, DataType.FLOAT32)
         yield walking_variant("batch_factor", "normalization/batch_factor.comp", of_factor, walk, {}, attributes=1)
@@ -135,13 +136,43 @@ def _axes_of(desc: MeanVariance) -> tuple[int, ...]:
 
 def _mean_variance_normalization(desc: MeanVariance, target: Target) -> Program:
     builder = ProgramBuilder(desc, target)
+    has_mean = not isinstance(desc, MeanVarianceNormalization2) or desc.use_mean
+    has_factor = desc.use_variance if isinstance(desc, MeanVarianceNormalization2) else desc.normalize_variance
+    if not (has_mean and has_factor and _add_held_rows(builder, desc)):
+        _add_steps(builder, desc, has_mean, has_factor)
+    add_activation(builder, desc.fused_activation, desc.output_tensor, builder.writes["output_tensor"])
+    return builder.program()
+
+
+def _add_held_rows(builder: ProgramBuilder, desc: MeanVariance) -> bool:
+    """Adds the one step that normalizes rows which GPUs can hold, if these are such; processors gain nothing by it."""
+    if builder.target.is_cpu:
+        return False
+    kernel = held_rows.kernel(
+        desc.operator_name,
+        desc.input_tensor,
+        desc.output_tensor,
+        desc.scale_tensor,
+        desc.bias_tensor,
+        _axes_of(desc),
+        desc.epsilon,
+        has_relu=applied_at_once(desc.fused_activation) is not None,
+    )
+    if kernel is None:
+        return False
+    read = builder.reads["input_tensor"]
+    scale, bias = (builder.reads.get(name, read) for name in ("scale_tensor", "bias_tensor"))
+    builder.launch(kernel, [read, scale, bias], [builder.writes["output_tensor"]], label="rows")
+    return True
+
+
+def _add_steps(builder: ProgramBuilder, desc: MeanVariance, has_mean: bool, has_factor: bool) -> None:
+    """Adds the steps that sum up rows of any length and lie, and then go through all elements."""
     axes, source = _axes_of(desc), desc.input_tensor
     read = builder.reads["input_tensor"]
     sizes = tuple(1 if axis in axes else size for axis, size in enumerate(source.sizes))
     factor, mean = scratch_tensor(DataType.FLOAT32, sizes), scratch_tensor(DataType.UINT64, sizes)
     rows = reduction.Rows.of(source, axes, factor)
-    has_mean = not isinstance(desc, MeanVarianceNormalization2) or desc.use_mean
-    has_factor = desc.use_variance if isinstance(desc, MeanVarianceNormalization2) else desc.normalize_variance
     # What is absent is taken from here, and not looked at.
     absent = builder.scratch(16)
     means = factors = absent
@@ -158,12 +189,10 @@ def _mean_variance_normalization(desc: MeanVariance, target: Target) -> Program:
             builder, of_variance, rows, read, factors, width=32, companion=companion, label="variances"
         )
         kernel = lower_walk(
-            desc.operator_name, "inverse_deviation", (factor, factor), target, (float32_bits(desc.epsilon),)
+            desc.operator_name, "inverse_deviation", (factor, factor), builder.target, (float32_bits(desc.epsilon),)
         )
         builder.launch(kernel, [factors], [factors], label="factors")
     _add_shift_and_scale(builder, desc, (mean if has_mean else None, means), (factor if has_factor else None, factors))
-    add_activation(builder, desc.fused_activation, desc.output_tensor, builder.writes["output_tensor"])
-    return builder.program()
 
 
 def _add_shift_and_scale(

@@ -36,6 +36,12 @@ _TAPS_AT_ONCE = 32768
 _STATE_BYTES = 20
 """What such a launch hands on to the next for each element of the output: STATE_WORDS in the shaders."""
 
+_WINDOWS_OF_BLOCK = 4
+"""Windows that an invocation goes through at once: WINDOWS_OF_BLOCK in the shaders."""
+
+_MOST_TAPS_OF_BLOCK = 64
+"""Of a window: beyond, sharing its rows gains nothing."""
+
 _SCALE_CONSTANTS = 6
 """Specialization constants of scales and zero points."""
 
@@ -162,6 +168,57 @@ class _Windows:
         return (depth + 1) + depth * (height + 1) + depth * height * (width + 1)
 
 
+_NO_BLOCK = (0, 1, 0, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Block:
+    """Windows one below the other that an invocation of a GPU goes through at once.
+
+    Attributes:
+        axis: the axis of height among the five.
+        rows: the output's elements along it.
+        row_step: rows of the input from one window to the next.
+        row_output_step: elements of the output from one row to the next.
+    """
+
+    axis: int
+    rows: int
+    row_step: int
+    row_output_step: int
+
+    @classmethod
+    def of(
+        cls, desc: Any, target: Target, windows: _Windows, source: _Tensor, result: _Tensor, order: Sequence[int]
+    ) -> _Block | None:
+        """The block of an operator whose output is packed, if there is one."""
+        bits = desc.output_tensor.data_type.size_in_bits
+        axis = windows.axes[1]
+        is_fit = desc.operator_name.startswith("MAX_") and bits in (16, 32) and not target.is_cpu
+        is_fit = is_fit and result.sizes[axis] >= _WINDOWS_OF_BLOCK and math.prod(windows.taps) <= _MOST_TAPS_OF_BLOCK
+        if not is_fit or any(dilation > 1 for dilation in windows.dilations):
+            return None
+        rows = zip(windows.axes, windows.taps, windows.steps, windows.start, strict=True)
+        if not all(
+            start < taps and (result.sizes[along] - 1) * step - start < source.sizes[along]
+            for along, taps, step, start in rows
+        ):
+            return None
+        innermost = next((along for along in order if result.sizes[along] > 1), axis)
+        if innermost == axis or (bits == 16 and result.sizes[innermost] % 2):
+            return None
+        return cls(axis, result.sizes[axis], windows.steps[1], result.strides[axis])
+
+    def items(self, elements: int, bits: int) -> int:
+        """How many invocations there are, for so many elements of the output."""
+        return elements // self.rows * -(-self.rows // _WINDOWS_OF_BLOCK) * bits // 32
+
+    @property
+    def constants(self) -> tuple[int, ...]:
+        """The constants that tell of it."""
+        return (1, self.row_step, self.row_output_step, self.rows)
+
+
 def _rounds(desc: Any) -> int:
     """How often a window's elements are gone through: sums may have to be made again, of scaled elements."""
     return 1 if desc.operator_name.startswith(("MAX_", "QUANTIZED_")) else 2
@@ -186,6 +243,9 @@ def _pooled(desc: Any, target: Target) -> Program:
     is_packed = _is_packed(result, order) and not is_in_parts
     elements = math.prod(result.sizes)
     items = -(-elements * data_type.size_in_bits // 32) if is_packed and data_type.size_in_bits < 32 else elements
+    block = _Block.of(desc, target, windows, source, result, order) if is_packed and places is None else None
+    if block is not None:
+        items = block.items(elements, data_type.size_in_bits)
     groups = launch_size(desc.operator_name, items)
     constants = [
         int(groups[1] > 1),
@@ -193,7 +253,7 @@ def _pooled(desc: Any, target: Target) -> Program:
         int(is_packed),
         0 if places is None else places.data_type.size_in_bits // 32,
         int(bool(getattr(desc, "include_padding", False))),
-        *_axes(windows, order, source, result, _Tensor.of(places) if places is not None else result),
+        *_axes(windows, order, source, result, _Tensor.of(places) if places is not None else result, block),
         *_windows(windows, source),
     ]
     builder = ProgramBuilder(desc, target)
@@ -206,7 +266,7 @@ def _pooled(desc: Any, target: Target) -> Program:
         constants += _scales(desc, builder, reads)
     else:
         constants += [0] * _SCALE_CONSTANTS
-    constants.append(int(is_in_parts))
+    constants += [int(is_in_parts), *(_NO_BLOCK if block is None else block.constants)]
     writes.append(builder.scratch(_STATE_BYTES * elements) if is_in_parts else output)
     parts = [(0, 0, 0)]
     if is_in_parts:
@@ -267,7 +327,9 @@ def _is_packed(tensor: _Tensor, order: Sequence[int]) -> bool:
     return True
 
 
-def _axes(windows: _Windows, order: Sequence[int], source: _Tensor, result: _Tensor, places: _Tensor) -> list[int]:
+def _axes(
+    windows: _Windows, order: Sequence[int], source: _Tensor, result: _Tensor, places: _Tensor, block: _Block | None
+) -> list[int]:
     """The constants of the output's axes; the last one's size is left out, for what is left is its coordinate."""
     steps = [1] * _AXES
     for axis, step in zip(windows.axes, windows.steps, strict=True):
@@ -275,14 +337,15 @@ def _axes(windows: _Windows, order: Sequence[int], source: _Tensor, result: _Ten
     constants: list[int] = []
     for place, axis in enumerate(order):
         is_last = place == _AXES - 1
-        along = [steps[axis] if axis == spatial else 0 for spatial in windows.axes]
+        at_once = _WINDOWS_OF_BLOCK if block is not None and axis == block.axis else 1
+        step = steps[axis] * at_once
         constants += [
-            0 if is_last else result.sizes[axis],
-            source.strides[axis] * steps[axis],
-            *along,
-            result.strides[axis],
+            0 if is_last else -(-result.sizes[axis] // at_once),
+            source.strides[axis] * step,
+            *(step if axis == spatial else 0 for spatial in windows.axes),
+            result.strides[axis] * at_once,
             places.strides[axis],
-            source.numbers[axis] * steps[axis],
+            source.numbers[axis] * step,
         ]
     return constants
 

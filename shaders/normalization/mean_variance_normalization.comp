@@ -6,26 +6,13 @@
 #include "elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "comparison.glsl"
+#include "mean_difference.glsl"
 #include "widening.glsl"
 
 #define HAS_MEAN ((parameters.attributes[0] & 1u) != 0u)
 #define HAS_FACTOR ((parameters.attributes[0] & 2u) != 0u)
 #define HAS_SCALE ((parameters.attributes[0] & 4u) != 0u)
 #define HAS_BIAS ((parameters.attributes[0] & 8u) != 0u)
-
-// x - mean, rounded once but for what is far below the last place.
-uint difference_from(uint x, uvec2 mean)
-{
-    precise float rest = as_float32(mean.y);
-    Double difference = two_sum(as_float32(x), -as_float32(mean.x));
-    // Of what is not infinite: the error of an infinite sum is NaN.
-    bool is_finite = int(floatBitsToUint(difference.high) & MAGNITUDE_F32) < int(INFINITY_F32);
-    // Errors below 2^-126 count as zero, whatever the device makes of them.
-    float error = as_float32(floatBitsToUint(difference.low));
-    precise float low = error - rest;
-    precise float total = difference.high + as_float32(floatBitsToUint(low));
-    return as_result(is_finite ? total : difference.high);
-}
 
 uint normalized(uint x, uvec2 mean, uint factor, uint scale, uint bias)
 {

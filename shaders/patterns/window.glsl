@@ -7,12 +7,14 @@
 // The operator's file defines before
 //   WINDOW_NUMBERS        where it has parameters.factor and parameters.summand
 //   WINDOW_INDICES        where there is an optional second output, words_indices, for positions
+//   WINDOW_BLOCKS         where several windows below each other can be gone through at once
 //   WINDOW_SCALES         where there are scales and zero points of the input (source_scale, source_zero) and of the output
 //                         (scale, zero), for all or for each channel; a window's number then is its channel
 // and behind
 //   VALUE(OUTPUT) pooled(Window window, out uint index)     the result, and what is stored for its position
 //                                                         (where IN_PARTS, anything before the last launch)
-// for which it has INPUT and OUTPUT, their widths, Window and FOR_EACH_TAP.
+//   uvec4 pooled_block(Place place)                         with WINDOW_BLOCKS: the results of WINDOWS_OF_BLOCK windows one below the other
+// for which it has INPUT and OUTPUT, their widths, Window, FOR_EACH_TAP and FOR_EACH_ROW_OF_BLOCK.
 #ifndef WINDOW_GLSL
 #define WINDOW_GLSL
 
@@ -109,6 +111,16 @@ layout(constant_id = 70) const uint ZERO_STEP = 0u;
 #endif
 // Whether this is one of several launches, each of which takes some taps; an invocation has one element then.
 layout(constant_id = 71) const bool IN_PARTS = false;
+
+#ifdef WINDOW_BLOCKS
+// Whether an invocation goes through four windows one below the other, which share rows of the input and most of the arithmetic of places: steps
+// along the output's height are four windows long then. Every window has a tap inside of the input.
+layout(constant_id = 72) const bool IN_BLOCKS = false;
+layout(constant_id = 73) const uint ROW_STEP = 1u;        // rows of the input from window to window
+layout(constant_id = 74) const uint ROW_OUTPUT_STEP = 0u; // elements of the output
+layout(constant_id = 75) const uint OUTPUT_ROWS = 1u;
+#define WINDOWS_OF_BLOCK 4u
+#endif
 
 // The part of a window that lies inside the input.
 struct Window {
@@ -207,13 +219,13 @@ TAPS_INSIDE(HEIGHT)
 TAPS_INSIDE(WIDTH)
 
 #define MOVE(axis, coordinate) \
-    at += coordinate * INPUT_STEP_##axis; \
-    depth += coordinate * DEPTH_STEP_##axis; \
-    height += coordinate * HEIGHT_STEP_##axis; \
-    width += coordinate * WIDTH_STEP_##axis; \
-    output_at += coordinate * OUTPUT_STEP_##axis; \
-    indices_at += coordinate * INDICES_STEP_##axis; \
-    number += coordinate * NUMBER_STEP_##axis;
+    place.at += coordinate * INPUT_STEP_##axis; \
+    place.depth += coordinate * DEPTH_STEP_##axis; \
+    place.height += coordinate * HEIGHT_STEP_##axis; \
+    place.width += coordinate * WIDTH_STEP_##axis; \
+    place.output_at += coordinate * OUTPUT_STEP_##axis; \
+    place.indices_at += coordinate * INDICES_STEP_##axis; \
+    place.number += coordinate * NUMBER_STEP_##axis;
 #define MOVE_ALONG(axis) \
     if (SIZE_##axis > 1u) { \
         uint coordinate = rest % SIZE_##axis; \
@@ -221,29 +233,38 @@ TAPS_INSIDE(WIDTH)
         MOVE(axis, coordinate) \
     }
 
-// The window of an element of the output, by its number in the order of memory. What lies before the input's first element
-// wraps below zero, and back with the taps that are left out.
-Window window_of(uint element, out uint output_at, out uint indices_at)
+// Where the window of an element of the output lies, by the element's number in the order of memory: at the first element of the input beside the
+// padding, and at places in the padded input.
+struct Place {
+    uint at;
+    uint number;
+    uint depth;
+    uint height;
+    uint width;
+    uint output_at;
+    uint indices_at;
+};
+Place place_of(uint element)
 {
-    uint at = 0u;
-    uint number = 0u - NUMBER_START;
-    uint depth = 0u;
-    uint height = 0u;
-    uint width = 0u;
+    Place place = Place(0u, 0u, 0u, 0u, 0u, 0u, 0u);
     uint rest = element;
-    output_at = 0u;
-    indices_at = 0u;
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3)
     MOVE(4, rest)
-    uint origin = at;
-    at -= INPUT_START;
-    Taps depth_taps = taps_inside_DEPTH(depth);
-    Taps height_taps = taps_inside_HEIGHT(height);
-    Taps width_taps = taps_inside_WIDTH(width);
+    return place;
+}
+
+// The window there. What lies before the input's first element wraps below zero, and back with the taps that are left out.
+Window window_at(Place place)
+{
+    uint at = place.at - INPUT_START;
+    uint number = place.number - NUMBER_START;
+    Taps depth_taps = taps_inside_DEPTH(place.depth);
+    Taps height_taps = taps_inside_HEIGHT(place.height);
+    Taps width_taps = taps_inside_WIDTH(place.width);
     at += depth_taps.first * TAP_STEP_DEPTH + height_taps.first * TAP_STEP_HEIGHT + width_taps.first * TAP_STEP_WIDTH;
     number += depth_taps.first * TAP_NUMBER_DEPTH + height_taps.first * TAP_NUMBER_HEIGHT
         + width_taps.first * TAP_NUMBER_WIDTH;
-    return Window(at, number, origin, depth_taps.count, height_taps.count, width_taps.count);
+    return Window(at, number, place.at, depth_taps.count, height_taps.count, width_taps.count);
 }
 
 #ifdef WINDOW_INDICES
@@ -283,17 +304,65 @@ void store_word(uint item)
     for (uint lane = 0u; lane < ELEMENTS_OF_WORD; ++lane) {
         uint element = item * ELEMENTS_OF_WORD + lane;
         if (element < parameters.elements) {
-            uint output_at;
-            uint indices_at;
             uint index;
-            Window window = window_of(element, output_at, indices_at);
-            VALUE(OUTPUT) value = pooled(window, index);
+            Place place = place_of(element);
+            VALUE(OUTPUT) value = pooled(window_at(place), index);
             INSERT(OUTPUT_BITS, bits, lane, value);
             INSERT(OUTPUT_BITS, mask, lane, 0xffffffffu);
-            store_index(indices_at, index);
+            store_index(place.indices_at, index);
         }
     }
     store_bits(BASE_WORD(output) + item, bits[0], mask[0]);
+}
+#endif
+
+#ifdef WINDOW_BLOCKS
+uvec4 pooled_block(Place place);
+
+// Goes through the rows of the input that the windows of a block have, in rising order: BEGIN, TAKE(at) for every tap of the row, and
+// END(is_in) with a bvec4 that says which windows have the row. In the place of a tap outside of the input comes the nearest one inside, which is the
+// same window's, so that nothing waits for a decision; taps are next to each other.
+#define ROWS_OF_BLOCK (ROW_STEP * (WINDOWS_OF_BLOCK - 1u) + TAPS_HEIGHT)
+#define IS_IN_WINDOW(row, window) (row >= window * ROW_STEP && row < window * ROW_STEP + TAPS_HEIGHT)
+// How far a tap, or the nearest one inside, lies behind a place.
+#define STEPS_TO_TAP(axis, place, tap) \
+    uint(min(max(int(place + tap) - int(PADDING_##axis), 0), int(EXTENT_##axis) - 1) - int(place)) * TAP_STEP_##axis
+#define FOR_EACH_ROW_OF_BLOCK(place, BEGIN, TAKE, END) \
+    for (uint depth_ = 0u; depth_ < TAPS_DEPTH; ++depth_) { \
+        uint depth_at_ = place.at + STEPS_TO_TAP(DEPTH, place.depth, depth_); \
+        for (uint row_ = 0u; row_ < ROWS_OF_BLOCK; ++row_) { \
+            uint row_at_ = depth_at_ + STEPS_TO_TAP(HEIGHT, place.height, row_); \
+            BEGIN \
+            for (uint width_ = 0u; width_ < TAPS_WIDTH; ++width_) { \
+                TAKE(row_at_ + STEPS_TO_TAP(WIDTH, place.width, width_)) \
+            } \
+            bvec4 is_in_ = \
+                bvec4(IS_IN_WINDOW(row_, 0u), IS_IN_WINDOW(row_, 1u), IS_IN_WINDOW(row_, 2u), IS_IN_WINDOW(row_, 3u)); \
+            END(is_in_) \
+        } \
+    }
+
+// The results of a block: of 16 bits the words of two blocks side by side.
+void store_block(uint item)
+{
+#if OUTPUT_BITS == 16
+    Place place = place_of(2u * item);
+    Place next = place_of(2u * item + 1u);
+    uvec4 results = (pooled_block(place) & 0xffffu) | (pooled_block(next) << 16);
+#else
+    Place place = place_of(item);
+    uvec4 results = pooled_block(place);
+#endif
+    uint at = BASE(OUTPUT_BITS, output) + place.output_at;
+    uint row = place.height / ROW_STEP;
+#define STORE_WINDOW(window, result) \
+    if (row + window < OUTPUT_ROWS) { \
+        words_output[(at + window * ROW_OUTPUT_STEP) * uint(OUTPUT_BITS) / 32u] = result; \
+    }
+    STORE_WINDOW(0u, results.x)
+    STORE_WINDOW(1u, results.y)
+    STORE_WINDOW(2u, results.z)
+    STORE_WINDOW(3u, results.w)
 }
 #endif
 
@@ -303,19 +372,23 @@ void main()
     if (item >= parameters.work_items) {
         return;
     }
+#ifdef WINDOW_BLOCKS
+    if (IN_BLOCKS) {
+        store_block(item);
+        return;
+    }
+#endif
 #if OUTPUT_BITS < 32
     if (OUTPUT_PACKED) {
         store_word(item);
         return;
     }
 #endif
-    uint output_at;
-    uint indices_at;
     uint index;
-    Window window = window_of(item, output_at, indices_at);
-    VALUE(OUTPUT) value = pooled(window, index);
-    STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + output_at, value);
-    store_index(indices_at, index);
+    Place place = place_of(item);
+    VALUE(OUTPUT) value = pooled(window_at(place), index);
+    STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + place.output_at, value);
+    store_index(place.indices_at, index);
 }
 
 #endif

@@ -5,7 +5,7 @@
 #define STATE_WORDS 7
 #define RESULT_IS_WIDE
 #include "reduction_operands.glsl"
-#include "double_sums.glsl"
+#include "term_sums.glsl"
 #if TERMS == 2
 #include "exponential.glsl"
 #endif
@@ -35,14 +35,13 @@
 
 #define joined(a, b) joined_sums(a, b)
 
-// Magnitudes of ordinary terms: no rounding error of a sum of them is denormal. Squares of numbers from 2^-40 on are multiples of 2^-126.
 #if TERMS == 0
-#define LEAST_ORDINARY 0x0d800000u   // 2^-100
-#define LEAST_LARGE 0x6c800000u      // 2^90
+#define LEAST_ORDINARY LEAST_ORDINARY_TERM
+#define LEAST_LARGE LEAST_LARGE_TERM
 #define POWER 1
 #else
-#define LEAST_ORDINARY 0x2b800000u   // 2^-40
-#define LEAST_LARGE 0x53800000u      // 2^40
+#define LEAST_ORDINARY LEAST_ORDINARY_BASE
+#define LEAST_LARGE LEAST_LARGE_BASE
 #define POWER 2
 #endif
 
@@ -63,14 +62,7 @@ void begin_row()
 
 // What an element gives before it is squared.
 #if TERMS == 3
-// Numbers below 2^-102 count as zero: so no rounding error is denormal.
-float without_tiny(uint x) { return uintBitsToFloat(int(x & MAGNITUDE_F32) < 0x0c800000 ? 0u : x); }
-Double base_of(uint x)
-{
-    Double difference = two_sum(without_tiny(x), -companion.high);
-    precise float low = difference.low - companion.low;
-    return fast_two_sum(difference.high, low);
-}
+#define base_of(x) difference_from_mean(x, companion)
 #else
 Double base_of(uint x) { return Double(uintBitsToFloat(x), 0.0); }
 #endif
@@ -80,43 +72,8 @@ Double base_of(uint x) { return Double(uintBitsToFloat(x), 0.0); }
 #elif TERMS == 1
 #define term_of(base) two_square(base.high)
 #elif TERMS == 3
-Double term_of(Double base)
-{
-    Double square = two_square(base.high);
-    bool has_low = int(floatBitsToUint(base.low) & MAGNITUDE_F32) >= 0x15800000; // 2^-84, times 2^-40 no denormal
-    precise float low = square.low + (base.high + base.high) * (has_low ? base.low : 0.0);
-    return Double(square.high, low);
-}
+#define term_of(base) square_of(base)
 #endif
-
-uint special_flags(uint x)
-{
-    if (int(x & MAGNITUDE_F32) > int(INFINITY_F32)) {
-        return HAS_NAN;
-    }
-    return int(x) < 0 ? HAS_MINUS_INFINITY : HAS_INFINITY;
-}
-
-Double sum_of_four(Double a, Double b, Double c, Double d)
-{
-    Double left = two_sum(a.high, b.high);
-    Double right = two_sum(c.high, d.high);
-    Double total = two_sum(left.high, right.high);
-    precise float low = ((a.low + b.low) + (c.low + d.low)) + ((left.low + right.low) + total.low);
-    return Double(total.high, low);
-}
-
-// (glslang 12 does not come to an end over precise sums of members of members.)
-Double with_next_four(Double sum, Double next)
-{
-    Double total = two_sum(sum.high, next.high);
-    precise float low = sum.low + (next.low + total.low);
-    return Double(total.high, low);
-}
-State with_sum_of_four(State state, Double sum)
-{
-    return TermSum(with_next_four(state.ordinary, sum), state.small, state.large, state.flags);
-}
 
 #if TERMS == 2
 // Below e^-60 a term is less than 2^-86, and there are less than 2^32 of them: nothing beside the peak's own, which is 1.
@@ -152,28 +109,7 @@ State with_block(State state, Block block, uint first, uint count)
     return with_sum_of_four(state, sum_of_four(a, b, c, d));
 }
 #else
-void add_rare(inout State state, Double base)
-{
-    uint bits = floatBitsToUint(base.high);
-    uint magnitude = bits & MAGNITUDE_F32;
-    if (int(magnitude) >= int(INFINITY_F32)) {
-        state.flags |= special_flags(bits);
-        return;
-    }
-    if (int(magnitude) < int(SMALLEST_NORMAL_F32)) {
-        return;
-    }
-    if (magnitude >= LEAST_ORDINARY && magnitude < LEAST_LARGE) {
-        state.ordinary = double_sum(state.ordinary, term_of(base));
-        return;
-    }
-    state.flags |= HAS_OUTER_TERMS;
-    if (magnitude < LEAST_ORDINARY) {
-        state.small = double_sum(state.small, term_of(scaled_double(base, SMALL_EXPONENT)));
-    } else {
-        state.large = double_sum(state.large, term_of(scaled_double(base, -LARGE_EXPONENT)));
-    }
-}
+ADD_RARE_TERM(add_rare, term_of, LEAST_ORDINARY, LEAST_LARGE)
 
 State with_block(State state, Block block, uint first, uint count)
 {
@@ -220,17 +156,11 @@ State with_block(State state, Block block, uint first, uint count)
 #endif
 
 // The result where a sum is infinite or NaN.
-uint special_sum(uint flags)
-{
 #if TERMS == 0
-    bool is_nan = (flags & HAS_NAN) != 0u || (flags & (HAS_INFINITY | HAS_MINUS_INFINITY)) == (HAS_INFINITY | HAS_MINUS_INFINITY);
-    uint infinity = (flags & HAS_MINUS_INFINITY) != 0u ? SIGN_F32 | INFINITY_F32 : INFINITY_F32;
+#define special_sum(flags) special_sum_of_terms(flags)
 #else
-    bool is_nan = (flags & HAS_NAN) != 0u;
-    uint infinity = INFINITY_F32;
+#define special_sum(flags) special_sum_of_squares(flags)
 #endif
-    return is_nan ? NAN_F32 : infinity;
-}
 
 #ifdef SCAN
 State with_element(State state, uint x)
@@ -276,15 +206,10 @@ uvec2 finished(State state)
     Double total = sum_of_terms(state, power, exponent);
     bool is_zero = is_zero_number(total.high);
     if (ENDING == DIVIDED || ENDING == MEAN_IN_TWO_WORDS) {
-        Double mean = quotient(total, double_from_uint(parameters.elements));
-        mean = Double(is_zero ? 0.0 : mean.high, is_zero ? 0.0 : mean.low);
+        Double mean = mean_of_total(total, parameters.elements);
         uint high = result_times_power(mean.high, exponent);
         if (ENDING == MEAN_IN_TWO_WORDS) {
-            uint low = result_times_power(mean.low, exponent);
-            // So that nothing that is subtracted from it has a denormal rounding error.
-            bool is_usual = int(high & MAGNITUDE_F32) >= 0x0c800000;
-            bool has_low = is_usual && int(low & MAGNITUDE_F32) >= 0x0c800000 && int(high & MAGNITUDE_F32) < int(INFINITY_F32);
-            return uvec2(is_usual ? high : 0u, has_low ? low : 0u);
+            return mean_in_two_words(mean, exponent);
         }
         return uvec2(high, 0u);
     }

@@ -6,6 +6,9 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define WINDOW_INDICES
+#if INPUT_BITS == 32 || INPUT_BITS == 16
+#define WINDOW_BLOCKS
+#endif
 #include "window.glsl"
 #include "comparison.glsl"
 
@@ -85,3 +88,20 @@ VALUE(OUTPUT) pooled(Window window, out uint index)
     index = is_empty ? 0xffffffffu : index;
     return is_empty ? LOWEST(INPUT) : FORM(number, INPUT)(largest);
 }
+
+#ifdef WINDOW_BLOCKS
+#define BEGIN_ROW int of_row = BELOW_ALL;
+#define TAKE_LARGEST(at) of_row = max(of_row, FORM(order, INPUT)(TAP(at)));
+#define TAKE_ROW(is_in) \
+    largest.x = is_in.x ? max(largest.x, of_row) : largest.x; \
+    largest.y = is_in.y ? max(largest.y, of_row) : largest.y; \
+    largest.z = is_in.z ? max(largest.z, of_row) : largest.z; \
+    largest.w = is_in.w ? max(largest.w, of_row) : largest.w;
+uvec4 pooled_block(Place place)
+{
+    ivec4 largest = ivec4(BELOW_ALL);
+    FOR_EACH_ROW_OF_BLOCK(place, BEGIN_ROW, TAKE_LARGEST, TAKE_ROW)
+    return uvec4(FORM(number, INPUT)(largest.x), FORM(number, INPUT)(largest.y), FORM(number, INPUT)(largest.z),
+        FORM(number, INPUT)(largest.w));
+}
+#endif

@@ -10,6 +10,9 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
+from dmlvk.kernels import window as window_kernels
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.target import GPU
 
 WINDOWS: dict[str, Any] = {
     "dimension_count": 2,
@@ -104,3 +107,53 @@ def test_norms_of_power_0_are_refused() -> None:
     one = dml.TensorDesc(dml.FLOAT32, (1, 1, 1, 1))
     with dml.Device() as device, pytest.raises(dml.DmlError, match="LP_POOLING: P must be at least 1; got 0"):
         device.create_operator(dml.LpPooling(input_tensor=tensor, output_tensor=one, **WINDOWS, p=0))
+
+
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16, dml.INT32, dml.UINT16], ids=str)
+@pytest.mark.parametrize("name", ["plain", "padded", "overlapping", "strided", "deep"])
+def test_windows_that_share_rows_give_the_same_bits(
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, name: str, data_type: dml.DataType
+) -> None:
+    """GPUs go through four windows at once; here through one as well. Rows of the output are no multiple of four."""
+    window, stride, start, sizes, strides = {
+        "plain": ((2, 2), (2, 2), (0, 0), (3, 4, 22, 12), None),
+        "padded": ((3, 3), (2, 2), (1, 1), (1, 3, 19, 16), None),
+        "overlapping": ((5, 3), (1, 1), (4, 2), (1, 2, 9, 10), None),
+        "strided": ((2, 1), (5, 3), (0, 0), (2, 4, 32, 12), (1, 2, 96, 8)),
+        "deep": ((2, 3, 2), (1, 2, 1), (1, 0, 1), (1, 2, 4, 17, 8), None),
+    }[name]
+    outputs = (
+        *sizes[:2],
+        *((s + p - w) // step + 1 for s, w, step, p in zip(sizes[2:], window, stride, start, strict=True)),
+    )
+    of_output = (1, 2, 2 * outputs[1] * outputs[3], 2 * outputs[1]) if strides else None  # channels and batch innermost
+    desc = dml.MaxPooling2(
+        input_tensor=dml.TensorDesc(data_type, sizes, strides),
+        output_tensor=dml.TensorDesc(data_type, outputs, of_output),
+        output_indices_tensor=None,
+        dilations=(1,) * len(window),
+        dimension_count=len(window),
+        strides=stride,
+        window_size=window,
+        start_padding=start,
+        end_padding=(0,) * len(window),
+    )
+    random = np.random.default_rng(3)
+    if data_type.is_float:
+        x = random.standard_normal(sizes).astype(data_type.numpy_dtype)
+        for value in (0.0, -0.0, np.nan, np.inf, -np.inf, 1e-7):
+            x[random.random(sizes) < 0.1] = value
+        x[0, 0] = np.nan
+    else:
+        limits = np.iinfo(data_type.numpy_dtype)
+        x = random.integers(limits.min, limits.max, sizes, data_type.numpy_dtype, endpoint=True)
+    kernel = lower(desc, GPU).steps[0].kernel
+    for bench in benches:
+        device = bench.device
+        at_once = device.compile_operator(device.create_operator(desc))
+        with monkeypatch.context() as patch:
+            patch.setattr(window_kernels, "_MOST_TAPS_OF_BLOCK", 0)
+            assert kernel != lower(desc, GPU).steps[0].kernel
+            one_by_one = device.compile_operator(device.create_operator(desc))
+        got, expected = (device.run(each, {"InputTensor": x})["OutputTensor"] for each in (at_once, one_by_one))
+        assert np.array_equal(got.view(np.uint8), expected.view(np.uint8)), device.info.name
