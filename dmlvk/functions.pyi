@@ -175,6 +175,7 @@ __all__ = [
     "modulus_floor",
     "modulus_truncate",
     "multihead_attention",
+    "multihead_attention1",
     "multiply",
     "negate",
     "negative",
@@ -2430,6 +2431,55 @@ def multihead_attention(
         scale: what scores are multiplied by; usually 1 / sqrt(head size)
         mask_filter_value: what is added to scores of masked keys; usually -10000
         head_count: how many heads there are
+        mask_type: what MaskTensor says
+    """
+
+def multihead_attention1(
+    scale: float,
+    mask_filter_value: float,
+    query_head_count: int,
+    key_value_head_count: int,
+    mask_type: MultiheadAttentionMaskType,
+    query: Operand | None = None,
+    key: Operand | None = None,
+    value: Operand | None = None,
+    stacked_query_key: Operand | None = None,
+    stacked_key_value: Operand | None = None,
+    stacked_query_key_value: Operand | None = None,
+    bias: Operand | None = None,
+    mask: Operand | None = None,
+    relative_position_bias: Operand | None = None,
+    past_key: Operand | None = None,
+    past_value: Operand | None = None,
+    past_sequence_lengths: Operand | None = None,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+    with_present_key: bool = False,
+    with_present_value: bool = False,
+) -> tuple[Expression, ...]:
+    """MULTIHEAD_ATTENTION1: Softmax(Scale * (Q + B) * (K + B)^T + RelativePositionBias + mask) * (V + B), of each head
+
+    Args:
+        query: the queries: batch, queries, query heads * head size
+        key: the keys: batch, keys, key/value heads * head size
+        value: the values: batch, keys, key/value heads * value size
+        stacked_query_key: queries and keys: batch, length, heads, 2, head size
+        stacked_key_value: keys and values: batch, keys, key/value heads, 2, head size
+        stacked_query_key_value: queries, keys and values: batch, length, heads, 3, head size
+        bias: what is added to queries, keys and values, one behind another: query heads * head size, then key/value
+            heads * (head size + value size)
+        mask: which keys queries see, as MaskType says
+        relative_position_bias: what is added to scores: batch or 1, query heads, queries, past and own keys
+        past_key: keys before KeyTensor's: batch, key/value heads, past, head size
+        past_value: values before ValueTensor's: batch, key/value heads, past, value size
+        past_sequence_lengths: how many of the past keys count, from the first one on: batch
+        scale: what scores are multiplied by; usually 1 / sqrt(head size)
+        mask_filter_value: what is added to scores of masked keys; usually -10000
+        query_head_count: how many heads queries have: a multiple of KeyValueHeadCount
+        key_value_head_count: how many heads keys and values have
         mask_type: what MaskTensor says
     """
 

@@ -458,6 +458,27 @@ def _recurrent(name: str, gates: int, data_type: DataType, size: int) -> Iterato
     yield Task(f"{name} {units}, {steps} steps of {batch}", desc, data_type, work, "OP/s", in_torch, deviation=0.05)
 
 
+def _attention(name: str, key_heads: int, data_type: DataType, size: int) -> Iterator[Task]:
+    """Eight sequences of 1024, 16 heads of 64; of fewer where less memory is asked for."""
+    batch, heads, head = 8, 16, 64
+    length = max(16, min(1024, size // (batch * heads * head * data_type.size_in_bytes)))
+    queries, keys = (TensorDesc(data_type, (batch, length, count * head)) for count in (heads, key_heads))
+    counts = {"QueryHeadCount": heads, "KeyValueHeadCount": key_heads} if name.endswith("1") else {"HeadCount": heads}
+    desc = operator_desc(
+        name, QueryTensor=queries, KeyTensor=keys, ValueTensor=keys, OutputTensor=queries, Scale=head**-0.5,
+        MaskFilterValue=-10000.0, MaskType=_member("MaskType", 0, name), **counts,
+    )  # fmt: skip
+
+    def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
+        parts = [each.unflatten(2, (-1, head)).transpose(1, 2) for each in inputs]
+        parts[1:] = [each.repeat_interleave(heads // key_heads, 1) for each in parts[1:]]
+        return torch.nn.functional.scaled_dot_product_attention(*parts).transpose(1, 2).flatten(2)
+
+    of_keys = "" if key_heads == heads else f" of {key_heads}"
+    words = f"{name} {batch} x {heads}{of_keys} heads x {length} x {head}"
+    yield Task(words, desc, data_type, 4 * batch * heads * length * length * head, "OP/s", in_torch)
+
+
 _Maker: TypeAlias = Callable[[DataType, int], Iterator[Task]]
 
 _MAKERS: Mapping[str, _Maker] = {
@@ -476,6 +497,8 @@ _MAKERS: Mapping[str, _Maker] = {
     "LSTM": functools.partial(_recurrent, "LSTM", 4),
     "MAX_POOLING": functools.partial(_pools, "MAX_POOLING", 3, 2, 1),
     "MEAN_VARIANCE_NORMALIZATION1": _normalizations,
+    "MULTIHEAD_ATTENTION": functools.partial(_attention, "MULTIHEAD_ATTENTION", 16),
+    "MULTIHEAD_ATTENTION1": functools.partial(_attention, "MULTIHEAD_ATTENTION1", 4),
     "PADDING": _padding,
     "REDUCE": _reductions,
     "RESAMPLE1": _resample,

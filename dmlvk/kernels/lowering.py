@@ -50,6 +50,7 @@ _PRODUCTS: Mapping[str, Lowering] = {
 _COMPOSED: Mapping[str, Lowering] = {
     "DYNAMIC_QUANTIZE_LINEAR": quantized.lower_dynamic,
     "MULTIHEAD_ATTENTION": attention.lower,
+    "MULTIHEAD_ATTENTION1": attention.lower,
 }
 
 LOWERINGS: Mapping[Pattern, Lowering] = {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from dmlvk.kernels.kernel import Kernel
 from dmlvk.kernels.target import Target
@@ -140,6 +141,7 @@ class ProgramBuilder:
         self.operator_name = desc.operator_name
         self._steps: list[Step] = []
         self._scratch_bytes = 0
+        self._most_scratch_bytes = 0
         reads, writes = operand_regions(desc)
         inputs = [field.attribute for field, tensor in desc.inputs if tensor is not None]
         outputs = [field.attribute for field, tensor in desc.outputs if tensor is not None]
@@ -150,7 +152,15 @@ class ProgramBuilder:
         """Scratch memory of its own for so many bytes."""
         region = Region(Place.TEMPORARY, 0, self._scratch_bytes, size_in_bytes)
         self._scratch_bytes += -(-size_in_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        self._most_scratch_bytes = max(self._most_scratch_bytes, self._scratch_bytes)
         return region
+
+    @contextlib.contextmanager
+    def passing_scratch(self) -> Iterator[None]:
+        """Scratch memory that is taken inside is free again afterwards: rounds of a loop take turns in it."""
+        before = self._scratch_bytes
+        yield
+        self._scratch_bytes = before
 
     def launch(
         self,
@@ -185,4 +195,4 @@ class ProgramBuilder:
 
     def program(self) -> Program:
         """All that was added."""
-        return Program(tuple(self._steps), self._scratch_bytes)
+        return Program(tuple(self._steps), self._most_scratch_bytes)

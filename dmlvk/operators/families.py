@@ -3,7 +3,7 @@
 A new family takes two lines here, and its classes are part of the package.
 """
 
-from dmlvk.operators.attention import MultiheadAttention, MultiheadAttentionMaskType
+from dmlvk.operators.attention import MultiheadAttention, MultiheadAttention1, MultiheadAttentionMaskType
 from dmlvk.operators.batch_gradient import BatchNormalizationGrad
 from dmlvk.operators.cast import Cast
 from dmlvk.operators.convolution import Convolution, ConvolutionDirection, ConvolutionMode
@@ -124,6 +124,7 @@ __all__ = [
     "MeanVarianceNormalization1",
     "MeanVarianceNormalization2",
     "MultiheadAttention",
+    "MultiheadAttention1",
     "MultiheadAttentionMaskType",
     "NonzeroCoordinates",
     "OneHot",

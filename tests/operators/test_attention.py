@@ -242,7 +242,8 @@ def test_refusals() -> None:
         return refusal(mask_type=kind, mask_tensor=tensor(*sizes, data_type=dml.INT32))
 
     check_operator(desc, dml.FeatureLevel.from_name("6_4"))
-    assert "QueryTensor or another source of the query must be given once" in refusal(query_tensor=None)
+    sources = "QueryTensor, StackedQueryKeyTensor, StackedQueryKeyValueTensor; got 0"
+    assert f"QueryTensor or another source of the query must be given once, of {sources}" in refusal(query_tensor=None)
     stacked = tensor(_BATCH, 6, _HEADS, 2, _SIZE)
     assert "KeyTensor or another source of the key must be given once" in refusal(stacked_key_value_tensor=stacked)
     assert "QueryTensor.Sizes must end with a multiple of HeadCount 5; got 12" in refusal(head_count=5)

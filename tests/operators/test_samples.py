@@ -16,7 +16,7 @@ CASES = sample_cases()
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_samples(case: SampleCase, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:
-    if case.desc_class.declaration.pattern in ("matrix", "convolution", "recurrent"):
+    if case.desc_class.declaration.pattern in ("matrix", "convolution", "recurrent", "composed"):
         # A processor's driver compiles a GPU's tiles for a second or more: test_products.py tries few of them.
         all_walk_as_gpus(monkeypatch, as_gpus=False)
     assert check_case(benches, case) > 0, "there are no samples"

@@ -1,4 +1,4 @@
-"""What MULTIHEAD_ATTENTION must give: in float64, with the errors of its steps carried along."""
+"""What attention of several heads must give: in float64, with the errors of its steps carried along."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _TYPES = dml.MultiheadAttentionMaskType
 
 def _parts(desc: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
     """Queries, keys and values as batch, heads, length, size."""
-    heads = desc.head_count
+    queries, keys = _head_counts(desc)
     found = {}
-    for role, name in (("q", "QueryTensor"), ("k", "KeyTensor"), ("v", "ValueTensor")):
+    for role, name, heads in (("q", "QueryTensor", queries), ("k", "KeyTensor", keys), ("v", "ValueTensor", keys)):
         if name in inputs:
             given = inputs[name]
             batch, length, hidden = given.shape[-3:]
@@ -30,6 +30,21 @@ def _parts(desc: Any, inputs: Mapping[str, Array]) -> dict[str, Array]:
             for place, role in enumerate(roles):
                 found[role] = inputs[name][:, :, :, place].swapaxes(1, 2)
     return {role: part.astype(np.float64) for role, part in found.items()}
+
+
+def _head_counts(desc: Any) -> tuple[int, int]:
+    if isinstance(desc, dml.MultiheadAttention1):
+        return desc.query_head_count, desc.key_value_head_count
+    return desc.head_count, desc.head_count
+
+
+def _past_hidden(lengths: Array, past: int, keys: int) -> Array:
+    """Which of the past keys do not count."""
+    hidden = np.zeros((lengths.size, 1, 1, keys), np.bool_)
+    for row, length in enumerate(lengths.ravel()):
+        for key in range(past):
+            hidden[row, 0, 0, key] = key >= length
+    return hidden
 
 
 def _hidden(desc: Any, mask: Array, batch: int, keys: int) -> Array:
@@ -45,11 +60,10 @@ def _hidden(desc: Any, mask: Array, batch: int, keys: int) -> Array:
     return hidden
 
 
-@reference("MULTIHEAD_ATTENTION")
-def multihead_attention(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
-    """Head after head in float64; what each step may add to the error is added to its bound, and passed on."""
-    half = desc.output_tensor.data_type is dml.FLOAT16
-    unit, tiny = (2.0**-10, 2.0**-24) if half else (2.0**-23, 2.0**-125)
+def _operands(
+    desc: Any, inputs: Mapping[str, Array], unit: float, tiny: float
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Queries, and past and own keys and values, with the errors of the bias's sums."""
     parts = _parts(desc, inputs)
     errors = {role: np.zeros_like(part) for role, part in parts.items()}
     if "BiasTensor" in inputs:
@@ -65,6 +79,20 @@ def multihead_attention(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, 
             past = past.reshape(past.shape[-4:])
             parts[role] = np.concatenate([past, parts[role]], axis=2)
             errors[role] = np.concatenate([np.zeros_like(past), errors[role]], axis=2)
+    return parts, errors
+
+
+@reference("MULTIHEAD_ATTENTION1")
+@reference("MULTIHEAD_ATTENTION")
+def multihead_attention(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """Head after head in float64; what each step may add to the error is added to its bound, and passed on."""
+    half = desc.output_tensor.data_type is dml.FLOAT16
+    unit, tiny = (2.0**-10, 2.0**-24) if half else (2.0**-23, 2.0**-125)
+    parts, errors = _operands(desc, inputs, unit, tiny)
+    presents = {role: (parts[role], errors[role]) for role in "kv"}
+    group = parts["q"].shape[1] // parts["k"].shape[1]
+    for role in "kv":
+        parts[role], errors[role] = (np.repeat(values, group, axis=1) for values in (parts[role], errors[role]))
     q, k, v = (parts[role] for role in "qkv")
     dq, dk, dv = (errors[role] for role in "qkv")
     scores = desc.scale * (q @ k.swapaxes(2, 3))
@@ -75,8 +103,13 @@ def multihead_attention(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, 
         more = inputs["RelativePositionBiasTensor"].astype(np.float64)
         scores = scores + more.reshape(more.shape[-4:])
     error = error + unit * np.abs(scores) + tiny
+    hidden = np.zeros((1, 1, 1, 1), np.bool_)
     if "MaskTensor" in inputs:
         hidden = _hidden(desc, inputs["MaskTensor"], q.shape[0], k.shape[2])
+    if "PastSequenceLengthsTensor" in inputs:
+        lengths = inputs["PastSequenceLengthsTensor"]
+        hidden = hidden | _past_hidden(lengths, inputs["PastKeyTensor"].shape[-2], k.shape[2])
+    if hidden.any():
         filtered = float(np.asarray(desc.mask_filter_value, desc.output_tensor.data_type.numpy_dtype))
         scores = scores + np.where(hidden, filtered, 0.0)
         error = error + np.where(np.isfinite(scores), unit * np.abs(scores) + tiny, 0.0)
@@ -98,11 +131,12 @@ def multihead_attention(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, 
             bound.swapaxes(1, 2).reshape(batch, queries, -1).reshape(sizes),
         )
     }
-    for name, tensor, values, limits in (
-        ("OutputPresentKeyTensor", desc.output_present_key_tensor, k, dk),
-        ("OutputPresentValueTensor", desc.output_present_value_tensor, v, dv),
+    for role, name, tensor in (
+        ("k", "OutputPresentKeyTensor", desc.output_present_key_tensor),
+        ("v", "OutputPresentValueTensor", desc.output_present_value_tensor),
     ):
         if tensor is not None:
+            values, limits = presents[role]
             made[name] = Bounded(values.reshape(tensor.sizes), limits.reshape(tensor.sizes))
     return made
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,62 +14,135 @@ from dmlvk.conformance.samples import Sample, Types, sampler
 
 _TYPES = dml.MultiheadAttentionMaskType
 
-# sources; batch, heads, queries, own keys, head size, value size; bias; past keys; presents; relative; mask; filter
-_CASES: dict[str, tuple[Any, ...]] = {
-    "apart": ("q,k,v", (2, 3, 5, 7, 4, 6), False, 0, False, 0, _TYPES.NONE, -1e4),
-    "apart, odd sizes, bias": ("q,k,v", (2, 3, 9, 5, 3, 5), True, 0, True, 0, _TYPES.KEY_SEQUENCE_LENGTH, -1e4),
-    "queries and keys stacked": ("qk,v", (1, 2, 6, 6, 8, 3), True, 0, False, 2, _TYPES.BOOLEAN, -1e4),
-    "keys and values stacked": ("q,kv", (2, 2, 3, 6, 5, 5), False, 4, True, 1, _TYPES.BOOLEAN, -3.0),
-    "all stacked": ("qkv", (2, 2, 11, 11, 4, 4), True, 3, True, 2, _TYPES.KEY_SEQUENCE_END_START, -1e4),
-    "packed lengths": ("qkv", (3, 1, 4, 4, 8, 8), False, 0, False, 0, _TYPES.KEY_QUERY_SEQUENCE_LENGTH_START_END, -1e4),
-    "hidden rows": ("q,k,v", (2, 1, 3, 4, 4, 4), False, 0, False, 0, _TYPES.BOOLEAN, -np.inf),
-    "one query": ("q,k,v", (1, 2, 1, 1, 1, 1), False, 9, False, 0, _TYPES.NONE, 0.0),
+
+@dataclasses.dataclass(frozen=True)
+class _Case:
+    """What a sample has.
+
+    Attributes:
+        sources: of queries, keys and values: ``"q,k,v"``, or letters together that are stacked.
+        sizes: batch, heads of queries, queries, own keys, head size, value size.
+        kind: of the mask.
+        filtered: MaskFilterValue.
+        bias: whether there is one.
+        past: how many past keys there are.
+        present: whether present keys and values are asked for.
+        relative: what batch the relative position bias has: 0 for none, 1, or 2 for the queries'.
+        key_heads: heads of keys; 0: as many as of queries.
+        lengths: lengths of the past of each element of the batch.
+    """
+
+    sources: str
+    sizes: tuple[int, int, int, int, int, int]
+    kind: dml.MultiheadAttentionMaskType = _TYPES.NONE
+    filtered: float = -1e4
+    bias: bool = False
+    past: int = 0
+    present: bool = False
+    relative: int = 0
+    key_heads: int = 0
+    lengths: tuple[float, ...] = ()
+
+
+_CASES: Mapping[str, _Case] = {
+    "apart, odd sizes": _Case("q,k,v", (2, 3, 9, 5, 3, 5), _TYPES.KEY_SEQUENCE_LENGTH, bias=True, present=True),
+    "queries and keys stacked": _Case("qk,v", (1, 2, 6, 6, 8, 3), _TYPES.BOOLEAN, -np.inf, bias=True, relative=2),
+    "keys and values stacked": _Case(
+        "q,kv", (2, 2, 3, 6, 5, 5), _TYPES.KEY_SEQUENCE_END_START, -3.0, past=4, present=True, relative=1
+    ),
+    "all stacked": _Case("qkv", (3, 1, 4, 4, 8, 8), _TYPES.KEY_QUERY_SEQUENCE_LENGTH_START_END, bias=True),
+    "one query": _Case("q,k,v", (1, 2, 1, 1, 1, 1), filtered=0.0, past=9),
+}
+
+_GROUPED: Mapping[str, _Case] = {
+    "groups, odd sizes": _Case(
+        "q,k,v", (2, 6, 3, 5, 3, 5), _TYPES.KEY_SEQUENCE_LENGTH, bias=True, past=3, key_heads=2, lengths=(1, 3)
+    ),
+    "one head of keys": _Case(
+        "q,kv",
+        (2, 3, 4, 2, 4, 4),
+        _TYPES.BOOLEAN,
+        -3.0,
+        past=4,
+        present=True,
+        relative=2,
+        key_heads=1,
+        lengths=(-1, 2.5),
+    ),
+    "groups, one query": _Case("q,k,v", (3, 4, 1, 1, 8, 8), past=6, key_heads=2, lengths=(0, 9, 4)),
+    "all stacked": _Case("qkv", (2, 2, 5, 5, 4, 4), _TYPES.KEY_SEQUENCE_END_START, bias=True, relative=1),
 }
 
 
 @sampler("MULTIHEAD_ATTENTION")
 def multihead_attention(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Small ones of every kind."""
-    data_type = types["output_tensor"]
-    for name, (sources, numbers, bias, past, present, relative, kind, filtered) in _CASES.items():
-        batch, heads, queries, own, size, value_size = numbers
-        keys = past + own
-        shapes: dict[str, tuple[int, ...]] = {}
-        for source in sources.split(","):
-            length = queries if "q" in source else own
-            if len(source) == 1:
-                member = {"q": "query_tensor", "k": "key_tensor", "v": "value_tensor"}[source]
-                shapes[member] = (batch, length, heads * (value_size if source == "v" else size))
-            else:
-                stacked = {"qk": "query_key", "kv": "key_value", "qkv": "query_key_value"}[source]
-                shapes[f"stacked_{stacked}_tensor"] = (batch, length, heads, len(source), size)
-        if bias:
-            shapes["bias_tensor"] = (heads * (2 * size + value_size),)
-        if relative:
-            shapes["relative_position_bias_tensor"] = (1 if relative == 1 else batch, heads, queries, keys)
-        if past:
-            shapes["past_key_tensor"] = (batch, heads, past, size)
-            shapes["past_value_tensor"] = (batch, heads, past, value_size)
-        inputs: dict[str, npt.NDArray[Any]] = {
-            _name(member): random.normal(0, 1, sizes).astype(data_type.numpy_dtype) for member, sizes in shapes.items()
-        }
-        tensors = {member: dml.TensorDesc(data_type, sizes) for member, sizes in shapes.items()}
-        if kind is not _TYPES.NONE:
-            mask = _mask(kind, batch, queries, keys, random)
-            tensors["mask_tensor"] = dml.TensorDesc(dml.INT32, mask.shape)
-            inputs["MaskTensor"] = mask
-        if present:
-            tensors["output_present_key_tensor"] = dml.TensorDesc(data_type, (batch, heads, keys, size))
-            tensors["output_present_value_tensor"] = dml.TensorDesc(data_type, (batch, heads, keys, value_size))
-        desc = dml.MultiheadAttention(
-            **tensors,
-            output_tensor=dml.TensorDesc(data_type, (batch, queries, heads * value_size)),
-            scale=size**-0.5,
-            mask_filter_value=filtered,
-            head_count=heads,
-            mask_type=kind,
-        )
+    for name, case in _CASES.items():
+        desc, inputs = _described(dml.MultiheadAttention, case, types["output_tensor"], random)
         yield Sample(name, desc, inputs)
+
+
+@sampler("MULTIHEAD_ATTENTION1")
+def multihead_attention1(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+    """Heads of queries that share keys, and lengths of the past."""
+    for name, case in _GROUPED.items():
+        desc, inputs = _described(dml.MultiheadAttention1, case, types["output_tensor"], random)
+        yield Sample(name, desc, inputs)
+
+
+def _shapes(case: _Case) -> dict[str, tuple[int, ...]]:
+    """The sizes of the floating-point inputs."""
+    batch, heads, queries, own, size, value_size = case.sizes
+    key_heads, keys = case.key_heads or heads, case.past + own
+    shapes: dict[str, tuple[int, ...]] = {}
+    for source in case.sources.split(","):
+        length, count = (queries, heads) if "q" in source else (own, key_heads)
+        if len(source) == 1:
+            member = {"q": "query_tensor", "k": "key_tensor", "v": "value_tensor"}[source]
+            shapes[member] = (batch, length, count * (value_size if source == "v" else size))
+        else:
+            stacked = {"qk": "query_key", "kv": "key_value", "qkv": "query_key_value"}[source]
+            shapes[f"stacked_{stacked}_tensor"] = (batch, length, count, len(source), size)
+    if case.bias:
+        shapes["bias_tensor"] = (heads * size + key_heads * (size + value_size),)
+    if case.relative:
+        shapes["relative_position_bias_tensor"] = (1 if case.relative == 1 else batch, heads, queries, keys)
+    if case.past:
+        shapes["past_key_tensor"] = (batch, key_heads, case.past, size)
+        shapes["past_value_tensor"] = (batch, key_heads, case.past, value_size)
+    return shapes
+
+
+def _described(kind: Any, case: _Case, data_type: dml.DataType, random: np.random.Generator) -> tuple[Any, Any]:
+    """The description, and its inputs by DirectML's names."""
+    batch, heads, queries, own, size, value_size = case.sizes
+    key_heads, keys = case.key_heads or heads, case.past + own
+    inputs: dict[str, npt.NDArray[Any]] = {
+        member: random.normal(0, 1, sizes).astype(data_type.numpy_dtype) for member, sizes in _shapes(case).items()
+    }
+    if case.lengths:
+        inputs["past_sequence_lengths_tensor"] = np.array(case.lengths, data_type.numpy_dtype)
+    if case.kind is not _TYPES.NONE:
+        inputs["mask_tensor"] = _mask(case.kind, batch, queries, keys, random)
+    tensors = {
+        member: dml.TensorDesc(dml.INT32 if member == "mask_tensor" else data_type, values.shape)
+        for member, values in inputs.items()
+    }
+    if case.present:
+        tensors["output_present_key_tensor"] = dml.TensorDesc(data_type, (batch, key_heads, keys, size))
+        tensors["output_present_value_tensor"] = dml.TensorDesc(data_type, (batch, key_heads, keys, value_size))
+    counts = {"head_count": heads}
+    if kind is dml.MultiheadAttention1:
+        counts = {"query_head_count": heads, "key_value_head_count": key_heads}
+    desc = kind(
+        **tensors,
+        output_tensor=dml.TensorDesc(data_type, (batch, queries, heads * value_size)),
+        scale=size**-0.5,
+        mask_filter_value=case.filtered,
+        mask_type=case.kind,
+        **counts,
+    )
+    return desc, {_name(member): values for member, values in inputs.items()}
 
 
 def _name(member: str) -> str:
