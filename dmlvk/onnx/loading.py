@@ -26,6 +26,9 @@ _MOST_ELEMENTS = 2**32 - 1
 _MOST_NESTED = 64
 """Graphs inside graphs; deeper ones would exhaust Python's stack."""
 
+_OF_ONNX_RUNTIME = frozenset({"SimplifiedLayerNormalization"})
+"""Operators that ONNX Runtime writes into ONNX's own domain, which does not have them."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Step:
@@ -352,6 +355,8 @@ class _Loader:
         try:
             schema = onnx.defs.get_schema(proto.op_type, version, domain)
         except (onnx.defs.SchemaError, TypeError, OverflowError) as error:
+            if proto.op_type in _OF_ONNX_RUNTIME:
+                return None
             raise self._error(
                 f"{label_of(proto)}: version {version} of the operators {domain or 'ai.onnx'!r} has no such one"
             ) from error

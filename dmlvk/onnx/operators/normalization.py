@@ -151,6 +151,49 @@ def skip_layer_normalization(node: Node) -> None:
         node.set(added, 3)
 
 
+@translates("SimplifiedLayerNormalization", by=["MEAN_VARIANCE_NORMALIZATION2"])
+def simplified_layer_normalization(node: Node) -> None:
+    """Divided by the root of the mean square; ONNX Runtime writes it into ONNX's domain."""
+    if node.wants(1):
+        raise NotOnDevice("the deviation is asked for")
+    tensor = node.tensor(0)
+    first = node.axis(node.integer("axis", -1), tensor.rank)
+    node.set(root_mean_square(node, tensor, node.tensor(1), first, node.real("epsilon", 1e-5)))
+
+
+@translates(
+    "SkipSimplifiedLayerNormalization", by=["ELEMENT_WISE_ADD", "MEAN_VARIANCE_NORMALIZATION2"], domain=MICROSOFT
+)
+def skip_simplified_layer_normalization(node: Node) -> None:
+    """Of the sum of input, skip and bias, divided by the root of its mean square."""
+    if node.wants(1) or node.wants(2):
+        raise NotOnDevice("the mean and the deviation are asked for")
+    added = pair(node, "ELEMENT_WISE_ADD", node.tensor(0), node.tensor(1))
+    if node.has(3):
+        added = pair(node, "ELEMENT_WISE_ADD", added, node.tensor(3))
+    node.set(root_mean_square(node, added, node.tensor(2), added.rank - 1, node.real("epsilon", 1e-12)))
+    if node.wants(3):
+        node.set(added, 3)
+
+
+def root_mean_square(node: Node, tensor: Tensor, scale: Tensor, first: int, epsilon: float) -> Tensor:
+    """The tensor divided by the root of its mean square over the axes from one on, multiplied by a scale."""
+    axes = list(range(first, tensor.rank))
+    return node.apply(
+        "MEAN_VARIANCE_NORMALIZATION2",
+        input_tensor=tensor,
+        scale_tensor=node.cast(scale, tensor.element).broadcast(tensor.shape),
+        bias_tensor=None,
+        output_tensor=New(tensor.element, tensor.shape),
+        axis_count=len(axes),
+        axes=axes,
+        use_mean=False,
+        use_variance=True,
+        epsilon=epsilon,
+        fused_activation=None,
+    )
+
+
 @translates("LRN", by=["LOCAL_RESPONSE_NORMALIZATION"])
 def local_response_normalization(node: Node) -> None:
     """Over neighbouring channels."""

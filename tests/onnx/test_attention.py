@@ -1,0 +1,113 @@
+"""Attention, rotary embeddings and what stands around them in transformers, beside ONNX Runtime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+from onnx import helper
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+from dmlvk.onnx.suite import run_suite
+
+runtime = pytest.importorskip("onnxruntime")
+
+Array = npt.NDArray[Any]
+Arrays = dict[str, Array]
+
+_MICROSOFT = "com.microsoft"
+
+
+def numbers(seed: int, *shape: int, data_type: Any = np.float32) -> Array:
+    return np.random.default_rng(seed).normal(0, 1, shape).astype(data_type)
+
+
+def model_of(nodes: list[onnx.NodeProto], feed: Arrays, outputs: list[str], opset: int = 17) -> onnx.ModelProto:
+    """A model with these inputs and outputs."""
+    graph = helper.make_graph(
+        nodes,
+        "attention",
+        [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+            for name, array in feed.items()
+        ],
+        [helper.make_value_info(name, onnx.TypeProto()) for name in outputs],
+    )
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid(_MICROSOFT, 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+
+def compare(device: dml.Device, model: onnx.ModelProto, feed: Arrays, *, tolerance: float = 2e-5) -> list[Array]:
+    """Runs a model, on the device alone, and holds every output against ONNX Runtime's."""
+    outputs = ort.InferenceSession(model, device=device, strict=True).run(None, feed)
+    typed = onnx.shape_inference.infer_shapes(model)
+    session = runtime.InferenceSession(typed.SerializeToString(), providers=["CPUExecutionProvider"])
+    for got, expected in zip(outputs, session.run(None, feed), strict=True):
+        assert got.dtype == expected.dtype
+        np.testing.assert_allclose(got.astype(np.float64), expected.astype(np.float64), rtol=tolerance, atol=tolerance)
+    return list(outputs)
+
+
+def compare_node(
+    device: dml.Device, op_type: str, feed: Arrays, outputs: list[str], *, order: list[str] | None = None, **more: Any
+) -> list[Array]:
+    """The same of one node of ONNX Runtime's domain; ``order`` has its inputs where some are absent."""
+    tolerance = more.pop("tolerance", 2e-5)
+    node = helper.make_node(op_type, order or list(feed), outputs, domain=_MICROSOFT, **more)
+    return compare(device, model_of([node], feed, [name for name in outputs if name]), feed, tolerance=tolerance)
+
+
+def rotary_feed(shape: tuple[int, ...], places: Array, half: int, data_type: Any = np.float32) -> Arrays:
+    angles = np.random.default_rng(9).uniform(-3, 3, (16, half))
+    return {
+        "x": numbers(1, *shape, data_type=data_type),
+        "places": places,
+        "cos": np.cos(angles).astype(data_type),
+        "sin": np.sin(angles).astype(data_type),
+    }
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "places", "half", "more"),
+    [
+        ((2, 3, 24), np.array([[4, 5, 6], [0, 1, 2]]), 4, {}),
+        ((2, 3, 24), np.array([7]), 4, {}),
+        ((2, 4, 3, 8), np.array([[4, 1, 6], [0, 1, 15]]), 4, {}),
+        ((2, 3, 24), np.array([[4, 5, 6], [0, 1, 2]]), 2, {"num_heads": 3, "rotary_embedding_dim": 4}),
+    ],
+    ids=["three dimensions", "by the first place", "four dimensions", "a part"],
+)
+def test_rotary_embedding_of_onnx_runtime(
+    any_device: dml.Device, shape: tuple[int, ...], places: Array, half: int, more: dict[str, int], interleaved: int
+) -> None:
+    feed = rotary_feed(shape, places, half)
+    attributes: dict[str, Any] = {**more, "interleaved": interleaved}
+    compare_node(any_device, "RotaryEmbedding", feed, ["y"], **attributes)
+
+
+def test_the_suite_s_rotary_embeddings_run_on_the_device(device: dml.Device) -> None:
+    results = run_suite(device, ["node"], "^test_rotary_embedding(?!.*expanded)")
+    assert len(results) > 6
+    assert [result for result in results if result.outcome != "device"] == []
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_skip_simplified_layer_normalization(any_device: dml.Device, bias: bool) -> None:
+    feed = {"x": numbers(1, 2, 3, 8), "skip": numbers(2, 2, 3, 8), "gamma": numbers(3, 8)}
+    if bias:
+        feed["bias"] = numbers(4, 8)
+    compare_node(any_device, "SkipSimplifiedLayerNormalization", feed, ["y", "", "", "sum"], epsilon=1e-6)
+
+
+def test_simplified_layer_normalization(any_device: dml.Device) -> None:
+    feed = {"x": numbers(1, 2, 3, 8), "gamma": numbers(3, 8)}
+    node = helper.make_node("SimplifiedLayerNormalization", list(feed), ["y"], axis=-1, epsilon=1e-6)
+    (y,) = ort.InferenceSession(model_of([node], feed, ["y"]), device=any_device, strict=True).run(None, feed)
+    x = feed["x"].astype(np.float64)
+    expected = x / np.sqrt((x * x).mean(axis=-1, keepdims=True) + 1e-6) * feed["gamma"]
+    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-6)
