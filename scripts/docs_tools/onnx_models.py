@@ -62,7 +62,7 @@ session = ort.InferenceSession("model.onnx", providers=["DmlExecutionProvider"])
 _TABLE = """\
 A node becomes the operators of DirectML that its row names; [operators.md](operators.md) says which of them this
 version has, with which data types. Everything else runs on the host. Operators that ONNX itself defines by others
-(`Attention`, `RMSNormalization`, `GroupNormalization` and more) run by their definition, where the device has all of
+(`RMSNormalization`, `AffineGrid` and more) run by their definition, where the device has all of
 it. Constants are computed once; `Shape` and `Size` follow from the shapes. The host decides about `If`, `Loop` and
 `Scan`, whose graphs run on the device."""
 

@@ -96,6 +96,78 @@ def test_the_suite_s_rotary_embeddings_run_on_the_device(device: dml.Device) -> 
     assert [result for result in results if result.outcome != "device"] == []
 
 
+_CASES = (
+    "test_attention_(3d|3d_gqa_softcap|3d_with_past_and_present_qk_matmul_softcap|4d_attn_mask_4d_causal|4d_gqa_with_past_and_present|"
+    "4d_attn_mask_bool|4d_diff_heads_mask4d_padded_kv|4d_causal_nonpad_attn_mask_composition|4d_fp16|"
+    "causal_boolmask_nan_robustness|local_window_ext_cache_rank3_head_mask|4d_with_qk_matmul_softmax)"
+)
+
+
+def test_the_suite_s_attention_runs_on_the_device(device: dml.Device) -> None:
+    results = run_suite(device, ["node"], f"^{_CASES}$")
+    assert len(results) > 10
+    assert [result for result in results if result.outcome != "device"] == []
+
+
+def onnx_attention(feed: Arrays, outputs: list[str], **attributes: Any) -> onnx.ModelProto:
+    names = [name if name in feed else "" for name in ("q", "k", "v", "mask", "past_k", "past_v", "lengths")]
+    node = helper.make_node("Attention", names, outputs, **attributes)
+    return model_of([node], feed, [name for name in outputs if name], opset=24)
+
+
+def seen_by_hand(feed: Arrays, heads: int, key_heads: int, scale: float) -> Array:
+    """Row after row, over the keys that it sees alone: what is causal is bottom right, and a row of none is zero."""
+    batch, queries, hidden = feed["q"].shape
+    own, size = feed["k"].shape[1], hidden // heads
+    parts = [feed[name].astype(np.float64).reshape(batch, own, key_heads, -1) for name in "kv"]
+    result = np.zeros((batch, queries, heads, parts[1].shape[3]))
+    for b in range(batch):
+        for head in range(heads):
+            for row in range(queries):
+                last = row + feed["lengths"][b] - queries
+                seen = [j for j in range(own) if j <= last and j < feed["lengths"][b] and feed["mask"][row, j]]
+                if seen:
+                    key, value = (part[b, seen, head // (heads // key_heads)] for part in parts)
+                    powers = np.exp(scale * key @ feed["q"][b, row, head * size : (head + 1) * size])
+                    result[b, row, head] = powers @ value / powers.sum()
+    return result.reshape(batch, queries, -1)
+
+
+@pytest.mark.parametrize("capped", [False, True])
+def test_attention_by_hand(device: dml.Device, capped: bool) -> None:
+    feed = {
+        "q": numbers(1, 3, 4, 4 * 6),
+        "k": numbers(2, 3, 7, 2 * 6),
+        "v": numbers(3, 3, 7, 2 * 5),
+        "mask": np.random.default_rng(4).integers(0, 2, (4, 7)).astype(bool),
+        "lengths": np.array([2, 7, 4], np.int64),
+    }
+    cap = {"softcap": 1e6} if capped else {}  # which bends nothing
+    model = onnx_attention(feed, ["y"], q_num_heads=4, kv_num_heads=2, is_causal=1, scale=0.3, **cap)
+    (y,) = ort.InferenceSession(model, device=device, strict=True).run(None, feed)
+    expected = seen_by_hand(feed, 4, 2, 0.3)
+    assert (expected == 0).all(axis=2).any()  # rows that see nothing
+    np.testing.assert_allclose(y, expected, rtol=0, atol=1e-5)
+
+
+def test_past_and_present_are_one_sequence(device: dml.Device) -> None:
+    whole = {"q": numbers(1, 2, 6, 24), "k": numbers(2, 2, 6, 12), "v": numbers(3, 2, 6, 12)}
+    heads = {"q_num_heads": 4, "kv_num_heads": 2, "is_causal": 1}
+    session = ort.InferenceSession(onnx_attention(whole, ["y", "pk", "pv"], **heads), device=device, strict=True)
+    expected = session.run(None, whole)
+    made = []
+    state: Arrays = {}
+    for begin, end in ((0, 3), (3, 4), (4, 6)):
+        feed = {**{name: whole[name][:, begin:end] for name in "qkv"}, **state}
+        step = ort.InferenceSession(onnx_attention(feed, ["y", "pk", "pv"], **heads), device=device, strict=True)
+        y, past_key, past_value = step.run(None, feed)
+        made.append(y)
+        state = {"past_k": past_key, "past_v": past_value}
+    assert past_key.tobytes() == expected[1].tobytes()
+    assert past_value.tobytes() == expected[2].tobytes()
+    np.testing.assert_allclose(np.concatenate(made, axis=1), expected[0], rtol=0, atol=1e-6)
+
+
 @pytest.mark.parametrize("bias", [False, True])
 def test_skip_simplified_layer_normalization(any_device: dml.Device, bias: bool) -> None:
     feed = {"x": numbers(1, 2, 3, 8), "skip": numbers(2, 2, 3, 8), "gamma": numbers(3, 8)}

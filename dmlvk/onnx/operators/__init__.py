@@ -1,6 +1,7 @@
 """The translators, by family; importing them registers them."""
 
 from dmlvk.onnx.operators import activation as activation
+from dmlvk.onnx.operators import attention as attention
 from dmlvk.onnx.operators import convolution as convolution
 from dmlvk.onnx.operators import einsum as einsum
 from dmlvk.onnx.operators import elementwise as elementwise
