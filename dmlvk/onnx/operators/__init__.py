@@ -2,9 +2,11 @@
 
 from dmlvk.onnx.operators import activation as activation
 from dmlvk.onnx.operators import attention as attention
+from dmlvk.onnx.operators import contrib_attention as contrib_attention
 from dmlvk.onnx.operators import convolution as convolution
 from dmlvk.onnx.operators import einsum as einsum
 from dmlvk.onnx.operators import elementwise as elementwise
+from dmlvk.onnx.operators import group_query as group_query
 from dmlvk.onnx.operators import matrix as matrix
 from dmlvk.onnx.operators import movement as movement
 from dmlvk.onnx.operators import normalization as normalization

@@ -148,7 +148,7 @@ def stepwise(
         scale: what scores are multiplied by.
         added: what is added to scores; broadcasts to batch, heads, queries, keys.
         cap: scores are bent so that they stay below it; 0: they are not.
-        sink: one more score for each head, which takes a share and has no value.
+        sink: one more score, for each head or for all, which takes a share and has no value.
     """
     batch, heads, queries, size = query.shape
     key_heads, keys = key.shape[1:3]
@@ -175,7 +175,7 @@ def softmax(node: Node, scores: Tensor, sink: Tensor | None) -> Tensor:
     """The shares of keys; a sink, with a score for each head, takes its own."""
     keys = scores.shape[3]
     if sink is not None:
-        column = node.cast(sink, scores.element).viewed((1, scores.shape[1], 1, 1)).broadcast((*scores.shape[:3], 1))
+        column = node.cast(sink, scores.element).viewed((1, sink.shape[0], 1, 1)).broadcast((*scores.shape[:3], 1))
         scores = join(node, [scores, column])
     made = same_shape(node, scores, "ACTIVATION_SOFTMAX1", axis_count=1, axes=[3])
     return made if sink is None else split(node, made, [keys, 1])[0]

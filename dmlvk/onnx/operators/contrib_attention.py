@@ -1,0 +1,154 @@
+"""Attention of ONNX Runtime's own domain: MultiHeadAttention and Attention."""
+
+from __future__ import annotations
+
+import math
+
+from onnx import TensorProto
+
+from dmlvk.onnx.operators.heads import Mask, Sizes, attention, hiding, in_window, merged, summed
+from dmlvk.onnx.operators.matrix import product
+from dmlvk.onnx.operators.rotary import join, split
+from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
+from dmlvk.onnx.values import NotOnDevice, Tensor
+from dmlvk.operators import MultiheadAttentionMaskType
+
+_INTEGERS = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
+
+
+@translates(
+    "MultiHeadAttention",
+    by=["MULTIHEAD_ATTENTION1"],
+    domain=MICROSOFT,
+    note="without shared buffers of past and present",
+)
+def multi_head_attention(node: Node) -> None:
+    """Queries, keys and values apart or stacked, with a bias for all three."""
+    node.check_element(0, *FLOATS)
+    if any(node.has(index) for index in (8, 9)) or node.wants(3):
+        raise NotOnDevice("shared buffers, beams and the scores as an output are not there yet")
+    heads = node.integer("num_heads")
+    sources, sizes = _sources(node, heads, node.tensor(6).shape[2] if node.has(6) else 0)
+    made, *presents = attention(
+        node,
+        sources,
+        sizes,
+        _scale(node, sizes),
+        bias=node.tensor(3) if node.has(3) else None,
+        added=_added(node, sizes, 5),
+        mask=_mask(node, node.tensor(4), sizes) if node.has(4) else None,
+        past=(node.tensor(6), node.tensor(7)) if node.has(6) else None,
+        presents=node.wants(1) or node.wants(2),
+    )
+    node.set(made)
+    for index, present in enumerate(presents, 1):
+        node.set(present, index)
+
+
+def _sources(node: Node, heads: int, past: int) -> tuple[dict[str, Tensor], Sizes]:
+    """Queries, keys and values by DirectML's members."""
+    query = node.tensor(0)
+    if query.rank == 5:
+        batch, length, _, _, size = query.shape
+        return {"stacked_query_key_value_tensor": query}, Sizes(batch, heads, heads, length, length, past, size, size)
+    batch, queries, hidden = query.shape
+    size = hidden // heads
+    key = node.tensor(1)
+    if key.rank == 5:
+        sizes = Sizes(batch, heads, heads, queries, key.shape[1], past, size, key.shape[4])
+        return {"query_tensor": query, "stacked_key_value_tensor": key}, sizes
+    value = node.tensor(2)
+    if key.rank == 4:  # of cross attention: as they were given out before
+        if node.has(3):
+            raise NotOnDevice("a bias of queries alone is not there yet")
+        key, value = merged(node, key), merged(node, value)
+    sizes = Sizes(batch, heads, heads, queries, key.shape[1], past, size, value.shape[2] // heads)
+    return {"query_tensor": query, "key_tensor": key, "value_tensor": value}, sizes
+
+
+@translates(
+    "Attention",
+    by=["GEMM", "MULTIHEAD_ATTENTION1"],
+    domain=MICROSOFT,
+    note="without do_rotary and shared buffers of past and present",
+)
+def attention_of_projections(node: Node) -> None:
+    """Queries, keys and values are products of the input and one matrix."""
+    node.check_element(0, *FLOATS)
+    if node.integer("do_rotary") or node.integer("past_present_share_buffer") or node.has(6):
+        raise NotOnDevice("do_rotary and shared buffers are not there yet")
+    tensor, weights, heads = node.packed(node.tensor(0)), node.tensor(1), node.integer("num_heads")
+    batch, queries, wide = tensor.shape
+    hidden = node.list("qkv_hidden_sizes") or [weights.shape[1] // 3] * 3
+    if len(hidden) != 3 or sum(hidden) != weights.shape[1] or any(part % heads for part in hidden):
+        raise NotOnDevice(f"{weights.shape[1]} columns are not queries, keys and values of {hidden} and {heads} heads")
+    rows = tensor.viewed((batch * queries, wide))
+    bias = node.tensor(2).broadcast((batch * queries, weights.shape[1])) if node.has(2) else None
+    all_three = product(node, rows, weights, c=bias, beta=1.0).viewed((batch, queries, weights.shape[1]))
+    query, key, value = split(node, all_three, hidden)
+    past = None
+    if node.has(4):
+        given = node.tensor(4)
+        parts = split(node, given, [1, 1], 0)
+        past = (parts[0].viewed(given.shape[1:]), parts[1].viewed(given.shape[1:]))
+    sizes = Sizes(
+        batch,
+        heads,
+        heads,
+        queries,
+        queries,
+        0 if past is None else past[0].shape[2],
+        hidden[0] // heads,
+        hidden[2] // heads,
+    )
+    made, *presents = attention(
+        node,
+        {"query_tensor": query, "key_tensor": key, "value_tensor": value},
+        sizes,
+        _scale(node, sizes),
+        added=_added(node, sizes, 5),
+        mask=_mask(node, node.tensor(3), sizes) if node.has(3) else None,
+        past=past,
+        presents=node.wants(1),
+    )
+    node.set(made)
+    if presents:
+        node.set(join(node, [present.viewed((1, *present.shape)) for present in presents], 0), 1)
+
+
+def _scale(node: Node, sizes: Sizes) -> float:
+    return node.real("scale") or 1 / math.sqrt(sizes.size)
+
+
+def _added(node: Node, sizes: Sizes, index: int) -> Tensor | None:
+    """The bias of scores, and what hides the keys that follow a query."""
+    added = node.tensor(index) if node.has(index) else None
+    if not node.integer("unidirectional"):
+        return added
+    seen = in_window(node, sizes.queries, sizes.keys, sizes.past, right=0)
+    return summed(node, added, hiding(node, seen, node.element(0)))
+
+
+def _mask(node: Node, mask: Tensor, sizes: Sizes) -> Mask:
+    """ONNX Runtime's ways of masks, which their shapes tell apart."""
+    if mask.element not in _INTEGERS:
+        raise NotOnDevice("masks are of integers")
+    mask, types = node.cast(mask, TensorProto.INT32), MultiheadAttentionMaskType
+    filtered = node.real("mask_filter_value", -10000.0) if node.attribute("mask_filter_value") is not None else -10000.0
+    batch, queries, keys = sizes.batch, sizes.queries, sizes.keys
+    boolean = {
+        (batch, keys): (batch, 1, 1, keys),
+        (batch, queries, keys): (batch, 1, queries, keys),
+        (batch, 1, queries, keys): (batch, 1, queries, keys),
+    }
+    lengths = {
+        (batch,): ((1, batch), types.KEY_SEQUENCE_LENGTH),
+        (2 * batch,): ((2, batch), types.KEY_SEQUENCE_END_START),
+        (3 * batch + 2,): ((3 * batch + 2,), types.KEY_QUERY_SEQUENCE_LENGTH_START_END),
+    }
+    if mask.shape in boolean:
+        return Mask(node.packed(mask).viewed(boolean[mask.shape]), types.BOOLEAN, filtered)
+    if mask.shape in lengths:
+        shape, kind = lengths[mask.shape]
+        return Mask(node.packed(mask).viewed(shape), kind, filtered)
+    raise NotOnDevice(f"a mask of the shape {list(mask.shape)} for {batch} x {queries} queries and {keys} keys")
