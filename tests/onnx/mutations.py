@@ -19,6 +19,7 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx import decoder
 from tests.onnx.models import model, two_branches
 
 LONGEST = 60.0
@@ -95,7 +96,7 @@ def _loops() -> onnx.ModelProto:
 
 def sound_models() -> list[onnx.ModelProto]:
     """What is damaged."""
-    return [two_branches(), _network(), _copies(), _loops()]
+    return [two_branches(), _network(), _copies(), _loops(), decoder.with_cache(), decoder.of_onnx()]
 
 
 def damaged(seed: int) -> bytes:
@@ -196,6 +197,7 @@ def _other_type(made: onnx.ModelProto, choose: random.Random) -> None:
 def _other_operator(made: onnx.ModelProto, choose: random.Random) -> None:
     names = ["", "Nonsense", "Add", "Conv", "MatMul", "Reshape", "Gather", "Cast", "Softmax", "Loop", "If", "Split"]
     names += ["Einsum", "NonZero", "Where", "ScatterND", "Range", "OneHot", "LSTM", "QLinearConv", "GridSample"]
+    names += ["Attention", "RotaryEmbedding", "MultiHeadAttention", "GroupQueryAttention"]
     if made.graph.node:
         choose.choice(made.graph.node).op_type = choose.choice(names)
 
