@@ -163,15 +163,19 @@ UINT64 = DataType.UINT64
 UINT32 = DataType.UINT32
 UINT16 = DataType.UINT16
 UINT8 = DataType.UINT8
+INT4 = DataType.INT4
+UINT4 = DataType.UINT4
 
 __all__ = [
     "FLOAT16",
     "FLOAT32",
     "FLOAT64",
+    "INT4",
     "INT8",
     "INT16",
     "INT32",
     "INT64",
+    "UINT4",
     "UINT8",
     "UINT16",
     "UINT32",

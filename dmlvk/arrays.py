@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.copiers import MOST_COPIERS, share
+from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.tensors import TensorDesc, elements_overlap
 
@@ -45,13 +46,46 @@ def copied(source: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return copy
 
 
+def unpacked(contents: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """The halves of bytes, the low one first, a byte for each: where the elements of 4-bit types lie."""
+    halves = np.empty((contents.size, 2), np.uint8)
+    np.bitwise_and(contents, 15, out=halves[:, 0])
+    np.right_shift(contents, 4, out=halves[:, 1])
+    return halves.reshape(-1)
+
+
+def packed(halves: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """What :func:`unpacked` makes halves of; an even number of them."""
+    return np.bitwise_or(halves[::2], np.left_shift(halves[1::2], 4), dtype=np.uint8)
+
+
+def has_views(tensor: TensorDesc) -> bool:
+    """Whether NumPy can see the tensor's elements in a buffer: those of 4-bit types it cannot."""
+    return tensor.data_type.size_in_bits >= 8
+
+
+def elements_of(buffer: npt.NDArray[np.uint8], tensor: TensorDesc) -> npt.NDArray[Any]:
+    """A copy of the tensor's elements inside a buffer's bytes, in C order, shape = sizes."""
+    if has_views(tensor):
+        return copied(logical_view(buffer, tensor))
+    halves = unpacked(buffer[: tensor.data_type.bytes_of(tensor.span_in_elements)])
+    values = np.ascontiguousarray(_strided(halves, tensor))
+    return values if tensor.data_type is DataType.UINT4 else (values ^ 8).view(np.int8) - np.int8(8)
+
+
 def logical_view(buffer: npt.NDArray[np.uint8], tensor: TensorDesc) -> npt.NDArray[Any]:
-    """The tensor's elements inside a buffer's bytes, shape = sizes; a view, which strides may make overlap itself."""
+    """The tensor's elements inside a buffer's bytes, shape = sizes; a view, which strides may make overlap itself.
+
+    There is none of 4-bit types: :func:`elements_of` and :func:`lay_out`.
+    """
     data_type = tensor.data_type.numpy_dtype
     elements = buffer[: tensor.span_in_elements * data_type.itemsize].view(data_type)
-    return np.lib.stride_tricks.as_strided(
-        elements, tuple(tensor.sizes), tuple(stride * data_type.itemsize for stride in tensor.element_strides)
-    )
+    return _strided(elements, tensor)
+
+
+def _strided(elements: npt.NDArray[Any], tensor: TensorDesc) -> npt.NDArray[Any]:
+    steps = tuple(stride * elements.itemsize for stride in tensor.element_strides)
+    return np.lib.stride_tricks.as_strided(elements, tuple(tensor.sizes), steps)
 
 
 def plain_array(array: npt.ArrayLike, where: str) -> npt.NDArray[Any]:
@@ -86,6 +120,7 @@ def checked_array(array: npt.ArrayLike, tensor: TensorDesc, where: str) -> npt.N
     """
     wanted = tensor.data_type.numpy_dtype
     if type(array) is np.ndarray and array.dtype == wanted and array.shape == tensor.sizes:
+        check_range(array, tensor.data_type, where)
         return array
     values = plain_array(array, where)
     if values.dtype == np.bool_ and wanted == np.uint8:
@@ -99,7 +134,25 @@ def checked_array(array: npt.ArrayLike, tensor: TensorDesc, where: str) -> npt.N
     )
     if not fits:
         raise InvalidArgumentError(f"{where}: the array's shape must be {list(sizes)}; got {list(values.shape)}")
+    check_range(values, tensor.data_type, where)
     return np.broadcast_to(values.astype(wanted, copy=False), sizes)
+
+
+def check_range(values: npt.NDArray[Any], data_type: DataType, where: str) -> None:
+    """Checks that integers that stand for elements of a 4-bit type are such.
+
+    Raises:
+        InvalidArgumentError: when one is below or above what the type has.
+    """
+    if data_type.size_in_bits >= 8 or values.size == 0:
+        return
+    least, greatest = data_type.integer_limits
+    got = int(values.min()), int(values.max())
+    if got[0] < least or got[1] > greatest:
+        raise InvalidArgumentError(
+            f"{where}: the array's values must be from {least} to {greatest}, as {data_type.name} is; got "
+            f"{got[0] if got[0] < least else got[1]}"
+        )
 
 
 def lay_out(array: npt.NDArray[Any], tensor: TensorDesc, buffer: npt.NDArray[np.uint8], where: str) -> None:
@@ -114,7 +167,21 @@ def lay_out(array: npt.NDArray[Any], tensor: TensorDesc, buffer: npt.NDArray[np.
     Raises:
         InvalidArgumentError: when the strides put different values on one element.
     """
-    view = logical_view(buffer, tensor)
+    if not has_views(tensor):
+        _lay_out_halves(array, tensor, buffer, where)
+        return
+    _lay_out(array, tensor, logical_view(buffer, tensor), where)
+
+
+def _lay_out_halves(array: npt.NDArray[Any], tensor: TensorDesc, buffer: npt.NDArray[np.uint8], where: str) -> None:
+    """The same of a 4-bit type; what lies between the elements stays."""
+    contents = buffer[: tensor.data_type.bytes_of(tensor.span_in_elements)]
+    halves = unpacked(contents)
+    _lay_out(array.view(np.uint8) & 15, tensor, _strided(halves, tensor), where)
+    contents[...] = packed(halves)
+
+
+def _lay_out(array: npt.NDArray[Any], tensor: TensorDesc, view: npt.NDArray[Any], where: str) -> None:
     if not may_overlap(tensor):
         copy_elements(view, array)
         return

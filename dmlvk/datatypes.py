@@ -77,14 +77,29 @@ class DataType(enum.IntEnum):
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
-        """The NumPy data type with the same values and bytes.
+        """The NumPy data type with the same values, and but for the 4-bit types with the same bytes.
+
+        NumPy has no 4-bit types: arrays of UINT4 and INT4 tensors hold a uint8 or an int8 for each element, from 0 to
+        15 or from -8 to 7.
 
         Raises:
-            InvalidArgumentError: for UNKNOWN and for the 4-bit types, which NumPy does not have.
+            InvalidArgumentError: for UNKNOWN.
         """
-        if self.size_in_bits < 8:
+        if self is DataType.UNKNOWN:
             raise InvalidArgumentError(f"DataType {self.name}: NumPy has no such data type")
-        return _numpy_dtype(self.name)
+        return _numpy_dtype(_NUMPY_STAND_INS.get(self, self.name))
+
+    @property
+    def integer_limits(self) -> tuple[int, int]:
+        """The least and the greatest value of an integer type."""
+        if self.size_in_bits == 4:
+            return (0, 15) if self is DataType.UINT4 else (-8, 7)
+        limits = np.iinfo(self.numpy_dtype)
+        return int(limits.min), int(limits.max)
+
+    def bytes_of(self, count: int) -> int:
+        """Bytes that so many neighbouring elements take, the last one perhaps in part."""
+        return (count * self.size_in_bits + 7) // 8
 
     @property
     def is_float(self) -> bool:
@@ -106,6 +121,9 @@ class DataType(enum.IntEnum):
 
 _NUMPY_NAMES = frozenset(name.lower() for name in DataType.__members__) - {"unknown", "uint4", "int4"}
 """NumPy's names of the data types that it has."""
+
+_NUMPY_STAND_INS = {DataType.UINT4: "UINT8", DataType.INT4: "INT8"}
+"""The types of arrays whose tensors have elements that NumPy does not have."""
 
 _SIZE_IN_BITS = {
     DataType.UNKNOWN: 0,

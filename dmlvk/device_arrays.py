@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.arrays import copied, logical_view
+from dmlvk.arrays import elements_of
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.integers import checked_integers
@@ -69,8 +69,8 @@ class Array:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
-        return self.size * self.dtype.itemsize
+        """Bytes of all elements, of which two of a 4-bit type share one."""
+        return self.data_type.bytes_of(self.size)
 
     @property
     def T(self) -> Array:
@@ -127,7 +127,7 @@ class Array:
         """
 
         def take(host_bytes: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
-            return copied(logical_view(host_bytes[self.offset :], self.tensor))
+            return elements_of(host_bytes[self.offset :], self.tensor)
 
         return self.device.engine.read(self._storage.allocation, take)
 
@@ -150,7 +150,12 @@ class Array:
         strides = [stride * axis.step for stride, axis in zip(whole.tensor.element_strides, part.axes, strict=True)]
         first = sum(axis.start * stride for axis, stride in zip(part.axes, whole.tensor.element_strides, strict=True))
         seen = [(1, 1) if axis is None else (part.axes[axis].count, strides[axis]) for axis in part.shown] or [(1, 1)]
-        offset = whole.offset + first * self.dtype.itemsize
+        if first * self.data_type.size_in_bits % 8:
+            raise InvalidArgumentError(
+                f"{self!r}: a part must begin with a whole byte, which element {first} of the memory does not "
+                f"where two of {self.data_type.name} share one"
+            )
+        offset = whole.offset + self.data_type.bytes_of(first)
         return whole._view([size for size, _ in seen], [stride for _, stride in seen], offset)
 
     def reshape(self, *sizes: int | Sequence[int]) -> Array:

@@ -10,7 +10,7 @@ from dmlvk.operators import FusedActivation, ScaleBias, Size2D
 from dmlvk.operators.attention import MultiheadAttentionMaskType
 from dmlvk.operators.convolution import ConvolutionDirection, ConvolutionMode
 from dmlvk.operators.matrix import MatrixTransform
-from dmlvk.operators.members import AxisDirection, IsInfinityMode, ReduceFunction, RoundingMode
+from dmlvk.operators.members import AxisDirection, IsInfinityMode, QuantizationType, ReduceFunction, RoundingMode
 from dmlvk.operators.random import RandomGeneratorType
 from dmlvk.operators.rearrangement import DepthSpaceOrder, PaddingMode
 from dmlvk.operators.recurrent import RecurrentNetworkDirection
@@ -98,6 +98,7 @@ __all__ = [
     "cumulative_summation",
     "depth_to_space",
     "depth_to_space1",
+    "dequantize",
     "dequantize_linear",
     "diagonal_matrix",
     "diagonal_matrix1",
@@ -189,6 +190,7 @@ __all__ = [
     "pow",
     "power",
     "prod",
+    "quantize",
     "quantize_linear",
     "quantized_linear_add",
     "quantized_linear_average_pooling",
@@ -1360,6 +1362,24 @@ def depth_to_space1(
         input: batch, channels, height, width
         block_size: height and width of a block, in pixels
         order: how blocks lie among the channels
+    """
+
+def dequantize(
+    input: Operand,
+    quantizations: Sequence[Operand],
+    quantization_type: QuantizationType,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """DEQUANTIZE: (x - ZeroPoint) * Scale
+
+    Args:
+        input: quantized values
+        quantizations: the scale of each block, and what stands for zero in it
+        quantization_type: which tensors QuantizationTensors has
     """
 
 def dequantize_linear(
@@ -2609,6 +2629,24 @@ def pow(
 
 def prod(a: Expression, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Expression:
     """The product along one axis, several, or all of them (REDUCE): arguments as for ``sum``."""
+
+def quantize(
+    input: Operand,
+    quantizations: Sequence[Operand],
+    quantization_type: QuantizationType,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """QUANTIZE: round(x / Scale) + ZeroPoint, within the output's data type
+
+    Args:
+        input: the numbers
+        quantizations: the scale of each block, and what stands for zero in it
+        quantization_type: which tensors QuantizationTensors has
+    """
 
 def quantize_linear(
     input: Operand,

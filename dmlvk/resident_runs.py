@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.arrays import checked_array, copy_elements, lay_out, logical_view, may_overlap
+from dmlvk.arrays import checked_array, copy_elements, has_views, lay_out, logical_view, may_overlap
 from dmlvk.binding import BufferBinding
 from dmlvk.buffers import Buffer
 from dmlvk.compilation import CompiledOperator, Operator
@@ -296,7 +296,7 @@ def _end(axis: AxisPart) -> int | None:
 
 def _fill(values: npt.NDArray[Any], tensor: TensorDesc, where: str, host_bytes: npt.NDArray[np.uint8]) -> None:
     """Writes a logical array where a tensor's strides put its elements."""
-    if may_overlap(tensor):
+    if may_overlap(tensor) or not has_views(tensor):
         lay_out(values, tensor, host_bytes, where)
     else:
         copy_elements(logical_view(host_bytes, tensor), values)

@@ -11,7 +11,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.arrays import checked_array, copied, copy_elements, lay_out, logical_view, may_overlap
+from dmlvk.arrays import (
+    checked_array,
+    copied,
+    copy_elements,
+    elements_of,
+    has_views,
+    lay_out,
+    logical_view,
+    may_overlap,
+)
 from dmlvk.buffers import Buffer
 from dmlvk.compilation import CompiledOperator, CompiledSingleOperator
 from dmlvk.errors import InvalidArgumentError
@@ -155,7 +164,8 @@ class Run:
 
     def _view(self, member: str, tensor: TensorDesc, region: Region) -> _View:
         host_bytes = self._allocations[region.place, region.index].host_bytes[region.offset :]
-        return _View(member, tensor, host_bytes, logical_view(host_bytes, tensor), may_overlap(tensor))
+        elements = logical_view(host_bytes, tensor) if has_views(tensor) else None
+        return _View(member, tensor, host_bytes, elements, may_overlap(tensor))
 
     def kernel_times(self) -> list[KernelTime]:
         """What each kernel took in the last run; only where timestamps were asked for."""
@@ -166,7 +176,7 @@ class Run:
         """Lays out the inputs, runs, and copies the outputs out."""
         self._engine.check_open()  # else the views lead nowhere
         for view in self._input_views:
-            if view.overlaps:
+            if view.overlaps or view.elements is None:
                 lay_out(arrays[view.member], view.tensor, view.host_bytes, f"{self._name}: {view.member}")
             else:
                 copy_elements(view.elements, arrays[view.member])
@@ -174,7 +184,7 @@ class Run:
             self._engine.run_whole(self.recording)
         else:
             self._engine.run(self.recording)
-        return {view.member: copied(view.elements) for view in self._output_views}
+        return {view.member: view.copied() for view in self._output_views}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -184,8 +194,12 @@ class _View:
     member: str
     tensor: TensorDesc
     host_bytes: npt.NDArray[np.uint8]
-    elements: npt.NDArray[Any]
+    elements: npt.NDArray[Any] | None  # none of a 4-bit type
     overlaps: bool
+
+    def copied(self) -> npt.NDArray[Any]:
+        """The elements, in C order."""
+        return elements_of(self.host_bytes, self.tensor) if self.elements is None else copied(self.elements)
 
 
 def _release_all(engine: Engine, allocations: Mapping[tuple[Place, int], Allocation]) -> None:

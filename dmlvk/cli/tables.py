@@ -13,6 +13,7 @@ from dmlvk.conformance.promises import promise_by_data_type, promise_text, rule_
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.operators import OPERATORS, Declaration, FeatureLevel, Field, OperatorDesc, Support, operators_named
+from dmlvk.operators.shapes import member_text
 from dmlvk.runtime.vulkan import DeviceInfo
 
 _WIDTH_OUTSIDE_A_TERMINAL = 160
@@ -121,7 +122,7 @@ def _operator_as_json(operator: type[OperatorDesc], level: FeatureLevel | None) 
         "feature_level": declaration.support[0].level.label,
         "fields": [_field_facts(field) for field in operator.fields],
         "same_sizes": [[names[member] for member in group] for group in operator.same_sizes],
-        "same_data_type": [[names[member] for member in group] for group in operator.same_data_type],
+        "same_data_type": [[member_text(member) for member in group] for group in operator.same_data_type],
         "data_type_rules": [
             {
                 "member": names[rule.member],

@@ -15,6 +15,7 @@ from dmlvk.conformance.samples import Sample, SampleCase
 from dmlvk.conformance.sampling import LAYOUTS, Outcome, laid_out, run_sample
 from dmlvk.conformance.workers import Context, Stopped
 from dmlvk.errors import DeviceRemovedError, DmlError
+from dmlvk.operators.shapes import member_text
 
 
 class _DeviceRun:
@@ -108,11 +109,10 @@ def measure_sample_case(context: Context, case: SampleCase) -> CaseReport:
 
 def sample_case_report(case: SampleCase, inputs_sha256: str, measurements: Sequence[Measurement]) -> CaseReport:
     """A report with what the case says of itself."""
-    members = {field.attribute: field.name for field in case.desc_class.fields}
     return CaseReport(
         name=case.name,
         operator=case.desc_class.operator_name,
-        data_types={members[attribute]: data_type.name for attribute, data_type in case.data_types},
+        data_types={member_text(attribute): data_type.name for attribute, data_type in case.data_types},
         exhaustive=False,
         promise=case.desc_class.declaration.accuracy.promise,
         bound=None,

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.arrays import packed, unpacked
 from dmlvk.conformance.execution import Placement, Workbench, element_view
 from dmlvk.conformance.references.bounded import Expected, expected_outputs, fault
 from dmlvk.conformance.samples import Sample, SampleCase
+from dmlvk.datatypes import DataType
 from dmlvk.operators import OperatorDesc
 from dmlvk.tensors import TensorDesc, packed_strides
 
@@ -87,11 +89,16 @@ def run_sample(bench: Workbench, desc: OperatorDesc, inputs: Mapping[str, Array]
     written = [(field, tensor) for field, tensor in desc.outputs if tensor is not None]
     contents: list[Bytes] = []
     for field, tensor in read:
-        buffer = np.full(tensor.size_in_bytes, GUARD, np.uint8)
-        element_view(buffer, tensor.data_type, tensor.sizes, tensor.element_strides)[...] = inputs[field.name]
+        buffer = _guarded(tensor)
+        element_view(buffer, tensor.data_type, tensor.sizes, tensor.element_strides)[...] = _as_stored(
+            inputs[field.name], tensor
+        )
         contents.append(buffer)
-    contents += [np.full(tensor.size_in_bytes, GUARD, np.uint8) for _, tensor in written]
-    after = bench.run(desc, contents, [Placement(number) for number in range(len(contents))])
+    contents += [_guarded(tensor) for _, tensor in written]
+    tensors = [tensor for _, tensor in (*read, *written)]
+    uploaded = [packed(b) if t.data_type.size_in_bits == 4 else b for b, t in zip(contents, tensors, strict=True)]
+    downloaded = bench.run(desc, uploaded, [Placement(number) for number in range(len(uploaded))])
+    after = [unpacked(b) if t.data_type.size_in_bits == 4 else b for b, t in zip(downloaded, tensors, strict=True)]
     outputs: dict[str, Array] = {}
     damage = None
     for (field, tensor), before, buffer in zip([*read, *written], contents, after, strict=True):
@@ -99,12 +106,32 @@ def run_sample(bench: Workbench, desc: OperatorDesc, inputs: Mapping[str, Array]
         if field.kind == "input":
             changed = int(np.count_nonzero(buffer != before))
         else:
-            outputs[field.name] = np.ascontiguousarray(view).copy()
+            outputs[field.name] = _as_values(np.ascontiguousarray(view).copy(), tensor)
             view[...] = element_view(before, tensor.data_type, tensor.sizes, tensor.element_strides)
             changed = int(np.count_nonzero(buffer != before))
         if changed and damage is None:
-            damage = f"{changed} bytes of {field.name} changed that are no elements of an output"
+            what = "halves of bytes" if tensor.data_type.size_in_bits == 4 else "bytes"
+            damage = f"{changed} {what} of {field.name} changed that are no elements of an output"
     return Outcome(outputs, damage)
+
+
+def _guarded(tensor: TensorDesc) -> Bytes:
+    """What a tensor's buffer holds before: halves of bytes where elements are so small."""
+    buffer = np.full(tensor.size_in_bytes, GUARD, np.uint8)
+    return unpacked(buffer) if tensor.data_type.size_in_bits == 4 else buffer
+
+
+def _as_stored(values: Array, tensor: TensorDesc) -> Array:
+    """Values as they lie in an :func:`element_view`."""
+    return values.view(np.uint8) & 15 if tensor.data_type.size_in_bits == 4 else values
+
+
+def _as_values(stored: Array, tensor: TensorDesc) -> Array:
+    """What lay in an :func:`element_view`, as values."""
+    if tensor.data_type is not DataType.INT4:
+        return stored
+    values: Array = np.where(stored < 8, stored, stored.astype(np.int16) - 16).astype(np.int8)
+    return values
 
 
 def sample_fault(where: str, outcome: Outcome, expected: Mapping[str, Expected]) -> str | None:

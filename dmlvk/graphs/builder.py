@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.arrays import plain_array
+from dmlvk.arrays import check_range, lay_out, plain_array
 from dmlvk.compilation import ExecutionFlags
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
@@ -129,8 +129,10 @@ class Graph:
                 f"{MAXIMUM_DIMENSION_COUNT} dimensions; got {array.dtype} of shape {shape_text(array.shape)}"
             )
         tensor = TensorDesc(data_type, array.shape or (1,))
-        contents = array.tobytes()
-        return self._constant(contents + bytes(tensor.size_in_bytes - len(contents)), tensor, name)
+        check_range(array, data_type, "Graph.constant")
+        contents = np.zeros(tensor.size_in_bytes, np.uint8)
+        lay_out(array.reshape(tensor.sizes), tensor, contents, "Graph.constant")
+        return self._constant(contents.tobytes(), tensor, name)
 
     def _scalar(self, value: float, data_type: DataType, name: str) -> Expression:
         checked = scalar_value(value, data_type, f"the constant {value!r}")

@@ -143,7 +143,7 @@ def _data_type(
     for group in kind.same_data_type:
         if field.attribute in group:
             for member in group:
-                for tensor in _as_tensors(members.get(member)):
+                for tensor in _tensors_named(members, member):
                     return tensor.data_type
     for rule in kind.declaration.data_type_rules:
         if rule.member == field.attribute:
@@ -158,6 +158,13 @@ def _data_type(
     if chosen is not None and (isinstance(wanted, Mapping) or chosen in accepted):
         return chosen
     return next((data_type for data_type in _USUAL_TYPES if data_type in accepted), accepted[0])
+
+
+def _tensors_named(members: Mapping[str, Any], member: str) -> Sequence[TensorDesc]:
+    """Those of a member, or one of an array: ``"quantization_tensors[1]"``; none where it is not known."""
+    name, bracket, index = member.partition("[")
+    tensors = _as_tensors(members.get(name))
+    return tensors[int(index[:-1]) :][:1] if bracket else tensors
 
 
 def _as_tensors(value: object) -> Sequence[TensorDesc]:

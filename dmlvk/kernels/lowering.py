@@ -17,6 +17,7 @@ from dmlvk.kernels import (
     movement,
     normalization,
     quantized,
+    quantized_blocks,
     random,
     recurrent,
     reduction,
@@ -71,6 +72,7 @@ LOWERINGS: Mapping[Pattern, Lowering] = {
     "resample": resample.lower,
     "regions": regions.lower,
     "fill": fills.lower,
+    "quantization": quantized_blocks.lower,
     "composed": lambda desc, target: _COMPOSED[desc.operator_name](desc, target),
 }
 """By pattern. Each module of a pattern knows its shaders' variants, too: :mod:`dmlvk.kernels.catalog`."""

@@ -339,8 +339,8 @@ def supported_data_types(desc_class: type[OperatorDesc]) -> Iterator[dict[str, D
     """Every combination of data types, by tensor member, that some feature level accepts; optional tensors included."""
     seen = set()
     for table in desc_class.declaration.support:
-        members = list(table.data_types)
-        for combination in itertools.product(*table.data_types.values()):
+        members = list(table.operand_types)
+        for combination in itertools.product(*table.operand_types.values()):
             data_types = dict(zip(members, combination, strict=True))
             if combination not in seen and _agree(data_types, desc_class) and _is_chosen(data_types, table):
                 seen.add(combination)

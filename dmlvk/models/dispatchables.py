@@ -269,7 +269,7 @@ def read_tensor(node: JsonNode, where: str) -> TensorDesc:
         members = Members(outer.required("Desc"), where)
         outer.finish()
 
-    type_of_elements = data_type(members.required("DataType"), f"{where}.DataType")
+    type_of_elements = data_type(members.required("DataType"), f"{where}.DataType", in_whole_bytes=False)
     sizes = integers(members.required("Sizes"), f"{where}.Sizes")
     strides_node = members.optional("Strides")
     strides = None if strides_node is None else integers(strides_node, f"{where}.Strides")

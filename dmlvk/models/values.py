@@ -213,15 +213,23 @@ def flags(node: JsonNode, what: str, members: type[FlagType], prefix: str) -> Fl
     return combined
 
 
-def data_type(node: JsonNode, what: str) -> DataType:
-    """The node as a data type whose elements are whole bytes, or UNKNOWN.
+def data_type(node: JsonNode, what: str, *, in_whole_bytes: bool = True) -> DataType:
+    """The node as a data type, or UNKNOWN.
+
+    Args:
+        node: its name.
+        what: for messages.
+        in_whole_bytes: whether the 4-bit types are refused, of which two elements share a byte.
 
     Raises:
-        ModelFileError: when the name is unknown, or is one of the 4-bit types.
+        ModelFileError: when the name is unknown, or is one of the 4-bit types where they are refused.
     """
     member = enumeration(node, what, DataType, "DML_TENSOR_DATA_TYPE_")
-    if 0 < member.size_in_bits < 8:
-        raise node.error(f"{what}: {member.name} is not read by this version of dmlvk; use UINT8 with packed values")
+    if in_whole_bytes and 0 < member.size_in_bits < 8:
+        raise node.error(
+            f"{what}: values of {member.name} are not read here; use UINT8 with two values in a byte, the first one in "
+            "its low half"
+        )
     return member
 
 

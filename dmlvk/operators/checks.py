@@ -91,7 +91,7 @@ def _check_absence(desc: OperatorDesc, field: Field, table: Support, level: Feat
 
 def _check_support(desc: OperatorDesc, field: Field, tensor: TensorDesc, table: Support, level: FeatureLevel) -> None:
     where = f"{desc.operator_name}: {field.name}"
-    accepted = table.data_types[field.member]
+    accepted = table.types_for(field)
     if tensor.data_type not in accepted:
         raise UnsupportedError(
             f"{where}.DataType must be one of {_names(accepted)} at feature level {level.label}; "
@@ -130,7 +130,7 @@ def _members_of(
     group: tuple[str, ...], tensors: Mapping[str, tuple[Field, TensorDesc]]
 ) -> list[tuple[Field, TensorDesc]]:
     """The tensors of a group that are given, those of arrays one by one."""
-    return [given for member in group for given in tensors.values() if given[0].member == member]
+    return [given for member in group for given in tensors.values() if member in (given[0].member, given[0].attribute)]
 
 
 def _check_group_of_level(
@@ -153,7 +153,7 @@ def _first_level_with(
 ) -> str:
     for table in desc.declaration.support:
         fewest, most = table.dimensions_for(field.member)
-        has_type = data_type is None or data_type in table.data_types[field.member]
+        has_type = data_type is None or data_type in table.types_for(field)
         if has_type and (dimensions is None or fewest <= dimensions <= most):
             return f", which needs feature level {table.level.label}"
     return ", which no feature level has"

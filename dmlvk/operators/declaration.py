@@ -148,6 +148,8 @@ class Support:
         dimensions_of: fewest and most dimensions of tensor members, by their Python names, that differ.
         choices: an enumeration attribute, by its Python name, on which data types depend, and for each of its values
             which they may be; ``None``: they depend on no attribute.
+        elements: the data types of an array's tensors, by its Python name, where each tensor has others: what its
+            ``data_types`` are is all of these.
         exceptions: the data types of tensor members, by their Python names, that differ.
     """
 
@@ -161,6 +163,7 @@ class Support:
         same_data_type: tuple[tuple[str, ...], ...] = (),
         dimensions_of: Mapping[str, tuple[int, int]] | None = None,
         choices: tuple[str, Mapping[Any, TypeChoice]] | None = None,
+        elements: Mapping[str, tuple[tuple[DataType, ...], ...]] | None = None,
         **exceptions: tuple[DataType, ...],
     ) -> None:
         self.level = FeatureLevel.from_name(level)
@@ -170,12 +173,27 @@ class Support:
         self.choices = choices
         self._default = data_types
         self._dimensions_of = dict(dimensions_of or {})
-        self._exceptions = exceptions
+        self._elements = dict(elements or {})
+        joined = {array: tuple(dict.fromkeys(itertools.chain(*each))) for array, each in self._elements.items()}
+        self._exceptions = {**exceptions, **joined}
         self.data_types: Mapping[str, tuple[DataType, ...]] = {}
 
     def dimensions_for(self, member: str) -> tuple[int, int]:
         """Fewest and most dimensions of a tensor member, by its Python name."""
         return self._dimensions_of.get(member, self.dimensions)
+
+    @property
+    def operand_types(self) -> Mapping[str, tuple[DataType, ...]]:
+        """``data_types``, with an entry for each tensor of an array whose tensors have types of their own."""
+        types: dict[str, tuple[DataType, ...]] = {}
+        for member, accepted in self.data_types.items():
+            each = self._elements.get(member)
+            types |= {member: accepted} if each is None else {f"{member}[{i}]": t for i, t in enumerate(each)}
+        return types
+
+    def types_for(self, field: Field) -> tuple[DataType, ...]:
+        """The data types of a tensor, which may be one of an array."""
+        return self.operand_types.get(field.attribute, self.data_types[field.member])
 
     def complete(self, tensors: Sequence[str]) -> None:
         """Fills in ``data_types`` for these tensor members."""

@@ -5,6 +5,7 @@ A new family takes two lines here, and its classes are part of the package.
 
 from dmlvk.operators.attention import MultiheadAttention, MultiheadAttention1, MultiheadAttentionMaskType
 from dmlvk.operators.batch_gradient import BatchNormalizationGrad
+from dmlvk.operators.block_quantization import Dequantize, QuantizationType, Quantize
 from dmlvk.operators.cast import Cast
 from dmlvk.operators.convolution import Convolution, ConvolutionDirection, ConvolutionMode
 from dmlvk.operators.filling import (
@@ -94,6 +95,7 @@ __all__ = [
     "DepthSpaceOrder",
     "DepthToSpace",
     "DepthToSpace1",
+    "Dequantize",
     "DiagonalMatrix",
     "DiagonalMatrix1",
     "DynamicQuantizeLinear",
@@ -131,6 +133,8 @@ __all__ = [
     "Padding",
     "Padding1",
     "PaddingMode",
+    "QuantizationType",
+    "Quantize",
     "QuantizedLinearAveragePooling",
     "QuantizedLinearConvolution",
     "QuantizedLinearMatrixMultiply",

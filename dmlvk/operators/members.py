@@ -65,6 +65,14 @@ class IsInfinityMode(enum.IntEnum):
     NEGATIVE = 2
 
 
+class QuantizationType(enum.IntEnum):
+    """DML_QUANTIZATION_TYPE: which tensors tell how QUANTIZE and DEQUANTIZE quantize."""
+
+    NONE = 0
+    SCALE = 1
+    SCALE_ZERO_POINT = 2
+
+
 @dataclasses.dataclass(frozen=True)
 class ScaleBias:
     """DML_SCALE_BIAS: every input element x becomes x * scale + bias before the operator's function is applied."""

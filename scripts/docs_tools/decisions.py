@@ -42,7 +42,8 @@ THEMES = (
         "quotient, saturated, and the zero point for NaN are numbers that every device can give.",
         r"by the exact quotient|divided by a scale|absent zero point|integers is exact|[Zz]ero point may|"
         r"two products|sum of infinities|denormals count as zero in Scale and|integer sum|with both scales|OutputScale|"
-        r"as by ELEMENT_WISE_QUANTIZE_LINEAR|range is widened|zero in scales",
+        r"as by ELEMENT_WISE_QUANTIZE_LINEAR|range is widened|zero in scales|"
+        r"QuantizationTensors|length of a block|scale has the data type",
     ),
     Theme(
         "Indices",

@@ -166,10 +166,6 @@ def sign_with(**changes: Any) -> dict[str, Any]:
         (sign_with(Size=[1]), "ELEMENT_WISE_SIGN: InputTensor has no member 'Size'; did you mean 'Sizes'?"),
         (sign_with(DataType="UNKNOWN"), "ELEMENT_WISE_SIGN: InputTensor: TensorDesc: DataType UNKNOWN is never valid"),
         (
-            sign_with(DataType="INT4"),
-            "ELEMENT_WISE_SIGN: InputTensor.DataType: INT4 is not read by this version of dmlvk",
-        ),
-        (
             sign_with(DataType="FLOAT8"),
             "ELEMENT_WISE_SIGN: InputTensor.DataType: unknown 'FLOAT8'; did you mean 'FLOAT",
         ),

@@ -213,7 +213,7 @@ ARRAY = {"initialValuesDataType": "FLOAT32", "initialValues": [1]}
         ),
         (
             {**ARRAY, "initialValuesDataType": "UINT4"},
-            "initialValuesDataType: UINT4 is not read by this version of dmlvk",
+            "initialValuesDataType: values of UINT4 are not read here; use UINT8",
         ),
         ({**ARRAY, "initialValues": []}, "the resource 'A': initialValues must not be empty"),
         ({**ARRAY, "initialValues": 5}, "initialValues must be an object; got the number 5"),

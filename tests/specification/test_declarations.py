@@ -20,8 +20,10 @@ def _desc_class(facts: OperatorFacts) -> type[OperatorDesc]:
 
 
 def _names(desc_class: type[OperatorDesc], attributes: tuple[str, ...]) -> list[str]:
+    """DirectML's names of members, or of tensors of an array: those of ``input_tensors[0]``."""
     by_attribute = {field.attribute: field.name for field in desc_class.fields}
-    return [by_attribute[attribute] for attribute in attributes]
+    parts = (attribute.partition("[") for attribute in attributes)
+    return [by_attribute[member] + bracket + index for member, bracket, index in parts]
 
 
 def test_every_operator_has_an_entry_and_every_entry_an_operator() -> None:

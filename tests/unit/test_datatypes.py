@@ -25,8 +25,8 @@ FACTS = {
     "FLOAT64": (9, 64, "float64"),
     "UINT64": (10, 64, "uint64"),
     "INT64": (11, 64, "int64"),
-    "UINT4": (12, 4, None),
-    "INT4": (13, 4, None),
+    "UINT4": (12, 4, "uint8"),
+    "INT4": (13, 4, "int8"),
 }
 
 
@@ -44,18 +44,32 @@ def test_a_data_types_facts(name: str) -> None:
     assert data_type.size_in_bits == bits
     assert data_type.is_float is name.startswith("FLOAT")
     if numpy_name is not None:
-        assert data_type.size_in_bytes == bits // 8
         assert data_type.numpy_dtype == np.dtype(numpy_name)
-        assert data_type.numpy_dtype.itemsize == bits // 8
+        assert data_type.numpy_dtype.itemsize == max(bits, 8) // 8
         assert data_type.numpy_dtype.isnative
         assert getattr(dml, name) is data_type
+    if bits >= 8:
+        assert data_type.size_in_bytes == bits // 8
+
+
+def test_unknown_has_no_numpy_type() -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^DataType UNKNOWN: NumPy has no such data type$"):
+        _ = DataType.UNKNOWN.numpy_dtype
+
+
+@pytest.mark.parametrize(("name", "least", "greatest"), [("UINT4", 0, 15), ("INT4", -8, 7), ("INT16", -32768, 32767)])
+def test_least_and_greatest_integers(name: str, least: int, greatest: int) -> None:
+    assert DataType.from_name(name).integer_limits == (least, greatest)
+
+
+def test_bytes_of_several_elements() -> None:
+    assert [dml.INT4.bytes_of(count) for count in (1, 2, 3, 8)] == [1, 1, 2, 4]
+    assert [dml.FLOAT16.bytes_of(count) for count in (1, 3)] == [2, 6]
 
 
 @pytest.mark.parametrize("name", ["UNKNOWN", "UINT4", "INT4"])
-def test_types_without_whole_bytes_have_no_numpy_type(name: str) -> None:
+def test_types_without_whole_bytes_have_no_size_in_bytes(name: str) -> None:
     data_type = DataType.from_name(name)
-    with pytest.raises(InvalidArgumentError, match=rf"^DataType {name}: NumPy has no such data type$"):
-        _ = data_type.numpy_dtype
     with pytest.raises(InvalidArgumentError, match=rf"^DataType {name}: an element has no size in whole bytes$"):
         _ = data_type.size_in_bytes
 
@@ -70,7 +84,7 @@ def test_unknown_names_are_refused(name: str) -> None:
         DataType.from_name(name)
 
 
-@pytest.mark.parametrize("name", [name for name, (_, _, numpy_name) in FACTS.items() if numpy_name is not None])
+@pytest.mark.parametrize("name", [name for name, (_, bits, _) in FACTS.items() if bits >= 8])
 def test_a_data_type_is_made_from_numpys(name: str) -> None:
     numpy_name = FACTS[name][2]
     for given in (numpy_name, np.dtype(numpy_name), getattr(np, str(numpy_name)), name, f"DML_TENSOR_DATA_TYPE_{name}"):

@@ -1,0 +1,18 @@
+// DEQUANTIZE: f(x, scale, zero) = (x - zero) * scale, rounded once.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define OUTPUT NUMBER
+#define OUTPUT_BITS NUMBER_BITS
+#include "quantized_blocks.glsl"
+#include "quantization.glsl"
+
+uint result_of(Places places)
+{
+    uint zero = 0u;
+    if (HAS_ZERO) {
+        zero = INTEGER_AT(zero, places.zero);
+    }
+    uint scale = NUMBER_AT(scale, places.scale);
+    uint x = INTEGER_AT(source, places.source);
+    return FORM(dequantized_short, NUMBER)(x, zero, scale);
+}

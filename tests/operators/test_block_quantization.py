@@ -1,0 +1,225 @@
+"""QUANTIZE, DEQUANTIZE and the 4-bit data types: numbers worked out by hand, packing, refusals, graphs, arrays kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk import functions as F
+from dmlvk.arrays import elements_of, lay_out
+
+SCALE, BOTH = dml.QuantizationType.SCALE, dml.QuantizationType.SCALE_ZERO_POINT
+Array = npt.NDArray[Any]
+
+
+def _array(dtype: npt.DTypeLike, values: Any) -> Array:
+    return np.array(values, dtype)
+
+
+def _tensor(data_type: dml.DataType, *sizes: int, strides: Sequence[int] | None = None) -> dml.TensorDesc:
+    return dml.TensorDesc(data_type, sizes, strides)
+
+
+def _desc(operator: Any, source: dml.TensorDesc, output: dml.TensorDesc, *tensors: dml.TensorDesc, **more: Any) -> Any:
+    members = {
+        "input_tensor": source,
+        "quantization_type": (SCALE, BOTH)[len(tensors) - 1],
+        "quantization_tensor_count": len(tensors),
+        "quantization_tensors": tensors,
+        "output_tensor": output,
+    }
+    return operator(**{**members, **more})
+
+
+def _run(device: dml.Device, desc: Any, source: Array, *tensors: Array) -> Array:
+    inputs = {"InputTensor": source} | {f"QuantizationTensors[{i}]": tensor for i, tensor in enumerate(tensors)}
+    result: Array = device.run(device.compile_operator(device.create_operator(desc)), inputs)["OutputTensor"]
+    return result
+
+
+def test_five_elements_lie_low_half_first() -> None:
+    """DirectML's page of the data types: 1, 2, 3, 4, 5 are the bytes 0x21, 0x43, 0x05."""
+    tensor = _tensor(dml.UINT4, 5)
+    contents = np.full(tensor.size_in_bytes, 0xF0, np.uint8)
+    lay_out(_array(np.uint8, [1, 2, 3, 4, 5]), tensor, contents, "test")
+    assert contents.tolist() == [0x21, 0x43, 0xF5, 0xF0]
+    assert elements_of(contents, tensor).tolist() == [1, 2, 3, 4, 5]
+    assert elements_of(contents, _tensor(dml.INT4, 6)).tolist() == [1, 2, 3, 4, 5, -1]
+    turned = _tensor(dml.INT4, 2, 3, strides=(1, 2))
+    lay_out(_array(np.int8, [[-8, -7, 0], [7, -1, 1]]), turned, contents, "test")
+    assert contents.tolist() == [0x78, 0xF9, 0x10, 0xF0]
+
+
+def test_blocks_of_halves_of_bytes(device: dml.Device) -> None:
+    """(x - zero) * scale, blocks of three and two along the rows."""
+    source, zero = (
+        _array(np.uint8, [[0, 1, 2, 3, 4, 15], [7, 8, 9, 10, 11, 12]]),
+        _array(np.uint8, [[0, 1, 15], [7, 7, 7]]),
+    )
+    desc = _desc(
+        dml.Dequantize,
+        _tensor(dml.UINT4, 2, 6),
+        _tensor(dml.FLOAT32, 2, 6),
+        _tensor(dml.FLOAT32, 2, 2),
+        _tensor(dml.UINT4, 2, 3),
+    )
+    got = _run(device, desc, source, _array(np.float32, [[0.5, 2], [-1, 0.25]]), zero)
+    assert got.tolist() == [[0, 0.5, 0.5, 4, -22, 0], [0, -1, -2, 0.75, 1, 1.25]]
+
+
+@pytest.mark.parametrize(
+    ("data_type", "wanted"),
+    [(dml.INT4, [-8, -2, 0, 0, 2, 7, 7, 0]), (dml.UINT4, [0, 0, 0, 0, 2, 15, 15, 0])],
+)
+def test_halves_to_even_and_saturation(device: dml.Device, data_type: dml.DataType, wanted: list[int]) -> None:
+    source = _array(np.float32, [-100, -3, -1, 1, 3, 31, np.inf, np.nan])
+    desc = _desc(dml.Quantize, _tensor(dml.FLOAT32, 8), _tensor(data_type, 8), _tensor(dml.FLOAT32, 1))
+    assert _run(device, desc, source, _array(np.float32, [2])).tolist() == wanted
+
+
+def test_there_and_back_in_a_graph(device: dml.Device) -> None:
+    """All values of INT4, in odd counts, as input, constant and output; what stays on the device can be read."""
+    values = _array(np.int8, [[*range(-8, 7)], [*range(-7, 8)]])
+    graph = dml.Graph(device)
+    x = graph.input("x", dml.INT4, (2, 15))
+    scale, zero = (
+        graph.constant(_array(np.float16, [[0.5], [2]])),
+        graph.constant(_array(np.int8, [[-1], [3]]), dml.INT4),
+    )
+    numbers = F.dequantize(x, [scale, zero], quantization_type=BOTH)
+    back = F.quantize(numbers, [scale, zero], quantization_type=BOTH)
+    assert (numbers.data_type, back.data_type, back.dtype) == (dml.FLOAT16, dml.INT4, np.dtype(np.int8))
+    model = graph.compile(numbers=numbers, back=back)
+    made = device.run(model, {"x": values})
+    assert made["numbers"].tolist() == ((values - [[-1.0], [3.0]]) * [[0.5], [2.0]]).tolist()
+    assert made["back"].dtype == np.int8
+    assert made["back"].tolist() == values.tolist()
+    kept = device.run(model, {"x": values}, keep=True)["back"]
+    assert (kept.data_type, kept.nbytes) == (dml.INT4, 15)
+    assert kept.numpy().tolist() == values.tolist()
+    assert device.run(model, {"x": kept})["back"].tolist() == values.tolist()
+    assert kept.reshape(30)[2:].numpy().tolist() == values.reshape(30)[2:].tolist()
+    with pytest.raises(dml.InvalidArgumentError, match="a part must begin with a whole byte"):
+        kept[1:]
+
+
+@pytest.mark.parametrize(
+    ("data_type", "values", "got"),
+    [
+        (dml.INT4, [-9, 0], "from -8 to 7, as INT4 is; got -9"),
+        (dml.UINT4, [0, 16], "from 0 to 15, as UINT4 is; got 16"),
+    ],
+)
+def test_values_beyond_four_bits_are_refused(
+    device: dml.Device, data_type: dml.DataType, values: list[int], got: str
+) -> None:
+    desc = _desc(dml.Dequantize, _tensor(data_type, 2), _tensor(dml.FLOAT32, 2), _tensor(dml.FLOAT32, 1))
+    array = np.array(values, data_type.numpy_dtype)
+    with pytest.raises(dml.InvalidArgumentError, match=f"DEQUANTIZE: InputTensor: the array's values must be {got}"):
+        _run(device, desc, array, _array(np.float32, [1]))
+    with pytest.raises(dml.InvalidArgumentError, match=f"Graph.constant: the array's values must be {got}"):
+        dml.Graph(device).constant(array, data_type)
+
+
+@pytest.mark.parametrize(
+    ("tensors", "more", "message"),
+    [
+        (
+            [(dml.FLOAT32, 2, 3)],
+            {"quantization_type": BOTH},
+            "QuantizationTensors must be 2, the scale and the zero point, for SCALE_ZERO_POINT; got 1",
+        ),
+        (
+            [(dml.FLOAT32, 2, 3), (dml.INT4, 1, 1)],
+            {"quantization_type": SCALE},
+            "QuantizationTensors must be 1, the scale, for SCALE; got 2",
+        ),
+        (
+            [(dml.FLOAT32, 2, 3)],
+            {"quantization_type": dml.QuantizationType.NONE},
+            "QuantizationType must be SCALE or SCALE_ZERO_POINT; got NONE",
+        ),
+        (
+            [(dml.FLOAT32, 2, 3)],
+            {"quantization_tensor_count": 2},
+            "QuantizationTensorCount must be 1, the number of QuantizationTensors; got 2",
+        ),
+        (
+            [(dml.FLOAT32, 2, 4)],
+            {},
+            r"QuantizationTensors\[0\].Sizes must divide InputTensor.Sizes \[2, 6\] evenly; got \[2, 4\], and axis "
+            "1 has no 4 blocks",
+        ),
+        ([(dml.FLOAT32, 6)], {}, r"QuantizationTensors\[0\].DimensionCount must be 2"),
+        ([(dml.FLOAT32, 1, 1), (dml.INT4, 2, 12)], {}, r"QuantizationTensors\[1\].Sizes must divide"),
+        (
+            [(dml.FLOAT16, 1, 1)],
+            {},
+            r"QuantizationTensors\[0\].DataType must equal OutputTensor.DataType FLOAT32; got FLOAT16",
+        ),
+        (
+            [(dml.FLOAT32, 1, 1), (dml.UINT4, 1, 1)],
+            {},
+            r"InputTensor.DataType must equal QuantizationTensors\[1\].DataType UINT4; got INT4",
+        ),
+    ],
+)
+def test_refusals(device: dml.Device, tensors: list[Any], more: dict[str, Any], message: str) -> None:
+    desc = _desc(
+        dml.Dequantize,
+        _tensor(dml.INT4, 2, 6),
+        _tensor(dml.FLOAT32, 2, 6),
+        *(_tensor(*tensor) for tensor in tensors),
+        **more,
+    )
+    with pytest.raises(dml.InvalidArgumentError, match=f"DEQUANTIZE: {message}"):
+        device.create_operator(desc)
+
+
+@pytest.mark.parametrize(("number", "wrong"), [(0, dml.INT8), (1, dml.FLOAT32)])
+def test_each_tensor_of_the_array_has_data_types_of_its_own(
+    device: dml.Device, number: int, wrong: dml.DataType
+) -> None:
+    types = [dml.FLOAT32, dml.INT8]
+    types[number] = wrong
+    desc = _desc(dml.Quantize, _tensor(dml.FLOAT32, 4), _tensor(dml.INT8, 4), *(_tensor(kind, 1) for kind in types))
+    with pytest.raises(dml.UnsupportedError, match=rf"QuantizationTensors\[{number}\].DataType must be one of"):
+        device.create_operator(desc)
+    with (
+        dml.Device(device.info.index, feature_level=dml.FeatureLevel.LEVEL_6_2) as older,
+        pytest.raises(dml.UnsupportedError, match="needs feature level 6_3"),
+    ):
+        older.create_operator(desc)
+
+
+def test_a_tensor_beside_others_in_one_word(device: dml.Device) -> None:
+    """Every second element of a buffer is written, and all others stay: by several invocations for each word."""
+    count = 1001
+    desc = _desc(
+        dml.Quantize, _tensor(dml.FLOAT32, count), _tensor(dml.UINT4, count, strides=(2,)), _tensor(dml.FLOAT32, 1)
+    )
+    compiled = device.compile_operator(device.create_operator(desc))
+    values = np.arange(count) % 16
+    with (
+        device.create_buffer(4 * count) as source,
+        device.create_buffer(4) as scale,
+        device.create_buffer(desc.output_tensor.size_in_bytes) as output,
+    ):
+        source.upload(values.astype(np.float32))
+        scale.upload(_array(np.float32, [1]))
+        output.upload(np.full(output.size_in_bytes, 0xA5, np.uint8))
+        table = device.create_binding_table(compiled)
+        table.bind_inputs([dml.BufferBinding(source), dml.BufferBinding(scale)])
+        table.bind_outputs([dml.BufferBinding(output)])
+        recorder = device.create_command_recorder()
+        recorder.record_dispatch(compiled, table)
+        recorder.execute()
+        after = output.download()
+    assert (after[:count] & 15).tolist() == values.tolist()
+    assert set((after[:count] >> 4).tolist()) == {0xA}
+    assert set(after[count:].tolist()) <= {0xA5}
