@@ -24,6 +24,10 @@ _MOST_PLAIN = 2
 """Axes that can be averaged over without a look at denormals on the way."""
 
 _ELEMENTS_OF_ITEM = 4
+_ROWS_OF_BLOCK = 4
+_LEAST_SCALE_OF_BLOCK = 2.0
+"""From this magnification on, so many rows of the output lie between as many rows of the input."""
+
 _NEAREST_OR_LOWER, _LOWER, _UPPER = range(3)
 _SAFE_EXPONENT = 60
 _LARGEST_SAME = 2**20
@@ -79,18 +83,29 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     mapped.reverse()
     axes = _output_axes(desc, [axis for axis, _ in mapped])
     is_packed = _is_packed(axes)
+    is_plain = len(mapped) <= _MOST_PLAIN and not any(how.is_antialiased for _, how in mapped)
     elements = math.prod(result.sizes)
     items = -(-elements // _ELEMENTS_OF_ITEM) if is_packed else elements
+    block = None
+    if is_linear and is_packed and is_plain and not target.is_cpu:
+        block = _axis_of_blocks(axes, [how for _, how in mapped])
+    row_step, rows = 0, 1
+    if block is not None:
+        row_step, rows = axes[block].output_step, axes[block].size
+        blocks = -(-rows // _ROWS_OF_BLOCK)
+        items = elements // rows * blocks // _ELEMENTS_OF_ITEM
+        axes[block] = dataclasses.replace(axes[block], size=blocks, output_step=row_step * _ROWS_OF_BLOCK)
     groups = launch_size(desc.operator_name, items)
     constants = [int(groups[1] > 1), 1, int(is_packed), _rounding(members)]
     constants.append(int(axes[0].size % _ELEMENTS_OF_ITEM == 0))
     for place, axis in enumerate(axes):
-        steps = [int(axis.number == number) for number in range(_MOST_RESAMPLED)]
+        step = _ROWS_OF_BLOCK if place == block else 1
+        steps = [step * int(axis.number == number) for number in range(_MOST_RESAMPLED)]
         constants += [0 if place == _AXES - 1 else axis.size, axis.input_step, axis.output_step, *steps]
     for number, how in mapped:
         constants += _resampled_axis(how, source.sizes[number], source.element_strides[number])
     constants += _resampled_axis(Resampling(1.0, 0.0, 0.0), 1, 0) * (_MOST_RESAMPLED - len(mapped))
-    constants.append(int(len(mapped) <= _MOST_PLAIN and not any(how.is_antialiased for _, how in mapped)))
+    constants += [int(is_plain), int(block is not None), row_step, rows]
     data_type: DataType = result.data_type
     name = f"linear.{data_type.name.lower()}" if is_linear else f"nearest.{_MOVED_AS[data_type.size_in_bits]}"
     builder = ProgramBuilder(desc, target)
@@ -102,6 +117,15 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     )
     builder.launch(kernel, [builder.reads["input_tensor"]], [builder.writes["output_tensor"]])
     return builder.program()
+
+
+def _axis_of_blocks(axes: Sequence[_Axis], mapped: Sequence[Resampling]) -> int | None:
+    """Which of the output's axes GPUs take four rows at once along, with four neighbours of each; ``None``: none."""
+    if len(mapped) != _MOST_PLAIN or axes[0].number != 0 or axes[0].size % _ELEMENTS_OF_ITEM:
+        return None
+    if mapped[1].scale < _LEAST_SCALE_OF_BLOCK:
+        return None
+    return next(place for place, axis in enumerate(axes) if axis.number == 1)
 
 
 def _is_same(how: Resampling, extent: int, size: int, rounding: int | None) -> bool:

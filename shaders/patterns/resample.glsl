@@ -3,8 +3,11 @@
 // Output axes are gone through in the order of the output's memory, axis 0 the innermost. Where the output is one run of
 // neighbouring elements (OUTPUT_PACKED), an invocation takes four of them; otherwise one.
 //
-// The operator's file defines behind
+// The operator's file defines before
+//   RESAMPLE_BLOCKS       where four rows of four elements can be computed at once
+// and behind
 //   VALUE(OUTPUT) resampled(Source source)     the result, for which it has INPUT and OUTPUT, their widths, and ELEMENT(at)
+//   bool has_block(Source source, uint output_at)     with RESAMPLE_BLOCKS: stores a block by store_four_values, or finds that it cannot
 #ifndef RESAMPLE_GLSL
 #define RESAMPLE_GLSL
 
@@ -61,6 +64,13 @@ RESAMPLED_AXIS(A, 40) RESAMPLED_AXIS(B, 48) RESAMPLED_AXIS(C, 56) RESAMPLED_AXIS
 
 layout(constant_id = 72) const bool IS_PLAIN = false; // at most A and B are resampled, both without a radius
 
+#ifdef RESAMPLE_BLOCKS
+// Whether an invocation takes four rows of four elements: rows along B, elements along A. Steps along the axis of B are four rows long then.
+layout(constant_id = 73) const bool IN_BLOCKS = false;
+layout(constant_id = 74) const uint ROW_OUTPUT_STEP = 0u; // elements of the output
+layout(constant_id = 75) const uint OUTPUT_ROWS = 1u;
+#endif
+
 // An element of the output: the element of the input where all resampled axes begin, and its coordinates along these.
 struct Source {
     uint at;
@@ -99,21 +109,18 @@ Source source_of(uint element, out uint output_at)
     return source;
 }
 
-// Four neighbours of one row.
-void store_row_of_four(uint item)
+// Stores four neighbours of one row, from a multiple of four elements on.
+void store_four_values(uint output_at, VALUE(OUTPUT) a, VALUE(OUTPUT) b, VALUE(OUTPUT) c, VALUE(OUTPUT) d)
 {
-    uint output_at;
-    Source source = source_of(item * 4u, output_at);
     uint words[OUTPUT_BITS / 8];
     for (int i = 0; i < OUTPUT_BITS / 8; ++i) {
         words[i] = 0u;
     }
-    for (uint lane = 0u; lane < 4u; ++lane) {
-        VALUE(OUTPUT) value = resampled(source);
-        INSERT(OUTPUT_BITS, words, lane, value);
-        MOVE(0, 1u)
-    }
-    uint first = BASE_WORD(output) + item * uint(OUTPUT_BITS / 8);
+    INSERT(OUTPUT_BITS, words, 0u, a);
+    INSERT(OUTPUT_BITS, words, 1u, b);
+    INSERT(OUTPUT_BITS, words, 2u, c);
+    INSERT(OUTPUT_BITS, words, 3u, d);
+    uint first = BASE_WORD(output) + (output_at >> 2u) * uint(OUTPUT_BITS / 8);
 #if OUTPUT_BITS == 8
     words_output[first] = words[0];
 #elif OUTPUT_BITS == 16
@@ -122,6 +129,38 @@ void store_row_of_four(uint item)
     fours_output[first >> 2u] = uvec4(words[0], words[1], words[2], words[3]);
 #endif
 }
+
+// Four neighbours of one row.
+void store_row_of_four(Source source, uint output_at)
+{
+    VALUE(OUTPUT) values[4];
+    uint first = output_at;
+    for (uint lane = 0u; lane < 4u; ++lane) {
+        values[lane] = resampled(source);
+        MOVE(0, 1u)
+    }
+    store_four_values(first, values[0], values[1], values[2], values[3]);
+}
+
+#ifdef RESAMPLE_BLOCKS
+bool has_block(Source source, uint output_at);
+
+void store_block(uint item)
+{
+    uint output_at;
+    Source source = source_of(item * 4u, output_at);
+    if (has_block(source, output_at)) {
+        return;
+    }
+    for (uint row = 0u; row < 4u; ++row) {
+        if (source.b < OUTPUT_ROWS) {
+            store_row_of_four(source, output_at);
+        }
+        source.b += 1u;
+        output_at += ROW_OUTPUT_STEP;
+    }
+}
+#endif
 
 void store_element(uint element)
 {
@@ -148,10 +187,18 @@ void main()
     if (item >= parameters.work_items) {
         return;
     }
+#ifdef RESAMPLE_BLOCKS
+    if (IN_BLOCKS) {
+        store_block(item);
+        return;
+    }
+#endif
     if (!OUTPUT_PACKED) {
         store_element(item);
     } else if (ROWS_OF_FOUR) {
-        store_row_of_four(item);
+        uint output_at;
+        Source source = source_of(item * 4u, output_at);
+        store_row_of_four(source, output_at);
     } else {
         store_four(item);
     }

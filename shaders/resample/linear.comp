@@ -5,6 +5,7 @@
 // does no harm.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#define RESAMPLE_BLOCKS
 #include "resample.glsl"
 #include "arithmetic.glsl"
 
@@ -154,4 +155,78 @@ VALUE(OUTPUT) resampled(Source source)
         return RESULT_OF(OUTPUT, result);
     }
     return RESULT_OF(OUTPUT, weighted_one_by_one(source));
+}
+
+// Four columns: the elements of a row before and behind their places, and how far they lie behind the former.
+struct Columns {
+    uvec4 first;
+    uvec4 second;
+    vec4 fraction;
+};
+Columns columns_from(uint a)
+{
+    Between x = between(PLACE(A, a));
+    Between y = between(PLACE(A, a + 1u));
+    Between z = between(PLACE(A, a + 2u));
+    Between w = between(PLACE(A, a + 3u));
+    uvec4 first = uvec4(x.element, y.element, z.element, w.element) * STRIDE_A;
+    vec4 fraction = vec4(x.fraction, y.fraction, z.fraction, w.fraction);
+    uvec4 step = uvec4(is_zero(x.fraction) ? 0u : STRIDE_A, is_zero(y.fraction) ? 0u : STRIDE_A,
+        is_zero(z.fraction) ? 0u : STRIDE_A, is_zero(w.fraction) ? 0u : STRIDE_A);
+    return Columns(first, first + step, fraction);
+}
+
+#define NUMBER_AT(at) NUMBER_OF(INPUT, ELEMENT(at))
+#define NUMBERS_AT(at) uvec4(NUMBER_AT(at.x), NUMBER_AT(at.y), NUMBER_AT(at.z), NUMBER_AT(at.w))
+uint least_of(uvec4 bits)
+{
+    uvec4 less_one = (bits & MAGNITUDE_F32) - 1u;
+    return min(min(less_one.x, less_one.y), min(less_one.z, less_one.w));
+}
+
+// What a row of the input is averaged to in these columns; with the least magnitude less one, of which zero is the greatest.
+vec4 averages_of_row(uint at, Columns columns, inout uint least)
+{
+    uvec4 first = NUMBERS_AT(at + columns.first);
+    uvec4 second = NUMBERS_AT(at + columns.second);
+    least = min(least, min(least_of(first), least_of(second)));
+    return vec4(weighted(uintBitsToFloat(first.x), uintBitsToFloat(second.x), columns.fraction.x),
+        weighted(uintBitsToFloat(first.y), uintBitsToFloat(second.y), columns.fraction.y),
+        weighted(uintBitsToFloat(first.z), uintBitsToFloat(second.z), columns.fraction.z),
+        weighted(uintBitsToFloat(first.w), uintBitsToFloat(second.w), columns.fraction.w));
+}
+
+// Four rows of the output that lie between four rows of the input from the first one's on, as they do where they are magnified by 2 at least.
+#define STORE_AVERAGE(row, begin, a, b, c, d) \
+    if (source.b + row < OUTPUT_ROWS) { \
+        Between place = between(PLACE(B, source.b + row)); \
+        uint behind = place.element - begin; \
+        vec4 first = behind == 0u ? a : (behind == 1u ? b : c); \
+        vec4 second = behind == 0u ? b : (behind == 1u ? c : d); \
+        store_four_values(output_at + row * ROW_OUTPUT_STEP, AVERAGE_OF(x), AVERAGE_OF(y), AVERAGE_OF(z), AVERAGE_OF(w)); \
+    }
+#define AVERAGE_OF(lane) RESULT_OF(OUTPUT, floatBitsToUint(weighted(first.lane, second.lane, place.fraction)))
+bool has_block(Source source, uint output_at)
+{
+    Columns columns = columns_from(source.a);
+    uint begin = between(PLACE(B, source.b)).element;
+    if (between(PLACE(B, source.b + 3u)).element - begin > 2u) {
+        return false;
+    }
+    uint last = EXTENT_B - 1u;
+    uint least = 0xffffffffu;
+    vec4 a = averages_of_row(source.at + begin * STRIDE_B, columns, least);
+    vec4 b = averages_of_row(source.at + min(begin + 1u, last) * STRIDE_B, columns, least);
+    vec4 c = averages_of_row(source.at + min(begin + 2u, last) * STRIDE_B, columns, least);
+    vec4 d = averages_of_row(source.at + min(begin + 3u, last) * STRIDE_B, columns, least);
+#if INPUT_BITS == 32
+    if (least < LEAST_PLAIN - 1u) {
+        return false;
+    }
+#endif
+    STORE_AVERAGE(0u, begin, a, b, c, d)
+    STORE_AVERAGE(1u, begin, a, b, c, d)
+    STORE_AVERAGE(2u, begin, a, b, c, d)
+    STORE_AVERAGE(3u, begin, a, b, c, d)
+    return true;
 }

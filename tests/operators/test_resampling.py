@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
+from dmlvk.kernels import resample as resample_kernels
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.target import GPU
 
 NEAREST, LINEAR = dml.InterpolationMode.NEAREST_NEIGHBOR, dml.InterpolationMode.LINEAR
 
@@ -143,3 +147,45 @@ def test_sizes_of_upsample_2d_follow_from_the_factors() -> None:
     )
     with dml.Device() as device, pytest.raises(dml.DmlError, match=r"OutputTensor.Sizes must be \[1, 1, 4, 9\]"):
         device.create_operator(desc)
+
+
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16, dml.INT8], ids=str)
+@pytest.mark.parametrize(
+    ("source", "output", "more"),
+    [
+        ((2, 3, 5, 6), (2, 3, 10, 12), {}),
+        ((1, 2, 7, 4), (1, 2, 21, 16), {"input_pixel_offsets": (0.5, 0.5, 0.0, -1.25)}),
+        ((3, 9, 3), (3, 23, 8), {"scales": (1.0, 2.5, 2.75), "output_pixel_offsets": (-0.5, 3.0, -0.25)}),
+        ((1, 4, 5), (1, 64, 8), {"scales": (1.0, 2.0, 0.3), "output_pixel_offsets": (-0.5, 1e8, 0.0)}),
+    ],
+)
+def test_rows_that_are_computed_at_once_have_the_same_bits(
+    benches: list[Workbench],
+    monkeypatch: pytest.MonkeyPatch,
+    source: tuple[int, ...],
+    output: tuple[int, ...],
+    more: dict[str, Any],
+    data_type: dml.DataType,
+) -> None:
+    """GPUs compute four rows of four elements at once; here each row by itself as well."""
+    desc = dataclasses.replace(
+        _resample(source, output, interpolation_mode=LINEAR, **more),
+        input_tensor=dml.TensorDesc(data_type, source),
+        output_tensor=dml.TensorDesc(data_type, output),
+    )
+    random = np.random.default_rng(5)
+    x = (random.standard_normal(source) * 50).astype(data_type.numpy_dtype)
+    specials = (0.0, 1e-12, 1e-39, np.inf, np.nan) if data_type.is_float else (-128, 127)
+    for image, value in zip(x.reshape(-1, *source[-2:])[1:], specials, strict=False):
+        with np.errstate(over="ignore"):
+            image[random.random(image.shape) < 0.2] = np.array(value).astype(data_type.numpy_dtype)
+    kernel = lower(desc, GPU).steps[0].kernel
+    for bench in benches:
+        device = bench.device
+        at_once = device.compile_operator(device.create_operator(desc))
+        with monkeypatch.context() as patch:
+            patch.setattr(resample_kernels, "_LEAST_SCALE_OF_BLOCK", np.inf)
+            assert lower(desc, GPU).steps[0].kernel != kernel
+            row_by_row = device.compile_operator(device.create_operator(desc))
+        got, expected = (device.run(each, {"InputTensor": x})["OutputTensor"] for each in (at_once, row_by_row))
+        assert np.array_equal(got.view(np.uint8), expected.view(np.uint8)), device.info.name
