@@ -14,9 +14,6 @@ from dmlvk.tensors import TensorDesc
 
 _VARIANT = "held_rows"
 _ELEMENTS_OF_BLOCK = 4
-_ELEMENTS_OF_GROUP = 16
-"""Four blocks, which a lane adds up before it adds them to its sum."""
-
 _MOST_OTHER_AXES = 4
 _ABSENT, _ONE_FOR_ROW, _ALONG_ROW = range(3)
 """How far a row's Scale or Bias lie apart: ``SCALE`` and ``BIAS`` in the shader."""
@@ -68,7 +65,7 @@ def kernel(
     if not _lie_in_one_piece(row, other) or length > reduction.CHUNK or len(other.sizes) > _MOST_OTHER_AXES:
         return None
     lanes = reduction.lanes(length)
-    groups_of_lane = -(-length // (_ELEMENTS_OF_GROUP * lanes))
+    blocks_of_lane = -(-length // (_ELEMENTS_OF_BLOCK * lanes))
     count = math.prod(other.sizes)
     groups = launch_size(operator_name, -(-count // (WORK_GROUP_SIZE // lanes)) * WORK_GROUP_SIZE)
     missing = _MOST_OTHER_AXES - len(other.sizes)
@@ -81,8 +78,8 @@ def kernel(
             source.data_type.size_in_bits,
             len(other.sizes),
             lanes,
-            groups_of_lane,
-            int(length == _ELEMENTS_OF_GROUP * lanes * groups_of_lane),
+            blocks_of_lane,
+            int(length == _ELEMENTS_OF_BLOCK * lanes * blocks_of_lane),
             *(
                 _ABSENT if tensor is None else _ALONG_ROW if steps[0] else _ONE_FOR_ROW
                 for tensor, steps in zip((scale, bias), row.strides[1:3], strict=True)

@@ -22,6 +22,10 @@ CHUNK_OF_STATES = 4096
 """The same where elements are states of chunks."""
 
 _ELEMENTS_OF_LANE = 16
+_ELEMENTS_OF_BLOCK = 4
+_BLOCKS_AT_ONCE = 4
+"""Of neighbouring lanes that an invocation goes through together."""
+
 _MOST_LANES = 256
 _LANES_OF_COLUMN = 16
 """How many invocations share a chunk, at most, where rows are neighbours in memory."""
@@ -313,6 +317,7 @@ def _kernel(
             int(are_neighbours),
             int(chunks == 1),
             width,
+            int(length % (_BLOCKS_AT_ONCE * _ELEMENTS_OF_BLOCK) == 0),
         ),
         parameters=(
             rows.count,

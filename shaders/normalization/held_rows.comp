@@ -304,7 +304,7 @@ void held_row(uint row, bool is_row)
     EACH_GROUP_OF_BLOCKS(WITH_ELEMENTS)
     sum = sum_of_lanes(sum);
     uvec2 words = uvec2(0u);
-    if (lane == 0u) {
+    if (slot < ROWS_OF_GROUP) {
         words = mean_of(sum);
     }
     words = words_of_row(words);
@@ -317,7 +317,7 @@ void held_row(uint row, bool is_row)
     bool is_ordinary = is_plain && squares.flags == 0u;
     squares = sum_of_lanes(squares);
     words = uvec2(0u);
-    if (lane == 0u) {
+    if (slot < ROWS_OF_GROUP) {
         words.x = factor_of(squares);
     }
     factor = words_of_row(words).x;

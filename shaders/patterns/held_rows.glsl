@@ -37,7 +37,7 @@ BUFFER(3, output)
 layout(constant_id = 2) const uint WIDTH = 32u;         // bits of an element: FLOAT32 or FLOAT16
 layout(constant_id = 3) const uint OTHER_AXES = 0u;     // those that lead from row to row
 layout(constant_id = 4) const uint LANES_OF_ROW = 256u; // a power of four
-layout(constant_id = 5) const uint GROUPS_OF_LANE = 1u; // at most four, of four blocks each
+layout(constant_id = 5) const uint BLOCKS_OF_LANE = 1u; // at most 16
 layout(constant_id = 6) const bool HAS_ALL_BLOCKS = false;
 layout(constant_id = 7) const uint SCALE = 0u; // ABSENT, ONE_FOR_ROW or ALONG_ROW
 layout(constant_id = 8) const uint BIAS = 0u;
@@ -106,13 +106,13 @@ void store_four(uint place, uvec4 x)
 }
 
 #define FIRST_OF(block) (4u * (lane + uint(block) * LANES_OF_ROW))
-#define IS_THERE(block) (HAS_ALL_BLOCKS || FIRST_OF(block) < parameters.row_length)
+#define IS_THERE(block) (uint(block) < BLOCKS_OF_LANE && (HAS_ALL_BLOCKS || FIRST_OF(block) < parameters.row_length))
 
 #define EACH_GROUP_OF_BLOCKS(DO) \
     DO(0, 1, 2, 3) \
-    if (GROUPS_OF_LANE > 1u) { DO(4, 5, 6, 7) } \
-    if (GROUPS_OF_LANE > 2u) { DO(8, 9, 10, 11) } \
-    if (GROUPS_OF_LANE > 3u) { DO(12, 13, 14, 15) }
+    if (BLOCKS_OF_LANE > 4u) { DO(4, 5, 6, 7) } \
+    if (BLOCKS_OF_LANE > 8u) { DO(8, 9, 10, 11) } \
+    if (BLOCKS_OF_LANE > 12u) { DO(12, 13, 14, 15) }
 
 #define LOAD_BLOCK(block) if (IS_THERE(block)) { x_##block = four_of_input(input_row + FIRST_OF(block)); }
 #define LOAD_BLOCKS(a, b, c, d) LOAD_BLOCK(a) LOAD_BLOCK(b) LOAD_BLOCK(c) LOAD_BLOCK(d)
@@ -130,7 +130,7 @@ shared uint shared_lows[256];
 shared uint shared_flags[256];
 shared uvec4 shared_outer[256]; // sums of terms that are not ordinary: where the flags say that there are any
 
-void share_sum(TermSum sum)
+void share_sum(uint slot, TermSum sum)
 {
     shared_highs[slot] = floatBitsToUint(sum.ordinary.high);
     shared_lows[slot] = floatBitsToUint(sum.ordinary.low);
@@ -152,25 +152,28 @@ TermSum shared_sum(uint at)
         Double(uintBitsToFloat(outer.x), uintBitsToFloat(outer.y)), Double(uintBitsToFloat(outer.z), uintBitsToFloat(outer.w)), flags);
 }
 
-// What all lanes' sums come to: for the row's first lane.
+// What the lanes' sums of a row come to: of the first row in the work group for its first invocation, and so on. Neighbours join what there
+// is, so that few instructions are executed for many.
 TermSum sum_of_lanes(TermSum sum)
 {
     if (LANES_OF_ROW > 1u) {
-        share_sum(sum);
+        share_sum(slot, sum);
         for (uint distance = 1u; distance < LANES_OF_ROW; distance *= 4u) {
             barrier();
-            if (lane % (4u * distance) == 0u) {
+            if (slot < 64u / distance) {
+                uint first = 4u * distance * slot;
+                sum = shared_sum(first);
                 for (uint i = 1u; i < 4u; ++i) {
-                    sum = joined_sums(sum, shared_sum(slot + i * distance));
+                    sum = joined_sums(sum, shared_sum(first + i * distance));
                 }
-                share_sum(sum);
+                share_sum(first, sum);
             }
         }
     }
     return sum;
 }
 
-// Two words of the row's first lane, for all.
+// Two words of each row, from the invocations of before, for all.
 shared uint shared_first[256];
 shared uint shared_second[256];
 uvec2 words_of_row(uvec2 words)
@@ -178,12 +181,12 @@ uvec2 words_of_row(uvec2 words)
     if (LANES_OF_ROW == 1u) {
         return words;
     }
-    if (lane == 0u) {
+    if (slot < ROWS_OF_GROUP) {
         shared_first[slot] = words.x;
         shared_second[slot] = words.y;
     }
     barrier();
-    return uvec2(shared_first[slot - lane], shared_second[slot - lane]);
+    return uvec2(shared_first[slot / LANES_OF_ROW], shared_second[slot / LANES_OF_ROW]);
 }
 
 void held_row(uint row, bool is_row);

@@ -3,8 +3,14 @@
 //   with_block(state, block, first, count)  the state with up to four more elements, from number `first` of the row on
 //   joined(a, b)                            what two states come to, of which b has the later elements
 //   EACH_STATE_WORD(DO)                     DO(0) DO(1) … for every word of a state
+//   EACH_USUAL_STATE_WORD(DO), EACH_RARE_STATE_WORD(DO), HAS_RARE_WORDS(slot)    optional: the words that every state has, those that are 0 in
+//                                           most states, and whether one in shared memory has these
 //   state_word_<n>(state)                   these words
 //   state_of_words(words)                   the state of an array of them
+//   HAS_ANY_ORDER                           optional: whether elements may be joined in any order
+//   QUICK_SUMS                              optional: whether there are quicker functions, for what may turn out to be right in the end:
+//     QuickState, NO_QUICK_STATE, quick_with_block(state, block, count), quick_joined(a, b)    as above; of no elements nothing changes
+//     begin_quick(), is_quick_right(), state_of_quick(state)
 //   begin_row()                             what is made of a row before its elements are gone through
 //   result_of(state)                        the row's result; a uvec2 where it has 64 bits
 //
@@ -16,6 +22,8 @@
 //
 // An invocation goes through LANES_OF_INVOCATION lanes, with SEVERAL_LANES more than one: one on GPUs, where lanes are neighbours in memory; all on processors,
 // which lose much by waiting for others; some where rows are neighbours in memory.
+layout(constant_id = 12) const bool HAS_WHOLE_FOURS = false; // chunks are multiples of 16 elements, four blocks
+
 #define INVOCATIONS_OF_CHUNK (LANES_OF_CHUNK / LANES_OF_INVOCATION)
 #define CHUNKS_OF_GROUP (256u / INVOCATIONS_OF_CHUNK)
 
@@ -23,18 +31,32 @@
 #define SHARED_WORD(n) shared uint shared_##n[256];
 EACH_STATE_WORD(SHARED_WORD)
 
+#ifndef EACH_RARE_STATE_WORD
+#define EACH_USUAL_STATE_WORD(DO) EACH_STATE_WORD(DO)
+#define EACH_RARE_STATE_WORD(DO)
+#define HAS_RARE_WORDS(slot) false
+#endif
+#define NO_WORD(n) words[n] = 0u;
+#define READ_SHARED(n) words[n] = shared_##n[slot];
+#define WRITE_SHARED(n) shared_##n[slot] = state_word_##n(state);
+
 State shared_state(uint slot)
 {
     uint words[STATE_WORDS];
-#define READ_SHARED(n) words[n] = shared_##n[slot];
-    EACH_STATE_WORD(READ_SHARED)
+    EACH_USUAL_STATE_WORD(READ_SHARED)
+    EACH_RARE_STATE_WORD(NO_WORD)
+    if (HAS_RARE_WORDS(slot)) {
+        EACH_RARE_STATE_WORD(READ_SHARED)
+    }
     return state_of_words(words);
 }
 
 void share_state(uint slot, State state)
 {
-#define WRITE_SHARED(n) shared_##n[slot] = state_word_##n(state);
-    EACH_STATE_WORD(WRITE_SHARED)
+    EACH_USUAL_STATE_WORD(WRITE_SHARED)
+    if (HAS_RARE_WORDS(slot)) {
+        EACH_RARE_STATE_WORD(WRITE_SHARED)
+    }
 }
 
 #if PARTIALS
@@ -52,6 +74,30 @@ State with_step(State state, uint first)
 #define with_step(state, first) with_block(state, load_block(first, min(4u, end - first)), first, min(4u, end - first))
 #endif
 
+#if SEVERAL_LANES && defined(HAS_ANY_ORDER) && !PARTIALS
+// A piece of the chunk, as it lies in memory.
+State lanes_state(uint lane, uint begin, uint end)
+{
+    uint piece = ((end - begin) / 4u / INVOCATIONS_OF_CHUNK + 1u) * 4u;
+    uint first = begin + lane / LANES_OF_INVOCATION * piece;
+    uint stop = min(first + piece, end);
+    State state = EMPTY_STATE;
+    for (; first + 16u <= stop; first += 16u) {
+        Block a = load_block(first, 4u);
+        Block b = load_block(first + 4u, 4u);
+        Block c = load_block(first + 8u, 4u);
+        Block d = load_block(first + 12u, 4u);
+        state = with_block(state, a, first, 4u);
+        state = with_block(state, b, first + 4u, 4u);
+        state = with_block(state, c, first + 8u, 4u);
+        state = with_block(state, d, first + 12u, 4u);
+    }
+    for (; first < stop; first += 4u) {
+        state = with_block(state, load_block(first, min(4u, stop - first)), first, min(4u, stop - first));
+    }
+    return state;
+}
+#else
 // What the elements of a lane from `begin` to `end` of the row come to.
 State lane_state(uint lane, uint begin, uint end)
 {
@@ -89,37 +135,116 @@ State lane_state(uint lane, uint begin, uint end)
 // What neighbouring lanes come to, joined four at a time. (An invocation that has one lane only is a shader of its own, for those drivers
 // that compile what constants exclude.)
 #if SEVERAL_LANES
-State lanes_state(uint lane, uint begin, uint end)
+#define LANES_STATE(name, State, EMPTY_STATE, fours_state, joined) \
+    State name(uint lane, uint begin, uint end) \
+    { \
+        State sixteens = EMPTY_STATE; \
+        State sixty_fours = EMPTY_STATE; \
+        State all = EMPTY_STATE; \
+        for (uint i = 4u; i <= LANES_OF_INVOCATION; i += 4u) { \
+            sixteens = joined(sixteens, fours_state(lane + i - 4u, begin, end)); \
+            if ((i & 15u) == 0u) { \
+                sixty_fours = joined(sixty_fours, sixteens); \
+                sixteens = EMPTY_STATE; \
+            } \
+            if ((i & 63u) == 0u) { \
+                all = joined(all, sixty_fours); \
+                sixty_fours = EMPTY_STATE; \
+            } \
+        } \
+        if (LANES_OF_INVOCATION == 4u) { \
+            return sixteens; \
+        } \
+        if (LANES_OF_INVOCATION == 16u) { \
+            return sixty_fours; \
+        } \
+        return all; \
+    }
+State fours_state(uint lane, uint begin, uint end)
 {
-    State fours = EMPTY_STATE;
-    State sixteens = EMPTY_STATE;
-    State sixty_fours = EMPTY_STATE;
-    State all = EMPTY_STATE;
-    for (uint i = 1u; i <= LANES_OF_INVOCATION; ++i) {
-        fours = joined(fours, lane_state(lane + i - 1u, begin, end));
-        if ((i & 3u) == 0u) {
-            sixteens = joined(sixteens, fours);
-            fours = EMPTY_STATE;
-        }
-        if ((i & 15u) == 0u) {
-            sixty_fours = joined(sixty_fours, sixteens);
-            sixteens = EMPTY_STATE;
-        }
-        if ((i & 63u) == 0u) {
-            all = joined(all, sixty_fours);
-            sixty_fours = EMPTY_STATE;
-        }
+    State state = EMPTY_STATE;
+    for (uint i = 0u; i < 4u; ++i) {
+        state = joined(state, lane_state(lane + i, begin, end));
     }
-    if (LANES_OF_INVOCATION == 4u) {
-        return sixteens;
-    }
-    if (LANES_OF_INVOCATION == 16u) {
-        return sixty_fours;
-    }
-    return all;
+    return state;
 }
+LANES_STATE(lanes_state, State, EMPTY_STATE, fours_state, joined)
 #else
 #define lanes_state(lane, begin, end) lane_state(lane, begin, end)
+#endif
+#endif
+
+#if defined(QUICK_SUMS) && !PARTIALS
+#if SEVERAL_LANES
+// Four lanes at once: their blocks are neighbours in memory. A chunk has whole fours of blocks, or counts what is there.
+#define COUNT_FROM(at) (HAS_WHOLE_FOURS ? 4u : min(end - min(at, end), 4u))
+#define BLOCK_FROM(at) load_block(HAS_WHOLE_FOURS || at < end ? at : begin, HAS_WHOLE_FOURS ? 4u : max(COUNT_FROM(at), 1u))
+QuickState quick_fours_state(uint lane, uint begin, uint end)
+{
+    const uint step = ELEMENTS_OF_STEP * LANES_OF_CHUNK;
+    QuickState a = NO_QUICK_STATE;
+    QuickState b = NO_QUICK_STATE;
+    QuickState c = NO_QUICK_STATE;
+    QuickState d = NO_QUICK_STATE;
+    for (uint first = begin + lane * ELEMENTS_OF_STEP; first < end; first += 4u * step) {
+        QuickState group_a = NO_QUICK_STATE;
+        QuickState group_b = NO_QUICK_STATE;
+        QuickState group_c = NO_QUICK_STATE;
+        QuickState group_d = NO_QUICK_STATE;
+        uint stop = min(first + 4u * step, end);
+        for (uint at = first; at < stop; at += step) {
+            Block block_a = BLOCK_FROM(at);
+            Block block_b = BLOCK_FROM(at + 4u);
+            Block block_c = BLOCK_FROM(at + 8u);
+            Block block_d = BLOCK_FROM(at + 12u);
+            group_a = quick_with_block(group_a, block_a, COUNT_FROM(at));
+            group_b = quick_with_block(group_b, block_b, COUNT_FROM(at + 4u));
+            group_c = quick_with_block(group_c, block_c, COUNT_FROM(at + 8u));
+            group_d = quick_with_block(group_d, block_d, COUNT_FROM(at + 12u));
+        }
+        a = quick_joined(a, group_a);
+        b = quick_joined(b, group_b);
+        c = quick_joined(c, group_c);
+        d = quick_joined(d, group_d);
+    }
+    return quick_joined(quick_joined(quick_joined(a, b), c), d);
+}
+LANES_STATE(quick_lanes_state, QuickState, NO_QUICK_STATE, quick_fours_state, quick_joined)
+#else
+QuickState quick_lanes_state(uint lane, uint begin, uint end)
+{
+    const uint step = ELEMENTS_OF_STEP * LANES_OF_CHUNK;
+    QuickState state = NO_QUICK_STATE;
+    for (uint first = begin + lane * ELEMENTS_OF_STEP; first < end; first += 4u * step) {
+        QuickState group = NO_QUICK_STATE;
+#if LOADS_AHEAD
+        // A GPU waits for memory once for four blocks that it has asked for, and four times where each is asked for after the last
+        // one's sum.
+        if (first + 3u * step + ELEMENTS_OF_STEP <= end) {
+            Block a = load_block(first, 4u);
+            Block b = load_block(first + step, 4u);
+            Block c = load_block(first + 2u * step, 4u);
+            Block d = load_block(first + 3u * step, 4u);
+            group = quick_with_block(group, a, 4u);
+            group = quick_with_block(group, b, 4u);
+            group = quick_with_block(group, c, 4u);
+            group = quick_with_block(group, d, 4u);
+            state = quick_joined(state, group);
+            continue;
+        }
+#endif
+        for (uint i = 0u; i < 4u; ++i) {
+            uint at = first + i * step;
+            if (at < end) {
+                uint count = min(4u, end - at);
+                group = quick_with_block(group, load_block(at, count), count);
+            }
+        }
+        state = quick_joined(state, group);
+    }
+    return state;
+}
+#endif
 #endif
 
 #ifdef RESULT_IS_WIDE
@@ -150,45 +275,70 @@ void store_result(uint place, RESULT result)
     }
 }
 
-void main()
+// The chunk of this invocation, among those of its work group, in the rows that are reduced.
+struct Chunk {
+    uint number; // in its row
+    bool is_there;
+};
+Chunk begin_chunk(uint in_group)
 {
-    uint group = work_group_index();
-    uint slot = index_in_group();
-    uint in_chunk = ROWS_ARE_NEIGHBOURS ? slot / CHUNKS_OF_GROUP : slot % INVOCATIONS_OF_CHUNK;
-    uint in_group = ROWS_ARE_NEIGHBOURS ? slot % CHUNKS_OF_GROUP : slot / INVOCATIONS_OF_CHUNK;
-    uint next_slot = ROWS_ARE_NEIGHBOURS ? CHUNKS_OF_GROUP : 1u;
-    uint chunk_number = group * CHUNKS_OF_GROUP + in_group;
-    bool is_chunk = chunk_number < parameters.rows * parameters.chunks;
-    chunk_number = is_chunk ? chunk_number : 0u;
-    row_number = ROWS_ARE_NEIGHBOURS ? chunk_number % parameters.rows : chunk_number / parameters.chunks;
-    uint chunk = ROWS_ARE_NEIGHBOURS ? chunk_number / parameters.rows : chunk_number % parameters.chunks;
+    uint number = work_group_index() * CHUNKS_OF_GROUP + in_group;
+    bool is_there = number < parameters.rows * parameters.chunks;
+    number = is_there ? number : 0u;
+    row_number = ROWS_ARE_NEIGHBOURS ? number % parameters.rows : number / parameters.chunks;
     row_input = row_place(row_number, true);
     begin_row();
+    return Chunk(ROWS_ARE_NEIGHBOURS ? number / parameters.rows : number % parameters.chunks, is_there);
+}
+
+void main()
+{
+    uint slot = index_in_group();
+    uint in_chunk = ROWS_ARE_NEIGHBOURS ? slot / CHUNKS_OF_GROUP : slot % INVOCATIONS_OF_CHUNK;
+    Chunk chunk = begin_chunk(ROWS_ARE_NEIGHBOURS ? slot % CHUNKS_OF_GROUP : slot / INVOCATIONS_OF_CHUNK);
 
     // Those that are too many have no elements.
-    uint begin = chunk * CHUNK;
-    uint end = is_chunk ? min(begin + CHUNK, parameters.row_length) : begin;
+    uint begin = chunk.number * CHUNK;
+    uint end = chunk.is_there ? min(begin + CHUNK, parameters.row_length) : begin;
+#if defined(QUICK_SUMS) && !PARTIALS
+    begin_quick();
+    State state = state_of_quick(quick_lanes_state(in_chunk * LANES_OF_INVOCATION, begin, end));
+    if (!is_quick_right()) {
+        state = lanes_state(in_chunk * LANES_OF_INVOCATION, begin, end);
+    }
+#else
     State state = lanes_state(in_chunk * LANES_OF_INVOCATION, begin, end);
+#endif
 
     if (INVOCATIONS_OF_CHUNK > 1u) {
         share_state(slot, state);
         for (uint distance = 1u; distance < INVOCATIONS_OF_CHUNK; distance *= 4u) {
             barrier();
-            if (in_chunk % (4u * distance) == 0u) {
-                for (uint i = 1u; i < 4u; ++i) {
-                    state = joined(state, shared_state(slot + i * distance * next_slot));
+            // Neighbours join what there is, so that few instructions are executed for many; in the end, one chunk's states each.
+            if (slot < 64u / distance) {
+                uint first = 4u * distance * slot;
+                if (ROWS_ARE_NEIGHBOURS) {
+                    first = 4u * distance * CHUNKS_OF_GROUP * (slot / CHUNKS_OF_GROUP) + slot % CHUNKS_OF_GROUP;
                 }
-                share_state(slot, state);
+                state = shared_state(first);
+                for (uint i = 1u; i < 4u; ++i) {
+                    state = joined(state, shared_state(first + i * distance * (ROWS_ARE_NEIGHBOURS ? CHUNKS_OF_GROUP : 1u)));
+                }
+                share_state(first, state);
             }
         }
+        if (slot >= CHUNKS_OF_GROUP) {
+            return;
+        }
+        chunk = begin_chunk(slot);
     }
-    if (!is_chunk || in_chunk != 0u) {
+    if (!chunk.is_there) {
         return;
     }
     if (IS_LAST) {
         store_result(row_place(row_number, false), result_of(state));
     } else {
-        uint place = parameters.base_output + (row_number * parameters.chunks + chunk) * STATE_WORDS;
+        uint place = parameters.base_output + (row_number * parameters.chunks + chunk.number) * STATE_WORDS;
 #define STORE_STATE(n) words_output[place + uint(n)] = state_word_##n(state);
         EACH_STATE_WORD(STORE_STATE)
     }

@@ -10,6 +10,7 @@
 #if defined(WIDE) || ARG
 #define RESULT_IS_WIDE
 #endif
+#define HAS_ANY_ORDER
 #include "reduction_operands.glsl"
 #include "comparison.glsl"
 

@@ -7,6 +7,7 @@
 #else
 #define STATE_WORDS 1
 #endif
+#define HAS_ANY_ORDER
 #include "reduction_operands.glsl"
 
 #define OF_MAGNITUDES (MODE == 1u)

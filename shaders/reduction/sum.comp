@@ -22,6 +22,9 @@
 #define State TermSum
 #define EMPTY_STATE EMPTY_SUM
 #define EACH_STATE_WORD(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6)
+#define EACH_USUAL_STATE_WORD(DO) DO(6) DO(0) DO(1)
+#define EACH_RARE_STATE_WORD(DO) DO(2) DO(3) DO(4) DO(5)
+#define HAS_RARE_WORDS(slot) ((shared_6[slot] & HAS_OUTER_TERMS) != 0u)
 #define state_word_0(state) floatBitsToUint(state.ordinary.high)
 #define state_word_1(state) floatBitsToUint(state.ordinary.low)
 #define state_word_2(state) floatBitsToUint(state.small.high)
@@ -111,39 +114,41 @@ State with_block(State state, Block block, uint first, uint count)
 #else
 ADD_RARE_TERM(add_rare, term_of, LEAST_ORDINARY, LEAST_LARGE)
 
+// What the elements of a block give before they are squared: a, b, c, d.
+#if TERMS == 3
+#define DECLARE_BASES(block, count) \
+    Double a = base_of(block.a); \
+    Double b = base_of(block.b); \
+    Double c = base_of(block.c); \
+    Double d = base_of(block.d); \
+    if (count < 4u) { \
+        Double zero = Double(0.0, 0.0); \
+        d = zero; \
+        c = count < 3u ? zero : c; \
+        b = count < 2u ? zero : b; \
+        a = count < 1u ? zero : a; \
+    }
+#else
+#define DECLARE_BASES(block, count) \
+    uint mask = OF_MAGNITUDES ? MAGNITUDE_F32 : 0xffffffffu; \
+    Double a = base_of(count > 0u ? block.a & mask : 0u); \
+    Double b = base_of(count > 1u ? block.b & mask : 0u); \
+    Double c = base_of(count > 2u ? block.c & mask : 0u); \
+    Double d = base_of(count > 3u ? block.d & mask : 0u);
+#endif
+// The least of four magnitudes less one, of which zero is the greatest; and the greatest magnitude.
+#define LEAST_AND_GREATEST \
+    uint ma = floatBitsToUint(a.high) & MAGNITUDE_F32; \
+    uint mb = floatBitsToUint(b.high) & MAGNITUDE_F32; \
+    uint mc = floatBitsToUint(c.high) & MAGNITUDE_F32; \
+    uint md = floatBitsToUint(d.high) & MAGNITUDE_F32; \
+    uint least = min(min(ma - 1u, mb - 1u), min(mc - 1u, md - 1u)); \
+    uint greatest = max(max(ma, mb), max(mc, md));
+
 State with_block(State state, Block block, uint first, uint count)
 {
-    uint mask = OF_MAGNITUDES ? MAGNITUDE_F32 : 0xffffffffu;
-#if TERMS == 3
-    uint xa = block.a;
-    uint xb = block.b;
-    uint xc = block.c;
-    uint xd = block.d;
-#else
-    uint xa = block.a & mask;
-    uint xb = count > 1u ? block.b & mask : 0u;
-    uint xc = count > 2u ? block.c & mask : 0u;
-    uint xd = count > 3u ? block.d & mask : 0u;
-#endif
-    Double a = base_of(xa);
-    Double b = base_of(xb);
-    Double c = base_of(xc);
-    Double d = base_of(xd);
-#if TERMS == 3
-    Double zero = Double(0.0, 0.0);
-    if (count < 4u) {
-        d = zero;
-        c = count < 3u ? zero : c;
-        b = count < 2u ? zero : b;
-    }
-#endif
-    uint ma = floatBitsToUint(a.high) & MAGNITUDE_F32;
-    uint mb = floatBitsToUint(b.high) & MAGNITUDE_F32;
-    uint mc = floatBitsToUint(c.high) & MAGNITUDE_F32;
-    uint md = floatBitsToUint(d.high) & MAGNITUDE_F32;
-    // Less one, zero is the greatest.
-    uint least = min(min(ma - 1u, mb - 1u), min(mc - 1u, md - 1u));
-    uint greatest = max(max(ma, mb), max(mc, md));
+    DECLARE_BASES(block, count)
+    LEAST_AND_GREATEST
     if (least >= LEAST_ORDINARY - 1u && greatest < LEAST_LARGE) {
         return with_sum_of_four(state, sum_of_four(term_of(a), term_of(b), term_of(c), term_of(d)));
     }
@@ -152,6 +157,29 @@ State with_block(State state, Block block, uint first, uint count)
     add_rare(state, c);
     add_rare(state, d);
     return state;
+}
+
+// The sum of ordinary terms, and whether there were others.
+#define QUICK_SUMS
+#define QuickState Double
+#define NO_QUICK_STATE Double(0.0, 0.0)
+#define quick_joined(a, b) double_sum(a, b)
+#define state_of_quick(sum) TermSum(sum, Double(0.0, 0.0), Double(0.0, 0.0), 0u)
+uint least_so_far;
+uint greatest_so_far;
+void begin_quick()
+{
+    least_so_far = 0xffffffffu;
+    greatest_so_far = 0u;
+}
+bool is_quick_right() { return least_so_far >= LEAST_ORDINARY - 1u && greatest_so_far < LEAST_LARGE; }
+QuickState quick_with_block(QuickState sum, Block block, uint count)
+{
+    DECLARE_BASES(block, count)
+    LEAST_AND_GREATEST
+    least_so_far = min(least_so_far, least);
+    greatest_so_far = max(greatest_so_far, greatest);
+    return with_next_four(sum, sum_of_four(term_of(a), term_of(b), term_of(c), term_of(d)));
 }
 #endif
 
