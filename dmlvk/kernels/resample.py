@@ -24,9 +24,11 @@ _MOST_PLAIN = 2
 """Axes that can be averaged over without a look at denormals on the way."""
 
 _ELEMENTS_OF_ITEM = 4
-_ROWS_OF_BLOCK = 4
+_ROWS_OF_BLOCK = 8
+"""Rows of the output that an invocation takes, four at once."""
+
 _LEAST_SCALE_OF_BLOCK = 2.0
-"""From this magnification on, so many rows of the output lie between as many rows of the input."""
+"""From this magnification on, four rows of the output lie between four rows of the input."""
 
 _NEAREST_OR_LOWER, _LOWER, _UPPER = range(3)
 _SAFE_EXPONENT = 60
@@ -120,7 +122,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
 
 
 def _axis_of_blocks(axes: Sequence[_Axis], mapped: Sequence[Resampling]) -> int | None:
-    """Which of the output's axes GPUs take four rows at once along, with four neighbours of each; ``None``: none."""
+    """Which of the output's axes GPUs take several rows at once along, with four neighbours of each; ``None``: none."""
     if len(mapped) != _MOST_PLAIN or axes[0].number != 0 or axes[0].size % _ELEMENTS_OF_ITEM:
         return None
     if mapped[1].scale < _LEAST_SCALE_OF_BLOCK:

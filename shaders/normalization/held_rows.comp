@@ -20,78 +20,61 @@ uint farthest_above(uvec4 bits, uint least)
 }
 // The same where zeros are as good as what lies in the range.
 uint in_range(uint bits, uint least) { return (bits & MAGNITUDE_F32) == 0u ? least : bits; }
-uvec4 all_in_range(uvec4 bits, uint least)
+uint farthest_number_above(uvec4 bits, uint least)
 {
-    return uvec4(in_range(bits.x, least), in_range(bits.y, least), in_range(bits.z, least), in_range(bits.w, least));
+    return farthest_above(
+        uvec4(in_range(bits.x, least), in_range(bits.y, least), in_range(bits.z, least), in_range(bits.w, least)), least);
 }
-bool are_in_range(uvec4 bits, uint least, uint large)
-{
-    return farthest_above(all_in_range(bits, least), least) < 2u * (large - least);
-}
+#define REACH(least, large) (2u * ((large) - (least)))
 
-// The block of a group by its number.
-uvec4 block_of(uint number, uvec4 a, uvec4 b, uvec4 c, uvec4 d)
-{
-    uvec4 left = number == 0u ? a : b;
-    uvec4 right = number == 2u ? c : d;
-    return number < 2u ? left : right;
-}
+// Sums are made as if all terms were ordinary, of what is held; where they were not, anew, of what is loaded again.
+uint farthest;
+uvec4 loaded_again(uint block) { return four_of_input(input_row + FIRST_OF(block)); }
 
 Double number(uint bits) { return Double(uintBitsToFloat(bits), 0.0); }
-Double sum_of_block(uvec4 x) { return sum_of_four(number(x.x), number(x.y), number(x.z), number(x.w)); }
+#define NUMBERS(held) number(held.x), number(held.y), number(held.z), number(held.w)
 
-// Whether all elements of this lane so far were ordinary ones or zeros: then the leading word of a difference from the mean, as squares
-// are made of it, is the difference rounded too, since nothing on the way is denormal.
-bool is_plain;
+#define QUICK_ELEMENTS(held) \
+    group = with_next_four(group, sum_of_four(NUMBERS(held))); \
+    farthest = max(farthest, farthest_above(held, LEAST_ORDINARY_TERM));
+#define QUICK_BLOCK(block) if (IS_THERE(block)) { QUICK_ELEMENTS(x_##block) }
+#define QUICK_GROUP(a, b, c, d) \
+    { \
+        Double group = Double(0.0, 0.0); \
+        QUICK_BLOCK(a) QUICK_BLOCK(b) QUICK_BLOCK(c) QUICK_BLOCK(d) \
+        quick = double_sum(quick, group); \
+    }
 
-// A lane's sum with the elements of four blocks.
-TermSum with_elements(TermSum sum, uvec4 a, uvec4 b, uvec4 c, uvec4 d)
+TermSum with_rare_elements(TermSum sum, uvec4 x)
 {
-    const uint least = LEAST_ORDINARY_TERM;
-    const uint reach = 2u * (LEAST_LARGE_TERM - least);
-    bool is_ordinary = max(max(farthest_above(a, least), farthest_above(b, least)),
-                           max(farthest_above(c, least), farthest_above(d, least)))
-        < reach;
-    if (!is_ordinary) {
-        is_ordinary = are_in_range(a, least, LEAST_LARGE_TERM) && are_in_range(b, least, LEAST_LARGE_TERM)
-            && are_in_range(c, least, LEAST_LARGE_TERM) && are_in_range(d, least, LEAST_LARGE_TERM);
+    if (farthest_number_above(x, LEAST_ORDINARY_TERM) < REACH(LEAST_ORDINARY_TERM, LEAST_LARGE_TERM)) {
+        return with_sum_of_four(sum, sum_of_four(NUMBERS(x)));
     }
-    if (is_ordinary) {
-        Double group = with_next_four(Double(0.0, 0.0), sum_of_block(a));
-        group = with_next_four(group, sum_of_block(b));
-        group = with_next_four(group, sum_of_block(c));
-        group = with_next_four(group, sum_of_block(d));
-        return TermSum(double_sum(sum.ordinary, group), sum.small, sum.large, sum.flags);
-    }
-    is_plain = false;
-    TermSum group = EMPTY_SUM;
-    for (uint i = 0u; i < 4u; ++i) {
-        uvec4 x = block_of(i, a, b, c, d);
-        if (are_in_range(x, least, LEAST_LARGE_TERM)) {
-            group = with_sum_of_four(group, sum_of_block(x));
-        } else {
-            add_rare_term(group, number(x.x));
-            add_rare_term(group, number(x.y));
-            add_rare_term(group, number(x.z));
-            add_rare_term(group, number(x.w));
-        }
-    }
-    return joined_sums(sum, group);
+    add_rare_term(sum, number(x.x));
+    add_rare_term(sum, number(x.y));
+    add_rare_term(sum, number(x.z));
+    add_rare_term(sum, number(x.w));
+    return sum;
 }
 
 Double mean;
 
-// A block's squared differences from the mean; also these differences, and how far they are above the least ordinary one.
-Double squares_of_block(uvec4 x, out uvec4 differences, inout uint farthest)
-{
-    Double a = difference_in_two_words(uintBitsToFloat(x.x), mean);
-    Double b = difference_in_two_words(uintBitsToFloat(x.y), mean);
-    Double c = difference_in_two_words(uintBitsToFloat(x.z), mean);
-    Double d = difference_in_two_words(uintBitsToFloat(x.w), mean);
-    differences = floatBitsToUint(vec4(a.high, b.high, c.high, d.high));
-    farthest = max(farthest, farthest_above(differences, LEAST_ORDINARY_BASE));
-    return sum_of_four(square_of(a), square_of(b), square_of(c), square_of(d));
-}
+// Squared differences from the mean of plain elements, and these differences in their place.
+#define QUICK_DIFFERENCES(held) \
+    Double a = difference_in_two_words(uintBitsToFloat(held.x), mean); \
+    Double b = difference_in_two_words(uintBitsToFloat(held.y), mean); \
+    Double c = difference_in_two_words(uintBitsToFloat(held.z), mean); \
+    Double d = difference_in_two_words(uintBitsToFloat(held.w), mean); \
+    held = floatBitsToUint(vec4(a.high, b.high, c.high, d.high)); \
+    farthest = max(farthest, farthest_above(held, LEAST_ORDINARY_BASE)); \
+    group = with_next_four(group, sum_of_four(square_of(a), square_of(b), square_of(c), square_of(d)));
+#define QUICK_SQUARES_OF_BLOCK(block) if (IS_THERE(block)) { QUICK_DIFFERENCES(x_##block) }
+#define QUICK_SQUARES_OF_GROUP(a, b, c, d) \
+    { \
+        Double group = Double(0.0, 0.0); \
+        QUICK_SQUARES_OF_BLOCK(a) QUICK_SQUARES_OF_BLOCK(b) QUICK_SQUARES_OF_BLOCK(c) QUICK_SQUARES_OF_BLOCK(d) \
+        quick = double_sum(quick, group); \
+    }
 
 TermSum with_rare_squares(TermSum sum, uvec4 x)
 {
@@ -100,7 +83,7 @@ TermSum with_rare_squares(TermSum sum, uvec4 x)
     Double c = difference_from_mean(x.z, mean);
     Double d = difference_from_mean(x.w, mean);
     uvec4 differences = floatBitsToUint(vec4(a.high, b.high, c.high, d.high));
-    if (are_in_range(differences, LEAST_ORDINARY_BASE, LEAST_LARGE_BASE)) {
+    if (farthest_number_above(differences, LEAST_ORDINARY_BASE) < REACH(LEAST_ORDINARY_BASE, LEAST_LARGE_BASE)) {
         return with_sum_of_four(sum, sum_of_four(square_of(a), square_of(b), square_of(c), square_of(d)));
     }
     add_rare_square(sum, a);
@@ -110,56 +93,34 @@ TermSum with_rare_squares(TermSum sum, uvec4 x)
     return sum;
 }
 
-// Puts a block's differences from the mean in its elements' place, and adds their squares to a group's sum.
-#define TAKE_SQUARES(block, x) \
-    if (IS_THERE(block)) { \
-        group = with_next_four(group, squares_of_block(x, differences_##x, farthest)); \
+// A lane's sum of all its blocks, whatever is in them.
+#define RARE_SUM(name, with_rare) \
+    TermSum name() \
+    { \
+        TermSum sum = EMPTY_SUM; \
+        for (uint first = 0u; first < BLOCKS_OF_LANE; first += 4u) { \
+            TermSum group = EMPTY_SUM; \
+            for (uint block = first; block < first + 4u; ++block) { \
+                if (IS_THERE(block)) { \
+                    group = with_rare(group, loaded_again(block)); \
+                } \
+            } \
+            sum = joined_sums(sum, group); \
+        } \
+        return sum; \
     }
+RARE_SUM(rare_sum, with_rare_elements)
+RARE_SUM(rare_sum_of_squares, with_rare_squares)
 
-// A lane's sum with the squares of four blocks' differences; plain elements are replaced by these. Of plain elements the sum is made before it is
-// known whether it is good for anything.
-TermSum with_squares(TermSum sum, uint first, inout uvec4 a, inout uvec4 b, inout uvec4 c, inout uvec4 d)
-{
-    const uint least = LEAST_ORDINARY_BASE;
-    const uint reach = 2u * (LEAST_LARGE_BASE - least);
-    uvec4 differences_a = a;
-    uvec4 differences_b = b;
-    uvec4 differences_c = c;
-    uvec4 differences_d = d;
-    bool is_ordinary = false;
-    if (is_plain) {
-        uint farthest = 0u;
-        Double group = Double(0.0, 0.0);
-        TAKE_SQUARES(first, a)
-        TAKE_SQUARES(first + 1u, b)
-        TAKE_SQUARES(first + 2u, c)
-        TAKE_SQUARES(first + 3u, d)
-        is_ordinary = farthest < reach;
-        if (!is_ordinary) {
-            is_ordinary = are_in_range(differences_a, least, LEAST_LARGE_BASE) && are_in_range(differences_b, least, LEAST_LARGE_BASE)
-                && are_in_range(differences_c, least, LEAST_LARGE_BASE) && are_in_range(differences_d, least, LEAST_LARGE_BASE);
-        }
-        if (is_ordinary) {
-            sum.ordinary = double_sum(sum.ordinary, group);
-        }
+// Whether what is held are zeros and numbers of a range.
+#define LOOK_AT_BLOCK(block) if (IS_THERE(block)) { farthest = max(farthest, farthest_number_above(x_##block, least)); }
+#define LOOK_AT_GROUP(a, b, c, d) LOOK_AT_BLOCK(a) LOOK_AT_BLOCK(b) LOOK_AT_BLOCK(c) LOOK_AT_BLOCK(d)
+#define LOOK_AGAIN(least_, reach) \
+    if (farthest >= reach) { \
+        const uint least = least_; \
+        farthest = 0u; \
+        EACH_GROUP_OF_BLOCKS(LOOK_AT_GROUP) \
     }
-    if (!is_ordinary) {
-        TermSum group = EMPTY_SUM;
-        for (uint i = 0u; i < 4u; ++i) {
-            if (IS_THERE(first + i)) {
-                group = with_rare_squares(group, block_of(i, a, b, c, d));
-            }
-        }
-        sum = joined_sums(sum, group);
-    }
-    if (is_plain) {
-        a = differences_a;
-        b = differences_b;
-        c = differences_c;
-        d = differences_d;
-    }
-    return sum;
-}
 
 uvec2 mean_of(TermSum sum)
 {
@@ -204,10 +165,10 @@ uint finished(uint x)
 }
 uvec4 all_finished(uvec4 x) { return uvec4(finished(x.x), finished(x.y), finished(x.z), finished(x.w)); }
 
-// The result of an element, or of its difference from the mean where elements are plain.
+// The result of an element.
 uint normalized(uint x, uint scale, uint bias)
 {
-    uint result = is_plain ? x : difference_from(x, floatBitsToUint(vec2(mean.high, mean.low)));
+    uint result = difference_from(x, floatBitsToUint(vec2(mean.high, mean.low)));
     result = multiply_f32(result, factor);
     if (SCALE != ABSENT) {
         result = multiply_f32(result, scale);
@@ -229,7 +190,7 @@ uvec4 all_normalized(uvec4 x, uint element)
 // the product with Scale is from 2^-100 up to 2^100. A denormal Scale leaves less than that, and a denormal Bias is less than half a place.
 #define LEAST_PRODUCT 0x0d800000u // 2^-100
 #define LEAST_LARGE_PRODUCT 0x71800000u
-uvec4 quickly_normalized(uvec4 difference, uint element, inout uint farthest, inout uint no_number)
+uvec4 quickly_normalized(uvec4 difference, uint element, inout uint no_number)
 {
     precise vec4 result = uintBitsToFloat(difference) * uintBitsToFloat(factor);
     if (SCALE != ABSENT) {
@@ -248,7 +209,7 @@ bool is_quick; // whether the lane's differences are such
 
 #define NORMALIZE_QUICKLY(block, x) \
     if (IS_THERE(block)) { \
-        result_##x = quickly_normalized(x, FIRST_OF(block), farthest, no_number); \
+        result_##x = quickly_normalized(x, FIRST_OF(block), no_number); \
     }
 #define STORE_BLOCK(block, x) \
     if (is_row && IS_THERE(block)) { \
@@ -262,7 +223,7 @@ void store_results(bool is_row, uint first, uvec4 a, uvec4 b, uvec4 c, uvec4 d)
     uvec4 result_d = d;
     bool is_right = false;
     if (is_quick) {
-        uint farthest = 0u;
+        farthest = 0u;
         uint no_number = 0u;
         NORMALIZE_QUICKLY(first, a)
         NORMALIZE_QUICKLY(first + 1u, b)
@@ -277,31 +238,34 @@ void store_results(bool is_row, uint first, uvec4 a, uvec4 b, uvec4 c, uvec4 d)
         STORE_BLOCK(first + 3u, d)
         return;
     }
-    for (uint i = 0u; i < 4u; ++i) {
-        uint element = FIRST_OF(first + i);
-        if (is_row && IS_THERE(first + i)) {
-            store_four(output_row + element, all_finished(all_normalized(block_of(i, a, b, c, d), element)));
+    for (uint block = first; block < first + 4u; ++block) {
+        if (is_row && IS_THERE(block)) {
+            store_four(output_row + FIRST_OF(block), all_finished(all_normalized(loaded_again(block), FIRST_OF(block))));
         }
     }
 }
 
-#define WITH_ELEMENTS(a, b, c, d) sum = with_elements(sum, x_##a, x_##b, x_##c, x_##d);
-#define WITH_SQUARES(a, b, c, d) squares = with_squares(squares, a, x_##a, x_##b, x_##c, x_##d);
 #define STORE_RESULTS(a, b, c, d) store_results(is_row, a, x_##a, x_##b, x_##c, x_##d);
 
 void held_row(uint row, bool is_row)
 {
-    uint input_row = row_of_input(row);
-    LOAD_ROW(input_row)
+    input_row = row_of_input(row);
+    LOAD_ROW
     output_row = row_of_output(row);
     scale_row = SCALE == ABSENT ? 0u : row_of_scale(row);
     bias_row = BIAS == ABSENT ? 0u : row_of_bias(row);
     scale_of_row = SCALE == ONE_FOR_ROW ? one_of_scale(scale_row) : 0u;
     bias_of_row = BIAS == ONE_FOR_ROW ? one_of_bias(bias_row) : 0u;
 
-    is_plain = true;
-    TermSum sum = EMPTY_SUM;
-    EACH_GROUP_OF_BLOCKS(WITH_ELEMENTS)
+    farthest = 0u;
+    Double quick = Double(0.0, 0.0);
+    EACH_GROUP_OF_BLOCKS(QUICK_GROUP)
+    LOOK_AGAIN(LEAST_ORDINARY_TERM, REACH(LEAST_ORDINARY_TERM, LEAST_LARGE_TERM))
+    bool is_plain = farthest < REACH(LEAST_ORDINARY_TERM, LEAST_LARGE_TERM);
+    TermSum sum = TermSum(quick, Double(0.0, 0.0), Double(0.0, 0.0), 0u);
+    if (!is_plain) {
+        sum = rare_sum();
+    }
     sum = sum_of_lanes(sum);
     uvec2 words = uvec2(0u);
     if (slot < ROWS_OF_GROUP) {
@@ -309,12 +273,22 @@ void held_row(uint row, bool is_row)
     }
     words = words_of_row(words);
     mean = Double(uintBitsToFloat(words.x), uintBitsToFloat(words.y));
-    is_plain = is_plain && (words.x & MAGNITUDE_F32) < INFINITY_F32;
 
-    TermSum squares = EMPTY_SUM;
-    EACH_GROUP_OF_BLOCKS(WITH_SQUARES)
-    float own = squares.ordinary.high;
-    bool is_ordinary = is_plain && squares.flags == 0u;
+    // Where all of this lane's elements are ordinary or zero, and the mean is finite, nothing on the way is denormal: then the leading word of
+    // a difference, as squares are made of it, is the difference rounded, too.
+    is_plain = is_plain && (words.x & MAGNITUDE_F32) < INFINITY_F32;
+    farthest = REACH(LEAST_ORDINARY_BASE, LEAST_LARGE_BASE);
+    quick = Double(0.0, 0.0);
+    if (is_plain) {
+        farthest = 0u;
+        EACH_GROUP_OF_BLOCKS(QUICK_SQUARES_OF_GROUP)
+        LOOK_AGAIN(LEAST_ORDINARY_BASE, REACH(LEAST_ORDINARY_BASE, LEAST_LARGE_BASE))
+    }
+    bool is_ordinary = farthest < REACH(LEAST_ORDINARY_BASE, LEAST_LARGE_BASE);
+    TermSum squares = TermSum(quick, Double(0.0, 0.0), Double(0.0, 0.0), 0u);
+    if (!is_ordinary) {
+        squares = rare_sum_of_squares();
+    }
     squares = sum_of_lanes(squares);
     words = uvec2(0u);
     if (slot < ROWS_OF_GROUP) {
@@ -323,7 +297,7 @@ void held_row(uint row, bool is_row)
     factor = words_of_row(words).x;
     // No square is above their sum.
     precise float product = uintBitsToFloat(factor) * uintBitsToFloat(factor);
-    product = product * own;
+    product = product * quick.high;
     is_quick = is_ordinary && factor >= LEAST_ORDINARY_BASE && factor < LEAST_LARGE_BASE && floatBitsToUint(product) < 0x52800000u; // 2^38
     EACH_GROUP_OF_BLOCKS(STORE_RESULTS)
 }

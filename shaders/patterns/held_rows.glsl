@@ -50,6 +50,7 @@ layout(constant_id = 9) const bool HAS_RELU = false;
 
 uint slot;
 uint lane;
+uint input_row; // where the row begins in the input, in elements
 
 // Where an operand's row begins, in elements.
 #define ROW_PLACE(name) \
@@ -119,7 +120,7 @@ void store_four(uint place, uvec4 x)
 
 // Declares and loads the lane's blocks; those that are not there are zeros.
 #define NO_ELEMENTS uvec4(0u)
-#define LOAD_ROW(input_row) \
+#define LOAD_ROW \
     uvec4 x_0 = NO_ELEMENTS, x_1 = NO_ELEMENTS, x_2 = NO_ELEMENTS, x_3 = NO_ELEMENTS, x_4 = NO_ELEMENTS, x_5 = NO_ELEMENTS, \
         x_6 = NO_ELEMENTS, x_7 = NO_ELEMENTS, x_8 = NO_ELEMENTS, x_9 = NO_ELEMENTS, x_10 = NO_ELEMENTS, x_11 = NO_ELEMENTS, \
         x_12 = NO_ELEMENTS, x_13 = NO_ELEMENTS, x_14 = NO_ELEMENTS, x_15 = NO_ELEMENTS; \

@@ -7,7 +7,7 @@
 //   RESAMPLE_BLOCKS       where four rows of four elements can be computed at once
 // and behind
 //   VALUE(OUTPUT) resampled(Source source)     the result, for which it has INPUT and OUTPUT, their widths, and ELEMENT(at)
-//   bool has_block(Source source, uint output_at)     with RESAMPLE_BLOCKS: stores a block by store_four_values, or finds that it cannot
+//   bool has_block(Source source, uint output_at, Columns columns)    with RESAMPLE_BLOCKS: stores a block by store_four_values, or finds that it cannot
 #ifndef RESAMPLE_GLSL
 #define RESAMPLE_GLSL
 
@@ -65,7 +65,8 @@ RESAMPLED_AXIS(A, 40) RESAMPLED_AXIS(B, 48) RESAMPLED_AXIS(C, 56) RESAMPLED_AXIS
 layout(constant_id = 72) const bool IS_PLAIN = false; // at most A and B are resampled, both without a radius
 
 #ifdef RESAMPLE_BLOCKS
-// Whether an invocation takes four rows of four elements: rows along B, elements along A. Steps along the axis of B are four rows long then.
+// Whether an invocation takes two blocks, one below the other, of four rows of four elements: rows along B, elements along A. Steps along the axis
+// of B are eight rows long then.
 layout(constant_id = 73) const bool IN_BLOCKS = false;
 layout(constant_id = 74) const uint ROW_OUTPUT_STEP = 0u; // elements of the output
 layout(constant_id = 75) const uint OUTPUT_ROWS = 1u;
@@ -143,21 +144,41 @@ void store_row_of_four(Source source, uint output_at)
 }
 
 #ifdef RESAMPLE_BLOCKS
-bool has_block(Source source, uint output_at);
+// Four columns: the elements of a row before and behind their places, and how far they lie behind the former.
+struct Columns {
+    uvec4 first;
+    uvec4 second;
+    vec4 fraction;
+};
+Columns columns_from(uint a)
+{
+    Between x = between(PLACE(A, a));
+    Between y = between(PLACE(A, a + 1u));
+    Between z = between(PLACE(A, a + 2u));
+    Between w = between(PLACE(A, a + 3u));
+    uvec4 first = uvec4(x.element, y.element, z.element, w.element) * STRIDE_A;
+    vec4 fraction = vec4(x.fraction, y.fraction, z.fraction, w.fraction);
+    uvec4 step = uvec4(is_zero(x.fraction) ? 0u : STRIDE_A, is_zero(y.fraction) ? 0u : STRIDE_A,
+        is_zero(z.fraction) ? 0u : STRIDE_A, is_zero(w.fraction) ? 0u : STRIDE_A);
+    return Columns(first, first + step, fraction);
+}
+
+bool has_block(Source source, uint output_at, Columns columns);
 
 void store_block(uint item)
 {
     uint output_at;
     Source source = source_of(item * 4u, output_at);
-    if (has_block(source, output_at)) {
-        return;
-    }
-    for (uint row = 0u; row < 4u; ++row) {
-        if (source.b < OUTPUT_ROWS) {
-            store_row_of_four(source, output_at);
+    Columns columns = columns_from(source.a);
+    for (uint block = 0u; block < 2u; ++block) {
+        bool is_stored = source.b < OUTPUT_ROWS && has_block(source, output_at, columns);
+        for (uint row = 0u; row < 4u; ++row) {
+            if (!is_stored && source.b < OUTPUT_ROWS) {
+                store_row_of_four(source, output_at);
+            }
+            source.b += 1u;
+            output_at += ROW_OUTPUT_STEP;
         }
-        source.b += 1u;
-        output_at += ROW_OUTPUT_STEP;
     }
 }
 #endif

@@ -157,25 +157,6 @@ VALUE(OUTPUT) resampled(Source source)
     return RESULT_OF(OUTPUT, weighted_one_by_one(source));
 }
 
-// Four columns: the elements of a row before and behind their places, and how far they lie behind the former.
-struct Columns {
-    uvec4 first;
-    uvec4 second;
-    vec4 fraction;
-};
-Columns columns_from(uint a)
-{
-    Between x = between(PLACE(A, a));
-    Between y = between(PLACE(A, a + 1u));
-    Between z = between(PLACE(A, a + 2u));
-    Between w = between(PLACE(A, a + 3u));
-    uvec4 first = uvec4(x.element, y.element, z.element, w.element) * STRIDE_A;
-    vec4 fraction = vec4(x.fraction, y.fraction, z.fraction, w.fraction);
-    uvec4 step = uvec4(is_zero(x.fraction) ? 0u : STRIDE_A, is_zero(y.fraction) ? 0u : STRIDE_A,
-        is_zero(z.fraction) ? 0u : STRIDE_A, is_zero(w.fraction) ? 0u : STRIDE_A);
-    return Columns(first, first + step, fraction);
-}
-
 #define NUMBER_AT(at) NUMBER_OF(INPUT, ELEMENT(at))
 #define NUMBERS_AT(at) uvec4(NUMBER_AT(at.x), NUMBER_AT(at.y), NUMBER_AT(at.z), NUMBER_AT(at.w))
 uint least_of(uvec4 bits)
@@ -206,9 +187,8 @@ vec4 averages_of_row(uint at, Columns columns, inout uint least)
         store_four_values(output_at + row * ROW_OUTPUT_STEP, AVERAGE_OF(x), AVERAGE_OF(y), AVERAGE_OF(z), AVERAGE_OF(w)); \
     }
 #define AVERAGE_OF(lane) RESULT_OF(OUTPUT, floatBitsToUint(weighted(first.lane, second.lane, place.fraction)))
-bool has_block(Source source, uint output_at)
+bool has_block(Source source, uint output_at, Columns columns)
 {
-    Columns columns = columns_from(source.a);
     uint begin = between(PLACE(B, source.b)).element;
     if (between(PLACE(B, source.b + 3u)).element - begin > 2u) {
         return false;
