@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,8 @@ NEAREST, LINEAR = dml.InterpolationMode.NEAREST_NEIGHBOR, dml.InterpolationMode.
 
 def _resample(source: tuple[int, ...], output: tuple[int, ...], **more: Any) -> dml.OperatorDesc:
     members: dict[str, Any] = {
+        "input_tensor": dml.TensorDesc(dml.FLOAT32, source),
+        "output_tensor": dml.TensorDesc(dml.FLOAT32, output),
         "interpolation_mode": NEAREST,
         "rounding_direction": dml.AxisDirection.DECREASING,
         "input_pixel_offsets": (0.5,) * len(source),
@@ -28,8 +29,6 @@ def _resample(source: tuple[int, ...], output: tuple[int, ...], **more: Any) -> 
         **more,
     }
     return dml.Resample2(
-        input_tensor=dml.TensorDesc(dml.FLOAT32, source),
-        output_tensor=dml.TensorDesc(dml.FLOAT32, output),
         dimension_count=len(source),
         **members,
     )
@@ -168,11 +167,11 @@ def test_rows_that_are_computed_at_once_have_the_same_bits(
     data_type: dml.DataType,
 ) -> None:
     """GPUs compute four rows of four elements at once; here each row by itself as well."""
-    desc = dataclasses.replace(
-        _resample(source, output, interpolation_mode=LINEAR, **more),
-        input_tensor=dml.TensorDesc(data_type, source),
-        output_tensor=dml.TensorDesc(data_type, output),
-    )
+    tensors = {
+        "input_tensor": dml.TensorDesc(data_type, source),
+        "output_tensor": dml.TensorDesc(data_type, output),
+    }
+    desc = _resample(source, output, interpolation_mode=LINEAR, **tensors, **more)
     random = np.random.default_rng(5)
     x = (random.standard_normal(source) * 50).astype(data_type.numpy_dtype)
     specials = (0.0, 1e-12, 1e-39, np.inf, np.nan) if data_type.is_float else (-128, 127)
