@@ -71,7 +71,8 @@ class Product:
 
     def work(self, *, gives_results: bool = True) -> Work:
         """What the choice of a tile depends on."""
-        return Work(self.family, self.rows, self.columns, self.terms, self.batches, gives_results)
+        shape = (self.rows, self.columns, self.terms, self.batches)
+        return Work(self.family, *shape, gives_results, self.right_along_terms)
 
     def totals_bytes(self, segments_come: int) -> int:
         """Scratch memory for totals."""

@@ -30,6 +30,9 @@ _MOST_TURNS = 65535
 _TERMS_IN_TURN = 8
 """Terms of each turn where a segment's sums are computed with care, as in ``shaders/patterns/matrix.glsl``."""
 
+_FOLD_FOR_TURNS = 4
+"""How many times as many work groups as keep a GPU busy make segments in turn as fast as side by side."""
+
 _MOST_SCRATCH = 2**28
 """Bytes of totals up to which segments are computed side by side."""
 
@@ -47,6 +50,7 @@ class Tile:
         source: below ``shaders/``.
         defines: preprocessor definitions.
         fewest_groups: work groups from which on it keeps a device busy.
+        families: of those that it can compute.
     """
 
     name: str
@@ -57,6 +61,7 @@ class Tile:
     source: str
     defines: tuple[tuple[str, str], ...]
     fewest_groups: int = 0
+    families: tuple[str, ...] = FAMILIES
 
     def groups(self, rows: int, columns: int) -> int:
         """Tiles that cover so many results."""
@@ -88,7 +93,27 @@ def _shared(name: str, rows: int, columns: int, terms: int, results: tuple[int, 
 def _windows(name: str, columns: int, invocations: int) -> Tile:
     """A tile of ``shaders/patterns/matrix_windows.glsl``: a row of results, so many for each invocation."""
     defines = (("BLOCK_COLUMNS", str(columns)), ("INVOCATIONS", str(invocations)))
-    return Tile(name, 1, columns * invocations, invocations, 0, "matrix/windows.comp", defines)
+    return Tile(name, 1, columns * invocations, invocations, 0, "matrix/windows.comp", defines, 0, ("convolution",))
+
+
+def _single(rows: int, columns: int, terms: int, results: int, fewest_groups: int) -> Tile:
+    """A tile of ``shaders/patterns/matrix_single.glsl``: so many results downwards for each invocation."""
+    invocations = rows * columns // results
+    memory = 2 * (rows + columns) * (terms // 4 + 1) * 16 + 4 * invocations + 8
+    sizes = {"TILE_ROWS": rows, "TILE_COLUMNS": columns, "TILE_TERMS": terms, "RESULT_ROWS": results}
+    sizes["INVOCATIONS"] = invocations
+    defines = tuple((key, str(value)) for key, value in sizes.items())
+    return Tile(f"{rows}x{columns}", rows, columns, invocations, memory, "matrix/single.comp", defines, fewest_groups)
+
+
+def _rows(name: str, rows: int, columns: int, terms: int, stage: int, invocations: int, fewest_groups: int) -> Tile:
+    """A tile of ``shaders/patterns/matrix_rows.glsl``: all rows of so many columns for each invocation."""
+    sizes = {"BLOCK_ROWS": rows, "BLOCK_COLUMNS": columns, "TERMS_AT_ONCE": terms, "STAGE_TERMS": stage}
+    sizes["INVOCATIONS"] = invocations
+    defines = tuple((key, str(value)) for key, value in sizes.items())
+    memory = rows * stage * 4 + 4
+    source = "matrix/rows.comp"
+    return Tile(name, rows, columns * invocations, invocations, memory, source, defines, fewest_groups, ("gemm",))
 
 
 def _block(name: str, rows: int, columns: int, invocations: int) -> Tile:
@@ -99,23 +124,38 @@ def _block(name: str, rows: int, columns: int, invocations: int) -> Tile:
     return Tile(name, rows, columns * invocations, invocations, 0, "matrix/blocks.comp", named, groups)
 
 
-LARGE = _shared("large", 128, 64, 8, (8, 4), 512)
-"""For products of large matrices: on an NVIDIA H200 17.8 TFLOP/s for FLOAT32 and 24.8 for FLOAT16, where the next one
-gives 17.1 and 23.0. (128 x 128 with 8 x 8 results for each invocation gives 18.5 and 27.0, but needs more shared memory
+LARGE = _shared("128x64", 128, 64, 8, (8, 4), 512)
+"""For products of large matrices: on an NVIDIA H200 17.7 TFLOP/s for FLOAT32 and 26.8 for FLOAT16, where the next one
+gives 16.9 and 20.3. (128 x 128 with 8 x 8 results for each invocation gives 18.5 and 27.0, but needs more shared memory
 than Vulkan guarantees.) For convolutions it is slower."""
 
-ON_GPUS = (
-    _shared("medium", 64, 64, 8, (4, 4), 132),
-    _shared("small", 32, 32, 16, (4, 4), 400),
-    _shared("tiny", 16, 32, 32, (2, 2), 400),
-)
-"""From the largest to the smallest."""
+MEDIUM = _shared("64x64", 64, 64, 8, (4, 4), 200)
 
-SLIM = (
-    _shared("slim16", 16, 128, 8, (4, 4), 132),
-    _shared("slim32", 32, 128, 8, (8, 4), 132),
+_FEWEST_FOR_CONVOLUTIONS = 1024
+"""Work groups from which on ``MEDIUM`` suits convolutions, whose right operand is loaded element by element."""
+
+SINGLE = (
+    _single(64, 32, 16, 8, 200),
+    _single(32, 32, 16, 4, 200),
+    _single(16, 32, 32, 2, 200),
 )
-"""For products of so few rows, which wait for the right operand."""
+"""From the largest to the smallest. The fewer results an invocation has, the sooner it is through its terms: on an
+NVIDIA H200 the smallest takes 35 us for the 2048 terms of 512 x 49 results, where ``MEDIUM`` takes 160."""
+
+ROWS_ACROSS = (
+    _rows("row_of_fours", 1, 4, 8, 1024, 64, 264),
+    _rows("eight_rows_of_fours", 8, 4, 8, 256, 128, 264),
+)
+"""For products of few rows, whose right operand has neighbouring columns next to one another."""
+
+ROWS_ALONG = (
+    _rows("row", 1, 1, 16, 1024, 64, 128),
+    _rows("eight_rows", 8, 1, 16, 256, 128, 264),
+)
+"""The same for any right operand."""
+
+_MOST_ROWS = 16
+"""Rows for which ``ROWS_ACROSS`` and ``ROWS_ALONG`` are used: a second tile of them finds the right operand cached."""
 
 WINDOWS = _windows("windows", 4, 64)
 """For convolutions of one segment and few rows, depthwise ones above all."""
@@ -132,24 +172,30 @@ ON_PROCESSORS = (
 ON_NAIVE_PROCESSORS = (_block("few", 4, 4, 4),)
 """Likewise, where a driver keeps in memory what others keep in registers."""
 
-TILES = (LARGE, *ON_GPUS, *SLIM, WINDOWS, *ON_PROCESSORS)
+TILES = (LARGE, MEDIUM, *SINGLE, *ROWS_ACROSS, *ROWS_ALONG, WINDOWS, *ON_PROCESSORS)
 
 
 def _tiles_for(work: Work, target: Target) -> list[Tile]:
     """The tiles among which a device chooses, from the largest to the smallest."""
     if target.is_cpu:
         return list(ON_NAIVE_PROCESSORS if target.is_naive else ON_PROCESSORS)
-    tiles = [*ON_GPUS]
-    if work.columns >= SLIM[0].columns:
-        tiles = [tile for tile in SLIM if work.rows <= tile.rows][:1] or tiles
-    if work.family == "gemm" and work.groups(LARGE) >= LARGE.fewest_groups:
-        tiles = [LARGE, *tiles]
+    tiles = [*SINGLE]
+    if work.family == "gemm":
+        tiles = [LARGE, MEDIUM, *tiles]
+        if work.rows <= _MOST_ROWS:
+            few = ROWS_ALONG if work.right_along_terms else (*ROWS_ACROSS, *ROWS_ALONG)
+            tiles = [tile for tile in few if (tile.rows == 1) == (work.rows == 1)] + tiles[-1:]
+    elif work.groups(MEDIUM) >= _FEWEST_FOR_CONVOLUTIONS:
+        tiles = [MEDIUM, *tiles]
+    most_rows = -(-work.rows // SINGLE[-1].rows) * SINGLE[-1].rows  # a tile shall not be empty for the most part
     fitting = [
         tile
         for tile in tiles
-        if tile.shared_memory <= target.shared_memory and tile.invocations <= target.work_group_size
+        if tile.rows <= most_rows
+        and tile.shared_memory <= target.shared_memory
+        and tile.invocations <= target.work_group_size
     ]
-    return fitting or [ON_GPUS[-1]]
+    return fitting or [SINGLE[-1]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -178,6 +224,7 @@ class Work:
         terms: of each result.
         batches: products, or groups of a convolution.
         gives_results: whether results are wanted, and not sums.
+        right_along_terms: whether the right operand's neighbours in memory are neighbouring terms.
     """
 
     family: str
@@ -186,6 +233,7 @@ class Work:
     terms: int
     batches: int
     gives_results: bool = True
+    right_along_terms: bool = False
 
     def groups(self, tile: Tile) -> int:
         """Tiles that cover all results."""
@@ -206,7 +254,8 @@ def choose(work: Work, target: Target) -> Choice:
         if is_enough or tile is tiles[-1] or (fits and groups * segments >= tile.fewest_groups):
             if segments == 1:
                 return Choice(tile, ONE_SEGMENT)
-            come = IN_TURN if is_enough or not fits else SIDE_BY_SIDE
+            is_plenty = groups >= tile.fewest_groups * (1 if target.is_cpu else _FOLD_FOR_TURNS)
+            come = IN_TURN if is_plenty or not fits else SIDE_BY_SIDE
             return Choice(tile, come, tile.segments_at_once(target))
     raise AssertionError("a device without tiles")
 
@@ -233,5 +282,5 @@ def matrix_variants() -> Iterator[ShaderVariant]:
         for data_type in TYPES:
             yield sums_variant(family, data_type)
             for tile in TILES:
-                if family == "convolution" or tile is not WINDOWS:
+                if family in tile.families:
                     yield tile.variant(family, data_type)

@@ -1,4 +1,4 @@
-// Where CONVOLUTION's operands lie. Included by matrix.glsl.
+// Where CONVOLUTION's operands lie. Included by matrix_operands.glsl.
 //
 // Along each spatial axis the place of the input that meets place k of the filter for place o of the output is
 //     (o * OUTPUT_STEP + k * FILTER_STEP + FIRST) / INPUT_STEP
@@ -107,7 +107,7 @@ uint element_index(Column column, uint channel, uvec3 place)
         + place.y / INPUT_STEP_HEIGHT * parameters.input_height + place.z / INPUT_STEP_WIDTH * parameters.input_width;
 }
 
-uint right_bits(Column column, uint term)
+uint right_index(Column column, uint term)
 {
     uint line = term / FILTER_WIDTH;
     uint plane = line / FILTER_HEIGHT;
@@ -115,11 +115,7 @@ uint right_bits(Column column, uint term)
     uvec3 place = uvec3(column.depth + (plane - channel * FILTER_DEPTH) * FILTER_STEP_DEPTH,
         column.height + (line - plane * FILTER_HEIGHT) * FILTER_STEP_HEIGHT,
         column.width + (term - line * FILTER_WIDTH) * FILTER_STEP_WIDTH);
-    uint bits = PADDING;
-    if (is_element(place)) {
-        bits = operand(LOAD(OPERAND, words_right, element_index(column, channel * parameters.input_channel, place)));
-    }
-    return bits;
+    return is_element(place) ? element_index(column, channel * parameters.input_channel, place) : NOWHERE;
 }
 
 #endif

@@ -52,11 +52,7 @@ layout(push_constant) uniform Parameters {
 #define PADDING 0x80000000u // which no element is
 uint operand(uint bits) { return bits; }
 
-#if CONVOLUTION
-#include "convolution_operands.glsl"
-#else
-#include "product_operands.glsl"
-#endif
+#include "matrix_operands.glsl"
 
 void main()
 {

@@ -95,15 +95,10 @@ uint operand(uint bits)
 }
 #endif
 
-#if CONVOLUTION
-#include "convolution_operands.glsl"
-#else
-#include "product_operands.glsl"
-#endif
+#include "matrix_operands.glsl"
 
 #if !ADDS_SEGMENTS
 uint left_bits(Batch batch, uint row, uint term) { return operand(LOAD(OPERAND, words_left, left_index(batch, row, term))); }
-
 #endif
 
 // ---- sums -------------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,8 @@
 // (TILE_ROWS / RESULT_ROWS) * (TILE_COLUMNS / RESULT_COLUMNS). For convolutions that is a multiple of TILE_COLUMNS.
 #define ADDS_SEGMENTS 0
 #include "matrix.glsl"
+#include "matrix_fours.glsl"
+#include "matrix_groups.glsl"
 
 layout(local_size_x = INVOCATIONS) in;
 
@@ -46,17 +48,6 @@ shared uint right_classes;
 #define RIGHT_STEP (TILE_TERMS * parameters.right_term)
 #endif
 
-#if OPERAND_BITS == 32
-#define LOAD_FOUR(name, index) operand_four(fours_##name[(index) >> 2u])
-uvec4 operand_four(uvec4 bits) { return uvec4(operand(bits.x), operand(bits.y), operand(bits.z), operand(bits.w)); }
-#else
-#define LOAD_FOUR(name, index) operand_four(pairs_##name[(index) >> 2u])
-uvec4 operand_four(uvec2 bits)
-{
-    return uvec4(operand(bits.x & 0xffffu), operand(bits.x >> 16u), operand(bits.y & 0xffffu), operand(bits.y >> 16u));
-}
-#endif
-
 // The first row and term of the four elements that an invocation loads in its i-th turn.
 uvec2 left_place(uint i, uint invocation)
 {
@@ -86,27 +77,23 @@ uint left_beginning(Batch batch, uint i, uint row, uint term, uint invocation)
 }
 
 // What an invocation loads of the left operand in its i-th turn. `is_whole`: all terms of the tile are there.
-uvec4 left_four(Batch batch, uint beginning, bool is_whole, uint i, uint row, uint term, uint end, uint invocation)
+Four left_four(Batch batch, uint beginning, bool is_whole, uint i, uint row, uint term, uint end, uint invocation)
 {
     uvec2 place = left_place(i, invocation);
     uvec2 at = uvec2(row + place.x, term + place.y);
-    uvec4 four = uvec4(PADDING);
+    Four four = Four(uvec4(0u), 0u);
     bool is_within = LEFT_FOURS % INVOCATIONS == 0 || invocation + i * INVOCATIONS < LEFT_FOURS;
     if (is_within && (is_whole || at.y < end)) {
         if (LEFT_HAS_VECTORS) {
-            return LOAD_FOUR(left, beginning);
+            return LOAD_VECTOR(left, beginning);
         }
         uint last = parameters.rows - 1u;
         uvec2 next = uvec2(LEFT_ALONG_TERMS ? 0u : 1u, LEFT_ALONG_TERMS ? 1u : 0u);
-        four.x = left_bits(batch, min(at.x, last), at.y);
-        if (is_whole || at.y + next.y < end) {
-            four.y = left_bits(batch, min(at.x + next.x, last), at.y + next.y);
-        }
-        if (is_whole || at.y + 2u * next.y < end) {
-            four.z = left_bits(batch, min(at.x + 2u * next.x, last), at.y + 2u * next.y);
-        }
-        if (is_whole || at.y + 3u * next.y < end) {
-            four.w = left_bits(batch, min(at.x + 3u * next.x, last), at.y + 3u * next.y);
+        [[unroll]] for (uint element = 0u; element < 4u; ++element) {
+            if (is_whole || at.y + element * next.y < end) {
+                uint index = left_index(batch, min(at.x + element * next.x, last), at.y + element * next.y);
+                LOAD_ELEMENT(four, element, left, index)
+            }
         }
     }
     return four;
@@ -121,47 +108,39 @@ uint right_beginning(Batch batch, uint i, uint column, uint term, uint invocatio
     return batch.right + (term + place.x) * parameters.right_term + min(column + place.y, last) * parameters.right_column;
 }
 #endif
-uvec4 right_four(
+Four right_four(
     Batch batch, Column own, uint beginning, bool is_whole, uint i, uint column, uint term, uint end, uint invocation)
 {
     uvec2 place = right_place(i, invocation);
     uvec2 at = uvec2(term + place.x, column + place.y);
-    uvec4 four = uvec4(PADDING);
+    Four four = Four(uvec4(0u), 0u);
     bool is_within = RIGHT_FOURS % INVOCATIONS == 0 || invocation + i * INVOCATIONS < RIGHT_FOURS;
     if (is_within && (is_whole || at.x < end)) {
 #if CONVOLUTION
-        four.x = right_bits(own, at.x);
-        if (is_whole || at.x + 1u < end) {
-            four.y = right_bits(own, at.x + 1u);
-        }
-        if (is_whole || at.x + 2u < end) {
-            four.z = right_bits(own, at.x + 2u);
-        }
-        if (is_whole || at.x + 3u < end) {
-            four.w = right_bits(own, at.x + 3u);
+        [[unroll]] for (uint element = 0u; element < 4u; ++element) {
+            if (is_whole || at.x + element < end) {
+                uint index = right_index(own, at.x + element);
+                if (index != NOWHERE) {
+                    LOAD_ELEMENT(four, element, right, index)
+                }
+            }
         }
 #else
         if (RIGHT_HAS_VECTORS) {
-            return LOAD_FOUR(right, beginning);
+            return LOAD_VECTOR(right, beginning);
         }
         uint last = parameters.columns - 1u;
         uvec2 next = uvec2(RIGHT_ALONG_TERMS ? 1u : 0u, RIGHT_ALONG_TERMS ? 0u : 1u);
-        four.x = right_bits(column_at(batch, min(at.y, last)), at.x);
-        if (is_whole || at.x + next.x < end) {
-            four.y = right_bits(column_at(batch, min(at.y + next.y, last)), at.x + next.x);
-        }
-        if (is_whole || at.x + 2u * next.x < end) {
-            four.z = right_bits(column_at(batch, min(at.y + 2u * next.y, last)), at.x + 2u * next.x);
-        }
-        if (is_whole || at.x + 3u * next.x < end) {
-            four.w = right_bits(column_at(batch, min(at.y + 3u * next.y, last)), at.x + 3u * next.x);
+        [[unroll]] for (uint element = 0u; element < 4u; ++element) {
+            if (is_whole || at.x + element * next.x < end) {
+                uint index = right_index(column_at(batch, min(at.y + element * next.y, last)), at.x + element * next.x);
+                LOAD_ELEMENT(four, element, right, index)
+            }
         }
 #endif
     }
     return four;
 }
-
-uint classes_of(uvec4 four) { return class_of(four.x) | class_of(four.y) | class_of(four.z) | class_of(four.w); }
 
 // Writes what was loaded in the i-th turn into one of the two tiles of an operand.
 void put_left(uint tile, uint i, uvec4 bits, uint invocation)
@@ -204,21 +183,23 @@ void put_right(uint tile, uint i, uvec4 bits, uint invocation)
         [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
             left_loaded[i] = left_four(batch, left_next[i], is_whole, i, first_row, term, end, invocation); \
             left_next[i] += LEFT_STEP; \
-            own_left_classes |= classes_of(left_loaded[i]); \
         } \
         [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
             right_loaded[i] = right_four(batch, own, right_next[i], is_whole, i, first_column, term, end, invocation); \
             right_next[i] += RIGHT_STEP; \
-            own_right_classes |= classes_of(right_loaded[i]); \
         } \
     }
 
 #define PUT_TILES(tile) \
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
-        put_left(tile, i, left_loaded[i], invocation); \
+        uvec4 bits = operands_of(left_loaded[i], LEFT_HAS_VECTORS); \
+        own_left_classes |= classes_of(bits); \
+        put_left(tile, i, bits, invocation); \
     } \
     [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
-        put_right(tile, i, right_loaded[i], invocation); \
+        uvec4 bits = operands_of(right_loaded[i], CONVOLUTION == 0 && RIGHT_HAS_VECTORS); \
+        own_right_classes |= classes_of(bits); \
+        put_right(tile, i, bits, invocation); \
     }
 
 #define ADD_PRODUCTS(tile) \
@@ -281,8 +262,6 @@ void deliver(Batch batch, bool plain, uint turn, uint first_row, uint first_colu
     }
 }
 
-#define BAND 8u
-
 void main()
 {
     uint group = work_group_index();
@@ -290,33 +269,19 @@ void main()
         return;
     }
     uint invocation = index_in_group();
-    // Work groups that run at one time shall read the same operands: they go through bands of tiles, downwards first.
-    uint tiles_of_one = parameters.row_tiles * parameters.column_tiles;
-    uint matrices = group / tiles_of_one;
-    uint tile_number = group % tiles_of_one;
-    uint band = tile_number / (BAND * parameters.column_tiles);
-    uint height = min(BAND, parameters.row_tiles - band * BAND);
-    uint within = tile_number - band * BAND * parameters.column_tiles;
-    uint first_row = (band * BAND + within % height) * TILE_ROWS;
-    uint first_column = within / height * TILE_COLUMNS;
-    uint batches = parameters.work_items / tiles_of_one;
-    uint first_segment = parameters.first_segment;
-    uint end_segment = parameters.end_segment;
-    if (SEGMENTS_COME == SIDE_BY_SIDE) {
-        batches = batches / SEGMENTS;
-        first_segment = matrices / batches;
-        end_segment = first_segment + 1u;
-    }
-    Batch batch = batch_at(matrices % batches, batches, first_segment);
+    Place place = place_of(group);
+    Batch batch = place.batch;
+    uint first_row = place.first_row;
+    uint first_column = place.first_column;
     Column own = column_at(batch, min(first_column + invocation % TILE_COLUMNS, parameters.columns - 1u));
     uint own_row = invocation / INVOCATION_COLUMNS;
     uint own_column = invocation % INVOCATION_COLUMNS;
-    uvec4 left_loaded[LEFT_LOADS];
-    uvec4 right_loaded[RIGHT_LOADS];
+    Four left_loaded[LEFT_LOADS];
+    Four right_loaded[RIGHT_LOADS];
     uint left_next[LEFT_LOADS];
     uint right_next[RIGHT_LOADS];
     float sums[RESULT_ROWS * RESULT_COLUMNS];
-    for (uint segment = first_segment; segment < end_segment; ++segment) {
+    for (uint segment = place.first_segment; segment < place.end_segment; ++segment) {
         uint first = segment * SEGMENT;
         uint end = min(first + SEGMENT, parameters.terms);
         if (invocation == 0u) {

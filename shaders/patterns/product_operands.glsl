@@ -1,4 +1,4 @@
-// Where GEMM's operands lie. Included by matrix.glsl.
+// Where GEMM's operands lie. Included by matrix_operands.glsl.
 #ifndef PRODUCT_OPERANDS_GLSL
 #define PRODUCT_OPERANDS_GLSL
 
@@ -26,10 +26,7 @@ struct Column {
     uint first;
 };
 Column column_at(Batch batch, uint column) { return Column(batch.right + column * parameters.right_column); }
-uint right_bits(Column column, uint term)
-{
-    return operand(LOAD(OPERAND, words_right, column.first + term * parameters.right_term));
-}
+uint right_index(Column column, uint term) { return column.first + term * parameters.right_term; }
 
 #endif
 

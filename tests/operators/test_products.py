@@ -19,10 +19,13 @@ from dmlvk.datatypes import DataType
 from dmlvk.kernels import matrix, matrix_tiles
 from dmlvk.kernels.matrix_tiles import (
     IN_TURN,
-    ON_GPUS,
+    MEDIUM,
     ONE_SEGMENT,
+    ROWS_ACROSS,
+    ROWS_ALONG,
     SEGMENT,
     SIDE_BY_SIDE,
+    SINGLE,
     TILES,
     WINDOWS,
     Choice,
@@ -38,7 +41,7 @@ Array = npt.NDArray[Any]
 _N, _T = dml.MatrixTransform.NONE, dml.MatrixTransform.TRANSPOSE
 _PAIRS = ((dml.FLOAT32, dml.FLOAT16), (dml.FLOAT16, dml.FLOAT32))
 _SHARED = [tile for tile in TILES if tile.shared_memory]
-_TINY = ON_GPUS[-1]
+_SMALLEST = SINGLE[-1]
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +116,7 @@ def test_a_row_does_not_depend_on_the_batch_that_it_is_in(benches: list[Workbenc
     ("tile", "come", "data_type"),
     [
         pytest.param(tile, come, data_type, id=f"{tile.name}-{('in turn', 'side by side')[come - 1]}-{data_type.name}")
-        for i, tile in enumerate(tile for tile in TILES if tile is not WINDOWS)
+        for i, tile in enumerate(tile for tile in TILES if "gemm" in tile.families)
         for come, data_type in zip((IN_TURN, SIDE_BY_SIDE), _PAIRS[i % 2], strict=True)
     ],
 )
@@ -136,22 +139,23 @@ def test_every_tile_gives_the_same_bits(
         assert sample_fault(tile.name, run_sample(bench, desc, inputs), expected) is None
 
 
-@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
+@pytest.mark.parametrize("tile", [MEDIUM, _SMALLEST, *ROWS_ACROSS, *ROWS_ALONG], ids=lambda tile: tile.name)
+@pytest.mark.parametrize("sizes", [(36, 20, 44), (3, 1028, 20), (9, 1031, 37)], ids=["fours", "segments", "odd"])
 @pytest.mark.parametrize("transforms", [(_N, _N), (_N, _T), (_T, _N), (_T, _T)])
-def test_small_tiles_load_operands_along_either_axis(
-    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, transforms: Any, data_type: DataType
+def test_tiles_load_operands_along_either_axis(
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, transforms: Any, sizes: tuple[int, int, int], tile: Tile
 ) -> None:
-    only(monkeypatch, _TINY, IN_TURN)
+    only(monkeypatch, tile, SIDE_BY_SIDE)
     random = np.random.default_rng(10)
-    rows, terms, columns = 36, 20, 44
-    desc = gemm_desc(data_type, rows, terms, columns, trans_a=transforms[0], trans_b=transforms[1])
-    inputs = {
-        "ATensor": values("normal", desc.a_tensor.sizes, data_type, random),
-        "BTensor": values("special", desc.b_tensor.sizes, data_type, random),
-    }
-    expected = expected_outputs(desc, inputs)
-    for bench in on_llvmpipe(benches):
-        assert sample_fault("small", run_sample(bench, desc, inputs), expected) is None
+    for data_type in (dml.FLOAT32, dml.FLOAT16):
+        desc = gemm_desc(data_type, *sizes, trans_a=transforms[0], trans_b=transforms[1])
+        inputs = {
+            "ATensor": values("normal", desc.a_tensor.sizes, data_type, random),
+            "BTensor": values("special", desc.b_tensor.sizes, data_type, random),
+        }
+        expected = expected_outputs(desc, inputs)
+        for bench in on_llvmpipe(benches):
+            assert sample_fault(tile.name, run_sample(bench, desc, inputs), expected) is None
 
 
 _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = {
@@ -169,8 +173,8 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
 @pytest.mark.parametrize(
     ("tile", "name"),
     [
-        *((_TINY, name) for name in _CONVOLUTIONS),
-        *((tile, "padded") for tile in _SHARED if tile is not _TINY),
+        *((_SMALLEST, name) for name in _CONVOLUTIONS),
+        *((tile, "padded") for tile in _SHARED if tile is not _SMALLEST and "convolution" in tile.families),
         *((WINDOWS, name) for name in _CONVOLUTIONS if name != "several segments"),
     ],
     ids=lambda value: value if isinstance(value, str) else value.name,
@@ -182,7 +186,7 @@ def test_convolutions_in_tiles(
     random = np.random.default_rng(11)
     sizes, window, options = _CONVOLUTIONS[name]
     desc = convolution_desc(data_type, sizes, window, **options)
-    kind = "special" if tile in (_TINY, WINDOWS) else "normal"
+    kind = "special" if tile in (_SMALLEST, WINDOWS) else "normal"
     inputs = {
         "InputTensor": values(kind, sizes, data_type, random),
         "FilterTensor": values(kind, window, data_type, random),
@@ -196,7 +200,7 @@ def test_convolutions_in_tiles(
 def test_gpu_kernels_run_on_drivers_without_optional_features(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only(monkeypatch, _TINY, SIDE_BY_SIDE)
+    only(monkeypatch, _SMALLEST, SIDE_BY_SIDE)
     random = np.random.default_rng(12)
     a, b = random.normal(size=(34, 1030)).astype(np.float16), random.normal(size=(1030, 3)).astype(np.float16)
     assert len({product(bench, a, b).tobytes() for bench in benches}) == 1
@@ -314,15 +318,18 @@ def test_tiles_suit_the_work_on_gpus() -> None:
         choice = matrix_tiles.choose(Work(*work), Target(shared_memory=49152))
         return choice.tile.name, choice.segments_come
 
-    assert chosen("gemm", 4096, 4096, 4096, 1) == ("large", IN_TURN)
-    assert chosen("gemm", 4096, 4096, 768, 1) == ("large", ONE_SEGMENT)
-    assert chosen("gemm", 128, 768, 768, 1) == ("tiny", ONE_SEGMENT)
-    assert chosen("gemm", 1, 16384, 16384, 1) == ("slim16", SIDE_BY_SIDE)
-    assert chosen("gemm", 32, 16384, 16384, 1) == ("slim32", SIDE_BY_SIDE)
+    assert chosen("gemm", 4096, 4096, 4096, 1) == ("128x64", IN_TURN)
+    assert chosen("gemm", 4096, 4096, 768, 1) == ("128x64", ONE_SEGMENT)
+    assert chosen("gemm", 128, 768, 768, 1) == ("16x32", ONE_SEGMENT)
+    assert chosen("gemm", 1, 16384, 16384, 1) == ("row_of_fours", SIDE_BY_SIDE)
+    assert chosen("gemm", 1, 16384, 16384, 1, True, True) == ("row", SIDE_BY_SIDE)
+    assert chosen("gemm", 1, 1000, 2048, 1) == ("16x32", SIDE_BY_SIDE)
+    assert chosen("gemm", 8, 16384, 16384, 1) == ("eight_rows_of_fours", SIDE_BY_SIDE)
+    assert chosen("gemm", 32, 16384, 16384, 1) == ("32x32", SIDE_BY_SIDE)
     assert chosen("convolution", 1, 56 * 56, 9, 128) == ("windows", ONE_SEGMENT)
     assert chosen("convolution", 1, 56 * 56, 9, 128, False) != ("windows", ONE_SEGMENT)
-    assert chosen("convolution", 64, 32 * 56 * 56, 576, 1) == ("medium", ONE_SEGMENT)
-    assert chosen("convolution", 512, 49, 4608, 1) == ("tiny", SIDE_BY_SIDE)
+    assert chosen("convolution", 64, 32 * 56 * 56, 576, 1) == ("64x64", ONE_SEGMENT)
+    assert chosen("convolution", 512, 49, 4608, 1) == ("16x32", SIDE_BY_SIDE)
 
 
 def test_names_are_exported() -> None:

@@ -1,0 +1,5 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+// GEMM of few rows, on GPUs.
+#include "matrix_rows.glsl"

@@ -1,0 +1,5 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+// GEMM and CONVOLUTION of little work, on GPUs.
+#include "matrix_single.glsl"

@@ -1,0 +1,164 @@
+// Products of few rows, which wait for the right operand: it is used too rarely to go through shared memory. Each invocation has
+// BLOCK_COLUMNS neighbouring columns of all BLOCK_ROWS rows, and loads TERMS_AT_ONCE terms of them before it needs the first one;
+// the left operand, which all invocations read alike, goes through shared memory, STAGE_TERMS terms at a time.
+//
+// The compile script passes BLOCK_ROWS, BLOCK_COLUMNS (1 or 4), TERMS_AT_ONCE (a multiple of 4), STAGE_TERMS (a multiple of
+// TERMS_AT_ONCE that divides a segment) and INVOCATIONS.
+#define ADDS_SEGMENTS 0
+#include "matrix.glsl"
+#include "matrix_fours.glsl"
+#define TILE_ROWS BLOCK_ROWS
+#define TILE_COLUMNS (INVOCATIONS * BLOCK_COLUMNS)
+#include "matrix_groups.glsl"
+
+layout(local_size_x = INVOCATIONS) in;
+
+// Whether fours lie across an invocation's columns.
+#define LOADS_COLUMNS_AT_ONCE (RIGHT_HAS_VECTORS && !RIGHT_ALONG_TERMS && BLOCK_COLUMNS == 4)
+
+shared vec4 stage[BLOCK_ROWS * STAGE_TERMS / 4];
+shared uint left_classes;
+
+// What follows stands in main() as it is: arrays that functions share are kept in memory by some drivers.
+#define LOAD_RIGHT(term) \
+    { \
+        bool is_whole = (term) + TERMS_AT_ONCE <= end; \
+        [[unroll]] for (uint i = 0u; i < TERMS_AT_ONCE * BLOCK_COLUMNS / 4; ++i) { \
+            loaded[i] = Four(uvec4(0u), 0u); \
+        } \
+        if (RIGHT_HAS_VECTORS && RIGHT_ALONG_TERMS) { \
+            [[unroll]] for (uint i = 0u; i < TERMS_AT_ONCE; i += 4u) { \
+                [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { \
+                    if (is_whole || (term) + i < end) { \
+                        loaded[i / 4u * BLOCK_COLUMNS + j] = LOAD_VECTOR(right, columns[j].first + (term) + i); \
+                    } \
+                } \
+            } \
+        } else if (LOADS_COLUMNS_AT_ONCE) { \
+            [[unroll]] for (uint i = 0u; i < TERMS_AT_ONCE; ++i) { \
+                if (is_whole || (term) + i < end) { \
+                    loaded[i] = LOAD_VECTOR(right, right_index(columns[0], (term) + i)); \
+                } \
+            } \
+        } else { \
+            [[unroll]] for (uint i = 0u; i < TERMS_AT_ONCE; ++i) { \
+                [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { \
+                    if (is_whole || (term) + i < end) { \
+                        uint index = right_index(columns[j], (term) + i); \
+                        LOAD_ELEMENT(loaded[i / 4u * BLOCK_COLUMNS + j], i % 4u, right, index) \
+                    } \
+                } \
+            } \
+        } \
+    }
+
+void main()
+{
+    uint group = work_group_index();
+    if (group >= parameters.work_items) {
+        return;
+    }
+    uint invocation = index_in_group();
+    Place place = place_of(group);
+    Batch batch = place.batch;
+    uint first_column = place.first_column + invocation * BLOCK_COLUMNS;
+    // What lies outside of the matrix is computed with what lies at its edge, and not stored. (With vectors all four are inside or none.)
+    bool moves_together = RIGHT_HAS_VECTORS && !RIGHT_ALONG_TERMS;
+    Column columns[BLOCK_COLUMNS];
+    [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
+        uint last = parameters.columns - (moves_together ? BLOCK_COLUMNS - j : 1u);
+        columns[j] = column_at(batch, min(first_column + j, last));
+    }
+    Four loaded[TERMS_AT_ONCE * BLOCK_COLUMNS / 4];
+    float right[TERMS_AT_ONCE * BLOCK_COLUMNS];
+    float sums[BLOCK_ROWS * BLOCK_COLUMNS];
+    for (uint segment = place.first_segment; segment < place.end_segment; ++segment) {
+        uint first = segment * SEGMENT;
+        uint end = min(first + SEGMENT, parameters.terms);
+        if (invocation == 0u) {
+            left_classes = 0u;
+        }
+        [[unroll]] for (uint i = 0u; i < BLOCK_ROWS * BLOCK_COLUMNS; ++i) {
+            sums[i] = 0.0;
+        }
+        uint own_left_classes = 0u;
+        uint right_classes = 0u;
+        for (uint stage_term = first; stage_term < end; stage_term += STAGE_TERMS) {
+            barrier(); // all are through with what was there
+            for (uint number = invocation; number < BLOCK_ROWS * STAGE_TERMS; number += INVOCATIONS) {
+                uint row = LEFT_ALONG_TERMS ? number / STAGE_TERMS : number % BLOCK_ROWS;
+                uint term = LEFT_ALONG_TERMS ? number % STAGE_TERMS : number / BLOCK_ROWS;
+                uint bits = PADDING;
+                if (stage_term + term < end) {
+                    bits = left_bits(batch, min(place.first_row + row, parameters.rows - 1u), stage_term + term);
+                }
+                own_left_classes |= class_of(bits);
+                stage[(row * STAGE_TERMS + term) / 4u][term & 3u] = uintBitsToFloat(bits);
+            }
+            barrier();
+            uint stage_end = min(stage_term + STAGE_TERMS, end);
+            for (uint term = stage_term; term < stage_end; term += TERMS_AT_ONCE) {
+                LOAD_RIGHT(term)
+                // Fours lie across columns or along terms.
+                [[unroll]] for (uint number = 0u; number < TERMS_AT_ONCE * BLOCK_COLUMNS / 4; ++number) {
+                    uvec4 bits = operands_of(loaded[number], RIGHT_HAS_VECTORS && (RIGHT_ALONG_TERMS || BLOCK_COLUMNS == 4));
+                    right_classes |= classes_of(bits);
+                    [[unroll]] for (uint k = 0u; k < 4u; ++k) {
+                        if (LOADS_COLUMNS_AT_ONCE) {
+                            right[number * 4u + k] = uintBitsToFloat(bits[k]);
+                        } else {
+                            right[(number / BLOCK_COLUMNS * 4u + k) * BLOCK_COLUMNS + number % BLOCK_COLUMNS] =
+                                uintBitsToFloat(bits[k]);
+                        }
+                    }
+                }
+                [[unroll]] for (uint i = 0u; i < TERMS_AT_ONCE; i += 4u) {
+                    [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) {
+                        vec4 a = stage[(row * STAGE_TERMS + (term - stage_term) + i) / 4u];
+                        [[unroll]] for (uint k = 0u; k < 4u; ++k) {
+                            [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
+                                float b = right[(i + k) * BLOCK_COLUMNS + j];
+                                uint sum = row * BLOCK_COLUMNS + j;
+                                sums[sum] = product_plus(a[k], b, sums[sum]);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        atomicOr(left_classes, own_left_classes);
+        barrier();
+        bool plain = is_plain(left_classes, right_classes);
+        // In a loop: what a result takes is long, and would be copied for each of them.
+        uint word = 0u;
+        for (uint number = 0u; number < BLOCK_ROWS * BLOCK_COLUMNS; ++number) {
+            uint sum = 0u;
+            [[unroll]] for (uint i = 0u; i < BLOCK_ROWS * BLOCK_COLUMNS; ++i) {
+                sum = number == i ? floatBitsToUint(sums[i]) : sum;
+            }
+            uint row = place.first_row + number / BLOCK_COLUMNS;
+            uint column = first_column + number % BLOCK_COLUMNS;
+            if (row < parameters.rows && column < parameters.columns) {
+                if (!plain) {
+                    sum = exact_sum(batch, row, column, first, end);
+                }
+                if (is_complete(batch, sum, row, column, segment)) {
+                    uint result = finished(batch, sum, row, column);
+#if OPERAND_BITS == 16 && BLOCK_COLUMNS > 1
+                    if (OUTPUT_HAS_PAIRS) {
+                        word = number % 2u == 0u ? result : word | result << 16u;
+                        if (number % 2u == 1u) {
+                            words_output[output_index(batch, row, column) >> 1u] = word;
+                        }
+                    } else {
+                        store_result(batch, result, row, column);
+                    }
+#else
+                    store_result(batch, result, row, column);
+#endif
+                }
+            }
+        }
+        barrier(); // all have read the classes
+    }
+}
