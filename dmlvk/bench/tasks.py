@@ -428,6 +428,10 @@ def _resample(data_type: DataType, size: int) -> Iterator[Task]:
     yield _moving(f"bilinear by 2, {n}x{c}x{h}x{w}", desc, in_torch)
 
 
+_GATES_IN_TORCH = {"RNN": [0], "GRU": [1, 0, 2], "LSTM": [0, 2, 3, 1]}
+"""Which of DirectML's gates PyTorch's are: DirectML has z r h, and i o f c; PyTorch r z n, and i f g o."""
+
+
 def _recurrent(name: str, gates: int, data_type: DataType, size: int) -> Iterator[Task]:
     """A layer of 512 units: 32 sequences of up to 128 steps."""
     units, batch = 512, 32
@@ -447,12 +451,20 @@ def _recurrent(name: str, gates: int, data_type: DataType, size: int) -> Iterato
         Direction=_member("Direction", 0, name), **own[name],
     )  # fmt: skip
 
+    layers: dict[int, Any] = {}
+
     def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
         source, weight, recurrence = inputs
-        state = torch.zeros((1, batch, units), dtype=source.dtype, device=source.device)
-        initial = (state, state) if name == "LSTM" else state
-        layer = {"RNN": torch.rnn_tanh, "GRU": torch.gru, "LSTM": torch.lstm}[name]
-        return layer(source[0], initial, [weight[0, 0], recurrence[0, 0]], False, 1, 0.0, False, False, False)[0]
+        if weight.data_ptr() not in layers:
+            layers.clear()
+            layer = getattr(torch.nn, name)(units, units, bias=False, device=source.device, dtype=source.dtype)
+            with torch.no_grad():
+                for own_weight, parameter in ((weight, layer.weight_ih_l0), (recurrence, layer.weight_hh_l0)):
+                    parameter.copy_(own_weight[0, 0].reshape(gates, -1)[_GATES_IN_TORCH[name]].reshape_as(parameter))
+            layer.flatten_parameters()
+            layers[weight.data_ptr()] = layer
+        with torch.no_grad():
+            return layers[weight.data_ptr()](source[0])[0]
 
     work = 2 * 2 * steps * batch * units * gates * units
     yield Task(f"{name} {units}, {steps} steps of {batch}", desc, data_type, work, "OP/s", in_torch, deviation=0.05)

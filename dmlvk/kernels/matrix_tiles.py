@@ -99,7 +99,7 @@ def _windows(name: str, columns: int, invocations: int) -> Tile:
 def _single(rows: int, columns: int, terms: int, results: int, fewest_groups: int) -> Tile:
     """A tile of ``shaders/patterns/matrix_single.glsl``: so many results downwards for each invocation."""
     invocations = rows * columns // results
-    memory = 2 * (rows + columns) * (terms // 4 + 1) * 16 + 4 * invocations + 8
+    memory = 2 * (rows + columns) * (terms // 4 + 1) * 16 + 8
     sizes = {"TILE_ROWS": rows, "TILE_COLUMNS": columns, "TILE_TERMS": terms, "RESULT_ROWS": results}
     sizes["INVOCATIONS"] = invocations
     defines = tuple((key, str(value)) for key, value in sizes.items())

@@ -20,12 +20,10 @@ layout(local_size_x = INVOCATIONS) in;
 #define RIGHT_LOADS ((RIGHT_FOURS + INVOCATIONS - 1) / INVOCATIONS)
 
 // Two tiles of each operand, the left one's rows first: one is computed with while the other is filled.
-shared vec4 tiles[2 * TILE];
+// (FLOAT16 results lie here too before they are stored in pairs.)
+shared uvec4 tiles[2 * TILE];
 shared uint left_classes;
 shared uint right_classes;
-#if OPERAND_BITS == 16
-shared uint halves[INVOCATIONS];
-#endif
 
 // The row and the first term of the four elements that an invocation loads in its i-th turn; the last invocations begin, as the first
 // ones have the right operand's.
@@ -101,7 +99,7 @@ Four right_four(Column column, uint term, uint end)
             uvec2 at = right_place(i, invocation); \
             uvec4 bits = operands_of(right_loaded[i], RIGHT_IS_VECTOR); \
             own_right_classes |= classes_of(bits); \
-            tiles[(tile) * TILE + (TILE_ROWS + at.x) * LINE + at.y / 4u] = uintBitsToFloat(bits); \
+            tiles[(tile) * TILE + (TILE_ROWS + at.x) * LINE + at.y / 4u] = bits; \
         } \
     } \
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
@@ -109,7 +107,7 @@ Four right_four(Column column, uint term, uint end)
             uvec2 at = left_place(i, invocation); \
             uvec4 bits = operands_of(left_loaded[i], LEFT_IS_VECTOR); \
             own_left_classes |= classes_of(bits); \
-            tiles[(tile) * TILE + at.x * LINE + at.y / 4u] = uintBitsToFloat(bits); \
+            tiles[(tile) * TILE + at.x * LINE + at.y / 4u] = bits; \
         } \
     }
 
@@ -154,9 +152,9 @@ void main()
                 LOAD_TILES(term + TILE_TERMS)
             }
             [[unroll]] for (uint four = 0u; four < FOURS; ++four) {
-                vec4 b = tiles[tile * TILE + (TILE_ROWS + own_column) * LINE + four];
+                vec4 b = uintBitsToFloat(tiles[tile * TILE + (TILE_ROWS + own_column) * LINE + four]);
                 [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {
-                    vec4 a = tiles[tile * TILE + (i * INVOCATION_ROWS + own_row) * LINE + four];
+                    vec4 a = uintBitsToFloat(tiles[tile * TILE + (i * INVOCATION_ROWS + own_row) * LINE + four]);
                     [[unroll]] for (uint step = 0u; step < 4u; ++step) {
                         sums[i] = product_plus(a[step], b[step], sums[i]);
                     }
@@ -187,10 +185,11 @@ void main()
             }
 #if OPERAND_BITS == 16
             if (OUTPUT_HAS_PAIRS) {
-                halves[invocation] = result;
+                tiles[invocation / 4u][invocation % 4u] = result;
                 barrier();
                 if (is_result && invocation % 2u == 0u) {
-                    words_output[output_index(batch, row, column) >> 1u] = result | halves[invocation + 1u] << 16u;
+                    uint next = tiles[invocation / 4u][invocation % 4u + 1u];
+                    words_output[output_index(batch, row, column) >> 1u] = result | next << 16u;
                 }
                 barrier();
                 is_result = false;
