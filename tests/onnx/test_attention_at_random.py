@@ -1,0 +1,181 @@
+"""Attention of random sizes, masks and attributes: ONNX Runtime's operators beside it, ONNX's beside the evaluator."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+from tests.onnx.test_attention import Array, Arrays, compare_node, model_of
+
+
+class _Draw:
+    """What one seed chooses."""
+
+    def __init__(self, seed: int) -> None:
+        self.choose = random.Random(seed)
+        self.numbers = np.random.default_rng(seed)
+        self.batch, self.queries = self.choose.randint(1, 3), self.choose.randint(1, 9)
+        self.key_heads, self.group = self.choose.randint(1, 3), self.choose.randint(1, 3)
+        self.size, self.past = self.choose.choice((1, 3, 8)), self.choose.choice((0, 0, 1, 4))
+        self.value_size = self.size if self.past else self.choose.choice((self.size, 5))
+
+    def normal(self, *shape: int) -> Array:
+        return self.numbers.normal(0, 1, shape).astype(np.float32)
+
+    def chance(self, likely: float) -> bool:
+        return self.choose.random() < likely
+
+    def mask(self, keys: int, own: int) -> Array | None:
+        """One of ONNX Runtime's kinds."""
+        shapes: list[tuple[int, ...]] = [(self.batch, keys), (self.batch, self.queries, keys)]
+        shape = self.choose.choice([None, (), *shapes])
+        if shape is None or (shape == () and self.past):
+            return None
+        found = self.numbers.integers(1, own + 1, self.batch) if shape == () else self.numbers.integers(0, 2, shape)
+        return found.astype(np.int32)
+
+    def added(self, heads: int, keys: int) -> Array:
+        sizes = (self.choose.choice((1, self.batch)), self.choose.choice((1, heads)))
+        return self.normal(*sizes, self.queries, keys)
+
+
+def _named(feed: Arrays, names: tuple[str, ...]) -> list[str]:
+    found = [name if name in feed else "" for name in names]
+    while not found[-1]:
+        found.pop()
+    return found
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_multi_head_attention(any_device: dml.Device, seed: int) -> None:
+    draw = _Draw(seed)
+    heads, own = draw.key_heads, draw.choose.randint(1, 9)
+    keys = draw.past + own
+    feed: Arrays = {
+        "q": draw.normal(draw.batch, draw.queries, heads * draw.size),
+        "k": draw.normal(draw.batch, own, heads * draw.size),
+        "v": draw.normal(draw.batch, own, heads * draw.value_size),
+    }
+    if draw.chance(0.5):
+        feed["bias"] = draw.normal(heads * (2 * draw.size + draw.value_size))
+    mask = draw.mask(keys, own)
+    if mask is not None:
+        feed["mask"] = mask
+    if draw.chance(0.4):
+        feed["added"] = draw.added(heads, keys)
+    if draw.past:
+        feed["past_key"] = draw.normal(draw.batch, heads, draw.past, draw.size)
+        feed["past_value"] = draw.normal(draw.batch, heads, draw.past, draw.value_size)
+    attributes = {"unidirectional": 1} if own == draw.queries and draw.chance(0.5) else {}
+    order = _named(feed, ("q", "k", "v", "bias", "mask", "added", "past_key", "past_value"))
+    outputs = ["y", "present_key", "present_value"] if draw.past or draw.chance(0.5) else ["y"]
+    compare_node(
+        any_device, "MultiHeadAttention", feed, outputs, order=order, num_heads=heads, tolerance=3e-4, **attributes
+    )
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_attention_of_projections(any_device: dml.Device, seed: int) -> None:
+    draw = _Draw(seed)
+    heads, width, keys = draw.key_heads, draw.choose.choice((3, 8)), draw.past + draw.queries
+    hidden = [heads * draw.size, heads * draw.size, heads * draw.value_size]
+    feed: Arrays = {
+        "x": draw.normal(draw.batch, draw.queries, width),
+        "weights": draw.normal(width, sum(hidden)) / 2,
+        "bias": draw.normal(sum(hidden)),
+    }
+    mask = draw.mask(keys, draw.queries)
+    if mask is not None:
+        feed["mask"] = mask
+    outputs = ["y"]
+    if draw.past:
+        feed["past"] = draw.normal(2, draw.batch, heads, draw.past, draw.size)
+        outputs.append("present")
+    elif draw.chance(0.5):
+        feed["added"] = draw.added(heads, keys)
+    order = _named(feed, ("x", "weights", "bias", "mask", "past", "added"))
+    attributes: dict[str, Any] = {"unidirectional": int(draw.chance(0.5)), "qkv_hidden_sizes": hidden}
+    compare_node(any_device, "Attention", feed, outputs, order=order, num_heads=heads, tolerance=3e-4, **attributes)
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_group_query_attention(any_device: dml.Device, seed: int) -> None:
+    draw = _Draw(seed)
+    heads, size, cache = draw.key_heads * draw.group, 16, draw.choose.choice((0, 4, 9))
+    length = 1 if cache else draw.queries
+    ends = [draw.choose.randint(0, cache) + 1 for _ in range(draw.batch)] if cache else [length] * draw.batch
+    feed: Arrays = {
+        "q": draw.normal(draw.batch, length, heads * size),
+        "k": draw.normal(draw.batch, length, draw.key_heads * size),
+        "v": draw.normal(draw.batch, length, draw.key_heads * size),
+        "ends": np.array(ends, np.int32) - 1,
+        "total": np.array(max(ends), np.int32),
+    }
+    if cache:
+        for name in ("past_key", "past_value"):
+            feed[name] = draw.normal(draw.batch, draw.key_heads, cache, size)
+    attributes: dict[str, Any] = {"num_heads": heads, "kv_num_heads": draw.key_heads}
+    if draw.chance(0.4):
+        feed["cos"], feed["sin"] = draw.normal(32, size // 2), draw.normal(32, size // 2)
+        attributes |= {"do_rotary": 1, "rotary_interleaved": int(draw.chance(0.3))}
+    for name, value in (("local_window_size", draw.choose.randint(1, 6)), ("softcap", 0.7), ("smooth_softmax", 1)):
+        if draw.chance(0.3):
+            attributes[name] = value
+    if draw.chance(0.3):
+        feed["added"] = draw.normal(1, draw.choose.choice((1, heads)), length, max(ends))
+    names = ("q", "k", "v", "past_key", "past_value", "ends", "total", "cos", "sin", "places", "added")
+    outputs = ["y", "present_key", "present_value"]
+    compare_node(
+        any_device, "GroupQueryAttention", feed, outputs, order=_named(feed, names), tolerance=3e-4, **attributes
+    )
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_onnx_s_attention(any_device: dml.Device, seed: int) -> None:
+    draw = _Draw(seed)
+    heads, own = draw.key_heads * draw.group, draw.choose.randint(1, 9)
+    keys = draw.past + own
+    feed: Arrays = {
+        "q": draw.normal(draw.batch, heads, draw.queries, draw.size),
+        "k": draw.normal(draw.batch, draw.key_heads, own, draw.size),
+        "v": draw.normal(draw.batch, draw.key_heads, own, draw.value_size),
+    }
+    attributes: dict[str, Any] = {"is_causal": int(draw.chance(0.5))}
+    if draw.chance(0.5):
+        attributes |= {"q_num_heads": heads, "kv_num_heads": draw.key_heads}
+        feed = {
+            name: np.ascontiguousarray(x.swapaxes(1, 2)).reshape(draw.batch, x.shape[2], -1) for name, x in feed.items()
+        }
+    if draw.past:
+        feed["past_key"] = draw.normal(draw.batch, draw.key_heads, draw.past, draw.size)
+        feed["past_value"] = draw.normal(draw.batch, draw.key_heads, draw.past, draw.value_size)
+    elif draw.chance(0.4):
+        feed["lengths"] = draw.numbers.integers(1, own + 1, draw.batch)
+    if draw.chance(0.6):
+        seen = keys if "lengths" in feed else draw.choose.choice((keys, keys, max(1, keys - 2)))
+        sizes = (draw.choose.choice((1, draw.batch)), draw.choose.choice((1, heads)), draw.queries, seen)
+        shape = sizes[draw.choose.randint(0, 2) :]
+        feed["mask"] = draw.numbers.integers(0, 2, shape).astype(bool) if draw.chance(0.5) else draw.normal(*shape)
+    if draw.chance(0.3):
+        attributes["softcap"] = 0.7
+    outputs = ["y", *(("present_key", "present_value") if draw.past else ("", ""))]
+    if draw.chance(0.4):  # the evaluator gives capped scores where those of the product are asked for
+        outputs.append("scores")
+        attributes["qk_matmul_output_mode"] = draw.choose.randint(1 if "softcap" in attributes else 0, 3)
+    names = _named(feed, ("q", "k", "v", "mask", "past_key", "past_value", "lengths"))
+    node = helper.make_node("Attention", names, _trimmed(outputs), **attributes)
+    model = model_of([node], feed, [name for name in outputs if name], opset=24)
+    found = ort.InferenceSession(model, device=any_device, strict=True).run(None, feed)
+    for got, expected in zip(found, ReferenceEvaluator(model).run(None, feed), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=3e-4, atol=3e-4)
+
+
+def _trimmed(names: list[str]) -> list[str]:
+    return names if names[-1] else [name for name in names if name]
