@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from onnx import TensorProto
 
 from dmlvk.graphs.description import (
     GraphDesc,
@@ -161,8 +162,11 @@ class Assembly:
 
     def as_written(self, tensor: Tensor, name: str) -> Tensor:
         """The tensor as an operator's own packed output: a copy, where it is a view or no operator writes it."""
-        if tensor.source.kind == "node" and tensor.is_packed and _fills(tensor):
+        if tensor.source.kind == "node" and tensor.is_packed and fills(tensor):
             return tensor
+        if tensor.data_type.size_in_bits < 8:  # all of its source's bytes, as the planner sees to
+            contents = tensor.viewed((tensor.source.size_in_bytes,), element=TensorProto.UINT8)
+            return self.as_written(contents, name).viewed(tensor.shape, element=tensor.element)
         (copy,) = self.add(
             "ELEMENT_WISE_IDENTITY",
             name,
@@ -215,7 +219,7 @@ class Assembly:
         return Assembled(graph, tuple(inputs), tuple(shown))
 
 
-def _fills(tensor: Tensor) -> bool:
+def fills(tensor: Tensor) -> bool:
     """Whether a packed view shows all bytes of its source."""
     return size_in_bytes(tensor.data_type, tensor.shape) == tensor.source.size_in_bytes
 

@@ -12,7 +12,7 @@ from dmlvk.binding import BufferBinding
 from dmlvk.buffers import Buffer
 from dmlvk.compilation import RESOURCE_ALIGNMENT
 from dmlvk.onnx.assembly import Assembled
-from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor
+from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, restored, stored
 from dmlvk.recording import KernelTime
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Weights:
         buffer = self._device.create_buffer(sum(_aligned(size) for _, size in group))
         offset = 0
         for array, size in group:
-            buffer.upload(array, offset)
+            buffer.upload(stored(array), offset)
             self._bindings[id(array)] = (array, BufferBinding(buffer, offset, size))
             offset += _aligned(size)
 
@@ -96,6 +96,8 @@ class Resident:
 
     def array(self) -> Array:
         """A copy of the contents."""
+        if self.tensor.data_type.size_in_bits < 8:
+            return restored(self.buffer.download(), self.tensor.data_type, self.tensor.shape)
         data_type = self.tensor.data_type.numpy_dtype
         return self.buffer.download(data_type, self.tensor.shape).view(NUMPY_TYPES[self.tensor.element])
 
@@ -181,7 +183,7 @@ class Segment:
 
     def _upload(self, arrays: Mapping[str, Any]) -> None:
         for name, buffer in self._uploaded.items():
-            buffer.upload(np.asarray(arrays[name]))
+            buffer.upload(stored(np.asarray(arrays[name])))
 
     def _found(self) -> dict[str, Resident]:
         return {

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlvk.errors import DmlError, UnsupportedError
-from dmlvk.onnx.assembly import Assembly, Parts
+from dmlvk.onnx.assembly import Assembly, Parts, fills
 from dmlvk.onnx.expansion import expanded, has_body
 from dmlvk.onnx.host import RANDOM, Inferred, NotInferred, ignored, inferred
 from dmlvk.onnx.loading import Model, Step
@@ -279,6 +279,7 @@ class Planner:
             translation.translate(node)
             wanted = [(index, name) for index, name in enumerate(step.proto.output) if name and name not in unused]
             results = {name: node.results[index] for index, name in wanted}
+            _check_halves(results.values())
         except (NeedsValue, NotOnDevice):
             self._assembly.back_to(mark)
             raise
@@ -392,6 +393,17 @@ class Planner:
             else:
                 outputs[name] = self._assembly.as_written(value, f"copy {name}")
         return outputs, fetched
+
+
+def _check_halves(tensors: Iterable[Tensor]) -> None:
+    """Refuses views of 4-bit types that are not all of their bytes in order: nothing on the device can copy them.
+
+    Raises:
+        NotOnDevice: when there is one.
+    """
+    for tensor in tensors:
+        if tensor.data_type.size_in_bits < 8 and not (tensor.is_packed and fills(tensor)):
+            raise NotOnDevice(f"the device does not move elements of {tensor.data_type.name}")
 
 
 def viewed(array: Array, tensor: Tensor) -> Array:

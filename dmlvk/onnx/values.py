@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
+from dmlvk.arrays import elements_of, lay_out
 from dmlvk.datatypes import DataType
 from dmlvk.errors import DmlError
 from dmlvk.tensors import TensorDesc, packed_strides
@@ -37,9 +38,35 @@ NUMPY_TYPES: dict[int, np.dtype[Any]] = {
 }
 """The NumPy types of the same."""
 
+for _element, _small in ((TensorProto.INT4, DataType.INT4), (TensorProto.UINT4, DataType.UINT4)):
+    # Arrays of them are known by types of their own (ml_dtypes), which older versions of the onnx package do not use.
+    if (_numpy_type := np.dtype(helper.tensor_dtype_to_np_dtype(_element))).kind == "V" and _numpy_type.itemsize == 1:
+        DATA_TYPES[_element], NUMPY_TYPES[_element] = _small, _numpy_type
+
 _ELEMENTS = {data_type: element for element, data_type in NUMPY_TYPES.items()}
 
 Array = npt.NDArray[Any]
+
+
+_HALVES = {dtype: DATA_TYPES[element] for dtype, element in _ELEMENTS.items() if DATA_TYPES[element].size_in_bits == 4}
+
+
+def stored(array: Array) -> Array:
+    """An array as its bytes lie in a tensor: of a 4-bit type two elements in a byte, all others as they are."""
+    data_type = _HALVES.get(array.dtype)
+    if data_type is None:
+        return array
+    tensor = TensorDesc(data_type, array.shape or (1,))
+    contents = np.zeros(tensor.size_in_bytes, np.uint8)
+    lay_out(np.ascontiguousarray(array).view(data_type.numpy_dtype).reshape(tensor.sizes), tensor, contents, "ONNX")
+    return contents
+
+
+def restored(contents: npt.NDArray[np.uint8], data_type: DataType, shape: Sequence[int]) -> Array:
+    """What :func:`stored` made bytes of, for a 4-bit type."""
+    element = next(element for element, known in DATA_TYPES.items() if known is data_type)
+    values = elements_of(contents, TensorDesc(data_type, tuple(shape) or (1,)))
+    return values.reshape(shape).astype(NUMPY_TYPES[element])
 
 
 class NotOnDevice(Exception):

@@ -124,6 +124,75 @@ def test_blocks_have_scales_and_zero_points_of_their_own(device: dml.Device, axi
     np.testing.assert_array_equal(restored, x, strict=True)
 
 
+def _in_halves(values: npt.NDArray[Any], element: int) -> npt.NDArray[Any]:
+    return values.astype(onnx.helper.tensor_dtype_to_np_dtype(element))
+
+
+@pytest.mark.parametrize("element", [onnx.TensorProto.INT4, onnx.TensorProto.UINT4])
+@pytest.mark.parametrize(("axis", "block"), [(0, 2), (1, 2), (1, 0), (0, 0)])
+def test_halves_of_bytes_are_onnx_runtime_s(device: dml.Device, element: int, axis: int, block: int) -> None:
+    """Quantized and back, in blocks and along an axis, by zero points that are constants; all on the device."""
+    random = np.random.default_rng(axis)
+    shape = tuple(size // block if i == axis else size for i, size in enumerate((6, 4))) if block else ((6, 4)[axis],)
+    scale = np.exp2(random.integers(-3, 4, shape)).astype(np.float32)
+    least, greatest = (-8, 7) if element == onnx.TensorProto.INT4 else (0, 15)
+    zero = random.integers(least, greatest, shape, endpoint=True)
+    x = (random.integers(-40, 40, (6, 4)) / 2).astype(np.float32)
+    options: dict[str, Any] = {"axis": axis} | ({"block_size": block} if block else {})
+    graph = onnx.helper.make_graph(
+        [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"], **options),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["y"], **options),
+        ],
+        "halves",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)],
+        [
+            helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, x.shape),
+            helper.make_tensor_value_info("q", element, x.shape),
+            helper.make_tensor_value_info("z", element, zero.shape),
+        ],
+        [
+            onnx.numpy_helper.from_array(scale, "s"),
+            onnx.numpy_helper.from_array(_in_halves(zero, element), "z"),
+        ],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    y, quantized, same = ort.InferenceSession(model, device=device, strict=True).run(None, {"x": x})
+    each_scale, each_zero = (
+        np.repeat(parameter, block, axis) if block else np.expand_dims(parameter, 1 - axis)
+        for parameter in (scale, zero)
+    )
+    wanted = np.clip(np.rint(x / each_scale) + each_zero, least, greatest)
+    np.testing.assert_array_equal(y, (wanted - each_zero) * each_scale)
+    assert quantized.dtype == same.dtype == onnx.helper.tensor_dtype_to_np_dtype(element)
+    np.testing.assert_array_equal(quantized.astype(np.float32), wanted)
+    np.testing.assert_array_equal(same.astype(np.int64), zero)
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(["y"], {"x": x})
+    np.testing.assert_array_equal(y, expected)
+
+
+def test_halves_of_bytes_as_inputs_are_moved_by_the_host(device: dml.Device) -> None:
+    """What moves them runs on the host, what makes numbers of them on the device; odd counts."""
+    element = onnx.TensorProto.INT4
+    graph = onnx.helper.make_graph(
+        [
+            helper.make_node("Transpose", ["x"], ["turned"]),
+            helper.make_node("DequantizeLinear", ["turned", "s"], ["y"]),
+            helper.make_node("Flatten", ["x"], ["flat"], axis=0),
+            helper.make_node("DequantizeLinear", ["flat", "s"], ["z"]),
+        ],
+        "halves",
+        [helper.make_tensor_value_info("x", element, (3, 5))],
+        [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in ("y", "z")],
+        [onnx.numpy_helper.from_array(np.array(0.5, np.float32), "s")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    values = np.arange(15).reshape(3, 5) - 8
+    y, z = ort.InferenceSession(model, device=device).run(None, {"x": _in_halves(values, element)})
+    np.testing.assert_array_equal(y, values.T / 2)
+    np.testing.assert_array_equal(z, values.reshape(1, 15) / 2)
+
+
 @pytest.mark.parametrize(("exclusive", "reverse"), [(0, 0), (0, 1), (1, 0), (1, 1)])
 def test_running_sums_and_products_are_numpy_s(device: dml.Device, exclusive: int, reverse: int) -> None:
     x = np.random.default_rng(1).integers(1, 4, (2, 3, 5)).astype(np.float32)

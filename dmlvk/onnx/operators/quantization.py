@@ -9,6 +9,7 @@ from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.convolution import per_channel, widened, window_of
 from dmlvk.onnx.translation import MICROSOFT, Node, translates
 from dmlvk.onnx.values import DATA_TYPES, NotOnDevice, Tensor
+from dmlvk.operators import QuantizationType
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 
@@ -51,13 +52,36 @@ def _parameter(node: Node, index: int, tensor: Tensor) -> Tensor:
     return parameter.viewed(shape).broadcast(tensor.shape)
 
 
-@translates("QuantizeLinear", by=["ELEMENT_WISE_QUANTIZE_LINEAR"])
-@translates("QuantizeLinear", by=["ELEMENT_WISE_QUANTIZE_LINEAR"], domain=MICROSOFT)
+def _is_small(element: int) -> bool:
+    """Whether two elements of a type share a byte: the element-wise operators do not have such types."""
+    return element in DATA_TYPES and DATA_TYPES[element].size_in_bits < 8
+
+
+def _of_small(node: Node, operator: str, source: Tensor, element: int, scale: Tensor, zero: Tensor | None) -> Tensor:
+    """By QUANTIZE or DEQUANTIZE, with a scale for each element, which repeats by strides of 0."""
+    tensors = [scale] if zero is None else [scale, zero]
+    return node.apply(
+        operator,
+        input_tensor=source,
+        quantization_type=QuantizationType.SCALE if zero is None else QuantizationType.SCALE_ZERO_POINT,
+        quantization_tensor_count=len(tensors),
+        quantization_tensors=tensors,
+        output_tensor=New(element, source.shape),
+    )
+
+
+@translates("QuantizeLinear", by=["ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE"])
+@translates("QuantizeLinear", by=["ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE"], domain=MICROSOFT)
 def quantize(node: Node) -> None:
-    """To 8-bit integers."""
+    """To integers of 8 or 4 bits."""
     tensor, output = node.tensor(0), node.new()
     blocks = _blocks(node, tensor)
     scale = _parameter(node, 1, tensor)
+    if _is_small(output.element):
+        zero_point = _parameter(node, 2, tensor) if node.has(2) else None
+        made = _of_small(node, "QUANTIZE", blocks, output.element, scale, zero_point)
+        node.set(made.viewed(tensor.shape))
+        return
     if node.has(2):
         zero = _parameter(node, 2, tensor)
     else:
@@ -73,13 +97,18 @@ def quantize(node: Node) -> None:
     node.set(made.viewed(tensor.shape))
 
 
-@translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR"])
-@translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR"], domain=MICROSOFT)
+@translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR", "DEQUANTIZE"])
+@translates("DequantizeLinear", by=["ELEMENT_WISE_DEQUANTIZE_LINEAR", "DEQUANTIZE"], domain=MICROSOFT)
 def dequantize(node: Node) -> None:
-    """From integers of up to 32 bits."""
+    """From integers of 4 to 32 bits."""
     tensor = node.tensor(0)
     blocks = _blocks(node, tensor)
     scale = _parameter(node, 1, tensor)
+    if _is_small(tensor.element):
+        zero_point = _parameter(node, 2, tensor) if node.has(2) else None
+        made = _of_small(node, "DEQUANTIZE", blocks, scale.element, scale, zero_point)
+        node.set(made.viewed(tensor.shape))
+        return
     made = node.apply(
         "ELEMENT_WISE_DEQUANTIZE_LINEAR",
         input_tensor=blocks,
