@@ -9,9 +9,15 @@ and, where none comes close, improved: the item that ended highest is placed ear
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
+import functools
 from collections.abc import Sequence
 from random import Random
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 SMALL_ALIGNMENT = 16
 """Alignment of every item, in bytes: what kernels need."""
@@ -24,6 +30,7 @@ _GOOD_ENOUGH = 1.01
 _ATTEMPTS = 200
 _WORSE = 1.02
 _MOST_ITEMS_TO_IMPROVE = 1000
+_FEW = 100  # above it arrays are faster than a loop
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,12 +47,12 @@ class Item:
     first: int
     last: int
 
-    @property
+    @functools.cached_property
     def alignment(self) -> int:
         """What its offset must be a multiple of."""
         return LARGE_ALIGNMENT if self.size >= _LARGE else SMALL_ALIGNMENT
 
-    @property
+    @functools.cached_property
     def padded_size(self) -> int:
         """Its size, rounded up so that items lie side by side without waste between them."""
         return -(-self.size // self.alignment) * self.alignment
@@ -110,26 +117,49 @@ def _end(placement: _Placement) -> int:
 
 def _placed(items: Sequence[Item], order: Sequence[int]) -> _Placement:
     """Each item of the order at the lowest place that is free during its whole lifetime."""
+    return _placed_one_by_one(items, order) if len(items) <= _FEW else _placed_by_arrays(items, order)
+
+
+def _placed_one_by_one(items: Sequence[Item], order: Sequence[int]) -> _Placement:
     offsets = [0] * len(items)
-    placed: list[int] = []  # by offset
-    end = 0
+    placed: list[tuple[int, int, Item]] = []  # begin, end and item, by their begin
     for number in order:
         item = items[number]
-        offset = 0
-        for other in placed:
-            if not items[other].overlaps(item):
+        size, alignment, offset = item.padded_size, item.alignment, 0
+        for begin, end, other in placed:
+            if not other.overlaps(item):
                 continue
-            if offset + item.padded_size <= offsets[other]:
+            if offset + size <= begin:
                 break
-            offset = max(offset, _aligned(offsets[other] + items[other].padded_size, item.alignment))
+            offset = max(offset, _aligned(end, alignment))
         offsets[number] = offset
-        end = max(end, offset + item.padded_size)
-        position = next((i for i, other in enumerate(placed) if offsets[other] > offset), len(placed))
-        placed.insert(position, number)
-    return offsets, end
+        bisect.insort(placed, (offset, offset + size, item), key=lambda there: there[0])
+    return offsets, max((end for _, end, _ in placed), default=0)
 
 
-def _aligned(offset: int, alignment: int) -> int:
+def _placed_by_arrays(items: Sequence[Item], order: Sequence[int]) -> _Placement:
+    """The same for many items, each of which is compared with all before it."""
+    offsets = [0] * len(items)
+    placed = np.empty((4, len(items) + 1), np.int64)  # columns of begin, end, first and last step, by their begin
+    for count, number in enumerate(order):
+        item = items[number]
+        begins, ends, firsts, lasts = placed[:, :count]
+        meeting = np.flatnonzero((firsts <= item.last) & (lasts >= item.first))
+        free_from = np.zeros(meeting.size + 1, np.int64)  # behind all that begin before each of them
+        np.maximum.accumulate(_aligned(ends[meeting], item.alignment), out=free_from[1:])
+        fitting = free_from[:-1] + item.padded_size <= begins[meeting]
+        offset = int(free_from[np.argmax(fitting) if fitting.any() else -1])
+        offsets[number] = offset
+        place = int(np.searchsorted(begins, offset, side="right"))
+        placed[:, place + 1 : count + 1] = placed[:, place:count].copy()
+        placed[:, place] = offset, offset + item.padded_size, item.first, item.last
+    return offsets, int(placed[1, : len(order)].max(initial=0))
+
+
+_Offsets = TypeVar("_Offsets", int, npt.NDArray[np.int64])
+
+
+def _aligned(offset: _Offsets, alignment: int) -> _Offsets:
     return -(-offset // alignment) * alignment
 
 

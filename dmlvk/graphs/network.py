@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import heapq
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.graphs.description import (
@@ -27,8 +28,7 @@ MAXIMUM_INPUT_COUNT = 2**16
 """Graph inputs that a graph may have."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):  # not a dataclass: large graphs look up many, and a tuple's hash is quick
     """Bytes that flow along edges: a graph input, a constant, or an output of a node.
 
     Attributes:
@@ -38,7 +38,7 @@ class Value:
     """
 
     kind: Literal["input", "constant", "node"]
-    index: int
+    index: int  # type: ignore[assignment]  # hides the method of tuples, which nobody needs here
     output: int = 0
 
 
@@ -60,21 +60,31 @@ class Node:
     inputs: tuple[Value | None, ...]
     outputs: tuple[Value | None, ...]
 
-    def reads(self) -> list[tuple[int, TensorDesc, Value]]:
+    def reads(self) -> tuple[tuple[int, TensorDesc, Value], ...]:
         """The inputs that are there: number, tensor, source."""
-        return [
-            (number, tensor, value)
-            for number, ((_, tensor), value) in enumerate(zip(self.desc.inputs, self.inputs, strict=True))
-            if tensor is not None and value is not None
-        ]
+        return self._reads
 
-    def writes(self) -> list[tuple[int, TensorDesc, Value]]:
+    def writes(self) -> tuple[tuple[int, TensorDesc, Value], ...]:
         """The outputs that are there: number, tensor, value."""
-        return [
-            (number, tensor, value)
-            for number, ((_, tensor), value) in enumerate(zip(self.desc.outputs, self.outputs, strict=True))
-            if tensor is not None and value is not None
-        ]
+        return self._writes
+
+    @functools.cached_property
+    def _reads(self) -> tuple[tuple[int, TensorDesc, Value], ...]:
+        return _present(self.desc.inputs, self.inputs)
+
+    @functools.cached_property
+    def _writes(self) -> tuple[tuple[int, TensorDesc, Value], ...]:
+        return _present(self.desc.outputs, self.outputs)
+
+
+def _present(
+    members: Sequence[tuple[object, TensorDesc | None]], values: Sequence[Value | None]
+) -> tuple[tuple[int, TensorDesc, Value], ...]:
+    return tuple(
+        (number, tensor, value)
+        for number, ((_, tensor), value) in enumerate(zip(members, values, strict=True))
+        if tensor is not None and value is not None
+    )
 
 
 @dataclasses.dataclass(frozen=True)

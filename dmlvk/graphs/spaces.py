@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from dmlvk.graphs.network import Node
 from dmlvk.kernels.layout import FoldedLayout, fold
 
 
-@dataclasses.dataclass(frozen=True)
-class View:
+class View(NamedTuple):  # not a dataclass, for the same reason as a Value
     """An operand of a node.
 
     Attributes:

@@ -16,6 +16,7 @@ from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.program import Place, Program, Region, Step
 from dmlvk.kernels.target import Target
+from dmlvk.progress import told
 
 _log = logging.getLogger("dmlvk")
 
@@ -79,7 +80,8 @@ def fused_stages(network: Network, target: Target) -> Stages:
     # One binding is left for the coefficients that some functions read.
     groups = grouped(network, functions, Limits(buffers=min(Limits.buffers, target.buffers - 1)), target)
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # they wait for processes of the compiler
-        made = list(pool.map(lambda group: _stages_of(group, network, target), groups))
+        making = pool.map(lambda group: _stages_of(group, network, target), groups)
+        made = list(told(making, len(groups), "kernels of a graph compiled"))
     remarks = [remark for _, remark in made if remark]
     if remarks and remarks[0] != NO_COMPILER:
         _log.warning("some operators of a graph run one by one: %s", remarks[0])

@@ -37,6 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
+from dmlvk.progress import told
 from dmlvk.runtime import validation
 from dmlvk.runtime.afterwards import Afterwards, new_lock
 from dmlvk.runtime.coherence import without_coherence
@@ -382,7 +383,7 @@ class Engine:
             if uploaded:
                 record_step(self._kp.OpTensorSyncDevice(uploaded))
             unsettled: dict[Allocation, None] = {}  # written since the last dependency
-            for launch in launches:
+            for launch in told(launches, len(launches), "kernels prepared by the driver"):
                 if launch.depends:
                     record_step(self._dependency(unsettled))
                     unsettled.clear()

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dmlvk.graphs import memory
 from dmlvk.graphs.memory import Item, MemoryPlan, lower_bound, plan_memory
 
 items = st.lists(
@@ -41,6 +42,14 @@ def test_items_never_overlap_while_they_are_needed(needed: list[Item]) -> None:
     assert plan.lower_bound_bytes == max(
         (sum(i.size for i in needed if i.first <= step <= i.last) for step in range(50)), default=0
     )
+
+
+@given(items, st.randoms(use_true_random=False))
+@settings(max_examples=200, deadline=None)
+def test_many_items_are_placed_as_few_are(needed: list[Item], random: Random) -> None:
+    order = list(range(len(needed)))
+    random.shuffle(order)
+    assert memory._placed_by_arrays(needed, order) == memory._placed_one_by_one(needed, order)
 
 
 def test_nothing_needs_nothing() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.fusion.functions import Function
@@ -184,6 +184,7 @@ class _Grouping:
         for node in network.nodes:
             for value in {value for _, _, value in node.reads()}:
                 self._readers.setdefault(value, []).append(node)
+        self._readers_outside: dict[Group, tuple[int, ...]] = {}
         self._group_of: dict[int, Group] = {}
         for node in network.nodes:
             group = self._single(node, functions.get(node.index))
@@ -211,15 +212,21 @@ class _Grouping:
             if value.kind == "node"
         ]
         edges.sort(key=lambda edge: -self._network.sizes[edge[0]])
+        # What two groups cannot do they can never do: a path between them stays when others on it become one. An edge
+        # is tried again when one of its groups has grown.
+        refused: dict[int, tuple[Group, Group]] = {}
         joined_some = True
         while joined_some:
             joined_some = False
-            for edge in edges:
-                joined_some |= self._join_edge(*edge)
-
-    def _join_edge(self, value: Value, number: int, node: Node) -> bool:
-        first, second = self._group_of[value.index], self._group_of[node.index]
-        return self._join(first, View(value.index, True, value.output), second, View(node.index, False, number))
+            for edge, (value, number, node) in enumerate(edges):
+                first, second = self._group_of[value.index], self._group_of[node.index]
+                if first is second or refused.get(edge) == (first, second):
+                    continue
+                read = View(node.index, False, number)
+                if self._join(first, View(value.index, True, value.output), second, read):
+                    joined_some = True
+                else:
+                    refused[edge] = first, second
 
     def _join(self, first: Group, view_of_first: View, second: Group, view_of_second: View) -> bool:
         if first is second or first.space is None or second.space is None:
@@ -271,7 +278,10 @@ class _Grouping:
                     words += max(1, width // 32)
                 else:
                     inputs.setdefault((value, strides[view], width), Operand(value, view, width))
-        outputs = [Operand(value, view, bits[value]) for value, view in writes.items() if self._is_needed(value, group)]
+        inside = {node.index for node in group.nodes}
+        outputs = [
+            Operand(value, view, bits[value]) for value, view in writes.items() if self._is_needed(value, inside)
+        ]
         outputs.sort(key=lambda operand: operand.bits)
         words += len(inputs) + len(outputs)
         limits = self._limits
@@ -293,17 +303,17 @@ class _Grouping:
         elements = lanes(group.plan.walk, group.types) * (lines(group.types) if group.plan.walk == "tiled" else 1)
         return group.volume * elements <= self._limits.volume
 
-    def _is_needed(self, value: Value, group: Group) -> bool:
-        """Whether a value is read outside of the group that writes it."""
-        inside = {node.index for node in group.nodes}
+    def _is_needed(self, value: Value, inside: Container[int]) -> bool:
+        """Whether a value is read outside of the group that writes it, whose nodes have these indices."""
         return value in self._graph_outputs or any(node.index not in inside for node in self._readers.get(value, ()))
 
-    def _successors(self, group: Group) -> Iterable[Group]:
-        for value in group.written:
-            for node in self._readers.get(value, ()):
-                successor = self._group_of[node.index]
-                if successor is not group:
-                    yield successor
+    def _successors(self, group: Group) -> Iterator[Group]:
+        readers = self._readers_outside.get(group)
+        if readers is None:
+            inside = {node.index for node in group.nodes}
+            reading = {node.index for value in group.written for node in self._readers.get(value, ())}
+            readers = self._readers_outside[group] = tuple(sorted(reading - inside))
+        return (self._group_of[reader] for reader in readers)
 
     def _something_between(self, first: Group, second: Group) -> bool:
         """Whether a path leads from one group to another through a third: one kernel would wait for itself."""

@@ -1,0 +1,85 @@
+"""Graphs of 10,000 operators are compiled in seconds, and what takes long says how far it is."""
+
+from __future__ import annotations
+
+import logging
+import time
+from random import Random
+
+import numpy as np
+import pytest
+
+import dmlvk as dml
+from dmlvk import functions as F
+from dmlvk.graphs.fusion.functions import function_of
+from dmlvk.graphs.fusion.grouping import Limits, grouped
+from dmlvk.progress import told
+
+COUNT = 10_000
+SIZES = (4, 16)
+FORMS = (
+    lambda a, b: a + b,
+    lambda a, b: F.max(a, b),
+    lambda a, b: abs(a),
+    lambda a, b: a - b,
+)
+
+
+def chain(x: dml.Expression, y: dml.Expression) -> dict[str, dml.Expression]:
+    """Each operator reads the one before."""
+    value = x
+    for number in range(COUNT):
+        value = FORMS[number % 4](value, y)
+    return {"output": value}
+
+
+def random_network(x: dml.Expression, y: dml.Expression) -> dict[str, dml.Expression]:
+    """Each operator reads one of the last fifty values and any other; every value that nobody reads is an output."""
+    random = Random(10)
+    values, read = [x, y], set()
+    for number in range(COUNT):
+        one, other = random.randrange(max(0, len(values) - 50), len(values)), random.randrange(len(values))
+        read |= {one, other} if number % 4 != 2 else {one}
+        values.append(FORMS[number % 4](values[one], values[other]))
+    return {f"output{number}": value for number, value in enumerate(values) if number not in read}
+
+
+@pytest.mark.parametrize("form", [chain, random_network])
+def test_graphs_of_ten_thousand_operators_are_compiled_in_seconds(form: object, device: dml.Device) -> None:
+    assert callable(form)
+    graph = dml.Graph(device)
+    x, y = (graph.input(name, dml.FLOAT32, SIZES) for name in ("x", "y"))
+    outputs = form(x, y)
+    began = time.process_time()
+    compiled = graph.compile(outputs, fuse=False)
+    nodes = compiled.network.nodes
+    assert len(nodes) > 0.9 * COUNT  # equal ones are one
+    functions = {node.index: function_of(node.desc, device.target) for node in nodes}
+    known = {index: function for index, function in functions.items() if function is not None}
+    groups = grouped(compiled.network, known, Limits(), device.target)
+    assert time.process_time() - began < 30, "of the processor; a third of it where nobody else works"
+    assert sorted(node.index for group in groups for node in group.nodes) == sorted(node.index for node in nodes)
+    done: set[int] = set()
+    for group in groups:
+        written = {node.index for node in group.nodes}
+        assert {value.index for value in group.read if value.kind == "node"} <= done
+        done |= written
+    assert len(groups) < COUNT / 4
+
+
+def test_a_long_chain_gives_what_its_operators_give(device: dml.Device) -> None:
+    graph = dml.Graph(device)
+    value = x = graph.input("x", dml.FLOAT32, (8,))
+    for _ in range(600):
+        value = value + 1
+    given = np.arange(8, dtype=np.float32)
+    assert np.array_equal(device.run(graph.compile(y=value), {"x": given})["y"], given + 600)
+    assert x.shape == (8,)
+
+
+def test_progress_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    times = iter([0.0, 0.0, 1.0, 3.0, 3.5])
+    monkeypatch.setattr(time, "monotonic", lambda: next(times))
+    with caplog.at_level(logging.INFO, "dmlvk"):
+        assert list(told(range(4), 4, "kernels compiled")) == [0, 1, 2, 3]
+    assert [record.getMessage() for record in caplog.records] == ["2 of 4 kernels compiled, about 3 s left"]
