@@ -256,12 +256,14 @@ class Device:
             self.arrays.pool.clear()
             return Buffer(self.engine, size_in_bytes)
 
-    def array(self, x: npt.ArrayLike | Array) -> Array:
+    def array(self, x: npt.ArrayLike | Array, data_type: DataType | None = None) -> Array:
         """An array on the device, with a copy of what an array holds.
 
         Args:
             x: anything that NumPy makes an array of, of 0 to 8 dimensions and at least one element; ``bool`` becomes
                 UINT8. An Array of this device is copied there.
+            data_type: of the elements; ``None``: the array's own. UINT4 and INT4, which NumPy does not have, are made
+                of arrays of ``uint8`` and ``int8``; nothing else is converted.
 
         Raises:
             InvalidArgumentError: when no tensor is like that.
@@ -269,10 +271,12 @@ class Device:
             DeviceRemovedError: when the device is lost or closed.
         """
         self.engine.check_open()
-        if isinstance(x, Array) and x.device is self:
+        if data_type is not None and not isinstance(data_type, DataType):
+            raise InvalidArgumentError(f"Device.array: data_type must be a dmlvk.DataType; got {data_type!r}")
+        if isinstance(x, Array) and x.device is self and data_type in (None, x.data_type):
             return self.arrays.moved(x)
         values = plain_array(x, "Device.array")
-        tensor = array_tensor(values.dtype, values.shape, "Device.array")
+        tensor = array_tensor(values.dtype if data_type is None else data_type, values.shape, "Device.array")
         values = checked_array(values.reshape(tensor.sizes), tensor, "Device.array")
         return self.arrays.uploaded(self, values, tensor, "Device.array")
 

@@ -223,8 +223,6 @@ def array_tensor(dtype: npt.DTypeLike | DataType, shape: int | Sequence[int], wh
     given = shape if isinstance(shape, (Sequence, np.ndarray)) else [shape]
     sizes = checked_integers(given, f"{where}: shape", 1, 2**32 - 1) or [1]
     data_type = dtype if isinstance(dtype, DataType) else _data_type(dtype, where)
-    if data_type.size_in_bits < 8:
-        raise InvalidArgumentError(f"{where}: no array has elements of {data_type.name}")
     return TensorDesc(data_type, sizes)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import dmlvk as dml
+from dmlvk.arrays import elements_of, has_views, lay_out
 from dmlvk.bench.libraries import module
 from dmlvk.bench.tasks import Array, Task
 
@@ -54,8 +55,13 @@ class _Own:
         written = [tensor for _, tensor in task.desc.outputs if tensor is not None]
         self._buffers = [device.create_buffer(tensor.size_in_bytes) for tensor in (*read, *written)]
         for buffer, tensor, array in zip(self._buffers, read, inputs.values(), strict=False):
-            first = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.element_strides)
-            buffer.upload(np.ascontiguousarray(array[first]))
+            if has_views(tensor):
+                first = tuple(slice(0, 1) if stride == 0 else slice(None) for stride in tensor.element_strides)
+                buffer.upload(np.ascontiguousarray(array[first]))
+            else:
+                contents = np.zeros(tensor.size_in_bytes, np.uint8)
+                lay_out(array, tensor, contents, task.name)
+                buffer.upload(contents)
         bindings = iter(dml.BufferBinding(buffer, 0, buffer.size_in_bytes) for buffer in self._buffers)
         table = device.create_binding_table(self._compiled)
         table.bind_inputs([None if tensor is None else next(bindings) for _, tensor in task.desc.inputs])
@@ -74,9 +80,7 @@ class _Own:
     def result(self) -> Array:
         """The first output."""
         self._recorder.execute()
-        dtype = self._tensor.data_type.numpy_dtype
-        values = self._buffers[self._first_output].download().view(np.uint8)
-        return values[: self._tensor.element_count * dtype.itemsize].view(dtype).reshape(self._tensor.sizes)
+        return elements_of(self._buffers[self._first_output].download(), self._tensor)
 
     def timer(self, repeats: int) -> Callable[[], float]:
         """Takes the time of one of so many runs back to back."""

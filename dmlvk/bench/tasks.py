@@ -30,7 +30,7 @@ class Task:
     Attributes:
         name: ``"CONVOLUTION 3x3, 32x64x56x56 -> 64"``.
         desc: the description.
-        data_type: of the first tensor.
+        data_type: of the first tensor, or of the numbers that integers stand for.
         work: bytes that must be read and written, each once; or floating-point (or integer) operations.
         unit: of what ``work`` counts, a second.
         in_torch: the same in PyTorch, if it has it.
@@ -66,8 +66,8 @@ class Task:
                 numbers = random.standard_normal(tensor.sizes, np.float32)
                 made[field.name] = (numbers * np.float32(self.deviation)).astype(dtype)
             else:
-                limits = np.iinfo(dtype)
-                made[field.name] = random.integers(limits.min, limits.max, tensor.sizes, dtype, endpoint=True)
+                least, greatest = tensor.data_type.integer_limits
+                made[field.name] = random.integers(least, greatest, tensor.sizes, dtype, endpoint=True)
         return made
 
 
@@ -93,7 +93,7 @@ def _is_supported(task: Task) -> bool:
 
 def _bytes(desc: OperatorDesc) -> int:
     tensors = [tensor for _, tensor in (*desc.inputs, *desc.outputs) if tensor is not None]
-    return sum(tensor.element_count * tensor.data_type.size_in_bytes for tensor in tensors)
+    return sum(tensor.data_type.bytes_of(tensor.element_count) for tensor in tensors)
 
 
 def _moving(name: str, desc: OperatorDesc, in_torch: InTorch | None = None, **more: Any) -> Task:
@@ -302,6 +302,21 @@ def _cast(data_type: DataType, size: int) -> Iterator[Task]:
     yield _moving(f"to {name}, {count}", desc, lambda torch, inputs: inputs[0].to(getattr(torch, name)))
 
 
+def _blocks(operator_name: str, data_type: DataType, size: int) -> Iterator[Task]:
+    """A scale and a zero point for every 32 elements of a row, as weights of few bits have them."""
+    rows, columns = _matrix(data_type, size)
+    numbers, scale = TensorDesc(data_type, (rows, columns)), TensorDesc(data_type, (rows, columns // 32))
+    for integer in (DataType.UINT4, DataType.INT8):
+        integers, zero = TensorDesc(integer, numbers.sizes), TensorDesc(integer, scale.sizes)
+        source, result = (numbers, integers) if operator_name == "QUANTIZE" else (integers, numbers)
+        desc = operator_desc(
+            operator_name, InputTensor=source, OutputTensor=result, QuantizationType="SCALE_ZERO_POINT",
+            QuantizationTensorCount=2, QuantizationTensors=[scale, zero],
+        )  # fmt: skip
+        name = f"{operator_name} {integer.name.lower()} in blocks of 32, {rows} x {columns}"
+        yield Task(name, desc, data_type, _bytes(desc), "B/s")
+
+
 def _gathers(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
     source = TensorDesc(data_type, (rows, columns))
@@ -501,6 +516,7 @@ _MAKERS: Mapping[str, _Maker] = {
     "CONVOLUTION": _convolutions,
     "CUMULATIVE_SUMMATION": _cumulative,
     "DEPTH_TO_SPACE": _depth_to_space,
+    "DEQUANTIZE": functools.partial(_blocks, "DEQUANTIZE"),
     "GATHER": _gathers,
     "GATHER_ELEMENTS": functools.partial(_elements, "GATHER_ELEMENTS"),
     "GEMM": _products,
@@ -512,6 +528,7 @@ _MAKERS: Mapping[str, _Maker] = {
     "MULTIHEAD_ATTENTION": functools.partial(_attention, "MULTIHEAD_ATTENTION", 16),
     "MULTIHEAD_ATTENTION1": functools.partial(_attention, "MULTIHEAD_ATTENTION1", 4),
     "PADDING": _padding,
+    "QUANTIZE": functools.partial(_blocks, "QUANTIZE"),
     "REDUCE": _reductions,
     "RESAMPLE1": _resample,
     "RNN": functools.partial(_recurrent, "RNN", 1),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.arrays import elements_of, lay_out
+from tests.cli.outcome import Outcome
 
 SCALE, BOTH = dml.QuantizationType.SCALE, dml.QuantizationType.SCALE_ZERO_POINT
 Array = npt.NDArray[Any]
@@ -106,6 +109,60 @@ def test_there_and_back_in_a_graph(device: dml.Device) -> None:
     assert kept.reshape(30)[2:].numpy().tolist() == values.reshape(30)[2:].tolist()
     with pytest.raises(dml.InvalidArgumentError, match="a part must begin with a whole byte"):
         kept[1:]
+
+
+def test_arrays_of_halves_of_bytes_stay_on_the_device(device: dml.Device) -> None:
+    values = _array(np.int8, [[-8, 7, 0], [1, -1, 5]])
+    with device.array(values, dml.INT4) as kept:
+        assert (kept.data_type, kept.dtype, kept.shape, kept.nbytes) == (dml.INT4, np.dtype(np.int8), (2, 3), 3)
+        assert kept.T.numpy().tolist() == values.T.tolist()
+        desc = _desc(dml.Dequantize, _tensor(dml.INT4, 2, 3), _tensor(dml.FLOAT32, 2, 3), _tensor(dml.FLOAT32, 1, 1))
+        compiled = device.compile_operator(device.create_operator(desc))
+        scale = _array(np.float32, [[0.5]])
+        made = device.run(compiled, {"InputTensor": kept, "QuantizationTensors[0]": scale})["OutputTensor"]
+        assert made.tolist() == (values / 2).tolist()
+    with pytest.raises(dml.InvalidArgumentError, match=r"Device\.array: the array's dtype must be int8; got uint8"):
+        device.array(_array(np.uint8, [1]), dml.INT4)
+    with pytest.raises(dml.InvalidArgumentError, match=r"Device\.array: the array's values must be from -8 to 7"):
+        device.array(_array(np.int8, [8]), dml.INT4)
+    assert device.empty(3, dml.UINT4).nbytes == 2
+
+
+def test_a_model_file_of_dxdispatch(device: dml.Device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Values of two elements in a byte are UINT8 in a file's resources."""
+    tensors = {"DataType": "FLOAT32", "Sizes": [1, 4]}
+    file = {
+        "resources": {
+            "X": {"initialValuesDataType": "UINT8", "initialValues": [0x21, 0xF8, 0, 0]},
+            "Scale": {"initialValuesDataType": "FLOAT32", "initialValues": [0.5, 2]},
+            "Zero": {"initialValuesDataType": "UINT8", "initialValues": [0xE1, 0, 0, 0]},
+            "Out": {"initialValuesDataType": "FLOAT32", "initialValues": {"valueCount": 4, "value": 0}},
+        },
+        "dispatchables": {
+            "numbers": {
+                "type": "DML_OPERATOR_DEQUANTIZE",
+                "desc": {
+                    "InputTensor": {"DataType": "DML_TENSOR_DATA_TYPE_INT4", "Sizes": [1, 4]},
+                    "QuantizationType": "DML_QUANTIZATION_TYPE_SCALE_ZERO_POINT",
+                    "QuantizationTensorCount": 2,
+                    "QuantizationTensors": [{**tensors, "Sizes": [1, 2]}, {"DataType": "INT4", "Sizes": [1, 2]}],
+                    "OutputTensor": tensors,
+                },
+            }
+        },
+        "commands": [
+            {
+                "type": "dispatch",
+                "dispatchable": "numbers",
+                "bindings": {"InputTensor": "X", "QuantizationTensors": ["Scale", "Zero"], "OutputTensor": "Out"},
+            },
+            {"type": "expect", "resource": "Out", "values": [0, 0.5, -12, 2]},
+        ],
+    }
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(file), encoding="utf-8")
+    outcome = Outcome(capsys, "run", str(path), "--device", str(device.info.index))
+    assert (outcome.status, outcome.err) == (0, "")
 
 
 @pytest.mark.parametrize(
