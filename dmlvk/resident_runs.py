@@ -241,7 +241,7 @@ class ResidentRuns:
                 del kept[key]
 
     def moved(self, array: Array, part: Part | None = None, *, tensor: TensorDesc | None = None) -> Array:
-        """A copy of an array, or of a part of it, on the device.
+        """A copy of an array, or of a part of it, on the device; of 4-bit types it goes through the host.
 
         Args:
             array: what is copied.
@@ -252,7 +252,8 @@ class ResidentRuns:
         made = tensor or TensorDesc(array.data_type, [axis.count for axis in axes])
         size = array.dtype.itemsize
         first = array.offset % MINIMUM_BUFFER_TENSOR_ALIGNMENT // size
-        if first and array.ndim == MAXIMUM_DIMENSION_COUNT:  # no axis is left to say where it begins
+        no_axis_is_left = first and array.ndim == MAXIMUM_DIMENSION_COUNT  # to say where it begins
+        if no_axis_is_left or not has_views(array.tensor):  # nothing on the device moves elements of 4 bits
             taken = tuple(slice(a.start, _end(a), a.step) for a in axes)
             return self.uploaded(array.device, array.numpy()[taken], made, repr(array))
         sizes, strides = list(array.shape), list(array.tensor.element_strides)

@@ -121,6 +121,14 @@ def test_arrays_of_halves_of_bytes_stay_on_the_device(device: dml.Device) -> Non
         scale = _array(np.float32, [[0.5]])
         made = device.run(compiled, {"InputTensor": kept, "QuantizationTensors[0]": scale})["OutputTensor"]
         assert made.tolist() == (values / 2).tolist()
+        part = kept.reshape(6)[2:]  # its binding does not begin where bindings may
+        assert device.array(part).numpy().tolist() == [0, 1, -1, 5]
+        assert kept[::-1].numpy().tolist() == values[::-1].tolist()
+        assert kept.T.reshape(6).numpy().tolist() == values.T.reshape(6).tolist()
+        desc = _desc(dml.Dequantize, _tensor(dml.INT4, 4), _tensor(dml.FLOAT32, 4), _tensor(dml.FLOAT32, 1))
+        compiled = device.compile_operator(device.create_operator(desc))
+        of_part = device.run(compiled, {"InputTensor": part, "QuantizationTensors[0]": _array(np.float32, [2])})
+        assert of_part["OutputTensor"].tolist() == [0, 2, -2, 10]
     with pytest.raises(dml.InvalidArgumentError, match=r"Device\.array: the array's dtype must be int8; got uint8"):
         device.array(_array(np.uint8, [1]), dml.INT4)
     with pytest.raises(dml.InvalidArgumentError, match=r"Device\.array: the array's values must be from -8 to 7"):
