@@ -14,6 +14,9 @@ import pytest
 import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.arrays import elements_of, lay_out
+from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.samples import Sample
+from dmlvk.conformance.sampling import check_sample
 from tests.cli.outcome import Outcome
 
 SCALE, BOTH = dml.QuantizationType.SCALE, dml.QuantizationType.SCALE_ZERO_POINT
@@ -260,6 +263,44 @@ def test_each_tensor_of_the_array_has_data_types_of_its_own(
         pytest.raises(dml.UnsupportedError, match="needs feature level 6_3"),
     ):
         older.create_operator(desc)
+
+
+def _random_tensor(random: np.random.Generator, data_type: dml.DataType, sizes: Sequence[int]) -> dml.TensorDesc:
+    """With its axes in any order in memory, and gaps between some."""
+    strides, step = [0] * len(sizes), int(random.integers(1, 3))
+    for axis in random.permutation(len(sizes)):
+        strides[axis] = step
+        step = step * sizes[axis] + int(random.integers(0, 3))
+    return dml.TensorDesc(data_type, sizes, None if random.random() < 0.3 else strides)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_blocks_in_any_layout(benches: list[Workbench], seed: int) -> None:
+    """Each tensor has strides of its own, each axis blocks of its own, for the zero point others than for the scale."""
+    random = np.random.default_rng(seed)
+    rank = int(random.integers(1, 6))
+    sizes = [int(size) for size in random.choice([1, 2, 3, 4, 6, 8], rank)]
+    blocks = [
+        [int(random.choice([n for n in range(1, size + 1) if size % n == 0])) for size in sizes] for _ in range(2)
+    ]
+    integer = (dml.INT4, dml.UINT4, dml.INT8, dml.UINT8)[seed % 4]
+    number = (dml.FLOAT32, dml.FLOAT16)[seed // 4 % 2]
+    numbers, integers = _random_tensor(random, number, sizes), _random_tensor(random, integer, sizes)
+    tensors = [_random_tensor(random, number, blocks[0]), _random_tensor(random, integer, blocks[1])]
+    is_quantize = seed // 8 % 2 == 0
+    source, output = (numbers, integers) if is_quantize else (integers, numbers)
+    desc = _desc(
+        dml.Quantize if is_quantize else dml.Dequantize, source, output, *tensors[: 1 + int(random.integers(2))]
+    )
+
+    def some_of(tensor: dml.TensorDesc) -> Array:
+        if tensor.data_type.is_float:
+            return random.normal(0, 3, tensor.sizes).astype(tensor.data_type.numpy_dtype)
+        least, greatest = tensor.data_type.integer_limits
+        return random.integers(least, greatest, tensor.sizes, tensor.data_type.numpy_dtype, endpoint=True)
+
+    inputs = {field.name: some_of(tensor) for field, tensor in desc.inputs}
+    check_sample(benches, Sample(f"seed {seed}", desc, inputs))
 
 
 def test_a_tensor_beside_others_in_one_word(device: dml.Device) -> None:
