@@ -13,13 +13,16 @@ from dmlvk.kernels.copies import copy, fill
 from dmlvk.kernels.elementwise import converted_bits, lower_walk
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
-from dmlvk.kernels.target import Target
+from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
 from dmlvk.kernels.views import View
 from dmlvk.operators import OperatorDesc
 from dmlvk.operators.filling import blocks_along
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
+
+_FOLD_STATE_BYTES = 16
+"""What one of several launches of FOLD hands on for each element of the output: STATE_WORDS in the shader."""
 
 
 def lower(desc: OperatorDesc, target: Target) -> Program:
@@ -160,13 +163,23 @@ def _fold(b: ProgramBuilder, desc: Any) -> None:
     constants += [1, 1, 1, 1, 0, 1] * (_SPATIAL_AXES - len(spatial))  # the last axis is the innermost one
     constants += [number for axis in axes for number in axis]
     groups = launch_size(desc.operator_name, -(-tensor.element_count * bits // 32))
-    kernel = PlainKernel(
-        variant=f"fold.{tensor.data_type.name.lower()}",
-        work_groups=groups,
-        constants=(int(groups[1] > 1), 1, *constants),
-        parameters=(tensor.element_count,),
-    )
-    _packed(b, tensor, lambda written: b.launch(kernel, [region], [written]))
+    places, elements_of_word = constants[0], 32 // bits
+    is_in_parts = elements_of_word * (2 * places + 1) > MOST_LOOP_TURNS
+    state = b.scratch(_FOLD_STATE_BYTES * tensor.element_count) if is_in_parts else None
+
+    def launches(written: Region) -> None:
+        step = MOST_LOOP_TURNS // elements_of_word - 1 if is_in_parts else places
+        for adds in (0, 1) if is_in_parts else (0,):
+            for first in range(0, places, step):
+                kernel = PlainKernel(
+                    variant=f"fold.{tensor.data_type.name.lower()}",
+                    work_groups=groups,
+                    constants=(int(groups[1] > 1), 1, *constants, int(is_in_parts)),
+                    parameters=(tensor.element_count, first, first + step, adds),
+                )
+                b.launch(kernel, [region], [written, state or written])
+
+    _packed(b, tensor, launches)
 
 
 def _value_scale(b: ProgramBuilder, desc: Any) -> None:

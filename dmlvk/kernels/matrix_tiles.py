@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from dmlvk.datatypes import DataType
-from dmlvk.kernels.target import Target
+from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import ShaderVariant
 
 SEGMENT = 1024
@@ -23,9 +23,6 @@ ONE_SEGMENT, IN_TURN, SIDE_BY_SIDE = range(3)
 
 _GROUPS_FOR_PROCESSORS = 8
 """Work groups that keep a processor busy."""
-
-_MOST_TURNS = 65535
-"""How often llvmpipe lets an invocation go through loops in all, before it ends them unasked."""
 
 _TERMS_IN_TURN = 8
 """Terms of each turn where a segment's sums are computed with care, as in ``shaders/patterns/matrix.glsl``."""
@@ -72,7 +69,7 @@ class Tile:
         if not target.is_cpu:
             return 2**32
         results = self.rows * self.columns // self.invocations
-        return max(1, _MOST_TURNS // (results * (SEGMENT // _TERMS_IN_TURN + 1) + SEGMENT + results))
+        return max(1, MOST_LOOP_TURNS // (results * (SEGMENT // _TERMS_IN_TURN + 1) + SEGMENT + results))
 
     def variant(self, family: str, data_type: DataType) -> ShaderVariant:
         """The shader of a family for a data type."""

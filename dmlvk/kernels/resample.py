@@ -12,7 +12,7 @@ import numpy as np
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.program import Program, ProgramBuilder
-from dmlvk.kernels.target import Target
+from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
 from dmlvk.operators.members import AxisDirection
@@ -29,6 +29,11 @@ _ROWS_OF_BLOCK = 8
 
 _LEAST_SCALE_OF_BLOCK = 2.0
 """From this magnification on, four rows of the output lie between four rows of the input."""
+_AVERAGED_AT_ONCE = 32768
+"""Of what an element of the output is averaged from, as many as one of several launches takes."""
+
+_STATE_BYTES = 48
+"""What such a launch hands on to the next for each element of the output: STATE_WORDS in the shader."""
 
 _NEAREST_OR_LOWER, _LOWER, _UPPER = range(3)
 _SAFE_EXPONENT = 60
@@ -84,7 +89,8 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     ]
     mapped.reverse()
     axes = _output_axes(desc, [axis for axis, _ in mapped])
-    is_packed = _is_packed(axes)
+    averaged, is_in_parts = _averaging([how for _, how in mapped] if is_linear else [])
+    is_packed = _is_packed(axes) and not is_in_parts
     is_plain = len(mapped) <= _MOST_PLAIN and not any(how.is_antialiased for _, how in mapped)
     elements = math.prod(result.sizes)
     items = -(-elements // _ELEMENTS_OF_ITEM) if is_packed else elements
@@ -107,17 +113,21 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     for number, how in mapped:
         constants += _resampled_axis(how, source.sizes[number], source.element_strides[number])
     constants += _resampled_axis(Resampling(1.0, 0.0, 0.0), 1, 0) * (_MOST_RESAMPLED - len(mapped))
-    constants += [int(is_plain), int(block is not None), row_step, rows]
+    constants += [int(is_plain), int(block is not None), row_step, rows, int(is_in_parts)]
     data_type: DataType = result.data_type
     name = f"linear.{data_type.name.lower()}" if is_linear else f"nearest.{_MOVED_AS[data_type.size_in_bits]}"
     builder = ProgramBuilder(desc, target)
-    kernel = PlainKernel(
-        variant=f"resample.{name}",
-        work_groups=groups,
-        constants=tuple(constant & 0xFFFFFFFF for constant in constants),
-        parameters=(items, elements),
-    )
-    builder.launch(kernel, [builder.reads["input_tensor"]], [builder.writes["output_tensor"]])
+    output = builder.writes["output_tensor"]
+    state = builder.scratch(_STATE_BYTES * elements) if is_in_parts else output
+    step = _AVERAGED_AT_ONCE if is_in_parts else averaged
+    for first in range(0, averaged, step):
+        kernel = PlainKernel(
+            variant=f"resample.{name}",
+            work_groups=groups,
+            constants=tuple(constant & 0xFFFFFFFF for constant in constants),
+            parameters=(items, elements, first, first + step),
+        )
+        builder.launch(kernel, [builder.reads["input_tensor"]], [output, state])
     return builder.program()
 
 
@@ -128,6 +138,18 @@ def _axis_of_blocks(axes: Sequence[_Axis], mapped: Sequence[Resampling]) -> int 
     if mapped[1].scale < _LEAST_SCALE_OF_BLOCK:
         return None
     return next(place for place, axis in enumerate(axes) if axis.number == 1)
+
+
+def _averaging(mapped: Sequence[Resampling]) -> tuple[int, bool]:
+    """The most elements that one of the output is averaged from, and whether several launches take them."""
+    around = [_most_around(how) for how in mapped]
+    turns = sum(math.prod(around[number:]) + math.prod(around[number + 1 :]) for number in range(len(around)))
+    return math.prod(around), _ELEMENTS_OF_ITEM * (turns + _MOST_RESAMPLED + 1) > MOST_LOOP_TURNS
+
+
+def _most_around(how: Resampling) -> int:
+    """The most elements along an axis that one of the output is averaged from."""
+    return 2 * (int(np.float32(1) / np.float32(how.scale)) + 1) + 2 if how.is_antialiased else 2
 
 
 def _is_same(how: Resampling, extent: int, size: int, rounding: int | None) -> bool:

@@ -10,6 +10,10 @@ from dmlvk.runtime.specialization import NAIVE_DRIVERS
 if TYPE_CHECKING:
     from dmlvk.runtime.vulkan import DeviceInfo
 
+MOST_LOOP_TURNS = 65535
+"""llvmpipe ends loops, unasked, when an invocation has been through so many turns in all: who needs more takes several
+launches."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Target:

@@ -14,7 +14,7 @@ from dmlvk.kernels.integer_products import stride_of
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.scattering import max_unpooling
-from dmlvk.kernels.target import Target
+from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OPERATORS, OperatorDesc
 from dmlvk.operators.local_response import LocalResponseNormalization
@@ -26,9 +26,6 @@ _AXES = 5
 """Batch, channel, depth, height and width."""
 
 _BYTES = (DataType.INT8, DataType.UINT8)
-
-_MOST_TURNS = 65535
-"""llvmpipe ends loops, unasked, when an invocation has been through so many turns in all."""
 
 _TAPS_AT_ONCE = 32768
 """Taps of a window that one of several launches takes."""
@@ -239,7 +236,7 @@ def _pooled(desc: Any, target: Target) -> Program:
     data_type: DataType = desc.output_tensor.data_type
     order = _order_of_memory(result)
     elements_at_once = max(1, 32 // data_type.size_in_bits) if _is_packed(result, order) else 1
-    is_in_parts = elements_at_once * (_rounds(desc) * windows.turns(source) + 1) > _MOST_TURNS
+    is_in_parts = elements_at_once * (_rounds(desc) * windows.turns(source) + 1) > MOST_LOOP_TURNS
     is_packed = _is_packed(result, order) and not is_in_parts
     elements = math.prod(result.sizes)
     items = -(-elements * data_type.size_in_bits // 32) if is_packed and data_type.size_in_bits < 32 else elements

@@ -29,11 +29,29 @@
         sum = with_number(sum, scaled); \
     }
 
+#define STATE_WORDS 4u
+#define STATE(word) words_state[BASE_WORD(state) + STATE_WORDS * number + word]
+
 uint folded(uint number)
 {
     uint largest = 0u;
     uint found = 0u;
-    FOR_EACH_ADDEND(number, LOOK_AT)
+    Double sum = Double(0.0, 0.0);
+    if (IN_PARTS && (parameters.adds != 0u || parameters.first != 0u)) {
+        largest = STATE(0u);
+        found = STATE(1u);
+        sum = Double(uintBitsToFloat(STATE(2u)), uintBitsToFloat(STATE(3u)));
+    }
+    if (!IN_PARTS || parameters.adds == 0u) {
+        FOR_EACH_ADDEND(number, LOOK_AT)
+    }
+    if (IN_PARTS && parameters.adds == 0u) {
+        STATE(0u) = largest;
+        STATE(1u) = found;
+        STATE(2u) = 0u;
+        STATE(3u) = 0u;
+        return 0u;
+    }
     if (found != 0u) {
         uint infinite = found == 2u ? 0xff800000u : found == 4u ? 0x7f800000u : 0x7fc00000u;
 #if OUTPUT_BITS == 16
@@ -56,8 +74,11 @@ uint folded(uint number)
         least = EXPONENT_BITS(-20);
     }
 #endif
-    Double sum = Double(0.0, 0.0);
     FOR_EACH_ADDEND(number, ADD)
+    if (IN_PARTS) {
+        STATE(2u) = floatBitsToUint(sum.high);
+        STATE(3u) = floatBitsToUint(sum.low);
+    }
 #if OUTPUT_BITS == 16
     return float16_from_number(rounded_to_odd(sum));
 #else

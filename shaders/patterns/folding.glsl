@@ -8,13 +8,19 @@ layout(local_size_x = 256) in;
 layout(push_constant) uniform Parameters {
     uint base_input;
     uint base_output;
+    uint base_state;
     uint count;
+    // Of several launches: the places that this one takes, and whether it adds, after all have been looked at.
+    uint first;
+    uint end;
+    uint adds;
 } parameters;
 
 #include "buffers.glsl"
 
 BUFFER(0, input)
 BUFFER(1, output)
+BUFFER(2, state) // what one of several launches hands on to the next: STATE_WORDS for each element
 
 // Of each of six spatial axes: its size, the window's places, how far these lie apart, how far the window moves, the padding before,
 // and how many positions there are.
@@ -28,6 +34,7 @@ layout(constant_id = 3) const uint POSITIONS = 1u;
     layout(constant_id = 8 + 6 * axis) const uint START_##axis = 0u; \
     layout(constant_id = 9 + 6 * axis) const uint BLOCKS_##axis = 1u;
 SPATIAL_AXIS(0) SPATIAL_AXIS(1) SPATIAL_AXIS(2) SPATIAL_AXIS(3) SPATIAL_AXIS(4) SPATIAL_AXIS(5)
+layout(constant_id = 40) const bool IN_PARTS = false;
 
 // Where along an axis, and in how many positions before it, an element of the padded output is a place of the window. The last axis
 // is the innermost one.
@@ -44,12 +51,14 @@ SPATIAL_AXIS(0) SPATIAL_AXIS(1) SPATIAL_AXIS(2) SPATIAL_AXIS(3) SPATIAL_AXIS(4) 
         weight *= BLOCKS_##axis; \
     }
 
-// DO(index): for every element of the input that belongs to the element `number` of the output, by rising place in the window.
+// DO(index): for every element of the input that belongs to the element `number` of the output, by rising place in the window (of the
+// places that this launch takes).
 #define FOR_EACH_ADDEND(number, DO) \
     { \
         uint rest = number; \
         COORDINATE(5) COORDINATE(4) COORDINATE(3) COORDINATE(2) COORDINATE(1) COORDINATE(0) \
-        for (uint each = 0u; each < PLACES; ++each) { \
+        uint end = IN_PARTS ? min(parameters.end, PLACES) : PLACES; \
+        for (uint each = IN_PARTS ? parameters.first : 0u; each < end; ++each) { \
             uint place = each; \
             uint position = 0u; \
             uint weight = 1u; \

@@ -19,8 +19,11 @@ layout(local_size_x = 256) in;
 layout(push_constant) uniform Parameters {
     uint base_input; // where operands begin in their buffers, in words
     uint base_output;
+    uint base_state;
     uint work_items;
     uint elements; // of the output
+    uint first;    // of what is averaged, those that this launch takes, where it is one of several
+    uint end;
 } parameters;
 
 #define LANES 4
@@ -28,6 +31,7 @@ layout(push_constant) uniform Parameters {
 
 BUFFER(0, input)
 BUFFER(1, output)
+BUFFER(2, state) // what one of several launches hands on to the next: STATE_WORDS for each element of the output
 
 layout(constant_id = 2) const bool OUTPUT_PACKED = false;
 layout(constant_id = 3) const uint ROUNDING = 0u;      // of nearest elements
@@ -71,6 +75,9 @@ layout(constant_id = 73) const bool IN_BLOCKS = false;
 layout(constant_id = 74) const uint ROW_OUTPUT_STEP = 0u; // elements of the output
 layout(constant_id = 75) const uint OUTPUT_ROWS = 1u;
 #endif
+
+// Whether this is one of several launches, each of which takes some of what is averaged; an invocation has one element then.
+layout(constant_id = 76) const bool IN_PARTS = false;
 
 // An element of the output: the element of the input where all resampled axes begin, and its coordinates along these.
 struct Source {

@@ -130,8 +130,66 @@ uint weighted_one_by_one(Source source)
     return AVERAGE(D);
 }
 
+// The same by several launches: those elements of the nested loops that this one takes. What the sums hold is handed on.
+#define STATE_WORDS 12u
+#define STATE(word) words_state[BASE_WORD(state) + STATE_WORDS * invocation_index() + word]
+#define TAKE_STATE(axis, word) \
+    if (parameters.first != 0u) { \
+        sum_##axis = Weighted(STATE(word), STATE(word + 1u), STATE(word + 2u) != 0u); \
+    }
+#define HAND_ON(axis, word) \
+    STATE(word) = sum_##axis.sum; \
+    STATE(word + 1u) = sum_##axis.weights; \
+    STATE(word + 2u) = uint(sum_##axis.is_empty);
+#define AXIS_IN_PART(axis, outer, word) \
+    Around around_##axis = around(PLACE(axis, source.outer), RADIUS_##axis); \
+    Weighted sum_##axis = NOTHING; \
+    TAKE_STATE(axis, word)
+#define NUMBER_ALONG(axis) \
+    uint number_##axis = rest % around_##axis.count; \
+    rest /= around_##axis.count; \
+    uint weight_##axis = weight_of(around_##axis, number_##axis, SCALE_##axis); \
+    uint at_##axis = element_of(around_##axis, number_##axis, EXTENT_##axis) * STRIDE_##axis;
+#define ADD_ALONG(axis, number) \
+    if (weight_##axis != 0u) { \
+        sum_##axis = with_weighted(sum_##axis, weight_##axis, number); \
+    }
+// Behind the last element along an axis, its average goes to the axis outside of it.
+#define IS_LAST(axis) (number_##axis + 1u == around_##axis.count)
+
+uint weighted_in_parts(Source source)
+{
+    AXIS_IN_PART(D, d, 0u)
+    AXIS_IN_PART(C, c, 3u)
+    AXIS_IN_PART(B, b, 6u)
+    AXIS_IN_PART(A, a, 9u)
+    uint end = min(parameters.end, around_D.count * around_C.count * around_B.count * around_A.count);
+    for (uint number = parameters.first; number < end; ++number) {
+        uint rest = number;
+        NUMBER_ALONG(A) NUMBER_ALONG(B) NUMBER_ALONG(C) NUMBER_ALONG(D)
+        ADD_ALONG(A, NUMBER_OF(INPUT, ELEMENT(source.at + at_D + at_C + at_B + at_A)))
+        if (IS_LAST(A)) {
+            ADD_ALONG(B, AVERAGE(A))
+            sum_A = NOTHING;
+            if (IS_LAST(B)) {
+                ADD_ALONG(C, AVERAGE(B))
+                sum_B = NOTHING;
+                if (IS_LAST(C)) {
+                    ADD_ALONG(D, AVERAGE(C))
+                    sum_C = NOTHING;
+                }
+            }
+        }
+    }
+    HAND_ON(D, 0u) HAND_ON(C, 3u) HAND_ON(B, 6u) HAND_ON(A, 9u)
+    return AVERAGE(D);
+}
+
 VALUE(OUTPUT) resampled(Source source)
 {
+    if (IN_PARTS) {
+        return RESULT_OF(OUTPUT, weighted_in_parts(source));
+    }
     if (IS_PLAIN) {
         Between column = between(PLACE(A, source.a));
         Between row = between(PLACE(B, source.b));
