@@ -34,12 +34,16 @@ uvec4 loaded_again(uint block) { return four_of_input(input_row + FIRST_OF(block
 Double number(uint bits) { return Double(uintBitsToFloat(bits), 0.0); }
 #define NUMBERS(held) number(held.x), number(held.y), number(held.z), number(held.w)
 
+// Compilers for GPUs mix the sums of groups, which gains something while registers last. A branch, though it is always taken (what is farthest is
+// even), keeps them from it.
+#define CAN_MIX_GROUPS (BLOCKS_OF_LANE < 14u)
+
 #define QUICK_ELEMENTS(held) \
     group = with_next_four(group, sum_of_four(NUMBERS(held))); \
     farthest = max(farthest, farthest_above(held, LEAST_ORDINARY_TERM));
 #define QUICK_BLOCK(block) if (IS_THERE(block)) { QUICK_ELEMENTS(x_##block) }
 #define QUICK_GROUP(a, b, c, d) \
-    { \
+    if (CAN_MIX_GROUPS || farthest != 0xffffffffu) { \
         Double group = Double(0.0, 0.0); \
         QUICK_BLOCK(a) QUICK_BLOCK(b) QUICK_BLOCK(c) QUICK_BLOCK(d) \
         quick = double_sum(quick, group); \
@@ -70,7 +74,7 @@ Double mean;
     group = with_next_four(group, sum_of_four(square_of(a), square_of(b), square_of(c), square_of(d)));
 #define QUICK_SQUARES_OF_BLOCK(block) if (IS_THERE(block)) { QUICK_DIFFERENCES(x_##block) }
 #define QUICK_SQUARES_OF_GROUP(a, b, c, d) \
-    { \
+    if (CAN_MIX_GROUPS || farthest != 0xffffffffu) { \
         Double group = Double(0.0, 0.0); \
         QUICK_SQUARES_OF_BLOCK(a) QUICK_SQUARES_OF_BLOCK(b) QUICK_SQUARES_OF_BLOCK(c) QUICK_SQUARES_OF_BLOCK(d) \
         quick = double_sum(quick, group); \
@@ -112,15 +116,23 @@ TermSum with_rare_squares(TermSum sum, uvec4 x)
 RARE_SUM(rare_sum, with_rare_elements)
 RARE_SUM(rare_sum_of_squares, with_rare_squares)
 
-// Whether what is held are zeros and numbers of a range.
-#define LOOK_AT_BLOCK(block) if (IS_THERE(block)) { farthest = max(farthest, farthest_number_above(x_##block, least)); }
-#define LOOK_AT_GROUP(a, b, c, d) LOOK_AT_BLOCK(a) LOOK_AT_BLOCK(b) LOOK_AT_BLOCK(c) LOOK_AT_BLOCK(d)
-#define LOOK_AGAIN(least_, reach) \
-    if (farthest >= reach) { \
-        const uint least = least_; \
-        farthest = 0u; \
-        EACH_GROUP_OF_BLOCKS(LOOK_AT_GROUP) \
+// Whether all that was held are zeros and numbers of a range: how far the farthest is above the least.
+uvec4 differences_of(uvec4 x)
+{
+    return floatBitsToUint(vec4(difference_from_mean(x.x, mean).high, difference_from_mean(x.y, mean).high,
+        difference_from_mean(x.z, mean).high, difference_from_mean(x.w, mean).high));
+}
+uint farthest_of_lane(bool of_differences, uint least)
+{
+    uint found = 0u;
+    for (uint block = 0u; block < BLOCKS_OF_LANE; ++block) {
+        if (IS_THERE(block)) {
+            uvec4 x = loaded_again(block);
+            found = max(found, farthest_number_above(of_differences ? differences_of(x) : x, least));
+        }
     }
+    return found;
+}
 
 uvec2 mean_of(TermSum sum)
 {
@@ -260,7 +272,9 @@ void held_row(uint row, bool is_row)
     farthest = 0u;
     Double quick = Double(0.0, 0.0);
     EACH_GROUP_OF_BLOCKS(QUICK_GROUP)
-    LOOK_AGAIN(LEAST_ORDINARY_TERM, REACH(LEAST_ORDINARY_TERM, LEAST_LARGE_TERM))
+    if (farthest >= REACH(LEAST_ORDINARY_TERM, LEAST_LARGE_TERM)) {
+        farthest = farthest_of_lane(false, LEAST_ORDINARY_TERM);
+    }
     bool is_plain = farthest < REACH(LEAST_ORDINARY_TERM, LEAST_LARGE_TERM);
     TermSum sum = TermSum(quick, Double(0.0, 0.0), Double(0.0, 0.0), 0u);
     if (!is_plain) {
@@ -282,7 +296,9 @@ void held_row(uint row, bool is_row)
     if (is_plain) {
         farthest = 0u;
         EACH_GROUP_OF_BLOCKS(QUICK_SQUARES_OF_GROUP)
-        LOOK_AGAIN(LEAST_ORDINARY_BASE, REACH(LEAST_ORDINARY_BASE, LEAST_LARGE_BASE))
+        if (farthest >= REACH(LEAST_ORDINARY_BASE, LEAST_LARGE_BASE)) {
+            farthest = farthest_of_lane(true, LEAST_ORDINARY_BASE);
+        }
     }
     bool is_ordinary = farthest < REACH(LEAST_ORDINARY_BASE, LEAST_LARGE_BASE);
     TermSum squares = TermSum(quick, Double(0.0, 0.0), Double(0.0, 0.0), 0u);

@@ -107,7 +107,10 @@ void store_four(uint place, uvec4 x)
 }
 
 #define FIRST_OF(block) (4u * (lane + uint(block) * LANES_OF_ROW))
-#define IS_THERE(block) (uint(block) < BLOCKS_OF_LANE && (HAS_ALL_BLOCKS || FIRST_OF(block) < parameters.row_length))
+// A lane's last block only may be missing.
+#define IS_THERE(block) \
+    (uint(block) + 1u < BLOCKS_OF_LANE \
+        || (uint(block) < BLOCKS_OF_LANE && (HAS_ALL_BLOCKS || FIRST_OF(block) < parameters.row_length)))
 
 #define EACH_GROUP_OF_BLOCKS(DO) \
     DO(0, 1, 2, 3) \

@@ -16,7 +16,7 @@ from dmlvk.kernels.target import CPU, GPU
 from dmlvk.operators import fused_activation
 from tests.operators.test_products import on_llvmpipe
 
-_LENGTHS = (12, 196, 1028, 8192, 12544)
+_LENGTHS = (12, 196, 1028, 12544, 16384)
 _RELU = fused_activation("ACTIVATION_RELU")
 
 
