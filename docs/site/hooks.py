@@ -1,0 +1,53 @@
+"""What the site has beyond the files of docs/: the examples, the changes, and a list of all descriptions.
+
+Links that lead out of docs/, as they must for readers of the files, are led to their place on the site.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[2]
+_REFERENCE = re.compile(r"^::: dmlvk\.(\w+)$", re.MULTILINE)
+
+
+def public_names() -> list[str]:
+    """Every name of ``dmlvk.__all__``, read without importing the package."""
+    names: set[str] = set()
+    for path in (ROOT / "dmlvk" / "__init__.py", ROOT / "dmlvk" / "operators" / "families.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ImportFrom):
+                names |= {alias.asname or alias.name for alias in node.names}
+    return sorted(name for name in names if name != "*" and not name.startswith("_"))
+
+
+def descriptions_page() -> str:
+    """A page of the public names that the hand-written one does not have: the operators and their enumerations."""
+    page = (ROOT / "docs" / "reference" / "dmlvk.md").read_text(encoding="utf-8")
+    rest = [name for name in public_names() if name not in _REFERENCE.findall(page)]
+    parts = [f"::: dmlvk.{name}\n    options:\n      filters: ['!^_', '!^declaration$']" for name in rest]
+    head = "Each is a frozen class whose members have DirectML's names in Python's spelling."
+    meaning = "[What they mean](../operators.md), by operator."
+    return "\n\n".join(["# Descriptions of operators", f"{head} {meaning}", *parts]) + "\n"
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Adds what is not a file of docs/."""
+    files.append(File.generated(config, "reference/descriptions.md", content=descriptions_page()))
+    files.append(File.generated(config, "changes.md", abs_src_path=str(ROOT / "CHANGELOG.md")))
+    for path in sorted((ROOT / "examples").rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            name = path.relative_to(ROOT).as_posix()
+            files.append(File.generated(config, name, abs_src_path=str(path)))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Leads links to the examples there; from ``docs/a/b.md`` they are one folder further up than on the site."""
+    up = "../" * page.file.src_uri.count("/")
+    return markdown.replace(f"]({up}../examples/", f"]({up}examples/")
