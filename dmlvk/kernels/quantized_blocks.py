@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 
@@ -105,8 +106,10 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     builder = ProgramBuilder(desc, target)
     source, output = desc.input_tensor, desc.output_tensor
     scale, *zeros = desc.quantization_tensors
-    if _is_element_wise(source, output, desc.quantization_tensors):
-        return _lower_element_wise(desc, builder)
+    if min(source.data_type.size_in_bits, output.data_type.size_in_bits) > 4:
+        split = _split_axes(output.sizes, desc.quantization_tensors)
+        if split is not None:
+            return _lower_element_wise(desc, builder, split)
     axes = _axes(source, scale, zeros[0] if zeros else None, output)
     expected, is_packed = 1, True
     for axis in axes:
@@ -127,32 +130,43 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     return builder.program()
 
 
-def _is_element_wise(source: TensorDesc, output: TensorDesc, parameters: Sequence[TensorDesc]) -> bool:
-    """Whether no element has 4 bits, and no block more than one element and less than all along an axis."""
-    return min(source.data_type.size_in_bits, output.data_type.size_in_bits) > 4 and all(
-        blocks in (1, size) for tensor in parameters for size, blocks in zip(output.sizes, tensor.sizes, strict=True)
-    )
+def _split_axes(sizes: Sequence[int], parameters: Sequence[TensorDesc]) -> list[tuple[int, int, int]] | None:
+    """Axes along which each scale or zero point either goes on with every step, or stays.
+
+    Returns:
+        The axis that each is a part of, its size, and how many elements of that axis a step is; ``None`` where the
+        blocks of an axis overlap one another, or the axes are too many.
+    """
+    found: list[tuple[int, int, int]] = []
+    for axis, size in enumerate(sizes):
+        lengths = sorted({size // tensor.sizes[axis] for tensor in parameters} | {1, size}, reverse=True)
+        for outer, inner in itertools.pairwise(lengths):
+            if outer % inner:
+                return None
+            found.append((axis, outer // inner, inner))
+    return (found or [(0, 1, 1)]) if len(found) <= MAXIMUM_DIMENSION_COUNT else None
 
 
-def _lower_element_wise(desc: Quantize | Dequantize, builder: ProgramBuilder) -> Program:
+def _lower_element_wise(
+    desc: Quantize | Dequantize, builder: ProgramBuilder, axes: Sequence[tuple[int, int, int]]
+) -> Program:
     """By the operator that gives the same bits of scales that broadcast by strides of 0, and has faster kernels."""
+    whole = tuple(desc.output_tensor.sizes)
 
-    def repeated(tensor: TensorDesc) -> TensorDesc:
-        steps = zip(tensor.sizes, tensor.element_strides, strict=True)
-        return TensorDesc(
-            tensor.data_type,
-            desc.output_tensor.sizes,
-            [0 if size == 1 else stride for size, stride in steps],
-            tensor.size_in_bytes,
-        )
+    def split(tensor: TensorDesc) -> TensorDesc:
+        strides = []
+        for axis, _, step in axes:
+            block = whole[axis] // tensor.sizes[axis]
+            strides.append(tensor.element_strides[axis] * (step // block) if step >= block else 0)
+        return TensorDesc(tensor.data_type, [size for _, size, _ in axes], strides, tensor.size_in_bytes)
 
-    scale, *zeros = map(repeated, desc.quantization_tensors)
+    scale, *zeros = map(split, desc.quantization_tensors)
     operator = ElementWiseQuantizeLinear if isinstance(desc, Quantize) else ElementWiseDequantizeLinear
     same = operator(
-        input_tensor=desc.input_tensor,
+        input_tensor=split(desc.input_tensor),
         scale_tensor=scale,
         zero_point_tensor=zeros[0] if zeros else None,
-        output_tensor=desc.output_tensor,
+        output_tensor=split(desc.output_tensor),
     )
     builder.operator(same, list(builder.reads.values()), list(builder.writes.values()))
     return builder.program()
