@@ -152,7 +152,7 @@ class _Progress:
         )  # fmt: skip
         self._bars = Progress(*columns, console=self._console, transient=True, disable=not self._console.is_terminal)
         self._task: Any = None
-        self._what, self._total, self._done, self._skipped = "", 0, 0, 0
+        self._what, self._total, self._done, self._done_when_said = "", 0, 0, 0
         self._began = self._said = 0.0
 
     def __enter__(self) -> _Progress:
@@ -166,7 +166,7 @@ class _Progress:
         if self._task is not None:
             self._bars.remove_task(self._task)
         self._task = self._bars.add_task(what, total=total)
-        self._what, self._total, self._done = what, total, 0
+        self._what, self._total, self._done, self._done_when_said = what, total, 0, 0
         self._began = self._said = time.monotonic()
 
     def advance(self, steps: int) -> None:
@@ -174,9 +174,14 @@ class _Progress:
         self._done += steps
         now = time.monotonic()
         if not self._console.is_terminal and now - self._said >= self._SECONDS_BETWEEN_LINES:
-            self._said = now
-            left = (now - self._began) / self._done * (self._total - self._done)
-            self._console.print(f"{self._done:,} of {self._total:,} {self._what}, about {left:.0f} s left")
+            # Cases differ much: by all so far and by the last ones, the time left lies somewhere between.
+            missing = self._total - self._done
+            by_all = (now - self._began) / self._done * missing
+            by_last = (now - self._said) / (self._done - self._done_when_said) * missing
+            self._said, self._done_when_said = now, self._done
+            low, high = sorted((by_all, by_last))
+            left = f"{low:.0f} to {high:.0f}" if high > 1.2 * low else f"about {high:.0f}"
+            self._console.print(f"{self._done:,} of {self._total:,} {self._what}, {left} s left")
 
     def notice(self, line: str) -> None:
         self._console.print(line, soft_wrap=True)

@@ -7,13 +7,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
-from dmlvk.conformance.results import CaseReport, Measurement, Report
+from dmlvk.conformance.results import CaseReport, Element, Measurement, Report
 from dmlvk.conformance.svg import error_plot
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1100px; margin: 2em auto; padding: 0 1em; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 1100px; margin: 2em auto; padding: 0 1em;
+       overflow-wrap: anywhere; }
+.wide { overflow-x: auto; overflow-wrap: normal; }
 table { border-collapse: collapse; margin: 0.6em 0 1.2em; font-size: 13px; }
 th, td { padding: 3px 9px; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
 th { background: #f2f2f2; }
@@ -53,9 +55,14 @@ def report_as_html(report: Report) -> str:
         [
             "<!DOCTYPE html>",
             '<html lang="en" xmlns="http://www.w3.org/1999/xhtml">',
-            f'<head><meta charset="utf-8"/><title>{escape(title)}</title><style>{_STYLE}</style></head>',
+            '<head><meta charset="utf-8"/>'
+            '<meta name="viewport" content="width=device-width, initial-scale=1"/>'
+            f"<title>{escape(title)}</title><style>{_STYLE}</style></head>",
             f"<body><h1>{escape(title)}</h1>",
             f'<p class="verdict {state}">{escape(report.verdict)}</p>',
+            *_faults(report),
+            *_summary(report),
+            "<h2>The run</h2>",
             *_run_facts(report),
             "<h2>What the columns say</h2>",
             f"<p>{escape(_EXPLANATION)}</p>",
@@ -74,6 +81,39 @@ _EXPLANATION = (
     "power of two is equally wide; the dashed lines are half a unit and the promise. SHA-256 is that of all results in "
     "order (of an exhaustive run: that of the hashes of its parts)."
 )
+
+
+def _faults(report: Report) -> Iterator[str]:
+    """From the verdict to the cases that it speaks of."""
+    for mark, title in (("broken", "Promises broken"), ("doubted", "The reference is doubted")):
+        links = [
+            f'<a href="#{escape(case.name)}">{escape(case.name)}</a>' for case in report.cases if _mark(case) == mark
+        ]
+        if links:
+            yield f"<p>{title}: {', '.join(links)}</p>"
+
+
+def _summary(report: Report) -> Iterator[str]:
+    """One row for each operator, those with broken promises first."""
+    rows, marks = [], []
+    groups = sorted(_by_operator(report.cases), key=lambda group: all(case.kept for case in group[1]))
+    for operator, cases in groups:
+        measured = [each for case in cases for each in case.measurements]
+        found = {_mark(case) for case in cases}
+        mark = next((mark for mark in ("broken", "doubted") if mark in found), "")
+        rows.append(
+            [
+                f'<a href="#{operator}">{operator}</a>',
+                mark or "kept",
+                f"{len(cases):,}",
+                f"{sum(each.results for each in measured):,}",
+                f"{sum(each.broken for each in measured):,}",
+                _error(max((each.largest_error for each in measured), default=0.0)),
+            ]
+        )
+        marks.append(mark)
+    yield "<h2>Operators</h2>"
+    yield _table(["Operator", "Promise", "Cases", "Results", "Wrong", "Largest error"], rows, marks)
 
 
 def _run_facts(report: Report) -> Iterator[str]:
@@ -109,7 +149,8 @@ def _section(operator: str, cases: Sequence[CaseReport], report: Report) -> Iter
     if len(report.devices) == 1:
         head.remove("Device")
     rows = (_row(case, measured, report) for case in cases for measured in case.measurements)
-    yield _table(head, rows, [_mark(case) for case in cases for _ in case.measurements])
+    names = [case.name if number == 0 else "" for case in cases for number, _ in enumerate(case.measurements)]
+    yield _table(head, rows, [_mark(case) for case in cases for _ in case.measurements], names)
     for case in cases:
         yield from _plots(case, report)
 
@@ -122,8 +163,11 @@ def _mark(case: CaseReport) -> str:
 def _row(case: CaseReport, measured: Measurement, report: Report) -> list[str]:
     worst = ""
     if measured.worst is not None:
-        inputs = ", ".join(map(str, measured.worst.inputs))
-        worst = f"{inputs}: got {measured.worst.got}, not {measured.worst.expected}; {measured.worst.where}"
+        inputs = ", ".join(map(_number, measured.worst.inputs))
+        got, expected = measured.worst.got, measured.worst.expected
+        # A true value is wider than a result: its bits would mislead.
+        wanted = _number(expected) if len(expected.bits) == len(got.bits) else expected.value
+        worst = f"{inputs}: got {_number(got)}, not {wanted}; {measured.worst.where}"
     cells = [
         case.name,
         report.devices[measured.device].name,
@@ -139,6 +183,10 @@ def _row(case: CaseReport, measured: Measurement, report: Report) -> list[str]:
     if len(report.devices) == 1:
         del cells[1]
     return [escape(cell) for cell in cells]
+
+
+def _number(element: Element) -> str:
+    return f"{element.value} ({element.bits})"
 
 
 def _error(error: float) -> str:
@@ -157,16 +205,19 @@ def _plots(case: CaseReport, report: Report) -> Iterator[str]:
             yield f"<figcaption>{escape(title)}</figcaption></figure>"
 
 
-def _table(head: Sequence[str] | None, rows: Iterable[Sequence[str]], marks: Sequence[str] = ()) -> str:
-    """A table of cells that are HTML already; ``marks`` are classes of its first rows."""
-    lines = ["<table>"]
+def _table(
+    head: Sequence[str] | None, rows: Iterable[Sequence[str]], marks: Sequence[str] = (), names: Sequence[str] = ()
+) -> str:
+    """A table of cells that are HTML already; ``marks`` are classes of its first rows, ``names`` what links lead to."""
+    lines = ['<div class="wide"><table>']
     if head is not None:
         lines.append("<tr>" + "".join(f"<th>{escape(title)}</th>" for title in head) + "</tr>")
     for number, row in enumerate(rows):
         mark = f' class="{marks[number]}"' if number < len(marks) and marks[number] else ""
+        name = f' id="{escape(names[number])}"' if number < len(names) and names[number] else ""
         cells = "".join(f'<td class="{_cell_class(cell)}">{cell}</td>' for cell in row)
-        lines.append(f"<tr{mark}>{cells}</tr>")
-    return "\n".join([*lines, "</table>"])
+        lines.append(f"<tr{name}{mark}>{cells}</tr>")
+    return "\n".join([*lines, "</table></div>"])
 
 
 def _cell_class(cell: str) -> str:
