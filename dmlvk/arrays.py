@@ -94,6 +94,7 @@ def plain_array(array: npt.ArrayLike, where: str) -> npt.NDArray[Any]:
     Raises:
         InvalidArgumentError: when it cannot, or elements are masked: no tensor has a mask.
     """
+    # NumPy's masked arrays have no types of their own.
     if isinstance(array, np.ma.MaskedArray) and np.any(np.ma.getmaskarray(array)):  # type: ignore[no-untyped-call]
         raise InvalidArgumentError(
             f"{where}: the array has masked elements, and a tensor has no mask: choose values for them (array.filled)"

@@ -341,5 +341,5 @@ def either(operator: Callable[..., Any], of_one: Callable[..., Any]) -> Callable
     function.__module__ = "dmlvk.functions"
     function.__doc__ = f"{operator.__doc__}\n{operator.__name__}{signature}: {of_one.__doc__}"
     function.__signature__ = inspect.signature(operator)  # type: ignore[attr-defined]  # what help() shows
-    function.__wrapped__ = operator  # type: ignore[attr-defined]
+    function.__wrapped__ = operator  # type: ignore[attr-defined]  # what inspect.unwrap() follows
     return function

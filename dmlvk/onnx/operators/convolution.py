@@ -68,7 +68,7 @@ def window_of(node: Node, sizes: tuple[int, ...], size: tuple[int, ...], *, outp
         raise NotOnDevice(f"kernel_shape, strides, dilations and pads do not fit {rank} spatial axes")
     if min((*size, *strides, *dilations), default=1) < 1 or min(pads, default=0) < 0:
         raise NotOnDevice("sizes, strides and dilations must be positive, pads not negative")
-    start, end = pads[:rank], pads[rank:]
+    start, end = list(pads[:rank]), list(pads[rank:])
     automatic = node.text("auto_pad", "NOTSET")
     if automatic in ("SAME_UPPER", "SAME_LOWER"):
         needed = [
@@ -76,9 +76,9 @@ def window_of(node: Node, sizes: tuple[int, ...], size: tuple[int, ...], *, outp
             for out, stride, width, dilation, length in zip(output, strides, size, dilations, sizes, strict=True)
         ]
         smaller, larger = [n // 2 for n in needed], [n - n // 2 for n in needed]
-        start, end = (smaller, larger) if automatic == "SAME_UPPER" else (larger, smaller)  # type: ignore[assignment]
+        start, end = (smaller, larger) if automatic == "SAME_UPPER" else (larger, smaller)
     elif automatic == "VALID":
-        start = end = (0,) * rank
+        start = end = [0] * rank
     return Window(size, strides, dilations, tuple(start), tuple(end))
 
 
