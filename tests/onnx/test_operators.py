@@ -230,3 +230,54 @@ def test_a_large_constant_matrix_is_multiplied_in_parts_with_the_same_bits(
 def test_identity_like_matrices_follow_from_shapes(any_device: dml.Device) -> None:
     (y,) = run(any_device, helper.make_node("EyeLike", ["x"], ["y"], k=1, dtype=7), {"x": numbers(3, 4)})
     np.testing.assert_array_equal(y, np.eye(3, 4, 1, dtype=np.int64))
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_regions_are_pooled_as_by_onnx_runtime(device: dml.Device, scale: float) -> None:
+    """Inside, across the lower edges, of one pixel, and inverted."""
+    x = numbers(2, 3, 9, 11)
+    rois = np.array(
+        [[0, 0, 0, 10, 8], [1, 2, 3, 7, 4], [1, 8, 6, 30, 30], [0, 5, 5, 5, 5], [1, 6, 6, 3, 2]], np.float32
+    )
+    rois[:, 1:] /= scale
+    node = helper.make_node("MaxRoiPool", ["x", "r"], ["y"], pooled_shape=[4, 2], spatial_scale=scale)
+    feed = {"x": x, "r": rois}
+    (y,) = run(device, node, feed)
+    np.testing.assert_array_equal(
+        y, onnxruntime.InferenceSession(of_node(node, feed).SerializeToString()).run(None, feed)[0]
+    )
+
+
+@pytest.mark.parametrize(
+    ("image", "block", "attributes"),
+    [
+        ((7,), (3,), {}),
+        ((6, 5), (2, 3), {"strides": [2, 1], "pads": [1, 0, 2, 1]}),
+        ((7, 8), (2, 2), {"dilations": [3, 2]}),
+        ((3, 4, 5), (1, 2, 3), {"pads": [0, 1, 0, 0, 0, 2]}),
+    ],
+)
+def test_columns_are_folded_as_by_definition(
+    device: dml.Device, image: tuple[int, ...], block: tuple[int, ...], attributes: dict[str, Any]
+) -> None:
+    """The columns of a window of ones at each position: small integers, whose sums are exact."""
+    rank = len(image)
+    strides, dilations = attributes.get("strides", [1] * rank), attributes.get("dilations", [1] * rank)
+    pads = attributes.get("pads", [0] * 2 * rank)
+    counts = [
+        (image[i] + pads[i] + pads[i + rank] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1 for i in range(rank)
+    ]
+    places = math.prod(block)
+    x = np.random.default_rng(0).integers(-9, 10, (2, 3 * places, math.prod(counts))).astype(np.float32)
+    expected = np.zeros((2, 3, *image), np.float32)
+    for place, offset in enumerate(np.ndindex(*block)):
+        for column, position in enumerate(np.ndindex(*counts)):
+            at = [position[i] * strides[i] + offset[i] * dilations[i] - pads[i] for i in range(rank)]
+            if all(0 <= where < size for where, size in zip(at, image, strict=True)):
+                where_added: tuple[Any, ...] = (slice(None), slice(None), *at)
+                expected[where_added] += x[:, place::places, column]
+    node = helper.make_node("Col2Im", ["x", "image", "block"], ["y"], **attributes)
+    feed: Arrays = {"x": x, "image": np.array(image, np.int64), "block": np.array(block, np.int64)}
+    for element in (np.float32, np.float16):
+        (y,) = run(device, node, {**feed, "x": x.astype(element)}, opset=18)
+        np.testing.assert_array_equal(y, expected.astype(element))

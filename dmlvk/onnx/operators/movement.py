@@ -8,7 +8,7 @@ from onnx import TensorProto
 
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.elementwise import pair, same_shape
-from dmlvk.onnx.translation import MICROSOFT, Node, translates
+from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.values import DATA_TYPES, NotOnDevice, Tensor, element_name
 
 _PADDING_MODES = {"constant": 0, "edge": 1, "reflect": 2, "wrap": 4}  # DML_PADDING_MODE
@@ -363,3 +363,30 @@ def bias_add(node: Node) -> None:
     """The input, a bias along the last axis, and what is skipped, added."""
     added = pair(node, "ELEMENT_WISE_ADD", node.tensor(0), node.tensor(1))
     node.set(pair(node, "ELEMENT_WISE_ADD", added, node.tensor(2)))
+
+
+@translates("Col2Im", by=["FOLD"], note="of FLOAT types")
+def col2im(node: Node) -> None:
+    """Blocks added up where they come from; what lies in the padding is left out."""
+    tensor, image, block = node.tensor(0), node.integers(1), node.integers(2)
+    node.check_element(0, *FLOATS)
+    rank = len(image)
+    pads = node.list("pads") or [0] * 2 * rank
+    strides, dilations = node.list("strides") or [1] * rank, node.list("dilations") or [1] * rank
+    if tensor.rank != 3 or not len(block) == len(strides) == len(dilations) == len(pads) // 2 == rank:
+        raise NotOnDevice("an input {N, C * block, L}, and as many numbers in every attribute as the image has axes")
+    if min(pads) < 0 or min(*block, *image) < 1 or tensor.shape[1] % math.prod(block):
+        raise NotOnDevice("a negative padding, or channels that are no multiple of the block")
+    node.set(
+        node.apply(
+            "FOLD",
+            input_tensor=tensor,
+            output_tensor=New(tensor.element, (tensor.shape[0], tensor.shape[1] // math.prod(block), *image)),
+            dimension_count=rank,
+            window_sizes=block,
+            strides=strides,
+            dilations=dilations,
+            start_padding=pads[:rank],
+            end_padding=pads[rank:],
+        )
+    )

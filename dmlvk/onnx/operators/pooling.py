@@ -10,8 +10,9 @@ from onnx import TensorProto
 
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.convolution import Window, widened, window_of
-from dmlvk.onnx.translation import Node, translates
+from dmlvk.onnx.translation import FLOATS, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
+from dmlvk.operators.members import Size2D
 
 
 def pool_window(node: Node, tensor: Tensor, output: tuple[int, ...]) -> Window:
@@ -157,5 +158,24 @@ def max_unpool(node: Node) -> None:
             input_tensor=tensor,
             indices_tensor=indices.viewed(indices.shape, indices.strides, TensorProto.UINT64),
             output_tensor=New(tensor.element, (*tensor.shape[:2], *shape)),
+        )
+    )
+
+
+@translates("MaxRoiPool", by=["ROI_POOLING"])
+def max_roi_pool(node: Node) -> None:
+    """The largest element of each bin of each region; bins are cut without rounding."""
+    tensor, regions, pooled = node.tensor(0), node.tensor(1), node.list("pooled_shape") or []
+    node.check_element(0, *FLOATS)
+    if tensor.rank != 4 or regions.rank != 2 or len(pooled) != 2:
+        raise NotOnDevice("two spatial axes, rows of regions, and two numbers in pooled_shape")
+    node.set(
+        node.apply(
+            "ROI_POOLING",
+            input_tensor=tensor,
+            roi_tensor=regions.with_axis(0).with_axis(0),
+            output_tensor=New(tensor.element, (regions.shape[0], tensor.shape[1], *pooled)),
+            spatial_scale=node.real("spatial_scale", 1.0),
+            pooled_size=Size2D(height=pooled[0], width=pooled[1]),
         )
     )
