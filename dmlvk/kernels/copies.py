@@ -167,14 +167,14 @@ def fill(
     """
     region, view = target
     folded = fold_copy(view, view, bits)
-    words = _repeated_value(value, bits)
+    words = repeated_value(value, bits)
     for number, part in enumerate(_of_few_axes(folded)):
         kernel = _kernel(part, "fill", builder.operator_name, words)
         is_free = (is_independent or number > 0) and folded.writes_whole_words
         builder.launch(kernel, [], [region], label=label, is_independent=is_free)
 
 
-def _repeated_value(value: int, bits: int) -> tuple[int, ...]:
+def repeated_value(value: int, bits: int) -> tuple[int, ...]:
     """As many copies of a value as fill four words."""
     whole = sum(value << place for place in range(0, 128, bits))
     return tuple(whole >> place & 0xFFFFFFFF for place in range(0, 128, 32))
@@ -213,22 +213,31 @@ def kernel_of(folded: FoldedCopy, target: Target, operator_name: str) -> Kernel:
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    tiled = None if target.is_cpu or _is_small(folded) else _tiled(folded, operator_name)
-    return tiled or _kernel(folded, "copy", operator_name, ())
+    walked = None if target.is_cpu or _is_small(folded) else _walked(folded, operator_name)
+    return walked or _kernel(folded, "copy", operator_name, ())
 
 
 def _is_small(folded: FoldedCopy) -> bool:
     return folded.elements * folded.bits <= 8 * SMALL_IN_BYTES
 
 
-def _tiled(folded: FoldedCopy, operator_name: str) -> WalkKernel | None:
-    """The walk in tiles, where the source has its neighbours along another axis than the target."""
+def _walked(folded: FoldedCopy, operator_name: str) -> WalkKernel | None:
+    """An element-wise walk: one vector for an invocation, or in tiles.
+
+    In vectors where both views are made of such; they are read once where the target repeats them. In tiles where the
+    source has its neighbours along another axis than the target.
+    """
+    if folded.bits == WIDTHS[-1]:  # which element-wise kernels do not know
+        if folded.target[0] != 1 or folded.source[0] != 1:
+            return None
+        folded = _halved(folded)
     first = (folded.first_source, folded.first_target)
     is_aligned = not any(number * folded.bits % 128 for number in first)
-    if folded.bits not in _MOVED_AS or not is_aligned or any(stride < 0 for stride in folded.source):
+    if not is_aligned or any(stride < 0 for stride in folded.source):
         return None
     data_type = _MOVED_AS[folded.bits]
-    plan = walks.tiles(FoldedLayout(folded.sizes, (folded.source, folded.target)), (data_type, data_type))
+    layout, types = FoldedLayout(folded.sizes, (folded.source, folded.target)), (data_type, data_type)
+    plan = walks.vectors(layout, types) or walks.tiles(layout, types)
     if plan is None:
         return None
     return WalkKernel(
@@ -239,6 +248,18 @@ def _tiled(folded: FoldedCopy, operator_name: str) -> WalkKernel | None:
         attributes=(),
         work_group_size=plan.work_group_size,
         first_words=tuple(number * folded.bits // 32 for number in first),
+    )
+
+
+def _halved(folded: FoldedCopy) -> FoldedCopy:
+    """The same in elements of half the width, which are neighbours along axis 0."""
+    return FoldedCopy(
+        bits=folded.bits // 2,
+        sizes=(2 * folded.sizes[0], *folded.sizes[1:]),
+        target=(1, *(2 * step for step in folded.target[1:])),
+        source=(1, *(2 * step for step in folded.source[1:])),
+        first_target=2 * folded.first_target,
+        first_source=2 * folded.first_source,
     )
 
 

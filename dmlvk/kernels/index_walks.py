@@ -12,6 +12,7 @@ import math
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.layout import fold, fold_in_order
+from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
@@ -118,18 +119,31 @@ def variant_name(operation: str, unit: int) -> str:
     return f"{operation}.{unit}bits"
 
 
+MANY_LANES = 16
+"""Units of 32 bits that an invocation moves of a large tensor: a work group then finds more in the cache."""
+
+_FEWEST_ELEMENTS_OF_MANY = 2**22
+
+
 def lanes(unit: int) -> int:
     """Units that an invocation moves: fewer of wide ones, of which more bytes are under way already."""
     return 2 if unit >= 64 else 4
 
 
-def variant_of(operation: str, unit: int) -> ShaderVariant:
-    """The variant that :func:`variant_name` names."""
-    defines = (("LANES", str(lanes(unit))), ("UNIT_BITS", str(unit)))
-    return ShaderVariant(variant_name(operation, unit), f"indexed/{operation}.comp", defines)
+def variant_of(operation: str, unit: int, *, folder: str = "indexed", has_many: bool = False) -> ShaderVariant:
+    """The variant that :func:`variant_name` names; that for many units has a name of its own."""
+    defines = (("LANES", str(MANY_LANES if has_many else lanes(unit))), ("UNIT_BITS", str(unit)))
+    name = variant_name(operation, unit) + ".many" * has_many
+    return ShaderVariant(name, f"{folder}/{operation}.comp", defines)
 
 
-def kernel_of(operation: str, walk: Walk, unit: int, index_type: DataType) -> PlainKernel:
+def takes_many(walk: Walk, unit: int, target: Target) -> bool:
+    """Whether invocations shall move many units: of a large tensor whose neighbours have indices of their own."""
+    has_own_indices = bool(walk.axes) and walk.axes[-1].index > 0
+    return not target.is_cpu and unit == 32 and has_own_indices and walk.elements >= _FEWEST_ELEMENTS_OF_MANY
+
+
+def kernel_of(operation: str, walk: Walk, unit: int, index_type: DataType, *, has_many: bool = False) -> PlainKernel:
     """The kernel that goes through all elements of the dense operand.
 
     Args:
@@ -137,15 +151,16 @@ def kernel_of(operation: str, walk: Walk, unit: int, index_type: DataType) -> Pl
         walk: folded, in units.
         unit: bits that are moved at once.
         index_type: of the indices.
+        has_many: whether an invocation moves many units; the shader has a variant for it.
 
     Raises:
         DeviceLimitError: when there are more elements than can be launched.
     """
     is_packed = unit < 32 and walk.is_packed
     items = -(-walk.elements // (32 // unit)) if is_packed else walk.elements
-    groups = launch_size(operation.upper(), -(-items // lanes(unit)))
+    groups = launch_size(operation.upper(), -(-items // (MANY_LANES if has_many else lanes(unit))))
     return PlainKernel(
-        variant=variant_name(operation, unit),
+        variant=variant_name(operation, unit) + ".many" * has_many,
         work_groups=groups,
         constants=(int(groups[1] > 1), 1, 0, int(is_packed), *geometry(walk, index_type)),
         parameters=(walk.elements,),

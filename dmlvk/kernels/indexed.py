@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 from dmlvk.kernels import nonzero, scattering
-from dmlvk.kernels.index_walks import UNITS, Axis, Walk, kernel_of, variant_of
+from dmlvk.kernels.index_walks import UNITS, Axis, Walk, kernel_of, takes_many, variant_of
 from dmlvk.kernels.program import Program, of_kernel
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
@@ -28,6 +28,7 @@ def variants() -> Iterable[ShaderVariant]:
     """Every shader variant of the pattern."""
     for operation, units in (("gather", UNITS), ("reverse_subsequences", UNITS), ("one_hot", UNITS[1:])):
         yield from (variant_of(operation, unit) for unit in units)
+    yield variant_of("gather", 32, has_many=True)
     yield from scattering.variants()
     yield from nonzero.variants()
 
@@ -42,7 +43,7 @@ def _gather(desc: Gather, target: Target) -> Program:
         *((source.sizes[axis], source.element_strides[axis], 0) for axis in after),
     ]
     choices = ((source.sizes[desc.axis], source.element_strides[desc.axis]),)
-    return _gathered(desc, Walk(_aligned(natural, output), choices))
+    return _gathered(desc, Walk(_aligned(natural, output), choices), target)
 
 
 def _aligned(natural: Sequence[tuple[int, int, int]], output: TensorDesc) -> tuple[Axis, ...]:
@@ -57,9 +58,10 @@ def _aligned(natural: Sequence[tuple[int, int, int]], output: TensorDesc) -> tup
     return tuple(Axis(size, dense, index, sparse) for (size, sparse, index), dense in zip(kept, strides, strict=True))
 
 
-def _gathered(desc: Gather | GatherElements | GatherNd | GatherNd1, walk: Walk) -> Program:
+def _gathered(desc: Gather | GatherElements | GatherNd | GatherNd1, walk: Walk, target: Target) -> Program:
     unit, walk = walk.folded().in_units(desc.output_type.size_in_bits)
-    return of_kernel(desc, kernel_of("gather", walk, unit, desc.indices_tensor.data_type))
+    has_many = takes_many(walk, unit, target)
+    return of_kernel(desc, kernel_of("gather", walk, unit, desc.indices_tensor.data_type, has_many=has_many))
 
 
 def _gather_elements(desc: GatherElements, target: Target) -> Program:
@@ -68,7 +70,7 @@ def _gather_elements(desc: GatherElements, target: Target) -> Program:
     choices = ((source.sizes[desc.axis], strides[desc.axis]),)
     strides[desc.axis] = 0
     axes = zip(output.sizes, output.element_strides, indices.element_strides, strides, strict=True)
-    return _gathered(desc, Walk(tuple(Axis(*axis) for axis in axes), choices))
+    return _gathered(desc, Walk(tuple(Axis(*axis) for axis in axes), choices), target)
 
 
 def _gather_nd(desc: GatherNd | GatherNd1, target: Target) -> Program:
@@ -82,7 +84,7 @@ def _gather_nd(desc: GatherNd | GatherNd1, target: Target) -> Program:
         *((size, stride, 0) for size, stride in source[batches + count :]),
     ]
     choices = tuple(source[batches : batches + count])
-    return _gathered(desc, Walk(_aligned(natural, desc.output_tensor), choices, step))
+    return _gathered(desc, Walk(_aligned(natural, desc.output_tensor), choices, step), target)
 
 
 def _last_axes(tensor: TensorDesc, count: int) -> list[tuple[int, int]]:

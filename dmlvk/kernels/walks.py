@@ -111,6 +111,13 @@ def tiles(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan | None:
     return None if axis is None else _tiles(layout, types, axis)
 
 
+def vectors(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan | None:
+    """The walk of a layout in whole vectors, one for an invocation; ``None``: its rows are not made of such."""
+    if layout.is_contiguous:
+        return _contiguous(layout, types)
+    return _rows(layout, types) if _has_vector_rows(layout, lanes("rows", types)) else None
+
+
 def _with_two_vectors(chosen: Plan, types: tuple[DataType, ...], takes_a_while: Callable[[Walk], bool]) -> Plan:
     """The same walk with two vectors for every invocation, where that is faster; else the one that was chosen.
 

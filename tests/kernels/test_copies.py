@@ -224,12 +224,39 @@ def test_every_element_has_one_invocation(bits: int) -> None:
         assert along * 4 < 2 * counted[axis]
 
 
+@pytest.mark.parametrize(
+    ("columns", "variant"),
+    [
+        (512, "element_wise_identity.uint64.rows"),
+        (514, "copy.bits64.large"),
+        (515, "copy.bits32.large"),
+    ],
+)
+def test_rows_of_whole_vectors_move_as_such_on_gpus(
+    benches: list[Workbench], columns: int, variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    all_walk_as_gpus(monkeypatch)
+    given = np.arange(64 * columns, dtype=np.float32).reshape(64, columns)
+    tile = dml.Tile(
+        input_tensor=dml.TensorDesc(dml.FLOAT32, given.shape),
+        output_tensor=dml.TensorDesc(dml.FLOAT32, (128, 3 * columns)),
+        repeats_count=2,
+        repeats=(2, 3),
+    )
+    assert [step.kernel.variant for step in lower(tile, GPU).steps] == [variant]
+    for bench in benches:
+        (result,) = bench.device.run(tile, {"InputTensor": given}).values()
+        assert np.array_equal(result, np.tile(given, (2, 3)))
+
+
+@pytest.mark.parametrize("as_gpus", [False, True], ids=["own", "gpu"])
 @pytest.mark.parametrize("name", ["FILL_VALUE_CONSTANT", "PADDING", "TILE", "DEPTH_TO_SPACE", "SLICE_GRAD", "UNFOLD"])
 @pytest.mark.parametrize("data_type", [dml.INT8, dml.FLOAT16, dml.FLOAT32], ids=lambda t: t.name)
 def test_samples_as_large_tensors_are(
-    benches: list[Workbench], name: str, data_type: dml.DataType, monkeypatch: pytest.MonkeyPatch
+    benches: list[Workbench], name: str, data_type: dml.DataType, as_gpus: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Fills and copies of all shapes by constants instead of parameters."""
+    """Fills and copies of all shapes by constants instead of parameters, and in vectors and tiles on GPUs."""
+    all_walk_as_gpus(monkeypatch, as_gpus=as_gpus)
     monkeypatch.setattr(copies, "SMALL_IN_BYTES", 0)
     cases = [case for case in sample_cases() if case.desc_class.operator_name == name]
     case = next(case for case in cases if {given for _, given in case.data_types} == {data_type})

@@ -1,0 +1,4 @@
+// PADDING with a constant: the input in the middle, the value around it, in one go.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "padded.glsl"
