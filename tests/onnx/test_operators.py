@@ -281,3 +281,26 @@ def test_columns_are_folded_as_by_definition(
     for element in (np.float32, np.float16):
         (y,) = run(device, node, {**feed, "x": x.astype(element)}, opset=18)
         np.testing.assert_array_equal(y, expected.astype(element))
+
+
+@pytest.mark.parametrize(("sizes", "axes"), [([4, 9, 5], None), ([1, 6, 8], None), ([10, 3], [-1, 0]), ([2], [1])])
+@pytest.mark.parametrize("element", [np.float32, np.uint8, np.int64])
+def test_centers_are_cropped_and_padded(
+    device: dml.Device, sizes: list[int], axes: list[int] | None, element: Any
+) -> None:
+    """Axis by axis: the middle of the longer one is the shorter one; what is odd is behind."""
+    x = numbers(3, 6, 7).view(np.uint32).astype(element)
+    expected = x
+    for axis, size in zip(range(3) if axes is None else axes, sizes, strict=True):
+        rows = list(np.moveaxis(expected, axis, 0))
+        at_start = False
+        while len(rows) > size:
+            rows.pop(0 if at_start else -1)
+            at_start = not at_start
+        while len(rows) < size:
+            rows.insert(0 if at_start else len(rows), np.zeros_like(rows[0]))
+            at_start = not at_start
+        expected = np.moveaxis(np.stack(rows), 0, axis)
+    node = helper.make_node("CenterCropPad", ["x", "sizes"], ["y"], axes=axes)
+    (y,) = run(device, node, {"x": x, "sizes": np.array(sizes, np.int64)}, opset=18)
+    np.testing.assert_array_equal(y, expected)

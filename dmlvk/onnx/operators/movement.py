@@ -134,6 +134,13 @@ def pad(node: Node) -> None:
     start, end = [0] * tensor.rank, [0] * tensor.rank
     for position, axis in enumerate(axes):
         start[axis], end[axis] = pads[position], pads[position + len(axes)]
+    node.set(padded(node, tensor, start, end, mode, int(value) if isinstance(value, bool) else value))
+
+
+def padded(
+    node: Node, tensor: Tensor, start: list[int], end: list[int], mode: str = "constant", value: float = 0
+) -> Tensor:
+    """PADDING1 by so many elements before and behind each axis; negative numbers cut off first."""
     if min((*start, *end), default=0) < 0:
         offsets = [max(0, -before) for before in start]
         sizes = [
@@ -145,19 +152,32 @@ def pad(node: Node) -> None:
         tensor = sliced(node, tensor, offsets, sizes, [1] * tensor.rank)
         start, end = [max(0, before) for before in start], [max(0, after) for after in end]
     shape = tuple(size + a + b for size, a, b in zip(tensor.shape, start, end, strict=True))
-    node.set(
-        node.apply(
-            "PADDING1",
-            input_tensor=tensor,
-            output_tensor=New(tensor.element, shape),
-            padding_mode=_PADDING_MODES[mode],
-            padding_value_data_type=tensor.data_type,
-            padding_value=int(value) if isinstance(value, bool) else value,
-            dimension_count=tensor.rank,
-            start_padding=start,
-            end_padding=end,
-        )
+    return node.apply(
+        "PADDING1",
+        input_tensor=tensor,
+        output_tensor=New(tensor.element, shape),
+        padding_mode=_PADDING_MODES[mode],
+        padding_value_data_type=tensor.data_type,
+        padding_value=value,
+        dimension_count=tensor.rank,
+        start_padding=start,
+        end_padding=end,
     )
+
+
+@translates("CenterCropPad", by=["SLICE1", "PADDING1"])
+def center_crop_pad(node: Node) -> None:
+    """Of an odd number of elements, one more is cut off or added behind than before."""
+    tensor, sizes, axes = node.tensor(0), node.integers(1), node.list("axes")
+    chosen = list(range(tensor.rank)) if axes is None else [node.axis(axis, tensor.rank) for axis in axes]
+    if len(sizes) != len(chosen) or min(sizes, default=1) < 1:
+        raise NotOnDevice(f"the sizes {sizes} do not fit {len(chosen)} axes")
+    start, end = [0] * tensor.rank, [0] * tensor.rank
+    for axis, size in zip(chosen, sizes, strict=True):
+        more = size - tensor.shape[axis]
+        start[axis] = more // 2 if more >= 0 else -(-more // 2)
+        end[axis] = more - start[axis]
+    node.set(padded(node, tensor, start, end))
 
 
 @translates("Tile", by=["TILE"])
