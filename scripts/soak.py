@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""Uses a device for minutes as unkind programs do, and reports what grows, hangs or crashes.
+
+    python scripts/soak.py --minutes 5 [--device N|NAME] [--seed N]
+
+In turn, in an order that follows from the seed: operators of ever new shapes, graphs, arrays that stay on the device,
+several threads on one device, a second device that is opened and closed in the middle of things, forks, signals
+during runs, and calls that must be refused. Every result is compared with NumPy's. Memory is noted in the second half,
+when the bounded caches (a few hundred compiled operators and pipelines for each open device) should be full: short runs
+show how they fill.
+
+Exit status: 0 nothing found, 1 something was, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import gc
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import numpy as np
+import numpy.typing as npt
+
+import dmlvk as dml
+from dmlvk import functions as F
+
+_HANG_SECONDS = 120
+_GROWTH_MIB_PER_MINUTE = 8.0
+_THREADS = 4
+
+Floats = npt.NDArray[np.float32]
+
+
+class Fault(Exception):
+    """A result that is not right, or an error that did not come."""
+
+
+def resident_mib() -> float:
+    """Memory of this process that is in use, in MiB (Linux)."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def _slope(points: Sequence[tuple[float, float]]) -> float:
+    """Of the line that fits best."""
+    x, y = np.array(points).T
+    return float(((x - x.mean()) * (y - y.mean())).sum() / ((x - x.mean()) ** 2).sum())
+
+
+def _sizes(choice: random.Random) -> tuple[int, ...]:
+    return tuple(choice.randrange(1, 24) for _ in range(choice.randrange(1, 5)))
+
+
+def _array(choice: random.Random, sizes: Sequence[int]) -> Floats:
+    return np.random.default_rng(choice.randrange(2**32)).standard_normal(sizes).astype(np.float32)
+
+
+def _same(got: object, expected: Floats, what: str) -> None:
+    if not np.array_equal(np.asarray(got), expected):
+        raise Fault(f"{what}: wrong result of shape {expected.shape}")
+
+
+def one_operator(device: dml.Device, choice: random.Random) -> None:
+    """An operator of a shape that was most likely never seen."""
+    x = _array(choice, _sizes(choice))
+    tensor = dml.TensorDesc(dml.FLOAT32, x.shape)
+    operator = dml.ElementWiseAdd(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor)
+    _same(device.run(operator, {"ATensor": x, "BTensor": x})["OutputTensor"], x + x, "ADD")
+
+
+def one_graph(device: dml.Device, choice: random.Random) -> None:
+    """A graph, some of whose operators are not fused."""
+    x = _array(choice, _sizes(choice))
+    graph = dml.Graph(device)
+    given = graph.input("x", dml.FLOAT32, x.shape)
+    model = graph.compile(y=F.max(abs(given) - 1, given), fuse=choice.random() < 0.05)
+    _same(device.run(model, {"x": x})["y"], np.maximum(np.abs(x) - 1, x), "graph")
+
+
+def resident(device: dml.Device, choice: random.Random) -> None:
+    """Arrays that stay on the device, and views of them."""
+    x = _array(choice, (choice.randrange(2, 50), choice.randrange(2, 50)))
+    tensor = dml.TensorDesc(dml.FLOAT32, x.shape)
+    negate = dml.ElementWiseNegate(input_tensor=tensor, output_tensor=tensor)
+    kept = device.run(negate, {"InputTensor": device.array(x)}, keep=True)["OutputTensor"]
+    _same(kept.T[1:], (-x).T[1:], "Array")
+
+
+def threads(device: dml.Device, choice: random.Random) -> None:
+    """Several threads on one device."""
+    faults: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        own = random.Random(seed)
+        try:
+            for _ in range(5):
+                own.choice((one_operator, one_graph, resident))(device, own)
+        except Exception as error:  # noqa: BLE001  # whatever it is, the main thread reports it
+            faults.append(error)
+
+    workers = [threading.Thread(target=work, args=(choice.randrange(2**32),)) for _ in range(_THREADS)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if faults:
+        raise faults[0]
+
+
+def another_device(device: dml.Device, choice: random.Random) -> None:
+    """A device of its own, closed while its arrays are alive; using them afterwards must be refused."""
+    other = dml.Device(device.info.index)
+    one_operator(other, choice)
+    kept = other.array(_array(choice, (8,)))
+    other.close()
+    try:
+        kept.numpy()
+    except dml.DmlError:
+        return
+    raise Fault("an Array of a closed device could be read")
+
+
+def fork(device: dml.Device, choice: random.Random) -> None:
+    """A child process that opens a device of its own, or is refused; it must end, and not by a signal."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            signal.alarm(_HANG_SECONDS // 2)
+            with dml.Device(device.info.index) as own:
+                one_operator(own, choice)
+            status = 0
+        except dml.DmlError:
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    if status != 0:
+        raise Fault(f"a forked process ended with status {status:#x}")
+
+
+class _Interrupted(Exception):
+    pass
+
+
+def interrupted(device: dml.Device, choice: random.Random) -> None:
+    """A signal whose handler raises, at any place of a run; the device must be usable afterwards."""
+
+    def stop(_signal: int, _frame: FrameType | None) -> None:
+        raise _Interrupted
+
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, choice.uniform(1e-4, 2e-2))
+        for _ in range(20):
+            one_operator(device, choice)
+    except _Interrupted:
+        pass
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    one_operator(device, choice)
+
+
+def refused(device: dml.Device, choice: random.Random) -> None:
+    """What breaks a rule."""
+    x = _array(choice, _sizes(choice))
+    tensor, other = dml.TensorDesc(dml.FLOAT32, x.shape), dml.TensorDesc(dml.FLOAT32, (*x.shape, 2))
+    try:
+        device.run(dml.ElementWiseAbs(input_tensor=tensor, output_tensor=other), {"InputTensor": x})
+    except dml.DmlError:
+        return
+    raise Fault("outputs of another shape were not refused")
+
+
+Action = Callable[[dml.Device, random.Random], None]
+
+ACTIONS: tuple[tuple[Action, int], ...] = (
+    (one_operator, 40),
+    (one_graph, 20),
+    (resident, 20),
+    (refused, 10),
+    (threads, 4),
+    (interrupted, 4),
+    (another_device, 1),
+    (fork, 1),
+)
+
+
+def soak(device: dml.Device, minutes: float, choice: random.Random, say: Callable[[str], None] = print) -> list[str]:
+    """Runs for as long as told; returns what was found."""
+    actions, weights = zip(*ACTIONS, strict=True)
+    began = said = time.monotonic()
+    end, warm = began + 60 * minutes, began + 30 * minutes
+    counts = {action.__name__: 0 for action in actions}
+    memory: list[tuple[float, float]] = []
+    found: list[str] = []
+    while (now := time.monotonic()) < end and len(found) < 10:
+        action = choice.choices(actions, weights)[0]
+        faulthandler.dump_traceback_later(_HANG_SECONDS, exit=True)  # a hang ends with everybody's stack
+        try:
+            action(device, choice)
+        except (Fault, dml.DmlError, OSError, RuntimeError) as error:
+            found.append(f"{action.__name__}: {type(error).__name__}: {error}")
+            say(found[-1])
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+        counts[action.__name__] += 1
+        if now - said >= min(10.0, 6 * minutes):
+            said = now
+            gc.collect()
+            memory += [(now, resident_mib())] if now >= warm else []
+            say(f"{now - began:.0f} s: {sum(counts.values()):,} actions, {resident_mib():.0f} MiB")
+    say(", ".join(f"{name} {count:,}" for name, count in counts.items()))
+    if len(memory) >= 3:
+        growth = 60 * _slope(memory)
+        say(f"memory: {growth:+.2f} MiB a minute")
+        if growth > _GROWTH_MIB_PER_MINUTE:
+            found.append(f"memory grows by {growth:.1f} MiB a minute")
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the script; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=5.0)
+    parser.add_argument("--device", help="index or part of the name")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(argv)
+    text = options.device
+    with dml.Device(int(text) if text is not None and text.isdigit() else text) as device:
+        found = soak(device, options.minutes, random.Random(options.seed))
+    print(f"{len(found)} faults found" if found else "nothing found")
+    for line in found:
+        print(f"  {line}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
