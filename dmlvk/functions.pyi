@@ -94,6 +94,8 @@ __all__ = [
     "convolution_integer",
     "cos",
     "cosh",
+    "cumprod",
+    "cumsum",
     "cumulative_product",
     "cumulative_summation",
     "depth_to_space",
@@ -1287,6 +1289,20 @@ def cosh(
     Args:
         input: the values
         scale_bias: x becomes x * scale + bias first; None leaves x as it is
+    """
+
+def cumprod(a: Expression, axis: int | None = None) -> Expression:
+    """The running product along an axis (CUMULATIVE_PRODUCT): arguments as for ``cumsum``."""
+
+def cumsum(a: Expression, axis: int | None = None) -> Expression:
+    """The running sum along an axis (CUMULATIVE_SUMMATION).
+
+    Args:
+        a: what is added up; integers of 8 and 16 bits in 32 bits.
+        axis: counted from the end when below 0; ``None``: all elements in a row.
+
+    Raises:
+        InvalidArgumentError: when there is no such axis.
     """
 
 def cumulative_product(

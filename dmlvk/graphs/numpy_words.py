@@ -114,13 +114,19 @@ def _without(expression: Expression, axes: Sequence[int]) -> Expression:
     )
 
 
+def _widened(source: Expression) -> Expression:
+    """In integers that sums and products need."""
+    if source.data_type not in _WIDER:
+        return source
+    return source.graph.apply("CAST", {"input_tensor": source}, output_data_type=_WIDER[source.data_type])
+
+
 def _reduced(
     word: str, function: ReduceFunction, a: Expression, axis: int | Sequence[int] | None, keepdims: bool
 ) -> Expression:
     source = _expression(word, a)
-    if function in (ReduceFunction.SUM, ReduceFunction.MULTIPLY) and source.data_type in _WIDER:
-        wider = _WIDER[source.data_type]
-        source = source.graph.apply("CAST", {"input_tensor": source}, output_data_type=wider)
+    if function in (ReduceFunction.SUM, ReduceFunction.MULTIPLY):
+        source = _widened(source)
     axes = _axes(word, axis, source.ndim)
     made = source.graph.apply(
         "REDUCE", {"input_tensor": source}, {"function": function, "axes": axes}, output_data_type=source.data_type
@@ -145,6 +151,35 @@ def sum(a: Expression, axis: int | Sequence[int] | None = None, keepdims: bool =
 def prod(a: Expression, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Expression:
     """The product along one axis, several, or all of them (REDUCE): arguments as for ``sum``."""
     return _reduced("prod", ReduceFunction.MULTIPLY, a, axis, keepdims)
+
+
+def _cumulative(word: str, operator_name: str, a: Expression, axis: int | None) -> Expression:
+    source = _widened(_expression(word, a))
+    if axis is None:
+        source = source.reshape((source.tensor.element_count,))
+    rank = source.ndim
+    number = checked_integer(0 if axis is None else axis, f"functions.{word}: axis", -rank, rank - 1) % rank
+    own = {"CUMULATIVE_SUMMATION": {"has_exclusive_sum": False}, "CUMULATIVE_PRODUCT": {"has_exclusive_product": False}}
+    attributes = {"axis": number, "axis_direction": AxisDirection.INCREASING, **own[operator_name]}
+    return source.graph.apply(operator_name, {"input_tensor": source}, attributes)
+
+
+def cumsum(a: Expression, axis: int | None = None) -> Expression:
+    """The running sum along an axis (CUMULATIVE_SUMMATION).
+
+    Args:
+        a: what is added up; integers of 8 and 16 bits in 32 bits.
+        axis: counted from the end when below 0; ``None``: all elements in a row.
+
+    Raises:
+        InvalidArgumentError: when there is no such axis.
+    """
+    return _cumulative("cumsum", "CUMULATIVE_SUMMATION", a, axis)
+
+
+def cumprod(a: Expression, axis: int | None = None) -> Expression:
+    """The running product along an axis (CUMULATIVE_PRODUCT): arguments as for ``cumsum``."""
+    return _cumulative("cumprod", "CUMULATIVE_PRODUCT", a, axis)
 
 
 def _max(a: Expression, *, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Expression:
@@ -316,7 +351,8 @@ def not_equal(a: Operand, b: Operand) -> Expression:
 WORDS: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
-        sum, prod, matmul, concatenate, stack, transpose, reshape, broadcast_to, expand_dims, squeeze, not_equal,
+        sum, prod, cumsum, cumprod, matmul, concatenate, stack, transpose, reshape, broadcast_to, expand_dims, squeeze,
+        not_equal,
     )
 }  # fmt: skip
 """Functions that are no operator."""

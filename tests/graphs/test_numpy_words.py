@@ -46,6 +46,19 @@ def test_sums_of_small_integers_do_not_wrap(device: dml.Device) -> None:
     assert result(device, lambda a: F.sum(a < 0), A).tolist() == [(A < 0).sum()]
 
 
+@pytest.mark.parametrize("word", ["cumsum", "cumprod"])
+@pytest.mark.parametrize("axis", [None, 0, -1])
+def test_running_sums_and_products(device: dml.Device, word: str, axis: Any) -> None:
+    small = np.sign(A) * 2 if word == "cumprod" else A
+    got = result(device, lambda a: getattr(F, word)(a, axis=axis), small)
+    expected = getattr(np, word)(small.astype(np.float64), axis=axis)
+    assert np.array_equal(got, expected.astype(np.float32))
+    assert result(device, getattr(F, word), np.full(9, 3, np.uint8)).dtype == np.uint32
+    for bad in (3, -4, (0, 1), 0.5):
+        with pytest.raises(dml.InvalidArgumentError, match=f"functions.{word}: axis"):
+            result(device, lambda a, bad=bad: getattr(F, word)(a, axis=bad), small)
+
+
 @pytest.mark.parametrize("word", ["argmax", "argmin"])
 def test_places(device: dml.Device, word: str) -> None:
     for axis in (None, 1, -1):
