@@ -224,9 +224,13 @@ def _count(sizes: tuple[int, ...]) -> int:
     return count
 
 
+_SMALLEST_NORM = 2.0**-126
+"""Norms are never denormal: no other one than 0 is smaller."""
+
+
 @translates("LpNormalization", by=["LP_NORMALIZATION"])
 def lp_normalization(node: Node) -> None:
-    """Divided by the p-norm along an axis."""
+    """Divided by the p-norm along an axis; where that is 0, so are the results, as ONNX 1.23 says."""
     tensor = node.tensor(0)
     node.set(
         node.apply(
@@ -234,7 +238,7 @@ def lp_normalization(node: Node) -> None:
             input_tensor=tensor,
             output_tensor=New(tensor.element, tensor.shape),
             axis=node.axis(node.integer("axis", -1), tensor.rank),
-            epsilon=0.0,
+            epsilon=_SMALLEST_NORM,
             p=node.integer("p", 2),
         )
     )
