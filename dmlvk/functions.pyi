@@ -66,6 +66,7 @@ __all__ = [
     "atanh",
     "average_pooling",
     "average_pooling1",
+    "average_pooling_grad",
     "batch_normalization",
     "batch_normalization_grad",
     "bit_and",
@@ -902,6 +903,30 @@ def average_pooling1(
         end_padding: elements of padding behind the input along each spatial axis
         dilations: how far apart the elements of a window are, for each spatial axis; 1: side by side
         include_padding: whether padding counts, as zeros
+    """
+
+def average_pooling_grad(
+    input_gradient: Operand,
+    strides: Sequence[int],
+    window_size: Sequence[int],
+    start_padding: Sequence[int],
+    end_padding: Sequence[int],
+    include_padding: bool,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """AVERAGE_POOLING_GRAD: sum of InputGradient / number of its elements over the windows that an element lies in
+
+    Args:
+        input_gradient: gradients of the means
+        strides: how far apart windows are, for each spatial axis
+        window_size: elements of a window along each spatial axis
+        start_padding: elements of padding before the input along each spatial axis
+        end_padding: elements of padding behind the input along each spatial axis
+        include_padding: whether padding counted in the means
     """
 
 def batch_normalization(

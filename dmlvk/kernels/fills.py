@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,10 +57,12 @@ def variants() -> Iterator[ShaderVariant]:
             yield walking_variant("value_scale", "conversion/value_scale.comp", types, walk, {}, attributes=1)
 
 
-def _packed(b: ProgramBuilder, tensor: TensorDesc, make: Callable[[Region], None]) -> None:
+def _packed(
+    b: ProgramBuilder, tensor: TensorDesc, make: Callable[[Region], None], member: str = "output_tensor"
+) -> None:
     """Adds what makes the packed elements of the output, and a copy where it is not packed."""
     bits = tensor.data_type.size_in_bits
-    region = b.writes["output_tensor"]
+    region = b.writes[member]
     if tensor.is_packed:
         make(region)
         return
@@ -149,17 +152,52 @@ def _of_half(value: float) -> float:
 _SPATIAL_AXES = 6
 
 
+@dataclasses.dataclass(frozen=True)
+class _Folded:
+    """What is added up at the places of a window's positions.
+
+    Attributes:
+        source, result: names of the tensors' members.
+        blocks: positions along each spatial dimension.
+        window, dilations: the window's places along each, and how far apart they are.
+        more: the constants that tell a gradient of averages.
+    """
+
+    source: str
+    result: str
+    blocks: tuple[int, ...]
+    window: Sequence[int]
+    dilations: Sequence[int]
+    more: tuple[int, int, int]
+
+
 def _fold(b: ProgramBuilder, desc: Any) -> None:
-    source, tensor = desc.input_tensor, desc.output_tensor
+    blocks = blocks_along(desc, desc.output_tensor.sizes[2:])
+    folded = _Folded("input_tensor", "output_tensor", blocks, desc.window_sizes, desc.dilations, (0, 1, 0))
+    _fold_windows(b, desc, folded)
+
+
+def _average_pooling_grad(b: ProgramBuilder, desc: Any) -> None:
+    """Each window's gradient falls on all its elements alike."""
+    blocks = tuple(desc.input_gradient_tensor.sizes[2:])
+    padded = any((*desc.start_padding, *desc.end_padding))
+    counts_inside = padded and not desc.include_padding
+    divisor = 1 if counts_inside else math.prod(desc.window_size)
+    more = (1, divisor, int(counts_inside))
+    names = ("input_gradient_tensor", "output_gradient_tensor")
+    _fold_windows(b, desc, _Folded(*names, blocks, desc.window_size, (1,) * len(blocks), more))
+
+
+def _fold_windows(b: ProgramBuilder, desc: Any, folded: _Folded) -> None:
+    source, tensor, blocks = getattr(desc, folded.source), getattr(desc, folded.result), folded.blocks
     bits, spatial = tensor.data_type.size_in_bits, tensor.sizes[2:]
-    region = b.reads["input_tensor"]
+    region = b.reads[folded.source]
     if not source.is_packed:
         packed = b.scratch(-(-source.element_count * bits // 32) * 4)
         copy(b, (region, View.of(source)), (packed, View.packed(source.sizes)), bits, label="packed input")
         region = packed
-    blocks = blocks_along(desc, spatial)
-    axes = zip(spatial, desc.window_sizes, desc.dilations, desc.strides, desc.start_padding, blocks, strict=True)
-    constants = [math.prod(desc.window_sizes), math.prod(blocks)]
+    axes = zip(spatial, folded.window, folded.dilations, desc.strides, desc.start_padding, blocks, strict=True)
+    constants = [math.prod(folded.window), math.prod(blocks)]
     constants += [1, 1, 1, 1, 0, 1] * (_SPATIAL_AXES - len(spatial))  # the last axis is the innermost one
     constants += [number for axis in axes for number in axis]
     groups = launch_size(desc.operator_name, -(-tensor.element_count * bits // 32))
@@ -174,12 +212,12 @@ def _fold(b: ProgramBuilder, desc: Any) -> None:
                 kernel = PlainKernel(
                     variant=f"fold.{tensor.data_type.name.lower()}",
                     work_groups=groups,
-                    constants=(int(groups[1] > 1), 1, *constants, int(is_in_parts)),
+                    constants=(int(groups[1] > 1), 1, *constants, int(is_in_parts), *folded.more),
                     parameters=(tensor.element_count, first, first + step, adds),
                 )
                 b.launch(kernel, [region], [written, state or written])
 
-    _packed(b, tensor, launches)
+    _packed(b, tensor, launches, folded.result)
 
 
 def _value_scale(b: ProgramBuilder, desc: Any) -> None:
@@ -196,6 +234,7 @@ def _value_scale(b: ProgramBuilder, desc: Any) -> None:
 
 
 _LOWERINGS: Mapping[str, Callable[[ProgramBuilder, Any], None]] = {
+    "AVERAGE_POOLING_GRAD": _average_pooling_grad,
     "DIAGONAL_MATRIX": _diagonal_matrix,
     "DIAGONAL_MATRIX1": _diagonal_matrix1,
     "FILL_VALUE_CONSTANT": _constant,

@@ -44,6 +44,7 @@ from dmlvk.operators.normalization import (
 from dmlvk.operators.pooling import (
     AveragePooling,
     AveragePooling1,
+    AveragePoolingGrad,
     LpPooling,
     LpPooling1,
     MaxPooling,
@@ -82,6 +83,7 @@ __all__ = [
     "Argmin",
     "AveragePooling",
     "AveragePooling1",
+    "AveragePoolingGrad",
     "AxisDirection",
     "BatchNormalization",
     "BatchNormalizationGrad",

@@ -16,13 +16,14 @@ from dmlvk.operators.members import (
     unsigned_array_attribute,
     unsigned_attribute,
 )
-from dmlvk.operators.shapes import check_length, check_sizes, refuse
+from dmlvk.operators.shapes import Draft, check_length, check_sizes, refuse
 from dmlvk.operators.type_groups import EXACT, FLOATS, TYPES_TO_64
 from dmlvk.tensors import TensorDesc
 
 __all__ = [
     "AveragePooling",
     "AveragePooling1",
+    "AveragePoolingGrad",
     "LpPooling",
     "LpPooling1",
     "MaxPooling",
@@ -93,6 +94,15 @@ def _norm_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     if desc.p < 1:
         refuse(desc, "p", f"must be at least 1; got {desc.p}")
     return pooled_sizes(desc)
+
+
+def _average_gradient_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+    output = desc.output_gradient_tensor
+    if output is None:
+        return {}
+    members = {field.attribute: getattr(desc, field.attribute) for field in AveragePoolingGrad.fields}
+    forward = Draft(desc.operator_name, {**members, "input_tensor": output})
+    return {"input_gradient_tensor": pooled_sizes(forward)["output_tensor"]}
 
 
 def _unpooled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
@@ -261,6 +271,33 @@ class AveragePooling1(OperatorDesc):
         shapes=pooled_sizes,
         accuracy=_AVERAGES,
         support=(Support("6_2", (4, 5), FLOATS),),
+    )
+
+
+class AveragePoolingGrad(OperatorDesc):
+    """Gradients of the elements of which means were made (DML_AVERAGE_POOLING_GRAD_OPERATOR_DESC)."""
+
+    input_gradient_tensor: TensorDesc = tensor_input("gradients of the means")
+    output_gradient_tensor: TensorDesc = tensor_output("gradients of the elements")
+    dimension_count: int = count_attribute(_COUNT)
+    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
+    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
+    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
+    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
+    include_padding: bool = boolean_attribute("whether padding counted in the means")
+
+    declaration: ClassVar = Declaration(
+        name="AVERAGE_POOLING_GRAD",
+        pattern="fill",
+        formula="sum of InputGradient / number of its elements over the windows that an element lies in",
+        decisions=(
+            "InputGradientTensor has the sizes of AVERAGE_POOLING's output. Gradients are added in two words, by "
+            "rising place in the window, and rounded once; no sum overflows on the way. FLOAT32 denormals count as "
+            "zeros. What falls on padding is left out.",
+        ),
+        shapes=_average_gradient_sizes,
+        accuracy=Accuracy("accurate", 0.51, "and 2^-39 of the sum of magnitudes"),
+        support=(Support("3_0", (4, 5), FLOATS),),
     )
 
 

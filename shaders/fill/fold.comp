@@ -1,8 +1,9 @@
-// FOLD: the sum of all places of windows that an element lay in, in two words, by rising place; rounded once.
+// FOLD: the sum of all places of windows that an element lay in, in two words, by rising place; rounded once. AVERAGE_POOLING_GRAD:
+// the same of each window's gradient, divided by how many elements the window counts.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "folding.glsl"
-#include "window_sums.glsl"
+#include "window_average.glsl"
 
 #if OUTPUT_BITS == 16
 #define NUMBER_AT(index) float32_from_float16(LOAD(OUTPUT, words_input, BASE(OUTPUT_BITS, input) + index))
@@ -12,7 +13,7 @@
 
 #define EXPONENT_BITS(exponent) (uint((exponent) + 127) << 23)
 
-#define LOOK_AT(index) \
+#define LOOK_AT(index, count) \
     { \
         uint x = NUMBER_AT(index); \
         uint magnitude = x & MAGNITUDE_F32; \
@@ -21,13 +22,21 @@
     }
 
 // What is scaled lies from 2^-66 on: no step has a denormal. What is left out is below 2^-100 of the largest magnitude.
-#define ADD(index) \
+#define ADD(index, count) \
     { \
         uint x = NUMBER_AT(index); \
         x = (x & MAGNITUDE_F32) < least ? 0u : x; \
         precise float scaled = uintBitsToFloat(x) * factor; \
-        sum = with_number(sum, scaled); \
+        sum = DIVIDES_BY_PLACES_INSIDE ? with_quotient(sum, scaled, count) : with_number(sum, scaled); \
     }
+
+Double with_quotient(Double sum, float number, uint count)
+{
+    Double share = quotient_by(Double(number, 0.0), count);
+    Double total = two_sum(sum.high, share.high);
+    precise float low = (sum.low + share.low) + total.low;
+    return fast_two_sum(total.high, low);
+}
 
 #define STATE_WORDS 4u
 #define STATE(word) words_state[BASE_WORD(state) + STATE_WORDS * number + word]
@@ -78,6 +87,9 @@ uint folded(uint number)
     if (IN_PARTS) {
         STATE(2u) = floatBitsToUint(sum.high);
         STATE(3u) = floatBitsToUint(sum.low);
+    }
+    if (DIVISOR > 1u) {
+        sum = average_of(sum, DIVISOR);
     }
 #if OUTPUT_BITS == 16
     return float16_from_number(rounded_to_odd(sum));

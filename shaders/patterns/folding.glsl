@@ -35,6 +35,11 @@ layout(constant_id = 3) const uint POSITIONS = 1u;
     layout(constant_id = 9 + 6 * axis) const uint BLOCKS_##axis = 1u;
 SPATIAL_AXIS(0) SPATIAL_AXIS(1) SPATIAL_AXIS(2) SPATIAL_AXIS(3) SPATIAL_AXIS(4) SPATIAL_AXIS(5)
 layout(constant_id = 40) const bool IN_PARTS = false;
+// The input has an element for each position, which is that of every place of the window (gradients of averages).
+layout(constant_id = 41) const bool IS_ALIKE_IN_WINDOW = false;
+// What the sum is divided by; and whether each addend is divided by how many places of its window lie in the output.
+layout(constant_id = 42) const uint DIVISOR = 1u;
+layout(constant_id = 43) const bool DIVIDES_BY_PLACES_INSIDE = false;
 
 // Where along an axis, and in how many positions before it, an element of the padded output is a place of the window. The last axis
 // is the innermost one.
@@ -49,9 +54,13 @@ layout(constant_id = 40) const bool IN_PARTS = false;
         is_there = is_there && inside <= coordinate_##axis && moved % STRIDE_##axis == 0u && moved / STRIDE_##axis < BLOCKS_##axis; \
         position += moved / STRIDE_##axis * weight; \
         weight *= BLOCKS_##axis; \
+        uint begin = moved / STRIDE_##axis * STRIDE_##axis; \
+        if (DIVIDES_BY_PLACES_INSIDE) { /* such windows are not dilated */ \
+            inside_count *= min(begin + WINDOW_##axis, START_##axis + SIZE_##axis) - max(begin, START_##axis); \
+        } \
     }
 
-// DO(index): for every element of the input that belongs to the element `number` of the output, by rising place in the window (of the
+// DO(index, count): for every element of the input that belongs to the element `number` of the output, by rising place in the window (of the
 // places that this launch takes).
 #define FOR_EACH_ADDEND(number, DO) \
     { \
@@ -62,10 +71,11 @@ layout(constant_id = 40) const bool IN_PARTS = false;
             uint place = each; \
             uint position = 0u; \
             uint weight = 1u; \
+            uint inside_count = 1u; \
             bool is_there = true; \
             POSITION_ALONG(5) POSITION_ALONG(4) POSITION_ALONG(3) POSITION_ALONG(2) POSITION_ALONG(1) POSITION_ALONG(0) \
             if (is_there) { \
-                DO(((rest * PLACES + each) * POSITIONS + position)) \
+                DO(((IS_ALIKE_IN_WINDOW ? rest : rest * PLACES + each) * POSITIONS + position), inside_count) \
             } \
         } \
     }

@@ -142,6 +142,33 @@ for _name in ("LP_POOLING", "LP_POOLING1"):
     reference(_name)(_norms)
 
 
+@reference("AVERAGE_POOLING_GRAD")
+def average_pooling_grad(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """Window by window: its share is added to the elements that it covers, in the longest float that NumPy has."""
+    source, sizes = inputs["InputGradientTensor"], desc.output_gradient_tensor.sizes
+    with np.errstate(invalid="ignore"):  # of signaling NaN
+        numbers = _numbers(source).astype(np.longdouble)
+    total, magnitudes = np.zeros(sizes, np.longdouble), np.zeros(sizes, np.longdouble)
+    for window in np.ndindex(*source.shape[2:]):
+        covered = [slice(None), slice(None)]
+        axes = zip(window, desc.strides, desc.start_padding, desc.window_size, sizes[2:], strict=True)
+        for number, stride, padding, places, size in axes:
+            first = number * stride - padding
+            covered.append(slice(min(max(first, 0), size), min(max(first + places, 0), size)))
+        inside = int(np.prod([part.stop - part.start for part in covered[2:]]))
+        if inside == 0:
+            continue
+        count = int(np.prod(desc.window_size)) if desc.include_padding else inside
+        at: list[Any] = [slice(None), slice(None), *window]
+        share = numbers[tuple(at)].reshape(*sizes[:2], *[1] * len(window)) / count
+        with np.errstate(invalid="ignore"):
+            total[tuple(covered)] += share
+            magnitudes[tuple(covered)] += np.abs(share)
+    values, sums = total.astype(np.float64), magnitudes.astype(np.float64)
+    known = np.where(np.isfinite(values), sums, 0.0)
+    return {"OutputGradientTensor": Bounded(values, 1.02 * _half_place(values, source.dtype) + known * 2.0**-39)}
+
+
 @reference("MAX_UNPOOLING")
 def max_unpooling(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """One value after the other."""

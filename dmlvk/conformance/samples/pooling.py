@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dmlvk.conformance.samples import Sample, Types, sampler
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, OperatorDesc
-from dmlvk.operators.pooling import pooled_sizes
+from dmlvk.operators.pooling import AveragePoolingGrad, pooled_sizes
 from dmlvk.operators.shapes import Draft
 from dmlvk.tensors import TensorDesc
 
@@ -145,6 +145,36 @@ for _name in ("MAX_POOLING", "MAX_POOLING1", "MAX_POOLING2"):
     _max_sampler(_name)
 for _name in ("AVERAGE_POOLING", "AVERAGE_POOLING1"):
     _sum_sampler(_name, {"include_padding": False}, {"include_padding": True})
+
+
+@sampler("AVERAGE_POOLING_GRAD")
+def average_pooling_grad(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+    """Gradients of ordinary numbers, special ones and ones of all magnitudes, with padding counted and not."""
+    data_type = types["input_gradient_tensor"]
+    kind = OPERATORS["AVERAGE_POOLING"]
+    for windows in (*_geometries(kind, data_type), _LARGE):
+        for include_padding in (False, True):
+            forward: Any = _desc(
+                kind,
+                dict.fromkeys(("input_tensor", "output_tensor"), data_type),
+                windows,
+                include_padding=include_padding,
+            )
+            desc = AveragePoolingGrad(
+                input_gradient_tensor=forward.output_tensor,
+                output_gradient_tensor=forward.input_tensor,
+                dimension_count=forward.dimension_count,
+                strides=forward.strides,
+                window_size=forward.window_size,
+                start_padding=forward.start_padding,
+                end_padding=forward.end_padding,
+                include_padding=include_padding,
+            )
+            values = _values(data_type, tuple(forward.output_tensor.sizes), random)
+            words = "padding counts" if include_padding else "padding does not count"
+            yield Sample(f"{windows.name}, {words}", desc, {"InputGradientTensor": values})
+
+
 for _name in ("LP_POOLING", "LP_POOLING1"):
     _sum_sampler(_name, {"p": 2}, {"p": 3}, {"p": 1}, {"p": 1000})
 
