@@ -42,8 +42,8 @@ def dilations_of(desc: Any) -> tuple[int, ...]:
     return (1,) * int(desc.dimension_count) if given is None else tuple(given)
 
 
-def pooled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
-    """The sizes of a pooling operator's outputs.
+def pooled_sizes(desc: Any, *, of: str = "InputTensor") -> Mapping[str, Sequence[int]]:
+    """The sizes of a pooling operator's outputs, ``of`` being DirectML's name of what is pooled.
 
     Batch and channels are the input's. Along a spatial axis there are
     (input + StartPadding + EndPadding - (WindowSize - 1) * Dilation - 1) / Stride + 1 windows, rounded down.
@@ -55,7 +55,7 @@ def pooled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     source = desc.input_tensor
     count = source.dimension_count - 2
     if desc.dimension_count != count:
-        rule = f"must be {count}, InputTensor's without batch and channel; got {desc.dimension_count}"
+        rule = f"must be {count}, {of}'s without batch and channel; got {desc.dimension_count}"
         refuse(desc, "dimension_count", rule)
     arrays = {
         member: check_length(desc, member, count, "DimensionCount")
@@ -102,7 +102,7 @@ def _average_gradient_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
         return {}
     members = {field.attribute: getattr(desc, field.attribute) for field in AveragePoolingGrad.fields}
     forward = Draft(desc.operator_name, {**members, "input_tensor": output})
-    return {"input_gradient_tensor": pooled_sizes(forward)["output_tensor"]}
+    return {"input_gradient_tensor": pooled_sizes(forward, of="OutputGradientTensor")["output_tensor"]}
 
 
 def _unpooled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
