@@ -64,8 +64,9 @@ class Device:
     tried: start processes that use GPUs by ``multiprocessing``'s "spawn".
 
     Args:
-        selector: index or part of the name, as ``dmlvk devices`` lists them. ``None``: what the environment variable
-            DMLVK_DEVICE says, else the best device.
+        selector: index, UUID, PCI address or part of the name, as ``dmlvk devices`` lists them; equal cards are told
+            apart by the first three, and by UUID and PCI address in every process alike. ``None``: what the
+            environment variable DMLVK_DEVICE says, else the best device.
         feature_level: what the device pretends to support; operators, data types and dimension counts that DirectML
             brought with a higher level are refused.
 
