@@ -6,7 +6,7 @@ import collections
 import contextlib
 import enum
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, overload
 
 import numpy.typing as npt
 
@@ -31,6 +31,7 @@ from dmlvk.kernels.target import Target
 from dmlvk.lookup_tables import LookupTables
 from dmlvk.memory_pool import MemoryPool, Storage
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
+from dmlvk.portable import refuse_pickling
 from dmlvk.profiling import median_times
 from dmlvk.recording import CommandRecorder, KernelTime
 from dmlvk.resident_runs import OnDevice, ResidentRuns
@@ -101,6 +102,9 @@ class Device:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling("Device", "models pickle without it, and open one where they arrive: dmlvk.default_device()")
 
     def close(self) -> None:
         """Frees everything that belongs to the device. Closing twice is allowed; any other use afterwards raises."""
@@ -174,7 +178,7 @@ class Device:
         self.engine.check_open()
         if not isinstance(operator, Operator):
             raise InvalidArgumentError(f"compile_operator: takes what create_operator returned; got {operator!r}")
-        if operator.device is not self:
+        if not operator.is_for(self):
             raise InvalidArgumentError(f"{operator.desc.operator_name}: was created by another device")
         compiled = CompiledSingleOperator(self, operator.desc, _checked_flags(flags, "compile_operator"))
         for step in compiled.steps:
@@ -304,6 +308,8 @@ class Device:
             raise InvalidArgumentError(
                 f"create_binding_table: takes a CompiledOperator or an OperatorInitializer; got {dispatchable!r}"
             )
+        if isinstance(dispatchable, CompiledOperator):
+            dispatchable.settle(self)
         if dispatchable.device is not self:
             raise InvalidArgumentError(f"{dispatchable.name}: was compiled by another device")
         return BindingTable(dispatchable)
@@ -362,9 +368,7 @@ class Device:
             UnsupportedError, DeviceLimitError, OutOfMemoryError: when the device cannot do it.
         """
         self.engine.check_open()
-        compiled = operator if isinstance(operator, CompiledOperator) else self._compiled_for(operator)
-        if compiled.device is not self:
-            raise InvalidArgumentError(f"{compiled.name}: was compiled by another device")
+        compiled = self._ready(operator)
         if keep or (isinstance(inputs, Mapping) and any(isinstance(value, OnDevice) for value in inputs.values())):
             made = self.arrays.execute(compiled, inputs)
             return made if keep else {member: array.numpy() for member, array in made.items()}
@@ -391,9 +395,7 @@ class Device:
         count = checked_integer(repeats, "profile: repeats", 1, 1_000_000)
         if not self.info.limits.timestamp_valid_bits:
             raise UnsupportedError(f"profile: {self.info.name} has no timestamps")
-        compiled = operator if isinstance(operator, CompiledOperator) else self._compiled_for(operator)
-        if compiled.device is not self:
-            raise InvalidArgumentError(f"{compiled.name}: was compiled by another device")
+        compiled = self._ready(operator)
         arrays = checked_inputs(compiled, inputs)
         with (
             self.engine.afterwards,
@@ -405,6 +407,15 @@ class Device:
                 run.execute(arrays)
                 runs.append(run.kernel_times())
         return median_times(runs[1:])
+
+    def _ready(self, operator: OperatorDesc | CompiledOperator) -> CompiledOperator:
+        """What is to be run, compiled for this device."""
+        if not isinstance(operator, CompiledOperator):
+            return self._compiled_for(operator)
+        operator.settle(self)  # one that arrived pickled
+        if operator.device is not self:
+            raise InvalidArgumentError(f"{operator.name}: was compiled by another device")
+        return operator
 
     def _compiled_for(self, desc: OperatorDesc) -> CompiledOperator:
         with self.engine.afterwards, self.engine.lock:

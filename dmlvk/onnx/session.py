@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -17,12 +18,14 @@ from onnx import TensorProto, helper
 from dmlvk.device import Device
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.onnx.engine import Program
-from dmlvk.onnx.loading import ValueInfo, load
+from dmlvk.onnx.loading import Model, ValueInfo, load, reloaded
 from dmlvk.onnx.planning import Placement
 from dmlvk.onnx.values import NUMPY_TYPES, element_name
 from dmlvk.operators import FeatureLevel
+from dmlvk.portable import Origin, Portable
 from dmlvk.profiling import median_times
 from dmlvk.recording import KernelTime
+from dmlvk.tokens import token_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,8 +73,31 @@ class RunOptions:
     """Accepted where ONNX Runtime accepts it; nothing in it matters here."""
 
 
-class InferenceSession:
+@dataclasses.dataclass(frozen=True, eq=False)
+class _SessionOrigin(Origin):
+    """What a session was made from: the model with the contents of its files, wherever they lay."""
+
+    feature_level: FeatureLevel
+    name: str
+    contents: bytes
+    constants: Mapping[str, Any]
+    strict: bool
+    fuse: bool
+
+    @functools.cached_property
+    def token(self) -> str:
+        return token_of([self.feature_level, self.contents, self.constants, self.strict, self.fuse])
+
+    def made(self, device: Device) -> InferenceSession:
+        session = InferenceSession.__new__(InferenceSession)
+        session._open(reloaded(self.name, self.contents, self.constants), device, strict=self.strict, fuse=self.fuse)
+        return session
+
+
+class InferenceSession(Portable):
     """A model, ready to run.
+
+    It pickles with its model; where it arrives it is planned when it is used for the first time.
 
     Args:
         model: a path, the bytes of a model's file, or a ``ModelProto``.
@@ -101,11 +127,18 @@ class InferenceSession:
         strict: bool = False,
         fuse: bool = True,
     ) -> None:
-        self._model = load(model)
-        self._lock = threading.RLock()
+        loaded = load(model)
         selector = _selector(providers, provider_options) if device is None else device
-        self._owns_device = not isinstance(selector, Device)
-        self.device = selector if isinstance(selector, Device) else Device(selector, feature_level=feature_level)
+        is_opened = isinstance(selector, Device)
+        opened = selector if isinstance(selector, Device) else Device(selector, feature_level=feature_level)
+        self._open(loaded, opened, owns_device=not is_opened, strict=strict, fuse=fuse)
+
+    def _open(self, model: Model, device: Device, *, owns_device: bool = False, strict: bool, fuse: bool) -> None:
+        self._model = model
+        self._lock = threading.RLock()
+        self._owns_device = owns_device
+        self._strict, self._fuse = strict, fuse
+        self.device = device
         try:
             self._program = Program(self.device, self._model, strict=strict, fuse=fuse)
             self._program.plan_static_shapes()
@@ -114,7 +147,14 @@ class InferenceSession:
                 self.device.close()
             raise
 
+    def _made_from(self) -> Origin:
+        contents = self._model.proto.SerializeToString(deterministic=True)
+        level = self.device.feature_level
+        return _SessionOrigin(level, self._model.name, contents, self._model.constants, self._strict, self._fuse)
+
     def __repr__(self) -> str:
+        if self.is_pending:
+            return "<dmlvk.onnx.InferenceSession, not opened yet>"
         return f"<dmlvk.onnx.InferenceSession {self._model.name} on {self.device.info.name}>"
 
     def __enter__(self) -> InferenceSession:
@@ -125,6 +165,9 @@ class InferenceSession:
 
     def close(self) -> None:
         """Frees what lies on the device; closes the device, where the session opened it."""
+        if self.device.engine.is_removed:  # perhaps in a process that was forked, where a lock may be held for ever
+            self._program.forget()
+            return
         with self._lock:
             self._program.forget()
             if self._owns_device:
@@ -196,6 +239,7 @@ class InferenceSession:
         """
         names = self._checked_outputs(output_names)
         arrays = self._checked_inputs(input_feed)
+        self.device.engine.check_open()  # before the lock, which a thread of a parent process may have
         with self._lock:
             state = self._program.run(arrays)
             return [_as_array(state.host_array(name)) for name in names]
@@ -213,6 +257,7 @@ class InferenceSession:
         if not isinstance(repeats, int) or repeats < 1:
             raise InvalidArgumentError(f"profile: repeats must be a positive integer; got {repeats!r}")
         arrays = self._checked_inputs(input_feed)
+        self.device.engine.check_open()
         with self._lock:
             runs = []
             for _ in range(repeats + 1):
