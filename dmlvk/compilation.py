@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-import functools
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dmlvk.buffers import Buffer
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.integers import checked_integer
 from dmlvk.kernels.lookup import table_desc
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.program import SCRATCH_ALIGNMENT, Place, Region, Step
 from dmlvk.kernels.small_programs import copy_step, lookup_program
-from dmlvk.operators import FeatureLevel, Field, OperatorDesc, check_operator
-from dmlvk.portable import Origin, Portable, default_device
+from dmlvk.operators import Field, OperatorDesc
 from dmlvk.tensors import TensorDesc, TensorFlags
-from dmlvk.tokens import token_of
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -29,12 +27,36 @@ RESOURCE_ALIGNMENT = 256
 
 
 class ExecutionFlags(enum.IntFlag):
-    """DML_EXECUTION_FLAGS. The first two are permissions that dmlvk never needs: its results are always the same."""
+    """DML_EXECUTION_FLAGS. The first two are permissions that dmlvk never needs.
+
+    ALLOW_DEVICE_ARITHMETIC is dmlvk's own: sums of FLOAT32 products may be rounded as a device likes. Results stay
+    within the stated error, but other devices may give other bits. Without it results are the same everywhere.
+    """
 
     NONE = 0
     ALLOW_HALF_PRECISION_COMPUTATION = 1
     DISABLE_META_COMMANDS = 2
     DESCRIPTORS_VOLATILE = 4
+    ALLOW_DEVICE_ARITHMETIC = 0x100
+
+
+def checked_flags(flags: ExecutionFlags | int, call: str) -> ExecutionFlags:
+    """Execution flags, all of them known.
+
+    Args:
+        flags: what a caller gives; an integer, too.
+        call: the method's name, for messages.
+
+    Raises:
+        InvalidArgumentError: when it is no integer, or has a bit that means nothing.
+    """
+    known = [flag for flag in ExecutionFlags if flag]
+    given = checked_integer(flags, f"{call}: flags", 0, 2**32 - 1)
+    unknown = given & ~sum(known)
+    if unknown:
+        names = ", ".join(f"{flag.name} (0x{flag.value:x})" for flag in known)
+        raise InvalidArgumentError(f"{call}: flags must be made of {names}; got 0x{given:x}, unknown: 0x{unknown:x}")
+    return ExecutionFlags(given)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,35 +109,11 @@ def is_owned(tensor: TensorDesc | None) -> bool:
 
 
 class Operator:
-    """A checked operator description (IDMLOperator). Made by ``Device.create_operator``.
+    """A checked operator description (IDMLOperator). Made by ``Device.create_operator``."""
 
-    Pickled, it is its description: where it arrives, every device may compile it.
-    """
-
-    def __init__(self, device: Device | None, desc: OperatorDesc) -> None:
-        self._device = device
+    def __init__(self, device: Device, desc: OperatorDesc) -> None:
+        self.device = device
         self.desc = desc
-
-    @property
-    def device(self) -> Device:
-        """The device that made it; of one that arrived pickled, the device that the process shares."""
-        return default_device() if self._device is None else self._device
-
-    def is_for(self, device: Device) -> bool:
-        """Whether a device may compile it: the one that made it, or any where it arrived pickled.
-
-        Raises:
-            UnsupportedError: when it arrived, and the device's feature level does not have what it asks for.
-        """
-        if self._device is None:
-            check_operator(self.desc, device.feature_level)
-        return self._device is None or self._device is device
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Operator, (None, self.desc)
-
-    def __dask_tokenize__(self) -> str:
-        return token_of(self.desc)
 
 
 class Dispatchable:
@@ -165,14 +163,13 @@ class Dispatchable:
         return "but this operator cannot execute in place"
 
 
-class CompiledOperator(Portable, Dispatchable):
+class CompiledOperator(Dispatchable):
     """An operator or a graph that is ready to run (IDMLCompiledOperator).
 
-    Made by ``Device.compile_operator`` or ``Device.compile_graph``. Several threads may use it. It pickles as what it
-    was made from; where it arrives it is compiled when it is used for the first time, and not yet initialized.
+    Made by ``Device.compile_operator`` or ``Device.compile_graph``. Several threads may use it.
 
     Attributes:
-        flags: as given when it was compiled.
+        flags: as given when it was compiled, with ALLOW_DEVICE_ARITHMETIC where the device was opened so.
         owned: the inputs that are OWNED_BY_DML, by their numbers, with their places in the persistent resource.
     """
 
@@ -225,25 +222,7 @@ class CompiledOperator(Portable, Dispatchable):
         return self.owned.get(number) or Region(Place.INPUT, number, 0, tensor.size_in_bytes)
 
     def __repr__(self) -> str:
-        if self.is_pending:
-            return f"<dmlvk.{type(self).__name__}, not compiled yet>"
         return f"<dmlvk.{type(self).__name__} {self.name} on {self.device.info.name}>"
-
-
-@dataclasses.dataclass(frozen=True)
-class _OperatorOrigin(Origin):
-    """What a compiled operator was made from."""
-
-    feature_level: FeatureLevel
-    desc: OperatorDesc
-    flags: ExecutionFlags
-
-    @functools.cached_property
-    def token(self) -> str:
-        return token_of(self)
-
-    def made(self, device: Device) -> CompiledOperator:
-        return device.compile_operator(device.create_operator(self.desc), self.flags)
 
 
 class CompiledSingleOperator(CompiledOperator):
@@ -264,16 +243,14 @@ class CompiledSingleOperator(CompiledOperator):
             for number, (_, tensor) in enumerate(desc.outputs)
             if tensor is not None
         ]
-        table = table_desc(desc, device.target)
+        target = device.target_for(flags)
+        table = table_desc(desc, target)
         self._table = None if table is None else device.lookup_tables.table(table)
-        program = lower(desc, device.target) if self._table is None else lookup_program(desc, device.target)
+        program = lower(desc, target) if self._table is None else lookup_program(desc, target)
         scratch_bytes = -(-program.scratch_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
         scratch = Region(Place.TEMPORARY, 0, 0, scratch_bytes) if scratch_bytes else None
         self.temporary_resource_size = scratch_bytes
         self.steps = tuple(program.placed(reads, writes, scratch))
-
-    def _made_from(self) -> Origin:
-        return _OperatorOrigin(self.device.feature_level, self.desc, self.flags)
 
     @property
     def constants(self) -> Buffer | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import numpy.typing as npt
 
+from dmlvk.arithmetic import Arithmetic, checked_arithmetic, default_arithmetic
 from dmlvk.arrays import checked_array, plain_array
 from dmlvk.binding import BindingTable, BufferBinding
 from dmlvk.buffers import Buffer
@@ -20,6 +22,7 @@ from dmlvk.compilation import (
     ExecutionFlags,
     Operator,
     OperatorInitializer,
+    checked_flags,
 )
 from dmlvk.datatypes import DataType
 from dmlvk.device_arrays import Array, array_tensor
@@ -31,7 +34,6 @@ from dmlvk.kernels.target import Target
 from dmlvk.lookup_tables import LookupTables
 from dmlvk.memory_pool import MemoryPool, Storage
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
-from dmlvk.portable import refuse_pickling
 from dmlvk.profiling import median_times
 from dmlvk.recording import CommandRecorder, KernelTime
 from dmlvk.resident_runs import OnDevice, ResidentRuns
@@ -65,19 +67,29 @@ class Device:
     tried: start processes that use GPUs by ``multiprocessing``'s "spawn".
 
     Args:
-        selector: index, UUID, PCI address or part of the name, as ``dmlvk devices`` lists them; equal cards are told
-            apart by the first three, and by UUID and PCI address in every process alike. ``None``: what the
-            environment variable DMLVK_DEVICE says, else the best device.
+        selector: index or part of the name, as ``dmlvk devices`` lists them. ``None``: what the environment variable
+            DMLVK_DEVICE says, else the best device.
         feature_level: what the device pretends to support; operators, data types and dimension counts that DirectML
             brought with a higher level are refused.
+        arithmetic: ``"portable"``: results have the same bits on every device. ``"device"``: everything is compiled as
+            with ExecutionFlags.ALLOW_DEVICE_ARITHMETIC. ``None``: what the environment variable DMLVK_ARITHMETIC says,
+            else ``"portable"``.
+
+    Attributes:
+        arithmetic: ``"portable"`` or ``"device"``.
 
     Raises:
+        InvalidArgumentError: when ``feature_level``, ``arithmetic`` or DMLVK_ARITHMETIC is none of these.
         DeviceNotFoundError: when there is no such device.
         UnsupportedError: when the device cannot run dmlvk's shaders.
     """
 
     def __init__(
-        self, selector: int | str | None = None, *, feature_level: FeatureLevel = FeatureLevel.LEVEL_6_4
+        self,
+        selector: int | str | None = None,
+        *,
+        feature_level: FeatureLevel = FeatureLevel.LEVEL_6_4,
+        arithmetic: Arithmetic | None = None,
     ) -> None:
         try:
             self.feature_level = FeatureLevel(feature_level)
@@ -85,6 +97,9 @@ class Device:
             raise InvalidArgumentError(
                 f"Device: feature_level must be a dmlvk.FeatureLevel; got {feature_level!r}"
             ) from error
+        self.arithmetic: Arithmetic = (
+            default_arithmetic() if arithmetic is None else checked_arithmetic(arithmetic, "Device: arithmetic")
+        )
         self.info: DeviceInfo = select_device(selector)
         if not self.info.usable:
             raise UnsupportedError(f"{self.info.name}: dmlvk cannot use this device: {self.info.unusable_reason}")
@@ -103,9 +118,6 @@ class Device:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __reduce__(self) -> NoReturn:
-        refuse_pickling("Device", "models pickle without it, and open one where they arrive: dmlvk.default_device()")
-
     def close(self) -> None:
         """Frees everything that belongs to the device. Closing twice is allowed; any other use afterwards raises."""
         self.engine.close()  # first: what another thread or the interrupted one is doing ends with an error
@@ -119,6 +131,15 @@ class Device:
     def target(self) -> Target:
         """What the choice of kernels may know of the device."""
         return Target.of(self.info)
+
+    def target_for(self, flags: ExecutionFlags) -> Target:
+        """What it may know where something is compiled with these flags."""
+        allowed = bool(flags & ExecutionFlags.ALLOW_DEVICE_ARITHMETIC)
+        return dataclasses.replace(self.target, device_arithmetic=allowed)
+
+    def _checked_flags(self, flags: ExecutionFlags, call: str) -> ExecutionFlags:
+        own = ExecutionFlags.ALLOW_DEVICE_ARITHMETIC if self.arithmetic == "device" else ExecutionFlags.NONE
+        return checked_flags(flags, call) | own
 
     def check_feature_support(
         self, feature: Feature, query: DataType | Sequence[FeatureLevel]
@@ -168,8 +189,8 @@ class Device:
 
         Args:
             operator: made by this device.
-            flags: permissions, which change no result; and DESCRIPTORS_VOLATILE, with which bindings are read at every
-                submission instead of when they are recorded.
+            flags: permissions, of which ALLOW_DEVICE_ARITHMETIC alone changes results; and DESCRIPTORS_VOLATILE, with
+                which bindings are read at every submission instead of when they are recorded.
 
         Raises:
             InvalidArgumentError: when the operator or the flags are not valid.
@@ -178,9 +199,9 @@ class Device:
         self.engine.check_open()
         if not isinstance(operator, Operator):
             raise InvalidArgumentError(f"compile_operator: takes what create_operator returned; got {operator!r}")
-        if not operator.is_for(self):
+        if operator.device is not self:
             raise InvalidArgumentError(f"{operator.desc.operator_name}: was created by another device")
-        compiled = CompiledSingleOperator(self, operator.desc, _checked_flags(flags, "compile_operator"))
+        compiled = CompiledSingleOperator(self, operator.desc, self._checked_flags(flags, "compile_operator"))
         for step in compiled.steps:
             step.kernel.spirv()  # a shader that is missing is missed here, not when it is run
         return compiled
@@ -226,7 +247,7 @@ class Device:
         return CompiledGraph(
             self,
             desc,
-            _checked_flags(flags, "compile_graph"),
+            self._checked_flags(flags, "compile_graph"),
             fuse=bool(fuse),
             input_names=input_names,
             output_names=output_names,
@@ -308,8 +329,6 @@ class Device:
             raise InvalidArgumentError(
                 f"create_binding_table: takes a CompiledOperator or an OperatorInitializer; got {dispatchable!r}"
             )
-        if isinstance(dispatchable, CompiledOperator):
-            dispatchable.settle(self)
         if dispatchable.device is not self:
             raise InvalidArgumentError(f"{dispatchable.name}: was compiled by another device")
         return BindingTable(dispatchable)
@@ -368,7 +387,9 @@ class Device:
             UnsupportedError, DeviceLimitError, OutOfMemoryError: when the device cannot do it.
         """
         self.engine.check_open()
-        compiled = self._ready(operator)
+        compiled = operator if isinstance(operator, CompiledOperator) else self._compiled_for(operator)
+        if compiled.device is not self:
+            raise InvalidArgumentError(f"{compiled.name}: was compiled by another device")
         if keep or (isinstance(inputs, Mapping) and any(isinstance(value, OnDevice) for value in inputs.values())):
             made = self.arrays.execute(compiled, inputs)
             return made if keep else {member: array.numpy() for member, array in made.items()}
@@ -395,7 +416,9 @@ class Device:
         count = checked_integer(repeats, "profile: repeats", 1, 1_000_000)
         if not self.info.limits.timestamp_valid_bits:
             raise UnsupportedError(f"profile: {self.info.name} has no timestamps")
-        compiled = self._ready(operator)
+        compiled = operator if isinstance(operator, CompiledOperator) else self._compiled_for(operator)
+        if compiled.device is not self:
+            raise InvalidArgumentError(f"{compiled.name}: was compiled by another device")
         arrays = checked_inputs(compiled, inputs)
         with (
             self.engine.afterwards,
@@ -408,15 +431,6 @@ class Device:
                 runs.append(run.kernel_times())
         return median_times(runs[1:])
 
-    def _ready(self, operator: OperatorDesc | CompiledOperator) -> CompiledOperator:
-        """What is to be run, compiled for this device."""
-        if not isinstance(operator, CompiledOperator):
-            return self._compiled_for(operator)
-        operator.settle(self)  # one that arrived pickled
-        if operator.device is not self:
-            raise InvalidArgumentError(f"{operator.name}: was compiled by another device")
-        return operator
-
     def _compiled_for(self, desc: OperatorDesc) -> CompiledOperator:
         with self.engine.afterwards, self.engine.lock:
             compiled = self._compiled.get(desc) if isinstance(desc, OperatorDesc) else None
@@ -427,7 +441,3 @@ class Device:
                     self._compiled.popitem(last=False)
             self._compiled.move_to_end(desc)
             return compiled
-
-
-def _checked_flags(flags: ExecutionFlags, call: str) -> ExecutionFlags:
-    return ExecutionFlags(checked_integer(flags, f"{call}: flags", 0, sum(ExecutionFlags)))

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dmlvk.cli.selection import device_selector
+from dmlvk.cli.selection import arithmetic_option, device_selector
 
 if TYPE_CHECKING:
+    from dmlvk.arithmetic import Arithmetic
     from dmlvk.bench.measurement import Result
     from dmlvk.bench.report import BenchReport
     from dmlvk.bench.workload import Workload
@@ -34,7 +35,7 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
     "--attributes", "-a", default="", metavar="NAME=NUMBER,...",
     help="Of the operators that have them, such as steepness=2,alpha=0.5; ordinary ones otherwise.",
 )  # fmt: skip
-@click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
+@click.option("--device", "-d", metavar="N|NAME", help="Index of a device, or a part of its name.")
 @click.option(
     "--data-types", "-t", default="float32", show_default=True, metavar="TYPE,...", help="Such as float16,int8."
 )
@@ -57,6 +58,7 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 @click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it: .svg, .png, .webp, .jpg."
 )
+@arithmetic_option
 def bench(
     operators: str,
     attributes: str,
@@ -68,6 +70,7 @@ def bench(
     seconds: float,
     json_file: Path | None,
     plot: Path | None,
+    arithmetic: Arithmetic | None,
 ) -> None:
     """Measure the speed of operators, beside other libraries in the same run.
 
@@ -97,7 +100,7 @@ def bench(
     if unknown := sorted(set(names) - set(LIBRARIES)):
         raise click.UsageError(f"--libraries: {unknown[0]!r} is none of {', '.join(LIBRARIES)}")
     selector = None if device is None else device_selector(device)
-    with Device(selector) as opened_device, opened(names, opened_device) as (others, absent):
+    with Device(selector, arithmetic=arithmetic) as opened_device, opened(names, opened_device) as (others, absent):
         measured = [OwnLibrary(opened_device), *others]
         results: list[Result] = []
         stopped = False

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import click
 
-from dmlvk.cli.selection import device_selector
+from dmlvk.arithmetic import Arithmetic
+from dmlvk.cli.selection import arithmetic_option, device_selector
 
 
 @click.command()
@@ -46,7 +47,7 @@ def operators(names: tuple[str, ...], as_json: bool, feature_level: str | None) 
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
+@click.option("--device", "-d", metavar="N|NAME", help="Index of a device, or a part of its name.")
 @click.option(
     "--output-dir",
     "-o",
@@ -75,6 +76,7 @@ def operators(names: tuple[str, ...], as_json: bool, feature_level: str | None) 
     type=click.Path(dir_okay=False, path_type=Path),
     help="With --timing: write the kernels' device times for chrome://tracing or ui.perfetto.dev.",
 )
+@arithmetic_option
 @click.pass_context
 def run(
     context: click.Context,
@@ -87,6 +89,7 @@ def run(
     warm_up: int | None,
     repeat: int | None,
     trace: Path | None,
+    arithmetic: Arithmetic | None,
 ) -> None:
     """Run MODEL, a DxDispatch model file or an ONNX model (.onnx).
 
@@ -106,7 +109,7 @@ def run(
 
         if (warm_up, repeat) != (None, None):
             raise click.UsageError("--warm-up and --repeat are for DxDispatch model files", context)
-        with Device(selector) as opened:
+        with Device(selector, arithmetic=arithmetic) as opened:
             click.echo(f"Running on '{opened.info.name}'")
             wanted = iterations or DEFAULT_ITERATIONS
             run_onnx_model(model, opened, inputs, output_dir, iterations=wanted if timing else None, trace=trace)
@@ -116,7 +119,7 @@ def run(
     given = {"iterations": iterations, "warm_up": warm_up, "repeats": repeat}
     times = Timing(**{name: number for name, number in given.items() if number is not None})
     loaded = load_model(model)
-    with Device(selector) as opened:
+    with Device(selector, arithmetic=arithmetic) as opened:
         click.echo(f"Running on '{opened.info.name}'")
         result = run_model(loaded, opened, output_dir, click.echo, times if timing else None)
         if trace is not None:

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dmlvk.cli.selection import device_selector
+from dmlvk.cli.selection import arithmetic_option, device_selector
 
 if TYPE_CHECKING:  # loading NumPy and all operators takes longer than showing the help
+    from dmlvk.arithmetic import Arithmetic
     from dmlvk.conformance.results import Report
     from dmlvk.conformance.runner import Request
 
@@ -30,13 +31,7 @@ _EXIT_BROKEN, _EXIT_UNUSABLE, _EXIT_INTERRUPTED = 1, 2, 130
     metavar="TEXT|GLOB",
     help="Only these: an operator's name, a case's name or a part of it (int8), a pattern ('bit_*'). Repeat for more.",
 )
-@click.option(
-    "--device",
-    "-d",
-    multiple=True,
-    metavar="N|NAME",
-    help="Index, UUID, PCI address or part of the name. Repeat for more.",
-)
+@click.option("--device", "-d", multiple=True, metavar="N|NAME", help="Index or part of the name. Repeat for more.")
 @click.option("--exhaustive", is_flag=True, help="Also all 2^32 values of FLOAT32 operators of one operand.")
 @click.option(
     "--patterns", type=click.IntRange(2**10, 2**30), metavar="N", help="Values of types above 16 bits (262144)."
@@ -61,6 +56,7 @@ _EXIT_BROKEN, _EXIT_UNUSABLE, _EXIT_INTERRUPTED = 1, 2, 130
     "--write-hashes", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="For maintainers: put this run's hashes into FILE, as the ones to compare with.",
 )  # fmt: skip
+@arithmetic_option
 @click.pass_context
 def conformance(
     context: click.Context,
@@ -74,6 +70,7 @@ def conformance(
     report: Path | None,
     compare: tuple[Path, Path] | None,
     write_hashes: Path | None,
+    arithmetic: Arithmetic | None,
 ) -> None:
     """Measure whether a device computes what is promised.
 
@@ -83,6 +80,9 @@ def conformance(
     Exits with 0 when every promise is kept, 1 when one is broken. Where results differ from the reference that this
     machine computes, but have the bits of that run, the reference is doubted and named, not the device (0). Ctrl-C
     ends with what was found so far (130); the next run takes up exhaustive parts where they stopped.
+
+    With --arithmetic device the results of FLOAT32 products are compared with the stated error instead, and their bits
+    with nothing; the verdict says so.
     """
     from dmlvk.conformance.cases import value_cases
     from dmlvk.conformance.exhaustive import exhaustive_runs
@@ -102,7 +102,7 @@ def conformance(
     )
     _prepare_outputs(report, json_file, write_hashes)
     quiet = json_file is not None and str(json_file) == "-"
-    made = _run(device, request)
+    made = _run(device, arithmetic, request)
     _show(made, quiet)
     if json_file is not None:
         _write_json(made, json_file)
@@ -193,13 +193,13 @@ class _Progress:
         self._console.print(line, soft_wrap=True)
 
 
-def _run(selectors: Sequence[str], request: Request) -> Report:
+def _run(selectors: Sequence[str], arithmetic: Arithmetic | None, request: Request) -> Report:
     from dmlvk.conformance.runner import run
     from dmlvk.device import Device
 
     chosen: list[int | str | None] = [device_selector(text) for text in selectors]
     with contextlib.ExitStack() as stack:
-        devices = [stack.enter_context(Device(selector)) for selector in chosen or [None]]
+        devices = [stack.enter_context(Device(selector, arithmetic=arithmetic)) for selector in chosen or [None]]
         indices = [opened.info.index for opened in devices]
         if len(set(indices)) < len(indices):
             raise click.UsageError("the same --device is given twice")

@@ -28,6 +28,7 @@ _REFERENCE_RUN = {
     "different": "OTHER BITS",
     "other inputs": "other inputs",
     "unknown": "–",
+    "not compared": "not compared",
 }
 
 
@@ -55,6 +56,7 @@ def _rows(cases: Sequence[CaseReport], device: int) -> Iterator[dict[str, str]]:
     groups: dict[tuple[object, ...], list[CaseReport]] = {}
     for case in cases:
         alone = case.bound is not None or case.exhaustive or not case.kept or case.reference_is_doubted
+        alone = alone or case.arithmetic == "device"
         groups.setdefault((case.operator, case.name if alone else ""), []).append(case)
     for group in groups.values():
         measured = [case.measurements[device] for case in group]
@@ -94,7 +96,13 @@ def error_text(error: float) -> str:
 
 def promise_text(case: CaseReport) -> str:
     """``exact``, ``correctly rounded`` or ``at most 0.55 ULP``."""
+    if case.arithmetic == "device":
+        return "stated error"
     return case.promise if case.bound is None else f"at most {case.bound:.6g} ULP"
+
+
+def _promised(case: CaseReport) -> str:
+    return "within the stated error" if case.arithmetic == "device" else promise_text(case)
 
 
 def fault_lines(case: CaseReport, report: Report) -> Iterator[str]:
@@ -107,7 +115,7 @@ def fault_lines(case: CaseReport, report: Report) -> Iterator[str]:
             count = f"{measured.broken:,} of {measured.results:,} results"
             yield f"{where}: {count} are not what this machine's reference gives, but all bits are the reference run's"
         elif measured.broken:
-            yield f"{where}: {measured.broken:,} of {measured.results:,} results are not {promise_text(case)}"
+            yield f"{where}: {measured.broken:,} of {measured.results:,} results are not {_promised(case)}"
         if measured.broken and (worst := measured.worst) is not None:
             inputs = ", ".join(map(str, worst.inputs))
             yield f"  the worst: {worst.where}: inputs {inputs}, got {worst.got}, expected {worst.expected}"

@@ -36,6 +36,7 @@ _WORDS = {
     "different": "not those of the reference run",
     "other inputs": "not comparable: other inputs",
     "unknown": "–",
+    "not compared": "not compared: device arithmetic",
 }
 
 
@@ -175,7 +176,7 @@ def _row(case: CaseReport, measured: Measurement, report: Report) -> list[str]:
         f"{measured.broken:,}" if measured.failure is None else f"failed: {measured.failure}",
         "" if case.bound is None else f"{measured.misrounded:,}",
         _error(measured.largest_error),
-        case.promise if case.bound is None else f"{case.bound:.6g}",
+        _promise(case),
         worst,
         measured.sha256[:16],
         _WORDS[case.reference_run],
@@ -183,6 +184,12 @@ def _row(case: CaseReport, measured: Measurement, report: Report) -> list[str]:
     if len(report.devices) == 1:
         del cells[1]
     return [escape(cell) for cell in cells]
+
+
+def _promise(case: CaseReport) -> str:
+    if case.arithmetic == "device":
+        return "stated error"
+    return case.promise if case.bound is None else f"{case.bound:.6g}"
 
 
 def _number(element: Element) -> str:

@@ -60,6 +60,8 @@ class ReferenceHashes:
         return dataclasses.replace(report, reference_run=self._word(report, plan))
 
     def _word(self, report: CaseReport, plan: Plan) -> str:
+        if report.arithmetic == "device":
+            return "not compared"
         found = self.cases.get(report.name)
         if found is None or (plan != self.plan and not report.exhaustive):
             return "unknown"
@@ -82,6 +84,11 @@ class ReferenceHashes:
             InvalidArgumentError: when the run cannot be a reference: a promise was broken in it, or it is incomplete.
         """
         # That bits differ from older hashes is what a new file is made for.
+        own = [case.name for case in report.cases if case.arithmetic == "device"]
+        if own:
+            raise InvalidArgumentError(
+                f"this run cannot be a reference: bits are the device's own: {', '.join(own[:5])}"
+            )
         broken = [c.name for c in report.cases if not (c.agree and all(m.kept for m in c.measurements))]
         if broken or report.stopped is not None:
             raise InvalidArgumentError(

@@ -109,8 +109,11 @@ class CaseReport:
         bound: the largest error that is promised, in units in the last place; None where bits are compared.
         inputs_sha256: of all inputs and attributes, so that runs with other inputs are not taken for wrong ones.
         reference_run: how the results compare with the run whose hashes the package carries: ``"equal"``,
-            ``"different"``, ``"other inputs"``, or ``"unknown"`` where it has no such run.
+            ``"different"``, ``"other inputs"``, ``"unknown"`` where it has no such run, or ``"not compared"`` where
+            bits are the device's own.
         measurements: one for each device.
+        arithmetic: ``"device"`` where sums were rounded as the device likes: then results must be within the stated
+            error, and bits mean nothing. Else ``"portable"``.
     """
 
     name: str
@@ -122,11 +125,15 @@ class CaseReport:
     inputs_sha256: str
     reference_run: str
     measurements: tuple[Measurement, ...]
+    arithmetic: str = "portable"
 
     @property
     def agree(self) -> bool:
-        """Whether all devices gave the same bits."""
-        return len({measured.sha256 for measured in self.measurements if measured.failure is None}) <= 1
+        """Whether all devices gave the same bits, where they must."""
+        return (
+            self.arithmetic == "device"
+            or len({measured.sha256 for measured in self.measurements if measured.failure is None}) <= 1
+        )
 
     @property
     def kept(self) -> bool:
@@ -216,6 +223,13 @@ class Report:
         equal = sum(case.reference_run == "equal" for case in self.cases)
         if equal and not self.broken:
             line += ", bits equal to the reference run" + ("" if equal == len(self.cases) else f" in {equal} cases")
+        if own := [case for case in self.cases if case.arithmetic == "device"]:
+            word = (
+                "bits not compared"
+                if any(not case.kept for case in own)
+                else "within the stated error, bits not compared"
+            )
+            line += f"; DEVICE ARITHMETIC in {len(own)} cases ({word}): {_names(own)}"
         if self.doubted:
             numpy = f"NumPy {self.versions.get('numpy', '')}".strip()
             line += f"; DOUBTED: not the device but this machine's references ({numpy}): {_names(self.doubted)}"

@@ -19,9 +19,10 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import dmlvk as dml
+from dmlvk.arithmetic import Arithmetic
 from dmlvk.conformance.execution import Workbench
 from dmlvk.errors import DeviceNotFoundError, DmlError
 
@@ -129,7 +130,7 @@ class _Pool:
         multiprocess = multiprocessing.get_context("spawn")
         self._stop = multiprocess.Event()
         self._jobs = jobs
-        identities = [_identity(device.info) for device in devices]
+        identities = [_identity(device) for device in devices]
         self._executor = ProcessPoolExecutor(jobs, multiprocess, _begin_worker, (identities, self._stop))
 
     def run(
@@ -167,11 +168,11 @@ class _Pool:
         self._executor.shutdown(cancel_futures=True)
 
 
-_Identity = tuple[int, str, str]
+_Identity: TypeAlias = "tuple[int, str, str, Arithmetic]"
 
 
-def _identity(info: dml.DeviceInfo) -> _Identity:
-    return info.index, info.name, info.driver_version
+def _identity(device: dml.Device) -> _Identity:
+    return device.info.index, device.info.name, device.info.driver_version, device.arithmetic
 
 
 _make_context: Callable[[], Context] | None = None
@@ -188,8 +189,8 @@ def _begin_worker(identities: Sequence[_Identity], stop: Any) -> None:
 
 
 def _opened(identity: _Identity) -> dml.Device:
-    device = dml.Device(identity[0])
-    if _identity(device.info) != identity:
+    device = dml.Device(identity[0], arithmetic=identity[-1])
+    if _identity(device) != identity:
         raise DeviceNotFoundError(f"device {identity[0]} is {device.info.name} now; it was {identity[1]}")
     return device
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from dmlvk.compilation import ExecutionFlags
 from dmlvk.graphs.description import GraphDesc, OutputGraphEdge
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def node_values(graph: CompiledGraph, inputs: Mapping[str, npt.ArrayLike]) -> di
     desc: GraphDesc = dataclasses.replace(graph.desc, output_count=len(edges), output_edges=edges)
     twin = graph.device.compile_graph(
         desc,
+        graph.flags & ExecutionFlags.ALLOW_DEVICE_ARITHMETIC,
         fuse=False,
         input_names=[point.name for point in graph.inputs],
         output_names=list(names),

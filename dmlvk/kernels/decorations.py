@@ -15,7 +15,7 @@ PASSES = "aliased storage buffers, precise fma 1"
 """Counts up when something else is changed in what the compiler writes."""
 
 
-def with_decorations(data: bytes) -> bytes:
+def with_decorations(data: bytes, *, precise: bool = True) -> bytes:
     """Decorate storage buffers as Aliased, and fma() as NoContraction, where they are not yet.
 
     SPIR-V lets a driver assume that two variables never overlap unless they say so, or are Restrict. Here they do: one
@@ -27,6 +27,7 @@ def with_decorations(data: bytes) -> bytes:
 
     Args:
         data: a SPIR-V module.
+        precise: whether fma() is decorated: everywhere but in kernels that may round as a device likes.
 
     Returns:
         The module with the decorations, in the byte order of this machine.
@@ -38,7 +39,7 @@ def with_decorations(data: bytes) -> bytes:
     buffers: dict[int, int] = {}  # variable: its pointer type
     structures: dict[int, int] = {}  # pointer type: what it points to
     decorated: set[int] = set()  # variables and structures that say themselves whether they overlap
-    precise: set[int] = set()
+    exact: set[int] = set()
     fused: list[int] = []
     end_of_decorations = 0
     for position, opcode, operands in module_instructions(words):
@@ -53,15 +54,15 @@ def with_decorations(data: bytes) -> bytes:
             if operands[1] in (_RESTRICT, _ALIASED):
                 decorated.add(operands[0])
             elif operands[1] == _NO_CONTRACTION:
-                precise.add(operands[0])
+                exact.add(operands[0])
         elif opcode == _OP_MEMBER_DECORATE and operands[2] == _RESTRICT:  # glslang has it there
             decorated.add(operands[0])
     added = array("I")
     for variable, pointer in buffers.items():
         if variable not in decorated and structures[pointer] not in decorated:
             added.extend((3 << 16 | _OP_DECORATE, variable, _ALIASED))
-    for result in fused:
-        if result not in precise:
+    for result in fused if precise else ():
+        if result not in exact:
             added.extend((3 << 16 | _OP_DECORATE, result, _NO_CONTRACTION))
     if not added:
         return data

@@ -203,7 +203,7 @@ def _add_sums(
         raise DeviceLimitError(f"{name}: sums of {product.terms} terms take {size} bytes of scratch memory")
     totals = builder.scratch(size) if writes_totals else None
     constants = _constants(product, come, addend is not None, relu, writes_totals)
-    for kernel in _sum_kernels(product, choice, come, groups, constants):
+    for kernel in _sum_kernels(product, choice, come, groups, constants, builder.target):
         builder.launch(kernel, [left, right, addend or left], [totals or result])
     if totals is None:
         return
@@ -220,11 +220,11 @@ def _add_sums(
 
 
 def _sum_kernels(
-    product: Product, choice: Choice, come: int, groups: int, constants: tuple[int, ...]
+    product: Product, choice: Choice, come: int, groups: int, constants: tuple[int, ...], target: Target
 ) -> list[PlainKernel]:
     """The launches that compute sums, or their segments."""
     tile = choice.tile
-    variant = tile.variant(product.family, product.data_type).name
+    variant = tile.variant(product.family, product.data_type, target).name
     work_groups = launch_size(product.family, groups * tile.invocations, tile.invocations)
     row_tiles, column_tiles = -(-product.rows // tile.rows), -(-product.columns // tile.columns)
     sizes = (product.rows, product.columns, product.terms, row_tiles, column_tiles)
@@ -253,7 +253,8 @@ def float32_sum_kernels(product: Product, target: Target) -> list[PlainKernel]:
     writes_totals = product.data_type is DataType.FLOAT16
     come = IN_TURN if writes_totals or product.segments > 1 else ONE_SEGMENT
     groups = choice.tile.groups(product.rows, product.columns) * product.batches
-    return _sum_kernels(product, choice, come, groups, _constants(product, come, False, False, writes_totals))
+    constants = _constants(product, come, False, False, writes_totals)
+    return _sum_kernels(product, choice, come, groups, constants, target)
 
 
 def _stores_pairs(product: Product) -> bool:

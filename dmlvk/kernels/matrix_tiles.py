@@ -1,6 +1,7 @@
 """The shapes in which products and convolutions are computed, and which of them suits how much work.
 
-None of this changes a bit of a result: the order of a sum follows from its number of terms alone.
+None of this changes a bit of a result: the order of a sum follows from its number of terms alone. Only where a target
+permits the device's own arithmetic have tiles another variant for FLOAT32, which rounds as the device likes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import dataclasses
 from collections.abc import Iterator
 
 from dmlvk.datatypes import DataType
-from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
+from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
+from dmlvk.kernels.target import GPU, MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import ShaderVariant
 
 SEGMENT = 1024
@@ -20,6 +22,8 @@ FAMILIES = ("gemm", "convolution")
 
 ONE_SEGMENT, IN_TURN, SIDE_BY_SIDE = range(3)
 """How the segments of a sum come together: see ``shaders/patterns/matrix.glsl``."""
+
+_DEVICE_ARITHMETIC = dataclasses.replace(GPU, device_arithmetic=True)
 
 _GROUPS_FOR_PROCESSORS = 8
 """Work groups that keep a processor busy."""
@@ -71,9 +75,14 @@ class Tile:
         results = self.rows * self.columns // self.invocations
         return max(1, MOST_LOOP_TURNS // (results * (SEGMENT // _TERMS_IN_TURN + 1) + SEGMENT + results))
 
-    def variant(self, family: str, data_type: DataType) -> ShaderVariant:
+    def variant(self, family: str, data_type: DataType, target: Target) -> ShaderVariant:
         """The shader of a family for a data type."""
-        return _variant(family, data_type, self.name, self.source, dict(self.defines))
+        defines, name = dict(self.defines), self.name
+        if target.device_arithmetic and data_type is DataType.FLOAT32:
+            # FLOAT16's products are exact: nothing is gained there by other bits.
+            defines[DEVICE_ARITHMETIC] = "1"
+            name += ".device"
+        return _variant(family, data_type, name, self.source, defines)
 
 
 def _shared(name: str, rows: int, columns: int, terms: int, results: tuple[int, int], fewest_groups: int) -> Tile:
@@ -280,4 +289,5 @@ def matrix_variants() -> Iterator[ShaderVariant]:
             yield sums_variant(family, data_type)
             for tile in TILES:
                 if family in tile.families:
-                    yield tile.variant(family, data_type)
+                    targets = (GPU, _DEVICE_ARITHMETIC) if data_type is DataType.FLOAT32 else (GPU,)
+                    yield from dict.fromkeys(tile.variant(family, data_type, target) for target in targets)

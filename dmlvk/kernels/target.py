@@ -17,7 +17,9 @@ launches."""
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """A device, as far as the choice of kernels depends on it. No choice changes a bit of a result.
+    """A device, as far as the choice of kernels depends on it.
+
+    No choice changes a bit of a result, but for the one that ``device_arithmetic`` permits.
 
     The defaults are what every Vulkan device that dmlvk runs on has.
 
@@ -29,6 +31,8 @@ class Target:
         work_group_size: invocations that a work group may have.
         buffers: storage buffers that a kernel may have.
         buffer_size: bytes of a buffer that a kernel can reach.
+        device_arithmetic: whether sums of FLOAT32 products may be rounded as the device likes
+            (ExecutionFlags.ALLOW_DEVICE_ARITHMETIC).
     """
 
     is_cpu: bool = False
@@ -37,6 +41,7 @@ class Target:
     work_group_size: int = 256
     buffers: int = 4
     buffer_size: int = 2**27
+    device_arithmetic: bool = False
 
     @classmethod
     def of(cls, info: DeviceInfo) -> Target:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dmlvk.onnx.operators as operators
+from dmlvk.compilation import ExecutionFlags
 from dmlvk.errors import ModelFileError
 from dmlvk.onnx.assembly import Parts
 from dmlvk.onnx.control import CONTROL_FLOW, run_control_flow
@@ -138,15 +139,25 @@ class Program:
         model: what is computed.
         strict: refuses models of which the host would compute more than shapes and constants.
         fuse: whether stretches of element-wise operators become one kernel.
+        flags: as for ``Device.compile_graph``.
     """
 
-    def __init__(self, device: Device, model: Model, *, strict: bool = False, fuse: bool = True) -> None:
+    def __init__(
+        self,
+        device: Device,
+        model: Model,
+        *,
+        strict: bool = False,
+        fuse: bool = True,
+        flags: ExecutionFlags = ExecutionFlags.NONE,
+    ) -> None:
         self.model = model
         self.device = device
         self.placements: dict[int, Placement] = {}
         self.last: list[_Round] = []
         self._strict = strict
         self._fuse = fuse
+        self._flags = flags
         self._constants: dict[str, Any] = dict(model.constants)
         self._steps = self._folded()
         self._weights = Weights(device)
@@ -272,7 +283,9 @@ class Program:
             ]
         )
         weights = Weights(self.device, self._weights)
-        return _Round(plan, Segment(self.device, assembled, list(plan.outputs), weights, resident, fuse=self._fuse))
+        names = list(plan.outputs)
+        segment = Segment(self.device, assembled, names, weights, resident, fuse=self._fuse, flags=self._flags)
+        return _Round(plan, segment)
 
     def _execute(self, made: _Round, state: State, times: list[KernelTime] | None) -> None:
         plan = made.plan
@@ -328,7 +341,8 @@ class Program:
         program = self._inside.get((step, name))
         if program is None:
             graph = next(attribute.g for attribute in step.proto.attribute if attribute.name == name)
-            program = Program(self.device, subgraph(self.model, graph), strict=self._strict, fuse=self._fuse)
+            inner = subgraph(self.model, graph)
+            program = Program(self.device, inner, strict=self._strict, fuse=self._fuse, flags=self._flags)
             self._inside[step, name] = program
         names = {info.name for info in program.model.inputs}
         state = program.run({name: value for name, value in values.items() if name in names})

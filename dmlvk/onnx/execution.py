@@ -10,7 +10,7 @@ import numpy as np
 
 from dmlvk.binding import BufferBinding
 from dmlvk.buffers import Buffer
-from dmlvk.compilation import RESOURCE_ALIGNMENT
+from dmlvk.compilation import RESOURCE_ALIGNMENT, ExecutionFlags
 from dmlvk.onnx.assembly import Assembled
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, restored, stored
 from dmlvk.recording import KernelTime
@@ -112,6 +112,7 @@ class Segment:
         weights: where its constants are uploaded.
         resident: values that lie on the device already, by their names.
         fuse: as for ``Device.compile_graph``.
+        flags: as for ``Device.compile_graph``.
     """
 
     def __init__(
@@ -123,6 +124,7 @@ class Segment:
         resident: Mapping[str, Resident],
         *,
         fuse: bool = True,
+        flags: ExecutionFlags = ExecutionFlags.NONE,
     ) -> None:
         self._device = device
         self._names = list(names)
@@ -132,7 +134,7 @@ class Segment:
         output_names = [*names, *(f"unused {place}" for place in range(len(names), len(assembled.output_tensors)))]
         input_names = [_name(place, source) for place, source in enumerate(assembled.inputs)]
         self.compiled: CompiledGraph = device.compile_graph(
-            assembled.desc, fuse=fuse, input_names=input_names, output_names=output_names
+            assembled.desc, flags, fuse=fuse, input_names=input_names, output_names=output_names
         )
         self._uploaded: dict[str, Buffer] = {}
         bindings: list[BufferBinding | None] = []

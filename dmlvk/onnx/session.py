@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -15,17 +14,17 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper
 
+from dmlvk.arithmetic import Arithmetic, checked_arithmetic
+from dmlvk.compilation import ExecutionFlags
 from dmlvk.device import Device
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.onnx.engine import Program
-from dmlvk.onnx.loading import Model, ValueInfo, load, reloaded
+from dmlvk.onnx.loading import ValueInfo, load
 from dmlvk.onnx.planning import Placement
 from dmlvk.onnx.values import NUMPY_TYPES, element_name
 from dmlvk.operators import FeatureLevel
-from dmlvk.portable import Origin, Portable
 from dmlvk.profiling import median_times
 from dmlvk.recording import KernelTime
-from dmlvk.tokens import token_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,44 +72,24 @@ class RunOptions:
     """Accepted where ONNX Runtime accepts it; nothing in it matters here."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _SessionOrigin(Origin):
-    """What a session was made from: the model with the contents of its files, wherever they lay."""
-
-    feature_level: FeatureLevel
-    name: str
-    contents: bytes
-    constants: Mapping[str, Any]
-    strict: bool
-    fuse: bool
-
-    @functools.cached_property
-    def token(self) -> str:
-        return token_of([self.feature_level, self.contents, self.constants, self.strict, self.fuse])
-
-    def made(self, device: Device) -> InferenceSession:
-        session = InferenceSession.__new__(InferenceSession)
-        session._open(reloaded(self.name, self.contents, self.constants), device, strict=self.strict, fuse=self.fuse)
-        return session
-
-
-class InferenceSession(Portable):
+class InferenceSession:
     """A model, ready to run.
-
-    It pickles with its model; where it arrives it is planned when it is used for the first time.
 
     Args:
         model: a path, the bytes of a model's file, or a ``ModelProto``.
         sess_options: accepted for ONNX Runtime's sake.
         providers: accepted for ONNX Runtime's sake.
         provider_options: accepted for ONNX Runtime's sake; ``device_id`` in it chooses a device where ``device`` does
-            not.
+            not, and ``arithmetic`` stands for the argument of that name.
         device: where to run: a device, or what ``dmlvk.Device`` takes to choose one. A device that is given stays open.
         feature_level: of a device that is opened here.
         strict: refuses models of which the host would compute more than shapes and constants.
         fuse: whether stretches of element-wise operators become one kernel; the results are the same.
+        arithmetic: ``"portable"`` or ``"device"``, as ``dmlvk.Device`` takes it; ``None``: as the device was opened.
 
     Raises:
+        InvalidArgumentError: when ``arithmetic`` is none of these, or asks a device for the same bits everywhere that
+            was opened for its own.
         ModelFileError: when the model cannot be read or breaks a rule.
         DeviceNotFoundError, UnsupportedError: when there is no device for it.
     """
@@ -126,35 +105,33 @@ class InferenceSession(Portable):
         feature_level: FeatureLevel = FeatureLevel.LEVEL_6_4,
         strict: bool = False,
         fuse: bool = True,
+        arithmetic: Arithmetic | None = None,
     ) -> None:
-        loaded = load(model)
-        selector = _selector(providers, provider_options) if device is None else device
-        is_opened = isinstance(selector, Device)
-        opened = selector if isinstance(selector, Device) else Device(selector, feature_level=feature_level)
-        self._open(loaded, opened, owns_device=not is_opened, strict=strict, fuse=fuse)
-
-    def _open(self, model: Model, device: Device, *, owns_device: bool = False, strict: bool, fuse: bool) -> None:
-        self._model = model
+        said = _option(providers, provider_options, "arithmetic") if arithmetic is None else arithmetic
+        wanted = None if said is None else checked_arithmetic(said, "InferenceSession: arithmetic")
+        self._model = load(model)
         self._lock = threading.RLock()
-        self._owns_device = owns_device
-        self._strict, self._fuse = strict, fuse
-        self.device = device
+        selector = _selector(providers, provider_options) if device is None else device
+        self._owns_device = not isinstance(selector, Device)
+        self.device = (
+            selector
+            if isinstance(selector, Device)
+            else Device(selector, feature_level=feature_level, arithmetic=wanted)
+        )
+        if wanted == "portable" and self.device.arithmetic == "device":
+            raise InvalidArgumentError(
+                "InferenceSession: arithmetic cannot be 'portable': the device was opened with arithmetic='device'"
+            )
+        flags = ExecutionFlags.ALLOW_DEVICE_ARITHMETIC if wanted == "device" else ExecutionFlags.NONE
         try:
-            self._program = Program(self.device, self._model, strict=strict, fuse=fuse)
+            self._program = Program(self.device, self._model, strict=strict, fuse=fuse, flags=flags)
             self._program.plan_static_shapes()
         except BaseException:
             if self._owns_device:
                 self.device.close()
             raise
 
-    def _made_from(self) -> Origin:
-        contents = self._model.proto.SerializeToString(deterministic=True)
-        level = self.device.feature_level
-        return _SessionOrigin(level, self._model.name, contents, self._model.constants, self._strict, self._fuse)
-
     def __repr__(self) -> str:
-        if self.is_pending:
-            return "<dmlvk.onnx.InferenceSession, not opened yet>"
         return f"<dmlvk.onnx.InferenceSession {self._model.name} on {self.device.info.name}>"
 
     def __enter__(self) -> InferenceSession:
@@ -165,9 +142,6 @@ class InferenceSession(Portable):
 
     def close(self) -> None:
         """Frees what lies on the device; closes the device, where the session opened it."""
-        if self.device.engine.is_removed:  # perhaps in a process that was forked, where a lock may be held for ever
-            self._program.forget()
-            return
         with self._lock:
             self._program.forget()
             if self._owns_device:
@@ -239,7 +213,6 @@ class InferenceSession(Portable):
         """
         names = self._checked_outputs(output_names)
         arrays = self._checked_inputs(input_feed)
-        self.device.engine.check_open()  # before the lock, which a thread of a parent process may have
         with self._lock:
             state = self._program.run(arrays)
             return [_as_array(state.host_array(name)) for name in names]
@@ -257,7 +230,6 @@ class InferenceSession(Portable):
         if not isinstance(repeats, int) or repeats < 1:
             raise InvalidArgumentError(f"profile: repeats must be a positive integer; got {repeats!r}")
         arrays = self._checked_inputs(input_feed)
-        self.device.engine.check_open()
         with self._lock:
             runs = []
             for _ in range(repeats + 1):
@@ -365,10 +337,16 @@ def _selector(
     providers: Sequence[Any] | None, provider_options: Sequence[Mapping[str, Any]] | None
 ) -> int | str | None:
     """The device that ONNX Runtime's options name."""
+    number = _option(providers, provider_options, "device_id")
+    return None if number is None else int(number)
+
+
+def _option(providers: Sequence[Any] | None, provider_options: Sequence[Mapping[str, Any]] | None, name: str) -> Any:
+    """What ONNX Runtime's options say; ``None`` where they do not have such a name."""
     named = [item[1] for item in providers or () if isinstance(item, tuple) and len(item) > 1]
     for options in [*named, *(provider_options or ())]:
-        if isinstance(options, Mapping) and "device_id" in options:
-            return int(options["device_id"])
+        if isinstance(options, Mapping) and name in options:
+            return options[name]
     return None
 
 

@@ -50,7 +50,6 @@ from dmlvk.operators.pooling import (
     MaxPooling,
     MaxPooling1,
     MaxPooling2,
-    MaxPoolingGrad,
     MaxUnpooling,
 )
 from dmlvk.operators.quantized_pooling import QuantizedLinearAveragePooling
@@ -124,7 +123,6 @@ __all__ = [
     "MaxPooling",
     "MaxPooling1",
     "MaxPooling2",
-    "MaxPoolingGrad",
     "MaxUnpooling",
     "MeanVarianceNormalization",
     "MeanVarianceNormalization1",

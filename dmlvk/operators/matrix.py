@@ -36,6 +36,9 @@ ORDER_OF_SUMS = (
     "on the batch, or on other rows and columns.",
     "FLOAT32: each product is rounded, then each sum; denormal operands and products count as zero, and a sum that is "
     "denormal as +0. FLOAT16: products are exact, sums are those of float32, and the result is rounded once.",
+    "With ALLOW_DEVICE_ARITHMETIC, dmlvk's own flag, FLOAT32 products may be added without being rounded before, and "
+    "products and sums that are denormal may be what they are: within the same error, but other devices may give other "
+    "bits. FLOAT16 stays as it is.",
     "A NaN among the results is the canonical quiet one. Zero times infinity is NaN; what pads a tensor is never "
     "multiplied.",
 )

@@ -129,12 +129,21 @@ GENERAL = (
         "tests/operators/test_feature_levels.py",
     ),
     (
-        "fma() stands in two functions of `shaders/include/error_free.glsl` only: `exact_product_plus`, for exact "
-        "products, and `loose_product_plus`. The linter refuses any other (rule `fma`: `bare_fma` of "
-        "`scripts/shader_tools/checks.py`).",
+        "fma() stands in three functions: `exact_product_plus`, for exact products, and `loose_product_plus` of "
+        "`shaders/include/error_free.glsl`, and `device_product_plus` of `device_arithmetic.glsl`. The linter refuses "
+        "any other (rule `fma`: `bare_fma` of `scripts/shader_tools/checks.py`).",
         "Whether it rounds once or twice is the driver's choice. Of a product that is exact both are the same, and on "
         "most devices it is one instruction instead of two.",
         "tests/scripts/test_check_shaders.py",
+    ),
+    (
+        'ALLOW_DEVICE_ARITHMETIC (0x100) and `Device(arithmetic="device")` permit a device to round sums of FLOAT32 '
+        "products as it likes; they have variants of their own (`*.device`), where alone `device_product_plus` stands. "
+        "Operands that are denormal count as zeros there, too, and segments and their order stay.",
+        "Who needs speed more than the same bits may have it, and nobody else's bits change. Zeros for denormal "
+        "operands cost nothing beside the products and leave 0 times infinity what it is; segments keep the stated "
+        "error.",
+        "tests/operators/test_device_arithmetic.py",
     ),
     (
         "The polynomial of FLOAT16's EXP multiplies and adds as the device likes, rounding once or twice "

@@ -294,6 +294,15 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
         )
         for way in ("held", "long")
     ),
+    *(
+        Exemption(
+            "contraction",
+            f"{family}.float32.*.device",
+            "*Fma*",
+            "compiled for those only who permit a device to round sums of products as it likes",
+        )
+        for family in ("gemm", "convolution")
+    ),
     Exemption(
         "atomic",
         "scatter_mark.*",

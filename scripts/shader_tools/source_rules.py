@@ -17,16 +17,20 @@ SOURCE_REASONS: Final = {
     "unused-source": "a file that no variant includes is never compiled",
     "exact-product": "fma() may be one rounding or two: call exact_product_plus, and only for exact products",
     "loose-product": "loose_product_plus needs a test of every way to round: tests/kernels/test_loose_products.py",
+    "device-product": "device_product_plus gives other bits on other devices: in products that permit it only",
     "operator-file": "buffers, shared memory and layouts belong into shaders/patterns; operators are functions",
     "unreadable-source": "a source or include is missing, ambiguous or circular",
 }
 """Every rule about sources, with its reason."""
 
 _SHARED_DIRECTORIES = ("include", "patterns")
-_FMA_FILE = "include/error_free.glsl"
+_EXACT_FILE = "include/error_free.glsl"
+_DEVICE_FILE = "include/device_arithmetic.glsl"
 _FMA = re.compile(r"\bfma\s*\(")
-_LOOSE_FILES = (_FMA_FILE, "include/half_exponential.glsl")
+_LOOSE_FILES = (_EXACT_FILE, "include/half_exponential.glsl")
 _LOOSE = re.compile(r"\bloose_product_plus\s*\(")
+_DEVICE_FILES = (_DEVICE_FILE, "patterns/matrix.glsl")
+_DEVICE = re.compile(r"\bdevice_product_plus\s*\(")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _DECLARATION = re.compile(r"^\s*(?:layout\s*\(|shared\b|(?:\w+\s+)*buffer\s+\w+\s*\{)", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -80,10 +84,12 @@ def _all_findings(tree: SourceTree, variants: Iterable[Variant]) -> Iterator[Fin
         code = _code(tree, path)
         if path.split("/", 1)[0] not in _SHARED_DIRECTORIES:
             yield from _matches("operator-file", _DECLARATION, code, f"{root}/{path}")
-        if path != _FMA_FILE:
+        if path not in (_EXACT_FILE, _DEVICE_FILE):
             yield from _matches("exact-product", _FMA, code, f"{root}/{path}")
         if path not in _LOOSE_FILES:
             yield from _matches("loose-product", _LOOSE, code, f"{root}/{path}")
+        if path not in _DEVICE_FILES:
+            yield from _matches("device-product", _DEVICE, code, f"{root}/{path}")
 
 
 def _matches(rule: str, pattern: re.Pattern[str], code: str, file: str) -> Iterator[Finding]:

@@ -20,6 +20,9 @@
 //
 // Kernels are matrix_tiles.glsl for GPUs, matrix_blocks.glsl for processors, and matrix_sums.glsl as a second step.
 // The compile script passes CONVOLUTION (0 or 1), OPERAND (float32 or float16) and OPERAND_BITS.
+//
+// With DEVICE_ARITHMETIC, which is passed for FLOAT32 to those who permit it, products are not rounded before they are added, and
+// nothing looks for denormal products and sums: the order of a sum is the same, its bits are the device's.
 #ifndef MATRIX_GLSL
 #define MATRIX_GLSL
 #extension GL_EXT_control_flow_attributes : enable
@@ -27,6 +30,13 @@
 #include "arithmetic.glsl"
 #include "comparison.glsl"
 #include "datatypes.glsl"
+
+#ifdef DEVICE_ARITHMETIC
+#include "device_arithmetic.glsl"
+#define LOOKS_AT_DENORMALS 0
+#else
+#define LOOKS_AT_DENORMALS (OPERAND_BITS == 32)
+#endif
 
 #define LANES 4
 #include "buffers.glsl"
@@ -105,7 +115,9 @@ uint left_bits(Batch batch, uint row, uint term) { return operand(LOAD(OPERAND, 
 
 float product_plus(float a, float b, float sum)
 {
-#if OPERAND_BITS == 32
+#ifdef DEVICE_ARITHMETIC
+    return device_product_plus(a, b, sum);
+#elif OPERAND_BITS == 32
     precise float product = a * b;
     precise float next = sum + product;
     return next;
@@ -146,11 +158,11 @@ uint exact_sum(Batch batch, uint row, uint column, uint first, uint end)
     return sum;
 }
 
-// What magnitudes there are among a tile's operands: bit c is set for exponents from 8 c to 8 c + 7, zeros left out. (Of FLOAT16 only
-// the last bit matters, which stands for what is not finite.)
+// What magnitudes there are among a tile's operands: bit c is set for exponents from 8 c to 8 c + 7, zeros left out. (Where nothing
+// can be denormal, or may be so, only the last bit matters, which stands for what is not finite.)
 uint class_of(uint bits)
 {
-#if OPERAND_BITS == 32
+#if LOOKS_AT_DENORMALS
     uint magnitude = bits & MAGNITUDE_F32;
     return magnitude == 0u ? 0u : 1u << (magnitude >> 26u);
 #else
@@ -161,14 +173,19 @@ uint class_of(uint bits)
 // Whether products and sums need no care. With |a| >= 2^(8c - 127) and |b| >= 2^(8d - 127), c + d >= 19, a product is at zero or at
 // least 2^-102, and then a multiple of 2^-125. Added to a sum below 2^-103 it gives more than that; and a sum from 2^-103 on is a
 // multiple of 2^-126, and so is what the product makes of it: zero or no denormal.
+// (A product's padding meets padding only, so that there is nothing to care for where denormals may be as the device likes.)
 bool is_plain(uint left_classes, uint right_classes)
 {
+#if CONVOLUTION == 0 && OPERAND_BITS == 32 && LOOKS_AT_DENORMALS == 0
+    return true;
+#else
     bool is_finite = ((left_classes | right_classes) & 0x80000000u) == 0u;
-#if OPERAND_BITS == 32
+#if LOOKS_AT_DENORMALS
     bool is_zero = left_classes == 0u || right_classes == 0u;
     return is_finite && (is_zero || findLSB(left_classes) + findLSB(right_classes) >= 19);
 #else
     return is_finite;
+#endif
 #endif
 }
 

@@ -22,8 +22,9 @@ from dmlvk.conformance import runner
 from dmlvk.conformance.cases import value_cases
 from dmlvk.conformance.measurement import measure_case
 from dmlvk.conformance.reference_hashes import ReferenceHashes
-from dmlvk.conformance.references import REFERENCES
+from dmlvk.conformance.references import REFERENCES, device_arithmetic
 from dmlvk.conformance.results import CaseReport, Plan
+from dmlvk.conformance.samples import products
 from dmlvk.operators import OPERATORS, REGULAR_OPERATORS, Accuracy
 from tests.cli.outcome import Outcome
 from tests.operators.broken import break_shader
@@ -55,6 +56,46 @@ def test_a_right_device_keeps_all_promises(capsys: pytest.CaptureFixture[str], t
     assert 0.49 < measured["worst"]["error"] <= half["bound"]
     assert re.fullmatch("[0-9a-f]{64}", measured["sha256"])
     assert len(measured["profile"]["InputTensor"]) == 1024
+
+
+@pytest.fixture
+def few_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = ("one number", "A transposed")
+    monkeypatch.setattr(products, "_GEMMS", {name: products._GEMMS[name] for name in kept})
+
+
+@pytest.mark.usefixtures("few_products")
+def test_device_arithmetic_is_measured_as_what_it_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "found.json"
+    options = ("-o", "gemm-float32,gemm-float16,sign-float32", "-d", "0", "--arithmetic", "device")
+    outcome = conformance(capsys, *options, "--json", str(file))
+    assert outcome.status == 0
+    assert re.search(r"GEMM +│ FLOAT32 +│ +[\d,]+ │ +0 │.* stated error │ not compared", outcome.out)
+    verdict = outcome.out.splitlines()[-1]
+    assert verdict.startswith(f"KEPT: {DEVICES[0].name}: 3 cases, ")
+    said = "; DEVICE ARITHMETIC in 1 cases (within the stated error, bits not compared): gemm-float32"
+    assert verdict.endswith(said)
+    cases = {case["name"]: case for case in json.loads(file.read_text())["cases"]}
+    assert {name: case["arithmetic"] for name, case in cases.items()} == {
+        "sign-float32": "portable",
+        "gemm-float32": "device",
+        "gemm-float16": "portable",
+    }
+    assert cases["gemm-float32"]["reference_run"] == "not compared"
+    refused = conformance(capsys, *options, "--write-hashes", str(tmp_path / "hashes"))
+    assert refused.status == 2
+    assert "dmlvk: this run cannot be a reference: bits are the device's own: gemm-float32" in refused.err
+
+
+@pytest.mark.usefixtures("few_products")
+def test_device_arithmetic_beyond_the_stated_error_is_broken(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_arithmetic, "_STEP", 0.0)
+    outcome = conformance(capsys, "-o", "gemm-float32", "-d", "0", "--arithmetic", "device")
+    assert outcome.status == 1
+    assert "results are not within the stated error" in outcome.out
+    assert "; DEVICE ARITHMETIC in 1 cases (bits not compared): gemm-float32" in outcome.out.splitlines()[-1]
 
 
 def test_several_devices_give_the_same_bits(capsys: pytest.CaptureFixture[str]) -> None:

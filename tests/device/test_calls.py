@@ -51,6 +51,8 @@ def test_compile_operator_takes_operators_only(any_device: dml.Device, wrong: An
         3,
         dml.ExecutionFlags.DESCRIPTORS_VOLATILE,
         7,
+        dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC,
+        0x107,
     ],
 )
 def test_permissions_change_no_result(device: dml.Device, flags: dml.ExecutionFlags) -> None:
@@ -63,9 +65,13 @@ def test_permissions_change_no_result(device: dml.Device, flags: dml.ExecutionFl
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (8, "must be from 0 to 7; got 8"),
-        (-1, "must be from 0 to 7; got -1"),
-        (2**70, "must be from 0 to 7; got a number of 71 bits"),
+        (
+            8,
+            r"must be made of .*DESCRIPTORS_VOLATILE \(0x4\), ALLOW_DEVICE_ARITHMETIC \(0x100\); got 0x8, unknown: 0x8",
+        ),
+        (0x310, "must be made of .*; got 0x310, unknown: 0x210"),
+        (-1, "must be from 0 to 4294967295; got -1"),
+        (2**70, "must be from 0 to 4294967295; got a number of 71 bits"),
         (1.0, "must be an integer; got 1.0"),
         (True, "must be an integer; got True"),
         (None, "must be an integer; got None"),

@@ -98,6 +98,8 @@ def test_execution_flags(load: Load) -> None:
     read_flags = read(load, {"type": "ELEMENT_WISE_SIGN", "desc": SIGN, "executionFlags": flags}).options.flags
     expected = dml.ExecutionFlags.ALLOW_HALF_PRECISION_COMPUTATION | dml.ExecutionFlags.DESCRIPTORS_VOLATILE
     assert read_flags == expected
+    own = {"type": "ELEMENT_WISE_SIGN", "desc": SIGN, "executionFlags": "DML_EXECUTION_FLAG_ALLOW_DEVICE_ARITHMETIC"}
+    assert read(load, own).options.flags == dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
 
 
 def sign_with(**changes: Any) -> dict[str, Any]:

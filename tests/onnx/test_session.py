@@ -36,6 +36,30 @@ def test_names_are_those_of_onnx_runtime(any_device: dml.Device) -> None:
     assert z.shape == (3, 1)
 
 
+def test_options_choose_the_arithmetic(device: dml.Device) -> None:
+    graph = model([helper.make_node("MatMul", ["x", "x"], ["y"])], {"x": [5, 5]}, ["y"])
+    x = np.arange(25, dtype=np.float32).reshape(5, 5)
+
+    def kernels(session: ort.InferenceSession) -> set[bool]:
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], x @ x)
+        (made,) = session._program.last
+        assert made.segment is not None
+        return {step.kernel.variant.endswith(".device") for step in made.segment.compiled.steps}
+
+    assert kernels(ort.InferenceSession(graph, device=device)) == {False}
+    assert kernels(ort.InferenceSession(graph, device=device, arithmetic="device")) == {True}
+    options = {"arithmetic": "device"}
+    assert kernels(ort.InferenceSession(graph, device=device, provider_options=[options])) == {True}
+    named = ("DmlExecutionProvider", {**options, "device_id": device.info.index})
+    with ort.InferenceSession(graph, providers=[named]) as session:
+        assert kernels(session) == {True}
+        with pytest.raises(dml.InvalidArgumentError, match=r"cannot be 'portable': the device was opened with"):
+            ort.InferenceSession(graph, device=session.device, arithmetic="portable")
+    message = r"^InferenceSession: arithmetic must be 'portable' or 'device'; got 'fast'$"
+    with pytest.raises(dml.InvalidArgumentError, match=message):
+        ort.InferenceSession(graph, device=device, provider_options=[{"arithmetic": "fast"}])
+
+
 def test_a_second_run_compiles_and_allocates_nothing(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     session = ort.InferenceSession(two_branches(), device=device)
     x = np.ones((2, 3), np.float32)

@@ -416,6 +416,12 @@ def test_what_is_not_compiled_from_the_sources_as_they_are_is_a_finding(
             "\nfloat f(float x) { return loose_product_plus(x, x, x); }",
             "shaders/include/part.glsl:2: ",
         ),
+        (
+            "device-product",
+            "include/part.glsl",
+            "\nfloat f(float x) { return device_product_plus(x, x, x); }",
+            "shaders/include/part.glsl:2: ",
+        ),
         ("operator-file", "family/good.comp", shader(), "shaders/family/good.comp:4: "),
         ("unreadable-source", "family/good.comp", '#include "lost.glsl"', "shaders/family/good.comp:1: "),
     ],

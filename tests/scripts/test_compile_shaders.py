@@ -286,7 +286,7 @@ def test_invalid_spirv_is_refused(project: Project, capsys: Output, monkeypatch:
     # A result type where there is none: what a miscompiling front end would leave.
     monkeypatch.setattr(
         "dmlvk.kernels.library.compiler.with_decorations",
-        lambda data: data.replace(b"\x13\x00\x02\x00", b"\x13\x00\x03\x00"),
+        lambda data, **_: data.replace(b"\x13\x00\x02\x00", b"\x13\x00\x03\x00"),
     )
     assert project.compile() == 1
     assert "spirv-val: " in capsys.readouterr().err

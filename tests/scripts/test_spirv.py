@@ -8,6 +8,8 @@ from array import array
 import pytest
 
 from dmlvk.kernels.decorations import with_decorations
+from dmlvk.kernels.library.compiler import Compiler
+from dmlvk.kernels.variants import ShaderVariant
 from scripts.shader_tools import opcodes
 from scripts.shader_tools.rules import KNOWN_INSTRUCTIONS, RULES
 from scripts.shader_tools.spirv import MalformedModuleError, Module, UnknownSizeError
@@ -114,6 +116,18 @@ def test_fma_is_decorated_once(empty_project: Project) -> None:
     assert len(calls) == 2
     assert all(module.has_decoration(call.result, opcodes.NO_CONTRACTION) for call in calls)
     assert with_decorations(data) == data
+
+
+def test_fma_stays_as_it_is_where_a_device_may_round_as_it_likes(empty_project: Project) -> None:
+    variant = ShaderVariant("good", "family/good.comp", (("DEVICE_ARITHMETIC", "1"),))
+    empty_project.write(
+        variant.source, shader("b[i] = floatBitsToUint(fma(x, x, x)); precise float y = x * x; b[i] = uint(y);")
+    )
+    module = Module(Compiler.find(empty_project.tree).compile(variant, empty_project.root))
+    (call,) = (call for call in module.named("OpExtInst") if call.arguments[1] in opcodes.functions("Fma"))
+    (other,) = module.named("OpFMul")
+    assert not module.has_decoration(call.result, opcodes.NO_CONTRACTION)
+    assert module.has_decoration(other.result, opcodes.NO_CONTRACTION)
 
 
 def test_no_instruction_is_both_known_and_refused() -> None:

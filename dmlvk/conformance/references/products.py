@@ -7,8 +7,8 @@ so that what vanishes is decided after rounding. Terms are gone through one by o
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,9 @@ from dmlvk.conformance.references.bounded import Bounded, Expected, reference
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]
+
+Terms: TypeAlias = Iterable[tuple[Array, Array, "Array | None"]]
+"""For each term of all sums two operands that broadcast to their shape, and where it counts; ``None``: everywhere."""
 
 SEGMENT = 1024
 _SMALLEST = 2.0**-126
@@ -47,11 +50,11 @@ def total(a: Array, b: Array) -> Floats:
         return np.where(np.abs(added) < _SMALLEST, np.copysign(np.float32(0), added), added)
 
 
-def sums_of(terms: Iterable[tuple[Array, Array, Array | None]], shape: tuple[int, ...], half: bool) -> Floats:
+def sums_of(terms: Terms, shape: tuple[int, ...], half: bool) -> Floats:
     """Sums of products in the stated order.
 
     Args:
-        terms: for each term two operands that broadcast to ``shape``, and where it counts; ``None``: everywhere.
+        terms: what is added.
         shape: of the sums.
         half: whether the operands were FLOAT16, whose products and sums are never denormal.
     """
@@ -103,19 +106,24 @@ def gemm(desc: dml.Gemm, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Alpha times the product, plus Beta times C."""
     a, b = inputs["ATensor"], inputs["BTensor"]
     data_type, half = a.dtype, a.dtype == np.float16
-    a, b = operand(a), operand(b)
+    terms = gemm_terms(desc, operand(a), operand(b))
+    values = product(sums_of(terms, tuple(desc.output_tensor.sizes), half), scalar(desc.alpha))
+    if desc.c_tensor is not None:
+        values = total(values, product(operand(inputs["CTensor"]), scalar(desc.beta)))
+    return {"OutputTensor": activated(desc, stored(values, data_type))}
+
+
+def gemm_terms(desc: dml.Gemm, a: Array, b: Array) -> Terms:
+    """The terms of all sums of a GEMM."""
     if desc.trans_a is dml.MatrixTransform.TRANSPOSE:
         a = a.swapaxes(-1, -2)
     if desc.trans_b is dml.MatrixTransform.TRANSPOSE:
         b = b.swapaxes(-1, -2)
-    terms = ((a[..., :, k, None], b[..., k, None, :], None) for k in range(a.shape[-1]))
-    values = product(sums_of(terms, tuple(desc.output_tensor.sizes), half), _scalar(desc.alpha))
-    if desc.c_tensor is not None:
-        values = total(values, product(operand(inputs["CTensor"]), _scalar(desc.beta)))
-    return {"OutputTensor": activated(desc, stored(values, data_type))}
+    return ((a[..., :, k, None], b[..., k, None, :], None) for k in range(a.shape[-1]))
 
 
-def _scalar(value: float) -> Floats:
+def scalar(value: float) -> Floats:
+    """Alpha or Beta as it is multiplied with."""
     return operand(np.array(value, np.float32))
 
 
@@ -124,7 +132,7 @@ def convolution(desc: dml.Convolution, inputs: Mapping[str, Array]) -> Mapping[s
     """The convolution, plus Bias."""
     source, window = inputs["InputTensor"], inputs["FilterTensor"]
     half = source.dtype == np.float16
-    values = _convolved(desc, operand(source), operand(window), half)
+    values = convolved(desc, operand(source), operand(window), lambda terms, shape: sums_of(terms, shape, half))
     if desc.bias_tensor is not None:
         values = total(values, operand(inputs["BiasTensor"]))
     else:
@@ -132,7 +140,17 @@ def convolution(desc: dml.Convolution, inputs: Mapping[str, Array]) -> Mapping[s
     return {"OutputTensor": activated(desc, stored(values, source.dtype))}
 
 
-def _convolved(desc: dml.Convolution, source: Floats, window: Floats, half: bool) -> Floats:
+def convolved(
+    desc: dml.Convolution, source: Array, window: Array, add: Callable[[Terms, tuple[int, ...]], Array]
+) -> Array:
+    """The sums of a convolution.
+
+    Args:
+        desc: the convolution.
+        source: the input.
+        window: the filter.
+        add: makes the sums of such a shape of their terms; channels are the second axis.
+    """
     forward = desc.direction is dml.ConvolutionDirection.FORWARD
     groups, spatial = desc.group_count, source.ndim - 2
     inputs_of_group = source.shape[1] // groups
@@ -146,11 +164,11 @@ def _convolved(desc: dml.Convolution, source: Floats, window: Floats, half: bool
             weights = window[group * inputs_of_group : (group + 1) * inputs_of_group]
         terms = terms_of(desc, channels, weights, spatial)
         shape = (source.shape[0], outputs_of_group, *desc.output_tensor.sizes[2:])
-        found.append(sums_of(terms, shape, half))
+        found.append(add(terms, shape))
     return np.concatenate(found, axis=1)
 
 
-def terms_of(desc: Any, channels: Array, weights: Array, spatial: int) -> Iterable[tuple[Array, Array, Array | None]]:
+def terms_of(desc: Any, channels: Array, weights: Array, spatial: int) -> Terms:
     """For each input channel and place of the filter: weights, the elements met, and where there are any."""
     for channel in range(channels.shape[1]):
         for place in itertools.product(*map(range, weights.shape[2:])):

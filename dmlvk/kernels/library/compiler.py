@@ -22,6 +22,9 @@ GLSLANG: Final = glslang.ONE
 SPIRV_VAL: Final = "spirv-val"
 PACKAGES: Final = "glslang-tools spirv-tools"
 
+DEVICE_ARITHMETIC: Final = "DEVICE_ARITHMETIC"
+"""The definition of variants that may round sums of products as a device likes."""
+
 DEBUG_FLAGS: Final = ("-g",)
 
 _KEY_DIGITS = 40
@@ -151,7 +154,7 @@ class Compiler:
         else:
             data = self._compiled_by_one(variant, scratch, debug=debug)
         try:
-            data = with_decorations(data)
+            data = with_decorations(data, precise=DEVICE_ARITHMETIC not in dict(variant.defines))
         except ValueError as error:
             raise CompileError(f"{self.glslang} left no readable module: {error}") from error
         self._validate(data)
