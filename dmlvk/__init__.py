@@ -145,6 +145,7 @@ from dmlvk.operators import (
 )
 from dmlvk.operators import families as _families
 from dmlvk.operators.families import *  # noqa: F403  # the families say what they export
+from dmlvk.portable import default_device
 from dmlvk.profiling import write_trace
 from dmlvk.recording import CommandRecorder, KernelTime
 from dmlvk.runtime.vulkan import DeviceInfo, list_devices
@@ -318,6 +319,7 @@ __all__ = [
     "TensorFlags",
     "UnsupportedError",
     "ValidationLayerError",
+    "default_device",
     "list_devices",
     "write_trace",
     "fused_activation",

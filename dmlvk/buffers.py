@@ -13,6 +13,7 @@ import numpy.typing as npt
 from dmlvk.arrays import copied, copy_elements, plain_array
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.integers import checked_integer
+from dmlvk.portable import refuse_pickling
 from dmlvk.runtime.kompute import Allocation, Engine
 
 
@@ -33,6 +34,9 @@ class Buffer:
 
     def __repr__(self) -> str:
         return f"<dmlvk.Buffer of {self.size_in_bytes} bytes on {self._engine.info.name}>"
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling("Buffer", "pickle its contents: buffer.download()")
 
     def __enter__(self) -> Buffer:
         return self

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dmlvk.buffers import Buffer
 from dmlvk.errors import InvalidArgumentError
@@ -15,8 +16,10 @@ from dmlvk.kernels.lookup import table_desc
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.program import SCRATCH_ALIGNMENT, Place, Region, Step
 from dmlvk.kernels.small_programs import copy_step, lookup_program
-from dmlvk.operators import Field, OperatorDesc
+from dmlvk.operators import FeatureLevel, Field, OperatorDesc, check_operator
+from dmlvk.portable import Origin, Portable, default_device
 from dmlvk.tensors import TensorDesc, TensorFlags
+from dmlvk.tokens import token_of
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -109,11 +112,35 @@ def is_owned(tensor: TensorDesc | None) -> bool:
 
 
 class Operator:
-    """A checked operator description (IDMLOperator). Made by ``Device.create_operator``."""
+    """A checked operator description (IDMLOperator). Made by ``Device.create_operator``.
 
-    def __init__(self, device: Device, desc: OperatorDesc) -> None:
-        self.device = device
+    Pickled, it is its description: where it arrives, every device may compile it.
+    """
+
+    def __init__(self, device: Device | None, desc: OperatorDesc) -> None:
+        self._device = device
         self.desc = desc
+
+    @property
+    def device(self) -> Device:
+        """The device that made it; of one that arrived pickled, the device that the process shares."""
+        return default_device() if self._device is None else self._device
+
+    def is_for(self, device: Device) -> bool:
+        """Whether a device may compile it: the one that made it, or any where it arrived pickled.
+
+        Raises:
+            UnsupportedError: when it arrived, and the device's feature level does not have what it asks for.
+        """
+        if self._device is None:
+            check_operator(self.desc, device.feature_level)
+        return self._device is None or self._device is device
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Operator, (None, self.desc)
+
+    def __dask_tokenize__(self) -> str:
+        return token_of(self.desc)
 
 
 class Dispatchable:
@@ -163,10 +190,11 @@ class Dispatchable:
         return "but this operator cannot execute in place"
 
 
-class CompiledOperator(Dispatchable):
+class CompiledOperator(Portable, Dispatchable):
     """An operator or a graph that is ready to run (IDMLCompiledOperator).
 
-    Made by ``Device.compile_operator`` or ``Device.compile_graph``. Several threads may use it.
+    Made by ``Device.compile_operator`` or ``Device.compile_graph``. Several threads may use it. It pickles as what it
+    was made from; where it arrives it is compiled when it is used for the first time, and not yet initialized.
 
     Attributes:
         flags: as given when it was compiled, with ALLOW_DEVICE_ARITHMETIC where the device was opened so.
@@ -222,7 +250,25 @@ class CompiledOperator(Dispatchable):
         return self.owned.get(number) or Region(Place.INPUT, number, 0, tensor.size_in_bytes)
 
     def __repr__(self) -> str:
+        if self.is_pending:
+            return f"<dmlvk.{type(self).__name__}, not compiled yet>"
         return f"<dmlvk.{type(self).__name__} {self.name} on {self.device.info.name}>"
+
+
+@dataclasses.dataclass(frozen=True)
+class _OperatorOrigin(Origin):
+    """What a compiled operator was made from."""
+
+    feature_level: FeatureLevel
+    desc: OperatorDesc
+    flags: ExecutionFlags
+
+    @functools.cached_property
+    def token(self) -> str:
+        return token_of(self)
+
+    def made(self, device: Device) -> CompiledOperator:
+        return device.compile_operator(device.create_operator(self.desc), self.flags)
 
 
 class CompiledSingleOperator(CompiledOperator):
@@ -251,6 +297,9 @@ class CompiledSingleOperator(CompiledOperator):
         scratch = Region(Place.TEMPORARY, 0, 0, scratch_bytes) if scratch_bytes else None
         self.temporary_resource_size = scratch_bytes
         self.steps = tuple(program.placed(reads, writes, scratch))
+
+    def _made_from(self) -> Origin:
+        return _OperatorOrigin(self.device.feature_level, self.desc, self.flags)
 
     @property
     def constants(self) -> Buffer | None:

@@ -7,7 +7,7 @@ import contextlib
 import dataclasses
 import enum
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, overload
 
 import numpy.typing as npt
 
@@ -34,6 +34,7 @@ from dmlvk.kernels.target import Target
 from dmlvk.lookup_tables import LookupTables
 from dmlvk.memory_pool import MemoryPool, Storage
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
+from dmlvk.portable import refuse_pickling
 from dmlvk.profiling import median_times
 from dmlvk.recording import CommandRecorder, KernelTime
 from dmlvk.resident_runs import OnDevice, ResidentRuns
@@ -67,8 +68,9 @@ class Device:
     tried: start processes that use GPUs by ``multiprocessing``'s "spawn".
 
     Args:
-        selector: index or part of the name, as ``dmlvk devices`` lists them. ``None``: what the environment variable
-            DMLVK_DEVICE says, else the best device.
+        selector: index, UUID, PCI address or part of the name, as ``dmlvk devices`` lists them; equal cards are told
+            apart by the first three, and by UUID and PCI address in every process alike. ``None``: what the
+            environment variable DMLVK_DEVICE says, else the best device.
         feature_level: what the device pretends to support; operators, data types and dimension counts that DirectML
             brought with a higher level are refused.
         arithmetic: ``"portable"``: results have the same bits on every device. ``"device"``: everything is compiled as
@@ -118,6 +120,9 @@ class Device:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling("Device", "models pickle without it, and open one where they arrive: dmlvk.default_device()")
+
     def close(self) -> None:
         """Frees everything that belongs to the device. Closing twice is allowed; any other use afterwards raises."""
         self.engine.close()  # first: what another thread or the interrupted one is doing ends with an error
@@ -137,9 +142,13 @@ class Device:
         allowed = bool(flags & ExecutionFlags.ALLOW_DEVICE_ARITHMETIC)
         return dataclasses.replace(self.target, device_arithmetic=allowed)
 
+    @property
+    def own_flags(self) -> ExecutionFlags:
+        """What everything is compiled with on this device, besides what a call says."""
+        return ExecutionFlags.ALLOW_DEVICE_ARITHMETIC if self.arithmetic == "device" else ExecutionFlags.NONE
+
     def _checked_flags(self, flags: ExecutionFlags, call: str) -> ExecutionFlags:
-        own = ExecutionFlags.ALLOW_DEVICE_ARITHMETIC if self.arithmetic == "device" else ExecutionFlags.NONE
-        return checked_flags(flags, call) | own
+        return checked_flags(flags, call) | self.own_flags
 
     def check_feature_support(
         self, feature: Feature, query: DataType | Sequence[FeatureLevel]
@@ -199,7 +208,7 @@ class Device:
         self.engine.check_open()
         if not isinstance(operator, Operator):
             raise InvalidArgumentError(f"compile_operator: takes what create_operator returned; got {operator!r}")
-        if operator.device is not self:
+        if not operator.is_for(self):
             raise InvalidArgumentError(f"{operator.desc.operator_name}: was created by another device")
         compiled = CompiledSingleOperator(self, operator.desc, self._checked_flags(flags, "compile_operator"))
         for step in compiled.steps:
@@ -329,6 +338,8 @@ class Device:
             raise InvalidArgumentError(
                 f"create_binding_table: takes a CompiledOperator or an OperatorInitializer; got {dispatchable!r}"
             )
+        if isinstance(dispatchable, CompiledOperator):
+            dispatchable.settle(self)
         if dispatchable.device is not self:
             raise InvalidArgumentError(f"{dispatchable.name}: was compiled by another device")
         return BindingTable(dispatchable)
@@ -387,9 +398,7 @@ class Device:
             UnsupportedError, DeviceLimitError, OutOfMemoryError: when the device cannot do it.
         """
         self.engine.check_open()
-        compiled = operator if isinstance(operator, CompiledOperator) else self._compiled_for(operator)
-        if compiled.device is not self:
-            raise InvalidArgumentError(f"{compiled.name}: was compiled by another device")
+        compiled = self._ready(operator)
         if keep or (isinstance(inputs, Mapping) and any(isinstance(value, OnDevice) for value in inputs.values())):
             made = self.arrays.execute(compiled, inputs)
             return made if keep else {member: array.numpy() for member, array in made.items()}
@@ -416,9 +425,7 @@ class Device:
         count = checked_integer(repeats, "profile: repeats", 1, 1_000_000)
         if not self.info.limits.timestamp_valid_bits:
             raise UnsupportedError(f"profile: {self.info.name} has no timestamps")
-        compiled = operator if isinstance(operator, CompiledOperator) else self._compiled_for(operator)
-        if compiled.device is not self:
-            raise InvalidArgumentError(f"{compiled.name}: was compiled by another device")
+        compiled = self._ready(operator)
         arrays = checked_inputs(compiled, inputs)
         with (
             self.engine.afterwards,
@@ -430,6 +437,15 @@ class Device:
                 run.execute(arrays)
                 runs.append(run.kernel_times())
         return median_times(runs[1:])
+
+    def _ready(self, operator: OperatorDesc | CompiledOperator) -> CompiledOperator:
+        """What is to be run, compiled for this device."""
+        if not isinstance(operator, CompiledOperator):
+            return self._compiled_for(operator)
+        operator.settle(self)  # one that arrived pickled
+        if operator.device is not self:
+            raise InvalidArgumentError(f"{operator.name}: was compiled by another device")
+        return operator
 
     def _compiled_for(self, desc: OperatorDesc) -> CompiledOperator:
         with self.engine.afterwards, self.engine.lock:

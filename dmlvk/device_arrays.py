@@ -14,6 +14,7 @@ from dmlvk.errors import InvalidArgumentError
 from dmlvk.integers import checked_integers
 from dmlvk.memory_pool import Storage
 from dmlvk.parts import AxisPart, Part, axis_order, part_of, reshaped_sizes
+from dmlvk.portable import refuse_pickling
 from dmlvk.tensors import TensorDesc, packed_strides, reshaped_strides
 
 if TYPE_CHECKING:
@@ -41,6 +42,9 @@ class Array:
         self.tensor = tensor
         self.offset = offset
         self._storage = storage
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling("Array", "pickle its values: array.numpy()")
 
     @property
     def data_type(self) -> DataType:

@@ -168,6 +168,7 @@ __all__ = [
     "max_pooling",
     "max_pooling1",
     "max_pooling2",
+    "max_pooling_grad",
     "max_unpooling",
     "maximum",
     "mean",
@@ -2277,6 +2278,33 @@ def max_pooling2(
 
     Args:
         input: the values, {N, C, H, W} or {N, C, D, H, W}
+        strides: how far apart windows are, for each spatial axis
+        window_size: elements of a window along each spatial axis
+        start_padding: elements of padding before the input along each spatial axis
+        end_padding: elements of padding behind the input along each spatial axis
+        dilations: how far apart the elements of a window are, for each spatial axis; 1: side by side
+    """
+
+def max_pooling_grad(
+    input: Operand,
+    input_gradient: Operand,
+    strides: Sequence[int],
+    window_size: Sequence[int],
+    start_padding: Sequence[int],
+    end_padding: Sequence[int],
+    dilations: Sequence[int],
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """MAX_POOLING_GRAD: sum of InputGradient over the windows whose largest element an element is; 0 where there is
+        none
+
+    Args:
+        input: the values, {N, C, H, W} or {N, C, D, H, W}
+        input_gradient: gradients of the maxima
         strides: how far apart windows are, for each spatial axis
         window_size: elements of a window along each spatial axis
         start_padding: elements of padding before the input along each spatial axis

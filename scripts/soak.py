@@ -235,7 +235,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the script; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=5.0)
-    parser.add_argument("--device", help="index or part of the name")
+    parser.add_argument("--device", help="index, UUID, PCI address or part of the name")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)
     text = options.device

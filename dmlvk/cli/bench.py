@@ -35,7 +35,7 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
     "--attributes", "-a", default="", metavar="NAME=NUMBER,...",
     help="Of the operators that have them, such as steepness=2,alpha=0.5; ordinary ones otherwise.",
 )  # fmt: skip
-@click.option("--device", "-d", metavar="N|NAME", help="Index of a device, or a part of its name.")
+@click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
 @click.option(
     "--data-types", "-t", default="float32", show_default=True, metavar="TYPE,...", help="Such as float16,int8."
 )

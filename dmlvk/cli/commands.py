@@ -47,7 +47,7 @@ def operators(names: tuple[str, ...], as_json: bool, feature_level: str | None) 
 
 @click.command()
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("--device", "-d", metavar="N|NAME", help="Index of a device, or a part of its name.")
+@click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
 @click.option(
     "--output-dir",
     "-o",

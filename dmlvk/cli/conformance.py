@@ -31,7 +31,13 @@ _EXIT_BROKEN, _EXIT_UNUSABLE, _EXIT_INTERRUPTED = 1, 2, 130
     metavar="TEXT|GLOB",
     help="Only these: an operator's name, a case's name or a part of it (int8), a pattern ('bit_*'). Repeat for more.",
 )
-@click.option("--device", "-d", multiple=True, metavar="N|NAME", help="Index or part of the name. Repeat for more.")
+@click.option(
+    "--device",
+    "-d",
+    multiple=True,
+    metavar="N|NAME",
+    help="Index, UUID, PCI address or part of the name. Repeat for more.",
+)
 @click.option("--exhaustive", is_flag=True, help="Also all 2^32 values of FLOAT32 operators of one operand.")
 @click.option(
     "--patterns", type=click.IntRange(2**10, 2**30), metavar="N", help="Values of types above 16 bits (262144)."

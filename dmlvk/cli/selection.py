@@ -18,5 +18,5 @@ arithmetic_option = click.option(
 
 
 def device_selector(text: str) -> int | str:
-    """An index, or a part of a name."""
+    """An index; or a UUID, a PCI address or a part of a name."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _INDEX_DIGITS else text

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,10 +22,42 @@ from dmlvk.graphs.network import network
 from dmlvk.graphs.pictures import write_picture
 from dmlvk.graphs.placement import placed, steps
 from dmlvk.graphs.stages import Stage, fused_stages, single_stages
+from dmlvk.operators import FeatureLevel
+from dmlvk.portable import Origin
 from dmlvk.tensors import TensorDesc
+from dmlvk.tokens import token_of
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
+
+
+@dataclasses.dataclass(frozen=True)
+class _GraphOrigin(Origin):
+    """What a compiled graph was made from, as ``Device.compile_graph`` takes it."""
+
+    feature_level: FeatureLevel
+    desc: GraphDesc
+    flags: ExecutionFlags
+    fuse: bool
+    input_names: tuple[str, ...]
+    output_names: tuple[str, ...]
+    input_tensors: tuple[TensorDesc | None, ...]
+    output_tensors: tuple[TensorDesc | None, ...]
+
+    @functools.cached_property
+    def token(self) -> str:
+        return token_of(self)
+
+    def made(self, device: Device) -> CompiledGraph:
+        return device.compile_graph(
+            self.desc.on(device),
+            self.flags,
+            fuse=self.fuse,
+            input_names=self.input_names,
+            output_names=self.output_names,
+            input_tensors=self.input_tensors,
+            output_tensors=self.output_tensors,
+        )
 
 
 class CompiledGraph(CompiledOperator):
@@ -52,6 +86,7 @@ class CompiledGraph(CompiledOperator):
     ) -> None:
         super().__init__(device, "Graph", flags)
         self.desc = desc
+        self._fuse = fuse
         self.network = network(desc, device)
         inputs = _names(input_names, desc.input_count, "Input")
         outputs = _names(output_names, desc.output_count, "Output")
@@ -78,6 +113,18 @@ class CompiledGraph(CompiledOperator):
         if placement.constants:
             self._constants = device.create_buffer(len(placement.constants))
             self._constants.upload(np.frombuffer(placement.constants, np.uint8))
+
+    def _made_from(self) -> Origin:
+        return _GraphOrigin(
+            self.device.feature_level,
+            self.desc,
+            self.flags,
+            self._fuse,
+            tuple(point.name for point in self.inputs),
+            tuple(point.name for point in self.outputs),
+            self.input_tensors,
+            tuple(point.tensor for point in self.outputs),
+        )
 
     @property
     def constants(self) -> Buffer | None:

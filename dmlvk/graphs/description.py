@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,10 @@ import numpy.typing as npt
 from dmlvk.compilation import Operator
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.integers import checked_integer
+from dmlvk.tokens import token_of
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
 
 _UINT32_MAX = 2**32 - 1
 
@@ -127,6 +132,8 @@ GraphEdge = InputGraphEdge | OutputGraphEdge | IntermediateGraphEdge
 class GraphDesc:
     """A graph of operators (DML_GRAPH_DESC).
 
+    It pickles with its operators' descriptions; where it arrives, every device may compile it.
+
     Args:
         input_count: number of graph inputs. One input may feed many nodes, or none: then nothing is bound to it.
         output_count: number of graph outputs.
@@ -158,6 +165,23 @@ class GraphDesc:
         }
         for member, accepted in kinds.items():
             object.__setattr__(self, member, tuple(self._checked(member, accepted)))
+
+    def on(self, device: Device) -> GraphDesc:
+        """The same graph of operators that another device makes.
+
+        Raises:
+            InvalidArgumentError, UnsupportedError: when that one cannot make them.
+        """
+        nodes = [
+            dataclasses.replace(node, operator=device.create_operator(node.operator.desc))
+            if isinstance(node, OperatorGraphNode)
+            else node
+            for node in self.nodes
+        ]
+        return dataclasses.replace(self, nodes=nodes)
+
+    def __dask_tokenize__(self) -> str:
+        return token_of([getattr(self, field.name) for field in dataclasses.fields(self)])
 
     def _checked(self, member: str, accepted: tuple[type, ...]) -> Iterator[object]:
         values = getattr(self, member)

@@ -174,7 +174,7 @@ class _Checker:
 
     def _check_node(self, number: int, node: OperatorGraphNode | ConstantGraphNode) -> None:
         if isinstance(node, OperatorGraphNode):
-            if node.operator.device is not self._device:
+            if not node.operator.is_for(self._device):
                 raise InvalidArgumentError(
                     f"GraphDesc: nodes[{number}] ({self._node_name(number)}): created by another device"
                 )

@@ -19,6 +19,7 @@ from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
 from dmlvk.kernels.views import View
 from dmlvk.operators import OperatorDesc
 from dmlvk.operators.filling import blocks_along
+from dmlvk.operators.pooling import MaxPooling2
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -51,7 +52,10 @@ def variants() -> Iterator[ShaderVariant]:
             yield ShaderVariant(name, "fill/sequence.comp", tuple(sorted(defines.items())))
     for data_type in FLOATS:
         name, bits = data_type.name.lower(), data_type.size_in_bits
-        yield ShaderVariant(f"fold.{name}", "fill/fold.comp", (("OUTPUT", name), ("OUTPUT_BITS", str(bits))))
+        for has_indices in (0, 1):
+            defines = {"OUTPUT": name, "OUTPUT_BITS": str(bits), "HAS_INDICES": str(has_indices)}
+            variant = f"fold{'.indices' * has_indices}.{name}"
+            yield ShaderVariant(variant, "fill/fold.comp", tuple(sorted(defines.items())))
         for walk in WALKS:
             types = (data_type, DataType.FLOAT32, data_type)
             yield walking_variant("value_scale", "conversion/value_scale.comp", types, walk, {}, attributes=1)
@@ -161,6 +165,7 @@ class _Folded:
         blocks: positions along each spatial dimension.
         window, dilations: the window's places along each, and how far apart they are.
         more: the constants that tell a gradient of averages.
+        indices: for each element of the source, the number of the result's element that it belongs to.
     """
 
     source: str
@@ -169,6 +174,37 @@ class _Folded:
     window: Sequence[int]
     dilations: Sequence[int]
     more: tuple[int, int, int]
+    indices: Region | None = None
+
+    def turns(self, strides: Sequence[int]) -> _Turns:
+        """What an element of the result's addends are found by."""
+        rows = zip(self.blocks, self.window, self.dilations, strides, strict=True)
+        candidates = tuple(
+            min(blocks, (places - 1) * dilation // stride + 1) for blocks, places, dilation, stride in rows
+        )
+        by_places, by_positions = math.prod(self.window), math.prod(candidates)
+        return _Turns(by_positions < by_places, min(by_positions, by_places), candidates)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Turns:
+    """How the addends of an element are gone through.
+
+    Attributes:
+        by_positions: by the positions that a window may have over the element; else by the window's places.
+        count: of either, how many there are.
+        candidates: the positions along each spatial dimension.
+    """
+
+    by_positions: bool
+    count: int
+    candidates: tuple[int, ...]
+
+    @property
+    def constants(self) -> tuple[int, ...]:
+        """The constants that tell of it; the last dimension is the innermost one."""
+        missing = (1,) * (_SPATIAL_AXES - len(self.candidates))
+        return (int(self.by_positions), self.count, *missing, *self.candidates)
 
 
 def _fold(b: ProgramBuilder, desc: Any) -> None:
@@ -188,6 +224,23 @@ def _average_pooling_grad(b: ProgramBuilder, desc: Any) -> None:
     _fold_windows(b, desc, _Folded(*names, blocks, desc.window_size, (1,) * len(blocks), more))
 
 
+def _max_pooling_grad(b: ProgramBuilder, desc: Any) -> None:
+    """The forward operator finds each window's largest element, which its gradient belongs to."""
+    gradients = desc.input_gradient_tensor
+    maxima = TensorDesc(gradients.data_type, gradients.sizes)
+    places = TensorDesc(DataType.UINT32, gradients.sizes)
+    indices = b.scratch(places.size_in_bytes)
+    with b.passing_scratch():
+        members = {field.attribute: value for field, value in desc.attributes}
+        forward = MaxPooling2(
+            input_tensor=desc.input_tensor, output_tensor=maxima, output_indices_tensor=places, **members
+        )
+        b.operator(forward, [b.reads["input_tensor"]], [b.scratch(maxima.size_in_bytes), indices], "largest elements")
+    blocks = tuple(gradients.sizes[2:])
+    names = ("input_gradient_tensor", "output_gradient_tensor")
+    _fold_windows(b, desc, _Folded(*names, blocks, desc.window_size, desc.dilations, (1, 1, 0), indices))
+
+
 def _fold_windows(b: ProgramBuilder, desc: Any, folded: _Folded) -> None:
     source, tensor, blocks = getattr(desc, folded.source), getattr(desc, folded.result), folded.blocks
     bits, spatial = tensor.data_type.size_in_bits, tensor.sizes[2:]
@@ -201,21 +254,24 @@ def _fold_windows(b: ProgramBuilder, desc: Any, folded: _Folded) -> None:
     constants += [1, 1, 1, 1, 0, 1] * (_SPATIAL_AXES - len(spatial))  # the last axis is the innermost one
     constants += [number for axis in axes for number in axis]
     groups = launch_size(desc.operator_name, -(-tensor.element_count * bits // 32))
-    places, elements_of_word = constants[0], 32 // bits
-    is_in_parts = elements_of_word * (2 * places + 1) > MOST_LOOP_TURNS
+    turns, elements_of_word = folded.turns(desc.strides), 32 // bits
+    # An invocation goes through the elements of a word, and twice through the turns of each; a loop's end is one, too.
+    is_in_parts = elements_of_word * (2 * turns.count + 3) + 1 > MOST_LOOP_TURNS
+    reads = [region] if folded.indices is None else [region, folded.indices]
+    name = f"fold{'.indices' * (folded.indices is not None)}.{tensor.data_type.name.lower()}"
     state = b.scratch(_FOLD_STATE_BYTES * tensor.element_count) if is_in_parts else None
 
     def launches(written: Region) -> None:
-        step = MOST_LOOP_TURNS // elements_of_word - 1 if is_in_parts else places
+        step = (MOST_LOOP_TURNS - 1) // elements_of_word - 2 if is_in_parts else turns.count
         for adds in (0, 1) if is_in_parts else (0,):
-            for first in range(0, places, step):
+            for first in range(0, turns.count, step):
                 kernel = PlainKernel(
-                    variant=f"fold.{tensor.data_type.name.lower()}",
+                    variant=name,
                     work_groups=groups,
-                    constants=(int(groups[1] > 1), 1, *constants, int(is_in_parts), *folded.more),
+                    constants=(int(groups[1] > 1), 1, *constants, int(is_in_parts), *folded.more, *turns.constants),
                     parameters=(tensor.element_count, first, first + step, adds),
                 )
-                b.launch(kernel, [region], [written, state or written])
+                b.launch(kernel, reads, [written, state or written])
 
     _packed(b, tensor, launches, folded.result)
 
@@ -240,5 +296,6 @@ _LOWERINGS: Mapping[str, Callable[[ProgramBuilder, Any], None]] = {
     "FILL_VALUE_CONSTANT": _constant,
     "FILL_VALUE_SEQUENCE": _sequence,
     "FOLD": _fold,
+    "MAX_POOLING_GRAD": _max_pooling_grad,
     "VALUE_SCALE_2D": _value_scale,
 }

@@ -135,6 +135,19 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model:
     return _Loader(name, proto, folder).loaded()
 
 
+def reloaded(name: str, contents: bytes, constants: Mapping[str, Array]) -> Model:
+    """A model that was loaded before, in another process perhaps.
+
+    Args:
+        name: the model's.
+        contents: its ``proto``, as bytes.
+        constants: the contents of its initializers.
+    """
+    proto = onnx.ModelProto()
+    proto.ParseFromString(contents)
+    return _Loader(name, proto, None).loaded(constants)
+
+
 def subgraph(model: Model, graph: onnx.GraphProto) -> Model:
     """A graph inside one of a model's nodes as a model of its own; what it takes from outside are further inputs."""
     return _Loader(model.name, model.proto, None).inside(model, graph)
@@ -164,7 +177,8 @@ class _Loader:
     def _error(self, message: str) -> ModelFileError:
         return ModelFileError(f"{self._name}: {message}")
 
-    def loaded(self) -> Model:
+    def loaded(self, contents: Mapping[str, Array] | None = None) -> Model:
+        """The model, with the contents of initializers that it has no more itself."""
         proto = self._proto
         if not proto.HasField("graph") or (not proto.graph.node and not proto.graph.output):
             raise self._error("is no ONNX model: it has no graph")
@@ -175,7 +189,7 @@ class _Loader:
             except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
                 raise self._error(f"its functions cannot be put in place: {error}") from error
         graph = proto.graph
-        constants = self._initializers(graph, "the graph")
+        constants = self._initializers(graph, "the graph") | dict(contents or {})
         inputs = tuple(self._value_info(info) for info in graph.input if info.name not in constants)
         outputs = tuple(self._value_info(info) for info in graph.output)
         if len({info.name for info in inputs}) != len(inputs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -19,12 +20,14 @@ from dmlvk.compilation import ExecutionFlags
 from dmlvk.device import Device
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.onnx.engine import Program
-from dmlvk.onnx.loading import ValueInfo, load
+from dmlvk.onnx.loading import Model, ValueInfo, load, reloaded
 from dmlvk.onnx.planning import Placement
 from dmlvk.onnx.values import NUMPY_TYPES, element_name
 from dmlvk.operators import FeatureLevel
+from dmlvk.portable import Origin, Portable
 from dmlvk.profiling import median_times
 from dmlvk.recording import KernelTime
+from dmlvk.tokens import token_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +75,33 @@ class RunOptions:
     """Accepted where ONNX Runtime accepts it; nothing in it matters here."""
 
 
-class InferenceSession:
+@dataclasses.dataclass(frozen=True, eq=False)
+class _SessionOrigin(Origin):
+    """What a session was made from: the model with the contents of its files, wherever they lay."""
+
+    feature_level: FeatureLevel
+    name: str
+    contents: bytes
+    constants: Mapping[str, Any]
+    strict: bool
+    fuse: bool
+    flags: ExecutionFlags
+
+    @functools.cached_property
+    def token(self) -> str:
+        return token_of([self.feature_level, self.contents, self.constants, self.strict, self.fuse, int(self.flags)])
+
+    def made(self, device: Device) -> InferenceSession:
+        session = InferenceSession.__new__(InferenceSession)
+        loaded = reloaded(self.name, self.contents, self.constants)
+        session._open(loaded, device, strict=self.strict, fuse=self.fuse, flags=self.flags)
+        return session
+
+
+class InferenceSession(Portable):
     """A model, ready to run.
+
+    It pickles with its model; where it arrives it is planned when it is used for the first time.
 
     Args:
         model: a path, the bytes of a model's file, or a ``ModelProto``.
@@ -109,20 +137,37 @@ class InferenceSession:
     ) -> None:
         said = _option(providers, provider_options, "arithmetic") if arithmetic is None else arithmetic
         wanted = None if said is None else checked_arithmetic(said, "InferenceSession: arithmetic")
-        self._model = load(model)
-        self._lock = threading.RLock()
+        loaded = load(model)
         selector = _selector(providers, provider_options) if device is None else device
-        self._owns_device = not isinstance(selector, Device)
-        self.device = (
+        is_opened = isinstance(selector, Device)
+        opened = (
             selector
             if isinstance(selector, Device)
             else Device(selector, feature_level=feature_level, arithmetic=wanted)
         )
-        if wanted == "portable" and self.device.arithmetic == "device":
+        if wanted == "portable" and opened.arithmetic == "device":
             raise InvalidArgumentError(
                 "InferenceSession: arithmetic cannot be 'portable': the device was opened with arithmetic='device'"
             )
         flags = ExecutionFlags.ALLOW_DEVICE_ARITHMETIC if wanted == "device" else ExecutionFlags.NONE
+        self._open(loaded, opened, owns_device=not is_opened, strict=strict, fuse=fuse, flags=flags)
+
+    def _open(
+        self,
+        model: Model,
+        device: Device,
+        *,
+        owns_device: bool = False,
+        strict: bool,
+        fuse: bool,
+        flags: ExecutionFlags,
+    ) -> None:
+        self._model = model
+        self._lock = threading.RLock()
+        self._owns_device = owns_device
+        self._strict, self._fuse = strict, fuse
+        self._flags = flags | device.own_flags
+        self.device = device
         try:
             self._program = Program(self.device, self._model, strict=strict, fuse=fuse, flags=flags)
             self._program.plan_static_shapes()
@@ -131,7 +176,16 @@ class InferenceSession:
                 self.device.close()
             raise
 
+    def _made_from(self) -> Origin:
+        contents = self._model.proto.SerializeToString(deterministic=True)
+        level = self.device.feature_level
+        return _SessionOrigin(
+            level, self._model.name, contents, self._model.constants, self._strict, self._fuse, self._flags
+        )
+
     def __repr__(self) -> str:
+        if self.is_pending:
+            return "<dmlvk.onnx.InferenceSession, not opened yet>"
         return f"<dmlvk.onnx.InferenceSession {self._model.name} on {self.device.info.name}>"
 
     def __enter__(self) -> InferenceSession:
@@ -142,6 +196,9 @@ class InferenceSession:
 
     def close(self) -> None:
         """Frees what lies on the device; closes the device, where the session opened it."""
+        if self.device.engine.is_removed:  # perhaps in a process that was forked, where a lock may be held for ever
+            self._program.forget()
+            return
         with self._lock:
             self._program.forget()
             if self._owns_device:
@@ -213,6 +270,7 @@ class InferenceSession:
         """
         names = self._checked_outputs(output_names)
         arrays = self._checked_inputs(input_feed)
+        self.device.engine.check_open()  # before the lock, which a thread of a parent process may have
         with self._lock:
             state = self._program.run(arrays)
             return [_as_array(state.host_array(name)) for name in names]
@@ -230,6 +288,7 @@ class InferenceSession:
         if not isinstance(repeats, int) or repeats < 1:
             raise InvalidArgumentError(f"profile: repeats must be a positive integer; got {repeats!r}")
         arrays = self._checked_inputs(input_feed)
+        self.device.engine.check_open()
         with self._lock:
             runs = []
             for _ in range(repeats + 1):

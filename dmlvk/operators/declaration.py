@@ -47,6 +47,7 @@ from dmlvk.operators.members import (
 )
 from dmlvk.operators.shapes import ShapeRule
 from dmlvk.tensors import TensorDesc
+from dmlvk.tokens import token_of
 
 if TYPE_CHECKING:  # type checkers carry typing_extensions' declarations with them; nothing is imported when running
     from typing_extensions import dataclass_transform
@@ -368,6 +369,12 @@ class OperatorDesc:
     def __hash__(self) -> int:
         return hash(self._identity)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (type(self), {field.attribute: getattr(self, field.attribute) for field in self.fields})
+
+    def __dask_tokenize__(self) -> str:
+        return token_of([self.operator_name, *(getattr(self, field.attribute) for field in self.fields)])
+
     @property
     def inputs(self) -> tuple[tuple[Field, TensorDesc | None], ...]:
         """The input members in DirectML's order, arrays tensor by tensor; an absent optional tensor is ``None``."""
@@ -418,6 +425,11 @@ class OperatorDesc:
                 yield from ((field.element(number), tensor) for number, tensor in enumerate(value or ()))
             else:
                 yield field, value
+
+
+def _remade(kind: type[OperatorDesc], members: dict[str, Any]) -> OperatorDesc:
+    """A description that arrived pickled: its members are checked again."""
+    return kind(**members)
 
 
 def operator_desc(name: str, **members: object) -> OperatorDesc:

@@ -50,6 +50,7 @@ from dmlvk.operators.pooling import (
     MaxPooling,
     MaxPooling1,
     MaxPooling2,
+    MaxPoolingGrad,
     MaxUnpooling,
 )
 from dmlvk.operators.quantized_pooling import QuantizedLinearAveragePooling
@@ -123,6 +124,7 @@ __all__ = [
     "MaxPooling",
     "MaxPooling1",
     "MaxPooling2",
+    "MaxPoolingGrad",
     "MaxUnpooling",
     "MeanVarianceNormalization",
     "MeanVarianceNormalization1",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.members import Field, bits_of, checked_member, member
+from dmlvk.tokens import token_of
 
 if TYPE_CHECKING:
     from dmlvk.operators.declaration import OperatorDesc
@@ -103,9 +104,20 @@ class FusedActivation:
     def __hash__(self) -> int:
         return hash(self._identity)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _remade, (self.activation, self._attributes)
+
+    def __dask_tokenize__(self) -> str:
+        return token_of([self.operator_name, self._attributes])
+
     def __repr__(self) -> str:
         given = "".join(f", {name}={value!r}" for name, value in self._attributes.items())
         return f"FusedActivation({self.activation.__name__}{given})"
+
+
+def _remade(activation: type[OperatorDesc], attributes: dict[str, Any]) -> FusedActivation:
+    """One that arrived pickled."""
+    return FusedActivation(activation, **attributes)
 
 
 def fused_activation_attribute(

@@ -29,6 +29,7 @@ __all__ = [
     "MaxPooling",
     "MaxPooling1",
     "MaxPooling2",
+    "MaxPoolingGrad",
     "MaxUnpooling",
 ]
 
@@ -103,6 +104,11 @@ def _average_gradient_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     members = {field.attribute: getattr(desc, field.attribute) for field in AveragePoolingGrad.fields}
     forward = Draft(desc.operator_name, {**members, "input_tensor": output})
     return {"input_gradient_tensor": pooled_sizes(forward, of="OutputGradientTensor")["output_tensor"]}
+
+
+def _max_gradient_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+    check_sizes(desc, "input_gradient_tensor", pooled_sizes(desc)["output_tensor"], "those of MAX_POOLING2's output")
+    return {"output_gradient_tensor": tuple(desc.input_tensor.sizes)}
 
 
 def _unpooled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
@@ -224,6 +230,42 @@ class MaxPooling2(OperatorDesc):
         same_data_type=(("input_tensor", "output_tensor"),),
         accuracy=EXACT,
         support=(Support("2_1", (4, 5), FLOATS, output_indices_tensor=(DataType.UINT32,)), *_INDEXED_TABLES),
+    )
+
+
+class MaxPoolingGrad(OperatorDesc):
+    """Gradients of the elements of which the largest were taken (DML_MAX_POOLING_GRAD_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input(_INPUT)
+    input_gradient_tensor: TensorDesc = tensor_input("gradients of the maxima")
+    output_gradient_tensor: TensorDesc = tensor_output("gradients of the values")
+    dimension_count: int = count_attribute(_COUNT)
+    strides: Sequence[int] = unsigned_array_attribute(_STRIDES, counted_by="dimension_count")
+    window_size: Sequence[int] = unsigned_array_attribute(_WINDOW, counted_by="dimension_count")
+    start_padding: Sequence[int] = unsigned_array_attribute(_START, counted_by="dimension_count")
+    end_padding: Sequence[int] = unsigned_array_attribute(_END, counted_by="dimension_count")
+    dilations: Sequence[int] = unsigned_array_attribute(_DILATIONS, counted_by="dimension_count")
+
+    declaration: ClassVar = Declaration(
+        name="MAX_POOLING_GRAD",
+        pattern="fill",
+        formula="sum of InputGradient over the windows whose largest element an element is; 0 where there is none",
+        decisions=(
+            "A window's gradient belongs to the element that MAX_POOLING2's index names: of equal maxima the first, a "
+            "number rather than NaN, +0 rather than -0, of nothing but NaN the window's first element. The gradient "
+            "of a window of nothing but padding is left out.",
+            "InputGradientTensor has the sizes of MAX_POOLING2's output, whose windows are dilated. Gradients are "
+            "added in two words, by rising place in the window, and rounded once; no sum overflows on the way. FLOAT32 "
+            "denormals count as zeros. A sum of zeros, or of nothing, is +0.",
+            "The page says that only four dimensions are supported, and its table for feature level 4_0 has five, too: "
+            "the table counts.",
+        ),
+        shapes=_max_gradient_sizes,
+        same_sizes=(("input_tensor", "output_gradient_tensor"),),
+        accuracy=Accuracy(
+            "accurate", 0.51, "and n * 2^-47 of the sum of magnitudes of n gradients (2^-40 for up to 128)"
+        ),
+        support=(Support("3_0", (4, 4), FLOATS), Support("4_0", (4, 5), FLOATS)),
     )
 
 

@@ -145,6 +145,11 @@ class Engine:
         """Whether :meth:`close` was called, or another process has the device."""
         return self._manager is None or self._is_closing
 
+    @property
+    def is_removed(self) -> bool:
+        """Whether the device was lost or closed, or another process has it: then every call raises."""
+        return self._removed is not None
+
     def close(self) -> None:
         """Frees everything in the order that Vulkan needs. Closing twice is allowed.
 

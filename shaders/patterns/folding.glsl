@@ -7,10 +7,13 @@ layout(local_size_x = 256) in;
 
 layout(push_constant) uniform Parameters {
     uint base_input;
+#if HAS_INDICES
+    uint base_indices;
+#endif
     uint base_output;
     uint base_state;
     uint count;
-    // Of several launches: the places that this one takes, and whether it adds, after all have been looked at.
+    // Of several launches: the turns that this one takes, and whether it adds, after all have been looked at.
     uint first;
     uint end;
     uint adds;
@@ -19,8 +22,14 @@ layout(push_constant) uniform Parameters {
 #include "buffers.glsl"
 
 BUFFER(0, input)
+#if HAS_INDICES
+BUFFER(1, indices) // for each element of the input, the number of that element of the output which it belongs to
+BUFFER(2, output)
+BUFFER(3, state)
+#else
 BUFFER(1, output)
 BUFFER(2, state) // what one of several launches hands on to the next: STATE_WORDS for each element
+#endif
 
 // Of each of six spatial axes: its size, the window's places, how far these lie apart, how far the window moves, the padding before,
 // and how many positions there are.
@@ -41,6 +50,18 @@ layout(constant_id = 41) const bool IS_ALIKE_IN_WINDOW = false;
 layout(constant_id = 42) const uint DIVISOR = 1u;
 layout(constant_id = 43) const bool DIVIDES_BY_PLACES_INSIDE = false;
 
+// Whether the positions are gone through that a window may have over an element, rather than the window's places: whichever are fewer. In
+// all axes earlier places are those of later positions, so that both give the same order.
+layout(constant_id = 44) const bool BY_POSITIONS = false;
+// Of either how many there are, and along each axis how many positions.
+layout(constant_id = 45) const uint TURNS = 1u;
+layout(constant_id = 46) const uint CANDIDATES_0 = 1u;
+layout(constant_id = 47) const uint CANDIDATES_1 = 1u;
+layout(constant_id = 48) const uint CANDIDATES_2 = 1u;
+layout(constant_id = 49) const uint CANDIDATES_3 = 1u;
+layout(constant_id = 50) const uint CANDIDATES_4 = 1u;
+layout(constant_id = 51) const uint CANDIDATES_5 = 1u;
+
 // Where along an axis, and in how many positions before it, an element of the padded output is a place of the window. The last axis
 // is the innermost one.
 #define COORDINATE(axis) \
@@ -48,34 +69,59 @@ layout(constant_id = 43) const bool DIVIDES_BY_PLACES_INSIDE = false;
     rest /= SIZE_##axis;
 #define POSITION_ALONG(axis) \
     { \
-        uint inside = place % WINDOW_##axis * DILATION_##axis; \
-        place /= WINDOW_##axis; \
-        uint moved = coordinate_##axis - inside; \
-        is_there = is_there && inside <= coordinate_##axis && moved % STRIDE_##axis == 0u && moved / STRIDE_##axis < BLOCKS_##axis; \
-        position += moved / STRIDE_##axis * weight; \
+        uint along; \
+        uint inside; \
+        if (BY_POSITIONS) { \
+            uint last = min(coordinate_##axis / STRIDE_##axis, BLOCKS_##axis - 1u); \
+            uint before = turn % CANDIDATES_##axis; \
+            turn /= CANDIDATES_##axis; \
+            along = last - before; \
+            uint moved = coordinate_##axis - along * STRIDE_##axis; \
+            inside = moved / DILATION_##axis; \
+            is_there = is_there && before <= last && moved % DILATION_##axis == 0u && inside < WINDOW_##axis; \
+            place += inside * place_weight; \
+            place_weight *= WINDOW_##axis; \
+        } else { \
+            inside = turn % WINDOW_##axis; \
+            turn /= WINDOW_##axis; \
+            uint moved = coordinate_##axis - inside * DILATION_##axis; \
+            along = moved / STRIDE_##axis; \
+            is_there = is_there && inside * DILATION_##axis <= coordinate_##axis && moved % STRIDE_##axis == 0u \
+                && along < BLOCKS_##axis; \
+        } \
+        position += along * weight; \
         weight *= BLOCKS_##axis; \
-        uint begin = moved / STRIDE_##axis * STRIDE_##axis; \
+        uint begin = along * STRIDE_##axis; \
         if (DIVIDES_BY_PLACES_INSIDE) { /* such windows are not dilated */ \
             inside_count *= min(begin + WINDOW_##axis, START_##axis + SIZE_##axis) - max(begin, START_##axis); \
         } \
     }
 
+#if HAS_INDICES
+#define IS_CHOSEN(index, number) (words_indices[BASE_WORD(indices) + index] == number)
+#else
+#define IS_CHOSEN(index, number) true
+#endif
+
 // DO(index, count): for every element of the input that belongs to the element `number` of the output, by rising place in the window (of the
-// places that this launch takes).
+// turns that this launch takes).
 #define FOR_EACH_ADDEND(number, DO) \
     { \
         uint rest = number; \
         COORDINATE(5) COORDINATE(4) COORDINATE(3) COORDINATE(2) COORDINATE(1) COORDINATE(0) \
-        uint end = IN_PARTS ? min(parameters.end, PLACES) : PLACES; \
+        uint end = IN_PARTS ? min(parameters.end, TURNS) : TURNS; \
         for (uint each = IN_PARTS ? parameters.first : 0u; each < end; ++each) { \
-            uint place = each; \
+            uint turn = each; \
+            uint place = BY_POSITIONS ? 0u : each; \
+            uint place_weight = 1u; \
             uint position = 0u; \
             uint weight = 1u; \
             uint inside_count = 1u; \
             bool is_there = true; \
             POSITION_ALONG(5) POSITION_ALONG(4) POSITION_ALONG(3) POSITION_ALONG(2) POSITION_ALONG(1) POSITION_ALONG(0) \
-            if (is_there) { \
-                DO(((IS_ALIKE_IN_WINDOW ? rest : rest * PLACES + each) * POSITIONS + position), inside_count) \
+            uint index = (IS_ALIKE_IN_WINDOW ? rest : rest * PLACES + place) * POSITIONS + position; \
+            if (is_there && IS_CHOSEN(index, number)) { \
+                DO(index, inside_count) \
             } \
         } \
     }

@@ -18,6 +18,7 @@ from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.references.bounded import expected_outputs
 from dmlvk.conformance.sampling import run_sample, sample_fault
 from dmlvk.datatypes import DataType
+from dmlvk.operators import OPERATORS
 
 _TYPES = [dml.FLOAT32, dml.FLOAT16]
 
@@ -44,6 +45,32 @@ def test_fold_adds_windows_of_many_places(
     values = random.standard_normal((1, math.prod(window), positions)).astype(data_type.numpy_dtype)
     values[0, -1, 0], values[0, 0, -1] = -0.0, 1e-7  # those that the last launch and the first one take
     _check(benches, desc, {"InputTensor": values})
+
+
+@pytest.mark.parametrize("data_type", _TYPES, ids=["float32", "float16"])
+@pytest.mark.parametrize("name", ["AVERAGE_POOLING_GRAD", "MAX_POOLING_GRAD"])
+def test_gradients_of_pools_add_those_of_many_windows(benches: list[Workbench], name: str, data_type: DataType) -> None:
+    """40,000 places of a window lie over an element in as many positions."""
+    places, sizes = 40_000, (1, 1, 1, 3)
+    windows = dml.TensorDesc(data_type, (1, 1, 1, places + sizes[3]))
+    of_maxima = {"input_tensor": dml.TensorDesc(data_type, sizes), "dilations": [1, 1]}
+    kind: Any = OPERATORS[name]
+    desc = kind(
+        input_gradient_tensor=windows,
+        output_gradient_tensor=dml.TensorDesc(data_type, sizes),
+        dimension_count=2,
+        strides=[1, 1],
+        window_size=[1, places],
+        start_padding=[0, places],
+        end_padding=[0, places - 1],
+        **(of_maxima if name == "MAX_POOLING_GRAD" else {"include_padding": True}),
+    )
+    random = np.random.default_rng(3)
+    gradients = (random.standard_normal(windows.sizes) + 0.25).astype(data_type.numpy_dtype)
+    gradients[..., 0], gradients[..., 1], gradients[..., -1] = 1e-7, 1000.0, -0.0
+    values = np.array([[[[1, 3, np.nan]]]], data_type.numpy_dtype)
+    inputs = {"InputTensor": values} if name == "MAX_POOLING_GRAD" else {}
+    _check(benches, desc, {**inputs, "InputGradientTensor": gradients})
 
 
 @pytest.mark.parametrize("data_type", _TYPES, ids=["float32", "float16"])

@@ -1,4 +1,4 @@
-"""AVERAGE_POOLING_GRAD: the transposed map of AVERAGE_POOLING, the page's example, and what is refused."""
+"""Gradients of pools: the transposed map of averages, the elements that maxima's indices name, and what is refused."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.references.bounded import expected_outputs
+from tests.operators.differences import differences
 
 _GEOMETRIES: dict[str, dict[str, Any]] = {
     "apart": {"strides": (2, 3), "window_size": (2, 2), "start_padding": (0, 0), "end_padding": (0, 0)},
@@ -71,3 +73,103 @@ def test_other_sizes_than_those_of_the_means_are_refused(device: dml.Device) -> 
     one = {"strides": (2,), "window_size": (2,), "start_padding": (0,), "end_padding": (0,)}
     assert "must be 2, OutputGradientTensor's" in refusal((1, 1, 4, 3), dimension_count=1, **one)
     assert "WindowSize[0]" in refusal((1, 1, 4, 3), window_size=(9, 2))
+
+
+_MAXIMA: dict[str, Any] = {"dimension_count": 2, "strides": (1, 1), "window_size": (2, 2), "dilations": (1, 1)}
+_UNPADDED: dict[str, Any] = {"start_padding": (0, 0), "end_padding": (0, 0)}
+
+
+def test_the_pages_example_of_gradients_of_maxima(benches: list[Workbench]) -> None:
+    source, maxima = dml.TensorDesc(dml.FLOAT32, (1, 1, 3, 3)), dml.TensorDesc(dml.FLOAT32, (1, 1, 2, 2))
+    desc = dml.MaxPoolingGrad(
+        input_tensor=source, input_gradient_tensor=maxima, output_gradient_tensor=source, **_MAXIMA, **_UNPADDED
+    )
+    x = np.array([[[[1, 2, 3], [2, 4, 2], [5, 6, 7]]]], np.float32)
+    gradients = np.array([[[[1, 2], [4, 5]]]], np.float32)
+    for bench in benches:
+        got = run(bench, desc, InputTensor=x, InputGradientTensor=gradients)
+        assert got.tolist() == [[[[0, 0, 0], [0, 3, 0], [0, 4, 5]]]], bench.device.info.name
+
+
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=str)
+@pytest.mark.parametrize("dilations", [(1, 1), (2, 3)], ids=str)
+def test_gradients_go_to_the_elements_that_the_indices_of_maxima_name(
+    benches: list[Workbench], dilations: tuple[int, int], data_type: dml.DataType
+) -> None:
+    """Equal maxima, both zeros, NaN among numbers and alone, infinities, and windows of nothing but padding."""
+    sizes = (2, 2, 9, 11)
+    members = {
+        **_MAXIMA, "dilations": dilations, "window_size": (2, 3), "start_padding": (4, 7), "end_padding": (3, 0)
+    }  # fmt: skip
+    extents = [(window - 1) * apart for window, apart in zip((2, 3), dilations, strict=True)]
+    windows = (2, 2, 9 + 7 - extents[0], 11 + 7 - extents[1])
+    source, maxima = dml.TensorDesc(data_type, sizes), dml.TensorDesc(data_type, windows)
+    forward = dml.MaxPooling2(
+        input_tensor=source,
+        output_tensor=maxima,
+        output_indices_tensor=dml.TensorDesc(dml.UINT64, windows),
+        **members,
+    )
+    desc = dml.MaxPoolingGrad(
+        input_tensor=source, input_gradient_tensor=maxima, output_gradient_tensor=source, **members
+    )
+    random = np.random.default_rng(6)
+    x = random.choice([0.0, -0.0, np.nan, -np.nan, -np.inf, -1.0, 1.0], sizes).astype(data_type.numpy_dtype)
+    x[1, 1] = np.nan
+    gradients = random.integers(-9, 10, windows).astype(data_type.numpy_dtype)  # whose sums are exact
+    for bench in benches:
+        indices = bench.device.run(forward, {"InputTensor": x})["OutputIndicesTensor"].ravel()
+        is_inside = indices != np.iinfo(np.uint64).max
+        assert not is_inside.all() and is_inside.any()
+        expected = np.zeros(x.size, x.dtype)
+        np.add.at(expected, indices[is_inside], gradients.ravel()[is_inside])
+        got = run(bench, desc, InputTensor=x, InputGradientTensor=gradients)
+        assert np.array_equal(got.ravel(), expected), bench.device.info.name
+
+
+def test_gradients_of_maxima_are_the_differences_of_the_forward_operator(benches: list[Workbench]) -> None:
+    """In float64, where no maximum is near to another element of its window."""
+    sizes, windows = (1, 2, 5, 4, 6), (1, 2, 2, 3, 3)
+    members: dict[str, Any] = {
+        "dimension_count": 3, "strides": (2, 1, 2), "window_size": (3, 2, 2), "dilations": (2, 2, 3),
+        "start_padding": (1, 0, 1), "end_padding": (1, 1, 1),
+    }  # fmt: skip
+    source, maxima = dml.TensorDesc(dml.FLOAT32, sizes), dml.TensorDesc(dml.FLOAT32, windows)
+    forward = dml.MaxPooling2(input_tensor=source, output_tensor=maxima, output_indices_tensor=None, **members)
+    desc = dml.MaxPoolingGrad(
+        input_tensor=source, input_gradient_tensor=maxima, output_gradient_tensor=source, **members
+    )
+    random = np.random.default_rng(7)
+    x = random.permutation(source.element_count).reshape(sizes).astype(np.float32)
+    gradients = random.standard_normal(windows).astype(np.float32)
+
+    def loss(values: npt.NDArray[np.float64]) -> float:
+        result = expected_outputs(forward, {"InputTensor": values})["OutputTensor"]
+        return float(np.sum(gradients * np.asarray(result)))
+
+    expected = differences(loss, x)
+    assert np.count_nonzero(expected) > 10
+    for bench in benches:
+        got = run(bench, desc, InputTensor=x, InputGradientTensor=gradients)
+        assert np.allclose(got, expected, rtol=0, atol=1e-6), bench.device.info.name
+
+
+def test_gradients_of_maxima_of_other_sizes_are_refused(device: dml.Device) -> None:
+    def refusal(sizes: tuple[int, ...], gradient: tuple[int, ...], **changed: Any) -> str:
+        desc = dml.MaxPoolingGrad(
+            input_tensor=dml.TensorDesc(dml.FLOAT32, sizes),
+            input_gradient_tensor=dml.TensorDesc(dml.FLOAT32, gradient),
+            output_gradient_tensor=dml.TensorDesc(dml.FLOAT32, (1, 1, 3, 3)),
+            **{**_MAXIMA, **_UNPADDED, **changed},
+        )
+        with pytest.raises(dml.InvalidArgumentError) as caught:
+            device.create_operator(desc)
+        return str(caught.value)
+
+    assert refusal((1, 1, 3, 3), (1, 1, 3, 2)) == (
+        "MAX_POOLING_GRAD: InputGradientTensor.Sizes must be [1, 1, 2, 2] (those of MAX_POOLING2's output); "
+        "got [1, 1, 3, 2]"
+    )
+    assert "must equal OutputGradientTensor.Sizes [1, 1, 3, 3]; got [1, 1, 3, 4]" in refusal((1, 1, 3, 4), (1, 1, 2, 3))
+    assert "WindowSize[1] 2 spans 4 elements" in refusal((1, 1, 3, 3), (1, 1, 2, 2), dilations=(1, 3))
+    assert "Dilations[0] must be at least 1; got 0" in refusal((1, 1, 3, 3), (1, 1, 2, 2), dilations=(0, 1))

@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -42,6 +43,8 @@ SIZES = {
     "PhysicalDeviceMemoryProperties2": 536,
     "PhysicalDeviceMemoryBudgetProperties": 272,
     "PhysicalDeviceSubgroupProperties": 32,
+    "PhysicalDeviceIDProperties": 64,
+    "PhysicalDevicePCIBusInfoProperties": 32,
     "PhysicalDeviceMaintenance3Properties": 32,
     "PhysicalDeviceMaintenance4Properties": 24,
     "PhysicalDeviceDriverProperties": 536,
@@ -131,6 +134,9 @@ def test_facts_agree_with_vulkaninfo(info: DeviceInfo, tmp_path: Path) -> None:
     assert info.api_version == f"{version >> 22}.{version >> 12 & 0x3FF}.{version & 0xFFF}"
     driver = properties["VkPhysicalDeviceDriverProperties"]
     assert info.driver == driver["driverName"]
+    identity = properties["VkPhysicalDeviceIDProperties"]["deviceUUID"]
+    assert info.uuid == str(uuid.UUID(identity if isinstance(identity, str) else bytes(identity).hex()))
+    assert (info.pci_address is None) == ("VkPhysicalDevicePCIBusInfoPropertiesEXT" not in properties)
     assert driver["driverInfo"] in ("", info.driver_version)
     ours = info.limits
     assert ours.max_storage_buffer_range == limits["maxStorageBufferRange"]
@@ -169,9 +175,20 @@ def test_every_device_here_is_usable_and_complete(info: DeviceInfo) -> None:
 # Choosing.
 
 
-def made(index: int, name: str, kind: str, usable: bool = True) -> DeviceInfo:
+def made(
+    index: int, name: str, kind: str, usable: bool = True, uuid: str | None = None, pci_address: str | None = None
+) -> DeviceInfo:
     reason = None if usable else "has no compute queue"
-    return replace(DEVICES[0], index=index, name=name, kind=kind, usable=usable, unusable_reason=reason)
+    return replace(
+        DEVICES[0],
+        index=index,
+        name=name,
+        kind=kind,
+        usable=usable,
+        unusable_reason=reason,
+        uuid=uuid,
+        pci_address=pci_address,
+    )
 
 
 MACHINE = [
@@ -197,6 +214,42 @@ def test_a_selector_is_an_index_or_a_part_of_a_name(selector: int | str, index: 
     assert choose(MACHINE, selector).index == index
 
 
+TWINS = [
+    made(0, "H200", "discrete GPU", uuid="5c8b0d4e-1f2a-3b4c-5d6e-7f8090a1b2c3", pci_address="0000:3b:00.0"),
+    made(1, "H200", "discrete GPU", uuid="5c8b0d4e-1f2a-3b4c-5d6e-7f8090a1b2c4", pci_address="0000:af:00.0"),
+    made(2, "H200", "discrete GPU", uuid="5c8b0d4e-1f2a-3b4c-5d6e-7f8090a1b2c5", pci_address="0001:af:00.0"),
+]
+
+
+@pytest.mark.parametrize(
+    ("selector", "index"),
+    [
+        ("5c8b0d4e-1f2a-3b4c-5d6e-7f8090a1b2c4", 1),
+        ("GPU-5C8B0D4E-1F2A-3B4C-5D6E-7F8090A1B2C5", 2),
+        ("5c8b0d4e1f2a3b4c5d6e7f8090a1b2c3", 0),
+        ("0000:3b:00.0", 0),
+        (" AF:00.0 ", 1),
+        ("00000001:AF:00.0", 2),
+    ],
+)
+def test_equal_cards_are_told_apart_by_uuid_and_pci_address(selector: str, index: int) -> None:
+    assert choose(TWINS, selector).index == index
+
+
+def test_an_ambiguous_name_is_answered_with_what_tells_the_cards_apart() -> None:
+    with pytest.raises(
+        DeviceNotFoundError, match="matches 3 devices, give an index, a UUID or a PCI address"
+    ) as caught:
+        choose(TWINS, "H200")
+    assert "PCI 0000:af:00.0, UUID 5c8b0d4e-1f2a-3b4c-5d6e-7f8090a1b2c4)" in str(caught.value)
+
+
+@pytest.mark.parametrize("selector", ["5c8b0d4e-1f2a-3b4c-5d6e-7f8090a1b2ff", "02:00.0", "0002:3b:00.0"])
+def test_no_device_of_that_uuid_or_address_is_refused(selector: str) -> None:
+    with pytest.raises(DeviceNotFoundError, match=f"No Vulkan device matches device '{selector}'"):
+        choose(TWINS, selector)
+
+
 def test_a_part_of_a_name_that_only_one_usable_device_has_is_not_ambiguous() -> None:
     assert choose(MACHINE[:4], "rtx").index == 3
 
@@ -210,8 +263,8 @@ def test_a_part_of_a_name_that_only_one_usable_device_has_is_not_ambiguous() -> 
         ("Radeon", "No Vulkan device matches device 'Radeon'"),
         ("", "No Vulkan device matches device ''"),
         ("geforce", "matches 2 devices, give an index"),
-        (True, "device must be an index or a part of a name, got True"),
-        (1.0, "device must be an index or a part of a name, got 1.0"),
+        (True, "device must be an index, a UUID, a PCI address or a part of a name, got True"),
+        (1.0, "device must be an index, a UUID, a PCI address or a part of a name, got 1.0"),
         (2, "The device that matches device 2 has no compute queue"),
     ],
 )
@@ -236,6 +289,9 @@ def test_the_environment_variable_chooses_unless_a_selector_is_given(monkeypatch
     assert vulkan.select_device().name == last.name
     assert vulkan.select_device(0).index == 0
     monkeypatch.setenv("DMLVK_DEVICE", last.name.upper())
+    assert vulkan.select_device().index == last.index
+    assert last.uuid is not None
+    monkeypatch.setenv("DMLVK_DEVICE", last.uuid)
     assert vulkan.select_device().index == last.index
     monkeypatch.setenv("DMLVK_DEVICE", "no such device")
     with pytest.raises(DeviceNotFoundError, match="matches DMLVK_DEVICE 'no such device'"):

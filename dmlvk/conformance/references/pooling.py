@@ -169,6 +169,42 @@ def average_pooling_grad(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str,
     return {"OutputGradientTensor": Bounded(values, 1.02 * _half_place(values, source.dtype) + known * 2.0**-39)}
 
 
+def _inside(first: int, places: int, apart: int, size: int) -> range:
+    """Those of places that lie so far apart, from the first one on, which are elements of an axis."""
+    begin, end = max(0, -(first // apart)), min(places, (size - 1 - first) // apart + 1)
+    return range(first + begin * apart, first + end * apart, apart)
+
+
+@reference("MAX_POOLING_GRAD")
+def max_pooling_grad(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """Window by window: its elements are put in order, and its gradient is added to the first of the largest ones."""
+    source, gradients = inputs["InputTensor"], inputs["InputGradientTensor"]
+    with np.errstate(invalid="ignore"):  # of signaling NaN
+        numbers, values = _numbers(gradients).astype(np.longdouble), source.astype(np.float64)
+    total, magnitudes = np.zeros(source.shape, np.longdouble), np.zeros(source.shape, np.longdouble)
+    count = np.zeros(source.shape)
+    axes = list(zip(desc.strides, desc.start_padding, desc.window_size, desc.dilations, source.shape[2:], strict=True))
+    for window in np.ndindex(*gradients.shape):
+        covered = [
+            _inside(number * step - pad, places, apart, size)
+            for number, (step, pad, places, apart, size) in zip(window[2:], axes, strict=True)
+        ]
+        if not all(covered):
+            continue
+        inside = values[window[0], window[1]][np.ix_(*covered)]
+        # Numbers before NaN, larger ones before smaller ones, +0 before -0, and earlier ones before later ones.
+        keys = (np.arange(inside.size), np.signbit(inside).ravel(), -inside.ravel(), np.isnan(inside).ravel())
+        first = np.unravel_index(np.lexsort(keys)[0], inside.shape)
+        at = (*window[:2], *(places[number] for places, number in zip(covered, first, strict=True)))
+        with np.errstate(invalid="ignore"):
+            total[at] += numbers[window]
+        magnitudes[at] += np.abs(numbers[window])
+        count[at] += 1
+    found, sums = total.astype(np.float64), magnitudes.astype(np.float64)
+    bound = np.where(np.isfinite(found), sums, 0.0) * np.maximum(2.0**-40, count * 2.0**-47)
+    return {"OutputGradientTensor": Bounded(found, 1.02 * _half_place(found, gradients.dtype) + bound)}
+
+
 @reference("MAX_UNPOOLING")
 def max_unpooling(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """One value after the other."""

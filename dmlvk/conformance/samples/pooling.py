@@ -12,7 +12,7 @@ import numpy.typing as npt
 from dmlvk.conformance.samples import Sample, Types, sampler
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, OperatorDesc
-from dmlvk.operators.pooling import AveragePoolingGrad, pooled_sizes
+from dmlvk.operators.pooling import AveragePoolingGrad, MaxPoolingGrad, pooled_sizes
 from dmlvk.operators.shapes import Draft
 from dmlvk.tensors import TensorDesc
 
@@ -46,6 +46,7 @@ _GEOMETRIES = (
     _Windows("dilated", (1, 2, 9, 12), (3, 2), (1, 2), (2, 1), (3, 0), (2, 5)),
     _Windows("three axes, dilated", (1, 2, 5, 4, 7), (2, 2, 3), (2, 1, 1), (0, 1, 2), (1, 1, 0), (3, 2, 2)),
 )
+_OVERLAPPING = _Windows("7 by 8, overlapping", (1, 3, 12, 15), (7, 8), (1, 2), (3, 0), (1, 4))
 _LARGE = _Windows("2 by 2, large", (1, 6, 56, 58), (2, 2), (2, 2), (0, 0), (0, 0))
 
 
@@ -173,6 +174,31 @@ def average_pooling_grad(types: Types, random: np.random.Generator) -> Iterator[
             values = _values(data_type, tuple(forward.output_tensor.sizes), random)
             words = "padding counts" if include_padding else "padding does not count"
             yield Sample(f"{windows.name}, {words}", desc, {"InputGradientTensor": values})
+
+
+@sampler("MAX_POOLING_GRAD")
+def max_pooling_grad(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+    """Values among which many are equal, special ones and others; gradients that nearly cancel, and special ones."""
+    data_type = types["input_gradient_tensor"]
+    kind = OPERATORS["MAX_POOLING2"]
+    for windows in (*_geometries(kind, data_type)[-4:], _OVERLAPPING):
+        forward: Any = _desc(
+            kind,
+            dict.fromkeys(("input_tensor", "output_tensor"), data_type),
+            windows,
+            output_indices_tensor=None,
+        )
+        desc = MaxPoolingGrad(
+            input_tensor=forward.input_tensor,
+            input_gradient_tensor=forward.output_tensor,
+            output_gradient_tensor=forward.input_tensor,
+            **{field.attribute: value for field, value in forward.attributes},
+        )
+        inputs = {
+            "InputTensor": _values(data_type, windows.sizes, random),
+            "InputGradientTensor": _values(data_type, tuple(forward.output_tensor.sizes), random)[:, ::-1],
+        }
+        yield Sample(windows.name, desc, inputs)
 
 
 for _name in ("LP_POOLING", "LP_POOLING1"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -114,6 +116,9 @@ class DeviceInfo:
         api_version: the Vulkan version that it supports, ``1.3.230``.
         vendor_id: PCI vendor (or Khronos vendor number).
         device_id: the vendor's number of the device.
+        uuid: what tells the device from all others, the same in every process and after a reboot; None where the
+            driver gives none.
+        pci_address: where it sits, ``0000:3b:00.0``; None where the driver does not tell (VK_EXT_pci_bus_info).
         memory: bytes of all device-local heaps together.
         heaps: its memory heaps.
         memory_types: its memory types, in the driver's order of preference.
@@ -132,6 +137,8 @@ class DeviceInfo:
     api_version: str
     vendor_id: int
     device_id: int
+    uuid: str | None
+    pci_address: str | None
     memory: int
     heaps: tuple[MemoryHeap, ...]
     memory_types: tuple[MemoryType, ...]
@@ -223,6 +230,8 @@ def describe(instance: Instance, index: int, handle: int) -> DeviceInfo:
         api_version=_version_text(properties.apiVersion),
         vendor_id=properties.vendorID,
         device_id=properties.deviceID,
+        uuid=extra.uuid,
+        pci_address=extra.pci_address,
         memory=sum(heap.size_in_bytes for heap in heaps if heap.device_local),
         heaps=heaps,
         memory_types=types,
@@ -248,11 +257,14 @@ class _ExtraFacts:
         self.max_memory_allocation_size: int | None = None
         self.max_buffer_size: int | None = None
         self.driver = self.driver_version = ""
+        self.uuid: str | None = None
+        self.pci_address: str | None = None
         if not self._modern:
             self.features = _feature_names(instance.features(handle))
             return
         subgroup, maintenance3 = vk.PhysicalDeviceSubgroupProperties(), vk.PhysicalDeviceMaintenance3Properties()
-        properties: list[vk.Extensible] = [vk.PhysicalDeviceProperties2(), subgroup, maintenance3]
+        identity = vk.PhysicalDeviceIDProperties()
+        properties: list[vk.Extensible] = [vk.PhysicalDeviceProperties2(), subgroup, maintenance3, identity]
         if version >= loader.API_VERSION_1_2 or "VK_KHR_driver_properties" in extensions:
             properties.append(driver := vk.PhysicalDeviceDriverProperties())
         else:
@@ -261,6 +273,10 @@ class _ExtraFacts:
             properties.append(maintenance4 := vk.PhysicalDeviceMaintenance4Properties())
         else:
             maintenance4 = None
+        if "VK_EXT_pci_bus_info" in extensions:
+            properties.append(bus := vk.PhysicalDevicePCIBusInfoProperties())
+        else:
+            bus = None
         instance.fill("vkGetPhysicalDeviceProperties2", handle, *properties)
         self.subgroup_size = subgroup.subgroupSize
         self.max_memory_allocation_size = maintenance3.maxMemoryAllocationSize
@@ -268,6 +284,10 @@ class _ExtraFacts:
             self.driver, self.driver_version = _text(driver.driverName), _text(driver.driverInfo)
         if maintenance4 is not None:
             self.max_buffer_size = maintenance4.maxBufferSize
+        if any(identity.deviceUUID):  # drivers that have no UUID to give leave zeros
+            self.uuid = str(uuid.UUID(bytes=bytes(identity.deviceUUID)))
+        if bus is not None:
+            self.pci_address = f"{bus.pciDomain:04x}:{bus.pciBus:02x}:{bus.pciDevice:02x}.{bus.pciFunction:x}"
         self.features = self._all_features(version, extensions)
 
     def _all_features(self, version: int, extensions: set[str]) -> tuple[str, ...]:
@@ -379,8 +399,9 @@ def select_device(selector: int | str | None = None) -> DeviceInfo:
     """The device to run on.
 
     Args:
-        selector: an index, or a part of the device's name (upper and lower case do not matter; a name that is equal
-            goes before names that contain it; digits are an index where there is a device of that index). None takes
+        selector: an index, a UUID, a PCI address (both also as ``nvidia-smi`` writes them), or a part of the device's
+            name (upper and lower case do not matter; a name that is equal goes before names that contain it; digits
+            are an index where there is a device of that index). None takes
             the environment variable ``DMLVK_DEVICE``, or else the best usable device: a discrete GPU before an
             integrated one before a virtual one before a CPU, and the lowest index among equals.
 
@@ -402,7 +423,9 @@ def choose(devices: Sequence[DeviceInfo], selector: int | str | None, default: s
             raise _not_found("No Vulkan device here can be used", devices)
         return min(usable, key=lambda device: (_PREFERRED_KINDS.index(device.kind), device.index))
     if isinstance(selector, bool) or not isinstance(selector, (int, str)):
-        raise _not_found(f"{what} must be an index or a part of a name, got {selector!r}", devices)
+        raise _not_found(
+            f"{what} must be an index, a UUID, a PCI address or a part of a name, got {selector!r}", devices
+        )
     text = selector if isinstance(selector, str) else ""
     found = _matching(devices, selector)
     if not found:
@@ -412,7 +435,9 @@ def choose(devices: Sequence[DeviceInfo], selector: int | str | None, default: s
     if not usable:
         raise _not_found(f"The device that matches {what} {selector!r} {found[0].unusable_reason}", devices)
     if len(usable) > 1:
-        raise _not_found(f"{what} {selector!r} matches {len(usable)} devices, give an index", devices)
+        raise _not_found(
+            f"{what} {selector!r} matches {len(usable)} devices, give an index, a UUID or a PCI address", devices
+        )
     return usable[0]
 
 
@@ -422,14 +447,37 @@ def _matching(devices: Sequence[DeviceInfo], selector: int | str) -> list[Device
     by_index = [device for device in devices if device.index == index]
     if by_index or not text:
         return by_index
+    if wanted := _uuid(text):
+        return [device for device in devices if device.uuid == wanted]
+    if wanted := _pci_address(text):
+        return [device for device in devices if device.pci_address == wanted]
     equal = [device for device in devices if device.name.lower() == text]
     return equal or [device for device in devices if text in device.name.lower()]
 
 
+def _uuid(text: str) -> str | None:
+    """A UUID as :class:`DeviceInfo` has it, of one with or without hyphens, also ``GPU-…``; None of anything else."""
+    digits = text.removeprefix("gpu-").replace("-", "")
+    return str(uuid.UUID(digits)) if re.fullmatch("[0-9a-f]{32}", digits) else None
+
+
+def _pci_address(text: str) -> str | None:
+    """A PCI address as :class:`DeviceInfo` has it, of one with or without a domain; None of anything else."""
+    found = re.fullmatch(r"(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}:[0-9a-f]{2}\.[0-7])", text)
+    return f"{int(found[1] or '0', 16):04x}:{found[2]}" if found else None
+
+
 def _not_found(problem: str, devices: Sequence[DeviceInfo]) -> DeviceNotFoundError:
     lines = [
-        f"  {device.index}: {device.name} ({device.kind}, {device.driver})"
+        f"  {device.index}: {device.name} ({', '.join(_told(device))})"
         + ("" if device.usable else f", not usable: {device.unusable_reason}")
         for device in devices
     ]
     return DeviceNotFoundError("\n".join([f"{problem}. Devices:", *lines]))
+
+
+def _told(device: DeviceInfo) -> list[str]:
+    """What devices of one name are told apart by."""
+    places = [] if device.pci_address is None else [f"PCI {device.pci_address}"]
+    names = [] if device.uuid is None else [f"UUID {device.uuid}"]
+    return [device.kind, device.driver, *places, *names]

@@ -339,6 +339,25 @@ class PhysicalDeviceSubgroupProperties(Extensible):
     _fields_ = _members(c_uint32, "subgroupSize supportedStages supportedOperations quadOperationsInAllStages")
 
 
+class PhysicalDeviceIDProperties(Extensible):
+    """VkPhysicalDeviceIDProperties (Vulkan 1.1)."""
+
+    structure_type = 1000071004
+    _fields_ = [
+        ("deviceUUID", c_uint8 * 16),
+        ("driverUUID", c_uint8 * 16),
+        ("deviceLUID", c_uint8 * 8),
+        *_members(c_uint32, "deviceNodeMask deviceLUIDValid"),
+    ]
+
+
+class PhysicalDevicePCIBusInfoProperties(Extensible):
+    """VkPhysicalDevicePCIBusInfoPropertiesEXT (VK_EXT_pci_bus_info)."""
+
+    structure_type = 1000212000
+    _fields_ = _members(c_uint32, "pciDomain pciBus pciDevice pciFunction")
+
+
 class PhysicalDeviceMaintenance3Properties(Extensible):
     """VkPhysicalDeviceMaintenance3Properties (Vulkan 1.1)."""
 
