@@ -98,6 +98,28 @@ class ResidentRuns:
             self._submit(compiled, operands)
             return outputs
 
+    def run_bound(self, compiled: CompiledOperator, places: Mapping[tuple[Place, int], Array | BufferBinding]) -> None:
+        """Runs a compiled operator on memory that was checked already; returns without waiting for the device.
+
+        Args:
+            compiled: of the device.
+            places: what lies where, the scratch memory among it; packed, and large enough.
+
+        Raises:
+            InvalidArgumentError: when some of it was closed.
+        """
+        engine = self.pool.engine
+        with engine.afterwards, engine.lock:
+            engine.check_open()
+            found = {
+                place: (memory.storage.allocation, memory.offset)
+                if isinstance(memory, Array)
+                else (memory.buffer.allocation, memory.offset)
+                for place, memory in places.items()
+            }
+            if compiled.steps:
+                engine.submit(self._recording(compiled, _Operands(found, list(places.values()))))
+
     def _submit(self, compiled: CompiledOperator, operands: _Operands) -> None:
         if compiled.temporary_resource_size:
             scratch = Storage(self.pool, compiled.temporary_resource_size)

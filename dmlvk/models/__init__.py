@@ -6,10 +6,10 @@
     with dml.Device() as device:
         result = run_model(model, device, Path("output"), print)
 
-What runs: DirectML operators (members inline or in ``desc``); resources from arrays, constants, sequences, .npy
-files, pictures and raw files; the commands dispatch, print, writeFile, and dmlvk's own ``expect`` (see
-:mod:`dmlvk.models.commands`). Refused by name: graphs (``DmlCompileGraph``), inputs that are OWNED_BY_DML, HLSL
-shaders, ONNX models, serialized graphs and deferred buffers.
+What runs: DirectML operators (members inline or in ``desc``) and ONNX models (with the onnx package); resources from
+arrays, constants, sequences, .npy files, pictures and raw files, and deferred ones, which an ONNX model makes; the
+commands dispatch, print, writeFile, and dmlvk's own ``expect`` (see :mod:`dmlvk.models.commands`). Refused by name:
+HLSL shaders and serialized graphs.
 
 Where dmlvk differs from the tool, on purpose:
 

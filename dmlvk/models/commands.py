@@ -21,6 +21,7 @@ from dmlvk.models import images
 from dmlvk.models.bindings import Binding, find_resource, parse_bindings
 from dmlvk.models.dispatchables import Dispatchable
 from dmlvk.models.json_source import JsonNode, shortened
+from dmlvk.models.onnx_dispatchables import OnnxBinding, OnnxDispatchable, parse_onnx_bindings
 from dmlvk.models.resources import NpyValues, RawValues, Resource, Values, parse_values, source_path
 from dmlvk.models.values import (
     UINT32_MAX,
@@ -41,6 +42,15 @@ class DispatchCommand:
     node: JsonNode
     dispatchable: Dispatchable
     bindings: tuple[tuple[Binding, ...], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class OnnxDispatchCommand:
+    """Runs an ONNX model; what is bound, by the names of its inputs and outputs."""
+
+    node: JsonNode
+    dispatchable: OnnxDispatchable
+    bindings: Mapping[str, OnnxBinding]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +90,7 @@ class ExpectCommand:
     tolerance: Tolerance
 
 
-Command = DispatchCommand | PrintCommand | WriteFileCommand | ExpectCommand
+Command = DispatchCommand | OnnxDispatchCommand | PrintCommand | WriteFileCommand | ExpectCommand
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,7 +98,7 @@ class Names:
     """What commands may refer to, and where the model file lies."""
 
     resources: Mapping[str, Resource]
-    dispatchables: Mapping[str, Dispatchable]
+    dispatchables: Mapping[str, Dispatchable | OnnxDispatchable]
     directory: Path
 
 
@@ -108,7 +118,7 @@ def parse_command(node: JsonNode, index: int, names: Names) -> Command:
     return parser(members, names)
 
 
-def _parse_dispatch(members: Members, names: Names) -> DispatchCommand:
+def _parse_dispatch(members: Members, names: Names) -> DispatchCommand | OnnxDispatchCommand:
     name_node = members.required("dispatchable")
     name = string(name_node, "dispatchable")
     if name not in names.dispatchables:
@@ -118,6 +128,9 @@ def _parse_dispatch(members: Members, names: Names) -> DispatchCommand:
     if groups is not None and len(integers(groups, "threadGroupCount", 1)) != 3:  # operators choose their own
         raise groups.error("threadGroupCount must have 3 elements")
     bindings = Members(members.required("bindings"), "bindings")
+    if isinstance(dispatchable, OnnxDispatchable):
+        members.finish()
+        return OnnxDispatchCommand(members.node, dispatchable, parse_onnx_bindings(bindings, names.resources))
     bound = parse_bindings(bindings, dispatchable.bind_points, names.resources)
     members.finish()
     return DispatchCommand(members.node, dispatchable, bound)
@@ -144,7 +157,7 @@ def _parse_write_file(members: Members, names: Names) -> WriteFileCommand:
         raise target_node.error(
             f"the resource {shortened(resource.name)} has no single data type: write it to a raw file"
         )
-    if dimensions_node is not None and resource.element_type is not None:
+    if dimensions_node is not None and resource.element_type is not None and not resource.is_deferred:
         size = math.prod(dimensions) * resource.element_type.size_in_bytes
         if size > resource.size_in_bytes:
             raise dimensions_node.error(
@@ -189,11 +202,15 @@ def _parse_expect(members: Members, names: Names) -> ExpectCommand:
     resource = find_resource(resource_node, names.resources)
     if resource.element_type is None:
         raise resource_node.error(f"the resource {shortened(resource.name)} has no single data type to compare by")
+    if resource.element_type is DataType.UNKNOWN:
+        raise resource_node.error(
+            f"the resource {shortened(resource.name)} is deferred: say its initialValuesDataType to compare with it"
+        )
     values, values_node = _expected_values(members, resource.element_type, names.directory)
     tolerance = _parse_tolerance(members, resource.element_type)
     members.finish()
     wanted = resource.element_count * resource.element_type.size_in_bytes
-    if values.size_in_bytes != wanted:
+    if values.size_in_bytes != wanted and not resource.is_deferred:
         raise values_node.error(
             f"the resource {shortened(resource.name)} has {resource.element_count} values; "
             f"{values.size_in_bytes // resource.element_type.size_in_bytes} are expected"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -17,6 +18,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.graphs.description import GraphDesc, InputGraphEdge, OperatorGraphNode, OutputGraphEdge
 from dmlvk.models.bindings import BindPoint, Bound, parse_bindings
 from dmlvk.models.json_source import JsonNode, shortened
+from dmlvk.models.onnx_dispatchables import OnnxDispatchable, parse_onnx
 from dmlvk.models.resources import Resource
 from dmlvk.models.values import (
     UINT64_MAX,
@@ -45,7 +47,6 @@ _TENSOR_TYPES = ("BUFFER", "DML_TENSOR_TYPE_BUFFER")
 
 _LATER_TYPES = {
     "hlsl": "an HLSL shader ('hlsl')",
-    "onnx": "an ONNX model ('onnx')",
     "dmlserializedgraph": "a serialized graph ('dmlSerializedGraph')",
 }
 """Kinds of dispatchables that the format knows and dmlvk does not run, by their type in lower case."""
@@ -143,13 +144,16 @@ def _graph_of(operator: Operator) -> GraphDesc:
     )
 
 
-def parse_dispatchable(name: str, node: JsonNode, resources: Mapping[str, Resource]) -> Dispatchable:
+def parse_dispatchable(
+    name: str, node: JsonNode, resources: Mapping[str, Resource], directory: Path
+) -> Dispatchable | OnnxDispatchable:
     """Reads one entry of ``dispatchables``.
 
     Args:
         name: its key.
         node: the entry.
         resources: what inputs that are OWNED_BY_DML can be copied from.
+        directory: where the model file lies.
 
     Raises:
         ModelFileError: when it breaks a rule of the format, or is of a kind that dmlvk does not run.
@@ -158,6 +162,8 @@ def parse_dispatchable(name: str, node: JsonNode, resources: Mapping[str, Resour
     members = Members(node, what)
     type_node = _type_node(members)
     type_name = string(type_node, f"{what}: type")
+    if type_name.lower() == "onnx":
+        return parse_onnx(name, members, directory)
     later = _LATER_TYPES.get(type_name.lower())
     if later is not None:
         raise refuse_later(type_node, f"{what}: {later}")

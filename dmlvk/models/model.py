@@ -10,6 +10,7 @@ from pathlib import Path
 from dmlvk.models.commands import Command, Names, parse_command
 from dmlvk.models.dispatchables import Dispatchable, parse_dispatchable
 from dmlvk.models.json_source import read_json_file
+from dmlvk.models.onnx_dispatchables import OnnxDispatchable
 from dmlvk.models.resources import Resource, parse_resource
 from dmlvk.models.values import Members, array
 
@@ -27,7 +28,7 @@ class Model:
 
     path: Path
     resources: Mapping[str, Resource]
-    dispatchables: Mapping[str, Dispatchable]
+    dispatchables: Mapping[str, Dispatchable | OnnxDispatchable]
     commands: tuple[Command, ...]
 
 
@@ -51,7 +52,9 @@ def load_model(path: str | os.PathLike[str]) -> Model:
     command_nodes = array(members.required("commands"), "commands")
     members.finish()
     resources = {name: parse_resource(name, node, path.parent) for name, node in resource_nodes.items()}
-    dispatchables = {name: parse_dispatchable(name, node, resources) for name, node in dispatchable_nodes.items()}
+    dispatchables = {
+        name: parse_dispatchable(name, node, resources, path.parent) for name, node in dispatchable_nodes.items()
+    }
     names = Names(resources, dispatchables, path.parent)
     commands = tuple(parse_command(node, index, names) for index, node in enumerate(command_nodes))
     return Model(path, names.resources, names.dispatchables, commands)

@@ -25,7 +25,6 @@ from dmlvk.models.values import (
     data_type,
     integer,
     integers,
-    refuse_later,
     string,
     typed_array,
     typed_value,
@@ -223,6 +222,20 @@ class RawValues:
 
 
 @dataclasses.dataclass(frozen=True)
+class DeferredValues:
+    """Values that an ONNX model will give, with its memory."""
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Nothing yet."""
+        return 0
+
+    def read(self) -> npt.NDArray[Any]:
+        """Nothing yet."""
+        return np.empty(0, np.uint8)
+
+
+@dataclasses.dataclass(frozen=True)
 class Resource:
     """One named buffer.
 
@@ -257,8 +270,20 @@ class Resource:
         return isinstance(self.values, MixedValues)
 
     @property
+    def is_deferred(self) -> bool:
+        """Whether an ONNX model is yet to give its size and contents."""
+        return isinstance(self.values, DeferredValues)
+
+    @property
+    def deferred_type(self) -> DataType:
+        """The type that a model may give; UNKNOWN: any."""
+        return self.element_types[0]
+
+    @property
     def element_count(self) -> int:
         """How many elements the initial values have: what ``print`` and ``expect`` look at."""
+        if self.is_deferred:
+            return 0
         if self.is_mixed:
             return len(self.element_types)
         return self.values.size_in_bytes // self.element_types[0].size_in_bytes
@@ -304,6 +329,9 @@ def parse_resource(name: str, node: JsonNode, directory: Path) -> Resource:
     type_node = members.optional("initialValuesDataType")
     element_type = DataType.UNKNOWN if type_node is None else data_type(type_node, "initialValuesDataType")
     initial = members.required("initialValues")
+    if initial.value == "deferred":
+        members.finish()
+        return Resource(name, node, DeferredValues(), 0, 0, (element_type,), None, False)
     picture = PictureOptions.parse(members)
     values, element_types = parse_values(initial, element_type, directory, "initialValues", picture)
     if picture.first_node is not None and not isinstance(values, PictureValues):
@@ -382,8 +410,6 @@ def parse_values(
         ModelFileError: when it breaks a rule of the format, or a file cannot be read.
     """
     if isinstance(node.value, str):
-        if node.value == "deferred":
-            raise refuse_later(node, f'{what} "deferred" (a buffer that an ONNX model allocates)')
         raise node.error(f"{what} must be an array or an object; got {node.kind}")
     if isinstance(node.value, list):
         if element_type is DataType.UNKNOWN:

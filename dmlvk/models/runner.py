@@ -24,8 +24,10 @@ from dmlvk.errors import DmlError, OutOfMemoryError
 from dmlvk.models import images
 from dmlvk.models.bindings import Binding, BindPoint, Bound
 from dmlvk.models.commands import (
+    Command,
     DispatchCommand,
     ExpectCommand,
+    OnnxDispatchCommand,
     PrintCommand,
     WriteFileCommand,
 )
@@ -34,6 +36,8 @@ from dmlvk.models.dispatchables import Dispatchable
 from dmlvk.models.formatting import format_value, name_text, verbose_line
 from dmlvk.models.json_source import JsonNode, shortened
 from dmlvk.models.model import Model
+from dmlvk.models.onnx_dispatchables import OnnxBinding, OnnxDispatchable
+from dmlvk.models.onnx_runs import OnnxRun, resolved, stored
 from dmlvk.models.resources import Resource
 from dmlvk.recording import KernelTime
 
@@ -91,11 +95,17 @@ def run_model(
         ModelFileError: with the place of the resource, dispatchable or command at fault.
     """
     with contextlib.ExitStack() as stack:
-        buffers = {name: _filled_buffer(resource, device, stack) for name, resource in model.resources.items()}
-        prepared = {
-            name: _prepared(dispatchable, device, buffers, stack) for name, dispatchable in model.dispatchables.items()
-        }
-        run = _Run(device, buffers, prepared, output_directory, emit, timing)
+        given = {name: resource for name, resource in model.resources.items() if not resource.is_deferred}
+        buffers = {name: _filled_buffer(resource, device, stack) for name, resource in given.items()}
+        prepared: dict[str, _Prepared] = {}
+        models: dict[str, OnnxRun] = {}
+        for name, dispatchable in model.dispatchables.items():
+            if isinstance(dispatchable, OnnxDispatchable):
+                models[name] = stack.enter_context(contextlib.closing(OnnxRun(dispatchable, device)))
+            else:
+                prepared[name] = _prepared(dispatchable, device, buffers, stack)
+        run = _Run(device, buffers, prepared, models, output_directory, emit, timing)
+        stack.callback(run.close)
         for command in model.commands:
             with command.node.located():
                 run.carry_out(command)
@@ -166,6 +176,10 @@ def _owned_ranges(
             ranges.append(None)
             continue
         (binding,) = bindings
+        if binding.resource.is_deferred:
+            raise binding.node.error(
+                f"the resource {shortened(binding.resource.name)} is deferred: it is not there yet"
+            )
         available = binding.resource.buffer_size_in_bytes - binding.offset_in_bytes
         size = min(tensor.size_in_bytes, available)
         ranges.append(BufferBinding(buffers[binding.resource.name], binding.offset_in_bytes, size))
@@ -202,6 +216,7 @@ class _Run:
         device: Device,
         buffers: dict[str, Buffer],
         prepared: Mapping[str, _Prepared],
+        models: Mapping[str, OnnxRun],
         output_directory: Path,
         emit: Callable[[str], None],
         timing: Timing | None,
@@ -210,14 +225,23 @@ class _Run:
         self._device = device
         self._buffers = buffers
         self._prepared = prepared
+        self._models = models
+        self._resolved: dict[str, Resource] = {}
         self._output_directory = output_directory
         self._emit = emit
         self._timing = timing
 
-    def carry_out(self, command: DispatchCommand | PrintCommand | WriteFileCommand | ExpectCommand) -> None:
+    def close(self) -> None:
+        """Frees the buffers of what was deferred."""
+        for name in self._resolved:
+            self._buffers[name].close()
+
+    def carry_out(self, command: Command) -> None:
         """Carries out one command."""
         if isinstance(command, DispatchCommand):
             self._dispatch(command)
+        elif isinstance(command, OnnxDispatchCommand):
+            self._dispatch_model(command)
         elif isinstance(command, PrintCommand):
             self._print(command)
         elif isinstance(command, WriteFileCommand):
@@ -246,6 +270,48 @@ class _Run:
             self._note(command.dispatchable.name, repeated.kernel_times())
         self._emit(_timing_line(command.dispatchable.name, samples, self._timing))
 
+    def _dispatch_model(self, command: OnnxDispatchCommand) -> None:
+        name, model = command.dispatchable.name, self._models[command.dispatchable.name]
+        model.check(command.bindings)
+        inputs = model.inputs(command.bindings, self._buffers)
+        samples = []
+        for _ in range(1 if self._timing is None else self._timing.iterations):
+            start = time.perf_counter()
+            outputs = model.outputs(inputs, command.bindings)
+            samples.append(_Sample(time.perf_counter() - start, None))
+        for output_name, output in outputs.items():
+            self._take(output, command.bindings[output_name], output_name)
+        if self._timing is not None:
+            self._note(name, model.kernel_times(inputs))
+            self._emit(_timing_line(name, samples, self._timing))
+
+    def _take(self, output: npt.NDArray[Any], binding: OnnxBinding, name: str) -> None:
+        """Puts an output into its resource, which gets its memory now, where it is deferred."""
+        resource = binding.resource
+        if resource.is_deferred:
+            made = self._resolved[resource.name] = resolved(resource, output, binding)
+            kept = self._buffers.get(resource.name)
+            if kept is None or kept.size_in_bytes != made.buffer_size_in_bytes:
+                self._buffers[resource.name] = self._device.create_buffer(made.buffer_size_in_bytes)
+                if kept is not None:
+                    kept.close()
+            sizes = list(output.shape)
+            self._emit(f"Resource '{name_text(resource.name)}': {made.element_types[0].name} {sizes} of output {name}")
+        stored(output, binding, self._buffers[resource.name])
+
+    def _known(self, resource: Resource) -> Resource:
+        """The resource, as an ONNX model has made it where it is deferred.
+
+        Raises:
+            ModelFileError: when none has yet.
+        """
+        found = self._resolved.get(resource.name, resource)
+        if found.is_deferred:
+            raise resource.node.error(
+                f"the resource {shortened(resource.name)} is deferred, and is used before an ONNX model gives it"
+            )
+        return found
+
     def _note(self, name: str, times: Sequence[KernelTime]) -> None:
         """Adds a dispatch's kernels to the result, behind those of earlier dispatches."""
         noted = self.result.kernel_times
@@ -273,7 +339,7 @@ class _Run:
             if point is None:
                 target.append(None)
             for binding in bindings:
-                available = binding.resource.buffer_size_in_bytes - binding.offset_in_bytes
+                available = self._known(binding.resource).buffer_size_in_bytes - binding.offset_in_bytes
                 length = lengths[binding.resource.name, binding.offset_in_bytes]
                 buffer = self._buffers[binding.resource.name]
                 target.append(BufferBinding(buffer, binding.offset_in_bytes, min(length, available)))
@@ -298,12 +364,13 @@ class _Run:
 
     def _values(self, resource: Resource) -> npt.NDArray[Any]:
         """The elements that the resource's initial values filled."""
+        resource = self._known(resource)
         assert resource.element_type is not None
         dtype = resource.element_type.numpy_dtype
         return self._buffers[resource.name].download(dtype, (resource.element_count,), resource.values_offset)
 
     def _print(self, command: PrintCommand) -> None:
-        resource = command.resource
+        resource = self._known(command.resource)
         values: Sequence[np.generic]
         if resource.is_mixed:
             values = resource.split(self._bytes(self._buffers[resource.name]).tobytes())
@@ -328,7 +395,8 @@ class _Run:
         self._emit(f"Resource '{name_text(command.resource.name)}' written to '{name_text(path)}'")
 
     def _write(self, command: WriteFileCommand, path: Path) -> None:
-        resource, buffer = command.resource, self._buffers[command.resource.name]
+        resource = self._known(command.resource)
+        buffer = self._buffers[resource.name]
         element_type = resource.element_type
         dimensions = command.dimensions or (resource.stored_element_count,)
         if element_type is not None and images.is_picture(path):
@@ -343,7 +411,12 @@ class _Run:
     def _expect(self, command: ExpectCommand) -> None:
         resource = command.resource
         with _memory_for("the expected values"):
-            comparison = compare(self._values(resource), command.values.read(), command.tolerance)
+            got, expected = self._values(resource), command.values.read()
+            if got.size != expected.size:
+                raise command.node.error(
+                    f"the resource {shortened(resource.name)} has {got.size} values; {expected.size} are expected"
+                )
+            comparison = compare(got, expected, command.tolerance)
         self.result.expectations += 1
         if comparison.has_passed:
             how = describe(command.tolerance)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from dmlvk.compilation import ExecutionFlags
 from dmlvk.errors import ModelFileError
 from dmlvk.onnx.assembly import Parts
 from dmlvk.onnx.control import CONTROL_FLOW, run_control_flow
-from dmlvk.onnx.execution import Resident, Segment, Weights
+from dmlvk.onnx.execution import Held, Resident, Segment, Weights
 from dmlvk.onnx.expansion import body_of
 from dmlvk.onnx.host import RANDOM, evaluate, ignored
 from dmlvk.onnx.loading import Model, Step, subgraph
@@ -104,7 +104,12 @@ class State:
         if name in self.known:
             return self.known[name]
         value = self.values[name]
-        return value.array() if isinstance(value, Resident) else value
+        return value.array() if isinstance(value, (Resident, Held)) else value
+
+    def uploaded(self, name: str) -> Any:
+        """A value as a graph on the device takes it."""
+        value = self.values.get(name)
+        return value if isinstance(value, Held) else self.host_array(name)
 
     def live(self) -> dict[str, Live]:
         """What a planner must know of the values."""
@@ -126,6 +131,8 @@ def _is_empty(value: Any) -> bool:
 def _live(value: Any) -> Live:
     if isinstance(value, Resident):
         return Live(value.tensor.element, value.tensor.shape)
+    if isinstance(value, Held):
+        return Live(value.element, value.shape)
     if isinstance(value, np.ndarray):
         return Live(element_of(value), value.shape)
     return Live(None, ())
@@ -190,12 +197,15 @@ class Program:
         self.last = [made]
         self.placements = dict(plan.placements) | self._constant_placements()
 
-    def run(self, arrays: Mapping[str, Any], times: list[KernelTime] | None = None) -> State:
+    def run(
+        self, arrays: Mapping[str, Any], times: list[KernelTime] | None = None, kept: Collection[str] = ()
+    ) -> State:
         """Computes everything.
 
         Args:
             arrays: the inputs.
             times: where to note what the kernels took.
+            kept: the outputs that are to lie in arrays of their own on the device, where the device computes them.
         """
         state = State(self._constants, arrays)
         rounds, steps = self._rounds, self._steps
@@ -208,7 +218,7 @@ class Program:
                 rounds.keep(state.key(), made)
             self.last.append(made)
             placements.update(made.plan.placements)
-            self._execute(made, state, times)
+            self._execute(made, state, times, kept)
             rounds, steps = made.next, made.plan.rest
             if not steps:
                 break
@@ -287,7 +297,7 @@ class Program:
         segment = Segment(self.device, assembled, names, weights, resident, fuse=self._fuse, flags=self._flags)
         return _Round(plan, segment)
 
-    def _execute(self, made: _Round, state: State, times: list[KernelTime] | None) -> None:
+    def _execute(self, made: _Round, state: State, times: list[KernelTime] | None, kept: Collection[str] = ()) -> None:
         plan = made.plan
         for name, value in plan.known.items():
             state.known[name] = value
@@ -296,13 +306,14 @@ class Program:
             for name, tensor in plan.fetched.items()
         }
         if made.segment is not None:
-            arrays = {name: state.host_array(name) for name in made.segment.uploads}
+            arrays = {name: state.uploaded(name) for name in made.segment.uploads}
             if times is None:
-                found = made.segment.run(arrays)
+                read_later = {name for step in plan.rest for name in step.reads}  # where the next graph looks for them
+                state.values.update(made.segment.run(arrays, [name for name in kept if name not in read_later]))
             else:
-                found, taken = made.segment.profile(arrays)
+                profiled, taken = made.segment.profile(arrays)
                 times += taken
-            state.values.update(found)
+                state.values.update(profiled)
         state.values.update(fetched)
         for step in plan.host:
             results = self._evaluated(step, {name: state.host_array(name) for name in step.reads})

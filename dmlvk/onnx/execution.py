@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,9 +11,12 @@ import numpy as np
 from dmlvk.binding import BufferBinding
 from dmlvk.buffers import Buffer
 from dmlvk.compilation import RESOURCE_ALIGNMENT, ExecutionFlags
+from dmlvk.device_arrays import Array as DeviceArray
+from dmlvk.kernels.program import Place
 from dmlvk.onnx.assembly import Assembled
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, restored, stored
 from dmlvk.recording import KernelTime
+from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -102,6 +105,25 @@ class Resident:
         return self.buffer.download(data_type, self.tensor.shape).view(NUMPY_TYPES[self.tensor.element])
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Held:
+    """A value that lies on the device in an array of its own.
+
+    Attributes:
+        element: ONNX's element type.
+        shape: as ONNX has it; may have no dimension at all.
+        on_device: the array; of UINT8 for BOOL, of one dimension for a scalar.
+    """
+
+    element: int
+    shape: tuple[int, ...]
+    on_device: DeviceArray
+
+    def array(self) -> Array:
+        """A copy of the contents."""
+        return self.on_device.numpy().reshape(self.shape).view(NUMPY_TYPES[self.element])
+
+
 class Segment:
     """A graph on the device with its buffers and everything recorded: a run allocates and compiles nothing.
 
@@ -137,16 +159,19 @@ class Segment:
             assembled.desc, flags, fuse=fuse, input_names=input_names, output_names=output_names
         )
         self._uploaded: dict[str, Buffer] = {}
-        bindings: list[BufferBinding | None] = []
+        bindings: list[BufferBinding] = []
         for source in assembled.inputs:
             if source.kind == "constant":
-                bindings.append(weights.found(_array(source)))
+                lies = weights.found(_array(source))
+                assert lies is not None  # it was uploaded above
+                bindings.append(lies)
                 continue
             there = resident.get(source.name)
             buffer = device.create_buffer(source.size_in_bytes) if there is None else there.buffer
             if there is None:
                 self._uploaded[source.name] = buffer
             bindings.append(BufferBinding(buffer))
+        self._sources, self._bindings = assembled.inputs, bindings
         self._outputs = [device.create_buffer(point.size_in_bytes) for point in self.compiled.outputs]
         self._table = device.create_binding_table(self.compiled)
         self._table.bind_inputs(bindings)
@@ -169,15 +194,46 @@ class Segment:
         scratch = 0 if self._scratch is None else self._scratch.size_in_bytes
         return scratch + sum(buffer.size_in_bytes for buffer in (*self._uploaded.values(), *self._outputs))
 
-    def run(self, arrays: Mapping[str, Any]) -> dict[str, Resident]:
-        """Uploads, runs, and says where the outputs lie, until the next run."""
+    def run(self, arrays: Mapping[str, Any], kept: Collection[str] = ()) -> dict[str, Resident | Held]:
+        """Uploads, runs, and says where the outputs lie.
+
+        Args:
+            arrays: what is uploaded, and arrays that lie on the device.
+            kept: outputs that get memory of their own; all others lie where they do until the next run.
+        """
         self._upload(arrays)
+        there = {name: value for name, value in arrays.items() if isinstance(value, Held)}
+        if there or kept:
+            return self._run_where_it_is(there, kept)
         self._recorder.execute()
-        return self._found()
+        return {**self._found()}
+
+    def _run_where_it_is(self, there: Mapping[str, Held], kept: Collection[str]) -> dict[str, Resident | Held]:
+        """Runs on arrays that lie on the device already, and leaves outputs in new ones; waits for nothing."""
+        found: dict[str, Resident | Held] = {**self._found()}
+        places: dict[tuple[Place, int], DeviceArray | BufferBinding] = {}
+        for number, (source, binding) in enumerate(zip(self._sources, self._bindings, strict=True)):
+            value = there.get(source.name) if source.kind == "input" else None
+            places[Place.INPUT, number] = binding if value is None else self._packed(value.on_device)
+        for number, (tensor, buffer) in enumerate(zip(self._tensors, self._outputs, strict=True)):
+            name = self._names[number] if number < len(self._names) else ""
+            places[Place.OUTPUT, number] = BufferBinding(buffer)
+            if name in kept and tensor.data_type.size_in_bits >= 8:
+                held = Held(tensor.element, tensor.shape, self._device.empty(tensor.shape, tensor.data_type))
+                places[Place.OUTPUT, number] = held.on_device
+                found[name] = held
+        if self._scratch is not None:
+            places[Place.TEMPORARY, 0] = BufferBinding(self._scratch)
+        self._device.arrays.run_bound(self.compiled, places)
+        return found
+
+    def _packed(self, array: DeviceArray) -> DeviceArray:
+        """The array, copied where it is a view that kernels cannot read as packed."""
+        return array if array.fits(TensorDesc(array.data_type, array.shape)) else self._device.array(array)
 
     def profile(self, arrays: Mapping[str, Any]) -> tuple[dict[str, Resident], list[KernelTime]]:
-        """As :meth:`run`, with what each kernel took."""
-        self._upload(arrays)
+        """As :meth:`run`, with what each kernel took; arrays on the device go through the host."""
+        self._upload({name: value.array() if isinstance(value, Held) else value for name, value in arrays.items()})
         recorder = self._device.create_command_recorder(timestamps=True)
         recorder.record_dispatch(self.compiled, self._table)
         recorder.execute()
@@ -185,6 +241,8 @@ class Segment:
 
     def _upload(self, arrays: Mapping[str, Any]) -> None:
         for name, buffer in self._uploaded.items():
+            if isinstance(arrays[name], Held):
+                continue
             buffer.upload(stored(np.asarray(arrays[name])))
 
     def _found(self) -> dict[str, Resident]:

@@ -26,6 +26,9 @@ _MOST_ELEMENTS = 2**32 - 1
 _MOST_NESTED = 64
 """Graphs inside graphs; deeper ones would exhaust Python's stack."""
 
+_ORT_FORMAT = b"ORTM"
+"""Bytes 4 to 8 of a file in ONNX Runtime's own format."""
+
 _OF_ONNX_RUNTIME = frozenset({"SimplifiedLayerNormalization"})
 """Operators that ONNX Runtime writes into ONNX's own domain, which does not have them."""
 
@@ -127,6 +130,11 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model:
                 contents = path.read_bytes()
             except (OSError, ValueError) as error:
                 raise ModelFileError(f"{name}: {error}") from error
+        if contents[4:8] == _ORT_FORMAT:
+            raise ModelFileError(
+                f"{name}: is in ONNX Runtime's own format (.ort), made for its own kernels; give the .onnx "
+                "file that it was made from"
+            )
         proto = onnx.ModelProto()
         try:
             proto.ParseFromString(contents)

@@ -6,7 +6,8 @@ import dataclasses
 import functools
 import os
 import threading
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,17 @@ from onnx import TensorProto, helper
 from dmlvk.arithmetic import Arithmetic, checked_arithmetic
 from dmlvk.compilation import ExecutionFlags
 from dmlvk.device import Device
-from dmlvk.errors import InvalidArgumentError
-from dmlvk.onnx.engine import Program
+from dmlvk.errors import DmlError, InvalidArgumentError
+from dmlvk.onnx.engine import Program, State
+from dmlvk.onnx.execution import Held
 from dmlvk.onnx.loading import Model, ValueInfo, load, reloaded
+from dmlvk.onnx.options import PROVIDER, RunOptions, SessionOptions, device_id_of, option_of
+from dmlvk.onnx.ort_values import IOBinding, OrtValue, run_inputs, type_name, value_of
 from dmlvk.onnx.planning import Placement
-from dmlvk.onnx.values import NUMPY_TYPES, element_name
+from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES, element_name
 from dmlvk.operators import FeatureLevel
 from dmlvk.portable import Origin, Portable
-from dmlvk.profiling import median_times
+from dmlvk.profiling import median_times, write_trace
 from dmlvk.recording import KernelTime
 from dmlvk.tokens import token_of
 
@@ -58,23 +62,6 @@ class ModelMetadata:
     version: int
 
 
-class SessionOptions:
-    """Accepted where ONNX Runtime accepts it. Its settings change nothing here but the log's name.
-
-    Attributes:
-        logid: ignored, as are all other attributes that a program sets.
-    """
-
-    logid = ""
-
-    def add_session_config_entry(self, key: str, value: str) -> None:
-        """Ignored."""
-
-
-class RunOptions:
-    """Accepted where ONNX Runtime accepts it; nothing in it matters here."""
-
-
 @dataclasses.dataclass(frozen=True, eq=False)
 class _SessionOrigin(Origin):
     """What a session was made from: the model with the contents of its files, wherever they lay."""
@@ -104,11 +91,14 @@ class InferenceSession(Portable):
     It pickles with its model; where it arrives it is planned when it is used for the first time.
 
     Args:
-        model: a path, the bytes of a model's file, or a ``ModelProto``.
-        sess_options: accepted for ONNX Runtime's sake.
+        path_or_bytes: a path, the bytes of a model's file, or a ``ModelProto``.
+        sess_options: sizes that are fixed, and whether times are noted; all else in it is accepted for ONNX Runtime's
+            sake.
         providers: accepted for ONNX Runtime's sake.
-        provider_options: accepted for ONNX Runtime's sake; ``device_id`` in it chooses a device where ``device`` does
-            not, and ``arithmetic`` stands for the argument of that name.
+        provider_options: likewise; in either, ``device_id`` for ``DmlExecutionProvider`` chooses a device where
+            ``device`` does not, and ``arithmetic`` stands for the argument of that name.
+        disabled_optimizers: accepted for ONNX Runtime's sake.
+        enable_fallback: likewise.
         device: where to run: a device, or what ``dmlvk.Device`` takes to choose one. A device that is given stays open.
         feature_level: of a device that is opened here.
         strict: refuses models of which the host would compute more than shapes and constants.
@@ -124,10 +114,12 @@ class InferenceSession(Portable):
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | bytes | onnx.ModelProto,
+        path_or_bytes: str | os.PathLike[str] | bytes | onnx.ModelProto,
         sess_options: SessionOptions | None = None,
         providers: Sequence[Any] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
+        disabled_optimizers: Sequence[str] | None = None,
+        enable_fallback: bool = True,
         *,
         device: Device | int | str | None = None,
         feature_level: FeatureLevel = FeatureLevel.LEVEL_6_4,
@@ -135,10 +127,11 @@ class InferenceSession(Portable):
         fuse: bool = True,
         arithmetic: Arithmetic | None = None,
     ) -> None:
-        said = _option(providers, provider_options, "arithmetic") if arithmetic is None else arithmetic
+        said = option_of(providers, provider_options, "arithmetic") if arithmetic is None else arithmetic
         wanted = None if said is None else checked_arithmetic(said, "InferenceSession: arithmetic")
-        loaded = load(model)
-        selector = _selector(providers, provider_options) if device is None else device
+        options = SessionOptions() if sess_options is None else sess_options
+        loaded = options.fixed(load(path_or_bytes))
+        selector = device_id_of(providers, provider_options) if device is None else device
         is_opened = isinstance(selector, Device)
         opened = (
             selector
@@ -151,6 +144,7 @@ class InferenceSession(Portable):
             )
         flags = ExecutionFlags.ALLOW_DEVICE_ARITHMETIC if wanted == "device" else ExecutionFlags.NONE
         self._open(loaded, opened, owns_device=not is_opened, strict=strict, fuse=fuse, flags=flags)
+        self._options = options
 
     def _open(
         self,
@@ -163,6 +157,9 @@ class InferenceSession(Portable):
         flags: ExecutionFlags,
     ) -> None:
         self._model = model
+        self._options = SessionOptions()
+        self._times: list[KernelTime] = []
+        self._begun = time.time_ns()
         self._lock = threading.RLock()
         self._owns_device = owns_device
         self._strict, self._fuse = strict, fuse
@@ -233,7 +230,26 @@ class InferenceSession(Portable):
 
     def get_providers(self) -> list[str]:
         """What computes: dmlvk, under the name of the provider that it stands in for."""
-        return ["DmlExecutionProvider"]
+        return [PROVIDER]
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        """What computes, with the device's index."""
+        return {PROVIDER: {"device_id": str(self.device.info.index)}}
+
+    def set_providers(
+        self, providers: Sequence[Any] | None = None, provider_options: Sequence[Mapping[str, Any]] | None = None
+    ) -> None:
+        """Accepted for ONNX Runtime's sake: the session stays on its device."""
+
+    def enable_fallback(self) -> None:
+        """Accepted for ONNX Runtime's sake."""
+
+    def disable_fallback(self) -> None:
+        """Accepted for ONNX Runtime's sake; ``strict=True`` refuses models of which the host computes something."""
+
+    def get_session_options(self) -> SessionOptions:
+        """What the session was made with."""
+        return self._options
 
     @property
     def partition(self) -> list[Placement]:
@@ -249,14 +265,15 @@ class InferenceSession(Portable):
     def run(
         self,
         output_names: Sequence[str] | None,
-        input_feed: Mapping[str, npt.ArrayLike],
+        input_feed: Mapping[str, Any],
         run_options: RunOptions | None = None,
     ) -> list[Any]:
         """Runs the model.
 
         Args:
             output_names: the outputs that are wanted; ``None``: all, in order.
-            input_feed: an array for each input, of its type and of a shape that fits.
+            input_feed: an array for each input, of its type and of a shape that fits; a ``dmlvk.Array`` of the
+                session's device and an OrtValue there are read where they are.
             run_options: accepted for ONNX Runtime's sake.
 
         Returns:
@@ -272,8 +289,117 @@ class InferenceSession(Portable):
         arrays = self._checked_inputs(input_feed)
         self.device.engine.check_open()  # before the lock, which a thread of a parent process may have
         with self._lock:
-            state = self._program.run(arrays)
+            state = self._ran(arrays)
             return [_as_array(state.host_array(name)) for name in names]
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+    ) -> list[OrtValue]:
+        """As :meth:`run`, with values; outputs that the device computes stay there.
+
+        Raises:
+            DmlError: as for :meth:`run`.
+        """
+        names = self._checked_outputs(output_names)
+        return self.run_where_it_is(names, input_dict_ort_values, names)
+
+    def run_where_it_is(self, names: Sequence[str], feed: Mapping[str, Any], kept: Sequence[str]) -> list[OrtValue]:
+        """As :meth:`run`, with values. dmlvk's own.
+
+        Args:
+            names: the outputs that are wanted.
+            feed: the inputs.
+            kept: the outputs that are to lie on the device.
+
+        Raises:
+            DmlError: as for :meth:`run`.
+        """
+        wanted = self._checked_outputs(names)
+        infos = {info.name: info for info in self._model.outputs}
+        arrays = self._checked_inputs(feed)
+        self.device.engine.check_open()
+        with self._lock:
+            state = self._ran(arrays, kept)
+            values = []
+            for name in wanted:
+                there = state.values.get(name)
+                is_held = isinstance(there, Held) and name in kept
+                result = there if is_held else _as_array(state.host_array(name))
+                value = value_of(result, infos[name].element, is_on_device=name in kept)
+                value.taken(self.device)
+                values.append(value)
+            return values
+
+    def io_binding(self) -> IOBinding:
+        """What :meth:`run_with_iobinding` takes: inputs and outputs that may lie on the device."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
+        """Runs the model on what is bound.
+
+        Raises:
+            DmlError: as for :meth:`run`.
+        """
+        iobinding.run(run_options)
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callable[[list[Any], Any, str], object],
+        user_data: Any = None,
+        run_options: RunOptions | None = None,
+    ) -> None:
+        """As :meth:`run`, in a thread of its own.
+
+        Args:
+            output_names: as for :meth:`run`.
+            input_feed: likewise.
+            callback: called with the outputs, ``user_data``, and what went wrong (empty: nothing).
+            user_data: anything.
+            run_options: accepted for ONNX Runtime's sake.
+        """
+
+        def work() -> None:
+            try:
+                outputs = self.run(output_names, input_feed, run_options)
+            except DmlError as error:
+                callback([], user_data, str(error))
+            else:
+                callback(outputs, user_data, "")
+
+        threading.Thread(target=work, name="dmlvk run_async").start()
+
+    def get_profiling_start_time_ns(self) -> int:
+        """When the session was made, in nanoseconds since 1970."""
+        return self._begun
+
+    def end_profiling(self) -> str:
+        """Writes what each kernel of the runs took, of a session that was made with ``enable_profiling``.
+
+        Returns:
+            The file's name, for chrome://tracing and https://ui.perfetto.dev; empty where nothing was noted.
+        """
+        if not self._options.enable_profiling:
+            return ""
+        moment = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(self._begun / 1e9))
+        path = f"{self._options.profile_file_prefix}{moment}.json"
+        with self._lock:
+            write_trace(path, self._times, self.device)
+            self._times = []
+        return path
+
+    def _ran(self, arrays: Mapping[str, Any], kept: Sequence[str] = ()) -> State:
+        if not self._options.enable_profiling or not self.device.info.limits.timestamp_valid_bits:
+            return self._program.run(arrays, kept=kept)
+        taken: list[KernelTime] = []
+        state = self._program.run(arrays, taken)
+        end = max((time.start + time.seconds for time in self._times), default=0.0)
+        self._times += [dataclasses.replace(time, start=end + time.start) for time in taken]
+        return state
 
     def profile(self, input_feed: Mapping[str, npt.ArrayLike], repeats: int = 10) -> list[KernelTime]:
         """Runs the model several times, and tells what each kernel takes on the device.
@@ -331,18 +457,24 @@ class InferenceSession(Portable):
         for name in feed:
             if name not in wanted:
                 raise InvalidArgumentError(f"{self._model.name}: has no input {name!r}; it has {list(wanted)}")
+        given = run_inputs(feed, self.device)
         checked: dict[str, Any] = {}
         symbols: dict[str, int] = {}
         for name, info in wanted.items():
-            if name not in feed:
+            if name not in feed and info.proto.type.HasField("optional_type"):
+                checked[name] = None
+            elif name not in feed:
                 raise InvalidArgumentError(f"{self._model.name}: the input {name!r} is missing")
-            checked[name] = self._checked_input(info, feed[name], symbols)
+            else:
+                checked[name] = self._checked_input(info, given[name], symbols)
         return checked
 
     def _checked_input(self, info: ValueInfo, given: Any, symbols: dict[str, int]) -> Any:
         if info.element is None:
             return given
         where = f"{self._model.name}: the input {info.name!r}"
+        if isinstance(given, Held):
+            return self._checked_held(where, info, given, symbols)
         try:
             array = np.asarray(given)
         except (ValueError, TypeError) as error:
@@ -358,6 +490,17 @@ class InferenceSession(Portable):
         if info.shape is not None:
             self._check_shape(where, info, array.shape, symbols)
         return array
+
+    def _checked_held(self, where: str, info: ValueInfo, given: Held, symbols: dict[str, int]) -> Held:
+        """An array on the device: of UINT8 it may be BOOL, and of one element it may have no dimension."""
+        if info.element not in DATA_TYPES or DATA_TYPES[info.element] is not given.on_device.data_type:
+            wanted = element_name(info.element or 0)
+            raise InvalidArgumentError(f"{where} must be of {wanted}; got {given.on_device.data_type.name}")
+        is_scalar = info.shape == () and given.shape == (1,)
+        held = Held(info.element, () if is_scalar else given.shape, given.on_device)
+        if info.shape is not None:
+            self._check_shape(where, info, held.shape, symbols)
+        return held
 
     def _check_shape(self, where: str, info: ValueInfo, shape: tuple[int, ...], symbols: dict[str, int]) -> None:
         assert info.shape is not None
@@ -384,29 +527,7 @@ def _numpy_type(element: int) -> np.dtype[Any]:
 
 
 def _node_arg(info: ValueInfo) -> NodeArg:
-    kind = info.proto.type.WhichOneof("value") or "tensor_type"
-    if info.element is None:
-        return NodeArg(info.name, [], kind.removesuffix("_type"))
-    names: dict[int, str] = {TensorProto.FLOAT: "float", TensorProto.DOUBLE: "double"}
-    name = names.get(info.element, element_name(info.element).lower())
-    return NodeArg(info.name, list(info.shape or ()), f"tensor({name})")
-
-
-def _selector(
-    providers: Sequence[Any] | None, provider_options: Sequence[Mapping[str, Any]] | None
-) -> int | str | None:
-    """The device that ONNX Runtime's options name."""
-    number = _option(providers, provider_options, "device_id")
-    return None if number is None else int(number)
-
-
-def _option(providers: Sequence[Any] | None, provider_options: Sequence[Mapping[str, Any]] | None, name: str) -> Any:
-    """What ONNX Runtime's options say; ``None`` where they do not have such a name."""
-    named = [item[1] for item in providers or () if isinstance(item, tuple) and len(item) > 1]
-    for options in [*named, *(provider_options or ())]:
-        if isinstance(options, Mapping) and name in options:
-            return options[name]
-    return None
+    return NodeArg(info.name, list(info.shape or ()), type_name(info.proto.type))
 
 
 __all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "RunOptions", "SessionOptions"]

@@ -40,8 +40,18 @@ import dmlvk.onnx as ort                                                        
 session = ort.InferenceSession("model.onnx", providers=["DmlExecutionProvider"])
 ```
 
-`get_inputs`, `get_outputs`, `get_modelmeta`, `get_providers`, `run`, `SessionOptions`, `RunOptions` and
-`get_available_providers` are there under their names. What differs:
+Sessions (`run`, `run_with_ort_values`, `run_with_iobinding`, `run_async`, `get_inputs`, `get_modelmeta` and so on),
+`OrtValue`, `IOBinding`, `SessionOptions`, `RunOptions` and `get_available_providers` are there under their names.
+Values can stay on the device from one run to the next:
+
+```python
+value = ort.OrtValue.ortvalue_from_numpy(array, "dml")
+(value,) = session.run_with_ort_values(None, {"input": value})                   # read there, and left there
+outputs = [value.numpy()]
+```
+
+Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Array` is taken as an input, too, and
+`OrtValue.array()` gives one. What differs:
 
 - Results are the same bits on every device. What follows a convolution is not folded into its weights: that would round
   otherwise.
@@ -49,6 +59,11 @@ session = ort.InferenceSession("model.onnx", providers=["DmlExecutionProvider"])
   why. What the device lacks is computed by the onnx package's reference evaluator, which is slow; a line in the log
   `dmlvk` says so. `strict=True` refuses such models instead.
 - Initializers are constants, also those that are inputs as well.
+- Of `SessionOptions` two things matter: `add_free_dimension_override_by_name` (and `_by_denotation`) fixes sizes, so
+  that the model is planned when it is loaded, and with `enable_profiling` `session.end_profiling()` writes a trace of
+  every kernel. All else is accepted and changes nothing, and so are lists of providers.
+- Addresses of memory are not taken (`bind_input`, `bind_output` with `buffer_ptr`): bind an `OrtValue`. Files in ONNX
+  Runtime's own format (`.ort`) are refused; the `.onnx` file that they were made from runs.
 - `session.profile(inputs)` gives the device's time of each kernel; `session.write_picture("graph.svg")` draws the
   graphs.
 - Sizes that a model leaves open are bound by each run's inputs. A plan with its compiled graphs is kept for each set of

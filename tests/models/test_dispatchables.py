@@ -115,7 +115,7 @@ def sign_with(**changes: Any) -> dict[str, Any]:
             {"type": "HLSL", "sourcePath": "x"},
             "the dispatchable 'D': an HLSL shader ('hlsl') is not supported by this version",
         ),
-        ({"type": "onnx"}, "the dispatchable 'D': an ONNX model ('onnx') is not supported by this version of dmlvk"),
+        ({"type": "onnx"}, "the dispatchable 'D' needs the member 'sourcePath'"),
         ({"type": "dmlSerializedGraph"}, "a serialized graph ('dmlSerializedGraph') is not supported by this version"),
         (
             {"type": "element_wise_sign"},
@@ -314,6 +314,7 @@ def owned_model(**changes: Any) -> dict[str, Any]:
 
 def test_owned_tensors_are_bound_once(load: Load) -> None:
     dispatchable = load(owned_model()).dispatchables["D"]
+    assert isinstance(dispatchable, OperatorDispatchable)
     assert [None if point is None else point.name for point in dispatchable.bind_points] == [
         "ATensor",
         None,

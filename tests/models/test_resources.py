@@ -217,10 +217,7 @@ ARRAY = {"initialValuesDataType": "FLOAT32", "initialValues": [1]}
         ),
         ({**ARRAY, "initialValues": []}, "the resource 'A': initialValues must not be empty"),
         ({**ARRAY, "initialValues": 5}, "initialValues must be an object; got the number 5"),
-        (
-            {**ARRAY, "initialValues": "deferred"},
-            'initialValues "deferred" (a buffer that an ONNX model allocates) is not',
-        ),
+        ({**ARRAY, "initialValues": "deferred", "sizeInBytes": 4}, "'sizeInBytes'"),
         ({**ARRAY, "initialValues": "later"}, "initialValues must be an array or an object; got the string 'later'"),
         ({**ARRAY, "initialValues": [1, True]}, 'initialValues[1] must be a number, "nan", "inf" or "-inf"; got true'),
         ({**ARRAY, "initialValues": [1, "many"]}, "initialValues[1] must be a number"),

@@ -134,7 +134,7 @@ def test_tensors_without_elements_and_scalars_pass(device: dml.Device) -> None:
 def test_inputs_that_do_not_fit_are_refused(any_device: dml.Device, feed: dict[str, object], message: str) -> None:
     session = ort.InferenceSession(two_branches(), device=any_device)
     with pytest.raises(dml.InvalidArgumentError, match=message):
-        session.run(None, feed)  # type: ignore[arg-type]
+        session.run(None, feed)
     with pytest.raises(dml.InvalidArgumentError, match="has no output 'q'"):
         session.run(["q"], {"x": np.zeros((1, 3), np.float32)})
 

@@ -1,0 +1,226 @@
+"""What ONNX Runtime's programs set before they load or run a model: accepted here, and followed where it matters."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+
+from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.onnx.loading import Model, ValueInfo
+
+PROVIDER = "DmlExecutionProvider"
+"""The provider of ONNX Runtime that dmlvk stands in for."""
+
+
+class GraphOptimizationLevel(enum.IntEnum):
+    """Accepted where ONNX Runtime accepts it: a plan does not depend on it."""
+
+    ORT_DISABLE_ALL = 0
+    ORT_ENABLE_BASIC = 1
+    ORT_ENABLE_EXTENDED = 2
+    ORT_ENABLE_LAYOUT = 3
+    ORT_ENABLE_ALL = 99
+
+
+class ExecutionMode(enum.IntEnum):
+    """Accepted where ONNX Runtime accepts it: a device's queue decides about order."""
+
+    ORT_SEQUENTIAL = 0
+    ORT_PARALLEL = 1
+
+
+class ExecutionOrder(enum.IntEnum):
+    """Accepted where ONNX Runtime accepts it."""
+
+    DEFAULT = 0
+    PRIORITY_BASED = 1
+    MEMORY_EFFICIENT = 2
+
+
+class SessionOptions:
+    """What a session is made with.
+
+    Sizes that a model leaves open can be fixed here, and times be written to a trace; all else is accepted for ONNX
+    Runtime's sake, also attributes that it does not know, and changes nothing.
+
+    Attributes:
+        enable_profiling: whether :meth:`InferenceSession.end_profiling` writes what each kernel of each run took.
+        profile_file_prefix: begins the name of that file.
+    """
+
+    def __init__(self) -> None:
+        self.enable_profiling = False
+        self.profile_file_prefix = "onnxruntime_profile_"
+        self.enable_cpu_mem_arena = True
+        self.enable_mem_pattern = True
+        self.enable_mem_reuse = True
+        self.execution_mode = ExecutionMode.ORT_SEQUENTIAL
+        self.execution_order = ExecutionOrder.DEFAULT
+        self.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_ALL
+        self.inter_op_num_threads = 0
+        self.intra_op_num_threads = 0
+        self.log_severity_level = -1
+        self.log_verbosity_level = 0
+        self.logid = ""
+        self.optimized_model_filepath = ""
+        self.use_deterministic_compute = True
+        self.use_per_session_threads = True
+        self._entries: dict[str, str] = {}
+        self._by_name: dict[str, int] = {}
+        self._by_denotation: dict[str, int] = {}
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Kept for :meth:`get_session_config_entry`; nothing else reads it."""
+        self._entries[str(key)] = str(value)
+
+    def get_session_config_entry(self, key: str) -> str:
+        """What :meth:`add_session_config_entry` was given.
+
+        Raises:
+            InvalidArgumentError: when it was given nothing.
+        """
+        if key not in self._entries:
+            raise InvalidArgumentError(f"SessionOptions: there is no configuration entry {key!r}")
+        return self._entries[key]
+
+    def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
+        """Fixes the sizes of inputs and outputs that the model calls by this name; the model is planned when loaded.
+
+        Raises:
+            InvalidArgumentError: when it is no size.
+        """
+        self._by_name[str(name)] = _checked_size(name, size)
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
+        """Fixes the sizes that the model denotes so (``DATA_BATCH``, for example).
+
+        Raises:
+            InvalidArgumentError: when it is no size.
+        """
+        self._by_denotation[str(denotation)] = _checked_size(denotation, size)
+
+    def add_initializer(self, name: str, value: object) -> None:
+        """Not there: a model's initializers are what its file says.
+
+        Raises:
+            UnsupportedError: always.
+        """
+        raise UnsupportedError(f"SessionOptions.add_initializer: dmlvk takes {name!r} from the model's file only")
+
+    def register_custom_ops_library(self, path: str | os.PathLike[str]) -> None:
+        """Not there: the kernels of such a library are for another machine.
+
+        Raises:
+            UnsupportedError: always.
+        """
+        raise UnsupportedError(f"SessionOptions.register_custom_ops_library: dmlvk cannot use the kernels of {path!s}")
+
+    def add_provider(self, provider: str, options: Mapping[str, str] | None = None) -> None:
+        """Accepted for ONNX Runtime's sake."""
+
+    def fixed(self, model: Model) -> Model:
+        """The model, whose own description is changed, with the sizes that are fixed here."""
+        if not self._by_name and not self._by_denotation:
+            return model
+        return dataclasses.replace(
+            model,
+            inputs=tuple(self._fixed_info(info) for info in model.inputs),
+            outputs=tuple(self._fixed_info(info) for info in model.outputs),
+        )
+
+    def _fixed_info(self, info: ValueInfo) -> ValueInfo:
+        if info.shape is None:
+            return info
+        dimensions = info.proto.type.tensor_type.shape.dim
+        sizes = [self._fixed_size(size, dim) for size, dim in zip(info.shape, dimensions, strict=True)]
+        return dataclasses.replace(info, shape=tuple(sizes))
+
+    def _fixed_size(self, size: int | str | None, dimension: onnx.TensorShapeProto.Dimension) -> int | str | None:
+        if isinstance(size, int):
+            return size
+        found = self._by_name.get(size) if isinstance(size, str) else None
+        found = self._by_denotation.get(dimension.denotation) if found is None else found
+        if found is not None:
+            dimension.dim_value = found  # so that a session that pickles has it, too
+        return size if found is None else found
+
+
+def _checked_size(name: str, size: int) -> int:
+    if not isinstance(size, int) or not 0 <= size < 2**32:
+        raise InvalidArgumentError(
+            f"SessionOptions: the size of {name!r} must be an integer of 0 or more; got {size!r}"
+        )
+    return size
+
+
+class RunOptions:
+    """What a run is made with: accepted where ONNX Runtime accepts it; nothing in it matters here."""
+
+    def __init__(self) -> None:
+        self.log_severity_level = -1
+        self.log_verbosity_level = 0
+        self.logid = ""
+        self.only_execute_path_to_fetches = False
+        self.terminate = False
+        self.training_mode = False
+        self._entries: dict[str, str] = {}
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Kept for :meth:`get_run_config_entry`; nothing else reads it."""
+        self._entries[str(key)] = str(value)
+
+    def get_run_config_entry(self, key: str) -> str:
+        """What :meth:`add_run_config_entry` was given.
+
+        Raises:
+            InvalidArgumentError: when it was given nothing.
+        """
+        if key not in self._entries:
+            raise InvalidArgumentError(f"RunOptions: there is no configuration entry {key!r}")
+        return self._entries[key]
+
+
+def option_of(providers: Sequence[Any] | None, provider_options: Sequence[Mapping[str, Any]] | None, name: str) -> Any:
+    """What the options of the provider that dmlvk stands in for say; ``None``: nothing. Others know other devices."""
+    given: list[tuple[str, Any]] = []
+    for place, provider in enumerate(providers or ()):
+        of, options = provider if isinstance(provider, tuple) and len(provider) == 2 else (provider, None)
+        if options is None and provider_options is not None and place < len(provider_options):
+            options = provider_options[place]
+        given.append((of, options))
+    if providers is None:
+        given = [(PROVIDER, options) for options in provider_options or ()]
+    for of, options in given:
+        if of == PROVIDER and isinstance(options, Mapping) and name in options:
+            return options[name]
+    return None
+
+
+def device_id_of(providers: Sequence[Any] | None, provider_options: Sequence[Mapping[str, Any]] | None) -> int | None:
+    """The device that ONNX Runtime's options name.
+
+    Raises:
+        InvalidArgumentError: when it is no number.
+    """
+    said = option_of(providers, provider_options, "device_id")
+    try:
+        return None if said is None else int(said)
+    except (ValueError, TypeError) as error:
+        raise InvalidArgumentError(f"device_id must be a number; got {said!r}") from error
+
+
+__all__ = [
+    "PROVIDER",
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
+    "RunOptions",
+    "SessionOptions",
+    "device_id_of",
+    "option_of",
+]

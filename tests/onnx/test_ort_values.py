@@ -1,0 +1,211 @@
+"""ONNX Runtime's names: its own package says which there are; values and bindings leave on the device what is there."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+from tests.onnx.models import model, two_branches
+
+_NOT_HERE = {
+    "InferenceSession": {  # tuning of its kernels, captured graphs of WebGPU, and what only its C++ side can give
+        *("get_tuning_results", "set_tuning_results", "release_captured_graph", "run_with_ortvaluevector"),
+        *("get_input_epdevices", "get_input_memory_infos", "get_output_memory_infos", "set_ep_dynamic_options"),
+        *("get_provider_graph_assignment_info", "create_ortvalue_from_shape_and_type"),
+    },
+    "OrtValue": {"as_sparse_tensor", "ort_value_from_sparse_tensor"},
+    "IOBinding": set(),
+    "SessionOptions": {  # of execution providers that are loaded as libraries
+        *("add_external_initializers", "add_external_initializers_from_files_in_memory", "add_provider_for_devices"),
+        *("clear_ep_context_data_read_func", "set_ep_context_data_read_func", "set_load_cancellation_flag"),
+        *("set_provider_selection_policy", "set_provider_selection_policy_delegate", "has_providers"),
+    },
+    "RunOptions": {"add_active_adapter"},
+}
+
+X = np.array([[1, -2, 3], [4, 5, -6]], np.float32)
+
+
+@pytest.mark.parametrize("name", sorted(_NOT_HERE))
+def test_public_names_are_those_of_onnx_runtime(name: str) -> None:
+    theirs = (
+        {item for item in dir(getattr(onnxruntime, name)()) if not item.startswith("_")}
+        if "Opt" in name
+        else {item for item in dir(getattr(onnxruntime, name)) if not item.startswith("_")}
+    )
+    instance = getattr(ort, name)() if "Opt" in name else getattr(ort, name)
+    assert {item for item in theirs if not hasattr(instance, item)} == _NOT_HERE[name] & theirs
+
+
+def test_types_of_inputs_are_written_as_onnx_runtime_writes_them(any_device: dml.Device) -> None:
+    kinds = [
+        helper.make_tensor_type_proto(TensorProto.FLOAT16, ["n", 2]),
+        helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.INT64, None)),
+        helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.DOUBLE, [3])),
+    ]
+    graph = helper.make_graph(
+        [helper.make_node("Identity", [f"x{place}"], [f"y{place}"]) for place in range(3)],
+        "types",
+        [helper.make_value_info(f"x{place}", kind) for place, kind in enumerate(kinds)],
+        [helper.make_value_info(f"y{place}", kind) for place, kind in enumerate(kinds)],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    theirs = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    mine = ort.InferenceSession(made, device=any_device)
+    assert [item.type for item in mine.get_inputs()] == [item.type for item in theirs.get_inputs()]
+    assert mine.get_outputs()[0].shape == theirs.get_outputs()[0].shape == ["n", 2]
+
+
+def test_arrays_on_the_device_are_read_where_they_are_and_outputs_stay(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = ort.InferenceSession(two_branches(), device=device)
+    expected = session.run(None, {"x": X})
+    on_device = device.array(X)
+    value = ort.OrtValue.ortvalue_from_numpy(X, "dml", 0)
+    given = [on_device, value, device.array(X.T.copy()).T, device.array(np.vstack([X, X]))[2:4]]
+    results = [session.run_with_ort_values(None, {"x": item}) for item in given]
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("nothing goes through the host, and nothing is allocated or recorded")
+
+    monkeypatch.setattr(type(device.engine), "allocate", refuse)
+    monkeypatch.setattr(type(device.engine), "write", refuse)
+    monkeypatch.setattr(type(device.engine), "read", refuse)
+    del results[1:]
+    again = session.run_with_ort_values(None, {"x": on_device})
+    monkeypatch.undo()
+    for outputs in [*results, again, session.run(None, {"x": given[2]}), session.run(None, {"x": given[3]})]:
+        for output, wanted in zip(outputs, expected, strict=True):
+            np.testing.assert_array_equal(np.asarray(output), wanted)
+    assert [output.device_name() for output in again] == ["dml", "dml"] and again[0].array() is not None
+
+
+def test_bindings_say_where_inputs_and_outputs_lie(device: dml.Device) -> None:
+    session = ort.InferenceSession(two_branches(), device=device)
+    y, z = session.run(None, {"x": X})
+    binding = session.io_binding()
+    binding.bind_cpu_input("x", X)
+    binding.bind_output("z", "dml")
+    binding.bind_output("y")
+    session.run_with_iobinding(binding)
+    binding.synchronize_outputs()
+    assert [value.device_name() for value in binding.get_outputs()] == ["dml", "cpu"]
+    for found, wanted in zip(binding.copy_outputs_to_cpu(), (z, y), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    mine = np.zeros((3, 2), np.float32)
+    binding.clear_binding_outputs()
+    binding.bind_ortvalue_output("y", ort.OrtValue.ortvalue_from_numpy(mine))
+    binding.bind_ortvalue_input("x", ort.OrtValue.ortvalue_from_numpy(2 * X, "cuda", 0))
+    session.run_with_iobinding(binding)
+    np.testing.assert_array_equal(mine, session.run(["y"], {"x": 2 * X})[0])
+    binding.bind_ortvalue_output("y", ort.OrtValue.ortvalue_from_shape_and_type([2, 2], np.float32))
+    with pytest.raises(dml.InvalidArgumentError, match=r"\[2, 2\]; the output is tensor\(float\) \[3, 2\]"):
+        session.run_with_iobinding(binding)
+    with pytest.raises(dml.UnsupportedError, match="takes no addresses"):
+        binding.bind_input("x", "cuda", 0, np.float32, [2, 3], 4096)
+
+
+def test_a_value_fed_back_run_after_run_stays_on_the_device(device: dml.Device) -> None:
+    nodes = [helper.make_node("Add", ["x", "x"], ["y"]), helper.make_node("Less", ["x", "y"], ["less"])]
+    session = ort.InferenceSession(model(nodes, {"x": [2, 3]}, ["y", "less"]), device=device)
+    value = ort.OrtValue.ortvalue_from_numpy(X, "dml")
+    for _ in range(5):
+        value, less = session.run_with_ort_values(["y", "less"], {"x": value})
+    np.testing.assert_array_equal(value.numpy(), 32 * X)
+    assert less.data_type() == "tensor(bool)" and less.numpy().dtype == np.bool_
+    np.testing.assert_array_equal(less.numpy(), X > 0)
+
+
+def test_values_of_the_host_and_of_other_devices(any_device: dml.Device, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "dmlvk")
+    nodes = [helper.make_node("Unique", ["x"], ["y"]), helper.make_node("Neg", ["y"], ["z"])]
+    session = ort.InferenceSession(model(nodes, {"x": [4]}, ["y", "z"]), device=any_device)
+    x = np.array([2, 1, 2, 1], np.float32)
+    for _ in range(2):
+        y, z = session.run_with_ort_values(None, {"x": any_device.array(x)})
+        np.testing.assert_array_equal(y.numpy(), [1, 2])
+        np.testing.assert_array_equal(z.numpy(), [-1, -2])
+        assert y.device_name() == z.device_name() == "dml"
+    with dml.Device() as other, pytest.raises(dml.InvalidArgumentError, match="another device"):
+        session.run(None, {"x": other.array(x)})
+    with pytest.raises(dml.InvalidArgumentError, match="must be of FLOAT; got INT32"):
+        session.run(None, {"x": any_device.array(np.arange(4, dtype=np.int32))})
+    with pytest.raises(dml.InvalidArgumentError, match=r"must have the shape \[4\]; got \[3\]"):
+        session.run(None, {"x": any_device.array(x[:3])})
+
+
+def test_options_fix_sizes_and_note_times(any_device: dml.Device, tmp_path: Path) -> None:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.add_free_dimension_override_by_name("rows", 2)
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "times")
+    session = ort.InferenceSession(
+        two_branches(), options, ["DmlExecutionProvider", "CPUExecutionProvider"], device=any_device
+    )
+    assert session.get_inputs()[0].shape == [2, 3] and session.partition  # planned when it was loaded
+    assert session.get_session_options().get_session_config_entry("session.disable_prepacking") == "1"
+    session.run(None, {"x": X})
+    assert json.loads(Path(session.end_profiling()).read_text())["traceEvents"]
+    with pytest.raises(dml.InvalidArgumentError, match=r"must have the shape \[2, 3\]; got \[1, 3\]"):
+        session.run(None, {"x": X[:1]})
+    with pytest.raises(dml.InvalidArgumentError, match="size of 'rows'"):
+        options.add_free_dimension_override_by_name("rows", -1)
+
+
+def test_a_run_in_a_thread_tells_its_caller_how_it_ended(any_device: dml.Device) -> None:
+    session = ort.InferenceSession(two_branches(), device=any_device)
+    told: list[Any] = []
+    for feed in ({"x": X}, {"w": X}):
+        done = threading.Event()
+
+        def note(*outcome: Any, done: threading.Event = done) -> None:
+            told.append(outcome)
+            done.set()
+
+        session.run_async(["y"], feed, note, "mine")
+        assert done.wait(60)
+    (outputs, first, nothing), (none, second, message) = told
+    np.testing.assert_array_equal(outputs[0], session.run(["y"], {"x": X})[0])
+    assert (first, second, nothing, none) == ("mine", "mine", "", []) and "has no input 'w'" in message
+
+
+def test_the_device_id_of_the_providers_options_chooses_the_device() -> None:
+    with pytest.raises(dml.DmlError, match="99"):
+        ort.InferenceSession(two_branches(), providers=[("DmlExecutionProvider", {"device_id": "99"})])
+    with pytest.raises(dml.InvalidArgumentError, match="device_id must be a number; got 'x'"):
+        ort.InferenceSession(two_branches(), None, ["DmlExecutionProvider"], [{"device_id": "x"}])
+    with ort.InferenceSession(two_branches(), providers=[("CUDAExecutionProvider", {"device_id": 99})]) as session:
+        assert session.get_provider_options() == {"DmlExecutionProvider": {"device_id": str(session.device.info.index)}}
+
+
+def test_files_in_onnx_runtimes_own_format_are_refused_by_name(tmp_path: Path) -> None:
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "model.ort")
+    options.add_session_config_entry("session.save_model_format", "ORT")
+    nodes = [helper.make_node("Neg", ["x"], ["y"])]
+    made = helper.make_model(
+        helper.make_graph(
+            nodes,
+            "small",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])],
+        ),
+        opset_imports=[helper.make_opsetid("", 18)],
+        ir_version=8,
+    )
+    onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    with pytest.raises(dml.ModelFileError, match=r"model.ort: is in ONNX Runtime's own format \(.ort\)"):
+        ort.InferenceSession(tmp_path / "model.ort")
