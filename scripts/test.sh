@@ -1,12 +1,21 @@
 #!/usr/bin/env bash
 # The second command on a fresh machine: set up what is missing, then run the tests on every CPU driver at hand.
-# Arguments go to pytest, for example: scripts/test.sh tests/operators -k sign
+#
+#     scripts/test.sh          the quick tests: every operator, data type and driver, but no sweeps (tests/effort.py)
+#     scripts/test.sh --all    all tests, as CI runs them
+#     scripts/test.sh tests/operators -k sign    arguments go to pytest: all tests that they choose; --quick before
+#                                                them leaves the sweeps among these out
 #
 # They run in a process for each core, 8 at most; -n 0 runs them in one, and so does -s, which shows what they print.
 #
 # A driver that the tests would use but that cannot be had here is named, never silently left out.
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
+
+case ${1:---quick} in
+    --quick) export DMLVK_TEST_QUICK=1 && shift $(($# > 0)) ;;
+    --all) shift ;;
+esac
 
 scripts/setup.sh --tests
 

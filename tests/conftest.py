@@ -1,10 +1,10 @@
-"""Which Vulkan drivers the tests run on, and the devices that they share."""
+"""Which Vulkan drivers the tests run on, the devices that they share, and what the quick command leaves out."""
 
 from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import pytest
 
@@ -23,6 +23,7 @@ def _choose_drivers() -> None:
 _choose_drivers()  # before anything loads Vulkan
 
 import dmlvk as dml  # noqa: E402  # the driver choice must come first
+from tests.effort import IS_QUICK, quick_items  # noqa: E402
 
 
 @pytest.hookimpl(optionalhook=True)  # there is no such hook where pytest-xdist is switched off
@@ -31,6 +32,52 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
     output_is_wanted = config.getoption("capture") == "no"  # -s; what workers print goes nowhere
     single_tests = all("::" in argument for argument in config.args)  # their processes' start would take longer
     return 0 if output_is_wanted or single_tests else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The quick command leaves out what tests say of themselves: see tests/effort.py."""
+    if IS_QUICK:
+        items[:], left_out = quick_items(items)
+        config.hook.pytest_deselected(items=left_out)
+
+
+BUDGET = 10.0
+"""Seconds of a processor core that a test of the quick command should not exceed.
+
+The time of a clock says little on a machine that does something else, too, so nothing fails for it: it is told.
+"""
+
+
+def _processor_seconds() -> float:
+    """What this process, its threads and the processes that it has waited for have taken."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Notes what a test takes of the processor; reports carry it from workers to the terminal."""
+    before = _processor_seconds()
+    try:
+        return (yield)
+    finally:
+        item.user_properties.append(("processor seconds", _processor_seconds() - before))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What all tests took of the processor, and which of the quick command exceed their budget."""
+    reports = [report for found in terminalreporter.stats.values() for report in found]
+    taken = {
+        report.nodeid: seconds
+        for report in reports
+        for name, seconds in getattr(report, "user_properties", ())
+        if name == "processor seconds"
+    }
+    if taken:
+        terminalreporter.write_line(f"The tests took {sum(taken.values()):.0f} s of a processor core.")
+    if IS_QUICK:
+        for test, seconds in sorted(taken.items(), key=lambda pair: -pair[1]):
+            if seconds > BUDGET:
+                terminalreporter.write_line(f"{test} took {seconds:.0f} s; a quick test takes at most {BUDGET:.0f} s")
 
 
 def _short_name(info: dml.DeviceInfo) -> str:
@@ -42,7 +89,8 @@ _DEVICES = dml.list_devices()
 
 def pytest_report_header() -> list[str]:
     """Names the devices, so that a log shows what was tested."""
-    return [f"Vulkan device {info.index}: {info.name} ({info.kind}, {info.driver})" for info in _DEVICES]
+    extent = ["quick tests only; scripts/test.sh --all runs the sweeps, too"] if IS_QUICK else []
+    return extent + [f"Vulkan device {info.index}: {info.name} ({info.kind}, {info.driver})" for info in _DEVICES]
 
 
 @pytest.fixture(scope="session", params=_DEVICES, ids=_short_name)

@@ -18,11 +18,12 @@ from dmlvk.arrays import logical_view
 from dmlvk.conformance.execution import Judge, Workbench
 from dmlvk.graphs.inspection import node_values
 from dmlvk.graphs.network import Value
+from tests.effort import IS_QUICK
 from tests.graphs.random_graphs import OPERATOR_NAMES, Builder, RandomGraph
 
 Array = npt.NDArray[Any]
 
-GRAPHS = int(os.environ.get("DMLVK_TEST_GRAPHS", "128"))
+GRAPHS = int(os.environ.get("DMLVK_TEST_GRAPHS", "32" if IS_QUICK else "128"))
 """How many random graphs are tried."""
 
 QUICK = [

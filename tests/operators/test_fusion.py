@@ -72,6 +72,7 @@ def _chosen(name: str, data_type: dml.DataType) -> list[dml.FusedActivation]:
     return fused_activations(name, data_type)[:5]
 
 
+@pytest.mark.combinations
 @EACH_ACTIVATION
 @EACH_TYPE
 def test_fused_bits_are_those_of_one_after_the_other(

@@ -26,11 +26,15 @@ from dmlvk.kernels.target import CPU, GPU
 from dmlvk.kernels.variants import lanes, operand_types, tile_size
 from dmlvk.operators import REGULAR_OPERATORS, OperatorDesc, check_operator
 from dmlvk.runtime import kompute
+from tests.effort import IS_QUICK
 from tests.operators.geometries import FIXED, REPEATED, TRANSPOSED, Geometry, geometries, overlaps
 from tests.targets import all_walk_as_gpus, kernel_of
 
-EXAMPLES = 120
+EXAMPLES = 40 if IS_QUICK else 120
 """Random geometries for an operator that stands for many; the others share its memory walks: a twentieth."""
+
+SHARE = 3 if IS_QUICK else 1
+"""Of the geometries that operators take in turn because they share a walk, each takes so many times fewer."""
 
 _TAIL = 64  # guard bytes behind each tensor
 
@@ -160,7 +164,7 @@ def test_listed_geometries(number: int, case: ValueCase, benches: list[Workbench
     Each geometry is a pipeline that a driver makes, which takes long for long functions. A walk's way through memory
     is the same text for every function; ``dmlvk conformance`` takes every walk with every one of them.
     """
-    step = 1 if case.desc_class.operator_name in SWEPT else 8
+    step = SHARE * (1 if case.desc_class.operator_name in SWEPT else 8)
     for geometry in FIXED[number % step :: step]:
         if not geometry.in_place or _in_place_possible(case.desc_class):
             check_geometry(benches, case, geometry)
@@ -240,7 +244,7 @@ def test_work_groups_in_several_rows(
     lengths = (5 * group, 5 * group + 1, 6 * group, 11 * group - 7, 25 * group)
     listed = [Geometry(name, (length,), (1,), ((1,),)) for length in lengths]
     listed += [Geometry(name, (rows, 2), (4, 1), ((1, rows),)) for rows in (2051, 6400)]
-    step = 1 if case.desc_class.operator_name in SWEPT else 3
+    step = 1 if case.desc_class.operator_name in SWEPT else 3 if SHARE == 1 else len(listed)
     for geometry in listed[number % step :: step]:
         check_geometry(benches, case, geometry)
     beyond = describe(
@@ -302,8 +306,8 @@ def test_two_tiles_of_a_work_group(name: str, benches: list[Workbench], monkeypa
     case = next(case for case in value_cases() if case.name == name)
     side = tile_size(operand_types(case.desc_class, dict(case.data_types)))
     tiles_along = set()
-    for lines, row in ((2, 1), (4, 2), (3, 1), (1, 2), (3, 3), (1, 1)):
-        for missing in (0, 4, 5):
+    for number, (lines, row) in enumerate(((2, 1), (4, 2), (3, 1), (1, 2), (3, 3), (1, 1))):
+        for missing in (0, 4, 5)[number % SHARE :: SHARE]:
             sizes = (lines * side - missing, row * side - missing)
             transposed = (1, sizes[0] + -sizes[0] % 4)
             geometry = Geometry("two tiles", sizes, (row * side + 4, 1), (transposed, (row * side, 1)))

@@ -112,6 +112,7 @@ def test_a_row_does_not_depend_on_the_batch_that_it_is_in(benches: list[Workbenc
             assert product(bench, a[100 : 100 + count], b).tobytes() == whole[100 : 100 + count].tobytes()
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize(
     ("tile", "come", "data_type"),
     [
@@ -139,6 +140,7 @@ def test_every_tile_gives_the_same_bits(
         assert sample_fault(tile.name, run_sample(bench, desc, inputs), expected) is None
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("tile", [MEDIUM, _SMALLEST, *ROWS_ACROSS, *ROWS_ALONG], ids=lambda tile: tile.name)
 @pytest.mark.parametrize("sizes", [(36, 20, 44), (3, 1028, 20), (9, 1031, 37)], ids=["fours", "segments", "odd"])
 @pytest.mark.parametrize("transforms", [(_N, _N), (_N, _T), (_T, _N), (_T, _T)])
@@ -169,6 +171,7 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
 }
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
 @pytest.mark.parametrize(
     ("tile", "name"),
@@ -213,6 +216,7 @@ _ATTRIBUTES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_a_fused_activation_gives_what_its_own_operator_gives(

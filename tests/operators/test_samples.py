@@ -14,6 +14,7 @@ from tests.targets import all_walk_as_gpus
 CASES = sample_cases()
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_samples(case: SampleCase, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:
     if case.desc_class.declaration.pattern in ("matrix", "convolution", "recurrent", "composed"):

@@ -13,8 +13,12 @@ from dmlvk.conformance.cases import PATTERNS, SWEPT, Batch, ValueCase, axes_attr
 from dmlvk.conformance.comparison import as_bits
 from dmlvk.conformance.execution import LAYOUTS, Workbench, check_batch
 from dmlvk.operators import REGULAR_OPERATORS
+from tests.effort import IS_QUICK
 
 CASES = pytest.mark.parametrize("case", value_cases(), ids=lambda case: case.name)
+
+FEWER = 4 if IS_QUICK else 1
+"""Of types wider than 16 bits so many times fewer patterns are tried."""
 
 ALONG_AXES = [case for case in value_cases() if (case.desc_class.declaration.pattern == "rows")]
 
@@ -41,6 +45,7 @@ def _sparse_batches(case: ValueCase, step: int, total: int, most_attribute_sets:
     return _in_pieces(made) if case.desc_class.operator_name == "ELEMENT_WISE_POW" else made
 
 
+@pytest.mark.combinations
 @CASES
 def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
     """Every pattern of 8 and 16 bits (two operands of 8 bits: every pair), and 2**24 or 2**20 of the wider types.
@@ -53,7 +58,7 @@ def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
     results: set[int] = set()
     swept = case.desc_class.operator_name in SWEPT
     patterns, most_sets = (PATTERNS, None) if swept else (PATTERNS // 16, 24)
-    patterns = patterns // 16 if case.lacks_tensors else patterns
+    patterns = patterns // (FEWER * (16 if case.lacks_tensors else 1))
     step = 1 if case not in ALONG_AXES else 2 if axes_attributes(case.desc_class, (0,)) else 3
     for batch in _sparse_batches(case, step, patterns, most_sets):
         expected = check_batch(benches, case, "contiguous", batch)
@@ -75,6 +80,7 @@ def _cases_and_layouts() -> list[tuple[ValueCase, str]]:
     return list(zip(value_cases(), itertools.cycle(LAYOUTS[1:]), strict=False))
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize(
     ("case", "layout"), _cases_and_layouts(), ids=lambda value: value.name if isinstance(value, ValueCase) else value
 )
@@ -85,7 +91,7 @@ def test_strided_tensors(case: ValueCase, layout: str, benches: list[Workbench])
     """
     swept = case.desc_class.operator_name in SWEPT
     total = 2**18 if swept else 2**14 if case.lacks_tensors else 2**17
-    for batch in _sparse_batches(case, 5, total, most_attribute_sets=6 if swept else 3):
+    for batch in _sparse_batches(case, 5, total // FEWER, most_attribute_sets=6 if swept else 3):
         check_batch(benches, case, layout, batch)
 
 

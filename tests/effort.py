@@ -1,0 +1,72 @@
+"""What the quick command leaves out of the tests: ``scripts/test.sh`` without arguments.
+
+Whatever is asked for by its path runs whole, and so does everything with ``scripts/test.sh --all``, as CI has it. The
+quick command leaves out what repeats a promise that it tests already. It still has every operator, each data type of
+each of its tensors, every pattern of kernels and every driver. There are three ways to say what may be left out:
+
+- ``@pytest.mark.sweep``: the test.
+- ``@pytest.mark.combinations``: of the test's parameters so many combinations that no value of any of them is missing.
+- ``IS_QUICK``: what a test makes of it, for example fewer random examples.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import pytest
+
+IS_QUICK = os.environ.get("DMLVK_TEST_QUICK") == "1"
+"""Whether this is the quick command."""
+
+_Item = TypeVar("_Item")
+
+
+def quick_items(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:
+    """What the quick command runs of all tests, and what it leaves out."""
+    combined: dict[str, list[tuple[pytest.Item, set[object]]]] = {}
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", None)
+        if parameters is not None and item.get_closest_marker("combinations"):
+            test = item.nodeid.partition("[")[0]
+            combined.setdefault(test, []).append((item, shown(parameters)))
+    thinned = {item for tests in combined.values() for item, _ in tests}
+    taken = {item for tests in combined.values() for item in covering(tests)}
+    left_out = {item for item in items if item.get_closest_marker("sweep")} | thinned - taken
+    return [item for item in items if item not in left_out], [item for item in items if item in left_out]
+
+
+def shown(parameters: Mapping[str, Any]) -> set[object]:
+    """What a combination of parameters is an example of.
+
+    That is each parameter's value. Of a case of data types it is the data type of each tensor, and which of the
+    optional tensors there are. Which device a test runs on does not count: it runs on each of them.
+    """
+    found: set[object] = set()
+    for name, value in parameters.items():
+        data_types = getattr(value, "data_types", None)
+        if data_types is not None:
+            operator = value.desc_class.operator_name
+            found |= {(operator, *member) for member in data_types}
+            found.add((operator, *(member for member, _ in data_types)))
+        elif name != "device":
+            found.add((name, repr(value)))
+    return found
+
+
+def covering(items: Iterable[tuple[_Item, set[object]]]) -> list[_Item]:
+    """Few of the items, in which everything occurs that any of them shows.
+
+    Items that show the same are taken together. Those come first that show most of what is missing.
+    """
+    alike: dict[frozenset[object], list[_Item]] = {}
+    for item, what in items:
+        alike.setdefault(frozenset(what), []).append(item)
+    missing = set().union(*alike)
+    chosen: list[_Item] = []
+    while missing:
+        best = max(alike, key=lambda what: len(missing & what))
+        missing -= best
+        chosen += alike.pop(best)
+    return chosen
