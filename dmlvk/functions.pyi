@@ -216,6 +216,8 @@ __all__ = [
     "right_shift",
     "rint",
     "rnn",
+    "roi_align",
+    "roi_align1",
     "roi_pooling",
     "round",
     "scaled_elu",
@@ -3061,6 +3063,78 @@ def rnn(
             input
         activation_descs: f, for each direction
         direction: from which end sequences are gone through, or from both
+    """
+
+def roi_align(
+    input: Operand,
+    roi: Operand,
+    batch_indices: Operand,
+    reduction_function: ReduceFunction,
+    interpolation_mode: InterpolationMode,
+    spatial_scale_x: float,
+    spatial_scale_y: float,
+    out_of_bounds_input_value: float,
+    minimum_samples_per_output: int,
+    maximum_samples_per_output: int,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """ROI_ALIGN: the average or the largest of Input[BatchIndices[r], c] at (k + 0.5) * step + start - 0.5, k from
+        output * samples on
+
+    Args:
+        input: the images, {N, C, H, W}
+        roi: the regions, {R, 4}, perhaps with leading ones: rows of x1, y1, x2, y2
+        batch_indices: the number of each region's image, {R}, perhaps with leading ones
+        reduction_function: what becomes of the samples of an output: AVERAGE or MAX
+        interpolation_mode: what becomes of a place between elements
+        spatial_scale_x: by what x1 and x2 are multiplied
+        spatial_scale_y: by what y1 and y2 are multiplied
+        out_of_bounds_input_value: what a sample outside of the input is
+        minimum_samples_per_output: the fewest samples of an output along each axis
+        maximum_samples_per_output: the most samples of an output along each axis
+    """
+
+def roi_align1(
+    input: Operand,
+    roi: Operand,
+    batch_indices: Operand,
+    reduction_function: ReduceFunction,
+    interpolation_mode: InterpolationMode,
+    spatial_scale_x: float,
+    spatial_scale_y: float,
+    input_pixel_offset: float,
+    output_pixel_offset: float,
+    out_of_bounds_input_value: float,
+    minimum_samples_per_output: int,
+    maximum_samples_per_output: int,
+    align_regions_to_corners: bool,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """ROI_ALIGN1: the average or the largest of Input[BatchIndices[r], c] at (k - OutputPixelOffset) * step + start -
+        InputPixelOffset, k from output * samples on
+
+    Args:
+        input: the images, {N, C, H, W}
+        roi: the regions, {R, 4}, perhaps with leading ones: rows of x1, y1, x2, y2
+        batch_indices: the number of each region's image, {R}, perhaps with leading ones
+        reduction_function: what becomes of the samples of an output: AVERAGE or MAX
+        interpolation_mode: what becomes of a place between elements
+        spatial_scale_x: by what x1 and x2 are multiplied
+        spatial_scale_y: by what y1 and y2 are multiplied
+        input_pixel_offset: where an element's middle lies behind its corner: 0.5, or 0
+        output_pixel_offset: the same of the output, with a minus: -0.5, or 0
+        out_of_bounds_input_value: what a sample outside of the input is
+        minimum_samples_per_output: the fewest samples of an output along each axis
+        maximum_samples_per_output: the most samples of an output along each axis
+        align_regions_to_corners: whether samples reach to the corners of the region
     """
 
 def roi_pooling(

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the documents that follow from the declarations: docs/operators.md, docs/decisions.md, docs/accuracy.md,
-docs/onnx.md, and a picture that follows from measurements: docs/pictures/roofline.svg; and dmlvk/functions.pyi, which
-tells editors and type checkers of the operators' functions.
+docs/onnx.md, the count of operators in README.md, and a picture that follows from measurements:
+docs/pictures/roofline.svg; and dmlvk/functions.pyi, which tells editors and type checkers of the operators' functions.
 
     python scripts/make_docs.py               write them
     python scripts/make_docs.py --check       say which are stale; for tests
@@ -26,6 +26,7 @@ from scripts.docs_tools.decisions import decisions_page
 from scripts.docs_tools.function_stubs import function_stubs
 from scripts.docs_tools.onnx_models import onnx_page
 from scripts.docs_tools.operators import operators_page
+from scripts.docs_tools.readme import readme_page
 from scripts.docs_tools.roofline import roofline_picture
 from scripts.shader_tools.operations import operations_by_operator
 
@@ -38,7 +39,7 @@ ONNX_SUITE = "measurements/onnx-suite.json"
 
 
 def pages(docs: Path) -> dict[str, Callable[[], str]]:
-    """What makes each document, by its path in ``docs``; the stubs are made beside the functions only."""
+    """What makes each document, by its path in ``docs``; stubs and README.md are those of the repository only."""
     made: dict[str, Callable[[], str]] = {
         "operators.md": operators_page,
         "decisions.md": decisions_page,
@@ -46,7 +47,10 @@ def pages(docs: Path) -> dict[str, Callable[[], str]]:
         "pictures/roofline.svg": lambda: roofline_picture(docs / SPEEDS, docs / OPERATIONS),
         "accuracy.md": lambda: accuracy_page(docs / MEASUREMENTS, docs / OPERATIONS, docs / FLOAT16_EXCEPTIONS),
     }
-    return {**made, "../dmlvk/functions.pyi": function_stubs} if docs == DOCS else made
+    if docs != DOCS:
+        return made
+    readme = docs.parent / "README.md"
+    return {**made, "../dmlvk/functions.pyi": function_stubs, "../README.md": lambda: readme_page(readme)}
 
 
 def take(source: Path, docs: Path) -> None:

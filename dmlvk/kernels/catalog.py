@@ -18,6 +18,7 @@ from dmlvk.kernels import (
     random,
     recurrent,
     reduction,
+    region_alignment,
     regions,
     resample,
     scan,
@@ -46,6 +47,7 @@ SOURCES: tuple[Callable[[], Iterable[ShaderVariant]], ...] = (
     window.variants,
     resample.variants,
     regions.variants,
+    region_alignment.variants,
 )
 """What names the variants of each pattern."""
 

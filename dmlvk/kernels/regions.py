@@ -1,4 +1,4 @@
-"""Lowers operators that pool regions of interest: shaders/regions/."""
+"""Lowers operators that take regions of interest out of images: shaders/regions/."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from dmlvk.datatypes import float32_bits
+from dmlvk.kernels import region_alignment
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.program import Program, ProgramBuilder
 from dmlvk.kernels.target import Target
@@ -32,7 +33,8 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    assert isinstance(desc, RoiPooling)  # the operator of this pattern
+    if not isinstance(desc, RoiPooling):
+        return region_alignment.lower_alignment(desc, target)
     source, regions, result = desc.input_tensor, desc.roi_tensor, desc.output_tensor
     elements = math.prod(result.sizes)
     groups = launch_size(desc.operator_name, elements)

@@ -74,6 +74,7 @@ from dmlvk.operators.rearrangement import (
 )
 from dmlvk.operators.recurrent import Gru, Lstm, RecurrentNetworkDirection, Rnn
 from dmlvk.operators.reduction import Argmax, Argmin, Reduce, ReduceFunction
+from dmlvk.operators.region_alignment import RoiAlign, RoiAlign1
 from dmlvk.operators.regions import RoiPooling
 from dmlvk.operators.resampling import InterpolationMode, Resample, Resample1, Resample2, Resample3, Upsample2d
 from dmlvk.operators.scan import CumulativeProduct, CumulativeSummation
@@ -153,6 +154,8 @@ __all__ = [
     "Resample3",
     "ReverseSubsequences",
     "Rnn",
+    "RoiAlign",
+    "RoiAlign1",
     "RoiPooling",
     "Scatter",
     "ScatterNd",

@@ -7,7 +7,7 @@
 #extension GL_GOOGLE_include_directive : require
 #define RESAMPLE_BLOCKS
 #include "resample.glsl"
-#include "arithmetic.glsl"
+#include "weighting.glsl"
 
 #define NUMBER_OF(type, x) CONCATENATE(NUMBER_OF_, type)(x)
 #define NUMBER_OF_float32(x) (x)
@@ -26,23 +26,6 @@ uint nearest_integer(uint x)
 {
     precise float shifted = uintBitsToFloat(x) + 12582912.0;
     return floatBitsToUint(shifted) - 0x4b400000u;
-}
-
-#define LEAST_PLAIN 0x30800000u // 2^-30: of two such weighted averages no step is denormal
-
-float weighted(float first, float second, float fraction)
-{
-    precise float rest = 1.0 - fraction;
-    precise float average = first * rest + second * fraction;
-    return is_zero(fraction) ? first : average;
-}
-
-// The same for any numbers.
-uint weighted_slowly(uint first, uint second, float fraction)
-{
-    precise float rest = 1.0 - fraction;
-    uint average = add_f32(multiply_f32(floatBitsToUint(rest), first), multiply_f32(floatBitsToUint(fraction), second));
-    return is_zero(fraction) ? first : average;
 }
 
 // The elements around a place, by what they have in common along an axis.
@@ -198,16 +181,10 @@ VALUE(OUTPUT) resampled(Source source)
         uint below = is_zero(row.fraction) ? 0u : STRIDE_B;
         uvec4 bits = uvec4(NUMBER_OF(INPUT, ELEMENT(at)), NUMBER_OF(INPUT, ELEMENT(at + right)),
             NUMBER_OF(INPUT, ELEMENT(at + below)), NUMBER_OF(INPUT, ELEMENT(at + below + right)));
-        vec4 numbers = uintBitsToFloat(bits);
-        float upper = weighted(numbers.x, numbers.y, column.fraction);
-        float lower = weighted(numbers.z, numbers.w, column.fraction);
-        uint result = floatBitsToUint(weighted(upper, lower, row.fraction));
+        uint result = weighted_four(bits, column.fraction, row.fraction);
 #if INPUT_BITS == 32
-        uvec4 less_one = (bits & MAGNITUDE_F32) - 1u;
-        if (min(min(less_one.x, less_one.y), min(less_one.z, less_one.w)) < LEAST_PLAIN - 1u) {
-            uint first = weighted_slowly(bits.x, bits.y, column.fraction);
-            uint second = weighted_slowly(bits.z, bits.w, column.fraction);
-            result = weighted_slowly(first, second, row.fraction);
+        if (has_tiny(bits)) {
+            result = weighted_four_slowly(bits, column.fraction, row.fraction);
         }
 #endif
         return RESULT_OF(OUTPUT, result);

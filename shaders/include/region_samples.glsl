@@ -1,0 +1,24 @@
+// Places of a region's samples: steps in float32, each rounded once, so that none lies elsewhere on another device. The bits of
+// InputPixelOffset and OutputPixelOffset are among the parameters.
+#ifndef REGION_SAMPLES_GLSL
+#define REGION_SAMPLES_GLSL
+
+#include "resampling.glsl"
+
+// Where sample k lies along an axis; start and step are the bits of float32.
+float place_of_sample(uint k, uint start, uint step)
+{
+    precise float offset = float(int(k)) - uintBitsToFloat(parameters.output_offset);
+    precise float moved = offset * uintBitsToFloat(step) + uintBitsToFloat(start);
+    precise float place = moved - uintBitsToFloat(parameters.input_offset);
+    return place;
+}
+
+// The same, of a sample inside, between the first element and the last one.
+float place_between(uint k, uint start, uint step, uint extent)
+{
+    int bits = int(without_denormal(floatBitsToUint(place_of_sample(k, start, step))));
+    return intBitsToFloat(min(max(bits, 0), floatBitsToInt(float(int(extent - 1u)))));
+}
+
+#endif

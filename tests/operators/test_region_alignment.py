@@ -1,0 +1,187 @@
+"""ROI_ALIGN, ROI_ALIGN1: examples by hand, what the pages leave open, many samples, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.samples import Sample
+from dmlvk.conformance.sampling import check_sample
+from dmlvk.kernels import region_alignment
+
+Array = npt.NDArray[Any]
+
+AVERAGE, MAX = dml.ReduceFunction.AVERAGE, dml.ReduceFunction.MAX
+NEAREST, LINEAR = dml.InterpolationMode.NEAREST_NEIGHBOR, dml.InterpolationMode.LINEAR
+UINT_MAX = 2**32 - 1
+
+
+def _desc(image: Array, regions: Array, pooled: tuple[int, int], **more: Any) -> dml.RoiAlign1:
+    data_type = dml.FLOAT16 if image.dtype == np.float16 else dml.FLOAT32
+    members: dict[str, Any] = {
+        "input_tensor": dml.TensorDesc(data_type, image.shape),
+        "roi_tensor": dml.TensorDesc(data_type, regions.shape),
+        "batch_indices_tensor": dml.TensorDesc(dml.UINT32, regions.shape[:1]),
+        "output_tensor": dml.TensorDesc(data_type, (len(regions), image.shape[1], *pooled)),
+        "reduction_function": AVERAGE,
+        "interpolation_mode": LINEAR,
+        "spatial_scale_x": 1.0,
+        "spatial_scale_y": 1.0,
+        "input_pixel_offset": 0.5,
+        "output_pixel_offset": -0.5,
+        "out_of_bounds_input_value": 0.0,
+        "minimum_samples_per_output": 1,
+        "maximum_samples_per_output": 1,
+        "align_regions_to_corners": False,
+    }
+    return dml.RoiAlign1(**{**members, **more})
+
+
+def _inputs(image: Array, regions: Array) -> dict[str, Array]:
+    return {"InputTensor": image, "ROITensor": regions, "BatchIndicesTensor": np.zeros(len(regions), np.uint32)}
+
+
+def _run(bench: Workbench, image: Array, regions: Any, pooled: tuple[int, int], **more: Any) -> Array:
+    rows = np.array(regions, image.dtype)
+    return bench.device.run(_desc(image, rows, pooled, **more), _inputs(image, rows))["OutputTensor"]
+
+
+def _ramp(height: int, width: int) -> Array:
+    """Elements that LINEAR hits exactly: 16 * y + x."""
+    return (16.0 * np.arange(height)[:, None] + np.arange(width)).astype(np.float32)[None, None]
+
+
+def test_example_of_the_page(benches: list[Workbench]) -> None:
+    """Four regions of four elements, one and a half times as wide and half as high."""
+    image = np.arange(1, 17, dtype=np.float32).reshape(1, 1, 4, 4)
+    regions = [[0, 0, 2, 2], [2, 0, 4, 2], [0, 2, 2, 4], [2, 2, 4, 4]]
+    for bench in benches:
+        found = _run(bench, image, regions, (1, 3), interpolation_mode=NEAREST)
+        assert found.reshape(4, 3).tolist() == [[1, 1, 2], [3, 3, 4], [9, 9, 10], [11, 11, 12]]
+
+
+def test_places_by_hand(benches: list[Workbench]) -> None:
+    """On a ramp, an output is where its sample lies, or the mean of where its samples lie."""
+    image = _ramp(8, 8)
+    for bench in benches:
+
+        def along_x(region: Any, pooled: int, *, on: Workbench = bench, **more: Any) -> list[float]:
+            row: list[float] = _run(on, image, [region], (1, pooled), **more)[0, 0, 0].tolist()
+            return row
+
+        offsets: dict[str, Any] = {"input_pixel_offset": 0.0, "output_pixel_offset": 0.0}
+        assert along_x([1, 0.5, 5, 0.5], 4) == [1, 2, 3, 4]
+        assert along_x([1, 0, 5, 0], 2, **offsets) == [1, 3]
+        assert along_x([2.5, 0.5, 2.5, 0.5], 3) == [2, 2, 2], "an empty region is one place"
+        assert along_x([5, 0.5, 1, 0.5], 4) == [4, 3, 2, 1], "an inverted region is a mirror image"
+        corners = {"align_regions_to_corners": True, **offsets}
+        assert along_x([1, 0, 5, 0], 5, **corners) == [1, 2, 3, 4, 5]
+        assert along_x([1, 0, 5, 0], 1, **corners) == [3], "one sample lies in the middle"
+        assert along_x([-1, 0.5, 1, 0.5], 4, spatial_scale_x=4.0, out_of_bounds_input_value=-9.0) == [-9, -9, 0.5, 2.5]
+        edges: dict[str, Any] = {"out_of_bounds_input_value": 100.0, "input_pixel_offset": 0.0}
+        assert along_x([-1.5, 0, 8.5, 0], 10, **edges) == [0, 0, 1, 2, 3, 4, 5, 6, 7, 7]
+        assert along_x([-2.5, 0, 9.5, 0], 6, **edges) == [100, 0.5, 2.5, 4.5, 6.5, 100]
+
+
+def test_adaptive_samples(benches: list[Workbench]) -> None:
+    """As many as elements, rounded up: four for 3.5 elements of an output, or three if there may be no more."""
+    image = np.zeros((1, 1, 1, 16), np.float32)
+    image[..., 0] = 1.0
+    counts = {"minimum_samples_per_output": 1, "interpolation_mode": NEAREST}
+    for bench in benches:
+        for most, share in ((UINT_MAX, 1 / 4), (3, 1 / 3)):
+            for region in ([0, 0, 7, 1], [7, 0, 0, 1]):
+                found = _run(bench, image, [region], (1, 2), maximum_samples_per_output=most, **counts)[0, 0, 0]
+                expected = [share, 0] if region[0] == 0 else [0, share]
+                assert found.tolist() == np.array(expected, np.float32).tolist()
+
+
+def test_mirror_images(benches: list[Workbench]) -> None:
+    """With steps that are exact, an inverted region has the right one's bits in reverse."""
+    image = np.random.default_rng(3).standard_normal((1, 2, 9, 12)).astype(np.float32)
+    region = [1.5, 0.75, 9.5, 6.75]
+    for bench in benches:
+        for function in (AVERAGE, MAX):
+            more = {
+                "reduction_function": function,
+                "interpolation_mode": NEAREST,
+                "maximum_samples_per_output": UINT_MAX,
+            }
+            right = _run(bench, image, [region], (4, 4), **more)
+            wrong = _run(bench, image, [[*region[2:], *region[:2]]], (4, 4), **more)
+            np.testing.assert_array_equal(wrong, right[..., ::-1, ::-1])
+
+
+@pytest.mark.parametrize("function", [AVERAGE, MAX])
+def test_samples_of_several_launches(
+    function: dml.ReduceFunction, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with states of a few outputs at a time; one launch gives the same bits."""
+    random = np.random.default_rng(5)
+    image = random.standard_normal((1, 2, 150, 230)).astype(np.float32)
+    regions = np.array([[0, 0, 230, 150], [-20, -30, 300, 200], [100, 20, 101, 21]], np.float32)
+    desc = _desc(image, regions, (1, 1), reduction_function=function, maximum_samples_per_output=UINT_MAX)
+    inputs = _inputs(image, regions)
+    monkeypatch.setattr(region_alignment, "_MOST_STATE_BYTES", 100)
+    check_sample(benches, Sample("several launches", desc, inputs))
+
+
+def test_sum_of_large_and_small(benches: list[Workbench]) -> None:
+    """What would overflow, or be lost, in one word."""
+    image = np.array([[[[3e38, 3e38, 1.0, -3e38, -3e38, 1e-37]]]], np.float32)
+    more = {"interpolation_mode": NEAREST, "minimum_samples_per_output": 6, "maximum_samples_per_output": 6}
+    for bench in benches:
+        assert _run(bench, image, [[0, 0, 6, 1]], (1, 1), **more)[0, 0, 0, 0] == np.float32(1 / 6)
+        assert _run(bench, image, [[0, 0, 2, 1]], (1, 1), **more)[0, 0, 0, 0] == np.float32(3e38)
+
+
+def test_outside_of_float16(benches: list[Workbench]) -> None:
+    """A number beyond FLOAT16 counts as the FLOAT32 number that it is, until the average is rounded."""
+    image = np.ones((1, 1, 2, 2), np.float16)
+    more = {"minimum_samples_per_output": 2, "maximum_samples_per_output": 2, "spatial_scale_y": 4.0}
+    for bench in benches:
+        for outside, expected in ((120000.0, 60000.0), (400000.0, np.inf), (-2.0, -0.5), (np.nan, np.nan)):
+            found = _run(bench, image, [[0, 0, 2, 2]], (1, 1), out_of_bounds_input_value=outside, **more)[0, 0, 0, 0]
+            np.testing.assert_equal(found, np.float16(expected))
+
+
+_REFUSED: list[tuple[Callable[[], dict[str, Any]], str]] = [
+    (lambda: {"roi_tensor": dml.TensorDesc(dml.FLOAT32, (2, 5))}, "ROITensor.Sizes must be [2, 4]"),
+    (lambda: {"roi_tensor": dml.TensorDesc(dml.FLOAT32, (2, 2, 4))}, "ROITensor.Sizes must be [1, 2, 4]"),
+    (lambda: {"batch_indices_tensor": dml.TensorDesc(dml.UINT32, (3,))}, "BatchIndicesTensor.Sizes must be [2]"),
+    (lambda: {"output_tensor": dml.TensorDesc(dml.FLOAT32, (3, 1, 2, 2))}, "OutputTensor.Sizes must be [2, 1, 2, 2]"),
+    (lambda: {"reduction_function": dml.ReduceFunction.SUM}, "ReductionFunction must be AVERAGE or MAX; got SUM"),
+    (lambda: {"spatial_scale_y": float("nan")}, "SpatialScaleY must be a finite number; got nan"),
+    (lambda: {"input_pixel_offset": float("inf")}, "InputPixelOffset must be a finite number; got inf"),
+    (lambda: {"minimum_samples_per_output": 40000}, "MinimumSamplesPerOutput must be at most 32768; got 40000"),
+    (
+        lambda: {"minimum_samples_per_output": 3, "maximum_samples_per_output": 2},
+        "MaximumSamplesPerOutput must be at least 1 and MinimumSamplesPerOutput 3; got 2",
+    ),
+    (
+        lambda: {"minimum_samples_per_output": 0, "maximum_samples_per_output": 0},
+        "MaximumSamplesPerOutput must be at least 1 and MinimumSamplesPerOutput 0; got 0",
+    ),
+    (
+        lambda: {
+            "output_tensor": dml.TensorDesc(dml.FLOAT32, (2, 1, 1, 1000)),
+            "minimum_samples_per_output": 20000,
+            "maximum_samples_per_output": 20000,
+        },
+        "MinimumSamplesPerOutput times 1000 outputs along an axis must be at most 2^24; got 20000",
+    ),
+]
+
+
+@pytest.mark.parametrize(("more", "message"), _REFUSED)
+def test_refusals(more: Callable[[], dict[str, Any]], message: str, device: dml.Device) -> None:
+    image, regions = np.zeros((1, 1, 4, 4), np.float32), np.zeros((2, 4), np.float32)
+    with pytest.raises(dml.DmlError, match=re.escape(f"ROI_ALIGN1: {message}")):
+        device.create_operator(_desc(image, regions, (2, 2), **more()))
