@@ -304,3 +304,48 @@ def test_centers_are_cropped_and_padded(
     node = helper.make_node("CenterCropPad", ["x", "sizes"], ["y"], axes=axes)
     (y,) = run(device, node, {"x": x, "sizes": np.array(sizes, np.int64)}, opset=18)
     np.testing.assert_array_equal(y, expected)
+
+
+_ALIGNED = np.array(
+    [
+        [0, 0, 10, 8],
+        [1.5, 2.25, 7.75, 4.5],
+        [-3, -2, 4, 3],
+        [8, 6, 30, 30],
+        [5, 5, 5, 5],
+        [6.1, 6.2, 3.3, 2.4],
+        [0.3, 0.7, 0.9, 1.1],
+        [40, 40, 50, 50],
+    ],
+    np.float32,
+)
+"""Inside, across edges, empty, inverted, smaller than an element, and far outside."""
+
+
+@pytest.mark.parametrize("mode", ["avg", "max"])
+@pytest.mark.parametrize(
+    ("opset", "transformation", "scale", "ratio", "pooled"),
+    [
+        (10, "output_half_pixel", 0.25, 2, (2, 3)),
+        (16, "output_half_pixel", 0.3, 0, (1, 1)),
+        (16, "half_pixel", 0.7, 3, (2, 3)),
+        (22, "half_pixel", 1.0, 0, (2, 3)),
+    ],
+)
+def test_regions_are_aligned_as_by_definition(
+    device: dml.Device, mode: str, opset: int, transformation: str, scale: float, ratio: int, pooled: tuple[int, int]
+) -> None:
+    """By ONNX's own reference."""
+    height, width = pooled
+    attributes: dict[str, Any] = {"output_height": height, "output_width": width, "sampling_ratio": ratio}
+    attributes |= {"spatial_scale": scale, "mode": mode}
+    named: dict[str, Any] = {} if opset < 16 else {"coordinate_transformation_mode": transformation}
+    regions = (_ALIGNED / np.float32(scale)).astype(np.float32)
+    feed: Arrays = {"x": numbers(2, 3, 9, 11), "r": regions, "b": np.arange(len(_ALIGNED), dtype=np.int64) % 2}
+    (y,) = run(device, helper.make_node("RoiAlign", ["x", "r", "b"], ["y"], **attributes, **named), feed, opset=opset)
+    # The reference takes every version for the newest one: where the attribute is not there, it must be told.
+    told = helper.make_node(
+        "RoiAlign", ["x", "r", "b"], ["y"], **attributes, coordinate_transformation_mode=transformation
+    )
+    expected: Any = onnx.reference.ReferenceEvaluator(of_node(told, feed, 22)).run(None, feed)
+    np.testing.assert_allclose(y, expected[0], rtol=1e-5, atol=2e-6)

@@ -15,6 +15,7 @@ from dmlvk.onnx.operators import quantization as quantization
 from dmlvk.onnx.operators import quantized as quantized
 from dmlvk.onnx.operators import recurrent as recurrent
 from dmlvk.onnx.operators import reduction as reduction
+from dmlvk.onnx.operators import regions as regions
 from dmlvk.onnx.operators import resampling as resampling
 from dmlvk.onnx.operators import rotary as rotary
 from dmlvk.onnx.operators import shape as shape
