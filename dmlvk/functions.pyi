@@ -145,6 +145,7 @@ __all__ = [
     "less_equal",
     "linear",
     "local_response_normalization",
+    "local_response_normalization_grad",
     "log",
     "log_softmax",
     "log_softmax1",
@@ -1867,6 +1868,33 @@ def local_response_normalization(
 
     Args:
         input: the values, {N, C, H, W}
+        cross_channel: whether neighbours are those in other channels, else in height and width
+        local_size: how many neighbours there are along an axis, the element itself among them
+        alpha: the factor of the sum of squares
+        beta: the exponent
+        bias: what is added to the sum
+    """
+
+def local_response_normalization_grad(
+    input: Operand,
+    input_gradient: Operand,
+    cross_channel: bool,
+    local_size: int,
+    alpha: float,
+    beta: float,
+    bias: float,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """LOCAL_RESPONSE_NORMALIZATION_GRAD: g / D^Beta - 2 * Alpha / LocalSize * Beta * x * (sum of g * x / D^(Beta + 1)
+        over all elements around which x lies), D = Bias + Alpha / LocalSize * sum of squares around an element
+
+    Args:
+        input: the values that were normalized, {N, C, H, W}
+        input_gradient: gradients of the normalized values
         cross_channel: whether neighbours are those in other channels, else in height and width
         local_size: how many neighbours there are along an axis, the element itself among them
         alpha: the factor of the sum of squares

@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 
 from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.kernels.elementwise import lower_walk
 from dmlvk.kernels.integer_products import stride_of
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.scattering import max_unpooling
 from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
-from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
 from dmlvk.operators import OPERATORS, OperatorDesc
-from dmlvk.operators.local_response import LocalResponseNormalization
+from dmlvk.operators.local_response import LocalResponseNormalization, LocalResponseNormalizationGrad
 from dmlvk.operators.pooling import MaxUnpooling, dilations_of
 from dmlvk.operators.quantized_pooling import QuantizedLinearAveragePooling
 from dmlvk.tensors import TensorDesc
@@ -52,6 +53,8 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
+    if isinstance(desc, LocalResponseNormalizationGrad):
+        return _local_response_gradient(desc, target)
     return max_unpooling(desc, target) if isinstance(desc, MaxUnpooling) else _pooled(desc, target)
 
 
@@ -65,7 +68,15 @@ def variants() -> Iterator[ShaderVariant]:
         yield _variant("lp_pooling.2", "lp_pooling", data_type, P="2")
         yield _variant("lp_pooling.power", "lp_pooling_power", data_type)
         yield _variant("local_response_normalization", "local_response_normalization", data_type)
-
+        yield _variant("local_response_base", "local_response_base", data_type, result=DataType.FLOAT32)
+        for walk in WALKS:
+            types = (data_type, data_type, DataType.FLOAT32, DataType.FLOAT32)
+            name = "local_response_term"
+            yield walking_variant(name, f"normalization/{name}.comp", types, walk, {}, attributes=2)
+            of_result = (data_type, data_type, DataType.FLOAT32, DataType.FLOAT32, data_type)
+            name = "local_response_gradient"
+            yield walking_variant(name, f"normalization/{name}.comp", of_result, walk, {}, attributes=1)
+    yield _variant("window_sum", "sum", DataType.FLOAT32)
     for source in _BYTES:
         for result in _BYTES:
             yield _quantized_variant(source, result)
@@ -78,10 +89,12 @@ def _quantized_variant(source: DataType, result: DataType) -> ShaderVariant:
     return ShaderVariant(name, "window/quantized_average_pooling.comp", tuple(sorted(defines.items())))
 
 
-def _variant(name: str, source: str, data_type: DataType, **more: str) -> ShaderVariant:
-    type_name, bits = data_type.name.lower(), str(data_type.size_in_bits)
-    defines = {"INPUT": type_name, "INPUT_BITS": bits, "OUTPUT": type_name, "OUTPUT_BITS": bits, **more}
-    return ShaderVariant(f"{name}.{type_name}", f"window/{source}.comp", tuple(sorted(defines.items())))
+def _variant(name: str, source: str, data_type: DataType, result: DataType | None = None, **more: str) -> ShaderVariant:
+    result = result or data_type
+    names = {"INPUT": data_type.name.lower(), "OUTPUT": result.name.lower()}
+    bits = {"INPUT_BITS": str(data_type.size_in_bits), "OUTPUT_BITS": str(result.size_in_bits)}
+    defines = {**names, **bits, **more}
+    return ShaderVariant(f"{name}.{names['INPUT']}", f"window/{source}.comp", tuple(sorted(defines.items())))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,9 +157,22 @@ class _Windows:
         )
 
     @classmethod
-    def around(cls, desc: LocalResponseNormalization, source: _Tensor) -> _Windows:
-        """Those around each element: across channels, or over height and width."""
+    def around(
+        cls,
+        desc: LocalResponseNormalization | LocalResponseNormalizationGrad,
+        source: _Tensor,
+        is_mirrored: bool = False,
+    ) -> _Windows:
+        """Those around each element: across channels, or over height and width.
+
+        Args:
+            desc: the description.
+            source: the tensor.
+            is_mirrored: whether those elements are meant around which the element lies.
+        """
         before, behind = (desc.local_size - 1) // 2, desc.local_size // 2
+        if is_mirrored:
+            before, behind = behind, before
         axes = (1, 3, 4)
         is_used = (True, False, False) if desc.cross_channel else (False, True, True)
         furthest = [source.sizes[axis] - 1 if used else 0 for axis, used in zip(axes, is_used, strict=True)]
@@ -185,13 +211,11 @@ class _Block:
     row_output_step: int
 
     @classmethod
-    def of(
-        cls, desc: Any, target: Target, windows: _Windows, source: _Tensor, result: _Tensor, order: Sequence[int]
-    ) -> _Block | None:
-        """The block of an operator whose output is packed, if there is one."""
-        bits = desc.output_tensor.data_type.size_in_bits
+    def of(cls, pools: _Pools, target: Target, order: Sequence[int]) -> _Block | None:
+        """The block of maxima whose output is packed, if there is one."""
+        windows, source, result, bits = pools.windows, pools.source, pools.result, pools.bits
         axis = windows.axes[1]
-        is_fit = desc.operator_name.startswith("MAX_") and bits in (16, 32) and not target.is_cpu
+        is_fit = bits in (16, 32) and not target.is_cpu
         is_fit = is_fit and result.sizes[axis] >= _WINDOWS_OF_BLOCK and math.prod(windows.taps) <= _MOST_TAPS_OF_BLOCK
         if not is_fit or any(dilation > 1 for dilation in windows.dilations):
             return None
@@ -216,68 +240,113 @@ class _Block:
         return (1, self.row_step, self.row_output_step, self.rows)
 
 
-def _rounds(desc: Any) -> int:
-    """How often a window's elements are gone through: sums may have to be made again, of scaled elements."""
-    return 1 if desc.operator_name.startswith(("MAX_", "QUANTIZED_")) else 2
-
-
 def _of_depth(values: Sequence[int], missing: int) -> tuple[int, ...]:
     """Values for depth, height and width, of which the first may be absent."""
     return (*[missing] * (_AXES - 2 - len(values)), *values)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Pools:
+    """What is made of windows, and where it lies.
+
+    Attributes:
+        variant: the shader.
+        source: what the windows lie in.
+        result: what is made of them.
+        windows: where they lie.
+        bits: of an element of the result.
+        rounds: how often a window's elements are gone through: sums may have to be made again, of scaled elements.
+        numbers: what the shader computes with.
+        places: where indices go, and their data type's words; ``None``: nowhere.
+        is_maximum: whether windows may be gone through in blocks.
+        counts_padding: whether padding counts.
+        scales: the constants of scales and zero points.
+    """
+
+    variant: str
+    source: _Tensor
+    result: _Tensor
+    windows: _Windows
+    bits: int
+    rounds: int
+    numbers: tuple[int, ...]
+    places: tuple[_Tensor, int] | None = None
+    is_maximum: bool = False
+    counts_padding: bool = False
+    scales: Sequence[int] = (0,) * _SCALE_CONSTANTS
+
+
 def _pooled(desc: Any, target: Target) -> Program:
     is_quantized = isinstance(desc, QuantizedLinearAveragePooling)
     source = (_Channels if is_quantized else _Tensor).of(desc.input_tensor)
-    result = _Tensor.of(desc.output_tensor)
     is_local = isinstance(desc, LocalResponseNormalization)
-    windows = _Windows.around(desc, source) if is_local else _Windows.of(desc)
+    is_maximum = desc.operator_name.startswith("MAX_")
     places: TensorDesc | None = getattr(desc, "output_indices_tensor", None)
     data_type: DataType = desc.output_tensor.data_type
+    builder = ProgramBuilder(desc, target)
+    output = builder.writes["output_tensor"]
+    writes = [output]
+    if is_maximum:
+        writes.append(builder.writes.get("output_indices_tensor", output))
+    reads = [builder.reads["input_tensor"]]
+    pools = _Pools(
+        variant=f"{_shader_name(desc)}.{data_type.name.lower()}",
+        source=source,
+        result=_Tensor.of(desc.output_tensor),
+        windows=_Windows.around(desc, source) if is_local else _Windows.of(desc),
+        bits=data_type.size_in_bits,
+        rounds=1 if is_maximum or is_quantized else 2,
+        numbers=_numbers(desc),
+        places=None if places is None else (_Tensor.of(places), places.data_type.size_in_bits // 32),
+        is_maximum=is_maximum,
+        counts_padding=bool(getattr(desc, "include_padding", False)),
+        scales=_scales(desc, builder, reads) if is_quantized else (0,) * _SCALE_CONSTANTS,
+    )
+    _launch(builder, pools, reads, writes)
+    return builder.program()
+
+
+def _launch(builder: ProgramBuilder, pools: _Pools, reads: Sequence[Region], writes: Sequence[Region]) -> None:
+    """Adds the launches that go through windows: several where these have more elements than loops have turns."""
+    source, result, windows = pools.source, pools.result, pools.windows
     order = _order_of_memory(result)
-    elements_at_once = max(1, 32 // data_type.size_in_bits) if _is_packed(result, order) else 1
-    is_in_parts = elements_at_once * (_rounds(desc) * windows.turns(source) + 1) > MOST_LOOP_TURNS
+    elements_at_once = max(1, 32 // pools.bits) if _is_packed(result, order) else 1
+    is_in_parts = elements_at_once * (pools.rounds * windows.turns(source) + 1) > MOST_LOOP_TURNS
     is_packed = _is_packed(result, order) and not is_in_parts
     elements = math.prod(result.sizes)
-    items = -(-elements * data_type.size_in_bits // 32) if is_packed and data_type.size_in_bits < 32 else elements
-    block = _Block.of(desc, target, windows, source, result, order) if is_packed and places is None else None
+    items = -(-elements * pools.bits // 32) if is_packed and pools.bits < 32 else elements
+    block = None
+    if pools.is_maximum and is_packed and pools.places is None:
+        block = _Block.of(pools, builder.target, order)
     if block is not None:
-        items = block.items(elements, data_type.size_in_bits)
-    groups = launch_size(desc.operator_name, items)
+        items = block.items(elements, pools.bits)
+    groups = launch_size(builder.operator_name, items)
+    places, words_of_place = pools.places or (result, 0)
     constants = [
         int(groups[1] > 1),
         1,
         int(is_packed),
-        0 if places is None else places.data_type.size_in_bits // 32,
-        int(bool(getattr(desc, "include_padding", False))),
-        *_axes(windows, order, source, result, _Tensor.of(places) if places is not None else result, block),
+        words_of_place,
+        int(pools.counts_padding),
+        *_axes(windows, order, source, result, places, block),
         *_windows(windows, source),
+        *pools.scales,
+        int(is_in_parts),
+        *(_NO_BLOCK if block is None else block.constants),
     ]
-    builder = ProgramBuilder(desc, target)
-    output = builder.writes["output_tensor"]
-    writes = [output]
-    if desc.operator_name.startswith("MAX_"):
-        writes.append(builder.writes.get("output_indices_tensor", output))
-    reads = [builder.reads["input_tensor"]]
-    if is_quantized:
-        constants += _scales(desc, builder, reads)
-    else:
-        constants += [0] * _SCALE_CONSTANTS
-    constants += [int(is_in_parts), *(_NO_BLOCK if block is None else block.constants)]
-    writes.append(builder.scratch(_STATE_BYTES * elements) if is_in_parts else output)
+    state = builder.scratch(_STATE_BYTES * elements) if is_in_parts else writes[0]
     parts = [(0, 0, 0)]
     if is_in_parts:
         firsts = range(0, math.prod(windows.most_inside(source)), _TAPS_AT_ONCE)
-        parts = [(first, first + _TAPS_AT_ONCE, round) for round in range(_rounds(desc)) for first in firsts]
+        parts = [(first, first + _TAPS_AT_ONCE, round) for round in range(pools.rounds) for first in firsts]
     for part in parts:
         kernel = PlainKernel(
-            variant=f"{_shader_name(desc)}.{data_type.name.lower()}",
+            variant=pools.variant,
             work_groups=groups,
             constants=tuple(constant & 0xFFFFFFFF for constant in constants),
-            parameters=(items, elements, *part, *_numbers(desc)),
+            parameters=(items, elements, *part, *pools.numbers),
         )
-        builder.launch(kernel, reads, writes)
-    return builder.program()
+        builder.launch(kernel, reads, [*writes, state])
 
 
 def _scales(desc: QuantizedLinearAveragePooling, builder: ProgramBuilder, reads: list[Region]) -> list[int]:
@@ -292,9 +361,44 @@ def _scales(desc: QuantizedLinearAveragePooling, builder: ProgramBuilder, reads:
 def _numbers(desc: Any) -> tuple[int, ...]:
     """What an operator computes with."""
     if isinstance(desc, LocalResponseNormalization):
-        factor = float(np.float32(desc.alpha) / np.float32(desc.local_size))
-        return tuple(float32_bits(number) for number in (desc.beta, factor, desc.bias))
+        return _response_numbers(desc)
     return (int(getattr(desc, "p", 0)),)
+
+
+def _response_numbers(desc: LocalResponseNormalization | LocalResponseNormalizationGrad) -> tuple[int, ...]:
+    factor = float(np.float32(desc.alpha) / np.float32(desc.local_size))
+    return tuple(float32_bits(number) for number in (desc.beta, factor, desc.bias))
+
+
+def _local_response_gradient(desc: LocalResponseNormalizationGrad, target: Target) -> Program:
+    """What is divided by, a term of each element, the terms' sums around each element, and the gradients."""
+    builder = ProgramBuilder(desc, target)
+    x, gradient = desc.input_tensor, desc.input_gradient_tensor
+    of_x, of_gradient = builder.reads["input_tensor"], builder.reads["input_gradient_tensor"]
+    wide = TensorDesc(DataType.FLOAT32, x.sizes)
+    base, terms, sums = (builder.scratch(wide.size_in_bytes) for _ in range(3))
+    numbers = _response_numbers(desc)
+
+    def around(name: str, source: TensorDesc, reads: Region, result: Region, is_mirrored: bool) -> None:
+        tensor = _Tensor.of(source)
+        windows = _Windows.around(desc, tensor, is_mirrored)
+        variant = f"{name}.{source.data_type.name.lower()}"
+        _launch(builder, _Pools(variant, tensor, _Tensor.of(wide), windows, 32, 2, numbers), [reads], [result])
+
+    def each(name: str, tensors: Sequence[TensorDesc], words: tuple[int, ...], *regions: Region) -> None:
+        kernel = lower_walk(desc.operator_name, name, tensors, target, words)
+        builder.launch(kernel, regions[:-1], regions[-1:], label=name)
+
+    around("local_response_base", x, of_x, base, False)
+    factor = 2.0 * float(np.float32(desc.alpha) / np.float32(desc.local_size)) * float(np.float32(desc.beta))
+    with np.errstate(over="ignore"):
+        words = (numbers[0], float32_bits(float(np.float32(factor))))
+    each("local_response_term", (x, gradient, wide, wide), words, of_x, of_gradient, base, terms)
+    around("window_sum", wide, terms, sums, True)
+    result = builder.writes["output_gradient_tensor"]
+    tensors = (x, gradient, wide, wide, desc.output_gradient_tensor)
+    each("local_response_gradient", tensors, numbers[:1], of_x, of_gradient, base, sums, result)
+    return builder.program()
 
 
 def _shader_name(desc: Any) -> str:

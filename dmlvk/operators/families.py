@@ -29,7 +29,7 @@ from dmlvk.operators.indexed import (
     ScatterNd,
 )
 from dmlvk.operators.integer_products import ConvolutionInteger, MatrixMultiplyInteger
-from dmlvk.operators.local_response import LocalResponseNormalization
+from dmlvk.operators.local_response import LocalResponseNormalization, LocalResponseNormalizationGrad
 from dmlvk.operators.matrix import Gemm, MatrixTransform
 from dmlvk.operators.members import AxisDirection
 from dmlvk.operators.movement import Join, Slice, Slice1, Split
@@ -115,6 +115,7 @@ __all__ = [
     "InterpolationMode",
     "Join",
     "LocalResponseNormalization",
+    "LocalResponseNormalizationGrad",
     "LpNormalization",
     "LpPooling",
     "LpPooling1",

@@ -1,4 +1,4 @@
-"""LOCAL_RESPONSE_NORMALIZATION: elements divided by what the squares around them make."""
+"""LOCAL_RESPONSE_NORMALIZATION: elements divided by what the squares around them make; and its gradient."""
 
 from __future__ import annotations
 
@@ -12,14 +12,34 @@ from dmlvk.operators.shapes import refuse
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
+__all__ = ["LocalResponseNormalization", "LocalResponseNormalizationGrad"]
 
-def _sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+
+def _check_numbers(desc: Any) -> None:
     if desc.local_size < 1:
         refuse(desc, "local_size", f"must be at least 1; got {desc.local_size}")
     for member in ("alpha", "beta", "bias"):
         if not math.isfinite(getattr(desc, member)):
             refuse(desc, member, f"must be a finite number; got {getattr(desc, member)!r}")
+
+
+def _sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+    _check_numbers(desc)
     return {"output_tensor": tuple(desc.input_tensor.sizes)}
+
+
+def _gradient_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+    _check_numbers(desc)
+    return {"output_gradient_tensor": tuple(desc.input_tensor.sizes)}
+
+
+_NEIGHBOURS = (
+    "Across channels only channels are gone through; otherwise LocalSize by LocalSize elements of height and width, "
+    "and Alpha is divided by LocalSize all the same. Of an even LocalSize one element more lies behind than before. "
+    "What lies outside the tensor adds nothing."
+)
+_ACROSS = "whether neighbours are those in other channels, else in height and width"
+_LOCAL_SIZE = "how many neighbours there are along an axis, the element itself among them"
 
 
 class LocalResponseNormalization(OperatorDesc):
@@ -27,8 +47,8 @@ class LocalResponseNormalization(OperatorDesc):
 
     input_tensor: TensorDesc = tensor_input("the values, {N, C, H, W}")
     output_tensor: TensorDesc = tensor_output("the normalized values")
-    cross_channel: bool = boolean_attribute("whether neighbours are those in other channels, else in height and width")
-    local_size: int = unsigned_attribute("how many neighbours there are along an axis, the element itself among them")
+    cross_channel: bool = boolean_attribute(_ACROSS)
+    local_size: int = unsigned_attribute(_LOCAL_SIZE)
     alpha: float = float_attribute("the factor of the sum of squares")
     beta: float = float_attribute("the exponent")
     bias: float = float_attribute("what is added to the sum")
@@ -38,9 +58,7 @@ class LocalResponseNormalization(OperatorDesc):
         pattern="window",
         formula="x / (Bias + Alpha / LocalSize * sum of squares around x)^Beta",
         decisions=(
-            "Across channels only channels are gone through; otherwise LocalSize by LocalSize elements of height and "
-            "width, and Alpha is divided by LocalSize all the same. Of an even LocalSize one element more lies behind "
-            "than before. What lies outside the tensor adds nothing.",
+            _NEIGHBOURS,
             "Alpha / LocalSize, the sum of squares (in two words), its product, the sum with Bias, the power and the "
             "quotient are rounded to FLOAT32 one by one. FLOAT32 denormals count as zero. Alpha, Beta and Bias must be "
             "finite.",
@@ -49,4 +67,41 @@ class LocalResponseNormalization(OperatorDesc):
         same_sizes=(("input_tensor", "output_tensor"),),
         accuracy=Accuracy("accurate", 3.0, "and 4 ULP times |Beta|, where Alpha and Bias are not negative"),
         support=(Support("1_0", (4, 4), FLOATS),),
+    )
+
+
+class LocalResponseNormalizationGrad(OperatorDesc):
+    """Gradients of the normalized elements (DML_LOCAL_RESPONSE_NORMALIZATION_GRAD_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values that were normalized, {N, C, H, W}")
+    input_gradient_tensor: TensorDesc = tensor_input("gradients of the normalized values")
+    output_gradient_tensor: TensorDesc = tensor_output("gradients of the values")
+    cross_channel: bool = boolean_attribute(_ACROSS)
+    local_size: int = unsigned_attribute(_LOCAL_SIZE)
+    alpha: float = float_attribute("the factor of the sum of squares")
+    beta: float = float_attribute("the exponent")
+    bias: float = float_attribute("what is added to the sum")
+
+    declaration: ClassVar = Declaration(
+        name="LOCAL_RESPONSE_NORMALIZATION_GRAD",
+        pattern="window",
+        formula="g / D^Beta - 2 * Alpha / LocalSize * Beta * x * (sum of g * x / D^(Beta + 1) over all elements around "
+        "which x lies), D = Bias + Alpha / LocalSize * sum of squares around an element",
+        decisions=(
+            "The page has no formula: it is the derivative of LOCAL_RESPONSE_NORMALIZATION, with the neighbours that "
+            "that one has here. The page calls LocalSize a width and a height where CrossChannel is set, and a number "
+            "of elements where it is not: taken for exchanged.",
+            "D is made as there. Steps are in FLOAT32, each rounded to nearest even: a = g / D^Beta, f = 2 * "
+            "(Alpha / LocalSize) * Beta, t = a * (f * (x / D)), the sum of t in two words, a - x * sum. FLOAT16 "
+            "results are rounded once more. FLOAT32 denormals count as zero. Alpha, Beta and Bias must be finite.",
+        ),
+        shapes=_gradient_sizes,
+        same_sizes=(("input_tensor", "input_gradient_tensor", "output_gradient_tensor"),),
+        accuracy=Accuracy(
+            "accurate",
+            0.5,
+            "and (12 + 3 * |Beta|) * 2^-24 of |a| + |x| * (sum of |t|), where Alpha and Bias are not negative and no "
+            "step is denormal",
+        ),
+        support=(Support("3_1", (4, 4), FLOATS),),
     )

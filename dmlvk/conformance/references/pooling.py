@@ -223,19 +223,24 @@ def _overflowed(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return np.where(values > float(np.finfo(np.float32).max), np.inf, values)
 
 
+def _sums_around(desc: Any, values: Array) -> Array:
+    """The sums of the elements around each."""
+    before, behind = (desc.local_size - 1) // 2, desc.local_size // 2
+    for axis in (1,) if desc.cross_channel else (2, 3):
+        extent = values.shape[axis]
+        lines = [
+            np.take(values, range(max(0, at - before), min(extent, at + behind + 1)), axis).sum(axis)
+            for at in range(extent)
+        ]
+        values = np.stack(lines, axis)
+    return values
+
+
 @reference("LOCAL_RESPONSE_NORMALIZATION")
 def local_response_normalization(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Element by element along the axes of the neighbours."""
     source = inputs["InputTensor"]
-    total = _numbers(source) ** 2
-    before, behind = (desc.local_size - 1) // 2, desc.local_size // 2
-    for axis in (1,) if desc.cross_channel else (2, 3):
-        extent = source.shape[axis]
-        lines = [
-            np.take(total, range(max(0, at - before), min(extent, at + behind + 1)), axis).sum(axis)
-            for at in range(extent)
-        ]
-        total = np.stack(lines, axis)
+    total = _sums_around(desc, _numbers(source) ** 2)
     factor = float(np.float32(desc.alpha) / np.float32(desc.local_size))
     with np.errstate(over="ignore", invalid="ignore"):
         base = _overflowed(float(np.float32(desc.bias)) + factor * _overflowed(total))
@@ -244,3 +249,26 @@ def local_response_normalization(desc: Any, inputs: Mapping[str, Array]) -> Mapp
     if source.dtype == np.float16:
         bound = bound + _half_place(values, source.dtype)
     return {"OutputTensor": Bounded(values, bound)}
+
+
+@reference("LOCAL_RESPONSE_NORMALIZATION_GRAD")
+def local_response_normalization_grad(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """Each element's term is added to all elements around it."""
+    x, gradients = _numbers(inputs["InputTensor"]), _numbers(inputs["InputGradientTensor"])
+    factor, beta = float(np.float32(desc.alpha) / np.float32(desc.local_size)), float(np.float32(desc.beta))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        base = _overflowed(float(np.float32(desc.bias)) + factor * _overflowed(_sums_around(desc, x**2)))
+        share = gradients / _overflowed(base**beta)
+        of_base = 2 * factor * beta * (x / base)
+        total, magnitudes, denormal = (np.zeros(x.shape) for _ in range(3))
+        before, behind = (desc.local_size - 1) // 2, desc.local_size // 2
+        reach = [(before, behind) if axis in ((1,) if desc.cross_channel else (2, 3)) else (0, 0) for axis in range(4)]
+        for at in np.ndindex(*x.shape):
+            around = tuple(slice(max(0, i - below), i + above + 1) for i, (below, above) in zip(at, reach, strict=True))
+            total[around] += share[at] * of_base[at]
+            magnitudes[around] += abs(share[at] * of_base[at])
+            denormal[around] += _SMALLEST_NORMAL * (1 + abs(share[at]) + abs(of_base[at]))
+        values = share - x * total
+        sums = (np.abs(share) + np.abs(x) * magnitudes) * (12 + 3 * abs(beta)) * 2.0**-24
+        bound = np.where(np.isfinite(values), sums + (1 + np.abs(x)) * denormal, 0.0) + _SMALLEST_NORMAL
+    return {"OutputGradientTensor": Bounded(values, bound + _half_place(values, inputs["InputTensor"].dtype))}

@@ -224,16 +224,24 @@ def max_unpooling(types: Types, random: np.random.Generator) -> Iterator[Sample]
     yield Sample("equal indices, and some outside", desc, inputs)
 
 
+_RESPONSES = (
+    ((2, 7, 3, 5), True, 5, 0.3),
+    ((1, 6, 4, 5), False, 2, 1e-4),
+    ((1, 3, 2, 3), True, 2**32 - 1, 1e9),
+)
+"""Across channels and over planes, by an odd and an even number of neighbours, and by more than there are; Alpha."""
+
+
+def _response_words(cross_channel: bool, local_size: int) -> str:
+    return f"{local_size}, {'across channels' if cross_channel else 'in planes'}"
+
+
 @sampler("LOCAL_RESPONSE_NORMALIZATION")
 def local_response_normalization(types: Types, random: np.random.Generator) -> Iterator[Sample]:
-    """Across channels and over planes, by an odd and an even number of neighbours, and by more than there are."""
+    """Values of all magnitudes."""
     kind: Any = OPERATORS["LOCAL_RESPONSE_NORMALIZATION"]
     data_type = types["input_tensor"]
-    for sizes, cross_channel, local_size, alpha in (
-        ((2, 7, 3, 5), True, 5, 0.3),
-        ((1, 6, 4, 5), False, 2, 1e-4),
-        ((1, 3, 2, 3), True, 2**32 - 1, 1e9),
-    ):
+    for sizes, cross_channel, local_size, alpha in _RESPONSES:
         desc = kind(
             input_tensor=TensorDesc(data_type, sizes),
             output_tensor=TensorDesc(data_type, sizes),
@@ -244,4 +252,30 @@ def local_response_normalization(types: Types, random: np.random.Generator) -> I
             bias=1.5,
         )
         inputs = {"InputTensor": _values(data_type, sizes, random)}
-        yield Sample(f"{local_size}, {'across channels' if cross_channel else 'in planes'}", desc, inputs)
+        yield Sample(_response_words(cross_channel, local_size), desc, inputs)
+
+
+@sampler("LOCAL_RESPONSE_NORMALIZATION_GRAD")
+def local_response_normalization_grad(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+    """Values and gradients of all magnitudes, each beside ordinary ones of the other."""
+    kind: Any = OPERATORS["LOCAL_RESPONSE_NORMALIZATION_GRAD"]
+    data_type = types["input_tensor"]
+    for number, (sizes, cross_channel, local_size, alpha) in enumerate((*_RESPONSES, ((2, 5, 6, 4), False, 3, 0.5))):
+        tensor = TensorDesc(data_type, sizes)
+        desc = kind(
+            input_tensor=tensor,
+            input_gradient_tensor=tensor,
+            output_gradient_tensor=tensor,
+            cross_channel=cross_channel,
+            local_size=local_size,
+            alpha=alpha,
+            beta=(0.75, 0.5, 1.0, -0.25)[number],
+            bias=1.5,
+        )
+        is_ordinary = number == len(_RESPONSES)
+        make = _ordinary_values if is_ordinary else _values
+        inputs = {
+            "InputTensor": make(data_type, sizes, random),
+            "InputGradientTensor": make(data_type, sizes, random)[:, ::-1],
+        }
+        yield Sample(_response_words(cross_channel, local_size), desc, inputs)
