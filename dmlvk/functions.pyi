@@ -48,6 +48,7 @@ __all__ = [
     "activation_swish",
     "activation_tanh",
     "activation_thresholded_relu",
+    "adam_optimizer",
     "add",
     "add1",
     "arccos",
@@ -704,6 +705,37 @@ def activation_thresholded_relu(
     Args:
         input: the values
         alpha: the bound
+    """
+
+def adam_optimizer(
+    input_parameters: Operand,
+    input_first_moment: Operand,
+    input_second_moment: Operand,
+    gradient: Operand,
+    training_step: Operand,
+    learning_rate: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> tuple[Expression, ...]:
+    """ADAM_OPTIMIZER: M' = Beta1 * M + (1 - Beta1) * G, V' = Beta2 * V + (1 - Beta2) * G * G, X' = X - LearningRate *
+        a * M' / (sqrt(V') + Epsilon), with a = sqrt(1 - Beta2^T) / (1 - Beta1^T)
+
+    Args:
+        input_parameters: what is learned
+        input_first_moment: the moving mean of gradients; 0 before the first step
+        input_second_moment: the moving mean of their squares; likewise
+        gradient: the gradient of what is to become small
+        training_step: a single number: which step this is, from 1 on; not incremented
+        learning_rate: how far a step goes
+        beta1: what of the first moment is kept, from 0 to 1; usually 0.9
+        beta2: what of the second moment is kept, from 0 to 1; usually 0.999
+        epsilon: added to what is divided by; usually 1e-8
     """
 
 def add(

@@ -16,6 +16,7 @@ from dmlvk.kernels import (
     matrix,
     movement,
     normalization,
+    optimizer,
     quantized,
     quantized_blocks,
     random,
@@ -49,6 +50,7 @@ _PRODUCTS: Mapping[str, Lowering] = {
     "QUANTIZED_LINEAR_CONVOLUTION": quantized.lower_convolution,
 }
 _COMPOSED: Mapping[str, Lowering] = {
+    "ADAM_OPTIMIZER": optimizer.lower,
     "DYNAMIC_QUANTIZE_LINEAR": quantized.lower_dynamic,
     "MULTIHEAD_ATTENTION": attention.lower,
     "MULTIHEAD_ATTENTION1": attention.lower,

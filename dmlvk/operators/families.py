@@ -41,6 +41,7 @@ from dmlvk.operators.normalization import (
     MeanVarianceNormalization1,
     MeanVarianceNormalization2,
 )
+from dmlvk.operators.optimizer import AdamOptimizer
 from dmlvk.operators.pooling import (
     AveragePooling,
     AveragePooling1,
@@ -81,6 +82,7 @@ from dmlvk.operators.scan import CumulativeProduct, CumulativeSummation
 from dmlvk.operators.sorting import TopK, TopK1
 
 __all__ = [
+    "AdamOptimizer",
     "Argmax",
     "Argmin",
     "AveragePooling",

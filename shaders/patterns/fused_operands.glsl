@@ -9,6 +9,7 @@
 //   APPLY(OPERAND, lane)             OPERATION(OPERAND(0, lane), OPERAND(1, lane) …)
 //   WALK, LANES, TILE, LINES, TILES  as for an element-wise operator
 //   ATTRIBUTE_WORDS                  how many words of attributes all operators have together
+//   LOOKUP_TABLE                     for one more buffer between inputs and outputs, as in elementwise_operands.glsl
 // and behind the functions INPUT_0, INPUT_0_BITS … OUTPUT, OUTPUT_BITS, FURTHER_0, FURTHER_0_BITS … and OPERATION. Operands are loaded as bits of their
 // width. No function stands in a loop over the lanes: SwiftShader's compiler takes exponentially long for a chain of
 // functions inside of one.
@@ -24,6 +25,9 @@ layout(local_size_x = 256) in;
 layout(push_constant) uniform Parameters {
     uint work_items;
     FOR_EACH_INPUT(BASE_MEMBER, uint)
+#ifdef LOOKUP_TABLE
+    uint base_table;
+#endif
     uint base_output;
     FOR_EACH_FURTHER_OUTPUT(BASE_OF_FURTHER, uint)
 #if ATTRIBUTE_WORDS > 0
@@ -35,8 +39,14 @@ layout(push_constant) uniform Parameters {
 
 #define INPUT_BUFFER(n, name) BUFFER(n, name##n)
 FOR_EACH_INPUT(INPUT_BUFFER, input_)
-BUFFER(INPUT_COUNT, output)
+#ifdef LOOKUP_TABLE
+#define OUTPUT_BINDING (INPUT_COUNT + 1)
+layout(std430, set = 0, binding = INPUT_COUNT) buffer Words_table { uint words_table[]; };
+#else
+#define OUTPUT_BINDING INPUT_COUNT
+#endif
+BUFFER(OUTPUT_BINDING, output)
 #define FURTHER_BUFFER(n, first) BUFFER(first + n, further_output_##n)
-FOR_EACH_FURTHER_OUTPUT(FURTHER_BUFFER, INPUT_COUNT + 1)
+FOR_EACH_FURTHER_OUTPUT(FURTHER_BUFFER, OUTPUT_BINDING + 1)
 
 #endif
