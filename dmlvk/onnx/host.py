@@ -14,6 +14,7 @@ from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from dmlvk.errors import ModelFileError
 from dmlvk.onnx.loading import Step
+from dmlvk.onnx.suppression import non_max_suppression
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Known, Tensor, Value, element_name
 
 LARGEST_RESULT = 2**32
@@ -33,6 +34,24 @@ _IGNORED: Mapping[str, tuple[str, ...]] = {
     "LSTM": ("activations", "activation_alpha", "activation_beta", "clip", "input_forget"),
 }
 """Attributes of recurrent networks that the evaluator reads over."""
+
+HOST_ONLY = {
+    **dict.fromkeys(("NonZero", "Unique", "Compress"), "how many elements there are depends on the data"),
+    "NonMaxSuppression": "how many boxes are left depends on the data",
+    **dict.fromkeys(
+        ("StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer", "LabelEncoder"),
+        "texts are the host's",
+    ),
+    **dict.fromkeys(
+        ("SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert", "SequenceLength"),
+        "sequences are the host's",
+    ),
+    **dict.fromkeys(("SplitToSequence", "ConcatFromSequence", "SequenceMap"), "sequences are the host's"),
+    **dict.fromkeys(("OptionalHasElement", "OptionalGetElement", "Optional"), "optional values are the host's"),
+    **dict.fromkeys(("If", "Loop", "Scan"), "the host decides which graph comes next; the graphs run on the device"),
+    "ImageDecoder": "pictures are decoded by the host",
+}
+"""Operators that no graph on a device can hold, with the reason."""
 
 _LENGTHS = 4
 """The input of recurrent networks that it reads over, too."""
@@ -178,6 +197,8 @@ def _at_once(step: Step, values: Mapping[str, Any], model: str) -> list[Any] | N
         return None
     if proto.op_type == "Constant" and len(proto.attribute) == 1 and proto.attribute[0].name == "value":
         return [numpy_helper.to_array(proto.attribute[0].t)]
+    if proto.op_type == "NonMaxSuppression":
+        return _suppressed(step, [values[name] if name else None for name in proto.input])
     if proto.op_type == "Range":
         return _range(step, [np.asarray(values[name]) for name in proto.input], model)
     if proto.op_type == "ConstantOfShape":
@@ -193,6 +214,21 @@ def _at_once(step: Step, values: Mapping[str, Any], model: str) -> list[Any] | N
     return None
 
 
+def _suppressed(step: Step, inputs: Sequence[Any]) -> list[Any] | None:
+    """NonMaxSuppression; ``None`` where its inputs are not as they must be, which the evaluator refuses."""
+    boxes, scores, *bounds = [None if value is None else np.asarray(value) for value in inputs]
+    if boxes is None or scores is None or boxes.ndim != 3 or scores.ndim != 3 or boxes.shape[2] != 4:
+        return None
+    fits = boxes.shape[:2] == (scores.shape[0], scores.shape[2]) and boxes.dtype == scores.dtype == np.float32
+    numbers = [None if bound is None or bound.size != 1 else bound.reshape(-1)[0].item() for bound in bounds]
+    most, overlap, least = [*numbers, None, None, None][:3]
+    if not fits or any(bound is not None and bound.size != 1 for bound in bounds):
+        return None
+    centered = any(attribute.name == "center_point_box" and attribute.i for attribute in step.proto.attribute)
+    with np.errstate(all="ignore"):
+        return [non_max_suppression(boxes, scores, int(most or 0), float(overlap or 0), least, centered=centered)]
+
+
 def _range(step: Step, numbers: Sequence[Array], model: str) -> list[Any] | None:
     """start, start + delta and so on, below limit; bounds may be arrays of one element."""
     if any(number.size != 1 or number.dtype.kind not in "fi" for number in numbers):
@@ -205,4 +241,4 @@ def _range(step: Step, numbers: Sequence[Array], model: str) -> list[Any] | None
     return [(start + np.arange(count, dtype=start.dtype) * delta).astype(start.dtype)]
 
 
-__all__ = ["RANDOM", "NotInferred", "check_shape", "evaluate", "ignored", "inferred"]
+__all__ = ["HOST_ONLY", "RANDOM", "NotInferred", "check_shape", "evaluate", "ignored", "inferred"]

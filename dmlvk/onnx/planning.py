@@ -17,7 +17,7 @@ import numpy as np
 from dmlvk.errors import DmlError, UnsupportedError
 from dmlvk.onnx.assembly import Assembly, Parts, fills
 from dmlvk.onnx.expansion import expanded, has_body
-from dmlvk.onnx.host import RANDOM, Inferred, NotInferred, ignored, inferred
+from dmlvk.onnx.host import HOST_ONLY, RANDOM, Inferred, NotInferred, ignored, inferred
 from dmlvk.onnx.loading import Model, Step
 from dmlvk.onnx.operators.activation import fused_activation_of
 from dmlvk.onnx.translation import Node, translation_of
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _LARGEST_KEY = 2**20
 """Bytes of an input whose contents may decide how a model is planned."""
+
+_NOT_TRANSLATED = "is not translated"
 
 _SHAPES_ONLY = ("EyeLike", "Shape", "Size")
 """Operators whose results follow from the shape of their input."""
@@ -267,7 +269,7 @@ class Planner:
         """
         translation = translation_of(step.domain, step.proto.op_type, step.version)
         if translation is None:
-            raise NotOnDevice("is not translated")
+            raise NotOnDevice(HOST_ONLY.get(step.proto.op_type, _NOT_TRANSLATED))
         if translation.missing is not None:
             raise NotOnDevice(f"this version of dmlvk has no {translation.missing} yet")
         inputs = [self._value(name) if name else None for name in step.proto.input]
@@ -359,7 +361,7 @@ class Planner:
             if translation is None and not is_early and not has_body(step):
                 host.append(step)
                 waiting -= set(step.proto.output)
-                self._note(step, "host", "is not translated")
+                self._note(step, "host", HOST_ONLY.get(step.proto.op_type, _NOT_TRANSLATED))
             else:
                 rest.append(step)
         return host, rest

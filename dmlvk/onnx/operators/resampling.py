@@ -1,12 +1,18 @@
-"""Resize and Upsample: scales and pixel offsets for RESAMPLE2."""
+"""Resize and Upsample: scales and pixel offsets for RESAMPLE2, and what it does not do by gathered elements."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+
+import numpy as np
+from onnx import TensorProto
 
 from dmlvk.onnx.assembly import New
-from dmlvk.onnx.translation import Node, translates
-from dmlvk.onnx.values import NotOnDevice
+from dmlvk.onnx.operators.heads import chosen
+from dmlvk.onnx.operators.taps import Kernel, resampled, taps_of
+from dmlvk.onnx.translation import FLOATS, Node, translates
+from dmlvk.onnx.values import Array, NotOnDevice, Tensor
 
 _NEAREST, _LINEAR = 0, 1  # DML_INTERPOLATION_MODE
 _CEILING, _FLOOR = 0, 1  # DML_AXIS_DIRECTION: where NEAREST takes a coordinate between two pixels
@@ -19,6 +25,14 @@ _ROUNDINGS = {
 }
 """How NEAREST rounds: the direction, and what is taken from the coordinate before."""
 
+_ROUNDED: dict[str, Callable[[Array], Array]] = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "round_prefer_floor": lambda places: np.ceil(places - 0.5),
+    "round_prefer_ceil": lambda places: np.floor(places + 0.5),
+}
+"""The same of places that the host computes."""
+
 
 @dataclasses.dataclass(frozen=True)
 class _Axis:
@@ -29,38 +43,121 @@ class _Axis:
     output: float = 0.0
 
 
-@translates("Resize", "Upsample", by=["RESAMPLE2"], note="cubic, antialiased, and regions beyond the edges: host")
+@dataclasses.dataclass(frozen=True)
+class _Request:
+    """What a node asks for.
+
+    Attributes:
+        mode: ``"nearest"``, ``"linear"`` or ``"cubic"``.
+        transformation: how coordinates are counted.
+        rounding: how nearest rounds.
+        shape: of the input.
+        output: of the output.
+        scales: of every axis.
+        regions: of every axis, from 0 to 1.
+        axes: those that the node names.
+    """
+
+    mode: str
+    transformation: str
+    rounding: str
+    shape: tuple[int, ...]
+    output: tuple[int, ...]
+    scales: list[float]
+    regions: list[tuple[float, float]]
+    axes: list[int]
+
+    def rests(self, axis: int) -> bool:
+        """Whether an axis stays as it is."""
+        is_same = self.shape[axis] == self.output[axis] and self.scales[axis] == 1
+        return is_same and self.regions[axis] == (0.0, 1.0) and self.transformation != "tf_half_pixel_for_nn"
+
+
+@translates("Resize", "Upsample", by=["RESAMPLE2"], note="cubic, antialiased and cropped ones of FLOAT types by GATHER")
 def resize(node: Node) -> None:
-    """Nearest and linear, every way to count coordinates."""
+    """Nearest, linear and cubic, every way to count coordinates."""
     tensor, output = node.tensor(0), node.new()
-    mode = node.text("mode", "nearest")
-    if mode not in ("nearest", "linear", "bilinear", "trilinear"):
+    mode = {"bilinear": "linear", "trilinear": "linear"}.get(said := node.text("mode", "nearest"), said)
+    if mode not in ("nearest", "linear", "cubic"):
         raise NotOnDevice(f"the mode {mode!r}")
-    if node.integer("exclude_outside"):
-        raise NotOnDevice("exclude_outside")
     transformation, rounding = _conventions(node)
     scales = _scales(node, tensor.shape, output.shape)
-    if node.integer("antialias") and min(scales, default=1.0) < 1 and mode != "nearest":
-        raise NotOnDevice("antialiasing, whose weights at the edges are others than DirectML's")
-    regions = _regions(node, tensor.rank) if transformation == "tf_crop_and_resize" else [(0.0, 1.0)] * tensor.rank
+    is_cropped = transformation == "tf_crop_and_resize"
+    regions = _regions(node, tensor.rank) if is_cropped else [(0.0, 1.0)] * tensor.rank
+    axes = _axes(node, tensor.rank)
+    asked = _Request(mode, transformation, rounding, tensor.shape, output.shape, scales, regions, axes)
+    shrinks = mode != "nearest" and node.integer("antialias") and min(scales, default=1.0) < 1
+    is_beyond = any(not 0 <= start < end <= 1 for start, end in regions)
+    if mode == "cubic" or node.integer("exclude_outside") or shrinks or is_beyond:
+        node.set(_by_taps(node, tensor, asked))
+    else:
+        node.set(_by_resample(node, tensor, asked))
+
+
+def _by_resample(node: Node, tensor: Tensor, asked: _Request) -> Tensor:
     axes = [
-        _axis(transformation, length, out, scale, region)
-        for length, out, scale, region in zip(tensor.shape, output.shape, scales, regions, strict=True)
+        _axis(asked.transformation, length, out, scale, region)
+        for length, out, scale, region in zip(tensor.shape, asked.output, asked.scales, asked.regions, strict=True)
     ]
-    direction, less = _ROUNDINGS[rounding] if mode == "nearest" else (_FLOOR, 0.0)
-    node.set(
-        node.apply(
-            "RESAMPLE2",
-            input_tensor=tensor,
-            output_tensor=New(tensor.element, output.shape),
-            interpolation_mode=_NEAREST if mode == "nearest" else _LINEAR,
-            rounding_direction=direction,
-            dimension_count=tensor.rank,
-            scales=[axis.scale for axis in axes],
-            input_pixel_offsets=[axis.input + less for axis in axes],
-            output_pixel_offsets=[axis.output for axis in axes],
-        )
+    direction, less = _ROUNDINGS[asked.rounding] if asked.mode == "nearest" else (_FLOOR, 0.0)
+    return node.apply(
+        "RESAMPLE2",
+        input_tensor=tensor,
+        output_tensor=New(tensor.element, asked.output),
+        interpolation_mode=_NEAREST if asked.mode == "nearest" else _LINEAR,
+        rounding_direction=direction,
+        dimension_count=tensor.rank,
+        scales=[axis.scale for axis in axes],
+        input_pixel_offsets=[axis.input + less for axis in axes],
+        output_pixel_offsets=[axis.output for axis in axes],
     )
+
+
+def _by_taps(node: Node, tensor: Tensor, asked: _Request) -> Tensor:
+    """One axis after the other, in FLOAT32; beyond a region is extrapolation_value."""
+    node.check_element(0, *FLOATS)
+    antialias, outside = bool(node.integer("antialias")), bool(node.integer("exclude_outside"))
+    kernel = Kernel(asked.mode, node.real("cubic_coeff_a", -0.75), antialias, outside)
+    wanted = []
+    beyond = np.zeros((1,) * tensor.rank, np.bool_)
+    for axis in asked.axes:
+        length, out, scale = tensor.shape[axis], asked.output[axis], asked.scales[axis]
+        if asked.rests(axis):
+            continue
+        places = _places(asked.transformation, length, out, scale, asked.regions[axis])
+        if asked.transformation == "tf_crop_and_resize":
+            is_beyond = (places < 0) | (places > length - 1)
+            beyond = beyond | is_beyond.reshape([out if place == axis else 1 for place in range(tensor.rank)])
+        if asked.mode == "nearest":
+            places = _ROUNDED[asked.rounding](places)
+        wanted.append((axis, taps_of(kernel, places, length, scale)))
+    made = resampled(node, node.cast(tensor, TensorProto.FLOAT), wanted)
+    if beyond.any():
+        value = node.scalar(node.real("extrapolation_value"), TensorProto.FLOAT)
+        made = chosen(node, node.assembly.constant(beyond, TensorProto.BOOL), value, made)
+    return node.cast(made, tensor.element)
+
+
+def _places(transformation: str, length: int, out: int, scale: float, region: tuple[float, float]) -> Array:
+    """The place of each element of the output among the input's."""
+    x, whole = np.arange(out, dtype=np.float64), scale * length
+    if transformation == "half_pixel" or (transformation == "pytorch_half_pixel" and whole != 1):
+        return (x + 0.5) / scale - 0.5
+    if transformation == "pytorch_half_pixel":
+        return np.full(out, -0.5)
+    if transformation == "asymmetric":
+        return x / scale
+    if transformation == "align_corners":
+        return np.zeros(out) if whole == 1 else x * (length - 1) / (whole - 1)
+    if transformation == "half_pixel_symmetric":
+        return length / 2 * (1 - out / whole) + (x + 0.5) / scale - 0.5
+    if transformation == "tf_half_pixel_for_nn":
+        return (x + 0.5) / scale
+    if transformation == "tf_crop_and_resize":
+        start, end = region
+        inside = (end - start) * (length - 1)
+        return start * (length - 1) + (np.full(out, inside / 2) if whole == 1 else x * inside / (whole - 1))
+    raise NotOnDevice(f"coordinate_transformation_mode {transformation!r}")
 
 
 def _conventions(node: Node) -> tuple[str, str]:
@@ -115,10 +212,7 @@ def _regions(node: Node, rank: int) -> list[tuple[float, float]]:
         raise NotOnDevice(f"a region of {len(given)} bounds for {len(axes)} axes")
     regions = [(0.0, 1.0)] * rank
     for place, axis in enumerate(axes):
-        start, end = given[place], given[place + len(axes)]
-        if not 0 <= start < end <= 1:
-            raise NotOnDevice("a region beyond the edges, or backwards")
-        regions[axis] = (start, end)
+        regions[axis] = given[place], given[place + len(axes)]
     return regions
 
 
