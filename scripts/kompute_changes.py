@@ -1,6 +1,6 @@
 """dmlvk's changes to Kompute 0.9.0: each a few lines, each of use to every user of Kompute, none needed by dmlvk.
 
-``scripts/build_kompute.py`` applies them to the source distribution from PyPI; the version becomes 0.9.0+dmlvk.2. dmlvk
+``scripts/build_kompute.py`` applies them to the source distribution from PyPI; the version becomes 0.9.0+dmlvk.3. dmlvk
 looks at run time for what the installed package can do (``dmlvk/runtime/kompute.py``), and the unchanged package gives
 the same results more slowly.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-LOCAL_VERSION = "dmlvk.2"
+LOCAL_VERSION = "dmlvk.3"
 
 
 class ChangeError(Exception):
@@ -395,7 +395,142 @@ _TIMESTAMPS = Change(
     ),
 )
 
-CHANGES = (_BUILD, _NUMPY, _VERSION, _RESULTS, _FENCE, _ASYNC, _BARRIER, _CACHED, _TIMESTAMPS)
+_SHARED = Change(
+    "shares pipelines between algorithms",
+    "An Algorithm is a pipeline and the tensors that it works on in one: the same shader on other tensors was compiled "
+    "anew, for 10 to 260 ms where the device is a processor (llvmpipe). `manager.algorithm_like(algorithm, tensors, "
+    "workgroup)` makes one that takes 0.1 ms and shares pipeline, layouts and shader module; the last of them frees "
+    "these. Constants are freed with their Algorithm, which nothing did; `manager.clear()`, which was not bound, lets "
+    "a Manager forget what is gone.",
+    (
+        Replacement(
+            "src/include/kompute/Algorithm.hpp",
+            "    /**\n     *  Rebuild function to reconstruct",
+            "    /**\n"
+            "     *  An algorithm with the pipeline of another one, on other tensors.\n"
+            "     *\n"
+            "     *  @param other The algorithm whose pipeline is used\n"
+            "     *  @param tensors The tensors, as many as the other one has\n"
+            "     *  @param workgroup The kp::Workgroup to use for the dispatch\n"
+            "     */\n"
+            "    Algorithm(const Algorithm& other,\n"
+            "              const std::vector<std::shared_ptr<Tensor>>& tensors,\n"
+            "              const Workgroup& workgroup);\n"
+            "\n"
+            "    /**\n     *  Rebuild function to reconstruct",
+        ),
+        Replacement(
+            "src/Algorithm.cpp",
+            "Algorithm::~Algorithm()\n{\n"
+            '    KP_LOG_DEBUG("Kompute Algorithm Destructor started");\n\n'
+            "    this->destroy();\n",
+            "Algorithm::Algorithm(const Algorithm& other,\n"
+            "                     const std::vector<std::shared_ptr<Tensor>>& tensors,\n"
+            "                     const Workgroup& workgroup)\n"
+            "{\n"
+            "    if (!other.mPipeline) {\n"
+            '        throw std::runtime_error("Kompute: the algorithm was destroyed");\n'
+            "    }\n"
+            "    if (tensors.size() != other.mTensors.size()) {\n"
+            '        throw std::runtime_error("Kompute: not as many tensors as the pipeline has");\n'
+            "    }\n"
+            "    this->mDevice = other.mDevice;\n"
+            "    this->mTensors = tensors;\n"
+            "    this->mDescriptorSetLayout = other.mDescriptorSetLayout;\n"
+            "    this->mFreeDescriptorSetLayout = true;\n"
+            "    this->mShaderModule = other.mShaderModule;\n"
+            "    this->mFreeShaderModule = true;\n"
+            "    this->mPipelineLayout = other.mPipelineLayout;\n"
+            "    this->mFreePipelineLayout = true;\n"
+            "    this->mPipelineCache = other.mPipelineCache;\n"
+            "    this->mFreePipelineCache = true;\n"
+            "    this->mPipeline = other.mPipeline;\n"
+            "    this->mFreePipeline = true;\n"
+            "    if (other.mPushConstantsData) {\n"
+            "        this->mPushConstantsDataTypeMemorySize =\n"
+            "          other.mPushConstantsDataTypeMemorySize;\n"
+            "        this->mPushConstantsSize = other.mPushConstantsSize;\n"
+            "        const size_t totalSize =\n"
+            "          this->mPushConstantsDataTypeMemorySize * this->mPushConstantsSize;\n"
+            "        this->mPushConstantsData = malloc(totalSize);\n"
+            "        memcpy(this->mPushConstantsData, other.mPushConstantsData, totalSize);\n"
+            "    }\n"
+            "    this->setWorkgroup(workgroup, tensors.size() ? tensors[0]->size() : 1);\n"
+            "    this->createParameters();\n"
+            "}\n"
+            "\n"
+            "Algorithm::~Algorithm()\n{\n"
+            '    KP_LOG_DEBUG("Kompute Algorithm Destructor started");\n\n'
+            "    this->destroy();\n"
+            "    free(this->mPushConstantsData);\n"
+            "    free(this->mSpecializationConstantsData);\n",
+        ),
+        Replacement(
+            "src/Algorithm.cpp",
+            "    if (this->mFreePipeline && this->mPipeline) {\n",
+            "    // What other algorithms share is freed by the last of them\n"
+            "    if (this->mPipeline && this->mPipeline.use_count() > 1) {\n"
+            "        this->mPipeline = nullptr;\n"
+            "        this->mPipelineCache = nullptr;\n"
+            "        this->mPipelineLayout = nullptr;\n"
+            "        this->mShaderModule = nullptr;\n"
+            "        this->mDescriptorSetLayout = nullptr;\n"
+            "    }\n"
+            "\n"
+            "    if (this->mFreePipeline && this->mPipeline) {\n",
+        ),
+        Replacement(
+            "src/Algorithm.cpp",
+            "    // This is the component that is fed into the pipeline\n",
+            "    if (!this->mDescriptorSetLayout) { // else it is another algorithm's, too\n"
+            "    // This is the component that is fed into the pipeline\n",
+        ),
+        Replacement(
+            "src/Algorithm.cpp",
+            "    this->mFreeDescriptorSetLayout = true;\n\n    vk::DescriptorSetAllocateInfo",
+            "    this->mFreeDescriptorSetLayout = true;\n    }\n\n    vk::DescriptorSetAllocateInfo",
+        ),
+        Replacement(
+            "src/include/kompute/Manager.hpp",
+            "    /**\n     * Destroy the GPU resources and all managed resources by manager.\n",
+            "    /**\n"
+            "     * Create a managed algorithm that shares the pipeline of another one.\n"
+            "     *\n"
+            "     * @param other The algorithm whose pipeline is used\n"
+            "     * @param tensors The tensors, as many as the other one has\n"
+            "     * @param workgroup The kp::Workgroup to use for the dispatch\n"
+            "     * @returns Shared pointer with initialised algorithm\n"
+            "     */\n"
+            "    std::shared_ptr<Algorithm> algorithmLike(\n"
+            "      const std::shared_ptr<Algorithm>& other,\n"
+            "      const std::vector<std::shared_ptr<Tensor>>& tensors,\n"
+            "      const Workgroup& workgroup)\n"
+            "    {\n"
+            "        std::shared_ptr<Algorithm> algorithm{ new kp::Algorithm(\n"
+            "          *other, tensors, workgroup) };\n"
+            "        if (this->mManageResources) {\n"
+            "            this->mManagedAlgorithms.push_back(algorithm);\n"
+            "        }\n"
+            "        return algorithm;\n"
+            "    }\n"
+            "\n"
+            "    /**\n     * Destroy the GPU resources and all managed resources by manager.\n",
+        ),
+        Replacement(
+            "python/src/main.cpp",
+            '      .def(\n        "algorithm",\n        [](kp::Manager& self,\n',
+            '      .def("algorithm_like",\n'
+            "           &kp::Manager::algorithmLike,\n"
+            '           py::arg("other"),\n'
+            '           py::arg("tensors"),\n'
+            '           py::arg("workgroup"))\n'
+            '      .def("clear", &kp::Manager::clear)\n'
+            '      .def(\n        "algorithm",\n        [](kp::Manager& self,\n',
+        ),
+    ),
+)
+
+CHANGES = (_BUILD, _NUMPY, _VERSION, _RESULTS, _FENCE, _ASYNC, _BARRIER, _CACHED, _TIMESTAMPS, _SHARED)
 """All changes, in the order in which they are made."""
 
 REPAIRS = (_BUILD,)

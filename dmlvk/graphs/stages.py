@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-from concurrent.futures import ThreadPoolExecutor
 
 from dmlvk.compilation import in_place_refusal
 from dmlvk.errors import ShaderCompilationError
@@ -17,6 +16,7 @@ from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.program import Place, Program, Region, Step
 from dmlvk.kernels.target import Target
 from dmlvk.progress import told
+from dmlvk.threads import map_in_threads
 
 _log = logging.getLogger("dmlvk")
 
@@ -79,9 +79,8 @@ def fused_stages(network: Network, target: Target) -> Stages:
             functions[node.index] = function
     # One binding is left for the coefficients that some functions read.
     groups = grouped(network, functions, Limits(buffers=min(Limits.buffers, target.buffers - 1)), target)
-    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:  # they wait for processes of the compiler
-        making = pool.map(lambda group: _stages_of(group, network, target), groups)
-        made = list(told(making, len(groups), "kernels of a graph compiled"))
+    making = map_in_threads(lambda group: _stages_of(group, network, target), groups, os.cpu_count() or 1)
+    made = list(told(making, len(groups), "kernels of a graph compiled"))
     remarks = [remark for _, remark in made if remark]
     if remarks and remarks[0] != NO_COMPILER:
         _log.warning("some operators of a graph run one by one: %s", remarks[0])

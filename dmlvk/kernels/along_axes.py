@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, WalkKernel, launch_size
-from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order
+from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order, open_ended
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import BLOCK, BLOCKS_HELD, Walk, operand_types, shader_name, variant_name
 from dmlvk.operators import OperatorDesc
@@ -88,7 +88,7 @@ def _lanes_are_neighbours(row: FoldedLayout, rows: FoldedLayout) -> bool:
 def _axes(row: FoldedLayout, rows: FoldedLayout) -> tuple[int, ...]:
     """Sizes, then the strides of the output and of the input, for 8 axes, those of the row first."""
     missing = MAXIMUM_DIMENSION_COUNT - len(row.sizes) - len(rows.sizes)
-    constants = [*row.sizes, *rows.sizes, *[1] * missing]
+    constants = [*row.sizes, *open_ended(rows.sizes), *[1] * missing]
     for operand in (-1, 0):
         constants += [*row.strides[operand], *rows.strides[operand], *[0] * missing]
     return tuple(constants)

@@ -9,6 +9,22 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+ANY_SIZE = 2**32 - 1
+"""The outermost axis's size, as shaders see it: they end where the work does, so that one shader serves all sizes."""
+
+
+def open_ended(sizes: Sequence[int]) -> tuple[int, ...]:
+    """The sizes that shaders find coordinates with, of which the last one makes no difference unless it is 1.
+
+    So what is compiled for one size of a batch serves all others.
+
+    Args:
+        sizes: of the axes that are counted through together, innermost first.
+    """
+    if not sizes or sizes[-1] == 1:
+        return tuple(sizes)
+    return (*sizes[:-1], ANY_SIZE)
+
 
 @dataclasses.dataclass(frozen=True)
 class FoldedLayout:

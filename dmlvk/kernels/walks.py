@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, work_groups
-from dmlvk.kernels.layout import FoldedLayout
+from dmlvk.kernels.layout import FoldedLayout, open_ended
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import (
     TILES_IN_BYTES,
@@ -172,7 +172,8 @@ def _rows(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
     vectors = math.prod(layout.sizes) // lane_count
     layout, repeats, stride = _without_repeats(layout, lane_count, vectors // _FEWEST_INVOCATIONS)
     groups_per_row = layout.sizes[0] // lane_count
-    geometry = _geometry(layout, groups_per_row, False, repeats, stride // lane_count, 0)
+    sizes = (layout.sizes[0], *open_ended(layout.sizes[1:]))
+    geometry = _geometry(layout, sizes, groups_per_row, False, repeats, stride // lane_count, 0)
     return Plan("rows", vectors // repeats, vectors // repeats, geometry, repeats)
 
 
@@ -251,7 +252,7 @@ def _tiles(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> Plan
     tiled_inputs = _tiled_inputs(turned, types, 1)
     vectors = _vector_operands(turned, types) & ~tiled_inputs
     words = _tile_words(tiled_inputs, types, math.prod(tiles_along))
-    geometry = _geometry(turned, 1, False, vectors, *tiles_along, *words)
+    geometry = _geometry(turned, turned.sizes, 1, False, vectors, *tiles_along, *words)
     return Plan("tiled", groups * WORK_GROUP_SIZE, groups, geometry)
 
 
@@ -295,13 +296,16 @@ def _strided(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
             interleave *= 2
         groups_per_row = -(-size // (lane_count * interleave)) * interleave
     invocations = math.prod(layout.sizes[1:]) * groups_per_row
-    return Plan("strided", invocations, invocations, _geometry(layout, groups_per_row, packed, interleave))
+    sizes = (size, *open_ended(layout.sizes[1:]))
+    return Plan("strided", invocations, invocations, _geometry(layout, sizes, groups_per_row, packed, interleave))
 
 
-def _geometry(layout: FoldedLayout, groups_per_row: int, packed: bool, *own: int) -> tuple[int, ...]:
+def _geometry(
+    layout: FoldedLayout, sizes: tuple[int, ...], groups_per_row: int, packed: bool, *own: int
+) -> tuple[int, ...]:
     """The constants of ``axes.glsl``, the strides of the output and of each input for 8 axes, and the walk's own."""
-    missing = MAXIMUM_DIMENSION_COUNT - len(layout.sizes)
-    constants = [groups_per_row, int(packed), *layout.sizes, *[1] * missing]
+    missing = MAXIMUM_DIMENSION_COUNT - len(sizes)
+    constants = [groups_per_row, int(packed), *sizes, *[1] * missing]
     for strides in (layout.strides[-1], *layout.strides[:-1]):
         constants += [*strides, *[0] * missing]
     return (*constants, *own)

@@ -23,7 +23,6 @@ And what only the unchanged package lacks:
 from __future__ import annotations
 
 import atexit
-import collections
 import contextlib
 import functools
 import logging
@@ -43,14 +42,13 @@ from dmlvk.runtime.afterwards import Afterwards, new_lock
 from dmlvk.runtime.coherence import without_coherence
 from dmlvk.runtime.flattening import flattened
 from dmlvk.runtime.forked import end_without_exit_handlers, keep_for_ever
+from dmlvk.runtime.pipelines import Pipelines
 from dmlvk.runtime.specialization import NAIVE_DRIVERS, on_processor, specialized
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryGuard, MemoryRequest, open_instance
 from dmlvk.runtime.work import Allocation, Launch, Recording
 from dmlvk.spirv import uses_constant, with_constant
 
 __all__ = ["Allocation", "Engine", "Launch", "Recording"]
-
-_PIPELINE_CACHE_SIZE = 512
 
 _Result = TypeVar("_Result")
 
@@ -121,7 +119,6 @@ class Engine:
         self.afterwards = Afterwards(self.lock)
         self._removed: str | None = None
         self._is_closing = False
-        self._pipelines: collections.OrderedDict[tuple[Any, ...], Any] = collections.OrderedDict()
         self._allocations: set[Allocation] = set()
         self._token: Allocation | None = None
         self._shared: dict[bytes, Allocation] = {}
@@ -138,6 +135,7 @@ class Engine:
             except BaseException:
                 self._memory.close()
                 raise
+        self._pipelines = Pipelines(self._manager)
         _open_engines.add(self)
 
     @property
@@ -170,8 +168,7 @@ class Engine:
         if self._manager is None:
             return
         self._abandon_running()
-        while self._pipelines:
-            self._pipelines.popitem()[1].destroy()
+        self._pipelines.destroy()
         for allocation in list(self._allocations):
             self._free(allocation)
         self._token = None
@@ -186,7 +183,7 @@ class Engine:
 
         Kompute's objects must not be destroyed here, which would wait for those threads: they stay for ever.
         """
-        mine = [self._manager, *self._pipelines.values(), *(recording.sequence for recording in self._recordings)]
+        mine = [self._manager, *self._pipelines.objects(), *(recording.sequence for recording in self._recordings)]
         keep_for_ever([*mine, *(allocation.tensor for allocation in self._allocations)])
         if self._removed is None:
             self._removed = (
@@ -195,7 +192,8 @@ class Engine:
             )
         self.lock = new_lock()  # a thread of the parent may have it
         self.afterwards = Afterwards(self.lock)
-        for memory in (self._pipelines, self._allocations, self._shared, self._running):
+        self._pipelines.forget()
+        for memory in (self._allocations, self._shared, self._running):
             memory.clear()
         self._manager = self._token = None
         self._memory.leave_to_parent()
@@ -303,9 +301,7 @@ class Engine:
             return
         self._await_users(allocation)
         self._allocations.discard(allocation)
-        for key in tuple(self._pipelines):
-            if allocation in key[-1]:
-                self._pipelines.pop(key).destroy()
+        self._pipelines.let_go(allocation)
         allocation.host_bytes = np.empty(0, np.uint8)
         allocation.tensor.destroy()
         allocation.claim.release()
@@ -393,7 +389,7 @@ class Engine:
                     record_step(self._dependency(unsettled))
                     unsettled.clear()
                 push = np.array(launch.push_constants, np.uint32)
-                record_step(self._kp.OpAlgoDispatch(self._pipeline(launch, push), push))
+                record_step(self._kp.OpAlgoDispatch(self._pipelines.of(launch, push, self._shader), push))
                 steps.append(recorded)
                 unsettled.update(dict.fromkeys(launch.written))
             downloaded = [allocation.tensor for allocation in download if allocation.has_staging]
@@ -426,25 +422,6 @@ class Engine:
             self._token = self._allocated(4, has_staging=True, zeroed=False)
             self._allocations.add(self._token)
         return self._kp.OpTensorSyncLocal([self._token.tensor])
-
-    def _pipeline(self, launch: Launch, push: npt.NDArray[np.uint32]) -> Any:
-        key = (launch.spirv, launch.specialization, len(push), launch.work_groups, launch.allocations)
-        pipeline = self._pipelines.get(key)
-        if pipeline is None:
-            spirv, specialization = self._shader(launch)
-            pipeline = self._manager.algorithm(
-                [allocation.tensor for allocation in launch.allocations],
-                spirv,
-                launch.work_groups,
-                np.array(specialization, np.uint32),
-                push,
-            )
-            self._pipelines[key] = pipeline
-            if len(self._pipelines) > _PIPELINE_CACHE_SIZE:
-                # Recordings that use it keep it alive; it is destroyed with the last of them.
-                self._pipelines.popitem(last=False)
-        self._pipelines.move_to_end(key)
-        return pipeline
 
     def _shader(self, launch: Launch) -> tuple[bytes, tuple[int, ...]]:
         """The module in the form that suits Kompute and the driver, and the specialization constants that it has."""

@@ -175,3 +175,29 @@ atexit.register(lambda: print("done"))
 atexit.register(check, device)
 """
     assert output_of(BIG + program, device.info.index) == "done\n"
+
+
+GRAPH = """
+import atexit, os, tempfile, threading
+from dmlvk import functions as F
+os.environ["DMLVK_CACHE_DIR"] = tempfile.mkdtemp()  # so that kernels are compiled, by threads
+device = dml.Device(index)
+
+def check():
+    graph = dml.Graph(device)
+    x = graph.input("x", dml.FLOAT32, (4, 8))
+    model = graph.compile(y=abs(F.cumsum(abs(x) - 1, axis=1)) + 2)
+    assert (device.run(model, {"x": np.full((4, 8), 3, np.float32)})["y"][:, 1] == 6).all()
+    print("done")
+"""
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "threading.Thread(target=lambda: (threading.main_thread().join(), check())).start()",
+        "atexit.register(check)",
+    ],
+)
+def test_a_graph_can_still_be_compiled_when_the_main_thread_has_ended(device: dml.Device, when: str) -> None:
+    assert output_of(f"{GRAPH}\n{when}\n", device.info.index) == "done\n"

@@ -12,7 +12,7 @@ import pytest
 import dmlvk as dml
 from dmlvk import device as device_module
 from dmlvk import running
-from dmlvk.runtime import kompute
+from dmlvk.runtime import kompute, pipelines
 from tests.binding.support import Binding, buffer_with, compiled, execute, floats, sign, table_for, threshold
 from tests.device.processes import output_of
 
@@ -243,8 +243,8 @@ def test_pipelines_are_kept_for_buffers_that_are_kept(fresh: dml.Device) -> None
 
 def test_number_of_kept_pipelines_is_bounded(fresh: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was recorded with a pipeline that is no longer kept still runs; the least recently used one goes first."""
-    assert kompute._PIPELINE_CACHE_SIZE == 512
-    monkeypatch.setattr(kompute, "_PIPELINE_CACHE_SIZE", 3)
+    assert pipelines.MOST_BOUND == 512
+    monkeypatch.setattr(pipelines, "MOST_BOUND", 3)
     operator = compiled(fresh, sign(floats(64)))
     with buffer_with(fresh, VALUES) as source:
         targets = [fresh.create_buffer(256) for _ in range(7)]
@@ -257,9 +257,9 @@ def test_number_of_kept_pipelines_is_bounded(fresh: dml.Device, monkeypatch: pyt
             assert len(fresh.engine._pipelines) == 3
             for target in targets:
                 assert np.array_equal(target.download(np.float32), np.sign(VALUES) * sign_of_values)
-        kept = list(fresh.engine._pipelines.values())
+        kept = list(fresh.engine._pipelines._bound.values())
         execute(operator, [Binding(source)], [Binding(targets[4])])  # the oldest of the three: now the newest
-        assert list(fresh.engine._pipelines.values()) == [*kept[1:], kept[0]]
+        assert list(fresh.engine._pipelines._bound.values()) == [*kept[1:], kept[0]]
         for target in targets[:5]:
             target.close()
         assert len(fresh.engine._pipelines) == 2
@@ -341,8 +341,9 @@ def test_opening_and_closing_again_and_again(device: dml.Device) -> None:
         ("recorder.execute()", 1500, 20),
         ("recorder.reset(); recorder.record_dispatch(operator, table); recorder.execute()", 1000, 200),
         ("dml.Device(index).close()", 10, 20_000),
+        ("never_seen()", 300, 600),
     ],
-    ids=["run", "buffer", "record", "execute", "record again", "device"],
+    ids=["run", "buffer", "record", "execute", "record again", "device", "new sizes and attributes"],
 )
 def test_process_does_not_grow(device: dml.Device, step: str, count: int, limit_in_bytes_each: int) -> None:
     """Resident memory, in the best of three rounds of a warm loop: what leaks, leaks in each of them.
@@ -352,6 +353,14 @@ def test_process_does_not_grow(device: dml.Device, step: str, count: int, limit_
     program = f"""
 device = dml.Device(index)
 operator, buffers, table, recorder = record(device)
+
+alphas = iter(range(10**6))
+
+def never_seen():
+    number = next(alphas)
+    tensor = dml.TensorDesc(dml.FLOAT32, (2 + number % 89, 5))
+    elu = dml.ActivationElu(input_tensor=tensor, output_tensor=tensor, alpha=1 + number / 1024)
+    device.run(elu, {{"InputTensor": np.ones(tensor.sizes, np.float32)}})
 
 def growth(count):
     before = resident_bytes()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -231,6 +232,13 @@ def test_without_a_compiler_the_packages_are_named(fresh: Fresh, monkeypatch: py
     no_compiler(monkeypatch)
     advice = "install glslang-tools spirv-tools, or run scripts/setup.sh"
     with pytest.raises(ShaderLibraryError, match=rf"^first\.1 is not compiled yet, and .* not found.*: {advice}$"):
+        fresh().read("first.1")
+
+
+def test_a_file_system_that_cannot_be_written_is_told_of(fresh: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that is read-only, with shaders that were never compiled."""
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    with pytest.raises(ShaderLibraryError, match=r"^first\.1 is not compiled yet, and cannot be here: .*/nowhere/"):
         fresh().read("first.1")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import re
 import threading
@@ -17,7 +18,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.kernels import library
-from dmlvk.runtime import kompute
+from dmlvk.runtime import kompute, pipelines
 from dmlvk.runtime.kompute import Allocation, Engine, Launch
 from dmlvk.runtime.vulkan import MemoryGuard
 from tests.binding.support import compiled, floats, sign
@@ -183,6 +184,45 @@ def test_pipelines_are_shared_by_launches_that_differ_in_offsets_only(engine: En
     assert len(engine._pipelines) == 2
     engine.release(source)
     assert len(engine._pipelines) == 0
+
+
+@pytest.mark.skipif(not hasattr(kompute._kompute().Manager, "algorithm_like"), reason="Kompute as it is on PyPI")
+def test_a_shader_is_compiled_once_for_all_buffers_and_sizes(
+    engine: Engine, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also when the buffers are gone for which it was compiled, or what is kept was forgotten meanwhile."""
+    monkeypatch.setattr(pipelines, "MOST_COMPILED", 1)
+    compilations: list[Launch] = []
+
+    def counted(one: Launch) -> tuple[bytes, tuple[int, ...]]:
+        compilations.append(one)
+        return engine_shader(one)
+
+    engine_shader = engine._shader
+    monkeypatch.setattr(engine, "_shader", counted)
+
+    def signs(count: int, values: Any) -> tuple[Any, list[Allocation]]:
+        source, target = engine.allocate(4 * count), engine.allocate(4 * count)
+        fill(engine, source, values)
+        recording = engine.record([launch(any_device, source, target, count=count)], [source], [target])
+        engine.run(recording)
+        assert np.array_equal(engine.read(target, lambda seen: seen.view(np.float32).copy()), np.sign(values))
+        return recording, [source, target]
+
+    _, first = signs(64, VALUES)
+    for allocation in first:
+        engine.release(allocation)
+    later, _ = signs(100_000, np.linspace(-1, 1, 100_000, dtype=np.float32))
+    assert len(compilations) == 1
+    negated = launch(any_device, engine.allocate(64), engine.allocate(64), count=16)
+    kernel = (
+        compiled(any_device, dml.ElementWiseNegate(input_tensor=floats(16), output_tensor=floats(16))).steps[0].kernel
+    )
+    engine.record([dataclasses.replace(negated, spirv=kernel.spirv())])  # takes the other's place among what is kept
+    assert len(compilations) == 2 and len(engine._pipelines._compiled) == 1
+    engine.run(later)
+    signs(64, -VALUES)
+    assert len(compilations) == 3
 
 
 def test_releasing_twice_and_closing_twice_are_allowed(engine: Engine) -> None:

@@ -181,6 +181,8 @@ class Checkout:
             raise ShaderLibraryError(f"{variant_name} is not compiled yet, and {error}, {OR_SET_UP}") from error
         except (CompileError, SourceError) as error:
             raise ShaderLibraryError(f"{variant_name} cannot be compiled: {error}") from error
+        except OSError as error:
+            raise ShaderLibraryError(f"{variant_name} is not compiled yet, and cannot be here: {error}") from error
         finally:
             self._show("")
         if self._signature() == signature:  # else it may have been compiled from something in between

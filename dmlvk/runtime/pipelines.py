@@ -1,0 +1,111 @@
+"""Compiled shaders, and what they are bound to.
+
+Kompute has one object for both, the Algorithm. The changed package (``scripts/kompute_changes.py``) makes one that
+shares another's pipeline, so that a shader is compiled once for all buffers, launch sizes and parameters; with the
+unchanged package it is compiled for each.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.runtime.work import Allocation, Launch
+
+MOST_BOUND = 512
+"""Algorithms that are kept for the next recording."""
+
+MOST_COMPILED = 256
+"""Pipelines that are kept for the next algorithm."""
+
+_CREATIONS_BETWEEN_CLEANINGS = 256
+
+ShaderOf = Callable[[Launch], tuple[bytes, tuple[int, ...]]]
+
+
+class Pipelines:
+    """Those of one device. The engine's lock is held by whoever calls.
+
+    Args:
+        manager: Kompute's.
+    """
+
+    def __init__(self, manager: Any) -> None:
+        self._manager = manager
+        self._is_sharing = hasattr(manager, "algorithm_like")
+        self._bound: collections.OrderedDict[tuple[Any, ...], Any] = collections.OrderedDict()
+        self._compiled: collections.OrderedDict[tuple[Any, ...], Any] = collections.OrderedDict()
+        self._created = 0
+
+    def __len__(self) -> int:
+        return len(self._bound)
+
+    def objects(self) -> list[Any]:
+        """Kompute's objects, those that were not used for longest first."""
+        return [*self._compiled.values(), *self._bound.values()]
+
+    def of(self, launch: Launch, push: npt.NDArray[np.uint32], shader: ShaderOf) -> Any:
+        """The algorithm for a launch.
+
+        Args:
+            launch: which bindings, and how much work.
+            push: its push constants, of which only the number counts.
+            shader: asked for the module in the form that suits the driver, and its specialization constants.
+        """
+        key = (launch.spirv, launch.specialization, len(push), launch.work_groups, launch.allocations)
+        algorithm = self._bound.get(key)
+        if algorithm is None:
+            algorithm = self._bound[key] = self._bind(launch, push, shader)
+            if len(self._bound) > MOST_BOUND:
+                # Recordings that use it keep it alive; it is destroyed with the last of them.
+                self._bound.popitem(last=False)
+        self._bound.move_to_end(key)
+        return algorithm
+
+    def _bind(self, launch: Launch, push: npt.NDArray[np.uint32], shader: ShaderOf) -> Any:
+        self._created += 1
+        if not self._is_sharing:
+            return self._compile(launch, push, shader)
+        if self._created % _CREATIONS_BETWEEN_CLEANINGS == 0:
+            self._manager.clear()  # it notes whatever it has made, also what is gone
+        key = (launch.spirv, launch.specialization, len(push), len(launch.allocations))
+        compiled = self._compiled.get(key)
+        if compiled is None:
+            # Bound to these tensors like any other, but never used: it may outlive them.
+            compiled = self._compiled[key] = self._compile(launch, push, shader)
+            if len(self._compiled) > MOST_COMPILED:
+                self._compiled.popitem(last=False)  # the pipeline goes with the last algorithm that shares it
+        self._compiled.move_to_end(key)
+        tensors = [allocation.tensor for allocation in launch.allocations]
+        return self._manager.algorithm_like(compiled, tensors, launch.work_groups)
+
+    def _compile(self, launch: Launch, push: npt.NDArray[np.uint32], shader: ShaderOf) -> Any:
+        spirv, specialization = shader(launch)
+        return self._manager.algorithm(
+            [allocation.tensor for allocation in launch.allocations],
+            spirv,
+            launch.work_groups,
+            np.array(specialization, np.uint32),
+            push,
+        )
+
+    def let_go(self, allocation: Allocation) -> None:
+        """Destroys what binds an allocation."""
+        for key in tuple(self._bound):
+            if allocation in key[-1]:
+                self._bound.pop(key).destroy()
+
+    def destroy(self) -> None:
+        """Destroys everything."""
+        for kept in (self._bound, self._compiled):
+            while kept:
+                kept.popitem()[1].destroy()
+
+    def forget(self) -> None:
+        """Lets go of everything without touching it."""
+        self._bound.clear()
+        self._compiled.clear()
