@@ -109,7 +109,7 @@ def _add(
 ) -> None:
     row_tiles, column_tiles = -(-product.rows // _BLOCK), -(-product.columns // (_BLOCK * _INVOCATIONS))
     groups = row_tiles * column_tiles * product.batches
-    work_groups = launch_size(product.family, groups * _INVOCATIONS, _INVOCATIONS)
+    work_groups = launch_size(product.family.upper(), groups * _INVOCATIONS, _INVOCATIONS)
     # Numbers 4 to 10 belong to kernels of floats; those behind are a convolution's geometry.
     told = (int(work_groups[1] > 1), 1, *(int(zero is not None) for zero in zeros), *(0,) * 7, *product.geometry)
     sizes = (groups, product.rows, product.columns, product.terms, row_tiles, column_tiles)

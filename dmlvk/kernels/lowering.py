@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels import (
     along_axes,
     attention,
@@ -28,6 +29,7 @@ from dmlvk.kernels import (
     sorting,
     window,
 )
+from dmlvk.kernels.kernel import WORK_GROUPS_PER_ROW, Kernel
 from dmlvk.kernels.program import Program, of_kernel
 from dmlvk.kernels.target import Target
 from dmlvk.operators import OperatorDesc
@@ -84,6 +86,27 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     """The program that computes a checked description on a device.
 
     Raises:
-        DeviceLimitError: when there is more work than the device, or Vulkan's guaranteed launch sizes, can address.
+        DeviceLimitError: when there is more work than the device, or Vulkan's guaranteed launch sizes, can address; or
+            a kernel would need more than the device has.
     """
-    return LOWERINGS[desc.declaration.pattern](desc, target)
+    program = LOWERINGS[desc.declaration.pattern](desc, target)
+    for step in program.steps:
+        _check_limits(desc, step.kernel, target)
+    return program
+
+
+def _check_limits(desc: OperatorDesc, kernel: Kernel, target: Target) -> None:
+    """Refuses a kernel that a device cannot run: drivers crash, or lose the device, where they should say so.
+
+    Shared memory needs no look: no shader has more than every Vulkan device gives, which the linter sees to.
+    """
+    if kernel.work_group_size > target.work_group_size:
+        raise DeviceLimitError(
+            f"{desc.operator_name}: {kernel.variant} needs work groups of {kernel.work_group_size} invocations; the "
+            f"device has {target.work_group_size}"
+        )
+    if max(kernel.work_groups) > WORK_GROUPS_PER_ROW:
+        raise DeviceLimitError(
+            f"{desc.operator_name}: {kernel.variant} needs {max(kernel.work_groups)} work groups in a row; Vulkan "
+            f"guarantees {WORK_GROUPS_PER_ROW}"
+        )

@@ -14,6 +14,7 @@ from dmlvk.kernels.matrix_tiles import (
     ONE_SEGMENT,
     SEGMENT,
     SIDE_BY_SIDE,
+    SUMS_INVOCATIONS,
     Choice,
     Work,
     choose,
@@ -209,12 +210,13 @@ def _add_sums(
         return
     sizes = (product.rows, product.columns, product.terms, row_tiles, column_tiles)
     invocations = product.batches * product.rows * product.columns // (2 if _stores_pairs(product) else 1)
-    work_groups = launch_size(product.family, invocations)
+    work_groups = launch_size(product.family.upper(), invocations, SUMS_INVOCATIONS)
     adder = PlainKernel(
         sums_variant(product.family, product.data_type).name,
         work_groups,
         (int(work_groups[1] > 1), *constants),
         (invocations, *sizes, 0, 0, *product.left, *product.others),
+        work_group_size=SUMS_INVOCATIONS,
     )
     builder.launch(adder, [totals, addend or totals], [result], label="sums of segments")
 
@@ -225,7 +227,7 @@ def _sum_kernels(
     """The launches that compute sums, or their segments."""
     tile = choice.tile
     variant = tile.variant(product.family, product.data_type, target).name
-    work_groups = launch_size(product.family, groups * tile.invocations, tile.invocations)
+    work_groups = launch_size(product.family.upper(), groups * tile.invocations, tile.invocations)
     row_tiles, column_tiles = -(-product.rows // tile.rows), -(-product.columns // tile.columns)
     sizes = (product.rows, product.columns, product.terms, row_tiles, column_tiles)
     at_once = product.segments if come != IN_TURN else min(product.segments, choice.segments_at_once)

@@ -25,6 +25,9 @@ ONE_SEGMENT, IN_TURN, SIDE_BY_SIDE = range(3)
 
 _DEVICE_ARITHMETIC = dataclasses.replace(GPU, device_arithmetic=True)
 
+SUMS_INVOCATIONS = 128
+"""Of a work group that adds segments' sums: as many as every Vulkan device has."""
+
 _GROUPS_FOR_PROCESSORS = 8
 """Work groups that keep a processor busy."""
 
@@ -201,7 +204,7 @@ def _tiles_for(work: Work, target: Target) -> list[Tile]:
         and tile.shared_memory <= target.shared_memory
         and tile.invocations <= target.work_group_size
     ]
-    return fitting or [SINGLE[-1]]
+    return fitting or [ON_PROCESSORS[-1]]  # which needs neither shared memory nor more than four invocations
 
 
 @dataclasses.dataclass(frozen=True)
@@ -268,7 +271,7 @@ def choose(work: Work, target: Target) -> Choice:
 
 def sums_variant(family: str, data_type: DataType) -> ShaderVariant:
     """The shader that adds segments' sums and finishes results."""
-    return _variant(family, data_type, "sums", "matrix/sums.comp", {})
+    return _variant(family, data_type, "sums", "matrix/sums.comp", {"INVOCATIONS": str(SUMS_INVOCATIONS)})
 
 
 def _variant(family: str, data_type: DataType, name: str, source: str, defines: dict[str, str]) -> ShaderVariant:

@@ -1,13 +1,13 @@
 // The second step where totals were written: adds those of segments that were computed SIDE_BY_SIDE, in rising order, and finishes
-// the results.
+// the results. The compile script passes INVOCATIONS.
 #define ADDS_SEGMENTS 1
 #include "matrix.glsl"
 
-layout(local_size_x = 256) in;
+layout(local_size_x = INVOCATIONS) in;
 
 void main()
 {
-    uint invocation = invocation_index();
+    uint invocation = work_group_index() * INVOCATIONS + index_in_group();
     if (invocation >= parameters.work_items) {
         return;
     }
