@@ -35,6 +35,7 @@ MEASUREMENTS = "measurements/accuracy.json"
 OPERATIONS = "measurements/operations.json"
 SPEEDS = "measurements/speed-functions.json"
 FLOAT16_EXCEPTIONS = "measurements/float16.json"
+PRODUCT_ERRORS = "measurements/product-errors.json"
 ONNX_SUITE = "measurements/onnx-suite.json"
 
 
@@ -45,7 +46,9 @@ def pages(docs: Path) -> dict[str, Callable[[], str]]:
         "decisions.md": decisions_page,
         "onnx.md": lambda: onnx_page(docs / ONNX_SUITE),
         "pictures/roofline.svg": lambda: roofline_picture(docs / SPEEDS, docs / OPERATIONS),
-        "accuracy.md": lambda: accuracy_page(docs / MEASUREMENTS, docs / OPERATIONS, docs / FLOAT16_EXCEPTIONS),
+        "accuracy.md": lambda: accuracy_page(
+            docs / MEASUREMENTS, docs / OPERATIONS, docs / FLOAT16_EXCEPTIONS, docs / PRODUCT_ERRORS
+        ),
     }
     if docs != DOCS:
         return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from dmlvk.conformance.ulp import promised_ulp
@@ -30,9 +31,11 @@ def promise_text(desc_class: type[OperatorDesc]) -> str:
     """``accurate: FLOAT32 at most 0.55 ULP, FLOAT16 at most 0.500067 ULP``, with the declaration's remark behind it."""
     accuracy = desc_class.declaration.accuracy
     text: str = accuracy.promise
-    if accuracy.promise == "accurate":
+    if accuracy.promise == "accurate" and math.isfinite(accuracy.maximum_ulp):
         bounds = promise_by_data_type(desc_class).items()
         text += ": " + ", ".join(f"{data_type.name} {words}" for data_type, words in bounds)
+    elif accuracy.promise == "accurate":  # not in units of the result, but as the remark says
+        return f"{text}: {accuracy.remark}"
     return f"{text}; {accuracy.remark}" if accuracy.remark else text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ from dmlvk.conformance.promises import promise_by_data_type
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, OperatorDesc
 from scripts.docs_tools.figures import FIGURES, SOURCES, Source
-from scripts.docs_tools.markdown import page, table
+from scripts.docs_tools.markdown import anchor, page, table
+from scripts.docs_tools.product_errors import HEADING, product_errors_section
 
 _INTRODUCTION = """# Accuracy
 
@@ -52,13 +54,17 @@ with usual attributes: the inputs' bits (`scripts/list_float16_exceptions.py`). 
 have none."""
 
 
-def accuracy_page(measurements: Path, operations: Path, float16_exceptions: Path) -> str:
+_OF_PRODUCTS = f"[see below](#{anchor(HEADING).replace(' ', '-')})"
+
+
+def accuracy_page(measurements: Path, operations: Path, float16_exceptions: Path, product_errors: Path) -> str:
     """The file's contents.
 
     Args:
         measurements: what :func:`reduced` made of a run's JSON document.
         operations: a JSON file of each operator's operations for an element.
         float16_exceptions: what scripts/list_float16_exceptions.py writes.
+        product_errors: what scripts/measure_product_errors.py writes.
     """
     document = json.loads(measurements.read_text(encoding="utf-8"))
     counts = json.loads(operations.read_text(encoding="utf-8"))
@@ -78,6 +84,7 @@ def accuracy_page(measurements: Path, operations: Path, float16_exceptions: Path
     lines += [*_FLOAT16.strip().splitlines(), ""]
     listed = ((name, ", ".join(f"`{bits}`" for bits in found)) for name, found in exceptions.items() if found)
     lines += [*table(("operator", "inputs"), listed), ""]
+    lines += product_errors_section(product_errors)
     lines += ["## Correctly rounded operators", ""]
     names = [name for name, o in sorted(OPERATORS.items()) if o.declaration.accuracy.promise == "correctly rounded"]
     head = ["operator", "promised", "remark", *(source.title for source in SOURCES), "operations"]
@@ -119,6 +126,8 @@ def _rows(
     for number, (measured, given) in enumerate(zip(facts, attributes, strict=True)):
         linked = f"[{name}](operators.md#{name.lower()})" if number == 0 else ""
         bound = promise.removeprefix("at most ") if number == 0 else ""
+        if math.isinf(operator.declaration.accuracy.maximum_ulp) and bound:
+            bound, measured = _OF_PRODUCTS, ("", "", "")
         figures = _figures(name, sources) if number == 0 else ("",) * len(sources)
         yield (", ".join(filter(None, (linked, given))), bound, *measured, *figures)
 

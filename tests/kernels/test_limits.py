@@ -46,7 +46,16 @@ def products(data_type: DataType) -> Iterator[OperatorDesc]:
         if data_type.is_float:
             out = dml.TensorDesc(data_type, (1, batches, rows, columns))
             none = dml.MatrixTransform.NONE
-            yield dml.Gemm(a_tensor=a, b_tensor=b, output_tensor=out, trans_a=none, trans_b=none, alpha=1, beta=0)
+            yield dml.Gemm(
+                a_tensor=a,
+                b_tensor=b,
+                output_tensor=out,
+                trans_a=none,
+                trans_b=none,
+                alpha=1,
+                beta=0,
+                fused_activation=None,
+            )
         else:
             out = dml.TensorDesc(dml.INT32, (1, batches, rows, columns))
             yield dml.MatrixMultiplyInteger(a_tensor=a, b_tensor=b, output_tensor=out)
@@ -124,6 +133,15 @@ def test_more_work_groups_than_vulkan_guarantees_are_refused() -> None:
     tensor = dml.TensorDesc(dml.FLOAT32, (2**16, 2**14, 1, 1), (0, 0, 0, 0))
     out = dml.TensorDesc(dml.FLOAT32, (2**16, 2**14, 1, 1))
     none = dml.MatrixTransform.NONE
-    desc = dml.Gemm(a_tensor=tensor, b_tensor=tensor, output_tensor=out, trans_a=none, trans_b=none, alpha=1, beta=0)
+    desc = dml.Gemm(
+        a_tensor=tensor,
+        b_tensor=tensor,
+        output_tensor=out,
+        trans_a=none,
+        trans_b=none,
+        alpha=1,
+        beta=0,
+        fused_activation=None,
+    )
     with pytest.raises(dml.DeviceLimitError, match=r"^GEMM: .* invocations; at most 4294901760 can be launched"):
         lower(desc, GPU)

@@ -1,0 +1,68 @@
+"""The section of ``docs/accuracy.md`` on sums of products: what scripts/measure_product_errors.py wrote."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scripts.docs_tools.markdown import table
+
+HEADING = "Sums of products"
+
+_DEVICE_ARITHMETIC = "dmlvk, device arithmetic"
+
+_INTRODUCTION = """What GEMM promises is [a part of the sum of the products' magnitudes](operators.md#gemm); so do
+CONVOLUTION, and the products in RNN, LSTM, GRU and attention. Typical errors are far smaller: below stand the root mean
+square and the largest of 64 results, in roundings of the sum of magnitudes (2^-24 of it for FLOAT32, 2^-11 for FLOAT16,
+and half of the smallest number on top).
+
+All positive: numbers without a sign. Alternating: the signs of neighbouring products differ. Cancelling: half of the
+products take away all but 2^-12 of the others. Huge, tiny: products near the ends of FLOAT32's range, sums near those
+of FLOAT16's. Denormal: all magnitudes, down to denormal operands."""
+
+
+def product_errors_section(measurements: Path) -> Iterator[str]:
+    """The section's lines.
+
+    Args:
+        measurements: what ``scripts/measure_product_errors.py --json`` wrote.
+    """
+    document = json.loads(measurements.read_text(encoding="utf-8"))
+    yield f"## {HEADING}"
+    yield ""
+    yield from _INTRODUCTION.splitlines()
+    yield ""
+    versions = {library["name"]: library for library in document["libraries"]}
+    others = [f"{name} by {each['version']}" for name, each in versions.items() if name != "NumPy"]
+    numpy = f"NumPy {versions['NumPy']['version']} (OpenBLAS; its own loop for FLOAT16)"
+    yield f"Measured on {document['device']} ({document['driver']}), beside {', '.join([numpy, *others])},"
+    yield f"by `scripts/measure_product_errors.py --json FILE` ({document['date'][:10]})."
+    if "cuBLAS" not in versions:
+        yield "cuBLAS was not measured yet: the same command does, where PyTorch or CuPy has a GPU."
+    yield f"dmlvk's typical error in FLOAT32, as a multiple of NumPy's: {_beside_numpy(document['results'])}."
+    yield ""
+    names = ["dmlvk", "NumPy", "cuBLAS"]
+    if document["device_kind"] != "CPU":  # whose bits are those of portable arithmetic, where nothing is denormal
+        names.insert(1, _DEVICE_ARITHMETIC)
+    head = ["type", "data", "terms", *names]
+    rows = [_row(entry, names) for entry in document["results"]]
+    yield from table(head, rows, right=range(2, len(head)))
+    yield ""
+
+
+def _beside_numpy(results: Sequence[Mapping[str, Any]]) -> str:
+    """By the number of terms the least and the greatest multiple of all kinds of data."""
+    multiples: dict[int, list[float]] = {}
+    for entry in results:
+        if entry["data_type"] == "FLOAT32":
+            multiple = entry["dmlvk"]["typical"] / entry["NumPy"]["typical"]
+            multiples.setdefault(entry["terms"], []).append(multiple)
+    return ", ".join(f"{min(of):.2g} to {max(of):.2g} with {terms:,} terms" for terms, of in multiples.items())
+
+
+def _row(entry: Mapping[str, Any], names: list[str]) -> list[str]:
+    figures = [entry.get(name) for name in names]
+    words = [f"{each['typical']:.2g}, {each['largest']:.2g}" if each else "not yet" for each in figures]
+    return [entry["data_type"], entry["kind"], f"{entry['terms']:,}", *words]
