@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from tests.effort import IS_QUICK
 CASES = pytest.mark.parametrize("case", value_cases(), ids=lambda case: case.name)
 
 FEWER = 4 if IS_QUICK else 1
-"""Of types wider than 16 bits so many times fewer patterns are tried."""
+"""Of types wider than 16 bits so many times fewer patterns are tried, and of shapes along axes so many times fewer."""
 
 ALONG_AXES = [case for case in value_cases() if (case.desc_class.declaration.pattern == "rows")]
 
@@ -42,6 +43,8 @@ def _sparse_batches(case: ValueCase, step: int, total: int, most_attribute_sets:
     made = batches(case, total, most_attribute_sets)
     if case in ALONG_AXES:
         return itertools.islice(made, ALONG_AXES.index(case) % step, None, step)
+    if any(field.fusable for field in case.desc_class.fields):
+        return itertools.islice(made, 0, None, FEWER)  # test_fusion.py has every activation
     return _in_pieces(made) if case.desc_class.operator_name == "ELEMENT_WISE_POW" else made
 
 
@@ -59,7 +62,7 @@ def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
     swept = case.desc_class.operator_name in SWEPT
     patterns, most_sets = (PATTERNS, None) if swept else (PATTERNS // 16, 24)
     patterns = patterns // (FEWER * (16 if case.lacks_tensors else 1))
-    step = 1 if case not in ALONG_AXES else 2 if axes_attributes(case.desc_class, (0,)) else 3
+    step = 1 if case not in ALONG_AXES else FEWER * (2 if axes_attributes(case.desc_class, (0,)) else 3)
     for batch in _sparse_batches(case, step, patterns, most_sets):
         expected = check_batch(benches, case, "contiguous", batch)
         bits = as_bits(expected)
@@ -80,10 +83,19 @@ def _cases_and_layouts() -> list[tuple[ValueCase, str]]:
     return list(zip(value_cases(), itertools.cycle(LAYOUTS[1:]), strict=False))
 
 
-@pytest.mark.combinations
-@pytest.mark.parametrize(
-    ("case", "layout"), _cases_and_layouts(), ids=lambda value: value.name if isinstance(value, ValueCase) else value
-)
+def _first_of_operators() -> list[Any]:
+    """The same; the quick command takes the first case of each operator."""
+    seen: set[str] = set()
+    parameters = []
+    for case, layout in _cases_and_layouts():
+        repeats = case.desc_class.operator_name in seen
+        seen.add(case.desc_class.operator_name)
+        marks = [pytest.mark.sweep] if repeats else []
+        parameters.append(pytest.param(case, layout, id=f"{case.name}-{layout}", marks=marks))
+    return parameters
+
+
+@pytest.mark.parametrize(("case", "layout"), _first_of_operators())
 def test_strided_tensors(case: ValueCase, layout: str, benches: list[Workbench]) -> None:
     """Every pattern of 8 and 16 bits, and 2**18 of the wider types, with the memory walks that know strides.
 
