@@ -2,9 +2,10 @@
 
 Whatever is asked for by its path runs whole, and so does everything with ``scripts/test.sh --all``, as CI has it. The
 quick command leaves out what repeats a promise that it tests already. It still has every operator, each data type of
-each of its tensors, every pattern of kernels and every driver. There are three ways to say what may be left out:
+each of its tensors, every pattern of kernels and every driver. There are four ways to say what may be left out:
 
 - ``@pytest.mark.sweep``: the test.
+- :func:`some`: most of a parameter's values.
 - ``@pytest.mark.combinations``: of the test's parameters so many combinations that no value of any of them is missing.
 - ``IS_QUICK``: what a test makes of it, for example fewer random examples.
 """
@@ -21,6 +22,11 @@ IS_QUICK = os.environ.get("DMLVK_TEST_QUICK") == "1"
 """Whether this is the quick command."""
 
 _Item = TypeVar("_Item")
+
+
+def some(values: Iterable[Any], step: int) -> list[Any]:
+    """Parameters of which the quick command takes the first one and each ``step``-th one after it."""
+    return [pytest.param(value, marks=[pytest.mark.sweep] if n % step else []) for n, value in enumerate(values)]
 
 
 def quick_items(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:

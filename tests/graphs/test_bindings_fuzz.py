@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 import dmlvk as dml
 from dmlvk.graphs import GraphDesc, InputGraphEdge, IntermediateGraphEdge, OutputGraphEdge
 from tests.binding.support import Binding, buffer_with
+from tests.effort import IS_QUICK
 from tests.graphs.support import SIZES, TENSOR, X, add, maximum, negate, node
 
-EXAMPLES = int(os.environ.get("DMLVK_TEST_BINDINGS", "200"))
+EXAMPLES = int(os.environ.get("DMLVK_TEST_BINDINGS", "50" if IS_QUICK else "200"))
 """How many random bindings are tried."""
 
 ARENA_BYTES = 4096

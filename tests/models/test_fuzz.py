@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import dmlvk as dml
 from dmlvk.models import load_model, run_model
+from tests.effort import IS_QUICK
 
 TENSOR = {"DataType": "FLOAT32", "Sizes": [2, 2], "Strides": [2, 1], "Flags": ["NONE"], "DimensionCount": 2}
 MODEL: dict[str, Any] = {
@@ -162,7 +163,7 @@ def run_or_refuse(folder: Path, device: dml.Device, content: bytes) -> None:
         assert int(column) >= 1
 
 
-EXAMPLES = int(os.environ.get("DMLVK_TEST_FUZZ", "600"))
+EXAMPLES = int(os.environ.get("DMLVK_TEST_FUZZ", "120" if IS_QUICK else "600"))
 """How many damaged files are tried."""
 
 FUZZ = settings(

@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.effort import some
 from tests.onnx.test_attention import Array, Arrays, compare_node, model_of
 
 
@@ -53,7 +54,7 @@ def _named(feed: Arrays, names: tuple[str, ...]) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", some(range(10), 4))
 def test_multi_head_attention(any_device: dml.Device, seed: int) -> None:
     draw = _Draw(seed)
     heads, own = draw.key_heads, draw.choose.randint(1, 9)
@@ -81,7 +82,7 @@ def test_multi_head_attention(any_device: dml.Device, seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", some(range(10), 4))
 def test_attention_of_projections(any_device: dml.Device, seed: int) -> None:
     draw = _Draw(seed)
     heads, width, keys = draw.key_heads, draw.choose.choice((3, 8)), draw.past + draw.queries
@@ -105,7 +106,7 @@ def test_attention_of_projections(any_device: dml.Device, seed: int) -> None:
     compare_node(any_device, "Attention", feed, outputs, order=order, num_heads=heads, tolerance=3e-4, **attributes)
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", some(range(16), 4))
 def test_group_query_attention(any_device: dml.Device, seed: int) -> None:
     draw = _Draw(seed)
     heads, size, cache = draw.key_heads * draw.group, 16, draw.choose.choice((0, 4, 9))
@@ -137,7 +138,7 @@ def test_group_query_attention(any_device: dml.Device, seed: int) -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", some(range(24), 4))
 def test_onnx_s_attention(any_device: dml.Device, seed: int) -> None:
     draw = _Draw(seed)
     heads, own = draw.key_heads * draw.group, draw.choose.randint(1, 9)

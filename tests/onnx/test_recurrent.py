@@ -92,6 +92,7 @@ def model_of(
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8), feed
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("way", list(_WAYS))
 def test_as_onnx_runtime(any_device: dml.Device, way: str, direction: str) -> None:

@@ -20,6 +20,7 @@ from dmlvk.tensors import TensorDesc
 _ONE_OF_EACH_WIDTH = (dml.INT8, dml.FLOAT16, dml.FLOAT32, dml.FLOAT64, dml.UINT64)
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize(
     ("source", "result"),
     [pair for pair in itertools.product(_ONE_OF_EACH_WIDTH, repeat=2) if pair[0] is not pair[1]],

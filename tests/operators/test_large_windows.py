@@ -108,6 +108,7 @@ def test_infinities_at_either_end_of_a_large_window(
     assert np.array_equal(got.ravel(), np.array([expected], np.float32), equal_nan=True)
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("p", [1, 2, 3])
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_norms_take_all_of_a_large_window(benches: list[Workbench], window: tuple[int, int], p: int) -> None:
@@ -117,6 +118,7 @@ def test_norms_take_all_of_a_large_window(benches: list[Workbench], window: tupl
     assert np.allclose(got.ravel(), exact.ravel(), rtol=2.0**-20 if p > 2 else CLOSE, atol=0)
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.uint8], ids=lambda dtype: dtype.__name__)
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_maxima_may_lie_anywhere_in_a_large_window(

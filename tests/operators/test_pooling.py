@@ -109,6 +109,7 @@ def test_norms_of_power_0_are_refused() -> None:
         device.create_operator(dml.LpPooling(input_tensor=tensor, output_tensor=one, **WINDOWS, p=0))
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16, dml.INT32, dml.UINT16], ids=str)
 @pytest.mark.parametrize("name", ["plain", "padded", "overlapping", "strided", "deep"])
 def test_windows_that_share_rows_give_the_same_bits(

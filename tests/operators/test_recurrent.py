@@ -100,6 +100,7 @@ def test_a_sequence_may_be_cut_in_two(benches: list[Workbench], name: str, data_
         assert bits(states["HiddenInitTensor"]) == bits(expected["OutputSingleTensor"])
 
 
+@pytest.mark.combinations
 @EACH_TYPE
 @pytest.mark.parametrize("activation", list(ACTIVATIONS))
 def test_activations_give_what_their_operators_give(

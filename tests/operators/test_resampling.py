@@ -148,6 +148,7 @@ def test_sizes_of_upsample_2d_follow_from_the_factors() -> None:
         device.create_operator(desc)
 
 
+@pytest.mark.combinations
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16, dml.INT8], ids=str)
 @pytest.mark.parametrize(
     ("source", "output", "more"),

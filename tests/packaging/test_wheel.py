@@ -16,6 +16,8 @@ from dmlvk.kernels import library as library_of_the_checkout
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.library.pack import PackedLibrary
 
+pytestmark = pytest.mark.sweep  # who builds no wheel need not wait for one
+
 ROOT = Path(__file__).resolve().parents[2]
 NAME = "dmlvk-0.1.0"
 

@@ -17,6 +17,7 @@ from scripts import make_coefficients
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.mark.sweep
 def test_the_file_is_what_the_script_makes(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     made = make_coefficients.contents()
     assert made == make_coefficients.TARGET.read_bytes()
