@@ -220,6 +220,7 @@ __all__ = [
     "rnn",
     "roi_align",
     "roi_align1",
+    "roi_align_grad",
     "roi_pooling",
     "round",
     "scaled_elu",
@@ -3192,6 +3193,47 @@ def roi_align1(
         input_pixel_offset: where an element's middle lies behind its corner: 0.5, or 0
         output_pixel_offset: the same of the output, with a minus: -0.5, or 0
         out_of_bounds_input_value: what a sample outside of the input is
+        minimum_samples_per_output: the fewest samples of an output along each axis
+        maximum_samples_per_output: the most samples of an output along each axis
+        align_regions_to_corners: whether samples reach to the corners of the region
+    """
+
+def roi_align_grad(
+    input_gradient: Operand,
+    roi: Operand,
+    batch_indices: Operand,
+    reduction_function: ReduceFunction,
+    interpolation_mode: InterpolationMode,
+    spatial_scale_x: float,
+    spatial_scale_y: float,
+    input_pixel_offset: float,
+    output_pixel_offset: float,
+    minimum_samples_per_output: int,
+    maximum_samples_per_output: int,
+    align_regions_to_corners: bool,
+    input: Operand | None = None,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+    with_gradient: bool = False,
+    with_roi_gradient: bool = False,
+) -> tuple[Expression, ...]:
+    """ROI_ALIGN_GRAD: OutputGradient: sum of InputGradient * weight over the outputs that an element has a weight in;
+        OutputROIGradient: sum of InputGradient * change of the output with x1, y1, x2, y2
+
+    Args:
+        input: the images, {N, C, H, W}
+        input_gradient: gradients of the resized regions, {R, C, height, width}
+        roi: the regions, {R, 4}, perhaps with leading ones: rows of x1, y1, x2, y2
+        batch_indices: the number of each region's image, {R}, perhaps with leading ones
+        reduction_function: what becomes of the samples of an output: AVERAGE or MAX
+        interpolation_mode: what becomes of a place between elements
+        spatial_scale_x: by what x1 and x2 are multiplied
+        spatial_scale_y: by what y1 and y2 are multiplied
+        input_pixel_offset: where an element's middle lies behind its corner: 0.5, or 0
+        output_pixel_offset: the same of the output, with a minus: -0.5, or 0
         minimum_samples_per_output: the fewest samples of an output along each axis
         maximum_samples_per_output: the most samples of an output along each axis
         align_regions_to_corners: whether samples reach to the corners of the region

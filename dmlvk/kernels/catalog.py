@@ -20,6 +20,7 @@ from dmlvk.kernels import (
     recurrent,
     reduction,
     region_alignment,
+    region_gradient,
     regions,
     resample,
     scan,
@@ -50,6 +51,7 @@ SOURCES: tuple[Callable[[], Iterable[ShaderVariant]], ...] = (
     resample.variants,
     regions.variants,
     region_alignment.variants,
+    region_gradient.variants,
 )
 """What names the variants of each pattern."""
 

@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
-from dmlvk.operators.members import ReduceFunction
-from dmlvk.operators.region_alignment import fewest_samples, most_samples, region_count, without_denormal
+from dmlvk.operators.region_alignment import fewest_samples, most_samples, without_denormal
 from dmlvk.operators.resampling import InterpolationMode
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
@@ -22,7 +22,7 @@ from dmlvk.tensors import TensorDesc
 _SAMPLES_OF_LAUNCH = 32000
 """As many as one of several launches takes for each output: each may begin a row of its own, which is a turn more."""
 
-_STATE_BYTES = {ReduceFunction.AVERAGE: 32, ReduceFunction.MAX: 4}
+_STATE_BYTES = {"average": 32, "max": 4, "winner": 12}
 """What such a launch hands on for each output: STATE_WORDS in the shader."""
 
 _MOST_STATE_BYTES = 2**26
@@ -43,15 +43,16 @@ def variants() -> Iterator[ShaderVariant]:
                 f"region_places.{name}.uint{bits}", "regions/region_places.comp", tuple(sorted(defines.items()))
             )
         for mode in InterpolationMode:
-            for function in _STATE_BYTES:
-                defines = {**own, "IS_LINEAR": str(int(mode)), "IS_MAXIMUM": str(int(function is ReduceFunction.MAX))}
+            for found in _STATE_BYTES:
+                defines = {**own, "IS_LINEAR": str(int(mode)), "IS_MAXIMUM": str(int(found != "average"))}
+                defines["IS_WINNER"] = str(int(found == "winner"))
                 yield ShaderVariant(
-                    _variant(mode, function, data_type), "regions/roi_align.comp", tuple(sorted(defines.items()))
+                    _variant(mode, found, data_type), "regions/roi_align.comp", tuple(sorted(defines.items()))
                 )
 
 
-def _variant(mode: InterpolationMode, function: ReduceFunction, data_type: DataType) -> str:
-    return f"roi_align.{mode.name.lower()}.{function.name.lower()}.{data_type.name.lower()}"
+def _variant(mode: InterpolationMode, found: str, data_type: DataType) -> str:
+    return f"roi_align.{mode.name.lower()}.{found}.{data_type.name.lower()}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,6 +94,16 @@ class Sampling:
         )
 
     @property
+    def regions(self) -> int:
+        """How many there are."""
+        return self.pooled[0]
+
+    @property
+    def table_bytes(self) -> int:
+        """The size of the table of places."""
+        return self.regions * (1 + self.entries) * _WORDS_OF_ENTRY * 4
+
+    @property
     def entries(self) -> int:
         """Entries of a region in the table of places, beside its head."""
         return self.pooled[2] + self.pooled[3]
@@ -114,16 +125,14 @@ class Sampling:
         return math.prod(numbers)
 
 
-def place_samples(builder: ProgramBuilder, desc: Any, sampling: Sampling) -> Region:
-    """Adds the launch that finds where samples lie, and gives the table: shaders/patterns/region_places.glsl."""
+def place_samples(builder: ProgramBuilder, desc: Any, sampling: Sampling, table: Region) -> None:
+    """Adds the launch that finds where samples lie, and writes the table: shaders/patterns/region_places.glsl."""
     regions, batches = desc.roi_tensor, desc.batch_indices_tensor
-    count = region_count(desc)
-    entries = count * sampling.entries
+    entries = sampling.regions * sampling.entries
     groups = launch_size(desc.operator_name, entries)
     parameters = [entries, *(float32_bits(scale) for scale in sampling.scales), *sampling.offsets]
     parameters += [sampling.fewest, *sampling.most, sampling.image[0], *sampling.image[2:], *sampling.pooled[2:]]
     parameters += [int(sampling.reaches_corners), *regions.element_strides[-2:], batches.element_strides[-1]]
-    table = builder.scratch(count * (1 + sampling.entries) * _WORDS_OF_ENTRY * 4)
     name = f"{regions.data_type.name.lower()}.uint{batches.data_type.size_in_bits}"
     kernel = PlainKernel(
         variant=f"region_places.{name}",
@@ -133,7 +142,53 @@ def place_samples(builder: ProgramBuilder, desc: Any, sampling: Sampling) -> Reg
     )
     reads = [builder.reads["roi_tensor"], builder.reads["batch_indices_tensor"]]
     builder.launch(kernel, reads, [table], label="places of samples")
-    return table
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduced:
+    """What samples become.
+
+    Attributes:
+        found: ``"average"``, ``"max"``, or ``"winner"``: the numbers of the largest sample.
+        mode: how a sample is taken.
+        outside: what it is outside of the input.
+        strides: elements from one output to the next along each axis; of winners none are needed.
+    """
+
+    found: str
+    mode: InterpolationMode
+    outside: float
+    strides: tuple[int, ...] = (0, 0, 0, 0)
+
+
+def reduce_samples(
+    builder: ProgramBuilder, sampling: Sampling, how: Reduced, source: TensorDesc, table: Region, output: Region
+) -> None:
+    """Adds the launches that make outputs of samples: shaders/patterns/roi_align.glsl.
+
+    Raises:
+        DeviceLimitError: when there are too many.
+    """
+    most = sampling.most_inside()
+    is_in_parts = builder.target.is_cpu and 2 * most > MOST_LOOP_TURNS
+    elements = math.prod(sampling.pooled)
+    parameters = [float32_bits(how.outside), *sampling.offsets]
+    parameters += [*sampling.image[1:], *sampling.pooled[2:], *source.element_strides, *how.strides]
+    state_bytes = _STATE_BYTES[how.found]
+    together = min(elements, _MOST_STATE_BYTES // state_bytes) if is_in_parts else elements
+    state = builder.scratch(together * state_bytes) if is_in_parts else output
+    parts = list(_parts(builder.operator_name, most)) if is_in_parts else [(0, _ALL)]
+    for first_element in range(0, elements, together):
+        count = min(together, elements - first_element)
+        groups = launch_size(builder.operator_name, count)
+        for first, end in parts:
+            kernel = PlainKernel(
+                variant=_variant(how.mode, how.found, source.data_type),
+                work_groups=groups,
+                constants=(int(groups[1] > 1), 1, int(is_in_parts)),
+                parameters=(count, first_element, first, end, *parameters),
+            )
+            builder.launch(kernel, [builder.reads["input_tensor"], table], [output, state])
 
 
 def lower_alignment(desc: OperatorDesc, target: Target) -> Program:
@@ -143,36 +198,36 @@ def lower_alignment(desc: OperatorDesc, target: Target) -> Program:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     members: Any = desc
-    source, result = members.input_tensor, members.output_tensor
-    sampling = Sampling.of(desc, source, result)
+    sampling = Sampling.of(desc, members.input_tensor, members.output_tensor)
     builder = ProgramBuilder(desc, target)
-    table = place_samples(builder, desc, sampling)
-    most = sampling.most_inside()
-    is_in_parts = target.is_cpu and 2 * most > MOST_LOOP_TURNS
-    elements = math.prod(result.sizes)
-    parameters = [float32_bits(members.out_of_bounds_input_value), *sampling.offsets]
-    parameters += [*source.sizes[1:], *result.sizes[2:], *source.element_strides, *result.element_strides]
-    variant = _variant(members.interpolation_mode, members.reduction_function, result.data_type)
-    state_bytes = _STATE_BYTES[members.reduction_function]
-    together = min(elements, _MOST_STATE_BYTES // state_bytes) if is_in_parts else elements
-    output = builder.writes["output_tensor"]
-    state = builder.scratch(together * state_bytes) if is_in_parts else output
-    for first_element in range(0, elements, together):
-        count = min(together, elements - first_element)
-        groups = launch_size(desc.operator_name, count)
-        for first, end in _parts(most) if is_in_parts else [(0, _ALL)]:
-            kernel = PlainKernel(
-                variant=variant,
-                work_groups=groups,
-                constants=(int(groups[1] > 1), 1, int(is_in_parts)),
-                parameters=(count, first_element, first, end, *parameters),
-            )
-            builder.launch(kernel, [builder.reads["input_tensor"], table], [output, state])
+    table = builder.scratch(sampling.table_bytes)
+    place_samples(builder, desc, sampling, table)
+    how = Reduced(
+        found=members.reduction_function.name.lower(),
+        mode=members.interpolation_mode,
+        outside=members.out_of_bounds_input_value,
+        strides=tuple(members.output_tensor.element_strides),
+    )
+    reduce_samples(builder, sampling, how, members.input_tensor, table, builder.writes["output_tensor"])
     return builder.program()
 
 
-def _parts(most: int) -> Iterator[tuple[int, int]]:
+def check_launches(operator_name: str, count: int, samples: int) -> None:
+    """Refuses what takes too many launches.
+
+    Raises:
+        DeviceLimitError: when it does.
+    """
+    if count > _MOST_LAUNCHES:
+        raise DeviceLimitError(
+            f"{operator_name}: an output may have {samples} samples inside of the input, which take {count} launches; "
+            f"at most {_MOST_LAUNCHES} can be made. A lower MaximumSamplesPerOutput takes fewer"
+        )
+
+
+def _parts(operator_name: str, most: int) -> Iterator[tuple[int, int]]:
     """Which samples each launch takes; the last one all that are left."""
+    check_launches(operator_name, -(-most // _SAMPLES_OF_LAUNCH), most)
     firsts = range(0, most, _SAMPLES_OF_LAUNCH)
     for first in firsts:
         yield first, _ALL if first == firsts[-1] else first + _SAMPLES_OF_LAUNCH

@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 
 from dmlvk.datatypes import float32_bits
-from dmlvk.kernels import region_alignment
+from dmlvk.kernels import region_alignment, region_gradient
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.program import Program, ProgramBuilder
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
+from dmlvk.operators.region_gradient import RoiAlignGrad
 from dmlvk.operators.regions import RoiPooling, pooling_scale
 from dmlvk.operators.type_groups import FLOATS
 
@@ -33,6 +34,8 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
+    if isinstance(desc, RoiAlignGrad):
+        return region_gradient.lower_gradient(desc, target)
     if not isinstance(desc, RoiPooling):
         return region_alignment.lower_alignment(desc, target)
     source, regions, result = desc.input_tensor, desc.roi_tensor, desc.output_tensor

@@ -76,6 +76,7 @@ from dmlvk.operators.rearrangement import (
 from dmlvk.operators.recurrent import Gru, Lstm, RecurrentNetworkDirection, Rnn
 from dmlvk.operators.reduction import Argmax, Argmin, Reduce, ReduceFunction
 from dmlvk.operators.region_alignment import RoiAlign, RoiAlign1
+from dmlvk.operators.region_gradient import RoiAlignGrad
 from dmlvk.operators.regions import RoiPooling
 from dmlvk.operators.resampling import InterpolationMode, Resample, Resample1, Resample2, Resample3, Upsample2d
 from dmlvk.operators.scan import CumulativeProduct, CumulativeSummation
@@ -159,6 +160,7 @@ __all__ = [
     "Rnn",
     "RoiAlign",
     "RoiAlign1",
+    "RoiAlignGrad",
     "RoiPooling",
     "Scatter",
     "ScatterNd",

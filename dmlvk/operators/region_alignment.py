@@ -150,38 +150,38 @@ _ACCURACY = Accuracy(
 )
 _INDICES_32 = (DataType.UINT32,)
 _INDICES = (DataType.UINT64, DataType.UINT32)
-_DIMENSIONS: Mapping[str, tuple[int, int]] = {"roi_tensor": (2, 4), "batch_indices_tensor": (1, 4)}
-_LATER = Support("5_0", (4, 4), FLOATS, dimensions_of=_DIMENSIONS, batch_indices_tensor=_INDICES)
-_IMAGES = "the images, {N, C, H, W}"
-_REGIONS = "the regions, {R, 4}, perhaps with leading ones: rows of x1, y1, x2, y2"
-_BATCHES = "the number of each region's image, {R}, perhaps with leading ones"
+DIMENSIONS: Mapping[str, tuple[int, int]] = {"roi_tensor": (2, 4), "batch_indices_tensor": (1, 4)}
+_LATER = Support("5_0", (4, 4), FLOATS, dimensions_of=DIMENSIONS, batch_indices_tensor=_INDICES)
+IMAGES = "the images, {N, C, H, W}"
+REGIONS = "the regions, {R, 4}, perhaps with leading ones: rows of x1, y1, x2, y2"
+BATCHES = "the number of each region's image, {R}, perhaps with leading ones"
 _OUTPUT = "the resized regions, {R, C, height, width}"
-_FUNCTION = "what becomes of the samples of an output: AVERAGE or MAX"
-_MODE = "what becomes of a place between elements"
-_SCALE_X = "by what x1 and x2 are multiplied"
-_SCALE_Y = "by what y1 and y2 are multiplied"
-_INPUT_OFFSET = "where an element's middle lies behind its corner: 0.5, or 0"
-_OUTPUT_OFFSET = "the same of the output, with a minus: -0.5, or 0"
+FUNCTION = "what becomes of the samples of an output: AVERAGE or MAX"
+MODE = "what becomes of a place between elements"
+SCALE_X = "by what x1 and x2 are multiplied"
+SCALE_Y = "by what y1 and y2 are multiplied"
+INPUT_OFFSET = "where an element's middle lies behind its corner: 0.5, or 0"
+OUTPUT_OFFSET = "the same of the output, with a minus: -0.5, or 0"
 _OUTSIDE = "what a sample outside of the input is"
-_FEWEST = "the fewest samples of an output along each axis"
-_MOST = "the most samples of an output along each axis"
-_CORNERS = "whether samples reach to the corners of the region"
+FEWEST = "the fewest samples of an output along each axis"
+MOST = "the most samples of an output along each axis"
+REACHES_CORNERS = "whether samples reach to the corners of the region"
 
 
 class RoiAlign(OperatorDesc):
     """Regions of interest resized to one size (DML_ROI_ALIGN_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input(_IMAGES)
-    roi_tensor: TensorDesc = tensor_input(_REGIONS)
-    batch_indices_tensor: TensorDesc = tensor_input(_BATCHES)
+    input_tensor: TensorDesc = tensor_input(IMAGES)
+    roi_tensor: TensorDesc = tensor_input(REGIONS)
+    batch_indices_tensor: TensorDesc = tensor_input(BATCHES)
     output_tensor: TensorDesc = tensor_output(_OUTPUT)
-    reduction_function: ReduceFunction = enum_attribute(_FUNCTION, ReduceFunction)
-    interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
-    spatial_scale_x: float = float_attribute(_SCALE_X)
-    spatial_scale_y: float = float_attribute(_SCALE_Y)
+    reduction_function: ReduceFunction = enum_attribute(FUNCTION, ReduceFunction)
+    interpolation_mode: InterpolationMode = enum_attribute(MODE, InterpolationMode)
+    spatial_scale_x: float = float_attribute(SCALE_X)
+    spatial_scale_y: float = float_attribute(SCALE_Y)
     out_of_bounds_input_value: float = float_attribute(_OUTSIDE)
-    minimum_samples_per_output: int = unsigned_attribute(_FEWEST)
-    maximum_samples_per_output: int = unsigned_attribute(_MOST)
+    minimum_samples_per_output: int = unsigned_attribute(FEWEST)
+    maximum_samples_per_output: int = unsigned_attribute(MOST)
 
     declaration: ClassVar = Declaration(
         name="ROI_ALIGN",
@@ -193,7 +193,7 @@ class RoiAlign(OperatorDesc):
         shapes=_aligned_sizes,
         accuracy=_ACCURACY,
         support=(
-            Support("3_0", (4, 4), FLOATS, dimensions_of=_DIMENSIONS, batch_indices_tensor=_INDICES_32),
+            Support("3_0", (4, 4), FLOATS, dimensions_of=DIMENSIONS, batch_indices_tensor=_INDICES_32),
             _LATER,
         ),
     )
@@ -202,20 +202,20 @@ class RoiAlign(OperatorDesc):
 class RoiAlign1(OperatorDesc):
     """Regions of interest resized to one size, with offsets (DML_ROI_ALIGN1_OPERATOR_DESC)."""
 
-    input_tensor: TensorDesc = tensor_input(_IMAGES)
-    roi_tensor: TensorDesc = tensor_input(_REGIONS)
-    batch_indices_tensor: TensorDesc = tensor_input(_BATCHES)
+    input_tensor: TensorDesc = tensor_input(IMAGES)
+    roi_tensor: TensorDesc = tensor_input(REGIONS)
+    batch_indices_tensor: TensorDesc = tensor_input(BATCHES)
     output_tensor: TensorDesc = tensor_output(_OUTPUT)
-    reduction_function: ReduceFunction = enum_attribute(_FUNCTION, ReduceFunction)
-    interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
-    spatial_scale_x: float = float_attribute(_SCALE_X)
-    spatial_scale_y: float = float_attribute(_SCALE_Y)
-    input_pixel_offset: float = float_attribute(_INPUT_OFFSET)
-    output_pixel_offset: float = float_attribute(_OUTPUT_OFFSET)
+    reduction_function: ReduceFunction = enum_attribute(FUNCTION, ReduceFunction)
+    interpolation_mode: InterpolationMode = enum_attribute(MODE, InterpolationMode)
+    spatial_scale_x: float = float_attribute(SCALE_X)
+    spatial_scale_y: float = float_attribute(SCALE_Y)
+    input_pixel_offset: float = float_attribute(INPUT_OFFSET)
+    output_pixel_offset: float = float_attribute(OUTPUT_OFFSET)
     out_of_bounds_input_value: float = float_attribute(_OUTSIDE)
-    minimum_samples_per_output: int = unsigned_attribute(_FEWEST)
-    maximum_samples_per_output: int = unsigned_attribute(_MOST)
-    align_regions_to_corners: bool = boolean_attribute(_CORNERS)
+    minimum_samples_per_output: int = unsigned_attribute(FEWEST)
+    maximum_samples_per_output: int = unsigned_attribute(MOST)
+    align_regions_to_corners: bool = boolean_attribute(REACHES_CORNERS)
 
     declaration: ClassVar = Declaration(
         name="ROI_ALIGN1",
@@ -227,7 +227,7 @@ class RoiAlign1(OperatorDesc):
         shapes=_aligned_sizes,
         accuracy=_ACCURACY,
         support=(
-            Support("4_0", (4, 4), FLOATS, dimensions_of=_DIMENSIONS, batch_indices_tensor=_INDICES_32),
+            Support("4_0", (4, 4), FLOATS, dimensions_of=DIMENSIONS, batch_indices_tensor=_INDICES_32),
             _LATER,
         ),
     )

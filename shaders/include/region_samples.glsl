@@ -14,6 +14,18 @@ float place_of_sample(uint k, uint start, uint step)
     return place;
 }
 
+// Whether a place lies before, or behind, what counts as inside.
+bool is_before(float place)
+{
+    precise float distance = place + 1.0;
+    return floatBitsToInt(distance) < 0;
+}
+bool is_behind(float place, uint extent)
+{
+    precise float distance = float(int(extent)) - place;
+    return floatBitsToInt(distance) < 0;
+}
+
 // The same, of a sample inside, between the first element and the last one.
 float place_between(uint k, uint start, uint step, uint extent)
 {

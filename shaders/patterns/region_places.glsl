@@ -1,8 +1,8 @@
 // Where the samples of resized regions lie: a table that all channels share.
 //
-// For each region a head, {batch, samples of an output along y, the same along x, 0}, and behind it an entry for each row of the
-// output and one for each column, {first, end, start, step}: of this row's samples those from `first` on, before `end`, lie inside of
-// the input, and sample k lies at (k - OutputPixelOffset) * step + start - InputPixelOffset. Each step is rounded to float32, so
+// For each region a head, {batch, samples of an output along y, the same along x, whether there is such a batch}, and behind it an
+// entry for each row of the output and one for each column, {first, end, start, step}: of this row's samples those from `first` on,
+// before `end`, lie inside of the input, and sample k lies at (k - OutputPixelOffset) * step + start - InputPixelOffset. Each step is rounded to float32, so
 // places rise or fall with k, never both: the bounds are found by bisection. Where corners are not finite, or there is no
 // such batch, none lies inside.
 #ifndef REGION_PLACES_GLSL
@@ -65,6 +65,8 @@ uint batch_of(uint region)
 uint batch_of(uint region) { return LOAD(uint32, words_batches, BASE(32, batches) + region * parameters.batch_stride); }
 #endif
 
+#define FAR_AWAY 0x7f000000u // 2^127
+
 struct Axis {
     uint samples; // of each output
     bool is_finite;
@@ -93,7 +95,7 @@ Axis axis_of(uint region, uint member, uint scale, uint outputs, uint most)
     uint end = corner_of(region, member + 2u, scale);
     uint size = subtract_f32(end, start);
     if (!is_finite_f32(start) || !is_finite_f32(end) || !is_finite_f32(size)) {
-        return Axis(1u, false, 0u, 0u);
+        return Axis(1u, false, FAR_AWAY, 0u);
     }
     uint samples = min(max(samples_for(size, outputs), parameters.fewest), most);
     uint steps = samples * outputs - parameters.reaches_corners;
@@ -101,18 +103,6 @@ Axis axis_of(uint region, uint member, uint scale, uint outputs, uint most)
         return Axis(samples, true, add_f32(start, multiply_f32(size, 0x3f000000u)), 0u);
     }
     return Axis(samples, true, start, divide_f32(size, number_bits(steps)));
-}
-
-// Whether a place lies before, or behind, what counts as inside.
-bool is_before(float place)
-{
-    precise float distance = place + 1.0;
-    return floatBitsToInt(distance) < 0;
-}
-bool is_behind(float place, uint extent)
-{
-    precise float distance = float(int(extent)) - place;
-    return floatBitsToInt(distance) < 0;
 }
 
 // The first sample from `first` on, before `end`, that is past one of the two bounds.
@@ -166,7 +156,7 @@ void main()
         words_table[head + (is_row ? 1u : 2u)] = axis.samples;
         if (is_row) {
             words_table[head] = batch < parameters.batches ? batch : 0u;
-            words_table[head + 3u] = 0u;
+            words_table[head + 3u] = uint(batch < parameters.batches);
         }
     }
 }

@@ -4,7 +4,8 @@
 // Where an output may have more samples than a loop has turns everywhere, each of several launches takes those from `first` on, before
 // `end`, and hands on what it has found in STATE_WORDS for each of its elements.
 //
-// The compile script passes INPUT, INPUT_BITS, IS_LINEAR (how a sample is taken) and IS_MAXIMUM (what becomes of them).
+// The compile script passes INPUT, INPUT_BITS, IS_LINEAR (how a sample is taken), IS_MAXIMUM (what becomes of them) and IS_WINNER: then
+// the output is {k along y, k along x} of the largest sample, the first one of several, for ROI_ALIGN_GRAD; NOWHERE of one outside.
 #ifndef ROI_ALIGN_GLSL
 #define ROI_ALIGN_GLSL
 
@@ -107,19 +108,48 @@ Counts counts_of(uvec4 head, uint rows, uint columns)
     return Counts(all, double_sum(all, Double(-inside.high, -inside.low)));
 }
 
-#if IS_MAXIMUM
+#if IS_WINNER
+struct Found {
+    int rank;
+    uvec2 sample_number;
+};
+#define NOWHERE 0xffffffffu
+#define NOTHING Found(BELOW_ALL, uvec2(NOWHERE))
+#define STATE_WORDS 3u
+Found found_before(uint at) { return Found(int(words_state[at]), uvec2(words_state[at + 1u], words_state[at + 2u])); }
+void hand_on(uint at, Found found)
+{
+    words_state[at] = uint(found.rank);
+    words_state[at + 1u] = found.sample_number.x;
+    words_state[at + 2u] = found.sample_number.y;
+}
+Found with_sample(Found found, uint bits, uvec2 number)
+{
+    int rank = rank_f32(bits, BELOW_ALL);
+    if (rank > found.rank || found.sample_number.x == NOWHERE) {
+        return Found(rank, number);
+    }
+    return found;
+}
+
+uvec2 result_of(Found found, Counts counts)
+{
+    bool is_outside = !is_zero_number(counts.outside.high) && rank_f32(parameters.outside, BELOW_ALL) > found.rank;
+    return is_outside ? uvec2(NOWHERE) : found.sample_number;
+}
+#elif IS_MAXIMUM
 #define Found int
 #define NOTHING BELOW_ALL
 #define STATE_WORDS 1u
 Found found_before(uint at) { return int(words_state[at]); }
 void hand_on(uint at, Found found) { words_state[at] = uint(found); }
-Found with_sample(Found found, uint bits) { return max(found, rank_f32(bits, BELOW_ALL)); }
+Found with_sample(Found found, uint bits, uvec2 number) { return max(found, rank_f32(bits, BELOW_ALL)); }
 
 uint number_of(int rank) { return rank == BELOW_ALL ? NAN_F32 : uint(rank ^ ((rank >> 31) & 0x7fffffff)); }
 uint result_of(Found found, Counts counts)
 {
     if (!is_zero_number(counts.outside.high)) {
-        found = with_sample(found, parameters.outside);
+        found = with_sample(found, parameters.outside, uvec2(0u));
     }
 #if INPUT_BITS == 32
     return number_of(found);
@@ -145,7 +175,7 @@ void hand_on(uint at, Found found)
     HAND_ON(4u, found.large.high) HAND_ON(5u, found.large.low)
     words_state[at + 6u] = found.flags;
 }
-Found with_sample(Found found, uint bits)
+Found with_sample(Found found, uint bits, uvec2 number)
 {
     add_number(found, bits);
     return found;
@@ -212,7 +242,8 @@ void main()
         uint stop = min(k_x + (end - tap), column.y);
         tap += stop - k_x;
         for (; k_x < stop; ++k_x) {
-            found = with_sample(found, sample_of(sample_row, place_between(k_x, column.z, column.w, parameters.width)));
+            uint bits = sample_of(sample_row, place_between(k_x, column.z, column.w, parameters.width));
+            found = with_sample(found, bits, uvec2(k_y, k_x));
         }
         k_x = column.x;
         k_y += 1u;
@@ -221,10 +252,16 @@ void main()
         hand_on(state, found);
         return;
     }
+#if IS_WINNER
+    uvec2 winner = result_of(found, counts_of(head, rows, columns));
+    words_output[BASE_WORD(output) + 2u * element] = winner.x;
+    words_output[BASE_WORD(output) + 2u * element + 1u] = winner.y;
+#else
     uint result = result_of(found, counts_of(head, rows, columns));
     uint place = region * parameters.output_stride_0 + channel * parameters.output_stride_1 + y * parameters.output_stride_2
         + x * parameters.output_stride_3;
     STORE(INPUT_BITS, words_output, BASE(INPUT_BITS, output) + place, result);
+#endif
 }
 
 #endif

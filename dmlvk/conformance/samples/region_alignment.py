@@ -164,3 +164,56 @@ def roi_align(types: Types, random: np.random.Generator) -> Iterator[Sample]:
 def roi_align1(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """With offsets of both kinds."""
     return _aligned("ROI_ALIGN1", types, random)
+
+
+def _gradient_alignings(data_type: DataType) -> Sequence[tuple[Aligning, str]]:
+    """Which of them are tried with gradients, and of what: the images, the regions, or both."""
+    averages = (Aligning("adaptive averages", _AVERAGE, _LINEAR), "both")
+    if data_type is DataType.FLOAT16:
+        return averages, (Aligning("nearest largest", _MAX, _NEAREST, (3, 1), (1, 4)), "both")
+    corners = (0.0, -0.5)
+    return (
+        averages,
+        (Aligning("largest", _MAX, _LINEAR, (2, 2), (1, 3), (0.5, -0.75)), "both"),
+        (Aligning("nearest averages", _AVERAGE, _NEAREST, (2, 2), (3, 5), (1.5, 1.25)), "images"),
+        (Aligning("corners", _AVERAGE, _LINEAR, (1, 4), (1, 1), (1.5, 0.75), corners, True), "regions"),
+    )
+
+
+@sampler("ROI_ALIGN_GRAD")
+def roi_align_grad(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+    """Of images, of regions, and of both; images are not given where nothing needs them."""
+    kind: Any = OPERATORS["ROI_ALIGN_GRAD"]
+    data_type, index_type = types["input_gradient_tensor"], types["batch_indices_tensor"]
+    names = {field.attribute: field for field in kind.fields}
+    for number, (aligning, what) in enumerate(_gradient_alignings(data_type)):
+        image = TensorDesc(data_type, (2, 5, 5, 7))
+        regions, batches = regions_of(data_type, number % 3), batches_of(index_type, number % 4)
+        pooled = (len(_REGIONS), 5, *aligning.pooled)
+        needs_image = what != "images" or aligning.function is _MAX
+        roi_tensor = TensorDesc(data_type, regions.shape)
+        desc = kind(
+            input_tensor=image if needs_image else None,
+            input_gradient_tensor=TensorDesc(data_type, pooled),
+            roi_tensor=roi_tensor,
+            batch_indices_tensor=TensorDesc(index_type, batches.shape),
+            output_gradient_tensor=None if what == "regions" else image,
+            output_roi_gradient_tensor=None if what == "images" else roi_tensor,
+            **aligning.members(names),
+        )
+        values = values_of if what == "images" else _plain
+        inputs = {
+            "InputGradientTensor": values(data_type, pooled, random),
+            "ROITensor": regions,
+            "BatchIndicesTensor": batches,
+        }
+        if needs_image:
+            inputs["InputTensor"] = _plain(data_type, tuple(image.sizes), random)
+        yield Sample(f"{aligning.name}, {what}", desc, inputs)
+
+
+def _plain(data_type: DataType, sizes: tuple[int, ...], random: np.random.Generator) -> Array:
+    """Numbers around 0, one in fifty of them infinite or none."""
+    values = random.standard_normal(sizes).astype(data_type.numpy_dtype)
+    few = np.array([0.0, np.nan, np.inf, -np.inf], data_type.numpy_dtype)
+    return np.where(random.random(values.shape) < 0.02, random.choice(few, values.shape), values)

@@ -1,0 +1,237 @@
+"""ROI_ALIGN_GRAD: the page's example, the forward operator's transposed map, finite differences, refusals."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.samples import Sample
+from dmlvk.conformance.sampling import check_sample
+from dmlvk.kernels import region_gradient
+
+Array = npt.NDArray[Any]
+
+AVERAGE, MAX = dml.ReduceFunction.AVERAGE, dml.ReduceFunction.MAX
+NEAREST, LINEAR = dml.InterpolationMode.NEAREST_NEIGHBOR, dml.InterpolationMode.LINEAR
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """How regions are resized: the attributes that the operators have in common."""
+
+    function: dml.ReduceFunction = AVERAGE
+    mode: dml.InterpolationMode = LINEAR
+    samples: tuple[int, int] = (1, 1)
+    scales: tuple[float, float] = (1.0, 1.0)
+    offsets: tuple[float, float] = (0.5, -0.5)
+    reaches_corners: bool = False
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """By their Python names."""
+        return {
+            "reduction_function": self.function,
+            "interpolation_mode": self.mode,
+            "spatial_scale_x": self.scales[0],
+            "spatial_scale_y": self.scales[1],
+            "input_pixel_offset": self.offsets[0],
+            "output_pixel_offset": self.offsets[1],
+            "minimum_samples_per_output": self.samples[0],
+            "maximum_samples_per_output": self.samples[1],
+            "align_regions_to_corners": self.reaches_corners,
+        }
+
+
+def _tensor(array: Array) -> dml.TensorDesc:
+    return dml.TensorDesc(dml.FLOAT32, array.shape)
+
+
+def _desc(image: Array, gradient: Array, regions: Array, way: Way, **more: Any) -> dml.RoiAlignGrad:
+    members: dict[str, Any] = {
+        "input_tensor": _tensor(image),
+        "input_gradient_tensor": _tensor(gradient),
+        "roi_tensor": _tensor(regions),
+        "batch_indices_tensor": dml.TensorDesc(dml.UINT32, regions.shape[:1]),
+        "output_gradient_tensor": _tensor(image),
+        "output_roi_gradient_tensor": _tensor(regions),
+        **way.members,
+    }
+    return dml.RoiAlignGrad(**{**members, **more})
+
+
+def _inputs(image: Array, gradient: Array, regions: Array) -> dict[str, Array]:
+    batches = np.zeros(len(regions), np.uint32)
+    return {"InputTensor": image, "InputGradientTensor": gradient, "ROITensor": regions, "BatchIndicesTensor": batches}
+
+
+def _forward(bench: Workbench, image: Array, regions: Array, pooled: tuple[int, int], way: Way) -> Array:
+    sizes = (len(regions), image.shape[1], *pooled)
+    desc = dml.RoiAlign1(
+        input_tensor=_tensor(image),
+        roi_tensor=_tensor(regions),
+        batch_indices_tensor=dml.TensorDesc(dml.UINT32, regions.shape[:1]),
+        output_tensor=dml.TensorDesc(dml.FLOAT32, sizes),
+        out_of_bounds_input_value=0.0,
+        **way.members,
+    )
+    inputs = _inputs(image, image, regions)
+    del inputs["InputGradientTensor"]
+    return bench.device.run(desc, inputs)["OutputTensor"]
+
+
+def test_example_of_the_page(benches: list[Workbench]) -> None:
+    image = np.zeros((1, 1, 4, 4), np.float32)
+    gradient = np.arange(1, 13, dtype=np.float32).reshape(4, 1, 1, 3)
+    regions = np.array([[0, 0, 2, 2], [2, 0, 4, 2], [0, 2, 2, 4], [2, 2, 4, 4]], np.float32)
+    desc = _desc(image, gradient, regions, Way(mode=NEAREST), input_tensor=None, output_roi_gradient_tensor=None)
+    inputs = _inputs(image, gradient, regions)
+    del inputs["InputTensor"]
+    for bench in benches:
+        found = bench.device.run(desc, inputs)["OutputGradientTensor"][0, 0]
+        assert found.tolist() == [[3, 3, 9, 6], [0, 0, 0, 0], [15, 9, 21, 12], [0, 0, 0, 0]]
+
+
+_OVERLAPPING = np.array([[0.3, 0.2, 6.1, 4.4], [-2, -1, 3, 9], [5, 4, 1, 1], [2.2, 2.2, 2.2, 2.2]], np.float32)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [Way(samples=(1, 100)), Way(mode=NEAREST, samples=(2, 3)), Way(samples=(2, 2), scales=(0.5, 1.5), offsets=(0, 0))],
+)
+def test_averages_are_transposed(way: Way, benches: list[Workbench]) -> None:
+    """The sum of gradient * forward(x) is that of x * what the gradient becomes, for every x."""
+    random = np.random.default_rng(7)
+    image = random.standard_normal((1, 3, 6, 7)).astype(np.float32)
+    gradient = random.standard_normal((4, 3, 2, 3)).astype(np.float32)
+    for bench in benches:
+        ahead = _forward(bench, image, _OVERLAPPING, (2, 3), way).astype(np.float64)
+        desc = _desc(image, gradient, _OVERLAPPING, way)
+        back = bench.device.run(desc, _inputs(image, gradient, _OVERLAPPING))["OutputGradientTensor"]
+        assert (ahead * gradient).sum() == pytest.approx((back.astype(np.float64) * image).sum(), rel=1e-5)
+
+
+def _interpolated(image: Array, y: float, x: float) -> Any:
+    """LINEAR, with edges repeated, in float64."""
+    y, x = (float(np.clip(place, 0, extent - 1)) for place, extent in ((y, image.shape[1]), (x, image.shape[2])))
+    top, left = int(y), int(x)
+    bottom, right = min(top + 1, image.shape[1] - 1), min(left + 1, image.shape[2] - 1)
+    upper = image[:, top, left] * (1 - (x - left)) + image[:, top, right] * (x - left)
+    lower = image[:, bottom, left] * (1 - (x - left)) + image[:, bottom, right] * (x - left)
+    return upper * (1 - (y - top)) + lower * (y - top)
+
+
+def _loss(image: Array, gradient: Array, region: Array, way: Way) -> float:
+    """The sum of gradient * forward of one region all of whose samples count, straight from the page's text."""
+    height, width = gradient.shape[1:]
+    each = way.samples[0]
+    scale_x, scale_y = way.scales
+    corners = int(way.reaches_corners)
+    step_x = (region[2] - region[0]) * scale_x / (width * each - corners)
+    step_y = (region[3] - region[1]) * scale_y / (height * each - corners)
+    total = 0.0
+    for row, column in np.ndindex(height, width):
+        found = []
+        for y, x in itertools.product(range(row * each, (row + 1) * each), range(column * each, (column + 1) * each)):
+            place_y = (y - way.offsets[1]) * step_y + region[1] * scale_y - way.offsets[0]
+            place_x = (x - way.offsets[1]) * step_x + region[0] * scale_x - way.offsets[0]
+            found.append(_interpolated(image, place_y, place_x))
+        reduced = np.mean(found, axis=0) if way.function == AVERAGE else np.max(found, axis=0)
+        total += float((reduced * gradient[:, row, column]).sum())
+    return total
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        Way(samples=(2, 2), scales=(0.5, 2.0)),
+        Way(MAX, samples=(3, 3)),
+        Way(samples=(1, 1), offsets=(0.0, 0.0), reaches_corners=True),
+    ],
+)
+def test_gradients_of_regions_are_slopes(way: Way, benches: list[Workbench]) -> None:
+    """Beside central differences of the forward operator in float64, where no sample lies on an element."""
+    random = np.random.default_rng(11)
+    image = random.standard_normal((1, 2, 8, 9)).astype(np.float32)
+    gradient = random.standard_normal((2, 2, 2, 3)).astype(np.float32)
+    scales = np.array([*way.scales, *way.scales], np.float32)
+    regions = np.array([[1.13, 0.71, 6.37, 5.59], [5.21, 4.83, 2.17, 3.37]], np.float32) / scales
+    slopes = np.zeros((2, 4))
+    for region, member in np.ndindex(2, 4):
+        sides = []
+        for step in (-1e-5, 1e-5):
+            moved = regions[region].astype(np.float64)
+            moved[member] += step
+            sides.append(_loss(image[0].astype(np.float64), gradient[region].astype(np.float64), moved, way))
+        slopes[region, member] = (sides[1] - sides[0]) / 2e-5
+    desc = _desc(image, gradient, regions, way, output_gradient_tensor=None)
+    for bench in benches:
+        found = bench.device.run(desc, _inputs(image, gradient, regions))["OutputROIGradientTensor"]
+        np.testing.assert_allclose(found, slopes, rtol=2e-4, atol=2e-4)
+
+
+def test_nearest_neighbours_have_no_slope(benches: list[Workbench]) -> None:
+    image, gradient = np.full((1, 1, 4, 4), np.nan, np.float32), np.ones((4, 1, 2, 2), np.float32)
+    desc = _desc(image, gradient, _OVERLAPPING, Way(mode=NEAREST), output_gradient_tensor=None)
+    for bench in benches:
+        found = bench.device.run(desc, _inputs(image, gradient, _OVERLAPPING))["OutputROIGradientTensor"]
+        assert not found.any()
+
+
+@pytest.mark.parametrize(("function", "turns"), [(AVERAGE, 10), (MAX, 30)])
+def test_sums_of_several_launches(
+    function: dml.ReduceFunction, turns: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of regions, and of rows and columns of a region's outputs, a few elements at a time: equal bits."""
+    random = np.random.default_rng(13)
+    image = random.standard_normal((1, 5, 3, 4)).astype(np.float32)
+    gradient = random.standard_normal((4, 5, 2, 12)).astype(np.float32)
+    desc = _desc(image, gradient, _OVERLAPPING, Way(function, samples=(1, 100)), output_roi_gradient_tensor=None)
+    inputs = _inputs(image, gradient, _OVERLAPPING)
+    whole = [bench.device.run(desc, inputs)["OutputGradientTensor"].tobytes() for bench in benches]
+    monkeypatch.setattr(region_gradient, "_TURNS_OF_LAUNCH", turns)
+    monkeypatch.setattr(region_gradient, "_MOST_SCRATCH_BYTES", 1000)
+    check_sample(benches[:1], Sample("several launches", desc, inputs))
+    again = _desc(image, gradient, _OVERLAPPING, Way(function, samples=(1, 101)), output_roi_gradient_tensor=None)
+    found = [bench.device.run(again, inputs)["OutputGradientTensor"].tobytes() for bench in benches]
+    assert len(set(whole + found)) == 1
+
+
+_REFUSED: list[tuple[Callable[[], dict[str, Any]], str]] = [
+    (lambda: {"input_tensor": None}, "InputTensor must be there where OutputROIGradientTensor is; got None"),
+    (
+        lambda: {"input_tensor": None, "reduction_function": MAX, "output_roi_gradient_tensor": None},
+        "InputTensor must be there where ReductionFunction is MAX; got None",
+    ),
+    (
+        lambda: {"output_gradient_tensor": None, "output_roi_gradient_tensor": None},
+        "at least one output must be given, of",
+    ),
+    (
+        lambda: {"input_gradient_tensor": dml.TensorDesc(dml.FLOAT32, (4, 2, 2, 2))},
+        "InputGradientTensor.Sizes must be [4, 1, 2, 2]",
+    ),
+    (
+        lambda: {"output_gradient_tensor": dml.TensorDesc(dml.FLOAT32, (1, 1, 4, 5))},
+        "OutputGradientTensor.Sizes must be [1, 1, 4, 4]",
+    ),
+    (
+        lambda: {"output_roi_gradient_tensor": dml.TensorDesc(dml.FLOAT32, (1, 4, 4))},
+        "OutputROIGradientTensor.Sizes must be [4, 4]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("more", "message"), _REFUSED)
+def test_refusals(more: Callable[[], dict[str, Any]], message: str, device: dml.Device) -> None:
+    image, gradient = np.zeros((1, 1, 4, 4), np.float32), np.zeros((4, 1, 2, 2), np.float32)
+    with pytest.raises(dml.DmlError, match=re.escape(f"ROI_ALIGN_GRAD: {message}")):
+        device.create_operator(_desc(image, gradient, _OVERLAPPING, Way(), **more()))
