@@ -213,6 +213,8 @@ __all__ = [
     "resample1",
     "resample2",
     "resample3",
+    "resample_grad",
+    "resample_grad1",
     "reshape",
     "reverse_subsequences",
     "right_shift",
@@ -3072,6 +3074,56 @@ def resample3(
             pixels
         output_pixel_offsets: added to places in the output, for each axis; -0.5 with 0.5 of the input
         antialiased: whether more elements count where LINEAR shrinks an axis to less than half
+    """
+
+def resample_grad(
+    input_gradient: Operand,
+    interpolation_mode: InterpolationMode,
+    scales: Sequence[float],
+    input_pixel_offsets: Sequence[float],
+    output_pixel_offsets: Sequence[float],
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """RESAMPLE_GRAD: sum of InputGradient * weight over the elements of RESAMPLE1's output that an element has a part
+        in
+
+    Args:
+        input_gradient: gradients of the resampled values
+        interpolation_mode: what becomes of a place between elements
+        scales: by what each axis is stretched
+        input_pixel_offsets: added to places in the input, for each axis; 0.5: elements lie in the middle of their
+            pixels
+        output_pixel_offsets: added to places in the output, for each axis; -0.5 with 0.5 of the input
+    """
+
+def resample_grad1(
+    input_gradient: Operand,
+    interpolation_mode: InterpolationMode,
+    rounding_direction: AxisDirection,
+    scales: Sequence[float],
+    input_pixel_offsets: Sequence[float],
+    output_pixel_offsets: Sequence[float],
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> Expression:
+    """RESAMPLE_GRAD1: sum of InputGradient * weight over the elements of RESAMPLE2's output that an element has a part
+        in
+
+    Args:
+        input_gradient: gradients of the resampled values
+        interpolation_mode: what becomes of a place between elements
+        rounding_direction: which way NEAREST_NEIGHBOR rounds
+        scales: by what each axis is stretched
+        input_pixel_offsets: added to places in the input, for each axis; 0.5: elements lie in the middle of their
+            pixels
+        output_pixel_offsets: added to places in the output, for each axis; -0.5 with 0.5 of the input
     """
 
 def reshape(a: Expression, shape: int | Sequence[int]) -> Expression:

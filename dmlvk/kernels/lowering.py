@@ -25,6 +25,7 @@ from dmlvk.kernels import (
     reduction,
     regions,
     resample,
+    resample_gradient,
     scan,
     sorting,
     window,
@@ -57,6 +58,10 @@ _COMPOSED: Mapping[str, Lowering] = {
     "MULTIHEAD_ATTENTION": attention.lower,
     "MULTIHEAD_ATTENTION1": attention.lower,
 }
+_RESAMPLINGS: Mapping[str, Lowering] = {
+    "RESAMPLE_GRAD": resample_gradient.lower,
+    "RESAMPLE_GRAD1": resample_gradient.lower,
+}
 
 LOWERINGS: Mapping[Pattern, Lowering] = {
     "elementwise": lambda desc, target: of_kernel(desc, elementwise.lower(desc, target)),
@@ -73,7 +78,7 @@ LOWERINGS: Mapping[Pattern, Lowering] = {
     "copies": movement.lower,
     "window": window.lower,
     "conversion": casts.lower,
-    "resample": resample.lower,
+    "resample": lambda desc, target: _RESAMPLINGS.get(desc.operator_name, resample.lower)(desc, target),
     "regions": regions.lower,
     "fill": fills.lower,
     "quantization": quantized_blocks.lower,

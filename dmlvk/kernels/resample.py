@@ -35,7 +35,9 @@ _AVERAGED_AT_ONCE = 32768
 _STATE_BYTES = 48
 """What such a launch hands on to the next for each element of the output: STATE_WORDS in the shader."""
 
-_NEAREST_OR_LOWER, _LOWER, _UPPER = range(3)
+NEAREST_OR_LOWER, LOWER, UPPER = range(3)
+"""How NEAREST_NEIGHBOR chooses: ROUNDING in the shaders."""
+
 _SAFE_EXPONENT = 60
 _LARGEST_SAME = 2**20
 _LARGEST_SAME_OFFSET = 4.0
@@ -85,7 +87,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     mapped = [
         (axis, how)
         for axis, how in enumerate(resamplings(desc))
-        if not _is_same(how, source.sizes[axis], result.sizes[axis], None if is_linear else _rounding(members))
+        if not is_same(how, source.sizes[axis], result.sizes[axis], None if is_linear else rounding_of(members))
     ]
     mapped.reverse()
     axes = _output_axes(desc, [axis for axis, _ in mapped])
@@ -104,15 +106,15 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
         items = elements // rows * blocks // _ELEMENTS_OF_ITEM
         axes[block] = dataclasses.replace(axes[block], size=blocks, output_step=row_step * _ROWS_OF_BLOCK)
     groups = launch_size(desc.operator_name, items)
-    constants = [int(groups[1] > 1), 1, int(is_packed), _rounding(members)]
+    constants = [int(groups[1] > 1), 1, int(is_packed), rounding_of(members)]
     constants.append(int(axes[0].size % _ELEMENTS_OF_ITEM == 0))
     for place, axis in enumerate(axes):
         step = _ROWS_OF_BLOCK if place == block else 1
         steps = [step * int(axis.number == number) for number in range(_MOST_RESAMPLED)]
         constants += [0 if place == _AXES - 1 else axis.size, axis.input_step, axis.output_step, *steps]
     for number, how in mapped:
-        constants += _resampled_axis(how, source.sizes[number], source.element_strides[number])
-    constants += _resampled_axis(Resampling(1.0, 0.0, 0.0), 1, 0) * (_MOST_RESAMPLED - len(mapped))
+        constants += resampled_axis(how, source.sizes[number], source.element_strides[number])
+    constants += resampled_axis(Resampling(1.0, 0.0, 0.0), 1, 0) * (_MOST_RESAMPLED - len(mapped))
     constants += [int(is_plain), int(block is not None), row_step, rows, int(is_in_parts)]
     data_type: DataType = result.data_type
     name = f"linear.{data_type.name.lower()}" if is_linear else f"nearest.{_MOVED_AS[data_type.size_in_bits]}"
@@ -152,7 +154,7 @@ def _most_around(how: Resampling) -> int:
     return 2 * (int(np.float32(1) / np.float32(how.scale)) + 1) + 2 if how.is_antialiased else 2
 
 
-def _is_same(how: Resampling, extent: int, size: int, rounding: int | None) -> bool:
+def is_same(how: Resampling, extent: int, size: int, rounding: int | None) -> bool:
     """Whether every element along an axis comes from the one with its own number.
 
     Args:
@@ -167,14 +169,15 @@ def _is_same(how: Resampling, extent: int, size: int, rounding: int | None) -> b
         return False
     if rounding is None:
         return moved == 0.0
-    return {_NEAREST_OR_LOWER: -0.5 < moved <= 0.5, _LOWER: 0 <= moved < 1, _UPPER: -1 < moved <= 0}[rounding]
+    return {NEAREST_OR_LOWER: -0.5 < moved <= 0.5, LOWER: 0 <= moved < 1, UPPER: -1 < moved <= 0}[rounding]
 
 
-def _rounding(desc: Any) -> int:
+def rounding_of(desc: Any) -> int:
+    """How NEAREST_NEIGHBOR chooses: ROUNDING in the shaders."""
     direction = getattr(desc, "rounding_direction", None)
     if direction is None:
-        return _NEAREST_OR_LOWER
-    return _UPPER if direction == AxisDirection.INCREASING else _LOWER
+        return NEAREST_OR_LOWER
+    return UPPER if direction == AxisDirection.INCREASING else LOWER
 
 
 def _output_axes(desc: Any, mapped: Sequence[int]) -> list[_Axis]:
@@ -217,7 +220,7 @@ def _is_packed(axes: Sequence[_Axis]) -> bool:
     return True
 
 
-def _resampled_axis(how: Resampling, extent: int, stride: int) -> list[int]:
+def resampled_axis(how: Resampling, extent: int, stride: int) -> list[int]:
     """The constants of a resampled axis."""
     scale = np.float32(how.scale)
     last = np.float32(extent - 1)

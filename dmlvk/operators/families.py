@@ -78,7 +78,16 @@ from dmlvk.operators.reduction import Argmax, Argmin, Reduce, ReduceFunction
 from dmlvk.operators.region_alignment import RoiAlign, RoiAlign1
 from dmlvk.operators.region_gradient import RoiAlignGrad
 from dmlvk.operators.regions import RoiPooling
-from dmlvk.operators.resampling import InterpolationMode, Resample, Resample1, Resample2, Resample3, Upsample2d
+from dmlvk.operators.resampling import (
+    InterpolationMode,
+    Resample,
+    Resample1,
+    Resample2,
+    Resample3,
+    ResampleGrad,
+    ResampleGrad1,
+    Upsample2d,
+)
 from dmlvk.operators.scan import CumulativeProduct, CumulativeSummation
 from dmlvk.operators.sorting import TopK, TopK1
 
@@ -156,6 +165,8 @@ __all__ = [
     "Resample1",
     "Resample2",
     "Resample3",
+    "ResampleGrad",
+    "ResampleGrad1",
     "ReverseSubsequences",
     "Rnn",
     "RoiAlign",

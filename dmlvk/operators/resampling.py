@@ -15,6 +15,7 @@ from dmlvk.operators.members import (
     Size2D,
     boolean_attribute,
     count_attribute,
+    directml_name,
     enum_attribute,
     float_array_attribute,
     size_attribute,
@@ -56,11 +57,12 @@ class Resampling:
 
 def resamplings(desc: Any) -> tuple[Resampling, ...]:
     """How each axis of a description is resampled."""
-    count = desc.input_tensor.dimension_count
     if desc.operator_name == "UPSAMPLE_2D":
+        count = desc.input_tensor.dimension_count
         scales: Sequence[float] = (*[1.0] * (count - 2), float(desc.scale_size.height), float(desc.scale_size.width))
     else:
         scales = desc.scales
+        count = len(scales)
     is_antialiased = bool(getattr(desc, "antialiased", False)) and desc.interpolation_mode == InterpolationMode.LINEAR
     inputs = getattr(desc, "input_pixel_offsets", None) or (0.5,) * count
     outputs = getattr(desc, "output_pixel_offsets", None) or (-0.5,) * count
@@ -76,24 +78,39 @@ def _resampled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
     Raises:
         InvalidArgumentError: when arrays have the wrong length, or a number is not finite or not above 0.
     """
-    count = desc.input_tensor.dimension_count
+    _check_resampling(desc, "input_tensor", "output_tensor")
+    return {}
+
+
+def _gradient_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+    """Checks the attributes; any sizes of the forward operator's input are right.
+
+    Raises:
+        InvalidArgumentError: as above.
+    """
+    _check_resampling(desc, "input_gradient_tensor", "output_gradient_tensor")
+    return {}
+
+
+def _check_resampling(desc: Any, given: str, wanted: str) -> None:
+    source, result = getattr(desc, given), getattr(desc, wanted)
+    count = source.dimension_count
     for member in ("scales", "input_pixel_offsets", "output_pixel_offsets"):
         values = getattr(desc, member, None)
         if values is None:
             continue
-        check_length(desc, member, count, "InputTensor's DimensionCount")
+        check_length(desc, member, count, f"{directml_name(given)}'s DimensionCount")
         for axis, value in enumerate(values):
             if not math.isfinite(value) or (member == "scales" and value < 2.0**-126):
                 rule = "a finite number above 0" if member == "scales" else "a finite number"
                 refuse(desc, f"{member}[{axis}]", f"must be {rule}; got {value!r}")
             if member == "scales" and getattr(desc, "antialiased", False) and value < _LEAST_ANTIALIASED_SCALE:
                 refuse(desc, f"{member}[{axis}]", f"must be at least 2^-20 where Antialiased is set; got {value!r}")
-    for tensor, member in ((desc.input_tensor, "input_tensor"), (desc.output_tensor, "output_tensor")):
+    for tensor, member in ((source, given), (result, wanted)):
         if tensor is not None and max(tensor.sizes) > _HIGHEST_EXTENT:
             refuse(desc, f"{member}.sizes", f"must be below 2^31; got {list(tensor.sizes)}")
-    if desc.output_tensor is not None:
-        check_dimension_count(desc, "output_tensor", count, "InputTensor's")
-    return {}
+    if result is not None:
+        check_dimension_count(desc, wanted, count, f"{directml_name(given)}'s")
 
 
 def _upsampled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
@@ -224,6 +241,67 @@ class Resample3(OperatorDesc):
         shapes=_resampled_sizes,
         accuracy=_ACCURACY,
         support=(Support("6_4", (1, 4), _FLOATS_AND_BYTES),),
+    )
+
+
+_SUMS = (
+    "Weights are those of the forward operator, for LINEAR 1 - f and f. Their product over the axes, the last axis's "
+    "last, and its product with the gradient are rounded to FLOAT32 one by one; the sum is in two words, in the "
+    "logical order of InputGradientTensor, and rounded once; it does not overflow on the way. A gradient of weight 0 "
+    "is left out, also where it is NaN or infinite. A sum of zeros, or of nothing, is +0."
+)
+_GRADIENT_ACCURACY = Accuracy(
+    "accurate",
+    0.51,
+    "and 2^-22 of the weighted sum of magnitudes for each resampled axis (NEAREST_NEIGHBOR: 2^-40), for n gradients at "
+    "least n * 2^-47",
+)
+_GRADIENTS = "gradients of the resampled values"
+_OF_VALUES = "gradients of the values, of any sizes"
+
+
+class ResampleGrad(OperatorDesc):
+    """Gradients of what was stretched or shrunk by RESAMPLE1 (DML_RESAMPLE_GRAD_OPERATOR_DESC)."""
+
+    input_gradient_tensor: TensorDesc = tensor_input(_GRADIENTS)
+    output_gradient_tensor: TensorDesc = tensor_output(_OF_VALUES)
+    interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
+    dimension_count: int = count_attribute("the tensors' DimensionCount")
+    scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="dimension_count")
+    input_pixel_offsets: Sequence[float] = float_array_attribute(_INPUT_OFFSETS, counted_by="dimension_count")
+    output_pixel_offsets: Sequence[float] = float_array_attribute(_OUTPUT_OFFSETS, counted_by="dimension_count")
+
+    declaration: ClassVar = Declaration(
+        name="RESAMPLE_GRAD",
+        pattern="resample",
+        formula="sum of InputGradient * weight over the elements of RESAMPLE1's output that an element has a part in",
+        decisions=(_STEPS, _TIES, _SUMS),
+        shapes=_gradient_sizes,
+        accuracy=_GRADIENT_ACCURACY,
+        support=(Support("3_0", (4, 4), FLOATS), Support("5_1", (1, 4), FLOATS)),
+    )
+
+
+class ResampleGrad1(OperatorDesc):
+    """Gradients of what was stretched or shrunk by RESAMPLE2 (DML_RESAMPLE_GRAD1_OPERATOR_DESC)."""
+
+    input_gradient_tensor: TensorDesc = tensor_input(_GRADIENTS)
+    output_gradient_tensor: TensorDesc = tensor_output(_OF_VALUES)
+    interpolation_mode: InterpolationMode = enum_attribute(_MODE, InterpolationMode)
+    rounding_direction: AxisDirection = enum_attribute("which way NEAREST_NEIGHBOR rounds", AxisDirection)
+    dimension_count: int = count_attribute("the tensors' DimensionCount")
+    scales: Sequence[float] = float_array_attribute(_SCALES, counted_by="dimension_count")
+    input_pixel_offsets: Sequence[float] = float_array_attribute(_INPUT_OFFSETS, counted_by="dimension_count")
+    output_pixel_offsets: Sequence[float] = float_array_attribute(_OUTPUT_OFFSETS, counted_by="dimension_count")
+
+    declaration: ClassVar = Declaration(
+        name="RESAMPLE_GRAD1",
+        pattern="resample",
+        formula="sum of InputGradient * weight over the elements of RESAMPLE2's output that an element has a part in",
+        decisions=(_STEPS, _DIRECTIONS, _SUMS),
+        shapes=_gradient_sizes,
+        accuracy=_GRADIENT_ACCURACY,
+        support=(Support("5_1", (1, 4), FLOATS),),
     )
 
 

@@ -96,6 +96,31 @@ def test_resample3_averages_many_elements(
     _check(benches, desc, {"InputTensor": values.astype(data_type.numpy_dtype)})
 
 
+@pytest.mark.parametrize("data_type", _TYPES, ids=["float32", "float16"])
+@pytest.mark.parametrize(("mode", "far"), [("LINEAR", 200), ("NEAREST_NEIGHBOR", 200), ("LINEAR", 30_000)], ids=str)
+def test_gradients_of_resampling_add_those_of_many_elements(
+    benches: list[Workbench], mode: str, far: int, data_type: DataType
+) -> None:
+    """Elements of the middle are repeated 200 times along two axes, those at the edges more often; or along one."""
+    sizes, scales = ((2, 3), (far, far)) if far == 200 else ((1, 2), (1, far))
+    resampled = [size * scale for size, scale in zip(sizes, scales, strict=True)]
+    desc = dml.ResampleGrad1(
+        input_gradient_tensor=dml.TensorDesc(data_type, resampled),
+        output_gradient_tensor=dml.TensorDesc(data_type, sizes),
+        interpolation_mode=dml.InterpolationMode[mode],
+        rounding_direction=dml.AxisDirection.DECREASING,
+        dimension_count=2,
+        scales=[float(scale) for scale in scales],
+        input_pixel_offsets=[0.5 if mode == "LINEAR" else 0.0] * 2,
+        output_pixel_offsets=[-0.5 if mode == "LINEAR" else 0.0] * 2,
+    )
+    random = np.random.default_rng(5)
+    values = (random.standard_normal(resampled) + 0.125).astype(data_type.numpy_dtype)
+    if data_type is dml.FLOAT32:  # beyond what is added as it is
+        values[-1, -1], values[0, 0] = 1e30, 1e-37
+    _check(benches, desc, {"InputGradientTensor": values})
+
+
 def _check(benches: Sequence[Workbench], desc: dml.OperatorDesc, inputs: dict[str, npt.NDArray[Any]]) -> None:
     expected = expected_outputs(desc, inputs)
     for bench in benches:

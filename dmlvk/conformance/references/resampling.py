@@ -60,15 +60,21 @@ def _along(matrix: Float64Array, values: Float64Array, axis: int) -> Float64Arra
     return np.moveaxis(np.stack(rows), 0, axis)
 
 
-def _nearest(desc: Any, source: Array) -> Array:
+def _numbers_of_nearest(desc: Any, how: Resampling, size: int, extent: int) -> npt.NDArray[np.int64]:
     direction = getattr(desc, "rounding_direction", None)
+    places = _places(how, size, extent)
+    if direction is None:
+        numbers = np.ceil(places - 0.5)
+    else:
+        numbers = np.ceil(places) if direction == AxisDirection.INCREASING else np.floor(places)
+    first: npt.NDArray[np.int64] = np.maximum(numbers, 0).astype(np.int64)
+    return first
+
+
+def _nearest(desc: Any, source: Array) -> Array:
     for axis, how in enumerate(resamplings(desc)):
-        places = _places(how, desc.output_tensor.sizes[axis], source.shape[axis])
-        if direction is None:
-            numbers = np.ceil(places - 0.5)
-        else:
-            numbers = np.ceil(places) if direction == AxisDirection.INCREASING else np.floor(places)
-        source = np.take(source, np.maximum(numbers, 0).astype(np.int64), axis)
+        numbers = _numbers_of_nearest(desc, how, desc.output_tensor.sizes[axis], source.shape[axis])
+        source = np.take(source, numbers, axis)
     return source
 
 
@@ -95,5 +101,38 @@ def _resampled(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]
     return {"OutputTensor": Bounded(values, bound)}
 
 
+def _choices(desc: Any, how: Resampling, size: int, extent: int) -> Float64Array:
+    """The weights of nearest elements along an axis: 1 for the one that is taken."""
+    matrix = np.zeros((size, extent))
+    matrix[np.arange(size), _numbers_of_nearest(desc, how, size, extent)] = 1.0
+    return matrix
+
+
+def _resampled_gradient(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+    """The weights' matrices, transposed."""
+    source = inputs["InputGradientTensor"]
+    values = source.astype(np.float64)
+    if source.dtype == np.float32:
+        values = np.where(np.abs(values) < _SMALLEST_NORMAL, 0.0, values)
+    magnitudes = np.where(np.isfinite(values), np.abs(values), 0.0)
+    is_linear = desc.interpolation_mode == InterpolationMode.LINEAR
+    count, axes = 1.0, 0
+    for axis, how in enumerate(resamplings(desc)):
+        size, extent = source.shape[axis], desc.output_gradient_tensor.sizes[axis]
+        matrix = _matrix(how, size, extent) if is_linear else _choices(desc, how, size, extent)
+        axes += not np.array_equal(matrix, np.eye(size, extent))
+        count *= float(np.count_nonzero(matrix, axis=0).max())
+        values, magnitudes = _along(matrix.T, values, axis), _along(matrix.T, magnitudes, axis)
+    relative = axes * 2.0**-22 if is_linear else 2.0**-40
+    # Spacings beside the largest number overflow; those of its neighbourhood are the same.
+    most = 0.75 * float(np.finfo(source.dtype).max)
+    finite = np.minimum(np.abs(np.where(np.isfinite(values), values, 0.0)), most)
+    half = np.spacing(finite.astype(source.dtype)).astype(np.float64) / 2
+    bound = magnitudes * max(relative, count * 2.0**-47) + 1.02 * half
+    return {"OutputGradientTensor": Bounded(values, bound + (_SMALLEST_NORMAL if source.dtype == np.float32 else 0.0))}
+
+
+for _name in ("RESAMPLE_GRAD", "RESAMPLE_GRAD1"):
+    reference(_name)(_resampled_gradient)
 for _name in ("RESAMPLE", "RESAMPLE1", "RESAMPLE2", "RESAMPLE3", "UPSAMPLE_2D"):
     reference(_name)(_resampled)

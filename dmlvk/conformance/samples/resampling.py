@@ -92,6 +92,35 @@ _resample_sampler("RESAMPLE2", 1, 4, 0)
 _resample_sampler("RESAMPLE3", 2, 5, 4)
 
 
+def _gradient_sampler(name: str, *chosen: int) -> None:
+    @sampler(name)
+    def samples(types: Types, random: np.random.Generator) -> Iterator[Sample]:
+        kind: Any = OPERATORS[name]
+        data_type = types["input_gradient_tensor"]
+        is_thorough = data_type is DataType.FLOAT32
+        for number in chosen if is_thorough else chosen[-2:]:
+            stretch = _STRETCHES[number]
+            count = len(stretch.sizes)
+            more = {"rounding_direction": AxisDirection(number % 2)} if name == "RESAMPLE_GRAD1" else {}
+            for mode in _MODES if is_thorough else (_MODES[number % 2],):
+                desc = kind(
+                    input_gradient_tensor=TensorDesc(data_type, stretch.output),
+                    output_gradient_tensor=TensorDesc(data_type, stretch.sizes),
+                    interpolation_mode=mode,
+                    dimension_count=count,
+                    scales=stretch.scales,
+                    input_pixel_offsets=stretch.input_offsets or (0.5,) * count,
+                    output_pixel_offsets=stretch.output_offsets or (-0.5,) * count,
+                    **more,
+                )
+                inputs = {"InputGradientTensor": _values(data_type, stretch.output, random)}
+                yield Sample(f"{stretch.name}, {mode.name.lower()}", desc, inputs)
+
+
+_gradient_sampler("RESAMPLE_GRAD", 3, 2)
+_gradient_sampler("RESAMPLE_GRAD1", 1, 4, 0, 5)
+
+
 @sampler("UPSAMPLE_2D")
 def upsample_2d(types: Types, random: np.random.Generator) -> Iterator[Sample]:
     """Four and five dimensions, by equal and by different factors."""
