@@ -35,6 +35,8 @@ class TaskResult:
         speed: of dmlvk.
         torch_speed: of PyTorch; ``None`` where it has no such function, or is not there.
         remark: why there is no speed of PyTorch's, or an empty string.
+        series: the task's.
+        extent: the task's.
     """
 
     name: str
@@ -43,6 +45,8 @@ class TaskResult:
     speed: float
     torch_speed: float | None
     remark: str = ""
+    series: str = ""
+    extent: int = 0
 
 
 class _Own:
@@ -161,7 +165,8 @@ def measure_task(device: dml.Device, task: Task) -> TaskResult:
         medians = _in_turn(timers)
     speeds = [task.work / median for median in medians]
     torch_speed = speeds[1] if len(speeds) > 1 else None
-    return TaskResult(task.name, task.data_type.name.lower(), task.unit, speeds[0], torch_speed, remark)
+    name = task.data_type.name.lower()
+    return TaskResult(task.name, name, task.unit, speeds[0], torch_speed, remark, task.series, task.extent)
 
 
 def _in_turn(timers: Sequence[Callable[[int], Callable[[], float]]]) -> list[float]:

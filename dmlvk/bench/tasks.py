@@ -37,6 +37,8 @@ class Task:
         indices: for inputs that are indices, by DirectML's names, what they must be below.
         permuted: whether indices along the last axis are each there once, so that their order does not matter.
         deviation: of normal numbers: as small as weights are, where others would drive a network into its limits.
+        series: what tasks have in common that differ in one extent only: ``"GEMM n x n x n"``; empty: nothing.
+        extent: that one, of this task.
     """
 
     name: str
@@ -48,6 +50,8 @@ class Task:
     indices: Mapping[str, int] = dataclasses.field(default_factory=dict)
     permuted: bool = False
     deviation: float = 1.0
+    series: str = ""
+    extent: int = 0
 
     def inputs(self) -> dict[str, Array]:
         """An array for each input, the same ones each time: normal numbers, or integers of the whole type."""
@@ -103,7 +107,7 @@ def _moving(name: str, desc: OperatorDesc, in_torch: InTorch | None = None, **mo
     return Task(f"{desc.operator_name} {name}", desc, tensor.data_type, work, "B/s", in_torch, **more)
 
 
-def _product(m: int, k: int, n: int, data_type: DataType, batch: int = 1) -> Task:
+def _product(m: int, k: int, n: int, data_type: DataType, batch: int = 1, series: str = "") -> Task:
     sizes = ((1, batch, m, k), (1, batch, k, n), (1, batch, m, n))
     a, b, c = (TensorDesc(data_type, size) for size in sizes)
     desc = operator_desc(
@@ -111,10 +115,11 @@ def _product(m: int, k: int, n: int, data_type: DataType, batch: int = 1) -> Tas
         Alpha=1.0, Beta=0.0,
     )  # fmt: skip
     words = f"{batch} x ({m} x {k} x {n})" if batch > 1 else f"{m} x {k} x {n}"
-    if min(m, n) <= 32 and batch == 1:  # as fast as the matrix can be read
-        return _moving(words, desc, lambda torch, inputs: torch.matmul(*inputs))
+    place: dict[str, Any] = {"series": series, "extent": k}
+    if min(m, n) <= 32 < max(m, n) and batch == 1:  # as fast as the matrix can be read
+        return _moving(words, desc, lambda torch, inputs: torch.matmul(*inputs), **place)
     work = 2 * batch * m * k * n
-    return Task(f"GEMM {words}", desc, data_type, work, "OP/s", lambda torch, inputs: torch.matmul(*inputs))
+    return Task(f"GEMM {words}", desc, data_type, work, "OP/s", lambda torch, inputs: torch.matmul(*inputs), **place)
 
 
 def _member(name: str, value: int, operator_name: str = "GEMM") -> Any:
@@ -124,11 +129,10 @@ def _member(name: str, value: int, operator_name: str = "GEMM") -> Any:
 
 
 def _products(data_type: DataType, size: int) -> Iterator[Task]:
-    side = math.isqrt(size // data_type.size_in_bytes) // 16 * 16
-    yield _product(side, side, side, data_type)
-    yield _product(1, 4 * side, 4 * side, data_type)
-    yield _product(8, 4 * side, 4 * side, data_type)
-    yield _product(32, 4 * side, 4 * side, data_type)
+    side = max(16, math.isqrt(size // data_type.size_in_bytes) // 16 * 16)
+    yield _product(side, side, side, data_type, series="GEMM n x n x n")
+    for rows in (1, 8, 32):
+        yield _product(rows, 4 * side, 4 * side, data_type, series=f"GEMM {rows} x n x n")
     yield _product(128, 64, 128, data_type, 96)
     yield _product(128, 768, 768, data_type)
 

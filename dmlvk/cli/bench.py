@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from dmlvk.arithmetic import Arithmetic
     from dmlvk.bench.measurement import Result
     from dmlvk.bench.report import BenchReport
+    from dmlvk.bench.task_measurement import TaskResult
     from dmlvk.bench.workload import Workload
     from dmlvk.datatypes import DataType
 
@@ -92,7 +93,12 @@ def bench(
             raise click.UsageError(f"{path}: there is no such directory")
     regular, with_tasks = _by_kind(_operator_names(operators))
     if with_tasks:
-        _bench_tasks(with_tasks, device, data_types, sizes, json_file)
+        if regular and (json_file or plot) is not None:
+            raise click.UsageError(
+                f"--json and --plot: {with_tasks[0]} is timed with tasks of its own, {regular[0]} in layouts and "
+                "sizes; ask for them apart"
+            )
+        _bench_tasks(with_tasks, device, arithmetic, data_types, sizes, json_file, plot)
         if not regular:
             return
     workloads = _workloads(",".join(regular), parsed_attributes(attributes), data_types, layouts, sizes)
@@ -137,39 +143,64 @@ def _by_kind(names: list[str]) -> tuple[list[str], list[str]]:
     return regular, with_tasks
 
 
-def _bench_tasks(names: list[str], device: str | None, data_types: str, sizes: str, json_file: Path | None) -> None:
+def _bench_tasks(
+    names: list[str],
+    device: str | None,
+    arithmetic: Arithmetic | None,
+    data_types: str,
+    sizes: str,
+    json_file: Path | None,
+    plot: Path | None,
+) -> None:
     """Operators whose tensors have sizes of their own, beside PyTorch."""
     import dataclasses
 
+    from dmlvk.bench.peaks import peak_of
     from dmlvk.bench.report import environment, write_json
     from dmlvk.bench.task_measurement import measure_task
+    from dmlvk.bench.task_plot import write_task_plot
     from dmlvk.bench.tasks import tasks
     from dmlvk.device import Device
 
-    chosen = [
+    every = [
         task
         for name in names
         for data_type in _data_types(data_types)
         for size in parsed_sizes(sizes)
         for task in tasks(name, data_type, size)
     ]
+    chosen = list({(task.name, task.data_type): task for task in every}.values())  # some are the same for every size
     if not chosen:
         raise click.UsageError(f"no operator of these takes such data types: {', '.join(names)}; {data_types}")
-    selector = int(device) if device is not None and device.isdecimal() else device
-    with Device(selector) as opened_device:
-        click.echo(f"{opened_device.info.name} ({opened_device.info.kind}), {opened_device.info.driver}")
+    selector = None if device is None else device_selector(device)
+    with Device(selector, arithmetic=arithmetic) as opened_device:
+        info, is_portable = opened_device.info, opened_device.arithmetic == "portable"
+        peak = peak_of(info.name)
+        words = "" if is_portable else ", device arithmetic"
+        click.echo(f"{info.name} ({info.kind}), {info.driver}{words}")
         results = []
         for task in chosen:
             made = measure_task(opened_device, task)
             results.append(made)
-            scale, unit = (1e9, "GB/s") if made.unit == "B/s" else (1e12, "TFLOP/s")
-            beside = made.remark
-            if made.torch_speed is not None:
-                beside = f"PyTorch {made.torch_speed / scale:.4g}, {made.speed / made.torch_speed:.2f} x"
-            click.echo(f"{made.name:58} {made.data_type:8} {made.speed / scale:9.4g} {unit:8} {beside}")
-        facts = environment(opened_device.info, [])
+            _show_task(made, peak)
+        facts = environment(info, [])
     if json_file is not None:
-        write_json(json_file, {**facts, "results": [dataclasses.asdict(made) for made in results]})
+        more = {"arithmetic": "portable" if is_portable else "device", "peak_in_operations_per_second": peak}
+        write_json(json_file, {**facts, **more, "results": [dataclasses.asdict(made) for made in results]})
+    if plot is not None:
+        write_task_plot(results, facts, peak, plot, is_portable=is_portable)
+
+
+def _show_task(made: TaskResult, peak: float | None) -> None:
+    """One line: the speed, the share of what the device can do at most, and PyTorch's speed."""
+    scale, unit = (1e9, "GB/s") if made.unit == "B/s" else (1e12, "TFLOP/s")
+    if made.unit == "OP/s" and max(made.speed, made.torch_speed or 0.0) < 1e12:
+        scale, unit = 1e9, "GFLOP/s"
+    share = "" if peak is None or made.unit == "B/s" else f"{made.speed / peak:.0%} of peak; "
+    beside = made.remark
+    if made.torch_speed is not None:
+        beside = f"PyTorch {made.torch_speed / scale:.4g}, {made.speed / made.torch_speed:.2f} x"
+    click.echo(f"{made.name:58} {made.data_type:8} {made.speed / scale:9.4g} {unit:8} {share}{beside}")
 
 
 def _data_types(text: str) -> list[DataType]:
