@@ -14,7 +14,7 @@ import numpy as np
 import dmlvk as dml
 from dmlvk.arrays import elements_of, has_views, lay_out
 from dmlvk.bench.libraries import module
-from dmlvk.bench.tasks import Array, Task
+from dmlvk.bench.task import Array, Task
 
 _WARM_UP_SECONDS = 0.5
 _TURNS = 7

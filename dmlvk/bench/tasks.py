@@ -2,77 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-import numpy as np
-import numpy.typing as npt
-
+from dmlvk.bench.region_tasks import region_gradients, regions
+from dmlvk.bench.task import InTorch, Task
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, OperatorDesc, fused_activation, operator_desc
 from dmlvk.tensors import TensorDesc
 
-Array: TypeAlias = npt.NDArray[Any]
-InTorch: TypeAlias = Callable[[Any, Sequence[Any]], Any]
-"""The same in PyTorch: called with the module and the input tensors; gives the first output."""
-
 ROW = 8192
 """Elements of a row, where rows are reduced or chosen from."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Task:
-    """An operator on certain tensors.
-
-    Attributes:
-        name: ``"CONVOLUTION 3x3, 32x64x56x56 -> 64"``.
-        desc: the description.
-        data_type: of the first tensor, or of the numbers that integers stand for.
-        work: bytes that must be read and written, each once; or floating-point (or integer) operations.
-        unit: of what ``work`` counts, a second.
-        in_torch: the same in PyTorch, if it has it.
-        indices: for inputs that are indices, by DirectML's names, what they must be below.
-        permuted: whether indices along the last axis are each there once, so that their order does not matter.
-        deviation: of normal numbers: as small as weights are, where others would drive a network into its limits.
-        series: what tasks have in common that differ in one extent only: ``"GEMM n x n x n"``; empty: nothing.
-        extent: that one, of this task.
-    """
-
-    name: str
-    desc: OperatorDesc
-    data_type: DataType
-    work: int
-    unit: Literal["B/s", "OP/s"]
-    in_torch: InTorch | None = None
-    indices: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    permuted: bool = False
-    deviation: float = 1.0
-    series: str = ""
-    extent: int = 0
-
-    def inputs(self) -> dict[str, Array]:
-        """An array for each input, the same ones each time: normal numbers, or integers of the whole type."""
-        random = np.random.default_rng(1)
-        made: dict[str, Array] = {}
-        for field, tensor in self.desc.inputs:
-            if tensor is None:
-                continue
-            dtype = tensor.data_type.numpy_dtype
-            if field.name in self.indices and self.permuted:
-                order = random.permutation(self.indices[field.name])
-                made[field.name] = np.broadcast_to(order, tensor.sizes).astype(dtype)
-            elif field.name in self.indices:
-                made[field.name] = random.integers(0, self.indices[field.name], tensor.sizes).astype(dtype)
-            elif tensor.data_type.is_float:
-                numbers = random.standard_normal(tensor.sizes, np.float32)
-                made[field.name] = (numbers * np.float32(self.deviation)).astype(dtype)
-            else:
-                least, greatest = tensor.data_type.integer_limits
-                made[field.name] = random.integers(least, greatest, tensor.sizes, dtype, endpoint=True)
-        return made
 
 
 def tasks(operator_name: str, data_type: DataType, size_in_bytes: int) -> list[Task]:
@@ -536,6 +478,9 @@ _MAKERS: Mapping[str, _Maker] = {
     "REDUCE": _reductions,
     "RESAMPLE1": _resample,
     "RNN": functools.partial(_recurrent, "RNN", 1),
+    "ROI_ALIGN": functools.partial(regions, "ROI_ALIGN"),
+    "ROI_ALIGN1": functools.partial(regions, "ROI_ALIGN1"),
+    "ROI_ALIGN_GRAD": region_gradients,
     "SCATTER": functools.partial(_elements, "SCATTER"),
     "SLICE1": _slices,
     "SPLIT": _split,
