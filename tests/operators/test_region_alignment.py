@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
@@ -15,6 +16,8 @@ from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.samples import Sample
 from dmlvk.conformance.sampling import check_sample
 from dmlvk.kernels import region_alignment
+from dmlvk.kernels.target import CPU
+from tests.targets import all_walk_as_gpus
 
 Array = npt.NDArray[Any]
 
@@ -129,8 +132,13 @@ def test_samples_of_several_launches(
     regions = np.array([[0, 0, 230, 150], [-20, -30, 300, 200], [100, 20, 101, 21]], np.float32)
     desc = _desc(image, regions, (1, 1), reduction_function=function, maximum_samples_per_output=UINT_MAX)
     inputs = _inputs(image, regions)
+    whole = benches[0].device.run(desc, inputs)["OutputTensor"]
+    all_walk_as_gpus(monkeypatch, as_gpus=False)
     monkeypatch.setattr(region_alignment, "_MOST_STATE_BYTES", 100)
     check_sample(benches, Sample("several launches", desc, inputs))
+    again = dataclasses.replace(desc, maximum_samples_per_output=UINT_MAX - 1)
+    assert len(region_alignment.lower_alignment(again, CPU).steps) > 4
+    assert benches[0].device.run(again, inputs)["OutputTensor"].tobytes() == whole.tobytes()
 
 
 def test_sum_of_large_and_small(benches: list[Workbench]) -> None:

@@ -17,6 +17,8 @@ from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.samples import Sample
 from dmlvk.conformance.sampling import check_sample
 from dmlvk.kernels import region_gradient
+from dmlvk.kernels.target import CPU
+from tests.targets import all_walk_as_gpus
 
 Array = npt.NDArray[Any]
 
@@ -197,12 +199,35 @@ def test_sums_of_several_launches(
     desc = _desc(image, gradient, _OVERLAPPING, Way(function, samples=(1, 100)), output_roi_gradient_tensor=None)
     inputs = _inputs(image, gradient, _OVERLAPPING)
     whole = [bench.device.run(desc, inputs)["OutputGradientTensor"].tobytes() for bench in benches]
+    all_walk_as_gpus(monkeypatch, as_gpus=False)
     monkeypatch.setattr(region_gradient, "_TURNS_OF_LAUNCH", turns)
     monkeypatch.setattr(region_gradient, "_MOST_SCRATCH_BYTES", 1000)
     check_sample(benches[:1], Sample("several launches", desc, inputs))
     again = _desc(image, gradient, _OVERLAPPING, Way(function, samples=(1, 101)), output_roi_gradient_tensor=None)
+    assert len(region_gradient.lower_gradient(again, CPU).steps) > 15
     found = [bench.device.run(again, inputs)["OutputGradientTensor"].tobytes() for bench in benches]
     assert len(set(whole + found)) == 1
+
+
+@pytest.mark.parametrize("function", [AVERAGE, MAX])
+def test_slopes_of_several_parts(
+    function: dml.ReduceFunction, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums of 32 outputs, a region at a time, and of some samples of each output in each launch."""
+    random = np.random.default_rng(17)
+    image = random.standard_normal((1, 20, 6, 7)).astype(np.float32)
+    gradient = random.standard_normal((4, 20, 2, 3)).astype(np.float32)
+    desc = _desc(image, gradient, _OVERLAPPING, Way(function, samples=(2, 9)), output_gradient_tensor=None)
+    inputs = _inputs(image, gradient, _OVERLAPPING)
+    monkeypatch.setattr(region_gradient, "_TURNS_OF_LAUNCH", 32 * 4)
+    at_once = [bench.device.run(desc, inputs)["OutputROIGradientTensor"].tobytes() for bench in benches]
+    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    monkeypatch.setattr(region_gradient, "_MOST_SCRATCH_BYTES", 1000)
+    check_sample(benches, Sample("several parts", desc, inputs))
+    again = _desc(image, gradient, _OVERLAPPING, Way(function, samples=(2, 10)), output_gradient_tensor=None)
+    assert len(region_gradient.lower_gradient(again, CPU).steps) > 8
+    found = [bench.device.run(again, inputs)["OutputROIGradientTensor"].tobytes() for bench in benches]
+    assert len(set(at_once + found)) == 1
 
 
 _REFUSED: list[tuple[Callable[[], dict[str, Any]], str]] = [
