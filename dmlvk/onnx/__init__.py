@@ -12,6 +12,7 @@ try:
 except ImportError as _error:  # pragma: no cover - the tests have it
     raise ImportError("dmlvk.onnx needs the onnx package: pip install dmlvk[onnx]") from _error
 
+from dmlvk.onnx.execution import Usage
 from dmlvk.onnx.options import (
     PROVIDER,
     ExecutionMode,
@@ -70,6 +71,7 @@ __all__ = [
     "Placement",
     "RunOptions",
     "SessionOptions",
+    "Usage",
     "disable_telemetry_events",
     "get_all_providers",
     "get_available_providers",

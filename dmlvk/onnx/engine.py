@@ -14,7 +14,7 @@ from dmlvk.compilation import ExecutionFlags
 from dmlvk.errors import ModelFileError
 from dmlvk.onnx.assembly import Parts
 from dmlvk.onnx.control import CONTROL_FLOW, run_control_flow
-from dmlvk.onnx.execution import Held, Resident, Segment, Weights
+from dmlvk.onnx.execution import Held, Resident, Segment, Usage, Weights
 from dmlvk.onnx.expansion import body_of
 from dmlvk.onnx.host import RANDOM, evaluate, ignored
 from dmlvk.onnx.loading import Model, Step, subgraph
@@ -224,6 +224,13 @@ class Program:
                 break
         self.placements = placements
         return state
+
+    @property
+    def usage(self) -> Usage:
+        """What the last run took, without what graphs inside of nodes did."""
+        weights = self._weights.size_in_bytes, sum(array.nbytes for array in self._weights.arrays)
+        segments = [made.segment.usage for made in self.last if made.segment is not None]
+        return sum(segments, Usage(device_bytes=weights[0], least_bytes=weights[1]))
 
     def _folded(self) -> tuple[Step, ...]:
         """Computes what depends on nothing but constants; returns the other nodes."""

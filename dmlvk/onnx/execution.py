@@ -44,6 +44,11 @@ class Weights:
         """Bytes on the device."""
         return sum({id(b.buffer): b.buffer.size_in_bytes for _, b in self._bindings.values()}.values())
 
+    @property
+    def arrays(self) -> list[Array]:
+        """What was uploaded here."""
+        return [array for array, _ in self._bindings.values()]
+
     def found(self, array: Array) -> BufferBinding | None:
         """Where an array's contents lie already."""
         kept = self._bindings.get(id(array))
@@ -83,6 +88,32 @@ class Weights:
 
 def _aligned(size: int) -> int:
     return -(-size // RESOURCE_ALIGNMENT) * RESOURCE_ALIGNMENT
+
+
+@dataclasses.dataclass(frozen=True)
+class Usage:
+    """What runs take of a device.
+
+    Attributes:
+        launches: of kernels, in a run.
+        waits: places where kernels wait for those before them.
+        device_bytes: memory of weights, inputs, outputs and everything between them.
+        least_bytes: what no plan could do without: weights, inputs, outputs, and the largest sum of what is needed
+            between them at one moment.
+    """
+
+    launches: int = 0
+    waits: int = 0
+    device_bytes: int = 0
+    least_bytes: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.launches + other.launches,
+            self.waits + other.waits,
+            self.device_bytes + other.device_bytes,
+            self.least_bytes + other.least_bytes,
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -158,6 +189,7 @@ class Segment:
         self.compiled: CompiledGraph = device.compile_graph(
             assembled.desc, flags, fuse=fuse, input_names=input_names, output_names=output_names
         )
+        self._weights = weights
         self._uploaded: dict[str, Buffer] = {}
         bindings: list[BufferBinding] = []
         for source in assembled.inputs:
@@ -189,10 +221,21 @@ class Segment:
         return tuple(self._uploaded)
 
     @property
-    def size_in_bytes(self) -> int:
-        """Bytes of its buffers, without the weights."""
+    def usage(self) -> Usage:
+        """What a run takes; the weights that plans share are not among it."""
+        recorded = [step for dispatch in self._recorder.dispatches for step in dispatch.steps]
         scratch = 0 if self._scratch is None else self._scratch.size_in_bytes
-        return scratch + sum(buffer.size_in_bytes for buffer in (*self._uploaded.values(), *self._outputs))
+        values = [*self._uploaded.values(), *self._outputs]
+        held = sum(buffer.size_in_bytes for buffer in values) + self._weights.size_in_bytes
+        needed = sum(source.size_in_bytes for source in self._sources if source.name in self._uploaded)
+        needed += sum(point.size_in_bytes for point in self.compiled.outputs)
+        needed += sum(array.nbytes for array in self._weights.arrays)
+        return Usage(
+            launches=len(recorded),
+            waits=sum(step.depends for step in recorded[1:]),
+            device_bytes=held + scratch,
+            least_bytes=needed + self.compiled.memory.lower_bound_bytes,
+        )
 
     def run(self, arrays: Mapping[str, Any], kept: Collection[str] = ()) -> dict[str, Resident | Held]:
         """Uploads, runs, and says where the outputs lie.

@@ -21,7 +21,7 @@ from dmlvk.compilation import ExecutionFlags
 from dmlvk.device import Device
 from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.onnx.engine import Program, State
-from dmlvk.onnx.execution import Held
+from dmlvk.onnx.execution import Held, Usage
 from dmlvk.onnx.loading import Model, ValueInfo, load, reloaded
 from dmlvk.onnx.options import PROVIDER, RunOptions, SessionOptions, device_id_of, option_of
 from dmlvk.onnx.ort_values import IOBinding, OrtValue, run_inputs, type_name, value_of
@@ -400,6 +400,11 @@ class InferenceSession(Portable):
         end = max((time.start + time.seconds for time in self._times), default=0.0)
         self._times += [dataclasses.replace(time, start=end + time.start) for time in taken]
         return state
+
+    @property
+    def usage(self) -> Usage:
+        """Launches, waits and memory of the last run, without what graphs inside of nodes (If, Loop, Scan) took."""
+        return self._program.usage
 
     def profile(self, input_feed: Mapping[str, npt.ArrayLike], repeats: int = 10) -> list[KernelTime]:
         """Runs the model several times, and tells what each kernel takes on the device.

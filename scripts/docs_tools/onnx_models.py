@@ -64,6 +64,7 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   every kernel. All else is accepted and changes nothing, and so are lists of providers.
 - Addresses of memory are not taken (`bind_input`, `bind_output` with `buffer_ptr`): bind an `OrtValue`. Files in ONNX
   Runtime's own format (`.ort`) are refused; the `.onnx` file that they were made from runs.
+- `session.usage` tells launches, waits and memory of the last run, beside the least memory that any plan needs.
 - `session.profile(inputs)` gives the device's time of each kernel; `session.write_picture("graph.svg")` draws the
   graphs.
 - Sizes that a model leaves open are bound by each run's inputs. A plan with its compiled graphs is kept for each set of

@@ -166,6 +166,11 @@ def _compare(name: str, device: dml.Device, options: argparse.Namespace) -> None
         f"{name}: error {error:.2e} of the largest; loaded in {loaded:.2f} s, first run {times[0]:.2f} s, later ones "
         f"{min(times[-options.runs :]) * 1e3:.1f} ms; nodes: {counts}; bits {zlib.crc32(output.tobytes()):08x}"
     )
+    usage = session.usage
+    print(
+        f"    a run: {usage.launches} launches, {usage.waits} waits; memory {usage.device_bytes / 2**20:.1f} MiB, "
+        f"{usage.device_bytes / usage.least_bytes:.3f} of the least"
+    )
     for item in [item for item in session.partition if item.place == "host"][:3]:
         print(f"    host: {item.node} ({item.op_type}): {item.reason}")
     if options.profile:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
+import pytest
 
 import dmlvk as dml
 import dmlvk.onnx as ort
@@ -42,6 +44,27 @@ def test_squeezenet_has_the_same_bits_on_every_device_and_agrees_with_onnx_runti
     expected = by_onnx_runtime(model, {name: picture})
     assert np.abs(scores - expected).max() <= 1e-5 * np.abs(expected).max()
     assert zlib.crc32(scores.tobytes()) == SQUEEZENET_BITS
+
+
+def test_memory_is_hardly_more_than_what_no_plan_could_do_without(
+    any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allocated: list[int] = []
+    allocate = type(any_device.engine).allocate
+
+    def counted(engine: Any, size_in_bytes: int, **options: Any) -> Any:
+        allocated.append(size_in_bytes)
+        return allocate(engine, size_in_bytes, **options)
+
+    monkeypatch.setattr(type(any_device.engine), "allocate", counted)
+    any_device.arrays.pool.clear()
+    session = ort.InferenceSession(load("shufflenet"), device=any_device, strict=True)
+    usage = session.usage
+    assert usage.device_bytes <= 1.2 * usage.least_bytes
+    assert usage.device_bytes <= sum(allocated) <= 1.2 * usage.least_bytes
+    assert 50 < usage.waits < usage.launches
+    largest_picture = 224 * 224 * 3 * 4
+    assert usage.least_bytes > largest_picture
 
 
 def test_no_picture_depends_on_its_neighbours(any_device: dml.Device) -> None:

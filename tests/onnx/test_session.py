@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -60,8 +61,34 @@ def test_options_choose_the_arithmetic(device: dml.Device) -> None:
         ort.InferenceSession(graph, device=device, provider_options=[{"arithmetic": "fast"}])
 
 
-def test_a_second_run_compiles_and_allocates_nothing(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    session = ort.InferenceSession(two_branches(), device=device)
+def _looped_and_hosted() -> onnx.ModelProto:
+    """A loop whose body is on the device, a node of the host, and more of the device behind it."""
+    body = helper.make_graph(
+        [helper.make_node("Add", ["s", "x"], ["t"]), helper.make_node("Identity", ["go"], ["on"])],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("s", TensorProto.FLOAT, [2, 3]),
+        ],
+        [
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("t", TensorProto.FLOAT, [2, 3]),
+        ],
+    )
+    nodes = [
+        helper.make_node("Loop", ["n", "", "x"], ["l"], body=body),
+        helper.make_node("Unique", ["l"], ["u"]),
+        helper.make_node("Neg", ["u"], ["y"]),
+    ]
+    return model(nodes, {"x": [2, 3]}, ["y"], {"n": np.array(3)})
+
+
+@pytest.mark.parametrize("made", [two_branches, _looped_and_hosted])
+def test_a_second_run_compiles_and_allocates_nothing(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, made: Callable[[], onnx.ModelProto]
+) -> None:
+    session = ort.InferenceSession(made(), device=device)
     x = np.ones((2, 3), np.float32)
     first = session.run(None, {"x": x})
 
