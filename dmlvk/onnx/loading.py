@@ -42,12 +42,14 @@ class Step:
         proto: the node.
         schema: ``None`` for an operator that is not ONNX's own.
         reads: the names of all values that it needs, those that its subgraphs take from outside among them.
+        owner: the place of the node in whose stead it is, where it is in none of the file's own; -1: of none.
     """
 
     index: int
     proto: onnx.NodeProto
     schema: onnx.defs.OpSchema | None
     reads: tuple[str, ...]
+    owner: int = -1
 
     @property
     def domain(self) -> str:

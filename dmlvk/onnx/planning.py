@@ -16,6 +16,7 @@ import numpy as np
 
 from dmlvk.errors import DmlError, UnsupportedError
 from dmlvk.onnx.assembly import Assembly, Parts, fills
+from dmlvk.onnx.branches import branch_of
 from dmlvk.onnx.expansion import expanded, has_body
 from dmlvk.onnx.host import HOST_ONLY, RANDOM, Inferred, NotInferred, ignored, inferred
 from dmlvk.onnx.loading import Model, Step
@@ -178,9 +179,10 @@ class Planner:
         return None if name in self._on_host_already else Awaited()
 
     def _note(self, step: Step, place: str, reason: str = "") -> None:
-        if step.index >= 0:
+        index = step.index if step.index >= 0 else step.owner
+        if index >= 0 and (step.index >= 0 or place == "host"):
             name = step.proto.name or next(iter(step.proto.output), "")
-            self._placements[step.index] = Placement(name, step.proto.op_type, place, reason)
+            self._placements[index] = Placement(name, step.proto.op_type, place, reason)
 
     # Nodes.
 
@@ -195,6 +197,9 @@ class Planner:
         can_fold = not self._is_random(step) and ignored(step) is None
         if can_fold and all(isinstance(value, Known) for value in read):
             self._fold(step)
+            return
+        if step.proto.op_type == "If" and not step.domain and isinstance(self._value(step.proto.input[0]), Known):
+            self._take_branch(step)
             return
         if step.proto.op_type in _SHAPES_ONLY and not step.domain:
             self._take_shape(step, self._value(step.proto.input[0]))
@@ -224,6 +229,18 @@ class Planner:
             if name:
                 self._found[name] = result
         self._note(step, "constant")
+
+    def _take_branch(self, step: Step) -> None:
+        """Places the nodes of an If's branch in its stead."""
+        condition = np.asarray(self._known(step.proto.input[0]))
+        if condition.size != 1:
+            self._to_host(step, f"its condition has {condition.size} elements")
+            return
+        self._note(step, "device", f"its condition is known: {bool(condition.reshape(-1)[0])}")
+        steps, constants = branch_of(step, self._model, is_taken=bool(condition.reshape(-1)[0]))
+        self._found.update(constants)
+        for inner in steps:
+            self._place(inner)
 
     def _known(self, name: str) -> Any:
         value = self._value(name)

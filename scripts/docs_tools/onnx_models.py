@@ -80,7 +80,7 @@ A node becomes the operators of DirectML that its row names; [operators.md](oper
 version has, with which data types. Everything else runs on the host. Operators that ONNX itself defines by others
 (`RMSNormalization`, `AffineGrid` and more) run by their definition, where the device has all of
 it. Constants are computed once; `Shape` and `Size` follow from the shapes. The host decides about `If`, `Loop` and
-`Scan`, whose graphs run on the device."""
+`Scan`, whose graphs run on the device; an `If` whose condition follows from the shapes is its branch."""
 
 
 def onnx_page(measurements: Path) -> str:

@@ -197,6 +197,64 @@ def test_an_activation_that_alone_reads_a_sum_is_part_of_it(device: dml.Device) 
     np.testing.assert_array_equal(s, [-4, -2, 0, 6])
 
 
+def _branched(condition: list[onnx.NodeProto], inner: list[onnx.NodeProto]) -> onnx.ModelProto:
+    """y = -x, twice over, or what the inner nodes make of x."""
+    out = [helper.make_tensor_value_info("t", TensorProto.FLOAT, None)]
+    two = onnx.numpy_helper.from_array(np.array([2], np.float32), "two")
+    taken = helper.make_graph(
+        [helper.make_node("Neg", ["x"], ["n"]), helper.make_node("Mul", ["n", "two"], ["t"])], "then", [], out, [two]
+    )
+    other = helper.make_graph(inner, "else", [], out)
+    nodes = [
+        *condition,
+        helper.make_node("If", ["c"], ["z"], name="branch", then_branch=taken, else_branch=other),
+        helper.make_node("Abs", ["z"], ["y"]),
+    ]
+    return model(nodes, {"x": ["rows", 3]}, ["y", "z"], {"zero": np.array(0), "four": np.array(4)})
+
+
+def test_a_branch_whose_condition_follows_from_shapes_runs_on_the_device(device: dml.Device) -> None:
+    condition = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["r"]),
+        helper.make_node("Less", ["r", "four"], ["c"]),
+    ]
+    deep = helper.make_graph(
+        [helper.make_node("Add", ["n", "n"], ["u"])], "deep", [], [helper.make_tensor_value_info("u", 1, None)]
+    )
+    inner = [
+        helper.make_node("Exp", ["x"], ["n"]),
+        helper.make_node("If", ["c"], ["t"], then_branch=deep, else_branch=deep),
+    ]
+    session = ort.InferenceSession(_branched(condition, inner), device=device, strict=True)
+    for rows in (2, 5, 3):
+        x = np.linspace(-1, 1, 3 * rows, dtype=np.float32).reshape(rows, 3)
+        y, z = session.run(None, {"x": x})
+        expected = -2 * x if rows < 4 else 2 * np.exp(x.astype(np.float64))
+        np.testing.assert_allclose(z, expected, rtol=1e-6)
+        np.testing.assert_array_equal(y, np.abs(z))
+        branch = next(item for item in session.partition if item.op_type == "If")
+        assert branch.place == "device" and branch.reason == f"its condition is known: {rows < 4}"
+
+
+def test_the_partition_names_what_a_branch_leaves_to_the_host(
+    any_device: dml.Device, caplog: pytest.LogCaptureFixture
+) -> None:
+    condition = [helper.make_node("Less", ["four", "zero"], ["c"])]
+    inner = [helper.make_node("Unique", ["x"], ["u"]), helper.make_node("Neg", ["u"], ["t"])]
+    session = ort.InferenceSession(_branched(condition, inner), device=any_device)
+    with caplog.at_level(logging.ERROR, "dmlvk"):
+        y, z = session.run(None, {"x": np.array([[2, 1, 2]], np.float32)})
+    np.testing.assert_array_equal(z, [-1, -2])
+    np.testing.assert_array_equal(y, [1, 2])
+    (hosted,) = [item for item in session.partition if item.place == "host"]
+    assert hosted.op_type == "Unique" and "depends on the data" in hosted.reason
+    with pytest.raises(dml.UnsupportedError, match=r"strict: node 'branch/.*Unique'"):
+        ort.InferenceSession(_branched(condition, inner), device=any_device, strict=True).run(
+            None, {"x": np.array([[2, 1, 2]], np.float32)}
+        )
+
+
 def test_functions_of_a_model_are_put_in_place(device: dml.Device) -> None:
     function = helper.make_function(
         "own",
