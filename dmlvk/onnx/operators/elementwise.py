@@ -111,7 +111,7 @@ def equal(node: Node) -> None:
     node.set(pair(node, "ELEMENT_WISE_LOGICAL_EQUALS", a, b, TensorProto.BOOL))
 
 
-@translates("BitShift")
+@translates("BitShift", by=["ELEMENT_WISE_BIT_SHIFT_LEFT", "ELEMENT_WISE_BIT_SHIFT_RIGHT"])
 def bit_shift(node: Node) -> None:
     """Direction LEFT or RIGHT."""
     direction = node.text("direction")
@@ -147,14 +147,14 @@ def power(node: Node) -> None:
     )
 
 
-@translates("Mod")
+@translates("Mod", by=["ELEMENT_WISE_MODULUS_FLOOR", "ELEMENT_WISE_MODULUS_TRUNCATE"])
 def modulus(node: Node) -> None:
     """With fmod the sign is the dividend's, else the divisor's."""
     name = "TRUNCATE" if node.integer("fmod") else "FLOOR"
     node.set(pair(node, f"ELEMENT_WISE_MODULUS_{name}", node.tensor(0), node.tensor(1)))
 
 
-@translates("Max", "Min")
+@translates("Max", "Min", by=["ELEMENT_WISE_MAX", "ELEMENT_WISE_MIN"])
 def extremum(node: Node) -> None:
     """Any number of inputs, two by two."""
     name = f"ELEMENT_WISE_{node.op_type.upper()}"
