@@ -41,6 +41,10 @@ if [[ ${CI:-} == true ]] && [[ -z $llvmpipe || -z $DMLVK_TEST_SWIFTSHADER_ICD ||
     exit 2
 fi
 
+# Some hundred processes are started by tests, and workers read the tests themselves: where the environment has Python
+# write no bytecode, each of them would compile all sources anew, which takes it longer than what it is started for.
+unset PYTHONDONTWRITEBYTECODE
+
 # tests/conftest.py makes the Vulkan loader offer exactly these drivers.
 if [[ -n $DMLVK_TEST_SWIFTSHADER_ICD ]]; then
     export DMLVK_TEST_SWIFTSHADER_ICD
