@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from dmlvk.bench import gradient_tasks
 from dmlvk.bench.region_tasks import region_gradients, regions
 from dmlvk.bench.task import InTorch, Task
 from dmlvk.datatypes import DataType
@@ -457,6 +458,7 @@ _Maker: TypeAlias = Callable[[DataType, int], Iterator[Task]]
 _MAKERS: Mapping[str, _Maker] = {
     "ARGMAX": _argmax,
     "AVERAGE_POOLING": functools.partial(_pools, "AVERAGE_POOLING", 2, 2, 0),
+    "AVERAGE_POOLING_GRAD": gradient_tasks.averages,
     "BATCH_NORMALIZATION": _batch_normalization,
     "CAST": _cast,
     "CONVOLUTION": _convolutions,
@@ -468,8 +470,10 @@ _MAKERS: Mapping[str, _Maker] = {
     "GEMM": _products,
     "GRU": functools.partial(_recurrent, "GRU", 3),
     "JOIN": _join,
+    "LOCAL_RESPONSE_NORMALIZATION_GRAD": gradient_tasks.local_responses,
     "LSTM": functools.partial(_recurrent, "LSTM", 4),
     "MAX_POOLING": functools.partial(_pools, "MAX_POOLING", 3, 2, 1),
+    "MAX_POOLING_GRAD": gradient_tasks.maxima,
     "MEAN_VARIANCE_NORMALIZATION1": _normalizations,
     "MULTIHEAD_ATTENTION": functools.partial(_attention, "MULTIHEAD_ATTENTION", 16),
     "MULTIHEAD_ATTENTION1": functools.partial(_attention, "MULTIHEAD_ATTENTION1", 4),
@@ -477,6 +481,8 @@ _MAKERS: Mapping[str, _Maker] = {
     "QUANTIZE": functools.partial(_blocks, "QUANTIZE"),
     "REDUCE": _reductions,
     "RESAMPLE1": _resample,
+    "RESAMPLE_GRAD": gradient_tasks.linear,
+    "RESAMPLE_GRAD1": gradient_tasks.nearest,
     "RNN": functools.partial(_recurrent, "RNN", 1),
     "ROI_ALIGN": functools.partial(regions, "ROI_ALIGN"),
     "ROI_ALIGN1": functools.partial(regions, "ROI_ALIGN1"),
