@@ -27,7 +27,8 @@ class ShaderLibraryHook(BuildHookInterface[Any]):
             build_data: Hatch's build data; left as it is, the wheel stays ``py3-none-any``.
 
         Raises:
-            RuntimeError: the library is not current and cannot be compiled, for example without a shader compiler.
+            SystemExit: the library is not current and cannot be compiled, for example without a shader compiler. It
+                ends pip's output with one line, where another error would end it with forty of a traceback.
         """
         if version == "editable":
             return
@@ -36,9 +37,9 @@ class ShaderLibraryHook(BuildHookInterface[Any]):
         # stdout belongs to the build front end, so the script's words go to the error stream.
         result = subprocess.run([sys.executable, str(script), "--pack"], cwd=self.root, stdout=sys.stderr, check=False)
         if result.returncode != 0:
-            raise RuntimeError(
-                f"{script.name} failed with exit status {result.returncode} (its own message is above): "
-                "a wheel needs every shader variant compiled; install glslang-tools, or build where it is installed"
+            sys.exit(
+                "dmlvk cannot be built from its source: its shaders must be compiled, and the line above says what is "
+                "missing (Debian, Ubuntu: apt install glslang-tools spirv-tools); or install the wheel instead"
             )
         if not list(Path(self.root, "dmlvk", "kernels", "spirv").glob("*.pack")):
-            raise RuntimeError(f"{script.name} succeeded but left no dmlvk/kernels/spirv/*.pack")
+            sys.exit(f"{script.name} succeeded but left no dmlvk/kernels/spirv/*.pack")
