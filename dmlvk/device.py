@@ -225,6 +225,7 @@ class Device:
         output_names: Sequence[str] | None = None,
         input_tensors: Sequence[TensorDesc | None] | None = None,
         output_tensors: Sequence[TensorDesc | None] | None = None,
+        most_temporary_bytes: int | None = None,
     ) -> CompiledGraph:
         """Makes a graph of operators ready to run as one (CompileGraph).
 
@@ -238,6 +239,8 @@ class Device:
             input_tensors: as what :meth:`run` takes arrays for the graph inputs; ``None``: as what the first edge of
                 each leads to. The bytes stay the same ones.
             output_tensors: as what it gives arrays of the graph outputs; ``None``: as they are written.
+            most_temporary_bytes: of the temporary resource, beyond which it becomes several buffers, which no binding
+                table takes: for ONNX sessions, which bind them themselves. ``None``: it is always one.
 
         Raises:
             InvalidArgumentError: when the graph breaks a rule; the message names the node or edge.
@@ -262,6 +265,7 @@ class Device:
             output_names=output_names,
             input_tensors=input_tensors,
             output_tensors=output_tensors,
+            most_temporary_bytes=most_temporary_bytes,
         )
 
     def create_operator_initializer(self, targets: Sequence[CompiledOperator] | None = None) -> OperatorInitializer:

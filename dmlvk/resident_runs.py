@@ -22,7 +22,7 @@ from dmlvk.kernels.program import Place, Region
 from dmlvk.memory_pool import MemoryPool, Storage
 from dmlvk.operators.movement import Slice1
 from dmlvk.parts import AxisPart, Part
-from dmlvk.recording import HazardTracker, scheduled
+from dmlvk.recording import HazardTracker, RecordedStep, scheduled
 from dmlvk.running import wanted_inputs
 from dmlvk.runtime.kompute import Allocation, Recording
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc
@@ -111,14 +111,14 @@ class ResidentRuns:
         engine = self.pool.engine
         with engine.afterwards, engine.lock:
             engine.check_open()
-            found = {
-                place: (memory.storage.allocation, memory.offset)
-                if isinstance(memory, Array)
-                else (memory.buffer.allocation, memory.offset)
-                for place, memory in places.items()
-            }
             if compiled.steps:
-                engine.submit(self._recording(compiled, _Operands(found, list(places.values()))))
+                engine.submit(self._recording(compiled, _Operands(_found(places), list(places.values()))))
+
+    def scheduled(
+        self, compiled: CompiledOperator, places: Mapping[tuple[Place, int], Array | BufferBinding]
+    ) -> list[RecordedStep]:
+        """The kernels that :meth:`run_bound` runs, with which of them wait."""
+        return scheduled(compiled.steps, _locator(compiled.constants, _found(places)), HazardTracker())
 
     def _submit(self, compiled: CompiledOperator, operands: _Operands) -> None:
         if compiled.temporary_resource_size:
@@ -310,6 +310,13 @@ class ResidentRuns:
                 self._copies.popitem(last=False)
         self._copies.move_to_end(desc)
         return compiled
+
+
+def _found(places: Mapping[tuple[Place, int], Array | BufferBinding]) -> dict[tuple[Place, int], _Place]:
+    return {
+        place: (memory.storage.allocation if isinstance(memory, Array) else memory.buffer.allocation, memory.offset)
+        for place, memory in places.items()
+    }
 
 
 def _end(axis: AxisPart) -> int | None:

@@ -70,6 +70,8 @@ class CompiledGraph(CompiledOperator):
         fusion_remark: why something was not fused that could be, or an empty string.
         stages: the kernels, in order.
         memory: how intermediate tensors share the temporary resource.
+        temporary_pages: the buffers that the temporary resource is; of one that came from ``Device.compile_graph`` at
+            most one.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class CompiledGraph(CompiledOperator):
         output_names: Sequence[str] | None = None,
         input_tensors: Sequence[TensorDesc | None] | None = None,
         output_tensors: Sequence[TensorDesc | None] | None = None,
+        most_temporary_bytes: int | None = None,
     ) -> None:
         super().__init__(device, "Graph", flags)
         self.desc = desc
@@ -103,9 +106,10 @@ class CompiledGraph(CompiledOperator):
             for number, tensor in enumerate(self.network.inputs)
             if tensor is not None
         }
-        placement = placed(self.network, self.stages, regions)
+        placement = placed(self.network, self.stages, regions, most_temporary_bytes)
         self.memory: MemoryPlan = placement.memory
         self.temporary_resource_size = placement.temporary_bytes
+        self.temporary_pages = placement.temporary_pages
         self.steps = tuple(steps(self.network, self.stages, placement, target))
         for step in self.steps:
             step.kernel.spirv()  # a shader that is missing is missed here, not when it is run

@@ -94,6 +94,42 @@ def plan_memory(items: Sequence[Item]) -> MemoryPlan:
     return MemoryPlan(tuple(best[0]), best[1], sum(item.size for item in items), bound)
 
 
+@dataclasses.dataclass(frozen=True)
+class PagedPlan:
+    """Where every item lies, in several buffers.
+
+    Attributes:
+        pages: in which buffer each item is.
+        offsets: of each item there, in bytes.
+        page_bytes: the size of each buffer.
+    """
+
+    pages: tuple[int, ...]
+    offsets: tuple[int, ...]
+    page_bytes: tuple[int, ...]
+
+
+def plan_pages(items: Sequence[Item], most_bytes: int) -> PagedPlan:
+    """Finds a place for every item in buffers of at most so many bytes, the large ones first.
+
+    An item goes to the first buffer with a place that is free during its lifetime; one that is larger than a buffer may
+    be has one of its own, which the device refuses.
+    """
+    pages, offsets = [0] * len(items), [0] * len(items)
+    placed: list[list[tuple[int, int, Item]]] = []  # of each buffer begin, end and item, by their begin
+    for number in sorted(range(len(items)), key=lambda i: (-items[i].padded_size, items[i].first)):
+        item = items[number]
+        found = [_lowest(item, there) for there in placed]
+        fitting = [page for page, offset in enumerate(found) if offset + item.padded_size <= most_bytes]
+        if not fitting:
+            placed.append([])
+        page, offset = (fitting[0], found[fitting[0]]) if fitting else (len(placed) - 1, 0)
+        bisect.insort(placed[page], (offset, offset + item.padded_size, item), key=lambda entry: entry[0])
+        pages[number], offsets[number] = page, offset
+    sizes = tuple(max(end for _, end, _ in there) for there in placed)
+    return PagedPlan(tuple(pages), tuple(offsets), sizes)
+
+
 def lower_bound(items: Sequence[Item]) -> int:
     """The largest sum of sizes that are needed at one step."""
     changes: dict[int, int] = {}
@@ -125,16 +161,21 @@ def _placed_one_by_one(items: Sequence[Item], order: Sequence[int]) -> _Placemen
     placed: list[tuple[int, int, Item]] = []  # begin, end and item, by their begin
     for number in order:
         item = items[number]
-        size, alignment, offset = item.padded_size, item.alignment, 0
-        for begin, end, other in placed:
-            if not other.overlaps(item):
-                continue
-            if offset + size <= begin:
-                break
-            offset = max(offset, _aligned(end, alignment))
-        offsets[number] = offset
-        bisect.insort(placed, (offset, offset + size, item), key=lambda there: there[0])
+        offsets[number] = offset = _lowest(item, placed)
+        bisect.insort(placed, (offset, offset + item.padded_size, item), key=lambda there: there[0])
     return offsets, max((end for _, end, _ in placed), default=0)
+
+
+def _lowest(item: Item, placed: Sequence[tuple[int, int, Item]]) -> int:
+    """The lowest place that is free during an item's whole lifetime."""
+    offset = 0
+    for begin, end, other in placed:
+        if not other.overlaps(item):
+            continue
+        if offset + item.padded_size <= begin:
+            break
+        offset = max(offset, _aligned(end, item.alignment))
+    return offset
 
 
 def _placed_by_arrays(items: Sequence[Item], order: Sequence[int]) -> _Placement:

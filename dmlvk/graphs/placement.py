@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from dmlvk.compilation import RESOURCE_ALIGNMENT
-from dmlvk.graphs.memory import SMALL_ALIGNMENT, Item, MemoryPlan, plan_memory
+from dmlvk.graphs.memory import SMALL_ALIGNMENT, Item, MemoryPlan, plan_memory, plan_pages
 from dmlvk.graphs.network import Network, Value
 from dmlvk.graphs.stages import Stage
 from dmlvk.kernels.program import Place, Region, Step
@@ -23,6 +23,7 @@ class Placement:
         constants: the contents of the graph's own memory.
         memory: how the temporary resource is shared.
         temporary_bytes: its size.
+        temporary_pages: the sizes of the buffers that it is; more than one only where that was asked for.
         shared: values that are written over another one, with that one.
         scratch: where the scratch memory of each stage lies that needs some, by the stage's number.
     """
@@ -31,17 +32,21 @@ class Placement:
     constants: bytes
     memory: MemoryPlan
     temporary_bytes: int
+    temporary_pages: tuple[int, ...]
     shared: Mapping[Value, Value]
     scratch: Mapping[int, Region]
 
 
-def placed(network: Network, stages: Sequence[Stage], inputs: Mapping[int, Region]) -> Placement:
+def placed(
+    network: Network, stages: Sequence[Stage], inputs: Mapping[int, Region], most_bytes: int | None = None
+) -> Placement:
     """Finds a place for every value.
 
     Args:
         network: the graph.
         stages: its kernels, in order.
         inputs: where each graph input lies that is there.
+        most_bytes: of the temporary resource, beyond which it becomes several buffers; ``None``: it is always one.
     """
     regions = {Value("input", number): region for number, region in inputs.items()}
     constants = bytearray()
@@ -55,21 +60,26 @@ def placed(network: Network, stages: Sequence[Stage], inputs: Mapping[int, Regio
         regions.setdefault(value, Region(Place.OUTPUT, number, 0, tensor.size_in_bytes))
     roots, owners = _shared_storage(network, stages, regions)
     needing = [number for number, stage in enumerate(stages) if stage.program.scratch_bytes]
-    plan = plan_memory(
-        [*roots.values(), *(Item(stages[number].program.scratch_bytes, number, number) for number in needing)]
-    )
-    offsets = dict(zip(roots, plan.offsets, strict=False))
+    items = [*roots.values(), *(Item(stages[number].program.scratch_bytes, number, number) for number in needing)]
+    plan = plan_memory(items)
+    places = [(0, offset) for offset in plan.offsets]
+    pages: tuple[int, ...] = (plan.planned_bytes,) if plan.planned_bytes else ()
+    if most_bytes is not None and plan.planned_bytes > most_bytes:
+        paged = plan_pages(items, most_bytes)
+        places, pages = list(zip(paged.pages, paged.offsets, strict=True)), paged.page_bytes
+        plan = dataclasses.replace(plan, offsets=paged.offsets, planned_bytes=sum(pages))
+    of_roots = dict(zip(roots, places, strict=False))
     scratch = {
-        number: Region(Place.TEMPORARY, 0, offset, stages[number].program.scratch_bytes)
-        for number, offset in zip(needing, plan.offsets[len(roots) :], strict=True)
+        number: Region(Place.TEMPORARY, *place, stages[number].program.scratch_bytes)
+        for number, place in zip(needing, places[len(roots) :], strict=True)
     }
     for value, root in owners.items():
-        regions[value] = Region(Place.TEMPORARY, 0, offsets[root], network.sizes[value])
-    size = -(-plan.planned_bytes // RESOURCE_ALIGNMENT) * RESOURCE_ALIGNMENT
+        regions[value] = Region(Place.TEMPORARY, *of_roots[root], network.sizes[value])
+    pages = tuple(-(-size // RESOURCE_ALIGNMENT) * RESOURCE_ALIGNMENT for size in pages)
     naive = sum(network.sizes[value] for value in owners) + sum(region.size_in_bytes for region in scratch.values())
     memory = dataclasses.replace(plan, naive_bytes=naive)
     shared = {value: root for value, root in owners.items() if value != root}
-    return Placement(regions, bytes(constants), memory, size, shared, scratch)
+    return Placement(regions, bytes(constants), memory, sum(pages), pages, shared, scratch)
 
 
 def _shared_storage(

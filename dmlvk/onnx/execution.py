@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlvk.binding import BufferBinding
+from dmlvk.binding import BindingTable, BufferBinding
 from dmlvk.buffers import Buffer
 from dmlvk.compilation import RESOURCE_ALIGNMENT, ExecutionFlags
 from dmlvk.device_arrays import Array as DeviceArray
+from dmlvk.errors import UnsupportedError
 from dmlvk.kernels.program import Place
 from dmlvk.onnx.assembly import Assembled
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, restored, stored
@@ -187,7 +188,12 @@ class Segment:
         output_names = [*names, *(f"unused {place}" for place in range(len(names), len(assembled.output_tensors)))]
         input_names = [_name(place, source) for place, source in enumerate(assembled.inputs)]
         self.compiled: CompiledGraph = device.compile_graph(
-            assembled.desc, flags, fuse=fuse, input_names=input_names, output_names=output_names
+            assembled.desc,
+            flags,
+            fuse=fuse,
+            input_names=input_names,
+            output_names=output_names,
+            most_temporary_bytes=device.info.limits.max_storage_buffer_range,
         )
         self._weights = weights
         self._uploaded: dict[str, Buffer] = {}
@@ -205,15 +211,16 @@ class Segment:
             bindings.append(BufferBinding(buffer))
         self._sources, self._bindings = assembled.inputs, bindings
         self._outputs = [device.create_buffer(point.size_in_bytes) for point in self.compiled.outputs]
-        self._table = device.create_binding_table(self.compiled)
-        self._table.bind_inputs(bindings)
-        self._table.bind_outputs([BufferBinding(buffer) for buffer in self._outputs])
-        scratch = self.compiled.temporary_resource_size
-        self._scratch = device.create_buffer(scratch) if scratch else None
-        if self._scratch is not None:
-            self._table.bind_temporary_resource(BufferBinding(self._scratch))
+        self._scratch = [device.create_buffer(size) for size in self.compiled.temporary_pages]
+        self._table: BindingTable | None = None
         self._recorder = device.create_command_recorder()
-        self._recorder.record_dispatch(self.compiled, self._table)
+        if len(self._scratch) <= 1:  # a binding table has no place for more
+            self._table = device.create_binding_table(self.compiled)
+            self._table.bind_inputs(bindings)
+            self._table.bind_outputs([BufferBinding(buffer) for buffer in self._outputs])
+            for buffer in self._scratch:
+                self._table.bind_temporary_resource(BufferBinding(buffer))
+            self._recorder.record_dispatch(self.compiled, self._table)
 
     @property
     def uploads(self) -> tuple[str, ...]:
@@ -223,9 +230,8 @@ class Segment:
     @property
     def usage(self) -> Usage:
         """What a run takes; the weights that plans share are not among it."""
-        recorded = [step for dispatch in self._recorder.dispatches for step in dispatch.steps]
-        scratch = 0 if self._scratch is None else self._scratch.size_in_bytes
-        values = [*self._uploaded.values(), *self._outputs]
+        recorded = self._device.arrays.scheduled(self.compiled, self._places({}))
+        values = [*self._uploaded.values(), *self._outputs, *self._scratch]
         held = sum(buffer.size_in_bytes for buffer in values) + self._weights.size_in_bytes
         needed = sum(source.size_in_bytes for source in self._sources if source.name in self._uploaded)
         needed += sum(point.size_in_bytes for point in self.compiled.outputs)
@@ -233,7 +239,7 @@ class Segment:
         return Usage(
             launches=len(recorded),
             waits=sum(step.depends for step in recorded[1:]),
-            device_bytes=held + scratch,
+            device_bytes=held,
             least_bytes=needed + self.compiled.memory.lower_bound_bytes,
         )
 
@@ -246,7 +252,7 @@ class Segment:
         """
         self._upload(arrays)
         there = {name: value for name, value in arrays.items() if isinstance(value, Held)}
-        if there or kept:
+        if there or kept or self._table is None:
             return self._run_where_it_is(there, kept)
         self._recorder.execute()
         return {**self._found()}
@@ -254,21 +260,26 @@ class Segment:
     def _run_where_it_is(self, there: Mapping[str, Held], kept: Collection[str]) -> dict[str, Resident | Held]:
         """Runs on arrays that lie on the device already, and leaves outputs in new ones; waits for nothing."""
         found: dict[str, Resident | Held] = {**self._found()}
-        places: dict[tuple[Place, int], DeviceArray | BufferBinding] = {}
-        for number, (source, binding) in enumerate(zip(self._sources, self._bindings, strict=True)):
-            value = there.get(source.name) if source.kind == "input" else None
-            places[Place.INPUT, number] = binding if value is None else self._packed(value.on_device)
-        for number, (tensor, buffer) in enumerate(zip(self._tensors, self._outputs, strict=True)):
-            name = self._names[number] if number < len(self._names) else ""
-            places[Place.OUTPUT, number] = BufferBinding(buffer)
+        places = self._places(there)
+        for number, (name, tensor) in enumerate(zip(self._names, self._tensors, strict=False)):
             if name in kept and tensor.data_type.size_in_bits >= 8:
                 held = Held(tensor.element, tensor.shape, self._device.empty(tensor.shape, tensor.data_type))
                 places[Place.OUTPUT, number] = held.on_device
                 found[name] = held
-        if self._scratch is not None:
-            places[Place.TEMPORARY, 0] = BufferBinding(self._scratch)
         self._device.arrays.run_bound(self.compiled, places)
         return found
+
+    def _places(self, there: Mapping[str, Held]) -> dict[tuple[Place, int], DeviceArray | BufferBinding]:
+        """What lies where: these arrays on the device, and the graph's own buffers."""
+        places: dict[tuple[Place, int], DeviceArray | BufferBinding] = {}
+        for number, (source, binding) in enumerate(zip(self._sources, self._bindings, strict=True)):
+            value = there.get(source.name) if source.kind == "input" else None
+            places[Place.INPUT, number] = binding if value is None else self._packed(value.on_device)
+        for number, buffer in enumerate(self._outputs):
+            places[Place.OUTPUT, number] = BufferBinding(buffer)
+        for number, buffer in enumerate(self._scratch):
+            places[Place.TEMPORARY, number] = BufferBinding(buffer)
+        return places
 
     def _packed(self, array: DeviceArray) -> DeviceArray:
         """The array, copied where it is a view that kernels cannot read as packed."""
@@ -276,6 +287,12 @@ class Segment:
 
     def profile(self, arrays: Mapping[str, Any]) -> tuple[dict[str, Resident], list[KernelTime]]:
         """As :meth:`run`, with what each kernel took; arrays on the device go through the host."""
+        if self._table is None:
+            size, name = self.compiled.temporary_resource_size, self._device.info.name
+            raise UnsupportedError(
+                f"profile: the graph's {size} temporary bytes are more than a buffer of {name} has; only graphs with "
+                "one such buffer are timed"
+            )
         self._upload({name: value.array() if isinstance(value, Held) else value for name, value in arrays.items()})
         recorder = self._device.create_command_recorder(timestamps=True)
         recorder.record_dispatch(self.compiled, self._table)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dmlvk.graphs import memory
-from dmlvk.graphs.memory import Item, MemoryPlan, lower_bound, plan_memory
+from dmlvk.graphs.memory import Item, MemoryPlan, PagedPlan, lower_bound, plan_memory, plan_pages
 
 items = st.lists(
     st.builds(
@@ -52,7 +52,20 @@ def test_many_items_are_placed_as_few_are(needed: list[Item], random: Random) ->
     assert memory._placed_by_arrays(needed, order) == memory._placed_one_by_one(needed, order)
 
 
+@given(items, st.integers(64, 2**31))
+@settings(max_examples=200, deadline=None)
+def test_items_in_several_buffers_never_overlap_and_no_buffer_is_too_large(needed: list[Item], most: int) -> None:
+    plan = plan_pages(needed, most)
+    for page, size in enumerate(plan.page_bytes):
+        there = [number for number, own in enumerate(plan.pages) if own == page]
+        assert there
+        chosen = [needed[number] for number in there]
+        check(MemoryPlan(tuple(plan.offsets[number] for number in there), size, 0, 0), chosen)
+        assert size <= most or len({item.padded_size for item in chosen if item.padded_size > most}) >= 1
+
+
 def test_nothing_needs_nothing() -> None:
+    assert plan_pages([], 1000) == PagedPlan((), (), ())
     assert plan_memory([]) == MemoryPlan((), 0, 0, 0)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -101,6 +102,41 @@ def test_a_second_run_compiles_and_allocates_nothing(
     monkeypatch.setattr(type(device.engine), "record", refuse)
     for a, b in zip(session.run(None, {"x": x}), first, strict=True):
         assert a.tobytes() == b.tobytes()
+
+
+def test_temporary_memory_beyond_one_buffer_lies_in_several(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for large batches on devices whose buffers are small."""
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0]),
+        helper.make_node("MatMul", ["x", "t"], ["a"]),
+        helper.make_node("MatMul", ["t", "x"], ["b"]),
+        helper.make_node("MatMul", ["a", "x"], ["c"]),
+        helper.make_node("MatMul", ["x", "b"], ["d"]),
+        helper.make_node("Sub", ["c", "d"], ["e"]),
+        helper.make_node("MatMul", ["e", "b"], ["y"]),
+    ]
+    made = model(nodes, {"x": [24, 24]}, ["y"])
+    x = np.random.default_rng(4).standard_normal((24, 24), np.float32)
+    whole = ort.InferenceSession(made, device=device, strict=True)
+    expected = whole.run(None, {"x": x})[0]
+    compile_graph = dml.Device.compile_graph
+
+    def limited(*arguments: Any, **named: Any) -> Any:
+        return compile_graph(*arguments, **(named | {"most_temporary_bytes": 24 * 24 * 4}))
+
+    monkeypatch.setattr(dml.Device, "compile_graph", limited)
+    session = ort.InferenceSession(made, device=device, strict=True)
+    for _ in range(2):
+        (y,) = session.run(None, {"x": x})
+        assert y.tobytes() == expected.tobytes()
+    (value,) = session.run_with_ort_values(None, {"x": device.array(x)})
+    assert value.numpy().tobytes() == expected.tobytes()
+    assert session.usage.launches == whole.usage.launches
+    assert session.usage.device_bytes <= 1.2 * session.usage.least_bytes
+    with pytest.raises(dml.UnsupportedError, match="only graphs with one"):
+        session.profile({"x": x})
 
 
 def test_results_of_one_run_outlive_the_next(device: dml.Device) -> None:
