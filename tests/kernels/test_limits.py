@@ -87,6 +87,7 @@ def test_products_fit_the_least_device_that_vulkan_has(data_type: DataType, targ
     assert count > 40
 
 
+@pytest.mark.sweep  # which compiles all of them; scripts/check_shaders.py knows Vulkan's limits, too
 def test_modules_have_the_work_groups_and_the_shared_memory_that_the_plan_counts_on() -> None:
     """Of every product's kernel: what is compiled is what the plan asks the limits for."""
     plans = {

@@ -21,7 +21,9 @@ from dmlvk.kernels import library, matrix
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.matrix_tiles import (
     IN_TURN,
+    MEDIUM,
     ONE_SEGMENT,
+    ROWS_ACROSS,
     SEGMENT,
     SIDE_BY_SIDE,
     SINGLE,
@@ -41,6 +43,8 @@ from tests.targets import all_walk_as_gpus
 Array = npt.NDArray[Any]
 _ALLOWED = dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
 _SMALLEST = SINGLE[-1]
+_QUICK_TILES = (MEDIUM, _SMALLEST, ROWS_ACROSS[0], TILES[-1])
+"""One of each kind of kernel."""
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +81,12 @@ def product(kind: str, rows: int, terms: int, columns: int) -> tuple[dml.Gemm, d
 @pytest.mark.parametrize(
     ("tile", "come"),
     [
-        pytest.param(tile, (IN_TURN, SIDE_BY_SIDE)[i % 2], id=tile.name)
+        pytest.param(
+            tile,
+            (IN_TURN, SIDE_BY_SIDE)[i % 2],
+            id=tile.name,
+            marks=[] if tile in _QUICK_TILES else pytest.mark.sweep,
+        )
         for i, tile in enumerate(tile for tile in TILES if "gemm" in tile.families)
     ],
 )
@@ -99,7 +108,9 @@ def test_every_tile_keeps_the_stated_error(
             assert allowed(bench, desc, inputs).tobytes() == got.tobytes()  # on one device always the same
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [kind if kind in ("huge", "tiny") else pytest.param(kind, marks=pytest.mark.sweep) for kind in KINDS]
+)
 def test_every_kind_of_data_keeps_the_stated_error(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
