@@ -61,7 +61,7 @@ def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
     results: set[int] = set()
     swept = case.desc_class.operator_name in SWEPT
     patterns, most_sets = (PATTERNS, None) if swept else (PATTERNS // 16, 24)
-    patterns = patterns // (FEWER * (16 if case.lacks_tensors else 1))
+    patterns = max(patterns // (FEWER * (16 if case.lacks_tensors else 1)), 2**16)
     step = 1 if case not in ALONG_AXES else FEWER * (2 if axes_attributes(case.desc_class, (0,)) else 3)
     for batch in _sparse_batches(case, step, patterns, most_sets):
         expected = check_batch(benches, case, "contiguous", batch)
