@@ -70,6 +70,7 @@ __all__ = [
     "average_pooling_grad",
     "batch_normalization",
     "batch_normalization_grad",
+    "batch_normalization_training",
     "bit_and",
     "bit_count",
     "bit_not",
@@ -1019,6 +1020,31 @@ def batch_normalization_grad(
         variance: the squares of what was divided by; likewise
         scale: what was multiplied by; likewise
         epsilon: added to the variance
+    """
+
+def batch_normalization_training(
+    input: Operand,
+    scale: Operand,
+    bias: Operand,
+    epsilon: float,
+    fused_add: Operand | None = None,
+    fused_activation: FusedActivation | None = None,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> tuple[Expression, ...]:
+    """BATCH_NORMALIZATION_TRAINING: FusedActivation(Scale * (x - mean) / sqrt(variance + Epsilon) + Bias + FusedAdd),
+        OutputMean = mean, OutputVariance = variance
+
+    Args:
+        input: the values
+        scale: what is multiplied by; of size 1 along axes over which the mean is taken
+        bias: what is added; likewise
+        fused_add: what is added then, to each element its own
+        epsilon: added to the variance
+        fused_activation: the activation to apply to the results
     """
 
 def bit_and(

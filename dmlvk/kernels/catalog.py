@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from dmlvk.kernels import (
+    batch_training,
     casts,
     copies,
     fills,
@@ -40,6 +41,7 @@ SOURCES: tuple[Callable[[], Iterable[ShaderVariant]], ...] = (
     copies.variants,
     padded.variants,
     normalization.variants,
+    batch_training.variants,
     optimizer.variants,
     reduction.variants,
     scan.variants,

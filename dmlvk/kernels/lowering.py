@@ -8,6 +8,7 @@ from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels import (
     along_axes,
     attention,
+    batch_training,
     casts,
     convolution,
     elementwise,
@@ -63,10 +64,14 @@ _RESAMPLINGS: Mapping[str, Lowering] = {
     "RESAMPLE_GRAD1": resample_gradient.lower,
 }
 
+_NORMALIZATIONS: Mapping[str, Lowering] = {
+    "BATCH_NORMALIZATION_TRAINING": batch_training.lower,
+}
+
 LOWERINGS: Mapping[Pattern, Lowering] = {
     "elementwise": lambda desc, target: of_kernel(desc, elementwise.lower(desc, target)),
     "rows": lambda desc, target: of_kernel(desc, along_axes.lower(desc, target)),
-    "normalization": normalization.lower,
+    "normalization": lambda desc, target: _NORMALIZATIONS.get(desc.operator_name, normalization.lower)(desc, target),
     "reduction": reduction.lower,
     "scan": scan.lower,
     "indexed": indexed.lower,

@@ -5,6 +5,7 @@ A new family takes two lines here, and its classes are part of the package.
 
 from dmlvk.operators.attention import MultiheadAttention, MultiheadAttention1, MultiheadAttentionMaskType
 from dmlvk.operators.batch_gradient import BatchNormalizationGrad
+from dmlvk.operators.batch_training import BatchNormalizationTraining
 from dmlvk.operators.block_quantization import Dequantize, QuantizationType, Quantize
 from dmlvk.operators.cast import Cast
 from dmlvk.operators.convolution import Convolution, ConvolutionDirection, ConvolutionMode
@@ -101,6 +102,7 @@ __all__ = [
     "AxisDirection",
     "BatchNormalization",
     "BatchNormalizationGrad",
+    "BatchNormalizationTraining",
     "Cast",
     "Convolution",
     "ConvolutionDirection",

@@ -104,13 +104,15 @@ Double mean_of_total(Double total, uint elements)
     return Double(is_zero ? 0.0 : mean.high, is_zero ? 0.0 : mean.low);
 }
 
-// The bits of mean * 2^exponent, such that nothing that is subtracted from it has a denormal rounding error.
+// The bits of mean * 2^exponent, such that nothing that is subtracted from it has a denormal rounding error. A second word below 2^-44 of the first is
+// what the quotient was off by: without it the mean of equal numbers is that number.
 uvec2 mean_in_two_words(Double mean, int exponent)
 {
     uint high = result_times_power(mean.high, exponent);
     uint low = result_times_power(mean.low, exponent);
     bool is_usual = int(high & MAGNITUDE_F32) >= 0x0c800000;
     bool has_low = is_usual && int(low & MAGNITUDE_F32) >= 0x0c800000 && int(high & MAGNITUDE_F32) < int(INFINITY_F32);
+    has_low = has_low && int(high & MAGNITUDE_F32) - int(low & MAGNITUDE_F32) <= (44 << 23);
     return uvec2(is_usual ? high : 0u, has_low ? low : 0u);
 }
 

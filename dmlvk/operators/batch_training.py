@@ -1,0 +1,71 @@
+"""Batch normalization while a network learns: mean and variance are those of the batch itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
+from dmlvk.operators.fusion import FusedActivation, fused_activation_attribute
+from dmlvk.operators.members import float_attribute, tensor_input, tensor_output
+from dmlvk.operators.normalization import FUSED_DECISION, check_broadcast
+from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS
+from dmlvk.tensors import TensorDesc
+
+__all__ = ["BatchNormalizationTraining"]
+
+_SUMS_DECISION = (
+    "Sums run over the axes along which ScaleTensor has size 1, and are made like REDUCE's. The mean is kept in two "
+    "words; below 2^-102 it counts as 0."
+)
+
+
+def _training_shapes(desc: Any) -> Mapping[str, Sequence[int]]:
+    check_broadcast(desc, "scale_tensor")
+    parameters = desc.scale_tensor.sizes
+    return {
+        "output_tensor": desc.input_tensor.sizes,
+        "output_mean_tensor": parameters,
+        "output_variance_tensor": parameters,
+    }
+
+
+class BatchNormalizationTraining(OperatorDesc):
+    """Shifts and scales by the batch's own mean and variance (DML_BATCH_NORMALIZATION_TRAINING_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values")
+    scale_tensor: TensorDesc = tensor_input("what is multiplied by; of size 1 along axes over which the mean is taken")
+    bias_tensor: TensorDesc = tensor_input("what is added; likewise")
+    fused_add_tensor: TensorDesc | None = tensor_input("what is added then, to each element its own", default=None)
+    output_tensor: TensorDesc = tensor_output("the results")
+    output_mean_tensor: TensorDesc = tensor_output("the means")
+    output_variance_tensor: TensorDesc = tensor_output("the variances")
+    epsilon: float = float_attribute("added to the variance")
+    fused_activation: FusedActivation | None = fused_activation_attribute("the activation to apply to the results")
+
+    declaration: ClassVar = Declaration(
+        name="BATCH_NORMALIZATION_TRAINING",
+        pattern="normalization",
+        formula="FusedActivation(Scale * (x - mean) / sqrt(variance + Epsilon) + Bias + FusedAdd), OutputMean = mean, "
+        "OutputVariance = variance",
+        shapes=_training_shapes,
+        decisions=(
+            "The variance is the population's: the mean of the squared differences from the mean. Equal numbers have "
+            "variance 0, and large means cost no accuracy.",
+            _SUMS_DECISION,
+            "The steps, each rounded to nearest even in FLOAT32, whatever the tensors' type: r = sqrt(variance + "
+            "Epsilon), f = Scale / r, d = x - mean, p = d * f, s = p + Bias, s + FusedAdd; the last is left out "
+            "without its operand. Of FLOAT16 tensors the results are rounded once more; mean and variance go into the "
+            "steps before they are.",
+            FUSED_DECISION,
+            DENORMALS_DECISION,
+        ),
+        same_sizes=(
+            ("input_tensor", "fused_add_tensor", "output_tensor"),
+            ("scale_tensor", "bias_tensor", "output_mean_tensor", "output_variance_tensor"),
+        ),
+        accuracy=Accuracy(
+            "accurate", 0.5, "beside 4 ULP of the product and of its sum with Bias, and 2^-40 of the mean magnitude"
+        ),
+        support=(Support("4_1", (1, 8), FLOATS),),
+    )

@@ -1,0 +1,85 @@
+"""Batch normalization while a network learns: what samples do not try."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import dmlvk as dml
+from dmlvk.operators import check_operator
+from dmlvk.operators.levels import FeatureLevel
+
+
+def _training(sizes: tuple[int, ...], parameters: tuple[int, ...], **more: object) -> dml.BatchNormalizationTraining:
+    large, small = dml.TensorDesc(dml.FLOAT32, sizes), dml.TensorDesc(dml.FLOAT32, parameters)
+    desc = dml.BatchNormalizationTraining(
+        input_tensor=large,
+        scale_tensor=small,
+        bias_tensor=small,
+        fused_add_tensor=None,
+        output_tensor=large,
+        output_mean_tensor=small,
+        output_variance_tensor=small,
+        epsilon=0.0,
+        fused_activation=None,
+    )
+    return dataclasses.replace(desc, **more)  # type: ignore[arg-type]  # members by name
+
+
+def test_by_hand(any_device: dml.Device) -> None:
+    """Channels of large means, of equal numbers and of few numbers: exact where everything on the way is."""
+    x = np.zeros((2, 3, 1, 4), np.float32)
+    deviations = np.float32([[-3, -1, 1, 3], [-1, 1, 1, -1]])
+    x[:, 0, 0] = 2**20 + deviations  # variance 3
+    x[:, 1] = 1.1
+    x[:, 2, 0] = deviations * 4  # variance 48
+    scale, bias = (np.float32(values).reshape(1, 3, 1, 1) for values in ([2, 5, 3], [0.5, -7, 1]))
+    added = np.arange(24, dtype=np.float32).reshape(x.shape)
+    tensor = dml.TensorDesc(dml.FLOAT32, x.shape)
+    desc = _training(
+        x.shape,
+        (1, 3, 1, 1),
+        fused_add_tensor=tensor,
+        epsilon=1.0,
+        fused_activation=dml.FusedActivation(dml.ActivationRelu),
+    )
+    inputs = {"InputTensor": x, "ScaleTensor": scale, "BiasTensor": bias, "FusedAddTensor": added}
+    got = any_device.run(desc, inputs)
+    assert got["OutputMeanTensor"].ravel().tolist() == [2**20, np.float32(1.1), 0]
+    assert got["OutputVarianceTensor"].ravel().tolist() == [3, 0, 48]
+    expected = np.stack([deviations * 2 / 2 + 0.5, 0 * deviations - 7, deviations * 4 * np.float32(3 / 7) + 1], 1)
+    assert got["OutputTensor"] == pytest.approx(np.maximum(expected.reshape(x.shape) + added, 0), rel=1e-6)
+    assert np.array_equal(got["OutputTensor"][:, :2], np.maximum(expected.reshape(x.shape) + added, 0)[:, :2])
+
+
+def test_parameters_for_each_element(any_device: dml.Device) -> None:
+    """Nothing is summed up: the mean is the element, and the result is Bias."""
+    x, scale, bias = np.random.default_rng(2).normal(0, 3, (3, 3, 4)).astype(np.float32)
+    desc = _training((3, 4), (3, 4), epsilon=0.25)
+    got = any_device.run(desc, {"InputTensor": x, "ScaleTensor": scale, "BiasTensor": bias})
+    assert np.array_equal(got["OutputMeanTensor"], x)
+    assert not got["OutputVarianceTensor"].any()
+    assert np.array_equal(got["OutputTensor"], bias)
+
+
+@pytest.mark.parametrize("count", [7, 999])
+def test_equal_numbers_have_variance_0(any_device: dml.Device, count: int) -> None:
+    numbers = (np.random.default_rng(3).normal(0, 1, 500) * 10.0 ** np.arange(-20, 30, 0.1)).astype(np.float32)
+    x = np.repeat(numbers[None], count, 0)
+    one = np.ones((1, 500), np.float32)
+    got = any_device.run(_training(x.shape, (1, 500)), {"InputTensor": x, "ScaleTensor": one, "BiasTensor": one})
+    assert np.array_equal(got["OutputMeanTensor"], numbers[None])
+    assert not got["OutputVarianceTensor"].any()
+
+
+def test_what_is_refused() -> None:
+    desc = _training((2, 3, 4), (1, 3, 2))
+    with pytest.raises(dml.InvalidArgumentError, match=r"ScaleTensor.Sizes\[2\] must be 1 or InputTensor's 4; got 2"):
+        check_operator(desc, max(FeatureLevel))
+    desc = _training((2, 3, 4), (1, 3, 1), output_mean_tensor=dml.TensorDesc(dml.FLOAT32, (1, 1, 1)))
+    with pytest.raises(dml.InvalidArgumentError, match=r"BATCH_NORMALIZATION_TRAINING: .*OutputMeanTensor"):
+        check_operator(desc, max(FeatureLevel))
+    with pytest.raises(dml.UnsupportedError, match="needs feature level 4_1"):
+        check_operator(_training((2, 3), (1, 3)), FeatureLevel.from_name("4_0"))
