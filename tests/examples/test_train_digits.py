@@ -1,0 +1,81 @@
+"""The example that trains a network: its gradients are NumPy's, and its losses the same bits on every driver."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "train_digits.py"
+BATCH = 8
+
+
+@pytest.fixture(scope="module")
+def example() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("train_digits_example", EXAMPLE)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[specification.name] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+def _gradients_in_numpy(
+    example: ModuleType, ink: npt.NDArray[np.float32], digits: npt.NDArray[np.uint32]
+) -> tuple[float, npt.NDArray[Any]]:
+    """The loss of the first step, and the gradient of all parameters, by the script that made examples/digits.onnx."""
+    script = pytest.importorskip("scripts.train_digits")
+    parameters, first, start = {}, 0, example.initial_parameters()
+    for name, shape in example.SHAPES.items():
+        size = int(np.prod(shape))
+        flat = start[first : first + size]
+        parameters[name] = flat.reshape(shape) if name.startswith("w") else flat
+        first += size
+    scores, kept = script.forward(parameters, ink)
+    shares = script.softmax(scores)
+    rows = np.arange(len(ink))
+    loss = float(-np.log(shares[rows, digits]).mean())
+    shares[rows, digits] -= 1
+    gradients = script.backward(parameters, kept, shares / len(ink))
+    return loss, np.concatenate([gradients[name].ravel() for name in example.SHAPES])
+
+
+def test_losses_and_gradients(example: ModuleType) -> None:
+    random = np.random.default_rng(5)
+    ink = random.random((3 * BATCH, 1, 8, 8), np.float32)
+    digits = random.integers(0, 10, len(ink)).astype(np.uint32)
+    curves, states = [], []
+    for info in dml.list_devices():
+        with dml.Device(info.index) as device:
+            training = example.Training(device, ink, digits, BATCH)
+            curve = []
+            for loss in itertools.islice(training.losses(1), 2):
+                curve.append(np.asarray(loss).item())
+                if len(curve) == 1:
+                    mean = np.asarray(training.state["mean"]).copy()
+            curves.append(curve)
+            states.append({name: np.asarray(array).tobytes() for name, array in training.state.items()})
+            assert np.asarray(training.state["step"]).tolist() == [2]
+    assert all(curve == curves[0] for curve in curves)
+    assert all(state == states[0] for state in states)
+    chosen = np.random.default_rng(2).permutation(len(ink))[:BATCH]
+    loss, gradient = _gradients_in_numpy(example, ink[chosen], digits[chosen])
+    assert curves[0][0] == pytest.approx(loss, rel=1e-5)
+    assert mean == pytest.approx(0.1 * gradient, rel=1e-3, abs=1e-6 * float(np.abs(gradient).max()))
+    assert np.count_nonzero(gradient) > 0.5 * example.COUNT
+
+
+def test_the_curve_is_drawn(example: ModuleType, tmp_path: Path) -> None:
+    example.draw(np.array([2.3, 0.9, 0.1, 0.004], np.float32), "falling", tmp_path / "new" / "loss.svg")
+    drawn = (tmp_path / "new" / "loss.svg").read_text(encoding="utf-8")
+    assert drawn.startswith("<svg") and ">falling</text>" in drawn and drawn.count("<polyline") == 9
