@@ -31,11 +31,11 @@ def _training(sizes: tuple[int, ...], parameters: tuple[int, ...], **more: objec
 def test_by_hand(any_device: dml.Device) -> None:
     """Channels of large means, of equal numbers and of few numbers: exact where everything on the way is."""
     x = np.zeros((2, 3, 1, 4), np.float32)
-    deviations = np.float32([[-3, -1, 1, 3], [-1, 1, 1, -1]])
+    deviations = np.array([[-3, -1, 1, 3], [-1, 1, 1, -1]], np.float32)
     x[:, 0, 0] = 2**20 + deviations  # variance 3
     x[:, 1] = 1.1
     x[:, 2, 0] = deviations * 4  # variance 48
-    scale, bias = (np.float32(values).reshape(1, 3, 1, 1) for values in ([2, 5, 3], [0.5, -7, 1]))
+    scale, bias = (np.array(values, np.float32).reshape(1, 3, 1, 1) for values in ([2, 5, 3], [0.5, -7, 1]))
     added = np.arange(24, dtype=np.float32).reshape(x.shape)
     tensor = dml.TensorDesc(dml.FLOAT32, x.shape)
     desc = _training(
