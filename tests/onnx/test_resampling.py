@@ -64,6 +64,18 @@ def test_resize_by_weighted_elements_is_onnx_runtime_s(
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_a_size_that_shrinks_to_nothing_ends_in_an_error_at_once(any_device: dml.Device) -> None:
+    made = model(
+        [helper.make_node("Resize", ["x", "", "scales"], ["y"], name="tiny", mode="cubic", antialias=1)],
+        {"x": [1, 1, 1, 2**23]},
+        ["y"],
+        {"scales": np.array([1, 1, 1, 3e-7], np.float32)},
+        opset=18,
+    )
+    with pytest.raises(dml.UnsupportedError, match=r"'tiny'.*too many count for each of them"):
+        ort.InferenceSession(made, device=any_device, strict=True)
+
+
 def test_resize_crops_beyond_the_edges_as_the_definition_says(device: dml.Device) -> None:
     """The value of extrapolation wherever a place lies outside, also of regions that go backwards."""
     x = numbers(1, 1, 4, 5)

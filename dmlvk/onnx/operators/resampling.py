@@ -25,6 +25,9 @@ _ROUNDINGS = {
 }
 """How NEAREST rounds: the direction, and what is taken from the coordinate before."""
 
+_LONGEST = 2**22
+"""Elements along an axis of which the host computes places."""
+
 _ROUNDED: dict[str, Callable[[Array], Array]] = {
     "floor": np.floor,
     "ceil": np.ceil,
@@ -120,6 +123,8 @@ def _by_taps(node: Node, tensor: Tensor, asked: _Request) -> Tensor:
     kernel = Kernel(asked.mode, node.real("cubic_coeff_a", -0.75), antialias, outside)
     wanted = []
     beyond = np.zeros((1,) * tensor.rank, np.bool_)
+    if max(asked.output, default=0) > _LONGEST:
+        raise NotOnDevice(f"more than {_LONGEST} elements along an axis")
     for axis in asked.axes:
         length, out, scale = tensor.shape[axis], asked.output[axis], asked.scales[axis]
         if asked.rests(axis):

@@ -17,8 +17,11 @@ from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.elementwise import pair
 from dmlvk.onnx.operators.reduction import reduced
 from dmlvk.onnx.translation import Node
-from dmlvk.onnx.values import Array, Tensor
+from dmlvk.onnx.values import Array, NotOnDevice, Tensor
 from dmlvk.operators.members import ReduceFunction
+
+_MOST_TAPS = 2**24
+"""Elements that count along an axis, for all places together."""
 
 _MOST_GATHERED = 2**24
 """Elements that are gathered at once, where a single tap does not take more."""
@@ -62,11 +65,16 @@ def taps_of(kernel: Kernel, places: Array, length: int, scale: float) -> Taps:
         places: of the output's elements among the input's, in FLOAT64; rounded already for ``"nearest"``.
         length: of the input.
         scale: by what it is stretched.
+
+    Raises:
+        NotOnDevice: when more elements count for a place than any picture has.
     """
     if kernel.mode == "nearest":
         return Taps(np.clip(places, 0, length - 1).astype(np.int64)[:, None], np.ones((len(places), 1)))
     reach = 1 if kernel.mode == "linear" else 2
     shrink = min(scale, 1.0) if kernel.antialias else 1.0
+    if 2 * reach * len(places) > _MOST_TAPS * shrink:
+        raise NotOnDevice(f"{len(places)} elements of a size times {scale}: too many count for each of them")
     first = math.floor(-reach / shrink) + 1
     base = np.ceil(places) - 1  # so that the place lies behind it, or on the next one
     steps = np.arange(first, 2 - first)
