@@ -93,6 +93,26 @@ def with_random_weights(model: onnx.ModelProto, seed: int = 0, *, batch: int = 1
     return made
 
 
+def in_halves(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The same network with FLOAT16 instead of FLOAT: weights, input and output."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    for place, tensor in enumerate(made.graph.initializer):
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            halves = numpy_helper.to_array(tensor).astype(np.float16)
+            made.graph.initializer[place].CopyFrom(numpy_helper.from_array(halves, tensor.name))
+    for info in [*made.graph.input, *made.graph.output]:
+        if info.type.tensor_type.elem_type == onnx.TensorProto.FLOAT:
+            info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT16
+    for node in made.graph.node:
+        for attribute in node.attribute:
+            if attribute.t.data_type == onnx.TensorProto.FLOAT:
+                halves = numpy_helper.to_array(attribute.t).astype(np.float16)
+                attribute.t.CopyFrom(numpy_helper.from_array(halves))
+    del made.graph.value_info[:]
+    return made
+
+
 def _weights(op_type: str, place: int, shape: Sequence[int], generator: np.random.Generator) -> Floats:
     if op_type in ("Conv", "Gemm") and place == 1:
         inputs = int(np.prod(shape[1:]))
@@ -133,6 +153,7 @@ def main() -> int:
     parser.add_argument("--device", default=None)
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--random", action="store_true", help="random weights, beside ONNX Runtime's CPU provider")
+    parser.add_argument("--half", action="store_true", help="FLOAT16 instead of FLOAT")
     parser.add_argument("--runs", type=int, default=5, help="of which the shortest counts")
     parser.add_argument("--profile", type=int, default=0, help="show so many kernels that take longest")
     options = parser.parse_args()
@@ -150,6 +171,8 @@ def _compare(name: str, device: dml.Device, options: argparse.Namespace) -> None
     if is_random:
         model = with_random_weights(model, batch=options.batch)
     expected = by_onnx_runtime(model, {key: picture}) if is_random else expected_of(name)
+    if options.half:
+        model, picture = in_halves(model), picture.astype(np.float16)
     start = time.perf_counter()
     session = ort.InferenceSession(model, device=device)
     loaded = time.perf_counter() - start

@@ -15,12 +15,15 @@ import pytest
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from tests.onnx.light import by_onnx_runtime, input_of, load, with_random_weights
+from tests.onnx.light import by_onnx_runtime, in_halves, input_of, load, with_random_weights
 
 SQUEEZENET_BITS = 3185388594
 """The checksum of the results on all devices."""
 
 DIGITS_BITS = 1323317520
+"""Likewise."""
+
+DIGITS_BITS_IN_HALVES = 3048153359
 """Likewise."""
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "examples"
@@ -73,6 +76,16 @@ def test_no_picture_depends_on_its_neighbours(any_device: dml.Device) -> None:
     (scores,) = ort.InferenceSession(two, device=any_device, strict=True).run(None, {name: pictures})
     (alone,) = ort.InferenceSession(one, device=any_device, strict=True).run(None, {name: pictures[1:]})
     assert alone[0].tobytes() == scores[1].tobytes()
+
+
+def test_digits_are_read_in_halves_with_the_same_bits_on_every_device(device: dml.Device) -> None:
+    made = onnx.load(EXAMPLES / "digits.onnx")
+    session = ort.InferenceSession(in_halves(made), device=device, strict=True)
+    pictures = np.random.default_rng(5).random((3, 1, 8, 8), np.float32)
+    (shares,) = session.run(None, {"image": pictures.astype(np.float16)})
+    assert shares.dtype == np.float16
+    np.testing.assert_allclose(shares, by_onnx_runtime(made, {"image": pictures}), atol=4e-3)
+    assert zlib.crc32(shares.tobytes()) == DIGITS_BITS_IN_HALVES
 
 
 def test_digits_are_read_with_the_same_bits_whatever_the_device_and_the_batch(device: dml.Device) -> None:
