@@ -258,7 +258,8 @@ def local_response_normalization_grad(desc: Any, inputs: Mapping[str, Array]) ->
     factor, beta = float(np.float32(desc.alpha) / np.float32(desc.local_size)), float(np.float32(desc.beta))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         base = _overflowed(float(np.float32(desc.bias)) + factor * _overflowed(_sums_around(desc, x**2)))
-        share = gradients / _overflowed(base**beta)
+        power = _overflowed(base**beta)
+        share = gradients / np.where(power < _SMALLEST_NORMAL, 0.0, power)
         of_base = 2 * factor * beta * (x / base)
         total, magnitudes, denormal = (np.zeros(x.shape) for _ in range(3))
         before, behind = (desc.local_size - 1) // 2, desc.local_size // 2
