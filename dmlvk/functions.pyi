@@ -71,6 +71,7 @@ __all__ = [
     "batch_normalization",
     "batch_normalization_grad",
     "batch_normalization_training",
+    "batch_normalization_training_grad",
     "bit_and",
     "bit_count",
     "bit_not",
@@ -1045,6 +1046,32 @@ def batch_normalization_training(
         fused_add: what is added then, to each element its own
         epsilon: added to the variance
         fused_activation: the activation to apply to the results
+    """
+
+def batch_normalization_training_grad(
+    input: Operand,
+    input_gradient: Operand,
+    mean: Operand,
+    variance: Operand,
+    scale: Operand,
+    epsilon: float,
+    *,
+    output_data_type: DataType | None = None,
+    output_sizes: Sequence[int] | None = None,
+    output_strides: Sequence[int] | None = None,
+    name: str = "",
+) -> tuple[Expression, ...]:
+    """BATCH_NORMALIZATION_TRAINING_GRAD: OutputGradient = Scale / sqrt(Variance + Epsilon) * (g - mean(g) - (x -
+        mean(x)) * mean(g * (x - mean(x))) / (Variance + Epsilon)), OutputScaleGradient = sum of g * (x - Mean) /
+        sqrt(Variance + Epsilon), OutputBiasGradient = sum of g
+
+    Args:
+        input: the values that were normalized
+        input_gradient: the gradient of the results
+        mean: the means; of size 1 along axes over which they were taken
+        variance: the variances; likewise
+        scale: what was multiplied by; likewise
+        epsilon: added to the variance
     """
 
 def bit_and(

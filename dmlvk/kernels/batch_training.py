@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType, float32_bits
@@ -13,7 +14,12 @@ from dmlvk.kernels.normalization import add_activation, applied_at_once, scratch
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
-from dmlvk.operators import BatchNormalizationTraining, OperatorDesc, operator_desc
+from dmlvk.operators import (
+    BatchNormalizationTraining,
+    BatchNormalizationTrainingGrad,
+    OperatorDesc,
+    operator_desc,
+)
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc, packed_strides
 
@@ -29,8 +35,19 @@ def variants() -> Iterator[ShaderVariant]:
         for activation in (None, "ACTIVATION_RELU"):
             name, defines = with_activation(_NAME, activation)
             yield walking_variant(name, f"normalization/{_NAME}.comp", types, walk, defines, attributes=1)
+        for step, of_step, attributes in _gradient_steps(data_type):
+            yield walking_variant(step, f"normalization/{step}.comp", of_step, walk, {}, attributes=attributes)
         of_factor = (DataType.FLOAT32, data_type, DataType.FLOAT32)
         yield walking_variant("batch_factor", "normalization/batch_factor.comp", of_factor, walk, {}, attributes=1)
+
+
+def _gradient_steps(data_type: DataType) -> Iterator[tuple[str, tuple[DataType, ...], int]]:
+    """The names of the gradient's shaders, the types of their operands, and how many words of attributes they have."""
+    number, two_words = DataType.FLOAT32, DataType.UINT64
+    yield "batch_products", (data_type, data_type, two_words, number), 0
+    yield "batch_slope", (number, data_type, number), 3
+    yield "batch_scale_gradient", (number, number, two_words, data_type, data_type, data_type), 1
+    yield "batch_training_gradient", (data_type, data_type, two_words, number, number, number, data_type), 0
 
 
 def lower(desc: OperatorDesc, target: Target) -> Program:
@@ -61,6 +78,53 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     _copy(builder, _first_words(mean), (desc.output_mean_tensor, writes["output_mean_tensor"]))
     _copy(builder, of_variance, (desc.output_variance_tensor, writes["output_variance_tensor"]))
     return builder.program()
+
+
+def lower_gradient(desc: OperatorDesc, target: Target) -> Program:
+    """The program of a BATCH_NORMALIZATION_TRAINING_GRAD.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    assert isinstance(desc, BatchNormalizationTrainingGrad)
+    builder = ProgramBuilder(desc, target)
+    sizes, epsilon = tuple(desc.mean_tensor.sizes), float32_bits(desc.epsilon)
+    x, gradient, given, variance, scale = (
+        (tensor, builder.reads[field.attribute]) for field, tensor in desc.inputs if tensor is not None
+    )
+    of_values, of_scale, of_bias = (
+        (tensor, builder.writes[field.attribute]) for field, tensor in desc.outputs if tensor is not None
+    )
+    mean = add_means(builder, x, sizes)
+    terms = _scratch(builder, tuple(x[0].sizes))
+    add_walk(builder, "batch_products", [x, gradient, mean], terms, label="products")
+    products = _add_sums(builder, terms, sizes, label="sums of products")
+    gradients = _add_sums(builder, gradient, sizes, label="sums of gradients")
+    share, slope = _scratch(builder, sizes), _scratch(builder, sizes)
+    count = float32_bits(math.prod(x[0].sizes) / math.prod(sizes))
+    add_walk(builder, "batch_slope", [gradients, variance], share, (count, epsilon, 1), label="means of gradients")
+    add_walk(builder, "batch_slope", [products, variance], slope, (count, epsilon, 0), label="slopes")
+    factor = add_factor(builder, variance, scale, desc.epsilon)
+    inputs = [products, gradients, mean, given, variance]
+    add_walk(builder, "batch_scale_gradient", inputs, of_scale, (epsilon,), label="gradients of the scale")
+    inputs = [x, gradient, mean, share, slope, factor]
+    add_walk(builder, "batch_training_gradient", inputs, of_values, label="gradients of the values")
+    _copy(builder, gradients, of_bias)
+    return builder.program()
+
+
+def _scratch(builder: ProgramBuilder, sizes: tuple[int, ...]) -> Operand:
+    """A FLOAT32 tensor of its own."""
+    tensor = scratch_tensor(DataType.FLOAT32, sizes)
+    return tensor, builder.scratch(tensor.size_in_bytes)
+
+
+def _add_sums(builder: ProgramBuilder, source: Operand, sizes: tuple[int, ...], *, label: str) -> Operand:
+    """Adds sums over the axes along which the result has size 1."""
+    made = _scratch(builder, sizes)
+    rows = reduction.Rows.of(source[0], reduced_axes(sizes), made[0])
+    reduction.add_reduction(builder, reduction.SUM, rows, source[1], made[1], width=32, label=label)
+    return made
 
 
 def reduced_axes(parameters: Sequence[int]) -> tuple[int, ...]:

@@ -66,6 +66,7 @@ _RESAMPLINGS: Mapping[str, Lowering] = {
 
 _NORMALIZATIONS: Mapping[str, Lowering] = {
     "BATCH_NORMALIZATION_TRAINING": batch_training.lower,
+    "BATCH_NORMALIZATION_TRAINING_GRAD": batch_training.lower_gradient,
 }
 
 LOWERINGS: Mapping[Pattern, Lowering] = {

@@ -14,7 +14,8 @@ from dmlvk.tensors import TensorDesc
 __all__ = ["BatchNormalizationGrad"]
 
 
-def _gradient_shapes(desc: Any) -> Mapping[str, Sequence[int]]:
+def gradient_shapes(desc: Any) -> Mapping[str, Sequence[int]]:
+    """Parameters broadcast; gradients have the sizes of what they are gradients of."""
     for member in ("mean_tensor", "variance_tensor", "scale_tensor"):
         check_broadcast(desc, member)
     parameters = desc.mean_tensor.sizes
@@ -43,7 +44,7 @@ class BatchNormalizationGrad(OperatorDesc):
         pattern="normalization",
         formula="OutputGradient = g * Scale / sqrt(Variance + Epsilon), OutputScaleGradient = sum of g * (x - Mean) / "
         "sqrt(Variance + Epsilon), OutputBiasGradient = sum of g",
-        shapes=_gradient_shapes,
+        shapes=gradient_shapes,
         decisions=(
             "Steps are in FLOAT32, whatever the tensors' type, each rounded to nearest even: r = sqrt(Variance + "
             "Epsilon), g * (Scale / r), d = x - Mean, p = g * d, (sum of p) / r. FLOAT16 results are rounded "

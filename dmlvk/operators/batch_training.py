@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from dmlvk.operators.batch_gradient import gradient_shapes
 from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
 from dmlvk.operators.fusion import FusedActivation, fused_activation_attribute
 from dmlvk.operators.members import float_attribute, tensor_input, tensor_output
@@ -12,7 +13,7 @@ from dmlvk.operators.normalization import FUSED_DECISION, check_broadcast
 from dmlvk.operators.type_groups import DENORMALS_DECISION, FLOATS
 from dmlvk.tensors import TensorDesc
 
-__all__ = ["BatchNormalizationTraining"]
+__all__ = ["BatchNormalizationTraining", "BatchNormalizationTrainingGrad"]
 
 _SUMS_DECISION = (
     "Sums run over the axes along which ScaleTensor has size 1, and are made like REDUCE's. The mean is kept in two "
@@ -66,6 +67,55 @@ class BatchNormalizationTraining(OperatorDesc):
         ),
         accuracy=Accuracy(
             "accurate", 0.5, "beside 4 ULP of the product and of its sum with Bias, and 2^-40 of the mean magnitude"
+        ),
+        support=(Support("4_1", (1, 8), FLOATS),),
+    )
+
+
+class BatchNormalizationTrainingGrad(OperatorDesc):
+    """Gradients with the batch's own mean and variance (DML_BATCH_NORMALIZATION_TRAINING_GRAD_OPERATOR_DESC)."""
+
+    input_tensor: TensorDesc = tensor_input("the values that were normalized")
+    input_gradient_tensor: TensorDesc = tensor_input("the gradient of the results")
+    mean_tensor: TensorDesc = tensor_input("the means; of size 1 along axes over which they were taken")
+    variance_tensor: TensorDesc = tensor_input("the variances; likewise")
+    scale_tensor: TensorDesc = tensor_input("what was multiplied by; likewise")
+    output_gradient_tensor: TensorDesc = tensor_output("the gradient of the values")
+    output_scale_gradient_tensor: TensorDesc = tensor_output("the gradient of Scale")
+    output_bias_gradient_tensor: TensorDesc = tensor_output("the gradient of what was added")
+    epsilon: float = float_attribute("added to the variance")
+
+    declaration: ClassVar = Declaration(
+        name="BATCH_NORMALIZATION_TRAINING_GRAD",
+        pattern="normalization",
+        formula="OutputGradient = Scale / sqrt(Variance + Epsilon) * (g - mean(g) - (x - mean(x)) * "
+        "mean(g * (x - mean(x))) / (Variance + Epsilon)), OutputScaleGradient = sum of g * (x - Mean) / "
+        "sqrt(Variance + Epsilon), OutputBiasGradient = sum of g",
+        shapes=gradient_shapes,
+        decisions=(
+            "The centred input, which the page states by itself, is the input less its mean. That is the mean of the "
+            "values as they are, made anew in two words, since MeanTensor is rounded; MeanTensor is what "
+            "OutputScaleGradient is made with.",
+            _SUMS_DECISION.replace("ScaleTensor", "MeanTensor"),
+            "The steps, each rounded to nearest even in FLOAT32, whatever the tensors' type: v = Variance + Epsilon, "
+            "r = sqrt(v), f = Scale / r, d = x - mean, p = g * d, s = sum of p, b = sum of g, h = b / n, "
+            "k = (s / n) / v, OutputGradient = ((g - h) - d * k) * f, OutputScaleGradient = "
+            "(s + (mean - Mean) * b) / r (s / r where s is not finite), OutputBiasGradient = b. FLOAT16 results are "
+            "rounded once more.",
+            DENORMALS_DECISION,
+        ),
+        same_sizes=(
+            ("input_tensor", "input_gradient_tensor", "output_gradient_tensor"),
+            (
+                "mean_tensor",
+                "variance_tensor",
+                "scale_tensor",
+                "output_scale_gradient_tensor",
+                "output_bias_gradient_tensor",
+            ),
+        ),
+        accuracy=Accuracy(
+            "accurate", 0.5, "beside 4 ULP of each number that is added, and 2^-40 of the mean magnitudes"
         ),
         support=(Support("4_1", (1, 8), FLOATS),),
     )

@@ -5,7 +5,7 @@ A new family takes two lines here, and its classes are part of the package.
 
 from dmlvk.operators.attention import MultiheadAttention, MultiheadAttention1, MultiheadAttentionMaskType
 from dmlvk.operators.batch_gradient import BatchNormalizationGrad
-from dmlvk.operators.batch_training import BatchNormalizationTraining
+from dmlvk.operators.batch_training import BatchNormalizationTraining, BatchNormalizationTrainingGrad
 from dmlvk.operators.block_quantization import Dequantize, QuantizationType, Quantize
 from dmlvk.operators.cast import Cast
 from dmlvk.operators.convolution import Convolution, ConvolutionDirection, ConvolutionMode
@@ -103,6 +103,7 @@ __all__ = [
     "BatchNormalization",
     "BatchNormalizationGrad",
     "BatchNormalizationTraining",
+    "BatchNormalizationTrainingGrad",
     "Cast",
     "Convolution",
     "ConvolutionDirection",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
@@ -72,6 +73,76 @@ def test_equal_numbers_have_variance_0(any_device: dml.Device, count: int) -> No
     got = any_device.run(_training(x.shape, (1, 500)), {"InputTensor": x, "ScaleTensor": one, "BiasTensor": one})
     assert np.array_equal(got["OutputMeanTensor"], numbers[None])
     assert not got["OutputVarianceTensor"].any()
+
+
+def test_gradients_agree_with_finite_differences(any_device: dml.Device) -> None:
+    """Of a loss in float64 that normalizes by the batch's own mean and variance."""
+    random = np.random.default_rng(5)
+    x, gradient = random.normal(3, 2, (2, 4, 3, 2, 5)).astype(np.float32)
+    scale, bias = random.normal(0, 1, (2, 1, 3, 1, 1)).astype(np.float32)
+    axes, epsilon = (0, 2, 3), 0.25
+    large, small = dml.TensorDesc(dml.FLOAT32, x.shape), dml.TensorDesc(dml.FLOAT32, scale.shape)
+    forward = any_device.run(
+        _training(x.shape, scale.shape, epsilon=epsilon), {"InputTensor": x, "ScaleTensor": scale, "BiasTensor": bias}
+    )
+    desc = dml.BatchNormalizationTrainingGrad(
+        input_tensor=large,
+        input_gradient_tensor=large,
+        mean_tensor=small,
+        variance_tensor=small,
+        scale_tensor=small,
+        output_gradient_tensor=large,
+        output_scale_gradient_tensor=small,
+        output_bias_gradient_tensor=small,
+        epsilon=epsilon,
+    )
+    inputs = {"InputTensor": x, "InputGradientTensor": gradient, "ScaleTensor": scale}
+    inputs |= {"MeanTensor": forward["OutputMeanTensor"], "VarianceTensor": forward["OutputVarianceTensor"]}
+    got = any_device.run(desc, inputs)
+
+    def loss(values: list[npt.NDArray[np.float64]]) -> float:
+        own, factor, added = values
+        normalized = (own - own.mean(axes, keepdims=True)) / np.sqrt(own.var(axes, keepdims=True) + epsilon)
+        return float((gradient.astype(np.float64) * (factor * normalized + added)).sum())
+
+    values = [each.astype(np.float64) for each in (x, scale, bias)]
+    names = ("OutputGradientTensor", "OutputScaleGradientTensor", "OutputBiasGradientTensor")
+    for number, name in enumerate(names):
+        for index in np.ndindex(values[number].shape):
+            results = []
+            for step in (1e-4, -1e-4):
+                moved = [each.copy() for each in values]
+                moved[number][index] += step
+                results.append(loss(moved))
+            assert got[name][index] == pytest.approx((results[0] - results[1]) / 2e-4, rel=1e-5, abs=2e-6), (
+                name,
+                index,
+            )
+
+
+def test_means_that_are_not_the_batch_s(any_device: dml.Device) -> None:
+    """OutputScaleGradient is made with MeanTensor, OutputGradient with the mean of the values."""
+    x, gradient = (np.array([[0, 2, 4, 6]], np.float32), np.array([[1, 0, 0, 1]], np.float32))
+    large, small = dml.TensorDesc(dml.FLOAT32, (1, 4)), dml.TensorDesc(dml.FLOAT32, (1, 1))
+    desc = dml.BatchNormalizationTrainingGrad(
+        input_tensor=large,
+        input_gradient_tensor=large,
+        mean_tensor=small,
+        variance_tensor=small,
+        scale_tensor=small,
+        output_gradient_tensor=large,
+        output_scale_gradient_tensor=small,
+        output_bias_gradient_tensor=small,
+        epsilon=0.0,
+    )
+    mean, variance, scale = (np.array([[value]], np.float32) for value in (1, 4, 6))
+    inputs = {"InputTensor": x, "InputGradientTensor": gradient, "MeanTensor": mean}
+    got = any_device.run(desc, {**inputs, "VarianceTensor": variance, "ScaleTensor": scale})
+    assert got["OutputGradientTensor"].tolist() == [
+        [1.5, -1.5, -1.5, 1.5]
+    ]  # 6 / 2 * (g - 1/2), as g * (x - 3) add up to 0
+    assert got["OutputScaleGradientTensor"].tolist() == [[2.0]]  # (-1 + 5) / 2
+    assert got["OutputBiasGradientTensor"].tolist() == [[2.0]]
 
 
 def test_what_is_refused() -> None:

@@ -70,3 +70,42 @@ def _activated(desc: dml.BatchNormalizationTraining, results: Bounded) -> Bounde
     slope = float(np.float32({field.name: value for field, value in desc.activation.attributes}["Alpha"]))
     values = np.where(results.values < 0, slope * results.values, results.values)
     return Bounded(values, results.bound + 2.0**-11 * np.abs(values))
+
+
+@reference("BATCH_NORMALIZATION_TRAINING_GRAD")
+def batch_normalization_training_grad(
+    desc: dml.BatchNormalizationTrainingGrad, inputs: Mapping[str, Array]
+) -> Mapping[str, Expected]:
+    """The formula in extended precision."""
+    dtype = np.dtype(inputs["InputTensor"].dtype)
+    x, gradient, given, variance, scale = _extended(
+        inputs, "InputTensor", "InputGradientTensor", "MeanTensor", "VarianceTensor", "ScaleTensor"
+    )
+    axes = _axes(desc.mean_tensor)
+
+    def mean(numbers: Array) -> Array:
+        return np.asarray(numbers.mean(axis=axes, keepdims=True))
+
+    with np.errstate(all="ignore"):
+        shifted = variance + np.longdouble(np.float32(desc.epsilon))
+        factor = scale / np.sqrt(shifted)
+        distance = x - mean(x)
+        product = gradient * distance
+        slope = mean(product) / shifted
+        result = factor * (gradient - mean(gradient) - distance * slope)
+        total = gradient.sum(axis=axes, keepdims=True)
+        of_scale = (gradient * (x - given)).sum(axis=axes, keepdims=True) / np.sqrt(shifted)
+        # What rounded steps, and sums in two words, may be off by.
+        off = 2.0**-40 * mean(np.abs(x))
+        of_products = 4 * _STEP * mean(np.abs(product)) + off * mean(np.abs(gradient))
+        error = 8 * _STEP * (np.abs(gradient) + mean(np.abs(gradient)) + np.abs(distance * slope))
+        error = np.abs(factor) * (error + off * np.abs(slope) + np.abs(distance) * of_products / shifted)
+        count = x.size // given.size
+        between = np.abs(mean(x) - given) * np.abs(total)
+        of_scale_error = (count * of_products + 8 * _STEP * (between + np.abs(total) * off)) / np.sqrt(shifted)
+        of_scale_error = of_scale_error + 8 * _STEP * np.abs(of_scale)
+        return {
+            "OutputGradientTensor": _bounded(result, error, dtype),
+            "OutputScaleGradientTensor": _bounded(of_scale, of_scale_error, dtype),
+            "OutputBiasGradientTensor": _bounded(total, 2.0**-40 * count * mean(np.abs(gradient)), dtype),
+        }
