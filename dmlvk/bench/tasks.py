@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from dmlvk.bench import gradient_tasks
+from dmlvk.bench import gradient_tasks, training_tasks
 from dmlvk.bench.region_tasks import region_gradients, regions
 from dmlvk.bench.task import InTorch, Task
 from dmlvk.datatypes import DataType
@@ -456,10 +456,13 @@ def _attention(name: str, key_heads: int, data_type: DataType, size: int) -> Ite
 _Maker: TypeAlias = Callable[[DataType, int], Iterator[Task]]
 
 _MAKERS: Mapping[str, _Maker] = {
+    "ADAM_OPTIMIZER": training_tasks.adam,
     "ARGMAX": _argmax,
     "AVERAGE_POOLING": functools.partial(_pools, "AVERAGE_POOLING", 2, 2, 0),
     "AVERAGE_POOLING_GRAD": gradient_tasks.averages,
     "BATCH_NORMALIZATION": _batch_normalization,
+    "BATCH_NORMALIZATION_TRAINING": training_tasks.batch_normalization,
+    "BATCH_NORMALIZATION_TRAINING_GRAD": training_tasks.batch_gradients,
     "CAST": _cast,
     "CONVOLUTION": _convolutions,
     "CUMULATIVE_SUMMATION": _cumulative,
