@@ -20,7 +20,7 @@ from dmlvk.operators import FeatureLevel
 if TYPE_CHECKING:
     from dmlvk.device import Device
 
-_KEPT_ARRIVALS = 8
+_KEPT_ARRIVALS = 32
 """Models that arrived and stay, so that they need not be made anew when they arrive again; the last ones."""
 
 Model = TypeVar("Model", bound="Portable")
@@ -161,15 +161,25 @@ class Portable:
             return getattr(self, name)
 
 
+def pending(kind: type[Model], origin: Origin) -> Model:
+    """A model that is made when it is used for the first time, as one that arrived.
+
+    Args:
+        kind: its class.
+        origin: what it is made from.
+    """
+    model = kind.__new__(kind)
+    model.__dict__.update(_origin=origin, _pending=True)
+    return model
+
+
 def _arrived(kind: type[Portable], token: str, origin: Origin) -> Portable:
     """The model that unpickling gives: the one that arrived before, where it still works, or one to be made later."""
     key = (kind.__qualname__, token)
     with _process.arrivals_lock:
         known = _process.arrivals.get(key)
         if known is None or not (known.is_pending or not _is_lost(known)):
-            known = kind.__new__(kind)
-            known.__dict__.update(_origin=origin, _pending=True)
-            _process.arrivals[key] = known
+            known = _process.arrivals[key] = pending(kind, origin)
         _process.arrivals.move_to_end(key)
         while len(_process.arrivals) > _KEPT_ARRIVALS:
             _process.arrivals.popitem(last=False)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass(frozen=True)
-class _GraphOrigin(Origin):
+class GraphOrigin(Origin):
     """What a compiled graph was made from, as ``Device.compile_graph`` takes it."""
 
     feature_level: FeatureLevel
@@ -46,9 +46,11 @@ class _GraphOrigin(Origin):
 
     @functools.cached_property
     def token(self) -> str:
+        """Equal for graphs that compute the same."""
         return token_of(self)
 
     def made(self, device: Device) -> CompiledGraph:
+        """The graph on a device."""
         return device.compile_graph(
             self.desc.on(device),
             self.flags,
@@ -119,7 +121,7 @@ class CompiledGraph(CompiledOperator):
             self._constants.upload(np.frombuffer(placement.constants, np.uint8))
 
     def _made_from(self) -> Origin:
-        return _GraphOrigin(
+        return GraphOrigin(
             self.device.feature_level,
             self.desc,
             self.flags,

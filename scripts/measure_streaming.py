@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Measures an array larger than memory: made block by block, through a fused graph on one device, and thrown away.
+
+    scripts/measure_streaming.py [-d DEVICE] [--gibibytes 16] [--block MEBIBYTES] [--threads N] [--limit GIBIBYTES]
+                                 [--json FILE]
+
+``--limit`` has the system refuse this process more address space than that, drivers included (for CPU devices; those of
+GPUs reserve hundreds of GiB of it). The peak of resident memory is told in any case. Beside the stream's speed stand
+those of its parts, measured in the same run, block by block: making a block, taking it to the device and back, and
+the kernel alone; the slowest of them is what a perfect overlap would reach. The checksum is the same on every device
+and for every number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import numpy.typing as npt
+from dask.base import compute
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import dmlvk as dml  # of this checkout
+from dmlvk import functions as F
+from dmlvk.dask import BlockFunction, map_blocks
+from scripts.measuring import argument_parser, write_measured
+
+_ROW = 2**16
+_GIBIBYTE = 2**30
+
+
+def graph(x: dml.Expression) -> dml.Expression:
+    """Seven operators that become one kernel."""
+    return F.clip(F.tanh(2 * x) * 0.5 + x * x, min=-0.25, max=0.75)
+
+
+def made(block_info: Any = None) -> npt.NDArray[np.float32]:
+    """A block of the array: numbers from -1 to 1 that follow from their places."""
+    (first, last), columns = block_info[None]["array-location"][0], block_info[None]["chunk-shape"][1]
+    values = np.arange(first * columns, last * columns, dtype=np.uint32)
+    values *= np.uint32(2654435761)  # Knuth's multiplicative hash; it wraps
+    numbers = values.view(np.int32).astype(np.float32)
+    numbers *= np.float32(2.0**-31)
+    return numbers.reshape(last - first, columns)
+
+
+def checksum(block: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """One number for a block; those of all blocks are joined in any order."""
+    made: npt.NDArray[np.uint64] = np.bitwise_xor.reduce(block.reshape(-1).view(np.uint64), keepdims=True)
+    return made
+
+
+def seconds_of(work: Callable[[], object], repeats: int = 5) -> float:
+    """The shortest time of a few calls."""
+    work()
+    taken = []
+    for _ in range(repeats):
+        start = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - start)
+    return min(taken)
+
+
+def parts(device: dml.Device, rows: int) -> dict[str, float]:
+    """GiB of input in a second, for each part of the work alone."""
+    info = {None: {"array-location": [(0, rows), (0, _ROW)], "chunk-shape": (rows, _ROW)}}
+    block = made(info)
+    function = BlockFunction(graph)
+    drawn = dml.Graph(device)
+    model = drawn.compile(y=graph(drawn.input("x", dml.FLOAT32, block.shape)))
+    kernels = device.profile(model, {"x": block}, 3) if device.info.limits.timestamp_valid_bits else []
+    found = {
+        "made": seconds_of(lambda: made(info)),
+        "there and back": seconds_of(lambda: device.array(block).numpy()),
+        "one after the other": seconds_of(lambda: (made(info), checksum(function(block)))),
+    }
+    if kernels:
+        found["kernel"] = sum(kernel.seconds for kernel in kernels)
+    return {name: block.nbytes / _GIBIBYTE / seconds for name, seconds in found.items()}
+
+
+def peak_gibibytes() -> float:
+    """The most memory that was resident at a time."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def main() -> None:
+    """Measures, and prints a line for each number."""
+    parser = argument_parser(__doc__)
+    parser.add_argument("--gibibytes", type=float, default=16)
+    parser.add_argument("--block", type=int, default=16, metavar="MEBIBYTES")
+    parser.add_argument("--threads", type=int, default=3)
+    parser.add_argument("--limit", type=float, metavar="GIBIBYTES")
+    options = parser.parse_args()
+    if options.limit:
+        limit = int(options.limit * _GIBIBYTE)
+        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    rows = options.block * 2**20 // (4 * _ROW)
+    blocks = int(options.gibibytes * 2**10) // options.block
+    if options.device is not None:
+        os.environ["DMLVK_DEVICE"] = str(options.device)
+    device = dml.default_device()
+    print(f"{device.info.name}: {blocks} blocks of {options.block} MiB, {options.threads} threads")
+    alone = parts(device, rows)
+    x = da.map_blocks(made, chunks=((rows,) * blocks, (_ROW,)), dtype=np.float32, meta=np.empty((0, 0), np.float32))
+    sums = map_blocks(graph, x).map_blocks(
+        checksum, drop_axis=1, chunks=((1,) * blocks,), dtype=np.uint64, meta=np.empty(0, np.uint64)
+    )
+    before = peak_gibibytes()
+    start = time.perf_counter()
+    (each,) = compute(sums, scheduler="threads", num_workers=options.threads)
+    seconds = time.perf_counter() - start
+    measured: dict[str, Any] = {
+        "device": device.info.name,
+        "GiB": blocks * options.block / 2**10,
+        "threads": options.threads,
+        "seconds": seconds,
+        "GiB/s": blocks * options.block / 2**10 / seconds,
+        "parts alone, GiB/s": alone,
+        "peak of resident memory, GiB": peak_gibibytes(),
+        "of which before the stream, GiB": before,
+        "limit of address space, GiB": options.limit,
+        "checksum": f"{np.bitwise_xor.reduce(each):016x}",
+    }
+    for name, value in measured.items():
+        print(f"{name}: {value}")
+    if options.json:
+        write_measured(options.json, device.info, [], [measured])
+
+
+if __name__ == "__main__":
+    main()
