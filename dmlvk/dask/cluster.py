@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import distributed
+from dask import config
 from dask.system import CPU_COUNT
 from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.worker_memory import parse_memory_limit
@@ -19,6 +20,10 @@ from dmlvk.runtime.vulkan import DeviceInfo, list_devices
 from dmlvk.runtime.vulkan.devices import choose
 
 _log = logging.getLogger("dmlvk")
+
+# By default a cluster gives a worker up that is not back 15 s after it died. One that opens a device takes longer on a
+# busy machine. Whoever has set a time of his own keeps it.
+config.update_defaults({"distributed": {"deploy": {"lost-worker-timeout": "300s"}}})
 
 RESOURCE = "VULKAN"
 """The resource of which each worker with a device has one: ``dask.annotate(resources={"VULKAN": 1})``."""

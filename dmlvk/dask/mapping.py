@@ -131,29 +131,46 @@ def map_overlap(
     Args:
         model: as for :func:`map_blocks`; it sees blocks with their halos.
         arrays: likewise. Those of Dask get halos.
-        depth: elements of the halo, as for ``dask.array.map_overlap``: for all axes, or by axis.
+        depth: elements of the halo, as for ``dask.array.map_overlap``: for all axes, or by axis; a list of them for
+            several arrays of Dask's.
         boundary: what lies outside the array, likewise: ``"reflect"``, ``"periodic"``, ``"nearest"``, a number;
-            ``None`` or ``"none"``: nothing, so that blocks at the edge are smaller.
-        trim: whether to cut the halos off the results; ``False`` for models that use them up, as convolutions without
-            padding do.
+            ``None`` or ``"none"``: nothing, so that blocks at the edge are smaller. Lists likewise.
+        trim: whether to cut the halos off the results, those of the first array; ``False`` for models that use them
+            up, as convolutions without padding do.
         outputs: likewise.
         name: likewise.
 
     Returns:
         As :func:`map_blocks`.
     """
-    around = "none" if boundary is None else boundary
     block_model = as_block_model(model, outputs)
-    given = [
-        da.overlap.overlap(value, depth=depth, boundary=around) if isinstance(value, da.Array) else value
-        for value in _in_order(block_model, arrays)
-    ]
-    made = map_blocks(block_model, *given, name=name)
+    given = _in_order(block_model, arrays)
+    count = sum(isinstance(value, da.Array) for value in given)
+    halos = list(zip(_each(depth, count, "depth"), _each(boundary, count, "boundary"), strict=True))
+    left = iter(halos)
+    wider = [_with_halo(value, *next(left)) if isinstance(value, da.Array) else value for value in given]
+    made = map_blocks(block_model, *wider, name=name)
     if not trim:
         return made
     if isinstance(made, dict):
-        return {output: da.overlap.trim_overlap(array, depth, around) for output, array in made.items()}
-    return da.overlap.trim_overlap(made, depth, around)
+        return {output: _trimmed(array, *halos[0]) for output, array in made.items()}
+    return _trimmed(made, *halos[0])
+
+
+def _each(given: Any, count: int, what: str) -> list[Any]:
+    """One for each array, where there is one for all."""
+    listed = list(given) if isinstance(given, list) else [given] * count
+    if len(listed) != count:
+        raise InvalidArgumentError(f"map_overlap: {what} must be one for {count} arrays of Dask's; got {given}")
+    return listed
+
+
+def _with_halo(array: da.Array, depth: Any, boundary: Any) -> Any:
+    return da.overlap.overlap(array, depth=depth, boundary="none" if boundary is None else boundary)
+
+
+def _trimmed(array: da.Array, depth: Any, boundary: Any) -> Any:
+    return da.overlap.trim_overlap(array, depth, "none" if boundary is None else boundary)
 
 
 class _Placed:

@@ -168,6 +168,9 @@ def test_halos_give_what_the_whole_gives(device: dml.Device) -> None:
     assert_same_bits(map_overlap(of_same_size, array, depth=depth)[1:-1, 2:-2], stencil(whole))
     both = map_overlap(lambda x: {"a": of_same_size(x), "b": x}, array, depth=depth, boundary=3, outputs=["b", "a"])
     assert_same_bits(both["b"], whole)
+    row = blocks(whole[0], 16)
+    two = map_overlap(lambda x, r: of_same_size(x) + r, array, row, depth=[depth, {0: 2}], boundary=[3, "nearest"])
+    assert_same_bits(two, expected + whole[0])
     plain = da.map_overlap(BlockFunction(of_same_size), array, depth=depth, boundary=3, dtype=np.float32)
     assert_same_bits(plain, expected)
 

@@ -1,6 +1,7 @@
 """Clusters: a process for each device; the same bits whoever computes; what is lost is computed again.
 
-One cluster of four workers, on as many drivers as there are, serves all checks: processes take seconds to start.
+One cluster of four workers (the quick command: two), on as many drivers as there are, serves all checks: processes take
+seconds to start.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.dask import LocalCluster, map_overlap, reduce
 from dmlvk.dask.cluster import _environment, _once, _wanted, selector_of
+from tests.effort import IS_QUICK
 
 DEVICES = dml.list_devices()
-WORKERS = 4
+WORKERS = 2 if IS_QUICK else 4
 
 Started: TypeAlias = tuple[LocalCluster, Client]
 
@@ -38,14 +40,18 @@ def started() -> Iterator[Started]:
     """Half of the workers on each driver; none of the processes is left behind."""
     selectors = [DEVICES[number * len(DEVICES) // WORKERS].index for number in range(WORKERS)]
     before = {child.pid for child in psutil.Process().children(recursive=True)}
-    with (
-        LocalCluster(selectors, dashboard_address=":0", env={"DMLVK_TRIED": "yes"}) as made,
-        Client(made, set_as_default=False) as client,
-    ):
-        yield made, client
+    made = LocalCluster(selectors, dashboard_address=":0", env={"DMLVK_TRIED": "yes"})
+    try:
+        with Client(made, set_as_default=False) as client:
+            yield made, client
+    finally:
         workers = [child for child in psutil.Process().children(recursive=True) if is_worker(child, before)]
-    assert len(workers) >= WORKERS
-    assert psutil.wait_procs(workers, timeout=20)[1] == []
+        with contextlib.suppress(TimeoutError):  # Dask gives up waiting where a machine does much else; we do not
+            made.close()
+        _, alive = psutil.wait_procs(workers, timeout=60)
+        for each in alive:
+            each.kill()
+    assert len(workers) >= WORKERS and alive == []
 
 
 def is_worker(child: psutil.Process, before: set[int]) -> bool:
@@ -75,7 +81,7 @@ def hash_of(array: Any) -> str:
 
 
 def computed(client: Client, array: da.Array, **options: Any) -> Any:
-    return client.compute(array, **options).result(timeout=120)
+    return client.compute(array, **options).result(timeout=300)
 
 
 def check_each_worker_has_a_process_a_thread_and_a_device_of_its_own(cluster: Started) -> None:
@@ -149,7 +155,7 @@ def check_a_lost_device_fails_the_task_with_the_error_of_dmlvk_and_the_worker_go
     pid = client.run(lose, workers=[worker])[worker]
     failing = client.compute(work(picture(128)), workers=[worker])
     with pytest.raises(dml.DeviceRemovedError, match=r"the device was lost while running on the device .*DeviceLost"):
-        failing.result(timeout=60)
+        failing.result(timeout=300)
     assert hash_of(computed(client, made, workers=[worker])) == expected
     assert client.run(os.getpid, workers=[worker])[worker] == pid
 
@@ -161,7 +167,7 @@ def check_a_worker_from_elsewhere_joins_by_the_preload(cluster: Started) -> None
     options = ["--no-nanny", "--no-dashboard", "--preload", "dmlvk.dask.preload", "--vulkan-device", str(last.uuid)]
     with subprocess.Popen([sys.executable, "-m", *command, *options], stderr=subprocess.PIPE, text=True) as process:
         try:
-            client.wait_for_workers(WORKERS + 1, timeout=60)
+            client.wait_for_workers(WORKERS + 1, timeout=300)
             workers = client.scheduler_info(n_workers=-1)["workers"]
             (address,) = (address for address, each in workers.items() if each["name"] == "elsewhere")
             assert workers[address]["resources"] == {"VULKAN": 1}
@@ -182,14 +188,14 @@ def check_a_worker_killed_in_the_middle_changes_nothing(cluster: Started) -> Non
 
     future = client.compute(work(da.map_blocks(slowly, picture(), dtype=np.float32)))
     address, pid = next(iter(client.run(os.getpid).items()))
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not client.has_what([address])[address] and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not future.done()
     os.kill(pid, signal.SIGKILL)
-    assert hash_of(future.result(timeout=120)) == expected
-    client.wait_for_workers(WORKERS, timeout=60)  # a new one was started in its place
-    assert pid not in client.run(os.getpid).values()
+    assert hash_of(future.result(timeout=300)) == expected
+    client.wait_for_workers(WORKERS, timeout=300)  # a new one was started in its place
+    assert pid not in client.run(os.getpid, on_error="ignore").values()  # connections to the old one may be closed
 
 
 CHECKS = (

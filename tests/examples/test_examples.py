@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -36,6 +37,7 @@ def test_fused_graph(tmp_path: Path) -> None:
     assert output.endswith("the same bits\n")
 
 
+@pytest.mark.sweep  # the quick command has tests of clusters already
 def test_large_picture(tmp_path: Path) -> None:
     """Two worker processes sharpen rings; the result against NumPy's sums in float64."""
     output = output_of("large_picture.py", "600", "800", directory=tmp_path)
