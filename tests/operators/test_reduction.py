@@ -15,6 +15,7 @@ import dmlvk as dml
 from dmlvk import DataType, ReduceFunction
 from dmlvk.operators import check_operator
 from dmlvk.operators.levels import FeatureLevel
+from tests.effort import some
 from tests.targets import all_walk_as_gpus
 
 Array = npt.NDArray[Any]
@@ -92,7 +93,7 @@ def _hard_rows(random: np.random.Generator, length: int) -> Iterator[tuple[str, 
     yield "tiny", (normal * 1e-36).astype(np.float32)
 
 
-@pytest.mark.parametrize("length", [1, 7, 100, 16389, 70001])
+@pytest.mark.parametrize("length", some([70001, 1, 7, 100, 16389], 2))
 def test_sums_keep_their_promise_and_their_bits(
     device: dml.Device, length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

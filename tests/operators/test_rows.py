@@ -127,6 +127,7 @@ def test_processors_and_gpus_compute_the_same_bits(
     assert len(found) == 1
 
 
+@pytest.mark.combinations
 @EACH_NAMING_AXES
 @pytest.mark.parametrize("rows_for_processors", [16, 10_000])
 def test_shares_that_are_barely_normal(
@@ -146,6 +147,7 @@ def test_shares_that_are_barely_normal(
     assert len({as_bits(result).tobytes() for result in results}) == 1
 
 
+@pytest.mark.combinations
 @EACH_NAMING_AXES
 @pytest.mark.parametrize("rows_for_processors", [16, 10_000])
 def test_work_groups_in_several_rows(
