@@ -23,6 +23,7 @@ def _choose_drivers() -> None:
 _choose_drivers()  # before anything loads Vulkan
 
 import dmlvk as dml  # noqa: E402  # the driver choice must come first
+from dmlvk.runtime.specialization import NAIVE_DRIVERS  # noqa: E402
 from tests.effort import IS_QUICK, quick_items  # noqa: E402
 
 
@@ -104,4 +105,14 @@ def device(request: pytest.FixtureRequest) -> Iterator[dml.Device]:
 def any_device() -> Iterator[dml.Device]:
     """One device, for what does not depend on the driver."""
     with dml.Device(_DEVICES[0].index) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def constants_device() -> Iterator[dml.Device]:
+    """One device whose driver is given specialization constants, for tests that replace what they are set to."""
+    chosen = next((info for info in _DEVICES if info.driver not in NAIVE_DRIVERS), None)
+    if chosen is None:
+        pytest.skip("every driver here is given numbers instead of specialization constants")
+    with dml.Device(chosen.index) as opened:
         yield opened

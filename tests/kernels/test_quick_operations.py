@@ -96,7 +96,7 @@ def test_there_are_such_operators() -> None:
 @pytest.mark.parametrize("is_large", [False, True], ids=["one vector or tile", "two"])
 @pytest.mark.parametrize("operator", QUICK)
 def test_the_quick_way_gives_the_bits_of_the_ordinary_one(
-    operator: str, is_large: bool, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+    operator: str, is_large: bool, constants_device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     all_walk_as_gpus(monkeypatch)
     if is_large:
@@ -106,9 +106,9 @@ def test_the_quick_way_gives_the_bits_of_the_ordinary_one(
     cases = [(first, layouts) for layouts in LAYOUTS]
     if not is_large:
         cases += [(attributes, (TENSOR,)) for attributes in others]
-    ordinary = [_results(any_device, _description(operator, *case)) for case in cases]
+    ordinary = [_results(constants_device, _description(operator, *case)) for case in cases]
     monkeypatch.setattr(kompute, "on_processor", lambda spirv: spirv)  # and so a pipeline for a GPU
-    with dml.Device(any_device.info.index) as device:
+    with dml.Device(constants_device.info.index) as device:
         for case, expected in zip(cases, ordinary, strict=True):
             desc = _description(operator, *case)
             assert uses_constant(kernel_of(desc).spirv(), ON_PROCESSOR)
