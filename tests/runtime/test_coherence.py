@@ -12,6 +12,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.kernels import library
 from dmlvk.runtime.coherence import without_coherence
+from dmlvk.runtime.pipelines import Pipelines
 from dmlvk.spirv import module_instructions, module_words
 
 VARIANTS = ("element_wise_add.float32.rows", "element_wise_sign.int8.strided", "activation_softmax.float16.held")
@@ -60,8 +61,8 @@ def test_pipelines_are_coherent_where_no_barriers_are_recorded(
             return algorithm(tensors, spirv, *rest)
 
     engine_manager = engine._manager
-    monkeypatch.setattr(engine, "_manager", Manager())
-    values = np.zeros(977 + has_barriers, np.float32)  # of a size for which no other test has had a pipeline made
+    monkeypatch.setattr(engine, "_pipelines", Pipelines(Manager()))  # which has none from other tests
+    values = np.zeros(977 + has_barriers, np.float32)  # of a size for which no other test has a recording
     tensor = dml.TensorDesc(dml.FLOAT32, values.shape)
     device.run(dml.ElementWiseAbs(input_tensor=tensor, output_tensor=tensor), {"InputTensor": values})
     coherent = [Counter(map(is_coherent, instructions(spirv)))[True] for spirv in made]

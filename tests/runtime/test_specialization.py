@@ -13,6 +13,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.kernels import library
+from dmlvk.runtime.pipelines import Pipelines
 from dmlvk.runtime.specialization import (
     NAIVE_DRIVERS,
     ON_NAIVE_DRIVER,
@@ -164,8 +165,8 @@ def test_naive_drivers_see_numbers_and_the_others_constants(
             made.append((spirv, constants.size))
             return engine_manager.algorithm(tensors, spirv, groups, constants, push)
 
-    monkeypatch.setattr(engine, "_manager", Manager())
-    values = np.zeros(1973, np.float32)  # of a size for which no other test has had a pipeline made
+    monkeypatch.setattr(engine, "_pipelines", Pipelines(Manager()))  # which has none from other tests
+    values = np.zeros(1973, np.float32)  # of a size for which no other test has a recording
     tensor = dml.TensorDesc(dml.FLOAT32, values.shape)
     device.run(dml.ElementWiseAbs(input_tensor=tensor, output_tensor=tensor), {"InputTensor": values})
     is_naive = "SwiftShader" in device.info.name
