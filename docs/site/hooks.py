@@ -48,6 +48,6 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Leads links to the examples there; from ``docs/a/b.md`` they are one folder further up than on the site."""
+    """Leads links that cross the border of docs/: out of it to the examples, into it from them and from the changes."""
     up = "../" * page.file.src_uri.count("/")
-    return markdown.replace(f"]({up}../examples/", f"]({up}examples/")
+    return markdown.replace(f"]({up}../examples/", f"]({up}examples/").replace(f"]({up}docs/", f"]({up}")
