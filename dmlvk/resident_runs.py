@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import weakref
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,7 @@ from dmlvk.recording import HazardTracker, RecordedStep, scheduled
 from dmlvk.running import wanted_inputs
 from dmlvk.runtime.kompute import Allocation, Recording
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc
+from dmlvk.weak_keys import WeakKeys
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -60,9 +60,8 @@ class ResidentRuns:
 
     def __init__(self, pool: MemoryPool) -> None:
         self.pool = pool
-        self._recordings: weakref.WeakKeyDictionary[
-            CompiledOperator, collections.OrderedDict[tuple[_Place, ...], Recording]
-        ] = weakref.WeakKeyDictionary()
+        self._recordings: WeakKeys[CompiledOperator, collections.OrderedDict[tuple[_Place, ...], Recording]]
+        self._recordings = WeakKeys()
         self._copies: collections.OrderedDict[Slice1, CompiledOperator] = collections.OrderedDict()
         pool.when_freed(self._forget)
 
@@ -244,7 +243,10 @@ class ResidentRuns:
 
     def _recording(self, compiled: CompiledOperator, operands: _Operands) -> Recording:
         """The kernels, recorded for the memory of the operands."""
-        kept = self._recordings.setdefault(compiled, collections.OrderedDict())
+        kept = self._recordings.get(compiled)
+        if kept is None:
+            kept = collections.OrderedDict()
+            self._recordings.keep(compiled, kept)
         key = tuple(operands.places.values())
         recording = kept.get(key)
         if recording is None:
@@ -258,7 +260,7 @@ class ResidentRuns:
 
     def _forget(self, allocation: Allocation) -> None:
         """Lets go of the recordings that use memory which is freed."""
-        for kept in list(self._recordings.values()):
+        for _, kept in self._recordings.items():
             for key in [key for key in kept if any(used is allocation for used, _ in key)]:
                 del kept[key]
 

@@ -28,6 +28,7 @@ from dmlvk.kernels.program import Place, Region
 from dmlvk.recording import HazardTracker, KernelTime, scheduled
 from dmlvk.runtime.kompute import Allocation, Engine, Recording
 from dmlvk.tensors import TensorDesc
+from dmlvk.weak_keys import WeakKeys
 
 KEPT_RUN_BYTES = 64 * 2**20
 """Buffers of up to this size are kept between two runs of a compiled operator."""
@@ -212,14 +213,14 @@ class RunCache:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._runs: weakref.WeakKeyDictionary[CompiledOperator, Run] = weakref.WeakKeyDictionary()
+        self._runs: WeakKeys[CompiledOperator, Run] = WeakKeys()
         self._last: Callable[[], Run | None] = lambda: None
 
     def __len__(self) -> int:
         return len(self._runs)
 
     def __iter__(self) -> Iterator[CompiledOperator]:
-        return iter(self._runs)
+        return iter([compiled for compiled, _ in self._runs.items()])
 
     def clear(self) -> None:
         """Forgets all of them."""
@@ -231,7 +232,7 @@ class RunCache:
         if run is None:
             return self._execute_first(compiled, arrays)
         if run is not self._last():  # the order in which they were used says which goes first
-            self._runs[compiled] = self._runs.pop(compiled)
+            self._runs.keep(compiled, run)
             self._last = weakref.ref(run)
         return run.execute(arrays)
 
@@ -240,17 +241,17 @@ class RunCache:
         if run.size_in_bytes > KEPT_RUN_BYTES:
             with contextlib.closing(run):
                 return run.execute(arrays)
-        self._runs[compiled] = run
+        self._runs.keep(compiled, run)
         self._last = weakref.ref(run)
         self._drop_old_ones()
         return run.execute(arrays)
 
     def _drop_old_ones(self) -> None:
-        runs = list(self._runs.items())
+        runs = self._runs.items()
         size = sum(run.size_in_bytes for _, run in runs)
         for compiled, run in runs[:-1]:
             if size <= KEPT_RUN_BYTES_IN_ALL:
                 break
-            del self._runs[compiled]
+            self._runs.drop(compiled)
             run.close()
             size -= run.size_in_bytes

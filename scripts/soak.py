@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import functools
 import gc
 import os
 import random
@@ -154,6 +155,12 @@ class _Interrupted(Exception):
     pass
 
 
+def _unraisable(hook: Callable[[sys.UnraisableHookArgs], object], args: sys.UnraisableHookArgs) -> None:
+    """Python's hook, but for interrupts that came while a finalizer ran, where Python has nobody to raise them to."""
+    if args.exc_type is not _Interrupted:
+        hook(args)
+
+
 def interrupted(device: dml.Device, choice: random.Random) -> None:
     """A signal whose handler raises, at any place of a run; the device must be usable afterwards."""
 
@@ -239,6 +246,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args(argv)
     text = options.device
+    sys.unraisablehook = functools.partial(_unraisable, sys.unraisablehook)
     with dml.Device(int(text) if text is not None and text.isdigit() else text) as device:
         found = soak(device, options.minutes, random.Random(options.seed))
     print(f"{len(found)} faults found" if found else "nothing found")
