@@ -14,7 +14,6 @@ import argparse
 import dataclasses
 import json
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -128,17 +127,16 @@ def _located(findings: Iterable[Finding], variants: Sequence[Variant] | None, sh
             print(f"without line numbers: {error}", file=sys.stderr)
             return list(findings)
         known = {variant.name: variant for variant in _variants(variants)}
-        with tempfile.TemporaryDirectory(prefix="dmlvk-shaders-") as scratch:
-            for name in wanted:
-                if name in known:
-                    by_variant[name] = _with_positions(compiler, known[name], by_variant[name], Path(scratch))
+        for name in wanted:
+            if name in known:
+                by_variant[name] = _with_positions(compiler, known[name], by_variant[name])
     return [finding for found in by_variant.values() for finding in found]
 
 
-def _with_positions(compiler: Compiler, variant: Variant, findings: Sequence[Finding], scratch: Path) -> list[Finding]:
+def _with_positions(compiler: Compiler, variant: Variant, findings: Sequence[Finding]) -> list[Finding]:
     """Give the n-th finding of each rule the position of the n-th one in a module with line numbers."""
     try:
-        debug = lint(variant.name, compiler.compile(variant, scratch, debug=True))
+        debug = lint(variant.name, compiler.compile(variant, debug=True))
     except CompileError as error:
         print(f"{variant.name}: without line numbers: {error}", file=sys.stderr)
         return list(findings)

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -226,8 +225,8 @@ class Run:
         if not variants:
             return []
         failures = []
-        with tempfile.TemporaryDirectory(prefix="dmlvk-shaders-") as scratch, ThreadPoolExecutor(self.jobs) as pool:
-            futures = {pool.submit(self.compiler.compile, variant, Path(scratch)): variant for variant in variants}
+        with ThreadPoolExecutor(self.jobs) as pool:
+            futures = {pool.submit(self.compiler.compile, variant): variant for variant in variants}
             try:
                 with progress("Compiling shaders", len(variants)) as advance:
                     for future in as_completed(futures):

@@ -36,6 +36,7 @@ MEMORY_BYTES = 2 * 2**30
 """What a compiler may take."""
 
 _READ_BYTES = 2**16
+_NOWHERE = subprocess.DEVNULL if os.path.exists(os.devnull) else None  # the smallest containers have no /dev
 
 
 class CompilerProcessError(Exception):
@@ -117,7 +118,7 @@ class _Process:
         self.owner = os.getpid()
         try:
             self._process = subprocess.Popen(
-                [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
+                [path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=_NOWHERE, bufsize=0
             )
         except OSError as error:
             raise CompilerProcessError(f"{path} does not run: {error}") from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from dmlvk.kernels.library import compiler
 from dmlvk.kernels.library.compiler import CompileError, MissingToolError, Variant
 from dmlvk.kernels.library.sources import SourceError
@@ -15,12 +13,11 @@ __all__ = ["CompileError", "Compiler", "MissingToolError"]
 class Compiler(compiler.Compiler):
     """Compiles the shaders of one directory, and finds mistyped macros."""
 
-    def compile(self, variant: Variant, scratch: Path, *, debug: bool = False) -> bytes:
+    def compile(self, variant: Variant, *, debug: bool = False) -> bytes:
         """Compile and validate one variant.
 
         Args:
             variant: what to compile.
-            scratch: directory for the compiler's output file.
             debug: keep names, source text and line numbers.
 
         Returns:
@@ -30,7 +27,7 @@ class Compiler(compiler.Compiler):
             CompileError: undefined macros in conditions, an error or a warning of the compiler, or invalid SPIR-V.
         """
         self.check(variant)
-        return super().compile(variant, scratch, debug=debug)
+        return super().compile(variant, debug=debug)
 
     def check(self, variant: Variant) -> None:
         """Look for conditions that ask for macros which are not defined: glslang takes them for 0.

@@ -48,9 +48,9 @@ def compilations(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     compiled: list[str] = []
     original = Compiler.compile
 
-    def compile_and_count(self: Compiler, variant: ShaderVariant, scratch: Path, *, debug: bool = False) -> bytes:
+    def compile_and_count(self: Compiler, variant: ShaderVariant, *, debug: bool = False) -> bytes:
         compiled.append(variant.name)
-        return original(self, variant, scratch, debug=debug)
+        return original(self, variant, debug=debug)
 
     monkeypatch.setattr(Compiler, "compile", compile_and_count)
     return compiled
@@ -133,8 +133,8 @@ def test_a_source_that_changes_while_it_is_compiled_is_not_kept(
     file = shaders / "include/two.glsl"
     original = Compiler.compile
 
-    def slowly(self: Compiler, variant: ShaderVariant, scratch: Path, *, debug: bool = False) -> bytes:
-        module = original(self, variant, scratch, debug=debug)
+    def slowly(self: Compiler, variant: ShaderVariant, *, debug: bool = False) -> bytes:
+        module = original(self, variant, debug=debug)
         touch(file, file.read_text().replace("2u", "5u"))
         return module
 
@@ -236,10 +236,17 @@ def test_without_a_compiler_the_packages_are_named(fresh: Fresh, monkeypatch: py
 
 
 def test_a_file_system_that_cannot_be_written_is_told_of(fresh: Fresh, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a container that is read-only, with shaders that were never compiled."""
+    """As in a container that is read-only, with shaders that were never compiled: glslangValidator writes a file."""
     monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    monkeypatch.setenv("DMLVK_GLSLANG", "glslangValidator")
     with pytest.raises(ShaderLibraryError, match=r"^first\.1 is not compiled yet, and cannot be here: .*/nowhere/"):
         fresh().read("first.1")
+
+
+def test_the_compiler_of_many_shaders_writes_no_files(fresh: Fresh, monkeypatch: pytest.MonkeyPatch, many: str) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    monkeypatch.setenv("DMLVK_GLSLANG", many)
+    assert fresh().read("first.1")
 
 
 def test_what_was_compiled_needs_no_compiler_any_more(

@@ -27,6 +27,6 @@ def break_shader(monkeypatch: pytest.MonkeyPatch, root: Path, file: str, text: s
 
     @functools.cache
     def load(name: str) -> bytes:
-        return compiler.compile(variants[name], root)
+        return compiler.compile(variants[name])
 
     monkeypatch.setattr(library, "load", load)

@@ -84,7 +84,7 @@ class Project:
     def spirv(self, text: str) -> bytes:
         """Compile one source text by itself."""
         self.write("family/single.comp", text)
-        return Compiler.find(self.tree).compile(Sample("single", "family/single.comp"), self.root)
+        return Compiler.find(self.tree).compile(Sample("single", "family/single.comp"))
 
 
 def shader(body: str = "", declarations: str = "") -> str:

@@ -165,13 +165,13 @@ def test_interrupted_run_goes_on(project: Project, capsys: Output, monkeypatch: 
     lock = threading.Lock()
     runs = 0
 
-    def interrupted(self: Compiler, variant: Sample, scratch: Path) -> bytes:
+    def interrupted(self: Compiler, variant: Sample) -> bytes:
         nonlocal runs
         with lock:
             runs += 1
             if runs == 2:
                 raise KeyboardInterrupt
-            return real(self, variant, scratch)
+            return real(self, variant)
 
     with monkeypatch.context() as patch:
         patch.setattr(Compiler, "compile", interrupted)

@@ -123,7 +123,7 @@ def test_fma_stays_as_it_is_where_a_device_may_round_as_it_likes(empty_project: 
     empty_project.write(
         variant.source, shader("b[i] = floatBitsToUint(fma(x, x, x)); precise float y = x * x; b[i] = uint(y);")
     )
-    module = Module(Compiler.find(empty_project.tree).compile(variant, empty_project.root))
+    module = Module(Compiler.find(empty_project.tree).compile(variant))
     (call,) = (call for call in module.named("OpExtInst") if call.arguments[1] in opcodes.functions("Fma"))
     (other,) = module.named("OpFMul")
     assert not module.has_decoration(call.result, opcodes.NO_CONTRACTION)

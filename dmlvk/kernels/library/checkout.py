@@ -7,7 +7,6 @@ import hashlib
 import logging
 import shutil
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
@@ -175,8 +174,7 @@ class Checkout:
             compiler = self._compiler(signature)
             variant = _variants()[variant_name]
             key = compiler.key(variant)
-            with tempfile.TemporaryDirectory(prefix="dmlvk-shaders-") as scratch:
-                module = compiler.compile(variant, Path(scratch))
+            module = compiler.compile(variant)
         except MissingToolError as error:
             raise ShaderLibraryError(f"{variant_name} is not compiled yet, and {error}, {OR_SET_UP}") from error
         except (CompileError, SourceError) as error:

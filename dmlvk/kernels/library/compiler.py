@@ -8,6 +8,7 @@ import os
 import shlex
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -135,12 +136,11 @@ class Compiler:
         command = [GLSLANG, *self.command(variant, os.devnull)[1:]]
         return f"cd {shlex.quote(str(self.tree.root.parent))} && {shlex.join(command)}"
 
-    def compile(self, variant: Variant, scratch: Path, *, debug: bool = False) -> bytes:
+    def compile(self, variant: Variant, *, debug: bool = False) -> bytes:
         """Compiles and validates one variant.
 
         Args:
             variant: what to compile.
-            scratch: directory for the compiler's output file.
             debug: keep names, source text and line numbers.
 
         Returns:
@@ -148,11 +148,13 @@ class Compiler:
 
         Raises:
             CompileError: an error or a warning of the compiler, or invalid SPIR-V.
+            OSError: there is no place for the file of a compiler that writes one.
         """
         if glslang.compiles_many(self.glslang) and not debug:
             data = self._compiled_by_many(variant)
         else:
-            data = self._compiled_by_one(variant, scratch, debug=debug)
+            with tempfile.TemporaryDirectory(prefix="dmlvk-shaders-") as scratch:
+                data = self._compiled_by_one(variant, Path(scratch) / "module.spv", debug=debug)
         try:
             data = with_decorations(data, precise=DEVICE_ARITHMETIC not in dict(variant.defines))
         except ValueError as error:
@@ -174,9 +176,7 @@ class Compiler:
             raise CompileError(said or f"{glslang.MANY} refuses it without a message")
         return answer.module
 
-    def _compiled_by_one(self, variant: Variant, scratch: Path, *, debug: bool) -> bytes:
-        output = scratch / f"{variant.name}.spv"
-        output.unlink(missing_ok=True)
+    def _compiled_by_one(self, variant: Variant, output: Path, *, debug: bool) -> bytes:
         try:
             result = subprocess.run(
                 self.command(variant, str(output), debug=debug),
@@ -196,11 +196,9 @@ class Compiler:
         if result.returncode != 0 or said:
             raise CompileError(said or f"{GLSLANG} ended with status {result.returncode} and no message")
         try:
-            data = output.read_bytes()
+            return output.read_bytes()
         except OSError as error:
             raise CompileError(f"{GLSLANG} left no readable module: {error}") from error
-        output.unlink()
-        return data
 
     def _validate(self, data: bytes) -> None:
         if not self.spirv_val:
