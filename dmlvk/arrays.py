@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.conversion import Casting, converted
 from dmlvk.copiers import MOST_COPIERS, share
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
@@ -105,19 +106,21 @@ def plain_array(array: npt.ArrayLike, where: str) -> npt.NDArray[Any]:
         raise InvalidArgumentError(f"{where}: not an array: {error}") from error
 
 
-def checked_array(array: npt.ArrayLike, tensor: TensorDesc, where: str) -> npt.NDArray[Any]:
+def checked_array(
+    array: npt.ArrayLike, tensor: TensorDesc, where: str, casting: Casting | None = None
+) -> npt.NDArray[Any]:
     """``array`` as an array of the tensor's data type and sizes.
 
-    A ``bool`` array is taken for UINT8, and an axis of length 1 for an axis that the tensor broadcasts by stride 0.
-    Nothing else is converted, and no bytes are reinterpreted.
+    An axis of length 1 is taken for an axis that the tensor broadcasts by stride 0. No bytes are reinterpreted.
 
     Args:
-        array: any array that NumPy can describe, of any memory layout and byte order.
+        array: any array that NumPy can describe, of any memory layout and byte order; lists, too.
         tensor: the description it must fit.
         where: operator and member, for the message.
+        casting: what of another data type may be converted, as in NumPy; ``None``: whatever keeps every value.
 
     Raises:
-        InvalidArgumentError: when data type or shape differ.
+        InvalidArgumentError: when the shape differs, or values would change that must not.
     """
     wanted = tensor.data_type.numpy_dtype
     if type(array) is np.ndarray and array.dtype == wanted and array.shape == tensor.sizes:
@@ -126,7 +129,7 @@ def checked_array(array: npt.ArrayLike, tensor: TensorDesc, where: str) -> npt.N
     values = plain_array(array, where)
     if values.dtype == np.bool_ and wanted == np.uint8:
         values = values.view(np.uint8)
-    if values.dtype.newbyteorder("=") != wanted:
+    if values.dtype.kind not in "biuf" and casting is None:
         raise InvalidArgumentError(f"{where}: the array's dtype must be {wanted}; got {values.dtype}")
     sizes = tuple(tensor.sizes)
     fits = values.ndim == len(sizes) and all(
@@ -135,6 +138,8 @@ def checked_array(array: npt.ArrayLike, tensor: TensorDesc, where: str) -> npt.N
     )
     if not fits:
         raise InvalidArgumentError(f"{where}: the array's shape must be {list(sizes)}; got {list(values.shape)}")
+    if values.dtype.newbyteorder("=") != wanted:
+        values = converted(values, wanted, where, casting)
     check_range(values, tensor.data_type, where)
     return np.broadcast_to(values.astype(wanted, copy=False), sizes)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import enum
 import functools
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,9 @@ class DataType(enum.IntEnum):
 
     Called with DirectML's name (``"FLOAT32"``, ``"DML_TENSOR_DATA_TYPE_FLOAT32"``), or with NumPy's data type
     (``numpy.float32``, ``"float32"``), it gives the member with the same values and bytes; ``bool`` is UINT8.
+
+    Raises:
+        InvalidArgumentError: when there is no such type.
     """
 
     if TYPE_CHECKING:  # what :meth:`_missing_` takes besides numbers
@@ -43,20 +47,24 @@ class DataType(enum.IntEnum):
     INT4 = 13
 
     @classmethod
-    def _missing_(cls, value: object) -> DataType | None:
+    def _missing_(cls, value: object) -> DataType:
         name = value.removeprefix(_PREFIX) if isinstance(value, str) else ""
         if name in cls.__members__:
             return cls.__members__[name]
-        known: dict[str, DataType] = {name.lower(): member for name, member in cls.__members__.items()}
-        if isinstance(value, str):
-            return known.get(value) if value in _NUMPY_NAMES else None
-        if not isinstance(value, (type, np.dtype)):
-            return None
-        try:
-            found = np.dtype(value)
-        except TypeError:
-            return None
-        return cls.UINT8 if found == np.bool_ else known.get(found.name) if found.name in _NUMPY_NAMES else None
+        if isinstance(value, str) and value in _NUMPY_NAMES:
+            return cls[value.upper()]
+        if isinstance(value, (type, np.dtype)):
+            try:
+                found = np.dtype(value)
+            except TypeError:
+                found = np.dtype(object)
+            if found == np.bool_:
+                return cls.UINT8
+            if found.name in _NUMPY_NAMES:
+                return cls[found.name.upper()]
+        near = difflib.get_close_matches(name.upper(), cls.__members__, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(cls.__members__)}, and NumPy's names"
+        raise InvalidArgumentError(f"{value!r} is no data type of tensors; {hint}")
 
     @property
     def size_in_bits(self) -> int:
@@ -117,6 +125,28 @@ class DataType(enum.IntEnum):
         if member is None:
             raise InvalidArgumentError(f"unknown data type {name!r}; known are {', '.join(cls.__members__)}")
         return member
+
+
+DataTypeLike: TypeAlias = "DataType | int | str | npt.DTypeLike"
+"""What names a data type: a member, its number, or DirectML's or NumPy's name."""
+
+
+def checked_data_type(value: object, where: str) -> DataType:
+    """The data type that was meant.
+
+    Args:
+        value: what names it.
+        where: for messages.
+
+    Raises:
+        InvalidArgumentError: when there is no such type.
+    """
+    if isinstance(value, DataType):
+        return value
+    try:
+        return DataType(value)  # type: ignore[arg-type]  # which refuses what names none
+    except ValueError as error:
+        raise InvalidArgumentError(f"{where}: {error}") from None
 
 
 _NUMPY_NAMES = frozenset(name.lower() for name in DataType.__members__) - {"unknown", "uint4", "int4"}

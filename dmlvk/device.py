@@ -24,7 +24,8 @@ from dmlvk.compilation import (
     OperatorInitializer,
     checked_flags,
 )
-from dmlvk.datatypes import DataType
+from dmlvk.conversion import Casting, checked_casting
+from dmlvk.datatypes import DataType, DataTypeLike, checked_data_type
 from dmlvk.device_arrays import Array, array_tensor
 from dmlvk.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
 from dmlvk.graphs.description import GraphDesc
@@ -295,14 +296,14 @@ class Device:
             self.arrays.pool.clear()
             return Buffer(self.engine, size_in_bytes)
 
-    def array(self, x: npt.ArrayLike | Array, data_type: DataType | None = None) -> Array:
+    def array(self, x: npt.ArrayLike | Array, data_type: DataTypeLike | None = None) -> Array:
         """An array on the device, with a copy of what an array holds.
 
         Args:
             x: anything that NumPy makes an array of, of 0 to 8 dimensions and at least one element; ``bool`` becomes
                 UINT8. An Array of this device is copied there.
-            data_type: of the elements; ``None``: the array's own. UINT4 and INT4, which NumPy does not have, are made
-                of arrays of ``uint8`` and ``int8``; nothing else is converted.
+            data_type: of the elements, by DirectML's or NumPy's name; ``None``: the array's own. Values are converted
+                where none changes. UINT4 and INT4, which NumPy does not have, are made of ``uint8`` and ``int8``.
 
         Raises:
             InvalidArgumentError: when no tensor is like that.
@@ -310,8 +311,8 @@ class Device:
             DeviceRemovedError: when the device is lost or closed.
         """
         self.engine.check_open()
-        if data_type is not None and not isinstance(data_type, DataType):
-            raise InvalidArgumentError(f"Device.array: data_type must be a dmlvk.DataType; got {data_type!r}")
+        if data_type is not None:
+            data_type = checked_data_type(data_type, "Device.array: data_type")
         if isinstance(x, Array) and x.device is self and data_type in (None, x.data_type):
             return self.arrays.moved(x)
         values = plain_array(x, "Device.array")
@@ -319,7 +320,7 @@ class Device:
         values = checked_array(values.reshape(tensor.sizes), tensor, "Device.array")
         return self.arrays.uploaded(self, values, tensor, "Device.array")
 
-    def empty(self, shape: int | Sequence[int], dtype: npt.DTypeLike | DataType = DataType.FLOAT32) -> Array:
+    def empty(self, shape: int | Sequence[int], dtype: DataTypeLike = DataType.FLOAT32) -> Array:
         """An array on the device whose elements are undefined.
 
         Args:
@@ -369,20 +370,40 @@ class Device:
         inputs: Mapping[str, RunInput],
         *,
         keep: Literal[False] = False,
+        casting: Casting | None = None,
+        out: Mapping[str, Array] | None = None,
     ) -> dict[str, npt.NDArray[Any]]: ...
 
     @overload
     def run(
-        self, operator: OperatorDesc | CompiledOperator, inputs: Mapping[str, RunInput], *, keep: Literal[True]
+        self,
+        operator: OperatorDesc | CompiledOperator,
+        inputs: Mapping[str, RunInput],
+        *,
+        keep: Literal[True],
+        casting: Casting | None = None,
+        out: Mapping[str, Array] | None = None,
     ) -> dict[str, Array]: ...
 
     @overload
     def run(
-        self, operator: OperatorDesc | CompiledOperator, inputs: Mapping[str, RunInput], *, keep: bool
+        self,
+        operator: OperatorDesc | CompiledOperator,
+        inputs: Mapping[str, RunInput],
+        *,
+        keep: bool,
+        casting: Casting | None = None,
+        out: Mapping[str, Array] | None = None,
     ) -> dict[str, npt.NDArray[Any]] | dict[str, Array]: ...
 
     def run(
-        self, operator: OperatorDesc | CompiledOperator, inputs: Mapping[str, RunInput], *, keep: bool = False
+        self,
+        operator: OperatorDesc | CompiledOperator,
+        inputs: Mapping[str, RunInput],
+        *,
+        keep: bool = False,
+        casting: Casting | None = None,
+        out: Mapping[str, Array] | None = None,
     ) -> dict[str, npt.NDArray[Any]] | dict[str, Array]:
         """Runs an operator on arrays, in one call.
 
@@ -390,12 +411,16 @@ class Device:
             operator: a description, which is checked and compiled at its first use, or a compiled operator.
             inputs: an array for each input tensor that the description has, by DirectML's member names or the
                 Python ones (``InputTensor``, ``input_tensor``). Each is the logical array, shape = sizes, whatever the
-                strides; its dtype must be the tensor's. Arrays of this device are read where they are; a Buffer, or a
-                BufferBinding, has the tensor's bytes as they are.
+                strides; lists and arrays of another dtype are converted where every value stays what it is. Arrays of
+                this device are read where they are; a Buffer, or a BufferBinding, has the tensor's bytes as they are.
             keep: whether the outputs stay on the device, as Arrays. The call does not wait for them then.
+            casting: what else is converted, by NumPy's words: ``"same_kind"`` rounds float64 to float32, ``"unsafe"``
+                converts anything, ``"no"`` nothing.
+            out: Arrays that outputs are written to, by member name, instead of new ones: also the Array that is an
+                input, where the operator can execute in place.
 
         Returns:
-            The outputs as new arrays of shape = sizes, by DirectML's member names.
+            The outputs by DirectML's member names: arrays of shape = sizes, new but for those of ``out``.
 
         Raises:
             InvalidArgumentError: when the description or an array breaks a rule.
@@ -403,10 +428,12 @@ class Device:
         """
         self.engine.check_open()
         compiled = self._ready(operator)
-        if keep or (isinstance(inputs, Mapping) and any(isinstance(value, OnDevice) for value in inputs.values())):
-            made = self.arrays.execute(compiled, inputs)
+        checked_casting(casting)
+        on_device = isinstance(inputs, Mapping) and any(isinstance(value, OnDevice) for value in inputs.values())
+        if keep or on_device or out is not None:
+            made = self.arrays.execute(compiled, inputs, casting, out)
             return made if keep else {member: array.numpy() for member, array in made.items()}
-        arrays = checked_inputs(compiled, inputs)
+        arrays = checked_inputs(compiled, inputs, casting)
         with self.engine.afterwards, self.engine.lock:
             return self._runs.execute(compiled, arrays)
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.array_operators import ArrayOperators
 from dmlvk.arrays import elements_of
-from dmlvk.datatypes import DataType
+from dmlvk.datatypes import DataType, DataTypeLike, checked_data_type
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.integers import checked_integers
 from dmlvk.memory_pool import Storage
@@ -21,24 +22,30 @@ if TYPE_CHECKING:
     from dmlvk.device import Device
 
 
-class Array:
+class Array(ArrayOperators):
     """An array in the device's memory. Made by ``Device.array``, ``Device.empty`` and ``Device.run(…, keep=True)``.
 
     ``Device.run`` reads it where it is. ``numpy.asarray(array)`` and :meth:`numpy` copy it to the host. Slices,
     ``reshape``, ``transpose`` and ``T`` are views of the same memory where strides of 0 and more can say them, else
-    copies on the device. The memory is freed, or kept for the next array, when nobody refers to the array and its
-    views any more; :meth:`close` and the end of a ``with`` block free it at once, and so does closing the device.
+    copies on the device. Python's operators compute on the device what they mean for expressions of a graph; the other
+    operand may be a number or a NumPy array, too. The memory is freed, or kept for the next array, when nobody refers
+    to the array and its views any more; :meth:`close` and the end of a ``with`` block free it at once, and so does
+    closing the device.
 
     Attributes:
         device: whose memory it is in.
         tensor: data type, sizes and strides (in elements).
         offset: of its first element in its memory, in bytes.
+        is_whole: whether nothing else is in its memory.
+        is_truth: whether the elements are 0 and 1 of a comparison, which ``~ & | ^`` combine as such.
     """
 
-    __hash__ = object.__hash__
-
-    def __init__(self, device: Device, storage: Storage, tensor: TensorDesc, offset: int = 0) -> None:
+    def __init__(
+        self, device: Device, storage: Storage, tensor: TensorDesc, offset: int = 0, *, is_whole: bool = True
+    ) -> None:
         self.device = device
+        self.is_whole = is_whole
+        self.is_truth = False
         self.tensor = tensor
         self.offset = offset
         self._storage = storage
@@ -190,7 +197,11 @@ class Array:
         if len(sizes) > 8:
             raise InvalidArgumentError(f"{self!r}: an array has at most 8 axes; got {list(sizes)}")
         given = None if tuple(strides) == packed_strides(sizes) else strides
-        return Array(self.device, self._storage, TensorDesc(self.data_type, sizes, given), offset)
+        tensor = TensorDesc(self.data_type, sizes, given)
+        is_whole = self.is_whole and tensor.element_count == self.size
+        view = Array(self.device, self._storage, tensor, offset, is_whole=is_whole)
+        view.is_truth = self.is_truth
+        return view
 
     def fits(self, tensor: TensorDesc) -> bool:
         """Whether a kernel that expects a tensor can read it where it is.
@@ -213,7 +224,7 @@ def _all_of(part: Part) -> Part:
     return Part(tuple(AxisPart(0, axis.count, 1) for axis in part.axes), part.shown)
 
 
-def array_tensor(dtype: npt.DTypeLike | DataType, shape: int | Sequence[int], where: str) -> TensorDesc:
+def array_tensor(dtype: DataTypeLike, shape: int | Sequence[int], where: str) -> TensorDesc:
     """The description of a new array.
 
     Args:
@@ -226,12 +237,4 @@ def array_tensor(dtype: npt.DTypeLike | DataType, shape: int | Sequence[int], wh
     """
     given = shape if isinstance(shape, (Sequence, np.ndarray)) else [shape]
     sizes = checked_integers(given, f"{where}: shape", 1, 2**32 - 1) or [1]
-    data_type = dtype if isinstance(dtype, DataType) else _data_type(dtype, where)
-    return TensorDesc(data_type, sizes)
-
-
-def _data_type(dtype: npt.DTypeLike, where: str) -> DataType:
-    try:
-        return DataType(np.dtype(dtype) if dtype is not None else dtype)
-    except (TypeError, ValueError, SyntaxError) as error:
-        raise InvalidArgumentError(f"{where}: no tensor has elements of dtype {dtype!r}: {error}") from error
+    return TensorDesc(checked_data_type(dtype, f"{where}: dtype"), sizes)

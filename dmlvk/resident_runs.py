@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.array_operators import Operations
 from dmlvk.arrays import checked_array, copy_elements, has_views, lay_out, logical_view, may_overlap
 from dmlvk.binding import BufferBinding
 from dmlvk.buffers import Buffer
-from dmlvk.compilation import CompiledOperator, Operator
+from dmlvk.compilation import BindPoint, CompiledOperator, Operator
+from dmlvk.conversion import Casting
 from dmlvk.device_arrays import Array
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.program import Place, Region
 from dmlvk.memory_pool import MemoryPool, Storage
 from dmlvk.operators.movement import Slice1
+from dmlvk.output_targets import check_shared_memory, checked_targets
 from dmlvk.parts import AxisPart, Part
 from dmlvk.recording import HazardTracker, RecordedStep, scheduled
 from dmlvk.running import wanted_inputs
@@ -63,39 +66,57 @@ class ResidentRuns:
         self._recordings: WeakKeys[CompiledOperator, collections.OrderedDict[tuple[_Place, ...], Recording]]
         self._recordings = WeakKeys()
         self._copies: collections.OrderedDict[Slice1, CompiledOperator] = collections.OrderedDict()
+        self.operations = Operations()
         pool.when_freed(self._forget)
 
     def clear(self) -> None:
         """Forgets all recordings and operators."""
         self._recordings.clear()
         self._copies.clear()
+        self.operations.clear()
 
-    def execute(self, compiled: CompiledOperator, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    def execute(
+        self,
+        compiled: CompiledOperator,
+        inputs: Mapping[str, Any],
+        casting: Casting | None = None,
+        out: Mapping[str, Any] | None = None,
+    ) -> dict[str, Array]:
         """Runs a compiled operator; returns without waiting for the device.
 
         Args:
             compiled: of the device.
             inputs: by member name; arrays, Arrays, Buffers and BufferBindings.
+            casting: what of inputs may be converted.
+            out: where outputs are to be written, by member name.
 
         Raises:
             InvalidArgumentError: when one is missing, unknown, closed, of another device, or does not fit its tensor.
         """
         engine = self.pool.engine
         given = {
-            member: self._checked(value, tensor, f"{compiled.name}: {member}")
+            member: self._checked(value, tensor, f"{compiled.name}: {member}", casting)
             for member, tensor, value in wanted_inputs(compiled, inputs)
         }
+        targets = checked_targets(compiled, {} if out is None else out)
         with engine.afterwards, engine.lock:
             engine.check_open()
             operands = self._inputs(compiled, given)
             outputs: dict[str, Array] = {}
             for number, point in enumerate(compiled.outputs):
                 if point.tensor is not None:
-                    made = Array(compiled.device, Storage(self.pool, point.size_in_bytes), point.tensor)
-                    operands.places[Place.OUTPUT, number] = made.storage.allocation, 0
+                    made = targets[point.name] if point.name in targets else self._new(compiled, point)
+                    operands.places[Place.OUTPUT, number] = made.storage.allocation, made.offset
+                    operands.owners.append(made)
                     outputs[point.name] = made
+            if targets:
+                check_shared_memory(compiled, operands.places, targets)
             self._submit(compiled, operands)
             return outputs
+
+    def _new(self, compiled: CompiledOperator, point: BindPoint) -> Array:
+        assert point.tensor is not None  # an absent output has no array
+        return Array(compiled.device, Storage(self.pool, point.size_in_bytes), point.tensor)
 
     def run_bound(self, compiled: CompiledOperator, places: Mapping[tuple[Place, int], Array | BufferBinding]) -> None:
         """Runs a compiled operator on memory that was checked already; returns without waiting for the device.
@@ -127,14 +148,14 @@ class ResidentRuns:
         if compiled.steps:
             self.pool.engine.submit(self._recording(compiled, operands))
 
-    def _checked(self, value: Any, tensor: TensorDesc, where: str) -> Given:
+    def _checked(self, value: Any, tensor: TensorDesc, where: str, casting: Casting | None) -> Given:
         """An input that fits its tensor, or would after a copy."""
         if isinstance(value, Buffer):
             value = BufferBinding(value)
         if isinstance(value, BufferBinding):
             return self._checked_binding(value, tensor, where)
         if not isinstance(value, Array):
-            return checked_array(value, tensor, where)
+            return checked_array(value, tensor, where, casting)
         if value.device.engine is not self.pool.engine:
             raise InvalidArgumentError(f"{where}: the array belongs to another device")
         if value.data_type is not tensor.data_type:

@@ -23,6 +23,7 @@ from dmlvk.arrays import (
 )
 from dmlvk.buffers import Buffer
 from dmlvk.compilation import CompiledOperator, CompiledSingleOperator
+from dmlvk.conversion import Casting
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.program import Place, Region
 from dmlvk.recording import HazardTracker, KernelTime, scheduled
@@ -39,14 +40,14 @@ KEPT_RUN_BYTES_IN_ALL = 256 * 2**20
 Arrays = dict[str, npt.NDArray[Any]]
 
 
-def checked_inputs(compiled: CompiledOperator, inputs: Mapping[str, Any]) -> Arrays:
+def checked_inputs(compiled: CompiledOperator, inputs: Mapping[str, Any], casting: Casting | None = None) -> Arrays:
     """An array for each input that the compiled operator has, OWNED_BY_DML or not.
 
     Raises:
         InvalidArgumentError: when one is missing, unknown, or does not fit its tensor.
     """
     return {
-        member: checked_array(value, tensor, f"{compiled.name}: {member}")
+        member: checked_array(value, tensor, f"{compiled.name}: {member}", casting)
         for member, tensor, value in wanted_inputs(compiled, inputs)
     }
 

@@ -7,8 +7,9 @@ import enum
 import itertools
 import math
 from collections.abc import Sequence, Sized
+from typing import TYPE_CHECKING
 
-from dmlvk.datatypes import DataType
+from dmlvk.datatypes import DataType, DataTypeLike, checked_data_type
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.integers import UINT64_MAX, checked_integer
 
@@ -48,7 +49,7 @@ class TensorDesc:
     """Describes a tensor in a buffer (DML_BUFFER_TENSOR_DESC).
 
     Args:
-        data_type: type of the elements; UNKNOWN is invalid.
+        data_type: type of the elements, by DirectML's or NumPy's name, too (``numpy.float32``); UNKNOWN is invalid.
         sizes: elements along each of 1 to 8 dimensions, outermost first; each at least 1 (there are no empty tensors).
         strides: distance, in elements, between neighbours along each dimension; 0 broadcasts. ``None``: packed.
         total_tensor_size_in_bytes: bytes that the tensor occupies, at least the size implied by sizes and strides,
@@ -67,6 +68,18 @@ class TensorDesc:
     total_tensor_size_in_bytes: int | None = None
     guaranteed_base_offset_alignment: int = 0
     flags: TensorFlags = TensorFlags.NONE
+
+    if TYPE_CHECKING:  # what data types are made of
+
+        def __init__(
+            self,
+            data_type: DataTypeLike,
+            sizes: Sequence[int],
+            strides: Sequence[int] | None = None,
+            total_tensor_size_in_bytes: int | None = None,
+            guaranteed_base_offset_alignment: int = 0,
+            flags: TensorFlags = TensorFlags.NONE,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         self._check_data_type()
@@ -92,8 +105,7 @@ class TensorDesc:
             raise InvalidArgumentError(f"TensorDesc: Flags must be NONE or OWNED_BY_DML; got {self.flags!r}") from error
 
     def _check_data_type(self) -> None:
-        if not isinstance(self.data_type, DataType):
-            raise InvalidArgumentError(f"TensorDesc: DataType must be a dmlvk.DataType; got {self.data_type!r}")
+        object.__setattr__(self, "data_type", checked_data_type(self.data_type, "TensorDesc: DataType"))
         if self.data_type is DataType.UNKNOWN:
             raise InvalidArgumentError("TensorDesc: DataType UNKNOWN is never valid")
 

@@ -22,7 +22,8 @@ import numpy.typing as npt
 
 from dmlvk.arrays import check_range, lay_out, plain_array
 from dmlvk.compilation import ExecutionFlags
-from dmlvk.datatypes import DataType
+from dmlvk.conversion import converted
+from dmlvk.datatypes import DataType, DataTypeLike, checked_data_type
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.graphs.description import (
     ConstantGraphNode,
@@ -77,7 +78,7 @@ class Graph:
     def input(
         self,
         name: str,
-        data_type: DataType,
+        data_type: DataTypeLike,
         sizes: Sequence[int],
         strides: Sequence[int] | None = None,
         *,
@@ -87,7 +88,7 @@ class Graph:
 
         Args:
             name: what ``Device.run`` knows it by.
-            data_type: of its elements.
+            data_type: of its elements, by DirectML's or NumPy's name.
             sizes: its shape.
             strides: in elements, as the buffer will have them; ``None``: packed.
             owned_by_dml: whether it is given once, when the graph is initialized, and kept (weights).
@@ -102,27 +103,27 @@ class Graph:
         self._inputs[name] = tensor
         return Expression(self, Source("input", len(self._inputs) - 1), tensor, name)
 
-    def constant(self, value: npt.ArrayLike, data_type: DataType | None = None, name: str = "") -> Expression:
+    def constant(self, value: npt.ArrayLike, data_type: DataTypeLike | None = None, name: str = "") -> Expression:
         """A tensor whose values are known.
 
         Args:
             value: an array, or a number.
-            data_type: of the elements; ``None``: the array's own. Values are not converted, but a number may become
-                any type that can hold it.
+            data_type: of the elements, by DirectML's or NumPy's name; ``None``: the array's own. Values are converted
+                where none changes; a number is rounded to a type of floats.
             name: for messages and pictures.
 
         Raises:
             InvalidArgumentError: when the value has no such type.
         """
-        if isinstance(value, (bool, int, float)) and isinstance(data_type, DataType):
-            return self._scalar(value, data_type, name or f"{value!r}")
-        if data_type is not None and not isinstance(data_type, DataType):
-            raise InvalidArgumentError(f"Graph.constant: data_type must be a dmlvk.DataType; got {data_type!r}")
+        wanted = None if data_type is None else checked_data_type(data_type, "Graph.constant: data_type")
+        if isinstance(value, (bool, int, float)) and wanted is not None:
+            return self._scalar(value, wanted, name or f"{value!r}")
         array = plain_array(value, "Graph.constant")
-        if data_type is None:
-            data_type = _data_type_of(array)
+        data_type = _data_type_of(array) if wanted is None else wanted
         if array.dtype == np.bool_ and data_type is DataType.UINT8:
             array = array.view(np.uint8)
+        if array.dtype != data_type.numpy_dtype and array.dtype.kind in "biuf" and wanted is not None:
+            array = converted(array, data_type.numpy_dtype, "Graph.constant")
         if array.dtype != data_type.numpy_dtype or array.ndim > MAXIMUM_DIMENSION_COUNT or array.size == 0:
             raise InvalidArgumentError(
                 f"Graph.constant: needs an array of {data_type.name} that is not empty, of at most "
@@ -154,7 +155,7 @@ class Graph:
         tensors: Mapping[str, Operands],
         attributes: Mapping[str, Any] | None = None,
         *,
-        output_data_type: DataType | None = None,
+        output_data_type: DataTypeLike | None = None,
         output_sizes: Sequence[int] | None = None,
         output_strides: Sequence[int] | None = None,
         name: str = "",
@@ -194,7 +195,7 @@ class Graph:
         tensors: Mapping[str, Operands],
         attributes: Mapping[str, Any] | None = None,
         *,
-        output_data_type: DataType | Mapping[str, DataType] | None = None,
+        output_data_type: DataTypeLike | Mapping[str, DataTypeLike] | None = None,
         output_sizes: Sequence[int] | Mapping[str, Sequence[int]] | None = None,
         output_strides: Sequence[int] | None = None,
         optional_outputs: Sequence[str] = (),
@@ -221,13 +222,14 @@ class Graph:
         kind = OPERATORS.get(operator)
         if kind is None:
             raise UnsupportedError(f"{operator}: this version of dmlvk has no such operator")
+        wanted_type = _checked_types(output_data_type, operator)
         if kind.declaration.is_regular:
-            if output_sizes is not None or isinstance(output_data_type, Mapping):
+            if output_sizes is not None or isinstance(wanted_type, Mapping):
                 raise InvalidArgumentError(f"{operator}: the sizes and types of its output follow from its inputs")
             single = {member: _single(kind, member, operand) for member, operand in tensors.items()}
-            made = self._apply_regular(kind, single, attributes, output_data_type, output_strides, name)
+            made = self._apply_regular(kind, single, attributes, wanted_type, output_strides, name)
             return {next(field.attribute for field in kind.fields if field.kind == "output"): made}
-        wanted = WantedOutputs(output_data_type, output_sizes, output_strides, tuple(optional_outputs))
+        wanted = WantedOutputs(wanted_type, output_sizes, output_strides, tuple(optional_outputs))
         return self._apply_by_rule(kind, tensors, dict(attributes or {}), wanted, name)
 
     def _apply_by_rule(
@@ -435,6 +437,16 @@ class Graph:
         )
 
 
+def _checked_types(
+    given: DataTypeLike | Mapping[str, DataTypeLike] | None, operator: str
+) -> DataType | Mapping[str, DataType] | None:
+    """The data types that are asked for: of all outputs, or by their names."""
+    where = f"{operator}: output_data_type"
+    if isinstance(given, Mapping):
+        return {member: checked_data_type(data_type, f"{where} of {member}") for member, data_type in given.items()}
+    return None if given is None else checked_data_type(given, where)
+
+
 def _check_given(kind: type[OperatorDesc], tensors: Mapping[str, object], attributes: Mapping[str, object]) -> None:
     """Refuses members that the operator does not have, and missing ones."""
     inputs = {field.attribute: field for field in kind.fields if field.kind == "input"}
@@ -452,7 +464,9 @@ def _check_given(kind: type[OperatorDesc], tensors: Mapping[str, object], attrib
 
 def _single(kind: type[OperatorDesc], member: str, operand: Operands) -> Operand | None:
     if isinstance(operand, (list, tuple)):
-        raise InvalidArgumentError(f"{kind.operator_name}: {member} is one tensor; got {len(operand)}")
+        raise InvalidArgumentError(
+            f"{kind.operator_name}: {member} must be an expression, an array or a number; got {operand!r}"
+        )
     return operand  # type: ignore[return-value]  # any other sequence is refused as an operand
 
 

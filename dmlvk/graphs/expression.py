@@ -54,6 +54,7 @@ class Expression:
         source: where its bytes come from.
         tensor: how they are seen.
         name: for messages.
+        is_truth: whether the elements are 0 and 1 of a comparison, which ``~ & | ^`` combine as such.
     """
 
     __hash__ = object.__hash__
@@ -66,7 +67,7 @@ class Expression:
         self.source = source
         self.tensor = tensor
         self.name = name
-        self._is_truth = is_truth
+        self.is_truth = is_truth
 
     @property
     def data_type(self) -> DataType:
@@ -128,7 +129,7 @@ class Expression:
                 f"{made.minimum_size_in_bytes} bytes; it has {total}"
             )
         view = dataclasses.replace(made, total_tensor_size_in_bytes=total, flags=self.tensor.flags)
-        return Expression(self.graph, self.source, view, self.name, is_truth=self._is_truth and data_type is None)
+        return Expression(self.graph, self.source, view, self.name, is_truth=self.is_truth and data_type is None)
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         raise InvalidArgumentError(f"{self!r} is no array: it is a tensor that is not computed yet")
@@ -167,7 +168,7 @@ class Expression:
                 "input_window_strides": steps,
             }
             whole = self.graph.apply("SLICE1", {"input_tensor": self}, attributes)
-            whole._is_truth = self._is_truth
+            whole.is_truth = self.is_truth
             steps = [1] * len(steps)
         strides = [stride * step for stride, step in zip(whole.tensor.element_strides, steps, strict=True)]
         seen = [(1, 1) if axis is None else (part.axes[axis].count, strides[axis]) for axis in part.shown] or [(1, 1)]
@@ -335,11 +336,11 @@ class Expression:
         return self._bitwise("XOR", other, swapped=True)
 
     def _bitwise(self, operator: str, other: Operand, swapped: bool = False) -> Expression:
-        both_truths = self._is_truth and isinstance(other, Expression) and other._is_truth
+        both_truths = self.is_truth and isinstance(other, Expression) and other.is_truth
         return self._with(f"LOGICAL_{operator}" if both_truths else f"BIT_{operator}", other, swapped)
 
     def __invert__(self) -> Expression:
-        operator = "ELEMENT_WISE_LOGICAL_NOT" if self._is_truth else "ELEMENT_WISE_BIT_NOT"
+        operator = "ELEMENT_WISE_LOGICAL_NOT" if self.is_truth else "ELEMENT_WISE_BIT_NOT"
         return self.graph.apply(operator, {"input_tensor": self})
 
     def __lshift__(self, other: Operand) -> Expression:

@@ -133,9 +133,9 @@ def bound_arguments(
         bound = signature.bind(*arguments, **named)
     except TypeError as error:
         unknown = [name for name in named if name not in signature.parameters]
-        hint = suggestion(unknown[0], signature.parameters) if unknown else ""
+        problem = f"has no parameter {unknown[0]!r}{suggestion(unknown[0], signature.parameters)}" if unknown else error
         plain = signature.replace(return_annotation=inspect.Signature.empty)
-        raise CallError(f"functions.{function.__name__}{plain}: {error}{hint}") from error
+        raise CallError(f"functions.{function.__name__}{plain}: {problem}") from error
     bound.apply_defaults()
     return bound
 

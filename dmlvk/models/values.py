@@ -185,11 +185,17 @@ def _brief(value: int | float) -> str:
 
 
 def enumeration(node: JsonNode, what: str, members: type[EnumType], prefix: str) -> EnumType:
-    """The node as a member of a DirectML enumeration, with or without ``prefix``; names are case-sensitive.
+    """The node as a member of a DirectML enumeration: its name, with or without ``prefix``, or its number.
 
     Raises:
-        ModelFileError: when there is no member of that name.
+        ModelFileError: when there is no member of that name (they are case-sensitive) or number.
     """
+    if isinstance(node.value, int) and not isinstance(node.value, bool):
+        numbers = {int(member.value): member for member in members}
+        number = integer(node, what, min(numbers), max(numbers))
+        if number not in numbers:
+            raise node.error(f"{what}: must be one of {', '.join(map(str, numbers))}; got {number}")
+        return numbers[number]
     name = string(node, what)
     member = members.__members__.get(name.removeprefix(prefix))
     if member is None:

@@ -440,7 +440,8 @@ def operator_desc(name: str, **members: object) -> OperatorDesc:
     Args:
         name: the operator, with or without ``DML_OPERATOR_``, or as ``DML_ELEMENT_WISE_SIGN_OPERATOR_DESC``.
         members: DirectML's member names; optional ones may be left out. Enumerations and data types may be given by
-            DirectML's names, with or without their beginning: ``"DML_ROUNDING_MODE_TOWARD_ZERO"``, ``"TOWARD_ZERO"``.
+            DirectML's names, with or without their beginning, and by its numbers:
+            ``"DML_ROUNDING_MODE_TOWARD_ZERO"``, ``"TOWARD_ZERO"``, 1.
 
     Raises:
         UnsupportedError: when dmlvk has no operator of that name.
@@ -474,8 +475,9 @@ def _operator(name: str) -> type[OperatorDesc]:
         raise InvalidArgumentError(f"an operator's name must be a string; got {name!r}")
     short = name.removeprefix("DML_OPERATOR_").removeprefix("DML_").removesuffix("_OPERATOR_DESC")
     if short not in OPERATORS:
-        close = difflib.get_close_matches(short.upper(), OPERATORS, 1, 0.7)
-        rest = f"did you mean {close[0]}?" if close else f"it has {', '.join(sorted(OPERATORS))}"
+        longer = [known for known in sorted(OPERATORS) if known.endswith(f"_{short.upper()}")]
+        close = longer or difflib.get_close_matches(short.upper(), OPERATORS, 1, 0.7)
+        rest = f"did you mean {' or '.join(close)}?" if close else "'dmlvk operators' lists those that there are"
         raise UnsupportedError(f"{short}: dmlvk has no such operator; {rest}")
     return OPERATORS[short]
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from dmlvk.datatypes import DataType
+from dmlvk.datatypes import DataType, checked_data_type
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.integers import checked_integer
 from dmlvk.operators.levels import FeatureLevel
@@ -295,11 +295,19 @@ def directml_prefix(enumeration: Enumeration) -> str:
 
 
 def named_value(field: Field, value: object, where: str) -> object:
-    """A member's value, where it is DirectML's name of one of an enumeration or of a data type; others as they are.
+    """A member's value, where it is DirectML's name or number of one of an enumeration, or names a data type.
+
+    Others are left as they are.
 
     Raises:
-        InvalidArgumentError: when there is no such name.
+        InvalidArgumentError: when there is no such name or number.
     """
+    if field.enumeration is not None and isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return field.enumeration(value)
+        except ValueError:
+            known = ", ".join(f"{member.value} ({member.name})" for member in field.enumeration)
+            raise InvalidArgumentError(f"{where} must be one of {known}; got {value!r}") from None
     if not isinstance(value, str) or (field.enumeration is None and field.type != "data_type"):
         return value
     if field.enumeration is None:
@@ -355,9 +363,7 @@ def checked_member(operator_name: str, field: Field, value: object, siblings: di
             raise InvalidArgumentError(f"{where} must be a ScaleBias or None; got {value!r}")
         return value
     if field.type == "data_type":
-        if not isinstance(value, DataType):
-            raise InvalidArgumentError(f"{where} must be a dmlvk.DataType; got {value!r}")
-        return value
+        return checked_data_type(value, where)
     if field.type == "operator_descs":
         assert field.instance_of is not None  # what its items are
         items = _items(value, where, f"dmlvk.{field.instance_of.__name__}")

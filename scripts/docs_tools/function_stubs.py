@@ -27,7 +27,7 @@ _TYPES = {
     "uint32_array": "Sequence[int]",
     "size_2d": "Size2D",
     "scale_bias": "ScaleBias",
-    "data_type": "DataType",
+    "data_type": "DataTypeLike",
     "scalar_union": "float",
     "operator_desc": "FusedActivation",
     "operator_descs": "Sequence[FusedActivation]",
@@ -37,7 +37,7 @@ _WIDTH = 112
 """Of docstrings, inside of their indentation and quotes."""
 
 _EVERY_FUNCTION = {
-    "output_data_type": "DataType | None",
+    "output_data_type": "DataTypeLike | None",
     "output_sizes": "Sequence[int] | None",
     "output_strides": "Sequence[int] | None",
     "name": "str",
@@ -47,7 +47,7 @@ _HEAD = '''"""Made by scripts/make_docs.py from the operators' declarations; cha
 
 from collections.abc import Sequence
 
-from dmlvk.datatypes import DataType
+from dmlvk.datatypes import DataTypeLike
 from dmlvk.graphs.builder import Operand
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators import FusedActivation, ScaleBias, Size2D

@@ -16,6 +16,7 @@ from tests.binding.support import compiled, floats, greater_than, kind_of, selec
 
 VALUES = np.array([[-2, -0.0, 3], [np.inf, -np.inf, 1e-45]], np.float32)
 DESC = sign(floats(2, 3))
+IDENTITY = dml.ElementWiseIdentity(input_tensor=floats(2, 3), output_tensor=floats(2, 3))
 
 
 @pytest.mark.parametrize("wrong", [None, "ELEMENT_WISE_SIGN", 3, dml.ElementWiseSign, {}, floats(2)], ids=kind_of)
@@ -136,13 +137,20 @@ WRONG_INPUTS: dict[str, tuple[Any, str]] = {
     "text as array": ({"InputTensor": "123456"}, r"the array's dtype must be float32; got <U6$"),
     "an object": ({"InputTensor": object()}, r"the array's dtype must be float32; got object$"),
     "ragged lists": ({"InputTensor": [[1.0], [1.0, 2.0]]}, r"InputTensor: not an array: "),
-    "Python floats": ({"InputTensor": [[1.0] * 3] * 2}, r"the array's dtype must be float32; got float64$"),
-    "float64": ({"InputTensor": VALUES.astype(np.float64)}, r"the array's dtype must be float32; got float64$"),
-    "float16": ({"InputTensor": np.ones((2, 3), np.float16)}, r"the array's dtype must be float32; got float16$"),
-    "uint32": ({"InputTensor": VALUES.view(np.uint32)}, r"the array's dtype must be float32; got uint32$"),
-    "bool": ({"InputTensor": VALUES > 0}, r"the array's dtype must be float32; got bool$"),
+    "Python floats": (
+        {"InputTensor": [[0.5, 1, 0.1]] * 2},
+        r"float64, whose value 0.1 at \[0, 2\] float32",
+    ),
+    "float64": (
+        {"InputTensor": VALUES + np.array([0, 0, 1e-9])},
+        r"must be float32; got float64, whose value .* at ",
+    ),
+    "uint32": (
+        {"InputTensor": np.full((2, 3), 2**24 + 1, "u4")},
+        r"uint32, whose value 16777217 ",
+    ),
     "complex64": ({"InputTensor": VALUES.astype(np.complex64)}, r"the array's dtype must be float32; got complex64$"),
-    "NaN": ({"InputTensor": float("nan")}, r"the array's dtype must be float32; got float64$"),
+    "NaN": ({"InputTensor": float("nan")}, r"the array's shape must be \[2, 3\]; got \[\]$"),
     "a number": ({"InputTensor": np.float32(1)}, r"InputTensor: the array's shape must be \[2, 3\]; got \[\]$"),
     "transposed": ({"InputTensor": VALUES.T}, r"the array's shape must be \[2, 3\]; got \[3, 2\]$"),
     "flat": ({"InputTensor": VALUES.ravel()}, r"the array's shape must be \[2, 3\]; got \[6\]$"),
@@ -315,3 +323,72 @@ def test_operator_desc_takes_directmls_names_of_values(any_device: dml.Device) -
             dml.operator_desc("ELEMENT_WISE_ROUND", **ends, **members)
     with pytest.raises(dml.InvalidArgumentError, match=r"^ELEMENT_WISE_CLIP1: MinMaxDataType: unknown data type 'F32'"):
         dml.operator_desc("ELEMENT_WISE_CLIP1", MinMaxDataType="F32", Min=0.0, Max=1.0, **ends)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        VALUES.astype(np.float64),
+        VALUES.astype(">f8"),
+        VALUES.tolist(),
+        [[True, False, 2], [3, 4, 2**24]],
+        np.array([[1, -2, 3], [0, 5, -(2**62)]]),
+        np.array([[np.nan, np.inf, -0.0], [1e-40, 0, 65504]], np.float32).astype(np.float64),
+        np.ones((2, 3), np.float16),
+        VALUES > 0,
+    ],
+    ids=["float64", "big-endian", "floats", "integers", "int64", "special", "float16", "bool"],
+)
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_keeps_every_value_is_converted(device: dml.Device, given: Any, keep: bool) -> None:
+    made = device.run(IDENTITY, {"InputTensor": given}, keep=keep)["OutputTensor"]
+    assert np.array_equal(np.asarray(made), np.asarray(given, np.float64), equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    ("data_type", "values", "changed"),
+    [
+        (dml.FLOAT16, [1.0, 2.0, 2049.0], "2049.0 at [2]"),
+        (dml.FLOAT16, [1e6], "1000000.0 at [0]"),
+        (dml.INT8, [1.0, 0.5], "0.5 at [1]"),
+        (dml.INT8, [127, 128], "128 at [1]"),
+        (dml.UINT32, [5, -1], "-1 at [1]"),
+        (dml.INT32, [float("nan")], "nan at [0]"),
+        (dml.INT64, [2.0**63], "9.223372036854775808e+18 at [0]"),
+        (dml.INT64, np.array([2**63], "u8"), "9223372036854775808 at [0]"),
+        (dml.UINT64, [2.0**64], "at [0]"),
+        (dml.FLOAT32, [2**63 - 1], "9223372036854775807 at [0]"),
+        (dml.FLOAT32, np.array([2**64 - 1], "u8"), "18446744073709551615 at [0]"),
+    ],
+)
+def test_what_would_change_a_value_is_refused(
+    device: dml.Device, data_type: dml.DataType, values: Any, changed: str
+) -> None:
+    tensor = dml.TensorDesc(data_type, (len(values),))
+    desc = dml.ElementWiseIdentity(input_tensor=tensor, output_tensor=tensor)
+    with pytest.raises(dml.InvalidArgumentError, match=r"^ELEMENT_WISE_IDENTITY: InputTensor: .*") as caught:
+        device.run(desc, {"InputTensor": values})
+    number, _, place = changed.partition("at")
+    assert f"at{place} {tensor.data_type.numpy_dtype} does not have" in str(caught.value)
+    assert number in str(caught.value) or "e+" in number
+
+
+def test_casting_is_numpys(device: dml.Device) -> None:
+    values = np.array([[0.1, 1e300, -7], [2, 3, 4]])
+    with np.errstate(over="ignore"):
+        rounded = values.astype(np.float32)
+    for casting in ("same_kind", "unsafe"):
+        with np.errstate(over="ignore"):
+            made = device.run(IDENTITY, {"InputTensor": values}, casting=casting)["OutputTensor"]
+        assert np.array_equal(made, rounded)
+    refusals: tuple[tuple[Any, Any], ...] = (
+        (values, "safe"),
+        (VALUES.astype(np.float16), "equiv"),
+        (values + 1j, "same_kind"),
+    )
+    for given, refused in refusals:
+        with pytest.raises(dml.InvalidArgumentError, match=rf"got {given.dtype}, which casting='{refused}' does not"):
+            device.run(IDENTITY, {"InputTensor": given}, casting=refused)
+    wrong: Any = "lossy"
+    with pytest.raises(dml.InvalidArgumentError, match="casting must be one of no, equiv, safe, same_kind, unsafe, or"):
+        device.run(IDENTITY, {"InputTensor": values}, casting=wrong)

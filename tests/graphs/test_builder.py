@@ -285,8 +285,12 @@ def test_constants_keep_their_types(any_device: dml.Device) -> None:
     for wrong in (np.zeros((0, 3)), np.array(["x"]), np.zeros(3, np.complex64), np.zeros((1,) * 9, np.float32)):
         with pytest.raises(dml.InvalidArgumentError, match=r"Graph\.constant"):
             graph.constant(wrong)
-    with pytest.raises(dml.InvalidArgumentError, match=r"Graph\.constant.*float64"):
-        graph.constant(np.zeros(3), dml.FLOAT32)
+    with pytest.raises(
+        dml.InvalidArgumentError, match=r"Graph\.constant: .*float64, whose value 0\.1 at \[0\] float32"
+    ):
+        graph.constant(np.full(3, 0.1), dml.FLOAT32)
+    for data_type in (dml.FLOAT32, np.float32, "FLOAT32"):
+        assert graph.constant(np.full(3, 0.5), data_type).data_type is dml.FLOAT32
 
 
 def test_axes_may_be_counted_from_the_end(any_device: dml.Device) -> None:
@@ -329,8 +333,8 @@ MISTAKES: dict[str, Callable[[Any, Any], object]] = {
     "ELEMENT_WISE_ADD: a_tensor must be an expression, an array or a number; got None": lambda a, g: None + a,
     "ELEMENT_WISE_LOGICAL_EQUALS: b_tensor must be an expression": lambda a, g: operator.eq(a, None),
     "ELEMENT_WISE_POW: exponent_tensor must be an expression": lambda a, g: a**None,
-    "Graph.constant: data_type must be a dmlvk.DataType; got <class": lambda a, g: g.constant(A, np.float32),
-    "Graph.constant: data_type must be a dmlvk.DataType; got 'FLOAT32'": lambda a, g: g.constant(3, "FLOAT32"),
+    "Graph.constant: data_type: <class 'complex'> is no data type": lambda a, g: g.constant(A, complex),
+    "Graph.constant: data_type: 'FLOAT' is no data type of tensors": lambda a, g: g.constant(3, "FLOAT"),
     "Graph.constant: not an array": lambda a, g: g.constant([[1], [1, 2]]),
     "Graph.constant: the array has masked elements": lambda a, g: a + MASKED,
     "ELEMENT_WISE_IDENTITY: output_strides must be a sequence": lambda a, g: F.identity(a, output_strides=3),  # type: ignore[arg-type]

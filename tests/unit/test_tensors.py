@@ -95,9 +95,15 @@ def test_unknown_is_no_data_type() -> None:
     _refused("DataType UNKNOWN is never valid", data_type=DataType.UNKNOWN)
 
 
-@pytest.mark.parametrize("value", ["FLOAT32", 1, np.float32, np.dtype(np.float32), None, dml.FLOAT32.value])
+@pytest.mark.parametrize("value", ["FLOAT32", "DML_TENSOR_DATA_TYPE_FLOAT32", "float32", 1, np.float32, np.dtype("f4")])
+def test_a_data_type_may_be_named(value: Any) -> None:
+    assert TensorDesc(value, (2, 3)) == TensorDesc(dml.FLOAT32, (2, 3))
+    assert TensorDesc(value, (2, 3)).data_type is dml.FLOAT32
+
+
+@pytest.mark.parametrize("value", ["FLOAT", 99, 1.5, np.complex64, None, [1]])
 def test_other_things_are_no_data_types(value: object) -> None:
-    _refused(f"DataType must be a dmlvk.DataType; got {re.escape(repr(value))}", data_type=value)
+    _refused(f"DataType: {re.escape(repr(value))} is no data type of tensors; .*", data_type=value)
 
 
 # --- Sizes and Strides ------------------------------------------------------------------------------------------------

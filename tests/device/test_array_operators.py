@@ -1,0 +1,130 @@
+"""Python's operators of Arrays, and outputs that are written to Arrays that are there."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlvk as dml
+
+RNG = np.random.default_rng(5)
+FLOATS = RNG.integers(-9, 9, (3, 4)).astype(np.float32) + np.float32(0.5)
+OTHERS = RNG.integers(1, 9, (3, 4)).astype(np.float32)
+INTEGERS = RNG.integers(1, 9, (3, 4)).astype(np.int32)
+
+ARITHMETIC = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod)
+COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+BITS = (operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift)
+SIGN = dml.ElementWiseSign(input_tensor=dml.TensorDesc("FLOAT32", (8,)), output_tensor=dml.TensorDesc("FLOAT32", (8,)))
+
+
+@pytest.mark.parametrize("operation", [*ARITHMETIC, *COMPARISONS, operator.truediv], ids=lambda f: f.__name__)
+def test_arrays_numbers_and_numpys_arrays_on_either_side(device: dml.Device, operation: Callable[..., Any]) -> None:
+    """Operands of which NumPy's results are exact, or correctly rounded."""
+    a, b = device.array(FLOATS), device.array(OTHERS)
+    results = (
+        (operation(a, b), operation(FLOATS, OTHERS)),
+        (operation(a.T, b.T), operation(FLOATS.T, OTHERS.T)),
+        (operation(a, OTHERS[0]), operation(FLOATS, OTHERS[0])),
+        (operation(FLOATS[:, :1], b), operation(FLOATS[:, :1], OTHERS)),
+        (operation(a, 2), operation(FLOATS, np.float32(2))),
+        (operation(7, b), operation(np.float32(7), OTHERS)),
+        (operation(np.float32(7), b), operation(np.float32(7), OTHERS)),
+    )
+    for got, expected in results:
+        assert isinstance(got, dml.Array)
+        assert np.array_equal(got.numpy(), expected)
+        assert got.dtype == (np.uint8 if operation in COMPARISONS else np.float32)
+
+
+@pytest.mark.parametrize("operation", [*BITS, *ARITHMETIC], ids=lambda f: f.__name__)
+def test_integers(device: dml.Device, operation: Callable[..., Any]) -> None:
+    values = INTEGERS.view(np.uint32) if operation in (operator.lshift, operator.rshift) else INTEGERS
+    array = device.array(values)
+    for other, left in ((2, 3), (values[::-1].copy(), values[:1])):
+        assert np.array_equal(operation(array, other).numpy(), operation(values, other))
+        assert np.array_equal(operation(left, array).numpy(), operation(left, values))
+
+
+def test_the_others(device: dml.Device) -> None:
+    a, b = device.array(FLOATS), device.array(OTHERS)
+    assert np.array_equal((a @ b.T).numpy(), FLOATS @ OTHERS.T)  # of few bits: exact
+    product: Any = OTHERS @ a.T  # type checkers take it for NumPy's
+    assert np.array_equal(product.numpy(), OTHERS @ FLOATS.T)
+    assert np.array_equal((b**2).numpy(), OTHERS**2)
+    assert np.array_equal((2**b).numpy(), 2**OTHERS)
+    assert np.array_equal((-a).numpy(), -FLOATS) and np.array_equal(abs(a).numpy(), abs(FLOATS))
+    for got, expected in zip(divmod(a, 2), divmod(FLOATS, 2), strict=True):
+        assert np.array_equal(got.numpy(), expected)
+    for got, expected in zip(divmod(7, b), divmod(7, OTHERS), strict=True):
+        assert np.array_equal(got.numpy(), expected)
+    assert np.array_equal(
+        (~((a > 0) & (b > 4)) | (a == b)).numpy(), ~((FLOATS > 0) & (OTHERS > 4)) | (FLOATS == OTHERS)
+    )
+    assert np.array_equal((~(a > 0)[1:]).numpy(), ~(FLOATS > 0)[1:])
+    assert np.array_equal((~device.array(INTEGERS)).numpy(), ~INTEGERS)
+    assert np.array_equal(np.sin(a), np.sin(FLOATS))  # NumPy's functions compute on the host
+    assert len({a, b, a}) == 2
+
+
+def test_zeros_of_either_sign_are_different_numbers(device: dml.Device) -> None:
+    one = device.array(np.ones(2, np.float32))
+    assert [(one / zero).numpy()[0] for zero in (0.0, -0.0)] == [np.inf, -np.inf]
+
+
+def test_wrong_operands(device: dml.Device) -> None:
+    array = device.array(FLOATS)
+    mistakes: tuple[tuple[Callable[[Any], Any], str], ...] = (
+        (lambda a: a + None, "ELEMENT_WISE_ADD: b_tensor must be an expression, an array or a number; got None"),
+        (lambda a: "x" * a, "ELEMENT_WISE_MULTIPLY: a_tensor must be an expression, an array or a number; got 'x'"),
+        (lambda a: a - [1, 2], r"b_tensor must be an expression, an array or a number; got \[1, 2\]"),
+        (lambda a: a + np.ones(5, np.float32), r"shapes do not broadcast: a_tensor \[3, 4\], b_tensor \[5\]"),
+        (lambda a: a @ a, r"functions.matmul: \[3, 4\] and \[3, 4\]: the last axis"),
+        (lambda a: device.array(INTEGERS) + 0.5, "the constant 0.5 must be an integer, as INT32 is"),
+    )
+    for use, message in mistakes:
+        with pytest.raises(dml.InvalidArgumentError, match=message):
+            use(array)
+    with dml.Device(device.info.index) as other, pytest.raises(dml.InvalidArgumentError, match="another device"):
+        array + other.array(FLOATS)
+
+
+def test_outputs_go_where_out_says(device: dml.Device) -> None:
+    values = RNG.normal(size=8).astype(np.float32)
+    whole = device.array(np.full(16, 7, np.float32))
+    made = device.run(SIGN, {"input_tensor": values}, keep=True, out={"output_tensor": whole[4:12]})
+    assert np.array_equal(whole.numpy(), np.concatenate([[7] * 4, np.sign(values), [7] * 4]))
+    assert np.array_equal(made["OutputTensor"].numpy(), np.sign(values))
+    in_place = device.array(values)
+    kept = device.run(SIGN, {"InputTensor": in_place}, keep=True, out={"OutputTensor": in_place})["OutputTensor"]
+    assert kept is in_place and np.array_equal(in_place.numpy(), np.sign(values))
+    copied = device.run(SIGN, {"InputTensor": values}, out={"OutputTensor": in_place})["OutputTensor"]
+    assert isinstance(copied, np.ndarray) and np.array_equal(copied, in_place.numpy())
+
+
+def test_where_outputs_cannot_go(device: dml.Device) -> None:
+    array, tensor = device.empty(16), dml.TensorDesc(dml.FLOAT32, (2, 4))
+    softmax = dml.operator_desc("ACTIVATION_SOFTMAX1", InputTensor=tensor, OutputTensor=tensor, AxisCount=1, Axes=[1])
+    square, byte = device.empty((2, 4)), dml.TensorDesc(dml.UINT8, (3,))
+    copy = dml.ElementWiseIdentity(input_tensor=byte, output_tensor=byte)
+    mistakes: tuple[tuple[Any, Any, Any, str], ...] = (
+        (SIGN, array[:8], [array], "takes out as a mapping"),
+        (SIGN, array[:8], {"Output": array[8:]}, r"there is no output 'Output'; it has \['OutputTensor'\]"),
+        (SIGN, array[:8], {"OutputTensor": array[8:], "output_tensor": array[8:]}, "is given twice 'output_tensor'"),
+        (SIGN, array[:8], {"OutputTensor": np.ones(8, "f4")}, "must be a dmlvk.Array"),
+        (SIGN, array[:8], {"OutputTensor": array}, r"must be FLOAT32 \[8\]; got FLOAT32 \[16\]"),
+        (SIGN, array[:8], {"OutputTensor": array[1:9]}, "from a multiple of 16 bytes on; .* from byte 4 "),
+        (SIGN, array[:8], {"OutputTensor": array[::2]}, r"with Strides \[1\], .* the array has \[2\]"),
+        (SIGN, array[:8], {"OutputTensor": array[4:12]}, r"overlap in part, .*bytes 0 to 32 and 16 to 48"),
+        (softmax, square, {"OutputTensor": square}, "in the same memory, but this operator cannot execute in place"),
+        (copy, np.ones(3, "u1"), {"OutputTensor": device.array(np.ones(4, "u1"))[:3]}, "multiple of 4 bytes.* 3 bytes"),
+    )
+    for desc, given, out, message in mistakes:
+        with pytest.raises(dml.InvalidArgumentError, match=message):
+            device.run(desc, {"InputTensor": given}, out=out)
+    with dml.Device(device.info.index) as other, pytest.raises(dml.InvalidArgumentError, match="another device"):
+        device.run(SIGN, {"InputTensor": array[:8]}, out={"OutputTensor": other.empty(8)})
