@@ -151,8 +151,8 @@ def fork(device: dml.Device, choice: random.Random) -> None:
         raise Fault(f"a forked process ended with status {status:#x}")
 
 
-class _Interrupted(Exception):
-    pass
+class _Interrupted(BaseException):
+    """Like KeyboardInterrupt no Exception: ``np.array_equal`` takes those for unequal arrays."""
 
 
 def _unraisable(hook: Callable[[sys.UnraisableHookArgs], object], args: sys.UnraisableHookArgs) -> None:
