@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import distributed
@@ -78,7 +78,7 @@ class LocalCluster(distributed.LocalCluster):
 
     def __init__(
         self,
-        devices: str | Sequence[int | str] = "all",
+        devices: int | str | Sequence[int | str] = "all",
         *,
         n_workers: int | None = None,
         env: Mapping[str, str] | Callable[[DeviceInfo], Mapping[str, str]] | None = None,
@@ -120,8 +120,8 @@ class LocalCluster(distributed.LocalCluster):
         return {free[0]: spec}
 
 
-def _wanted(devices: str | Sequence[int | str], there: Sequence[DeviceInfo]) -> list[DeviceInfo]:
-    if not isinstance(devices, str):
+def _wanted(devices: int | str | Sequence[int | str], there: Sequence[DeviceInfo]) -> list[DeviceInfo]:
+    if isinstance(devices, Iterable) and not isinstance(devices, str):
         found = [choose(there, selector) for selector in devices]
     elif devices in ("all", "gpus"):
         found = [info for info in _once(there) if info.usable and (devices == "all" or info.kind != "CPU")]

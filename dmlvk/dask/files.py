@@ -55,13 +55,19 @@ def store(
         threads: how many, where there is no client.
 
     Raises:
-        InvalidArgumentError: when paths and arrays do not fit together, or an ending means nothing.
+        InvalidArgumentError: when paths and arrays do not fit together, an ending means nothing, or a file
+            cannot be written.
     """
     several = [arrays] if isinstance(arrays, da.Array) else list(arrays)
     listed = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     if not several or len(several) != len(listed):
         raise InvalidArgumentError(f"store: needs a path for each array; got {len(listed)} for {len(several)}")
-    tasks = [_stored(array, Path(path)) for array, path in zip(several, listed, strict=True)]
+    tasks = []
+    for array, path in zip(several, listed, strict=True):
+        try:
+            tasks.append(_stored(array, Path(path)))
+        except OSError as error:
+            raise InvalidArgumentError(f"store: {path}: {error}") from error
     client = _client()
     if client is not None:
         futures = client.compute(tasks)

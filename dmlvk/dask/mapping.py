@@ -14,6 +14,7 @@ from dask.delayed import delayed
 from dmlvk.compilation import CompiledOperator
 from dmlvk.dask.models import Array, Block, BlockModel, FunctionModel, as_block_model
 from dmlvk.errors import DmlError, InvalidArgumentError
+from dmlvk.integers import checked_integer
 from dmlvk.operators import OperatorDesc
 
 Model: TypeAlias = "OperatorDesc | CompiledOperator | Callable[..., Any] | Any"
@@ -142,6 +143,9 @@ def map_overlap(
 
     Returns:
         As :func:`map_blocks`.
+
+    Raises:
+        InvalidArgumentError: when there is no such halo, or as for :func:`map_blocks`.
     """
     block_model = as_block_model(model, outputs)
     given = _in_order(block_model, arrays)
@@ -165,8 +169,30 @@ def _each(given: Any, count: int, what: str) -> list[Any]:
     return listed
 
 
+_BOUNDARIES = ("reflect", "periodic", "nearest", "none")
+
+
 def _with_halo(array: da.Array, depth: Any, boundary: Any) -> Any:
-    return da.overlap.overlap(array, depth=depth, boundary="none" if boundary is None else boundary)
+    for elements in _leaves(depth):
+        checked_integer(elements, "map_overlap: depth", 0)
+    for kind in _leaves(boundary):
+        if kind is not None and kind not in _BOUNDARIES and not isinstance(kind, (int, float, np.number)):
+            raise InvalidArgumentError(
+                f"map_overlap: boundary must be one of {', '.join(_BOUNDARIES)}, a number or None; got {kind!r}"
+            )
+    try:
+        return da.overlap.overlap(array, depth=depth, boundary="none" if boundary is None else boundary)
+    except (ValueError, TypeError, KeyError, NotImplementedError) as error:
+        raise InvalidArgumentError(
+            f"map_overlap: depth {depth!r} and boundary {boundary!r} for an array of {list(array.shape)}: {error}"
+        ) from error
+
+
+def _leaves(given: Any) -> list[Any]:
+    """What is said of axes: one for all, or by axis, the same before and behind or two different ones."""
+    if isinstance(given, dict):
+        return [leaf for item in given.values() for leaf in _leaves(item)]
+    return [leaf for item in given for leaf in _leaves(item)] if isinstance(given, (tuple, list)) else [given]
 
 
 def _trimmed(array: da.Array, depth: Any, boundary: Any) -> Any:

@@ -19,7 +19,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no annotations
 from onnx import AttributeProto, TensorProto, helper, inliner, numpy_helper
 
-from dmlvk.errors import ModelFileError
+from dmlvk.errors import InvalidArgumentError, ModelFileError
 from dmlvk.onnx.values import Array
 
 _MOST_ELEMENTS = 2**32 - 1
@@ -116,6 +116,7 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model:
 
     Raises:
         ModelFileError: when it cannot be read or breaks a rule.
+        InvalidArgumentError: when it is something else.
     """
     folder: Path | None = None
     if isinstance(source, onnx.ModelProto):
@@ -126,6 +127,10 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model:
         if isinstance(source, (bytes, bytearray)):
             name, contents = "model", bytes(source)
         else:
+            if not isinstance(source, (str, os.PathLike)):
+                raise InvalidArgumentError(
+                    f"InferenceSession: takes a path, the bytes of a model's file, or a ModelProto; got {source!r}"
+                )
             path = Path(source)
             name, folder = str(path), path.parent
             try:

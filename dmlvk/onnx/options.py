@@ -186,7 +186,14 @@ class RunOptions:
 
 
 def option_of(providers: Sequence[Any] | None, provider_options: Sequence[Mapping[str, Any]] | None, name: str) -> Any:
-    """What the options of the provider that dmlvk stands in for say; ``None``: nothing. Others know other devices."""
+    """What the options of the provider that dmlvk stands in for say; ``None``: nothing. Others know other devices.
+
+    Raises:
+        InvalidArgumentError: when there are no sequences of providers and of their options.
+    """
+    for argument, value in (("providers", providers), ("provider_options", provider_options)):
+        if isinstance(value, (str, Mapping)) or not isinstance(value, (Sequence, type(None))):
+            raise InvalidArgumentError(f"InferenceSession: {argument} must be a list, or None; got {value!r}")
     given: list[tuple[str, Any]] = []
     for place, provider in enumerate(providers or ()):
         of, options = provider if isinstance(provider, tuple) and len(provider) == 2 else (provider, None)

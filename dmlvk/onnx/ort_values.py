@@ -11,7 +11,8 @@ import onnx
 from onnx import TensorProto, helper
 
 from dmlvk.device_arrays import Array as DeviceArray
-from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
+from dmlvk.integers import checked_integers
 from dmlvk.onnx.execution import Held
 from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES, Array, element_name, element_of
 
@@ -69,9 +70,20 @@ class OrtValue:
             element_type: of NumPy, or a number of ``onnx.TensorProto``.
             device_type: as for :meth:`ortvalue_from_numpy`.
             device_id: likewise.
+
+        Raises:
+            InvalidArgumentError: when there is no such value.
+            OutOfMemoryError: when it does not fit into the host's memory.
         """
-        dtype = _numpy_type(element_type) if isinstance(element_type, int) else np.dtype(element_type)
-        return cls.ortvalue_from_numpy(np.zeros(tuple(shape), dtype), device_type, device_id)
+        sizes = checked_integers(shape, "OrtValue: shape", 0)
+        try:
+            dtype = _numpy_type(element_type) if isinstance(element_type, int) else np.dtype(element_type)
+            zeros = np.zeros(tuple(sizes), dtype)
+        except MemoryError as error:
+            raise OutOfMemoryError(f"OrtValue: {sizes} elements of {dtype}: {error}") from error
+        except (TypeError, ValueError, KeyError) as error:
+            raise InvalidArgumentError(f"OrtValue: {sizes} elements of {element_type!r}: {error}") from error
+        return cls.ortvalue_from_numpy(zeros, device_type, device_id)
 
     @classmethod
     def ortvalue_from_array(cls, array: DeviceArray) -> OrtValue:
@@ -222,11 +234,22 @@ class IOBinding:
         self._results: list[OrtValue] = []
 
     def bind_cpu_input(self, name: str, arr_on_cpu: npt.ArrayLike) -> None:
-        """An array of the host as an input."""
+        """An array of the host as an input.
+
+        Raises:
+            InvalidArgumentError: when the model has no such input.
+        """
+        self._session.check_input(name)
         self._inputs[name] = np.asarray(arr_on_cpu)
 
     def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
-        """A value as an input."""
+        """A value as an input.
+
+        Raises:
+            InvalidArgumentError: when the model has no such input, or it is no OrtValue.
+        """
+        self._session.check_input(name)
+        _check_value(ortvalue, f"IOBinding.bind_ortvalue_input: {name!r}")
         self._inputs[name] = ortvalue
 
     def bind_input(
@@ -246,7 +269,13 @@ class IOBinding:
         raise UnsupportedError(f"IOBinding.bind_input: bind {name!r} as an OrtValue: dmlvk takes no addresses")
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        """A value of the output's type and shape, which takes the result."""
+        """A value of the output's type and shape, which takes the result.
+
+        Raises:
+            InvalidArgumentError: when the model has no such output, or it is no OrtValue.
+        """
+        self._session.check_output(name)
+        _check_value(ortvalue, f"IOBinding.bind_ortvalue_output: {name!r}")
         self._outputs[name] = ortvalue
 
     def bind_output(
@@ -262,7 +291,9 @@ class IOBinding:
 
         Raises:
             UnsupportedError: when an address is given.
+            InvalidArgumentError: when the model has no such output.
         """
+        self._session.check_output(name)
         if buffer_ptr is not None:
             raise UnsupportedError(f"IOBinding.bind_output: bind {name!r} as an OrtValue: dmlvk takes no addresses")
         self._outputs[name] = device_type
@@ -307,6 +338,11 @@ class IOBinding:
                 target.fill(result)
             filled.append(target if isinstance(target, OrtValue) else result)
         self._results = filled
+
+
+def _check_value(value: object, where: str) -> None:
+    if not isinstance(value, OrtValue):
+        raise InvalidArgumentError(f"{where}: must be an OrtValue; got {value!r}")
 
 
 def value_of(result: Any, element: int | None, *, is_on_device: bool = False) -> OrtValue:

@@ -7,7 +7,7 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +127,10 @@ class InferenceSession(Portable):
         fuse: bool = True,
         arithmetic: Arithmetic | None = None,
     ) -> None:
+        if not isinstance(sess_options, (SessionOptions, type(None))):
+            raise InvalidArgumentError(
+                f"InferenceSession: sess_options must be a SessionOptions or None; got {sess_options!r}"
+            )
         said = option_of(providers, provider_options, "arithmetic") if arithmetic is None else arithmetic
         wanted = None if said is None else checked_arithmetic(said, "InferenceSession: arithmetic")
         options = SessionOptions() if sess_options is None else sess_options
@@ -361,7 +365,12 @@ class InferenceSession(Portable):
             callback: called with the outputs, ``user_data``, and what went wrong (empty: nothing).
             user_data: anything.
             run_options: accepted for ONNX Runtime's sake.
+
+        Raises:
+            InvalidArgumentError: when ``callback`` cannot be called.
         """
+        if not callable(callback):
+            raise InvalidArgumentError(f"{self._model.name}: run_async: callback must be a function; got {callback!r}")
 
         def work() -> None:
             try:
@@ -382,13 +391,19 @@ class InferenceSession(Portable):
 
         Returns:
             The file's name, for chrome://tracing and https://ui.perfetto.dev; empty where nothing was noted.
+
+        Raises:
+            InvalidArgumentError: when the file cannot be written.
         """
         if not self._options.enable_profiling:
             return ""
         moment = time.strftime("%Y-%m-%d_%H-%M-%S", time.localtime(self._begun / 1e9))
         path = f"{self._options.profile_file_prefix}{moment}.json"
         with self._lock:
-            write_trace(path, self._times, self.device)
+            try:
+                write_trace(path, self._times, self.device)
+            except (OSError, ValueError) as error:
+                raise InvalidArgumentError(f"{self._model.name}: end_profiling: {path}: {error}") from error
             self._times = []
         return path
 
@@ -448,20 +463,45 @@ class InferenceSession(Portable):
 
     def _checked_outputs(self, output_names: Sequence[str] | None) -> list[str]:
         there = [info.name for info in self._model.outputs]
-        if output_names is None or not list(output_names):
+        if output_names is None:
+            return there
+        if isinstance(output_names, str) or not isinstance(output_names, Iterable):
+            raise InvalidArgumentError(
+                f"{self._model.name}: output_names must be a sequence of names, or None; got {output_names!r}"
+            )
+        output_names = list(output_names)
+        if not output_names:
             return there
         for name in output_names:
-            if name not in there:
-                raise InvalidArgumentError(f"{self._model.name}: has no output {name!r}; it has {there}")
-        return list(output_names)
+            self.check_output(name)
+        return output_names
+
+    def check_output(self, name: object) -> None:
+        """Raises where the model has no such output.
+
+        Raises:
+            InvalidArgumentError: when it has not.
+        """
+        there = [info.name for info in self._model.outputs]
+        if name not in there:
+            raise InvalidArgumentError(f"{self._model.name}: has no output {name!r}; it has {there}")
+
+    def check_input(self, name: object) -> None:
+        """Raises where the model has no such input.
+
+        Raises:
+            InvalidArgumentError: when it has not.
+        """
+        there = [info.name for info in self._model.inputs]
+        if name not in there:
+            raise InvalidArgumentError(f"{self._model.name}: has no input {name!r}; it has {there}")
 
     def _checked_inputs(self, feed: Mapping[str, npt.ArrayLike]) -> dict[str, Any]:
         if not isinstance(feed, Mapping):
             raise InvalidArgumentError(f"{self._model.name}: run takes the inputs as a mapping by name; got {feed!r}")
         wanted = {info.name: info for info in self._model.inputs}
         for name in feed:
-            if name not in wanted:
-                raise InvalidArgumentError(f"{self._model.name}: has no input {name!r}; it has {list(wanted)}")
+            self.check_input(name)
         given = run_inputs(feed, self.device)
         checked: dict[str, Any] = {}
         symbols: dict[str, int] = {}

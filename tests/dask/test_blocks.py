@@ -150,6 +150,21 @@ def of_same_size(x: dml.Expression) -> dml.Expression:
     return F.padding(stencil(x), start_padding=[1, 2], end_padding=[1, 2], padding_mode=mode, padding_value=0)
 
 
+@pytest.mark.parametrize(
+    ("depth", "boundary", "message"),
+    [
+        (-1, None, "depth must be at least 0; got -1"),
+        ("a", None, "depth must be an integer; got 'a'"),
+        ({0: 1, 1: (2, -3)}, None, "depth must be at least 0; got -3"),
+        (90, None, r"depth 90 and boundary None for an array of \[70, 50\]: "),
+        (1, "weird", "boundary must be one of reflect, periodic, nearest, none, a number or None; got 'weird'"),
+    ],
+)
+def test_halos_that_there_are_not(depth: Any, boundary: Any, message: str) -> None:
+    with pytest.raises(dml.InvalidArgumentError, match=f"^map_overlap: {message}"):
+        map_overlap(lambda x: x * 2, da.from_array(VALUES, chunks=(35, 25)), depth=depth, boundary=boundary)
+
+
 def test_halos_give_what_the_whole_gives(device: dml.Device) -> None:
     whole = np.random.default_rng(2).integers(-1000, 1000, (40, 32)).astype(np.float32)
     array, depth = blocks(whole, (20, 16)), {0: 1, 1: 2}

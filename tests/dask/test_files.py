@@ -103,5 +103,7 @@ def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:
     array = da.ones(3)
     with pytest.raises(dml.InvalidArgumentError, match=r"the ending must be \.npy or \.zarr"):
         store(array, tmp_path / "values.txt")
+    with pytest.raises(dml.InvalidArgumentError, match=r"^store: .*nowhere/values\.npy: .*No such file"):
+        store(array, tmp_path / "nowhere/values.npy")
     with pytest.raises(dml.InvalidArgumentError, match="a path for each array; got 1 for 2"):
         store([array, array], tmp_path / "values.npy")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from random import Random
 
@@ -83,3 +84,13 @@ def test_progress_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogC
     with caplog.at_level(logging.INFO, "dmlvk"):
         assert list(told(range(4), 4, "kernels compiled")) == [0, 1, 2, 3]
     assert [record.getMessage() for record in caplog.records] == ["2 of 4 kernels compiled, about 3 s left"]
+
+
+def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    times = iter([0.0, 0.0, 1.0, 3.0, 3.5] * 2)
+    monkeypatch.setattr(time, "monotonic", lambda: next(times))
+    list(told(range(4), 4, "kernels compiled"))
+    assert capsys.readouterr().err == "", "a file gets no lines that replace each other"
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    list(told(range(4), 4, "kernels compiled"))
+    assert capsys.readouterr().err == "\r\033[Kdmlvk: 2 of 4 kernels compiled, about 3 s left\r\033[K"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnxruntime
@@ -209,3 +210,40 @@ def test_files_in_onnx_runtimes_own_format_are_refused_by_name(tmp_path: Path) -
     onnxruntime.InferenceSession(made.SerializeToString(), options, providers=["CPUExecutionProvider"])
     with pytest.raises(dml.ModelFileError, match=r"model.ort: is in ONNX Runtime's own format \(.ort\)"):
         ort.InferenceSession(tmp_path / "model.ort")
+
+
+def test_mistakes_are_named_where_they_are_made(device: dml.Device, tmp_path: Path) -> None:
+    session = ort.InferenceSession(two_branches(), device=device)
+    name, output = session.get_inputs()[0].name, session.get_outputs()[0].name
+    binding, anything = session.io_binding(), cast("Any", None)
+    options = ort.SessionOptions()
+    options.enable_profiling, options.profile_file_prefix = True, str(tmp_path / "nowhere/trace")
+    noting = ort.InferenceSession(two_branches(), options, device=device)
+    mistakes: tuple[tuple[Callable[[], object], str], ...] = (
+        (lambda: binding.bind_cpu_input("q", X), r"has no input 'q'; it has \["),
+        (lambda: binding.bind_output("q"), r"has no output 'q'; it has \["),
+        (lambda: binding.bind_ortvalue_input(name, anything), "must be an OrtValue; got None"),
+        (lambda: binding.bind_ortvalue_output(output, anything), "must be an OrtValue; got None"),
+        (
+            lambda: ort.OrtValue.ortvalue_from_shape_and_type([2, -3], np.float32),
+            r"shape\[1\] must be at least 0; got -3",
+        ),
+        (lambda: ort.OrtValue.ortvalue_from_shape_and_type([2], "nothing"), r"\[2\] elements of 'nothing': "),
+        (
+            lambda: session.run(anything or output, {}),
+            f"output_names must be a sequence of names, or None; got '{output}'",
+        ),
+        (lambda: session.run_async(None, {}, anything), "run_async: callback must be a function; got None"),
+        (
+            lambda: ort.InferenceSession(anything),
+            "takes a path, the bytes of a model's file, or a ModelProto; got None",
+        ),
+        (lambda: ort.InferenceSession(two_branches(), cast("Any", 3)), "sess_options must be a SessionOptions or None"),
+        (lambda: ort.InferenceSession(two_branches(), providers="dml"), "providers must be a list, or None; got 'dml'"),
+        (noting.end_profiling, r"end_profiling: .*nowhere/trace.*No such file"),
+    )
+    for call, message in mistakes:
+        with pytest.raises(dml.InvalidArgumentError, match=message):
+            call()
+    with pytest.raises(dml.OutOfMemoryError, match=r"^OrtValue: \[1099511627776\] elements of float64: "):
+        ort.OrtValue.ortvalue_from_shape_and_type([2**40], np.float64)
