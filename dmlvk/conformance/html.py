@@ -215,14 +215,17 @@ def _plots(case: CaseReport, report: Report) -> Iterator[str]:
 def _table(
     head: Sequence[str] | None, rows: Iterable[Sequence[str]], marks: Sequence[str] = (), names: Sequence[str] = ()
 ) -> str:
-    """A table of cells that are HTML already; ``marks`` are classes of its first rows, ``names`` what links lead to."""
+    """A table of cells that are HTML already; ``marks`` are classes of its first rows, ``names`` what links lead to.
+
+    Numbers stand at the right where columns have titles; what has none are facts, among them versions.
+    """
     lines = ['<div class="wide"><table>']
     if head is not None:
         lines.append("<tr>" + "".join(f"<th>{escape(title)}</th>" for title in head) + "</tr>")
     for number, row in enumerate(rows):
         mark = f' class="{marks[number]}"' if number < len(marks) and marks[number] else ""
         name = f' id="{escape(names[number])}"' if number < len(names) and names[number] else ""
-        cells = "".join(f'<td class="{_cell_class(cell)}">{cell}</td>' for cell in row)
+        cells = "".join(f'<td class="{_cell_class(cell) if head else "text"}">{cell}</td>' for cell in row)
         lines.append(f"<tr{name}{mark}>{cells}</tr>")
     return "\n".join([*lines, "</table></div>"])
 
