@@ -27,7 +27,6 @@ import contextlib
 import functools
 import logging
 import os
-import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -42,6 +41,7 @@ from dmlvk.runtime.afterwards import Afterwards, new_lock
 from dmlvk.runtime.coherence import without_coherence
 from dmlvk.runtime.flattening import flattened
 from dmlvk.runtime.forked import end_without_exit_handlers, keep_for_ever
+from dmlvk.runtime.guard import Guard, is_repeated_copy
 from dmlvk.runtime.pipelines import Pipelines
 from dmlvk.runtime.specialization import NAIVE_DRIVERS, on_processor, specialized
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryGuard, MemoryRequest, open_instance
@@ -130,7 +130,7 @@ class Engine:
         with open_instance():  # keeps the driver loaded between the guard's questions and Kompute's own instance
             self._memory = MemoryGuard(info)
             try:
-                with _Guard(self, "opening the device"), validation.new_instance():
+                with Guard(self, "opening the device"), validation.new_instance():
                     self._manager: Any = self._kp.Manager(info.index)
             except BaseException:
                 self._memory.close()
@@ -222,7 +222,7 @@ class Engine:
             DeviceLimitError, OutOfMemoryError: when the device cannot have it.
         """
         in_call = self.afterwards.in_call()
-        with self.afterwards, self.lock, _Guard(self, f"allocating {size_in_bytes} bytes"):
+        with self.afterwards, self.lock, Guard(self, f"allocating {size_in_bytes} bytes"):
             if not in_call:  # another thread's call may have put off freeing what is missing now
                 self.afterwards.do_inside()
             allocation = self._allocated(size_in_bytes, self._needs_staging, zeroed)
@@ -237,7 +237,7 @@ class Engine:
         Raises:
             OutOfMemoryError: when the device cannot have it.
         """
-        with self.afterwards, self.lock, _Guard(self, "uploading what kernels share"):
+        with self.afterwards, self.lock, Guard(self, "uploading what kernels share"):
             allocation = self._shared.get(contents)
             if allocation is None:
                 allocation = self._allocated(len(contents), self._needs_staging, zeroed=False)
@@ -316,7 +316,7 @@ class Engine:
             fill: writes into the bytes that it is called with, and does not keep them.
             keeps_contents: False when it writes every byte that matters, which saves a download.
         """
-        with self.afterwards, self.lock, _Guard(self, "writing a buffer"):
+        with self.afterwards, self.lock, Guard(self, "writing a buffer"):
             self._check_allocated(allocation)
             if allocation.download_pending and keeps_contents:
                 self._download(allocation)
@@ -331,7 +331,7 @@ class Engine:
             allocation: what is read.
             take: called with the bytes, which it neither writes nor keeps.
         """
-        with self.afterwards, self.lock, _Guard(self, "reading a buffer"):
+        with self.afterwards, self.lock, Guard(self, "reading a buffer"):
             self._check_allocated(allocation)
             if allocation.download_pending:
                 self._download(allocation)
@@ -369,7 +369,7 @@ class Engine:
             download: allocations whose device side every run copies to the host last.
             timestamps: whether to note the device's time after each step, for :meth:`Recording.dispatch_seconds`.
         """
-        with self.afterwards, self.lock, _Guard(self, "recording"):
+        with self.afterwards, self.lock, Guard(self, "recording"):
             steps: list[int] = []  # which of Kompute's operations are dispatches
             most = 3 + 2 * len(launches)
             sequence = self._manager.sequence(0, most) if timestamps else self._manager.sequence()
@@ -459,7 +459,7 @@ class Engine:
 
         Nothing has to be kept account of then, which a small operator would notice.
         """
-        with self.afterwards, self.lock, _Guard(self, "running on the device"):
+        with self.afterwards, self.lock, Guard(self, "running on the device"):
             recording.sequence.eval()
 
     def submit(self, recording: Recording) -> None:
@@ -467,7 +467,7 @@ class Engine:
 
         Earlier submissions that touch the same memory are waited for first: nothing orders two submissions.
         """
-        with self.afterwards, self.lock, _Guard(self, "running on the device"):
+        with self.afterwards, self.lock, Guard(self, "running on the device"):
             for allocation in recording.bound:
                 self._await_users(allocation)
             waiting = [allocation for allocation in recording.bound - recording.uploads if allocation.upload_pending]
@@ -491,12 +491,12 @@ class Engine:
         """Waits until a recording's last submission is done."""
         with self.afterwards, self.lock:
             if recording in self._running:  # not so when the device was closed: nothing runs any more
-                with _Guard(self, "running on the device"):
+                with Guard(self, "running on the device"):
                     self._await(recording)
 
     def wait_for(self, allocation: Allocation) -> None:
         """Waits for all submitted work that uses an allocation."""
-        with self.afterwards, self.lock, _Guard(self, "running on the device"):
+        with self.afterwards, self.lock, Guard(self, "running on the device"):
             self._check_allocated(allocation)
 
     def dispatch_spans(self, recording: Recording) -> list[tuple[float, float]]:
@@ -505,7 +505,7 @@ class Engine:
         Raises:
             DeviceRemovedError: when the device is lost or closed.
         """
-        with self.afterwards, self.lock, _Guard(self, "reading timestamps"):
+        with self.afterwards, self.lock, Guard(self, "reading timestamps"):
             self._await(recording)
             return recording.dispatch_spans()
 
@@ -523,7 +523,8 @@ class Engine:
         for recording in [recording for recording in self._running if allocation in recording.bound]:
             self._await(recording)
 
-    def _translate(self, action: str, error: BaseException | None) -> None:
+    def translate(self, action: str, error: BaseException | None) -> None:
+        """For :class:`Guard`: raises what became of an action, when it failed or a validation layer complains."""
         if error is None:
             self._raise_validation_messages(action)
         elif isinstance(error, RuntimeError):
@@ -534,35 +535,4 @@ class Engine:
             raise DmlError(f"{self.info.name}: {action} failed: {error}") from error
 
     def _raise_validation_messages(self, action: str) -> None:
-        validation.raise_new_messages(f"{self.info.name}: {action}", except_for=_is_repeated_copy)
-
-
-class _Guard:
-    """Inside it Kompute's errors become dmlvk's, and a lost device stays lost. Its user holds the engine's lock.
-
-    A class, because a generator costs a small operator 2 µs.
-    """
-
-    __slots__ = ("_action", "_engine")
-
-    def __init__(self, engine: Engine, action: str) -> None:
-        self._engine = engine
-        self._action = action
-
-    def __enter__(self) -> None:
-        self._engine.check_open()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        self._engine._translate(self._action, error)
-
-
-def _is_repeated_copy(message: validation.ValidationMessage) -> bool:
-    """Whether synchronization validation reports two copies to one staging buffer, for which Kompute has no barrier.
-
-    The second one overwrites what nobody has read: the host reads when all is done.
-    """
-    return (
-        bool(re.search("WRITE.AFTER.WRITE", message.identifier))
-        and "vkCmdCopyBuffer" in message.text
-        and ("SHADER" not in message.text)
-    )
+        validation.raise_new_messages(f"{self.info.name}: {action}", except_for=is_repeated_copy)

@@ -146,7 +146,7 @@ def check_a_lost_device_fails_the_task_with_the_error_of_dmlvk_and_the_worker_go
         def lost(engine: Any, recording: Any) -> None:
             for name, method in kept.items():
                 setattr(Engine, name, method)
-            engine._translate("running on the device", RuntimeError("vk::Queue::submit: ErrorDeviceLost"))
+            engine.translate("running on the device", RuntimeError("vk::Queue::submit: ErrorDeviceLost"))
 
         for name in kept:
             setattr(Engine, name, lost)

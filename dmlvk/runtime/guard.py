@@ -1,0 +1,42 @@
+"""What stands around Kompute's calls: their errors, and what the validation layers report meanwhile."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from dmlvk.runtime import validation
+
+if TYPE_CHECKING:
+    from dmlvk.runtime.kompute import Engine
+
+
+class Guard:
+    """Inside it Kompute's errors become dmlvk's, and a lost device stays lost. Its user holds the engine's lock.
+
+    A class, because a generator costs a small operator 2 µs.
+    """
+
+    __slots__ = ("_action", "_engine")
+
+    def __init__(self, engine: Engine, action: str) -> None:
+        self._engine = engine
+        self._action = action
+
+    def __enter__(self) -> None:
+        self._engine.check_open()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        self._engine.translate(self._action, error)
+
+
+def is_repeated_copy(message: validation.ValidationMessage) -> bool:
+    """Whether synchronization validation reports two copies to one staging buffer, for which Kompute has no barrier.
+
+    The second one overwrites what nobody has read: the host reads when all is done.
+    """
+    return (
+        bool(re.search("WRITE.AFTER.WRITE", message.identifier))
+        and "vkCmdCopyBuffer" in message.text
+        and ("SHADER" not in message.text)
+    )
