@@ -313,7 +313,8 @@ class CommandRecorder:
     def submit(self) -> None:
         """Hands everything that was recorded to the device, and returns; what is submitted runs once.
 
-        Reading, writing or closing a buffer that the work uses waits for it, and so does submitting other work with it.
+        Reading, writing or closing a buffer that the work uses waits for it, and so does submitting other work that
+        writes it, or that uses what this one writes.
         With the unchanged Kompute 0.9.0, which cannot submit without waiting, this returns when the work is done.
         """
         engine = self._device.engine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -24,9 +25,10 @@ from dmlvk.arrays import (
 from dmlvk.buffers import Buffer
 from dmlvk.compilation import CompiledOperator, CompiledSingleOperator
 from dmlvk.conversion import Casting
-from dmlvk.errors import InvalidArgumentError
+from dmlvk.errors import InvalidArgumentError, OutOfMemoryError
 from dmlvk.kernels.program import Place, Region
 from dmlvk.recording import HazardTracker, KernelTime, scheduled
+from dmlvk.runtime.afterwards import INSIDE
 from dmlvk.runtime.kompute import Allocation, Engine, Recording
 from dmlvk.tensors import TensorDesc
 from dmlvk.weak_keys import WeakKeys
@@ -36,6 +38,9 @@ KEPT_RUN_BYTES = 64 * 2**20
 
 KEPT_RUN_BYTES_IN_ALL = 256 * 2**20
 """Buffers of up to this size are kept by all compiled operators together; those not used for longest go first."""
+
+MOST_RUNS_AT_ONCE = 3
+"""Of a compiled operator: one lays out its inputs, one waits for the device, one copies its outputs out."""
 
 Arrays = dict[str, npt.NDArray[Any]]
 
@@ -120,7 +125,8 @@ class Run:
         self._constants: Buffer | None = compiled.constants
         self._labels = [step.label for step in compiled.steps]
         self._allocations: dict[tuple[Place, int], Allocation] = {}
-        # Frees the memory when the compiled operator goes, and with it this object.
+        self._is_submitted = False
+        # Frees the memory when nobody refers to this object any more.
         self._release = weakref.finalize(self, _release_all, engine, self._allocations)
         try:
             self.recording = self._record(compiled, timestamps)
@@ -135,19 +141,9 @@ class Run:
         self._input_views, self._output_views = [], []
         self._release()
 
-    @property
-    def size_in_bytes(self) -> int:
-        """Bytes of all buffers."""
-        return sum(allocation.size_in_bytes for allocation in self._allocations.values())
-
     def _record(self, compiled: CompiledOperator, timestamps: bool) -> Recording:
-        sizes = {(Place.INPUT, number): point.size_in_bytes for number, point in enumerate(compiled.inputs)}
-        sizes |= {(Place.OUTPUT, number): point.size_in_bytes for number, point in enumerate(compiled.outputs)}
-        sizes[Place.TEMPORARY, 0] = compiled.temporary_resource_size
-        sizes[Place.PERSISTENT, 0] = compiled.persistent_resource_size
-        for key, size in sizes.items():
-            if size:
-                self._allocations[key] = self._engine.allocate((size + 3) & ~3, zeroed=False)
+        for key, size in _sizes(compiled).items():
+            self._allocations[key] = self._engine.allocate(size, zeroed=False)
         uploaded = [self._allocations[region.place, region.index] for _, _, region in self._inputs]
         written = [self._allocations[region.place, region.index] for _, _, region in self._outputs]
         steps = scheduled(compiled.steps, self._locate, HazardTracker())
@@ -175,17 +171,22 @@ class Run:
         return [KernelTime(label, *span) for label, span in zip(self._labels, spans, strict=True)]
 
     def execute(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
-        """Lays out the inputs, runs, and copies the outputs out."""
-        self._engine.check_open()  # else the views lead nowhere
+        """Lays out the inputs, runs, and copies the outputs out. One thread at a time, inside a call or a visit."""
+        engine = self._engine
+        engine.check_open()  # else the views lead nowhere
+        if self._is_submitted:  # and was not waited for, because an interrupt came
+            engine.wait(self.recording)
         for view in self._input_views:
             if view.overlaps or view.elements is None:
                 lay_out(arrays[view.member], view.tensor, view.host_bytes, f"{self._name}: {view.member}")
             else:
                 copy_elements(view.elements, arrays[view.member])
+        self._is_submitted = True
         if self._constants is None:
-            self._engine.run_whole(self.recording)
+            engine.run_whole(self.recording)
         else:
-            self._engine.run(self.recording)
+            engine.run(self.recording)
+        self._is_submitted = False
         return {view.member: view.copied() for view in self._output_views}
 
 
@@ -204,18 +205,107 @@ class _View:
         return elements_of(self.host_bytes, self.tensor) if self.elements is None else copied(self.elements)
 
 
+def _sizes(compiled: CompiledOperator) -> dict[tuple[Place, int], int]:
+    """Bytes of the buffers for a run."""
+    sizes = {(Place.INPUT, number): point.size_in_bytes for number, point in enumerate(compiled.inputs)}
+    sizes |= {(Place.OUTPUT, number): point.size_in_bytes for number, point in enumerate(compiled.outputs)}
+    sizes[Place.TEMPORARY, 0] = compiled.temporary_resource_size
+    sizes[Place.PERSISTENT, 0] = compiled.persistent_resource_size
+    return {key: (size + 3) & ~3 for key, size in sizes.items() if size}
+
+
 def _release_all(engine: Engine, allocations: Mapping[tuple[Place, int], Allocation]) -> None:
     for allocation in allocations.values():
         engine.release_later(allocation)
 
 
+class _Seat:
+    """Buffers for one run of a compiled operator at a time.
+
+    Attributes:
+        lock: held by the thread that runs it.
+        run: the buffers, if there are any at the moment.
+    """
+
+    __slots__ = ("lock", "run")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.run: Run | None = None
+
+
+class _Seats:
+    """For as many runs of a compiled operator at once as make sense.
+
+    Buffers that are let go are freed when nobody refers to them: when the thread that works with them is done.
+
+    Args:
+        run_size: bytes of the buffers of one.
+
+    Attributes:
+        seats: at least one; fewer when memory is short.
+        are_kept: whether buffers are kept when nobody uses them.
+    """
+
+    def __init__(self, run_size: int) -> None:
+        count = min(MOST_RUNS_AT_ONCE, KEPT_RUN_BYTES_IN_ALL // max(run_size, 1))
+        self.seats = tuple(_Seat() for _ in range(max(count, 1)))
+        self.are_kept = run_size <= KEPT_RUN_BYTES
+        self._run_size = run_size
+        self._turn = 0
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the buffers that are kept."""
+        return self._run_size * sum(seat.run is not None for seat in self.seats) if self.are_kept else 0
+
+    def next(self) -> _Seat:
+        """One that is free; if none is, the one that was taken first, more or less."""
+        for seat in self.seats:
+            if not seat.lock.locked():
+                return seat
+        self._turn += 1
+        return self.seats[self._turn % len(self.seats)]
+
+    def leave(self, left: _Seat) -> None:
+        """Lets go of what is not kept, unless other threads are about to need it: then the last of them does."""
+        if any(seat.lock.locked() for seat in self.seats if seat is not left):
+            return
+        run = left.run
+        for seat in self.seats:
+            seat.run = None
+        if run is not None:
+            run.close()  # to which an exception may still refer
+
+    def shrink(self) -> int:
+        """Lets go of all buffers but those of one run; returns how many runs it lets go."""
+        runs = [seat for seat in self.seats if seat.run is not None]
+        for seat in runs[1:]:
+            seat.run = None
+        return len(runs[1:])
+
+    def narrow(self) -> bool:
+        """Leaves one seat, which has buffers; whether there is one."""
+        runs = [seat for seat in self.seats if seat.run is not None]
+        self.seats = tuple(runs[:1]) or self.seats
+        return bool(runs)
+
+
+def _nothing() -> None:
+    """Stands for a weak reference to what is gone."""
+
+
 class RunCache:
-    """The runs that are kept from one call to the next; large ones live for one call only."""
+    """The runs that are kept from one call to the next; large ones are kept while several threads want them.
+
+    Several threads may run a compiled operator at once, each with buffers of its own: while one waits for the device,
+    others copy.
+    """
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._runs: WeakKeys[CompiledOperator, Run] = WeakKeys()
-        self._last: Callable[[], Run | None] = lambda: None
+        self._runs: WeakKeys[CompiledOperator, _Seats] = WeakKeys()
+        self._last: tuple[Callable[[], CompiledOperator | None], Callable[[], _Seats | None]] = _nothing, _nothing
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -229,30 +319,64 @@ class RunCache:
 
     def execute(self, compiled: CompiledOperator, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
         """Runs a compiled operator, with kept buffers where there are some."""
-        run = self._runs.get(compiled)
-        if run is None:
-            return self._execute_first(compiled, arrays)
-        if run is not self._last():  # the order in which they were used says which goes first
-            self._runs.keep(compiled, run)
-            self._last = weakref.ref(run)
-        return run.execute(arrays)
-
-    def _execute_first(self, compiled: CompiledOperator, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
-        run = Run(self._engine, compiled)
-        if run.size_in_bytes > KEPT_RUN_BYTES:
-            with contextlib.closing(run):
+        visit = self._engine.afterwards.visit()
+        if visit is INSIDE:
+            # In a signal's handler or a finalizer, in the middle of a run: that one and this must not wait for others.
+            with contextlib.closing(Run(self._engine, compiled)) as run:
                 return run.execute(arrays)
-        self._runs.keep(compiled, run)
-        self._last = weakref.ref(run)
-        self._drop_old_ones()
-        return run.execute(arrays)
+        last, seats_of_last = self._last
+        seats = (seats_of_last() if last() is compiled else None) or self._used_now(compiled)
+        made_room = False
+        while True:
+            try:
+                with self._engine.afterwards, visit:
+                    seat = seats.seats[0]
+                    if seat.lock.locked():
+                        seat = seats.next()
+                    with seat.lock:
+                        if seat in seats.seats:  # still
+                            return self._execute(seat, seats, compiled, arrays)
+            except OutOfMemoryError:
+                if made_room or not self._make_room(seats):
+                    raise
+                made_room = True
 
-    def _drop_old_ones(self) -> None:
-        runs = self._runs.items()
-        size = sum(run.size_in_bytes for _, run in runs)
-        for compiled, run in runs[:-1]:
-            if size <= KEPT_RUN_BYTES_IN_ALL:
-                break
-            self._runs.drop(compiled)
-            run.close()
-            size -= run.size_in_bytes
+    def _used_now(self, compiled: CompiledOperator) -> _Seats:
+        with self._engine.afterwards, self._engine.lock:
+            # The order in which they were used says which goes first.
+            seats = self._runs.get(compiled) or _Seats(sum(_sizes(compiled).values()))
+            self._runs.keep(compiled, seats)
+            self._last = weakref.ref(compiled), weakref.ref(seats)
+            return seats
+
+    def _execute(
+        self, seat: _Seat, seats: _Seats, compiled: CompiledOperator, arrays: Mapping[str, npt.NDArray[Any]]
+    ) -> Arrays:
+        run = seat.run or self._filled(seat, seats, compiled)
+        if seats.are_kept:
+            return run.execute(arrays)
+        try:
+            return run.execute(arrays)
+        finally:
+            seats.leave(seat)
+
+    def _filled(self, seat: _Seat, seats: _Seats, compiled: CompiledOperator) -> Run:
+        run = seat.run = Run(self._engine, compiled)
+        with self._engine.lock:
+            size = sum(each.kept_bytes for _, each in self._runs.items())
+            for other, kept in self._runs.items():
+                if size <= KEPT_RUN_BYTES_IN_ALL:
+                    break
+                if kept is not seats and kept.kept_bytes:
+                    size -= kept.kept_bytes
+                    self._runs.drop(other)
+        return run
+
+    def _make_room(self, seats: _Seats) -> bool:
+        """Does with the buffers of one run of each operator when memory is short; whether that may be of help."""
+        afterwards = self._engine.afterwards
+        with afterwards, self._engine.lock:
+            let_go = sum(each.shrink() for _, each in self._runs.items())
+            waits = seats.narrow()
+            afterwards.do_inside()
+            return bool(let_go) or waits

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import threading
+import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -20,30 +23,69 @@ class Afterwards:
     interrupt comes between such a lock and the statement: one in the middle of a context manager that is written in
     Python could leave the lock held.
 
+    A call that copies, or waits for the device, in memory that no other thread works with is a visit,
+    ``with afterwards, afterwards.visit():``. Any number of threads visit at once, and take the lock for moments. What
+    is freed meanwhile is not theirs; only the end of everything (:meth:`put_off_to_the_end`) waits for all of them.
+    Whoever holds the lock never waits for a visit, which may be waiting for the lock.
+
     Args:
         lock: what a call holds.
     """
 
-    __slots__ = ("_actions", "_lock")
+    __slots__ = ("_actions", "_last_actions", "_lock", "_mine", "_visits")
 
     def __init__(self, lock: Any) -> None:
         self._lock = lock
         self._actions: collections.deque[Callable[[], object]] = collections.deque()
+        self._last_actions: collections.deque[Callable[[], object]] = collections.deque()
+        self._mine = threading.local()
+        # A lock of each thread that ever visited and lives: held while it visits, and taken by no other thread.
+        self._visits: list[weakref.ref[threading.Lock]] = []
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *_: object) -> None:
-        if self._actions:
+        if self._actions or self._last_actions:
             self.do()
 
+    def visit(self) -> Any:
+        """What a visit holds; :data:`INSIDE` in the middle of another call of the same thread."""
+        lock = getattr(self._mine, "lock", None)
+        if lock is None:
+            lock = threading.Lock()
+            self._visits.append(weakref.ref(lock, self._visits.remove))  # first: a signal's handler may visit, too
+            self._mine.lock = lock
+        return INSIDE if lock.locked() or self._lock._is_owned() else lock
+
+    def is_visited(self) -> bool:
+        """Whether any thread is inside a visit."""
+        locks = [reference() for reference in tuple(self._visits)]
+        return any(lock is not None and lock.locked() for lock in locks)
+
+    def wait_for_visits(self) -> None:
+        """Waits until no thread is inside a visit. Those that begin meanwhile must find out by themselves to leave."""
+        while self.is_visited():
+            time.sleep(1e-4)
+
     def in_call(self) -> bool:
-        """Whether this thread is inside a call."""
-        return bool(self._lock._is_owned())
+        """Whether this thread is inside a call, a visit or not."""
+        if self._lock._is_owned():
+            return True
+        lock = getattr(self._mine, "lock", None)
+        return lock is not None and bool(lock.locked())
 
     def put_off(self, action: Callable[[], object]) -> None:
-        """Does something as soon as no call is under way: at once, or at the end of the call that is. Never waits."""
+        """Does something as soon as no call is under way: at once, or at the end of the call that is. Never waits.
+
+        Visits of other threads go on meanwhile.
+        """
         self._actions.append(action)
+        self.do()
+
+    def put_off_to_the_end(self, action: Callable[[], object]) -> None:
+        """The same, when no visit is under way either: whoever leaves last does it."""
+        self._last_actions.append(action)
         self.do()
 
     def do(self) -> None:
@@ -51,18 +93,31 @@ class Afterwards:
         if self.in_call():
             return
         try:
-            while self._actions and self._lock.acquire(blocking=False):
+            while (self._actions or self._last_actions) and self._lock.acquire(blocking=False):
                 with self._lock:
                     self.do_inside()
+                    if not self.is_visited():
+                        _do_all(self._last_actions)
                 self._lock.release()
+                # A visit that ended before the lock was free has left the rest to this thread.
+                if not self._actions and self.is_visited():
+                    break
         finally:
-            if self.in_call():  # interrupted between two of the steps above
+            if self._lock._is_owned():  # interrupted between two of the steps above
                 self._lock.release()
 
     def do_inside(self) -> None:
         """Does what was put off, for a call that has just begun and holds the lock."""
-        while self._actions:
-            self._actions.popleft()()
+        _do_all(self._actions)
+
+
+INSIDE = contextlib.nullcontext()
+"""What a visit holds in the middle of a call, which holds enough: nothing."""
+
+
+def _do_all(actions: collections.deque[Callable[[], object]]) -> None:
+    while actions:
+        actions.popleft()()
 
 
 def new_lock() -> Any:

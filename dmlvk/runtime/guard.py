@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 
 class Guard:
-    """Inside it Kompute's errors become dmlvk's, and a lost device stays lost. Its user holds the engine's lock.
+    """Inside it Kompute's errors become dmlvk's, and a lost device stays lost.
 
-    A class, because a generator costs a small operator 2 µs.
+    Its user holds the engine's lock, or only waits for the device. It is a class, because a generator costs a small
+    operator 2 µs.
     """
 
     __slots__ = ("_action", "_engine")

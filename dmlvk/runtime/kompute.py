@@ -52,6 +52,9 @@ __all__ = ["Allocation", "Engine", "Launch", "Recording"]
 
 _Result = TypeVar("_Result")
 
+MOST_RUNNING = 64
+"""Submissions that nobody has waited for; one more waits for the oldest."""
+
 _open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 _drivers_of_parent: set[str] = set()
@@ -97,6 +100,9 @@ class Engine:
     """One Vulkan device, opened through Kompute. Its methods may be called from several threads.
 
     ``with engine.afterwards, engine.lock:`` makes several calls in a row, without another thread's between them.
+    ``with engine.afterwards, engine.afterwards.visit():`` only keeps the device from being closed: for work with
+    memory and recordings that no other thread knows, which so overlaps with that of others. Kompute's calls hold the
+    lock, but for that which waits for the device: Vulkan allows it while others submit, record, make and destroy.
 
     Args:
         info: the device, as :func:`dmlvk.runtime.vulkan.list_devices` gives it.
@@ -151,15 +157,17 @@ class Engine:
     def close(self) -> None:
         """Frees everything in the order that Vulkan needs. Closing twice is allowed.
 
-        In the middle of a call of the same thread, that is in a signal's handler, it is done when that call is over.
+        In the middle of a call of the same thread, that is in a signal's handler, it is done when that call is over,
+        and the calls of other threads are.
         """
         if self.is_closed:
             return
         self._is_closing = True
         self._removed = f"{self.info.name}: the device was closed"  # first: other threads ask without the lock
+        self.afterwards.put_off_to_the_end(self._close)
         if self.afterwards.in_call():
-            self.afterwards.put_off(self._close)
             return
+        self.afterwards.wait_for_visits()
         with self.afterwards, self.lock:
             self._close()
         self._raise_validation_messages("closing the device")
@@ -450,26 +458,43 @@ class Engine:
         return self._found[constant_id]
 
     def run(self, recording: Recording) -> None:
-        """Runs a recording and waits for the device."""
-        self.submit(recording)
-        self.wait(recording)
+        """Runs a recording and waits for the device, which other threads may use meanwhile.
+
+        No other thread runs or awaits the same recording.
+        """
+        with self.afterwards, self.afterwards.visit():
+            self.submit(recording)
+            with Guard(self, "running on the device"):
+                self._await(recording)
 
     def run_whole(self, recording: Recording) -> None:
         """Runs a recording that uploads all that it reads, downloads all that it writes, and shares no memory.
 
-        Nothing has to be kept account of then, which a small operator would notice.
+        As :meth:`run`, in the middle of a call: nothing has to be kept account of, which a small operator would notice.
         """
-        with self.afterwards, self.lock, Guard(self, "running on the device"):
-            recording.sequence.eval()
+        with Guard(self, "running on the device"):
+            if not self._has_barriers:
+                with self.lock:
+                    recording.sequence.eval()
+                return
+            try:
+                with self.lock:
+                    self._running[recording] = None  # first: an interrupt may come behind either
+                    recording.sequence.eval_async()
+                recording.sequence.eval_await()
+            except RuntimeError:
+                self._running.pop(recording, None)
+                raise
+            self._running.pop(recording, None)
 
     def submit(self, recording: Recording) -> None:
         """Hands a recording to the device. With the unchanged Kompute this returns when the work is done.
 
-        Earlier submissions that touch the same memory are waited for first: nothing orders two submissions.
+        Earlier submissions that write what this one uses, or use what it writes, are waited for first: nothing orders
+        two submissions.
         """
         with self.afterwards, self.lock, Guard(self, "running on the device"):
-            for allocation in recording.bound:
-                self._await_users(allocation)
+            self._await_rivals(recording)
             waiting = [allocation for allocation in recording.bound - recording.uploads if allocation.upload_pending]
             if waiting:
                 self._upload(waiting)
@@ -520,8 +545,18 @@ class Engine:
 
     def _await_users(self, allocation: Allocation) -> None:
         """Waits for all submitted work that binds an allocation."""
-        for recording in [recording for recording in self._running if allocation in recording.bound]:
-            self._await(recording)
+        for recording in list(self._running):  # from which others take theirs without the lock
+            if allocation in recording.bound:
+                self._await(recording)
+
+    def _await_rivals(self, recording: Recording) -> None:
+        """Waits for the submitted work that must not be under way beside a recording."""
+        for other in list(self._running):
+            apart = other.written.isdisjoint(recording.bound) and recording.written.isdisjoint(other.bound)
+            if other is recording or not apart:
+                self._await(other)
+        for other in list(self._running)[: 1 - MOST_RUNNING]:
+            self._await(other)
 
     def translate(self, action: str, error: BaseException | None) -> None:
         """For :class:`Guard`: raises what became of an action, when it failed or a validation layer complains."""
@@ -530,7 +565,8 @@ class Engine:
         elif isinstance(error, RuntimeError):
             self._raise_validation_messages(action)
             if "DeviceLost" in str(error):
-                self._removed = f"{self.info.name}: the device was lost while {action} ({error})"
+                if self._removed is None:  # else another thread was told first
+                    self._removed = f"{self.info.name}: the device was lost while {action} ({error})"
                 raise DeviceRemovedError(self._removed) from error
             raise DmlError(f"{self.info.name}: {action} failed: {error}") from error
 
