@@ -86,7 +86,7 @@ def batch_gradients(data_type: DataType, size: int) -> Iterator[Task]:
         x, gradient, mean, variance, scale = inputs
         mean, inverse, scale = mean.reshape(-1), (variance.reshape(-1) + 1e-5).rsqrt(), scale.reshape(-1)
         return torch.ops.aten.native_batch_norm_backward(
-            gradient, x, scale, None, None, mean.float(), inverse.float(), True, 1e-5, [True, True, True]
+            gradient, x, scale.float(), None, None, mean.float(), inverse.float(), True, 1e-5, [True, True, True]
         )[0]
 
     yield _task(words, desc, in_torch, others=others)

@@ -19,8 +19,11 @@ from dmlvk.operators.resampling import InterpolationMode
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
-_SAMPLES_OF_LAUNCH = 32000
-"""As many as one of several launches takes for each output: each may begin a row of its own, which is a turn more."""
+_TURNS_OF_SAMPLE = 3
+"""Of loops: each sample may be a row of its own, which is a turn of another loop, and one that ends its own."""
+
+_SAMPLES_OF_LAUNCH = 20000
+"""As many as one of several launches takes for each output: these take fewer turns than every driver lets it have."""
 
 _STATE_BYTES = {"average": 32, "max": 4, "winner": 12}
 """What such a launch hands on for each output: STATE_WORDS in the shader."""
@@ -170,7 +173,7 @@ def reduce_samples(
         DeviceLimitError: when there are too many.
     """
     most = sampling.most_inside()
-    is_in_parts = builder.target.is_cpu and 2 * most > MOST_LOOP_TURNS
+    is_in_parts = builder.target.is_cpu and _TURNS_OF_SAMPLE * (most + 1) > MOST_LOOP_TURNS
     elements = math.prod(sampling.pooled)
     parameters = [float32_bits(how.outside), *sampling.offsets]
     parameters += [*sampling.image[1:], *sampling.pooled[2:], *source.element_strides, *how.strides]

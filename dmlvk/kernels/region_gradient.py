@@ -70,6 +70,14 @@ def lower_gradient(desc: OperatorDesc, target: Target) -> Program:
     return gradient.builder.program()
 
 
+def _turns_of_region(rows: int, columns: int) -> int:
+    """The turns of loops that so many outputs of a region take: llvmpipe counts the one that ends each loop, too.
+
+    Found by counting the regions that one launch takes in there.
+    """
+    return 3 + rows * (2 + columns)
+
+
 def _aligned(size: int) -> int:
     return -(-size // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
@@ -193,7 +201,7 @@ class _Gradient:
     def _blocks(self, regions: range) -> Iterator[_Block]:
         """What each launch takes of these regions, in the order of all sums: regions, rows, columns."""
         rows, columns = (range(size) for size in self.sampling.pooled[2:])
-        turns = 1 + len(rows) * (1 + len(columns))
+        turns = _turns_of_region(len(rows), len(columns))
         if not self.builder.target.is_cpu or len(regions) * turns <= _TURNS_OF_LAUNCH:
             yield _Block(regions, rows, columns)
             return
@@ -202,8 +210,10 @@ class _Gradient:
             for first in regions[::at_once]:
                 yield _Block(range(first, min(first + at_once, regions.stop)), rows, columns)
             return
-        rows_at_once = max(1, (_TURNS_OF_LAUNCH - 1) // (1 + len(columns)))
-        columns_at_once = _TURNS_OF_LAUNCH - 2 if rows_at_once == 1 else len(columns)
+        none = _turns_of_region(0, 0)
+        rows_at_once = (_TURNS_OF_LAUNCH - none) // (_turns_of_region(1, len(columns)) - none)
+        columns_at_once = len(columns) if rows_at_once else _TURNS_OF_LAUNCH - _turns_of_region(1, 0)
+        rows_at_once = max(1, rows_at_once)
         for region in regions:
             for row in rows[::rows_at_once]:
                 for column in columns[::columns_at_once]:

@@ -141,6 +141,18 @@ def test_samples_of_several_launches(
     assert benches[0].device.run(again, inputs)["OutputTensor"].tobytes() == whole.tobytes()
 
 
+@pytest.mark.parametrize("height", [30_000, 60_000])
+def test_rows_of_one_sample(height: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them is a loop of its own, and llvmpipe counts what ends a loop among its turns."""
+    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    image = np.zeros((1, 1, height, 1), np.float32)
+    image[0, 0, -1] = height
+    for bench in benches:
+        for function, expected in ((AVERAGE, 1), (MAX, height)):
+            more = {"reduction_function": function, "maximum_samples_per_output": UINT_MAX}
+            assert _run(bench, image, [[0, 0, 1, height]], (1, 1), **more).item() == expected
+
+
 def test_sum_of_large_and_small(benches: list[Workbench]) -> None:
     """What would overflow, or be lost, in one word."""
     image = np.array([[[[3e38, 3e38, 1.0, -3e38, -3e38, 1e-37]]]], np.float32)

@@ -209,6 +209,25 @@ def test_sums_of_several_launches(
     assert len(set(whole + found)) == 1
 
 
+@pytest.mark.parametrize(("count", "pooled"), [(16_000, (1, 1)), (1, (40_000, 1)), (1, (1, 70_000))])
+@pytest.mark.parametrize("function", [AVERAGE, MAX])
+def test_many_gradients_of_one_element(
+    function: dml.ReduceFunction,
+    count: int,
+    pooled: tuple[int, int],
+    benches: list[Workbench],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """llvmpipe counts the turns of all loops together, those that end one, too: a turn too many loses gradients."""
+    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    image, regions = np.ones((1, 1, 1, 1), np.float32), np.tile(np.array([[0, 0, 1, 1]], np.float32), (count, 1))
+    gradient = np.ones((count, 1, *pooled), np.float32)
+    desc = _desc(image, gradient, regions, Way(function), output_roi_gradient_tensor=None)
+    for bench in benches:
+        found = bench.device.run(desc, _inputs(image, gradient, regions))["OutputGradientTensor"]
+        assert found.item() == gradient.sum()
+
+
 @pytest.mark.parametrize("function", [AVERAGE, MAX])
 def test_slopes_of_several_parts(
     function: dml.ReduceFunction, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
