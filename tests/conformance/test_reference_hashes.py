@@ -9,6 +9,7 @@ from dmlvk.conformance.measurement import is_settled, reference_digests
 from dmlvk.conformance.reference_hashes import ReferenceHashes
 from dmlvk.conformance.results import Plan
 from dmlvk.conformance.samples import sample_cases
+from tests.effort import some
 
 HOW = "run: dmlvk conformance -d 0 -d 1 [-o OPERATOR] --write-hashes dmlvk/conformance/reference_hashes.json"
 
@@ -37,7 +38,7 @@ def test_every_case_has_its_hashes() -> None:
     assert not gone, HOW
 
 
-@pytest.mark.parametrize("case", _one_of_each_operator(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", some(_one_of_each_operator(), 2), ids=lambda case: case.name)
 def test_hashes_are_those_of_inputs_and_references(case: ValueCase) -> None:
     inputs, outputs = reference_digests(case, Plan())
     shipped_inputs, shipped_outputs = ReferenceHashes.shipped().cases[case.name]

@@ -30,7 +30,7 @@ from tests.effort import IS_QUICK
 from tests.operators.geometries import FIXED, REPEATED, TRANSPOSED, Geometry, geometries, overlaps
 from tests.targets import all_walk_as_gpus, kernel_of
 
-EXAMPLES = 40 if IS_QUICK else 120
+EXAMPLES = 20 if IS_QUICK else 120
 """Random geometries for an operator that stands for many; the others share its memory walks: a twentieth."""
 
 SHARE = 3 if IS_QUICK else 1
