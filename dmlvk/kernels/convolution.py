@@ -13,6 +13,10 @@ from dmlvk.operators import Convolution, ConvolutionDirection, ConvolutionMode, 
 from dmlvk.tensors import TensorDesc
 
 _WORD = 2**32
+_HALF_WORD = 2**16
+
+_AXES_OF_SHAPE = ("sizes", "steps", "signed", "signed", None, "extents", "output")
+"""What `_geometry` gives for each axis, `None` where kernels for any shape have 1."""
 
 
 def lower_convolution(desc: OperatorDesc, target: Target) -> Program:
@@ -88,7 +92,32 @@ def convolution_product(desc: Convolution, window: TensorDesc) -> Product:
         right_has_vectors=False,
         output_has_pairs=_has_pairs(output),
         geometry=(*_geometry(desc, window), int(is_split), *_reached(desc)),
+        shape=_shape(desc, window, bias_stride),
     )
+
+
+def _shape(desc: Convolution, window: TensorDesc, bias_stride: int) -> tuple[int, ...] | None:
+    """The parameters of kernels for any shape: shaders/patterns/matrix_parameters.glsl.
+
+    Returns:
+        ``None`` for windows in three dimensions or of the backward direction with strides, and for numbers that half a
+        word does not hold.
+    """
+    geometry = _geometry(desc, window)
+    axes = [geometry[place : place + 3] for place in range(0, len(geometry), 3)]
+    sizes, _, _, firsts, input_steps, extents, output = axes
+    if (sizes[0], firsts[0], extents[0], output[0], *input_steps) != (1, 0, 1, 1, 1, 1, 1) or output != _reached(desc):
+        return None
+    words = []
+    for name, values in zip(_AXES_OF_SHAPE, axes, strict=True):
+        if name is None:
+            continue
+        for number in values[1:]:
+            if (number + _HALF_WORD // 2 if name == "signed" else number) % _WORD >= _HALF_WORD:
+                return None
+        words.append(values[1] % _HALF_WORD << 16 | values[2] % _HALF_WORD)
+    source, result = _strides(desc.input_tensor), _strides(desc.output_tensor)
+    return (bias_stride, *source[:2], *source[3:], *result[:2], *result[3:], *words)
 
 
 def _strides(tensor: TensorDesc) -> tuple[int, ...]:

@@ -48,6 +48,8 @@ class Product:
         right_has_vectors: the same of the right operand.
         output_has_pairs: whether results of columns 2n and 2n + 1 share a word that holds nothing else.
         geometry: further specialization constants.
+        shape: the words of the parameters behind the left operand's strides, where kernels are told the shape at run
+            time; ``None`` where it does not go into them.
     """
 
     family: str
@@ -64,6 +66,7 @@ class Product:
     right_has_vectors: bool
     output_has_pairs: bool
     geometry: tuple[int, ...] = ()
+    shape: tuple[int, ...] | None = None
 
     @property
     def segments(self) -> int:
@@ -73,12 +76,34 @@ class Product:
     def work(self, *, gives_results: bool = True) -> Work:
         """What the choice of a tile depends on."""
         shape = (self.rows, self.columns, self.terms, self.batches)
-        return Work(self.family, *shape, gives_results, self.right_along_terms)
+        return Work(self.family, *shape, gives_results, self.right_along_terms, self.shape is not None)
 
     def totals_bytes(self, segments_come: int) -> int:
         """Scratch memory for totals."""
         copies = self.segments if segments_come == SIDE_BY_SIDE else 1
         return copies * self.batches * self.rows * self.columns * 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Ways:
+    """What a kernel does with its sums.
+
+    Attributes:
+        come: ``ONE_SEGMENT``, ``IN_TURN`` or ``SIDE_BY_SIDE``.
+        has_addend: whether something is added to each.
+        relu: whether RELU is applied.
+        writes_totals: whether totals are written, and not results.
+    """
+
+    come: int
+    has_addend: bool
+    relu: bool
+    writes_totals: bool
+
+    @property
+    def flags(self) -> int:
+        """All of it in a word, for kernels that are told so at run time: ``shaders/patterns/matrix.glsl``."""
+        return self.come | self.has_addend << 2 | self.relu << 3 | self.writes_totals << 4
 
 
 def lower_gemm(desc: OperatorDesc, target: Target) -> Program:
@@ -105,6 +130,7 @@ def gemm_product(desc: Gemm) -> Product:
     terms = desc.a_tensor.sizes[-1 if desc.trans_a is MatrixTransform.NONE else -2]
     left_along_terms, left_vectors = lines((terms, a[1]), (rows, a[0]), zip(batch_sizes, a[2:], strict=True))
     right_along_terms, right_vectors = lines((terms, b[0]), (columns, b[1]), zip(batch_sizes, b[2:], strict=True))
+    others = (b[1], b[0], *b[2:], *c, *out, batch_sizes[1], float32_bits(desc.alpha), float32_bits(desc.beta))
     pairs = [stride for size, stride in zip((rows, *batch_sizes), (out[0], *out[2:]), strict=True) if size > 1]
     return Product(
         family="gemm",
@@ -114,12 +140,13 @@ def gemm_product(desc: Gemm) -> Product:
         columns=columns,
         terms=terms,
         left=a,
-        others=(b[1], b[0], *b[2:], *c, *out, batch_sizes[1], float32_bits(desc.alpha), float32_bits(desc.beta)),
+        others=others,
         left_along_terms=left_along_terms,
         left_has_vectors=left_vectors,
         right_along_terms=right_along_terms,
         right_has_vectors=right_vectors,
         output_has_pairs=out[1] == 1 and columns % 2 == 0 and not any(stride % 2 for stride in pairs),
+        shape=others,
     )
 
 
@@ -203,8 +230,8 @@ def _add_sums(
         name = product.family.upper()
         raise DeviceLimitError(f"{name}: sums of {product.terms} terms take {size} bytes of scratch memory")
     totals = builder.scratch(size) if writes_totals else None
-    constants = _constants(product, come, addend is not None, relu, writes_totals)
-    for kernel in _sum_kernels(product, choice, come, groups, constants, builder.target):
+    ways = Ways(come, addend is not None, relu, writes_totals)
+    for kernel in _sum_kernels(product, choice, ways, groups, builder.target):
         builder.launch(kernel, [left, right, addend or left], [totals or result])
     if totals is None:
         return
@@ -214,29 +241,34 @@ def _add_sums(
     adder = PlainKernel(
         sums_variant(product.family, product.data_type).name,
         work_groups,
-        (int(work_groups[1] > 1), *constants),
+        (int(work_groups[1] > 1), *_constants(product, ways)),
         (invocations, *sizes, 0, 0, *product.left, *product.others),
         work_group_size=SUMS_INVOCATIONS,
     )
     builder.launch(adder, [totals, addend or totals], [result], label="sums of segments")
 
 
-def _sum_kernels(
-    product: Product, choice: Choice, come: int, groups: int, constants: tuple[int, ...], target: Target
-) -> list[PlainKernel]:
+def _sum_kernels(product: Product, choice: Choice, ways: Ways, groups: int, target: Target) -> list[PlainKernel]:
     """The launches that compute sums, or their segments."""
     tile = choice.tile
     variant = tile.variant(product.family, product.data_type, target).name
     work_groups = launch_size(product.family.upper(), groups * tile.invocations, tile.invocations)
     row_tiles, column_tiles = -(-product.rows // tile.rows), -(-product.columns // tile.columns)
     sizes = (product.rows, product.columns, product.terms, row_tiles, column_tiles)
-    at_once = product.segments if come != IN_TURN else min(product.segments, choice.segments_at_once)
+    at_once = product.segments if ways.come != IN_TURN else min(product.segments, choice.segments_at_once)
+    constants: tuple[int, ...] = (1,)  # operands may begin behind the start of their buffers
+    described = (*product.left, *product.others)
+    if tile.is_for_any_shape:
+        assert product.shape is not None  # what such tiles are chosen for
+        described = (ways.flags, *product.left, *product.shape)
+    else:
+        constants = _constants(product, ways)
     return [
         PlainKernel(
             variant,
             work_groups,
             (int(work_groups[1] > 1), *constants),
-            (groups, *sizes, first, min(first + at_once, product.segments), *product.left, *product.others),
+            (groups, *sizes, first, min(first + at_once, product.segments), *described),
             work_group_size=tile.invocations,
         )
         for first in range(0, product.segments, at_once)
@@ -255,26 +287,25 @@ def float32_sum_kernels(product: Product, target: Target) -> list[PlainKernel]:
     writes_totals = product.data_type is DataType.FLOAT16
     come = IN_TURN if writes_totals or product.segments > 1 else ONE_SEGMENT
     groups = choice.tile.groups(product.rows, product.columns) * product.batches
-    constants = _constants(product, come, False, False, writes_totals)
-    return _sum_kernels(product, choice, come, groups, constants, target)
+    return _sum_kernels(product, choice, Ways(come, False, False, writes_totals), groups, target)
 
 
 def _stores_pairs(product: Product) -> bool:
     return product.output_has_pairs and product.data_type is DataType.FLOAT16
 
 
-def _constants(product: Product, come: int, has_addend: bool, relu: bool, writes_totals: bool) -> tuple[int, ...]:
+def _constants(product: Product, ways: Ways) -> tuple[int, ...]:
     """The specialization constants from id 1 on."""
     return (
         1,  # operands may begin behind the start of their buffers
-        come,
-        int(has_addend),
-        int(relu),
+        ways.come,
+        int(ways.has_addend),
+        int(ways.relu),
         int(product.left_along_terms),
         int(product.left_has_vectors),
         int(product.right_along_terms),
         int(product.right_has_vectors),
         int(_stores_pairs(product)),
-        int(writes_totals),
+        int(ways.writes_totals),
         *product.geometry,
     )

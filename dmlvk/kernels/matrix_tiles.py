@@ -55,6 +55,7 @@ class Tile:
         defines: preprocessor definitions.
         fewest_groups: work groups from which on it keeps a device busy.
         families: of those that it can compute.
+        is_for_any_shape: whether its kernels are told the shape at run time, so that one pipeline is for all of them.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Tile:
     defines: tuple[tuple[str, str], ...]
     fewest_groups: int = 0
     families: tuple[str, ...] = FAMILIES
+    is_for_any_shape: bool = False
 
     def groups(self, rows: int, columns: int) -> int:
         """Tiles that cover so many results."""
@@ -76,7 +78,8 @@ class Tile:
         if not target.is_cpu:
             return 2**32
         results = self.rows * self.columns // self.invocations
-        return max(1, MOST_LOOP_TURNS // (results * (SEGMENT // _TERMS_IN_TURN + 1) + SEGMENT + results))
+        turns = results * (SEGMENT // _TERMS_IN_TURN + 3) + 2 * self.rows + SEGMENT  # with those that end a loop
+        return max(1, MOST_LOOP_TURNS // turns)
 
     def variant(self, family: str, data_type: DataType, target: Target) -> ShaderVariant:
         """The shader of a family for a data type."""
@@ -133,6 +136,27 @@ def _block(name: str, rows: int, columns: int, invocations: int) -> Tile:
     return Tile(name, rows, columns * invocations, invocations, 0, "matrix/blocks.comp", named, groups)
 
 
+def _processors(name: str, rows: int, columns: int, is_for_any_shape: bool) -> Tile:
+    """A tile of ``shaders/patterns/matrix_processors.glsl``: a block for each invocation."""
+    invocations = min(columns, 8)
+    defines = {"BLOCK_ROWS": rows, "BLOCK_COLUMNS": columns, "INVOCATIONS": invocations}
+    defines["SHAPE_AT_RUN_TIME"] = int(is_for_any_shape)
+    named = tuple((key, str(value)) for key, value in defines.items())
+    families = FAMILIES if is_for_any_shape else ("convolution",)
+    return Tile(
+        name if is_for_any_shape else f"{name}_of_a_shape",
+        rows,
+        columns * invocations,
+        invocations,
+        0,
+        "matrix/processors.comp",
+        named,
+        _GROUPS_FOR_PROCESSORS,
+        families,
+        is_for_any_shape,
+    )
+
+
 LARGE = _shared("128x64", 128, 64, 8, (8, 4), 512)
 """For products of large matrices: on an NVIDIA H200 17.7 TFLOP/s for FLOAT32 and 26.8 for FLOAT16, where the next one
 gives 16.9 and 20.3. (128 x 128 with 8 x 8 results for each invocation gives 18.5 and 27.0, but needs more shared memory
@@ -171,23 +195,36 @@ WINDOWS = _windows("windows", 4, 64)
 
 _ROWS_FOR_WINDOWS = 4
 
-ON_PROCESSORS = (
-    _block("wide", 16, 16, 8),
-    _block("blocks", 8, 8, 8),
-    _block("few", 4, 4, 4),
-)
+ON_PROCESSORS = tuple(_processors(*block, True) for block in (("wide", 16, 16), ("blocks", 8, 8), ("small", 4, 4)))
 """From the largest to the smallest."""
+
+ON_PROCESSORS_OF_A_SHAPE = tuple(
+    _processors(*block, False) for block in (("wide", 16, 16), ("blocks", 8, 8), ("small", 4, 4))
+)
+"""The same for convolutions whose shape does not go into push constants: see ``Product.shape``."""
 
 ON_NAIVE_PROCESSORS = (_block("few", 4, 4, 4),)
 """Likewise, where a driver keeps in memory what others keep in registers."""
 
-TILES = (LARGE, MEDIUM, *SINGLE, *ROWS_ACROSS, *ROWS_ALONG, WINDOWS, *ON_PROCESSORS)
+TILES = (
+    LARGE,
+    MEDIUM,
+    *SINGLE,
+    *ROWS_ACROSS,
+    *ROWS_ALONG,
+    WINDOWS,
+    *ON_PROCESSORS,
+    *ON_PROCESSORS_OF_A_SHAPE,
+    *ON_NAIVE_PROCESSORS,
+)
 
 
 def _tiles_for(work: Work, target: Target) -> list[Tile]:
     """The tiles among which a device chooses, from the largest to the smallest."""
     if target.is_cpu:
-        return list(ON_NAIVE_PROCESSORS if target.is_naive else ON_PROCESSORS)
+        if target.is_naive:
+            return list(ON_NAIVE_PROCESSORS)
+        return list(ON_PROCESSORS if work.has_any_shape else ON_PROCESSORS_OF_A_SHAPE)
     tiles = [*SINGLE]
     if work.family == "gemm":
         tiles = [LARGE, MEDIUM, *tiles]
@@ -204,7 +241,7 @@ def _tiles_for(work: Work, target: Target) -> list[Tile]:
         and tile.shared_memory <= target.shared_memory
         and tile.invocations <= target.work_group_size
     ]
-    return fitting or [ON_PROCESSORS[-1]]  # which needs neither shared memory nor more than four invocations
+    return fitting or [ON_NAIVE_PROCESSORS[-1]]  # which needs neither shared memory nor more than four invocations
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,6 +271,7 @@ class Work:
         batches: products, or groups of a convolution.
         gives_results: whether results are wanted, and not sums.
         right_along_terms: whether the right operand's neighbours in memory are neighbouring terms.
+        has_any_shape: whether kernels can be told the shape at run time.
     """
 
     family: str
@@ -243,6 +281,7 @@ class Work:
     batches: int
     gives_results: bool = True
     right_along_terms: bool = False
+    has_any_shape: bool = True
 
     def groups(self, tile: Tile) -> int:
         """Tiles that cover all results."""

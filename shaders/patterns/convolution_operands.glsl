@@ -8,6 +8,7 @@
 #ifndef CONVOLUTION_OPERANDS_GLSL
 #define CONVOLUTION_OPERANDS_GLSL
 
+#if !SHAPE_AT_RUN_TIME
 layout(constant_id = 11) const uint FILTER_DEPTH = 1u;
 layout(constant_id = 12) const uint FILTER_HEIGHT = 1u;
 layout(constant_id = 13) const uint FILTER_WIDTH = 1u;
@@ -36,6 +37,7 @@ layout(constant_id = 32) const bool FILTER_IS_SPLIT = false;
 layout(constant_id = 33) const uint REACHED_DEPTH = 1u;
 layout(constant_id = 34) const uint REACHED_HEIGHT = 1u;
 layout(constant_id = 35) const uint REACHED_WIDTH = 1u;
+#endif
 
 Batch batch_at(uint group, uint groups, uint segment)
 {
@@ -53,6 +55,9 @@ Batch batch_at(uint group, uint groups, uint segment)
 }
 
 #if !ADDS_SEGMENTS
+#define OUTSIDE 0x80000000u // far from every place of the input, in whichever direction the filter goes on from it
+
+#if !COUNTS_TERMS
 uint left_index(Batch batch, uint row, uint term)
 {
     uint first = batch.left + row * parameters.left_row;
@@ -63,8 +68,6 @@ uint left_index(Batch batch, uint row, uint term)
     uint channel = term / filter_places;
     return first + channel * parameters.left_outer + (term - channel * filter_places) * parameters.left_term;
 }
-
-#define OUTSIDE 0x80000000u // far from every place of the input, in whichever direction the filter goes on from it
 
 // What is the same for all terms of a column: where its image begins, and where its window does.
 struct Column {
@@ -86,6 +89,8 @@ Column column_at(Batch batch, uint column)
         height * OUTPUT_STEP_HEIGHT + FIRST_HEIGHT, is_reached ? width * OUTPUT_STEP_WIDTH + FIRST_WIDTH : OUTSIDE);
 }
 
+#endif
+
 // Whether there is an element of the input at a place (depth, height and width, times INPUT_STEP), and where.
 bool is_element(uvec3 place)
 {
@@ -101,6 +106,8 @@ bool is_element(uvec3 place)
     }
     return is_inside;
 }
+
+#if !COUNTS_TERMS
 uint element_index(Column column, uint channel, uvec3 place)
 {
     return column.image + channel + place.x / INPUT_STEP_DEPTH * parameters.input_depth
@@ -117,10 +124,12 @@ uint right_index(Column column, uint term)
         column.width + (term - line * FILTER_WIDTH) * FILTER_STEP_WIDTH);
     return is_element(place) ? element_index(column, channel * parameters.input_channel, place) : NOWHERE;
 }
+#endif
 
 #endif
 
 uint addend_index(Batch batch, uint row, uint column) { return batch.addend + row * parameters.addend_row; }
+#if !COUNTS_TERMS
 uint output_index(Batch batch, uint row, uint column)
 {
     uint line = column / OUTPUT_WIDTH;
@@ -131,5 +140,6 @@ uint output_index(Batch batch, uint row, uint column)
         + (line - plane * OUTPUT_HEIGHT) * parameters.output_height
         + (column - line * OUTPUT_WIDTH) * parameters.output_width;
 }
+#endif
 
 #endif

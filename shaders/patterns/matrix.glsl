@@ -18,8 +18,8 @@
 // not finite may meet padding, the sum is computed again, term by term (exact_sum), as well as where FLOAT32 products or sums may be
 // denormal: see is_plain.
 //
-// Kernels are matrix_tiles.glsl for GPUs, matrix_blocks.glsl for processors, and matrix_sums.glsl as a second step.
-// The compile script passes CONVOLUTION (0 or 1), OPERAND (float32 or float16) and OPERAND_BITS.
+// Kernels are matrix_tiles.glsl for GPUs, matrix_processors.glsl and matrix_blocks.glsl for processors, and matrix_sums.glsl as a second
+// step. The compile script passes CONVOLUTION (0 or 1), OPERAND (float32 or float16) and OPERAND_BITS.
 //
 // With DEVICE_ARITHMETIC, which is passed for FLOAT32 to those who permit it, products are not rounded before they are added, and
 // nothing looks for denormal products and sums: the order of a sum is the same, its bits are the device's.
@@ -60,6 +60,12 @@ BUFFER(3, output)
 #define ONE_SEGMENT 0u  // there is one only
 #define IN_TURN 1u      // one invocation computes one after the other, and keeps their total in memory
 #define SIDE_BY_SIDE 2u // each has a place in memory of its own, and matrix_sums.glsl adds them
+#if SHAPE_AT_RUN_TIME // one pipeline is for all products of a kind: the same words are parameters
+#define SEGMENTS_COME (parameters.flags & 3u)
+#define HAS_ADDEND ((parameters.flags & 4u) != 0u)
+#define APPLIES_RELU ((parameters.flags & 8u) != 0u)
+#define WRITES_TOTALS ((parameters.flags & 16u) != 0u)
+#else
 layout(constant_id = 2) const uint SEGMENTS_COME = ONE_SEGMENT;
 layout(constant_id = 3) const bool HAS_ADDEND = false;
 layout(constant_id = 4) const bool APPLIES_RELU = false;
@@ -74,6 +80,7 @@ layout(constant_id = 9) const bool OUTPUT_HAS_PAIRS = false;
 
 // Whether totals are written, in rows of their own, and not results. (FLOAT32 totals IN_TURN stand where the results will.)
 layout(constant_id = 10) const bool WRITES_TOTALS = false;
+#endif
 
 layout(push_constant) uniform Parameters {
 #if ADDS_SEGMENTS
@@ -107,7 +114,7 @@ uint operand(uint bits)
 
 #include "matrix_operands.glsl"
 
-#if !ADDS_SEGMENTS
+#if !ADDS_SEGMENTS && !COUNTS_TERMS
 uint left_bits(Batch batch, uint row, uint term) { return operand(LOAD(OPERAND, words_left, left_index(batch, row, term))); }
 #endif
 
@@ -136,6 +143,7 @@ uint sum_plus(uint sum, uint next)
 #if !ADDS_SEGMENTS
 #define TERMS_IN_TURN 8u
 
+#if !COUNTS_TERMS
 // A segment's sum by its definition. About 40 operations for each term.
 uint exact_sum(Batch batch, uint row, uint column, uint first, uint end)
 {
@@ -157,6 +165,7 @@ uint exact_sum(Batch batch, uint row, uint column, uint first, uint end)
     }
     return sum;
 }
+#endif
 
 // What magnitudes there are among a tile's operands: bit c is set for exponents from 8 c to 8 c + 7, zeros left out. (Where nothing
 // can be denormal, or may be so, only the last bit matters, which stands for what is not finite.)
@@ -221,7 +230,7 @@ uint finished(Batch batch, uint sum, uint row, uint column)
     return APPLIES_RELU ? FORM(larger, OPERAND)(result, 0u) : result;
 }
 
-#if !ADDS_SEGMENTS
+#if !ADDS_SEGMENTS && !COUNTS_TERMS
 // A segment's sum goes into the total. True when that is complete and is to be finished here: then `sum` is the total.
 bool is_complete(Batch batch, inout uint sum, uint row, uint column, uint segment)
 {
@@ -240,9 +249,11 @@ bool is_complete(Batch batch, inout uint sum, uint row, uint column, uint segmen
 }
 #endif
 
+#if !COUNTS_TERMS
 void store_result(Batch batch, uint result, uint row, uint column)
 {
     STORE(OPERAND_BITS, words_output, output_index(batch, row, column), result);
 }
+#endif
 
 #endif

@@ -4,13 +4,19 @@
 
 #define NOWHERE 0xffffffffu // the index of padding
 
+#if COUNTS_TERMS
 #if CONVOLUTION
+#include "counted_windows.glsl"
+#else
+#include "counted_terms.glsl"
+#endif
+#elif CONVOLUTION
 #include "convolution_operands.glsl"
 #else
 #include "product_operands.glsl"
 #endif
 
-#if !ADDS_SEGMENTS
+#if !ADDS_SEGMENTS && !COUNTS_TERMS
 uint right_bits(Column column, uint term)
 {
     uint index = right_index(column, term);

@@ -8,12 +8,32 @@
     // Which segments come IN_TURN now: a processor's driver may not be given all at once.
     uint first_segment;
     uint end_segment;
+#if SHAPE_AT_RUN_TIME
+    uint flags;
+#endif
     // Strides in elements.
     uint left_row;
     uint left_term;
     uint left_outer;
     uint left_inner;
-#if CONVOLUTION
+#if CONVOLUTION && SHAPE_AT_RUN_TIME
+    uint addend_row;
+    uint input_image;
+    uint input_channel;
+    uint input_height;
+    uint input_width;
+    uint output_image;
+    uint output_channel;
+    uint output_height;
+    uint output_width;
+    // Height and width in the halves of a word: there is no room for more.
+    uint filter_sizes;
+    uint output_steps;
+    uint filter_steps;
+    uint firsts;
+    uint input_sizes;
+    uint output_sizes;
+#elif CONVOLUTION
     uint addend_row;
     uint input_image;
     uint input_channel;

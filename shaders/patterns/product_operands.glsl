@@ -18,7 +18,7 @@ Batch batch_at(uint number, uint batches, uint segment)
 #endif
 }
 
-#if !ADDS_SEGMENTS
+#if !ADDS_SEGMENTS && !COUNTS_TERMS
 uint left_index(Batch batch, uint row, uint term) { return batch.left + row * parameters.left_row + term * parameters.left_term; }
 
 // What is the same for all terms of a column.

@@ -17,9 +17,12 @@ from dmlvk.conformance.samples.products import KINDS, convolution_desc, values
 from dmlvk.conformance.sampling import run_sample, sample_fault
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import matrix, matrix_tiles
+from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.matrix_tiles import (
     IN_TURN,
     MEDIUM,
+    ON_PROCESSORS,
+    ON_PROCESSORS_OF_A_SHAPE,
     ONE_SEGMENT,
     ROWS_ACROSS,
     ROWS_ALONG,
@@ -32,7 +35,7 @@ from dmlvk.kernels.matrix_tiles import (
     Tile,
     Work,
 )
-from dmlvk.kernels.target import Target
+from dmlvk.kernels.target import CPU, Target
 from dmlvk.operators import check_operator, families
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS
 from tests.targets import all_walk_as_gpus
@@ -168,6 +171,13 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
         {"direction": dml.ConvolutionDirection.BACKWARD, "strides": (2, 3), "start": (1, 0)},
     ),
     "several segments": ((1, 120, 5, 5), (6, 120, 3, 3), {"start": (1, 1), "end": (1, 1)}),
+    "dilated": ((1, 4, 9, 8), (6, 2, 2, 3), {"dilations": (3, 2), "start": (2, 0), "end": (0, 3), "groups": 2}),
+    "turned": ((3, 2, 5, 3), (5, 2, 2, 3), {"mode": dml.ConvolutionMode.CONVOLUTION, "end": (1, 2)}),
+    "backward": (
+        (2, 4, 4, 3),
+        (4, 3, 2, 3),
+        {"direction": dml.ConvolutionDirection.BACKWARD, "start": (1, 1), "dilations": (1, 2)},
+    ),
 }
 
 
@@ -179,6 +189,8 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
         *((_SMALLEST, name) for name in _CONVOLUTIONS),
         *((tile, "padded") for tile in _SHARED if tile is not _SMALLEST and "convolution" in tile.families),
         *((WINDOWS, name) for name in _CONVOLUTIONS if name != "several segments"),
+        *((ON_PROCESSORS[-1], name) for name in _CONVOLUTIONS if name != "transposed"),
+        *((ON_PROCESSORS_OF_A_SHAPE[-1], name) for name in _CONVOLUTIONS),
     ],
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
@@ -189,7 +201,7 @@ def test_convolutions_in_tiles(
     random = np.random.default_rng(11)
     sizes, window, options = _CONVOLUTIONS[name]
     desc = convolution_desc(data_type, sizes, window, **options)
-    kind = "special" if tile in (_SMALLEST, WINDOWS) else "normal"
+    kind = "normal" if tile.shared_memory and tile is not _SMALLEST else "special"
     inputs = {
         "InputTensor": values(kind, sizes, data_type, random),
         "FilterTensor": values(kind, window, data_type, random),
@@ -336,6 +348,38 @@ def test_tiles_suit_the_work_on_gpus() -> None:
     assert chosen("convolution", 512, 49, 4608, 1) == ("16x32", SIDE_BY_SIDE)
 
 
+def _on_processor(sizes: Sequence[int], window: Sequence[int], **options: Any) -> tuple[str, tuple[int, ...]]:
+    """The kernel of a convolution on llvmpipe, and its specialization constants."""
+    desc = convolution_desc(dml.FLOAT32, sizes, window, **options)
+    (step, *_) = lower(desc, CPU).steps
+    return step.kernel.variant, step.kernel.specialization((0, 0, 0, 0))
+
+
+def test_processors_have_one_pipeline_for_convolutions_of_any_shape() -> None:
+    """As each of them takes a processor's driver a second: a network has dozens of shapes."""
+    first = _on_processor((1, 3, 224, 224), (64, 3, 7, 7), strides=(2, 2), start=(3, 3), end=(3, 3))
+    assert first[0] == "convolution.float32.wide"
+    assert _on_processor((2, 64, 56, 56), (256, 64, 1, 1)) == first
+    assert _on_processor((1, 512, 56, 56), (512, 512, 3, 3), start=(1, 1), end=(1, 1), bias=False) == first
+    assert _on_processor((1, 4, 300, 300), (4, 64, 3, 3), direction=dml.ConvolutionDirection.BACKWARD) == first
+
+
+@pytest.mark.parametrize(
+    ("sizes", "window", "options"),
+    [
+        ((1, 4, 3, 8, 300), (16, 4, 1, 2, 2), {}),
+        ((1, 4, 3, 300), (4, 16, 2, 2), {"direction": dml.ConvolutionDirection.BACKWARD, "strides": (2, 1)}),
+        ((1, 1, 1, 70000), (16, 1, 1, 3), {}),
+        ((1, 1, 1, 70000), (16, 1, 1, 2), {"dilations": (1, 40000)}),
+    ],
+    ids=["depth", "strides of the input", "size", "dilation"],
+)
+def test_other_convolutions_keep_a_pipeline_for_their_shape(
+    sizes: Sequence[int], window: Sequence[int], options: dict[str, Any]
+) -> None:
+    assert _on_processor(sizes, window, **options)[0] == "convolution.float32.wide_of_a_shape"
+
+
 def test_names_are_exported() -> None:
     assert {"Gemm", "Convolution", "MatrixTransform"} <= set(families.__all__)
 
@@ -355,7 +399,7 @@ def test_products_of_integers_are_exact(any_device: dml.Device) -> None:
 @pytest.mark.parametrize("come", [IN_TURN, SIDE_BY_SIDE], ids=["in turn", "side by side"])
 def test_sums_of_many_terms(benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, come: int) -> None:
     """More than llvmpipe lets an invocation go through loops, also where every segment is computed with care."""
-    only(monkeypatch, TILES[-2], come)
+    only(monkeypatch, ON_PROCESSORS[1], come)
     random = np.random.default_rng(15)
     a, b = values("tiny", (2, 70000), dml.FLOAT32, random), values("normal", (70000, 3), dml.FLOAT32, random)
     desc = gemm_desc(dml.FLOAT32, 2, 70000, 3)

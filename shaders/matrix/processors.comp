@@ -1,0 +1,5 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+// GEMM and CONVOLUTION on processors.
+#include "matrix_processors.glsl"
