@@ -22,6 +22,8 @@ BUFFER(3, zero)   // the right operand's
 BUFFER(4, output)
 
 #define ADDS_SEGMENTS 0
+#define COUNTS_TERMS 0
+#define SHAPE_AT_RUN_TIME 0
 #define OPERAND_BITS 8
 #define RESULT_BITS 32
 #define SEGMENT 1024u

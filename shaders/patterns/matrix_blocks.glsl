@@ -3,6 +3,8 @@
 //
 // The compile script passes BLOCK_ROWS, BLOCK_COLUMNS and INVOCATIONS.
 #define ADDS_SEGMENTS 0
+#define COUNTS_TERMS 0
+#define SHAPE_AT_RUN_TIME 0
 #include "matrix.glsl"
 
 layout(local_size_x = INVOCATIONS) in;

@@ -5,6 +5,8 @@
 // The compile script passes BLOCK_ROWS, BLOCK_COLUMNS (1 or 4), TERMS_AT_ONCE (a multiple of 4), STAGE_TERMS (a multiple of
 // TERMS_AT_ONCE that divides a segment) and INVOCATIONS.
 #define ADDS_SEGMENTS 0
+#define COUNTS_TERMS 0
+#define SHAPE_AT_RUN_TIME 0
 #include "matrix.glsl"
 #include "matrix_fours.glsl"
 #define TILE_ROWS BLOCK_ROWS

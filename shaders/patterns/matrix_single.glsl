@@ -4,6 +4,8 @@
 // The compile script passes TILE_ROWS, TILE_COLUMNS (a multiple of 32), TILE_TERMS, RESULT_ROWS and
 // INVOCATIONS = TILE_ROWS * TILE_COLUMNS / RESULT_ROWS.
 #define ADDS_SEGMENTS 0
+#define COUNTS_TERMS 0
+#define SHAPE_AT_RUN_TIME 0
 #include "matrix.glsl"
 #include "matrix_fours.glsl"
 #include "matrix_groups.glsl"

@@ -1,6 +1,8 @@
 // The second step where totals were written: adds those of segments that were computed SIDE_BY_SIDE, in rising order, and finishes
 // the results. The compile script passes INVOCATIONS.
 #define ADDS_SEGMENTS 1
+#define COUNTS_TERMS 0
+#define SHAPE_AT_RUN_TIME 0
 #include "matrix.glsl"
 
 layout(local_size_x = INVOCATIONS) in;

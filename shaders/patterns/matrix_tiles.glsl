@@ -4,6 +4,8 @@
 // The compile script passes TILE_ROWS, TILE_COLUMNS, TILE_TERMS, RESULT_ROWS and RESULT_COLUMNS (2, 4 or 8 each) and INVOCATIONS =
 // (TILE_ROWS / RESULT_ROWS) * (TILE_COLUMNS / RESULT_COLUMNS). For convolutions that is a multiple of TILE_COLUMNS.
 #define ADDS_SEGMENTS 0
+#define COUNTS_TERMS 0
+#define SHAPE_AT_RUN_TIME 0
 #include "matrix.glsl"
 #include "matrix_fours.glsl"
 #include "matrix_groups.glsl"
