@@ -15,6 +15,8 @@ Exit status: 0 nothing found, 1 something was, 2 wrong usage.
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import faulthandler
 import functools
 import gc
@@ -47,8 +49,16 @@ class Fault(Exception):
     """A result that is not right, or an error that did not come."""
 
 
-def resident_mib() -> float:
-    """Memory of this process that is in use, in MiB (Linux)."""
+def resident_mib(*, trimmed: bool = False) -> float:
+    """Memory of this process that is in use, in MiB (Linux).
+
+    Args:
+        trimmed: whether the C library gives back first what is free between pieces that are in use. The drivers'
+            compilers leave much of that, in an order that differs from run to run: it hides what grows.
+    """
+    if trimmed:
+        with contextlib.suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
@@ -227,8 +237,10 @@ def soak(device: dml.Device, minutes: float, choice: random.Random, say: Callabl
         if now - said >= min(10.0, 6 * minutes):
             said = now
             gc.collect()
-            memory += [(now, resident_mib())] if now >= warm else []
-            say(f"{now - began:.0f} s: {sum(counts.values()):,} actions, {resident_mib():.0f} MiB")
+            before, after = resident_mib(), resident_mib(trimmed=True)
+            memory += [(now, after)] if now >= warm else []
+            done = f"{now - began:.0f} s: {sum(counts.values()):,} actions"
+            say(f"{done}, {after:.0f} MiB, {before - after:.0f} given back")
     say(", ".join(f"{name} {count:,}" for name, count in counts.items()))
     if len(memory) >= 3:
         growth = 60 * _slope(memory)
