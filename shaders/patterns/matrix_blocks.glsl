@@ -6,6 +6,7 @@
 #define COUNTS_TERMS 0
 #define SHAPE_AT_RUN_TIME 0
 #include "matrix.glsl"
+#include "matrix_block_place.glsl"
 
 layout(local_size_x = INVOCATIONS) in;
 
@@ -15,31 +16,19 @@ void main()
     if (group >= parameters.work_items) {
         return;
     }
-    uint tiles_of_one = parameters.row_tiles * parameters.column_tiles;
-    uint matrices = group / tiles_of_one;
-    uint tile_number = group % tiles_of_one;
-    uint first_row = tile_number % parameters.row_tiles * BLOCK_ROWS;
-    uint own_column = tile_number / parameters.row_tiles * (BLOCK_COLUMNS * INVOCATIONS) + index_in_group();
-    uint batches = parameters.work_items / tiles_of_one;
-    uint first_segment = parameters.first_segment;
-    uint end_segment = parameters.end_segment;
-    if (SEGMENTS_COME == SIDE_BY_SIDE) {
-        batches = batches / SEGMENTS;
-        first_segment = matrices / batches;
-        end_segment = first_segment + 1u;
-    }
-    Batch batch = batch_at(matrices % batches, batches, first_segment);
+    Block block = block_of(group);
+    Batch batch = block.batch;
 
     // What lies outside is computed with what lies at the edge, and not stored.
     Column columns[BLOCK_COLUMNS];
     [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
-        columns[j] = column_at(batch, min(own_column + j * INVOCATIONS, parameters.columns - 1u));
+        columns[j] = column_at(batch, min(block.own_column + j * INVOCATIONS, parameters.columns - 1u));
     }
     uint rows[BLOCK_ROWS];
     [[unroll]] for (uint i = 0u; i < BLOCK_ROWS; ++i) {
-        rows[i] = min(first_row + i, parameters.rows - 1u);
+        rows[i] = min(block.first_row + i, parameters.rows - 1u);
     }
-    for (uint segment = first_segment; segment < end_segment; ++segment) {
+    for (uint segment = block.first_segment; segment < block.end_segment; ++segment) {
         uint first = segment * SEGMENT;
         uint end = min(first + SEGMENT, parameters.terms);
         float sums[BLOCK_ROWS * BLOCK_COLUMNS];
@@ -69,8 +58,8 @@ void main()
             held[i] = sums[i];
         }
         for (uint i = 0u; i < BLOCK_ROWS * BLOCK_COLUMNS; ++i) {
-            uint row = first_row + i / BLOCK_COLUMNS;
-            uint column = own_column + i % BLOCK_COLUMNS * INVOCATIONS;
+            uint row = block.first_row + i / BLOCK_COLUMNS;
+            uint column = block.own_column + i % BLOCK_COLUMNS * INVOCATIONS;
             if (row < parameters.rows && column < parameters.columns) {
                 uint sum = plain ? floatBitsToUint(held[i]) : exact_sum(batch, row, column, first, end);
                 if (is_complete(batch, sum, row, column, segment)) {

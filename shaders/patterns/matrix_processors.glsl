@@ -10,6 +10,7 @@
 #define ADDS_SEGMENTS 0
 #define COUNTS_TERMS 1
 #include "matrix.glsl"
+#include "matrix_block_place.glsl"
 
 layout(local_size_x = INVOCATIONS) in;
 
@@ -61,36 +62,24 @@ void main()
     if (group >= parameters.work_items) {
         return;
     }
-    uint tiles_of_one = parameters.row_tiles * parameters.column_tiles;
-    uint matrices = group / tiles_of_one;
-    uint tile_number = group % tiles_of_one;
-    uint first_row = tile_number % parameters.row_tiles * BLOCK_ROWS;
-    uint own_column = tile_number / parameters.row_tiles * (BLOCK_COLUMNS * INVOCATIONS) + index_in_group();
-    uint batches = parameters.work_items / tiles_of_one;
-    uint first_segment = parameters.first_segment;
-    uint end_segment = parameters.end_segment;
-    if (SEGMENTS_COME == SIDE_BY_SIDE) {
-        batches = batches / SEGMENTS;
-        first_segment = matrices / batches;
-        end_segment = first_segment + 1u;
-    }
-    Batch batch = batch_at(matrices % batches, batches, first_segment);
+    Block block = block_of(group);
+    Batch batch = block.batch;
 
     // What lies outside is computed with padding or what lies at the edge, and not stored.
     Window windows[BLOCK_COLUMNS];
     uint places[BLOCK_COLUMNS];
     Place distance = place_at(INVOCATIONS);
-    Place place = place_at(own_column);
+    Place place = place_at(block.own_column);
     [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
-        windows[j] = window_at(batch, place, own_column + j * INVOCATIONS < parameters.columns);
+        windows[j] = window_at(batch, place, block.own_column + j * INVOCATIONS < parameters.columns);
         places[j] = output_place(place);
         place = place_behind(place, distance);
     }
     uint rows[BLOCK_ROWS]; // where each begins
     [[unroll]] for (uint i = 0u; i < BLOCK_ROWS; ++i) {
-        rows[i] = batch.left + min(first_row + i, parameters.rows - 1u) * parameters.left_row;
+        rows[i] = batch.left + min(block.first_row + i, parameters.rows - 1u) * parameters.left_row;
     }
-    for (uint segment = first_segment; segment < end_segment; ++segment) {
+    for (uint segment = block.first_segment; segment < block.end_segment; ++segment) {
         uint first = segment * SEGMENT;
         uint terms = min(SEGMENT, parameters.terms - first);
         float sums[RESULTS];
@@ -118,8 +107,8 @@ void main()
             term = term_behind(term);
         }
         for (uint i = is_plain(left_classes, right_classes) ? RESULTS : 0u; i < RESULTS; ++i) {
-            uint left = batch.left + min(first_row + i / BLOCK_COLUMNS, parameters.rows - 1u) * parameters.left_row;
-            uint column = own_column + i % BLOCK_COLUMNS * INVOCATIONS;
+            uint left = batch.left + min(block.first_row + i / BLOCK_COLUMNS, parameters.rows - 1u) * parameters.left_row;
+            uint column = block.own_column + i % BLOCK_COLUMNS * INVOCATIONS;
             Window window = window_at(batch, place_at(column), column < parameters.columns);
             float exact = uintBitsToFloat(exact_sum(left, window, start, terms));
             [[unroll]] for (uint k = 0u; k < RESULTS; ++k) {
@@ -127,8 +116,8 @@ void main()
             }
         }
         for (uint i = 0u; i < BLOCK_ROWS; ++i) {
-            uint row = first_row + i;
-            uint column = own_column;
+            uint row = block.first_row + i;
+            uint column = block.own_column;
             float next[BLOCK_COLUMNS];
             [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
                 next[j] = sums[j];
