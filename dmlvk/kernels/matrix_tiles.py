@@ -195,12 +195,12 @@ WINDOWS = _windows("windows", 4, 64)
 
 _ROWS_FOR_WINDOWS = 4
 
-ON_PROCESSORS = tuple(_processors(*block, True) for block in (("wide", 16, 16), ("blocks", 8, 8), ("small", 4, 4)))
+_BLOCKS = (("wide", 16, 16), ("blocks", 8, 8), ("small", 4, 4))
+
+ON_PROCESSORS = tuple(_processors(*block, True) for block in _BLOCKS)
 """From the largest to the smallest."""
 
-ON_PROCESSORS_OF_A_SHAPE = tuple(
-    _processors(*block, False) for block in (("wide", 16, 16), ("blocks", 8, 8), ("small", 4, 4))
-)
+ON_PROCESSORS_OF_A_SHAPE = tuple(_processors(*block, False) for block in _BLOCKS)
 """The same for convolutions whose shape does not go into push constants: see ``Product.shape``."""
 
 ON_NAIVE_PROCESSORS = (_block("few", 4, 4, 4),)
