@@ -111,6 +111,9 @@ class Array(ArrayOperators):
     def __repr__(self) -> str:
         return f"<dmlvk.Array {self.data_type.name} {list(self.shape)} on {self.device.info.name}>"
 
+    def __pos__(self) -> Array:
+        return self.device.array(self)  # a copy, as of NumPy's arrays
+
     def __bool__(self) -> NoReturn:
         raise InvalidArgumentError(f"{self!r} has no truth value; numpy() gives an array that may have one")
 

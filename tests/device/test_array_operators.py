@@ -50,6 +50,12 @@ def test_integers(device: dml.Device, operation: Callable[..., Any]) -> None:
         assert np.array_equal(operation(left, array).numpy(), operation(left, values))
 
 
+def test_every_operator_of_expressions_is_there() -> None:
+    own = {name for kind in dml.Array.__mro__[:-1] for name in vars(kind)}
+    wanted = {name for name in vars(dml.Expression) if name.startswith("__")} - {"__array_ufunc__"}
+    assert {"__add__", "__rmatmul__", "__pos__"} <= wanted <= own
+
+
 def test_the_others(device: dml.Device) -> None:
     a, b = device.array(FLOATS), device.array(OTHERS)
     assert np.array_equal((a @ b.T).numpy(), FLOATS @ OTHERS.T)  # of few bits: exact
@@ -58,6 +64,8 @@ def test_the_others(device: dml.Device) -> None:
     assert np.array_equal((b**2).numpy(), OTHERS**2)
     assert np.array_equal((2**b).numpy(), 2**OTHERS)
     assert np.array_equal((-a).numpy(), -FLOATS) and np.array_equal(abs(a).numpy(), abs(FLOATS))
+    copy = +a
+    assert np.array_equal(copy.numpy(), FLOATS) and copy.storage is not a.storage
     for got, expected in zip(divmod(a, 2), divmod(FLOATS, 2), strict=True):
         assert np.array_equal(got.numpy(), expected)
     for got, expected in zip(divmod(7, b), divmod(7, OTHERS), strict=True):
