@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import sys
@@ -42,7 +43,8 @@ def told(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
 
 def _show(text: str) -> bool:
     """Shows a text in the last line of a terminal, instead of what was there; whether there is one."""
-    if sys.stderr is None or not sys.stderr.isatty() or _log.isEnabledFor(logging.INFO):
+    if sys.stderr is None or sys.stderr.closed or not sys.stderr.isatty() or _log.isEnabledFor(logging.INFO):
         return False  # or the logger tells it
-    print(f"\r\033[K{text[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # the terminal was closed
+        print(f"\r\033[K{text[: shutil.get_terminal_size().columns - 1]}", end="", file=sys.stderr, flush=True)
     return True
