@@ -482,9 +482,7 @@ class InferenceSession(Portable):
         Raises:
             InvalidArgumentError: when it has not.
         """
-        there = [info.name for info in self._model.outputs]
-        if name not in there:
-            raise InvalidArgumentError(f"{self._model.name}: has no output {name!r}; it has {there}")
+        self._check_name(name, "output", self._model.outputs)
 
     def check_input(self, name: object) -> None:
         """Raises where the model has no such input.
@@ -492,9 +490,12 @@ class InferenceSession(Portable):
         Raises:
             InvalidArgumentError: when it has not.
         """
-        there = [info.name for info in self._model.inputs]
+        self._check_name(name, "input", self._model.inputs)
+
+    def _check_name(self, name: object, kind: str, infos: Sequence[ValueInfo]) -> None:
+        there = [info.name for info in infos]
         if name not in there:
-            raise InvalidArgumentError(f"{self._model.name}: has no input {name!r}; it has {there}")
+            raise InvalidArgumentError(f"{self._model.name}: has no {kind} {name!r}; it has {there}")
 
     def _checked_inputs(self, feed: Mapping[str, npt.ArrayLike]) -> dict[str, Any]:
         if not isinstance(feed, Mapping):
