@@ -56,6 +56,12 @@ def _add_broadcast(number: int) -> Made:
     }
 
 
+def _add_element(number: int) -> Made:
+    t, element = _tensor(1000 + number), dml.TensorDesc(dml.FLOAT32, (1000 + number,), strides=(0,))
+    desc = dml.ElementWiseAdd(a_tensor=t, b_tensor=element, output_tensor=t)
+    return desc, {"ATensor": _values(1000 + number), "BTensor": _values(1000 + number)}
+
+
 def _sign(number: int) -> Made:
     t = _tensor(1000 + number)
     return dml.ElementWiseSign(input_tensor=t, output_tensor=t), {"InputTensor": _values(1000 + number)}
@@ -319,6 +325,7 @@ def _padding(number: int) -> Made:
 TASKS: dict[str, Task] = {
     "ADD, new size": _add,
     "ADD, a row broadcast, new size": _add_broadcast,
+    "ADD, an element broadcast, new size": _add_element,
     "SIGN, new size": _sign,
     "SIGN, transposed, new size": _sign_strided,
     "CAST to INT32, new size": _cast,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, work_groups
-from dmlvk.kernels.layout import FoldedLayout, open_ended
+from dmlvk.kernels.layout import ANY_SIZE, FoldedLayout, open_ended
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import (
     TILES_IN_BYTES,
@@ -23,6 +23,10 @@ from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 _MOST_INTERLEAVE = 64
 """How far apart an invocation's elements lie at most in the strided walk; more gains nothing."""
 
+_MOST_SPLIT = 2**19
+"""How many elements at most, along the only axis, the strided walk takes in rows of few, so that one kernel serves all
+such sizes: a large GPU has cores for an invocation each. More of them are worth a kernel of their own, in which every
+invocation has four."""
 
 _MOST_REPEATS = 8
 """How often an invocation stores one result at most; more leave no time for others to read in the meantime."""
@@ -171,9 +175,11 @@ def _rows(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
     lane_count = lanes("rows", types)
     vectors = math.prod(layout.sizes) // lane_count
     layout, repeats, stride = _without_repeats(layout, lane_count, vectors // _FEWEST_INVOCATIONS)
-    groups_per_row = layout.sizes[0] // lane_count
-    sizes = (layout.sizes[0], *open_ended(layout.sizes[1:]))
-    geometry = _geometry(layout, sizes, groups_per_row, False, repeats, stride // lane_count, 0)
+    size, *others = layout.sizes
+    groups_per_row = size // lane_count if others else ANY_SIZE  # a single row ends where the work does
+    sizes = (size if others else ANY_SIZE, *open_ended(others))
+    repeat_stride = stride // lane_count if repeats > 1 else 0
+    geometry = _geometry(layout, sizes, groups_per_row, False, repeats, repeat_stride, 0)
     return Plan("rows", vectors // repeats, vectors // repeats, geometry, repeats)
 
 
@@ -285,9 +291,11 @@ def _vector_operands(layout: FoldedLayout, types: tuple[DataType, ...]) -> int:
 
 
 def _strided(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
-    size, lane_count = layout.sizes[0], lanes("strided", types)
-    output = layout.strides[-1]
-    packed = types[-1].size_in_bits < 32 and output[0] == 1
+    lane_count = lanes("strided", types)
+    packed = types[-1].size_in_bits < 32 and layout.strides[-1][0] == 1
+    if len(layout.sizes) == 1 and layout.sizes[0] <= _MOST_SPLIT and not packed:
+        layout = _split(layout, math.gcd(layout.sizes[0], lane_count * _MOST_INTERLEAVE))
+    size, output = layout.sizes[0], layout.strides[-1]
     interleave = 1
     if packed and any(stride % lane_count for stride in output[1:]):
         groups_per_row = (size + 2 * (lane_count - 1)) // lane_count  # a row may begin in the middle of a group of four
@@ -309,3 +317,9 @@ def _geometry(
     for strides in (layout.strides[-1], *layout.strides[:-1]):
         constants += [*strides, *[0] * missing]
     return (*constants, *own)
+
+
+def _split(layout: FoldedLayout, row: int) -> FoldedLayout:
+    """The only axis as rows of so many elements, a divisor: their number is not compiled into the kernel."""
+    (size,) = layout.sizes
+    return FoldedLayout((row, size // row), tuple((stride, row * stride) for (stride,) in layout.strides))

@@ -17,7 +17,7 @@ from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels import elementwise, walks
 from dmlvk.kernels import kernel as kernel_module
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, WalkKernel
-from dmlvk.kernels.layout import FoldedLayout, fold
+from dmlvk.kernels.layout import ANY_SIZE, FoldedLayout, fold
 from dmlvk.kernels.target import GPU
 from dmlvk.kernels.variants import (
     WALKS,
@@ -229,7 +229,7 @@ def _visits_of_rows(
     offsets = _outer_offsets(items // own[0], sizes, strides, 1)
     offsets[0] += np.tile(np.arange(repeats), work_items) * repeat_stride * lane_count
     elements = (items % own[0])[:, None] * lane_count + np.arange(lane_count)
-    assert elements.max() == sizes[0] - 1
+    assert elements.max() == sizes[0] - 1 or (sizes[0] == ANY_SIZE and max(sizes[1:]) == 1)
     columns = []
     for operand, operand_strides in zip(offsets, strides, strict=True):
         assert operand_strides[0] in (0, 1)
@@ -324,6 +324,15 @@ def test_a_launch_visits_every_element_once(
             assert np.array_equal(_visits(sizes, strides), expected), f"{sizes}, {strides} are not contiguous"
         assert np.array_equal(_visits_of_kernel(kernel, types), expected), f"sizes {sizes}, strides {strides}: {kernel}"
     assert taken == set(WALKS)
+
+
+@pytest.mark.parametrize("stride", [0, 3], ids=["beside one element", "every third element"])
+@pytest.mark.parametrize("name", ["add-float32", "max-int64"])
+def test_a_kernel_serves_every_number_of_elements_in_a_row(name: str, stride: int) -> None:
+    """How many there are along the only axis is often a batch's size: it is not compiled in."""
+    case = _case(name)
+    kernels = [kernel_of(_desc(case, (size,), [(1,), (stride,), (1,)])) for size in range(2, 1000)]
+    assert len({(kernel.variant, kernel.specialization([0, 0, 0])) for kernel in kernels}) <= 2 * 9 + 1
 
 
 def test_push_constants_hold_work_items_base_words_and_attributes() -> None:
