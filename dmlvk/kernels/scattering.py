@@ -1,8 +1,9 @@
 """Lowers SCATTER and SCATTER_ND: of several updates of one place the last one wins, on every device.
 
-Three steps: the numbers of the last updates are cleared; each update, numbered in row-major order, raises the number of
-its place to its own (an atomic maximum, whose result does not depend on the order in which updates come); each element
-of the output is taken from the update that its place has, or from the input where it has none.
+One step where a work group can make a whole line (:mod:`dmlvk.kernels.index_lines`). Otherwise three: the numbers of
+the last updates are cleared; each update, numbered in row-major order, raises the number of its place to its own (an
+atomic maximum, whose result does not depend on the order in which updates come); each element of the output is taken
+from the update that its place has, or from the input where it has none.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import math
 from collections.abc import Iterable, Sequence
 
 from dmlvk.datatypes import DataType
+from dmlvk.kernels import index_lines
 from dmlvk.kernels.index_walks import UNITS, Axis, Walk, kernel_of, variant_of
 from dmlvk.kernels.kernel import PlainKernel, launch_size
-from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.program import Program, ProgramBuilder, Region, of_kernel
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators.indexed import Scatter, ScatterNd
@@ -28,6 +30,7 @@ _WORD = 32
 
 def variants() -> Iterable[ShaderVariant]:
     """The shader variants of these operators."""
+    yield from index_lines.variants()
     yield ShaderVariant(_CLEAR, "indexed/clear.comp", ())
     yield variant_of(_MARK, _WORD)
     yield from (variant_of(_TAKE, unit) for unit in UNITS)
@@ -39,6 +42,8 @@ def scatter(desc: Scatter, target: Target) -> Program:
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
+    if (kernel := index_lines.kernel(desc, target)) is not None:
+        return of_kernel(desc, kernel)
     source, indices, updates, output = desc.input_tensor, desc.indices_tensor, desc.updates_tensor, desc.output_tensor
     places = list(packed_strides(output.sizes))
     take = [

@@ -304,6 +304,18 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
         for family in ("gemm", "convolution")
     ),
     Exemption(
+        "shared-memory",
+        "scatter_lines",
+        "size of the shared memory is unknown: *",
+        "its length is a line's; dmlvk/kernels/index_lines.py takes it where a line fits into what the device has",
+    ),
+    Exemption(
+        "atomic",
+        "scatter_lines",
+        "*OpAtomicUMax*",
+        "the largest of several numbers is the same in any order, and what the operation returns is not used",
+    ),
+    Exemption(
         "atomic",
         "scatter_mark.*",
         "*OpAtomicUMax*",

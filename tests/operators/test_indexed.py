@@ -10,6 +10,8 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.target import GPU
 from dmlvk.operators.indexed import (
     Gather,
     GatherElements,
@@ -20,6 +22,7 @@ from dmlvk.operators.indexed import (
     Scatter,
     ScatterNd,
 )
+from tests.targets import all_walk_as_gpus
 
 Array = npt.NDArray[Any]
 F32, U32, I32 = dml.DataType.FLOAT32, dml.DataType.UINT32, dml.DataType.INT32
@@ -190,6 +193,35 @@ def _refused(message: str, make: type[dml.OperatorDesc], **members: Any) -> None
     with pytest.raises(dml.InvalidArgumentError) as error:
         check_operator(make(**tensors), max(FeatureLevel))
     assert str(error.value) == message
+
+
+@pytest.mark.parametrize("length", [512, 1300])
+@pytest.mark.parametrize("index_type", [U32, I32, dml.DataType.INT64, dml.DataType.UINT64])
+def test_whole_lines_have_the_last_updates(
+    index_type: dml.DataType, length: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work groups that make a line each, as on GPUs: indices that repeat, count from the end, or lie outside."""
+    all_walk_as_gpus(monkeypatch)
+    random = np.random.default_rng(length)
+    lines, count = (5, 4), length - 8
+    least = -length - 20 if index_type in (I32, dml.DataType.INT64) else 0
+    x, y = (random.integers(0, 2**32, (*lines, size), np.uint32) for size in (length, count))
+    indices = random.integers(least, length + 20, y.shape).astype(index_type.numpy_dtype)
+    tensors = {
+        "input_tensor": _tensor(U32, x)[0],
+        "updates_tensor": _tensor(U32, y)[0],
+        "output_tensor": _tensor(U32, x)[0],
+    }
+    desc = Scatter(indices_tensor=_tensor(index_type, indices)[0], axis=2, **tensors)
+    assert len(lower(desc, GPU).steps) == 1
+    expected = x.copy()
+    for line in np.ndindex(lines):
+        for place, update in zip(indices[line].tolist(), y[line], strict=True):
+            if -length <= place < length:
+                expected[line][place] = update
+    np.testing.assert_array_equal(
+        _results(benches, desc, InputTensor=x, IndicesTensor=indices, UpdatesTensor=y), expected
+    )
 
 
 def test_gather_refuses_what_does_not_fit() -> None:
