@@ -94,7 +94,7 @@ class Tile:
 def _shared(name: str, rows: int, columns: int, terms: int, results: tuple[int, int], fewest_groups: int) -> Tile:
     """A tile of ``shaders/patterns/matrix_tiles.glsl``."""
     invocations = rows * columns // (results[0] * results[1])
-    memory = 2 * terms * (rows // 4 + 1 + columns // 4) * 16 + 8
+    memory = terms * (rows // 4 + 1 + columns // 4) * 16 + terms * 16 + 8
     sizes = {"ROWS": rows, "COLUMNS": columns, "TERMS": terms}
     defines = {f"TILE_{key}": str(value) for key, value in sizes.items()}
     defines |= {"RESULT_ROWS": str(results[0]), "RESULT_COLUMNS": str(results[1]), "INVOCATIONS": str(invocations)}
@@ -157,12 +157,12 @@ def _processors(name: str, rows: int, columns: int, is_for_any_shape: bool) -> T
     )
 
 
-LARGE = _shared("128x64", 128, 64, 8, (8, 4), 512)
+LARGE = _shared("128x64", 128, 64, 16, (8, 4), 512)
 """For products of large matrices: on an NVIDIA H200 17.7 TFLOP/s for FLOAT32 and 26.8 for FLOAT16, where the next one
 gives 16.9 and 20.3. (128 x 128 with 8 x 8 results for each invocation gives 18.5 and 27.0, but needs more shared memory
 than Vulkan guarantees.) For convolutions it is slower."""
 
-MEDIUM = _shared("64x64", 64, 64, 8, (4, 4), 200)
+MEDIUM = _shared("64x64", 64, 64, 16, (4, 4), 200)
 
 _FEWEST_FOR_CONVOLUTIONS = 1024
 """Work groups from which on ``MEDIUM`` suits convolutions, whose right operand is loaded element by element."""

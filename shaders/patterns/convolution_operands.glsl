@@ -55,6 +55,13 @@ Batch batch_at(uint group, uint groups, uint segment)
 }
 
 #if !ADDS_SEGMENTS
+#if !SHAPE_AT_RUN_TIME
+// Whether there is one place of everything along the depth.
+#define IS_FLAT (FILTER_DEPTH == 1u && OUTPUT_DEPTH == 1u && INPUT_DEPTH == 1u && FIRST_DEPTH == 0u)
+#else
+#define IS_FLAT false
+#endif
+
 #define OUTSIDE 0x80000000u // far from every place of the input, in whichever direction the filter goes on from it
 
 #if !COUNTS_TERMS
@@ -94,7 +101,7 @@ Column column_at(Batch batch, uint column)
 // Whether there is an element of the input at a place (depth, height and width, times INPUT_STEP), and where.
 bool is_element(uvec3 place)
 {
-    bool is_inside = place.x < INPUT_DEPTH && place.y < INPUT_HEIGHT && place.z < INPUT_WIDTH;
+    bool is_inside = (IS_FLAT || place.x < INPUT_DEPTH) && place.y < INPUT_HEIGHT && place.z < INPUT_WIDTH;
     if (INPUT_STEP_DEPTH != 1u) {
         is_inside = is_inside && place.x % INPUT_STEP_DEPTH == 0u;
     }
@@ -114,6 +121,41 @@ uint element_index(Column column, uint channel, uvec3 place)
         + place.y / INPUT_STEP_HEIGHT * parameters.input_height + place.z / INPUT_STEP_WIDTH * parameters.input_width;
 }
 
+#if !SHAPE_AT_RUN_TIME
+#define LEFT_TERMS_ARE_EVEN (!FILTER_IS_SPLIT) // whether the same step leads from each term to the next one
+
+// What is the same for a term of all columns: how far its elements lie behind those of the window's beginning (of its channel, where
+// there are places between the input's) and its place in the window.
+#define INPUT_HAS_STEPS (INPUT_STEP_DEPTH != 1u || INPUT_STEP_HEIGHT != 1u || INPUT_STEP_WIDTH != 1u)
+uvec4 place_of_term(uint term, uint end)
+{
+    uint line = term / FILTER_WIDTH;
+    uint plane = line / FILTER_HEIGHT;
+    uint channel = plane / FILTER_DEPTH;
+    uvec3 place = uvec3((plane - channel * FILTER_DEPTH) * FILTER_STEP_DEPTH, (line - plane * FILTER_HEIGHT) * FILTER_STEP_HEIGHT,
+        (term - line * FILTER_WIDTH) * FILTER_STEP_WIDTH);
+    uint within = place.x * parameters.input_depth + place.y * parameters.input_height + place.z * parameters.input_width;
+    uint index = channel * parameters.input_channel + (INPUT_HAS_STEPS ? 0u : within);
+    return uvec4(index, place.x, term < end ? place.y : OUTSIDE, place.z);
+}
+
+// Where a column's window begins, as an index: it may lie outside of the input.
+uint beginning_of(Column column)
+{
+    return INPUT_HAS_STEPS ? 0u : element_index(column, 0u, uvec3(column.depth, column.height, column.width));
+}
+
+// Where a column's element of a term lies.
+uint index_of_term(Column column, uint beginning, uvec4 term)
+{
+    uvec3 place = uvec3(column.depth, column.height, column.width) + term.yzw;
+    if (!is_element(place)) {
+        return NOWHERE;
+    }
+    return INPUT_HAS_STEPS ? element_index(column, term.x, place) : beginning + term.x;
+}
+#endif
+
 uint right_index(Column column, uint term)
 {
     uint line = term / FILTER_WIDTH;
@@ -127,6 +169,8 @@ uint right_index(Column column, uint term)
 #endif
 
 #endif
+
+#define OUTPUT_ROW parameters.output_channel // from a row's results to those of the next one
 
 uint addend_index(Batch batch, uint row, uint column) { return batch.addend + row * parameters.addend_row; }
 #if !COUNTS_TERMS

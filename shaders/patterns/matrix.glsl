@@ -167,6 +167,24 @@ uint exact_sum(Batch batch, uint row, uint column, uint first, uint end)
 }
 #endif
 
+// The smallest operand of a tile that is not zero: twice its magnitude less one, so that zeros count as the largest.
+#define NO_LOWEST 0xffffffffu
+uint lowest_of(uint bits) { return (bits << 1u) - 1u; }
+uint lowest_of_four(uvec4 four)
+{
+    return min(min(lowest_of(four.x), lowest_of(four.y)), min(lowest_of(four.z), lowest_of(four.w)));
+}
+// Whether no product and no sum of such operands is denormal. With |a| >= 2^(e - 127) and |b| >= 2^(f - 127), e + f >= 152, a product is
+// zero or at least 2^-102, and then a multiple of 2^-148 … see is_plain.
+bool has_no_denormals(uint left_lowest, uint right_lowest)
+{
+    bool is_zero = left_lowest == NO_LOWEST || right_lowest == NO_LOWEST;
+    return is_zero || ((left_lowest + 1u) >> 24u) + ((right_lowest + 1u) >> 24u) >= 152u;
+}
+
+// A sum in which something that is not finite met padding is not finite itself.
+bool is_finite(float sum) { return (floatBitsToUint(sum) & INFINITY_F32) != INFINITY_F32; }
+
 // What magnitudes there are among a tile's operands: bit c is set for exponents from 8 c to 8 c + 7, zeros left out. (Where nothing
 // can be denormal, or may be so, only the last bit matters, which stands for what is not finite.)
 uint class_of(uint bits)

@@ -18,7 +18,11 @@ Batch batch_at(uint number, uint batches, uint segment)
 #endif
 }
 
+#define OUTPUT_ROW parameters.output_row // from a row's results to those of the next one
+
 #if !ADDS_SEGMENTS && !COUNTS_TERMS
+#define LEFT_TERMS_ARE_EVEN true // whether the same step leads from each term to the next one
+
 uint left_index(Batch batch, uint row, uint term) { return batch.left + row * parameters.left_row + term * parameters.left_term; }
 
 // What is the same for all terms of a column.
