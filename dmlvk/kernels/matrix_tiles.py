@@ -157,23 +157,26 @@ def _processors(name: str, rows: int, columns: int, is_for_any_shape: bool) -> T
     )
 
 
-LARGE = _shared("128x64", 128, 64, 16, (8, 4), 512)
-"""For products of large matrices: on an NVIDIA H200 17.7 TFLOP/s for FLOAT32 and 26.8 for FLOAT16, where the next one
-gives 16.9 and 20.3. (128 x 128 with 8 x 8 results for each invocation gives 18.5 and 27.0, but needs more shared memory
-than Vulkan guarantees.) For convolutions it is slower."""
+LARGE = _shared("64x128", 64, 128, 16, (8, 4), 500)
+"""For products of large matrices, and convolutions with many results: on an NVIDIA H200 23 TFLOP/s for FLOAT32, 37 for
+FLOAT16."""
 
-MEDIUM = _shared("64x64", 64, 64, 16, (4, 4), 200)
+TALL = _shared("128x64", 128, 64, 16, (8, 4), 350)
+"""The same for convolutions of many channels: what is loaded of the input, element by element, serves twice as many."""
 
-_FEWEST_FOR_CONVOLUTIONS = 1024
-"""Work groups from which on ``MEDIUM`` suits convolutions, whose right operand is loaded element by element."""
+_FEWEST_ROWS_FOR_TALL = 65
+
+MEDIUM = _shared("64x32", 64, 32, 16, (4, 4), 200)
+
+FLAT = _shared("32x64", 32, 64, 32, (4, 4), 200)
+"""For products of 17 to 32 rows: twice as fast there as what is next, FLOAT16."""
 
 SINGLE = (
-    _single(64, 32, 16, 8, 200),
     _single(32, 32, 16, 4, 200),
     _single(16, 32, 32, 2, 200),
 )
-"""From the largest to the smallest. The fewer results an invocation has, the sooner it is through its terms: on an
-NVIDIA H200 the smallest takes 35 us for the 2048 terms of 512 x 49 results, where ``MEDIUM`` takes 160."""
+"""From the larger to the smaller. The fewer results an invocation has, the sooner it is through its terms: on an
+NVIDIA H200 the smaller takes 35 us for the 2048 terms of 512 x 49 results, where a tile of 64 x 64 takes 160."""
 
 ROWS_ACROSS = (
     _rows("row_of_fours", 1, 4, 8, 1024, 64, 264),
@@ -208,6 +211,8 @@ ON_NAIVE_PROCESSORS = (_block("few", 4, 4, 4),)
 
 TILES = (
     LARGE,
+    TALL,
+    FLAT,
     MEDIUM,
     *SINGLE,
     *ROWS_ACROSS,
@@ -225,14 +230,15 @@ def _tiles_for(work: Work, target: Target) -> list[Tile]:
         if target.is_naive:
             return list(ON_NAIVE_PROCESSORS)
         return list(ON_PROCESSORS if work.has_any_shape else ON_PROCESSORS_OF_A_SHAPE)
-    tiles = [*SINGLE]
     if work.family == "gemm":
-        tiles = [LARGE, MEDIUM, *tiles]
+        tiles = [FLAT if work.rows <= FLAT.rows else LARGE, MEDIUM, *SINGLE]
         if work.rows <= _MOST_ROWS:
             few = ROWS_ALONG if work.right_along_terms else (*ROWS_ACROSS, *ROWS_ALONG)
             tiles = [tile for tile in few if (tile.rows == 1) == (work.rows == 1)] + tiles[-1:]
-    elif work.groups(MEDIUM) >= _FEWEST_FOR_CONVOLUTIONS:
-        tiles = [MEDIUM, *tiles]
+    else:
+        # The largest are for whom they suffice without a cut through the terms: what is cut has to be put together.
+        large = [LARGE] if work.rows < _FEWEST_ROWS_FOR_TALL else [LARGE, TALL]
+        tiles = [*(tile for tile in large if work.groups(tile) >= tile.fewest_groups), MEDIUM, *SINGLE]
     most_rows = -(-work.rows // SINGLE[-1].rows) * SINGLE[-1].rows  # a tile shall not be empty for the most part
     fitting = [
         tile

@@ -205,8 +205,8 @@ RULES: Final[tuple[Rule, ...]] = (
     ),
     Rule(
         "atomic",
-        "packed stores clear with And and set with Or, which commute; other atomics depend on the order",
-        instructions=_ATOMICS - opcodes("AtomicAnd AtomicOr"),
+        "packed stores clear with And and set with Or, which commute as minima do; other atomics depend on the order",
+        instructions=_ATOMICS - opcodes("AtomicAnd AtomicOr AtomicUMin"),
     ),
     Rule(
         "derivative",
@@ -272,7 +272,7 @@ KNOWN_INSTRUCTIONS: Final = (
     | opcode_range("OpLogicalEqual", "OpLogicalNot")
     | opcode_range("OpIEqual", "OpSLessThanEqual")
     | opcode_range("OpShiftRightLogical", "OpBitCount")
-    | opcodes("ControlBarrier MemoryBarrier AtomicAnd AtomicOr Phi LoopMerge SelectionMerge Label Branch")
+    | opcodes("ControlBarrier MemoryBarrier AtomicAnd AtomicOr AtomicUMin Phi LoopMerge SelectionMerge Label Branch")
     | opcodes("BranchConditional Switch Return ReturnValue Unreachable")
 )
 """Instructions that mean the same everywhere. OpFNegate is one: it turns over a bit and rounds nothing, so there is

@@ -175,7 +175,7 @@ uint lowest_of_four(uvec4 four)
     return min(min(lowest_of(four.x), lowest_of(four.y)), min(lowest_of(four.z), lowest_of(four.w)));
 }
 // Whether no product and no sum of such operands is denormal. With |a| >= 2^(e - 127) and |b| >= 2^(f - 127), e + f >= 152, a product is
-// zero or at least 2^-102, and then a multiple of 2^-148 … see is_plain.
+// zero or at least 2^-102; why that is enough says is_plain.
 bool has_no_denormals(uint left_lowest, uint right_lowest)
 {
     bool is_zero = left_lowest == NO_LOWEST || right_lowest == NO_LOWEST;

@@ -186,8 +186,8 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
 @pytest.mark.parametrize(
     ("tile", "name"),
     [
-        *((_SMALLEST, name) for name in _CONVOLUTIONS),
-        *((tile, "padded") for tile in _SHARED if tile is not _SMALLEST and "convolution" in tile.families),
+        *((tile, name) for tile in (MEDIUM, _SMALLEST) for name in _CONVOLUTIONS),
+        *((tile, "padded") for tile in _SHARED if "convolution" in tile.families and tile not in (MEDIUM, _SMALLEST)),
         *((WINDOWS, name) for name in _CONVOLUTIONS if name != "several segments"),
         *((ON_PROCESSORS[-1], name) for name in _CONVOLUTIONS if name != "transposed"),
         *((ON_PROCESSORS_OF_A_SHAPE[-1], name) for name in _CONVOLUTIONS),
@@ -201,7 +201,7 @@ def test_convolutions_in_tiles(
     random = np.random.default_rng(11)
     sizes, window, options = _CONVOLUTIONS[name]
     desc = convolution_desc(data_type, sizes, window, **options)
-    kind = "normal" if tile.shared_memory and tile is not _SMALLEST else "special"
+    kind = "normal" if tile.shared_memory and tile not in (MEDIUM, _SMALLEST) else "special"
     inputs = {
         "InputTensor": values(kind, sizes, data_type, random),
         "FilterTensor": values(kind, window, data_type, random),
@@ -334,17 +334,19 @@ def test_tiles_suit_the_work_on_gpus() -> None:
         choice = matrix_tiles.choose(Work(*work), Target(shared_memory=49152))
         return choice.tile.name, choice.segments_come
 
-    assert chosen("gemm", 4096, 4096, 4096, 1) == ("128x64", IN_TURN)
-    assert chosen("gemm", 4096, 4096, 768, 1) == ("128x64", ONE_SEGMENT)
+    assert chosen("gemm", 4096, 4096, 4096, 1) == ("64x128", IN_TURN)
+    assert chosen("gemm", 4096, 4096, 768, 1) == ("64x128", ONE_SEGMENT)
     assert chosen("gemm", 128, 768, 768, 1) == ("16x32", ONE_SEGMENT)
     assert chosen("gemm", 1, 16384, 16384, 1) == ("row_of_fours", SIDE_BY_SIDE)
     assert chosen("gemm", 1, 16384, 16384, 1, True, True) == ("row", SIDE_BY_SIDE)
     assert chosen("gemm", 1, 1000, 2048, 1) == ("16x32", SIDE_BY_SIDE)
     assert chosen("gemm", 8, 16384, 16384, 1) == ("eight_rows_of_fours", SIDE_BY_SIDE)
-    assert chosen("gemm", 32, 16384, 16384, 1) == ("32x32", SIDE_BY_SIDE)
+    assert chosen("gemm", 32, 16384, 16384, 1) == ("32x64", SIDE_BY_SIDE)
     assert chosen("convolution", 1, 56 * 56, 9, 128) == ("windows", ONE_SEGMENT)
     assert chosen("convolution", 1, 56 * 56, 9, 128, False) != ("windows", ONE_SEGMENT)
-    assert chosen("convolution", 64, 32 * 56 * 56, 576, 1) == ("64x64", ONE_SEGMENT)
+    assert chosen("convolution", 64, 32 * 56 * 56, 576, 1) == ("64x128", ONE_SEGMENT)
+    assert chosen("convolution", 128, 32 * 28 * 28, 1152, 1) == ("128x64", SIDE_BY_SIDE)
+    assert chosen("convolution", 256, 32 * 14 * 14, 2304, 1) == ("64x32", SIDE_BY_SIDE)
     assert chosen("convolution", 512, 49, 4608, 1) == ("16x32", SIDE_BY_SIDE)
 
 
