@@ -29,7 +29,7 @@ class Buffer:
     def __init__(self, engine: Engine, size_in_bytes: int) -> None:
         self.size_in_bytes = checked_integer(size_in_bytes, "Buffer: size_in_bytes", 1)
         self._engine = engine
-        self._allocation = engine.allocate((self.size_in_bytes + 3) & ~3)
+        self._allocation = engine.allocate((self.size_in_bytes + 3) & ~3, owner=self)
         self._release = weakref.finalize(self, engine.release_later, self._allocation)
 
     def __repr__(self) -> str:

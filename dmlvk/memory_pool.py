@@ -45,8 +45,8 @@ class MemoryPool:
         """Sets what is called with each piece that is freed, before it is."""
         self._forget = forget
 
-    def take(self, size_in_bytes: int) -> Allocation:
-        """A piece of at least so many bytes, whose contents are undefined.
+    def take(self, size_in_bytes: int, owner: object) -> Allocation:
+        """A piece of at least so many bytes, whose contents are undefined, for one who gives it back.
 
         Raises:
             DeviceLimitError, OutOfMemoryError: when the device cannot have it.
@@ -56,16 +56,17 @@ class MemoryPool:
             self.engine.check_open()
             for allocation in reversed(self._kept):  # the newest one is most likely still bound to the right kernels
                 if allocation.size_in_bytes == size:
+                    allocation.owner = weakref.ref(owner)
                     del self._kept[allocation]
                     self._size -= size
                     return allocation
             try:
-                return self.engine.allocate(size, zeroed=False)
+                return self.engine.allocate(size, zeroed=False, owner=owner)
             except OutOfMemoryError:
                 if not self._kept:
                     raise
                 self.clear()
-                return self.engine.allocate(size, zeroed=False)
+                return self.engine.allocate(size, zeroed=False, owner=owner)
 
     def give_back(self, allocation: Allocation) -> None:
         """Takes a piece back; never waits, since finalizers call it."""
@@ -86,8 +87,9 @@ class MemoryPool:
                 self._free_oldest()
 
     def _keep(self, allocation: Allocation) -> None:
-        if self.engine.is_closed:
+        if self.engine.is_closed or not self.engine.has(allocation):
             return  # the device has freed it, or another process has it
+        allocation.owner = weakref.ref(self)
         if allocation.size_in_bytes > KEPT_BYTES:
             self._free(allocation)
             return
@@ -117,7 +119,7 @@ class Storage:
 
     def __init__(self, pool: MemoryPool, size_in_bytes: int) -> None:
         self._pool = pool
-        self._allocation = pool.take(size_in_bytes)
+        self._allocation = pool.take(size_in_bytes, self)
         self._release = weakref.finalize(self, pool.give_back, self._allocation)
 
     @property

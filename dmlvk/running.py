@@ -143,7 +143,7 @@ class Run:
 
     def _record(self, compiled: CompiledOperator, timestamps: bool) -> Recording:
         for key, size in _sizes(compiled).items():
-            self._allocations[key] = self._engine.allocate(size, zeroed=False)
+            self._allocations[key] = self._engine.allocate(size, zeroed=False, owner=self)
         uploaded = [self._allocations[region.place, region.index] for _, _, region in self._inputs]
         written = [self._allocations[region.place, region.index] for _, _, region in self._outputs]
         steps = scheduled(compiled.steps, self._locate, HazardTracker())

@@ -60,6 +60,8 @@ _open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 _drivers_of_parent: set[str] = set()
 """Of the devices that were open in the process from which this one was forked."""
 
+_ALLOCATIONS_BETWEEN_SWEEPS = 64
+
 _SHARES_THREADS = ("SwiftShader driver",)
 """Drivers all of whose devices work with the same threads: with those of the parent, where it had one open."""
 
@@ -126,6 +128,7 @@ class Engine:
         self._removed: str | None = None
         self._is_closing = False
         self._allocations: set[Allocation] = set()
+        self._until_sweep = _ALLOCATIONS_BETWEEN_SWEEPS
         self._token: Allocation | None = None
         self._shared: dict[bytes, Allocation] = {}
         self._running: dict[Recording, None] = {}  # submitted and not yet waited for, oldest first
@@ -219,12 +222,13 @@ class Engine:
         if self._removed is not None:
             raise DeviceRemovedError(self._removed)
 
-    def allocate(self, size_in_bytes: int, *, zeroed: bool = True) -> Allocation:
+    def allocate(self, size_in_bytes: int, *, zeroed: bool = True, owner: object | None = None) -> Allocation:
         """Device memory.
 
         Args:
             size_in_bytes: a positive multiple of 4.
             zeroed: whether the device must read zeros from it; without it, what the device reads is undefined.
+            owner: who releases it; what interrupts leave behind is freed when the owner is gone.
 
         Raises:
             DeviceLimitError, OutOfMemoryError: when the device cannot have it.
@@ -233,9 +237,24 @@ class Engine:
         with self.afterwards, self.lock, Guard(self, f"allocating {size_in_bytes} bytes"):
             if not in_call:  # another thread's call may have put off freeing what is missing now
                 self.afterwards.do_inside()
+            self._until_sweep -= 1
+            if self._until_sweep <= 0:
+                self._until_sweep = _ALLOCATIONS_BETWEEN_SWEEPS
+                self.afterwards.put_off(self._free_orphans)
             allocation = self._allocated(size_in_bytes, self._needs_staging, zeroed)
+            allocation.owner = None if owner is None else weakref.ref(owner)
             self._allocations.add(allocation)
             return allocation
+
+    def _free_orphans(self) -> None:
+        """Frees what an interrupt has left without an owner, inside or in the place of its finalizer."""
+        for allocation in list(self._allocations):
+            if allocation.owner is not None and allocation.owner() is None:
+                self._free(allocation)
+
+    def has(self, allocation: Allocation) -> bool:
+        """Whether an allocation was not freed."""
+        return allocation in self._allocations
 
     def shared(self, contents: bytes) -> Allocation:
         """Device memory that only kernels read, with the given contents; the same one for the same contents.
@@ -270,11 +289,13 @@ class Engine:
             if zeros is None:
                 raise OutOfMemoryError(f"{self.info.name}: {size_in_bytes} bytes of zeros are not to be had")
             tensor = self._manager.tensor_t(zeros, kind)
+            host_bytes = tensor.data().view(np.uint8)
+            return Allocation(
+                tensor, claim, size_in_bytes, host_bytes, has_staging, upload_pending=has_staging and zeroed
+            )
         except BaseException:
             claim.release()
             raise
-        host_bytes = tensor.data().view(np.uint8)
-        return Allocation(tensor, claim, size_in_bytes, host_bytes, has_staging, upload_pending=has_staging and zeroed)
 
     @property
     def _needs_staging(self) -> bool:
@@ -308,11 +329,12 @@ class Engine:
         if allocation not in self._allocations:
             return
         self._await_users(allocation)
-        self._allocations.discard(allocation)
         self._pipelines.let_go(allocation)
         allocation.host_bytes = np.empty(0, np.uint8)
-        allocation.tensor.destroy()
+        if allocation.tensor.is_init():  # not so when this was interrupted behind the next line
+            allocation.tensor.destroy()
         allocation.claim.release()
+        self._allocations.discard(allocation)
 
     def write(
         self, allocation: Allocation, fill: Callable[[npt.NDArray[np.uint8]], object], *, keeps_contents: bool = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,8 @@ class Allocation:
         has_staging: whether the host-visible side is a copy.
         upload_pending: whether the host's side is newer.
         download_pending: whether the device's side is newer.
+        owner: whom it is for. An interrupt may take that one's finalizer away, or come before there is one: what has an
+            owner is freed some time after it is gone.
     """
 
     tensor: Any
@@ -33,6 +36,7 @@ class Allocation:
     has_staging: bool
     upload_pending: bool
     download_pending: bool = False
+    owner: weakref.ref[Any] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

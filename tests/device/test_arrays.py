@@ -308,10 +308,10 @@ def test_what_is_kept_makes_room(fresh: dml.Device, monkeypatch: pytest.MonkeyPa
     gc.collect()
     allocate = fresh.engine.allocate
 
-    def full(size: int, *, zeroed: bool = True) -> Any:
+    def full(size: int, **options: Any) -> Any:
         if fresh.arrays.pool.size_in_bytes:
             raise dml.OutOfMemoryError("full")
-        return allocate(size, zeroed=zeroed)
+        return allocate(size, **options)
 
     monkeypatch.setattr(fresh.engine, "allocate", full)
     same(fresh.array(X[0]), X[0])

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 
+import numpy as np
 import pytest
 
 import dmlvk as dml
 from tests.device.processes import output_of
+
+
+def _sign(size: int) -> dml.ElementWiseSign:
+    tensor = dml.TensorDesc(dml.FLOAT32, (size,))
+    return dml.ElementWiseSign(input_tensor=tensor, output_tensor=tensor)
+
 
 needs_signals = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no such signals")
 
@@ -51,6 +59,26 @@ for turn in range(12):
     assert len(device.engine._allocations) == 0 and sum(device.engine._memory._promised) == 0
 """
     assert output_of(program, device.info.index) == ""
+
+
+def test_memory_whose_finalizer_an_interrupt_took_is_freed(device: dml.Device) -> None:
+    """So is memory that an interrupt kept from having a finalizer; after some more calls, whatever it was for."""
+    with dml.Device(device.info.index) as own:
+        own.run(sign_desc := _sign(4), {"InputTensor": [1, 2, 3, 4]}, casting="same_kind")
+        before = len(own.engine._allocations)
+        for _ in range(5):
+            buffer, array = own.create_buffer(64), own.array(np.array([1, 2], np.float32))
+            for owner in (buffer, array._storage):
+                owner._release.detach()
+        orphan = own.engine.allocate(64, owner=dml.Buffer(own.engine, 4))
+        del buffer, array, owner
+        gc.collect()
+        assert len(own.engine._allocations) == before + 11 and own.engine.has(orphan)
+        for _ in range(64):
+            own.create_buffer(4).close()
+        assert len(own.engine._allocations) == before and not own.engine.has(orphan)
+        assert not orphan.tensor.is_init()
+        own.run(sign_desc, {"InputTensor": [1, 2, 3, 4]}, casting="same_kind")
 
 
 @needs_signals

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -171,11 +172,11 @@ def test_failed_run_leaves_nothing_behind(fresh: dml.Device, monkeypatch: pytest
     allocate = kompute.Engine.allocate
     calls = []
 
-    def failing(engine: kompute.Engine, size: int, *, zeroed: bool = True) -> kompute.Allocation:
+    def failing(engine: kompute.Engine, size: int, **options: Any) -> kompute.Allocation:
         calls.append(size)
         if len(calls) == 2:
             raise dml.OutOfMemoryError("no memory, on purpose")
-        return allocate(engine, size, zeroed=zeroed)
+        return allocate(engine, size, **options)
 
     with monkeypatch.context() as patched:
         patched.setattr(kompute.Engine, "allocate", failing)

@@ -225,11 +225,11 @@ def test_a_run_for_which_memory_is_short_waits_for_the_buffers_of_another(
     operator, go_on, refused = compiled(fresh, sign(floats(SIZE))), threading.Event(), threading.Event()
     allocate = Engine.allocate
 
-    def short(engine: Engine, size: int, *, zeroed: bool = True) -> kompute.Allocation:
+    def short(engine: Engine, size: int, **options: Any) -> kompute.Allocation:
         if len(engine._allocations) >= 3:
             refused.set()
             raise dml.OutOfMemoryError("no memory, on purpose")
-        return allocate(engine, size, zeroed=zeroed)
+        return allocate(engine, size, **options)
 
     monkeypatch.setattr(Engine, "allocate", short)
     watch.before = lambda: go_on.wait(PATIENCE)
