@@ -5,9 +5,12 @@
 
 In turn, in an order that follows from the seed: operators of ever new shapes, graphs, arrays that stay on the device,
 several threads on one device, a second device that is opened and closed in the middle of things, forks, signals
-during runs, and calls that must be refused. Every result is compared with NumPy's. Memory is noted in the second half,
-when the bounded caches (a few hundred compiled operators and pipelines for each open device) should be full: short runs
-show how they fill.
+during runs, and calls that must be refused. Every result is compared with NumPy's. Memory is noted after five minutes,
+or half of a shorter run, when the bounded caches (a few hundred compiled operators and pipelines for each open device)
+should be full.
+
+Two sizes are told: what is in use, which must not grow by more than 10 MiB, and what is resident, of which the C
+library's free pieces are a part: each thread has some, between pieces in use, as drivers' compilers leave them.
 
 Exit status: 0 nothing found, 1 something was, 2 wrong usage.
 """
@@ -39,7 +42,12 @@ import dmlvk as dml
 from dmlvk import functions as F
 
 _HANG_SECONDS = 120
-_GROWTH_MIB_PER_MINUTE = 8.0
+_WARM_MINUTES = 5.0
+_MOST_GROWTH_MIB = 10.0
+"""Of what is in use, from the first third of the time in which it is noted to the last third."""
+_RESIDENT_MIB_PER_MINUTE = 8.0
+_MIB_OF_BLOCK = 96 / 2**20
+"""Of Python's small objects, on average."""
 _THREADS = 4
 
 Floats = npt.NDArray[np.float32]
@@ -61,6 +69,35 @@ def resident_mib(*, trimmed: bool = False) -> float:
             ctypes.CDLL(None).malloc_trim(0)
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+class _Pieces(ctypes.Structure):
+    """``struct mallinfo2`` of the GNU C library."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    ]
+
+
+def used_mib() -> float:
+    """What the program and its libraries have asked for and not given back, in MiB; 0 with another C library."""
+    try:
+        count = ctypes.CDLL(None).mallinfo2
+    except AttributeError:
+        return 0.0
+    count.restype = _Pieces
+    pieces = count()
+    return float((pieces.uordblks + pieces.hblkhd) / 2**20 + sys.getallocatedblocks() * _MIB_OF_BLOCK)
+
+
+def _growth(values: Sequence[float]) -> float:
+    """From the mean of the first third to that of the last."""
+    third = max(len(values) // 3, 1)
+    return float(np.mean(values[-third:]) - np.mean(values[:third]))
 
 
 def _slope(points: Sequence[tuple[float, float]]) -> float:
@@ -219,9 +256,9 @@ def soak(device: dml.Device, minutes: float, choice: random.Random, say: Callabl
     """Runs for as long as told; returns what was found."""
     actions, weights = zip(*ACTIONS, strict=True)
     began = said = time.monotonic()
-    end, warm = began + 60 * minutes, began + 30 * minutes
+    end, warm = began + 60 * minutes, began + 60 * min(minutes / 2, _WARM_MINUTES)
     counts = {action.__name__: 0 for action in actions}
-    memory: list[tuple[float, float]] = []
+    memory: list[tuple[float, float, float]] = []  # when, resident, in use
     found: list[str] = []
     while (now := time.monotonic()) < end and len(found) < 10:
         action = choice.choices(actions, weights)[0]
@@ -237,17 +274,23 @@ def soak(device: dml.Device, minutes: float, choice: random.Random, say: Callabl
         if now - said >= min(10.0, 6 * minutes):
             said = now
             gc.collect()
-            before, after = resident_mib(), resident_mib(trimmed=True)
-            memory += [(now, after)] if now >= warm else []
+            resident, used = resident_mib(trimmed=True), used_mib()
+            memory += [(now, resident, used)] if now >= warm else []
             done = f"{now - began:.0f} s: {sum(counts.values()):,} actions"
-            say(f"{done}, {after:.0f} MiB, {before - after:.0f} given back")
+            say(f"{done}, {used:.1f} MiB in use, {resident:.0f} MiB resident")
     say(", ".join(f"{name} {count:,}" for name, count in counts.items()))
-    if len(memory) >= 3:
-        growth = 60 * _slope(memory)
-        say(f"memory: {growth:+.2f} MiB a minute")
-        if growth > _GROWTH_MIB_PER_MINUTE:
-            found.append(f"memory grows by {growth:.1f} MiB a minute")
-    return found
+    return found + _judged(memory, say)
+
+
+def _judged(memory: Sequence[tuple[float, float, float]], say: Callable[[str], None]) -> list[str]:
+    """What is wrong with the memory of a run: moments in seconds, MiB resident, MiB in use."""
+    if len(memory) < 3:
+        return []
+    growth = _growth([used for _, _, used in memory])
+    slope = 60 * _slope([(now, resident) for now, resident, _ in memory])
+    say(f"memory: in use {growth:+.1f} MiB, resident {slope:+.2f} MiB a minute")
+    faults = [f"memory in use grows by {growth:.1f} MiB"] if growth > _MOST_GROWTH_MIB else []
+    return faults + ([f"memory grows by {slope:.1f} MiB a minute"] if slope > _RESIDENT_MIB_PER_MINUTE else [])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
