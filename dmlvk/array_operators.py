@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.arrays import plain_array
+from dmlvk.conversion import converted
+from dmlvk.datatypes import DataType
+
 if TYPE_CHECKING:
     from dmlvk.device import Device
     from dmlvk.device_arrays import Array
     from dmlvk.graphs.compiled import CompiledGraph
 
-Other: TypeAlias = "Array | npt.NDArray[Any] | float | np.generic"
+Other: TypeAlias = "Array | npt.NDArray[Any] | float | np.generic | list[Any]"
 """What an Array is combined with."""
 
 _KEPT = 64
@@ -44,7 +48,8 @@ class Operations:
         """
         from dmlvk.device_arrays import Array
 
-        given = [device.array(item) if isinstance(item, np.ndarray) else item for item in operands]
+        data_type = next(item.data_type for item in operands if isinstance(item, Array))
+        given = [_on_device(device, item, data_type, operation.__name__) for item in operands]
         key = (operation.__name__, *(_key(item) for item in given))
         with self._lock:
             found = self._kept.get(key)
@@ -58,6 +63,17 @@ class Operations:
         made = device.run(compiled, arrays, keep=True)["output"]
         made.is_truth = is_truth
         return made
+
+
+def _on_device(device: Device, operand: Any, data_type: DataType, name: str) -> Any:
+    """Arrays as Arrays; lists, and arrays of NumPy's default types, in the data type beside which they stand."""
+    if isinstance(operand, (list, tuple)):
+        operand = plain_array(operand, name)
+    if not isinstance(operand, np.ndarray):
+        return operand
+    if operand.dtype in (np.float64, np.int64) and data_type.size_in_bits >= 8:
+        operand = converted(operand, data_type.numpy_dtype, name) if operand.dtype != data_type.numpy_dtype else operand
+    return device.array(operand)
 
 
 def _key(operand: Any) -> Hashable:

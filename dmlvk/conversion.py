@@ -56,7 +56,7 @@ def converted(
         place = f" at {[int(index) for index in first]}" if changed.ndim else ""
         raise InvalidArgumentError(
             f"{where}: the array's dtype must be {wanted}; got {values.dtype}, whose value {values[first]!s}{place} "
-            f"{wanted} does not have: give an array of {wanted}, or casting='unsafe' as in numpy.ndarray.astype"
+            f"{wanted} does not have: give an array of {wanted} (astype), or, to Device.run, casting='unsafe'"
         )
     return made
 

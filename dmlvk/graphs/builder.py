@@ -330,7 +330,7 @@ class Graph:
                 if found[member].graph is not self:
                     raise InvalidArgumentError(f"{kind.operator_name}: {member} belongs to another graph")
             elif isinstance(operand, np.ndarray):
-                found[member] = self.constant(operand)
+                found[member] = self.constant(_fitting(kind, member, operand, found, output_type))
             elif isinstance(operand, (bool, int, float, np.integer, np.floating)):
                 number = operand.item() if isinstance(operand, np.generic) else operand
                 data_type = _type_beside(kind, member.partition("[")[0], found, output_type)
@@ -464,9 +464,11 @@ def _check_given(kind: type[OperatorDesc], tensors: Mapping[str, object], attrib
 
 def _single(kind: type[OperatorDesc], member: str, operand: Operands) -> Operand | None:
     if isinstance(operand, (list, tuple)):
-        raise InvalidArgumentError(
-            f"{kind.operator_name}: {member} must be an expression, an array or a number; got {operand!r}"
-        )
+        if any(isinstance(item, Expression) for item in operand):
+            raise InvalidArgumentError(
+                f"{kind.operator_name}: {member} must be an expression, an array or a number; got {operand!r}"
+            )
+        return plain_array(operand, f"{kind.operator_name}: {member}")
     return operand  # type: ignore[return-value]  # any other sequence is refused as an operand
 
 
@@ -518,10 +520,34 @@ def _common_sizes(kind: type[OperatorDesc], expressions: Mapping[str, Expression
     return tuple(common)
 
 
-def _type_beside(
+_DEFAULT_TYPES = (np.dtype(np.float64), np.dtype(np.int64))
+"""What NumPy takes for Python's numbers, and where it is told nothing: no wish of the caller's."""
+
+
+def _fitting(
+    kind: type[OperatorDesc],
+    member: str,
+    array: npt.NDArray[Any],
+    known: Mapping[str, Expression],
+    output_type: DataType | None,
+) -> npt.NDArray[Any]:
+    """An array of one of NumPy's default types in the one that it must agree with, where no value changes."""
+    if array.dtype not in _DEFAULT_TYPES:
+        return array
+    attribute = member.partition("[")[0]
+    wanted = _agreed_type(kind, attribute, known, output_type)
+    accepted = kind.declaration.support[-1].data_types[attribute]
+    if wanted is None and known and not any(each.numpy_dtype == array.dtype for each in accepted):
+        first = next(iter(known.values())).data_type
+        wanted = first if first in accepted else None
+    if wanted is None or wanted.size_in_bits < 8 or wanted.numpy_dtype == array.dtype:
+        return array
+    return converted(array, wanted.numpy_dtype, f"{kind.operator_name}: {member}")
+
+
+def _agreed_type(
     kind: type[OperatorDesc], member: str, known: Mapping[str, Expression], output_type: DataType | None
-) -> DataType:
-    """The data type of a number among the operands: that of the tensors which it must agree with."""
+) -> DataType | None:
     for group in kind.same_data_type:
         if member in group:
             for other in group:
@@ -530,6 +556,16 @@ def _type_beside(
             outputs = {field.attribute for field in kind.fields if field.kind == "output"}
             if output_type is not None and outputs & set(group):
                 return output_type
+    return None
+
+
+def _type_beside(
+    kind: type[OperatorDesc], member: str, known: Mapping[str, Expression], output_type: DataType | None
+) -> DataType:
+    """The data type of a number among the operands: that of the tensors which it must agree with."""
+    agreed = _agreed_type(kind, member, known, output_type)
+    if agreed is not None:
+        return agreed
     for rule in kind.declaration.data_type_rules:
         if rule.member == member and rule.source in known:
             return rule.wanted(known[rule.source].data_type)

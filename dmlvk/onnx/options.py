@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import enum
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
@@ -46,7 +47,7 @@ class SessionOptions:
     """What a session is made with.
 
     Sizes that a model leaves open can be fixed here, and times be written to a trace; all else is accepted for ONNX
-    Runtime's sake, also attributes that it does not know, and changes nothing.
+    Runtime's sake, and changes nothing. What is no attribute there raises AttributeError here, too.
 
     Attributes:
         enable_profiling: whether :meth:`InferenceSession.end_profiling` writes what each kernel of each run took.
@@ -73,6 +74,18 @@ class SessionOptions:
         self._entries: dict[str, str] = {}
         self._by_name: dict[str, int] = {}
         self._by_denotation: dict[str, int] = {}
+
+        self._is_made = True
+
+    if not TYPE_CHECKING:  # else it would hide mistyped names from type checkers
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if getattr(self, "_is_made", False) and name not in vars(self):
+                known = [word for word in vars(self) if not word.startswith("_")]
+                near = difflib.get_close_matches(name, known, n=1)
+                hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(known)}"
+                raise AttributeError(f"SessionOptions: has no attribute {name!r}{hint}")
+            super().__setattr__(name, value)
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Kept for :meth:`get_session_config_entry`; nothing else reads it."""

@@ -79,6 +79,25 @@ def test_the_others(device: dml.Device) -> None:
     assert len({a, b, a}) == 2
 
 
+@pytest.mark.parametrize("operation", [operator.add, operator.pow, operator.lt], ids=lambda f: f.__name__)
+def test_lists_and_numpys_default_types_are_converted_where_no_value_changes(
+    device: dml.Device, operation: Callable[..., Any]
+) -> None:
+    given = OTHERS.astype(np.float64), OTHERS.astype(np.int64), OTHERS.tolist(), OTHERS.astype(np.int64).tolist()
+    array, graph = device.array(FLOATS), dml.Graph(device)
+    expression = graph.input("x", dml.FLOAT32, FLOATS.shape)
+    expected = operation(array, OTHERS).numpy()
+    assert np.array_equal(expected.shape, FLOATS.shape)
+    outputs = {}
+    for number, other in enumerate(given):
+        assert np.array_equal(operation(array, other).numpy(), expected, equal_nan=True)
+        outputs[f"y{number}"] = operation(expression, other)
+    for got in device.run(graph.compile(**outputs), {"x": FLOATS}).values():
+        assert np.array_equal(got, expected, equal_nan=True)
+    swapped = operation(OTHERS.astype(np.float64), array).numpy()
+    assert np.array_equal(swapped, operation(device.array(OTHERS), FLOATS).numpy(), equal_nan=True)
+
+
 def test_zeros_of_either_sign_are_different_numbers(device: dml.Device) -> None:
     one = device.array(np.ones(2, np.float32))
     assert [(one / zero).numpy()[0] for zero in (0.0, -0.0)] == [np.inf, -np.inf]
@@ -89,7 +108,10 @@ def test_wrong_operands(device: dml.Device) -> None:
     mistakes: tuple[tuple[Callable[[Any], Any], str], ...] = (
         (lambda a: a + None, "ELEMENT_WISE_ADD: b_tensor must be an expression, an array or a number; got None"),
         (lambda a: "x" * a, "ELEMENT_WISE_MULTIPLY: a_tensor must be an expression, an array or a number; got 'x'"),
-        (lambda a: a - [1, 2], r"b_tensor must be an expression, an array or a number; got \[1, 2\]"),
+        (lambda a: a - [1, 2], r"shapes do not broadcast: a_tensor \[3, 4\], b_tensor \[2\]"),
+        (lambda a: a - [[1, 2], [3]], "sub: not an array"),
+        (lambda a: a + np.full((3, 4), 0.1), r"add: .*float64, whose value 0.1 at \[0, 0\] float32 does not have"),
+        (lambda a: device.array(INTEGERS) + np.full(4, 0.5), "float64, whose value 0.5"),
         (lambda a: a + np.ones(5, np.float32), r"shapes do not broadcast: a_tensor \[3, 4\], b_tensor \[5\]"),
         (lambda a: a @ a, r"functions.matmul: \[3, 4\] and \[3, 4\]: the last axis"),
         (lambda a: device.array(INTEGERS) + 0.5, "the constant 0.5 must be an integer, as INT32 is"),

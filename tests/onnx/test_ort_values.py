@@ -212,6 +212,16 @@ def test_files_in_onnx_runtimes_own_format_are_refused_by_name(tmp_path: Path) -
         ort.InferenceSession(tmp_path / "model.ort")
 
 
+def test_options_have_onnx_runtimes_attributes_only() -> None:
+    options = ort.SessionOptions()
+    with pytest.raises(AttributeError, match="did you mean 'graph_optimization_level'"):
+        options.graph_optimisation_level = 1  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="no attribute 'xyz'; it has enable_profiling"):
+        options.xyz = 1  # type: ignore[attr-defined]
+    options.log_severity_level = 3
+    assert options.log_severity_level == 3
+
+
 def test_mistakes_are_named_where_they_are_made(device: dml.Device, tmp_path: Path) -> None:
     session = ort.InferenceSession(two_branches(), device=device)
     name, output = session.get_inputs()[0].name, session.get_outputs()[0].name
