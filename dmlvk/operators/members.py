@@ -302,7 +302,7 @@ def named_value(field: Field, value: object, where: str) -> object:
     Raises:
         InvalidArgumentError: when there is no such name or number.
     """
-    if field.enumeration is not None and isinstance(value, int) and not isinstance(value, bool):
+    if field.enumeration is not None and isinstance(value, int) and not isinstance(value, (bool, enum.Enum)):
         try:
             return field.enumeration(value)
         except ValueError:
@@ -389,6 +389,7 @@ def checked_member(operator_name: str, field: Field, value: object, siblings: di
             raise InvalidArgumentError(f"{where} must be True or False; got {value!r}")
         return bool(value)
     if field.enumeration is not None:
+        value = named_value(field, value, where)
         if not isinstance(value, field.enumeration):
             raise InvalidArgumentError(f"{where} must be a dmlvk.{field.enumeration.__name__}; got {value!r}")
         return value

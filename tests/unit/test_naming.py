@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import dmlvk as dml
@@ -42,3 +44,23 @@ def test_an_unknown_name_names_the_nearest_one() -> None:
         dml.operator_desc("sign")
     with pytest.raises(dml.UnsupportedError, match="no such operator; 'dmlvk operators' lists those that there are"):
         dml.operator_desc("NOTHING_LIKE_IT")
+
+
+def test_descriptions_take_enumerations_by_directmls_names_and_numbers() -> None:
+    x, y = dml.TensorDesc(dml.FLOAT32, (4, 8)), dml.TensorDesc(dml.FLOAT32, (4, 1))
+
+    def reduce(function: Any) -> dml.Reduce:
+        return dml.Reduce(function=function, input_tensor=x, output_tensor=y, axis_count=1, axes=(1,))
+
+    expected = reduce(dml.ReduceFunction.SUM)
+    number = int(dml.ReduceFunction.SUM)
+    for function in ("SUM", "DML_REDUCE_FUNCTION_SUM", number):
+        assert reduce(function) == expected and reduce(function).function is dml.ReduceFunction.SUM
+    for function, message in (
+        ("SUMM", "Function must be one of .*SUM.*; got 'SUMM'"),
+        (99, "Function must be one of .*; got 99"),
+        (True, "Function must be a dmlvk.ReduceFunction; got True"),
+        (dml.RoundingMode(number % 2), "Function must be a dmlvk.ReduceFunction; got"),
+    ):
+        with pytest.raises(dml.InvalidArgumentError, match=message):
+            reduce(function)
