@@ -21,6 +21,12 @@ _RUNS_OF_CHUNK = 256
 _RUNS_OF_NEIGHBOURS = 16
 """Runs of a chunk where rows are neighbours in memory: as many rows stand side by side in a work group."""
 
+_MOST_CHUNKS_OF_GROUP = 64
+"""So many chunks of its row a work group goes through at most: ``OF_SIXTEENS`` in shaders/patterns/scan_rows.glsl."""
+
+_WORK_GROUPS_FOR_CHUNK = 4
+"""For each chunk that a work group goes through there are so many work groups: else a device has too little to do."""
+
 _UNSIGNED, _FLOAT = 0, 2
 _OF_PRODUCTS = 3
 """``MODE`` of shaders/reduction/integers.comp."""
@@ -36,11 +42,11 @@ class _Scan:
     mode: int = 0
     defines: tuple[tuple[str, str], ...] = ()
 
-    def variant(self, of_states: bool) -> ShaderVariant:
-        words = {"wide": self.is_wide, "states": of_states}
+    def variant(self, of_states: bool, whole_rows: bool = False) -> ShaderVariant:
+        words = {"wide": self.is_wide, "states": of_states, "rows": whole_rows}
         name = ".".join(["scan", self.shader, *(word for word, holds in words.items() if holds)])
         defines = [*self.defines, ("PARTIALS", str(int(of_states))), ("SCAN", "1")]
-        defines += [("WIDE", "1")] * self.is_wide
+        defines += [("WIDE", "1")] * self.is_wide + [("WHOLE_ROWS", "1")] * whole_rows
         return ShaderVariant(name, f"reduction/{self.shader}.comp", tuple(sorted(defines)))
 
 
@@ -54,6 +60,7 @@ def variants() -> Iterator[ShaderVariant]:
     """All shader variants of the pattern."""
     for scan in (_SUMS, _PRODUCTS, _INTEGERS, _WIDE_INTEGERS):
         yield from (scan.variant(of_states) for of_states in (False, True))
+    yield _SUMS.variant(False, whole_rows=True)
 
 
 def lower(desc: OperatorDesc, target: Target) -> Program:
@@ -86,19 +93,29 @@ class _Launches:
         self._output_has_blocks = self._output_stride == 1 and ends_fit and not any(step % 4 for step in further)
 
     def program(self) -> Program:
-        """Chunks' totals, what comes before each chunk, and then the results; only the last of a single chunk."""
+        """Whole rows; or chunks' totals, what comes before each, and the results; only the last of a single chunk."""
         builder, rows = self._builder, self._rows
         read, written = builder.reads["input_tensor"], builder.writes["output_tensor"]
         most = _RUNS_OF_NEIGHBOURS if rows.are_neighbours else _RUNS_OF_CHUNK
         runs = -(-rows.length // ELEMENTS_OF_RUN)
         chunks = -(-runs // most)
         carries = None
+        if self._takes_whole_rows(chunks, min(runs, most)):
+            self._launch(rows.length, chunks, min(runs, most), read, None, written, is_last=True, whole_rows=True)
+            return builder.program()
         if chunks > 1:
             totals = self._states(chunks)
             self._launch(rows.length, chunks, most, read, None, totals, is_last=False)
             carries = self._carries(totals, chunks)
         self._launch(rows.length, chunks, min(runs, most), read, carries, written, is_last=True)
         return builder.program()
+
+    def _takes_whole_rows(self, chunks: int, lanes: int) -> bool:
+        """Whether a work group goes through all chunks of its rows: a processor's barriers are dear."""
+        if self._builder.target.is_cpu or self._scan != _SUMS:
+            return False
+        groups = -(-self._rows.count // (WORK_GROUP_SIZE // lanes))
+        return chunks == 1 or chunks <= min(_MOST_CHUNKS_OF_GROUP, groups // _WORK_GROUPS_FOR_CHUNK)
 
     def _carries(self, totals: Region, count: int) -> Region:
         """What comes before each of the parts of a row, of which it is given what they come to."""
@@ -127,14 +144,15 @@ class _Launches:
         *,
         is_last: bool,
         of_states: bool = False,
+        whole_rows: bool = False,
     ) -> None:
         rows = self._rows
-        groups = -(-rows.count * chunks // (WORK_GROUP_SIZE // lanes))
+        groups = -(-rows.count * (1 if whole_rows else chunks) // (WORK_GROUP_SIZE // lanes))
         launch = launch_size(self._builder.operator_name, groups * WORK_GROUP_SIZE)
         sizes = [*rows.row.sizes, *rows.others.sizes]
         zeros = [0] * (MAXIMUM_DIMENSION_COUNT - len(sizes))
         kernel = PlainKernel(
-            variant=self._scan.variant(of_states).name,
+            variant=self._scan.variant(of_states, whole_rows).name,
             work_groups=launch,
             constants=(
                 int(launch[1] > 1),

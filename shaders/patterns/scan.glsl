@@ -219,6 +219,9 @@ void store_run(uint first, uint end, State before)
 }
 #endif
 
+#ifdef WHOLE_ROWS
+#include "scan_rows.glsl"
+#else
 void main()
 {
     uint group = work_group_index();
@@ -282,3 +285,4 @@ void main()
     store_run(first, end, before);
 #endif
 }
+#endif

@@ -2,6 +2,7 @@
 // peak (one word) and the mean (two words) are the row's companion. ENDING says what becomes of a sum.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #define STATE_WORDS 7
 #define RESULT_IS_WIDE
 #include "reduction_operands.glsl"
@@ -209,6 +210,31 @@ uint prefix_result_of(State state)
     result = (state.flags & (HAS_NAN | HAS_INFINITY | HAS_MINUS_INFINITY)) != 0u ? special_sum(state.flags) : result;
     return OUTPUT_WIDTH == 16u ? float16_from_float32(result) : result;
 }
+#ifdef WHOLE_ROWS
+// What scan_rows.glsl asks for: the same of ordinary elements and zeros.
+#define QuickState Double
+#define NO_QUICK_STATE Double(0.0, 0.0)
+#define quick_joined(a, b) double_sum(a, b)
+#define quick_word_0(state) floatBitsToUint(state.high)
+#define quick_word_1(state) floatBitsToUint(state.low)
+#define quick_state_of_words(a, b) Double(uintBitsToFloat(a), uintBitsToFloat(b))
+#define state_of_quick(sum) TermSum(sum, Double(0.0, 0.0), Double(0.0, 0.0), 0u)
+#define quick_of_state(state) state.ordinary
+QuickState quick_with_element(QuickState sum, uint x, inout uint farthest)
+{
+    uint magnitude = x & MAGNITUDE_F32;
+    bool is_zero = magnitude < SMALLEST_NORMAL_F32;
+    farthest = max(farthest, is_zero ? 0u : magnitude - LEAST_ORDINARY_TERM);
+    return double_sum(sum, Double(is_zero ? 0.0 : uintBitsToFloat(x), 0.0));
+}
+bool is_quick_right(uint farthest) { return farthest < LEAST_LARGE_TERM - LEAST_ORDINARY_TERM; }
+uint quick_result_of(QuickState sum)
+{
+    uint high = floatBitsToUint(sum.high);
+    uint result = (high & MAGNITUDE_F32) == 0u ? 0u : high;
+    return OUTPUT_WIDTH == 16u ? float16_from_float32(result) : result;
+}
+#endif
 #include "scan.glsl"
 #else
 // As float32; the mean in two words has two.

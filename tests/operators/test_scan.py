@@ -15,9 +15,11 @@ import pytest
 import dmlvk as dml
 from dmlvk import AxisDirection, DataType
 from dmlvk.conformance.execution import Placement, Workbench
+from dmlvk.kernels import scan
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
 from tests.effort import some
+from tests.targets import all_walk_as_gpus
 
 Array = npt.NDArray[Any]
 
@@ -68,6 +70,35 @@ def _hard_rows(random: np.random.Generator, length: int) -> Iterator[tuple[str, 
     yield "cancelling", np.concatenate([spread[:half], -spread[:half], np.full(length - 2 * half, 1e-30, np.float32)])
     yield "huge", (normal * 5e37).astype(np.float32)
     yield "tiny", (normal * 1e-37).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "data_type", "is_backward"),
+    [((1, 5000), 1, np.float32, False), ((4400, 2), 0, np.float16, True)],
+)
+def test_work_groups_that_go_through_whole_rows_make_the_same_bits(
+    shape: tuple[int, int],
+    axis: int,
+    data_type: type,
+    is_backward: bool,
+    device: dml.Device,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As GPUs do; elements are rare from the first chunk on, from a later one, at the end, or nowhere."""
+    random = np.random.default_rng(shape[0])
+    x = random.normal(0, 1, shape).astype(data_type)
+    x[random.random(shape) < 0.1] = 0
+    flags = {"is_backward": is_backward, "is_exclusive": is_backward}
+    for rare in (2, shape[axis] * 2 // 3, -1, None):
+        y = x.copy()
+        if rare is not None:
+            np.moveaxis(y, axis, 0)[rare] = np.inf if data_type == np.float16 else 2e38
+        expected = _run(device, SUM, y[np.newaxis], axis + 1, **flags)  # another description, with a kernel of its own
+        with monkeypatch.context() as patched:
+            patched.setattr(scan, "_WORK_GROUPS_FOR_CHUNK", 1 / 64)
+            all_walk_as_gpus(patched)
+            assert len(lower(_desc(SUM, y, axis, **flags), GPU).steps) == 1
+            assert _run(device, SUM, y, axis, **flags).tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("length", some([5000, 1, 17, 257], 2))
