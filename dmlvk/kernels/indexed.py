@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
-from dmlvk.kernels import nonzero, scattering
+from dmlvk.kernels import index_lines, nonzero, scattering
 from dmlvk.kernels.index_walks import UNITS, Axis, Walk, kernel_of, takes_many, variant_of
 from dmlvk.kernels.program import Program, of_kernel
 from dmlvk.kernels.target import Target
@@ -65,6 +65,9 @@ def _gathered(desc: Gather | GatherElements | GatherNd | GatherNd1, walk: Walk, 
 
 
 def _gather_elements(desc: GatherElements, target: Target) -> Program:
+    if (kernel := index_lines.gather_kernel(desc, target)) is not None:
+        (step,) = of_kernel(desc, kernel).steps
+        return Program((dataclasses.replace(step, reads=(*step.reads, step.reads[1])),))
     source, indices, output = desc.input_tensor, desc.indices_tensor, desc.output_tensor
     strides = list(source.element_strides)
     choices = ((source.sizes[desc.axis], strides[desc.axis]),)

@@ -42,7 +42,7 @@ def scatter(desc: Scatter, target: Target) -> Program:
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    if (kernel := index_lines.kernel(desc, target)) is not None:
+    if (kernel := index_lines.scatter_kernel(desc, target)) is not None:
         return of_kernel(desc, kernel)
     source, indices, updates, output = desc.input_tensor, desc.indices_tensor, desc.updates_tensor, desc.output_tensor
     places = list(packed_strides(output.sizes))

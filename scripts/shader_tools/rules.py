@@ -305,7 +305,7 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
     ),
     Exemption(
         "shared-memory",
-        "scatter_lines",
+        "*er_lines",
         "size of the shared memory is unknown: *",
         "its length is a line's; dmlvk/kernels/index_lines.py takes it where a line fits into what the device has",
     ),

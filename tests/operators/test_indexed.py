@@ -224,6 +224,26 @@ def test_whole_lines_have_the_last_updates(
     )
 
 
+@pytest.mark.parametrize("index_type", [U32, dml.DataType.INT64])
+def test_elements_are_gathered_from_whole_lines(
+    index_type: dml.DataType, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Work groups that hold a line each, as on GPUs; indices may count from the end."""
+    all_walk_as_gpus(monkeypatch)
+    random = np.random.default_rng(7)
+    x = random.integers(0, 2**32, (2, 64, 1300), np.uint32)
+    least = -1300 if index_type is dml.DataType.INT64 else 0
+    indices = random.integers(least, 1300, (2, 64, 900)).astype(index_type.numpy_dtype)
+    output = dml.TensorDesc(U32, indices.shape)
+    source, chosen = _tensor(U32, x)[0], _tensor(index_type, indices)[0]
+    desc = GatherElements(input_tensor=source, indices_tensor=chosen, output_tensor=output, axis=2)
+    (step,) = lower(desc, GPU).steps
+    assert step.kernel.variant == "gather_lines"
+    places = np.where(indices < 0, indices.astype(np.int64) + 1300, indices).astype(np.int64)
+    got = _results(benches, desc, InputTensor=x, IndicesTensor=indices)
+    np.testing.assert_array_equal(got, np.take_along_axis(x, places, 2))
+
+
 def test_gather_refuses_what_does_not_fit() -> None:
     fitting: dict[str, Any] = {
         "input_tensor": (3, 4),

@@ -1,0 +1,50 @@
+// GATHER_ELEMENTS along an axis of neighbours: a work group holds a line of the input in shared memory, from where it is gathered. For GPUs, and
+// elements of 32 bits. Memory is gone through in order only, and each element once.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "index_lines.glsl"
+
+uint choice_of(Index index) { return nearest_choice(index, LENGTH); }
+
+void main()
+{
+    uint slot = gl_LocalInvocationIndex;
+    uint number = work_group_index();
+    if (number >= parameters.lines) {
+        return;
+    }
+    uint input_line = number * parameters.input_line;
+    uint index_line = number * parameters.index_line;
+    uint output_line = number * parameters.output_line;
+    // All is asked for before anything is waited for.
+    uvec4 held[MOST_TURNS];
+    uvec2 choices[MOST_TURNS];
+    [[unroll]] for (uint turn = 0u; turn < MOST_TURNS; ++turn) {
+        if (IS_INSIDE(turn, LENGTH)) {
+            held[turn] = fours_input[(BASE_WORD(input) + input_line + FIRST_OF(turn)) >> 2u];
+        }
+    }
+    [[unroll]] for (uint turn = 0u; turn < MOST_TURNS; ++turn) {
+        if (IS_INSIDE(turn, INDICES_OF_LINE)) {
+            choices[turn] = choices_at(index_line + FIRST_OF(turn));
+        }
+    }
+    [[unroll]] for (uint turn = 0u; turn < MOST_TURNS; ++turn) {
+        if (IS_INSIDE(turn, LENGTH)) {
+            uint at = FIRST_OF(turn);
+            line[at] = held[turn].x;
+            line[at + 1u] = held[turn].y;
+            line[at + 2u] = held[turn].z;
+            line[at + 3u] = held[turn].w;
+        }
+    }
+    barrier();
+    [[unroll]] for (uint turn = 0u; turn < MOST_TURNS; ++turn) {
+        if (IS_INSIDE(turn, INDICES_OF_LINE)) {
+            uvec2 pair = choices[turn];
+            fours_output[(BASE_WORD(output) + output_line + FIRST_OF(turn)) >> 2u] =
+                uvec4(line[pair.x & 0xffffu], line[pair.x >> 16], line[pair.y & 0xffffu], line[pair.y >> 16]);
+        }
+    }
+}
