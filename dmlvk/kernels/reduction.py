@@ -67,7 +67,7 @@ class Reduction:
             is_wide: whether elements have 64 bits.
             of_states: whether its elements are the states of chunks.
             several_lanes: whether an invocation goes through several lanes.
-            loads_ahead: whether it loads four blocks at once, as GPUs want it.
+            loads_ahead: whether it loads four blocks, or four states, at once, as GPUs want it.
         """
         words = {"wide": is_wide, "states": of_states, "lanes": several_lanes, "ahead": loads_ahead}
         name = ".".join(["reduction", self.name or self.shader, *(word for word, holds in words.items() if holds)])
@@ -129,8 +129,7 @@ def variants() -> Iterator[ShaderVariant]:
             if reduction.words(is_wide):
                 for of_states, several_lanes in itertools.product((False, True), repeat=2):
                     yield reduction.variant(is_wide, of_states, several_lanes, False)
-                    if not of_states:
-                        yield reduction.variant(is_wide, of_states, several_lanes, True)
+                    yield reduction.variant(is_wide, of_states, several_lanes, True)
 
 
 def lower(desc: OperatorDesc, target: Target) -> Program:
@@ -291,7 +290,7 @@ def _kernel(
     of_chunk = lanes(length)
     are_neighbours = rows.are_neighbours and not of_states
     own = _lanes_of_invocation(builder.target, of_chunk, rows.count * chunks, are_neighbours)
-    loads_ahead = not builder.target.is_cpu and not of_states and length >= _ELEMENTS_OF_LANE * of_chunk
+    loads_ahead = not builder.target.is_cpu and length >= _ELEMENTS_OF_LANE * of_chunk
     groups = launch_size(
         builder.operator_name, -(-rows.count * chunks // (WORK_GROUP_SIZE * own // of_chunk)) * WORK_GROUP_SIZE
     )

@@ -10,7 +10,7 @@
 //   HAS_ANY_ORDER                           optional: whether elements may be joined in any order
 //   QUICK_SUMS                              optional: whether there are quicker functions, for what may turn out to be right in the end:
 //     QuickState, NO_QUICK_STATE, quick_with_block(state, block, count), quick_joined(a, b)    as above; of no elements nothing changes
-//     begin_quick(), is_quick_right(), state_of_quick(state)
+//     begin_quick(), is_quick_right(), state_of_quick(state)    a quick state is a Double
 //   begin_row()                             what is made of a row before its elements are gone through
 //   result_of(state)                        the row's result; a uvec2 where it has 64 bits
 //
@@ -61,14 +61,15 @@ void share_state(uint slot, State state)
 
 #if PARTIALS
 #define ELEMENTS_OF_STEP 1u
-State with_step(State state, uint first)
+State state_at(uint first)
 {
     uint words[STATE_WORDS];
     uint place = parameters.base_input + (row_number * parameters.row_length + first) * STATE_WORDS;
 #define READ_STATE(n) words[n] = words_input[place + uint(n)];
     EACH_STATE_WORD(READ_STATE)
-    return joined(state, state_of_words(words));
+    return state_of_words(words);
 }
+#define with_step(state, first) joined(state, state_at(first))
 #else
 #define ELEMENTS_OF_STEP 4u
 #define with_step(state, first) with_block(state, load_block(first, min(4u, end - first)), first, min(4u, end - first))
@@ -109,6 +110,13 @@ State lane_state(uint lane, uint begin, uint end)
         // A GPU waits for memory once for four blocks that it has asked for, and four times where each is asked for after the last
         // one's sum.
         if (first + 3u * step + ELEMENTS_OF_STEP <= end) {
+#if PARTIALS
+            State a = state_at(first);
+            State b = state_at(first + step);
+            State c = state_at(first + 2u * step);
+            State d = state_at(first + 3u * step);
+            group = joined(joined(joined(joined(group, a), b), c), d);
+#else
             Block a = load_block(first, 4u);
             Block b = load_block(first + step, 4u);
             Block c = load_block(first + 2u * step, 4u);
@@ -117,6 +125,7 @@ State lane_state(uint lane, uint begin, uint end)
             group = with_block(group, b, first + step, 4u);
             group = with_block(group, c, first + 2u * step, 4u);
             group = with_block(group, d, first + 3u * step, 4u);
+#endif
             state = joined(state, group);
             continue;
         }
@@ -247,6 +256,63 @@ QuickState quick_lanes_state(uint lane, uint begin, uint end)
 #endif
 #endif
 
+#if defined(QUICK_SUMS) && !PARTIALS && !SEVERAL_LANES
+// What quick states of lanes come to, where invocations have one each: four neighbours lie in a vector, and what these come to behind all of their kind. No
+// state is looked at: NaN is what has to be made anew, and so is all that it is joined with.
+#define HAS_QUICK_TREE
+shared vec4 quick_highs[64 + 16 + 4 + 1];
+shared vec4 quick_lows[64 + 16 + 4 + 1];
+QuickState state_of_vector(uint at)
+{
+    vec4 highs = quick_highs[at];
+    vec4 lows = quick_lows[at];
+    QuickState state = quick_joined(Double(highs.x, lows.x), Double(highs.y, lows.y));
+    state = quick_joined(state, Double(highs.z, lows.z));
+    return quick_joined(state, Double(highs.w, lows.w));
+}
+void share_quick(uint at, QuickState state)
+{
+    quick_highs[at >> 2u][at & 3u] = state.high;
+    quick_lows[at >> 2u][at & 3u] = state.low;
+}
+QuickState quick_tree(uint slot, QuickState state)
+{
+    share_quick(slot, state);
+    barrier();
+    if (slot < 64u) {
+        state = state_of_vector(slot);
+        if (LANES_OF_CHUNK > 4u) {
+            share_quick(256u + slot, state);
+        }
+    }
+    if (LANES_OF_CHUNK > 4u) {
+        barrier();
+        if (slot < 16u) {
+            state = state_of_vector(64u + slot);
+            if (LANES_OF_CHUNK > 16u) {
+                share_quick(320u + slot, state);
+            }
+        }
+    }
+    if (LANES_OF_CHUNK > 16u) {
+        barrier();
+        if (slot < 4u) {
+            state = state_of_vector(80u + slot);
+            if (LANES_OF_CHUNK > 64u) {
+                share_quick(336u + slot, state);
+            }
+        }
+    }
+    if (LANES_OF_CHUNK > 64u) {
+        barrier();
+        if (slot < 1u) {
+            state = state_of_vector(84u);
+        }
+    }
+    return state;
+}
+#endif
+
 #ifdef RESULT_IS_WIDE
 #define RESULT uvec2
 #else
@@ -291,6 +357,20 @@ Chunk begin_chunk(uint in_group)
     return Chunk(ROWS_ARE_NEIGHBOURS ? number / parameters.rows : number % parameters.chunks, is_there);
 }
 
+void finish(Chunk chunk, State state)
+{
+    if (!chunk.is_there) {
+        return;
+    }
+    if (IS_LAST) {
+        store_result(row_place(row_number, false), result_of(state));
+    } else {
+        uint place = parameters.base_output + (row_number * parameters.chunks + chunk.number) * STATE_WORDS;
+#define STORE_STATE(n) words_output[place + uint(n)] = state_word_##n(state);
+        EACH_STATE_WORD(STORE_STATE)
+    }
+}
+
 void main()
 {
     uint slot = index_in_group();
@@ -300,7 +380,39 @@ void main()
     // Those that are too many have no elements.
     uint begin = chunk.number * CHUNK;
     uint end = chunk.is_there ? min(begin + CHUNK, parameters.row_length) : begin;
-#if defined(QUICK_SUMS) && !PARTIALS
+#ifdef HAS_QUICK_TREE
+    begin_quick();
+    State state = EMPTY_STATE;
+    QuickState quick = quick_lanes_state(in_chunk * LANES_OF_INVOCATION, begin, end);
+    bool is_right = is_quick_right();
+    if (!is_right) {
+        quick = Double(uintBitsToFloat(NAN_F32), 0.0);
+    }
+    if (LANES_OF_CHUNK > 1u && !ROWS_ARE_NEIGHBOURS) {
+        QuickState all = quick_tree(slot, quick);
+        bool is_number = (floatBitsToUint(all.high) & MAGNITUDE_F32) < INFINITY_F32;
+        if (slot < CHUNKS_OF_GROUP && is_number) {
+            finish(begin_chunk(slot), state_of_quick(all));
+        }
+        if (slot < CHUNKS_OF_GROUP) {
+            shared_6[slot] = uint(is_number);
+        }
+        barrier();
+        uint are_right = 1u;
+        for (uint i = 0u; i < CHUNKS_OF_GROUP; ++i) {
+            are_right &= shared_6[i];
+        }
+        if (are_right != 0u) {
+            return;
+        }
+        barrier();
+        begin_chunk(slot / INVOCATIONS_OF_CHUNK); // the lane's own again
+    }
+    state = state_of_quick(quick);
+    if (!is_right) {
+        state = lanes_state(in_chunk * LANES_OF_INVOCATION, begin, end);
+    }
+#elif defined(QUICK_SUMS) && !PARTIALS
     begin_quick();
     State state = state_of_quick(quick_lanes_state(in_chunk * LANES_OF_INVOCATION, begin, end));
     if (!is_quick_right()) {
@@ -332,14 +444,5 @@ void main()
         }
         chunk = begin_chunk(slot);
     }
-    if (!chunk.is_there) {
-        return;
-    }
-    if (IS_LAST) {
-        store_result(row_place(row_number, false), result_of(state));
-    } else {
-        uint place = parameters.base_output + (row_number * parameters.chunks + chunk.number) * STATE_WORDS;
-#define STORE_STATE(n) words_output[place + uint(n)] = state_word_##n(state);
-        EACH_STATE_WORD(STORE_STATE)
-    }
+    finish(chunk, state);
 }

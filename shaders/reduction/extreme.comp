@@ -78,22 +78,26 @@ State joined(State a, State b)
     return chosen;
 }
 
-#if ARG
-State with_element(State state, ELEMENT x, uint number, bool is_element)
-{
-    uint place = TAKES_LAST ? ~number : number;
-    return joined(state, State(key_of(x), is_element ? place : 0xffffffffu));
-}
-State with_block(State state, Block block, uint first, uint count)
-{
-    state = with_element(state, block.a, first, true);
-    state = with_element(state, block.b, first + 1u, count > 1u);
-    state = with_element(state, block.c, first + 2u, count > 2u);
-    return with_element(state, block.d, first + 3u, count > 3u);
-}
-#else
 // Elements behind the row's end repeat its last one.
 ELEMENT higher_key(ELEMENT a, ELEMENT b) { return is_above(b, a) ? b : a; }
+#if ARG
+State with_block(State state, Block block, uint first, uint count)
+{
+    ELEMENT a = key_of(block.a);
+    ELEMENT b = key_of(block.b);
+    ELEMENT c = key_of(block.c);
+    ELEMENT highest = higher_key(higher_key(a, b), higher_key(c, key_of(block.d)));
+    uint number = 3u;
+    if (TAKES_LAST) {
+        number = c == highest ? 2u : b == highest ? 1u : 0u;
+        number = key_of(block.d) == highest ? 3u : number;
+        number = ~(first + min(number, count - 1u));
+    } else {
+        number = first + (a == highest ? 0u : b == highest ? 1u : c == highest ? 2u : 3u);
+    }
+    return joined(state, State(highest, number));
+}
+#else
 State with_block(State state, Block block, uint first, uint count)
 {
     ELEMENT left = higher_key(key_of(block.a), key_of(block.b));

@@ -120,6 +120,38 @@ def test_sums_keep_their_promise_and_their_bits(
             assert _run(as_it_is, ReduceFunction.SUM, np.stack([row] * 17), (1,)).tolist() == [[found[name][0]]] * 17
 
 
+def test_rows_with_rare_elements_beside_others_have_a_processors_bits(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of several rows in a work group some have to be summed up anew, by lanes that have finished others meanwhile."""
+    x = np.random.default_rng(3).normal(0, 1, (9, 301)).astype(np.float32)
+    x[4, 7], x[5, 300], x[8, 0] = 3e38, 1e-35, np.inf
+    got = _run(device, ReduceFunction.SUM, x, (1,))
+    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    with dml.Device(device.info.index) as as_it_is:
+        assert got.tobytes() == np.stack([_run(as_it_is, ReduceFunction.SUM, row, (0,)) for row in x]).tobytes()
+
+
+@pytest.mark.parametrize("length", [70, 1027])
+def test_of_equal_elements_the_first_or_the_last_is_found(device: dml.Device, length: int) -> None:
+    x = np.random.default_rng(length).integers(0, 4, (6, length)).astype(np.float32)
+    x[1], x[2] = np.nan, 0
+    x[3, ::2] = np.nan
+    numbers = np.where(np.isnan(x), -1, x)
+    for direction in dml.AxisDirection:
+        desc = dml.Argmax(
+            input_tensor=dml.TensorDesc(DataType.FLOAT32, x.shape),
+            output_tensor=dml.TensorDesc(DataType.UINT32, (6, 1)),
+            axis_count=1,
+            axes=(1,),
+            axis_direction=direction,
+        )
+        got = device.run(desc, {"InputTensor": x})["OutputTensor"][:, 0]
+        is_first = direction is dml.AxisDirection.INCREASING
+        last = length - 1 - numbers[:, ::-1].argmax(1)
+        assert got.tolist() == (numbers.argmax(1) if is_first else last).tolist()
+
+
 def test_rows_of_several_chunks_have_places_and_exact_integers(device: dml.Device) -> None:
     random = np.random.default_rng(5)
     x = random.integers(-(2**31), 2**31, (2, 40000), np.int32)
