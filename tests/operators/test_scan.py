@@ -86,7 +86,7 @@ def test_work_groups_that_go_through_whole_rows_make_the_same_bits(
 ) -> None:
     """As GPUs do; elements are rare from the first chunk on, from a later one, at the end, or nowhere."""
     random = np.random.default_rng(shape[0])
-    x = random.normal(0, 1, shape).astype(data_type)
+    x: Array = random.normal(0, 1, shape).astype(data_type)
     x[random.random(shape) < 0.1] = 0
     flags = {"is_backward": is_backward, "is_exclusive": is_backward}
     for rare in (2, shape[axis] * 2 // 3, -1, None):
