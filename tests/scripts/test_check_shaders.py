@@ -171,7 +171,7 @@ SOURCES = [
     ("relaxed-precision", "mediump float y = x + 1.0; b[i] = floatBitsToUint(y);", ""),
     *(
         ("atomic", f"atomic{operation}(b[0], 1u);", "")
-        for operation in ("Add", "Xor", "Max", "Min", "Exchange")
+        for operation in ("Add", "Xor", "Max", "Exchange")
     ),
     ("atomic", "atomicCompSwap(b[0], 1u, 2u);", ""),
     ("image", "b[i] = imageLoad(im, ivec2(0)).x;", IMAGE),
