@@ -17,7 +17,7 @@ layout(constant_id = 1002) const bool UNPACKS_DENORMALS = false;
 layout(constant_id = 1004) const bool PACKS_TO_NEAREST_EVEN = false;
 
 // The bits as float32: every float16 is a normal number there, or zero; a NaN is any NaN. 8 operations, few of them on bits,
-// for which many GPUs have half as many units, or the one that devices have for it.
+// for which many GPUs have half as many units, or the one that devices have for it. What is above the 16 bits does not matter.
 uint float32_from_float16(uint x)
 {
     if (UNPACKS_DENORMALS) {
@@ -29,6 +29,15 @@ uint float32_from_float16(uint x)
     precise float below_normal = value - 6.103515625e-05; // d - 2^-15; of a normal number not negative
     precise float magnitude = value + intBitsToFloat(min(floatBitsToInt(below_normal), 0));
     return ((x & 0x8000u) << 16) | floatBitsToUint(magnitude);
+}
+
+// The same of both halves of a word, the lower one first.
+uvec2 float32_from_float16_pair(uint word)
+{
+    if (UNPACKS_DENORMALS) {
+        return floatBitsToUint(unpackHalf2x16(word));
+    }
+    return uvec2(float32_from_float16(word), float32_from_float16(word >> 16u));
 }
 
 // The value of a float16 that is_denormal_or_zero_f16 refuses; of a NaN, any NaN. 4 operations.

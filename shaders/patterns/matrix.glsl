@@ -182,6 +182,12 @@ bool has_no_denormals(uint left_lowest, uint right_lowest)
     return is_zero || ((left_lowest + 1u) >> 24u) + ((right_lowest + 1u) >> 24u) >= 152u;
 }
 
+#if LOOKS_AT_DENORMALS
+#define LOOK_AT(lowest, bits) lowest = min(lowest, lowest_of_four(bits));
+#else
+#define LOOK_AT(lowest, bits)
+#endif
+
 // A sum in which something that is not finite met padding is not finite itself.
 bool is_finite(float sum) { return (floatBitsToUint(sum) & INFINITY_F32) != INFINITY_F32; }
 

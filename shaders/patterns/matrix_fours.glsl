@@ -20,19 +20,22 @@ struct Four {
     (four).odd |= ((index) & 1u) << (i);
 #endif
 
+#if OPERAND_BITS == 16
+// A zero may be -0 here: no sum begins with one, so that it changes none.
 uvec4 operands_of(Four four, bool is_vector)
 {
-    uvec4 bits = four.words;
-#if OPERAND_BITS == 16
     if (is_vector) {
-        bits = uvec4(bits.x & 0xffffu, bits.x >> 16u, bits.y & 0xffffu, bits.y >> 16u);
-    } else {
-        bits = bits >> ((uvec4(four.odd) >> uvec4(0u, 1u, 2u, 3u) & 1u) << 4u) & 0xffffu;
+        return uvec4(float32_from_float16_pair(four.words.x), float32_from_float16_pair(four.words.y));
     }
-#endif
-    return uvec4(operand(bits.x), operand(bits.y), operand(bits.z), operand(bits.w));
+    uvec4 bits = four.words >> ((uvec4(four.odd) >> uvec4(0u, 1u, 2u, 3u) & 1u) << 4u);
+    return uvec4(
+        float32_from_float16(bits.x), float32_from_float16(bits.y), float32_from_float16(bits.z), float32_from_float16(bits.w));
 }
-
-uint classes_of(uvec4 four) { return class_of(four.x) | class_of(four.y) | class_of(four.z) | class_of(four.w); }
+#else
+uvec4 operands_of(Four four, bool is_vector)
+{
+    return uvec4(operand(four.words.x), operand(four.words.y), operand(four.words.z), operand(four.words.w));
+}
+#endif
 
 #endif

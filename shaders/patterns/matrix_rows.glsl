@@ -19,7 +19,9 @@ layout(local_size_x = INVOCATIONS) in;
 #define LOADS_COLUMNS_AT_ONCE (RIGHT_HAS_VECTORS && !RIGHT_ALONG_TERMS && BLOCK_COLUMNS == 4)
 
 shared vec4 stage[BLOCK_ROWS * STAGE_TERMS / 4];
-shared uint left_classes;
+#if LOOKS_AT_DENORMALS
+shared uint left_lowest;
+#endif
 
 // What follows stands in main() as it is: arrays that functions share are kept in memory by some drivers.
 #define LOAD_RIGHT(term) \
@@ -77,14 +79,16 @@ void main()
     for (uint segment = place.first_segment; segment < place.end_segment; ++segment) {
         uint first = segment * SEGMENT;
         uint end = min(first + SEGMENT, parameters.terms);
+#if LOOKS_AT_DENORMALS
+        uint own_left_lowest = NO_LOWEST;
+        uint right_lowest = NO_LOWEST;
         if (invocation == 0u) {
-            left_classes = 0u;
+            left_lowest = NO_LOWEST;
         }
+#endif
         [[unroll]] for (uint i = 0u; i < BLOCK_ROWS * BLOCK_COLUMNS; ++i) {
             sums[i] = 0.0;
         }
-        uint own_left_classes = 0u;
-        uint right_classes = 0u;
         for (uint stage_term = first; stage_term < end; stage_term += STAGE_TERMS) {
             barrier(); // all are through with what was there
             for (uint number = invocation; number < BLOCK_ROWS * STAGE_TERMS; number += INVOCATIONS) {
@@ -94,7 +98,9 @@ void main()
                 if (stage_term + term < end) {
                     bits = left_bits(batch, min(place.first_row + row, parameters.rows - 1u), stage_term + term);
                 }
-                own_left_classes |= class_of(bits);
+#if LOOKS_AT_DENORMALS
+                own_left_lowest = min(own_left_lowest, lowest_of(bits));
+#endif
                 stage[(row * STAGE_TERMS + term) / 4u][term & 3u] = uintBitsToFloat(bits);
             }
             barrier();
@@ -104,7 +110,7 @@ void main()
                 // Fours lie across columns or along terms.
                 [[unroll]] for (uint number = 0u; number < TERMS_AT_ONCE * BLOCK_COLUMNS / 4; ++number) {
                     uvec4 bits = operands_of(loaded[number], RIGHT_HAS_VECTORS && (RIGHT_ALONG_TERMS || BLOCK_COLUMNS == 4));
-                    right_classes |= classes_of(bits);
+                    LOOK_AT(right_lowest, bits)
                     [[unroll]] for (uint k = 0u; k < 4u; ++k) {
                         if (LOADS_COLUMNS_AT_ONCE) {
                             right[number * 4u + k] = uintBitsToFloat(bits[k]);
@@ -128,9 +134,12 @@ void main()
                 }
             }
         }
-        atomicOr(left_classes, own_left_classes);
+        bool plain = true;
+#if LOOKS_AT_DENORMALS
+        atomicMin(left_lowest, own_left_lowest);
         barrier();
-        bool plain = is_plain(left_classes, right_classes);
+        plain = has_no_denormals(left_lowest, right_lowest);
+#endif
         // In a loop: what a result takes is long, and would be copied for each of them.
         uint word = 0u;
         for (uint number = 0u; number < BLOCK_ROWS * BLOCK_COLUMNS; ++number) {
@@ -141,7 +150,7 @@ void main()
             uint row = place.first_row + number / BLOCK_COLUMNS;
             uint column = first_column + number % BLOCK_COLUMNS;
             if (row < parameters.rows && column < parameters.columns) {
-                if (!plain) {
+                if (!plain || !is_finite(uintBitsToFloat(sum))) {
                     sum = exact_sum(batch, row, column, first, end);
                 }
                 if (is_complete(batch, sum, row, column, segment)) {
@@ -161,6 +170,6 @@ void main()
                 }
             }
         }
-        barrier(); // all have read the classes
+        barrier(); // all have read the lowest
     }
 }

@@ -24,8 +24,10 @@ layout(local_size_x = INVOCATIONS) in;
 // Two tiles of each operand, the left one's rows first: one is computed with while the other is filled.
 // (FLOAT16 results lie here too before they are stored in pairs.)
 shared uvec4 tiles[2 * TILE];
-shared uint left_classes;
-shared uint right_classes;
+#if LOOKS_AT_DENORMALS
+shared uint left_lowest;
+shared uint right_lowest;
+#endif
 
 // The row and the first term of the four elements that an invocation loads in its i-th turn; the last invocations begin, as the first
 // ones have the right operand's.
@@ -100,7 +102,7 @@ Four right_four(Column column, uint term, uint end)
         if (invocation + i * INVOCATIONS < RIGHT_FOURS) { \
             uvec2 at = right_place(i, invocation); \
             uvec4 bits = operands_of(right_loaded[i], RIGHT_IS_VECTOR); \
-            own_right_classes |= classes_of(bits); \
+            LOOK_AT(own_right_lowest, bits) \
             tiles[(tile) * TILE + (TILE_ROWS + at.x) * LINE + at.y / 4u] = bits; \
         } \
     } \
@@ -108,7 +110,7 @@ Four right_four(Column column, uint term, uint end)
         if (INVOCATIONS - 1u - invocation + i * INVOCATIONS < LEFT_FOURS) { \
             uvec2 at = left_place(i, invocation); \
             uvec4 bits = operands_of(left_loaded[i], LEFT_IS_VECTOR); \
-            own_left_classes |= classes_of(bits); \
+            LOOK_AT(own_left_lowest, bits) \
             tiles[(tile) * TILE + at.x * LINE + at.y / 4u] = bits; \
         } \
     }
@@ -135,15 +137,17 @@ void main()
     for (uint segment = place.first_segment; segment < place.end_segment; ++segment) {
         uint first = segment * SEGMENT;
         uint end = min(first + SEGMENT, parameters.terms);
+#if LOOKS_AT_DENORMALS
+        uint own_left_lowest = NO_LOWEST;
+        uint own_right_lowest = NO_LOWEST;
         if (invocation == 0u) {
-            left_classes = 0u;
-            right_classes = 0u;
+            left_lowest = NO_LOWEST;
+            right_lowest = NO_LOWEST;
         }
+#endif
         [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {
             sums[i] = 0.0;
         }
-        uint own_left_classes = 0u;
-        uint own_right_classes = 0u;
         LOAD_TILES(first)
         PUT_TILES(0u)
         barrier();
@@ -168,10 +172,13 @@ void main()
             }
             barrier();
         }
-        atomicOr(left_classes, own_left_classes);
-        atomicOr(right_classes, own_right_classes);
+        bool plain = true;
+#if LOOKS_AT_DENORMALS
+        atomicMin(left_lowest, own_left_lowest);
+        atomicMin(right_lowest, own_right_lowest);
         barrier();
-        bool plain = is_plain(left_classes, right_classes);
+        plain = has_no_denormals(left_lowest, right_lowest);
+#endif
         uint column = place.first_column + own_column;
         [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {
             uint row = place.first_row + i * INVOCATION_ROWS + own_row;
@@ -179,7 +186,7 @@ void main()
             bool is_result = false;
             uint result = 0u;
             if (is_inside) {
-                uint sum = plain ? floatBitsToUint(sums[i]) : exact_sum(batch, row, column, first, end);
+                uint sum = plain && is_finite(sums[i]) ? floatBitsToUint(sums[i]) : exact_sum(batch, row, column, first, end);
                 is_result = is_complete(batch, sum, row, column, segment);
                 if (is_result) {
                     result = finished(batch, sum, row, column);
@@ -201,6 +208,6 @@ void main()
                 store_result(batch, result, row, column);
             }
         }
-        barrier(); // all have read the classes
+        barrier(); // all have read the lowest
     }
 }

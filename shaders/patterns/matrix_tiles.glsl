@@ -212,12 +212,6 @@ void put_right(uint i, vec4 four, uint invocation)
     }
 #endif
 
-#if LOOKS_AT_DENORMALS
-#define LOOK_AT(lowest, bits) lowest = min(lowest, lowest_of_four(bits));
-#else
-#define LOOK_AT(lowest, bits)
-#endif
-
 #define PUT_TILES \
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
         left_next[i] += TILE_TERMS * parameters.left_term; \
