@@ -147,7 +147,7 @@ class Device:
     @property
     def target(self) -> Target:
         """What the choice of kernels may know of the device."""
-        return Target.of(self.info)
+        return Target.of(self.info, self.engine.enabled_features)
 
     def target_for(self, flags: ExecutionFlags) -> Target:
         """What it may know where something is compiled with these flags."""

@@ -1,4 +1,7 @@
-"""Lowers products and convolutions of 8-bit integers: one kernel, in several launches where there are many terms."""
+"""Lowers products and convolutions of 8-bit integers: in tiles of packed operands, or by one kernel.
+
+That one has several launches where there are many terms.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ import dataclasses
 from collections.abc import Iterator
 
 from dmlvk.datatypes import DataType
+from dmlvk.kernels import packed_products
 from dmlvk.kernels.convolution import convolution_product, place_stride
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.matrix import Product, gemm_product
+from dmlvk.kernels.packed_products import Operand
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
@@ -107,6 +112,17 @@ def _add(
     operands: tuple[Region, Region],
     zeros: tuple[Region | None, Region | None],
 ) -> None:
+    tile = packed_products.tile_for(product, builder.target)
+    if tile is not None:
+        # As the parameters of kernels have them: in the place of an addend's rows, and in that of Alpha.
+        if product.family == "gemm":
+            strides = ((product.others[4], 0), (product.others[-2], 0))
+        else:
+            strides = ((product.others[0], product.rows * product.others[0]), (0, 0))
+        each = zip(operands, types, zeros, strides, strict=True)
+        packed = [Operand(region, data_type, zero, *steps) for region, data_type, zero, steps in each]
+        packed_products.add_product(builder, product, tile, packed)
+        return
     row_tiles, column_tiles = -(-product.rows // _BLOCK), -(-product.columns // (_BLOCK * _INVOCATIONS))
     groups = row_tiles * column_tiles * product.batches
     work_groups = launch_size(product.family.upper(), groups * _INVOCATIONS, _INVOCATIONS)
@@ -140,3 +156,4 @@ def variants() -> Iterator[ShaderVariant]:
         for left in _TYPES:
             for right in _TYPES:
                 yield _variant(family, left, right)
+    yield from packed_products.variants()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from dmlvk.runtime.specialization import NAIVE_DRIVERS
@@ -33,6 +34,7 @@ class Target:
         buffer_size: bytes of a buffer that a kernel can reach.
         device_arithmetic: whether sums of FLOAT32 products may be rounded as the device likes
             (ExecutionFlags.ALLOW_DEVICE_ARITHMETIC).
+        has_integer_dot_product: whether shaders may use SPIR-V's integer dot products.
     """
 
     is_cpu: bool = False
@@ -42,10 +44,16 @@ class Target:
     buffers: int = 4
     buffer_size: int = 2**27
     device_arithmetic: bool = False
+    has_integer_dot_product: bool = False
 
     @classmethod
-    def of(cls, info: DeviceInfo) -> Target:
-        """What the plan may know of a device."""
+    def of(cls, info: DeviceInfo, enabled_features: Collection[str] = ()) -> Target:
+        """What the plan may know of a device.
+
+        Args:
+            info: the device.
+            enabled_features: Vulkan's names of the optional features with which it was opened.
+        """
         limits = info.limits
         return cls(
             is_cpu=info.kind == "CPU",
@@ -54,6 +62,7 @@ class Target:
             work_group_size=min(limits.max_compute_work_group_size[0], limits.max_compute_work_group_invocations),
             buffers=limits.max_per_stage_descriptor_storage_buffers,
             buffer_size=limits.max_storage_buffer_range,
+            has_integer_dot_product="shaderIntegerDotProduct" in enabled_features,
         )
 
 

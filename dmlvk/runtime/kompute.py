@@ -145,6 +145,7 @@ class Engine:
                 self._memory.close()
                 raise
         self._pipelines = Pipelines(self._manager)
+        self.enabled_features = frozenset(getattr(self._kp, "enabled_features", ())).intersection(info.features)
         _open_engines.add(self)
 
     @property

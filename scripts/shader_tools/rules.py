@@ -101,10 +101,10 @@ _NAMED_FUNCTIONS = (
 RULES: Final[tuple[Rule, ...]] = (
     Rule(
         "capability",
-        "Kompute switches on no optional feature; other capabilities run on some drivers only, by luck",
+        "not every device has optional features, and Kompute as it is on PyPI enables none of them",
         check=checks.capabilities,
     ),
-    Rule("extension", "no extension is enabled on the device either", check=checks.extensions),
+    Rule("extension", "nor is an extension enabled on every device", check=checks.extensions),
     Rule(
         "instruction-set",
         "only GLSL.std.450 is understood by every driver",
@@ -302,6 +302,19 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             "compiled for those only who permit a device to round sums of products as it likes",
         )
         for family in ("gemm", "convolution")
+    ),
+    *(
+        Exemption(
+            rule,
+            "*_integer.packed.*.dot",
+            instruction,
+            "integer dot products: taken only where the feature was enabled with its extension, and exact",
+        )
+        for rule, instruction in (
+            ("capability", "OpCapability 601[89]"),
+            ("extension", '*"SPV_KHR_integer_dot_product"'),
+            ("unlisted-instruction", "Op#4450 *"),
+        )
     ),
     Exemption(
         "shared-memory",

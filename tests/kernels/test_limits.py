@@ -13,7 +13,7 @@ import dmlvk as dml
 from dmlvk.conformance.samples import sample_cases
 from dmlvk.conformance.samples.products import convolution_desc
 from dmlvk.datatypes import DataType
-from dmlvk.kernels import integer_products, library, matrix_tiles
+from dmlvk.kernels import integer_products, library, matrix_tiles, packed_products
 from dmlvk.kernels.kernel import Kernel
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import CPU, GPU, Target
@@ -103,6 +103,14 @@ def test_modules_have_the_work_groups_and_the_shared_memory_that_the_plan_counts
         for data_type in matrix_tiles.TYPES
     }
     plans |= {variant.name: (64, 0) for variant in integer_products.variants()}
+    plans |= {
+        tile.variant(family, has_dot_product).name: (tile.invocations, tile.shared_memory)
+        for tile in packed_products.TILES
+        for family in matrix_tiles.FAMILIES
+        for has_dot_product in (False, True)
+    }
+    plans |= {f"{family}_integer.packed_operand": (128, 0) for family in matrix_tiles.FAMILIES}
+    plans["packed_sums"] = (64, 256)
     assert set(plans) >= {variant.name for variant in matrix_tiles.matrix_variants()}
     for name, (invocations, memory) in plans.items():
         module = Module(library.load(name))

@@ -124,7 +124,7 @@ class DeviceInfo:
         memory_types: its memory types, in the driver's order of preference.
         compute_queue_family: the queue family that Kompute takes; None where none computes.
         limits: its limits.
-        features: optional features that the device has, by Vulkan's names. For information only: dmlvk uses none.
+        features: optional features that the device has, by Vulkan's names. dmlvk needs none.
         usable: whether dmlvk can run on it.
         unusable_reason: why not, in one clause; None for a usable device.
     """
@@ -300,6 +300,8 @@ class _ExtraFacts:
             optional.append(vk.PhysicalDevice8BitStorageFeatures())
         if version >= loader.API_VERSION_1_2 or "VK_KHR_shader_float16_int8" in extensions:
             optional.append(vk.PhysicalDeviceShaderFloat16Int8Features())
+        if "VK_KHR_shader_integer_dot_product" in extensions:  # which Vulkan 1.3's shaders need not name, but Kompute's
+            optional.append(vk.PhysicalDeviceShaderIntegerDotProductFeatures())
         self._instance.fill("vkGetPhysicalDeviceFeatures2", self._handle, core, *optional)
         names = [name for structure in optional for name in _true_members(structure)]
         return _feature_names(core.features) + tuple(names)

@@ -408,6 +408,13 @@ class PhysicalDeviceShaderFloat16Int8Features(Extensible):
     _fields_ = _members(c_uint32, "shaderFloat16 shaderInt8")
 
 
+class PhysicalDeviceShaderIntegerDotProductFeatures(Extensible):
+    """VkPhysicalDeviceShaderIntegerDotProductFeatures (Vulkan 1.3 or VK_KHR_shader_integer_dot_product)."""
+
+    structure_type = 1000280000
+    _fields_ = _members(c_uint32, "shaderIntegerDotProduct")
+
+
 def chain(*structures: Extensible) -> Extensible:
     """Link structures through ``pNext`` in the order given; the first is what a Vulkan call takes."""
     for before, after in pairwise(structures):

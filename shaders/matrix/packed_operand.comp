@@ -1,0 +1,5 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+// Operands of products of 8-bit integers, packed for tiles.
+#include "packed_operand.glsl"

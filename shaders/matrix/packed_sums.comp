@@ -1,0 +1,5 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+// Sums of the lines of packed operands.
+#include "packed_sums.glsl"
