@@ -216,13 +216,15 @@ def interrupted(device: dml.Device, choice: random.Random) -> None:
 
     before = signal.signal(signal.SIGALRM, stop)
     try:
-        signal.setitimer(signal.ITIMER_REAL, choice.uniform(1e-4, 2e-2))
-        for _ in range(20):
-            one_operator(device, choice)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, choice.uniform(1e-4, 2e-2))
+            for _ in range(20):
+                one_operator(device, choice)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)  # the signal may still come until here
     except _Interrupted:
         pass
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     one_operator(device, choice)
 
