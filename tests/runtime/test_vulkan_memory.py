@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -227,6 +228,48 @@ def test_the_driver_is_tried_for_everything_when_little_is_left(monkeypatch: pyt
     with MemoryGuard(discrete(memory.LOW_BYTES)) as guard:
         guard.claim(MemoryRequest(4, "storage"))
     assert tried == [(4, True)]
+
+
+class _Interrupt(BaseException):
+    """What a signal's handler raises."""
+
+
+@pytest.mark.parametrize(
+    ("made", "destroyed"),
+    [
+        ("vkCreateDevice", ["vkDestroyDevice"]),
+        ("vkCreateBuffer", ["vkDestroyBuffer", "vkDestroyDevice"]),
+        ("vkAllocateMemory", ["vkFreeMemory", "vkDestroyBuffer", "vkDestroyDevice"]),
+    ],
+)
+def test_an_interrupt_while_the_driver_is_tried_leaves_nothing_behind(
+    made: str, destroyed: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python raises it behind the driver's call, which has made something by then."""
+    real, ended = Instance.function, []
+
+    def function(self: Instance, name: str) -> Any:
+        call = real(self, name)
+
+        def interrupted(*arguments: Any) -> int:
+            result = call(*arguments)
+            if name == made:
+                raise _Interrupt
+            if name.startswith(("vkDestroy", "vkFree")):
+                handle = arguments[-2]
+                assert handle.value, f"{name} of nothing"
+                ended.append(name)
+            return result
+
+        return interrupted
+
+    with MemoryGuard(discrete(1 << 40)) as guard:
+        monkeypatch.setattr(Instance, "function", function)
+        with pytest.raises(_Interrupt):
+            guard.claim(MemoryRequest(100 * MIB, "storage"))
+        gc.collect()
+        assert ended == destroyed
+        monkeypatch.undo()
 
 
 def test_a_budget_is_trusted_for_a_sixteenth_of_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from ctypes import c_float, c_uint64, c_void_p
 from dataclasses import dataclass
@@ -31,8 +31,9 @@ class BufferPart:
     memory_type: int
 
 
-def _destroy_device(function: Callable[..., int], device: c_void_p) -> None:
-    function(device, None)
+def _destroy_device(instance: loader.Instance, device: c_void_p) -> None:
+    if device.value is not None and instance.alive:
+        instance.function("vkDestroyDevice")(device, None)
 
 
 class LogicalDevice:
@@ -50,12 +51,13 @@ class LogicalDevice:
         queue.pQueuePriorities = ctypes.pointer(priority)
         info = vk.DeviceCreateInfo()
         info.queueCreateInfoCount, info.pQueueCreateInfos = 1, ctypes.pointer(queue)
-        handle = c_void_p()
-        result = instance.function("vkCreateDevice")(physical_device, ctypes.byref(info), None, ctypes.byref(handle))
-        loader.check(result, "vkCreateDevice")
-        self._instance = instance  # keeps it alive: it has to be destroyed after its devices
-        self._handle = handle
-        self._close = weakref.finalize(self, _destroy_device, instance.function("vkDestroyDevice"), handle)
+        self._instance = instance
+        self._handle = c_void_p()
+        # First: an interrupt that comes while the driver makes the device, which takes it milliseconds, is raised
+        # behind the call. It refers to the instance, which has to be destroyed after its devices.
+        self._close = weakref.finalize(self, _destroy_device, instance, self._handle)
+        create = instance.function("vkCreateDevice")
+        loader.check(create(physical_device, ctypes.byref(info), None, ctypes.byref(self._handle)), "vkCreateDevice")
 
     def memory_type_bits(self, usage: int) -> int:
         """The memory types that a buffer of this usage can have, a bit for each: the same for buffers of all sizes."""
@@ -94,8 +96,8 @@ class LogicalDevice:
         info = vk.BufferCreateInfo()
         info.size, info.usage = part.size_in_bytes, part.usage
         buffer = c_uint64()
+        cleanup.callback(self._call, "vkDestroyBuffer", buffer, None)  # first, as above; Vulkan ignores what is null
         loader.check(self._call("vkCreateBuffer", ctypes.byref(info), None, ctypes.byref(buffer)), "vkCreateBuffer")
-        cleanup.callback(self._call, "vkDestroyBuffer", buffer, None)
         requirements = vk.MemoryRequirements()
         self._call("vkGetBufferMemoryRequirements", buffer, ctypes.byref(requirements))
         return buffer, requirements
@@ -104,8 +106,8 @@ class LogicalDevice:
         info = vk.MemoryAllocateInfo()
         info.allocationSize, info.memoryTypeIndex = size, memory_type
         memory = c_uint64()
-        loader.check(self._call("vkAllocateMemory", ctypes.byref(info), None, ctypes.byref(memory)), "vkAllocateMemory")
         cleanup.callback(self._call, "vkFreeMemory", memory, None)
+        loader.check(self._call("vkAllocateMemory", ctypes.byref(info), None, ctypes.byref(memory)), "vkAllocateMemory")
         return memory
 
     def close(self) -> None:
