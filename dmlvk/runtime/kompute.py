@@ -44,6 +44,7 @@ from dmlvk.runtime.forked import end_without_exit_handlers, keep_for_ever
 from dmlvk.runtime.guard import Guard, is_repeated_copy
 from dmlvk.runtime.pipelines import Pipelines
 from dmlvk.runtime.specialization import NAIVE_DRIVERS, on_processor, specialized
+from dmlvk.runtime.transfers import Transfers
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryGuard, MemoryRequest, open_instance
 from dmlvk.runtime.work import Allocation, Launch, Recording
 from dmlvk.spirv import uses_constant, with_constant
@@ -145,6 +146,7 @@ class Engine:
                 self._memory.close()
                 raise
         self._pipelines = Pipelines(self._manager)
+        self._transfers = Transfers(self._kp, self._manager)
         self.enabled_features = frozenset(getattr(self._kp, "enabled_features", ())).intersection(info.features)
         _open_engines.add(self)
 
@@ -180,6 +182,7 @@ class Engine:
         if self._manager is None:
             return
         self._abandon_running()
+        self._transfers.forget()
         self._pipelines.destroy()
         for allocation in list(self._allocations):
             self._free(allocation)
@@ -195,7 +198,8 @@ class Engine:
 
         Kompute's objects must not be destroyed here, which would wait for those threads: they stay for ever.
         """
-        mine = [self._manager, *self._pipelines.objects(), *(recording.sequence for recording in self._recordings)]
+        mine = [self._manager, *self._pipelines.objects(), *self._transfers.objects()]
+        mine += [recording.sequence for recording in self._recordings]
         keep_for_ever([*mine, *(allocation.tensor for allocation in self._allocations)])
         if self._removed is None:
             self._removed = (
@@ -205,6 +209,7 @@ class Engine:
         self.lock = new_lock()  # a thread of the parent may have it
         self.afterwards = Afterwards(self.lock)
         self._pipelines.forget()
+        self._transfers.forget()
         for memory in (self._allocations, self._shared, self._running):
             memory.clear()
         self._manager = self._token = None
@@ -272,7 +277,7 @@ class Engine:
                 allocation.host_bytes[:] = np.frombuffer(contents, np.uint8)
                 self._allocations.add(allocation)
                 if allocation.has_staging:
-                    self._upload([allocation])
+                    self._transfers.upload([allocation])
                 self._shared[contents] = allocation
             return allocation
 
@@ -331,6 +336,7 @@ class Engine:
             return
         self._await_users(allocation)
         self._pipelines.let_go(allocation)
+        self._transfers.let_go(allocation)
         allocation.host_bytes = np.empty(0, np.uint8)
         if allocation.tensor.is_init():  # not so when this was interrupted behind the next line
             allocation.tensor.destroy()
@@ -373,15 +379,8 @@ class Engine:
             raise InvalidArgumentError("Buffer: was closed")
         self._await_users(allocation)
 
-    def _upload(self, allocations: Iterable[Allocation]) -> None:
-        sequence = self._manager.sequence()
-        sequence.record(self._kp.OpTensorSyncDevice([allocation.tensor for allocation in allocations]))
-        sequence.eval()
-
     def _download(self, allocation: Allocation) -> None:
-        sequence = self._manager.sequence()
-        sequence.record(self._kp.OpTensorSyncLocal([allocation.tensor]))
-        sequence.eval()
+        self._transfers.download(allocation)
         allocation.download_pending = False
 
     def record(
@@ -520,7 +519,7 @@ class Engine:
             self._await_rivals(recording)
             waiting = [allocation for allocation in recording.bound - recording.uploads if allocation.upload_pending]
             if waiting:
-                self._upload(waiting)
+                self._transfers.upload(waiting)
             if self._has_barriers:
                 self._running[recording] = None  # first: an interrupt may come behind either
                 try:
