@@ -6,7 +6,7 @@ import collections
 import contextlib
 import dataclasses
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, overload
 
 import numpy.typing as npt
@@ -238,6 +238,7 @@ class Device:
         input_tensors: Sequence[TensorDesc | None] | None = None,
         output_tensors: Sequence[TensorDesc | None] | None = None,
         most_temporary_bytes: int | None = None,
+        lasting_inputs: Collection[int] = (),
     ) -> CompiledGraph:
         """Makes a graph of operators ready to run as one (CompileGraph).
 
@@ -253,6 +254,8 @@ class Device:
             output_tensors: as what it gives arrays of the graph outputs; ``None``: as they are written.
             most_temporary_bytes: of the temporary resource, beyond which it becomes several buffers, which no binding
                 table takes: for ONNX sessions, which bind them themselves. ``None``: it is always one.
+            lasting_inputs: the graph inputs that are the same in every run: what follows from them alone is computed
+                once, by ``CompiledGraph.prepare``, which is to be called before the first run.
 
         Raises:
             InvalidArgumentError: when the graph breaks a rule; the message names the node or edge.
@@ -278,6 +281,7 @@ class Device:
             input_tensors=input_tensors,
             output_tensors=output_tensors,
             most_temporary_bytes=most_temporary_bytes,
+            lasting_inputs=lasting_inputs,
         )
 
     def create_operator_initializer(self, targets: Sequence[CompiledOperator] | None = None) -> OperatorInitializer:

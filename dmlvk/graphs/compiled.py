@@ -5,25 +5,28 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.binding import BufferBinding
 from dmlvk.buffers import Buffer
 from dmlvk.compilation import BindPoint, CompiledOperator, ExecutionFlags
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.description import GraphDesc
 from dmlvk.graphs.inspection import node_values
 from dmlvk.graphs.memory import MemoryPlan
-from dmlvk.graphs.network import network
+from dmlvk.graphs.network import Value, network
 from dmlvk.graphs.pictures import write_picture
-from dmlvk.graphs.placement import placed, steps
-from dmlvk.graphs.stages import Stage, fused_stages, single_stages
+from dmlvk.graphs.placement import placed, steps, steps_once
+from dmlvk.graphs.stages import Stage, fused_stages, prepared, single_stages
+from dmlvk.kernels.program import Place, Region
 from dmlvk.operators import FeatureLevel
 from dmlvk.portable import Origin
+from dmlvk.recording import HazardTracker, scheduled
 from dmlvk.tensors import TensorDesc
 from dmlvk.tokens import token_of
 
@@ -71,6 +74,8 @@ class CompiledGraph(CompiledOperator):
         desc: the graph.
         fusion_remark: why something was not fused that could be, or an empty string.
         stages: the kernels, in order.
+        stages_once: those that run only once, before the first run.
+        inner_tensors: tensors that stages hand to one another inside of an operator.
         memory: how intermediate tensors share the temporary resource.
         temporary_pages: the buffers that the temporary resource is; of one that came from ``Device.compile_graph`` at
             most one.
@@ -88,6 +93,7 @@ class CompiledGraph(CompiledOperator):
         input_tensors: Sequence[TensorDesc | None] | None = None,
         output_tensors: Sequence[TensorDesc | None] | None = None,
         most_temporary_bytes: int | None = None,
+        lasting_inputs: Collection[int] = (),
     ) -> None:
         super().__init__(device, "Graph", flags)
         self.desc = desc
@@ -98,27 +104,35 @@ class CompiledGraph(CompiledOperator):
         self._set_inputs(_seen(inputs, self.network.inputs, input_tensors, "input"))
         seen = _seen(outputs, [tensor for _, tensor in self.network.outputs], output_tensors, "output")
         self.outputs = tuple(BindPoint.of_tensor(name, tensor) for name, tensor in seen)
-        make = fused_stages if fuse else single_stages
         target = device.target_for(flags)
-        made = make(self.network, target)
-        self.stages: tuple[Stage, ...] = made.stages
+        lasting = {*(Value("input", number) for number in lasting_inputs), *self.network.constants}
+        made = fused_stages(self.network, target, lasting) if fuse else single_stages(self.network, target)
+        sizes = {value: tensor.size_in_bytes for value, tensor in made.inner.items()}
+        self.network = dataclasses.replace(self.network, sizes=self.network.sizes | sizes)
+        self.inner_tensors = made.inner
+        once, others = prepared(self.network, made.stages, lasting)
+        self.stages: tuple[Stage, ...] = tuple(others)
+        self.stages_once: tuple[Stage, ...] = tuple(once)
         self.fusion_remark = made.remark
         regions = {
             number: self._input_region(number)
             for number, tensor in enumerate(self.network.inputs)
             if tensor is not None
         }
-        placement = placed(self.network, self.stages, regions, most_temporary_bytes)
+        placement = placed(self.network, self.stages, regions, most_temporary_bytes, self.stages_once)
         self.memory: MemoryPlan = placement.memory
         self.temporary_resource_size = placement.temporary_bytes
         self.temporary_pages = placement.temporary_pages
         self.steps = tuple(steps(self.network, self.stages, placement, target))
-        for step in self.steps:
+        self._steps_once, self._scratch_bytes_once = steps_once(self.stages_once, placement)
+        for step in (*self._steps_once, *self.steps):
             step.kernel.spirv()  # a shader that is missing is missed here, not when it is run
         self._constants: Buffer | None = None
         if placement.constants:
             self._constants = device.create_buffer(len(placement.constants))
             self._constants.upload(np.frombuffer(placement.constants, np.uint8))
+        if not lasting_inputs:
+            self.prepare({})
 
     def _made_from(self) -> Origin:
         return GraphOrigin(
@@ -136,6 +150,29 @@ class CompiledGraph(CompiledOperator):
     def constants(self) -> Buffer | None:
         """The contents of its constant nodes, in memory of its own."""
         return self._constants
+
+    def prepare(self, inputs: Mapping[int, BufferBinding]) -> None:
+        """Computes what is the same in every run: for those who named ``lasting_inputs``, before the first run.
+
+        Args:
+            inputs: where those of them lie, by their numbers, and stay as they are.
+        """
+        if not self._steps_once:
+            return
+        scratch = self.device.create_buffer(self._scratch_bytes_once) if self._scratch_bytes_once else None
+
+        def locate(region: Region) -> tuple[Buffer, int]:
+            if region.place is Place.INPUT:
+                return inputs[region.index].buffer, inputs[region.index].offset
+            buffer = scratch if region.place is Place.TEMPORARY else self._constants
+            assert buffer is not None
+            return buffer, 0
+
+        recorded = scheduled(self._steps_once, locate, HazardTracker())
+        engine = self.device.engine
+        engine.run(engine.record([step.launch(engine) for step in recorded]))
+        if scratch is not None:
+            scratch.close()
 
     def node_values(self, inputs: Mapping[str, npt.ArrayLike]) -> dict[str, npt.NDArray[Any]]:
         """What every operator inside computes from these inputs: see :func:`dmlvk.graphs.inspection.node_values`."""

@@ -65,10 +65,14 @@ def _dot_lines(graph: CompiledGraph) -> Iterator[str]:
             yield f"    input_{number} [label={_quoted(point.name)}, shape=ellipse];"
     for value in network.constants:
         yield f"    {name(value)} [label={_quoted(network.names[value])}, shape=plain];"
-    for number, stage in enumerate(graph.stages):
+    drawn: set[int] = set()
+    for number, stage in enumerate((*graph.stages_once, *graph.stages)):
         yield f"    subgraph cluster_{number} {{"
         yield f'        label={_quoted(_stage_title(number, stage))}; color=gray; fontname="sans-serif";'
         for node in stage.nodes:
+            if node.index in drawn:  # it has parts in several stages
+                continue
+            drawn.add(node.index)
             yield f"        node_{node.index} [label={_quoted(_node_text(node))}];"
         yield "    }"
     for node in network.nodes:
@@ -151,12 +155,14 @@ def _boxes(graph: CompiledGraph) -> list[_Box]:
         if network.inputs[number] is not None:
             sources[Value("input", number)] = _Box(point.name, [], [])
     tensors = {value: tensor for node in network.nodes for _, tensor, value in (*node.reads(), *node.writes())}
-    for stage in graph.stages:
+    tensors |= graph.inner_tensors
+    stages = (*graph.stages_once, *graph.stages)
+    for stage in stages:
         for value in stage.reads:
             if value.kind == "constant" and value not in sources:
                 sources[value] = _Box(network.names[value], [], [])
     boxes += sources.values()
-    for number, stage in enumerate(graph.stages):
+    for number, stage in enumerate(stages):
         read = [(sources[value], _tensor_text(tensors[value])) for value in dict.fromkeys(stage.reads)]
         box = _Box(_stage_title(number, stage), [_node_text(node) for node in stage.nodes], read)
         box.layer = 1 + max((source.layer for source, _ in read), default=0)

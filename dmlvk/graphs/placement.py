@@ -20,7 +20,7 @@ class Placement:
 
     Attributes:
         regions: where each value lies that goes through memory.
-        constants: the contents of the graph's own memory.
+        constants: the contents of the graph's own memory, with zeros where stages write that run only once.
         memory: how the temporary resource is shared.
         temporary_bytes: its size.
         temporary_pages: the sizes of the buffers that it is; more than one only where that was asked for.
@@ -38,7 +38,11 @@ class Placement:
 
 
 def placed(
-    network: Network, stages: Sequence[Stage], inputs: Mapping[int, Region], most_bytes: int | None = None
+    network: Network,
+    stages: Sequence[Stage],
+    inputs: Mapping[int, Region],
+    most_bytes: int | None = None,
+    once: Sequence[Stage] = (),
 ) -> Placement:
     """Finds a place for every value.
 
@@ -47,15 +51,20 @@ def placed(
         stages: its kernels, in order.
         inputs: where each graph input lies that is there.
         most_bytes: of the temporary resource, beyond which it becomes several buffers; ``None``: it is always one.
+        once: the stages that run only once, and before the others.
     """
     regions = {Value("input", number): region for number, region in inputs.items()}
     constants = bytearray()
-    for stage in stages:
+    for stage in (*once, *stages):
         for value in stage.reads:
             if value.kind == "constant" and value not in regions:
                 contents = network.constants[value]
                 regions[value] = Region(Place.CONSTANTS, 0, len(constants), len(contents))
                 constants += contents + bytes(-len(contents) % SMALL_ALIGNMENT)
+    for value in (value for stage in once for value in stage.writes):
+        size = network.sizes[value]
+        regions[value] = Region(Place.CONSTANTS, 0, len(constants), size)
+        constants += bytes(-(-size // SMALL_ALIGNMENT) * SMALL_ALIGNMENT)
     for number, (value, tensor) in enumerate(network.outputs):
         regions.setdefault(value, Region(Place.OUTPUT, number, 0, tensor.size_in_bytes))
     roots, owners = _shared_storage(network, stages, regions)
@@ -136,15 +145,7 @@ def steps(network: Network, stages: Sequence[Stage], placement: Placement, targe
     regions = placement.regions
     launches = []
     for number, stage in enumerate(stages):
-        reads, writes = [regions[value] for value in stage.reads], [regions[value] for value in stage.writes]
-        placed_steps = stage.program.placed(reads, writes, placement.scratch.get(number))
-        if len(placed_steps) == 1:
-            launches.append(dataclasses.replace(placed_steps[0], label=stage.label))
-        else:
-            launches += [
-                dataclasses.replace(step, label=f"{stage.label} ({part} of {len(placed_steps)})")
-                for part, step in enumerate(placed_steps, 1)
-            ]
+        launches += _steps_of(stage, placement, placement.scratch.get(number))
     for number, (value, tensor) in enumerate(network.outputs):
         source = regions[value]
         if (source.place, source.index) != (Place.OUTPUT, number):
@@ -156,3 +157,22 @@ def steps(network: Network, stages: Sequence[Stage], placement: Placement, targe
                 )
             )
     return launches
+
+
+def steps_once(stages: Sequence[Stage], placement: Placement) -> tuple[list[Step], int]:
+    """The launches of stages that run only once, and the bytes of temporary memory that they need for it."""
+    scratch_bytes = max((stage.program.scratch_bytes for stage in stages), default=0)
+    scratch = Region(Place.TEMPORARY, 0, 0, scratch_bytes)
+    return [step for stage in stages for step in _steps_of(stage, placement, scratch)], scratch_bytes
+
+
+def _steps_of(stage: Stage, placement: Placement, scratch: Region | None) -> list[Step]:
+    regions = placement.regions
+    reads, writes = [regions[value] for value in stage.reads], [regions[value] for value in stage.writes]
+    placed_steps = stage.program.placed(reads, writes, scratch)
+    if len(placed_steps) == 1:
+        return [dataclasses.replace(placed_steps[0], label=stage.label)]
+    return [
+        dataclasses.replace(step, label=f"{stage.label} ({part} of {len(placed_steps)})")
+        for part, step in enumerate(placed_steps, 1)
+    ]

@@ -5,17 +5,22 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+from collections.abc import Collection, Mapping, Sequence
 
 from dmlvk.compilation import in_place_refusal
 from dmlvk.errors import ShaderCompilationError
 from dmlvk.graphs.fusion.functions import Function, function_of
 from dmlvk.graphs.fusion.grouping import Group, Limits, grouped
 from dmlvk.graphs.fusion.kernel import fused_kernel, operand_pairs_in_place
+from dmlvk.graphs.fusion.tails import Tail, factor_of, find_tails
 from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.normalization import batch_factor, batch_factor_program, batch_shift_program
 from dmlvk.kernels.program import Place, Program, Region, Step
 from dmlvk.kernels.target import Target
+from dmlvk.operators import BatchNormalization
 from dmlvk.progress import told
+from dmlvk.tensors import TensorDesc
 from dmlvk.threads import map_in_threads
 
 _log = logging.getLogger("dmlvk")
@@ -54,10 +59,12 @@ class Stages:
     Attributes:
         stages: in an order in which they can run.
         remark: why something was not fused that could be, or an empty string.
+        inner: tensors that are not in the graph: what stages hand to one another inside of an operator.
     """
 
     stages: tuple[Stage, ...]
     remark: str = ""
+    inner: Mapping[Value, TensorDesc] = dataclasses.field(default_factory=dict)
 
 
 def single_stages(network: Network, target: Target) -> Stages:
@@ -65,36 +72,79 @@ def single_stages(network: Network, target: Target) -> Stages:
     return Stages(tuple(single_stage(node, target) for node in network.nodes))
 
 
-def fused_stages(network: Network, target: Target) -> Stages:
-    """Kernels that compute several element-wise operators where that is possible.
+def fused_stages(network: Network, target: Target, lasting: Collection[Value] = ()) -> Stages:
+    """Kernels that compute several operators where that is possible.
 
     Args:
         network: the graph.
         target: the device.
+        lasting: values that are the same in every run. What follows from them alone becomes stages of its own.
     """
+    tails = {tail.product.index: tail for tail in find_tails(network, target)}
     functions: dict[int, Function] = {}
     for node in network.nodes:
         function = function_of(node.desc, target)
         if function is not None:
             functions[node.index] = function
     # One binding is left for the coefficients that some functions read.
-    groups = grouped(network, functions, Limits(buffers=min(Limits.buffers, target.buffers - 1)), target)
-    making = map_in_threads(lambda group: _stages_of(group, network, target), groups, os.cpu_count() or 1)
+    limits = Limits(buffers=min(Limits.buffers, target.buffers - 1))
+    groups = grouped(network, functions, limits, target, [tail.nodes for tail in tails.values()])
+    making = map_in_threads(
+        lambda group: _stages_of(group, network, target, tails.get(group.nodes[0].index), lasting),
+        groups,
+        os.cpu_count() or 1,
+    )
     made = list(told(making, len(groups), "kernels of a graph compiled"))
     remarks = [remark for _, remark in made if remark]
     if remarks and remarks[0] != NO_COMPILER:
         _log.warning("some operators of a graph run one by one: %s", remarks[0])
-    return Stages(tuple(stage for stages, _ in made for stage in stages), remarks[0] if remarks else "")
+    stages = tuple(stage for stages, _ in made for stage in stages)
+    written = {value for stage in stages for value in stage.writes}
+    inner = {
+        factor_of(node): batch_factor(node.desc)
+        for node in network.nodes
+        if isinstance(node.desc, BatchNormalization) and factor_of(node) in written
+    }
+    return Stages(stages, remarks[0] if remarks else "", inner)
 
 
-def _stages_of(group: Group, network: Network, target: Target) -> tuple[list[Stage], str]:
+def _stages_of(
+    group: Group, network: Network, target: Target, tail: Tail | None, lasting: Collection[Value]
+) -> tuple[list[Stage], str]:
     """One kernel for a group, or one for each of its operators and why."""
+    if tail is not None:
+        return _stages_of_tail(tail, target), ""
     if len(group.nodes) == 1:
-        return [single_stage(group.nodes[0], target)], ""
+        return _stages_of_node(group.nodes[0], target, lasting), ""
     try:
         return [_fused_stage(group, network)], ""
     except ShaderCompilationError as error:
         return [single_stage(node, target) for node in group.nodes], str(error)
+
+
+def _stages_of_tail(tail: Tail, target: Target) -> list[Stage]:
+    stage = Stage(tail.nodes, tail.program(target), tail.reads(), (tail.output,), frozenset())
+    return [stage] if tail.normalization is None else [_factor_stage(tail.normalization, target), stage]
+
+
+def _stages_of_node(node: Node, target: Target, lasting: Collection[Value]) -> list[Stage]:
+    """The stage of one operator, or of its parts where one of them is the same in every run."""
+    if not isinstance(node.desc, BatchNormalization):
+        return [single_stage(node, target)]
+    source, mean, variance, scale, bias = (value for _, _, value in node.reads())
+    if variance not in lasting or scale not in lasting:
+        return [single_stage(node, target)]
+    shift = batch_shift_program(node.desc, target)
+    reads = (source, mean, factor_of(node), bias)
+    written = tuple(value for _, _, value in node.writes())
+    return [_factor_stage(node, target), Stage((node,), shift, reads, written, frozenset())]
+
+
+def _factor_stage(node: Node, target: Target) -> Stage:
+    assert isinstance(node.desc, BatchNormalization)
+    _, _, variance, scale, _ = (value for _, _, value in node.reads())
+    program = batch_factor_program(node.desc, target)
+    return Stage((node,), program, (variance, scale), (factor_of(node),), frozenset())
 
 
 def _fused_stage(group: Group, network: Network) -> Stage:
@@ -133,3 +183,28 @@ def single_stage(node: Node, target: Target) -> Stage:
         tuple(value for _, _, value in writes),
         in_place,
     )
+
+
+def prepared(network: Network, stages: Sequence[Stage], lasting: Collection[Value]) -> tuple[list[Stage], list[Stage]]:
+    """The stages that need to run only once, as long as some values stay what they are; and the others.
+
+    Nothing is kept that takes more memory than what it follows from, or that a graph's output shows.
+
+    Args:
+        network: the graph, with the sizes of all values.
+        stages: its stages, in order.
+        lasting: what stays: graph inputs, and constants.
+    """
+    kept = set(lasting)
+    outputs = {value for value, _ in network.outputs}
+    once: list[Stage] = []
+    others: list[Stage] = []
+    for stage in stages:
+        written, read = (sum(network.sizes[value] for value in set(values)) for values in (stage.writes, stage.reads))
+        is_fixed = bool(stage.reads) and kept.issuperset(stage.reads) and outputs.isdisjoint(stage.writes)
+        if is_fixed and written <= read:
+            once.append(stage)
+            kept.update(stage.writes)
+        else:
+            others.append(stage)
+    return once, others

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
 from dmlvk.datatypes import DataType
-from dmlvk.kernels.matrix import Product, lower_product
-from dmlvk.kernels.program import Program, ProgramBuilder
+from dmlvk.kernels.matrix import Product, Tail, lower_product
+from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region
 from dmlvk.kernels.target import Target
 from dmlvk.operators import Convolution, ConvolutionDirection, ConvolutionMode, ElementWiseIdentity, OperatorDesc
 from dmlvk.tensors import TensorDesc
@@ -19,12 +20,61 @@ _AXES_OF_SHAPE = ("sizes", "steps", "signed", "signed", None, "extents", "output
 """What `_geometry` gives for each axis, `None` where kernels for any shape have 1."""
 
 
+TAIL_BUFFERS = 8
+"""Storage buffers of the kernels that compute a tail, too."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ConvolutionTail:
+    """What a graph computes of a convolution's results before anything else reads them.
+
+    Attributes:
+        normalizes: whether BATCH_NORMALIZATION comes first, of mean, factor and bias for each channel.
+        adds: whether another tensor of the same layout is added then.
+        relu: whether RELU comes last.
+    """
+
+    normalizes: bool
+    adds: bool
+    relu: bool
+
+
 def lower_convolution(desc: OperatorDesc, target: Target) -> Program:
     """The program of a CONVOLUTION.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
     """
+    return _lowered(desc, target, None)
+
+
+def lower_with_tail(desc: Convolution, tail: ConvolutionTail, target: Target) -> Program:
+    """The program of a CONVOLUTION without an activation, and of what a graph has behind it.
+
+    It reads the convolution's inputs; mean, factor and bias where it normalizes, packed, the factor in FLOAT32; and
+    what is added. It writes what comes out behind the tail.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
+    """
+    return _lowered(desc, target, tail)
+
+
+def _tail_regions(desc: Convolution, tail: ConvolutionTail, given: int) -> Tail:
+    """Where the tail's operands are, behind so many inputs of the convolution."""
+    channels, size = desc.output_tensor.sizes[1], desc.output_tensor.data_type.size_in_bits // 8
+    normalization = None
+    if tail.normalizes:
+        mean, factor, bias = (
+            Region(Place.INPUT, given + number, 0, channels * width) for number, width in enumerate((size, 4, size))
+        )
+        normalization = mean, factor, bias
+        given += 3
+    residual = Region(Place.INPUT, given, 0, desc.output_tensor.size_in_bytes) if tail.adds else None
+    return Tail(normalization, residual, tail.relu)
+
+
+def _lowered(desc: OperatorDesc, target: Target, tail: ConvolutionTail | None) -> Program:
     assert isinstance(desc, Convolution)
     builder = ProgramBuilder(desc, target)
     window, region = desc.filter_tensor, builder.reads["filter_tensor"]
@@ -36,7 +86,8 @@ def lower_convolution(desc: OperatorDesc, target: Target) -> Program:
         window, region = packed, copied
     product = convolution_product(desc, window)
     bias = builder.reads.get("bias_tensor")
-    lower_product(builder, desc, product, target, region, builder.reads["input_tensor"], bias)
+    behind = None if tail is None else _tail_regions(desc, tail, len(builder.reads))
+    lower_product(builder, desc, product, target, region, builder.reads["input_tensor"], bias, behind)
     return builder.program()
 
 

@@ -106,6 +106,30 @@ class Ways:
         return self.come | self.has_addend << 2 | self.relu << 3 | self.writes_totals << 4
 
 
+@dataclasses.dataclass(frozen=True)
+class Tail:
+    """What a graph computes of a convolution's results before anything else reads them: ``matrix_tail.glsl``.
+
+    Attributes:
+        normalization: mean, factor and bias for each channel, of BATCH_NORMALIZATION; ``None``: there is none.
+        residual: what is added then, in the layout of the results; ``None``: nothing.
+        relu: whether RELU is applied at last.
+    """
+
+    normalization: tuple[Region, Region, Region] | None
+    residual: Region | None
+    relu: bool
+
+    def regions(self, instead: Region) -> list[Region]:
+        """What kernels bind for it, with something else where there is nothing."""
+        return [*(self.normalization or (instead,) * 3), self.residual or instead]
+
+    @property
+    def constants(self) -> tuple[int, int]:
+        """The last specialization constants."""
+        return int(self.normalization is not None), int(self.residual is not None)
+
+
 def lower_gemm(desc: OperatorDesc, target: Target) -> Program:
     """The program of a GEMM.
 
@@ -189,8 +213,9 @@ def lower_product(
     left: Region,
     right: Region,
     addend: Region | None,
+    tail: Tail | None = None,
 ) -> None:
-    """Adds the steps that compute a product, and those of its activation.
+    """Adds the steps that compute a product, and those of its activation; or of what comes in the place of that.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
@@ -202,9 +227,9 @@ def lower_product(
     result = output
     if follows is not None and "input_tensor" not in follows.activation.declaration.in_place:
         result = builder.scratch(tensor.size_in_bytes)
-    relu = fused is not None and fused.operator_name == _RELU
+    relu = tail.relu if tail is not None else fused is not None and fused.operator_name == _RELU
     choice = choose(product.work(), target)
-    _add_sums(builder, product, choice, (left, right, addend), result, relu)
+    _add_sums(builder, product, choice, (left, right, addend), result, relu, tail)
     if follows is not None:
         members: dict[str, Any] = {field.attribute: value for field, value in follows.attributes}
         activation = follows.activation(**members, **dict.fromkeys(("input_tensor", "output_tensor"), tensor))
@@ -218,6 +243,7 @@ def _add_sums(
     operands: tuple[Region, Region, Region | None],
     result: Region,
     relu: bool,
+    tail: Tail | None,
 ) -> None:
     left, right, addend = operands
     tile = choice.tile
@@ -231,27 +257,32 @@ def _add_sums(
         raise DeviceLimitError(f"{name}: sums of {product.terms} terms take {size} bytes of scratch memory")
     totals = builder.scratch(size) if writes_totals else None
     ways = Ways(come, addend is not None, relu, writes_totals)
-    for kernel in _sum_kernels(product, choice, ways, groups, builder.target):
-        builder.launch(kernel, [left, right, addend or left], [totals or result])
+    first_tail = None if writes_totals else tail  # whoever finishes results computes it
+    for kernel in _sum_kernels(product, choice, ways, groups, builder.target, first_tail):
+        further = [] if first_tail is None else first_tail.regions(left)
+        builder.launch(kernel, [left, right, addend or left, *further], [totals or result])
     if totals is None:
         return
     sizes = (product.rows, product.columns, product.terms, row_tiles, column_tiles)
     invocations = product.batches * product.rows * product.columns // (2 if _stores_pairs(product) else 1)
     work_groups = launch_size(product.family.upper(), invocations, SUMS_INVOCATIONS)
     adder = PlainKernel(
-        sums_variant(product.family, product.data_type).name,
+        sums_variant(product.family, product.data_type, has_tail=tail is not None).name,
         work_groups,
-        (int(work_groups[1] > 1), *_constants(product, ways)),
+        (int(work_groups[1] > 1), *_constants(product, ways), *(() if tail is None else tail.constants)),
         (invocations, *sizes, 0, 0, *product.left, *product.others),
         work_group_size=SUMS_INVOCATIONS,
     )
-    builder.launch(adder, [totals, addend or totals], [result], label="sums of segments")
+    further = [] if tail is None else tail.regions(totals)
+    builder.launch(adder, [totals, addend or totals, *further], [result], label="sums of segments")
 
 
-def _sum_kernels(product: Product, choice: Choice, ways: Ways, groups: int, target: Target) -> list[PlainKernel]:
+def _sum_kernels(
+    product: Product, choice: Choice, ways: Ways, groups: int, target: Target, tail: Tail | None = None
+) -> list[PlainKernel]:
     """The launches that compute sums, or their segments."""
     tile = choice.tile
-    variant = tile.variant(product.family, product.data_type, target).name
+    variant = tile.variant(product.family, product.data_type, target, has_tail=tail is not None).name
     work_groups = launch_size(product.family.upper(), groups * tile.invocations, tile.invocations)
     row_tiles, column_tiles = -(-product.rows // tile.rows), -(-product.columns // tile.columns)
     sizes = (product.rows, product.columns, product.terms, row_tiles, column_tiles)
@@ -262,7 +293,7 @@ def _sum_kernels(product: Product, choice: Choice, ways: Ways, groups: int, targ
         assert product.shape is not None  # what such tiles are chosen for
         described = (ways.flags, *product.left, *product.shape)
     else:
-        constants = _constants(product, ways)
+        constants = (*_constants(product, ways), *(() if tail is None else tail.constants))
     return [
         PlainKernel(
             variant,

@@ -28,6 +28,8 @@ _DEVICE_ARITHMETIC = dataclasses.replace(GPU, device_arithmetic=True)
 SUMS_INVOCATIONS = 128
 """Of a work group that adds segments' sums: as many as every Vulkan device has."""
 
+_HAS_TAIL = "HAS_TAIL"
+
 _GROUPS_FOR_PROCESSORS = 8
 """Work groups that keep a processor busy."""
 
@@ -81,9 +83,24 @@ class Tile:
         turns = results * (SEGMENT // _TERMS_IN_TURN + 3) + 2 * self.rows + SEGMENT  # with those that end a loop
         return max(1, MOST_LOOP_TURNS // turns)
 
-    def variant(self, family: str, data_type: DataType, target: Target) -> ShaderVariant:
-        """The shader of a family for a data type."""
+    @property
+    def may_have_tail(self) -> bool:
+        """Whether there are kernels of it that compute what a graph has behind a convolution, too."""
+        return "convolution" in self.families and not self.source.endswith("processors.comp")
+
+    def variant(self, family: str, data_type: DataType, target: Target, *, has_tail: bool = False) -> ShaderVariant:
+        """The shader of a family for a data type.
+
+        Args:
+            family: ``"gemm"`` or ``"convolution"``.
+            data_type: of all operands.
+            target: the device.
+            has_tail: whether it computes what a graph has behind a convolution: ``shaders/patterns/matrix_tail.glsl``.
+        """
         defines, name = dict(self.defines), self.name
+        if has_tail:
+            defines[_HAS_TAIL] = "1"
+            name += ".tail"
         if target.device_arithmetic and data_type is DataType.FLOAT32:
             # FLOAT16's products are exact: nothing is gained there by other bits.
             defines[DEVICE_ARITHMETIC] = "1"
@@ -314,9 +331,12 @@ def choose(work: Work, target: Target) -> Choice:
     raise AssertionError("a device without tiles")
 
 
-def sums_variant(family: str, data_type: DataType) -> ShaderVariant:
+def sums_variant(family: str, data_type: DataType, *, has_tail: bool = False) -> ShaderVariant:
     """The shader that adds segments' sums and finishes results."""
-    return _variant(family, data_type, "sums", "matrix/sums.comp", {"INVOCATIONS": str(SUMS_INVOCATIONS)})
+    defines = {"INVOCATIONS": str(SUMS_INVOCATIONS)}
+    if has_tail:
+        defines[_HAS_TAIL] = "1"
+    return _variant(family, data_type, "sums.tail" if has_tail else "sums", "matrix/sums.comp", defines)
 
 
 def _variant(family: str, data_type: DataType, name: str, source: str, defines: dict[str, str]) -> ShaderVariant:
@@ -339,3 +359,9 @@ def matrix_variants() -> Iterator[ShaderVariant]:
                 if family in tile.families:
                     targets = (GPU, _DEVICE_ARITHMETIC) if data_type is DataType.FLOAT32 else (GPU,)
                     yield from dict.fromkeys(tile.variant(family, data_type, target) for target in targets)
+                if family == "convolution" and tile.may_have_tail:
+                    yield from dict.fromkeys(
+                        tile.variant(family, data_type, target, has_tail=True) for target in (GPU, _DEVICE_ARITHMETIC)
+                    )
+            if family == "convolution":
+                yield sums_variant(family, data_type, has_tail=True)

@@ -10,7 +10,8 @@ from typing import Any
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels import batch_gradient, held_rows, reduction
 from dmlvk.kernels.elementwise import lower_walk
-from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.kernel import WalkKernel
+from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region, Step
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
 from dmlvk.operators import (
@@ -99,25 +100,51 @@ def scratch_tensor(data_type: DataType, sizes: tuple[int, ...]) -> TensorDesc:
     return TensorDesc(data_type, sizes, strides=packed_strides(sizes))
 
 
-def _batch_normalization(desc: BatchNormalization, target: Target) -> Program:
-    builder = ProgramBuilder(desc, target)
+def batch_factor(desc: BatchNormalization) -> TensorDesc:
+    """What each element is multiplied by, less its mean: a tensor between the steps of the operator."""
     sizes = tuple(map(max, desc.variance_tensor.sizes, desc.scale_tensor.sizes))
-    factor = scratch_tensor(DataType.FLOAT32, sizes)
-    factors = builder.scratch(factor.size_in_bytes)
-    kernel = lower_walk(
-        desc.operator_name,
-        "batch_factor",
-        (desc.variance_tensor, desc.scale_tensor, factor),
-        target,
-        (float32_bits(desc.epsilon),),
-    )
-    builder.launch(kernel, [builder.reads["variance_tensor"], builder.reads["scale_tensor"]], [factors], label="factor")
+    return scratch_tensor(DataType.FLOAT32, sizes)
+
+
+def _factor_kernel(desc: BatchNormalization, target: Target) -> WalkKernel:
+    tensors = (desc.variance_tensor, desc.scale_tensor, batch_factor(desc))
+    return lower_walk(desc.operator_name, "batch_factor", tensors, target, (float32_bits(desc.epsilon),))
+
+
+def batch_factor_program(desc: BatchNormalization, target: Target) -> Program:
+    """The first step of BATCH_NORMALIZATION alone: reads variance and scale, writes :func:`batch_factor`."""
+    reads = [
+        Region(Place.INPUT, number, 0, tensor.size_in_bytes)
+        for number, tensor in enumerate((desc.variance_tensor, desc.scale_tensor))
+    ]
+    writes = [Region(Place.OUTPUT, 0, 0, batch_factor(desc).size_in_bytes)]
+    return Program((Step("factor", _factor_kernel(desc, target), tuple(reads), tuple(writes)),))
+
+
+def batch_shift_program(desc: BatchNormalization, target: Target) -> Program:
+    """The other steps: reads input, mean, factor and bias, in the places of input, mean, variance and scale."""
+    builder = ProgramBuilder(desc, target)
+    tensors = (desc.input_tensor, desc.mean_tensor, batch_factor(desc), desc.bias_tensor)
+    reads = [Region(Place.INPUT, number, 0, tensor.size_in_bytes) for number, tensor in enumerate(tensors)]
+    _add_shift(builder, desc, target, reads)
+    return builder.program()
+
+
+def _add_shift(builder: ProgramBuilder, desc: BatchNormalization, target: Target, reads: list[Region]) -> None:
     name, _ = with_activation("batch_normalization", applied_at_once(desc.fused_activation))
-    tensors = (desc.input_tensor, desc.mean_tensor, factor, desc.bias_tensor, desc.output_tensor)
-    reads = [builder.reads["input_tensor"], builder.reads["mean_tensor"], factors, builder.reads["bias_tensor"]]
+    tensors = (desc.input_tensor, desc.mean_tensor, batch_factor(desc), desc.bias_tensor, desc.output_tensor)
     kernel = lower_walk(desc.operator_name, name, tensors, target)
     builder.launch(kernel, reads, [builder.writes["output_tensor"]], label="shift and scale")
     add_activation(builder, desc.fused_activation, desc.output_tensor, builder.writes["output_tensor"])
+
+
+def _batch_normalization(desc: BatchNormalization, target: Target) -> Program:
+    builder = ProgramBuilder(desc, target)
+    factors = builder.scratch(batch_factor(desc).size_in_bytes)
+    kernel = _factor_kernel(desc, target)
+    builder.launch(kernel, [builder.reads["variance_tensor"], builder.reads["scale_tensor"]], [factors], label="factor")
+    reads = [builder.reads["input_tensor"], builder.reads["mean_tensor"], factors, builder.reads["bias_tensor"]]
+    _add_shift(builder, desc, target, reads)
     return builder.program()
 
 

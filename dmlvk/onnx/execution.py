@@ -194,6 +194,7 @@ class Segment:
             input_names=input_names,
             output_names=output_names,
             most_temporary_bytes=device.info.limits.max_storage_buffer_range,
+            lasting_inputs=[place for place, source in enumerate(assembled.inputs) if source.kind == "constant"],
         )
         self._weights = weights
         self._uploaded: dict[str, Buffer] = {}
@@ -210,6 +211,7 @@ class Segment:
                 self._uploaded[source.name] = buffer
             bindings.append(BufferBinding(buffer))
         self._sources, self._bindings = assembled.inputs, bindings
+        self.compiled.prepare(dict(enumerate(bindings)))
         self._outputs = [device.create_buffer(point.size_in_bytes) for point in self.compiled.outputs]
         self._scratch = [device.create_buffer(size) for size in self.compiled.temporary_pages]
         self._table: BindingTable | None = None
@@ -231,7 +233,8 @@ class Segment:
     def usage(self) -> Usage:
         """What a run takes; the weights that plans share are not among it."""
         recorded = self._device.arrays.scheduled(self.compiled, self._places({}))
-        values = [*self._uploaded.values(), *self._outputs, *self._scratch]
+        own = [] if self.compiled.constants is None else [self.compiled.constants]
+        values = [*self._uploaded.values(), *self._outputs, *self._scratch, *own]
         held = sum(buffer.size_in_bytes for buffer in values) + self._weights.size_in_bytes
         needed = sum(source.size_in_bytes for source in self._sources if source.name in self._uploaded)
         needed += sum(point.size_in_bytes for point in self.compiled.outputs)

@@ -39,18 +39,24 @@ layout(constant_id = 34) const uint REACHED_HEIGHT = 1u;
 layout(constant_id = 35) const uint REACHED_WIDTH = 1u;
 #endif
 
+#if HAS_TAIL
+#define BEHIND_TOTALS , group * parameters.rows
+#else
+#define BEHIND_TOTALS
+#endif
+
 Batch batch_at(uint group, uint groups, uint segment)
 {
     uint totals = (SEGMENTS_COME == SIDE_BY_SIDE ? segment * groups + group : group) * (parameters.rows * parameters.columns);
     uint addend = BASE(OPERAND_BITS, addend) + group * parameters.rows * parameters.addend_row;
     uint results = BASE(RESULT_BITS, output) + group * parameters.rows * parameters.output_channel;
 #if ADDS_SEGMENTS
-    return Batch(0u, 0u, addend, results, BASE(32, totals) + totals);
+    return Batch(0u, 0u, addend, results, BASE(32, totals) + totals BEHIND_TOTALS);
 #else
     uint left = BASE(OPERAND_BITS, left) + group * parameters.left_inner;
     uint filter_places = FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH;
     uint right = BASE(OPERAND_BITS, right) + group * (parameters.terms / filter_places) * parameters.input_channel;
-    return Batch(left, right, addend, WRITES_TOTALS ? BASE(32, output) + totals : results, 0u);
+    return Batch(left, right, addend, WRITES_TOTALS ? BASE(32, output) + totals : results, 0u BEHIND_TOTALS);
 #endif
 }
 

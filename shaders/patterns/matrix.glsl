@@ -21,6 +21,8 @@
 // Kernels are matrix_tiles.glsl for GPUs, matrix_processors.glsl and matrix_blocks.glsl for processors, and matrix_sums.glsl as a second
 // step. The compile script passes CONVOLUTION (0 or 1), OPERAND (float32 or float16) and OPERAND_BITS.
 //
+// With HAS_TAIL, what a graph has behind a convolution is computed with it: matrix_tail.glsl.
+//
 // With DEVICE_ARITHMETIC, which is passed for FLOAT32 to those who permit it, products are not rounded before they are added, and
 // nothing looks for denormal products and sums: the order of a sum is the same, its bits are the device's.
 #ifndef MATRIX_GLSL
@@ -30,6 +32,8 @@
 #include "arithmetic.glsl"
 #include "comparison.glsl"
 #include "datatypes.glsl"
+
+#include "matrix_batch.glsl"
 
 #ifdef DEVICE_ARITHMETIC
 #include "device_arithmetic.glsl"
@@ -45,12 +49,21 @@
 #if ADDS_SEGMENTS
 BUFFER(0, totals)
 BUFFER(1, addend)
-BUFFER(2, output)
+#define BOUND_BEFORE 2
 #else
 BUFFER(0, left)
 BUFFER(1, right)
 BUFFER(2, addend)
-BUFFER(3, output)
+#define BOUND_BEFORE 3
+#endif
+#if HAS_TAIL
+BUFFER(BOUND_BEFORE, mean)
+BUFFER(BOUND_BEFORE + 1, factor)
+BUFFER(BOUND_BEFORE + 2, bias)
+BUFFER(BOUND_BEFORE + 3, residual)
+BUFFER(BOUND_BEFORE + 4, output)
+#else
+BUFFER(BOUND_BEFORE, output)
 #endif
 
 #define RESULT_BITS OPERAND_BITS
@@ -90,6 +103,12 @@ layout(push_constant) uniform Parameters {
     uint base_right;
 #endif
     uint base_addend;
+#if HAS_TAIL
+    uint base_mean;
+    uint base_factor;
+    uint base_bias;
+    uint base_residual;
+#endif
     uint base_output;
 #include "matrix_parameters.glsl"
 } parameters;
@@ -97,8 +116,6 @@ layout(push_constant) uniform Parameters {
 #define SEGMENTS ((parameters.terms + (SEGMENT - 1u)) / SEGMENT)
 
 // ---- operands: bits of float32, never denormal ------------------------------------------------------------------------------
-
-#include "matrix_batch.glsl"
 
 #define PADDING SIGN_F32 // -0, which no operand is
 
@@ -234,6 +251,10 @@ bool is_plain(uint left_classes, uint right_classes)
 #define RESULT(bits) float16_from_float32(bits)
 #endif
 
+#if HAS_TAIL
+#include "matrix_tail.glsl"
+#endif
+
 // The result that is stored: of a complete sum.
 uint finished(Batch batch, uint sum, uint row, uint column)
 {
@@ -251,6 +272,9 @@ uint finished(Batch batch, uint sum, uint row, uint column)
 #endif
     }
     uint result = RESULT(value);
+#if HAS_TAIL
+    result = with_tail(batch, result, row, column);
+#endif
     return APPLIES_RELU ? FORM(larger, OPERAND)(result, 0u) : result;
 }
 

@@ -1,6 +1,10 @@
 #ifndef MATRIX_BATCH_GLSL
 #define MATRIX_BATCH_GLSL
 
+#ifndef HAS_TAIL // whether what a graph has behind a convolution is computed with it: matrix_tail.glsl
+#define HAS_TAIL 0
+#endif
+
 // Where the operands of one batch or group begin. It is handed from function to function: drivers keep in memory what is a variable of
 // the whole shader.
 struct Batch {
@@ -9,6 +13,9 @@ struct Batch {
     uint addend;
     uint results; // or totals, where those are written
     uint totals;  // that are read
+#if HAS_TAIL
+    uint channel; // of the output, the group's first
+#endif
 };
 
 #endif

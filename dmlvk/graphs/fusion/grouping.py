@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.fusion.functions import Function
@@ -142,7 +142,13 @@ def computes_with_floats(types: Sequence[DataType]) -> bool:
     return DataType.FLOAT32 in types or DataType.FLOAT16 in types
 
 
-def grouped(network: Network, functions: Mapping[int, Function], limits: Limits, target: Target) -> list[Group]:
+def grouped(
+    network: Network,
+    functions: Mapping[int, Function],
+    limits: Limits,
+    target: Target,
+    fixed: Iterable[tuple[Node, ...]] = (),
+) -> list[Group]:
     """Finds the groups of a graph, in an order in which they can run.
 
     Args:
@@ -150,8 +156,12 @@ def grouped(network: Network, functions: Mapping[int, Function], limits: Limits,
         functions: of the nodes that may be fused, by their indices.
         limits: what a kernel may be.
         target: the device.
+        fixed: operators that stay together, and by themselves; all but the last one's results are read there only.
     """
-    return _Grouping(network, functions, limits, target).result()
+    grouping = _Grouping(network, functions, limits, target)
+    for nodes in fixed:
+        grouping.fix(nodes)
+    return grouping.result()
 
 
 def is_scalar_constant(network: Network, value: Value, strides: Sequence[int]) -> bool:
@@ -189,6 +199,13 @@ class _Grouping:
         for node in network.nodes:
             group = self._single(node, functions.get(node.index))
             self._group_of[node.index] = group
+
+    def fix(self, nodes: tuple[Node, ...]) -> None:
+        """Makes operators a group that nothing joins."""
+        written = frozenset(value for node in nodes for _, _, value in node.writes())
+        read = frozenset(value for node in nodes for _, _, value in node.reads())
+        group = Group(nodes, None, (), written, read - written)
+        self._group_of.update(dict.fromkeys((node.index for node in nodes), group))
 
     def _single(self, node: Node, function: Function | None) -> Group:
         space = Space.of_node(node) if function is not None else None

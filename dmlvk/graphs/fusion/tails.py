@@ -1,0 +1,166 @@
+"""What a graph computes of a product's results before anything else reads them, and the product's own kernels can.
+
+Behind a CONVOLUTION that is BATCH_NORMALIZATION, the sum with another tensor, and RELU, each of which may be missing;
+behind a GEMM it is RELU. Every step has the bits that the operator itself would give, so it does not matter to results
+what is found here. These kernels are among those that the package brings: no compiler is needed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dmlvk.compilation import same_elements
+from dmlvk.graphs.network import Network, Node, Value
+from dmlvk.kernels.convolution import TAIL_BUFFERS, ConvolutionTail, lower_with_tail
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.normalization import batch_factor
+from dmlvk.kernels.program import Program
+from dmlvk.kernels.target import Target
+from dmlvk.operators import (
+    ActivationRelu,
+    BatchNormalization,
+    Convolution,
+    ElementWiseAdd,
+    ElementWiseAdd1,
+    FusedActivation,
+    Gemm,
+    OperatorDesc,
+)
+from dmlvk.tensors import TensorDesc
+
+_RELU = "ACTIVATION_RELU"
+
+
+@dataclasses.dataclass(frozen=True)
+class Tail:
+    """A product and what follows it.
+
+    Attributes:
+        product: the CONVOLUTION or the GEMM.
+        normalization: the BATCH_NORMALIZATION behind it.
+        addition: the sum behind that.
+        residual: what is added there.
+        relu: the ACTIVATION_RELU that comes last, as an operator of its own.
+        has_relu: whether RELU comes last: so, or fused with the operator before.
+    """
+
+    product: Node
+    normalization: Node | None = None
+    addition: Node | None = None
+    residual: Value | None = None
+    relu: Node | None = None
+    has_relu: bool = False
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All of its operators, in order."""
+        found = (self.product, self.normalization, self.addition, self.relu)
+        return tuple(node for node in found if node is not None)
+
+    @property
+    def output(self) -> Value:
+        """What it writes."""
+        ((_, _, value),) = self.nodes[-1].writes()
+        return value
+
+    def reads(self) -> tuple[Value, ...]:
+        """What its kernels read, in the order of their inputs."""
+        values = [value for _, _, value in self.product.reads()]
+        if self.normalization is not None:
+            mean, _, _, bias = (value for _, _, value in self.normalization.reads()[1:])
+            values += [mean, factor_of(self.normalization), bias]
+        if self.residual is not None:
+            values.append(self.residual)
+        return tuple(values)
+
+    def program(self, target: Target) -> Program:
+        """What computes it."""
+        desc: Any = self.product.desc
+        if self.normalization is None and self.addition is None:
+            return lower(dataclasses.replace(desc, fused_activation=FusedActivation(ActivationRelu)), target)
+        tail = ConvolutionTail(self.normalization is not None, self.addition is not None, self.has_relu)
+        return lower_with_tail(desc, tail, target)
+
+
+def factor_of(normalization: Node) -> Value:
+    """The value between the steps of a BATCH_NORMALIZATION: behind its output, of which there is one."""
+    return Value("node", normalization.index, 1)
+
+
+def find_tails(network: Network, target: Target) -> list[Tail]:
+    """Finds what follows the products of a graph. No operator is part of two tails."""
+    readers: dict[Value, list[tuple[Node, int]]] = {}
+    for node in network.nodes:
+        for number, _, value in node.reads():
+            readers.setdefault(value, []).append((node, number))
+    outputs = {value for value, _ in network.outputs}
+    only = {
+        value: found[0] for value, found in readers.items() if len(found) == 1 and value not in outputs
+    }  # who alone reads a value
+    taken: set[int] = set()
+    tails = []
+    for node in reversed(network.nodes):  # of two that could take a sum the later one does, when the other is there
+        if isinstance(node.desc, Convolution | Gemm) and _has_no_activation(node.desc):
+            tail = _followed(Tail(node), only, taken, target)
+            if len(tail.nodes) > 1:
+                taken.update(member.index for member in tail.nodes)
+                tails.append(tail)
+    return tails
+
+
+def _has_no_activation(desc: OperatorDesc) -> bool:
+    return desc.activation is None or desc.activation.operator_name == "ACTIVATION_IDENTITY"
+
+
+def _ends_with_relu(desc: OperatorDesc) -> bool | None:
+    """Whether RELU is fused with an operator; ``None``: another activation is."""
+    if _has_no_activation(desc):
+        return False
+    assert desc.activation is not None
+    return True if desc.activation.operator_name == _RELU else None
+
+
+def _followed(tail: Tail, only: Mapping[Value, tuple[Node, int]], taken: set[int], target: Target) -> Tail:
+    """The tail with as much as can be of what follows it."""
+    is_convolution = isinstance(tail.product.desc, Convolution)
+    has_kernels = is_convolution and not target.is_cpu and target.buffers >= TAIL_BUFFERS
+    ((_, tensor, _),) = tail.product.writes()
+    while not tail.has_relu:
+        reader, number = only.get(tail.output, (None, 0))
+        if reader is None or reader.index in taken or not _keeps_layout(reader, number, tensor):
+            break
+        desc, relu = reader.desc, _ends_with_relu(reader.desc)
+        if isinstance(desc, ActivationRelu):
+            return dataclasses.replace(tail, relu=reader, has_relu=True)
+        if not has_kernels or relu is None or tail.addition is not None:
+            break
+        if isinstance(desc, BatchNormalization) and tail.normalization is None and _is_of_channels(desc, number):
+            tail = dataclasses.replace(tail, normalization=reader, has_relu=relu)
+        elif isinstance(desc, ElementWiseAdd | ElementWiseAdd1):
+            _, other, residual = reader.reads()[1 - number]
+            if not same_elements(other, tensor) or other.data_type is not tensor.data_type:
+                break
+            tail = dataclasses.replace(tail, addition=reader, residual=residual, has_relu=relu)
+        else:
+            break
+    return tail
+
+
+def _keeps_layout(reader: Node, number: int, tensor: TensorDesc) -> bool:
+    """Whether an operator reads a tensor as it was written, and writes one of its layout."""
+    seen = [reader.desc.inputs[number][1], *(written for _, written, _ in reader.writes())]
+    return len(seen) == 2 and all(
+        other is not None and other.data_type is tensor.data_type and same_elements(other, tensor) for other in seen
+    )
+
+
+def _is_of_channels(desc: BatchNormalization, number: int) -> bool:
+    """Whether a BATCH_NORMALIZATION of its first input has a number for each channel, which lie side by side."""
+    channels = desc.output_tensor.sizes[1]
+    expected = (1, channels, *(1 for _ in desc.output_tensor.sizes[2:]))
+    operands: Sequence[TensorDesc] = (desc.mean_tensor, batch_factor(desc), desc.bias_tensor)
+    return number == 0 and all(
+        operand.sizes == expected and (channels == 1 or operand.element_strides[1] == 1) for operand in operands
+    )

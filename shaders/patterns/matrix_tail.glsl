@@ -1,0 +1,30 @@
+// What a graph computes of a convolution's results before anything else reads them: BATCH_NORMALIZATION and the sum with another tensor
+// of the same layout, each with the bits that the operator itself gives. (RELU is the last of it: APPLIES_RELU.) Included by matrix.glsl.
+//
+// An operand that there is no use for is bound to something else, and not read.
+#ifndef MATRIX_TAIL_GLSL
+#define MATRIX_TAIL_GLSL
+
+#include "shifted_and_scaled.glsl"
+#include "widening.glsl"
+
+layout(constant_id = 36) const bool TAIL_NORMALIZES = false;
+layout(constant_id = 37) const bool TAIL_ADDS = false;
+
+uint with_tail(Batch batch, uint result, uint row, uint column)
+{
+    if (TAIL_NORMALIZES) { // as normalization/batch_normalization.comp does
+        uint channel = batch.channel + row;
+        uint mean = FORM(widened, OPERAND)(LOAD(OPERAND, words_mean, BASE(OPERAND_BITS, mean) + channel));
+        uint bias = FORM(widened, OPERAND)(LOAD(OPERAND, words_bias, BASE(OPERAND_BITS, bias) + channel));
+        uint factor = words_factor[BASE(32, factor) + channel];
+        result = FORM(narrowed, OPERAND)(shifted_and_scaled(FORM(widened, OPERAND)(result), mean, factor, bias));
+    }
+    if (TAIL_ADDS) {
+        uint index = output_index(batch, row, column) - BASE(RESULT_BITS, output) + BASE(RESULT_BITS, residual);
+        result = FORM(add, OPERAND)(result, LOAD(OPERAND, words_residual, index));
+    }
+    return result;
+}
+
+#endif
