@@ -1,17 +1,19 @@
 """What the quick command leaves out of the tests: ``scripts/test.sh`` without arguments.
 
 Whatever is asked for by its path runs whole, and so does everything with ``scripts/test.sh --all``, as CI has it. The
-quick command leaves out what repeats a promise that it tests already. It still has every operator, each data type of
-each of its tensors, every pattern of kernels and every driver. There are four ways to say what may be left out:
+quick command leaves out what repeats a promise that it tests already. It still has every operator on every driver, each
+data type of each of its tensors and every pattern of kernels. There are five ways to say what may be left out:
 
 - ``@pytest.mark.sweep``: the test.
 - :func:`some`: most of a parameter's values.
 - ``@pytest.mark.combinations``: of the test's parameters so many combinations that no value of any of them is missing.
+- :class:`Turns`: for all cases of an operator but one, all drivers but one.
 - ``IS_QUICK``: what a test makes of it, for example fewer random examples.
 """
 
 from __future__ import annotations
 
+import collections
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -27,6 +29,29 @@ _Item = TypeVar("_Item")
 def some(values: Iterable[Any], step: int) -> list[Any]:
     """Parameters of which the quick command takes the first one and each ``step``-th one after it."""
     return [pytest.param(value, marks=[pytest.mark.sweep] if n % step else []) for n, value in enumerate(values)]
+
+
+_Device = TypeVar("_Device")
+
+
+class Turns:
+    """Which devices the cases of operators are run on.
+
+    Of each operator's cases that the quick command has, it runs one on all devices, and each of the others on one of
+    them, in turn: most of such a test's time goes into what the drivers' compilers do.
+    """
+
+    def __init__(self, cases: Sequence[Any]) -> None:
+        self._numbers: dict[str, int] = {}
+        counts: collections.Counter[Any] = collections.Counter()
+        for case in covering([(case, shown({"case": case})) for case in cases]) if IS_QUICK else []:
+            self._numbers[case.name] = counts[case.desc_class]
+            counts[case.desc_class] += 1
+
+    def devices(self, case: Any, devices: Sequence[_Device]) -> list[_Device]:
+        """Of all devices those that the case is run on."""
+        number = self._numbers.get(case.name, 0)
+        return list(devices) if number == 0 else [devices[number % len(devices)]]
 
 
 def quick_items(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:

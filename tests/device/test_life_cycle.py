@@ -225,7 +225,7 @@ def test_nothing_is_left_of_many_repetitions(fresh: dml.Device, action: str) -> 
 
     ACTIONS[action](fresh)
     before = census()
-    repetitions = 200 if IS_QUICK else 1000
+    repetitions = 50 if IS_QUICK else 1000
     if action == "record":
         repetitions //= 10  # SwiftShader takes its time for a pipeline
     for _ in range(repetitions):

@@ -46,8 +46,9 @@ def random_network(x: dml.Expression, y: dml.Expression) -> dict[str, dml.Expres
 
 
 @pytest.mark.parametrize("form", [chain, random_network])
-def test_graphs_of_ten_thousand_operators_are_compiled_in_seconds(form: object, device: dml.Device) -> None:
+def test_graphs_of_ten_thousand_operators_are_compiled_in_seconds(form: object, any_device: dml.Device) -> None:
     assert callable(form)
+    device = any_device  # nothing is run, and no driver compiles anything
     graph = dml.Graph(device)
     x, y = (graph.input(name, dml.FLOAT32, SIZES) for name in ("x", "y"))
     outputs = form(x, y)

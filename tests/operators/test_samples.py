@@ -1,6 +1,6 @@
 """Every operator that is tried by samples gives what its reference says, in every layout, on every device.
 
-The quick command takes layouts in turn: each of an operator's samples has one.
+The quick command takes layouts in turn, so that each of an operator's samples has one, and devices.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from dmlvk.conformance.references.bounded import SAMPLE_REFERENCES
 from dmlvk.conformance.samples import SAMPLERS, SampleCase, sample_cases
 from dmlvk.conformance.sampling import LAYOUTS, check_case
 from dmlvk.operators import OPERATORS
-from tests.effort import IS_QUICK
+from tests.effort import IS_QUICK, Turns
 from tests.targets import all_walk_as_gpus
 
 CASES = sample_cases()
+TURNS = Turns(CASES)
 
 
 @pytest.mark.combinations
@@ -24,7 +25,7 @@ def test_samples(case: SampleCase, benches: list[Workbench], monkeypatch: pytest
     if case.desc_class.declaration.pattern in ("matrix", "convolution", "recurrent", "composed"):
         # A processor's driver compiles a GPU's tiles for a second or more: test_products.py tries few of them.
         all_walk_as_gpus(monkeypatch, as_gpus=False)
-    assert check_case(benches, case, 1 if IS_QUICK else len(LAYOUTS)) > 0, "there are no samples"
+    assert check_case(TURNS.devices(case, benches), case, 1 if IS_QUICK else len(LAYOUTS)) > 0, "there are no samples"
 
 
 def test_every_irregular_operator_has_samples_and_a_reference() -> None:

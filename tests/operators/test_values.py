@@ -14,9 +14,11 @@ from dmlvk.conformance.cases import PATTERNS, SWEPT, Batch, ValueCase, axes_attr
 from dmlvk.conformance.comparison import as_bits
 from dmlvk.conformance.execution import LAYOUTS, Workbench, check_batch
 from dmlvk.operators import REGULAR_OPERATORS
-from tests.effort import IS_QUICK
+from tests.effort import IS_QUICK, Turns
 
 CASES = pytest.mark.parametrize("case", value_cases(), ids=lambda case: case.name)
+
+TURNS = Turns(value_cases())
 
 FEWER = 4 if IS_QUICK else 1
 """Of types wider than 16 bits so many times fewer patterns are tried, and of shapes along axes so many times fewer."""
@@ -62,12 +64,13 @@ def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
     """
     tried = 0
     results: set[int] = set()
+    devices = TURNS.devices(case, benches)
     swept = case.desc_class.operator_name in SWEPT
     patterns, most_sets = (PATTERNS, MOST_SETS) if swept else (PATTERNS // 16, MOST_SETS or 24)
     patterns = max(patterns // (FEWER * (16 if case.lacks_tensors else 1)), 2**16)
     step = 1 if case not in ALONG_AXES else FEWER * (2 if axes_attributes(case.desc_class, (0,)) else 3)
     for batch in _sparse_batches(case, step, patterns, most_sets):
-        expected = check_batch(benches, case, "contiguous", batch)
+        expected = check_batch(devices, case, "contiguous", batch)
         bits = as_bits(expected)
         results |= {int(bits.min()), int(bits.max())}
         tried += batch.size

@@ -11,7 +11,8 @@ import pytest
 
 from dmlvk.conformance.cases import ValueCase, value_cases
 from dmlvk.conformance.samples import SampleCase, sample_cases
-from tests.effort import covering, quick_items, shown
+from tests import effort
+from tests.effort import Turns, covering, quick_items, shown
 
 
 @dataclasses.dataclass(eq=False)
@@ -60,3 +61,21 @@ def test_the_covering_cases_have_each_data_type_of_each_tensor(cases: list[Value
     present = {(case.desc_class, *(member for member, _ in case.data_types)) for case in cases}
     assert {(case.desc_class, *(member for member, _ in case.data_types)) for case in chosen} == present
     assert len(chosen) < 0.75 * len(cases)
+
+
+@pytest.mark.parametrize("cases", [value_cases(), sample_cases()], ids=["values", "samples"])
+def test_every_operator_takes_turns_on_all_devices(
+    cases: list[ValueCase] | list[SampleCase], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(effort, "IS_QUICK", True)
+    turns = Turns(cases)
+    chosen = covering([(case, shown({"case": case})) for case in cases])
+    ran = {case.name: turns.devices(case, "xy") for case in chosen}
+    for desc_class in {case.desc_class for case in cases}:
+        counts = sorted(len(ran[case.name]) for case in chosen if case.desc_class is desc_class)
+        assert counts == [1] * (len(counts) - 1) + [2], desc_class
+    assert abs(
+        sum(devices == ["x"] for devices in ran.values()) - sum(devices == ["y"] for devices in ran.values())
+    ) < 0.4 * len(ran)
+    monkeypatch.setattr(effort, "IS_QUICK", False)
+    assert all(Turns(cases).devices(case, "xy") == ["x", "y"] for case in cases)
