@@ -109,6 +109,42 @@ def find_cmake() -> Path:
     raise BuildError(f"Kompute needs CMake >= {needed}; found {', '.join(seen) if seen else 'none'}")
 
 
+#: What the compiler must find, and Debian's package that has it.
+HEADERS = {"vulkan/vulkan.hpp": "libvulkan-dev", "fmt/core.h": "libfmt-dev", "Python.h": "python3-dev"}
+LIBRARIES = {"vulkan": "libvulkan-dev", "fmt": "libfmt-dev"}
+
+
+def check_tools() -> None:
+    """Looks for everything that the build needs, because its own errors come after a minute and are hard to read.
+
+    Raises:
+        BuildError: something is missing; the message says what to install.
+    """
+    missing = [] if shutil.which("make") else ["make"]
+    compiler = shutil.which(os.environ.get("CXX") or "c++") or shutil.which("g++")
+    if compiler is None:
+        missing += ["g++", *HEADERS.values()]  # nothing can tell which of them are there
+    else:
+        include = f"-I{sysconfig.get_paths()['include']}"
+        with tempfile.TemporaryDirectory() as folder:
+
+            def compiles(text: str, option: str) -> bool:
+                words = [compiler, include, "-o", str(Path(folder, "made")), "-x", "c++", "-", option]
+                return subprocess.run(words, input=text, text=True, capture_output=True, check=False).returncode == 0
+
+            missing += [package for name, package in HEADERS.items() if not compiles(f"#include <{name}>\n", "-E")]
+            missing += [package for name, package in LIBRARIES.items() if not compiles("int main() {}\n", f"-l{name}")]
+    try:
+        find_cmake()
+    except BuildError as error:
+        raise BuildError(f"{error} (Debian, Ubuntu: apt install {' '.join(['cmake', *missing])})") from None
+    if missing:
+        wanted = " ".join(dict.fromkeys(missing))
+        raise BuildError(
+            f"Kompute cannot be built without a compiler and headers (Debian, Ubuntu: apt install {wanted})"
+        )
+
+
 def make_build_environment(folder: Path) -> Path:
     """Create a virtual environment with the build requirements in ``folder`` and return its Python."""
     venv.create(folder, with_pip=True)
@@ -187,7 +223,7 @@ def main() -> int:
         if arguments.cached_only:
             return 3
     try:
-        find_cmake()
+        check_tools()
         kept.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="dmlvk-kompute-") as name:
             folder = Path(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -154,14 +155,80 @@ def test_source_distribution_contains_what_the_wheel_is_built_from(source_tree: 
     assert [source for source in sources if not (source_tree / "shaders" / source).is_file()] == []
 
 
+@pytest.fixture
+def changed_source_tree(source_tree: Path, tmp_path: Path) -> Path:
+    """The source distribution after somebody has changed a shader, so that it must be compiled anew."""
+    tree = tmp_path / "changed"
+    shutil.copytree(source_tree, tree)
+    shader = next((tree / "shaders").rglob("*.comp"))
+    shader.write_text(shader.read_text(encoding="utf-8") + "// changed\n", encoding="utf-8")
+    return tree
+
+
 def test_wheel_is_refused_where_shaders_cannot_be_compiled(
-    source_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    changed_source_tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wheel without its shaders must not come into being; the message says what is missing."""
     monkeypatch.setenv("DMLVK_GLSLANG", "/nowhere/glslangValidator")
     output = tmp_path / "out"
-    result = build("wheel", source_tree, output, path=str(tmp_path))
+    result = build("wheel", changed_source_tree, output, path=str(tmp_path))
     assert result.returncode != 0
     assert "its shaders must be compiled" in result.stdout + result.stderr
     assert "glslang" in result.stdout + result.stderr
     assert not list(output.glob("*.whl"))
+
+
+def test_source_distribution_becomes_a_wheel_without_a_shader_compiler(
+    source_tree: Path, wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DMLVK_GLSLANG", "/nowhere/glslangValidator")
+    result = build("wheel", source_tree, tmp_path / "out", path=str(tmp_path))
+    assert result.returncode == 0, result.stdout + result.stderr
+    (made,) = (tmp_path / "out").iterdir()
+    with zipfile.ZipFile(made) as archive, zipfile.ZipFile(wheel) as expected:
+        packs = {info.filename: info.CRC for info in expected.infolist() if info.filename.endswith(".pack")}
+        assert packs
+        assert {info.filename: info.CRC for info in archive.infolist() if info.filename.endswith(".pack")} == packs
+
+
+def pip_makes_a_wheel(source: Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Of the source distribution, in an environment that has no Kompute but what the build itself needs."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "env"], check=True, timeout=300)
+    here = os.pathsep.join(path for path in sys.path if path.endswith("site-packages"))
+    return subprocess.run(
+        [
+            *(folder / "env" / "bin" / "python", "-m", "pip", "wheel", "--no-deps", "--no-index"),
+            *("--no-build-isolation", "--wheel-dir", folder / "out", source),
+        ],
+        env={**os.environ, "PYTHONPATH": here, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def test_pip_installs_the_source_distribution_with_a_kompute_that_was_built_here(
+    source_tree: Path, tmp_path: Path
+) -> None:
+    script = [sys.executable, str(ROOT / "scripts" / "build_kompute.py"), "--cached-only"]
+    cached = subprocess.run(script, capture_output=True, text=True, check=False)
+    if cached.returncode != 0:
+        pytest.skip("Kompute was not built by this recipe yet, which takes minutes")
+    result = pip_makes_a_wheel(source_tree, tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    (made,) = (tmp_path / "out").iterdir()
+    with zipfile.ZipFile(made) as archive:
+        metadata = archive.read(f"{NAME}.dist-info/METADATA").decode()
+    wanted = [line for line in metadata.splitlines() if line.startswith("Requires-Dist: kp")]
+    assert wanted == ["Requires-Dist: kp>=0.9", f"Requires-Dist: kp @ {Path(cached.stdout.strip()).as_uri()}"]
+
+
+def test_pip_ends_in_one_line_where_kompute_cannot_be_built(source_tree: Path, tmp_path: Path) -> None:
+    nothing = tmp_path / "no-programs"
+    nothing.mkdir()
+    result = pip_makes_a_wheel(source_tree, tmp_path, PATH=str(nothing), XDG_CACHE_HOME=str(tmp_path / "cache"))
+    assert result.returncode != 0
+    assert "[1 lines of output]" in result.stdout + result.stderr
+    assert "install the folder of wheels that scripts/build_wheels.py makes" in result.stdout + result.stderr
+    assert "apt install" in result.stdout + result.stderr and "libvulkan-dev" in result.stdout + result.stderr
