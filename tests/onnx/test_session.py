@@ -306,3 +306,18 @@ def test_functions_of_a_model_are_put_in_place(device: dml.Device) -> None:
     (y,) = ort.InferenceSession(made, device=device, strict=True).run(None, {"x": np.array([1, 2], np.float32)})
     np.testing.assert_array_equal(y, [2, 4])
     assert isinstance(made, onnx.ModelProto)
+
+
+def test_what_follows_from_weights_alone_is_computed_once(any_device: dml.Device) -> None:
+    """Scale / sqrt(variance + epsilon): a run is the other step, also for the next size of the batch."""
+    random = np.random.default_rng(5)
+    weights = {name: random.uniform(0.5, 2, 3).astype(np.float32) for name in ("scale", "bias", "mean", "variance")}
+    node = helper.make_node("BatchNormalization", ["x", *weights], ["y"])
+    graph = model([node], {"x": ["batch", 3, 4, 5]}, ["y"], constants=weights)
+    session = ort.InferenceSession(graph, device=any_device)
+    for batch in (2, 1, 2):
+        x = random.normal(0, 1, (batch, 3, 4, 5)).astype(np.float32)
+        scale, bias, mean, variance = (array.astype(np.float64)[:, None, None] for array in weights.values())
+        expected = (x - mean) / np.sqrt(variance + 1e-5) * scale + bias
+        np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=1e-5, atol=1e-6)
+        assert session.usage.launches == 1
