@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
@@ -58,7 +58,6 @@ class Expression:
     """
 
     __hash__ = object.__hash__
-    __array_ufunc__ = None  # so that NumPy arrays on the left leave the operator to this class
 
     def __init__(
         self, graph: Graph, source: Source, tensor: TensorDesc, name: str = "", *, is_truth: bool = False
@@ -133,6 +132,20 @@ class Expression:
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         raise InvalidArgumentError(f"{self!r} is no array: it is a tensor that is not computed yet")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any) -> Any:
+        """For NumPy: ``np.sin(x)``, and what an array on the left of an operator does."""
+        from dmlvk.graphs.numpy_dispatch import universal
+
+        return universal(ufunc, method, inputs, named)
+
+    def __array_function__(
+        self, called: Callable[..., Any], _types: object, arguments: Sequence[Any], named: Mapping[str, Any]
+    ) -> Any:
+        """For NumPy: ``np.concatenate([x, y])``."""
+        from dmlvk.graphs.numpy_dispatch import function
+
+        return function(called, arguments, named)
 
     def reshape(self, *sizes: int | Sequence[int]) -> Expression:
         """The same elements in another shape, given as integers or as one sequence of them; one size may be -1.

@@ -205,3 +205,71 @@ def test_what_was_meant(any_device: dml.Device) -> None:
         with pytest.raises(TypeError, match=rf"; did you mean '{meant}'\?$") as caught:
             call()
         assert isinstance(caught.value, dml.InvalidArgumentError)
+
+
+UNARY: dict[str, Array] = {
+    "unit": np.array([[-0.75, 0.0, 0.5], [0.25, 0.125, -1.0]], np.float32),
+    "positive": np.array([[1.0, 1.5, 2.0], [3.0, 8.0, 100.0]], np.float32),
+    "integers": np.array([[-8, 0, 5], [77, 2, -1]], np.int32),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "arrays"),
+    [
+        *[(name, ["unit"]) for name in ("sin", "cos", "tan", "arcsin", "arccos", "arctan", "sinh", "cosh", "tanh")],
+        *[(name, ["unit"]) for name in ("arcsinh", "exp", "sign", "floor", "ceil", "rint", "isnan", "isinf")],
+        *[(name, ["positive"]) for name in ("arccosh", "log", "sqrt", "reciprocal")],
+        *[(name, ["integers"]) for name in ("negative", "positive", "absolute", "invert")],
+        *[(name, ["unit", "positive"]) for name in ("add", "subtract", "multiply", "floor_divide", "arctan2", "fmod")],
+        *[(name, ["positive", "unit"]) for name in ("maximum", "minimum", "power", "divide")],
+        *[(name, ["unit", "positive"]) for name in ("less", "less_equal", "greater", "greater_equal", "equal")],
+        *[(name, ["integers", "integers"]) for name in ("not_equal", "bitwise_and", "bitwise_or", "bitwise_xor")],
+    ],
+)
+def test_universal_functions_of_numpy_take_expressions(device: dml.Device, name: str, arrays: list[str]) -> None:
+    """Each operand may be the expression, and the other one a NumPy array: what NumPy gives, but for the last bits."""
+    given = [UNARY[which] for which in arrays]
+    ufunc = getattr(np, name)
+    with np.errstate(all="ignore"):
+        expected = ufunc(*given)
+    builds: list[Callable[..., Any]] = [ufunc]
+    if len(given) == 2:
+        builds += [lambda a, b: ufunc(a, given[1]), lambda a, b: ufunc(given[0], b)]
+    graph = dml.Graph(device)
+    inputs = [graph.input(f"x{number}", array.dtype, array.shape) for number, array in enumerate(given)]
+    model = graph.compile(**{f"y{number}": build(*inputs) for number, build in enumerate(builds)})
+    results = device.run(model, {f"x{number}": array for number, array in enumerate(given)})
+    assert len(results) == len(builds)
+    for result_ in results.values():
+        np.testing.assert_allclose(result_, expected, rtol=1e-6)
+
+
+def test_other_functions_of_numpy_take_expressions(device: dml.Device) -> None:
+    def built(x: Any) -> Any:
+        parts = [np.max(x, 0), np.sum(x, axis=0), np.mean(x, 0), np.clip(x, -1, 2)[0], np.where(x > 0, x, 1)[1]]
+        return np.concatenate([*parts, np.stack([np.clip(x, a_min=0, a_max=1)[0]])[0]])
+
+    x = A[:, :, 0] / 4
+    expected = [x.max(0), x.sum(0), x.mean(0), np.clip(x, -1, 2)[0], np.where(x > 0, x, 1)[1], np.clip(x, 0, 1)[0]]
+    np.testing.assert_allclose(result(device, built, x), np.concatenate(expected), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: np.hypot(x, x), "numpy.hypot is not for expressions of graphs; see dmlvk.functions"),
+        (lambda x: np.add(x, 1, out=np.zeros(3, np.float32)), "numpy.add with out is not for expressions of graphs"),
+        (lambda x: np.add.reduce(x), r"numpy.add.reduce is not for expressions of graphs"),
+        (lambda x: np.sum(x, dtype=np.int64), "numpy.sum of expressions of graphs takes .a: .*dtype"),
+        (lambda x: np.fft.fft(x), "numpy.fft is not for expressions of graphs"),
+        (lambda x: np.round(x, 2), "numpy.round is not for expressions of graphs.*call functions.round"),
+    ],
+)
+def test_numpys_functions_without_a_counterpart_are_refused(
+    device: dml.Device, call: Callable[[Any], Any], message: str
+) -> None:
+    x = dml.Graph(device).input("x", dml.FLOAT32, (3,))
+    with pytest.raises(dml.InvalidArgumentError, match=message):
+        call(x)
+    assert np.shape(x) == (3,) and np.ndim(x) == 1 and np.size(x) == 3
