@@ -23,6 +23,16 @@ Double double_sum(Double a, Double b)
     return two_sum(total.high, low);
 }
 
+// What double_sum gives of sums whose second words are at most half a place of the first ones, but for zeros' signs. Where the first words cancel out
+// they leave a multiple of the lesser one's last place, and so of the last place of what the second words come to: then the shorter sum is
+// exact (T. J. Dekker, «A floating-point technique for extending the available precision», 1971).
+Double normalized_sum(Double a, Double b)
+{
+    Double total = two_sum(a.high, b.high);
+    precise float low = (a.low + b.low) + total.low;
+    return fast_two_sum(total.high, low);
+}
+
 // x * 2^exponent; zero where that is denormal. Not for results beyond the largest number.
 float scaled_number(float x, int exponent)
 {

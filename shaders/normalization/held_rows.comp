@@ -31,6 +31,20 @@ uint farthest_number_above(uvec4 bits, uint least)
 uint farthest;
 uvec4 loaded_again(uint block) { return four_of_input(input_row + FIRST_OF(block)); }
 
+// The least magnitude, twice; zero is the least.
+uint nearest;
+uint least_of(uvec4 bits) { return min(min(bits.x << 1u, bits.y << 1u), min(bits.z << 1u, bits.w << 1u)); }
+
+// What sum_of_four gives of numbers without second words, but for zeros' signs.
+Double sum_of_four_numbers(vec4 x)
+{
+    Double left = two_sum(x.x, x.y);
+    Double right = two_sum(x.z, x.w);
+    Double total = two_sum(left.high, right.high);
+    precise float low = (left.low + right.low) + total.low;
+    return Double(total.high, low);
+}
+
 Double number(uint bits) { return Double(uintBitsToFloat(bits), 0.0); }
 #define NUMBERS(held) number(held.x), number(held.y), number(held.z), number(held.w)
 
@@ -38,10 +52,11 @@ Double number(uint bits) { return Double(uintBitsToFloat(bits), 0.0); }
 // even), keeps them from it.
 #define CAN_MIX_GROUPS (BLOCKS_OF_LANE < 14u)
 
-#define QUICK_ELEMENTS(held) \
-    group = with_next_four(group, sum_of_four(NUMBERS(held))); \
-    farthest = max(farthest, farthest_above(held, LEAST_ORDINARY_TERM));
-#define QUICK_BLOCK(block) if (IS_THERE(block)) { QUICK_ELEMENTS(x_##block) }
+#define QUICK_BLOCK(block) \
+    if (IS_THERE(block)) { \
+        group = with_next_four(group, sum_of_four_numbers(uintBitsToFloat(x_##block))); \
+        farthest = max(farthest, farthest_above(x_##block, LEAST_ORDINARY_TERM)); \
+    }
 #define QUICK_GROUP(a, b, c, d) \
     if (CAN_MIX_GROUPS || farthest != 0xffffffffu) { \
         Double group = Double(0.0, 0.0); \
@@ -70,11 +85,11 @@ Double mean;
     Double c = difference_in_two_words(uintBitsToFloat(held.z), mean); \
     Double d = difference_in_two_words(uintBitsToFloat(held.w), mean); \
     held = floatBitsToUint(vec4(a.high, b.high, c.high, d.high)); \
-    farthest = max(farthest, farthest_above(held, LEAST_ORDINARY_BASE)); \
+    nearest = min(nearest, least_of(held)); \
     group = with_next_four(group, sum_of_four(square_of(a), square_of(b), square_of(c), square_of(d)));
 #define QUICK_SQUARES_OF_BLOCK(block) if (IS_THERE(block)) { QUICK_DIFFERENCES(x_##block) }
 #define QUICK_SQUARES_OF_GROUP(a, b, c, d) \
-    if (CAN_MIX_GROUPS || farthest != 0xffffffffu) { \
+    if (CAN_MIX_GROUPS || nearest != 1u) { \
         Double group = Double(0.0, 0.0); \
         QUICK_SQUARES_OF_BLOCK(a) QUICK_SQUARES_OF_BLOCK(b) QUICK_SQUARES_OF_BLOCK(c) QUICK_SQUARES_OF_BLOCK(d) \
         quick = double_sum(quick, group); \
@@ -134,6 +149,18 @@ uint farthest_of_lane(bool of_differences, uint least)
     return found;
 }
 
+// Of a sum of ordinary terms, whether it is zero or in the middle of the range: then no scaling is needed to divide it.
+bool is_middling(Double sum)
+{
+    uint magnitude = floatBitsToUint(sum.high) & MAGNITUDE_F32;
+    return magnitude == 0u || (magnitude >= 0x2b800000u && magnitude < 0x5d800000u); // 2^-40, 2^60
+}
+Double middling_mean(Double sum)
+{
+    bool is_zero = (floatBitsToUint(sum.high) & MAGNITUDE_F32) == 0u;
+    return is_zero ? Double(0.0, 0.0) : quotient(sum, double_from_uint(parameters.row_length));
+}
+
 uvec2 mean_of(TermSum sum)
 {
     if (is_special_sum(sum.flags)) {
@@ -144,17 +171,18 @@ uvec2 mean_of(TermSum sum)
     return mean_in_two_words(mean_of_total(total, parameters.row_length), exponent);
 }
 
-// 1 / sqrt(variance + Epsilon), each step rounded.
-uint factor_of(TermSum squares)
+uint variance_of(TermSum squares)
 {
-    uint variance = special_sum_of_squares(squares.flags);
-    if (!is_special_sum(squares.flags)) {
-        int exponent;
-        Double total = sum_of_terms(squares, 2, exponent);
-        variance = result_times_power(mean_of_total(total, parameters.row_length).high, exponent);
+    if (is_special_sum(squares.flags)) {
+        return special_sum_of_squares(squares.flags);
     }
-    return recip_f32(sqrt_f32(add_f32(variance, parameters.epsilon)));
+    int exponent;
+    Double total = sum_of_terms(squares, 2, exponent);
+    return result_times_power(mean_of_total(total, parameters.row_length).high, exponent);
 }
+
+// 1 / sqrt(variance + Epsilon), each step rounded.
+uint factor_of(uint variance) { return recip_f32(sqrt_f32(add_f32(variance, parameters.epsilon))); }
 
 uint factor;
 uint scale_row;
@@ -199,19 +227,21 @@ uvec4 all_normalized(uvec4 x, uint element)
 }
 
 // The same of differences whose product with the factor is zero or from 2^-80 up to 2^20, without a look at what may be denormal: right where
-// the product with Scale is from 2^-100 up to 2^100. A denormal Scale leaves less than that, and a denormal Bias is less than half a place.
+// the product with Scale is 2^-100 at least, and all results are numbers. A denormal Scale leaves less than that, and a denormal Bias is less
+// than half a place.
 #define LEAST_PRODUCT 0x0d800000u // 2^-100
-#define LEAST_LARGE_PRODUCT 0x71800000u
 uvec4 quickly_normalized(uvec4 difference, uint element, inout uint no_number)
 {
     precise vec4 result = uintBitsToFloat(difference) * uintBitsToFloat(factor);
     if (SCALE != ABSENT) {
         result = result * uintBitsToFloat(scale_of(element));
     }
-    farthest = max(farthest, farthest_above(floatBitsToUint(result), LEAST_PRODUCT));
+    nearest = min(nearest, least_of(floatBitsToUint(result)));
     if (BIAS != ABSENT) {
         result = result + uintBitsToFloat(bias_of(element));
-        precise float total = (result.x + result.y) + (result.z + result.w); // NaN where one is
+    }
+    if (SCALE != ABSENT || BIAS != ABSENT) {
+        precise float total = (result.x + result.y) + (result.z + result.w); // infinite or NaN where one is
         no_number = max(no_number, floatBitsToUint(total) & MAGNITUDE_F32);
     }
     return floatBitsToUint(result);
@@ -235,13 +265,13 @@ void store_results(bool is_row, uint first, uvec4 a, uvec4 b, uvec4 c, uvec4 d)
     uvec4 result_d = d;
     bool is_right = false;
     if (is_quick) {
-        farthest = 0u;
+        nearest = 0xffffffffu;
         uint no_number = 0u;
         NORMALIZE_QUICKLY(first, a)
         NORMALIZE_QUICKLY(first + 1u, b)
         NORMALIZE_QUICKLY(first + 2u, c)
         NORMALIZE_QUICKLY(first + 3u, d)
-        is_right = farthest < 2u * (LEAST_LARGE_PRODUCT - LEAST_PRODUCT) && no_number <= INFINITY_F32;
+        is_right = nearest >= 2u * LEAST_PRODUCT && no_number < INFINITY_F32;
     }
     if (is_right) {
         STORE_BLOCK(first, a)
@@ -259,6 +289,38 @@ void store_results(bool is_row, uint first, uvec4 a, uvec4 b, uvec4 c, uvec4 d)
 
 #define STORE_RESULTS(a, b, c, d) store_results(is_row, a, x_##a, x_##b, x_##c, x_##d);
 
+// All that was held is loaded again, so that no register is kept for it before.
+void rare_row(bool is_row)
+{
+    if (LANES_OF_ROW > 1u) {
+        barrier(); // what was shared has been read
+    }
+    uvec2 words = uvec2(0u);
+    TermSum sum = sum_of_lanes(rare_sum());
+    if (slot < ROWS_OF_GROUP) {
+        words = mean_of(sum);
+    }
+    words = words_of_row(words);
+    mean = Double(uintBitsToFloat(words.x), uintBitsToFloat(words.y));
+    TermSum squares = sum_of_lanes(rare_sum_of_squares());
+    if (slot < ROWS_OF_GROUP) {
+        words.x = factor_of(variance_of(squares));
+    }
+    factor = words_of_row(words).x;
+    for (uint block = 0u; block < BLOCKS_OF_LANE; ++block) {
+        if (is_row && IS_THERE(block)) {
+            store_four(output_row + FIRST_OF(block), all_finished(all_normalized(loaded_again(block), FIRST_OF(block))));
+        }
+    }
+}
+
+// What the lanes of a row come to, of those who make their sum known; the others have NaN.
+Double quick_sum_of_lanes(Double sum, bool is_right)
+{
+    Double own = Double(is_right ? sum.high : uintBitsToFloat(NAN_F32), sum.low);
+    return LANES_OF_ROW > 1u ? quick_tree(slot, own) : own;
+}
+
 void held_row(uint row, bool is_row)
 {
     input_row = row_of_input(row);
@@ -268,6 +330,7 @@ void held_row(uint row, bool is_row)
     bias_row = BIAS == ABSENT ? 0u : row_of_bias(row);
     scale_of_row = SCALE == ONE_FOR_ROW ? one_of_scale(scale_row) : 0u;
     bias_of_row = BIAS == ONE_FOR_ROW ? one_of_bias(bias_row) : 0u;
+    begin_rows();
 
     farthest = 0u;
     Double quick = Double(0.0, 0.0);
@@ -275,45 +338,40 @@ void held_row(uint row, bool is_row)
     if (farthest >= REACH(LEAST_ORDINARY_TERM, LEAST_LARGE_TERM)) {
         farthest = farthest_of_lane(false, LEAST_ORDINARY_TERM);
     }
-    bool is_plain = farthest < REACH(LEAST_ORDINARY_TERM, LEAST_LARGE_TERM);
-    TermSum sum = TermSum(quick, Double(0.0, 0.0), Double(0.0, 0.0), 0u);
-    if (!is_plain) {
-        sum = rare_sum();
-    }
-    sum = sum_of_lanes(sum);
+    Double sum = quick_sum_of_lanes(quick, farthest < REACH(LEAST_ORDINARY_TERM, LEAST_LARGE_TERM));
+    bool is_rare = !is_middling(sum);
     uvec2 words = uvec2(0u);
-    if (slot < ROWS_OF_GROUP) {
-        words = mean_of(sum);
+    if (slot < ROWS_OF_GROUP && !is_rare) {
+        words = mean_in_two_words(middling_mean(sum), 0);
     }
-    words = words_of_row(words);
+    if (any_rare(0u, words, is_rare)) {
+        rare_row(is_row);
+        return;
+    }
     mean = Double(uintBitsToFloat(words.x), uintBitsToFloat(words.y));
 
-    // Where all of this lane's elements are ordinary or zero, and the mean is finite, nothing on the way is denormal: then the leading word of
-    // a difference, as squares are made of it, is the difference rounded, too.
-    is_plain = is_plain && (words.x & MAGNITUDE_F32) < INFINITY_F32;
-    farthest = REACH(LEAST_ORDINARY_BASE, LEAST_LARGE_BASE);
+    // All elements are ordinary or zero, so nothing on the way is denormal: then the leading word of a difference, as squares are made of it, is
+    // the difference rounded, too. No square is above their sum.
+    nearest = 0xffffffffu;
     quick = Double(0.0, 0.0);
-    if (is_plain) {
-        farthest = 0u;
-        EACH_GROUP_OF_BLOCKS(QUICK_SQUARES_OF_GROUP)
-        if (farthest >= REACH(LEAST_ORDINARY_BASE, LEAST_LARGE_BASE)) {
-            farthest = farthest_of_lane(true, LEAST_ORDINARY_BASE);
-        }
-    }
-    bool is_ordinary = farthest < REACH(LEAST_ORDINARY_BASE, LEAST_LARGE_BASE);
-    TermSum squares = TermSum(quick, Double(0.0, 0.0), Double(0.0, 0.0), 0u);
+    EACH_GROUP_OF_BLOCKS(QUICK_SQUARES_OF_GROUP)
+    bool is_ordinary = nearest >= 2u * LEAST_ORDINARY_BASE && floatBitsToUint(quick.high) < 0x67000000u; // 2^79
     if (!is_ordinary) {
-        squares = rare_sum_of_squares();
+        is_ordinary = farthest_of_lane(true, LEAST_ORDINARY_BASE) < REACH(LEAST_ORDINARY_BASE, LEAST_LARGE_BASE);
     }
-    squares = sum_of_lanes(squares);
+    Double squares = quick_sum_of_lanes(quick, is_ordinary);
+    is_rare = !is_middling(squares);
     words = uvec2(0u);
-    if (slot < ROWS_OF_GROUP) {
-        words.x = factor_of(squares);
+    if (slot < ROWS_OF_GROUP && !is_rare) {
+        words.x = factor_of(floatBitsToUint(middling_mean(squares).high));
     }
-    factor = words_of_row(words).x;
-    // No square is above their sum.
+    if (any_rare(1u, words, is_rare)) {
+        rare_row(is_row);
+        return;
+    }
+    factor = words.x;
     precise float product = uintBitsToFloat(factor) * uintBitsToFloat(factor);
     product = product * quick.high;
-    is_quick = is_ordinary && factor >= LEAST_ORDINARY_BASE && factor < LEAST_LARGE_BASE && floatBitsToUint(product) < 0x52800000u; // 2^38
+    is_quick = factor >= LEAST_ORDINARY_BASE && factor < LEAST_LARGE_BASE && floatBitsToUint(product) < 0x52800000u; // 2^38
     EACH_GROUP_OF_BLOCKS(STORE_RESULTS)
 }

@@ -177,6 +177,10 @@ TermSum sum_of_lanes(TermSum sum)
     return sum;
 }
 
+// The same of sums in two words that are right, or NaN.
+#define LANES_OF_TREE LANES_OF_ROW
+#include "quick_tree.glsl"
+
 // Two words of each row, from the invocations of before, for all.
 shared uint shared_first[256];
 shared uint shared_second[256];
@@ -191,6 +195,27 @@ uvec2 words_of_row(uvec2 words)
     }
     barrier();
     return uvec2(shared_first[slot / LANES_OF_ROW], shared_second[slot / LANES_OF_ROW]);
+}
+
+// Whether something is rare in a row of the work group, in one of two sums. (A lane that has a row for itself looks at that alone.)
+shared uint has_rare[2];
+void begin_rows()
+{
+    if (slot == 0u) {
+        has_rare[0] = 0u;
+        has_rare[1] = 0u;
+    }
+}
+bool any_rare(uint sum, inout uvec2 words, bool is_rare)
+{
+    if (LANES_OF_ROW == 1u) {
+        return is_rare;
+    }
+    if (slot < ROWS_OF_GROUP && is_rare) {
+        has_rare[sum] = 1u;
+    }
+    words = words_of_row(words);
+    return has_rare[sum] != 0u;
 }
 
 void held_row(uint row, bool is_row);

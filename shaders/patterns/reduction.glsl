@@ -111,6 +111,18 @@ State lane_state(uint lane, uint begin, uint end)
         // one's sum.
         if (first + 3u * step + ELEMENTS_OF_STEP <= end) {
 #if PARTIALS
+            if (first + 15u * step < end) {
+                // A whole lane's: there is but a work group for each row, and it waits for all of them once.
+                State states[16];
+                [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+                    states[i] = state_at(first + i * step);
+                }
+                [[unroll]] for (uint i = 0u; i < 16u; i += 4u) {
+                    group = joined(joined(joined(joined(EMPTY_STATE, states[i]), states[i + 1u]), states[i + 2u]), states[i + 3u]);
+                    state = joined(state, group);
+                }
+                return state;
+            }
             State a = state_at(first);
             State b = state_at(first + step);
             State c = state_at(first + 2u * step);
@@ -257,60 +269,10 @@ QuickState quick_lanes_state(uint lane, uint begin, uint end)
 #endif
 
 #if defined(QUICK_SUMS) && !PARTIALS && !SEVERAL_LANES
-// What quick states of lanes come to, where invocations have one each: four neighbours lie in a vector, and what these come to behind all of their kind. No
-// state is looked at: NaN is what has to be made anew, and so is all that it is joined with.
+// Where invocations have one lane each.
 #define HAS_QUICK_TREE
-shared vec4 quick_highs[64 + 16 + 4 + 1];
-shared vec4 quick_lows[64 + 16 + 4 + 1];
-QuickState state_of_vector(uint at)
-{
-    vec4 highs = quick_highs[at];
-    vec4 lows = quick_lows[at];
-    QuickState state = quick_joined(Double(highs.x, lows.x), Double(highs.y, lows.y));
-    state = quick_joined(state, Double(highs.z, lows.z));
-    return quick_joined(state, Double(highs.w, lows.w));
-}
-void share_quick(uint at, QuickState state)
-{
-    quick_highs[at >> 2u][at & 3u] = state.high;
-    quick_lows[at >> 2u][at & 3u] = state.low;
-}
-QuickState quick_tree(uint slot, QuickState state)
-{
-    share_quick(slot, state);
-    barrier();
-    if (slot < 64u) {
-        state = state_of_vector(slot);
-        if (LANES_OF_CHUNK > 4u) {
-            share_quick(256u + slot, state);
-        }
-    }
-    if (LANES_OF_CHUNK > 4u) {
-        barrier();
-        if (slot < 16u) {
-            state = state_of_vector(64u + slot);
-            if (LANES_OF_CHUNK > 16u) {
-                share_quick(320u + slot, state);
-            }
-        }
-    }
-    if (LANES_OF_CHUNK > 16u) {
-        barrier();
-        if (slot < 4u) {
-            state = state_of_vector(80u + slot);
-            if (LANES_OF_CHUNK > 64u) {
-                share_quick(336u + slot, state);
-            }
-        }
-    }
-    if (LANES_OF_CHUNK > 64u) {
-        barrier();
-        if (slot < 1u) {
-            state = state_of_vector(84u);
-        }
-    }
-    return state;
-}
+#define LANES_OF_TREE LANES_OF_CHUNK
+#include "quick_tree.glsl"
 #endif
 
 #ifdef RESULT_IS_WIDE
@@ -390,12 +352,11 @@ void main()
     }
     if (LANES_OF_CHUNK > 1u && !ROWS_ARE_NEIGHBOURS) {
         QuickState all = quick_tree(slot, quick);
-        bool is_number = (floatBitsToUint(all.high) & MAGNITUDE_F32) < INFINITY_F32;
-        if (slot < CHUNKS_OF_GROUP && is_number) {
+        if (slot < CHUNKS_OF_GROUP && is_number(all)) {
             finish(begin_chunk(slot), state_of_quick(all));
         }
         if (slot < CHUNKS_OF_GROUP) {
-            shared_6[slot] = uint(is_number);
+            shared_6[slot] = uint(is_number(all));
         }
         barrier();
         uint are_right = 1u;

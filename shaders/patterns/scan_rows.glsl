@@ -2,46 +2,50 @@
 // before. Each element is read once. For GPUs; included by scan.glsl, whose order this is, with the same bits. A file that has it defines
 //   QuickState, NO_QUICK_STATE, quick_joined(a, b), quick_word_0(state), quick_word_1(state), quick_state_of_words(a, b)
 //                                               states of two words, for chunks without rare elements
-//   quick_with_element(state, x, farthest)      the state with one more element; `farthest` notes how rare it was
-//   is_quick_right(farthest), quick_result_of(state), state_of_quick(state), quick_of_state(state)
+//   quick_with_element(state, x, seen)          the state with one more element; `seen` notes how rare it was
+//   Seen, NOTHING_SEEN, is_quick_right(seen), quick_result_of(state), state_of_quick(state)
 // From the first chunk that has a rare element on, a work group takes the states that hold everything.
 
-// Quick states lie in the arrays of words that other states have, two turns of them, so that one wait is enough between them.
+// Quick states lie in the arrays of words that other states have, in one of three pairs.
 shared uint has_rare;
-uint turn;
-void share_quick(uint slot, QuickState state)
-{
-    if (turn == 0u) {
-        shared_0[slot] = quick_word_0(state);
-        shared_1[slot] = quick_word_1(state);
-    } else {
-        shared_2[slot] = quick_word_0(state);
-        shared_3[slot] = quick_word_1(state);
+#define SHARE_QUICK(pair, slot, state) \
+    shared_##pair##_a[slot] = quick_word_0(state); \
+    shared_##pair##_b[slot] = quick_word_1(state);
+#define shared_0_a shared_0
+#define shared_0_b shared_1
+#define shared_1_a shared_2
+#define shared_1_b shared_3
+#define shared_2_a shared_4
+#define shared_2_b shared_5
+#define QUICK_AT(pair, slot) quick_state_of_words(shared_##pair##_a[slot], shared_##pair##_b[slot])
+
+// Two rounds at once: what one has behind what those 1, 2 and 3 steps before it have, of those that there are.
+#define QUICK_ROUNDS(name, pair) \
+    QuickState name(QuickState state, uint slot, uint number, uint step) \
+    { \
+        QuickState one = NO_QUICK_STATE; \
+        QuickState two = NO_QUICK_STATE; \
+        QuickState three = NO_QUICK_STATE; \
+        if (number >= 1u) { \
+            one = QUICK_AT(pair, slot - step); \
+        } \
+        if (number >= 2u) { \
+            two = QUICK_AT(pair, slot - 2u * step); \
+        } \
+        if (number >= 3u) { \
+            three = QUICK_AT(pair, slot - 3u * step); \
+        } \
+        return quick_joined(quick_joined(three, two), quick_joined(one, state)); \
     }
-}
-QuickState shared_quick(uint slot)
+QUICK_ROUNDS(first_rounds, 0)
+QUICK_ROUNDS(second_rounds, 1)
+QUICK_ROUNDS(rounds_of_blocks, 2)
+QUICK_ROUNDS(last_rounds_of_blocks, 0)
+// What blocks up to number `block` come to.
+QuickState sum_of_blocks(uint block, uint first_slot, uint next_slot)
 {
-    if (turn == 0u) {
-        return quick_state_of_words(shared_0[slot], shared_1[slot]);
-    }
-    return quick_state_of_words(shared_2[slot], shared_3[slot]);
-}
-QuickState quick_with_those_before(QuickState state, uint slot, uint number, uint step, uint most)
-{
-    turn ^= 1u;
-    share_quick(slot, state);
-    barrier();
-    [[unroll]] for (uint distance = 1u; distance < 16u; distance *= 2u) {
-        if (distance < most) {
-            if (number >= distance) {
-                state = quick_joined(shared_quick(slot - distance * step), state);
-            }
-            turn ^= 1u;
-            share_quick(slot, state);
-            barrier();
-        }
-    }
-    return state;
+    uint slot = first_slot + 16u * block * next_slot;
+    return last_rounds_of_blocks(QUICK_AT(0, slot), slot, block / 4u, 64u * next_slot);
 }
 
 // What chunks came to, of those before that the rounds ask for: the last 1, 2, 4 and 8. Behind them the same of 16 chunks, of which there are four at
@@ -83,6 +87,38 @@ void note_total(uint chunk, uint row, State total)
 #define WRITE_CARRY(n) carry_##n[at] = state_word_##n(state);
     EACH_STATE_WORD(WRITE_CARRY)
 }
+QuickState quick_with_history(QuickState state, uint number, uint first_kept, uint most, uint row)
+{
+    for (uint distance = 1u; distance < most; distance *= 2u) {
+        uint at = (first_kept + distance - 1u + number % distance) * CHUNK_ROWS + row;
+        QuickState earlier = quick_state_of_words(history_0[at], history_1[at]);
+        history_0[at] = quick_word_0(state);
+        history_1[at] = quick_word_1(state);
+        if (number >= distance) {
+            state = quick_joined(earlier, state);
+        }
+    }
+    return state;
+}
+QuickState quick_carry_of(uint chunk, uint row)
+{
+    uint at = (chunk & 1u) * CHUNK_ROWS + row;
+    return quick_state_of_words(carry_0[at], carry_1[at]);
+}
+QuickState quick_before_sixteens;
+void note_quick_total(uint chunk, uint row, QuickState total)
+{
+    QuickState state = quick_with_history(total, chunk % 16u, 0u, 16u, row);
+    if (chunk % 16u == 15u) {
+        quick_before_sixteens = quick_with_history(state, chunk / 16u, OF_SIXTEENS, 4u, row);
+        state = NO_QUICK_STATE;
+    }
+    state = quick_joined(quick_before_sixteens, state);
+    uint at = ((chunk + 1u) & 1u) * CHUNK_ROWS + row;
+    carry_0[at] = quick_word_0(state);
+    carry_1[at] = quick_word_1(state);
+}
+
 State carry_of(uint chunk, uint row)
 {
     if (chunk == 0u) {
@@ -111,53 +147,110 @@ uint last_slot_of_block(Place place)
     return min(place.slot + (last_lane - place.lane) * place.next_slot, 255u);
 }
 
-// Whether a chunk had no rare elements; else nothing has been stored.
-bool is_done_quickly(Place place, uint chunk, uint first, uint end)
-{
+// The elements of a run; zeros where there are none.
+struct Run {
     uvec4 fours[4];
+};
+Run loaded_run(uint first, uint end)
+{
+    Run run;
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uint at = first + 4u * i;
-        fours[i] = uvec4(0u);
+        run.fours[i] = uvec4(0u);
         if (at < end) {
             uint count = min(4u, end - at);
             Block block = scanned_block(at, count);
-            fours[i] = uvec4(block.a, count > 1u ? block.b : 0u, count > 2u ? block.c : 0u, count > 3u ? block.d : 0u);
+            run.fours[i] = uvec4(block.a, count > 1u ? block.b : 0u, count > 2u ? block.c : 0u, count > 3u ? block.d : 0u);
         }
     }
+    return run;
+}
+
+void store_quickly(uint at, uint end, uvec4 results)
+{
+    if (at >= end) {
+        return;
+    }
+    uint count = min(4u, end - at);
+    if (OUTPUT_HAS_BLOCKS && count == 4u) {
+        store_four(at, Block(results.x, results.y, results.z, results.w));
+        return;
+    }
+    store_element(at, results.x);
+    if (count > 1u) {
+        store_element(at + 1u, results.y);
+    }
+    if (count > 2u) {
+        store_element(at + 2u, results.z);
+    }
+    if (count > 3u) {
+        store_element(at + 3u, results.w);
+    }
+}
+
+// Whether a chunk had no rare elements; else nothing has been stored.
+bool is_done_quickly(Place place, uint chunk, Run elements, uint first, uint end)
+{
     QuickState states[16];
     QuickState run = NO_QUICK_STATE;
-    uint farthest = 0u;
+    Seen seen = NOTHING_SEEN;
     [[unroll]] for (uint i = 0u; i < 16u; ++i) {
-        run = quick_with_element(run, fours[i / 4u][i % 4u], farthest);
+        run = quick_with_element(run, elements.fours[i / 4u][i % 4u], seen);
         states[i] = run;
     }
-    if (!is_quick_right(farthest)) {
+    if (!is_quick_right(seen)) {
         has_rare = 1u;
     }
     // Runs of a block, then blocks.
-    QuickState total = quick_with_those_before(run, place.slot, place.lane % 16u, place.next_slot, LANES_OF_CHUNK);
+    bool is_followed = chunk + 1u < parameters.chunks;
+    uint number = place.lane % 16u;
+    SHARE_QUICK(0, place.slot, run)
+    barrier();
     if (has_rare != 0u) {
         return false;
     }
+    QuickState total = run;
+    if (LANES_OF_CHUNK > 1u) {
+        total = first_rounds(run, place.slot, number, place.next_slot);
+        SHARE_QUICK(1, place.slot, total)
+        barrier();
+        total = second_rounds(total, place.slot, number / 4u, 4u * place.next_slot);
+    }
+    SHARE_QUICK(2, place.slot, total)
+    barrier();
     QuickState before_run = NO_QUICK_STATE;
-    if (place.lane % 16u != 0u) {
-        before_run = shared_quick(place.slot - place.next_slot);
+    if (number != 0u) {
+        before_run = QUICK_AT(2, place.slot - place.next_slot);
     }
     QuickState before_block = NO_QUICK_STATE;
+    QuickState of_chunk = NO_QUICK_STATE;
     if (LANES_OF_CHUNK > 16u) {
-        QuickState block_total = shared_quick(last_slot_of_block(place));
-        quick_with_those_before(block_total, place.slot, place.lane / 16u, 16u * place.next_slot, (LANES_OF_CHUNK + 15u) / 16u);
-        if (place.lane >= 16u) {
-            before_block = shared_quick(place.slot - 16u * place.next_slot);
+        uint block = place.lane / 16u;
+        uint first_of_chunk = place.slot - place.lane * place.next_slot;
+        if (number == 0u) {
+            QuickState of_block = QUICK_AT(2, last_slot_of_block(place));
+            of_block = rounds_of_blocks(of_block, place.slot + 15u * place.next_slot, block, 16u * place.next_slot);
+            SHARE_QUICK(0, place.slot, of_block)
         }
+        barrier();
+        if (block != 0u) {
+            before_block = sum_of_blocks(block - 1u, first_of_chunk, place.next_slot);
+        }
+        if (is_followed && place.lane == 0u) {
+            of_chunk = sum_of_blocks(15u, first_of_chunk, place.next_slot);
+        }
+    } else if (is_followed && place.lane == 0u) {
+        of_chunk = QUICK_AT(2, place.slot + (LANES_OF_CHUNK - 1u) * place.next_slot);
     }
-    if (chunk + 1u < parameters.chunks && place.lane == 0u) {
-        note_total(chunk, place.row, state_of_quick(shared_quick(place.slot + (LANES_OF_CHUNK - 1u) * place.next_slot)));
+    QuickState before = NO_QUICK_STATE;
+    if (chunk != 0u) {
+        before = quick_carry_of(chunk, place.row);
     }
-    QuickState before = quick_of_state(carry_of(chunk, place.row));
     before = quick_joined(quick_joined(before, before_block), before_run);
+    if (is_followed && place.lane == 0u) {
+        note_quick_total(chunk, place.row, of_chunk);
+    }
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        uint at = first + 4u * i;
         uvec4 results;
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
             QuickState own = states[4u * i + j];
@@ -169,25 +262,26 @@ bool is_done_quickly(Place place, uint chunk, uint first, uint end)
             }
             results[j] = quick_result_of(quick_joined(before, own));
         }
-        if (at < end) {
-            uint count = min(4u, end - at);
-            if (OUTPUT_HAS_BLOCKS && count == 4u) {
-                store_four(at, Block(results.x, results.y, results.z, results.w));
-            } else {
-                store_element(at, results.x);
-                if (count > 1u) {
-                    store_element(at + 1u, results.y);
-                }
-                if (count > 2u) {
-                    store_element(at + 2u, results.z);
-                }
-                if (count > 3u) {
-                    store_element(at + 3u, results.w);
-                }
-            }
-        }
+        store_quickly(first + 4u * i, end, results);
     }
     return true;
+}
+
+// What is carried and was kept of quick states becomes that of others.
+void begin_carefully(uint slot)
+{
+    barrier();
+    before_sixteens = state_of_quick(quick_before_sixteens);
+    for (uint at = slot; at < 18u * CHUNK_ROWS; at += 256u) {
+        State state = state_of_quick(quick_state_of_words(history_0[at], history_1[at]));
+        EACH_STATE_WORD(WRITE_HISTORY)
+    }
+    if (slot < 2u * CHUNK_ROWS) {
+        uint at = slot;
+        State state = state_of_quick(quick_state_of_words(carry_0[at], carry_1[at]));
+        EACH_STATE_WORD(WRITE_CARRY)
+    }
+    barrier();
 }
 
 void do_carefully(Place place, uint chunk, uint first, uint end)
@@ -224,8 +318,7 @@ void main()
     row_number = place.is_row ? row_number : 0u;
     row_input = row_place(row_number, true);
     row_output = row_place(row_number, false);
-    before_sixteens = EMPTY_STATE;
-    turn = 0u;
+    quick_before_sixteens = NO_QUICK_STATE;
     has_rare = 0u;
     barrier();
     const uint size = LANES_OF_CHUNK * ELEMENTS_OF_RUN;
@@ -234,7 +327,10 @@ void main()
         uint end = place.is_row ? min(chunk * size + size, parameters.row_length) : 0u;
         uint first = place.is_row ? chunk * size + place.lane * ELEMENTS_OF_RUN : 0u;
         if (is_quick) {
-            is_quick = is_done_quickly(place, chunk, first, end);
+            is_quick = is_done_quickly(place, chunk, loaded_run(first, end), first, end);
+            if (!is_quick) {
+                begin_carefully(place.slot);
+            }
         }
         if (!is_quick) {
             do_carefully(place, chunk, first, end);

@@ -2,6 +2,7 @@
 // greatest is sought: -0 is below +0, and NaN below all numbers, also where the smallest is sought.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
 #ifdef WIDE
 #define STATE_WORDS 3
 #else

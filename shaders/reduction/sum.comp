@@ -160,6 +160,7 @@ State with_block(State state, Block block, uint first, uint count)
     return state;
 }
 
+#ifndef SCAN
 // The sum of ordinary terms, and whether there were others.
 #define QUICK_SUMS
 #define QuickState Double
@@ -182,6 +183,7 @@ QuickState quick_with_block(QuickState sum, Block block, uint count)
     greatest_so_far = max(greatest_so_far, greatest);
     return with_next_four(sum, sum_of_four(term_of(a), term_of(b), term_of(c), term_of(d)));
 }
+#endif
 #endif
 
 // The result where a sum is infinite or NaN.
@@ -214,20 +216,23 @@ uint prefix_result_of(State state)
 // What scan_rows.glsl asks for: the same of ordinary elements and zeros.
 #define QuickState Double
 #define NO_QUICK_STATE Double(0.0, 0.0)
-#define quick_joined(a, b) double_sum(a, b)
 #define quick_word_0(state) floatBitsToUint(state.high)
 #define quick_word_1(state) floatBitsToUint(state.low)
 #define quick_state_of_words(a, b) Double(uintBitsToFloat(a), uintBitsToFloat(b))
 #define state_of_quick(sum) TermSum(sum, Double(0.0, 0.0), Double(0.0, 0.0), 0u)
-#define quick_of_state(state) state.ordinary
-QuickState quick_with_element(QuickState sum, uint x, inout uint farthest)
+#define quick_joined(a, b) normalized_sum(a, b)
+// The least magnitude less one, of which zero is the greatest; and the greatest magnitude.
+#define Seen uvec2
+#define NOTHING_SEEN uvec2(0xffffffffu, 0u)
+QuickState quick_with_element(QuickState sum, uint x, inout Seen seen)
 {
     uint magnitude = x & MAGNITUDE_F32;
-    bool is_zero = magnitude < SMALLEST_NORMAL_F32;
-    farthest = max(farthest, is_zero ? 0u : magnitude - LEAST_ORDINARY_TERM);
-    return double_sum(sum, Double(is_zero ? 0.0 : uintBitsToFloat(x), 0.0));
+    seen = uvec2(min(seen.x, magnitude - 1u), max(seen.y, magnitude));
+    Double total = two_sum(sum.high, uintBitsToFloat(x));
+    precise float low = sum.low + total.low;
+    return fast_two_sum(total.high, low);
 }
-bool is_quick_right(uint farthest) { return farthest < LEAST_LARGE_TERM - LEAST_ORDINARY_TERM; }
+bool is_quick_right(Seen seen) { return seen.x >= LEAST_ORDINARY_TERM - 1u && seen.y < LEAST_LARGE_TERM; }
 uint quick_result_of(QuickState sum)
 {
     uint high = floatBitsToUint(sum.high);

@@ -132,6 +132,18 @@ def test_rows_with_rare_elements_beside_others_have_a_processors_bits(
         assert got.tobytes() == np.stack([_run(as_it_is, ReduceFunction.SUM, row, (0,)) for row in x]).tobytes()
 
 
+def test_many_chunks_come_to_a_processors_bits(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """GPUs load what a lane has of them at once, and look for what is rare in the end only."""
+    usual = np.random.default_rng(4).normal(0, 1, 64 * 16384 - 5).astype(np.float32)
+    rare = usual.copy()
+    rare[70000], rare[900000] = 1e-35, 3e38
+    tasks = [(function, x) for function in (ReduceFunction.SUM, ReduceFunction.MAX) for x in (usual, rare)]
+    got = [_run(device, function, x, (0,)).tobytes() for function, x in tasks]
+    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    with dml.Device(device.info.index) as as_it_is:
+        assert got == [_run(as_it_is, function, x, (0,)).tobytes() for function, x in tasks]
+
+
 @pytest.mark.parametrize("length", [70, 1027])
 def test_of_equal_elements_the_first_or_the_last_is_found(device: dml.Device, length: int) -> None:
     x = np.random.default_rng(length).integers(0, 4, (6, length)).astype(np.float32)
