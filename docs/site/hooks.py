@@ -13,6 +13,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[2]
+_ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):\s*(?=<code>)")
 _REFERENCE = re.compile(r"^::: dmlvk\.(\w+)$", re.MULTILINE)
 
 
@@ -51,3 +52,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Leads links that cross the border of docs/: out of it to the examples, into it from them and from the changes."""
     up = "../" * page.file.src_uri.count("/")
     return markdown.replace(f"]({up}../examples/", f"]({up}examples/").replace(f"]({up}docs/", f"]({up}")
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Takes away the roles that docstrings have before names, for other tools: ``:meth:`run```."""
+    return _ROLE.sub("", html)
