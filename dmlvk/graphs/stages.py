@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
@@ -96,7 +97,9 @@ def fused_stages(network: Network, target: Target, lasting: Collection[Value] = 
     )
     made = list(told(making, len(groups), "kernels of a graph compiled"))
     remarks = [remark for _, remark in made if remark]
-    if remarks and remarks[0] != NO_COMPILER:
+    if remarks and remarks[0] == NO_COMPILER:
+        _warn_of_missing_compiler()
+    elif remarks:
         _log.warning("some operators of a graph run one by one: %s", remarks[0])
     stages = tuple(stage for stages, _ in made for stage in stages)
     written = {value for stage in stages for value in stage.writes}
@@ -106,6 +109,15 @@ def fused_stages(network: Network, target: Target, lasting: Collection[Value] = 
         if isinstance(node.desc, BatchNormalization) and factor_of(node) in written
     }
     return Stages(stages, remarks[0] if remarks else "", inner)
+
+
+@functools.cache  # once in a process: it is true of all graphs
+def _warn_of_missing_compiler() -> None:
+    _log.warning(
+        "graphs run one operator after the other, with the same bits, but several times slower than in one kernel: %s; "
+        "Debian, Ubuntu: apt install glslang-tools",
+        NO_COMPILER,
+    )
 
 
 def _stages_of(

@@ -8,6 +8,7 @@ import os
 import re
 import stat
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -382,6 +383,25 @@ def test_without_a_compiler_operators_run_one_by_one(
     assert graph.fusion_remark == "there is no GLSL compiler (glslangValidator) on this machine"
     assert len(graph.stages) == 3
     assert (any_device.run(graph, ARRAYS)["output"] == EXPECTED).all()
+
+
+def test_a_missing_compiler_is_told_once_in_a_process(device: dml.Device, tmp_path: Path) -> None:
+    program = f"""
+import numpy as np
+import dmlvk as dml
+with dml.Device({device.info.index}) as device:
+    for size in (3, 4):
+        graph = dml.Graph(device)
+        x = graph.input("x", dml.FLOAT32, (size,))
+        assert (device.run(graph.compile(y=abs(-x) + 1), {{"x": np.ones(size, np.float32)}})["y"] == 2).all()
+"""
+    environment = {**os.environ, "DMLVK_GLSLANG": "/nowhere/glslangValidator", "XDG_CACHE_HOME": str(tmp_path)}
+    result = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    (line,) = result.stderr.splitlines()
+    assert "several times slower" in line and "apt install glslang-tools" in line
 
 
 def script(path: Path, text: str) -> str:
