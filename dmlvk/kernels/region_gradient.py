@@ -10,7 +10,7 @@ from typing import Any
 from dmlvk.datatypes import float32_bits
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.copies import fill
-from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.kernel import WORK_GROUP_SIZE, PlainKernel, launch_size
 from dmlvk.kernels.program import SCRATCH_ALIGNMENT, Program, ProgramBuilder, Region
 from dmlvk.kernels.region_alignment import Reduced, Sampling, check_launches, place_samples, reduce_samples
 from dmlvk.kernels.target import Target
@@ -26,6 +26,9 @@ _TURNS_OF_LAUNCH = 60000
 """Turns of loops of an invocation of one of several launches: fewer than every driver lets it have."""
 
 _CHANNELS_OF_ITEM = 4
+_MOST_CHANNEL_LANES = 32
+"""Invocations that have the channels of an element between them: as many as large GPUs run in step."""
+
 _STATE_BYTES = 32 * _CHANNELS_OF_ITEM
 """What a launch that gathers hands on for each invocation: STATE_WORDS of the shader for each channel."""
 
@@ -73,9 +76,11 @@ def lower_gradient(desc: OperatorDesc, target: Target) -> Program:
 def _turns_of_region(rows: int, columns: int) -> int:
     """The turns of loops that so many outputs of a region take: llvmpipe counts the one that ends each loop, too.
 
-    Found by counting the regions that one launch takes in there.
+    Found by counting the regions that one launch takes in there. A work group looks at a region for each of up to 256
+    elements beforehand, at 256 regions at once: at most a turn for each region, and 300 more, for which
+    ``_TURNS_OF_LAUNCH`` leaves room.
     """
-    return 3 + rows * (2 + columns)
+    return 5 + rows * (2 + columns)
 
 
 def _aligned(size: int) -> int:
@@ -165,12 +170,16 @@ class _Gradient:
     def _gather(self) -> None:
         """Adds what makes OutputGradient."""
         batches, channels, rows, columns = self.sampling.image
-        items = batches * -(-channels // _CHANNELS_OF_ITEM) * rows * columns
+        fours = -(-channels // _CHANNELS_OF_ITEM)
+        lanes = min(_MOST_CHANNEL_LANES, 1 << (fours - 1).bit_length())
+        elements_of_group = WORK_GROUP_SIZE // lanes
+        items = -(-batches * rows * columns // elements_of_group) * -(-fours // lanes) * WORK_GROUP_SIZE
         every = range(self.sampling.regions)
         weighted = [every[first : first + self.regions_weighted] for first in every[:: self.regions_weighted]]
         blocks = [list(self._blocks(regions)) for regions in weighted]
         is_in_parts = sum(map(len, blocks)) > 1
-        together = min(items, _MOST_SCRATCH_BYTES // _STATE_BYTES) if is_in_parts else items
+        most_groups = max(1, _MOST_SCRATCH_BYTES // (_STATE_BYTES * WORK_GROUP_SIZE))
+        together = min(items, most_groups * WORK_GROUP_SIZE) if is_in_parts else items
         output = self.builder.writes["output_gradient_tensor"]
         state = self.builder.scratch(together * _STATE_BYTES) if is_in_parts else output
         for first_item in range(0, items, together):
@@ -182,21 +191,27 @@ class _Gradient:
                     is_first = block is blocks[0][0]
                     is_last = block is blocks[-1][-1]
                     part = _IS_CONTINUED * (not is_first) | _GOES_ON * (not is_last)
-                    self._gather_block(block, regions[0], (first_item, count, part), state, is_in_parts)
+                    constants = (int(is_in_parts), lanes)
+                    self._gather_block(block, regions[0], (first_item, count, part), state, constants)
 
     def _gather_block(
-        self, block: _Block, first_weighted: int, items: tuple[int, int, int], state: Region, is_in_parts: bool
+        self,
+        block: _Block,
+        first_weighted: int,
+        items: tuple[int, int, int],
+        state: Region,
+        constants: tuple[int, int],
     ) -> None:
         first_item, count, part = items
         members = self.desc
         bounds = [number for each in (block.regions, block.rows, block.columns) for number in (each.start, each.stop)]
         parameters = [count, first_item, self.weights_at // 4, self.winners_at // 4, first_weighted, *bounds, part]
-        parameters += [*self.sampling.offsets, *self.sampling.image[1:], *self.sampling.pooled[2:]]
+        parameters += [*self.sampling.offsets, *self.sampling.image, *self.sampling.pooled[2:]]
         parameters += [*self.gradient.element_strides, *members.output_gradient_tensor.element_strides]
         name = f"{members.interpolation_mode.name.lower()}.{self.function}.{self.type_name}"
         reads = [self.tables, self.builder.reads["input_gradient_tensor"]]
         writes = [self.builder.writes["output_gradient_tensor"], state]
-        self._launch(f"region_gather.{name}", count, tuple(parameters), (reads, writes), int(is_in_parts))
+        self._launch(f"region_gather.{name}", count, tuple(parameters), (reads, writes), *constants)
 
     def _blocks(self, regions: range) -> Iterator[_Block]:
         """What each launch takes of these regions, in the order of all sums: regions, rows, columns."""

@@ -192,9 +192,9 @@ def test_nearest_neighbours_have_no_slope(benches: list[Workbench]) -> None:
 def test_sums_of_several_launches(
     function: dml.ReduceFunction, turns: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of regions, and of rows and columns of a region's outputs, a few elements at a time: equal bits."""
+    """Of regions, and of rows and columns of a region's outputs, a work group's elements at a time: equal bits."""
     random = np.random.default_rng(13)
-    image = random.standard_normal((1, 5, 3, 4)).astype(np.float32)
+    image = random.standard_normal((1, 5, 13, 10)).astype(np.float32)
     gradient = random.standard_normal((4, 5, 2, 12)).astype(np.float32)
     desc = _desc(image, gradient, _OVERLAPPING, Way(function, samples=(1, 100)), output_roi_gradient_tensor=None)
     inputs = _inputs(image, gradient, _OVERLAPPING)
@@ -207,6 +207,20 @@ def test_sums_of_several_launches(
     assert len(region_gradient.lower_gradient(again, CPU).steps) > 15
     found = [bench.device.run(again, inputs)["OutputGradientTensor"].tobytes() for bench in benches]
     assert len(set(whole + found)) == 1
+
+
+@pytest.mark.parametrize("channels", [1, 4, 9, 67, 260])
+def test_any_number_of_channels_and_regions(channels: int, benches: list[Workbench]) -> None:
+    """Several work groups' channels, several rounds of regions, of several images."""
+    random = np.random.default_rng(19)
+    image = random.standard_normal((2, channels, 5, 7)).astype(np.float32)
+    corners = np.sort(random.uniform(-2, 9, (300 if channels < 60 else 20, 2, 2)).astype(np.float32), axis=1)
+    regions = corners.reshape(-1, 4)
+    gradient = random.standard_normal((len(regions), channels, 1, 2)).astype(np.float32)
+    desc = _desc(image, gradient, regions, Way(samples=(1, 2)), output_roi_gradient_tensor=None)
+    inputs = _inputs(image, gradient, regions)
+    inputs["BatchIndicesTensor"] = random.integers(0, 3, len(regions)).astype(inputs["BatchIndicesTensor"].dtype)
+    check_sample(benches, Sample("channels", desc, inputs))
 
 
 @pytest.mark.parametrize(("count", "pooled"), [(16_000, (1, 1)), (1, (40_000, 1)), (1, (1, 70_000))])
