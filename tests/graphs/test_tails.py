@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -203,6 +204,57 @@ def test_what_no_tail_can_be(gpu: dml.Device, name: str) -> None:
     assert [len(stage.nodes) for stage in compiled.stages] == expected
 
 
+def _random_branches(device: dml.Device, seed: int) -> tuple[dml.Graph, E, dict[str, Array]]:
+    """Convolutions, normalizations, sums and RELU over one another; whatever nobody reads is added up at the end."""
+    choose, random = Random(seed), np.random.default_rng(seed)
+    graph, sizes = dml.Graph(device), (2, 8, 4, 4)
+    values = [graph.input(name, dml.FLOAT32, sizes) for name in ("a", "b")]
+    arrays: dict[str, Array] = {name: random.normal(0, 1, sizes).astype(np.float32) for name in ("a", "b")}
+    read: set[int] = set()
+
+    def any_value() -> E:
+        found = values[-1] if choose.random() < 0.6 else choose.choice(values)
+        read.add(id(found))
+        return found
+
+    def weight(*sizes: int) -> E:
+        array = random.uniform(0.1, 1, sizes).astype(np.float32)
+        if choose.random() < 0.5:
+            return graph.constant(array)
+        arrays[f"w{len(arrays)}"] = array
+        return graph.input(f"w{len(arrays) - 1}", dml.FLOAT32, sizes)
+
+    def normalized() -> E:
+        mean, variance, scale, shift = (weight(1, 8, 1, 1) for _ in OPERANDS)
+        fused = choose.choice([None, RELU])
+        return F.batch_normalization(any_value(), mean, variance, scale, shift, True, 1e-3, fused_activation=fused)
+
+    makers: list[Callable[[], E]] = [
+        lambda: F.convolution(any_value(), weight(8, 8, 1, 1) - 0.5),
+        normalized,
+        lambda: any_value() + any_value(),
+        lambda: F.add1(any_value(), any_value(), fused_activation=RELU),
+        lambda: F.activation_relu(any_value()),
+    ]
+    for _ in range(choose.randint(6, 14)):
+        values.append(choose.choices(makers, [4, 3, 2, 1, 1])[0]())
+    total = values[-1]
+    for value in values[:-1]:
+        total = total if id(value) in read else total + value
+    return graph, total, arrays
+
+
+def test_branches_at_random(gpu: dml.Device) -> None:
+    tails = 0
+    for seed in range(12):
+        graph, output, arrays = _random_branches(gpu, seed)
+        compiled, single = (graph.compile({"y": output}, fuse=fuse) for fuse in (True, False))
+        products = [stage for stage in compiled.stages if isinstance(stage.nodes[0].desc, dml.Convolution)]
+        tails += sum(len(stage.nodes) > 1 for stage in products)
+        assert gpu.run(compiled, arrays)["y"].tobytes() == gpu.run(single, arrays)["y"].tobytes(), seed
+    assert tails > 10
+
+
 def test_a_result_that_the_graph_shows_is_written(gpu: dml.Device) -> None:
     net = Net(gpu, dml.FLOAT32)
     result = net.convolution()
@@ -251,3 +303,20 @@ def test_what_follows_from_constants_alone_is_computed_once(any_device: dml.Devi
         assert np.allclose(results["root"], np.sqrt(operands["variance"]))
     for picture in (graph_as_svg(compiled), graph_as_dot(compiled)):
         assert "BATCH_NORMALIZATION" in picture
+
+
+def test_what_takes_more_memory_than_its_constants_is_computed_in_every_run(device: dml.Device) -> None:
+    def compiled(made: Callable[[dml.Graph], E]) -> dml.CompiledGraph:
+        graph = dml.Graph(device)
+        x = graph.input("x", dml.FLOAT32, (4, 8))
+        return graph.compile({"y": F.gemm(x, made(graph), trans_b=dml.MatrixTransform.TRANSPOSE)})
+
+    tiled = compiled(lambda graph: F.tile(graph.constant(np.arange(8, dtype=np.float32).reshape(1, 8)), [4, 1]))
+    assert [stage.nodes[0].desc.operator_name for stage in tiled.stages_once] == []
+    ones, rising = np.ones((4, 8), np.float32), dml.AxisDirection.INCREASING
+    ramps = compiled(lambda graph: F.cumulative_summation(graph.constant(ones), 1, rising, False))
+    assert [stage.nodes[0].desc.operator_name for stage in ramps.stages_once] == ["CUMULATIVE_SUMMATION"]
+    values = np.eye(4, 8, dtype=np.float32)
+    for _ in range(2):
+        assert (device.run(tiled, {"x": values})["y"] == np.arange(4, dtype=np.float32)[:, None]).all()
+        assert (device.run(ramps, {"x": values})["y"] == np.arange(1, 5, dtype=np.float32)[:, None]).all()
