@@ -28,7 +28,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts.kompute_changes import CHANGES, LOCAL_VERSION, REPAIRS, Change, ChangeError, Replacement
+from scripts.kompute_change import Change, ChangeError, Replacement
+from scripts.kompute_changes import CHANGES, LOCAL_VERSION, REPAIRS
 
 KOMPUTE_VERSION = "0.9.0"
 KOMPUTE_SHA256 = "98e583dc6e9731ff6d7a3e3317817e4d93f7b2945929619e29a56325db279949"
@@ -195,7 +196,8 @@ def cache_key(unchanged: bool) -> str:
     """Return the name of the cache folder: equal names mean that the wheel can be used again."""
     abi = sysconfig.get_config_var("SOABI") or sys.implementation.cache_tag
     here = Path(__file__)
-    recipes = here.read_bytes() + here.with_name("kompute_changes.py").read_bytes()
+    others = ("kompute_changes.py", "kompute_features.py")
+    recipes = b"".join(path.read_bytes() for path in (here, *map(here.with_name, others)))
     recipe = hashlib.sha256(recipes).hexdigest()[:12]
     version = KOMPUTE_VERSION if unchanged else f"{KOMPUTE_VERSION}+{LOCAL_VERSION}"
     return f"kp-{version}-{abi}-{operating_system()}-{recipe}"

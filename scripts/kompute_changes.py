@@ -1,62 +1,16 @@
 """dmlvk's changes to Kompute 0.9.0: each a few lines, each of use to every user of Kompute, none needed by dmlvk.
 
-``scripts/build_kompute.py`` applies them to the source distribution from PyPI; the version becomes 0.9.0+dmlvk.4. dmlvk
+``scripts/build_kompute.py`` applies them to the source distribution from PyPI; the version becomes 0.9.0+dmlvk.5. dmlvk
 looks at run time for what the installed package can do (``dmlvk/runtime/kompute.py``), and the unchanged package gives
 the same results more slowly.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
+from scripts.kompute_change import Change, Replacement
+from scripts.kompute_features import FEATURES
 
-LOCAL_VERSION = "dmlvk.4"
-
-
-class ChangeError(Exception):
-    """A text that a change replaces is not there, or more than once."""
-
-
-@dataclass(frozen=True)
-class Replacement:
-    """One replacement of text in Kompute's source; ``old`` must occur exactly once.
-
-    Attributes:
-        path: of the file, in the source distribution.
-        old: what is replaced.
-        new: what takes its place.
-    """
-
-    path: str
-    old: str
-    new: str
-
-    def apply(self, source: Path) -> None:
-        """Makes the replacement in the source tree at ``source``.
-
-        Raises:
-            ChangeError: the text to replace is not there, or more than once.
-        """
-        file = source / self.path
-        text = file.read_text(encoding="utf-8")
-        if text.count(self.old) != 1:
-            raise ChangeError(f"expected one {self.old!r} in {self.path}, found {text.count(self.old)}")
-        file.write_text(text.replace(self.old, self.new), encoding="utf-8")
-
-
-@dataclass(frozen=True)
-class Change:
-    """One change of behaviour.
-
-    Attributes:
-        name: in a few words.
-        why: what it is good for, with the figures that were measured.
-        replacements: in order.
-    """
-
-    name: str
-    why: str
-    replacements: tuple[Replacement, ...]
+LOCAL_VERSION = "dmlvk.5"
 
 
 def _checked(path: str, call: str, name: str) -> Replacement:
@@ -530,73 +484,7 @@ _SHARED = Change(
     ),
 )
 
-_FEATURES = Change(
-    "enables what shaders may use",
-    "Devices were made without optional features: a shader that uses 8-bit integers in registers, integer dot products "
-    "or cooperative matrices broke Vulkan's rules, whatever the driver made of it. They are enabled where the device "
-    "has them, with their extensions; `kp.enabled_features` has their names.",
-    (
-        Replacement("src/Manager.cpp", "#include <iterator>\n", "#include <algorithm>\n#include <iterator>\n"),
-        Replacement(
-            "src/Manager.cpp",
-            "    vk::DeviceCreateInfo deviceCreateInfo(vk::DeviceCreateFlags(),\n",
-            "    // VkPhysicalDeviceShaderFloat16Int8Features, VkPhysicalDeviceShaderIntegerDotProductFeatures,\n"
-            "    // VkPhysicalDeviceCooperativeMatrixFeaturesKHR: none has more than two members.\n"
-            "    struct Features\n"
-            "    {\n"
-            "        VkStructureType sType;\n"
-            "        void* pNext;\n"
-            "        VkBool32 members[2];\n"
-            "    };\n"
-            "    const std::pair<const char*, int> optionalFeatures[] = {\n"
-            '        { "VK_KHR_shader_float16_int8", 1000082000 },\n'
-            '        { "VK_KHR_shader_integer_dot_product", 1000280000 },\n'
-            '        { "VK_KHR_cooperative_matrix", 1000506000 },\n'
-            "    };\n"
-            "    Features features[3] = {};\n"
-            "    void* featureChain = nullptr;\n"
-            "    if (physicalDevice.getProperties().apiVersion >= VK_API_VERSION_1_1) {\n"
-            "        for (size_t i = 0; i < 3; i++) {\n"
-            "            const auto& [name, type] = optionalFeatures[i];\n"
-            "            if (uniqueExtensionNames.count(name) == 0) {\n"
-            "                continue;\n"
-            "            }\n"
-            "            features[i].sType = static_cast<VkStructureType>(type);\n"
-            "            features[i].pNext = featureChain;\n"
-            "            featureChain = &features[i];\n"
-            "            if (std::find(desiredExtensions.begin(), desiredExtensions.end(), name) ==\n"
-            "                desiredExtensions.end()) {\n"
-            "                validExtensions.push_back(name);\n"
-            "            }\n"
-            "        }\n"
-            "        vk::PhysicalDeviceFeatures2 offered;\n"
-            "        offered.pNext = featureChain;\n"
-            "        physicalDevice.getFeatures2(&offered);\n"
-            "        features[2].members[1] = VK_FALSE; // cooperativeMatrixRobustBufferAccess\n"
-            "    }\n"
-            "\n"
-            "    vk::DeviceCreateInfo deviceCreateInfo(vk::DeviceCreateFlags(),\n",
-        ),
-        Replacement(
-            "src/Manager.cpp",
-            "                                          validExtensions.data());\n\n    this->mDevice",
-            "                                          validExtensions.data());\n"
-            "    deviceCreateInfo.pNext = featureChain;\n\n    this->mDevice",
-        ),
-        Replacement(
-            "python/src/main.cpp",
-            "    py::class_<kp::OpAlgoDispatch,\n               kp::OpBase,\n",
-            '    m.attr("enabled_features") = py::make_tuple("shaderFloat16",\n'
-            '                                                "shaderInt8",\n'
-            '                                                "shaderIntegerDotProduct",\n'
-            '                                                "cooperativeMatrix");\n'
-            "\n"
-            "    py::class_<kp::OpAlgoDispatch,\n               kp::OpBase,\n",
-        ),
-    ),
-)
-
-CHANGES = (_BUILD, _NUMPY, _VERSION, _RESULTS, _FENCE, _ASYNC, _BARRIER, _CACHED, _TIMESTAMPS, _SHARED, _FEATURES)
+CHANGES = (_BUILD, _NUMPY, _VERSION, _RESULTS, _FENCE, _ASYNC, _BARRIER, _CACHED, _TIMESTAMPS, _SHARED, FEATURES)
 """All changes, in the order in which they are made."""
 
 REPAIRS = (_BUILD,)

@@ -109,7 +109,8 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
 def _check_limits(desc: OperatorDesc, kernel: Kernel, target: Target) -> None:
     """Refuses a kernel that a device cannot run: drivers crash, or lose the device, where they should say so.
 
-    Shared memory needs no look: no shader has more than every Vulkan device gives, which the linter sees to.
+    Shared memory needs no look: no shader has more than every Vulkan device gives, which the linter sees to, but for
+    tiles that are chosen by the memory that a device has.
     """
     if kernel.work_group_size > target.work_group_size:
         raise DeviceLimitError(

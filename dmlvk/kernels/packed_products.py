@@ -18,8 +18,11 @@ from dmlvk.kernels.variants import ShaderVariant
 
 _FAMILIES = ("gemm", "convolution")
 
-_STEP_TERMS, _VECTOR_TERMS = 32, 16
-"""Terms that tiles take at once, and those of a vector: ``shaders/patterns/packed_product.glsl``."""
+_VECTOR_TERMS = 16
+"""Terms of a vector: ``shaders/patterns/packed_product.glsl``."""
+
+_SUBGROUP_INVOCATIONS = 32
+"""As in ``shaders/patterns/cooperative_tiles.glsl``."""
 
 _PACKING_INVOCATIONS, _SUMS_INVOCATIONS = 128, 64
 """As in ``shaders/patterns/packed_operand.glsl`` and ``packed_sums.glsl``."""
@@ -39,29 +42,43 @@ _MOST_PACKED = 2**28
 
 @dataclasses.dataclass(frozen=True)
 class PackedTile:
-    """A block of results that a work group computes: ``shaders/patterns/packed_tiles.glsl``.
+    """A block of results that a work group computes.
+
+    By ``shaders/patterns/packed_tiles.glsl`` or, of cooperative matrices, ``cooperative_tiles.glsl``.
 
     Attributes:
         rows: results downwards.
         columns: results across.
-        results: of each invocation, downwards and across.
+        results: of each invocation, or of each subgroup where matrices are cooperative, downwards and across.
+        step_terms: terms that it takes at once.
         fewest_groups: work groups from which on it keeps a device busy.
+        is_cooperative: whether subgroups multiply matrices that they hold together.
     """
 
     rows: int
     columns: int
     results: tuple[int, int]
+    step_terms: int
     fewest_groups: int
+    is_cooperative: bool = False
 
     @property
     def invocations(self) -> int:
         """Of a work group."""
-        return self.rows * self.columns // (self.results[0] * self.results[1])
+        parts = self.rows * self.columns // (self.results[0] * self.results[1])
+        return parts * (_SUBGROUP_INVOCATIONS if self.is_cooperative else 1)
 
     @property
     def shared_memory(self) -> int:
         """Bytes that a work group needs."""
-        return _STEP_TERMS * (self.rows + self.columns + 8)
+        if self.is_cooperative:
+            results = self.invocations // _SUBGROUP_INVOCATIONS * 16 * self.results[1] * 4
+            return max((self.rows + self.columns) * (self.step_terms + _VECTOR_TERMS), results)
+        return self.step_terms * (self.rows + self.columns + 8)
+
+    def line_vectors(self, product: Product) -> int:
+        """Of a packed line, with the zeros that fill up the last step."""
+        return -(-product.terms // self.step_terms) * (self.step_terms // _VECTOR_TERMS)
 
     def groups(self, product: Product) -> int:
         """Tiles that cover all results."""
@@ -71,20 +88,29 @@ class PackedTile:
         """Its shader."""
         defines = {
             "CONVOLUTION": str(int(family == "convolution")),
-            "HAS_DOT_PRODUCT": str(int(has_dot_product)),
             "TILE_ROWS": f"{self.rows}u",
             "TILE_COLUMNS": f"{self.columns}u",
             "INVOCATIONS": f"{self.invocations}u",
             "RESULT_ROWS": f"{self.results[0]}u",
             "RESULT_COLUMNS": f"{self.results[1]}u",
+            "VECTORS": f"{self.step_terms // _VECTOR_TERMS}u",
         }
-        way = "dot" if has_dot_product else "plain"
+        if not self.is_cooperative:
+            defines["HAS_DOT_PRODUCT"] = str(int(has_dot_product))
+        way = "cooperative" if self.is_cooperative else "dot" if has_dot_product else "plain"
         name = f"{family}_integer.packed.{self.rows}x{self.columns}.{way}"
-        return ShaderVariant(name, "matrix/packed_tiles.comp", tuple(sorted(defines.items())))
+        source = "matrix/cooperative_tiles.comp" if self.is_cooperative else "matrix/packed_tiles.comp"
+        return ShaderVariant(name, source, tuple(sorted(defines.items())))
 
 
-TILES = (PackedTile(128, 64, (8, 8), 264), PackedTile(64, 64, (8, 4), 132), PackedTile(32, 32, (4, 4), 0))
-"""From the largest to the smallest."""
+COOPERATIVE_TILES = (
+    PackedTile(128, 128, (32, 64), 128, 132, is_cooperative=True),
+    PackedTile(64, 64, (32, 32), 128, 0, is_cooperative=True),
+)
+"""For devices with such matrices, from the largest to the smallest."""
+
+TILES = (PackedTile(128, 64, (8, 8), 32, 264), PackedTile(64, 64, (8, 4), 32, 132), PackedTile(32, 32, (4, 4), 32, 0))
+"""For all devices, from the largest to the smallest."""
 
 
 def tile_for(product: Product, target: Target) -> PackedTile | None:
@@ -94,7 +120,7 @@ def tile_for(product: Product, target: Target) -> PackedTile | None:
     if target.is_cpu or min(shape) < _FEWEST_LINES or work < _FEWEST_PRODUCTS:
         return None
     most = min(_MOST_PACKED, target.buffer_size)
-    for tile in TILES:
+    for tile in (*COOPERATIVE_TILES, *TILES) if target.has_cooperative_bytes else TILES:
         is_held = tile.shared_memory <= target.shared_memory and tile.invocations <= target.work_group_size
         if is_held and tile.groups(product) >= tile.fewest_groups:
             sides = _sides(product, tile)
@@ -110,30 +136,28 @@ class _Side:
         is_right: which one it is.
         lines: rows or columns of each batch.
         packed_lines: the same with those that fill up tiles.
+        line_vectors: vectors of each.
     """
 
     is_right: bool
     lines: int
     packed_lines: int
+    line_vectors: int
 
     def vectors(self, product: Product) -> int:
         """Of all lines."""
-        return product.batches * self.packed_lines * _line_vectors(product)
+        return product.batches * self.packed_lines * self.line_vectors
 
     def size_in_bytes(self, product: Product) -> int:
         """Of the packed operand."""
         return self.vectors(product) * _VECTOR_TERMS
 
 
-def _line_vectors(product: Product) -> int:
-    return -(-product.terms // _STEP_TERMS) * (_STEP_TERMS // _VECTOR_TERMS)
-
-
 def _sides(product: Product, tile: PackedTile) -> tuple[_Side, _Side]:
-    rows, columns = product.rows, product.columns
+    rows, columns, vectors = product.rows, product.columns, tile.line_vectors(product)
     return (
-        _Side(False, rows, -(-rows // tile.rows) * tile.rows),
-        _Side(True, columns, -(-columns // tile.columns) * tile.columns),
+        _Side(False, rows, -(-rows // tile.rows) * tile.rows, vectors),
+        _Side(True, columns, -(-columns // tile.columns) * tile.columns, vectors),
     )
 
 
@@ -207,7 +231,7 @@ def _pack(builder: ProgramBuilder, product: Product, side: _Side, operand: Opera
         (
             vectors,
             *(product.rows, product.columns, product.terms),
-            *(side.packed_lines, _line_vectors(product), 0, 0),
+            *(side.packed_lines, side.line_vectors, 0, 0),
             *product.left,
             *product.others,
         ),
@@ -227,7 +251,7 @@ def _sum(builder: ProgramBuilder, product: Product, side: _Side, operand: Operan
         _SUMS.name,
         work_groups,
         (int(work_groups[1] > 1), 1, int(operand.zero is not None), operand.flipped),
-        (lines, side.packed_lines, side.lines, _line_vectors(product), operand.zero_stride, operand.zero_batch_stride),
+        (lines, side.packed_lines, side.lines, side.line_vectors, operand.zero_stride, operand.zero_batch_stride),
         work_group_size=_SUMS_INVOCATIONS,
     )
     label = f"sums of the {'right' if side.is_right else 'left'} operand"
@@ -251,3 +275,5 @@ def variants() -> Iterator[ShaderVariant]:
         for tile in TILES:
             for has_dot_product in (False, True):
                 yield tile.variant(family, has_dot_product)
+        for tile in COOPERATIVE_TILES:
+            yield tile.variant(family, has_dot_product=False)

@@ -16,6 +16,9 @@ MOST_LOOP_TURNS = 65535
 launches."""
 
 
+_COOPERATIVE_FEATURES = frozenset(("cooperativeMatrix", "vulkanMemoryModel"))
+
+
 @dataclasses.dataclass(frozen=True)
 class Target:
     """A device, as far as the choice of kernels depends on it.
@@ -35,6 +38,8 @@ class Target:
         device_arithmetic: whether sums of FLOAT32 products may be rounded as the device likes
             (ExecutionFlags.ALLOW_DEVICE_ARITHMETIC).
         has_integer_dot_product: whether shaders may use SPIR-V's integer dot products.
+        has_cooperative_bytes: whether its subgroups of 32 invocations multiply matrices of 16 x 32 and 32 x 16 signed
+            bytes together (VK_KHR_cooperative_matrix).
     """
 
     is_cpu: bool = False
@@ -45,6 +50,7 @@ class Target:
     buffer_size: int = 2**27
     device_arithmetic: bool = False
     has_integer_dot_product: bool = False
+    has_cooperative_bytes: bool = False
 
     @classmethod
     def of(cls, info: DeviceInfo, enabled_features: Collection[str] = ()) -> Target:
@@ -63,6 +69,9 @@ class Target:
             buffers=limits.max_per_stage_descriptor_storage_buffers,
             buffer_size=limits.max_storage_buffer_range,
             has_integer_dot_product="shaderIntegerDotProduct" in enabled_features,
+            has_cooperative_bytes=_COOPERATIVE_FEATURES.union({"shaderInt8"}) <= set(enabled_features)
+            and limits.subgroup_size == 32
+            and (16, 16, 32, "INT8", "INT8", "INT32") in map(dataclasses.astuple, info.cooperative_matrices),
         )
 
 

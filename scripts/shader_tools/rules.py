@@ -316,6 +316,25 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             ("unlisted-instruction", "Op#4450 *"),
         )
     ),
+    *(
+        Exemption(
+            rule,
+            "*_integer.packed.*.cooperative",
+            instruction,
+            "cooperative matrices of bytes: taken only where their features were enabled, and exact",
+        )
+        for rule, instruction in (
+            ("capability", "OpCapability Int8"),
+            ("capability", "OpCapability GroupNonUniform"),
+            ("capability", "OpCapability VulkanMemoryModel"),
+            ("capability", "OpCapability CooperativeMatrixKHR"),
+            ("extension", '*"SPV_KHR_cooperative_matrix"'),
+            ("extension", '*"SPV_KHR_vulkan_memory_model"'),
+            ("type-width", "*OpTypeInt 8 1"),
+            ("unlisted-instruction", "Op#445[6789] *"),
+            ("shared-memory", "* bytes of shared memory, limit 16384"),
+        )
+    ),
     Exemption(
         "shared-memory",
         "*er_lines",

@@ -3,7 +3,7 @@
 // With x and y for the zero points of a row and a column, sum((a - x) (b - y)) = sum(a b) - x sum(b) - y sum(a) + terms x y: zero points
 // cost nothing for each term.
 //
-// The compile script passes CONVOLUTION (0 or 1), TILE_ROWS, TILE_COLUMNS and INVOCATIONS.
+// The compile script passes CONVOLUTION (0 or 1), TILE_ROWS, TILE_COLUMNS, INVOCATIONS and VECTORS.
 #ifndef PACKED_PRODUCT_GLSL
 #define PACKED_PRODUCT_GLSL
 #extension GL_EXT_control_flow_attributes : enable
@@ -50,7 +50,6 @@ uint operand(uint bits) { return bits; }
 #include "matrix_operands.glsl"
 
 // Vectors of 16 terms in a line, of which a tile takes VECTORS at once.
-#define VECTORS 2u
 uint line_vectors() { return (parameters.terms + 16u * VECTORS - 1u) / (16u * VECTORS) * VECTORS; }
 
 // What a work group computes: where its lines begin among those of the operands, and its batch.

@@ -1,6 +1,6 @@
 // Tiles of packed operands in shared memory: each invocation computes RESULT_ROWS x RESULT_COLUMNS results, in blocks of 4 x 4.
 //
-// The compile script passes HAS_DOT_PRODUCT besides: whether the device has an instruction for four products and their sum.
+// The compile script passes RESULT_ROWS, RESULT_COLUMNS and HAS_DOT_PRODUCT besides: whether the device has an instruction for four products and their sum.
 #ifndef PACKED_TILES_GLSL
 #define PACKED_TILES_GLSL
 

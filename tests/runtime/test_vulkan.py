@@ -51,6 +51,10 @@ SIZES = {
     "PhysicalDevice16BitStorageFeatures": 32,
     "PhysicalDevice8BitStorageFeatures": 32,
     "PhysicalDeviceShaderFloat16Int8Features": 24,
+    "PhysicalDeviceVulkanMemoryModelFeatures": 32,
+    # Of a later header, 1.3.255.
+    "PhysicalDeviceCooperativeMatrixFeatures": 24,
+    "CooperativeMatrixProperties": 56,
 }
 OFFSETS = {
     ("PhysicalDeviceLimits", "maxComputeSharedMemorySize"): 216,

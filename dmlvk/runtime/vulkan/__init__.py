@@ -19,6 +19,7 @@ ms. Who asks several things in a row keeps one open meanwhile: ``with open_insta
 """
 
 from dmlvk.runtime.vulkan.devices import (
+    CooperativeMatrix,
     DeviceInfo,
     DeviceLimits,
     MemoryHeap,
@@ -30,6 +31,7 @@ from dmlvk.runtime.vulkan.devices import (
 from dmlvk.runtime.vulkan.memory import MemoryClaim, MemoryGuard, MemoryRequest
 
 __all__ = [
+    "CooperativeMatrix",
     "DeviceInfo",
     "DeviceLimits",
     "MemoryClaim",

@@ -24,6 +24,13 @@ REQUIRED_PUSH_CONSTANT_BYTES = 128
 _KINDS = {1: "integrated GPU", 2: "discrete GPU", 3: "virtual GPU", 4: "CPU"}  # VkPhysicalDeviceType
 _PREFERRED_KINDS = ("discrete GPU", "integrated GPU", "virtual GPU", "CPU", "other")
 
+_COMPONENT_TYPES = {
+    0: "FLOAT16", 1: "FLOAT32", 2: "FLOAT64", 3: "INT8", 4: "INT16", 5: "INT32", 6: "INT64",
+    7: "UINT8", 8: "UINT16", 9: "UINT32", 10: "UINT64",
+}  # fmt: skip
+"""VkComponentTypeKHR."""
+_SUBGROUP_SCOPE = 3  # VkScopeKHR
+
 _NVIDIA = 0x10DE
 
 
@@ -104,6 +111,27 @@ class DeviceLimits:
 
 
 @dataclass(frozen=True)
+class CooperativeMatrix:
+    """A kind of matrices that a subgroup holds together and multiplies by one instruction.
+
+    Attributes:
+        rows: of the left operand and of the sums.
+        columns: of the right operand and of the sums.
+        terms: columns of the left operand and rows of the right one.
+        left_type: what the left operand's elements are: ``FLOAT16``, ``INT8``.
+        right_type: the same of the right operand.
+        sum_type: the same of what is added to, and of the result.
+    """
+
+    rows: int
+    columns: int
+    terms: int
+    left_type: str
+    right_type: str
+    sum_type: str
+
+
+@dataclass(frozen=True)
 class DeviceInfo:
     """A Vulkan device: a snapshot, in which only the heaps' budgets can grow old.
 
@@ -125,6 +153,7 @@ class DeviceInfo:
         compute_queue_family: the queue family that Kompute takes; None where none computes.
         limits: its limits.
         features: optional features that the device has, by Vulkan's names. dmlvk needs none.
+        cooperative_matrices: the kinds of matrices that its subgroups multiply (VK_KHR_cooperative_matrix).
         usable: whether dmlvk can run on it.
         unusable_reason: why not, in one clause; None for a usable device.
     """
@@ -145,6 +174,7 @@ class DeviceInfo:
     compute_queue_family: int | None
     limits: DeviceLimits
     features: tuple[str, ...]
+    cooperative_matrices: tuple[CooperativeMatrix, ...]
     usable: bool
     unusable_reason: str | None
 
@@ -238,6 +268,7 @@ def describe(instance: Instance, index: int, handle: int) -> DeviceInfo:
         compute_queue_family=compute,
         limits=limits,
         features=extra.features,
+        cooperative_matrices=extra.cooperative_matrices(extensions),
         usable=reason is None,
         unusable_reason=reason,
     )
@@ -302,15 +333,38 @@ class _ExtraFacts:
             optional.append(vk.PhysicalDeviceShaderFloat16Int8Features())
         if "VK_KHR_shader_integer_dot_product" in extensions:  # which Vulkan 1.3's shaders need not name, but Kompute's
             optional.append(vk.PhysicalDeviceShaderIntegerDotProductFeatures())
+        # The same holds for what cooperative matrices need.
+        if "VK_KHR_vulkan_memory_model" in extensions:
+            optional.append(vk.PhysicalDeviceVulkanMemoryModelFeatures())
+        if "VK_KHR_cooperative_matrix" in extensions:
+            optional.append(vk.PhysicalDeviceCooperativeMatrixFeatures())
         self._instance.fill("vkGetPhysicalDeviceFeatures2", self._handle, core, *optional)
         names = [name for structure in optional for name in _true_members(structure)]
         return _feature_names(core.features) + tuple(names)
+
+    def cooperative_matrices(self, extensions: set[str]) -> tuple[CooperativeMatrix, ...]:
+        """The kinds of matrices that subgroups multiply, without saturation, of types that tensors have."""
+        if "cooperativeMatrix" not in self.features or "VK_KHR_cooperative_matrix" not in extensions:
+            return ()
+        return cooperative_matrices(self._instance.cooperative_matrices(self._handle))
 
     def budgets(self, heap_count: int) -> list[int | None]:
         """The budget of each heap, or None for each."""
         if not self._has_budget:
             return [None] * heap_count
         return list(self._instance.memory_budget(self._handle).heapBudget[:heap_count])
+
+
+def cooperative_matrices(rows: Sequence[vk.CooperativeMatrixProperties]) -> tuple[CooperativeMatrix, ...]:
+    """Those of a device's kinds of matrices that subgroups multiply, without saturation, of types that tensors have."""
+    found = []
+    for row in rows:
+        kinds = [_COMPONENT_TYPES.get(kind) for kind in (row.AType, row.BType, row.CType, row.ResultType)]
+        left, right, addend, result = kinds
+        is_for_subgroups = row.scope == _SUBGROUP_SCOPE and not row.saturatingAccumulation
+        if is_for_subgroups and left and right and addend and addend == result:
+            found.append(CooperativeMatrix(row.MSize, row.NSize, row.KSize, left, right, addend))
+    return tuple(found)
 
 
 def _feature_names(features: vk.PhysicalDeviceFeatures) -> tuple[str, ...]:

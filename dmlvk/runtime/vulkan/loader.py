@@ -42,6 +42,7 @@ _PROTOTYPES: dict[str, tuple[Any, ...]] = {
     "vkGetPhysicalDeviceMemoryProperties": (None, c_void_p, c_void_p),
     "vkGetPhysicalDeviceMemoryProperties2": (None, c_void_p, c_void_p),
     "vkGetPhysicalDeviceQueueFamilyProperties": (None, c_void_p, c_void_p, c_void_p),
+    "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR": (c_int32, c_void_p, c_void_p, c_void_p),
     "vkCreateDevice": (c_int32, c_void_p, c_void_p, c_void_p, c_void_p),
     "vkDestroyDevice": (None, c_void_p, c_void_p),
     "vkCreateBuffer": (c_int32, c_void_p, c_void_p, c_void_p, c_void_p),
@@ -136,6 +137,9 @@ def _enumerate(function: Callable[..., int], name: str, element: Any, *arguments
         count = c_uint32()
         check(function(*arguments, ctypes.byref(count), None) or 0, name)
         array = (element * count.value)()
+        if issubclass(element, vk.Extensible):
+            for each in array:  # ctypes makes them without calling what sets their types
+                each.sType = element.structure_type
         result = function(*arguments, ctypes.byref(count), array) or 0  # None where the function returns void
         check(result, name)
         if result != vk.INCOMPLETE:
@@ -286,6 +290,11 @@ class Instance:
         """The device's queue families."""
         name = "vkGetPhysicalDeviceQueueFamilyProperties"
         return _enumerate(self.function(name), name, vk.QueueFamilyProperties, device)
+
+    def cooperative_matrices(self, device: int) -> list[vk.CooperativeMatrixProperties]:
+        """Kinds of cooperative matrices; only for a device with VK_KHR_cooperative_matrix."""
+        name = "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"
+        return _enumerate(self.function(name), name, vk.CooperativeMatrixProperties, device)
 
     def provoke_validation(self) -> None:
         """Break one harmless rule: a structure with a wrong ``sType``, which drivers ignore and validation reports."""

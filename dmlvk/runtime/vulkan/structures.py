@@ -415,6 +415,35 @@ class PhysicalDeviceShaderIntegerDotProductFeatures(Extensible):
     _fields_ = _members(c_uint32, "shaderIntegerDotProduct")
 
 
+class PhysicalDeviceVulkanMemoryModelFeatures(Extensible):
+    """VkPhysicalDeviceVulkanMemoryModelFeatures (Vulkan 1.2 or VK_KHR_vulkan_memory_model)."""
+
+    structure_type = 1000211000
+    _fields_ = [
+        *_members(c_uint32, "vulkanMemoryModel vulkanMemoryModelDeviceScope"),
+        *_members(c_uint32, "vulkanMemoryModelAvailabilityVisibilityChains"),
+    ]
+
+
+class PhysicalDeviceCooperativeMatrixFeatures(Extensible):
+    """VkPhysicalDeviceCooperativeMatrixFeaturesKHR (VK_KHR_cooperative_matrix)."""
+
+    structure_type = 1000506000
+    _fields_ = _members(c_uint32, "cooperativeMatrix cooperativeMatrixRobustBufferAccess")
+
+
+class CooperativeMatrixProperties(Extensible):
+    """VkCooperativeMatrixPropertiesKHR: a kind of matrices that a device multiplies."""
+
+    structure_type = 1000506001
+    _fields_ = [
+        *_members(c_uint32, "MSize NSize KSize"),
+        *_members(c_int32, "AType BType CType ResultType"),
+        ("saturatingAccumulation", c_uint32),
+        ("scope", c_int32),
+    ]
+
+
 def chain(*structures: Extensible) -> Extensible:
     """Link structures through ``pNext`` in the order given; the first is what a Vulkan call takes."""
     for before, after in pairwise(structures):

@@ -1,0 +1,76 @@
+"""One of the changes to Kompute: what shaders may use of a device (``kompute_changes.py`` has the others)."""
+
+from __future__ import annotations
+
+from scripts.kompute_change import Change, Replacement
+
+FEATURES = Change(
+    "enables what shaders may use",
+    "Devices were made without optional features: a shader that uses 8-bit integers in registers, integer dot products "
+    "or cooperative matrices broke Vulkan's rules, whatever the driver made of it. They are enabled where the device "
+    "has them, with their extensions; `kp.enabled_features` has their names.",
+    (
+        Replacement("src/Manager.cpp", "#include <iterator>\n", "#include <algorithm>\n#include <iterator>\n"),
+        Replacement(
+            "src/Manager.cpp",
+            "    vk::DeviceCreateInfo deviceCreateInfo(vk::DeviceCreateFlags(),\n",
+            "    // VkPhysicalDeviceShaderFloat16Int8Features, VkPhysicalDeviceShaderIntegerDotProductFeatures,\n"
+            "    // VkPhysicalDeviceVulkanMemoryModelFeatures (which cooperative matrices need) and\n"
+            "    // VkPhysicalDeviceCooperativeMatrixFeaturesKHR: none has more than three members.\n"
+            "    struct Features\n"
+            "    {\n"
+            "        VkStructureType sType;\n"
+            "        void* pNext;\n"
+            "        VkBool32 members[3];\n"
+            "    };\n"
+            "    const std::pair<const char*, int> optionalFeatures[] = {\n"
+            '        { "VK_KHR_shader_float16_int8", 1000082000 },\n'
+            '        { "VK_KHR_shader_integer_dot_product", 1000280000 },\n'
+            '        { "VK_KHR_vulkan_memory_model", 1000211000 },\n'
+            '        { "VK_KHR_cooperative_matrix", 1000506000 },\n'
+            "    };\n"
+            "    Features features[4] = {};\n"
+            "    void* featureChain = nullptr;\n"
+            "    if (physicalDevice.getProperties().apiVersion >= VK_API_VERSION_1_1) {\n"
+            "        for (size_t i = 0; i < 4; i++) {\n"
+            "            const auto& [name, type] = optionalFeatures[i];\n"
+            "            if (uniqueExtensionNames.count(name) == 0) {\n"
+            "                continue;\n"
+            "            }\n"
+            "            features[i].sType = static_cast<VkStructureType>(type);\n"
+            "            features[i].pNext = featureChain;\n"
+            "            featureChain = &features[i];\n"
+            "            if (std::find(desiredExtensions.begin(), desiredExtensions.end(), name) ==\n"
+            "                desiredExtensions.end()) {\n"
+            "                validExtensions.push_back(name);\n"
+            "            }\n"
+            "        }\n"
+            "        vk::PhysicalDeviceFeatures2 offered;\n"
+            "        offered.pNext = featureChain;\n"
+            "        physicalDevice.getFeatures2(&offered);\n"
+            "        features[2].members[1] = features[2].members[2] = VK_FALSE; "
+            "// scopes and chains beyond a queue's family\n"
+            "        features[3].members[1] = VK_FALSE; // cooperativeMatrixRobustBufferAccess\n"
+            "    }\n"
+            "\n"
+            "    vk::DeviceCreateInfo deviceCreateInfo(vk::DeviceCreateFlags(),\n",
+        ),
+        Replacement(
+            "src/Manager.cpp",
+            "                                          validExtensions.data());\n\n    this->mDevice",
+            "                                          validExtensions.data());\n"
+            "    deviceCreateInfo.pNext = featureChain;\n\n    this->mDevice",
+        ),
+        Replacement(
+            "python/src/main.cpp",
+            "    py::class_<kp::OpAlgoDispatch,\n               kp::OpBase,\n",
+            '    m.attr("enabled_features") = py::make_tuple("shaderFloat16",\n'
+            '                                                "shaderInt8",\n'
+            '                                                "shaderIntegerDotProduct",\n'
+            '                                                "vulkanMemoryModel",\n'
+            '                                                "cooperativeMatrix");\n'
+            "\n"
+            "    py::class_<kp::OpAlgoDispatch,\n               kp::OpBase,\n",
+        ),
+    ),
+)

@@ -1,0 +1,40 @@
+// Matrices that a subgroup holds together and multiplies by one instruction: SPV_KHR_cooperative_matrix, by the numbers of its types and
+// instructions, as glslang knows no words for it before its version 13.
+//
+// A type cannot be named to glslang as the parameter of another type: the number that stands in its place is looked up in the compiled
+// module (dmlvk/kernels/cooperative_types.py).
+//
+// Included at the head of a shader, before anything else is declared.
+#ifndef COOPERATIVE_MATRIX_GLSL
+#define COOPERATIVE_MATRIX_GLSL
+#pragma use_vulkan_memory_model // which the extension asks for
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_EXT_spirv_intrinsics : require
+
+// The numbers that stand for component types.
+const int SIGNED_BYTE = 0x5f080001;
+const int SIGNED_WORD = 0x5f200001;
+const int HALF_FLOAT = 0x5f100002;
+const int SINGLE_FLOAT = 0x5f200002;
+
+const uint OF_SUBGROUP = 3u;
+const uint OF_WORK_GROUP = 2u;
+const uint AS_LEFT = 0u;
+const uint AS_RIGHT = 1u;
+const uint AS_SUM = 2u;
+
+// How a matrix lies in memory: rows behind one another, or columns.
+#define BY_ROWS 0
+#define BY_COLUMNS 1
+
+// The capability CooperativeMatrixKHR; Int8 or Float16 come with the component's type.
+#define COOPERATIVE_MATRIX(component, rows, columns, use) \
+    spirv_type(extensions = ["SPV_KHR_cooperative_matrix"], capabilities = [6022], id = 4456, component, OF_SUBGROUP, rows, columns, use)
+
+// What other invocations of the work group have stored is seen, and what is stored is seen by them: NonPrivatePointer, with
+// MakePointerVisible or MakePointerAvailable.
+#define SEES_WORK_GROUP 0x30
+#define SEEN_BY_WORK_GROUP 0x28
+
+#endif
