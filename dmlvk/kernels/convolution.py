@@ -16,6 +16,9 @@ from dmlvk.tensors import TensorDesc
 _WORD = 2**32
 _HALF_WORD = 2**16
 
+_MOST_PLACES, _LARGEST_STEP = 25, 2
+"""Of windows whose weights and elements an invocation can hold."""
+
 _AXES_OF_SHAPE = ("sizes", "steps", "signed", "signed", None, "extents", "output")
 """What `_geometry` gives for each axis, `None` where kernels for any shape have 1."""
 
@@ -144,7 +147,18 @@ def convolution_product(desc: Convolution, window: TensorDesc) -> Product:
         output_has_pairs=_has_pairs(output),
         geometry=(*_geometry(desc, window), int(is_split), *_reached(desc)),
         shape=_shape(desc, window, bias_stride),
+        plane=_plane(desc, window),
     )
+
+
+def _plane(desc: Convolution, window: TensorDesc) -> tuple[int, int] | None:
+    """Height and width of the output, where windows overlap as ``shaders/patterns/matrix_planes.glsl`` wants it."""
+    geometry = _geometry(desc, window)
+    sizes, output_steps, filter_steps, firsts, input_steps, extents, output = zip(*[iter(geometry)] * 3, strict=True)
+    is_flat = (sizes[0], firsts[0], extents[0], output[0]) == (1, 0, 1, 1)
+    is_plain = filter_steps[1:] == (1, 1) and input_steps == (1, 1, 1) and output == _reached(desc)
+    overlaps = 1 < sizes[1] * sizes[2] <= _MOST_PLACES and max(output_steps[1:]) <= _LARGEST_STEP
+    return output[1:] if is_flat and is_plain and overlaps else None
 
 
 def _shape(desc: Convolution, window: TensorDesc, bias_stride: int) -> tuple[int, ...] | None:

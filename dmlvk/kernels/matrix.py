@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -48,6 +49,7 @@ class Product:
         right_has_vectors: the same of the right operand.
         output_has_pairs: whether results of columns 2n and 2n + 1 share a word that holds nothing else.
         geometry: further specialization constants.
+        plane: height and width of a convolution's output, where its windows overlap in planes.
         shape: the words of the parameters behind the left operand's strides, where kernels are told the shape at run
             time; ``None`` where it does not go into them.
     """
@@ -66,6 +68,7 @@ class Product:
     right_has_vectors: bool
     output_has_pairs: bool
     geometry: tuple[int, ...] = ()
+    plane: tuple[int, int] | None = None
     shape: tuple[int, ...] | None = None
 
     @property
@@ -76,7 +79,7 @@ class Product:
     def work(self, *, gives_results: bool = True) -> Work:
         """What the choice of a tile depends on."""
         shape = (self.rows, self.columns, self.terms, self.batches)
-        return Work(self.family, *shape, gives_results, self.right_along_terms, self.shape is not None)
+        return Work(self.family, *shape, gives_results, self.right_along_terms, self.shape is not None, self.plane)
 
     def totals_bytes(self, segments_come: int) -> int:
         """Scratch memory for totals."""
@@ -247,7 +250,7 @@ def _add_sums(
 ) -> None:
     left, right, addend = operands
     tile = choice.tile
-    row_tiles, column_tiles = -(-product.rows // tile.rows), -(-product.columns // tile.columns)
+    row_tiles, column_tiles = tile.grid(product.rows, product.columns, product.plane)
     come = choice.segments_come if product.segments > 1 else ONE_SEGMENT
     writes_totals = come == SIDE_BY_SIDE or (come == IN_TURN and product.data_type is DataType.FLOAT16)
     groups = row_tiles * column_tiles * product.batches * (product.segments if come == SIDE_BY_SIDE else 1)
@@ -284,8 +287,7 @@ def _sum_kernels(
     tile = choice.tile
     variant = tile.variant(product.family, product.data_type, target, has_tail=tail is not None).name
     work_groups = launch_size(product.family.upper(), groups * tile.invocations, tile.invocations)
-    row_tiles, column_tiles = -(-product.rows // tile.rows), -(-product.columns // tile.columns)
-    sizes = (product.rows, product.columns, product.terms, row_tiles, column_tiles)
+    sizes = (product.rows, product.columns, product.terms, *tile.grid(product.rows, product.columns, product.plane))
     at_once = product.segments if ways.come != IN_TURN else min(product.segments, choice.segments_at_once)
     constants: tuple[int, ...] = (1,)  # operands may begin behind the start of their buffers
     described = (*product.left, *product.others)
@@ -317,7 +319,7 @@ def float32_sum_kernels(product: Product, target: Target) -> list[PlainKernel]:
     choice = choose(product.work(gives_results=False), target)
     writes_totals = product.data_type is DataType.FLOAT16
     come = IN_TURN if writes_totals or product.segments > 1 else ONE_SEGMENT
-    groups = choice.tile.groups(product.rows, product.columns) * product.batches
+    groups = math.prod(choice.tile.grid(product.rows, product.columns, product.plane)) * product.batches
     return _sum_kernels(product, choice, Ways(come, False, False, writes_totals), groups, target)
 
 

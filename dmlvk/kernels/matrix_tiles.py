@@ -7,6 +7,7 @@ permits the device's own arithmetic have tiles another variant for FLOAT32, whic
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 
 from dmlvk.datatypes import DataType
@@ -58,6 +59,7 @@ class Tile:
         fewest_groups: work groups from which on it keeps a device busy.
         families: of those that it can compute.
         is_for_any_shape: whether its kernels are told the shape at run time, so that one pipeline is for all of them.
+        block: results of each invocation, downwards and across in an image, where they are so.
     """
 
     name: str
@@ -70,10 +72,15 @@ class Tile:
     fewest_groups: int = 0
     families: tuple[str, ...] = FAMILIES
     is_for_any_shape: bool = False
+    block: tuple[int, int] | None = None
 
-    def groups(self, rows: int, columns: int) -> int:
-        """Tiles that cover so many results."""
-        return -(-rows // self.rows) * -(-columns // self.columns)
+    def grid(self, rows: int, columns: int, plane: tuple[int, int] | None = None) -> tuple[int, int]:
+        """Tiles downwards and across that cover so many results; of images of a plane, for those that want to know."""
+        if self.block is not None:
+            assert plane is not None  # what such tiles are chosen for
+            blocks = -(-plane[0] // self.block[0]) * -(-plane[1] // self.block[1])
+            return rows, -(-columns // (plane[0] * plane[1]) * blocks // self.invocations)
+        return -(-rows // self.rows), -(-columns // self.columns)
 
     def segments_at_once(self, target: Target) -> int:
         """How many segments an invocation may compute in one launch."""
@@ -123,6 +130,14 @@ def _windows(name: str, columns: int, invocations: int) -> Tile:
     """A tile of ``shaders/patterns/matrix_windows.glsl``: a row of results, so many for each invocation."""
     defines = (("BLOCK_COLUMNS", str(columns)), ("INVOCATIONS", str(invocations)))
     return Tile(name, 1, columns * invocations, invocations, 0, "matrix/windows.comp", defines, 0, ("convolution",))
+
+
+def _planes(name: str, block: tuple[int, int], invocations: int) -> Tile:
+    """A tile of ``shaders/patterns/matrix_planes.glsl``: a block of an image for each invocation."""
+    sizes = {"BLOCK_ROWS": f"{block[0]}u", "BLOCK_COLUMNS": f"{block[1]}u", "INVOCATIONS": str(invocations)}
+    results = block[0] * block[1] * invocations
+    source, defines = "matrix/planes.comp", tuple(sizes.items())
+    return Tile(name, 1, results, invocations, 0, source, defines, 0, ("convolution",), block=block)
 
 
 def _single(rows: int, columns: int, terms: int, results: int, fewest_groups: int) -> Tile:
@@ -213,6 +228,9 @@ _MOST_ROWS = 16
 WINDOWS = _windows("windows", 4, 64)
 """For convolutions of one segment and few rows, depthwise ones above all."""
 
+PLANES = _planes("planes", (4, 2), 128)
+"""The same where windows overlap: what each invocation loads serves all windows that see it."""
+
 _ROWS_FOR_WINDOWS = 4
 
 _BLOCKS = (("wide", 16, 16), ("blocks", 8, 8), ("small", 4, 4))
@@ -235,6 +253,7 @@ TILES = (
     *ROWS_ACROSS,
     *ROWS_ALONG,
     WINDOWS,
+    PLANES,
     *ON_PROCESSORS,
     *ON_PROCESSORS_OF_A_SHAPE,
     *ON_NAIVE_PROCESSORS,
@@ -295,6 +314,7 @@ class Work:
         gives_results: whether results are wanted, and not sums.
         right_along_terms: whether the right operand's neighbours in memory are neighbouring terms.
         has_any_shape: whether kernels can be told the shape at run time.
+        plane: height and width of a convolution's output, where windows overlap in planes.
     """
 
     family: str
@@ -305,10 +325,11 @@ class Work:
     gives_results: bool = True
     right_along_terms: bool = False
     has_any_shape: bool = True
+    plane: tuple[int, int] | None = None
 
     def groups(self, tile: Tile) -> int:
         """Tiles that cover all results."""
-        return tile.groups(self.rows, self.columns) * self.batches
+        return math.prod(tile.grid(self.rows, self.columns, self.plane)) * self.batches
 
 
 def choose(work: Work, target: Target) -> Choice:
@@ -316,7 +337,7 @@ def choose(work: Work, target: Target) -> Choice:
     segments = -(-work.terms // SEGMENT)
     is_convolution = work.family == "convolution" and work.gives_results
     if is_convolution and segments == 1 and work.rows <= _ROWS_FOR_WINDOWS and not target.is_cpu:
-        return Choice(WINDOWS, ONE_SEGMENT)
+        return Choice(WINDOWS if work.plane is None else PLANES, ONE_SEGMENT)
     fits = segments * work.rows * work.columns * work.batches * 4 <= _MOST_SCRATCH
     tiles = _tiles_for(work, target)
     for tile in tiles:

@@ -17,6 +17,7 @@ from dmlvk.conformance.samples.products import KINDS, convolution_desc, values
 from dmlvk.conformance.sampling import run_sample, sample_fault
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import matrix, matrix_tiles
+from dmlvk.kernels.convolution import convolution_product
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.matrix_tiles import (
     IN_TURN,
@@ -24,6 +25,7 @@ from dmlvk.kernels.matrix_tiles import (
     ON_PROCESSORS,
     ON_PROCESSORS_OF_A_SHAPE,
     ONE_SEGMENT,
+    PLANES,
     ROWS_ACROSS,
     ROWS_ALONG,
     SEGMENT,
@@ -165,6 +167,7 @@ def test_tiles_load_operands_along_either_axis(
 
 _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = {
     "padded": ((2, 5, 9, 7), (6, 5, 3, 3), {"start": (1, 1), "end": (1, 1), "strides": (2, 1)}),
+    "depthwise": ((2, 4, 6, 11), (8, 1, 2, 3), {"start": (1, 0), "end": (0, 2), "strides": (1, 2), "groups": 4}),
     "transposed": (
         (1, 4, 5, 4),
         (4, 3, 3, 2),
@@ -189,6 +192,7 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
         *((tile, name) for tile in (MEDIUM, _SMALLEST) for name in _CONVOLUTIONS),
         *((tile, "padded") for tile in _SHARED if "convolution" in tile.families and tile not in (MEDIUM, _SMALLEST)),
         *((WINDOWS, name) for name in _CONVOLUTIONS if name != "several segments"),
+        *((PLANES, name) for name in ("padded", "depthwise")),
         *((ON_PROCESSORS[-1], name) for name in _CONVOLUTIONS if name != "transposed"),
         *((ON_PROCESSORS_OF_A_SHAPE[-1], name) for name in _CONVOLUTIONS),
     ],
@@ -329,6 +333,26 @@ def test_tiles_keep_the_limits_of_a_device() -> None:
                 assert chosen.tile.invocations <= target.work_group_size
 
 
+def test_windows_that_overlap_in_planes() -> None:
+    """Forward ones without dilations, of small steps and few weights; blocks do not go from image to image."""
+    for name, is_one in (
+        ("padded", True),
+        ("depthwise", True),
+        ("dilated", False),
+        ("turned", False),
+        ("backward", False),
+    ):
+        sizes, window, options = _CONVOLUTIONS[name]
+        desc = convolution_desc(dml.FLOAT32, sizes, window, **options)
+        assert (convolution_product(desc, desc.filter_tensor).plane is not None) == is_one, name
+    for window, options in (((4, 4, 1, 1), {}), ((4, 4, 5, 6), {}), ((4, 4, 3, 3), {"strides": (1, 3)})):
+        desc = convolution_desc(dml.FLOAT32, (1, 4, 20, 20), window, **options)
+        assert convolution_product(desc, desc.filter_tensor).plane is None
+    height, width = PLANES.block or (0, 0)
+    images = 3 * PLANES.invocations
+    assert PLANES.grid(2, images * (height + 1) * (2 * width), (height + 1, 2 * width)) == (2, 3 * 2 * 2)
+
+
 def test_tiles_suit_the_work_on_gpus() -> None:
     def chosen(*work: Any) -> tuple[str, int]:
         choice = matrix_tiles.choose(Work(*work), Target(shared_memory=49152))
@@ -343,6 +367,7 @@ def test_tiles_suit_the_work_on_gpus() -> None:
     assert chosen("gemm", 8, 16384, 16384, 1) == ("eight_rows_of_fours", SIDE_BY_SIDE)
     assert chosen("gemm", 32, 16384, 16384, 1) == ("32x64", SIDE_BY_SIDE)
     assert chosen("convolution", 1, 56 * 56, 9, 128) == ("windows", ONE_SEGMENT)
+    assert chosen("convolution", 1, 56 * 56, 9, 128, True, True, True, (56, 56)) == ("planes", ONE_SEGMENT)
     assert chosen("convolution", 1, 56 * 56, 9, 128, False) != ("windows", ONE_SEGMENT)
     assert chosen("convolution", 64, 32 * 56 * 56, 576, 1) == ("64x128", ONE_SEGMENT)
     assert chosen("convolution", 128, 32 * 28 * 28, 1152, 1) == ("128x64", SIDE_BY_SIDE)
