@@ -141,7 +141,8 @@ def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | N
     One operand of up to 16 bits: every pattern, with every set of attributes (and with those of sweeps, where shaders
     have ways of their own for several values of an attribute). Two operands of 8 bits: every pair. Two of 16 bits:
     every pattern with each special one on either side, and pairs that lie close. Wider types: all special ones with
-    each other, with every set of attributes, then ``total`` patterns, without optional attributes and with.
+    each other, with every set of attributes, then ``total`` patterns, without optional attributes and with. At last,
+    for operators whose attributes are numbers that are computed with, such attributes of all magnitudes at random.
 
     Operators between numbers and their quantized form have inputs of their own (:mod:`dmlvk.conformance.quantization`),
     and so have those along axes (:mod:`dmlvk.conformance.rows`).
@@ -186,6 +187,39 @@ def batches(case: ValueCase, total: int = PATTERNS, most_attribute_sets: int | N
                 selector_type.numpy_dtype
             )
         yield Batch(name, attributes, tuple(arrays))
+    yield from _searched(case, data_type, total, np.random.default_rng(20261124))
+
+
+SEARCHED_SETS = 16
+
+
+def _searched(case: ValueCase, data_type: DataType, total: int, random: np.random.Generator) -> Iterator[Batch]:
+    """Attributes of every magnitude: what is promised holds for all of them, and fails first where they are unusual.
+
+    Half of the operands are any; the others lie so that their product or quotient with an attribute is moderate,
+    where functions neither saturate nor are what their argument is.
+    """
+    fields = [field for field in case.desc_class.fields if field.kind == "attribute"]
+    names = [field.attribute for field in fields if field.type == "float" and field.converted_to is None]
+    if not names or not data_type.is_float or len(case.tensors("input")) > 1:
+        return
+    neutral = attribute_sets(case.desc_class, data_type)[0]
+    largest = 120 if data_type is DataType.FLOAT32 else 14
+    count = max(min(total // SEARCHED_SETS, BLOCK), 2**10) // 2
+    kind = data_type.numpy_dtype
+    bits = np.dtype(f"u{kind.itemsize}")
+    for number in range(SEARCHED_SETS):
+        exponents = random.uniform(-largest, largest, len(names))
+        signs = random.choice((-1.0, 1.0), len(names))
+        chosen = {name: float(np.float32(s * 2.0**e)) for name, s, e in zip(names, signs, exponents, strict=True)}
+        factors = (1.0, *(made for value in chosen.values() for made in (value, 1 / value)))
+        scale = factors[number % len(factors)]
+        moderate = random.choice((-1.0, 1.0), count) * 2.0 ** random.uniform(-14, 7.4, count) * scale
+        ends = np.finfo(kind)
+        with np.errstate(under="ignore"):
+            near = np.clip(moderate, float(ends.min), float(ends.max)).astype(kind)
+        anything = random.integers(0, 2 ** (8 * kind.itemsize), count, bits).view(kind)
+        yield Batch(f"attributes of any size, {number}", {**neutral, **chosen}, (np.concatenate([near, anything]),))
 
 
 def _powers(

@@ -136,3 +136,17 @@ def test_results_that_ignore_the_attributes_are_reported(name: str, monkeypatch:
         return _right(dataclasses.replace(prepared, desc=dataclasses.replace(cast(Any, prepared.desc), **first)))
 
     assert not _report(monkeypatch, name, results).kept
+
+
+@pytest.mark.parametrize("name", ["ACTIVATION_SCALED_TANH", "ACTIVATION_SWISH", "ELEMENT_WISE_CONSTANT_POW"])
+def test_attributes_of_all_magnitudes_are_tried(name: str) -> None:
+    (case,) = [
+        case
+        for case in value_cases()
+        if case.desc_class.operator_name == name and case.tensors("input")[0][1] is dml.FLOAT32
+    ]
+    searched = [batch for batch in batches(case, 2**14) if batch.name.startswith("attributes of any size")]
+    numbers = np.array([[v for v in batch.attributes.values() if isinstance(v, float)] for batch in searched])
+    exponents = np.log2(abs(numbers))
+    assert (exponents.min(0) < -60).all() and (exponents.max(0) > 60).all() and len(searched) >= 16
+    assert all(batch.inputs[0].dtype == np.float32 and batch.inputs[0].size >= 2**10 for batch in searched)
