@@ -79,7 +79,8 @@ class Product:
     def work(self, *, gives_results: bool = True) -> Work:
         """What the choice of a tile depends on."""
         shape = (self.rows, self.columns, self.terms, self.batches)
-        return Work(self.family, *shape, gives_results, self.right_along_terms, self.shape is not None, self.plane)
+        told = (gives_results, self.right_along_terms, self.shape is not None, self.plane, self.data_type)
+        return Work(self.family, *shape, *told)
 
     def totals_bytes(self, segments_come: int) -> int:
         """Scratch memory for totals."""

@@ -222,6 +222,16 @@ ROWS_ALONG = (
 )
 """The same for any right operand."""
 
+ROWS_OF_HALVES = (
+    _rows("row_of_many_fours", 1, 4, 32, 1024, 64, 264),
+    _rows("four_rows_of_fours", 4, 4, 16, 512, 128, 264),
+    _rows("long_row", 1, 1, 16, 1024, 128, 128),
+)
+"""The same for FLOAT16, whose elements are half as large: more of them are on their way at once. The first is for one
+row, the second for up to eight, with fours across; the last for one row and any right operand."""
+
+_MOST_FOUR_ROWS = 8
+
 _MOST_ROWS = 16
 """Rows for which ``ROWS_ACROSS`` and ``ROWS_ALONG`` are used: a second tile of them finds the right operand cached."""
 
@@ -252,6 +262,7 @@ TILES = (
     *SINGLE,
     *ROWS_ACROSS,
     *ROWS_ALONG,
+    *ROWS_OF_HALVES,
     WINDOWS,
     PLANES,
     *ON_PROCESSORS,
@@ -269,7 +280,12 @@ def _tiles_for(work: Work, target: Target) -> list[Tile]:
     if work.family == "gemm":
         tiles = [FLAT if work.rows <= FLAT.rows else LARGE, MEDIUM, *SINGLE]
         if work.rows <= _MOST_ROWS:
-            few = ROWS_ALONG if work.right_along_terms else (*ROWS_ACROSS, *ROWS_ALONG)
+            across: tuple[Tile, ...] = ROWS_ACROSS
+            along: tuple[Tile, ...] = ROWS_ALONG
+            if work.data_type is DataType.FLOAT16:
+                several = ROWS_OF_HALVES[1] if work.rows <= _MOST_FOUR_ROWS else ROWS_ACROSS[1]
+                across, along = (ROWS_OF_HALVES[0], several), (ROWS_OF_HALVES[2], ROWS_ALONG[1])
+            few = along if work.right_along_terms else (*across, *along)
             tiles = [tile for tile in few if (tile.rows == 1) == (work.rows == 1)] + tiles[-1:]
     else:
         # The largest are for whom they suffice without a cut through the terms: what is cut has to be put together.
@@ -315,6 +331,7 @@ class Work:
         right_along_terms: whether the right operand's neighbours in memory are neighbouring terms.
         has_any_shape: whether kernels can be told the shape at run time.
         plane: height and width of a convolution's output, where windows overlap in planes.
+        data_type: of the operands.
     """
 
     family: str
@@ -326,6 +343,7 @@ class Work:
     right_along_terms: bool = False
     has_any_shape: bool = True
     plane: tuple[int, int] | None = None
+    data_type: DataType = DataType.FLOAT32
 
     def groups(self, tile: Tile) -> int:
         """Tiles that cover all results."""
