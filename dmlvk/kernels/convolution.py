@@ -144,7 +144,9 @@ def convolution_product(desc: Convolution, window: TensorDesc) -> Product:
         left_has_vectors=vectors,
         right_along_terms=True,
         right_has_vectors=False,
-        output_has_pairs=_has_pairs(output),
+        output_has_pairs=output.data_type is DataType.FLOAT16 and _has_vectors(output, 2),
+        output_has_fours=_has_vectors(output, 4),
+        input_has_fours=source.sizes[-1] % 4 == 0 and _has_vectors(source, 4),
         geometry=(*_geometry(desc, window), int(is_split), *_reached(desc)),
         shape=_shape(desc, window, bias_stride),
         plane=_plane(desc, window),
@@ -231,10 +233,8 @@ def _reached(desc: Convolution) -> tuple[int, int, int]:
     return depth, height, width
 
 
-def _has_pairs(output: TensorDesc) -> bool:
-    """Whether two neighbouring columns of a row, the first of even number, share an aligned word of 16-bit elements."""
-    if output.data_type is not DataType.FLOAT16:
-        return False
+def _has_vectors(output: TensorDesc, count: int) -> bool:
+    """Whether so many neighbouring columns of a row, from a multiple of that on, lie behind one another, and at one."""
     places = list(zip(output.sizes[2:], output.element_strides[2:], strict=True))
     far = list(zip(output.sizes[:2], output.element_strides[:2], strict=True))
     expected = 1
@@ -244,4 +244,4 @@ def _has_pairs(output: TensorDesc) -> bool:
             places.append((size, stride))
             break
         expected *= size
-    return expected % 2 == 0 and not any(stride % 2 for size, stride in (*places, *far) if size > 1)
+    return expected % count == 0 and not any(stride % count for size, stride in (*places, *far) if size > 1)

@@ -49,6 +49,9 @@ class Product:
         right_has_vectors: the same of the right operand.
         output_has_pairs: whether results of columns 2n and 2n + 1 share a word that holds nothing else.
         geometry: further specialization constants.
+        output_has_fours: whether columns 4n to 4n + 3 lie behind one another, at multiples of four elements.
+        output_has_rows: whether all columns of its rows lie behind one another.
+        input_has_fours: whether rows of a convolution's input are whole fours, at multiples of four elements.
         plane: height and width of a convolution's output, where its windows overlap in planes.
         shape: the words of the parameters behind the left operand's strides, where kernels are told the shape at run
             time; ``None`` where it does not go into them.
@@ -68,6 +71,9 @@ class Product:
     right_has_vectors: bool
     output_has_pairs: bool
     geometry: tuple[int, ...] = ()
+    output_has_fours: bool = False
+    output_has_rows: bool = False
+    input_has_fours: bool = False
     plane: tuple[int, int] | None = None
     shape: tuple[int, ...] | None = None
 
@@ -79,8 +85,9 @@ class Product:
     def work(self, *, gives_results: bool = True) -> Work:
         """What the choice of a tile depends on."""
         shape = (self.rows, self.columns, self.terms, self.batches)
-        told = (gives_results, self.right_along_terms, self.shape is not None, self.plane, self.data_type)
-        return Work(self.family, *shape, *told)
+        any_shape = self.shape is not None
+        along = self.right_along_terms
+        return Work(self.family, *shape, gives_results, along, any_shape, self.plane, self.data_type)
 
     def totals_bytes(self, segments_come: int) -> int:
         """Scratch memory for totals."""
@@ -159,7 +166,7 @@ def gemm_product(desc: Gemm) -> Product:
     left_along_terms, left_vectors = lines((terms, a[1]), (rows, a[0]), zip(batch_sizes, a[2:], strict=True))
     right_along_terms, right_vectors = lines((terms, b[0]), (columns, b[1]), zip(batch_sizes, b[2:], strict=True))
     others = (b[1], b[0], *b[2:], *c, *out, batch_sizes[1], float32_bits(desc.alpha), float32_bits(desc.beta))
-    pairs = [stride for size, stride in zip((rows, *batch_sizes), (out[0], *out[2:]), strict=True) if size > 1]
+    far = [stride for size, stride in zip((rows, *batch_sizes), (out[0], *out[2:]), strict=True) if size > 1]
     return Product(
         family="gemm",
         data_type=desc.output_tensor.data_type,
@@ -173,7 +180,9 @@ def gemm_product(desc: Gemm) -> Product:
         left_has_vectors=left_vectors,
         right_along_terms=right_along_terms,
         right_has_vectors=right_vectors,
-        output_has_pairs=out[1] == 1 and columns % 2 == 0 and not any(stride % 2 for stride in pairs),
+        output_has_pairs=out[1] == 1 and columns % 2 == 0 and not any(stride % 2 for stride in far),
+        output_has_fours=out[1] == 1 and columns % 4 == 0 and not any(stride % 4 for stride in far),
+        output_has_rows=out[1] == 1,
         shape=others,
     )
 
@@ -296,7 +305,10 @@ def _sum_kernels(
         assert product.shape is not None  # what such tiles are chosen for
         described = (ways.flags, *product.left, *product.shape)
     else:
-        constants = (*_constants(product, ways), *(() if tail is None else tail.constants))
+        constants = _constants(product, ways)
+        if tile.block is not None:
+            constants = _in_planes(product, tile.block, constants)
+        constants = (*constants, *(() if tail is None else tail.constants))
     return [
         PlainKernel(
             variant,
@@ -326,6 +338,22 @@ def float32_sum_kernels(product: Product, target: Target) -> list[PlainKernel]:
 
 def _stores_pairs(product: Product) -> bool:
     return product.output_has_pairs and product.data_type is DataType.FLOAT16
+
+
+def _in_planes(product: Product, block: tuple[int, int], constants: tuple[int, ...]) -> tuple[int, ...]:
+    """The constants where tiles are blocks of planes: ``shaders/patterns/matrix_planes.glsl``."""
+    assert product.plane is not None  # what such tiles are chosen for
+    is_half = product.data_type is DataType.FLOAT16
+    stored = product.output_has_pairs if is_half else product.output_has_fours
+    stored_at_once = 2 if is_half else 4
+    is_stored_so = stored and not (product.plane[1] % stored_at_once or block[1] % stored_at_once)
+    is_loaded_so = not is_half and product.input_has_fours and block[1] % 4 == 0
+    vectors = int(is_loaded_so), int(is_stored_so)
+    return (*constants[:_RIGHT_HAS_VECTORS], *vectors, *constants[_RIGHT_HAS_VECTORS + 2 :])
+
+
+_RIGHT_HAS_VECTORS = 7
+"""Where that stands among the constants; what is told of the output stands behind it."""
 
 
 def _constants(product: Product, ways: Ways) -> tuple[int, ...]:

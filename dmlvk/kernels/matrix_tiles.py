@@ -238,8 +238,9 @@ _MOST_ROWS = 16
 WINDOWS = _windows("windows", 4, 64)
 """For convolutions of one segment and few rows, depthwise ones above all."""
 
-PLANES = _planes("planes", (4, 2), 128)
-"""The same where windows overlap: what each invocation loads serves all windows that see it."""
+PLANES = (_planes("planes_of_fours", (4, 4), 128), _planes("planes", (4, 2), 128))
+"""The same where windows overlap: what each invocation loads serves all windows that see it. The first is for outputs
+whose rows are whole fours."""
 
 _ROWS_FOR_WINDOWS = 4
 
@@ -264,7 +265,7 @@ TILES = (
     *ROWS_ALONG,
     *ROWS_OF_HALVES,
     WINDOWS,
-    PLANES,
+    *PLANES,
     *ON_PROCESSORS,
     *ON_PROCESSORS_OF_A_SHAPE,
     *ON_NAIVE_PROCESSORS,
@@ -355,7 +356,9 @@ def choose(work: Work, target: Target) -> Choice:
     segments = -(-work.terms // SEGMENT)
     is_convolution = work.family == "convolution" and work.gives_results
     if is_convolution and segments == 1 and work.rows <= _ROWS_FOR_WINDOWS and not target.is_cpu:
-        return Choice(WINDOWS if work.plane is None else PLANES, ONE_SEGMENT)
+        if work.plane is None:
+            return Choice(WINDOWS, ONE_SEGMENT)
+        return Choice(PLANES[int(work.plane[1] % 4 > 0)], ONE_SEGMENT)
     fits = segments * work.rows * work.columns * work.batches * 4 <= _MOST_SCRATCH
     tiles = _tiles_for(work, target)
     for tile in tiles:

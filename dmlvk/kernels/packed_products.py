@@ -104,8 +104,9 @@ class PackedTile:
 
 
 COOPERATIVE_TILES = (
-    PackedTile(128, 128, (32, 64), 128, 132, is_cooperative=True),
-    PackedTile(64, 64, (32, 32), 128, 0, is_cooperative=True),
+    PackedTile(128, 128, (64, 32), 128, 132, is_cooperative=True),
+    PackedTile(64, 64, (16, 32), 128, 66, is_cooperative=True),
+    PackedTile(32, 64, (16, 32), 128, 0, is_cooperative=True),
 )
 """For devices with such matrices, from the largest to the smallest."""
 
@@ -205,11 +206,20 @@ def add_product(builder: ProgramBuilder, product: Product, tile: PackedTile, ope
     kernel = PlainKernel(
         tile.variant(product.family, builder.target.has_integer_dot_product).name,
         work_groups,
-        _constants(product, (int(work_groups[1] > 1), 1, int(has_zeros))),
+        _constants(
+            product, (int(work_groups[1] > 1), 1, int(has_zeros), *_layout_of_results(product, tile, has_zeros))
+        ),
         (*sizes, *product.left, *product.others),
         work_group_size=tile.invocations,
     )
     builder.launch(kernel, [*packed, *sums], [builder.writes["output_tensor"]])
+
+
+def _layout_of_results(product: Product, tile: PackedTile, has_zeros: bool) -> tuple[int, ...]:
+    """What tiles of cooperative matrices are told of the output: ``shaders/patterns/cooperative_tiles.glsl``."""
+    if not tile.is_cooperative:
+        return ()
+    return int(product.output_has_fours), int(product.output_has_rows and not has_zeros)
 
 
 def _constants(product: Product, first: tuple[int, ...]) -> tuple[int, ...]:

@@ -24,9 +24,15 @@ spirv_instruction(id = 4457)
 RIGHT_MATRIX load_right(spirv_by_reference uvec4 first, int layout_of_memory, uint stride, spirv_literal int access, uint scope);
 spirv_instruction(id = 4458)
 void store_sums(spirv_by_reference uvec4 first, SUMS sums, int layout_of_memory, uint stride, spirv_literal int access, uint scope);
+spirv_instruction(id = 4458) void put_sums(spirv_by_reference uint first, SUMS sums, int layout_of_memory, uint stride);
 spirv_instruction(id = 80) SUMS filled_with(int component); // OpCompositeConstruct
 spirv_instruction(id = 4459) SUMS product_plus(LEFT_MATRIX left, RIGHT_MATRIX right, SUMS sums, spirv_literal int signed_components);
 #define ALL_ARE_SIGNED 0xf
+
+// Whether four neighbouring columns of a row lie behind one another, the first at a multiple of four.
+layout(constant_id = 3) const bool OUTPUT_HAS_FOURS = false;
+// Whether sums are results (there are no zero points) and columns lie behind one another.
+layout(constant_id = 4) const bool RESULTS_ARE_SUMS = false;
 
 #define SUBGROUPS_ACROSS (TILE_COLUMNS / RESULT_COLUMNS)
 #define SUMS_DOWN (RESULT_ROWS / 16u)
@@ -103,6 +109,19 @@ void main()
         }
     }
     Batch batch = batch_at(place.number, parameters.work_items / (parameters.row_tiles * parameters.column_tiles), 0u);
+#if !CONVOLUTION
+    bool is_whole = place.row + TILE_ROWS <= parameters.rows && place.column + TILE_COLUMNS <= parameters.columns;
+    if (RESULTS_ARE_SUMS && is_whole) {
+        uint at = output_index(batch, place.row + first_row, place.column + first_column);
+        [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
+            [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
+                uint own_at = at + i * SIDE * parameters.output_row + j * SIDE;
+                put_sums(words_output[own_at], sums[i * SUMS_ACROSS + j], BY_ROWS, parameters.output_row);
+            }
+        }
+        return;
+    }
+#endif
     uint own_results = gl_SubgroupID * SIDE * RESULT_PITCH;
     [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
         barrier(); // all are through with what was there
@@ -110,15 +129,29 @@ void main()
             store_sums(lines[own_results + j * 4u], sums[i * SUMS_ACROSS + j], BY_ROWS, RESULT_PITCH, SEEN_BY_WORK_GROUP, OF_WORK_GROUP);
         }
         barrier();
-        for (uint number = own; number < SUBGROUPS * SIDE * RESULT_COLUMNS; number += INVOCATIONS) {
-            uint subgroup = number / (SIDE * RESULT_COLUMNS);
-            uint within = number % (SIDE * RESULT_COLUMNS);
-            uint row = place.row + subgroup / SUBGROUPS_ACROSS * RESULT_ROWS + i * SIDE + within / RESULT_COLUMNS;
-            uint column = place.column + subgroup % SUBGROUPS_ACROSS * RESULT_COLUMNS + within % RESULT_COLUMNS;
+        // Four neighbouring columns for an invocation, or one after the other where they do not lie behind one another.
+        for (uint number = own; number < SUBGROUPS * SIDE * RESULT_PITCH; number += INVOCATIONS) {
+            uint subgroup = number / (SIDE * RESULT_PITCH);
+            uint within = number % (SIDE * RESULT_PITCH);
+            uint row = place.row + subgroup / SUBGROUPS_ACROSS * RESULT_ROWS + i * SIDE + within / RESULT_PITCH;
+            uint column = place.column + subgroup % SUBGROUPS_ACROSS * RESULT_COLUMNS + within % RESULT_PITCH * 4u;
             if (row < parameters.rows && column < parameters.columns) {
-                uint sum = lines[number >> 2u][number & 3u];
-                uint result = HAS_ZEROS ? less_zeros(sum, left_sum(place, row), right_sum(place, column)) : sum;
-                words_output[output_index(batch, row, column)] = result;
+                uvec4 results = lines[number];
+                if (HAS_ZEROS) {
+                    uvec2 left = left_sum(place, row);
+                    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                        results[j] = less_zeros(results[j], left, right_sum(place, column + j));
+                    }
+                }
+                if (OUTPUT_HAS_FOURS) {
+                    fours_output[output_index(batch, row, column) >> 2u] = results;
+                } else {
+                    [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                        if (column + j < parameters.columns) {
+                            words_output[output_index(batch, row, column + j)] = results[j];
+                        }
+                    }
+                }
             }
         }
     }

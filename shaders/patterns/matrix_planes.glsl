@@ -3,6 +3,9 @@
 // it goes down the rows that they see, and each element is loaded and looked at once for all of them. Neighbouring invocations have neighbouring
 // blocks.
 //
+// RIGHT_HAS_VECTORS means that rows of the input are whole fours, at multiples of four elements, and that what a block sees begins at the same
+// place of a four for all; OUTPUT_HAS_PAIRS that rows of the output and of blocks are whole pairs of FLOAT16 or fours of FLOAT32.
+//
 // Padding is left out, which changes no bit: see matrix.glsl. The compile script passes BLOCK_ROWS, BLOCK_COLUMNS (even for FLOAT16) and INVOCATIONS.
 #define ADDS_SEGMENTS 0
 #define COUNTS_TERMS 0
@@ -14,6 +17,15 @@ layout(local_size_x = INVOCATIONS) in;
 #define FILTER_PLACES (FILTER_HEIGHT * FILTER_WIDTH)
 #define SEEN_ROWS ((BLOCK_ROWS - 1u) * OUTPUT_STEP_HEIGHT + FILTER_HEIGHT)
 #define SEEN_COLUMNS ((BLOCK_COLUMNS - 1u) * OUTPUT_STEP_WIDTH + FILTER_WIDTH)
+
+// Results of neighbouring columns that are stored at once.
+#if OPERAND_BITS == 32
+#define TOGETHER 4u
+#define STORE_TOGETHER(index, four) fours_output[(index) >> 2u] = four;
+#else
+#define TOGETHER 2u
+#define STORE_TOGETHER(index, four) words_output[(index) >> 1u] = four.x | four.y << 16u;
+#endif
 
 void main()
 {
@@ -59,8 +71,19 @@ void main()
             float elements[SEEN_COLUMNS];
             bool is_inside = height + seen < INPUT_HEIGHT;
             uint at = right + (height + seen) * parameters.input_height + width * parameters.input_width;
+            uvec4 four = uvec4(0u);
             [[unroll]] for (uint k = 0u; k < SEEN_COLUMNS; ++k) {
                 uint bits = 0u;
+#if OPERAND_BITS == 32
+                // Where vectors begin, in what is seen, is the same for all blocks.
+                uint within = (k + FIRST_WIDTH) & 3u;
+                if (RIGHT_HAS_VECTORS && k >= within && k - within + 3u < SEEN_COLUMNS) {
+                    if (within == 0u) {
+                        four = is_inside && width + k < INPUT_WIDTH ? fours_right[(at + k) >> 2u] : uvec4(0u);
+                    }
+                    bits = operand(four[within]);
+                } else
+#endif
                 if (is_inside && width + k < INPUT_WIDTH) {
                     bits = operand(LOAD(OPERAND, words_right, at + k * parameters.input_width));
                 }
@@ -87,33 +110,37 @@ void main()
 #if LOOKS_AT_DENORMALS
     plain = has_no_denormals(left_lowest, right_lowest);
 #endif
-    uint word = 0u;
-    // In a loop: what a result takes is long, and would be copied for each of them.
-    for (uint i = 0u; i < BLOCK_ROWS * BLOCK_COLUMNS; ++i) {
-        uint own_height = first_height + i / BLOCK_COLUMNS;
-        uint own_width = first_width + i % BLOCK_COLUMNS;
-        if (own_height < OUTPUT_HEIGHT && own_width < OUTPUT_WIDTH) {
+    [[unroll]] for (uint i = 0u; i < BLOCK_ROWS * BLOCK_COLUMNS; ++i) {
+        plain = plain && is_finite(sums[i]);
+    }
+    if (!plain) {
+        // In a loop: an exact sum is long, and would be copied for each of them.
+        for (uint i = 0u; i < BLOCK_ROWS * BLOCK_COLUMNS; ++i) {
+            uint own_height = min(first_height + i / BLOCK_COLUMNS, OUTPUT_HEIGHT - 1u);
+            uint own_width = min(first_width + i % BLOCK_COLUMNS, OUTPUT_WIDTH - 1u);
             uint column = (image * OUTPUT_HEIGHT + own_height) * OUTPUT_WIDTH + own_width;
-            uint sum = 0u;
+            float sum = uintBitsToFloat(exact_sum(batch, row, column, 0u, parameters.terms));
             [[unroll]] for (uint k = 0u; k < BLOCK_ROWS * BLOCK_COLUMNS; ++k) {
-                sum = i == k ? floatBitsToUint(sums[k]) : sum;
+                sums[k] = i == k ? sum : sums[k];
             }
-            if (!plain || !is_finite(uintBitsToFloat(sum))) {
-                sum = exact_sum(batch, row, column, 0u, parameters.terms);
-            }
-            uint result = finished(batch, sum, row, column);
-#if OPERAND_BITS == 16
-            if (OUTPUT_HAS_PAIRS && OUTPUT_WIDTH % 2u == 0u) {
-                word = i % 2u == 0u ? result : word | result << 16u;
-                if (i % 2u == 1u) {
-                    words_output[output_index(batch, row, column) >> 1u] = word;
+        }
+    }
+    [[unroll]] for (uint i = 0u; i < BLOCK_ROWS; ++i) {
+        uint line_of_columns = (image * OUTPUT_HEIGHT + first_height + i) * OUTPUT_WIDTH;
+        uvec4 four = uvec4(0u);
+        [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
+            if (first_height + i < OUTPUT_HEIGHT && first_width + j < OUTPUT_WIDTH) {
+                uint column = line_of_columns + first_width + j;
+                uint result = finished(batch, floatBitsToUint(sums[i * BLOCK_COLUMNS + j]), row, column);
+                if (OUTPUT_HAS_PAIRS) {
+                    four[j % TOGETHER] = result;
+                    if (j % TOGETHER == TOGETHER - 1u) {
+                        STORE_TOGETHER(output_index(batch, row, column), four)
+                    }
+                } else {
+                    store_result(batch, result, row, column);
                 }
-            } else {
-                store_result(batch, result, row, column);
             }
-#else
-            store_result(batch, result, row, column);
-#endif
         }
     }
 }

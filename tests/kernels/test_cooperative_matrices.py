@@ -108,6 +108,28 @@ def test_they_are_for_devices_that_have_all_of_it() -> None:
     assert not Target.of(_info(subgroup_size=64), FEATURES).has_cooperative_bytes
 
 
+def _constants(columns: int, strides: tuple[int, int] | None = None, zero: bool = False) -> tuple[int, ...]:
+    point = dml.TensorDesc(dml.INT8, (1, 1))
+    desc = dml.MatrixMultiplyInteger(
+        a_tensor=dml.TensorDesc(dml.INT8, (1024, 1024)),
+        a_zero_point_tensor=point if zero else None,
+        b_tensor=dml.TensorDesc(dml.INT8, (1024, columns)),
+        output_tensor=dml.TensorDesc(dml.INT32, (1024, columns), strides),
+    )
+    kernel = lower(desc, ABLE).steps[-1].kernel
+    assert isinstance(kernel, PlainKernel) and kernel.variant in VARIANTS
+    return kernel.constants[2:]
+
+
+def test_how_results_are_stored() -> None:
+    """Whether there are zero points, whether four columns are stored at once, and whether sums are as they are."""
+    assert _constants(1024) == (0, 1, 1)
+    assert _constants(1024, zero=True) == (1, 1, 0)
+    assert _constants(1022) == (0, 0, 1)
+    assert _constants(1024, (1026, 1)) == (0, 0, 1)
+    assert _constants(1024, (4096, 4)) == (0, 0, 0)
+
+
 def _chosen(target: Target, shape: tuple[int, int, int]) -> str:
     rows, terms, columns = shape
     desc = dml.MatrixMultiplyInteger(
@@ -120,20 +142,20 @@ def _chosen(target: Target, shape: tuple[int, int, int]) -> str:
 
 def test_the_choice() -> None:
     """The larger tile where it keeps a device busy; other tiles where shared memory or invocations do not suffice."""
-    large, small = (tile.variant("gemm", False).name for tile in COOPERATIVE_TILES)
-    assert _chosen(ABLE, (4096, 4096, 4096)) == large
-    assert _chosen(ABLE, (512, 4096, 512)) == small
+    large, medium, small = (tile.variant("gemm", False).name for tile in COOPERATIVE_TILES)
+    for size, name in ((4096, large), (2048, large), (1024, medium), (512, small)):
+        assert _chosen(ABLE, (size, 4096, size)) == name
     less_memory = dataclasses.replace(ABLE, shared_memory=COOPERATIVE_TILES[1].shared_memory)
-    for held in (less_memory, dataclasses.replace(ABLE, work_group_size=128)):
-        assert _chosen(held, (4096, 4096, 4096)) == small
+    assert _chosen(less_memory, (4096, 4096, 4096)) == medium
+    assert _chosen(dataclasses.replace(ABLE, work_group_size=128), (4096, 4096, 4096)) == small
     for short in (
-        dataclasses.replace(ABLE, shared_memory=16384),
+        dataclasses.replace(ABLE, shared_memory=8192),
         dataclasses.replace(ABLE, has_cooperative_bytes=False),
     ):
         assert _chosen(short, (4096, 4096, 4096)) in [tile.variant("gemm", False).name for tile in TILES]
 
 
-@pytest.mark.parametrize("tile", COOPERATIVE_TILES, ids=lambda tile: f"{tile.rows}x{tile.columns}")
+@pytest.mark.parametrize("tile", COOPERATIVE_TILES[:2], ids=lambda tile: f"{tile.rows}x{tile.columns}")
 def test_lines_are_packed_for_whole_steps(tile: object) -> None:
     """The last step of a line that is not full is filled up with zeros, in the operands' memory too."""
     target = ABLE if tile is COOPERATIVE_TILES[0] else dataclasses.replace(ABLE, shared_memory=20000)

@@ -122,7 +122,9 @@ def test_every_kind_of_data_keeps_the_stated_error(
     assert fault(kind, allowed(on_llvmpipe(benches)[0], desc, inputs), expected) is None
 
 
-@pytest.mark.parametrize("tile", [_SMALLEST, WINDOWS, PLANES, ON_PROCESSORS[-1], TILES[-1]], ids=lambda tile: tile.name)
+@pytest.mark.parametrize(
+    "tile", [_SMALLEST, WINDOWS, *PLANES, ON_PROCESSORS[-1], TILES[-1]], ids=lambda tile: tile.name
+)
 def test_what_pads_a_convolution_meets_no_infinity(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tile: Tile
 ) -> None:

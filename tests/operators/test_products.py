@@ -167,6 +167,7 @@ def test_tiles_load_operands_along_either_axis(
 
 _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = {
     "padded": ((2, 5, 9, 7), (6, 5, 3, 3), {"start": (1, 1), "end": (1, 1), "strides": (2, 1)}),
+    "of fours": ((2, 4, 5, 16), (4, 1, 3, 3), {"start": (1, 1), "end": (1, 1), "groups": 4}),
     "depthwise": ((2, 4, 6, 11), (8, 1, 2, 3), {"start": (1, 0), "end": (0, 2), "strides": (1, 2), "groups": 4}),
     "transposed": (
         (1, 4, 5, 4),
@@ -192,7 +193,7 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
         *((tile, name) for tile in (MEDIUM, _SMALLEST) for name in _CONVOLUTIONS),
         *((tile, "padded") for tile in _SHARED if "convolution" in tile.families and tile not in (MEDIUM, _SMALLEST)),
         *((WINDOWS, name) for name in _CONVOLUTIONS if name != "several segments"),
-        *((PLANES, name) for name in ("padded", "depthwise")),
+        *((tile, name) for tile in PLANES for name in ("padded", "depthwise", "of fours")),
         *((ON_PROCESSORS[-1], name) for name in _CONVOLUTIONS if name != "transposed"),
         *((ON_PROCESSORS_OF_A_SHAPE[-1], name) for name in _CONVOLUTIONS),
     ],
@@ -348,9 +349,9 @@ def test_windows_that_overlap_in_planes() -> None:
     for window, options in (((4, 4, 1, 1), {}), ((4, 4, 5, 6), {}), ((4, 4, 3, 3), {"strides": (1, 3)})):
         desc = convolution_desc(dml.FLOAT32, (1, 4, 20, 20), window, **options)
         assert convolution_product(desc, desc.filter_tensor).plane is None
-    height, width = PLANES.block or (0, 0)
-    images = 3 * PLANES.invocations
-    assert PLANES.grid(2, images * (height + 1) * (2 * width), (height + 1, 2 * width)) == (2, 3 * 2 * 2)
+    height, width = PLANES[0].block or (0, 0)
+    images = 3 * PLANES[0].invocations
+    assert PLANES[0].grid(2, images * (height + 1) * (2 * width), (height + 1, 2 * width)) == (2, 3 * 2 * 2)
 
 
 def test_tiles_suit_the_work_on_gpus() -> None:
@@ -373,7 +374,8 @@ def test_tiles_suit_the_work_on_gpus() -> None:
     assert chosen("gemm", 8, 16384, 16384, 1, True, True, True, *half) == ("eight_rows", SIDE_BY_SIDE)
     assert chosen("gemm", 32, 16384, 16384, 1) == ("32x64", SIDE_BY_SIDE)
     assert chosen("convolution", 1, 56 * 56, 9, 128) == ("windows", ONE_SEGMENT)
-    assert chosen("convolution", 1, 56 * 56, 9, 128, True, True, True, (56, 56)) == ("planes", ONE_SEGMENT)
+    assert chosen("convolution", 1, 56 * 56, 9, 128, True, True, True, (56, 56)) == ("planes_of_fours", ONE_SEGMENT)
+    assert chosen("convolution", 1, 14 * 14, 9, 128, True, True, True, (14, 14)) == ("planes", ONE_SEGMENT)
     assert chosen("convolution", 1, 56 * 56, 9, 128, False) != ("windows", ONE_SEGMENT)
     assert chosen("convolution", 64, 32 * 56 * 56, 576, 1) == ("64x128", ONE_SEGMENT)
     assert chosen("convolution", 128, 32 * 28 * 28, 1152, 1) == ("128x64", SIDE_BY_SIDE)
