@@ -195,6 +195,37 @@ LANES_STATE(lanes_state, State, EMPTY_STATE, fours_state, joined)
 #endif
 #endif
 
+#if defined(QUICK_SUMS) && PARTIALS && LOADS_AHEAD && !SEVERAL_LANES
+#define HAS_QUICK_STATES
+// The same of states that have nothing rare.
+#define QUICK_STATE_AT(first) quick_state_at(parameters.base_input + (row_number * parameters.row_length + (first)) * STATE_WORDS)
+QuickState quick_lanes_state(uint lane, uint begin, uint end)
+{
+    const uint step = LANES_OF_CHUNK;
+    QuickState state = NO_QUICK_STATE;
+    uint first = begin + lane;
+    if (first + 15u * step < end) {
+        QuickState states[16];
+        [[unroll]] for (uint i = 0u; i < 16u; ++i) {
+            states[i] = QUICK_STATE_AT(first + i * step);
+        }
+        [[unroll]] for (uint i = 0u; i < 16u; i += 4u) {
+            QuickState group = quick_joined(quick_joined(quick_joined(states[i], states[i + 1u]), states[i + 2u]), states[i + 3u]);
+            state = quick_joined(state, group);
+        }
+        return state;
+    }
+    for (; first < end; first += 4u * step) {
+        QuickState group = NO_QUICK_STATE;
+        for (uint at = first; at < min(first + 4u * step, end); at += step) {
+            group = quick_joined(group, QUICK_STATE_AT(at));
+        }
+        state = quick_joined(state, group);
+    }
+    return state;
+}
+#endif
+
 #if defined(QUICK_SUMS) && !PARTIALS
 #if SEVERAL_LANES
 // Four lanes at once: their blocks are neighbours in memory. A chunk has whole fours of blocks, or counts what is there.
@@ -268,7 +299,7 @@ QuickState quick_lanes_state(uint lane, uint begin, uint end)
 #endif
 #endif
 
-#if defined(QUICK_SUMS) && !PARTIALS && !SEVERAL_LANES
+#if defined(HAS_QUICK_STATES) || (defined(QUICK_SUMS) && !PARTIALS && !SEVERAL_LANES)
 // Where invocations have one lane each.
 #define HAS_QUICK_TREE
 #define LANES_OF_TREE LANES_OF_CHUNK

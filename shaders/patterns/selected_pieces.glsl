@@ -37,7 +37,6 @@ void main()
     uint first = list % parameters.pieces * parameters.piece;
     uint end = has_work ? min(parameters.row_length, first + parameters.piece) : first;
 
-    CANDIDATE own = NO_CANDIDATE;
     KEY keys[HELD];
 #define PLACE(n) (first + lane + (n) * INVOCATIONS)
 #define LOAD_SURELY(n) keys[n] = KEY_OF(candidate_at(start, PLACE(n)));
@@ -52,12 +51,29 @@ void main()
     } else {
         FOR_EACH_HELD(LOAD_IF_THERE)
     }
+#if KEY_WORDS == 1
+    // Places rise: of equal keys the first one seen stays. Where nothing is, keys are the least.
+    uint best = keys[0];
+    uint best_at = 0u;
+#define COMPARE_KEYS(n) \
+    if (keys[n] > best) { \
+        best = keys[n]; \
+        best_at = n; \
+    }
+    FOR_EACH_HELD(COMPARE_KEYS)
+    CANDIDATE own = NO_CANDIDATE;
+    if (PLACE(0u) < end) {
+        own = CANDIDATE_OF(best, PLACE(best_at));
+    }
+#else
+    CANDIDATE own = NO_CANDIDATE;
 #define COMPARE(n) \
     { \
         CANDIDATE candidate = CANDIDATE_OF(keys[n], PLACE(n)); \
         own = PLACE(n) < end && comes_before(candidate, own) ? candidate : own; \
     }
     FOR_EACH_HELD(COMPARE)
+#endif
     firsts[lane] = own;
     if (lane == 0u) {
         leading = 0u;

@@ -167,6 +167,16 @@ State with_block(State state, Block block, uint first, uint count)
 #define NO_QUICK_STATE Double(0.0, 0.0)
 #define quick_joined(a, b) double_sum(a, b)
 #define state_of_quick(sum) TermSum(sum, Double(0.0, 0.0), Double(0.0, 0.0), 0u)
+#if PARTIALS
+uint flags_so_far;
+void begin_quick() { flags_so_far = 0u; }
+bool is_quick_right() { return flags_so_far == 0u; }
+QuickState quick_state_at(uint place)
+{
+    flags_so_far |= words_input[place + 6u];
+    return Double(uintBitsToFloat(words_input[place]), uintBitsToFloat(words_input[place + 1u]));
+}
+#else
 uint least_so_far;
 uint greatest_so_far;
 void begin_quick()
@@ -183,6 +193,7 @@ QuickState quick_with_block(QuickState sum, Block block, uint count)
     greatest_so_far = max(greatest_so_far, greatest);
     return with_next_four(sum, sum_of_four(term_of(a), term_of(b), term_of(c), term_of(d)));
 }
+#endif
 #endif
 #endif
 
