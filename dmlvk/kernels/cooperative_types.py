@@ -11,6 +11,9 @@ from array import array
 
 from dmlvk.spirv import HEADER_WORDS, module_instructions, module_words
 
+SOURCE = "matrix/cooperative_tiles.comp"
+"""The only shader that has such matrices."""
+
 _OP_CAPABILITY, _OP_TYPE_INT, _OP_TYPE_FLOAT, _OP_CONSTANT = 17, 21, 22, 43
 _OP_TYPE_COOPERATIVE_MATRIX = 4456
 _BOUND = 3  # the place in the header of the number above all that the module gives

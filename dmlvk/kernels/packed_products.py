@@ -10,6 +10,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType
+from dmlvk.kernels import cooperative_types
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.matrix import Product
 from dmlvk.kernels.program import ProgramBuilder, Region
@@ -99,7 +100,7 @@ class PackedTile:
             defines["HAS_DOT_PRODUCT"] = str(int(has_dot_product))
         way = "cooperative" if self.is_cooperative else "dot" if has_dot_product else "plain"
         name = f"{family}_integer.packed.{self.rows}x{self.columns}.{way}"
-        source = "matrix/cooperative_tiles.comp" if self.is_cooperative else "matrix/packed_tiles.comp"
+        source = cooperative_types.SOURCE if self.is_cooperative else "matrix/packed_tiles.comp"
         return ShaderVariant(name, source, tuple(sorted(defines.items())))
 
 

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from dmlvk.kernels import glsl, glslang
+from dmlvk.kernels import cooperative_types, glsl, glslang
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.glslang import CompilerProcessError, CompilerTimeoutError, compile_many, validate_many
 from dmlvk.kernels.library.sources import SourceTree
@@ -28,7 +28,8 @@ FOLDERS = ("other", "include")
 
 def some_variants() -> list[ShaderVariant]:
     """Variants of many operators, data types and walks."""
-    return Random(1).sample(all_variants(), 12)
+    cooperative = next(variant for variant in all_variants() if variant.source == cooperative_types.SOURCE)
+    return [cooperative, *Random(1).sample(all_variants(), 12)]
 
 
 def one(shaders: Path, name: str, *options: str) -> tuple[int, str, bytes]:

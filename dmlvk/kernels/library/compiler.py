@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
-from dmlvk.kernels import glslang
+from dmlvk.kernels import cooperative_types, glslang
 from dmlvk.kernels.cooperative_types import has_cooperative_matrices, with_component_types
 from dmlvk.kernels.decorations import PASSES, with_decorations
 from dmlvk.kernels.glsl import FLAGS, INCLUDE_DIRECTORIES, RELEASE_FLAGS
@@ -125,7 +125,9 @@ class Compiler:
 
     def command(self, variant: Variant, output: str, *, debug: bool = False) -> list[str]:
         """GlslangValidator's command line for a variant, to be run beside the shader directory."""
-        flags = [flag for flag in self.flags if not (debug and flag in RELEASE_FLAGS)]
+        # What would strip a module of names is as old as the validator: it leaves them there, and says so.
+        keeps_names = debug or variant.source == cooperative_types.SOURCE
+        flags = [flag for flag in self.flags if not (keeps_names and flag in RELEASE_FLAGS)]
         if debug:
             flags += DEBUG_FLAGS
         defines = [f"-D{name}={value}" if value else f"-D{name}" for name, value in sorted(variant.defines)]
