@@ -111,6 +111,12 @@ def test_modules_have_the_work_groups_and_the_shared_memory_that_the_plan_counts
         for family in matrix_tiles.FAMILIES
         for has_dot_product in (False, True)
     }
+    for_more_memory = {  # devices with cooperative matrices have more, which is asked for first
+        tile.variant(family, has_dot_product=False).name: (tile.invocations, tile.shared_memory)
+        for tile in packed_products.COOPERATIVE_TILES
+        for family in matrix_tiles.FAMILIES
+    }
+    plans |= for_more_memory
     plans |= {f"{family}_integer.packed_operand": (128, 0) for family in matrix_tiles.FAMILIES}
     plans["packed_sums"] = (64, 256)
     assert set(plans) >= {variant.name for variant in matrix_tiles.matrix_variants()}
@@ -120,7 +126,7 @@ def test_modules_have_the_work_groups_and_the_shared_memory_that_the_plan_counts
         assert tuple(mode.operands[2:]) == (invocations, 1, 1), name
         shared = module.global_variables(opcodes.WORKGROUP)
         assert sum(module.natural_layout(module.pointee(each))[0] for each in shared) <= memory, name
-        assert memory <= _LEAST_SHARED_MEMORY
+        assert memory <= _LEAST_SHARED_MEMORY or name in for_more_memory, name
 
 
 @pytest.mark.parametrize("target", [*LEAST[:2], GPU, CPU], ids=[*_IDS[:2], "any GPU", "any processor"])
