@@ -1,6 +1,6 @@
 """The light models of the onnx package: real architectures, whose weights are constants; here also random ones.
 
-python -m tests.onnx.light [--device N] [--batch 1] [--random] [NAME...]    compare, and measure times
+python -m tests.onnx.light [--device N] [--batch 1] [--random] [--torch] [NAME...]    compare, and measure times
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import argparse
 import sys
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from onnx import numpy_helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx.torch_network import TorchNetwork
 
 FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
@@ -125,12 +126,12 @@ def _weights(op_type: str, place: int, shape: Sequence[int], generator: np.rando
 
 
 def _with_batch(model: onnx.ModelProto, batch: int) -> None:
-    """Another number of pictures; reshapes that name the old one take what is left."""
+    """Another number of pictures, also in the shapes that they (but not weights) are given in between."""
     names = {tensor.name for tensor in model.graph.initializer}
     for info in [*model.graph.input, *model.graph.output]:
         if info.name not in names:
             info.type.tensor_type.shape.dim[0].dim_value = batch
-    shapes = {node.input[1] for node in model.graph.node if node.op_type == "Reshape"}
+    shapes = {node.input[1] for node in model.graph.node if node.op_type == "Reshape" and node.input[0] not in names}
     for position, tensor in enumerate(model.graph.initializer):
         if tensor.name in shapes:
             sizes = numpy_helper.to_array(tensor).copy()
@@ -140,10 +141,13 @@ def _with_batch(model: onnx.ModelProto, batch: int) -> None:
 
 def by_onnx_runtime(model: onnx.ModelProto, feed: dict[str, Floats]) -> Floats:
     """What ONNX Runtime's CPU provider computes."""
+    return np.asarray(_onnx_runtime_session(model).run(None, feed)[0])
+
+
+def _onnx_runtime_session(model: onnx.ModelProto) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return np.asarray(session.run(None, feed)[0])
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def main() -> int:
@@ -154,7 +158,12 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--random", action="store_true", help="random weights, beside ONNX Runtime's CPU provider")
     parser.add_argument("--half", action="store_true", help="FLOAT16 instead of FLOAT")
-    parser.add_argument("--runs", type=int, default=5, help="of which the shortest counts")
+    parser.add_argument("--runs", type=int, default=5, help="that count, after a second of them")
+    parser.add_argument(
+        "--torch",
+        action="store_true",
+        help="PyTorch's time, operator by operator without TF32, and ONNX Runtime's",
+    )
     parser.add_argument("--profile", type=int, default=0, help="show so many kernels that take longest")
     options = parser.parse_args()
     with dml.Device(options.device) as device:
@@ -176,30 +185,52 @@ def _compare(name: str, device: dml.Device, options: argparse.Namespace) -> None
     start = time.perf_counter()
     session = ort.InferenceSession(model, device=device)
     loaded = time.perf_counter() - start
-    times: list[float] = []
-    # A GPU that was idle while kernels were compiled works at a fraction of its clock for a while: that does not count.
-    while len(times) <= options.runs or (options.runs and sum(times[1:]) < _WARM_UP_SECONDS):
-        start = time.perf_counter()
-        (output,) = session.run(None, {key: picture})
-        times.append(time.perf_counter() - start)
+    (output,), times = _timed(lambda: session.run(None, {key: picture}), options.runs)
     error = float(np.max(np.abs(output.astype(np.float64) - expected)) / np.max(np.abs(expected)))
     places = [item.place for item in session.partition]
     counts = ", ".join(f"{places.count(place)} {place}" for place in ("device", "host", "constant"))
     print(
         f"{name}: error {error:.2e} of the largest; loaded in {loaded:.2f} s, first run {times[0]:.2f} s, later ones "
-        f"{min(times[-options.runs :]) * 1e3:.1f} ms; nodes: {counts}; bits {zlib.crc32(output.tobytes()):08x}"
+        f"{_summary(times, options.runs)}; nodes: {counts}; bits {zlib.crc32(output.tobytes()):08x}"
     )
     usage = session.usage
     print(
         f"    a run: {usage.launches} launches, {usage.waits} waits; memory {usage.device_bytes / 2**20:.1f} MiB, "
         f"{usage.device_bytes / usage.least_bytes:.3f} of the least"
     )
+    if options.torch:
+        _compare_with_torch(model, {key: picture}, expected, options.runs)
     for item in [item for item in session.partition if item.place == "host"][:3]:
         print(f"    host: {item.node} ({item.op_type}): {item.reason}")
     if options.profile:
         kernels = sorted(session.profile({key: picture}, 1), key=lambda kernel: -kernel.seconds)
         for kernel in kernels[: options.profile]:
             print(f"    {kernel.seconds * 1e3:8.2f} ms  {kernel.label}")
+
+
+def _compare_with_torch(model: onnx.ModelProto, feed: dict[str, Floats], expected: Floats, runs: int) -> None:
+    network = TorchNetwork(model)
+    output, times = _timed(lambda: network.run(feed), runs)
+    error = float(np.max(np.abs(output.astype(np.float64) - expected)) / np.max(np.abs(expected)))
+    print(f"    PyTorch: error {error:.2e}; first run {times[0]:.2f} s, later ones {_summary(times, runs)}")
+    session = _onnx_runtime_session(model)
+    print(f"    ONNX Runtime, CPU: later runs {_summary(_timed(lambda: session.run(None, feed), runs)[1], runs)}")
+
+
+def _timed(run: Callable[[], Any], runs: int) -> tuple[Any, list[float]]:
+    """What the last run gave, and the seconds of all of them, the first among them."""
+    times: list[float] = []
+    # A GPU that was idle while kernels were compiled works at a fraction of its clock for a while: that does not count.
+    while len(times) <= runs or (runs and sum(times[1:]) < _WARM_UP_SECONDS):
+        start = time.perf_counter()
+        output = run()
+        times.append(time.perf_counter() - start)
+    return output, times
+
+
+def _summary(times: Sequence[float], runs: int) -> str:
+    last = times[-max(runs, 1) :]
+    return f"{min(last) * 1e3:.2f} ms at least, {np.median(last) * 1e3:.2f} in the median"
 
 
 if __name__ == "__main__":
