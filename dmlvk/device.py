@@ -73,7 +73,8 @@ class Device:
     """A Vulkan device, opened for work (IDMLDevice). A context manager; several threads may share it.
 
     Threads that :meth:`run` overlap, also with one operator (three of them, where their buffers take 256 MiB at most):
-    while one waits for the device, others copy and submit. On the device one submission comes after the other.
+    while one waits for the device, others copy and submit. So do threads that read arrays and buffers, or wait for work
+    of recorders. On the device one submission comes after the other.
 
     A process that was forked cannot use what its parent has opened: every call raises DeviceRemovedError there. On
     llvmpipe it may open devices of its own; on SwiftShader only when its parent had none open. No GPU's driver was

@@ -321,23 +321,30 @@ class CommandRecorder:
         engine.check_open()
         if not self._entries:
             return
-        with engine.afterwards, engine.lock:  # nobody may close a buffer between the check and the end of the run
+        initialized: dict[CompiledOperator, tuple[Buffer, int] | None] = {}
+
+        def prepare() -> Recording | None:
             self._resolve()
             for dispatch in self._dispatches:
                 check_usable(dispatch.dispatchable, dispatch.bindings, "was closed after the dispatch was recorded")
-            initialized = self._check_initialized()
+            initialized.clear()
+            initialized.update(self._check_initialized())
             if self._recording is None:
                 steps = [step for dispatch in self._dispatches for step in dispatch.steps]
                 launches = [step.launch(engine) for step in steps]
                 self._recording = engine.record(launches, timestamps=self._timestamps) if steps else None
+            if self._recording is not None and self._submitted is not self._recording:
+                self.wait()  # for what was submitted before something else was recorded or bound
+            return self._recording
+
+        def note() -> None:
             if self._recording is not None:
-                if self._submitted is not self._recording:
-                    self.wait()  # for what was submitted before something else was recorded or bound
-                engine.submit(self._recording)
                 self._submitted = self._recording
                 self._labels = [step.step.label for dispatch in self._dispatches for step in dispatch.steps]
             for compiled, persistent in initialized.items():
                 compiled.mark_initialized(persistent)
+
+        engine.submit_prepared(prepare, note)
 
     def _resolve(self) -> None:
         """Brings ``_dispatches`` up to date with what was recorded, and with tables that are read late."""

@@ -51,7 +51,7 @@ class _Operands:
     """Where everything is that a run touches, and what keeps it there."""
 
     places: dict[tuple[Place, int], _Place]
-    owners: list[object]
+    owners: list[Array | Buffer | Storage]
 
 
 class ResidentRuns:
@@ -111,8 +111,9 @@ class ResidentRuns:
                     outputs[point.name] = made
             if targets:
                 check_shared_memory(compiled, operands.places, targets)
-            self._submit(compiled, operands)
-            return outputs
+            self._add_scratch(compiled, operands)
+        self._submit(compiled, operands)
+        return outputs
 
     def _new(self, compiled: CompiledOperator, point: BindPoint) -> Array:
         assert point.tensor is not None  # an absent output has no array
@@ -128,11 +129,7 @@ class ResidentRuns:
         Raises:
             InvalidArgumentError: when some of it was closed.
         """
-        engine = self.pool.engine
-        with engine.afterwards, engine.lock:
-            engine.check_open()
-            if compiled.steps:
-                engine.submit(self._recording(compiled, _Operands(_found(places), list(places.values()))))
+        self._submit(compiled, _Operands(_found(places), [_owner_of(memory) for memory in places.values()]))
 
     def scheduled(
         self, compiled: CompiledOperator, places: Mapping[tuple[Place, int], Array | BufferBinding]
@@ -140,13 +137,21 @@ class ResidentRuns:
         """The kernels that :meth:`run_bound` runs, with which of them wait."""
         return scheduled(compiled.steps, _locator(compiled.constants, _found(places)), HazardTracker())
 
-    def _submit(self, compiled: CompiledOperator, operands: _Operands) -> None:
+    def _add_scratch(self, compiled: CompiledOperator, operands: _Operands) -> None:
         if compiled.temporary_resource_size:
             scratch = Storage(self.pool, compiled.temporary_resource_size)
             operands.owners.append(scratch)
             operands.places[Place.TEMPORARY, 0] = scratch.allocation, 0
-        if compiled.steps:
-            self.pool.engine.submit(self._recording(compiled, operands))
+
+    def _submit(self, compiled: CompiledOperator, operands: _Operands) -> None:
+        """Hands the kernels to the device, unless something was closed meanwhile."""
+
+        def prepare() -> Recording | None:
+            for owner in operands.owners:
+                _ = _allocation_of(owner)
+            return self._recording(compiled, operands) if compiled.steps else None
+
+        self.pool.engine.submit_prepared(prepare)
 
     def _checked(self, value: Any, tensor: TensorDesc, where: str, casting: Casting | None) -> Given:
         """An input that fits its tensor, or would after a copy."""
@@ -190,7 +195,7 @@ class ResidentRuns:
     def _inputs(self, compiled: CompiledOperator, given: Mapping[str, Given]) -> _Operands:
         """Where the inputs are, after what must be copied was."""
         places: dict[tuple[Place, int], _Place] = {}
-        owners: list[object] = []
+        owners: list[Array | Buffer | Storage] = []
         persistent: dict[str, tuple[Region, TensorDesc]] = {}
         for number, (point, tensor) in enumerate(zip(compiled.inputs, compiled.input_tensors, strict=True)):
             if tensor is None:
@@ -322,8 +327,10 @@ class ResidentRuns:
             copy = Array(array.device, Storage(self.pool, made.size_in_bytes), made)
             source = array.storage.allocation, array.offset - first * size
             places = {(Place.INPUT, 0): source, (Place.OUTPUT, 0): (copy.storage.allocation, 0)}
-            self._submit(compiled, _Operands(places, [array, copy]))
-            return copy
+            operands = _Operands(places, [array, copy])
+            self._add_scratch(compiled, operands)
+        self._submit(compiled, operands)
+        return copy
 
     def _copy(self, device: Device, desc: Slice1) -> CompiledOperator:
         compiled = self._copies.get(desc)
@@ -335,11 +342,16 @@ class ResidentRuns:
         return compiled
 
 
+def _owner_of(memory: Array | BufferBinding) -> Array | Buffer:
+    return memory if isinstance(memory, Array) else memory.buffer
+
+
+def _allocation_of(owner: Array | Buffer | Storage) -> Allocation:
+    return owner.storage.allocation if isinstance(owner, Array) else owner.allocation
+
+
 def _found(places: Mapping[tuple[Place, int], Array | BufferBinding]) -> dict[tuple[Place, int], _Place]:
-    return {
-        place: (memory.storage.allocation if isinstance(memory, Array) else memory.buffer.allocation, memory.offset)
-        for place, memory in places.items()
-    }
+    return {place: (_allocation_of(_owner_of(memory)), memory.offset) for place, memory in places.items()}
 
 
 def _end(axis: AxisPart) -> int | None:

@@ -16,16 +16,23 @@ class Guard:
 
     Its user holds the engine's lock, or only waits for the device. It is a class, because a generator costs a small
     operator 2 µs.
+
+    Args:
+        engine: the device.
+        action: for messages.
+        is_begun: in the middle of a call, for which a device that is being closed waits.
     """
 
-    __slots__ = ("_action", "_engine")
+    __slots__ = ("_action", "_engine", "_is_begun")
 
-    def __init__(self, engine: Engine, action: str) -> None:
+    def __init__(self, engine: Engine, action: str, *, is_begun: bool = False) -> None:
         self._engine = engine
         self._action = action
+        self._is_begun = is_begun
 
     def __enter__(self) -> None:
-        self._engine.check_open()
+        if not self._is_begun:
+            self._engine.check_open()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         self._engine.translate(self._action, error)

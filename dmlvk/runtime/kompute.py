@@ -38,23 +38,19 @@ from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, Out
 from dmlvk.progress import told
 from dmlvk.runtime import validation
 from dmlvk.runtime.afterwards import Afterwards, new_lock
-from dmlvk.runtime.coherence import without_coherence
-from dmlvk.runtime.flattening import flattened
 from dmlvk.runtime.forked import end_without_exit_handlers, keep_for_ever
 from dmlvk.runtime.guard import Guard, is_repeated_copy
 from dmlvk.runtime.pipelines import Pipelines
-from dmlvk.runtime.specialization import NAIVE_DRIVERS, on_processor, specialized
+from dmlvk.runtime.shader_forms import ShaderForms
+from dmlvk.runtime.submissions import Submissions
 from dmlvk.runtime.transfers import Transfers
+from dmlvk.runtime.turns import once_free, wait_for
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryGuard, MemoryRequest, open_instance
 from dmlvk.runtime.work import Allocation, Launch, Recording
-from dmlvk.spirv import uses_constant, with_constant
 
 __all__ = ["Allocation", "Engine", "Launch", "Recording"]
 
 _Result = TypeVar("_Result")
-
-MOST_RUNNING = 64
-"""Submissions that nobody has waited for; one more waits for the oldest."""
 
 _open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
 
@@ -105,13 +101,18 @@ class Engine:
     ``with engine.afterwards, engine.lock:`` makes several calls in a row, without another thread's between them.
     ``with engine.afterwards, engine.afterwards.visit():`` only keeps the device from being closed: for work with
     memory and recordings that no other thread knows, which so overlaps with that of others. Kompute's calls hold the
-    lock, but for that which waits for the device: Vulkan allows it while others submit, record, make and destroy.
+    lock, but for that which waits for the device: Vulkan allows it while others submit, record, make and destroy. Only
+    a call in the middle of another one of its thread waits with the lock, if that one has it.
 
     Args:
         info: the device, as :func:`dmlvk.runtime.vulkan.list_devices` gives it.
         trials: for the ``constant_id`` of each Boolean that says what a device does: whether it does so, tried on an
             engine whose shaders rely on it. Each is made once, before the first shader that could. Without a trial no
             shader relies on it.
+
+    Attributes:
+        shaders: in the form that suits the device.
+        submissions: what was handed to the device.
     """
 
     def __init__(self, info: DeviceInfo, trials: Mapping[int, Callable[[Engine], bool]] | None = None) -> None:
@@ -122,8 +123,6 @@ class Engine:
                 'or start processes with multiprocessing\'s "spawn"'
             )
         self.info = info
-        self._trials = dict(trials or {})
-        self._found: dict[int, bool] = {}  # by the trials
         self.lock = new_lock()
         self.afterwards = Afterwards(self.lock)
         self._removed: str | None = None
@@ -132,11 +131,13 @@ class Engine:
         self._until_sweep = _ALLOCATIONS_BETWEEN_SWEEPS
         self._token: Allocation | None = None
         self._shared: dict[bytes, Allocation] = {}
-        self._running: dict[Recording, None] = {}  # submitted and not yet waited for, oldest first
         self._recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
         self._kp = _kompute()
         # Both came with the same set of changes; the unchanged package's eval_async waits for the device.
         self._has_barriers = hasattr(self._kp, "OpMemoryBarrier")
+        self.shaders = ShaderForms(self, self._has_barriers, trials or {})
+        self.submissions = Submissions(self._has_barriers)
+        self._running = self.submissions.running
         with open_instance():  # keeps the driver loaded between the guard's questions and Kompute's own instance
             self._memory = MemoryGuard(info)
             try:
@@ -199,7 +200,7 @@ class Engine:
         Kompute's objects must not be destroyed here, which would wait for those threads: they stay for ever.
         """
         mine = [self._manager, *self._pipelines.objects(), *self._transfers.objects()]
-        mine += [recording.sequence for recording in self._recordings]
+        mine += [recording.sequence for recording in [*self._recordings, *self._running]]
         keep_for_ever([*mine, *(allocation.tensor for allocation in self._allocations)])
         if self._removed is None:
             self._removed = (
@@ -221,7 +222,7 @@ class Engine:
         for recording in list(self._running):
             # A device that was lost fails here, and is at rest.
             with contextlib.suppress(RuntimeError):
-                self._await(recording)
+                self.submissions.finish(recording)
 
     def check_open(self) -> None:
         """Raises DeviceRemovedError when the device was closed or lost."""
@@ -277,7 +278,7 @@ class Engine:
                 allocation.host_bytes[:] = np.frombuffer(contents, np.uint8)
                 self._allocations.add(allocation)
                 if allocation.has_staging:
-                    self._transfers.upload([allocation])
+                    self._upload([allocation])
                 self._shared[contents] = allocation
             return allocation
 
@@ -334,7 +335,7 @@ class Engine:
     def _free(self, allocation: Allocation) -> None:
         if allocation not in self._allocations:
             return
-        self._await_users(allocation)
+        self.submissions.finish_all(self.submissions.users(allocation))
         self._pipelines.let_go(allocation)
         self._transfers.let_go(allocation)
         allocation.host_bytes = np.empty(0, np.uint8)
@@ -353,13 +354,16 @@ class Engine:
             fill: writes into the bytes that it is called with, and does not keep them.
             keeps_contents: False when it writes every byte that matters, which saves a download.
         """
-        with self.afterwards, self.lock, Guard(self, "writing a buffer"):
-            self._check_allocated(allocation)
-            if allocation.download_pending and keeps_contents:
-                self._download(allocation)
+
+        def blockers() -> list[Recording]:
+            return self._users_of_host_side(allocation) if keeps_contents else self._users(allocation)
+
+        def write() -> None:
             fill(allocation.host_bytes)
             allocation.upload_pending = allocation.has_staging
             allocation.download_pending = False
+
+        once_free(self, "writing a buffer", blockers, write)
 
     def read(self, allocation: Allocation, take: Callable[[npt.NDArray[np.uint8]], _Result]) -> _Result:
         """What a function makes of the host's side of an allocation, as the device last left it.
@@ -368,20 +372,33 @@ class Engine:
             allocation: what is read.
             take: called with the bytes, which it neither writes nor keeps.
         """
-        with self.afterwards, self.lock, Guard(self, "reading a buffer"):
-            self._check_allocated(allocation)
-            if allocation.download_pending:
-                self._download(allocation)
-            return take(allocation.host_bytes)
+        return once_free(
+            self, "reading a buffer", lambda: self._users_of_host_side(allocation), lambda: take(allocation.host_bytes)
+        )
+
+    def _users(self, allocation: Allocation) -> list[Recording]:
+        self._check_allocated(allocation)
+        return self.submissions.users(allocation)
 
     def _check_allocated(self, allocation: Allocation) -> None:
         if allocation not in self._allocations:  # another thread may have closed it a moment ago
             raise InvalidArgumentError("Buffer: was closed")
-        self._await_users(allocation)
 
-    def _download(self, allocation: Allocation) -> None:
-        self._transfers.download(allocation)
-        allocation.download_pending = False
+    def _users_of_host_side(self, allocation: Allocation) -> list[Recording]:
+        """The same, and a copy to the host's side where that is not up to date."""
+        self._check_allocated(allocation)
+        if allocation.download_pending:
+            download = self._transfers.download(allocation)
+            self.submissions.finish(download)  # an interrupt may have come before anybody waited for it
+            self.submissions.start(download)
+            allocation.download_pending = False
+        return self.submissions.users(allocation)
+
+    def _upload(self, allocations: Sequence[Allocation]) -> None:
+        """Submits a copy to the device's side, which nothing uses that was submitted."""
+        upload = self._transfers.upload(allocations)
+        self.submissions.finish(upload)  # as above
+        self.submissions.start(upload)
 
     def record(
         self,
@@ -419,7 +436,7 @@ class Engine:
                     record_step(self._dependency(unsettled))
                     unsettled.clear()
                 push = np.array(launch.push_constants, np.uint32)
-                record_step(self._kp.OpAlgoDispatch(self._pipelines.of(launch, push, self._shader), push))
+                record_step(self._kp.OpAlgoDispatch(self._pipelines.of(launch, push, self.shaders.of), push))
                 steps.append(recorded)
                 unsettled.update(dict.fromkeys(launch.written))
             downloaded = [allocation.tensor for allocation in download if allocation.has_staging]
@@ -453,32 +470,6 @@ class Engine:
             self._allocations.add(self._token)
         return self._kp.OpTensorSyncLocal([self._token.tensor])
 
-    def _shader(self, launch: Launch) -> tuple[bytes, tuple[int, ...]]:
-        """The module in the form that suits Kompute and the driver, and the specialization constants that it has."""
-        spirv = without_coherence(launch.spirv) if self._has_barriers else launch.spirv
-        if self.info.driver in NAIVE_DRIVERS:
-            return flattened(specialized(spirv, launch.specialization)), ()
-        if self.info.kind == "CPU":
-            spirv = on_processor(spirv)
-        for constant_id in self._trials:
-            if uses_constant(spirv, constant_id) and self._does(constant_id):
-                spirv = with_constant(spirv, constant_id, 1)
-        return spirv, launch.specialization
-
-    def _does(self, constant_id: int) -> bool:
-        """Whether the device does what a constant says; tried when it is asked for the first time."""
-        if constant_id not in self._found:
-            self._found[constant_id] = True  # for the trial's own shader
-            try:
-                self._found[constant_id] = self._trials[constant_id](self)
-            except OutOfMemoryError:
-                del self._found[constant_id]  # not known yet; the bits are the same without it
-                return False
-            except BaseException:
-                del self._found[constant_id]
-                raise
-        return self._found[constant_id]
-
     def run(self, recording: Recording) -> None:
         """Runs a recording and waits for the device, which other threads may use meanwhile.
 
@@ -487,7 +478,7 @@ class Engine:
         with self.afterwards, self.afterwards.visit():
             self.submit(recording)
             with Guard(self, "running on the device"):
-                self._await(recording)
+                self.submissions.finish(recording)
 
     def run_whole(self, recording: Recording) -> None:
         """Runs a recording that uploads all that it reads, downloads all that it writes, and shares no memory.
@@ -495,19 +486,9 @@ class Engine:
         As :meth:`run`, in the middle of a call: nothing has to be kept account of, which a small operator would notice.
         """
         with Guard(self, "running on the device"):
-            if not self._has_barriers:
-                with self.lock:
-                    recording.sequence.eval()
-                return
-            try:
-                with self.lock:
-                    self._running[recording] = None  # first: an interrupt may come behind either
-                    recording.sequence.eval_async()
-                recording.sequence.eval_await()
-            except RuntimeError:
-                self._running.pop(recording, None)
-                raise
-            self._running.pop(recording, None)
+            with self.lock:
+                self.submissions.start(recording)
+            self.submissions.finish(recording)
 
     def submit(self, recording: Recording) -> None:
         """Hands a recording to the device. With the unchanged Kompute this returns when the work is done.
@@ -515,36 +496,53 @@ class Engine:
         Earlier submissions that write what this one uses, or use what it writes, are waited for first: nothing orders
         two submissions.
         """
-        with self.afterwards, self.lock, Guard(self, "running on the device"):
-            self._await_rivals(recording)
-            waiting = [allocation for allocation in recording.bound - recording.uploads if allocation.upload_pending]
-            if waiting:
-                self._transfers.upload(waiting)
-            if self._has_barriers:
-                self._running[recording] = None  # first: an interrupt may come behind either
-                try:
-                    recording.sequence.eval_async()
-                except RuntimeError:
-                    self._running.pop(recording, None)
-                    raise
-            else:
-                recording.sequence.eval()
-            for allocation in recording.bound:
+        self.submit_prepared(lambda: recording)
+
+    def submit_prepared(
+        self, prepare: Callable[[], Recording | None], note: Callable[[], object] | None = None
+    ) -> None:
+        """The same for what a function prepares.
+
+        Args:
+            prepare: makes the recording, or finds that there is nothing to be done; called under the lock, and again
+                whenever something had to be waited for, which other threads may have used to close what it needs.
+            note: called under the lock when it was submitted, or there is nothing to submit.
+        """
+        prepared: Recording | None = None
+
+        def blockers() -> list[Recording]:
+            nonlocal prepared
+            prepared = prepare()
+            return [] if prepared is None else self.submissions.rivals(prepared)
+
+        def submit() -> None:
+            if prepared is not None:
+                self._start(prepared)
+            if note is not None:
+                note()
+
+        once_free(self, "running on the device", blockers, submit)
+
+    def _start(self, recording: Recording) -> None:
+        waiting = [allocation for allocation in recording.bound - recording.uploads if allocation.upload_pending]
+        if waiting:
+            self._upload(waiting)
+            for allocation in waiting:
                 allocation.upload_pending = False
-            for allocation in recording.written:
-                allocation.download_pending = allocation.has_staging and allocation not in recording.downloads
+        self.submissions.start(recording)
+        for allocation in recording.bound:
+            allocation.upload_pending = False
+        for allocation in recording.written:
+            allocation.download_pending = allocation.has_staging and allocation not in recording.downloads
 
     def wait(self, recording: Recording) -> None:
         """Waits until a recording's last submission is done."""
-        with self.afterwards, self.lock:
-            if recording in self._running:  # not so when the device was closed: nothing runs any more
-                with Guard(self, "running on the device"):
-                    self._await(recording)
+        if recording in self._running:  # not so when the device was closed: nothing runs any more
+            wait_for(self, lambda: [recording])
 
     def wait_for(self, allocation: Allocation) -> None:
         """Waits for all submitted work that uses an allocation."""
-        with self.afterwards, self.lock, Guard(self, "running on the device"):
-            self._check_allocated(allocation)
+        wait_for(self, lambda: self._users(allocation))
 
     def dispatch_spans(self, recording: Recording) -> list[tuple[float, float]]:
         """:meth:`Recording.dispatch_spans`, when its last submission is done.
@@ -552,33 +550,9 @@ class Engine:
         Raises:
             DeviceRemovedError: when the device is lost or closed.
         """
-        with self.afterwards, self.lock, Guard(self, "reading timestamps"):
-            self._await(recording)
-            return recording.dispatch_spans()
-
-    def _await(self, recording: Recording) -> None:
-        if recording in self._running:
-            try:
-                recording.sequence.eval_await()
-            except RuntimeError:
-                self._running.pop(recording, None)
-                raise
-            self._running.pop(recording, None)  # only now: an interrupt may come before
-
-    def _await_users(self, allocation: Allocation) -> None:
-        """Waits for all submitted work that binds an allocation."""
-        for recording in list(self._running):  # from which others take theirs without the lock
-            if allocation in recording.bound:
-                self._await(recording)
-
-    def _await_rivals(self, recording: Recording) -> None:
-        """Waits for the submitted work that must not be under way beside a recording."""
-        for other in list(self._running):
-            apart = other.written.isdisjoint(recording.bound) and recording.written.isdisjoint(other.bound)
-            if other is recording or not apart:
-                self._await(other)
-        for other in list(self._running)[: 1 - MOST_RUNNING]:
-            self._await(other)
+        return once_free(
+            self, "reading timestamps", lambda: self.submissions.among([recording]), recording.dispatch_spans
+        )
 
     def translate(self, action: str, error: BaseException | None) -> None:
         """For :class:`Guard`: raises what became of an action, when it failed or a validation layer complains."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,7 @@ class Recording:
         downloads: those that it copies to the host last.
         dispatch_steps: which of the sequence's operations, counted from 1, are dispatches.
         seconds_per_tick: of the device's clock.
+        waiting: held by a thread that waits for the last submission without the engine's lock.
     """
 
     sequence: Any
@@ -83,6 +85,7 @@ class Recording:
     downloads: frozenset[Allocation]
     dispatch_steps: tuple[int, ...]
     seconds_per_tick: float
+    waiting: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     def dispatch_seconds(self) -> list[float]:
         """What each dispatch took on the device, in its last run; only for a recording made with timestamps."""

@@ -38,7 +38,7 @@ def _answers(monkeypatch: pytest.MonkeyPatch, device: dml.Device) -> Answers:
         answers[constant_id].append(half_trial.TRIALS[constant_id](engine))
         return answers[constant_id][-1]
 
-    monkeypatch.setattr(device.engine, "_trials", {each: partial(noted, each) for each in answers})
+    monkeypatch.setattr(device.engine.shaders, "trials", {each: partial(noted, each) for each in answers})
     return answers
 
 
@@ -125,7 +125,7 @@ def test_a_trial_that_fails_is_made_again(
             raise error("no trial")
 
         with monkeypatch.context() as patch:
-            patch.setattr(opened.engine, "_trials", dict.fromkeys(half_trial.TRIALS, fails))
+            patch.setattr(opened.engine.shaders, "trials", dict.fromkeys(half_trial.TRIALS, fails))
             if error is dml.OutOfMemoryError or not is_tried:
                 _sums(opened)
             else:

@@ -118,7 +118,9 @@ def test_the_quick_way_gives_the_bits_of_the_ordinary_one(
                     f"{operator} {case}: {different.size} differ, the first at {different[0]}:"
                     f" {results.flat[different[0]]:#06x} instead of {wanted.flat[different[0]]:#06x}"
                 )
-        assert all(device.engine._does(trial) for trial in (UNPACKS_DENORMALS, PACKS_TO_NEAREST_EVEN)), "never quick"
+        assert all(device.engine.shaders.does(trial) for trial in (UNPACKS_DENORMALS, PACKS_TO_NEAREST_EVEN)), (
+            "never quick"
+        )
 
 
 @pytest.mark.parametrize("operator", QUICK)

@@ -49,6 +49,7 @@ def test_pipelines_are_coherent_where_no_barriers_are_recorded(
     if has_barriers and not engine._has_barriers:
         pytest.skip("Kompute as it is on PyPI has no memory barriers")
     monkeypatch.setattr(engine, "_has_barriers", has_barriers)
+    monkeypatch.setattr(engine.shaders, "has_barriers", has_barriers)
     made: list[bytes] = []
     algorithm = engine._manager.algorithm
 

@@ -151,7 +151,7 @@ def test_dependent_launches_run_in_order(engine: Engine, any_device: dml.Device)
 
 
 def test_one_word_serves_all_dependencies_and_goes_with_the_engine(engine: Engine, any_device: dml.Device) -> None:
-    engine._has_barriers = False  # as with the unchanged Kompute
+    engine._has_barriers = engine.shaders.has_barriers = False  # as with the unchanged Kompute
     first, second = engine.allocate(256), engine.allocate(256)
     before = len(engine._allocations)
     for _ in range(3):
@@ -198,8 +198,8 @@ def test_a_shader_is_compiled_once_for_all_buffers_and_sizes(
         compilations.append(one)
         return engine_shader(one)
 
-    engine_shader = engine._shader
-    monkeypatch.setattr(engine, "_shader", counted)
+    engine_shader = engine.shaders.of
+    monkeypatch.setattr(engine.shaders, "of", counted)
 
     def signs(count: int, values: Any) -> tuple[Any, list[Allocation]]:
         source, target = engine.allocate(4 * count), engine.allocate(4 * count)

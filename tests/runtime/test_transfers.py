@@ -26,7 +26,8 @@ def round_trip(engine: Engine, allocation: Allocation, value: int) -> None:
     """Words go to the device and come back, though the host's side was overwritten in between."""
     words = np.full(16, value, np.uint32)
     engine.write(allocation, lambda target: np.copyto(target, words.view(np.uint8)))
-    engine._transfers.upload([allocation])  # as a submission does that reads it
+    engine._upload([allocation])  # as a submission does that reads it
+    engine.wait_for(allocation)
     allocation.host_bytes[:] = 0
     allocation.download_pending = True
     assert engine.read(allocation, lambda source: source.view(np.uint32).tolist()) == words.tolist()
@@ -46,7 +47,7 @@ def test_a_transfer_is_recorded_once(engine: Engine) -> None:
 
 def test_transfers_go_with_their_memory(engine: Engine) -> None:
     kept, freed = engine.allocate(64), engine.allocate(64)
-    engine._transfers.upload([kept, freed])
+    engine._upload([kept, freed])
     round_trip(engine, freed, 1)
     round_trip(engine, kept, 2)
     engine.release(freed)

@@ -1,0 +1,75 @@
+"""How a thread waits for the device without keeping others from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from dmlvk.runtime.guard import Guard
+from dmlvk.runtime.work import Recording
+
+if TYPE_CHECKING:
+    from dmlvk.runtime.kompute import Engine
+
+_Result = TypeVar("_Result")
+
+_MOST_WAITS = 3
+"""How often a call waits without the lock for what is in its way; other threads may submit more every time."""
+
+
+def once_free(
+    engine: Engine, action: str, blockers: Callable[[], list[Recording]], work: Callable[[], _Result]
+) -> _Result:
+    """Does something under the engine's lock when nothing is in its way, for which it waits without the lock.
+
+    In the middle of another call of the same thread, which may have the lock, it waits with it.
+
+    Args:
+        engine: the device.
+        action: for messages.
+        blockers: what is to be waited for; called under the lock, again after each wait.
+        work: called under the lock.
+    """
+    in_call = engine.afterwards.in_call()
+    with engine.afterwards:
+        with engine.lock, Guard(engine, action):
+            found = blockers()
+            if in_call:
+                engine.submissions.finish_all(found)
+            if in_call or not found:
+                return work()
+        with engine.afterwards.visit():
+            engine.check_open()  # whoever closes the device from here on waits
+            return _once_free(engine, Guard(engine, action, is_begun=True), found, blockers, work)
+
+
+def _once_free(
+    engine: Engine,
+    guard: Guard,
+    found: list[Recording],
+    blockers: Callable[[], list[Recording]],
+    work: Callable[[], _Result],
+) -> _Result:
+    for _ in range(_MOST_WAITS):
+        with guard:
+            for recording in found:
+                engine.submissions.finish_outside(recording)
+        with engine.lock, guard:
+            found = blockers()
+            if not found:
+                return work()
+    with engine.lock, guard:
+        engine.submissions.finish_all(blockers())
+        return work()
+
+
+def wait_for(engine: Engine, found: Callable[[], list[Recording]]) -> None:
+    """Waits for what a function finds, which is called while the device cannot be closed."""
+    guard = Guard(engine, "running on the device")
+    if engine.afterwards.in_call():
+        with engine.lock, guard:
+            engine.submissions.finish_all(found())
+        return
+    with engine.afterwards, engine.afterwards.visit(), guard:
+        for recording in found():
+            engine.submissions.finish_outside(recording)
