@@ -9,11 +9,15 @@ of GPUs reserve hundreds of GiB of it). The peak of resident memory is told in a
 blocks out of numbers that were made before, each from another place, and so costs nothing: for devices that are faster
 than a few threads make numbers. Beside the stream's speed stand those of its parts, measured in the same run, block by
 block: making a block, taking it to the device and back, and the kernel alone; the slowest of them is what a perfect
-overlap would reach. The checksum is the same on every device and for every number of threads.
+overlap would reach. Of devices with memory of their own there is also the link's speed in the pattern of the stream: as
+many threads, NumPy to NumPy through plain staging buffers, without any kernel (``scripts/streaming_links.py``); and
+PyTorch's where it is there. The checksum is the same on every device and for every number of threads.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import resource
 import sys
@@ -32,7 +36,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import dmlvk as dml  # of this checkout
 from dmlvk import functions as F
 from dmlvk.dask import BlockFunction, map_blocks
-from scripts.measuring import argument_parser, write_measured
+from scripts.measuring import argument_parser, torch_named, write_measured
+from scripts.streaming_links import pinned, staged
 
 _ROW = 2**16
 _GIBIBYTE = 2**30
@@ -110,6 +115,21 @@ def parts(device: dml.Device, rows: int, source: Callable[[Any], npt.NDArray[np.
     return {name: block.nbytes / _GIBIBYTE / seconds for name, seconds in found.items()}
 
 
+def links(device: dml.Device, block: npt.NDArray[np.float32], threads: int, torch: Any) -> dict[str, float]:
+    """GiB/s of blocks that go to the device and back, and nothing is computed."""
+    own = staged(device, block, threads)
+    found = {} if own is None else {"staging buffers": own}
+    return found | (pinned(torch, block, threads) if torch is not None else {})
+
+
+def _torch() -> Any:
+    """PyTorch, where it is there with an NVIDIA card."""
+    with contextlib.suppress(ImportError):
+        torch = importlib.import_module("torch")
+        return torch if torch.cuda.is_available() else None
+    return None
+
+
 def peak_gibibytes() -> float:
     """The most memory that was resident at a time."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
@@ -135,6 +155,9 @@ def main() -> None:
     print(f"{device.info.name}: {blocks} blocks of {options.block} MiB, {options.threads} threads")
     source = SOURCES[options.source]
     alone = parts(device, rows, source)
+    torch = _torch()
+    info = {None: {"array-location": [(0, rows), (0, _ROW)], "chunk-shape": (rows, _ROW)}}
+    link = links(device, source(info), options.threads, torch)
     x = da.map_blocks(source, chunks=((rows,) * blocks, (_ROW,)), dtype=np.float32, meta=np.empty((0, 0), np.float32))
     sums = map_blocks(graph, x).map_blocks(
         checksum, drop_axis=1, chunks=((1,) * blocks,), dtype=np.uint64, meta=np.empty(0, np.uint64)
@@ -151,15 +174,18 @@ def main() -> None:
         "seconds": seconds,
         "GiB/s": blocks * options.block / 2**10 / seconds,
         "parts alone, GiB/s": alone,
+        "there and back in as many threads, GiB/s": link,
         "peak of resident memory, GiB": peak_gibibytes(),
         "of which before the stream, GiB": before,
         "limit of address space, GiB": options.limit,
         "checksum": f"{np.bitwise_xor.reduce(each):016x}",
     }
+    if "staging buffers" in link and "kernel" in alone:
+        measured["of the slower of link and kernel"] = measured["GiB/s"] / min(link["staging buffers"], alone["kernel"])
     for name, value in measured.items():
         print(f"{name}: {value}")
     if options.json:
-        write_measured(options.json, device.info, [], [measured])
+        write_measured(options.json, device.info, torch_named(torch), [measured])
 
 
 if __name__ == "__main__":
