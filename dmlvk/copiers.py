@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy.typing as npt
 
-MOST_COPIERS = 8
-"""Threads that work at a copy, the one that wants it included."""
+MOST_COPIERS = 4
+"""Threads that work at a copy, the one that wants it included. More are in each other's way where several threads copy
+at once, and no faster where one does."""
 
 Part = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 """Where to, and from where; of one shape."""

@@ -10,8 +10,9 @@ blocks out of numbers that were made before, each from another place, and so cos
 than a few threads make numbers. Beside the stream's speed stand those of its parts, measured in the same run, block by
 block: making a block, taking it to the device and back, and the kernel alone; the slowest of them is what a perfect
 overlap would reach. Of devices with memory of their own there is also the link's speed in the pattern of the stream: as
-many threads, NumPy to NumPy through plain staging buffers, without any kernel (``scripts/streaming_links.py``); and
-PyTorch's where it is there. The checksum is the same on every device and for every number of threads.
+many threads, NumPy to NumPy through plain staging buffers, without any kernel (``scripts/streaming_links.py``), and
+PyTorch's where it is there; and the same with the graph, but without Dask and the checksum. The checksum is the same on
+every device and for every number of threads.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ import dmlvk as dml  # of this checkout
 from dmlvk import functions as F
 from dmlvk.dask import BlockFunction, map_blocks
 from scripts.measuring import argument_parser, torch_named, write_measured
-from scripts.streaming_links import pinned, staged
+from scripts.streaming_links import computed, pinned, staged
 
 _ROW = 2**16
 _GIBIBYTE = 2**30
@@ -116,9 +117,13 @@ def parts(device: dml.Device, rows: int, source: Callable[[Any], npt.NDArray[np.
 
 
 def links(device: dml.Device, block: npt.NDArray[np.float32], threads: int, torch: Any) -> dict[str, float]:
-    """GiB/s of blocks that go to the device and back, and nothing is computed."""
+    """GiB/s of blocks that go to the device and back, through the graph or without anything that is computed."""
+    drawn = dml.Graph(device)
+    model = drawn.compile(y=graph(drawn.input("x", dml.FLOAT32, block.shape)))
     own = staged(device, block, threads)
-    found = {} if own is None else {"staging buffers": own}
+    found = {"the graph": computed(device, model, block, threads)}
+    if own is not None:
+        found |= {"staging buffers": own, "the graph, of the staging buffers": found["the graph"] / own}
     return found | (pinned(torch, block, threads) if torch is not None else {})
 
 
@@ -180,8 +185,6 @@ def main() -> None:
         "limit of address space, GiB": options.limit,
         "checksum": f"{np.bitwise_xor.reduce(each):016x}",
     }
-    if "staging buffers" in link and "kernel" in alone:
-        measured["of the slower of link and kernel"] = measured["GiB/s"] / min(link["staging buffers"], alone["kernel"])
     for name, value in measured.items():
         print(f"{name}: {value}")
     if options.json:

@@ -1,4 +1,4 @@
-"""How fast blocks go to a device and back where nothing is computed: what a stream of blocks is measured against.
+"""How fast blocks go to a device and back where nothing is computed, and where a model is.
 
 Always from NumPy arrays to new NumPy arrays, in as many threads as the stream has, each with buffers of its own: the
 host copies a block into memory that the device reads, the device takes it and gives another one back, the host copies
@@ -70,6 +70,11 @@ def staged(device: dml.Device, block: Block, threads: int) -> float | None:
         for pair in pairs:
             for allocation in pair:
                 engine.release(allocation)
+
+
+def computed(device: dml.Device, model: dml.CompiledOperator, block: Block, threads: int) -> float:
+    """GiB/s of blocks through a model with one input, x: the stream itself, without Dask."""
+    return _gibibytes_per_second([lambda: device.run(model, {"x": block})] * threads, block.nbytes)
 
 
 def pinned(torch: Any, block: Block, threads: int) -> dict[str, float]:
