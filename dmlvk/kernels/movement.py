@@ -7,10 +7,12 @@ from typing import Any
 
 from dmlvk.kernels import rearrangement
 from dmlvk.kernels.copies import copy, fill
-from dmlvk.kernels.program import Program, ProgramBuilder
+from dmlvk.kernels.parts import Part, copy_parts
+from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.views import View
 from dmlvk.operators import OperatorDesc
+from dmlvk.tensors import TensorDesc
 
 
 def lower(desc: OperatorDesc, target: Target) -> Program:
@@ -25,24 +27,27 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
 
 
 def _join(b: ProgramBuilder, desc: Any) -> None:
-    whole, start = View.of(desc.output_tensor), 0
-    bits = desc.output_tensor.data_type.size_in_bits
-    for number, tensor in enumerate(desc.input_tensors):
-        name = f"input_tensors[{number}]"
-        part = whole.part(desc.axis, start, tensor.sizes[desc.axis])
-        source = (b.reads[name], View.of(tensor))
-        copy(b, source, (b.writes["output_tensor"], part), bits, label=f"input {number}", is_independent=True)
-        start += tensor.sizes[desc.axis]
+    regions = [b.reads[f"input_tensors[{number}]"] for number in range(len(desc.input_tensors))]
+    parts = _parts(desc.output_tensor, desc.input_tensors, regions, desc.axis, "input")
+    copy_parts(b, b.writes["output_tensor"], parts, desc.output_tensor.data_type.size_in_bits, is_split=False)
 
 
 def _split(b: ProgramBuilder, desc: Any) -> None:
-    whole, start = View.of(desc.input_tensor), 0
-    bits = desc.input_tensor.data_type.size_in_bits
-    for number, tensor in enumerate(desc.output_tensors):
-        part = whole.part(desc.axis, start, tensor.sizes[desc.axis])
-        target = (b.writes[f"output_tensors[{number}]"], View.of(tensor))
-        copy(b, (b.reads["input_tensor"], part), target, bits, label=f"output {number}", is_independent=True)
-        start += tensor.sizes[desc.axis]
+    regions = [b.writes[f"output_tensors[{number}]"] for number in range(len(desc.output_tensors))]
+    parts = _parts(desc.input_tensor, desc.output_tensors, regions, desc.axis, "output")
+    copy_parts(b, b.reads["input_tensor"], parts, desc.input_tensor.data_type.size_in_bits, is_split=True)
+
+
+def _parts(
+    whole: TensorDesc, tensors: Sequence[TensorDesc], regions: Sequence[Region], axis: int, word: str
+) -> list[Part]:
+    """Tensors that lie one behind the other along an axis of the whole."""
+    parts, start, view = [], 0, View.of(whole)
+    for number, (tensor, region) in enumerate(zip(tensors, regions, strict=True)):
+        size = tensor.sizes[axis]
+        parts.append(Part(region, View.of(tensor), view.part(axis, start, size), f"{word} {number}"))
+        start += size
+    return parts
 
 
 def _copy_window(b: ProgramBuilder, desc: Any, part: View) -> None:

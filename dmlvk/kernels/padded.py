@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 
-from dmlvk.kernels.index_walks import UNITS, lanes, variant_of
+from dmlvk.kernels.index_walks import UNITS, lanes, variant_name, variant_of
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.kernels.views import View
@@ -17,7 +17,16 @@ _PADDED = "padded"
 
 def variants() -> Iterable[ShaderVariant]:
     """Every shader variant."""
-    return (variant_of(_PADDED, unit, folder="copies") for unit in UNITS)
+    for unit in UNITS:
+        variant = variant_of(_PADDED, unit, folder="copies")
+        yield variant
+        if unit <= 32:
+            defines = (("LANES", "4"), ("UNIT_BITS", str(unit)), ("VECTORS", "1"))
+            yield dataclasses.replace(variant, name=_of_vectors(unit), defines=defines)
+
+
+def _of_vectors(unit: int) -> str:
+    return variant_name(_PADDED, unit) + ".vectors"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,15 +93,18 @@ def padded(
     is_packed = all(axis.dense == math.prod(inner.size for inner in axes[:number]) for number, axis in enumerate(axes))
     if unit < 32 and not is_packed:
         return None
+    # Where a vector of the target lies in two rows at most, its place is found once for all of its units.
+    has_vectors = unit <= 32 and is_packed and bool(axes) and axes[0].size >= 128 // unit
     items = -(-elements // (32 // unit)) if unit < 32 else elements
-    groups = launch_size(operator_name, -(-items // lanes(unit)))
+    invocations = -(-elements // (128 // unit)) if has_vectors else -(-items // lanes(unit))
+    groups = launch_size(operator_name, invocations)
     missing = MAXIMUM_DIMENSION_COUNT - len(axes)
     constants = [int(groups[1] > 1), 1, 0, int(unit < 32), *(axis.size for axis in axes), *[1] * missing]
     for operand in ("dense", "sparse", "start"):
         constants += [*(getattr(axis, operand) for axis in axes), *[0] * missing]
     constants += [*(axis.length for axis in axes), *[1] * missing]
     return PlainKernel(
-        variant=variant_of(_PADDED, unit, folder="copies").name,
+        variant=_of_vectors(unit) if has_vectors else variant_name(_PADDED, unit),
         work_groups=groups,
         constants=tuple(constants),
         parameters=(elements, *value),

@@ -70,4 +70,8 @@ UNIT unit_at(Places places)
     return unit;
 }
 
+#ifdef VECTORS
+#include "padded_vectors.glsl"
+#else
 #include "gathering.glsl"
+#endif
