@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import walks
+from dmlvk.kernels.interleaved import interleaved
 from dmlvk.kernels.kernel import Kernel, PlainKernel, WalkKernel, launch_size
 from dmlvk.kernels.layout import FoldedLayout
 from dmlvk.kernels.program import ProgramBuilder, Region
@@ -213,7 +214,9 @@ def kernel_of(folded: FoldedCopy, target: Target, operator_name: str) -> Kernel:
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    walked = None if target.is_cpu or _is_small(folded) else _walked(folded, operator_name)
+    if target.is_cpu or _is_small(folded):
+        return _kernel(folded, "copy", operator_name, ())
+    walked = _walked(folded, operator_name) or interleaved(folded, operator_name)
     return walked or _kernel(folded, "copy", operator_name, ())
 
 
