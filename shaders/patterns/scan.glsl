@@ -139,9 +139,13 @@ State run_state(uint first, uint end)
     return state;
 }
 
-void store_element(uint number, ELEMENT result)
+uint output_place(uint number)
 {
-    uint place = row_output + (IS_REVERSED ? parameters.row_length - 1u - number : number) * parameters.output_strides[0];
+    return row_output + (IS_REVERSED ? parameters.row_length - 1u - number : number) * parameters.output_strides[0];
+}
+
+void store_at(uint place, ELEMENT result)
+{
 #ifdef WIDE
     place = (parameters.base_output >> 1u) + place;
     STORE_64(words_output, place, result);
@@ -154,6 +158,8 @@ void store_element(uint number, ELEMENT result)
     }
 #endif
 }
+
+void store_element(uint number, ELEMENT result) { store_at(output_place(number), result); }
 
 // Four results of the scan's order, from number `first` on.
 void store_four(uint first, Block results)

@@ -40,12 +40,12 @@ shared uint has_rare;
 QUICK_ROUNDS(first_rounds, 0)
 QUICK_ROUNDS(second_rounds, 1)
 QUICK_ROUNDS(rounds_of_blocks, 2)
-QUICK_ROUNDS(last_rounds_of_blocks, 0)
+QUICK_ROUNDS(last_rounds_of_blocks, 1)
 // What blocks up to number `block` come to.
 QuickState sum_of_blocks(uint block, uint first_slot, uint next_slot)
 {
     uint slot = first_slot + 16u * block * next_slot;
-    return last_rounds_of_blocks(QUICK_AT(0, slot), slot, block / 4u, 64u * next_slot);
+    return last_rounds_of_blocks(QUICK_AT(1, slot), slot, block / 4u, 64u * next_slot);
 }
 
 // What chunks came to, of those before that the rounds ask for: the last 1, 2, 4 and 8. Behind them the same of 16 chunks, of which there are four at
@@ -141,10 +141,10 @@ struct Place {
 };
 
 // A lane behind others: the last one of its block, at most the last one there is.
+uint last_lane_of_block(Place place) { return min(place.lane | 15u, LANES_OF_CHUNK - 1u); }
 uint last_slot_of_block(Place place)
 {
-    uint last_lane = min(place.lane | 15u, LANES_OF_CHUNK - 1u);
-    return min(place.slot + (last_lane - place.lane) * place.next_slot, 255u);
+    return min(place.slot + (last_lane_of_block(place) - place.lane) * place.next_slot, 255u);
 }
 
 // The elements of a run; zeros where there are none.
@@ -154,6 +154,22 @@ struct Run {
 Run loaded_run(uint first, uint end)
 {
     Run run;
+    if (first + ELEMENTS_OF_RUN <= end) {
+        uint place = element_place(IS_REVERSED ? parameters.row_length - 1u - first : first);
+        uint step = IS_REVERSED ? 0u - parameters.input_strides[0] : parameters.input_strides[0];
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+            if (HAS_BLOCKS) {
+                Block block = scanned_block(first + 4u * i, 4u);
+                run.fours[i] = uvec4(block.a, block.b, block.c, block.d);
+            } else {
+                [[unroll]] for (uint j = 0u; j < 4u; ++j) {
+                    run.fours[i][j] = load_element(place);
+                    place += step;
+                }
+            }
+        }
+        return run;
+    }
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uint at = first + 4u * i;
         run.fours[i] = uvec4(0u);
@@ -168,40 +184,40 @@ Run loaded_run(uint first, uint end)
 
 void store_quickly(uint at, uint end, uvec4 results)
 {
-    if (at >= end) {
+    uint place = output_place(at);
+    uint step = IS_REVERSED ? 0u - parameters.output_strides[0] : parameters.output_strides[0];
+    if (at + 4u <= end) {
+        if (OUTPUT_HAS_BLOCKS) {
+            store_four(at, Block(results.x, results.y, results.z, results.w));
+            return;
+        }
+        store_at(place, results.x);
+        store_at(place + step, results.y);
+        store_at(place + 2u * step, results.z);
+        store_at(place + 3u * step, results.w);
         return;
     }
-    uint count = min(4u, end - at);
-    if (OUTPUT_HAS_BLOCKS && count == 4u) {
-        store_four(at, Block(results.x, results.y, results.z, results.w));
-        return;
-    }
-    store_element(at, results.x);
-    if (count > 1u) {
-        store_element(at + 1u, results.y);
-    }
-    if (count > 2u) {
-        store_element(at + 2u, results.z);
-    }
-    if (count > 3u) {
-        store_element(at + 3u, results.w);
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        if (at + i < end) {
+            store_at(place + i * step, results[i]);
+        }
     }
 }
 
-// Whether a chunk had no rare elements; else nothing has been stored.
+// Whether a chunk had no rare elements; else nothing has been stored. Sums are made twice, as holding them takes registers, and with these work
+// groups that a core runs at once: columns of 8192 elements have 512 of them, of which an H100 runs 528 at once, or 396. Between writing to a pair of shared words and reading others' of it
+// is one barrier, and between reading it and writing to it anew is another.
 bool is_done_quickly(Place place, uint chunk, Run elements, uint first, uint end)
 {
-    QuickState states[16];
     QuickState run = NO_QUICK_STATE;
     Seen seen = NOTHING_SEEN;
     [[unroll]] for (uint i = 0u; i < 16u; ++i) {
         run = quick_with_element(run, elements.fours[i / 4u][i % 4u], seen);
-        states[i] = run;
     }
     if (!is_quick_right(seen)) {
         has_rare = 1u;
     }
-    // Runs of a block, then blocks.
+    // Runs of a block: what the run before and those before it come to. The block's first lane finds what the whole block comes to.
     bool is_followed = chunk + 1u < parameters.chunks;
     uint number = place.lane % 16u;
     SHARE_QUICK(0, place.slot, run)
@@ -209,28 +225,31 @@ bool is_done_quickly(Place place, uint chunk, Run elements, uint first, uint end
     if (has_rare != 0u) {
         return false;
     }
-    QuickState total = run;
+    QuickState of_four = run;
     if (LANES_OF_CHUNK > 1u) {
-        total = first_rounds(run, place.slot, number, place.next_slot);
-        SHARE_QUICK(1, place.slot, total)
-        barrier();
-        total = second_rounds(total, place.slot, number / 4u, 4u * place.next_slot);
+        of_four = first_rounds(run, place.slot, number, place.next_slot);
     }
-    SHARE_QUICK(2, place.slot, total)
+    SHARE_QUICK(1, place.slot, of_four)
     barrier();
-    QuickState before_run = NO_QUICK_STATE;
-    if (number != 0u) {
-        before_run = QUICK_AT(2, place.slot - place.next_slot);
+    uint last = last_lane_of_block(place) - (place.lane - number);
+    uint previous = number == 0u ? last : number - 1u;
+    uint previous_slot = min(place.slot + previous * place.next_slot - number * place.next_slot, 255u);
+    QuickState before_run = second_rounds(QUICK_AT(1, previous_slot), previous_slot, previous / 4u, 4u * place.next_slot);
+    QuickState of_chunk = before_run; // in the first lane
+    if (number == 0u) {
+        before_run = NO_QUICK_STATE;
     }
     QuickState before_block = NO_QUICK_STATE;
-    QuickState of_chunk = NO_QUICK_STATE;
     if (LANES_OF_CHUNK > 16u) {
         uint block = place.lane / 16u;
         uint first_of_chunk = place.slot - place.lane * place.next_slot;
         if (number == 0u) {
-            QuickState of_block = QUICK_AT(2, last_slot_of_block(place));
-            of_block = rounds_of_blocks(of_block, place.slot + 15u * place.next_slot, block, 16u * place.next_slot);
-            SHARE_QUICK(0, place.slot, of_block)
+            SHARE_QUICK(2, place.slot, of_chunk)
+        }
+        barrier();
+        if (number == 0u) {
+            QuickState of_blocks = rounds_of_blocks(of_chunk, place.slot, block, 16u * place.next_slot);
+            SHARE_QUICK(1, place.slot, of_blocks)
         }
         barrier();
         if (block != 0u) {
@@ -239,8 +258,6 @@ bool is_done_quickly(Place place, uint chunk, Run elements, uint first, uint end
         if (is_followed && place.lane == 0u) {
             of_chunk = sum_of_blocks(15u, first_of_chunk, place.next_slot);
         }
-    } else if (is_followed && place.lane == 0u) {
-        of_chunk = QUICK_AT(2, place.slot + (LANES_OF_CHUNK - 1u) * place.next_slot);
     }
     QuickState before = NO_QUICK_STATE;
     if (chunk != 0u) {
@@ -250,17 +267,13 @@ bool is_done_quickly(Place place, uint chunk, Run elements, uint first, uint end
     if (is_followed && place.lane == 0u) {
         note_quick_total(chunk, place.row, of_chunk);
     }
+    run = NO_QUICK_STATE;
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uvec4 results;
         [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-            QuickState own = states[4u * i + j];
-            if (IS_EXCLUSIVE) {
-                own = NO_QUICK_STATE;
-                if (4u * i + j > 0u) {
-                    own = states[4u * i + j - 1u];
-                }
-            }
-            results[j] = quick_result_of(quick_joined(before, own));
+            QuickState others = run;
+            run = quick_with_element(run, elements.fours[i][j], seen);
+            results[j] = quick_result_of(quick_joined(before, IS_EXCLUSIVE ? others : run));
         }
         store_quickly(first + 4u * i, end, results);
     }
@@ -334,7 +347,7 @@ void main()
         }
         if (!is_quick) {
             do_carefully(place, chunk, first, end);
+            barrier(); // what is carried is known, and what was shared has been read
         }
-        barrier(); // what is carried is known, and what was shared has been read
     }
 }
