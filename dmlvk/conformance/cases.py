@@ -201,7 +201,8 @@ def _searched(case: ValueCase, data_type: DataType, total: int, random: np.rando
     """
     fields = [field for field in case.desc_class.fields if field.kind == "attribute"]
     names = [field.attribute for field in fields if field.type == "float" and field.converted_to is None]
-    if not names or not data_type.is_float or len(case.tensors("input")) > 1:
+    pairs = [field.attribute for field in fields if field.type == "scale_bias"]
+    if not (names or pairs) or data_type not in (DataType.FLOAT32, DataType.FLOAT16) or len(case.tensors("input")) > 1:
         return
     neutral = attribute_sets(case.desc_class, data_type)[0]
     largest = 120 if data_type is DataType.FLOAT32 else 14
@@ -211,15 +212,31 @@ def _searched(case: ValueCase, data_type: DataType, total: int, random: np.rando
     for number in range(SEARCHED_SETS):
         exponents = random.uniform(-largest, largest, len(names))
         signs = random.choice((-1.0, 1.0), len(names))
-        chosen = {name: float(np.float32(s * 2.0**e)) for name, s, e in zip(names, signs, exponents, strict=True)}
+        chosen: dict[str, Any] = {
+            name: float(np.float32(s * 2.0**e)) for name, s, e in zip(names, signs, exponents, strict=True)
+        }
         factors = (1.0, *(made for value in chosen.values() for made in (value, 1 / value)))
         scale = factors[number % len(factors)]
         moderate = random.choice((-1.0, 1.0), count) * 2.0 ** random.uniform(-14, 7.4, count) * scale
+        for name in pairs if not names or number % 4 > 1 else ():
+            pair = _scale_and_bias(largest, random)
+            chosen[name] = pair
+            # Every second set without the bias: x * Scale is moderate, and mostly either it or the bias is what counts.
+            with np.errstate(over="ignore", under="ignore"):
+                moderate = (moderate - (pair.bias if number % 2 else 0.0)) / pair.scale
         ends = np.finfo(kind)
         with np.errstate(under="ignore"):
             near = np.clip(moderate, float(ends.min), float(ends.max)).astype(kind)
         anything = random.integers(0, 2 ** (8 * kind.itemsize), count, bits).view(kind)
         yield Batch(f"attributes of any size, {number}", {**neutral, **chosen}, (np.concatenate([near, anything]),))
+
+
+def _scale_and_bias(largest: float, random: np.random.Generator) -> dml.ScaleBias:
+    """A scale of any magnitude, and a bias of any or of the magnitude of a function's usual arguments."""
+    bias_exponent = random.uniform(-largest, largest) if random.integers(2) else random.uniform(-10, 7)
+    exponents = (random.uniform(-largest, largest), bias_exponent)
+    scale, bias = (float(np.float32(random.choice((-1.0, 1.0)) * 2.0**exponent)) for exponent in exponents)
+    return dml.ScaleBias(scale, bias)
 
 
 def _powers(
