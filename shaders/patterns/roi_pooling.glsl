@@ -77,11 +77,11 @@ struct Span {
 };
 Span span_of(int low, int high, uint place, uint places, uint extent)
 {
-    uint size = uint(max(high - low, 0)) + 1u;
+    uint size = (high > low ? uint(high) - uint(low) : 0u) + 1u; // up to 2^31 + 1
     uint whole = size / places;
     uint rest = size % places;
-    int first = low + int(place * whole + place * rest / places);
-    int end = low + int((place + 1u) * whole + ((place + 1u) * rest + places - 1u) / places);
+    int first = int(uint(low) + place * whole + place * rest / places);
+    int end = int(uint(low) + (place + 1u) * whole + ((place + 1u) * rest + places - 1u) / places);
     return Span(min(max(first, 0), int(extent)), min(max(end, 0), int(extent)));
 }
 

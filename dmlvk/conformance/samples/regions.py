@@ -28,11 +28,11 @@ _REGIONS = (
 
 @sampler("ROI_POOLING")
 def roi_pooling(types: Types, random: np.random.Generator) -> Iterator[Sample]:
-    """Regions inside, across the edges, beyond them, inverted, and of batches that there are not."""
+    """Regions inside, across the edges, beyond them, without end, inverted, and of batches that there are not."""
     data_type = types["input_tensor"]
     dtype = data_type.numpy_dtype
     regions = np.array(_REGIONS, dtype)[None, None]
-    for scale, height, width in ((1.0, 2, 3), (0.6, 4, 1), (-1.5, 1, 9)):
+    for scale, height, width in ((1.0, 2, 3), (0.6, 4, 1), (-1.5, 1, 9), (5.7e20, 3, 2)):
         values = random.standard_normal((2, 3, 5, 7)).astype(dtype)
         chosen = random.choice(np.array([0.0, -0.0, np.nan, np.inf, -np.inf], dtype), values.shape)
         values = np.where(random.random(values.shape) < 0.3, chosen, values)
