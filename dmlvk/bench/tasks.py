@@ -375,6 +375,21 @@ def _batch_normalization(data_type: DataType, size: int) -> Iterator[Task]:
     yield _moving(f"{n}x{c}x{h}x{w}", desc, in_torch)
 
 
+def _local_responses(data_type: DataType, size: int) -> Iterator[Task]:
+    """Across five channels."""
+    n, c, h, w = _images(data_type, size)
+    tensor = TensorDesc(data_type, (n, c, h, w))
+    desc = operator_desc(
+        "LOCAL_RESPONSE_NORMALIZATION", InputTensor=tensor, OutputTensor=tensor, CrossChannel=True, LocalSize=5,
+        Alpha=1e-4, Beta=0.75, Bias=1.0,
+    )  # fmt: skip
+
+    def in_torch(torch: Any, inputs: Sequence[Any]) -> Any:
+        return torch.nn.functional.local_response_norm(inputs[0], 5, 1e-4, 0.75, 1.0)
+
+    yield _moving(f"of 5 channels, {n}x{c}x{h}x{w}", desc, in_torch)
+
+
 def _resample(data_type: DataType, size: int) -> Iterator[Task]:
     n, c, h, w = _images(data_type, size // 4)
     desc = operator_desc(
@@ -473,6 +488,7 @@ _MAKERS: Mapping[str, _Maker] = {
     "GEMM": _products,
     "GRU": functools.partial(_recurrent, "GRU", 3),
     "JOIN": _join,
+    "LOCAL_RESPONSE_NORMALIZATION": _local_responses,
     "LOCAL_RESPONSE_NORMALIZATION_GRAD": gradient_tasks.local_responses,
     "LSTM": functools.partial(_recurrent, "LSTM", 4),
     "MAX_POOLING": functools.partial(_pools, "MAX_POOLING", 3, 2, 1),

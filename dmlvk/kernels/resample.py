@@ -17,6 +17,7 @@ from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
 from dmlvk.operators.members import AxisDirection
 from dmlvk.operators.resampling import InterpolationMode, Resampling, resamplings
+from dmlvk.tensors import TensorDesc
 
 _AXES = 5
 _MOST_RESAMPLED = 4
@@ -96,9 +97,12 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     is_plain = len(mapped) <= _MOST_PLAIN and not any(how.is_antialiased for _, how in mapped)
     elements = math.prod(result.sizes)
     items = -(-elements // _ELEMENTS_OF_ITEM) if is_packed else elements
-    block = None
-    if is_linear and is_packed and is_plain and not target.is_cpu:
+    block, doubling = None, [0, 0]
+    if is_linear and is_packed and is_plain:
         block = _axis_of_blocks(axes, [how for _, how in mapped])
+    if block is not None:
+        doubling = _doubling(source, result, mapped)
+        block = block if doubling[0] or not target.is_cpu else None
     row_step, rows = 0, 1
     if block is not None:
         row_step, rows = axes[block].output_step, axes[block].size
@@ -116,6 +120,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
         constants += resampled_axis(how, source.sizes[number], source.element_strides[number])
     constants += resampled_axis(Resampling(1.0, 0.0, 0.0), 1, 0) * (_MOST_RESAMPLED - len(mapped))
     constants += [int(is_plain), int(block is not None), row_step, rows, int(is_in_parts)]
+    constants += doubling
     data_type: DataType = result.data_type
     name = f"linear.{data_type.name.lower()}" if is_linear else f"nearest.{_MOVED_AS[data_type.size_in_bits]}"
     builder = ProgramBuilder(desc, target)
@@ -140,6 +145,25 @@ def _axis_of_blocks(axes: Sequence[_Axis], mapped: Sequence[Resampling]) -> int 
     if mapped[1].scale < _LEAST_SCALE_OF_BLOCK:
         return None
     return next(place for place, axis in enumerate(axes) if axis.number == 1)
+
+
+def _doubling(source: TensorDesc, result: TensorDesc, mapped: Sequence[tuple[int, Resampling]]) -> list[int]:
+    """Whether both axes are doubled around the middles of elements, and whether two neighbours lie in a vector."""
+    extents = [source.sizes[axis] for axis, _ in mapped]
+    is_doubled = all(
+        (how.scale, how.input_offset, how.output_offset) == (2.0, 0.5, -0.5) and extent <= _LARGEST_SAME
+        for (_, how), extent in zip(mapped, extents, strict=True)
+    )
+    column = mapped[0][0]
+    steps = [stride for axis, stride in enumerate(source.element_strides) if axis != column and source.sizes[axis] > 1]
+    has_pairs = (
+        source.element_strides[column] == 1
+        and extents[0] % 2 == 0
+        and result.sizes[column] <= 2 * extents[0]
+        and not any(step % 2 for step in steps)
+        and source.data_type.size_in_bits == 32
+    )
+    return [int(is_doubled), int(has_pairs)]
 
 
 def _averaging(mapped: Sequence[Resampling]) -> tuple[int, bool]:

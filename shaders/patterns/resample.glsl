@@ -8,6 +8,7 @@
 // and behind
 //   VALUE(OUTPUT) resampled(Source source)     the result, for which it has INPUT and OUTPUT, their widths, and ELEMENT(at)
 //   bool has_block(Source source, uint output_at, Columns columns)    with RESAMPLE_BLOCKS: stores a block by store_four_values, or finds that it cannot
+//   bool has_doubled_block(Source source, uint output_at)             likewise of two such blocks, where IS_DOUBLED
 #ifndef RESAMPLE_GLSL
 #define RESAMPLE_GLSL
 
@@ -74,6 +75,10 @@ layout(constant_id = 72) const bool IS_PLAIN = false; // at most A and B are res
 layout(constant_id = 73) const bool IN_BLOCKS = false;
 layout(constant_id = 74) const uint ROW_OUTPUT_STEP = 0u; // elements of the output
 layout(constant_id = 75) const uint OUTPUT_ROWS = 1u;
+// Whether rows and columns are doubled, each element's place in the middle of it; with PAIRS, of elements that lie side by side, two from every
+// even one on at once.
+layout(constant_id = 77) const bool IS_DOUBLED = false;
+layout(constant_id = 78) const bool HAS_PAIRS = false;
 #endif
 
 // Whether this is one of several launches, each of which takes some of what is averaged; an invocation has one element then.
@@ -171,11 +176,15 @@ Columns columns_from(uint a)
 }
 
 bool has_block(Source source, uint output_at, Columns columns);
+bool has_doubled_block(Source source, uint output_at);
 
 void store_block(uint item)
 {
     uint output_at;
     Source source = source_of(item * 4u, output_at);
+    if (IS_DOUBLED && has_doubled_block(source, output_at)) {
+        return;
+    }
     Columns columns = columns_from(source.a);
     for (uint block = 0u; block < 2u; ++block) {
         bool is_stored = source.b < OUTPUT_ROWS && has_block(source, output_at, columns);

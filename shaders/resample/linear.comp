@@ -245,3 +245,87 @@ bool has_block(Source source, uint output_at, Columns columns)
     STORE_AVERAGE(3u, begin, a, b, c, d)
     return true;
 }
+
+// Two blocks where rows and columns are doubled: places lie a quarter and three quarters behind elements, so that eight rows of the output come
+// from six of the input, and four columns from four. Beyond the first element and the last one these stand for themselves.
+#define PLACE_OF(element, extent) uint(min(max(element, 0), int(extent) - 1))
+float fraction_at(int element, uint extent, float inside) { return uint(element) < extent - 1u ? inside : 0.0; }
+
+// The average of two finite numbers of equal signs of zero where the fraction is 0: then it is the first one without a look at it.
+vec4 averages(vec4 first, vec4 second, vec4 fraction)
+{
+    precise vec4 rest = 1.0 - fraction;
+    precise vec4 average = first * rest + second * fraction;
+    return average;
+}
+
+// What is seen of numbers: twice the least magnitude, less one, of which zero is the greatest; and the sum of magnitudes.
+uint twice_less_one(uint bits) { return (bits << 1u) - 1u; }
+vec4 doubled_row(uint at, uvec4 columns, vec4 fraction, inout uint least, inout float magnitudes)
+{
+    uvec4 bits;
+#if INPUT_BITS == 32
+    if (HAS_PAIRS) {
+        uvec2 pair = pairs_input[(BASE_WORD(input) + at + columns.y) >> 1u];
+        bits = uvec4(ELEMENT(at + columns.x), pair, ELEMENT(at + columns.w));
+    } else {
+        bits = NUMBERS_AT((at + columns));
+    }
+    least = min(least, min(min(twice_less_one(bits.x), twice_less_one(bits.y)), min(twice_less_one(bits.z), twice_less_one(bits.w))));
+#else
+    bits = NUMBERS_AT((at + columns));
+#endif
+    vec4 x = uintBitsToFloat(bits);
+    vec4 magnitude = uintBitsToFloat(bits & MAGNITUDE_F32);
+    precise float sum = magnitudes + ((magnitude.x + magnitude.y) + (magnitude.z + magnitude.w));
+    magnitudes = sum;
+    return averages(x.xyyz, x.yzzw, fraction);
+}
+
+#if INPUT_BITS == 32
+#define FINITE_RESULT(x) floatBitsToUint(x)
+#else
+#define FINITE_RESULT(x) RESULT_OF(OUTPUT, floatBitsToUint(x))
+#endif
+#define DOUBLED_ROW(name, number) \
+    vec4 name = doubled_row(source.at + PLACE_OF(row + number, EXTENT_B) * STRIDE_B, columns, fraction, least, magnitudes);
+#define STORE_DOUBLED(number, first, second, inside) \
+    if (source.b + number < OUTPUT_ROWS) { \
+        vec4 result = averages(first, second, vec4(fraction_at(row + (number + 1) / 2, EXTENT_B, inside))); \
+        store_four_values(output_at + number * ROW_OUTPUT_STEP, FINITE_RESULT(result.x), FINITE_RESULT(result.y), \
+            FINITE_RESULT(result.z), FINITE_RESULT(result.w)); \
+    }
+bool has_doubled_block(Source source, uint output_at)
+{
+    int column = int(source.a >> 1u) - 1;
+    int row = int(source.b >> 1u) - 1;
+    uvec4 columns = uvec4(PLACE_OF(column, EXTENT_A), PLACE_OF(column + 1, EXTENT_A), PLACE_OF(column + 2, EXTENT_A),
+        PLACE_OF(column + 3, EXTENT_A)) * STRIDE_A;
+    vec4 fraction = vec4(fraction_at(column, EXTENT_A, 0.75), fraction_at(column + 1, EXTENT_A, 0.25),
+        fraction_at(column + 1, EXTENT_A, 0.75), fraction_at(column + 2, EXTENT_A, 0.25));
+    uint least = 0xffffffffu;
+    float magnitudes = 0.0;
+    DOUBLED_ROW(a, 0)
+    DOUBLED_ROW(b, 1)
+    DOUBLED_ROW(c, 2)
+    DOUBLED_ROW(d, 3)
+    DOUBLED_ROW(e, 4)
+    DOUBLED_ROW(f, 5)
+#if INPUT_BITS == 32
+    if (least < 2u * LEAST_PLAIN - 1u) {
+        return false;
+    }
+#endif
+    if (floatBitsToUint(magnitudes) >= INFINITY_F32) {
+        return false;
+    }
+    STORE_DOUBLED(0, a, b, 0.75)
+    STORE_DOUBLED(1, b, c, 0.25)
+    STORE_DOUBLED(2, b, c, 0.75)
+    STORE_DOUBLED(3, c, d, 0.25)
+    STORE_DOUBLED(4, c, d, 0.75)
+    STORE_DOUBLED(5, d, e, 0.25)
+    STORE_DOUBLED(6, d, e, 0.75)
+    STORE_DOUBLED(7, e, f, 0.25)
+    return true;
+}

@@ -154,6 +154,11 @@ def test_sizes_of_upsample_2d_follow_from_the_factors() -> None:
     ("source", "output", "more"),
     [
         ((2, 3, 5, 6), (2, 3, 10, 12), {}),
+        ((2, 4, 18, 10), (2, 4, 36, 20), {}),
+        ((6, 3, 1, 2), (6, 3, 2, 4), {}),
+        ((3, 2, 4, 8), (3, 2, 13, 20), {"scales": (1.0, 1.0, 2.0, 2.0)}),
+        ((3, 2, 9, 8), (3, 2, 5, 12), {"scales": (1.0, 1.0, 2.0, 2.0)}),
+        ((6, 4, 2), (6, 8, 4), {}),
         ((1, 2, 7, 4), (1, 2, 21, 16), {"input_pixel_offsets": (0.5, 0.5, 0.0, -1.25)}),
         ((3, 9, 3), (3, 23, 8), {"scales": (1.0, 2.5, 2.75), "output_pixel_offsets": (-0.5, 3.0, -0.25)}),
         ((1, 4, 5), (1, 64, 8), {"scales": (1.0, 2.0, 0.3), "output_pixel_offsets": (-0.5, 1e8, 0.0)}),
@@ -167,7 +172,7 @@ def test_rows_that_are_computed_at_once_have_the_same_bits(
     more: dict[str, Any],
     data_type: dml.DataType,
 ) -> None:
-    """GPUs compute four rows of four elements at once; here each row by itself as well."""
+    """GPUs compute four rows of four elements at once, all devices eight where axes double; here each row alone."""
     tensors = {
         "input_tensor": dml.TensorDesc(data_type, source),
         "output_tensor": dml.TensorDesc(data_type, output),
