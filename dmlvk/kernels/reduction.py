@@ -30,12 +30,21 @@ _MOST_LANES = 256
 _LANES_OF_COLUMN = 16
 """How many invocations share a chunk, at most, where rows are neighbours in memory."""
 
+_LARGER_GROUPS = (1024, 512)
+"""Invocations of a work group where rows are neighbours, on GPUs that have so many: pieces of memory are longer."""
+
+_FEWEST_GROUPS = 128
+"""How many work groups there are at least where they are larger."""
+
 _FEWEST_ON_PROCESSORS = 16
 """From so many chunks on a processor's invocations take whole ones."""
 
 _UNSIGNED, _SIGNED, _FLOAT = 0, 1, 2
 AS_IT_IS, DIVIDED, SQUARE_ROOT, LOGARITHM, LOGARITHM_AND_PEAK, MEAN_IN_TWO_WORDS = range(6)
 """What becomes of a sum: ``ENDING`` in shaders/reduction/sum.comp."""
+
+_OF_MAGNITUDES = 1
+"""The mode of sums of magnitudes."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -90,7 +99,7 @@ _PLACE = Reduction("extreme", 2, 3, (("ARG", "1"),), name="place")
 _INTEGERS = Reduction("integers", 1, 2)
 _PRODUCT = Reduction("product", 5)
 SUM = _sum("sum", 0)
-SUM_OF_MAGNITUDES = _sum("sum", 0, mode=1)
+SUM_OF_MAGNITUDES = _sum("sum", 0, mode=_OF_MAGNITUDES)
 SUM_OF_SQUARES = _sum("squares", 1)
 SUM_OF_POWERS = _sum("powers", 2, ending=LOGARITHM_AND_PEAK)
 SUM_OF_SQUARED_DIFFERENCES = _sum("differences", 3)
@@ -291,9 +300,12 @@ def _kernel(
     are_neighbours = rows.are_neighbours and not of_states
     own = _lanes_of_invocation(builder.target, of_chunk, rows.count * chunks, are_neighbours)
     loads_ahead = not builder.target.is_cpu and length >= _ELEMENTS_OF_LANE * of_chunk
-    groups = launch_size(
-        builder.operator_name, -(-rows.count * chunks // (WORK_GROUP_SIZE * own // of_chunk)) * WORK_GROUP_SIZE
-    )
+    group_size = WORK_GROUP_SIZE
+    if are_neighbours and own > 1:
+        state_bytes = 4 * reduction.words(data_type.size_in_bits == 64)
+        group_size = _invocations_of_group(builder.target, of_chunk // own, rows.count * chunks, state_bytes)
+    chunks_of_group = group_size * own // of_chunk
+    groups = launch_size(builder.operator_name, -(-rows.count * chunks // chunks_of_group) * WORK_GROUP_SIZE)
     kind = _FLOAT if data_type.is_float else _SIGNED if data_type.name.startswith("INT") else _UNSIGNED
     sizes = [*rows.row.sizes, *rows.others.sizes]
     missing = MAXIMUM_DIMENSION_COUNT - len(sizes)
@@ -303,6 +315,7 @@ def _kernel(
     return PlainKernel(
         variant=reduction.variant(data_type.size_in_bits == 64, of_states, own > 1, loads_ahead).name,
         work_groups=groups,
+        work_group_size=group_size,
         constants=(
             int(groups[1] > 1),
             1,
@@ -317,6 +330,8 @@ def _kernel(
             int(chunks == 1),
             width,
             int(length % (_BLOCKS_AT_ONCE * _ELEMENTS_OF_BLOCK) == 0),
+            group_size,
+            int(reduction.mode == _OF_MAGNITUDES),
         ),
         parameters=(
             rows.count,
@@ -336,3 +351,12 @@ def _lanes_of_invocation(target: Target, of_chunk: int, chunks: int, are_neighbo
     if target.is_cpu and chunks >= _FEWEST_ON_PROCESSORS:
         return of_chunk
     return max(1, of_chunk // _LANES_OF_COLUMN) if are_neighbours or target.is_cpu else 1
+
+
+def _invocations_of_group(target: Target, of_chunk: int, chunks: int, state_bytes: int) -> int:
+    """How many invocations a work group has where rows are neighbours in memory."""
+    for size in _LARGER_GROUPS:
+        has_limits = size <= target.work_group_size and size * state_bytes <= target.shared_memory
+        if has_limits and not target.is_cpu and chunks * of_chunk >= _FEWEST_GROUPS * size:
+            return size
+    return WORK_GROUP_SIZE

@@ -28,6 +28,16 @@ Double sum_of_four(Double a, Double b, Double c, Double d)
     return Double(total.high, low);
 }
 
+// What sum_of_four gives of numbers without second words, but for zeros' signs.
+Double sum_of_four_numbers(vec4 x)
+{
+    Double left = two_sum(x.x, x.y);
+    Double right = two_sum(x.z, x.w);
+    Double total = two_sum(left.high, right.high);
+    precise float low = (left.low + right.low) + total.low;
+    return Double(total.high, low);
+}
+
 // (glslang 12 does not come to an end over precise sums of members of members.)
 Double with_next_four(Double sum, Double next)
 {

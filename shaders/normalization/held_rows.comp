@@ -35,16 +35,6 @@ uvec4 loaded_again(uint block) { return four_of_input(input_row + FIRST_OF(block
 uint nearest;
 uint least_of(uvec4 bits) { return min(min(bits.x << 1u, bits.y << 1u), min(bits.z << 1u, bits.w << 1u)); }
 
-// What sum_of_four gives of numbers without second words, but for zeros' signs.
-Double sum_of_four_numbers(vec4 x)
-{
-    Double left = two_sum(x.x, x.y);
-    Double right = two_sum(x.z, x.w);
-    Double total = two_sum(left.high, right.high);
-    precise float low = (left.low + right.low) + total.low;
-    return Double(total.high, low);
-}
-
 Double number(uint bits) { return Double(uintBitsToFloat(bits), 0.0); }
 #define NUMBERS(held) number(held.x), number(held.y), number(held.z), number(held.w)
 

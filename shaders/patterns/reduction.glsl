@@ -18,17 +18,18 @@
 // lane b % LANES_OF_CHUNK: of lanes there are 1, 4, 16, 64 or 256, as many as it takes for 16 elements each. A lane joins its
 // blocks in rising order, four at a time, and these groups in rising order; neighbouring lanes are joined four at a time, then
 // these fours, and so on, all in rising order. States of chunks are elements of a row of states, one to a block's place, and
-// joined in the same way.
+// joined in the same way. (All states' first words lie in front of all second ones: a work group reads neighbours.)
 //
 // An invocation goes through LANES_OF_INVOCATION lanes, with SEVERAL_LANES more than one: one on GPUs, where lanes are neighbours in memory; all on processors,
 // which lose much by waiting for others; some where rows are neighbours in memory.
 layout(constant_id = 12) const bool HAS_WHOLE_FOURS = false; // chunks are multiples of 16 elements, four blocks
+layout(constant_id = 13) const uint GROUP_SIZE = 256u;       // invocations of a work group: more only where rows are neighbours
 
 #define INVOCATIONS_OF_CHUNK (LANES_OF_CHUNK / LANES_OF_INVOCATION)
-#define CHUNKS_OF_GROUP (256u / INVOCATIONS_OF_CHUNK)
+#define CHUNKS_OF_GROUP (GROUP_SIZE / INVOCATIONS_OF_CHUNK)
 
 // shared_<n>: the words of the invocations' states.
-#define SHARED_WORD(n) shared uint shared_##n[256];
+#define SHARED_WORD(n) shared uint shared_##n[GROUP_SIZE];
 EACH_STATE_WORD(SHARED_WORD)
 
 #ifndef EACH_RARE_STATE_WORD
@@ -64,8 +65,9 @@ void share_state(uint slot, State state)
 State state_at(uint first)
 {
     uint words[STATE_WORDS];
-    uint place = parameters.base_input + (row_number * parameters.row_length + first) * STATE_WORDS;
-#define READ_STATE(n) words[n] = words_input[place + uint(n)];
+    uint place = parameters.base_input + row_number * parameters.row_length + first;
+    uint step = parameters.rows * parameters.row_length;
+#define READ_STATE(n) words[n] = words_input[place + uint(n) * step];
     EACH_STATE_WORD(READ_STATE)
     return state_of_words(words);
 }
@@ -198,7 +200,8 @@ LANES_STATE(lanes_state, State, EMPTY_STATE, fours_state, joined)
 #if defined(QUICK_SUMS) && PARTIALS && LOADS_AHEAD && !SEVERAL_LANES
 #define HAS_QUICK_STATES
 // The same of states that have nothing rare.
-#define QUICK_STATE_AT(first) quick_state_at(parameters.base_input + (row_number * parameters.row_length + (first)) * STATE_WORDS)
+#define QUICK_STATE_AT(first) \
+    quick_state_at(parameters.base_input + row_number * parameters.row_length + (first), parameters.rows * parameters.row_length)
 QuickState quick_lanes_state(uint lane, uint begin, uint end)
 {
     const uint step = LANES_OF_CHUNK;
@@ -358,8 +361,9 @@ void finish(Chunk chunk, State state)
     if (IS_LAST) {
         store_result(row_place(row_number, false), result_of(state));
     } else {
-        uint place = parameters.base_output + (row_number * parameters.chunks + chunk.number) * STATE_WORDS;
-#define STORE_STATE(n) words_output[place + uint(n)] = state_word_##n(state);
+        uint place = parameters.base_output + row_number * parameters.chunks + chunk.number;
+        uint step = parameters.rows * parameters.chunks;
+#define STORE_STATE(n) words_output[place + uint(n) * step] = state_word_##n(state);
         EACH_STATE_WORD(STORE_STATE)
     }
 }
@@ -419,7 +423,7 @@ void main()
         for (uint distance = 1u; distance < INVOCATIONS_OF_CHUNK; distance *= 4u) {
             barrier();
             // Neighbours join what there is, so that few instructions are executed for many; in the end, one chunk's states each.
-            if (slot < 64u / distance) {
+            if (slot < GROUP_SIZE / 4u / distance) {
                 uint first = 4u * distance * slot;
                 if (ROWS_ARE_NEIGHBOURS) {
                     first = 4u * distance * CHUNKS_OF_GROUP * (slot / CHUNKS_OF_GROUP) + slot % CHUNKS_OF_GROUP;

@@ -44,6 +44,9 @@ layout(constant_id = 8) const bool HAS_BLOCKS = false;       // every whole bloc
 layout(constant_id = 9) const bool ROWS_ARE_NEIGHBOURS = false; // neighbouring invocations take rows side by side
 layout(constant_id = 10) const bool IS_LAST = true;          // results are stored, not states
 layout(constant_id = 11) const uint OUTPUT_WIDTH = 32u;
+#ifndef SCAN
+layout(constant_id = 14) const bool OF_MAGNITUDES = false; // of sums
+#endif
 
 // What a file has several functions by.
 #define MODE (parameters.function & 0xffu)

@@ -11,7 +11,9 @@
 #include "exponential.glsl"
 #endif
 
+#ifdef SCAN
 #define OF_MAGNITUDES (MODE == 1u)
+#endif
 
 #define AS_IT_IS 0u
 #define DIVIDED 1u           // by the number of elements
@@ -171,13 +173,35 @@ State with_block(State state, Block block, uint first, uint count)
 uint flags_so_far;
 void begin_quick() { flags_so_far = 0u; }
 bool is_quick_right() { return flags_so_far == 0u; }
-QuickState quick_state_at(uint place)
+QuickState quick_state_at(uint place, uint step)
 {
-    flags_so_far |= words_input[place + 6u];
-    return Double(uintBitsToFloat(words_input[place]), uintBitsToFloat(words_input[place + 1u]));
+    flags_so_far |= words_input[place + 6u * step];
+    return Double(uintBitsToFloat(words_input[place]), uintBitsToFloat(words_input[place + step]));
 }
 #else
 uint least_so_far;
+#if TERMS == 0
+// Twice the least magnitude, less one, of which zero is the greatest; and the sum of magnitudes, which none is above.
+float magnitudes_so_far;
+void begin_quick()
+{
+    least_so_far = 0xffffffffu;
+    magnitudes_so_far = 0.0;
+}
+bool is_quick_right() { return least_so_far >= 2u * LEAST_ORDINARY - 1u && floatBitsToUint(magnitudes_so_far) < LEAST_LARGE; }
+uint twice_less_one(uint bits) { return (bits << 1u) - 1u; }
+QuickState quick_with_block(QuickState sum, Block block, uint count)
+{
+    uvec4 bits = uvec4(count > 0u ? block.a : 0u, count > 1u ? block.b : 0u, count > 2u ? block.c : 0u, count > 3u ? block.d : 0u);
+    vec4 magnitudes = uintBitsToFloat(bits & MAGNITUDE_F32);
+    vec4 x = OF_MAGNITUDES ? magnitudes : uintBitsToFloat(bits);
+    least_so_far = min(least_so_far, min(min(twice_less_one(bits.x), twice_less_one(bits.y)),
+        min(twice_less_one(bits.z), twice_less_one(bits.w))));
+    precise float sum_of_magnitudes = magnitudes_so_far + ((magnitudes.x + magnitudes.y) + (magnitudes.z + magnitudes.w));
+    magnitudes_so_far = sum_of_magnitudes;
+    return with_next_four(sum, sum_of_four_numbers(x));
+}
+#else
 uint greatest_so_far;
 void begin_quick()
 {
@@ -193,6 +217,7 @@ QuickState quick_with_block(QuickState sum, Block block, uint count)
     greatest_so_far = max(greatest_so_far, greatest);
     return with_next_four(sum, sum_of_four(term_of(a), term_of(b), term_of(c), term_of(d)));
 }
+#endif
 #endif
 #endif
 #endif

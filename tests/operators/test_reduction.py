@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -13,6 +14,9 @@ import pytest
 
 import dmlvk as dml
 from dmlvk import DataType, ReduceFunction
+from dmlvk.kernels import reduction
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.target import GPU
 from dmlvk.operators import check_operator
 from dmlvk.operators.levels import FeatureLevel
 from tests.effort import some
@@ -142,6 +146,18 @@ def test_many_chunks_come_to_a_processors_bits(device: dml.Device, monkeypatch: 
     all_walk_as_gpus(monkeypatch, as_gpus=False)
     with dml.Device(device.info.index) as as_it_is:
         assert got == [_run(as_it_is, function, x, (0,)).tobytes() for function, x in tasks]
+
+
+def test_columns_of_larger_work_groups_have_the_same_bits(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(6).normal(0, 1, (1100, 70)).astype(np.float32)
+    x[7, 3], x[900, 11], x[:, 12], x[5, 13] = 1e-35, 3e38, -0.0, np.nan
+    functions = (ReduceFunction.SUM, ReduceFunction.L1, ReduceFunction.MAX, ReduceFunction.MIN, ReduceFunction.MULTIPLY)
+    expected = [_run(device, function, x, (0,)).tobytes() for function in functions]
+    monkeypatch.setattr(reduction, "_FEWEST_GROUPS", 1)
+    desc = _desc(ReduceFunction.SUM, x, (0,))
+    targets = [dataclasses.replace(GPU, work_group_size=size, shared_memory=2**15) for size in (256, 512, 1024)]
+    assert [lower(desc, target).steps[0].kernel.work_group_size for target in targets] == [256, 512, 1024]
+    assert [_run(device, function, x, (0,)).tobytes() for function in functions] == expected
 
 
 @pytest.mark.parametrize("length", [70, 1027])
