@@ -21,3 +21,4 @@ from dmlvk.onnx.operators import regions as regions
 from dmlvk.onnx.operators import resampling as resampling
 from dmlvk.onnx.operators import rotary as rotary
 from dmlvk.onnx.operators import shape as shape
+from dmlvk.onnx.operators import training as training

@@ -19,11 +19,13 @@ def _along_channels(node: Node, index: int, like: Tensor) -> Tensor:
     return tensor.viewed((1, channels, *[1] * (like.rank - 2)) if like.rank > 1 else (1,))
 
 
-@translates("BatchNormalization", by=["BATCH_NORMALIZATION"])
+@translates("BatchNormalization", by=["BATCH_NORMALIZATION", "BATCH_NORMALIZATION_TRAINING"])
 def batch_normalization(node: Node) -> None:
-    """With mean and variance as they were learned."""
-    if node.integer("training_mode") or any(node.wants(index) for index in range(1, node.output_count)):
-        raise NotOnDevice("normalization as in training is not for the device")
+    """With mean and variance as they were learned; from version 14 on as they are learned, too."""
+    if node.integer("training_mode"):
+        return _training(node)
+    if any(node.wants(index) for index in range(1, node.output_count)):
+        raise NotOnDevice("statistics are asked for, as in training before version 14")
     if node.version < 9 and not node.integer("spatial", 1):
         raise NotOnDevice("spatial = 0")
     tensor = node.tensor(0)
@@ -43,6 +45,34 @@ def batch_normalization(node: Node) -> None:
             fused_activation=node.activation(),
         )
     )
+
+
+def _training(node: Node) -> None:
+    """With the batch's own mean and variance, which go into those that are learned."""
+    given = node.tensor(0)
+    elements = {given.element, *(node.element(index) for index in range(1, 5))}
+    tensor = node.cast(given, TensorProto.FLOAT if TensorProto.FLOAT in elements else given.element)
+    scale, bias, *learned = (_along_channels(node, index, tensor) for index in range(1, 5))
+    made, *found = node.apply_all(
+        "BATCH_NORMALIZATION_TRAINING",
+        input_tensor=tensor,
+        scale_tensor=scale,
+        bias_tensor=bias,
+        fused_add_tensor=None,
+        output_tensor=New(tensor.element, tensor.shape),
+        output_mean_tensor=New(tensor.element, scale.shape),
+        output_variance_tensor=New(tensor.element, scale.shape),
+        epsilon=node.real("epsilon", 1e-5),
+        fused_activation=node.activation(),
+    )
+    node.set(node.cast(made, given.element))
+    momentum = node.real("momentum", 0.9)
+    for index, (before, now) in enumerate(zip(learned, found, strict=True), 1):
+        if node.wants(index):
+            kept = pair(node, "ELEMENT_WISE_MULTIPLY", before, node.scalar(momentum, tensor.element))
+            taken = pair(node, "ELEMENT_WISE_MULTIPLY", now, node.scalar(1 - momentum, tensor.element))
+            both = pair(node, "ELEMENT_WISE_ADD", kept, taken)
+            node.set(node.cast(both.viewed(node.shape(2 + index)), node.element(2 + index)), index)
 
 
 def normalized(
