@@ -308,6 +308,8 @@ def _sum_kernels(
         constants = _constants(product, ways)
         if tile.block is not None:
             constants = _in_planes(product, tile.block, constants)
+        if product.family == "gemm" and tile.stores_fours:
+            constants = (*constants, int(product.output_has_fours))
         constants = (*constants, *(() if tail is None else tail.constants))
     return [
         PlainKernel(

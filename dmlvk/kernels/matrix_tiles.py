@@ -91,6 +91,11 @@ class Tile:
         return max(1, MOST_LOOP_TURNS // turns)
 
     @property
+    def stores_fours(self) -> bool:
+        """Whether an invocation of a product stores four neighbouring results at once, where they may be."""
+        return self.source.endswith("/tiles.comp")
+
+    @property
     def may_have_tail(self) -> bool:
         """Whether there are kernels of it that compute what a graph has behind a convolution, too."""
         return "convolution" in self.families and not self.source.endswith("processors.comp")
@@ -272,6 +277,12 @@ TILES = (
 )
 
 
+def _is_full_across(tile: Tile, work: Work) -> bool:
+    """Whether its tiles compute at most a quarter more columns than smaller ones would."""
+    padded = [-(-work.columns // columns) * columns for columns in (tile.columns, MEDIUM.columns)]
+    return 4 * padded[0] <= 5 * padded[1]
+
+
 def _tiles_for(work: Work, target: Target) -> list[Tile]:
     """The tiles among which a device chooses, from the largest to the smallest."""
     if target.is_cpu:
@@ -279,7 +290,8 @@ def _tiles_for(work: Work, target: Target) -> list[Tile]:
             return list(ON_NAIVE_PROCESSORS)
         return list(ON_PROCESSORS if work.has_any_shape else ON_PROCESSORS_OF_A_SHAPE)
     if work.family == "gemm":
-        tiles = [FLAT if work.rows <= FLAT.rows else LARGE, MEDIUM, *SINGLE]
+        large = [FLAT] if work.rows <= FLAT.rows else [LARGE] if _is_full_across(LARGE, work) else []
+        tiles = [*large, MEDIUM, *SINGLE]
         if work.rows <= _MOST_ROWS:
             across: tuple[Tile, ...] = ROWS_ACROSS
             along: tuple[Tile, ...] = ROWS_ALONG

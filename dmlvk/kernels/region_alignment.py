@@ -188,7 +188,7 @@ def reduce_samples(
             kernel = PlainKernel(
                 variant=_variant(how.mode, how.found, source.data_type),
                 work_groups=groups,
-                constants=(int(groups[1] > 1), 1, int(is_in_parts)),
+                constants=(int(groups[1] > 1), 1, int(is_in_parts), int(not builder.target.is_cpu)),
                 parameters=(count, first_element, first, end, *parameters),
             )
             builder.launch(kernel, [builder.reads["input_tensor"], table], [output, state])

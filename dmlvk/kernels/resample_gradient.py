@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.datatypes import DataType
 from dmlvk.kernels.copies import copy
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
@@ -34,6 +35,16 @@ _LEAST_EXPONENT, _WEIGHT_BITS = -101, 24
 
 _LOOKED_AT_ONCE = 2**20
 
+_BLOCKS = "resample.block_gradient.float32"
+
+_DOUBLED = "resample.doubled_gradient.float32"
+
+_NEIGHBOURS = 2
+"""Elements of an invocation where a shader is for one kind of resampling."""
+
+_BLOCK_COLUMNS, _MOST_BLOCK_ROWS = 2, 4
+"""Of the blocks that elements go into for ``shaders/resample/block_gradient.comp``."""
+
 
 def variants() -> Iterator[ShaderVariant]:
     """The variants of both operators."""
@@ -42,6 +53,9 @@ def variants() -> Iterator[ShaderVariant]:
         name, bits = data_type.name.lower(), str(data_type.size_in_bits)
         defines = (("OUTPUT", name), ("OUTPUT_BITS", bits))
         yield ShaderVariant(f"resample.gradient.{name}", "resample/gradient.comp", defines)
+        if data_type is DataType.FLOAT32:
+            yield ShaderVariant(_BLOCKS, "resample/block_gradient.comp", defines)
+            yield ShaderVariant(_DOUBLED, "resample/doubled_gradient.comp", defines)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +85,41 @@ class _Axis:
         how = self.how or Resampling(1.0, 0.0, 0.0)
         return resampled_axis(how, self.extent, 0)[:_NUMBERS]
 
+    def _stretches(self) -> Iterator[tuple[int, int]]:
+        """From which element of its output to which, of those that are looked at together."""
+        for first in range(0, self.size, _LOOKED_AT_ONCE):
+            yield first, min(self.size, first + _LOOKED_AT_ONCE)
+
+    @property
+    def is_doubled(self) -> bool:
+        """Whether its output has twice as many elements, which lie between the middles of those of its input."""
+        if self.how is None or self.size != 2 * self.extent:
+            return False
+        return all(
+            np.array_equal(
+                _places(self.how, first, end, self.extent), (np.arange(first, end) / 2 - 0.25).clip(0, self.extent - 1)
+            )
+            for first, end in self._stretches()
+        )
+
+    def block(self, rounding: int | None) -> int | None:
+        """How many neighbours each element became, if all became as many and nothing is averaged.
+
+        Args:
+            rounding: how a nearest element is chosen; ``None``: elements are averaged.
+        """
+        if self.how is None:
+            return 1
+        block, rest = divmod(self.size, self.extent)
+        if rounding is None or rest:
+            return None
+        for first, end in self._stretches():
+            if not np.array_equal(
+                _sources(self.how, first, end, self.extent, rounding), np.arange(first, end) // block
+            ):
+                return None
+        return block
+
     def most_addends(self, rounding: int | None) -> int:
         """The most elements of the forward operator's output that one of its input has a part in.
 
@@ -82,8 +131,7 @@ class _Axis:
         most = 1
         last: npt.NDArray[np.float64] = np.zeros(0)  # numbers whose elements may go on in the next stretch
         counts_of_last: npt.NDArray[np.int64] = np.zeros(0, np.int64)
-        for first in range(0, self.size, _LOOKED_AT_ONCE):
-            end = min(self.size, first + _LOOKED_AT_ONCE)
+        for first, end in self._stretches():
             numbers, counts = np.unique(_sources(self.how, first, end, self.extent, rounding), return_counts=True)
             if last.size and last[-1] == numbers[0]:
                 counts[0] += counts_of_last[-1]
@@ -97,16 +145,34 @@ class _Axis:
         return most
 
 
+def _shortcut(axes: Sequence[_Axis], rounding: int | None, data_type: DataType) -> tuple[str, int] | None:
+    """The shader for this kind of resampling, and the rows of its blocks; ``None`` where it is one of any kind."""
+    columns, rows, *outer = axes
+    if data_type is not DataType.FLOAT32 or columns.extent % _NEIGHBOURS or any(axis.how is not None for axis in outer):
+        return None
+    if rounding is None:
+        return (_DOUBLED, 1) if columns.is_doubled and rows.is_doubled else None
+    height = rows.block(rounding)
+    is_so = columns.block(rounding) == _BLOCK_COLUMNS and height is not None and height <= _MOST_BLOCK_ROWS
+    return (_BLOCKS, height or 1) if is_so else None
+
+
 def _sources(how: Resampling, first: int, end: int, extent: int, rounding: int | None) -> npt.NDArray[np.float64]:
     """The numbers of the elements that those of the output come from: of two that are averaged the lower ones."""
-    with np.errstate(over="ignore", under="ignore"):
-        offsets = np.arange(first, end).astype(np.float32) - np.float32(how.output_offset)
-        places = offsets / np.float32(how.scale) - np.float32(how.input_offset)
-    inside: npt.NDArray[np.float64] = np.clip(places.astype(np.float64), 0, extent - 1)
+    inside = _places(how, first, end, extent)
     if rounding == NEAREST_OR_LOWER:
         inside = np.maximum(inside - 0.5, 0.0)
     numbers: npt.NDArray[np.float64] = np.ceil(inside) if rounding in (NEAREST_OR_LOWER, UPPER) else np.floor(inside)
     return numbers
+
+
+def _places(how: Resampling, first: int, end: int, extent: int) -> npt.NDArray[np.float64]:
+    """Where elements of the output come from."""
+    with np.errstate(over="ignore", under="ignore"):
+        offsets = np.arange(first, end).astype(np.float32) - np.float32(how.output_offset)
+        places = offsets / np.float32(how.scale) - np.float32(how.input_offset)
+    inside: npt.NDArray[np.float64] = np.clip(places.astype(np.float64), 0, extent - 1)
+    return inside
 
 
 def lower(desc: OperatorDesc, target: Target) -> Program:
@@ -183,6 +249,15 @@ def _launch(
     constants.append((_LEAST_EXPONENT + of_weights + 127) << 23)
     for axis in axes:
         constants += [axis.extent, axis.size, int(axis.how is not None), *axis.numbers, axis.begins]
+    shortcut = None if is_in_parts or builder.target.is_cpu else _shortcut(axes, rounding, result.data_type)
+    if shortcut is not None:
+        variant, block_rows = shortcut
+        groups = launch_size(builder.operator_name, result.element_count // _NEIGHBOURS)
+        numbers = (int(groups[1] > 1), *constants[1:], block_rows)
+        builder.launch(
+            PlainKernel(variant, groups, numbers, (result.element_count, 0, most, 0)), reads, [written, written]
+        )
+        return
     state = builder.scratch(_STATE_BYTES * result.element_count) if is_in_parts else written
     step = (MOST_LOOP_TURNS - 1) // elements_of_word - 4 if is_in_parts else most
     for round in range(rounds) if is_in_parts else (0,):
@@ -190,7 +265,7 @@ def _launch(
             kernel = PlainKernel(
                 variant=f"resample.gradient.{result.data_type.name.lower()}",
                 work_groups=groups,
-                constants=tuple(constants),
+                constants=(*constants, 1),
                 parameters=(result.element_count, first, first + step, round),
             )
             builder.launch(kernel, reads, [written, state])

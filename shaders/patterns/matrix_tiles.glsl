@@ -246,6 +246,47 @@ void put_right(uint i, vec4 four, uint invocation)
         } \
     }
 
+#if !CONVOLUTION
+// Whether columns 4n to 4n + 3 of the output lie behind one another, at multiples of four elements: an invocation, whose sums are such
+// fours, stores them from its registers. Nothing waits for anything then.
+layout(constant_id = 11) const bool OUTPUT_HAS_FOURS = false;
+
+// Where the four sums stand that an invocation has at a number.
+uvec2 place_of_four(uint number, uint own_row, uint own_column)
+{
+    uint i = number / COLUMN_FOURS;
+    uint row = i / 4u * (INVOCATION_ROWS * 4u) + own_row * 4u + i % 4u;
+    return uvec2(row, (number % COLUMN_FOURS * INVOCATION_COLUMNS + own_column) * 4u);
+}
+
+// What is done with four complete sums of a segment.
+void deliver_four(Batch batch, uvec4 sums, uint row, uint column, uint segment)
+{
+    uint index = WRITES_TOTALS ? batch.results + row * parameters.columns + column : batch.results + row * OUTPUT_ROW + column;
+    if (SEGMENTS_COME != ONE_SEGMENT) {
+        if (SEGMENTS_COME == IN_TURN && segment > 0u) {
+            uvec4 before = fours_output[index >> 2u];
+            [[unroll]] for (uint part = 0u; part < 4u; ++part) {
+                sums[part] = sum_plus(before[part], sums[part]);
+            }
+        }
+        if (WRITES_TOTALS || segment + 1u < SEGMENTS) {
+            fours_output[index >> 2u] = sums;
+            return;
+        }
+    }
+    uvec4 results;
+    [[unroll]] for (uint part = 0u; part < 4u; ++part) {
+        results[part] = finished(batch, sums[part], row, column + part);
+    }
+#if OPERAND_BITS == 16
+    pairs_output[index >> 2u] = uvec2(results.x | results.y << 16u, results.z | results.w << 16u);
+#else
+    fours_output[index >> 2u] = results;
+#endif
+}
+#endif
+
 // A segment's sums leave the registers through shared memory, one of RESULT_ROWS at a time, so that neighbouring invocations store
 // neighbouring results. This is what is done with such a part: an invocation stores results of one column, or of one pair of columns,
 // `column_index` from the first of their row.
@@ -354,6 +395,34 @@ void main()
         atomicMin(right_lowest, own_right_lowest);
         barrier();
         plain = has_no_denormals(left_lowest, right_lowest);
+#endif
+#if !CONVOLUTION
+        if (OUTPUT_HAS_FOURS) {
+            uint rare = 0u; // a bit for each four that has to be computed with care
+            [[unroll]] for (uint number = 0u; number < RESULT_ROWS * COLUMN_FOURS; ++number) {
+                uvec2 at = uvec2(first_row, first_column) + place_of_four(number, own_row, own_column);
+                if (at.x < parameters.rows && at.y < parameters.columns) {
+                    vec4 four = vec4(sums[4u * number], sums[4u * number + 1u], sums[4u * number + 2u], sums[4u * number + 3u]);
+                    if (plain && is_finite(four.x) && is_finite(four.y) && is_finite(four.z) && is_finite(four.w)) {
+                        deliver_four(batch, floatBitsToUint(four), at.x, at.y, segment);
+                    } else {
+                        rare |= 1u << number;
+                    }
+                }
+            }
+            for (; rare != 0u; rare &= rare - 1u) {
+                uvec2 at = uvec2(first_row, first_column) + place_of_four(uint(findLSB(rare)), own_row, own_column);
+                uvec4 four = uvec4(0u);
+                for (uint part = 0u; part < 4u; ++part) {
+                    four[part] = exact_sum(batch, at.x, at.y + part, first, end);
+                }
+                deliver_four(batch, four, at.x, at.y, segment);
+            }
+#if LOOKS_AT_DENORMALS
+            barrier(); // all have read what the lowest operands are
+#endif
+            continue;
+        }
 #endif
         for (uint turn = 0u; turn < RESULT_ROWS; ++turn) {
             [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {

@@ -58,6 +58,9 @@ layout(constant_id = 4) const uint LEAST_MAGNITUDE = 0u;
     }
 GRADIENT_AXIS(A, 5) GRADIENT_AXIS(B, 14) GRADIENT_AXIS(C, 23) GRADIENT_AXIS(D, 32)
 
+// Of the blocks that elements went into, where each had one of its own: block_gradient.comp.
+layout(constant_id = 41) const uint BLOCK_ROWS = 1u;
+
 #define BEGIN_AT(axis, element) words_begins[BASE_WORD(begins) + BEGINS_##axis + element]
 #define RANGE_ALONG(axis) \
     uint element_##axis = rest_ % SIZE_##axis; \

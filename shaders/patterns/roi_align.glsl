@@ -9,6 +9,8 @@
 #ifndef ROI_ALIGN_GLSL
 #define ROI_ALIGN_GLSL
 
+#extension GL_EXT_control_flow_attributes : enable
+
 #include "datatypes.glsl"
 #include "any_sums.glsl"
 #include "comparison.glsl"
@@ -206,6 +208,72 @@ uint result_of(Found found, Counts counts)
 }
 #endif
 
+#if !IS_WINNER
+void store_result(uint region, uint channel, uint y, uint x, uint result)
+{
+    uint place = region * parameters.output_stride_0 + channel * parameters.output_stride_1 + y * parameters.output_stride_2
+        + x * parameters.output_stride_3;
+    STORE(INPUT_BITS, words_output, BASE(INPUT_BITS, output) + place, result);
+}
+#endif
+
+// Averages of two times two samples inside, which are most: all of their elements are on their way together. On GPUs.
+#define HAS_QUICK_AVERAGES (IS_LINEAR == 1 && IS_MAXIMUM == 0 && INPUT_BITS == 32)
+#if HAS_QUICK_AVERAGES
+layout(constant_id = 3) const bool IS_QUICK = false;
+
+// Of two samples along an axis: where their elements lie, both of each, and how far they lie behind the first ones.
+struct Pair {
+    uvec4 at;
+    vec2 fractions;
+};
+Pair pair_of(uvec4 entry, uint extent, uint stride)
+{
+    Between first = between(place_between(entry.x, entry.z, entry.w, extent));
+    Between second = between(place_between(entry.x + 1u, entry.z, entry.w, extent));
+    uvec2 at = uvec2(first.element, second.element) * stride;
+    uvec2 next = at + uvec2(is_zero(first.fraction) ? 0u : stride, is_zero(second.fraction) ? 0u : stride);
+    return Pair(uvec4(at.x, next.x, at.y, next.y), vec2(first.fraction, second.fraction));
+}
+
+#define LEAST_QUICK 0x21800000u // 2^-60: of sums that are divided as they are
+
+// The elements of four samples: two of the upper row, two of the lower one.
+struct Elements {
+    uvec4 samples[4];
+};
+Elements elements_of(uint begin, Pair y, Pair x)
+{
+    Elements all;
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        uvec2 rows = begin + (i < 2u ? y.at.xy : y.at.zw);
+        uvec2 columns = (i & 1u) == 0u ? x.at.xy : x.at.zw;
+        all.samples[i] = uvec4(ELEMENT(rows.x + columns.x), ELEMENT(rows.x + columns.y), ELEMENT(rows.y + columns.x),
+            ELEMENT(rows.y + columns.y));
+    }
+    return all;
+}
+
+// Their average. False where something is rare.
+bool is_quick_average(Elements all, Pair y, Pair x, out uint result)
+{
+    bool is_quick = true;
+    Double sum = Double(0.0, 0.0);
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        uvec4 bits = all.samples[i];
+        uint value = weighted_four(bits, (i & 1u) == 0u ? x.fractions.x : x.fractions.y, i < 2u ? y.fractions.x : y.fractions.y);
+        uint magnitude = value & MAGNITUDE_F32;
+        bool is_ordinary = magnitude - LEAST_ORDINARY_TERM < LEAST_LARGE_TERM - LEAST_ORDINARY_TERM;
+        is_quick = is_quick && !has_tiny(bits) && (is_ordinary || magnitude == 0u);
+        sum = with_number(sum, magnitude == 0u ? 0.0 : uintBitsToFloat(value));
+    }
+    Double words = quotient_by_few(sum, 4.0);
+    precise float average = words.high + words.low;
+    result = is_zero_number(sum.high) ? 0u : floatBitsToUint(average);
+    return is_quick && (is_zero_number(sum.high) || (floatBitsToUint(sum.high) & MAGNITUDE_F32) >= LEAST_QUICK);
+}
+#endif
+
 void main()
 {
     uint number = invocation_index();
@@ -234,6 +302,17 @@ void main()
     }
     uvec4 head = fours_table[at];
     uint begin = head.x * parameters.input_stride_0 + channel * parameters.input_stride_1;
+#if HAS_QUICK_AVERAGES
+    if (IS_QUICK && !IN_PARTS && rows == 2u && columns == 2u && head.y * head.z == 4u) {
+        Pair y_pair = pair_of(row, parameters.height, parameters.input_stride_2);
+        Pair x_pair = pair_of(column, parameters.width, parameters.input_stride_3);
+        uint average;
+        if (is_quick_average(elements_of(begin, y_pair, x_pair), y_pair, x_pair, average)) {
+            store_result(region, channel, y, x, average);
+            return;
+        }
+    }
+#endif
     uint end = IN_PARTS ? min(parameters.end, samples) : samples;
     uint k_y = row.x + tap / max(columns, 1u);
     uint k_x = column.x + tap % max(columns, 1u);
@@ -257,10 +336,7 @@ void main()
     words_output[BASE_WORD(output) + 2u * element] = winner.x;
     words_output[BASE_WORD(output) + 2u * element + 1u] = winner.y;
 #else
-    uint result = result_of(found, counts_of(head, rows, columns));
-    uint place = region * parameters.output_stride_0 + channel * parameters.output_stride_1 + y * parameters.output_stride_2
-        + x * parameters.output_stride_3;
-    STORE(INPUT_BITS, words_output, BASE(INPUT_BITS, output) + place, result);
+    store_result(region, channel, y, x, result_of(found, counts_of(head, rows, columns)));
 #endif
 }
 

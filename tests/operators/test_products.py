@@ -361,6 +361,8 @@ def test_tiles_suit_the_work_on_gpus() -> None:
 
     assert chosen("gemm", 4096, 4096, 4096, 1) == ("64x128", IN_TURN)
     assert chosen("gemm", 4096, 4096, 768, 1) == ("64x128", ONE_SEGMENT)
+    assert chosen("gemm", 1024, 64, 1024, 32) == ("64x32", ONE_SEGMENT)
+    assert chosen("gemm", 1024, 1024, 64, 16) == ("64x128", ONE_SEGMENT)
     assert chosen("gemm", 128, 768, 768, 1) == ("16x32", ONE_SEGMENT)
     assert chosen("gemm", 1, 16384, 16384, 1) == ("row_of_fours", SIDE_BY_SIDE)
     assert chosen("gemm", 1, 16384, 16384, 1, True, True) == ("row", SIDE_BY_SIDE)

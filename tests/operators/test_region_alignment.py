@@ -205,3 +205,27 @@ def test_refusals(more: Callable[[], dict[str, Any]], message: str, device: dml.
     image, regions = np.zeros((1, 1, 4, 4), np.float32), np.zeros((2, 4), np.float32)
     with pytest.raises(dml.DmlError, match=re.escape(f"ROI_ALIGN1: {message}")):
         device.create_operator(_desc(image, regions, (2, 2), **more()))
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_averages_of_four_samples_have_the_bits_of_any_average(
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, channels: int
+) -> None:
+    """GPUs make them of several channels at once, where nothing is rare."""
+    random = np.random.default_rng(5)
+    image = random.standard_normal((1, channels, 20, 30)).astype(np.float32)
+    image[random.random(image.shape) < 0.3] = 0.0
+    image[0, 0, 3, 3], image[0, -1, 4:6, 4:8], image[0, 0, 12:, :8], image[0, -1, 12:, 20:] = np.inf, 1e-38, 1e-30, 3e38
+    image[0, 0, :6, 20:] *= np.float32(1e-25)
+    regions = random.uniform(-3, 33, (40, 4))
+    regions[:, 2:] = regions[:, :2] + random.uniform(-1, 25, (40, 2))
+    regions[:3] = [[np.nan, 0, 5, 5], [0, 0, 14, 14], [2, 2, 9, 16]]
+    rows = regions.astype(np.float32)
+    for fewest, most in ((2, 2), (1, 3)):
+        counts = {"minimum_samples_per_output": fewest, "maximum_samples_per_output": most}
+        found = set()
+        for as_gpus in (False, True):
+            all_walk_as_gpus(monkeypatch, as_gpus=as_gpus)
+            outcomes = [_run(bench, image, rows, (7, 7), out_of_bounds_input_value=0.7, **counts) for bench in benches]
+            found |= {outcome.tobytes() for outcome in outcomes}
+        assert len(found) == 1, counts

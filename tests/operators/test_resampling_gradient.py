@@ -11,7 +11,10 @@ import pytest
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.references.bounded import Bounded, expected_outputs
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.target import GPU
 from tests.operators.differences import differences
+from tests.targets import all_walk_as_gpus
 
 Array = npt.NDArray[Any]
 
@@ -156,3 +159,45 @@ def test_what_does_not_fit_is_refused(device: dml.Device) -> None:
     assert "InputPixelOffsets[0] must be a finite number; got inf" in refusal(input_pixel_offsets=(np.inf, 0.0))
     words = "OutputGradientTensor.DimensionCount must be 2 (InputGradientTensor's); got 3"
     assert words in refusal(sizes=(2, 3, 1))
+
+
+@pytest.mark.parametrize("is_special", [False, True], ids=["normal", "special"])
+@pytest.mark.parametrize(
+    ("mode", "offset", "scales", "kernel"),
+    [
+        (_MODES[0], 0.0, (1.0, 2.0, 2.0), "block_gradient"),
+        (_MODES[0], 0.0, (1.0, 3.0, 2.0), "block_gradient"),
+        (_MODES[0], 0.0, (1.0, 1.0, 2.0), "block_gradient"),
+        (_MODES[0], 0.0, (1.0, 2.0, 3.0), "gradient"),
+        (_MODES[0], 0.25, (1.0, 2.0, 1.5), "gradient"),
+        (_MODES[1], 0.5, (1.0, 2.0, 2.0), "doubled_gradient"),
+        (_MODES[1], 0.0, (1.0, 2.0, 2.0), "gradient"),
+        (_MODES[1], 0.5, (2.0, 2.0, 2.0), "gradient"),
+    ],
+    ids=str,
+)
+def test_gpus_kernels_for_what_was_repeated_or_doubled_have_the_same_bits(
+    benches: list[Workbench],
+    monkeypatch: pytest.MonkeyPatch,
+    mode: dml.InterpolationMode,
+    offset: float,
+    scales: tuple[float, ...],
+    kernel: str,
+    is_special: bool,
+) -> None:
+    for sizes in ((2, 3, 6), (1, 1, 2), (3, 5, 10)):
+        resampled = tuple(int(size * scale) for size, scale in zip(sizes, scales, strict=True))
+        offsets = {"input_pixel_offsets": (offset,) * 3, "output_pixel_offsets": (-offset,) * 3}
+        desc = _desc(resampled, sizes, dml.AxisDirection.DECREASING, interpolation_mode=mode, scales=scales, **offsets)
+        gradients = np.random.default_rng(13).standard_normal(resampled).astype(np.float32)
+        if is_special:
+            rare = np.array([np.inf, 3e38, -3e38, np.nan, 1e-40, -0.0, 2e-38, 1e-30], np.float32)
+            rarely = gradients.reshape(-1)[:: 5 if gradients.size > 8 else 1]
+            rarely[:] = np.resize(rare, rarely.shape)
+        names = [step.kernel.variant for step in lower(desc, GPU).steps]
+        assert names[-1] == f"resample.{kernel}.float32"
+        found = set()
+        for as_gpus in (False, True):
+            all_walk_as_gpus(monkeypatch, as_gpus=as_gpus)
+            found |= {_run(bench, desc, gradients).tobytes() for bench in benches}
+        assert len(found) == 1, sizes
