@@ -16,7 +16,7 @@ import dmlvk as dml
 from dmlvk.kernels import library, walks
 from dmlvk.kernels.volume import LONG_FUNCTION_WORDS, called_words
 from dmlvk.operators import OPERATORS, OperatorDesc
-from dmlvk.runtime import kompute
+from dmlvk.runtime import shader_forms
 from dmlvk.runtime.specialization import ON_PROCESSOR, PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
 from dmlvk.spirv import uses_constant
 from tests.targets import all_walk_as_gpus, kernel_of
@@ -107,7 +107,7 @@ def test_the_quick_way_gives_the_bits_of_the_ordinary_one(
     if not is_large:
         cases += [(attributes, (TENSOR,)) for attributes in others]
     ordinary = [_results(constants_device, _description(operator, *case)) for case in cases]
-    monkeypatch.setattr(kompute, "on_processor", lambda spirv: spirv)  # and so a pipeline for a GPU
+    monkeypatch.setattr(shader_forms, "on_processor", lambda spirv: spirv)  # and so a pipeline for a GPU
     with dml.Device(constants_device.info.index) as device:
         for case, expected in zip(cases, ordinary, strict=True):
             desc = _description(operator, *case)

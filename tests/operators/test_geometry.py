@@ -25,7 +25,7 @@ from dmlvk.kernels.layout import fold
 from dmlvk.kernels.target import CPU, GPU
 from dmlvk.kernels.variants import lanes, operand_types, tile_size
 from dmlvk.operators import REGULAR_OPERATORS, OperatorDesc, check_operator
-from dmlvk.runtime import kompute
+from dmlvk.runtime import shader_forms
 from tests.effort import IS_QUICK
 from tests.operators.geometries import FIXED, REPEATED, TRANSPOSED, Geometry, geometries, overlaps
 from tests.targets import all_walk_as_gpus, kernel_of
@@ -328,7 +328,7 @@ def test_long_operations_written_out_for_every_lane(
     name: str, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As on GPUs, in every walk: on processors they stand in loops, because SwiftShader takes long to compile them."""
-    monkeypatch.setattr(kompute, "on_processor", lambda spirv: spirv)
+    monkeypatch.setattr(shader_forms, "on_processor", lambda spirv: spirv)
     chosen = [bench for bench in benches if "llvmpipe" in bench.device.info.name]
     if not chosen:
         pytest.skip("llvmpipe alone compiles them quickly")

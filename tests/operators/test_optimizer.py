@@ -16,7 +16,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.operators import check_operator
 from dmlvk.operators.levels import FeatureLevel
-from dmlvk.runtime import kompute
+from dmlvk.runtime import shader_forms
 
 Array = npt.NDArray[Any]
 
@@ -128,7 +128,7 @@ def test_the_quick_way_of_gpus_gives_the_bits_of_the_ordinary_one(
     inputs = _inputs(_wide(np.random.default_rng(3), 20003), 17)
     ordinary = constants_device.run(desc, inputs)
     assert len(np.unique(ordinary["OutputParametersTensor"])) > 10000
-    monkeypatch.setattr(kompute, "on_processor", lambda spirv: spirv)  # and so a pipeline for a GPU
+    monkeypatch.setattr(shader_forms, "on_processor", lambda spirv: spirv)  # and so a pipeline for a GPU
     with dml.Device(constants_device.info.index) as taken_for_gpu:
         quick = taken_for_gpu.run(desc, inputs)
     for name in OUTPUTS:
