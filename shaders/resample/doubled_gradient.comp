@@ -38,7 +38,7 @@ void main()
     uint behind[4];
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         uint near = 2u * row_in_image + i; // one more than the number of the input's row
-        uint input_row = 2u * (row - row_in_image) + clamp(near, 1u, COUNT_B) - 1u;
+        uint input_row = 2u * (row - row_in_image) + min(max(near, 1u), COUNT_B) - 1u;
         uint at = BASE_WORD(input) + input_row * COUNT_A + 2u * column;
         middle[i] = fours_input[at >> 2u];
         before[i] = words_input[at - (column == 0u ? 0u : 1u)];
