@@ -40,6 +40,7 @@ from dmlvk.runtime import validation
 from dmlvk.runtime.afterwards import Afterwards, new_lock
 from dmlvk.runtime.forked import end_without_exit_handlers, keep_for_ever
 from dmlvk.runtime.guard import Guard, is_repeated_copy
+from dmlvk.runtime.launch_numbers import LaunchNumbers
 from dmlvk.runtime.pipelines import Pipelines
 from dmlvk.runtime.shader_forms import ShaderForms
 from dmlvk.runtime.submissions import Submissions
@@ -148,6 +149,9 @@ class Engine:
                 raise
         self._pipelines = Pipelines(self._manager)
         self._transfers = Transfers(self._kp, self._manager)
+        self._numbers: LaunchNumbers | None = None
+        if self.shaders.are_compiled_slowly and not self._needs_staging:
+            self._numbers = LaunchNumbers(self._shared_memory, info.limits)
         self.enabled_features = frozenset(getattr(self._kp, "enabled_features", ())).intersection(info.features)
         _open_engines.add(self)
 
@@ -189,6 +193,7 @@ class Engine:
             self._free(allocation)
         self._token = None
         self._shared.clear()
+        self._numbers = None
         self._manager.destroy()
         self._manager = None
         self._memory.close()
@@ -213,7 +218,7 @@ class Engine:
         self._transfers.forget()
         for memory in (self._allocations, self._shared, self._running):
             memory.clear()
-        self._manager = self._token = None
+        self._manager = self._token = self._numbers = None
         self._memory.leave_to_parent()
         _open_engines.discard(self)
 
@@ -281,6 +286,12 @@ class Engine:
                     self._upload([allocation])
                 self._shared[contents] = allocation
             return allocation
+
+    def _shared_memory(self, size_in_bytes: int) -> Allocation:
+        """Memory that lives as long as the engine."""
+        allocation = self._allocated(size_in_bytes, has_staging=False, zeroed=False)
+        self._allocations.add(allocation)
+        return allocation
 
     def _allocated(self, size_in_bytes: int, has_staging: bool, zeroed: bool) -> Allocation:
         kinds = self._kp.TensorTypes
@@ -417,46 +428,60 @@ class Engine:
             timestamps: whether to note the device's time after each step, for :meth:`Recording.dispatch_seconds`.
         """
         with self.afterwards, self.lock, Guard(self, "recording"):
-            steps: list[int] = []  # which of Kompute's operations are dispatches
-            most = 3 + 2 * len(launches)
-            sequence = self._manager.sequence(0, most) if timestamps else self._manager.sequence()
-            recorded = 0
-
-            def record_step(operation: Any) -> None:
-                nonlocal recorded
-                sequence.record(operation)
-                recorded += 1
-
-            uploaded = [allocation.tensor for allocation in upload if allocation.has_staging]
-            if uploaded:
-                record_step(self._kp.OpTensorSyncDevice(uploaded))
-            unsettled: dict[Allocation, None] = {}  # written since the last dependency
-            for launch in told(launches, len(launches), "kernels prepared by the driver"):
-                if launch.depends:
-                    record_step(self._dependency(unsettled))
-                    unsettled.clear()
-                push = np.array(launch.push_constants, np.uint32)
-                record_step(self._kp.OpAlgoDispatch(self._pipelines.of(launch, push, self.shaders.of), push))
-                steps.append(recorded)
-                unsettled.update(dict.fromkeys(launch.written))
-            downloaded = [allocation.tensor for allocation in download if allocation.has_staging]
-            if downloaded:
-                record_step(self._kp.OpTensorSyncLocal(downloaded))
-            unstaged = {a: None for launch in launches for a in launch.written if not a.has_staging}
-            if unstaged and self._has_barriers:  # the host reads the memory itself
-                record_step(self._kp.OpMemoryBarrier([allocation.tensor for allocation in unstaged], True))
-            shared = frozenset(self._shared.values())
-            recording = Recording(
-                sequence,
-                bound=frozenset(allocation for launch in launches for allocation in launch.allocations) - shared,
-                written=frozenset(allocation for launch in launches for allocation in launch.written),
-                uploads=frozenset(upload),
-                downloads=frozenset(download),
-                dispatch_steps=tuple(steps),
-                seconds_per_tick=self.info.limits.timestamp_period_in_nanoseconds * 1e-9,
-            )
-            self._recordings.add(recording)
+            if self._numbers is None:
+                return self._recorded(launches, upload, download, timestamps)
+            told_launches, places = self._numbers.told(launches)
+            try:
+                recording = self._recorded(told_launches, upload, download, timestamps)
+            except BaseException:
+                self._numbers.give_back(places)
+                raise
+            self._numbers.give_back_with(recording, places)
             return recording
+
+    def _recorded(
+        self, launches: Sequence[Launch], upload: Sequence[Allocation], download: Sequence[Allocation], timestamps: bool
+    ) -> Recording:
+        steps: list[int] = []  # which of Kompute's operations are dispatches
+        most = 3 + 2 * len(launches)
+        sequence = self._manager.sequence(0, most) if timestamps else self._manager.sequence()
+        recorded = 0
+
+        def record_step(operation: Any) -> None:
+            nonlocal recorded
+            sequence.record(operation)
+            recorded += 1
+
+        uploaded = [allocation.tensor for allocation in upload if allocation.has_staging]
+        if uploaded:
+            record_step(self._kp.OpTensorSyncDevice(uploaded))
+        unsettled: dict[Allocation, None] = {}  # written since the last dependency
+        for launch in told(launches, len(launches), "kernels prepared by the driver"):
+            if launch.depends:
+                record_step(self._dependency(unsettled))
+                unsettled.clear()
+            push = np.array(launch.push_constants, np.uint32)
+            record_step(self._kp.OpAlgoDispatch(self._pipelines.of(launch, push, self.shaders.of), push))
+            steps.append(recorded)
+            unsettled.update(dict.fromkeys(launch.written))
+        downloaded = [allocation.tensor for allocation in download if allocation.has_staging]
+        if downloaded:
+            record_step(self._kp.OpTensorSyncLocal(downloaded))
+        unstaged = {a: None for launch in launches for a in launch.written if not a.has_staging}
+        if unstaged and self._has_barriers:  # the host reads the memory itself
+            record_step(self._kp.OpMemoryBarrier([allocation.tensor for allocation in unstaged], True))
+        shared = frozenset((*self._shared.values(), *(self._numbers.buffers if self._numbers is not None else ())))
+        recording = Recording(
+            sequence,
+            bound=frozenset(allocation for launch in launches for allocation in launch.allocations) - shared,
+            written=frozenset(allocation for launch in launches for allocation in launch.written),
+            uploads=frozenset(upload),
+            downloads=frozenset(download),
+            dispatch_steps=tuple(steps),
+            seconds_per_tick=self.info.limits.timestamp_period_in_nanoseconds * 1e-9,
+        )
+        self._recordings.add(recording)
+        return recording
 
     def _dependency(self, written: Iterable[Allocation]) -> Any:
         """An operation that makes later dispatches wait for the earlier ones, and see what they wrote."""

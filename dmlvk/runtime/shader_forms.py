@@ -36,6 +36,11 @@ class ShaderForms:
         self.has_barriers = has_barriers
         self._found: dict[int, bool] = {}  # by the trials
 
+    @property
+    def are_compiled_slowly(self) -> bool:
+        """Whether compiling a shader for other constants takes longer than most launches do."""
+        return self._info.kind == "CPU" and self._info.driver not in NAIVE_DRIVERS
+
     def of(self, launch: Launch) -> tuple[bytes, tuple[int, ...]]:
         """The module, and the specialization constants that it has."""
         spirv = without_coherence(launch.spirv) if self.has_barriers else launch.spirv

@@ -1,0 +1,188 @@
+"""Launches whose shaders are told what varies, instead of being compiled for it.
+
+A shader is compiled for the numbers of its first launch. When another launch has others (another batch, say), it is
+compiled once more, for all values of those that differ; and again when further ones do, which then ends it: all numbers
+are told. Launches that work on much are not among them: numbers that are compiled in make them faster.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+
+from dmlvk.errors import OutOfMemoryError
+from dmlvk.runtime.general_shaders import general_shader, numbers_of
+from dmlvk.runtime.vulkan import DeviceLimits
+from dmlvk.runtime.work import Allocation, Launch, Recording
+from dmlvk.spirv import binding_count
+
+MOST_WORK_GROUPS = 2**10
+"""Of a launch that may be told its numbers."""
+
+MOST_BYTES = 2**20
+"""Of all buffers that such a launch binds."""
+
+MOST_NUMBERS = 128
+"""That a launch is told."""
+
+_MOST_TIMES = 2
+"""That a shader is compiled for what was found to vary, before it is compiled for everything that may."""
+
+_PLACES = 512
+"""Launches whose numbers a buffer holds."""
+
+_MOST_SHADERS = 256
+"""About which is remembered what varies."""
+
+Places: TypeAlias = list[tuple[Allocation, int]]
+"""Where the numbers of a recording's launches stand: buffers, and offsets in words."""
+
+
+@dataclasses.dataclass
+class _Varying:
+    """What varies between the launches of a shader that computes one kind of thing.
+
+    Attributes:
+        first: the values of all of its constants in the first launch.
+        told: the constants that are told.
+        spirv: the module that is told them.
+        times: how often one was made.
+    """
+
+    first: tuple[int, ...]
+    told: frozenset[int] = frozenset()
+    spirv: bytes = b""
+    times: int = 0
+
+
+class LaunchNumbers:
+    """What launches on one device are told. The engine's lock is held by whoever calls.
+
+    Args:
+        allocate: makes a buffer of so many bytes, whose host side is its memory.
+        limits: the device's.
+    """
+
+    def __init__(self, allocate: Callable[[int], Allocation], limits: DeviceLimits) -> None:
+        self._allocate = allocate
+        self._most_push_words = limits.max_push_constants_size // 4
+        self._most_bindings = limits.max_per_stage_descriptor_storage_buffers
+        self._buffers: list[Allocation] = []
+        self._free: Places = []
+        self._shaders: collections.OrderedDict[bytes, frozenset[int]] = collections.OrderedDict()
+        self._varying: collections.OrderedDict[object, _Varying] = collections.OrderedDict()
+
+    @property
+    def buffers(self) -> tuple[Allocation, ...]:
+        """Where the numbers stand, which only kernels read."""
+        return tuple(self._buffers)
+
+    def told(self, launches: Sequence[Launch]) -> tuple[list[Launch], Places]:
+        """The launches of a recording, of which some are told numbers; and where these stand.
+
+        Where the device has no memory for numbers, launches are told none.
+        """
+        made: list[Launch] = []
+        places: Places = []
+        try:
+            for launch in launches:
+                varying = self._varying_of(launch) if _is_small(launch) else None
+                place = None if varying is None else self._place()
+                if varying is None or place is None:
+                    made.append(launch)
+                    continue
+                places.append(place)
+                made.append(_told(launch, varying, place))
+        except BaseException:
+            self.give_back(places)
+            raise
+        return made, places
+
+    def _varying_of(self, launch: Launch) -> _Varying | None:
+        """What a launch is told; ``None``: nothing."""
+        values = launch.specialization
+        numbers = _kept(self._shaders, launch.spirv, lambda: numbers_of(launch.spirv))
+        if not numbers or len(launch.push_constants) >= self._most_push_words:
+            return None
+        kinds = tuple(value for place, value in enumerate(values) if place not in numbers)
+        key = (launch.spirv, kinds, len(launch.push_constants))
+        varying = _kept(self._varying, key, lambda: _Varying(values))
+        pairs = enumerate(zip(values, varying.first, strict=True))
+        differing = {place for place, (own, first) in pairs if place in numbers and own != first}
+        if not differing:
+            return None
+        if not differing <= varying.told and not self._compile(launch, numbers, varying, differing):
+            return None
+        return varying
+
+    def _compile(self, launch: Launch, numbers: frozenset[int], varying: _Varying, differing: set[int]) -> bool:
+        """Makes a module that is told more; not where there is no room for it."""
+        every = numbers.intersection(range(len(launch.specialization)))
+        told = varying.told | differing if varying.times < _MOST_TIMES else every
+        bindings = binding_count(launch.spirv)
+        # Each of the launch's buffers is a binding: otherwise the module has other ideas of them than its launches.
+        has_room = bindings == len(launch.allocations) and bindings < self._most_bindings
+        if len(told) > MOST_NUMBERS or not has_room:
+            return False
+        varying.spirv = general_shader(launch.spirv, told, bindings, len(launch.push_constants))
+        varying.told = told
+        varying.times += 1
+        return True
+
+    def _place(self) -> tuple[Allocation, int] | None:
+        if not self._free:
+            try:
+                buffer = self._allocate(_PLACES * MOST_NUMBERS * 4)
+            except OutOfMemoryError:
+                return None
+            self._buffers.append(buffer)
+            self._free.extend((buffer, MOST_NUMBERS * place) for place in reversed(range(_PLACES)))
+        return self._free.pop()
+
+    def give_back_with(self, recording: Recording, places: Places) -> None:
+        """Frees places when nobody can run a recording any more."""
+        if places:
+            # The finalizer may come in the middle of anything: it does nothing but add to a list.
+            weakref.finalize(recording, self._free.extend, places).atexit = False
+
+    def give_back(self, places: Places) -> None:
+        """Frees places that no recording has."""
+        self._free.extend(places)
+
+
+def _told(launch: Launch, varying: _Varying, place: tuple[Allocation, int]) -> Launch:
+    """A launch that is told its numbers at a place, into which they are written."""
+    buffer, base = place
+    told = sorted(varying.told)
+    buffer.host_bytes.view(np.uint32)[base : base + len(told)] = [launch.specialization[number] for number in told]
+    return dataclasses.replace(
+        launch,
+        spirv=varying.spirv,
+        specialization=tuple(0 if i in varying.told else own for i, own in enumerate(launch.specialization)),
+        push_constants=(*launch.push_constants, base),
+        allocations=(*launch.allocations, buffer),
+    )
+
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+
+def _kept(kept: collections.OrderedDict[_Key, _Value], key: _Key, make: Callable[[], _Value]) -> _Value:
+    """What is kept under a key, or made, in the place of what was not asked for longest."""
+    if key not in kept:
+        kept[key] = make()
+        if len(kept) > _MOST_SHADERS:
+            kept.popitem(last=False)
+    kept.move_to_end(key)
+    return kept[key]
+
+
+def _is_small(launch: Launch) -> bool:
+    x, y, z = launch.work_groups
+    return x * y * z <= MOST_WORK_GROUPS and sum(each.size_in_bytes for each in launch.allocations) <= MOST_BYTES

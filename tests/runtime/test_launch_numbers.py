@@ -1,0 +1,194 @@
+"""Launches whose shaders are told numbers: the same results, and no compilation for sizes that were not seen before."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk.errors import OutOfMemoryError
+from dmlvk.kernels import library
+from dmlvk.kernels.catalog import all_variants
+from dmlvk.runtime import launch_numbers
+from dmlvk.runtime.general_shaders import general_shader, numbers_of
+from dmlvk.runtime.kompute import Engine
+from dmlvk.runtime.pipelines import Pipelines
+from dmlvk.spirv import binding_count, module_instructions, module_words
+from tests.effort import some
+
+_DECORATE, _SPEC_ID = 71, 1
+_PUSH_WORDS = 40  # more than any module has
+
+
+def _one_of_each_source() -> list[str]:
+    """One variant of each shader's source, the last one: those with the most behind their names."""
+    return sorted({variant.source: variant.name for variant in all_variants()}.values())
+
+
+def _spec_ids(spirv: bytes) -> set[int]:
+    instructions = module_instructions(module_words(spirv))
+    return {operands[2] for _, opcode, operands in instructions if opcode == _DECORATE and operands[1] == _SPEC_ID}
+
+
+@pytest.mark.parametrize("name", some(_one_of_each_source(), 6))
+def test_general_shaders_are_valid_and_have_lost_these_constants_only(name: str, tmp_path: Path) -> None:
+    spirv = library.load(name)
+    numbers = numbers_of(spirv)
+    assert numbers <= _spec_ids(spirv)
+    parts = {numbers, frozenset(sorted(numbers)[: len(numbers) // 2])} - {frozenset()}
+    for number, told in enumerate(parts):
+        made = general_shader(spirv, told, binding_count(spirv), _PUSH_WORDS)
+        assert _spec_ids(made) == _spec_ids(spirv) - told
+        assert binding_count(made) == binding_count(spirv) + 1
+        path = tmp_path / f"{number}.spv"
+        path.write_bytes(made)
+        validated = subprocess.run(
+            ["spirv-val", "--target-env", "vulkan1.1", path], capture_output=True, text=True, check=False
+        )
+        assert not validated.returncode, f"{name}: {validated.stdout}{validated.stderr}"
+
+
+@pytest.fixture
+def slow_device(constants_device: dml.Device) -> Iterator[dml.Device]:
+    """A new device whose driver takes longer to compile than small launches take."""
+    if constants_device.info.kind != "CPU":
+        pytest.skip("on GPUs, numbers are always compiled in")
+    with dml.Device(constants_device.info.index) as opened:
+        yield opened
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """An entry for each pipeline that is compiled."""
+    made: list[str] = []
+    compile_pipeline = Pipelines._compile
+
+    def counted(self: Pipelines, *arguments: Any) -> Any:
+        made.append("pipeline")
+        return compile_pipeline(self, *arguments)
+
+    monkeypatch.setattr(Pipelines, "_compile", counted)
+    return made
+
+
+def _engine(device: dml.Device) -> Engine:
+    (engine,) = (value for value in vars(device).values() if isinstance(value, Engine))
+    return engine
+
+
+def _free_places(device: dml.Device) -> int:
+    numbers = _engine(device)._numbers
+    assert numbers is not None
+    return len(numbers._free)
+
+
+def _transposed(device: dml.Device, rows: int, columns: int) -> None:
+    """Runs NEGATE of a transposed matrix and holds it against NumPy."""
+    values = np.random.default_rng(rows).standard_normal((columns, rows), np.float32)
+    source = dml.TensorDesc(dml.FLOAT32, (rows, columns), strides=(1, rows))
+    desc = dml.ElementWiseNegate(input_tensor=source, output_tensor=dml.TensorDesc(dml.FLOAT32, (rows, columns)))
+    made = device.run(desc, {"InputTensor": values.T})["OutputTensor"]
+    np.testing.assert_array_equal(made, -values.T)
+
+
+def test_new_sizes_compile_nothing_once_they_vary(slow_device: dml.Device, compiled: list[str]) -> None:
+    for number in range(2):
+        _transposed(slow_device, 5 + number, 7)
+    first = len(compiled)
+    for number in range(40):
+        _transposed(slow_device, 8 + number, 7)
+    assert len(compiled) == first
+    _transposed(slow_device, 9, 12)  # the other axis varies now, too
+    _transposed(slow_device, 10, 13)
+    then = len(compiled)
+    assert then <= first + 2
+    for number in range(20):
+        _transposed(slow_device, 8 + number, 11 + number)
+    assert len(compiled) == then
+
+
+def test_sizes_that_were_first_stay_compiled_in(slow_device: dml.Device, compiled: list[str]) -> None:
+    _transposed(slow_device, 5, 7)
+    _transposed(slow_device, 6, 7)
+    count = len(compiled)
+    _transposed(slow_device, 5, 7)
+    assert len(compiled) == count
+
+
+def test_numbers_of_large_launches_are_compiled_in(
+    slow_device: dml.Device, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for most in ("MOST_BYTES", "MOST_WORK_GROUPS"):
+        with monkeypatch.context() as patch:
+            patch.setattr(launch_numbers, most, 0)
+            for number in range(4):
+                before = len(compiled)
+                _transposed(slow_device, 5 + number, 7 if most == "MOST_BYTES" else 8)
+                assert len(compiled) > before
+
+
+def test_places_of_numbers_are_used_again(slow_device: dml.Device) -> None:
+    for number in range(30):
+        _transposed(slow_device, 5 + number, 7)
+    numbers = _engine(slow_device)._numbers
+    assert numbers is not None
+    for number in range(3 * launch_numbers._PLACES):
+        _transposed(slow_device, 5 + number % 700, 3)
+    gc.collect()
+    assert len(numbers.buffers) <= 2
+
+
+def test_without_memory_for_numbers_they_are_compiled_in(
+    slow_device: dml.Device, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = _engine(slow_device)._numbers
+    assert numbers is not None
+
+    def refuse(size_in_bytes: int) -> Any:
+        raise OutOfMemoryError(f"{size_in_bytes} bytes")
+
+    monkeypatch.setattr(numbers, "_allocate", refuse)
+    for number in range(4):
+        before = len(compiled)
+        _transposed(slow_device, 5 + number, 7)
+        assert len(compiled) > before
+
+
+def test_places_of_a_recording_that_fails_are_given_back(
+    slow_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _transposed(slow_device, 5, 7)
+    _transposed(slow_device, 6, 7)
+    free = _free_places(slow_device)
+
+    def fail(*arguments: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "_recorded", fail)
+        with pytest.raises(KeyboardInterrupt):
+            _transposed(slow_device, 7, 7)
+    gc.collect()
+    assert _free_places(slow_device) >= free
+    _transposed(slow_device, 7, 7)
+
+
+def test_compiled_operators_keep_their_own_numbers(slow_device: dml.Device) -> None:
+    """Recordings that are run in turn must not be told each other's."""
+    graphs = []
+    for rows in (5, 6, 7, 9):
+        source = dml.TensorDesc(dml.FLOAT32, (rows, 4), strides=(1, rows))
+        desc = dml.ElementWiseNegate(input_tensor=source, output_tensor=dml.TensorDesc(dml.FLOAT32, (rows, 4)))
+        graphs.append((rows, slow_device.compile_operator(slow_device.create_operator(desc))))
+    for _ in range(2):
+        for rows, compiled_operator in graphs:
+            values = np.arange(rows * 4, dtype=np.float32).reshape(4, rows).T
+            made: dict[str, npt.NDArray[Any]] = slow_device.run(compiled_operator, {"InputTensor": values})
+            np.testing.assert_array_equal(made["OutputTensor"], -values)
