@@ -30,6 +30,7 @@ _NAMES_ONLY = frozenset(
     {55, 56, 57, 65, 80, 198, 199, 200, 202, 205, 224, 245, 248, 249, 252, 253, 254, 255}
     | {*range(109, 146), *range(147, 157), *range(164, 192), *range(194, 202), *range(227, 243)}
 )
+_UNDERSTOOD = _NAMES_ONLY.union(_LITERALS_FROM, _LITERALS_AT, (_SWITCH,))
 
 
 def numbers_of(spirv: bytes) -> frozenset[int]:
@@ -92,10 +93,14 @@ class _Constants:
         in_function = False
         for _, opcode, operands in module_instructions(words):
             in_function = in_function or opcode == _FUNCTION
-            if in_function:
-                self._note_use(opcode, operands)
-            else:
+            if not in_function:
                 self._note_declaration(opcode, operands)
+            elif not self._numbers:
+                return
+            elif opcode not in _UNDERSTOOD:
+                self.is_understood = False
+            elif not self._numbers.isdisjoint(operands):
+                self._note_use(opcode, operands)
 
     def _note_declaration(self, opcode: int, operands: array[int]) -> None:
         if opcode == _DECORATE and operands[1] == _SPEC_ID and operands[2] < _FIRST_OF_DRIVER:
@@ -119,12 +124,8 @@ class _Constants:
                 self._mentioned.update(operands[3:])
 
     def _note_use(self, opcode: int, operands: array[int]) -> None:
-        self.is_understood = self.is_understood and (
-            opcode in _NAMES_ONLY or opcode in _LITERALS_FROM or opcode in _LITERALS_AT or opcode == _SWITCH
-        )
-        if opcode == _SWITCH or self._is_comparison(opcode, operands[2:]):
-            return
-        self._mentioned.update(operands[place] for place in _names(opcode, operands))
+        if opcode != _SWITCH and not self._is_comparison(opcode, operands[2:]):
+            self._mentioned.update(operands[place] for place in _names(opcode, operands))
 
     def _is_comparison(self, opcode: int, operands: array[int]) -> bool:
         return opcode in (_EQUAL, _NOT_EQUAL) and not self._plain.isdisjoint(operands)
