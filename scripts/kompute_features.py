@@ -48,8 +48,11 @@ FEATURES = Change(
             "        vk::PhysicalDeviceFeatures2 offered;\n"
             "        offered.pNext = featureChain;\n"
             "        physicalDevice.getFeatures2(&offered);\n"
-            "        features[2].members[1] = features[2].members[2] = VK_FALSE; "
-            "// scopes and chains beyond a queue's family\n"
+            "        // With the memory model, atomics that other work groups see need its device scope.\n"
+            "        features[2].members[0] = features[2].members[0] && features[2].members[1];\n"
+            "        features[2].members[1] = features[2].members[0];\n"
+            "        features[2].members[2] = VK_FALSE; // availability and visibility chains\n"
+            "        features[3].members[0] = features[3].members[0] && features[2].members[0];\n"
             "        features[3].members[1] = VK_FALSE; // cooperativeMatrixRobustBufferAccess\n"
             "    }\n"
             "\n"
@@ -68,6 +71,7 @@ FEATURES = Change(
             '                                                "shaderInt8",\n'
             '                                                "shaderIntegerDotProduct",\n'
             '                                                "vulkanMemoryModel",\n'
+            '                                                "vulkanMemoryModelDeviceScope",\n'
             '                                                "cooperativeMatrix");\n'
             "\n"
             "    py::class_<kp::OpAlgoDispatch,\n               kp::OpBase,\n",

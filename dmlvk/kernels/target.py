@@ -16,7 +16,7 @@ MOST_LOOP_TURNS = 65535
 launches."""
 
 
-_COOPERATIVE_FEATURES = frozenset(("cooperativeMatrix", "vulkanMemoryModel"))
+_COOPERATIVE_FEATURES = frozenset(("cooperativeMatrix", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope"))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,7 +24,7 @@ from dmlvk.spirv import module_instructions, module_words
 VARIANTS = [tile.variant(family, False).name for tile in COOPERATIVE_TILES for family in ("gemm", "convolution")]
 
 BYTES = CooperativeMatrix(16, 16, 32, "INT8", "INT8", "INT32")
-FEATURES = {"cooperativeMatrix", "vulkanMemoryModel", "shaderInt8"}
+FEATURES = {"cooperativeMatrix", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope", "shaderInt8"}
 ABLE = dataclasses.replace(GPU, has_cooperative_bytes=True, shared_memory=49152, work_group_size=1024)
 
 _OP_CAPABILITY, _OP_TYPE_INT, _OP_TYPE_MATRIX, _OP_MULTIPLY = 17, 21, 4456, 4459
