@@ -20,7 +20,7 @@ def _tensor(*sizes: int, data_type: dml.DataType = dml.FLOAT32) -> dml.TensorDes
     return dml.TensorDesc(data_type, sizes)
 
 
-def _made(name: str, given: dict[str, Any] | None = None, **members: Any) -> Made:
+def _made(name: str, given: dict[str, Any] | None = None, /, **members: Any) -> Made:
     """An operator, and an array for each input: as given, or all of 1/2, or ones of integers."""
     desc = dml.operator_desc(name, **members)
     inputs: dict[str, npt.NDArray[Any]] = {}
