@@ -117,6 +117,24 @@ class Array(ArrayOperators):
     def __bool__(self) -> NoReturn:
         raise InvalidArgumentError(f"{self!r} has no truth value; numpy() gives an array that may have one")
 
+    def item(self) -> int | float:
+        """The only element, as a number of Python; waits for what computes it.
+
+        Raises:
+            InvalidArgumentError: when there are several elements, or the array was closed.
+            DeviceRemovedError: when the device is lost or closed.
+        """
+        if self.size != 1:
+            raise InvalidArgumentError(f"{self!r} is no number: it has {self.size} elements; numpy() gives them")
+        number: int | float = self.numpy().item()
+        return number
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
     def __len__(self) -> int:
         return self.shape[0]
 

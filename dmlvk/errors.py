@@ -7,17 +7,33 @@ device removal.
 
 from __future__ import annotations
 
+import re
+
+_LONGEST = 2000
+"""Characters of a message that quotes what it was given."""
+
+
+def _one_line(text: str) -> str:
+    line = re.sub(r"\s*\n\s*", " ", text.strip())
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 200]} … {line[-190:]}"
+
 
 class DmlError(Exception):
     """The base of every error that dmlvk raises on purpose."""
 
 
 class InvalidArgumentError(DmlError, ValueError):
-    """An argument, description or binding breaks one of DirectML's rules (DirectML: ``E_INVALIDARG``)."""
+    """An argument, description or binding breaks one of DirectML's rules (DirectML: ``E_INVALIDARG``).
+
+    What is quoted of a long argument is shortened, and its lines become one.
+    """
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*(_one_line(text) if isinstance(text, str) else text for text in arguments))
 
 
 class CallError(InvalidArgumentError, TypeError):
-    """A function of ``dmlvk.functions`` was called with a parameter that it does not have, or without one it needs."""
+    """A function of ``dmlvk.functions``, or a description, was given a name that it does not have, or lacks one."""
 
 
 class UnsupportedError(DmlError):

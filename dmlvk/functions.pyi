@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import overload
 
 from dmlvk.datatypes import DataTypeLike
-from dmlvk.graphs.builder import Operand
+from dmlvk.graphs.builder import Graph, Operand
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators import FusedActivation, ScaleBias, Size2D
 from dmlvk.operators.attention import MultiheadAttentionMaskType
@@ -1540,6 +1540,7 @@ def diagonal_matrix(
     output_sizes: Sequence[int] | None = None,
     output_strides: Sequence[int] | None = None,
     name: str = "",
+    graph: Graph | None = None,
 ) -> Expression:
     """DIAGONAL_MATRIX: Value where x - y = Offset, else 0
 
@@ -1547,6 +1548,7 @@ def diagonal_matrix(
 
         offset: which diagonal: column less row
         value: what is on it
+        graph: where it belongs when no operand is an expression
     """
 
 def diagonal_matrix1(
@@ -1559,6 +1561,7 @@ def diagonal_matrix1(
     output_sizes: Sequence[int] | None = None,
     output_strides: Sequence[int] | None = None,
     name: str = "",
+    graph: Graph | None = None,
 ) -> Expression:
     """DIAGONAL_MATRIX1: Value where DiagonalFillBegin <= x - y < DiagonalFillEnd, else Input or 0; with
         DiagonalFillBegin > DiagonalFillEnd: where not DiagonalFillEnd <= x - y < DiagonalFillBegin
@@ -1568,6 +1571,7 @@ def diagonal_matrix1(
         value: what is on the band
         diagonal_fill_begin: the band's first diagonal: column less row
         diagonal_fill_end: the diagonal behind its last one; below the first: all others are filled
+        graph: where it belongs when no operand is an expression
     """
 
 def difference_square(
@@ -1656,12 +1660,14 @@ def fill_value_constant(
     output_sizes: Sequence[int] | None = None,
     output_strides: Sequence[int] | None = None,
     name: str = "",
+    graph: Graph | None = None,
 ) -> Expression:
     """FILL_VALUE_CONSTANT: Value
 
     Args:
 
         value: the value
+        graph: where it belongs when no operand is an expression
     """
 
 def fill_value_sequence(
@@ -1672,6 +1678,7 @@ def fill_value_sequence(
     output_sizes: Sequence[int] | None = None,
     output_strides: Sequence[int] | None = None,
     name: str = "",
+    graph: Graph | None = None,
 ) -> Expression:
     """FILL_VALUE_SEQUENCE: ValueStart + i * ValueDelta; i is an element's number in row-major order
 
@@ -1679,6 +1686,7 @@ def fill_value_sequence(
 
         value_start: the first number
         value_delta: how far apart neighbours are; may be below 0 for unsigned types too
+        graph: where it belongs when no operand is an expression
     """
 
 def floor(
@@ -2619,6 +2627,7 @@ def multihead_attention(
     name: str = "",
     with_present_key: bool = False,
     with_present_value: bool = False,
+    graph: Graph | None = None,
 ) -> tuple[Expression, ...]:
     """MULTIHEAD_ATTENTION: Softmax(Scale * (Q + B) * (K + B)^T + RelativePositionBias + mask) * (V + B), of each head
 
@@ -2639,6 +2648,7 @@ def multihead_attention(
         mask_filter_value: what is added to scores of masked keys; usually -10000
         head_count: how many heads there are
         mask_type: what MaskTensor says
+        graph: where it belongs when no operand is an expression
     """
 
 def multihead_attention1(
@@ -2666,6 +2676,7 @@ def multihead_attention1(
     name: str = "",
     with_present_key: bool = False,
     with_present_value: bool = False,
+    graph: Graph | None = None,
 ) -> tuple[Expression, ...]:
     """MULTIHEAD_ATTENTION1: Softmax(Scale * (Q + B) * (K + B)^T + RelativePositionBias + mask) * (V + B), of each head
 
@@ -2688,6 +2699,7 @@ def multihead_attention1(
         query_head_count: how many heads queries have: a multiple of KeyValueHeadCount
         key_value_head_count: how many heads keys and values have
         mask_type: what MaskTensor says
+        graph: where it belongs when no operand is an expression
     """
 
 def multiply(

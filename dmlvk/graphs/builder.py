@@ -34,7 +34,16 @@ from dmlvk.graphs.description import (
     OutputGraphEdge,
 )
 from dmlvk.graphs.expression import Expression, Source, shape_text
-from dmlvk.graphs.outputs import WantedOutputs, complete_members, made_outputs
+from dmlvk.graphs.given_members import (
+    check_given,
+    check_input_dimensions,
+    check_mappings,
+    check_outputs_named,
+    checked_attributes,
+    flat_operands,
+    single,
+)
+from dmlvk.graphs.outputs import WantedOutputs, complete_members, complete_types, made_outputs
 from dmlvk.integers import checked_integers
 from dmlvk.operators import OPERATORS, Field, OperatorDesc
 from dmlvk.operators.members import scalar_value
@@ -67,9 +76,14 @@ class Graph:
 
     Args:
         device: where it will run; operators are checked against its feature level as they are made.
+
+    Raises:
+        InvalidArgumentError: when it is no device.
     """
 
     def __init__(self, device: Device) -> None:
+        if not hasattr(device, "create_operator"):  # dmlvk.dask looks at models without a device, by a stand-in
+            raise InvalidArgumentError(f"Graph: device must be a dmlvk.Device; got {device!r}")
         self.device = device
         self._inputs: dict[str, TensorDesc] = {}
         self._nodes: list[_Node] = []
@@ -219,43 +233,48 @@ class Graph:
         Raises:
             InvalidArgumentError, UnsupportedError: as for :meth:`apply`.
         """
-        kind = OPERATORS.get(operator)
+        kind = OPERATORS.get(operator) if isinstance(operator, str) else None
         if kind is None:
             raise UnsupportedError(f"{operator}: this version of dmlvk has no such operator")
+        if not isinstance(name, str):
+            raise InvalidArgumentError(f"{operator}: name must be a string; got {name!r}")
+        check_mappings(operator, tensors, attributes)
         wanted_type = _checked_types(output_data_type, operator)
         if kind.declaration.is_regular:
             if output_sizes is not None or isinstance(wanted_type, Mapping):
                 raise InvalidArgumentError(f"{operator}: the sizes and types of its output follow from its inputs")
-            single = {member: _single(kind, member, operand) for member, operand in tensors.items()}
-            made = self._apply_regular(kind, single, attributes, wanted_type, output_strides, name)
+            alone = {member: single(kind, member, operand) for member, operand in tensors.items()}
+            made = self._apply_regular(kind, alone, attributes, wanted_type, output_strides, name)
             return {next(field.attribute for field in kind.fields if field.kind == "output"): made}
+        for what, given in (("output_data_type", wanted_type), ("output_sizes", output_sizes)):
+            if isinstance(given, Mapping):
+                check_outputs_named(kind, what, given)
+        check_outputs_named(kind, "optional_outputs", optional_outputs)
         wanted = WantedOutputs(wanted_type, output_sizes, output_strides, tuple(optional_outputs))
-        return self._apply_by_rule(kind, tensors, dict(attributes or {}), wanted, name)
+        return self._apply_by_rule(kind, tensors, attributes or {}, wanted, name)
 
     def _apply_by_rule(
         self,
         kind: type[OperatorDesc],
         tensors: Mapping[str, Operands],
-        members: dict[str, Any],
+        attributes: Mapping[str, Any],
         wanted: WantedOutputs,
         name: str,
     ) -> dict[str, Expression]:
         """Applies an operator whose sizes its shape rule tells."""
-        _check_given(kind, tensors, members)
-        flat: dict[str, Operand] = {}
-        for member, operand in tensors.items():
-            if isinstance(operand, (list, tuple)):
-                flat |= {f"{member}[{number}]": item for number, item in enumerate(operand)}
-            elif operand is not None:
-                flat[member] = operand  # type: ignore[assignment]  # any other sequence is refused as an operand
+        check_given(kind, tensors, attributes)
+        members = checked_attributes(kind, attributes)
+        flat = flat_operands(kind, tensors)
         expressions = self._expressions(kind, flat, None)
         for field in kind.fields:
             if field.kind == "input":
                 of_array = [e.tensor for key, e in expressions.items() if key.startswith(f"{field.attribute}[")]
                 single = expressions[field.attribute].tensor if field.attribute in expressions else None
                 members[field.attribute] = of_array if field.type == "tensors" else single
+        check_input_dimensions(kind, members, self.device.feature_level)
         complete_members(kind, members)
         outputs = made_outputs(kind, members, wanted)
+        complete_types(kind, members, outputs)
         for field in kind.fields:
             if field.kind == "output" and field.counted_by is not None:
                 members[field.counted_by] = len(outputs[field.attribute])
@@ -279,7 +298,7 @@ class Graph:
     ) -> Expression:
         """Applies an operator whose tensors broadcast to one size."""
         operator = kind.operator_name
-        _check_given(kind, tensors, attributes or {})
+        check_given(kind, tensors, attributes or {})
         present = {member: operand for member, operand in tensors.items() if operand is not None}
         expressions = self._expressions(kind, present, output_data_type)
         sizes = _common_sizes(kind, expressions)
@@ -298,8 +317,7 @@ class Graph:
         for field in kind.fields:
             if field.type == "uint32_array" and isinstance(members.get(field.attribute), Sequence):
                 members[field.attribute] = [_axis(axis, len(sizes), rank) for axis in members[field.attribute]]
-            if field.type == "data_type" and field.equals is not None and members.get(field.attribute) is None:
-                members[field.attribute] = members[field.equals].data_type
+        complete_types(kind, members, {})
         desc = kind(**members)
         sources = [
             expressions[field.attribute].source if field.attribute in expressions else None for field, _ in desc.inputs
@@ -330,7 +348,8 @@ class Graph:
                 if found[member].graph is not self:
                     raise InvalidArgumentError(f"{kind.operator_name}: {member} belongs to another graph")
             elif isinstance(operand, np.ndarray):
-                found[member] = self.constant(_fitting(kind, member, operand, found, output_type))
+                array = plain_array(operand, f"{kind.operator_name}: {member}")
+                found[member] = self.constant(_fitting(kind, member, array, found, output_type))
             elif isinstance(operand, (bool, int, float, np.integer, np.floating)):
                 number = operand.item() if isinstance(operand, np.generic) else operand
                 data_type = _type_beside(kind, member.partition("[")[0], found, output_type)
@@ -445,31 +464,6 @@ def _checked_types(
     if isinstance(given, Mapping):
         return {member: checked_data_type(data_type, f"{where} of {member}") for member, data_type in given.items()}
     return None if given is None else checked_data_type(given, where)
-
-
-def _check_given(kind: type[OperatorDesc], tensors: Mapping[str, object], attributes: Mapping[str, object]) -> None:
-    """Refuses members that the operator does not have, and missing ones."""
-    inputs = {field.attribute: field for field in kind.fields if field.kind == "input"}
-    others = {field.attribute: field for field in kind.fields if field.kind == "attribute"}
-    for given, known in ((tensors, inputs), (attributes, others)):
-        for member in given:
-            if member not in known:
-                raise InvalidArgumentError(f"{kind.operator_name}: has no {member!r}; it has {', '.join(known)}")
-    for member, field in inputs.items():
-        if not field.optional and tensors.get(member) is None:
-            raise InvalidArgumentError(
-                f"{kind.operator_name}: {member} must be an expression, an array or a number; got None"
-            )
-
-
-def _single(kind: type[OperatorDesc], member: str, operand: Operands) -> Operand | None:
-    if isinstance(operand, (list, tuple)):
-        if any(isinstance(item, Expression) for item in operand):
-            raise InvalidArgumentError(
-                f"{kind.operator_name}: {member} must be an expression, an array or a number; got {operand!r}"
-            )
-        return plain_array(operand, f"{kind.operator_name}: {member}")
-    return operand  # type: ignore[return-value]  # any other sequence is refused as an operand
 
 
 def _axis(axis: object, expression_rank: int, operator_rank: int) -> object:

@@ -104,6 +104,12 @@ class Expression:
     def __bool__(self) -> NoReturn:
         raise InvalidArgumentError(f"{self!r} has no truth value: it is a tensor that is not computed yet")
 
+    def __float__(self) -> NoReturn:
+        raise InvalidArgumentError(f"{self!r} is no number: it is a tensor that is not computed yet")
+
+    def __int__(self) -> NoReturn:
+        raise InvalidArgumentError(f"{self!r} is no number: it is a tensor that is not computed yet")
+
     def __iter__(self) -> NoReturn:
         raise InvalidArgumentError(f"{self!r} cannot be iterated over: it is a tensor that is not computed yet")
 

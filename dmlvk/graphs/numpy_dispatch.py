@@ -16,7 +16,7 @@ import numpy as np
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.expression import Expression
 from dmlvk.graphs.numpy_words import BOTH, WORDS
-from dmlvk.graphs.operator_functions import suggestion
+from dmlvk.suggestions import suggestion
 
 _BINARY = {
     "add": "add",

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.expression import Expression
-from dmlvk.graphs.operator_functions import bound_arguments
+from dmlvk.graphs.operator_functions import bound_arguments, needs_expression
 from dmlvk.integers import checked_integer, checked_integers
 from dmlvk.operators import OPERATORS
 from dmlvk.operators.matrix import MatrixTransform
-from dmlvk.operators.members import AxisDirection, ReduceFunction
+from dmlvk.operators.members import AxisDirection, ReduceFunction, checked_boolean
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 if TYPE_CHECKING:
@@ -78,10 +78,12 @@ _WIDER = {
 
 
 def _graph_of(word: str, operands: Sequence[object]) -> Graph:
+    if not isinstance(operands, (list, tuple)):
+        raise InvalidArgumentError(f"functions.{word}: arrays must be a list of operands; got {operands!r}")
     for operand in operands:
         if isinstance(operand, Expression):
             return operand.graph
-    raise InvalidArgumentError(f"functions.{word}: needs at least one expression of a graph")
+    raise InvalidArgumentError(f"functions.{word}: {needs_expression(operands)}")
 
 
 def _expression(word: str, operand: object) -> Expression:
@@ -131,7 +133,7 @@ def _reduced(
     made = source.graph.apply(
         "REDUCE", {"input_tensor": source}, {"function": function, "axes": axes}, output_data_type=source.data_type
     )
-    return made if keepdims else _without(made, axes)
+    return made if checked_boolean(keepdims, f"functions.{word}: keepdims") else _without(made, axes)
 
 
 def sum(a: Expression, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Expression:
@@ -202,7 +204,7 @@ def _place(word: str, a: Expression, axis: int | None, keepdims: bool) -> Expres
     axes = _axes(word, axis, source.ndim)
     attributes = {"axes": axes, "axis_direction": AxisDirection.INCREASING}
     made = source.graph.apply(word.upper(), {"input_tensor": source}, attributes)
-    return made if keepdims else _without(made, axes)
+    return made if checked_boolean(keepdims, f"functions.{word}: keepdims") else _without(made, axes)
 
 
 def _argmax(a: Expression, *, axis: int | None = None, keepdims: bool = False) -> Expression:

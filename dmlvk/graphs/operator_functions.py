@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import keyword
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from dmlvk.errors import CallError, InvalidArgumentError
 from dmlvk.graphs.expression import Expression
+from dmlvk.graphs.outputs import length_of
 from dmlvk.operators import Field, IsInfinityMode, OperatorDesc, RandomGeneratorType, RoundingMode
 from dmlvk.operators.convolution import ConvolutionDirection, ConvolutionMode
 from dmlvk.operators.matrix import MatrixTransform
+from dmlvk.operators.members import checked_boolean
+from dmlvk.suggestions import suggestion
+
+if TYPE_CHECKING:
+    from dmlvk.graphs.builder import Graph
 
 _DEFAULTS: dict[str, dict[str, Any]] = {
     "ACTIVATION_CELU": {"alpha": 1.0},
@@ -87,6 +92,8 @@ def made_function(kind: type[OperatorDesc]) -> Callable[..., Any]:
         for field in outputs
         if field.optional
     ]
+    if not any(parameter.name in tensors for parameter in required):
+        extra.append(inspect.Parameter("graph", inspect.Parameter.KEYWORD_ONLY, default=None))
     gives_several = len(outputs) > 1 or outputs[0].type == "tensors"
     returned = tuple[Expression, ...] if gives_several else Expression
     signature = inspect.Signature([*required, *optional, *extra], return_annotation=returned)
@@ -95,7 +102,8 @@ def made_function(kind: type[OperatorDesc]) -> Callable[..., Any]:
         bound = bound_arguments(function, signature, arguments, named)
         values = dict(bound.arguments)
         options = {name: values.pop(name) for name in of_every_function}
-        chosen = [f.attribute for f in outputs if f.optional and values.pop(f"with_{short_name(f)}")]
+        where = f"functions.{function.__name__}"
+        chosen = [field.attribute for field in outputs if field.optional and _is_wanted(where, field, values)]
         operands = {field.attribute: values.pop(name) for name, field in tensors.items()}
         for name in per_axis:
             if values[name] is None:
@@ -103,13 +111,11 @@ def made_function(kind: type[OperatorDesc]) -> Callable[..., Any]:
         for count, counted in counts.items():
             if counted in operands:
                 continue  # counted when the arrays are made
-            values[count] = len(values[counted]) if isinstance(values[counted], Sized) else 1
-        graphs = [operand.graph for operand in _each(operands.values()) if isinstance(operand, Expression)]
-        if not graphs:
-            raise InvalidArgumentError(f"functions.{function.__name__}: needs at least one expression of a graph")
+            values[count] = length_of(values[counted])
+        graph = _graph_of(where, operands, values)
         if kind.declaration.is_regular:
-            return graphs[0].apply(kind.operator_name, operands, values, **options)
-        made = graphs[0].apply_all(kind.operator_name, operands, values, optional_outputs=chosen, **options)
+            return graph.apply(kind.operator_name, operands, values, **options)
+        made = graph.apply_all(kind.operator_name, operands, values, optional_outputs=chosen, **options)
         return tuple(made.values()) if gives_several else next(iter(made.values()))
 
     function.__name__ = function.__qualname__ = function_name(kind.operator_name)
@@ -117,6 +123,9 @@ def made_function(kind: type[OperatorDesc]) -> Callable[..., Any]:
     function.__signature__ = signature  # type: ignore[attr-defined]  # what help() and editors show
     members = "\n".join(f"    {name}: {field.meaning}" for name, field in tensors.items())
     members += "".join(f"\n    {field.attribute}: {field.meaning}" for field in attributes)
+    members += (
+        "\n    graph: where it belongs when no operand is an expression" if "graph" in signature.parameters else ""
+    )
     function.__doc__ = f"{kind.operator_name}: {kind.declaration.formula}\n\nArgs:\n{members}\n"
     return function
 
@@ -140,10 +149,37 @@ def bound_arguments(
     return bound
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """What may have been meant, for the end of a message: ``"; did you mean 'min'?"``, or nothing."""
-    near = difflib.get_close_matches(name, known, n=3)
-    return f"; did you mean {' or '.join(repr(word) for word in near)}?" if near else ""
+def _graph_of(where: str, operands: Mapping[str, Any], values: dict[str, Any]) -> Graph:
+    """The graph of the operands, or the one that was given where an operator needs none.
+
+    Raises:
+        InvalidArgumentError: when there is no graph.
+    """
+    from dmlvk.graphs.builder import Graph
+
+    given = values.pop("graph", None)
+    if isinstance(given, Graph):
+        return given
+    if given is not None:
+        raise InvalidArgumentError(f"{where}: graph must be a dmlvk.Graph; got {given!r}")
+    graphs = [operand.graph for operand in _each(operands.values()) if isinstance(operand, Expression)]
+    if not graphs and not operands:
+        raise InvalidArgumentError(f"{where}: has no operand that tells its graph: give graph=")
+    if not graphs:
+        raise InvalidArgumentError(f"{where}: {needs_expression(_each(operands.values()))}")
+    return graphs[0]
+
+
+def needs_expression(operands: Iterable[object]) -> str:
+    """What is wrong with operands of which none is an expression."""
+    kinds = ", ".join(dict.fromkeys(type(operand).__name__ for operand in operands if operand is not None))
+    return f"needs at least one expression of a graph (Graph.input makes one); got {kinds or 'none'}"
+
+
+def _is_wanted(where: str, field: Field, values: dict[str, Any]) -> bool:
+    """Whether an optional output was asked for."""
+    name = f"with_{short_name(field)}"
+    return checked_boolean(values.pop(name), f"{where}: {name}")
 
 
 def short_name(field: Field) -> str:

@@ -43,9 +43,34 @@ def complete_members(kind: type[OperatorDesc], members: dict[str, Any]) -> None:
     """
     for field in kind.fields:
         if field.counted_by is not None and members.get(field.counted_by) is None and field.attribute in members:
-            members[field.counted_by] = len(members[field.attribute] or ())
+            members[field.counted_by] = length_of(members[field.attribute])
         if field.kind == "attribute" and field.optional:
             members.setdefault(field.attribute, None)
+
+
+def complete_types(kind: type[OperatorDesc], members: dict[str, Any], outputs: Mapping[str, Any]) -> None:
+    """Fills in the members that repeat the data type of a tensor, where nothing else was said.
+
+    Args:
+        kind: the operator.
+        members: by Python name; data types are added.
+        outputs: tensors that are not among the members.
+    """
+    for field in kind.fields:
+        if field.type == "data_type" and field.equals is not None and members.get(field.attribute) is None:
+            tensor = outputs.get(field.equals) or members.get(field.equals)
+            members[field.attribute] = tensor.data_type if isinstance(tensor, TensorDesc) else None
+
+
+def length_of(items: object) -> int:
+    """How many items an array has that another member counts: none where it is ``None``.
+
+    1 where it is no array: the member's own check has words for it, and this is none that is in its way.
+    """
+    try:
+        return 0 if items is None else len(items)  # type: ignore[arg-type]  # what has no length is dealt with here
+    except TypeError:
+        return 1
 
 
 def made_outputs(kind: type[OperatorDesc], members: Mapping[str, Any], wanted: WantedOutputs) -> dict[str, Any]:

@@ -347,6 +347,10 @@ class InferenceSession(Portable):
         Raises:
             DmlError: as for :meth:`run`.
         """
+        if not isinstance(iobinding, IOBinding):
+            raise InvalidArgumentError(
+                f"{self._model.name}: iobinding must be what io_binding() returned; got {iobinding!r}"
+            )
         iobinding.run(run_options)
 
     def run_async(

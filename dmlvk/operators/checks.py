@@ -97,11 +97,29 @@ def _check_support(desc: OperatorDesc, field: Field, tensor: TensorDesc, table: 
             f"{where}.DataType must be one of {_names(accepted)} at feature level {level.label}; "
             f"got {tensor.data_type.name}{_first_level_with(desc, field, data_type=tensor.data_type)}"
         )
+    check_dimensions(desc, field, tensor, table, level)
+
+
+def check_dimensions(
+    desc: OperatorDesc | type[OperatorDesc], field: Field, tensor: TensorDesc, table: Support, level: FeatureLevel
+) -> None:
+    """Checks that a tensor has as many dimensions as its operator takes.
+
+    Args:
+        desc: the description, or its class.
+        field: the tensor's member.
+        tensor: the tensor.
+        table: what the operator takes at ``level``.
+        level: the feature level.
+
+    Raises:
+        UnsupportedError: when it has more or fewer.
+    """
     fewest, most = table.dimensions_for(field.member)
     if not fewest <= tensor.dimension_count <= most:
         allowed = str(fewest) if fewest == most else f"from {fewest} to {most}"
         raise UnsupportedError(
-            f"{where}.DimensionCount must be {allowed} at feature level {level.label}; "
+            f"{desc.operator_name}: {field.name}.DimensionCount must be {allowed} at feature level {level.label}; "
             f"got {tensor.dimension_count}{_first_level_with(desc, field, dimensions=tensor.dimension_count)}"
         )
 
@@ -149,7 +167,10 @@ def _check_group_of_level(
 
 
 def _first_level_with(
-    desc: OperatorDesc, field: Field, data_type: DataType | None = None, dimensions: int | None = None
+    desc: OperatorDesc | type[OperatorDesc],
+    field: Field,
+    data_type: DataType | None = None,
+    dimensions: int | None = None,
 ) -> str:
     for table in desc.declaration.support:
         fewest, most = table.dimensions_for(field.member)

@@ -12,11 +12,11 @@ import difflib
 import functools
 import itertools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from dmlvk.datatypes import DataType
-from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.errors import CallError, InvalidArgumentError, UnsupportedError
 from dmlvk.operators.fusion import FusedActivation, activations_attribute, fused_activation_attribute
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.members import (
@@ -46,6 +46,7 @@ from dmlvk.operators.members import (
     unsigned_attribute,
 )
 from dmlvk.operators.shapes import ShapeRule
+from dmlvk.suggestions import suggestion
 from dmlvk.tensors import TensorDesc
 from dmlvk.tokens import token_of
 
@@ -329,6 +330,7 @@ class OperatorDesc:
     Members are checked for their Python type here; DirectML's rules are checked by ``Device.create_operator``.
 
     Raises:
+        CallError: when a member is missing, or there is none of that name.
         InvalidArgumentError: when a member has the wrong type or a number does not fit its DirectML type.
     """
 
@@ -341,6 +343,7 @@ class OperatorDesc:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
+        cls.__init__ = _explained(cls.__init__)  # type: ignore[method-assign]  # the dataclass's, with better words
         cls.operator_name = cls.declaration.name
         cls.fields = tuple(
             Field(name=directml_name(member.name), attribute=member.name, **member.metadata)
@@ -425,6 +428,35 @@ class OperatorDesc:
                 yield from ((field.element(number), tensor) for number, tensor in enumerate(value or ()))
             else:
                 yield field, value
+
+
+def _explained(make: Callable[..., None]) -> Callable[..., None]:
+    """A description class's ``__init__`` whose errors about missing and unknown members name operator and member."""
+
+    @functools.wraps(make)
+    def __init__(self: OperatorDesc, *arguments: object, **members: object) -> None:
+        try:
+            make(self, *arguments, **members)
+        except TypeError as error:
+            problem = _member_problem(type(self), arguments, members)
+            if problem is None:
+                raise
+            raise CallError(f"{self.operator_name}: {problem}") from error
+
+    return __init__
+
+
+def _member_problem(kind: type[OperatorDesc], arguments: Sequence[object], members: Mapping[str, object]) -> str | None:
+    """What is wrong with the names of members; ``None``: nothing."""
+    known = [field.attribute for field in kind.fields]
+    unknown = [name for name in members if name not in known]
+    missing = [field.attribute for field in kind.fields if not field.optional and field.attribute not in members]
+    if arguments:
+        return f"takes its members by name, {known[0]}=…; got {len(arguments)} without"
+    if unknown:
+        hint = suggestion(unknown[0], known) or f"; it has {', '.join(known)}"
+        return f"has no member {unknown[0]!r}{hint}"
+    return f"member {missing[0]!r} is required" if missing else None
 
 
 def _remade(kind: type[OperatorDesc], members: dict[str, Any]) -> OperatorDesc:

@@ -385,9 +385,7 @@ def checked_member(operator_name: str, field: Field, value: object, siblings: di
     if field.type in _ARRAY_CHECKS:
         return _ARRAY_CHECKS[field.type](value, where)
     if field.type == "bool":
-        if not isinstance(value, (bool, np.bool_)) and (not isinstance(value, int) or value not in (0, 1)):
-            raise InvalidArgumentError(f"{where} must be True or False; got {value!r}")
-        return bool(value)
+        return checked_boolean(value, where)
     if field.enumeration is not None:
         value = named_value(field, value, where)
         if not isinstance(value, field.enumeration):
@@ -398,8 +396,20 @@ def checked_member(operator_name: str, field: Field, value: object, siblings: di
     return float32_value(value, where)
 
 
+def checked_boolean(value: object, where: str) -> bool:
+    """``value`` as a bool: one of Python's or NumPy's, 0 or 1.
+
+    Raises:
+        InvalidArgumentError: when it is something else.
+    """
+    if not isinstance(value, (bool, np.bool_)) and (not isinstance(value, int) or value not in (0, 1)):
+        raise InvalidArgumentError(f"{where} must be True or False; got {value!r}")
+    return bool(value)
+
+
 def _items(value: object, where: str, what: str) -> Sequence[Any]:
-    if isinstance(value, (str, bytes)) or not isinstance(value, (Sequence, np.ndarray)):
+    is_list = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    if not is_list and not (isinstance(value, np.ndarray) and value.ndim > 0):
         raise InvalidArgumentError(f"{where} must be a sequence of {what}; got {value!r}")
     return value  # type: ignore[return-value]  # an array is gone through as a sequence is
 

@@ -41,6 +41,7 @@ _EVERY_FUNCTION = {
     "output_sizes": "Sequence[int] | None",
     "output_strides": "Sequence[int] | None",
     "name": "str",
+    "graph": "Graph | None",
 }
 
 _HEAD = '''"""Made by scripts/make_docs.py from the operators' declarations; changes belong there."""
@@ -48,7 +49,7 @@ _HEAD = '''"""Made by scripts/make_docs.py from the operators' declarations; cha
 from collections.abc import Sequence
 
 from dmlvk.datatypes import DataTypeLike
-from dmlvk.graphs.builder import Operand
+from dmlvk.graphs.builder import Graph, Operand
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators import FusedActivation, ScaleBias, Size2D
 '''

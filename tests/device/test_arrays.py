@@ -334,3 +334,17 @@ def test_threads_share_arrays(device: dml.Device) -> None:
     with ThreadPoolExecutor(6) as pool:
         for future in [pool.submit(work, number) for number in range(6)]:
             future.result(120)
+
+
+def test_array_of_one_element_is_a_number(device: dml.Device) -> None:
+    whole, half = device.array(np.full((1, 1), 7, np.int32)), device.array(np.full(1, 0.5, np.float16))
+    assert (whole.item(), int(whole), float(whole)) == (7, 7, 7.0)
+    assert (half.item(), int(half), float(half)) == (0.5, 0, 0.5)
+    assert type(whole.item()) is int and type(half.item()) is float
+
+
+def test_several_elements_are_no_number(device: dml.Device) -> None:
+    array = device.array(np.zeros((2, 3), np.float32))
+    for converted in (array.item, lambda: int(array), lambda: float(array)):
+        with pytest.raises(dml.InvalidArgumentError, match=r"is no number: it has 6 elements; numpy\(\) gives them$"):
+            converted()

@@ -336,7 +336,7 @@ MISTAKES: dict[str, Callable[[Any, Any], object]] = {
     "Graph.constant: data_type: <class 'complex'> is no data type": lambda a, g: g.constant(A, complex),
     "Graph.constant: data_type: 'FLOAT' is no data type of tensors": lambda a, g: g.constant(3, "FLOAT"),
     "Graph.constant: not an array": lambda a, g: g.constant([[1], [1, 2]]),
-    "Graph.constant: the array has masked elements": lambda a, g: a + MASKED,
+    "ELEMENT_WISE_ADD: b_tensor: the array has masked elements": lambda a, g: a + MASKED,
     "ELEMENT_WISE_IDENTITY: output_strides must be a sequence": lambda a, g: F.identity(a, output_strides=3),  # type: ignore[arg-type]
     "Graph.compile: outputs must be given by name; got 3": lambda a, g: g.compile(3),
     "an operator's name must be a string; got 3": lambda a, g: dml.operator_desc(THREE),

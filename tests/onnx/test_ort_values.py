@@ -232,6 +232,7 @@ def test_mistakes_are_named_where_they_are_made(device: dml.Device, tmp_path: Pa
     mistakes: tuple[tuple[Callable[[], object], str], ...] = (
         (lambda: binding.bind_cpu_input("q", X), r"has no input 'q'; it has \["),
         (lambda: binding.bind_output("q"), r"has no output 'q'; it has \["),
+        (lambda: session.run_with_iobinding(anything), r"iobinding must be what io_binding\(\) returned; got None"),
         (lambda: binding.bind_ortvalue_input(name, anything), "must be an OrtValue; got None"),
         (lambda: binding.bind_ortvalue_output(output, anything), "must be an OrtValue; got None"),
         (
