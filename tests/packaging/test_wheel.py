@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -44,11 +45,13 @@ json.dump(
 """
 
 
-def build(kind: str, source: Path, output: Path, path: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run ``python -m build`` on a source tree, with another PATH if one is given."""
+def build(
+    kind: str, source: Path, output: Path, path: str | None = None, **more: str
+) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m build`` on a source tree, with another PATH if one is given, and more environment variables."""
     return subprocess.run(
         [sys.executable, "-m", "build", f"--{kind}", "--no-isolation", "--outdir", str(output), str(source)],
-        env={**os.environ, "PATH": os.environ["PATH"] if path is None else path},
+        env={**os.environ, "PATH": os.environ["PATH"] if path is None else path, **more},
         capture_output=True,
         text=True,
         timeout=600,
@@ -88,6 +91,25 @@ def source_tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_wheel_serves_every_python_and_platform(wheel: Path) -> None:
     assert wheel.name == f"{NAME}-py3-none-any.whl"
+
+
+def test_wheel_of_a_platform_brings_a_compiler_with_its_licenses(tmp_path: Path) -> None:
+    """What ``scripts/build_wheels.py`` makes of it; any program does for the compiler here."""
+    program, license_file = tmp_path / "dmlvk-glslang", tmp_path / "glslang-dev" / "copyright"
+    shutil.copy(sys.executable, program)
+    license_file.parent.mkdir()
+    license_file.write_text("as is")
+    more = {"DMLVK_WHEEL_COMPILER": str(program), "DMLVK_WHEEL_LICENSES": str(license_file)}
+    result = build("wheel", ROOT, tmp_path / "made", **more)
+    assert result.returncode == 0, result.stdout + result.stderr
+    (path,) = (tmp_path / "made").iterdir()
+    assert path.name == f"{NAME}-py3-none-{sysconfig.get_platform().replace('-', '_')}.whl"
+    with zipfile.ZipFile(path) as archive:
+        member = archive.getinfo(f"{NAME}.data/scripts/dmlvk-glslang")
+        assert archive.read(member) == program.read_bytes()
+        assert member.external_attr >> 16 & 0o111
+        licenses = f"{NAME}.dist-info/extra_metadata/compiler-licenses/glslang-dev-copyright"
+        assert archive.read(licenses) == license_file.read_bytes()
 
 
 def test_wheel_contains_the_whole_shader_library(wheel: Path, tmp_path: Path) -> None:

@@ -56,6 +56,14 @@ def test_a_step_that_fails_is_named(capsys: pytest.CaptureFixture[str], monkeypa
     assert "build_wheels.py: " in capsys.readouterr().err
 
 
+def test_no_compiler_goes_out_without_its_licenses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    missing = tmp_path / "copyright"
+    monkeypatch.setattr(build_wheels, "LICENSES", (missing,))
+    monkeypatch.setattr(build_wheels, "run", lambda *_, **__: "built\n")
+    with pytest.raises(build_wheels.WheelError, match=f"^the compiler's licences are not here: {missing} "):
+        build_wheels.build_own(tmp_path, tmp_path / "dist", tmp_path)
+
+
 def test_a_first_result(capsys: pytest.CaptureFixture[str]) -> None:
     """What is run in the new environment works in this one."""
     exec(build_wheels.FIRST_RESULT, {})
