@@ -1,50 +1,32 @@
-"""Lowers RNN, LSTM and GRU: products of the input for many steps at once, then each step by a product and a kernel.
+"""Lowers RNN, LSTM and GRU: products of the input for many steps at once, then each step by one launch.
 
 Weights, states and products stay on the device; all steps share their kernels, which are told the time by parameters.
+
+A step's launch multiplies the state, and computes the next one at once: ``shaders/patterns/recurrent_products.glsl`` on
+GPUs, ``recurrent_processors.glsl`` on processors. What other work groups read it must not overwrite, so that the state
+lies in two places in turn. GRU takes two launches where it is not linear before the reset: the last gate multiplies the
+states of all units times their reset gates, each of which is a product with the states of all units, and no work group
+of Vulkan can wait for all others.
+
+There are as many launches more, of GEMM's kernels, where those are faster: ``recurrent_steps.step_tile``.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
-from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.datatypes import DataType
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.elementwise import converted_bits
-from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.kernels.matrix import float32_sum_kernels, gemm_product
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.recurrent_steps import StepShape, StepTime, has_unusual, step_kernel, step_tile
 from dmlvk.kernels.target import Target
-from dmlvk.kernels.variants import ShaderVariant
-from dmlvk.operators import FusedActivation, Gemm, Gru, Lstm, MatrixTransform, OperatorDesc, Rnn, operator_desc
+from dmlvk.operators import Gemm, Gru, Lstm, MatrixTransform, OperatorDesc, Rnn, operator_desc
 from dmlvk.operators.recurrent import RecurrentNetworkDirection, direction_count
-from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc, packed_strides
-
-_ACTIVATIONS = (
-    "SIGMOID",
-    "TANH",
-    "RELU",
-    "IDENTITY",
-    "CELU",
-    "ELU",
-    "GELU",
-    "HARD_SIGMOID",
-    "LEAKY_RELU",
-    "LINEAR",
-    "PARAMETRIC_SOFTPLUS",
-    "SCALED_ELU",
-    "SCALED_TANH",
-    "SHRINK",
-    "SOFTPLUS",
-    "SOFTSIGN",
-    "THRESHOLDED_RELU",
-)
-"""As ``shaders/include/any_activation.glsl`` counts them."""
-
-_USUAL = 4
-"""The first so many have kernels of their own."""
 
 _HAS_BIAS, _HAS_PEEPHOLES, _HAS_LENGTHS, _HAS_CLIP, _IS_COUPLED, _HAS_SEQUENCE = (1 << bit for bit in range(6))
 """As in ``shaders/patterns/recurrent.glsl``."""
@@ -52,34 +34,7 @@ _HAS_BIAS, _HAS_PEEPHOLES, _HAS_LENGTHS, _HAS_CLIP, _IS_COUPLED, _HAS_SEQUENCE =
 _MOST_PROJECTIONS = 2**28
 """Bytes of products of the input that are kept at a time."""
 
-_SHADERS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "rnn": ("rnn", {}),
-    "lstm": ("lstm", {}),
-    "gru": ("gru", {"LINEAR_BEFORE_RESET": "0"}),
-    "gru_linear": ("gru", {"LINEAR_BEFORE_RESET": "1"}),
-    "gru_reset": ("gru_reset", {}),
-}
-"""By variant: the source, and definitions of its own."""
-
-
 Recurrent = Rnn | Lstm | Gru
-
-
-def variants() -> Iterator[ShaderVariant]:
-    """All shader variants that these operators have."""
-    for (name, (source, own)), data_type, any_activation in itertools.product(_SHADERS.items(), FLOATS, (0, 1)):
-        defines = {
-            **own,
-            "OPERAND": data_type.name.lower(),
-            "OPERAND_BITS": str(data_type.size_in_bits),
-            "ANY_ACTIVATION": str(any_activation),
-        }
-        shown = _variant_name(name, data_type, bool(any_activation))
-        yield ShaderVariant(shown, f"recurrent/{source}.comp", tuple(sorted(defines.items())))
-
-
-def _variant_name(name: str, data_type: DataType, any_activation: bool) -> str:
-    return f"recurrent.{name}.{data_type.name.lower()}.{'any' if any_activation else 'usual'}"
 
 
 def lower(desc: OperatorDesc, target: Target) -> Program:
@@ -119,6 +74,8 @@ class _Network:
         hidden: units of the state of a sequence and direction.
         row: the same with what fills the last word.
         steps_at_once: of how many steps the input's products are there at a time.
+        product: of the state with the weights of all gates.
+        tile: of kernels that make it and the next state; ``None``: it is made before.
     """
 
     def __init__(self, desc: Recurrent, target: Target) -> None:
@@ -144,6 +101,10 @@ class _Network:
         # Steps that begin at multiples of eight elements need no copy of the input.
         self.steps_at_once = min(self.steps, most if most < 8 else most // 8 * 8)
         self.projections_of_direction = -(-self.steps_at_once * step_bytes // 256) * 64
+        self.second_recurrences = 0
+        self.product = gemm_product(self._gemm(self._state_tensor(), desc.recurrence_tensor))
+        product_gates = 2 if self.is_product_reset else self.gates
+        self.tile = step_tile(self.product, product_gates, has_unusual(desc.activation_descs), target)
 
     def program(self) -> Program:
         """All steps, and the outputs."""
@@ -152,7 +113,8 @@ class _Network:
         self._prepare_constants()
         self._prepare_sequence()
         input_products = [self._input_products(direction) for direction in range(self.directions)]
-        state_products = self._state_products()
+        state_products = self._state_products() if self.tile is None else []
+        shape = self._shape()
         there = [-1] * self.directions
         for step in range(self.steps):
             times = [self._time(direction, step) for direction in range(self.directions)]
@@ -163,13 +125,19 @@ class _Network:
                     input_products[direction][chunk].add(
                         self.builder, "products of the input", is_independent=direction > 0
                     )
-            self._add_step(times, state_products)
+            self._add_step(shape, self._step_time(times, step), state_products)
         self._add_outputs()
         return self.builder.program()
 
     def _time(self, direction: int, step: int) -> int:
         backward = direction == 1 or self.desc.direction is RecurrentNetworkDirection.BACKWARD
         return self.steps - 1 - step if backward else step
+
+    def _step_time(self, times: Sequence[int], step: int) -> StepTime:
+        """What kernels are told of a step: states lie in two places in turn where other work groups read them."""
+        places = [time % self.steps_at_once for time in times]
+        read, written = (0, 0) if self.tile is None else (step % 2, 1 - step % 2)
+        return StepTime(times, places, read * self.state_words, written * self.state_words)
 
     # ---- memory -----------------------------------------------------------------------------------------------------
 
@@ -181,15 +149,20 @@ class _Network:
         )
 
     def _prepare_state(self) -> None:
-        """The initial state, as rows of whole words: the hidden one, then LSTM's cells or GRU's reset state."""
+        """The initial state, as rows of whole words: the hidden one, where the next one lies, cells or reset state."""
         size = self.directions * self.batch * self.words * 4
-        padded = -(-size // 256) * 256
+        self.state_words = -(-size // 256) * 64
+        hidden_states = 1 if self.tile is None else 2
         has_second = isinstance(self.desc, Lstm) or self.is_product_reset
-        self.state = self.builder.scratch(padded + size if has_second else size)
-        self.second_state = padded
-        self._add_initial("hidden_init_tensor", self.state.part(0, size))
+        self.second_state = hidden_states * self.state_words
+        self.state = self.builder.scratch((hidden_states + has_second) * self.state_words * 4)
+        self._add_initial("hidden_init_tensor", self._state_part(0))
         if isinstance(self.desc, Lstm):
-            self._add_initial("cell_mem_init_tensor", self.state.part(padded, size))
+            self._add_initial("cell_mem_init_tensor", self._state_part(self.second_state))
+
+    def _state_part(self, first_word: int) -> Region:
+        """A part of the state, by where it begins."""
+        return self.state.part(4 * first_word, self.directions * self.batch * self.words * 4)
 
     def _add_initial(self, member: str, region: Region) -> None:
         given: TensorDesc | None = getattr(self.desc, member)
@@ -266,21 +239,23 @@ class _Network:
 
     # ---- products ---------------------------------------------------------------------------------------------------
 
-    def _sums(self, left: TensorDesc, read: Region, right: tuple[TensorDesc, Region], sums: Region) -> _Kernels:
-        """A product with transposed weights, as FLOAT32."""
-        weights, weights_region = right
-        sizes = (*left.sizes[:-1], weights.sizes[-2])
-        gemm = Gemm(
+    def _gemm(self, left: TensorDesc, weights: TensorDesc) -> Gemm:
+        """A product with transposed weights."""
+        return Gemm(
             a_tensor=left,
             b_tensor=weights,
-            output_tensor=TensorDesc(self.data_type, sizes),
+            output_tensor=TensorDesc(self.data_type, (*left.sizes[:-1], weights.sizes[-2])),
             trans_a=MatrixTransform.NONE,
             trans_b=MatrixTransform.TRANSPOSE,
             alpha=1.0,
             beta=0.0,
             fused_activation=None,
         )
-        return _Kernels(float32_sum_kernels(gemm_product(gemm), self.target), read, weights_region, sums)
+
+    def _sums(self, left: TensorDesc, read: Region, right: tuple[TensorDesc, Region], sums: Region) -> _Kernels:
+        """Such a product as FLOAT32."""
+        product = gemm_product(self._gemm(left, right[0]))
+        return _Kernels(float32_sum_kernels(product, self.target), read, right[1], sums)
 
     def _input_products(self, direction: int) -> list[_Kernels]:
         """The products of the input with a direction's weights, for so many steps at once."""
@@ -314,9 +289,7 @@ class _Network:
     def _state_products(self) -> list[_Kernels]:
         """The products of the state: all at once, or GRU's hidden gate apart, of the reset state."""
         recurrence, region = self.desc.recurrence_tensor, self.builder.reads["recurrence_tensor"]
-        state = self._state_tensor()
-        size = self.directions * self.batch * self.words * 4
-        hidden_state = self.state.part(0, size)
+        state, hidden_state = self._state_tensor(), self._state_part(0)
         if not self.is_product_reset:
             self.recurrences = self.builder.scratch(self.directions * self.batch * self.gates * self.hidden * 4)
             return [self._sums(state, hidden_state, (recurrence, region), self.recurrences)]
@@ -325,7 +298,7 @@ class _Network:
         sums_size = self.directions * self.batch * self.hidden * 4
         self.second_recurrences = -(-2 * sums_size // 256) * 256
         self.recurrences = self.builder.scratch(self.second_recurrences + sums_size)
-        reset_state = self.state.part(self.second_state, size)
+        reset_state = self._state_part(self.second_state)
         return [
             self._sums(state, hidden_state, first, self.recurrences.part(0, 2 * sums_size)),
             self._sums(state, reset_state, last, self.recurrences.part(self.second_recurrences, sums_size)),
@@ -333,64 +306,53 @@ class _Network:
 
     # ---- steps ------------------------------------------------------------------------------------------------------
 
-    def _add_step(self, times: Sequence[int], products: Sequence[_Kernels]) -> None:
-        products[0].add(self.builder, "products of the state")
+    def _shape(self) -> StepShape:
+        """What is the same for all steps."""
+        _, by_direction, by_unit, by_term = self.desc.recurrence_tensor.element_strides
+        product = self.product
+        return StepShape(
+            operator_name=self.desc.operator_name,
+            data_type=self.data_type,
+            batch=self.batch,
+            hidden=self.hidden,
+            directions=self.directions,
+            flags=self._flags(),
+            clip=self._clip(),
+            projections_of_direction=self.projections_of_direction,
+            peepholes=self.peepholes,
+            lengths=self.lengths,
+            second_state=self.second_state,
+            second_recurrences=self.second_recurrences // 4,
+            weight_strides=(by_direction, by_unit, by_term),
+            vectors=(product.left_has_vectors, product.right_along_terms, product.right_has_vectors),
+            tile=self.tile,
+        )
+
+    def _add_step(self, shape: StepShape, time: StepTime, products: Sequence[_Kernels]) -> None:
+        for before in products[:1]:
+            before.add(self.builder, "products of the state")
         if self.is_product_reset:
-            self._add_gates("gru_reset", times)
-            products[1].add(self.builder, "products of the reset state")
+            self._add_gates(shape, "gru_reset", time)
+            for before in products[1:]:
+                before.add(self.builder, "products of the reset state")
         name = "rnn" if isinstance(self.desc, Rnn) else "lstm" if isinstance(self.desc, Lstm) else "gru"
         is_linear = isinstance(self.desc, Gru) and not self.is_product_reset
-        self._add_gates("gru_linear" if is_linear else name, times)
+        self._add_gates(shape, "gru_linear" if is_linear else name, time)
 
-    def _add_gates(self, name: str, times: Sequence[int]) -> None:
+    def _add_gates(self, shape: StepShape, name: str, time: StepTime) -> None:
         """A kernel for both directions, or one for each where their activations differ."""
         activations = self.desc.activation_descs
         each = len(activations) // self.directions
         ways = [tuple(activations[number * each : (number + 1) * each]) for number in range(self.directions)]
-        if len(set(ways)) == 1:
-            self._add_launch(name, times, 0, self.directions, ways[0])
-            return
-        for direction, way in enumerate(ways):
-            self._add_launch(name, times, direction, 1, way)
-
-    def _add_launch(
-        self, name: str, times: Sequence[int], first: int, count: int, activations: Sequence[FusedActivation]
-    ) -> None:
-        work_items = count * self.batch * self.words
-        kinds = [_ACTIVATIONS.index(fused.operator_name.removeprefix("ACTIVATION_")) for fused in activations]
-        attributes = [word for fused in activations for word in self._attribute_words(fused)]
-        both = (*times, 0)[:2]
-        parameters = (
-            work_items,
-            self._flags(),
-            self.batch,
-            self.hidden,
-            first,
-            self.directions,
-            *both,
-            *(time % self.steps_at_once for time in both),
-            self.projections_of_direction,
-            self.peepholes,
-            self.lengths,
-            self.second_state // 4,
-            self.second_recurrences // 4 if self.is_product_reset else 0,
-            sum(kind << (8 * number) for number, kind in enumerate(kinds)),
-            *(*attributes, 0, 0, 0, 0, 0, 0)[:6],
-            self._clip(),
-        )
-        work_groups = launch_size(self.desc.operator_name, work_items)
-        variant = _variant_name(name, self.data_type, any(kind >= _USUAL for kind in kinds))
-        kernel = PlainKernel(variant, work_groups, (int(work_groups[1] > 1), 1), parameters)
-        reads = [self.projections, self.recurrences, self.constants]
-        self.builder.launch(kernel, reads, [self.state, self.sequence], label="gates", is_independent=first > 0)
-
-    def _attribute_words(self, fused: FusedActivation) -> tuple[int, int]:
-        words = [
-            converted_bits(value, self.data_type) if field.converted_to else float32_bits(value)
-            for field, value in fused.attributes
-        ]
-        first, second = (*words, 0, 0)[:2]
-        return first, second
+        second = self.builder.reads["recurrence_tensor"] if self.tile is not None else self.recurrences
+        reads = [self.projections, second, self.constants]
+        groups = [range(self.directions)] if len(set(ways)) == 1 else [range(n, n + 1) for n in range(self.directions)]
+        for directions in groups:
+            kernel = step_kernel(shape, name, time, directions, ways[directions.start])
+            is_independent = directions.start > 0
+            self.builder.launch(
+                kernel, reads, [self.state, self.sequence], label="gates", is_independent=is_independent
+            )
 
     def _flags(self) -> int:
         desc = self.desc
@@ -409,13 +371,13 @@ class _Network:
         return converted_bits(self.desc.clip_threshold, self.data_type) if isinstance(self.desc, Lstm) else 0
 
     def _add_outputs(self) -> None:
-        size = self.directions * self.batch * self.words * 4
         state = self._state_tensor()
-        parts = {"output_single_tensor": 0, "output_cell_single_tensor": self.second_state}
-        for member, offset in parts.items():
+        last = self._step_time((), self.steps).read_state  # where the step behind the last one would find it
+        parts = {"output_single_tensor": last, "output_cell_single_tensor": self.second_state}
+        for member, first_word in parts.items():
             output = self._given(member)
             if output is not None:
-                self._copy(state, self.state.part(offset, size), output, self.builder.writes[member], "last state")
+                self._copy(state, self._state_part(first_word), output, self.builder.writes[member], "last state")
         output = self.desc.output_sequence_tensor
         if output is not None and self.sequence != self.builder.writes["output_sequence_tensor"]:
             written = self.builder.writes["output_sequence_tensor"]

@@ -1,46 +1,64 @@
-// One step of RNN, LSTM and GRU for all sequences of a batch: from the products, which kernels of GEMM have made, to the next state.
+// One step of RNN, LSTM and GRU for all sequences of a batch: from the products to the next state.
 //
 // The file defines, before it includes this one,
 //   GATES               gates of the operator: rows of weights for each unit of the state
 // and behind it
-//   stepped(unit)       computes what becomes of one unit of a sequence's state: a Unit.
-// An invocation computes a 32-bit word of the state, so one unit or two. The state, and the output of all steps, have rows of whole
-// words; they hold OPERAND, and so do `constants`: biases, then peepholes, then (in words of their own) the sequences' lengths.
+//   stepped(unit)       computes what becomes of one unit of a sequence's state: a Unit
+// and what recurrent_step.glsl says. The state, and the output of all steps, have rows of whole words; they hold OPERAND, and so do
+// `constants`: biases, then peepholes, then (in words of their own) the sequences' lengths.
 //
 // Every sum, product and difference is rounded to FLOAT32; what is the argument of an activation, and what becomes the state, is
 // rounded to OPERAND.
 //
-// The compile script passes OPERAND (float32 or float16), OPERAND_BITS and ANY_ACTIVATION (any_activation.glsl).
+// The compile script passes OPERAND (float32 or float16), OPERAND_BITS, ANY_ACTIVATION (any_activation.glsl) and MULTIPLIES: 1 (on
+// GPUs) or 2 (on processors) where the products of the state are made here too, 0 where kernels of GEMM have made them.
 #ifndef RECURRENT_GLSL
 #define RECURRENT_GLSL
+#extension GL_EXT_control_flow_attributes : enable
 
 #define LANES 4
 #define INPUT_COUNT 4
+#if !MULTIPLIES
 layout(local_size_x = 256) in;
+#endif
 
 layout(push_constant) uniform Parameters {
     uint base_projections;
+#if MULTIPLIES
+    uint base_right;
+#else
     uint base_recurrences;
+#endif
     uint base_constants;
     uint base_state;
     uint base_sequence;
     uint work_items;
-    uint flags;
+    uint flags; // what there is, and above it the activations' kinds, eight bits each
     uint batch;
     uint hidden;
     uint first_direction; // of those that are computed now
     uint directions;      // of the operator
     // By direction: the time of this step, and where it stands among the projections.
     uint times[2];
-    uint rows[2];
+    uint places[2];
     uint projections_of_direction; // words from those of one direction to those of the next
     uint peepholes;                // where they begin among the constants, in elements
     uint lengths;                  // likewise, in words
-    uint second_state;             // where the other part of the state begins, in words: LSTM's cells, GRU's reset state
-    uint second_recurrences;       // where the other products begin
-    uint kinds;                    // of activations, eight bits each
-    uint activations[6];           // their attributes, two each
-    uint clip;                     // the threshold
+    // Where parts of the state begin, in words: the hidden one before the step and behind it (the same where no other work group
+    // reads what is written), and LSTM's cells or GRU's reset state.
+    uint read_state;
+    uint written_state;
+    uint second_state;
+    uint activations[6]; // their attributes, two each
+    uint clip;           // the threshold
+#if MULTIPLIES
+    // Strides of the weights, in elements: of a direction, a unit of a gate, and a term.
+    uint right_direction;
+    uint right_unit;
+    uint right_term;
+#else
+    uint second_recurrences; // where the other products begin
+#endif
 } parameters;
 
 #include "datatypes.glsl"
@@ -49,7 +67,11 @@ layout(push_constant) uniform Parameters {
 #include "any_activation.glsl"
 
 BUFFER(0, projections) // of the input, in rows of GATES * hidden
+#if MULTIPLIES
+BUFFER(1, right) // the weights of the state
+#else
 BUFFER(1, recurrences) // of the state, likewise
+#endif
 BUFFER(2, constants)
 BUFFER(3, state)
 BUFFER(4, sequence)
@@ -61,6 +83,7 @@ BUFFER(4, sequence)
 #define IS_COUPLED 16u
 #define HAS_SEQUENCE 32u
 #define HAS(flag) ((parameters.flags & (flag)) != 0u)
+#define KIND(number) ((parameters.flags >> (8u + 8u * (number))) & 0xffu)
 
 #define UNITS_OF_WORD (32u / OPERAND_BITS)
 
@@ -77,18 +100,14 @@ uint direction;
 uint row;   // of the batch
 uint state_row; // the first word of its row of the state
 
-// What a unit is told of itself, as FLOAT32.
-uint projection(uint gate, uint unit)
+// What a unit is told of itself, as FLOAT32: the products of the input and of the state.
+uint projection(uint gate, uint unit);
+uint recurrence(uint gate, uint unit);
+
+uint projection_index(uint gate, uint unit)
 {
-    uint place = parameters.rows[direction] * parameters.batch + row;
-    return words_projections[BASE_WORD(projections) + direction * parameters.projections_of_direction
-        + (place * GATES + gate) * parameters.hidden + unit];
-}
-// The product of the state: `gates` are those whose products stand together.
-uint recurrence(uint first, uint gates, uint gate, uint unit)
-{
-    uint place = direction * parameters.batch + row;
-    return words_recurrences[BASE_WORD(recurrences) + first + (place * gates + gate) * parameters.hidden + unit];
+    uint place = parameters.places[direction] * parameters.batch + row;
+    return BASE_WORD(projections) + direction * parameters.projections_of_direction + (place * GATES + gate) * parameters.hidden + unit;
 }
 uint constant_at(uint number)
 {
@@ -119,8 +138,7 @@ uint activation(uint number, uint sum)
         uint bounded = FORM(larger, OPERAND)(FORM(smaller, OPERAND)(x, parameters.clip), parameters.clip | sign);
         x = FORM(is_nan, OPERAND)(x) ? x : bounded;
     }
-    uint kind = (parameters.kinds >> (8u * number)) & 0xffu;
-    return WIDE(activated(kind, x, parameters.activations[2u * number], parameters.activations[2u * number + 1u]));
+    return WIDE(activated(KIND(number), x, parameters.activations[2u * number], parameters.activations[2u * number + 1u]));
 }
 
 // The state of a unit behind the step, as FLOAT32.

@@ -1,45 +1,42 @@
 // The main function of one step: see recurrent.glsl. The file defines
-//   WRITES_HIDDEN       1 where the state is written, and the output with it
+//   WRITES_HIDDEN       1 where the state is written, and the output with it; 0 where something else is left in its place
 //   WRITES_SECOND       1 where its other part is
-void main()
+//   LATER_PRODUCTS      the gate whose products GEMM makes later than the others', in rows of their own; GATES where there is none
+// and, for kernels that multiply,
+//   FIRST_GATE          the first of the gates whose products of the state are made
+//   PRODUCT_GATES       how many they are
+//   MULTIPLIED_STATE    which state that is: read_state or second_state
+#define WORDS ((parameters.hidden + UNITS_OF_WORD - 1u) / UNITS_OF_WORD) // of a row of the state
+
+// A word of a sequence's state behind the step. Where the sequence has none, it keeps the one that it has.
+void store_word(uint word, uint hidden, uint second)
 {
-    uint number = invocation_index();
-    if (number >= parameters.work_items) {
-        return;
-    }
-    uint words = (parameters.hidden + UNITS_OF_WORD - 1u) / UNITS_OF_WORD;
-    uint word = number % words;
-    row = number / words % parameters.batch;
-    direction = parameters.first_direction + number / words / parameters.batch;
-    state_row = (direction * parameters.batch + row) * words;
-    uint hidden = 0u;
-    uint second = 0u;
-    for (uint lane = 0u; lane < UNITS_OF_WORD; ++lane) {
-        uint unit = word * UNITS_OF_WORD + lane;
-        if (unit < parameters.hidden) {
-            Unit next = stepped(unit);
-            hidden |= NARROW(next.hidden) << (lane * 16u);
-            second |= NARROW(next.second) << (lane * 16u);
-        }
-    }
     uint time = parameters.times[direction];
-    bool is_there = true;
-    if (HAS(HAS_LENGTHS)) {
-        is_there = time < words_constants[BASE_WORD(constants) + parameters.lengths + row];
-    }
     uint place = BASE_WORD(state) + state_row + word;
+#if WRITES_HIDDEN
+    bool is_there = !HAS(HAS_LENGTHS) || time < words_constants[BASE_WORD(constants) + parameters.lengths + row];
+    words_state[place + parameters.written_state] = is_there ? hidden : words_state[place + parameters.read_state];
+    if (HAS(HAS_SEQUENCE)) {
+        uint step_row = (time * parameters.directions + direction) * parameters.batch + row;
+        words_sequence[BASE_WORD(sequence) + step_row * WORDS + word] = is_there ? hidden : 0u;
+    }
+#else
+    bool is_there = true;
+#if MULTIPLIES
+    words_state[place + parameters.written_state] = hidden;
+#endif
+#endif
 #if WRITES_SECOND
     if (is_there) {
         words_state[place + parameters.second_state] = second;
     }
 #endif
-#if WRITES_HIDDEN
-    if (is_there) {
-        words_state[place] = hidden;
-    }
-    if (HAS(HAS_SEQUENCE)) {
-        uint step_row = (time * parameters.directions + direction) * parameters.batch + row;
-        words_sequence[BASE_WORD(sequence) + step_row * words + word] = is_there ? hidden : 0u;
-    }
-#endif
 }
+
+#if MULTIPLIES == 0
+#include "recurrent_gates.glsl"
+#elif MULTIPLIES == 1
+#include "recurrent_products.glsl"
+#else
+#include "recurrent_processors.glsl"
+#endif

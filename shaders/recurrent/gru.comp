@@ -1,5 +1,6 @@
 // GRU: H = (1 - Z) g(…) + Z H, where the products of the state stand in three rows, or in two and one of R H.
-// The compile script passes LINEAR_BEFORE_RESET: 1 where R is a factor of the product, 0 where it is one of the state.
+// The compile script passes LINEAR_BEFORE_RESET: 1 where R is a factor of the product, 0 where it is one of the state. There kernels
+// that multiply find Z where gru_reset.comp has left it: in the place of the next state.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define GATES 3u
@@ -9,31 +10,43 @@
 #define RESET_GATE 1u
 #define HIDDEN_GATE 2u
 
+#if LINEAR_BEFORE_RESET
+#define FIRST_TURN 0u
+#define LATER_PRODUCTS GATES
+#define FIRST_GATE 0u
+#define PRODUCT_GATES 3u
+#define MULTIPLIED_STATE read_state
+#else
+#define FIRST_TURN (MULTIPLIES != 0 ? 2u : 1u)
+#define LATER_PRODUCTS HIDDEN_GATE
+#define FIRST_GATE HIDDEN_GATE
+#define PRODUCT_GATES 1u
+#define MULTIPLIED_STATE second_state
+#endif
+
 uint gate_sum(uint gate, uint unit)
 {
-    uint gates = LINEAR_BEFORE_RESET == 1 ? 3u : 2u;
-    return add_f32(add_f32(projection(gate, unit), recurrence(0u, gates, gate, unit)), bias(gate, unit));
+    return add_f32(add_f32(projection(gate, unit), recurrence(gate, unit)), bias(gate, unit));
 }
 
 Unit stepped(uint unit)
 {
-    uint state = state_at(0u, unit);
-    uint update = 0u;
+    uint state = state_at(parameters.read_state, unit);
+    uint update = FIRST_TURN == 2u ? state_at(parameters.written_state, unit) : 0u;
     uint reset = 0u;
     uint hidden = 0u;
     // The activations' code stands in a loop: it is long.
-    for (uint turn = LINEAR_BEFORE_RESET == 1 ? 0u : 1u; turn < 3u; ++turn) {
+    for (uint turn = FIRST_TURN; turn < 3u; ++turn) {
         uint x;
         if (turn < 2u) {
             x = gate_sum(turn == 0u ? RESET_GATE : UPDATE_GATE, unit);
         } else {
 #if LINEAR_BEFORE_RESET
-            uint product = add_f32(recurrence(0u, 3u, HIDDEN_GATE, unit), recurrence_bias(HIDDEN_GATE, unit));
+            uint product = add_f32(recurrence(HIDDEN_GATE, unit), recurrence_bias(HIDDEN_GATE, unit));
             x = add_f32(projection(HIDDEN_GATE, unit), multiply_f32(reset, product));
             x = add_f32(x, input_bias(HIDDEN_GATE, unit));
 #else
-            x = add_f32(projection(HIDDEN_GATE, unit), recurrence(parameters.second_recurrences, 1u, 0u, unit));
-            x = add_f32(x, bias(HIDDEN_GATE, unit));
+            x = gate_sum(HIDDEN_GATE, unit);
 #endif
         }
         uint result = activation(turn == 2u ? 1u : 0u, x);

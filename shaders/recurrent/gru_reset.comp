@@ -1,16 +1,27 @@
-// GRU, before the product of the hidden gate: R H, rounded to OPERAND.
+// GRU, before the product of the hidden gate: R H, rounded to OPERAND; and from kernels that multiply Z, in the place of the next state.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define GATES 3u
 #include "recurrent.glsl"
 
+#define UPDATE_GATE 0u
 #define RESET_GATE 1u
+#define LATER_PRODUCTS 2u
+#define FIRST_GATE 0u
+#define PRODUCT_GATES 2u
+#define MULTIPLIED_STATE read_state
 
 Unit stepped(uint unit)
 {
-    uint products = add_f32(projection(RESET_GATE, unit), recurrence(0u, 2u, RESET_GATE, unit));
-    uint reset = activation(0u, add_f32(products, bias(RESET_GATE, unit)));
-    return Unit(0u, multiply_f32(reset, state_at(0u, unit)));
+    uint update = 0u;
+    uint reset = 0u;
+    // The activations' code stands in a loop: it is long.
+    for (uint gate = MULTIPLIES != 0 ? UPDATE_GATE : RESET_GATE; gate <= RESET_GATE; ++gate) {
+        uint products = add_f32(projection(gate, unit), recurrence(gate, unit));
+        update = reset;
+        reset = activation(0u, add_f32(products, bias(gate, unit)));
+    }
+    return Unit(update, multiply_f32(reset, state_at(parameters.read_state, unit)));
 }
 
 #define WRITES_HIDDEN 0

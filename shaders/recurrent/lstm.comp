@@ -12,7 +12,7 @@
 
 uint gate_sum(uint gate, uint unit, uint cell)
 {
-    uint products = add_f32(projection(gate, unit), recurrence(0u, GATES, gate, unit));
+    uint products = add_f32(projection(gate, unit), recurrence(gate, unit));
     uint sum = add_f32(products, bias(gate, unit));
     if (HAS(HAS_PEEPHOLES) && gate != CELL_GATE) {
         uint peephole = constant_at(parameters.peepholes + (direction * 3u + gate) * parameters.hidden + unit);
@@ -50,4 +50,8 @@ Unit stepped(uint unit)
 
 #define WRITES_HIDDEN 1
 #define WRITES_SECOND 1
+#define LATER_PRODUCTS GATES
+#define FIRST_GATE 0u
+#define PRODUCT_GATES 4u
+#define MULTIPLIED_STATE read_state
 #include "recurrent_step.glsl"

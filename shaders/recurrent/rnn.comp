@@ -6,10 +6,14 @@
 
 Unit stepped(uint unit)
 {
-    uint products = add_f32(projection(0u, unit), recurrence(0u, 1u, 0u, unit));
+    uint products = add_f32(projection(0u, unit), recurrence(0u, unit));
     return Unit(activation(0u, add_f32(products, bias(0u, unit))), 0u);
 }
 
 #define WRITES_HIDDEN 1
 #define WRITES_SECOND 0
+#define LATER_PRODUCTS GATES
+#define FIRST_GATE 0u
+#define PRODUCT_GATES 1u
+#define MULTIPLIED_STATE read_state
 #include "recurrent_step.glsl"

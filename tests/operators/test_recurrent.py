@@ -17,8 +17,6 @@ from dmlvk.conformance.samples.recurrent import ACTIVATIONS, recurrent_desc, rec
 from dmlvk.conformance.sampling import run_sample
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import recurrent
-from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.target import GPU
 from dmlvk.operators import check_operator
 from tests.targets import all_walk_as_gpus
 
@@ -170,19 +168,6 @@ def test_the_bound_of_the_reference_stays_small(name: str) -> None:
             assert isinstance(expected, Bounded)
             assert expected.bound.max() < largest
             assert np.abs(expected.values).max() > 0.2
-
-
-@EACH_OPERATOR
-def test_a_step_takes_two_launches_whose_kernels_are_shared(name: str) -> None:
-    options: dict[str, Any] = {"linear_before_reset": True} if name == "GRU" else {}
-
-    def steps(count: int) -> int:
-        desc = recurrent_desc(name, dml.FLOAT32, (count, 32, 512, 512), **options)
-        program = lower(desc, GPU)
-        assert len({(step.kernel.variant, step.kernel.specialization([0] * 5)) for step in program.steps}) < 10
-        return len(program.steps)
-
-    assert steps(128) - steps(64) == 2 * 64
 
 
 def refusal(desc: Any) -> str:
