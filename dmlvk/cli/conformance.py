@@ -95,12 +95,16 @@ def conformance(
     from dmlvk.conformance.reference_hashes import ReferenceHashes
     from dmlvk.conformance.results import Plan
     from dmlvk.conformance.runner import INTERRUPTED, Request, selected_cases
+    from dmlvk.errors import InvalidArgumentError
 
     if compare is not None:
         _compare(context, *compare)
         return
+    wanted = [text for option in operators for text in option.split(",") if text.strip()]
+    if operators and not wanted:
+        raise InvalidArgumentError(f"--operators: no name in {','.join(operators)!r} (see `dmlvk operators`)")
     request = Request(
-        cases=selected_cases([text for option in operators for text in option.split(",") if text]),
+        cases=selected_cases(wanted),
         plan=Plan(patterns or Plan.patterns, attribute_sets or Plan.attribute_sets),
         exhaustive=exhaustive,
         jobs=jobs or os.cpu_count() or 1,

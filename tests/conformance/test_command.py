@@ -283,6 +283,7 @@ def test_what_is_no_report_is_refused(capsys: pytest.CaptureFixture[str], tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["--operators", ""], "dmlvk: --operators: no name in ''"),
         (["--operators", "nonsense"], "dmlvk: no operator and no case is called 'nonsense'"),
         (["--operators", "bit_*,x*y"], "dmlvk: no operator and no case is called 'x*y'"),
         (["--device", "99"], "dmlvk: "),
