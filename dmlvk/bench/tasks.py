@@ -71,11 +71,16 @@ def _member(name: str, value: int, operator_name: str = "GEMM") -> Any:
     return value if field.enumeration is None else field.enumeration(value)
 
 
+_LARGEST_MATRIX = 2**30
+"""Bytes of what a few rows are multiplied with: otherwise 16 times those of a square product's matrix."""
+
+
 def _products(data_type: DataType, size: int) -> Iterator[Task]:
     side = max(16, math.isqrt(size // data_type.size_in_bytes) // 16 * 16)
     yield _product(side, side, side, data_type, series="GEMM n x n x n")
+    large = min(4 * side, math.isqrt(_LARGEST_MATRIX // data_type.size_in_bytes))
     for rows in (1, 8, 32):
-        yield _product(rows, 4 * side, 4 * side, data_type, series=f"GEMM {rows} x n x n")
+        yield _product(rows, large, large, data_type, series=f"GEMM {rows} x n x n")
     yield _product(128, 64, 128, data_type, 96)
     yield _product(128, 768, 768, data_type)
 

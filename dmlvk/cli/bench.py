@@ -161,6 +161,7 @@ def _bench_tasks(
     from dmlvk.bench.task_plot import write_task_plot
     from dmlvk.bench.tasks import tasks
     from dmlvk.device import Device
+    from dmlvk.errors import DeviceLimitError, OutOfMemoryError
 
     every = [
         task
@@ -180,7 +181,11 @@ def _bench_tasks(
         click.echo(f"{info.name} ({info.kind}), {info.driver}{words}")
         results = []
         for task in chosen:
-            made = measure_task(opened_device, task)
+            try:
+                made = measure_task(opened_device, task)
+            except (DeviceLimitError, OutOfMemoryError) as error:
+                click.echo(f"{task.name:58} {task.data_type.name.lower():8} not measured: {error}")
+                continue
             results.append(made)
             _show_task(made, peak)
         facts = environment(info, [])

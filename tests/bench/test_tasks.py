@@ -7,7 +7,9 @@ import math
 import pytest
 
 import dmlvk as dml
-from dmlvk.bench.task_measurement import measure_task
+from dmlvk.bench import task_measurement
+from dmlvk.bench.task import Task
+from dmlvk.bench.task_measurement import TaskResult, measure_task
 from dmlvk.bench.tasks import OPERATORS_WITH_TASKS, tasks
 from dmlvk.operators import OPERATORS, check_operator
 from tests.cli.outcome import Outcome
@@ -38,3 +40,28 @@ def test_the_command_times_them(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = Outcome(capsys, "bench", "-o", "GATHER", "-s", "256KiB")
     assert (outcome.status, outcome.err) == (0, "")
     assert "GATHER of rows" in outcome.out and "GB/s" in outcome.out
+
+
+def test_the_command_goes_on_after_a_task_that_does_not_fit(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(device: dml.Device, task: Task) -> TaskResult:
+        if "32 x" in task.name:
+            raise dml.DeviceLimitError("4 GiB in one buffer")
+        return measure_task(device, task)
+
+    monkeypatch.setattr(task_measurement, "measure_task", measured)
+    outcome = Outcome(capsys, "bench", "-o", "GEMM", "-s", "1KiB")
+    assert (outcome.status, outcome.err) == (0, "")
+    lines = [line for line in outcome.out.splitlines() if line.startswith("GEMM")]
+    assert len(lines) == 6
+    assert [line.split("float32")[1].strip() for line in lines if "32 x" in line] == [
+        "not measured: 4 GiB in one buffer"
+    ]
+
+
+@pytest.mark.parametrize("size", [2**16, 2**24, 2**28, 2**30])
+def test_matrices_of_products_fit_into_a_buffer(size: int) -> None:
+    for task in tasks("GEMM", dml.FLOAT32, size):
+        tensors = [tensor for _, tensor in (*task.desc.inputs, *task.desc.outputs) if tensor is not None]
+        assert max(tensor.size_in_bytes for tensor in tensors) <= max(size, 2**30)
