@@ -33,9 +33,11 @@ _NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "LSTM": ("LSTM", {"peepholes": True, "use_clip_threshold": True, "clip_threshold": 0.5}),
 }
 EACH_NETWORK = pytest.mark.parametrize("network", list(_NETWORKS))
-EACH_TYPE = pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
+_TYPES = (dml.FLOAT32, dml.FLOAT16)
+_TILES = (FEW, USUAL, LARGE, SMALL_BLOCK, WIDE_BLOCK)
+EACH_TYPE = pytest.mark.parametrize("data_type", _TYPES, ids=["float32", "float16"])
 TILES = pytest.mark.parametrize("tile", [FEW, USUAL, LARGE], ids=lambda tile: tile.name)
-EACH_TILE = pytest.mark.parametrize("tile", [FEW, USUAL, LARGE, SMALL_BLOCK, WIDE_BLOCK], ids=lambda tile: tile.name)
+EACH_TILE = pytest.mark.parametrize("tile", _TILES, ids=lambda tile: tile.name)
 
 Tile = StepTile | StepBlock
 
@@ -49,6 +51,18 @@ _SHAPES: dict[str, tuple[int, int, int, int, dml.RecurrentNetworkDirection, tupl
     "more sequences than a tile": (3, 33, 3, 7, _BOTH, (0, 3, 1, 2) * 8 + (2,)),
     "vectors, several tiles": (2, 18, 4, 72, _FORWARD, None),
 }
+
+
+def _shapes_in_turn() -> list[Any]:
+    """Every shape with every network and type, and a tile for each of these: all tiles meet all networks and types."""
+    found = []
+    for number, shape in enumerate(_SHAPES):
+        for network_number, network in enumerate(_NETWORKS):
+            for type_number, data_type in enumerate(_TYPES):
+                tile = _TILES[(number + 2 * network_number + type_number) % len(_TILES)]
+                name = f"{shape}-{network}-{tile.name}-{data_type.name.lower()}"
+                found.append(pytest.param(shape, network, tile, data_type, id=name))
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -99,10 +113,7 @@ def assert_same_bits(
 
 
 @pytest.mark.combinations
-@EACH_TYPE
-@EACH_TILE
-@EACH_NETWORK
-@pytest.mark.parametrize("shape", list(_SHAPES))
+@pytest.mark.parametrize(("shape", "network", "tile", "data_type"), _shapes_in_turn())
 def test_own_products_give_the_bits_of_gemm(
     benches: list[Workbench],
     with_tile: Callable[[Tile | None], None],
@@ -142,9 +153,12 @@ def test_products_of_several_segments(
 
 @pytest.mark.combinations
 @EACH_TYPE
-@EACH_TILE
 @EACH_NETWORK
-@pytest.mark.parametrize("units", [7, 8])
+@pytest.mark.parametrize(
+    ("tile", "units"),
+    [(FEW, 7), (FEW, 8), (USUAL, 8), (LARGE, 7), (SMALL_BLOCK, 8), (WIDE_BLOCK, 7), (WIDE_BLOCK, 8)],
+    ids=lambda value: str(getattr(value, "name", value)),
+)
 def test_weights_in_columns_and_optional_tensors(
     benches: list[Workbench],
     with_tile: Callable[[Tile | None], None],
