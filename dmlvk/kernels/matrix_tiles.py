@@ -222,7 +222,7 @@ ROWS_ACROSS = (
 """For products of few rows, whose right operand has neighbouring columns next to one another."""
 
 ROWS_ALONG = (
-    _rows("row", 1, 1, 16, 1024, 64, 128),
+    _rows("row", 1, 1, 32, 1024, 64, 128),
     _rows("eight_rows", 8, 1, 16, 256, 128, 264),
 )
 """The same for any right operand."""
