@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.kernels import local_response
 from dmlvk.kernels.elementwise import lower_walk
 from dmlvk.kernels.integer_products import stride_of
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.local_response import factor_of, kernel_of_channels, quarters_of, response_numbers
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.scattering import max_unpooling
 from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
@@ -77,6 +79,7 @@ def variants() -> Iterator[ShaderVariant]:
             name = "local_response_gradient"
             yield walking_variant(name, f"normalization/{name}.comp", of_result, walk, {}, attributes=1)
     yield _variant("window_sum", "sum", DataType.FLOAT32)
+    yield from local_response.variants()
     for source in _BYTES:
         for result in _BYTES:
             yield _quantized_variant(source, result)
@@ -261,6 +264,7 @@ class _Pools:
         is_maximum: whether windows may be gone through in blocks.
         counts_padding: whether padding counts.
         scales: the constants of scales and zero points.
+        quarters: 4 times the exponent of what has a quick way, else 0.
     """
 
     variant: str
@@ -274,6 +278,7 @@ class _Pools:
     is_maximum: bool = False
     counts_padding: bool = False
     scales: Sequence[int] = (0,) * _SCALE_CONSTANTS
+    quarters: int = 0
 
 
 def _pooled(desc: Any, target: Target) -> Program:
@@ -285,6 +290,12 @@ def _pooled(desc: Any, target: Target) -> Program:
     data_type: DataType = desc.output_tensor.data_type
     builder = ProgramBuilder(desc, target)
     output = builder.writes["output_tensor"]
+    if is_local:
+        windows = _Windows.around(desc, source)
+        kernel = kernel_of_channels(desc, windows.start[0], windows.taps[0])
+        if kernel is not None:
+            builder.launch(kernel, [builder.reads["input_tensor"]], [output])
+            return builder.program()
     writes = [output]
     if is_maximum:
         writes.append(builder.writes.get("output_indices_tensor", output))
@@ -301,6 +312,7 @@ def _pooled(desc: Any, target: Target) -> Program:
         is_maximum=is_maximum,
         counts_padding=bool(getattr(desc, "include_padding", False)),
         scales=_scales(desc, builder, reads) if is_quantized else (0,) * _SCALE_CONSTANTS,
+        quarters=quarters_of(desc) if is_local else 0,
     )
     _launch(builder, pools, reads, writes)
     return builder.program()
@@ -333,6 +345,7 @@ def _launch(builder: ProgramBuilder, pools: _Pools, reads: Sequence[Region], wri
         *pools.scales,
         int(is_in_parts),
         *(_NO_BLOCK if block is None else block.constants),
+        pools.quarters,
     ]
     state = builder.scratch(_STATE_BYTES * elements) if is_in_parts else writes[0]
     parts = [(0, 0, 0)]
@@ -361,13 +374,8 @@ def _scales(desc: QuantizedLinearAveragePooling, builder: ProgramBuilder, reads:
 def _numbers(desc: Any) -> tuple[int, ...]:
     """What an operator computes with."""
     if isinstance(desc, LocalResponseNormalization):
-        return _response_numbers(desc)
+        return response_numbers(desc)
     return (int(getattr(desc, "p", 0)),)
-
-
-def _response_numbers(desc: LocalResponseNormalization | LocalResponseNormalizationGrad) -> tuple[int, ...]:
-    factor = float(np.float32(desc.alpha) / np.float32(desc.local_size))
-    return tuple(float32_bits(number) for number in (desc.beta, factor, desc.bias))
 
 
 def _local_response_gradient(desc: LocalResponseNormalizationGrad, target: Target) -> Program:
@@ -377,7 +385,7 @@ def _local_response_gradient(desc: LocalResponseNormalizationGrad, target: Targe
     of_x, of_gradient = builder.reads["input_tensor"], builder.reads["input_gradient_tensor"]
     wide = TensorDesc(DataType.FLOAT32, x.sizes)
     base, terms, sums = (builder.scratch(wide.size_in_bytes) for _ in range(3))
-    numbers = _response_numbers(desc)
+    numbers = response_numbers(desc)
 
     def around(name: str, source: TensorDesc, reads: Region, result: Region, is_mirrored: bool) -> None:
         tensor = _Tensor.of(source)
@@ -390,7 +398,7 @@ def _local_response_gradient(desc: LocalResponseNormalizationGrad, target: Targe
         builder.launch(kernel, regions[:-1], regions[-1:], label=name)
 
     around("local_response_base", x, of_x, base, False)
-    factor = 2.0 * float(np.float32(desc.alpha) / np.float32(desc.local_size)) * float(np.float32(desc.beta))
+    factor = 2.0 * float(factor_of(desc)) * float(np.float32(desc.beta))
     with np.errstate(over="ignore"):
         words = (numbers[0], float32_bits(float(np.float32(factor))))
     each("local_response_term", (x, gradient, wide, wide), words, of_x, of_gradient, base, terms)

@@ -62,6 +62,11 @@ class LocalResponseNormalization(OperatorDesc):
             "Alpha / LocalSize, the sum of squares (in two words), its product, the sum with Bias, the power and the "
             "quotient are rounded to FLOAT32 one by one. FLOAT32 denormals count as zero. Alpha, Beta and Bias must be "
             "finite.",
+            "Across up to 5 channels with a Beta of 0.25, 0.5 or 0.75, Bias from 2^-30 to 2^30 and Alpha / "
+            "LocalSize from 0 to 2^20 * Bias, but not denormal, squares and their sums are rounded to FLOAT32 "
+            "instead, ((a + b) + (c + d)) + e with 0 for what there is not, and only the quotient by the power is"
+            " rounded, not the power. What these steps are too narrow for (elements below 2^-40, bases from 2^60 "
+            "on) goes the way of all else.",
         ),
         shapes=_sizes,
         same_sizes=(("input_tensor", "output_tensor"),),
@@ -91,9 +96,10 @@ class LocalResponseNormalizationGrad(OperatorDesc):
             "The page has no formula: it is the derivative of LOCAL_RESPONSE_NORMALIZATION, with the neighbours that "
             "that one has here. The page calls LocalSize a width and a height where CrossChannel is set, and a number "
             "of elements where it is not: taken for exchanged.",
-            "D is made as there. Steps are in FLOAT32, each rounded to nearest even: a = g / D^Beta, f = 2 * "
-            "(Alpha / LocalSize) * Beta, t = a * (f * (x / D)), the sum of t in two words, a - x * sum. FLOAT16 "
-            "results are rounded once more. FLOAT32 denormals count as zero. Alpha, Beta and Bias must be finite.",
+            "D is made as there, its sum in two words with any attributes. Steps are in FLOAT32, each rounded to "
+            "nearest even: a = g / D^Beta, f = 2 * (Alpha / LocalSize) * Beta, t = a * (f * (x / D)), the sum of "
+            "t in two words, a - x * sum. FLOAT16 results are rounded once more. FLOAT32 denormals count as zero."
+            " Alpha, Beta and Bias must be finite.",
         ),
         shapes=_gradient_sizes,
         same_sizes=(("input_tensor", "input_gradient_tensor", "output_gradient_tensor"),),

@@ -127,6 +127,7 @@ struct Window {
     uint at;     // the first tap's element of the input
     uint number; // its number in logical order
     uint origin; // the element of the input that lies where the window's padding ends
+    uint depth_first; // how many taps along the depth lie before the first one
     uint depth_taps;
     uint height_taps;
     uint width_taps;
@@ -264,7 +265,7 @@ Window window_at(Place place)
     at += depth_taps.first * TAP_STEP_DEPTH + height_taps.first * TAP_STEP_HEIGHT + width_taps.first * TAP_STEP_WIDTH;
     number += depth_taps.first * TAP_NUMBER_DEPTH + height_taps.first * TAP_NUMBER_HEIGHT
         + width_taps.first * TAP_NUMBER_WIDTH;
-    return Window(at, number, place.at, depth_taps.count, height_taps.count, width_taps.count);
+    return Window(at, number, place.at, depth_taps.first, depth_taps.count, height_taps.count, width_taps.count);
 }
 
 #ifdef WINDOW_INDICES

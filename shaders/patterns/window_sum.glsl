@@ -14,10 +14,13 @@
 //                                                     by default the same
 //   SUM_TYPE                                          the data type of the result, where it is not the operator's own: then the file
 //                                                     defines pooled itself, by window_sum(window)
+//   WINDOW_IS_GIVEN                                   where the file has what is used of window.glsl itself, and one launch takes all taps
 #ifndef WINDOW_SUM_GLSL
 #define WINDOW_SUM_GLSL
 
+#ifndef WINDOW_IS_GIVEN
 #include "window.glsl"
+#endif
 #include "window_sums.glsl"
 
 #ifndef RESULT_EXPONENT
@@ -130,6 +133,7 @@ uint quick_result(Window window, Double sum)
     return ROUNDED(SUM_TYPE, result);
 }
 
+#ifndef WINDOW_IS_GIVEN
 // The sum where several launches take the taps: in round 0 all as they are; in round 1 scaled, where that is needed.
 uint window_sum_in_parts(Window window)
 {
@@ -166,12 +170,15 @@ uint window_sum_in_parts(Window window)
     }
     return is_scaled ? scaled_result(window, sum, exponent) : quick_result(window, sum);
 }
+#endif
 
 uint window_sum(Window window)
 {
+#ifndef WINDOW_IS_GIVEN
     if (IN_PARTS) {
         return window_sum_in_parts(window);
     }
+#endif
     uint largest = 0u;
     uint smallest_less_one = 0xffffffffu;
     Double sum = Double(0.0, 0.0);

@@ -232,6 +232,14 @@ _RESPONSES = (
 """Across channels and over planes, by an odd and an even number of neighbours, and by more than there are; Alpha."""
 
 
+_QUICK_RESPONSES = (
+    ((2, 11, 4, 6), True, 5, 1e-4, 0.75),
+    ((2, 11, 4, 6), True, 4, 0.3, 0.5),
+    ((1, 19, 3, 4), True, 3, 2.0, 0.25),
+)
+"""Across channels whose planes are whole vectors; Alpha and Beta."""
+
+
 def _response_words(cross_channel: bool, local_size: int) -> str:
     return f"{local_size}, {'across channels' if cross_channel else 'in planes'}"
 
@@ -241,14 +249,15 @@ def local_response_normalization(types: Types, random: np.random.Generator) -> I
     """Values of all magnitudes."""
     kind: Any = OPERATORS["LOCAL_RESPONSE_NORMALIZATION"]
     data_type = types["input_tensor"]
-    for sizes, cross_channel, local_size, alpha in _RESPONSES:
+    responses = (*((*response, 0.75) for response in _RESPONSES), *_QUICK_RESPONSES)
+    for sizes, cross_channel, local_size, alpha, beta in responses:
         desc = kind(
             input_tensor=TensorDesc(data_type, sizes),
             output_tensor=TensorDesc(data_type, sizes),
             cross_channel=cross_channel,
             local_size=local_size,
             alpha=alpha,
-            beta=0.75,
+            beta=beta,
             bias=1.5,
         )
         inputs = {"InputTensor": _values(data_type, sizes, random)}
