@@ -32,8 +32,9 @@ RESOURCE_ALIGNMENT = 256
 class ExecutionFlags(enum.IntFlag):
     """DML_EXECUTION_FLAGS. The first two are permissions that dmlvk never needs.
 
-    ALLOW_DEVICE_ARITHMETIC is dmlvk's own: sums of FLOAT32 products may be rounded as a device likes. Results stay
-    within the stated error, but other devices may give other bits. Without it results are the same everywhere.
+    ALLOW_DEVICE_ARITHMETIC is dmlvk's own: sums of products may be rounded as a device likes, those of FLOAT16 by its
+    units for matrices. Results stay within the stated error, but other devices may give other bits. Without it results
+    are the same everywhere.
     """
 
     NONE = 0

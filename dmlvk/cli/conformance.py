@@ -87,7 +87,7 @@ def conformance(
     machine computes, but have the bits of that run, the reference is doubted and named, not the device (0). Ctrl-C
     ends with what was found so far (130); the next run takes up exhaustive parts where they stopped.
 
-    With --arithmetic device the results of FLOAT32 products are compared with the stated error instead, and their bits
+    With --arithmetic device the results of products are compared with the stated error instead, and their bits
     with nothing; the verdict says so.
     """
     from dmlvk.conformance.cases import value_cases

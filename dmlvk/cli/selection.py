@@ -11,7 +11,7 @@ _INDEX_DIGITS = 9
 arithmetic_option = click.option(
     "--arithmetic",
     type=click.Choice(ARITHMETICS),
-    help="portable: the same bits on every device. device: sums of FLOAT32 products are rounded as the device likes. "
+    help="portable: the same bits on every device. device: sums of products are rounded as the device likes. "
     "Without it the environment variable DMLVK_ARITHMETIC decides, else portable.",
 )
 """As ``dmlvk.Device`` takes it; ``None`` when it is not given."""

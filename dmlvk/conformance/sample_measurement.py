@@ -103,7 +103,8 @@ def measure_sample_case(context: Context, case: SampleCase) -> CaseReport:
         Stopped: when the run was asked to end.
         DeviceRemovedError: when a device is lost. Other errors of a device become its measurement's failure.
     """
-    own = is_rounded_by_device(case.desc_class.operator_name, dict(case.data_types))
+    of_halves = any(device.target.has_cooperative_halves for device in context.devices)
+    own = is_rounded_by_device(case.desc_class.operator_name, dict(case.data_types), of_halves=of_halves)
     arithmetic = "device" if own and any(device.arithmetic == "device" for device in context.devices) else "portable"
     reference = expected_outputs if arithmetic == "portable" else outputs_within_error
     runs = [_DeviceRun(number, bench, arithmetic == "portable") for number, bench in enumerate(context.benches)]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.matrix import Product, Tail, lower_product
+from dmlvk.kernels.matrix_tiles import choose
 from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region
 from dmlvk.kernels.target import Target
 from dmlvk.operators import Convolution, ConvolutionDirection, ConvolutionMode, ElementWiseIdentity, OperatorDesc
@@ -88,10 +89,60 @@ def _lowered(desc: OperatorDesc, target: Target, tail: ConvolutionTail | None) -
         builder.operator(copy, [region], [copied], "the filter, packed")
         window, region = packed, copied
     product = convolution_product(desc, window)
+    if has_inner_channels(desc, product, target):
+        packed = _channels_behind_one_another(desc)
+        copied = builder.scratch(packed.size_in_bytes)
+        copy = ElementWiseIdentity(input_tensor=window, output_tensor=packed)
+        builder.operator(copy, [region], [copied], "the filter, places before channels")
+        window, region = packed, copied
+        product = _with_inner_channels(product)
     bias = builder.reads.get("bias_tensor")
     behind = None if tail is None else _tail_regions(desc, tail, len(builder.reads))
     lower_product(builder, desc, product, target, region, builder.reads["input_tensor"], bias, behind)
     return builder.program()
+
+
+_EIGHT = 8
+"""Elements that kernels of cooperative matrices load at once."""
+
+
+def has_inner_channels(desc: Convolution, product: Product, target: Target) -> bool:
+    """Whether the terms of a convolution are taken place by place, each with its channels.
+
+    Then eight terms meet one place, which is looked for once. The filter is copied in this order: only cooperative
+    matrices gain by it, whose sums have no order of terms.
+    """
+    places = math.prod(desc.filter_tensor.sizes[2:])
+    channels = product.terms // places
+    is_plain = desc.direction is ConvolutionDirection.FORWARD or desc.group_count == 1
+    may_gain = places > 1 and channels % _EIGHT == 0 and is_plain
+    return may_gain and choose(product.work(), target).tile.is_cooperative
+
+
+def _channels_behind_one_another(desc: Convolution) -> TensorDesc:
+    """The filter as it is copied for kernels that take its channels place by place."""
+    sizes = desc.filter_tensor.sizes
+    forward = desc.direction is ConvolutionDirection.FORWARD
+    channels = sizes[1] if forward else sizes[0]
+    places = math.prod(sizes[2:])
+    row = places * channels
+    outer = (row, 1) if forward else (1, row)
+    inner = tuple(channels * math.prod(sizes[axis + 1 :]) for axis in range(2, len(sizes)))
+    return TensorDesc(desc.filter_tensor.data_type, sizes, (*outer, *inner))
+
+
+def _with_inner_channels(product: Product) -> Product:
+    """A product of the filter that was copied so."""
+    places = math.prod(product.geometry[:3])
+    left = (product.terms, 1, 1, product.rows * product.terms)
+    geometry = (*product.geometry[:_IS_SPLIT], 0, *product.geometry[_IS_SPLIT + 1 :])
+    return dataclasses.replace(
+        product, left=left, geometry=geometry, left_has_eights=True, inner_channels=product.terms // places
+    )
+
+
+_IS_SPLIT = 21
+"""Where that stands in the geometry."""
 
 
 def place_stride(window: TensorDesc) -> int | None:
@@ -128,7 +179,10 @@ def convolution_product(desc: Convolution, window: TensorDesc) -> Product:
     term_stride = channel_stride if places == 1 else stride
     terms = channels * places
     far = [(rows, row_stride), (desc.group_count, group_stride)]
-    vectors = not is_split and term_stride == 1 and terms % 4 == 0 and not any(s % 4 for n, s in far if n > 1)
+    fours, eights = (
+        not is_split and term_stride == 1 and terms % count == 0 and not any(s % count for n, s in far if n > 1)
+        for count in (4, 8)
+    )
     columns = output.sizes[0] * math.prod(output.sizes[2:])
     bias_stride = 0 if desc.bias_tensor is None else desc.bias_tensor.element_strides[1]
     return Product(
@@ -141,7 +195,8 @@ def convolution_product(desc: Convolution, window: TensorDesc) -> Product:
         left=(row_stride, term_stride, channel_stride, group_stride),
         others=(bias_stride, *_strides(source), *_strides(output)),
         left_along_terms=True,
-        left_has_vectors=vectors,
+        left_has_vectors=fours,
+        left_has_eights=eights,
         right_along_terms=True,
         right_has_vectors=False,
         output_has_pairs=output.data_type is DataType.FLOAT16 and _has_vectors(output, 2),
@@ -150,7 +205,14 @@ def convolution_product(desc: Convolution, window: TensorDesc) -> Product:
         geometry=(*_geometry(desc, window), int(is_split), *_reached(desc)),
         shape=_shape(desc, window, bias_stride),
         plane=_plane(desc, window),
+        right_has_eights=_is_pointwise(desc) and _has_vectors(source, 8),
     )
+
+
+def _is_pointwise(desc: Convolution) -> bool:
+    """Whether each place of the output is made of the same place of the input alone."""
+    alone = {*desc.filter_tensor.sizes[2:], *desc.strides} == {1}
+    return alone and not any(desc.start_padding) and desc.output_tensor.sizes[2:] == desc.input_tensor.sizes[2:]
 
 
 def _plane(desc: Convolution, window: TensorDesc) -> tuple[int, int] | None:

@@ -12,7 +12,9 @@ from array import array
 from dmlvk.spirv import HEADER_WORDS, module_instructions, module_words
 
 SOURCE = "matrix/cooperative_tiles.comp"
-"""The only shader that has such matrices."""
+HALVES_SOURCE = "matrix/cooperative_halves.comp"
+SOURCES = (SOURCE, HALVES_SOURCE)
+"""The shaders that have such matrices: of bytes, and of FLOAT16."""
 
 _OP_CAPABILITY, _OP_TYPE_INT, _OP_TYPE_FLOAT, _OP_CONSTANT = 17, 21, 22, 43
 _OP_TYPE_COOPERATIVE_MATRIX = 4456

@@ -17,6 +17,7 @@ from dmlvk.kernels.matrix_tiles import (
     SIDE_BY_SIDE,
     SUMS_INVOCATIONS,
     Choice,
+    Tile,
     Work,
     choose,
     sums_variant,
@@ -27,6 +28,7 @@ from dmlvk.operators import Gemm, MatrixTransform, OperatorDesc
 from dmlvk.tensors import TensorDesc
 
 _RELU = "ACTIVATION_RELU"
+_ALPHA = -2  # where it stands among the last words of a GEMM
 _NOTHING = "ACTIVATION_IDENTITY"
 
 
@@ -55,6 +57,10 @@ class Product:
         plane: height and width of a convolution's output, where its windows overlap in planes.
         shape: the words of the parameters behind the left operand's strides, where kernels are told the shape at run
             time; ``None`` where it does not go into them.
+        left_has_eights: whether eight of the left operand's neighbours can be loaded at once.
+        right_has_eights: the same of the right operand.
+        inner_channels: how many channels of a place of a convolution's window are neighbouring terms; 1: the places of
+            a channel are.
     """
 
     family: str
@@ -76,11 +82,9 @@ class Product:
     input_has_fours: bool = False
     plane: tuple[int, int] | None = None
     shape: tuple[int, ...] | None = None
-
-    @property
-    def segments(self) -> int:
-        """Of each sum."""
-        return -(-self.terms // SEGMENT)
+    left_has_eights: bool = False
+    right_has_eights: bool = False
+    inner_channels: int = 1
 
     def work(self, *, gives_results: bool = True) -> Work:
         """What the choice of a tile depends on."""
@@ -89,9 +93,18 @@ class Product:
         along = self.right_along_terms
         return Work(self.family, *shape, gives_results, along, any_shape, self.plane, self.data_type)
 
-    def totals_bytes(self, segments_come: int) -> int:
+    @property
+    def has_plain_sums(self) -> bool:
+        """Whether sums are not multiplied."""
+        return self.family == "convolution" or self.others[_ALPHA] == float32_bits(1.0)
+
+    @property
+    def segments(self) -> int:
+        """Of each sum, but for tiles that have others."""
+        return -(-self.terms // SEGMENT)
+
+    def totals_bytes(self, copies: int) -> int:
         """Scratch memory for totals."""
-        copies = self.segments if segments_come == SIDE_BY_SIDE else 1
         return copies * self.batches * self.rows * self.columns * 4
 
 
@@ -163,8 +176,10 @@ def gemm_product(desc: Gemm) -> Product:
     c = (0, 0, 0, 0) if desc.c_tensor is None else _matrix(desc.c_tensor, MatrixTransform.NONE)
     out = _matrix(desc.output_tensor, MatrixTransform.NONE)
     terms = desc.a_tensor.sizes[-1 if desc.trans_a is MatrixTransform.NONE else -2]
-    left_along_terms, left_vectors = lines((terms, a[1]), (rows, a[0]), zip(batch_sizes, a[2:], strict=True))
-    right_along_terms, right_vectors = lines((terms, b[0]), (columns, b[1]), zip(batch_sizes, b[2:], strict=True))
+    left_lines = (terms, a[1]), (rows, a[0]), list(zip(batch_sizes, a[2:], strict=True))
+    right_lines = (terms, b[0]), (columns, b[1]), list(zip(batch_sizes, b[2:], strict=True))
+    left_along_terms, left_vectors = lines(*left_lines)
+    right_along_terms, right_vectors = lines(*right_lines)
     others = (b[1], b[0], *b[2:], *c, *out, batch_sizes[1], float32_bits(desc.alpha), float32_bits(desc.beta))
     far = [stride for size, stride in zip((rows, *batch_sizes), (out[0], *out[2:]), strict=True) if size > 1]
     return Product(
@@ -184,6 +199,8 @@ def gemm_product(desc: Gemm) -> Product:
         output_has_fours=out[1] == 1 and columns % 4 == 0 and not any(stride % 4 for stride in far),
         output_has_rows=out[1] == 1,
         shape=others,
+        left_has_eights=lines(*left_lines, count=8)[1],
+        right_has_eights=lines(*right_lines, count=8)[1],
     )
 
 
@@ -200,21 +217,26 @@ def _matrix(tensor: TensorDesc, transform: MatrixTransform) -> tuple[int, int, i
     return row, column, strides[0], strides[1]
 
 
-def lines(terms: tuple[int, int], others: tuple[int, int], outside: Iterable[tuple[int, int]]) -> tuple[bool, bool]:
+def lines(
+    terms: tuple[int, int], others: tuple[int, int], outside: Iterable[tuple[int, int]], *, count: int = 4
+) -> tuple[bool, bool]:
     """Along which axis an operand's neighbours lie, and whether four of them lie at multiples of four elements.
 
     Args:
         terms: size and stride along the terms.
         others: the same along rows or columns.
         outside: the same of all axes that lead from matrix to matrix.
+        count: another number than four.
 
     Returns:
-        whether they lie along the terms, and whether four can be loaded at once.
+        whether they lie along the terms, and whether so many can be loaded at once.
     """
     along_terms = terms[1] == 1 or (others[1] != 1 and terms[1] <= others[1])
     inner, outer = (terms, others) if along_terms else (others, terms)
     far = [outer, *outside]
-    has_vectors = inner[1] == 1 and inner[0] % 4 == 0 and not any(stride % 4 for size, stride in far if size > 1)
+    has_vectors = (
+        inner[1] == 1 and inner[0] % count == 0 and not any(stride % count for size, stride in far if size > 1)
+    )
     return along_terms, has_vectors
 
 
@@ -261,10 +283,12 @@ def _add_sums(
     left, right, addend = operands
     tile = choice.tile
     row_tiles, column_tiles = tile.grid(product.rows, product.columns, product.plane)
-    come = choice.segments_come if product.segments > 1 else ONE_SEGMENT
+    segments = tile.segments(product.terms)
+    come = choice.segments_come if segments > 1 else ONE_SEGMENT
     writes_totals = come == SIDE_BY_SIDE or (come == IN_TURN and product.data_type is DataType.FLOAT16)
-    groups = row_tiles * column_tiles * product.batches * (product.segments if come == SIDE_BY_SIDE else 1)
-    size = product.totals_bytes(come)
+    copies = segments if come == SIDE_BY_SIDE else 1
+    groups = row_tiles * column_tiles * product.batches * copies
+    size = product.totals_bytes(copies)
     if writes_totals and size >= 2**32:
         name = product.family.upper()
         raise DeviceLimitError(f"{name}: sums of {product.terms} terms take {size} bytes of scratch memory")
@@ -276,7 +300,8 @@ def _add_sums(
         builder.launch(kernel, [left, right, addend or left, *further], [totals or result])
     if totals is None:
         return
-    sizes = (product.rows, product.columns, product.terms, row_tiles, column_tiles)
+    # Which takes every segment for as long as most tiles' are.
+    sizes = (product.rows, product.columns, segments * SEGMENT, row_tiles, column_tiles)
     invocations = product.batches * product.rows * product.columns // (2 if _stores_pairs(product) else 1)
     work_groups = launch_size(product.family.upper(), invocations, SUMS_INVOCATIONS)
     adder = PlainKernel(
@@ -298,28 +323,32 @@ def _sum_kernels(
     variant = tile.variant(product.family, product.data_type, target, has_tail=tail is not None).name
     work_groups = launch_size(product.family.upper(), groups * tile.invocations, tile.invocations)
     sizes = (product.rows, product.columns, product.terms, *tile.grid(product.rows, product.columns, product.plane))
-    at_once = product.segments if ways.come != IN_TURN else min(product.segments, choice.segments_at_once)
+    segments = tile.segments(product.terms)
+    at_once = segments if ways.come != IN_TURN else min(segments, choice.segments_at_once)
     constants: tuple[int, ...] = (1,)  # operands may begin behind the start of their buffers
     described = (*product.left, *product.others)
     if tile.is_for_any_shape:
         assert product.shape is not None  # what such tiles are chosen for
         described = (ways.flags, *product.left, *product.shape)
     else:
-        constants = _constants(product, ways)
+        constants = _constants(product, ways, in_eights=tile.is_cooperative)
         if tile.block is not None:
             constants = _in_planes(product, tile.block, constants)
         if product.family == "gemm" and tile.stores_fours:
             constants = (*constants, int(product.output_has_fours))
         constants = (*constants, *(() if tail is None else tail.constants))
+        if tile.is_cooperative:
+            behind = (0,) * (_FIRST_OF_COOPERATIVE - 1 - len(constants))
+            constants = (*constants, *behind, *_cooperative(product, tile, ways, has_tail=tail is not None))
     return [
         PlainKernel(
             variant,
             work_groups,
             (int(work_groups[1] > 1), *constants),
-            (groups, *sizes, first, min(first + at_once, product.segments), *described),
+            (groups, *sizes, first, min(first + at_once, segments), *described),
             work_group_size=tile.invocations,
         )
-        for first in range(0, product.segments, at_once)
+        for first in range(0, segments, at_once)
     ]
 
 
@@ -333,7 +362,7 @@ def float32_sum_kernels(product: Product, target: Target) -> list[PlainKernel]:
     """
     choice = choose(product.work(gives_results=False), target)
     writes_totals = product.data_type is DataType.FLOAT16
-    come = IN_TURN if writes_totals or product.segments > 1 else ONE_SEGMENT
+    come = IN_TURN if writes_totals or choice.tile.segments(product.terms) > 1 else ONE_SEGMENT
     groups = math.prod(choice.tile.grid(product.rows, product.columns, product.plane)) * product.batches
     return _sum_kernels(product, choice, Ways(come, False, False, writes_totals), groups, target)
 
@@ -354,21 +383,37 @@ def _in_planes(product: Product, block: tuple[int, int], constants: tuple[int, .
     return (*constants[:_RIGHT_HAS_VECTORS], *vectors, *constants[_RIGHT_HAS_VECTORS + 2 :])
 
 
+def _cooperative(product: Product, tile: Tile, ways: Ways, *, has_tail: bool) -> tuple[int, ...]:
+    """The last constants of ``shaders/patterns/matrix_cooperative.glsl``."""
+    is_whole = product.terms % tile.step == 0
+    left_is_whole = is_whole and product.left_has_eights and product.rows >= tile.rows
+    # What two tiles have is cut where results are stored by fours.
+    is_wide = product.family == "gemm" and product.columns >= tile.columns and product.columns % 4 == 0
+    right_is_whole = is_whole and product.right_has_eights and is_wide
+    are_sums = product.has_plain_sums and not (ways.has_addend or ways.relu or has_tail)
+    return int(left_is_whole), int(right_is_whole), product.inner_channels, int(are_sums)
+
+
+_FIRST_OF_COOPERATIVE = 38
+"""The first constant that these kernels alone have."""
+
 _RIGHT_HAS_VECTORS = 7
 """Where that stands among the constants; what is told of the output stands behind it."""
 
 
-def _constants(product: Product, ways: Ways) -> tuple[int, ...]:
-    """The specialization constants from id 1 on."""
+def _constants(product: Product, ways: Ways, *, in_eights: bool = False) -> tuple[int, ...]:
+    """The specialization constants from id 1 on, for kernels that load operands by fours or by eights."""
+    left_has_vectors = product.left_has_eights if in_eights else product.left_has_vectors
+    right_has_vectors = product.right_has_eights if in_eights else product.right_has_vectors
     return (
         1,  # operands may begin behind the start of their buffers
         ways.come,
         int(ways.has_addend),
         int(ways.relu),
         int(product.left_along_terms),
-        int(product.left_has_vectors),
+        int(left_has_vectors),
         int(product.right_along_terms),
-        int(product.right_has_vectors),
+        int(right_has_vectors),
         int(_stores_pairs(product)),
         int(ways.writes_totals),
         *product.geometry,

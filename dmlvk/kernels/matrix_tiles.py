@@ -1,16 +1,19 @@
 """The shapes in which products and convolutions are computed, and which of them suits how much work.
 
 None of this changes a bit of a result: the order of a sum follows from its number of terms alone. Only where a target
-permits the device's own arithmetic have tiles another variant for FLOAT32, which rounds as the device likes.
+permits the device's own arithmetic have tiles another variant for FLOAT32, which rounds as the device likes, and are
+there tiles of cooperative matrices for FLOAT16.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import operator
 from collections.abc import Iterator
 
 from dmlvk.datatypes import DataType
+from dmlvk.kernels import cooperative_types
 from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.target import GPU, MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import ShaderVariant
@@ -40,6 +43,9 @@ _TERMS_IN_TURN = 8
 _FOLD_FOR_TURNS = 4
 """How many times as many work groups as keep a GPU busy make segments in turn as fast as side by side."""
 
+_COOPERATIVE_GROUPS = 132
+"""Work groups that multiply cooperative matrices and keep a GPU busy."""
+
 _MOST_SCRATCH = 2**28
 """Bytes of totals up to which segments are computed side by side."""
 
@@ -60,6 +66,8 @@ class Tile:
         families: of those that it can compute.
         is_for_any_shape: whether its kernels are told the shape at run time, so that one pipeline is for all of them.
         block: results of each invocation, downwards and across in an image, where they are so.
+        segment: terms that are added up in a row.
+        step: terms that cooperative matrices take at once.
     """
 
     name: str
@@ -73,6 +81,8 @@ class Tile:
     families: tuple[str, ...] = FAMILIES
     is_for_any_shape: bool = False
     block: tuple[int, int] | None = None
+    segment: int = SEGMENT
+    step: int = 0
 
     def grid(self, rows: int, columns: int, plane: tuple[int, int] | None = None) -> tuple[int, int]:
         """Tiles downwards and across that cover so many results; of images of a plane, for those that want to know."""
@@ -93,7 +103,21 @@ class Tile:
     @property
     def stores_fours(self) -> bool:
         """Whether an invocation of a product stores four neighbouring results at once, where they may be."""
-        return self.source.endswith("/tiles.comp")
+        return self.source.endswith("/tiles.comp") or self.is_cooperative
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether subgroups multiply matrices that they hold together."""
+        return self.source == cooperative_types.HALVES_SOURCE
+
+    @property
+    def types(self) -> tuple[DataType, ...]:
+        """Data types for which there are kernels of it."""
+        return (DataType.FLOAT16,) if self.is_cooperative else TYPES
+
+    def segments(self, terms: int) -> int:
+        """Of a sum of so many terms."""
+        return -(-terms // self.segment)
 
     @property
     def may_have_tail(self) -> bool:
@@ -194,6 +218,66 @@ def _processors(name: str, rows: int, columns: int, is_for_any_shape: bool) -> T
     )
 
 
+def _cooperative(
+    family: str,
+    size: tuple[int, int, int],
+    results: tuple[int, int],
+    segment: int,
+    fewest_groups: int = _COOPERATIVE_GROUPS,
+) -> Tile:
+    """A tile of ``shaders/patterns/matrix_cooperative.glsl``.
+
+    Args:
+        family: what it computes.
+        size: rows, columns, and terms at once.
+        results: of each subgroup of 32 invocations, downwards and across.
+        segment: terms that are added up in a row.
+        fewest_groups: work groups from which on it keeps a device busy.
+    """
+    rows, columns, terms = size
+    subgroups = rows * columns // (results[0] * results[1])
+    spaces = (max(lines * (terms // 8 + 1), terms * (lines // 8 + 1)) for lines in (rows, columns))
+    memory = 16 * max(sum(spaces), subgroups * 16 * (results[1] // 4 + 1)) + 16 * terms
+    defines = {
+        "TILE_ROWS": str(rows),
+        "TILE_COLUMNS": str(columns),
+        "STEP_TERMS": str(terms),
+        "RESULT_ROWS": str(results[0]),
+        "RESULT_COLUMNS": str(results[1]),
+        "SEGMENT": f"{segment}u",
+        "INVOCATIONS": str(32 * subgroups),
+    }
+    return Tile(
+        f"cooperative.{rows}x{columns}x{terms}.{results[0]}x{results[1]}",
+        rows,
+        columns,
+        32 * subgroups,
+        memory,
+        cooperative_types.HALVES_SOURCE,
+        tuple(defines.items()),
+        fewest_groups,
+        (family,),
+        segment=segment,
+        step=terms,
+    )
+
+
+_LONG_SEGMENT = 4096
+"""Of large tiles, whose totals are too many for registers."""
+
+COOPERATIVE = (
+    _cooperative("gemm", (128, 128, 64), (64, 32), _LONG_SEGMENT),
+    _cooperative("gemm", (64, 64, 64), (32, 32), SEGMENT),
+    _cooperative("convolution", (128, 64, 32), (64, 32), _LONG_SEGMENT, 2 * _COOPERATIVE_GROUPS),
+    _cooperative("convolution", (128, 64, 32), (32, 32), _LONG_SEGMENT),
+    _cooperative("convolution", (64, 64, 32), (32, 32), SEGMENT),
+)
+"""For FLOAT16, of each family from the larger to the smaller, where a device has such matrices and may round sums as it
+likes. The first reaches 264 TFLOP/s on an NVIDIA H100; the smallest are for little work, which is cut into segments."""
+
+_FEWEST_COOPERATIVE = (17, 16, 16)
+"""Rows, columns and terms from which on their tiles are not empty for the most part."""
+
 LARGE = _shared("64x128", 64, 128, 16, (8, 4), 500)
 """For products of large matrices, and convolutions with many results: on an NVIDIA H200 23 TFLOP/s for FLOAT32, 37 for
 FLOAT16."""
@@ -275,6 +359,7 @@ TILES = (
     *ON_PROCESSORS_OF_A_SHAPE,
     *ON_NAIVE_PROCESSORS,
 )
+"""For both data types."""
 
 
 def _is_full_across(tile: Tile, work: Work) -> bool:
@@ -283,8 +368,27 @@ def _is_full_across(tile: Tile, work: Work) -> bool:
     return 4 * padded[0] <= 5 * padded[1]
 
 
+def _cooperative_tiles_for(work: Work, target: Target) -> list[Tile]:
+    """Those of cooperative matrices; none where they are not to be had, or would be empty for the most part."""
+    shape = (work.rows, work.columns, work.terms)
+    if not (target.has_cooperative_halves and target.device_arithmetic and work.gives_results):
+        return []
+    if work.data_type is not DataType.FLOAT16 or any(map(operator.lt, shape, _FEWEST_COOPERATIVE)):
+        return []
+    tiles = [tile for tile in COOPERATIVE if work.family in tile.families]
+    return [
+        tile
+        for tile in tiles
+        if (tile is tiles[-1] or (2 * work.rows > tile.rows and 2 * work.columns > tile.columns))
+        and tile.shared_memory <= target.shared_memory
+        and tile.invocations <= target.work_group_size
+    ]
+
+
 def _tiles_for(work: Work, target: Target) -> list[Tile]:
     """The tiles among which a device chooses, from the largest to the smallest."""
+    if tiles := _cooperative_tiles_for(work, target):
+        return tiles
     if target.is_cpu:
         if target.is_naive:
             return list(ON_NAIVE_PROCESSORS)
@@ -365,18 +469,20 @@ class Work:
 
 def choose(work: Work, target: Target) -> Choice:
     """Chooses how a product is computed on a device."""
-    segments = -(-work.terms // SEGMENT)
+    is_short = work.terms <= SEGMENT
     is_convolution = work.family == "convolution" and work.gives_results
-    if is_convolution and segments == 1 and work.rows <= _ROWS_FOR_WINDOWS and not target.is_cpu:
+    if is_convolution and is_short and work.rows <= _ROWS_FOR_WINDOWS and not target.is_cpu:
         if work.plane is None:
             return Choice(WINDOWS, ONE_SEGMENT)
         return Choice(PLANES[int(work.plane[1] % 4 > 0)], ONE_SEGMENT)
-    fits = segments * work.rows * work.columns * work.batches * 4 <= _MOST_SCRATCH
     tiles = _tiles_for(work, target)
     for tile in tiles:
+        segments = tile.segments(work.terms)
+        fits = segments * work.rows * work.columns * work.batches * 4 <= _MOST_SCRATCH
         groups = work.groups(tile)
         is_enough = groups >= tile.fewest_groups
-        if is_enough or tile is tiles[-1] or (fits and groups * segments >= tile.fewest_groups):
+        may_be_cut = fits and tile.segment == SEGMENT  # longer ones would be few, and of unequal length
+        if is_enough or tile is tiles[-1] or (may_be_cut and groups * segments >= tile.fewest_groups):
             if segments == 1:
                 return Choice(tile, ONE_SEGMENT)
             is_plenty = groups >= tile.fewest_groups * (1 if target.is_cpu else _FOLD_FOR_TURNS)
@@ -409,7 +515,9 @@ def matrix_variants() -> Iterator[ShaderVariant]:
     for family in FAMILIES:
         for data_type in TYPES:
             yield sums_variant(family, data_type)
-            for tile in TILES:
+            for tile in (*TILES, *COOPERATIVE):
+                if data_type not in tile.types:
+                    continue
                 if family in tile.families:
                     targets = (GPU, _DEVICE_ARITHMETIC) if data_type is DataType.FLOAT32 else (GPU,)
                     yield from dict.fromkeys(tile.variant(family, data_type, target) for target in targets)

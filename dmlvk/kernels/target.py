@@ -35,11 +35,12 @@ class Target:
         work_group_size: invocations that a work group may have.
         buffers: storage buffers that a kernel may have.
         buffer_size: bytes of a buffer that a kernel can reach.
-        device_arithmetic: whether sums of FLOAT32 products may be rounded as the device likes
+        device_arithmetic: whether sums of products may be rounded as the device likes
             (ExecutionFlags.ALLOW_DEVICE_ARITHMETIC).
         has_integer_dot_product: whether shaders may use SPIR-V's integer dot products.
         has_cooperative_bytes: whether its subgroups of 32 invocations multiply matrices of 16 x 32 and 32 x 16 signed
             bytes together (VK_KHR_cooperative_matrix).
+        has_cooperative_halves: the same of matrices of 16 x 16 FLOAT16, whose sums are FLOAT32.
     """
 
     is_cpu: bool = False
@@ -51,6 +52,7 @@ class Target:
     device_arithmetic: bool = False
     has_integer_dot_product: bool = False
     has_cooperative_bytes: bool = False
+    has_cooperative_halves: bool = False
 
     @classmethod
     def of(cls, info: DeviceInfo, enabled_features: Collection[str] = ()) -> Target:
@@ -61,6 +63,8 @@ class Target:
             enabled_features: Vulkan's names of the optional features with which it was opened.
         """
         limits = info.limits
+        kinds = set(map(dataclasses.astuple, info.cooperative_matrices)) if limits.subgroup_size == 32 else set()
+        cooperative = kinds if set(enabled_features) >= _COOPERATIVE_FEATURES else set()
         return cls(
             is_cpu=info.kind == "CPU",
             is_naive=info.driver in NAIVE_DRIVERS,
@@ -69,9 +73,10 @@ class Target:
             buffers=limits.max_per_stage_descriptor_storage_buffers,
             buffer_size=limits.max_storage_buffer_range,
             has_integer_dot_product="shaderIntegerDotProduct" in enabled_features,
-            has_cooperative_bytes=_COOPERATIVE_FEATURES.union({"shaderInt8"}) <= set(enabled_features)
-            and limits.subgroup_size == 32
-            and (16, 16, 32, "INT8", "INT8", "INT32") in map(dataclasses.astuple, info.cooperative_matrices),
+            has_cooperative_bytes="shaderInt8" in enabled_features
+            and (16, 16, 32, "INT8", "INT8", "INT32") in cooperative,
+            has_cooperative_halves="shaderFloat16" in enabled_features
+            and (16, 16, 16, "FLOAT16", "FLOAT16", "FLOAT32") in cooperative,
         )
 
 

@@ -335,6 +335,26 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             ("shared-memory", "* bytes of shared memory, limit 16384"),
         )
     ),
+    *(
+        Exemption(
+            rule,
+            "*.float16.cooperative.*",
+            instruction,
+            "cooperative matrices of FLOAT16: taken only where their features were enabled, by those who permit a "
+            "device its own arithmetic",
+        )
+        for rule, instruction in (
+            ("capability", "OpCapability Float16"),
+            ("capability", "OpCapability GroupNonUniform"),
+            ("capability", "OpCapability VulkanMemoryModel"),
+            ("capability", "OpCapability CooperativeMatrixKHR"),
+            ("extension", '*"SPV_KHR_cooperative_matrix"'),
+            ("extension", '*"SPV_KHR_vulkan_memory_model"'),
+            ("type-width", "*OpTypeFloat 16"),
+            ("unlisted-instruction", "Op#445[6789] *"),
+            ("shared-memory", "* bytes of shared memory, limit 16384"),
+        )
+    ),
     Exemption(
         "shared-memory",
         "reduction.*",

@@ -39,6 +39,10 @@ layout(constant_id = 34) const uint REACHED_HEIGHT = 1u;
 layout(constant_id = 35) const uint REACHED_WIDTH = 1u;
 #endif
 
+#ifndef INNER_CHANNELS // how many channels of a place are neighbouring terms; 1: a channel's places are
+#define INNER_CHANNELS 1u
+#endif
+
 #if HAS_TAIL
 #define BEHIND_TOTALS , group * parameters.rows
 #else
@@ -67,6 +71,21 @@ Batch batch_at(uint group, uint groups, uint segment)
 #else
 #define IS_FLAT false
 #endif
+
+// A term's channel, and the number of its place in the window along depth, height and width.
+uvec4 parts_of_term(uint term)
+{
+    if (INNER_CHANNELS != 1u) {
+        uint place = term / INNER_CHANNELS;
+        uint line = place / FILTER_WIDTH;
+        uint plane = line / FILTER_HEIGHT;
+        return uvec4(term - place * INNER_CHANNELS, plane, line - plane * FILTER_HEIGHT, place - line * FILTER_WIDTH);
+    }
+    uint line = term / FILTER_WIDTH;
+    uint plane = line / FILTER_HEIGHT;
+    uint channel = plane / FILTER_DEPTH;
+    return uvec4(channel, plane - channel * FILTER_DEPTH, line - plane * FILTER_HEIGHT, term - line * FILTER_WIDTH);
+}
 
 #define OUTSIDE 0x80000000u // far from every place of the input, in whichever direction the filter goes on from it
 
@@ -135,13 +154,10 @@ uint element_index(Column column, uint channel, uvec3 place)
 #define INPUT_HAS_STEPS (INPUT_STEP_DEPTH != 1u || INPUT_STEP_HEIGHT != 1u || INPUT_STEP_WIDTH != 1u)
 uvec4 place_of_term(uint term, uint end)
 {
-    uint line = term / FILTER_WIDTH;
-    uint plane = line / FILTER_HEIGHT;
-    uint channel = plane / FILTER_DEPTH;
-    uvec3 place = uvec3((plane - channel * FILTER_DEPTH) * FILTER_STEP_DEPTH, (line - plane * FILTER_HEIGHT) * FILTER_STEP_HEIGHT,
-        (term - line * FILTER_WIDTH) * FILTER_STEP_WIDTH);
+    uvec4 parts = parts_of_term(term);
+    uvec3 place = parts.yzw * uvec3(FILTER_STEP_DEPTH, FILTER_STEP_HEIGHT, FILTER_STEP_WIDTH);
     uint within = place.x * parameters.input_depth + place.y * parameters.input_height + place.z * parameters.input_width;
-    uint index = channel * parameters.input_channel + (INPUT_HAS_STEPS ? 0u : within);
+    uint index = parts.x * parameters.input_channel + (INPUT_HAS_STEPS ? 0u : within);
     return uvec4(index, place.x, term < end ? place.y : OUTSIDE, place.z);
 }
 
@@ -164,13 +180,10 @@ uint index_of_term(Column column, uint beginning, uvec4 term)
 
 uint right_index(Column column, uint term)
 {
-    uint line = term / FILTER_WIDTH;
-    uint plane = line / FILTER_HEIGHT;
-    uint channel = plane / FILTER_DEPTH;
-    uvec3 place = uvec3(column.depth + (plane - channel * FILTER_DEPTH) * FILTER_STEP_DEPTH,
-        column.height + (line - plane * FILTER_HEIGHT) * FILTER_STEP_HEIGHT,
-        column.width + (term - line * FILTER_WIDTH) * FILTER_STEP_WIDTH);
-    return is_element(place) ? element_index(column, channel * parameters.input_channel, place) : NOWHERE;
+    uvec4 parts = parts_of_term(term);
+    uvec3 place = uvec3(column.depth, column.height, column.width)
+        + parts.yzw * uvec3(FILTER_STEP_DEPTH, FILTER_STEP_HEIGHT, FILTER_STEP_WIDTH);
+    return is_element(place) ? element_index(column, parts.x * parameters.input_channel, place) : NOWHERE;
 }
 #endif
 

@@ -62,7 +62,9 @@ BUFFER(BOUND_BEFORE, output)
 #endif
 
 #define RESULT_BITS OPERAND_BITS
+#ifndef SEGMENT // cooperative matrices have others
 #define SEGMENT 1024u
+#endif
 
 // How the segments of a sum come together.
 #define ONE_SEGMENT 0u  // there is one only

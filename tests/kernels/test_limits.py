@@ -92,9 +92,9 @@ def test_modules_have_the_work_groups_and_the_shared_memory_that_the_plan_counts
     """Of every product's kernel: what is compiled is what the plan asks the limits for."""
     plans = {
         tile.variant(family, data_type, target, has_tail=has_tail).name: (tile.invocations, tile.shared_memory)
-        for tile in matrix_tiles.TILES
+        for tile in (*matrix_tiles.TILES, *matrix_tiles.COOPERATIVE)
         for family in tile.families
-        for data_type in matrix_tiles.TYPES
+        for data_type in tile.types
         for target in (GPU, Target(device_arithmetic=True))
         for has_tail in (False, tile.may_have_tail and family == "convolution")
     }
@@ -117,6 +117,7 @@ def test_modules_have_the_work_groups_and_the_shared_memory_that_the_plan_counts
         for family in matrix_tiles.FAMILIES
     }
     plans |= for_more_memory
+    for_more_memory |= {name: plan for name, plan in plans.items() if ".cooperative." in name}
     plans |= {f"{family}_integer.packed_operand": (128, 0) for family in matrix_tiles.FAMILIES}
     plans["packed_sums"] = (64, 256)
     assert set(plans) >= {variant.name for variant in matrix_tiles.matrix_variants()}

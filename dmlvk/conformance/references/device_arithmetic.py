@@ -25,18 +25,27 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 OPERATORS = ("CONVOLUTION", "GEMM", "GRU", "LSTM", "MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1", "RNN")
 """Those with sums of FLOAT32 products. The references of all but the first two are true values with bounds anyway."""
 
+OPERATORS_OF_HALVES = ("CONVOLUTION", "GEMM", "MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1")
+"""Those with sums of FLOAT16 products that cooperative matrices compute, where a device has them."""
+
 _STEP = 2.0**-24
+_LONGEST_SEGMENT = 4096
+"""Terms of FLOAT16 that cooperative matrices add up in a row."""
 _SMALLEST = 2.0**-126
 
 
-def is_rounded_by_device(operator_name: str, data_types: Mapping[str, DataType]) -> bool:
+def is_rounded_by_device(operator_name: str, data_types: Mapping[str, DataType], *, of_halves: bool = False) -> bool:
     """Whether an operator's bits are the device's where ALLOW_DEVICE_ARITHMETIC is given.
 
     Args:
         operator_name: DirectML's name.
         data_types: of its tensors.
+        of_halves: whether the device multiplies matrices of FLOAT16.
     """
-    return operator_name in OPERATORS and DataType.FLOAT32 in data_types.values()
+    types = data_types.values()
+    if of_halves and operator_name in OPERATORS_OF_HALVES and DataType.FLOAT16 in types:
+        return True
+    return operator_name in OPERATORS and DataType.FLOAT32 in types
 
 
 def outputs_within_error(desc: OperatorDesc, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
@@ -45,8 +54,14 @@ def outputs_within_error(desc: OperatorDesc, inputs: Mapping[str, Array]) -> Map
     return expected_outputs(desc, inputs) if bounded is None else bounded(desc, inputs)
 
 
-def _sums(terms: Terms, shape: tuple[int, ...]) -> Floats:
-    """True sums and how far from them a device's may be, one behind the other along a last axis."""
+def _sums(terms: Terms, shape: tuple[int, ...], longest: int) -> Floats:
+    """True sums and how far from them a device's may be, one behind the other along a last axis.
+
+    Args:
+        terms: what is added.
+        shape: of the sums.
+        longest: how many terms are added up in a row.
+    """
     values, magnitudes = np.zeros(shape), np.zeros(shape)
     count = 0
     with np.errstate(all="ignore"):
@@ -58,8 +73,12 @@ def _sums(terms: Terms, shape: tuple[int, ...]) -> Floats:
             magnitudes = magnitudes + np.abs(product)
         segments = -(-count // SEGMENT)
         # Products and sums that are denormal may count as zeros.
-        errors = (min(SEGMENT, count) + segments + 2) * _STEP * magnitudes + 2 * count * _SMALLEST
+        errors = (min(longest, count) + segments + 2) * _STEP * magnitudes + 2 * count * _SMALLEST
     return np.stack([values, errors], axis=-1)
+
+
+def _longest(data_type: DataType) -> int:
+    return SEGMENT if data_type is DataType.FLOAT32 else _LONGEST_SEGMENT
 
 
 def _rounded(values: Floats, errors: Floats) -> Floats:
@@ -69,9 +88,18 @@ def _rounded(values: Floats, errors: Floats) -> Floats:
     return made
 
 
+def _rounded_to_half(values: Floats, errors: Floats) -> Floats:
+    """The errors when values were rounded to float16 at last."""
+    with np.errstate(all="ignore"):
+        made: Floats = errors + np.maximum((np.abs(values) + errors) * 2.0**-11, 2.0**-25)
+    return made
+
+
 def _result(desc: Any, inputs: Mapping[str, Array], values: Floats, errors: Floats) -> Mapping[str, Expected]:
     """Where sums may overflow, and where they are no numbers, results are what the order of the sums makes of them."""
     fused = desc.activation
+    if desc.output_type is DataType.FLOAT16:
+        errors = _rounded_to_half(values, errors)
     if fused is not None:
         if fused.operator_name not in ("ACTIVATION_IDENTITY", "ACTIVATION_RELU"):
             raise UnsupportedError(f"{desc.operator_name}: there is no bound for results of {fused.operator_name}")
@@ -85,7 +113,7 @@ def _result(desc: Any, inputs: Mapping[str, Array], values: Floats, errors: Floa
 
 def _gemm(desc: dml.Gemm, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     terms = gemm_terms(desc, operand(inputs["ATensor"]), operand(inputs["BTensor"]))
-    made = _sums(terms, tuple(desc.output_tensor.sizes))
+    made = _sums(terms, tuple(desc.output_tensor.sizes), _longest(desc.output_type))
     added: Floats
     alpha = float(scalar(desc.alpha))
     with np.errstate(all="ignore"):
@@ -99,7 +127,10 @@ def _gemm(desc: dml.Gemm, inputs: Mapping[str, Array]) -> Mapping[str, Expected]
 
 
 def _convolution(desc: dml.Convolution, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
-    made = convolved(desc, operand(inputs["InputTensor"]), operand(inputs["FilterTensor"]), _sums)
+    def sums(terms: Terms, shape: tuple[int, ...]) -> Floats:
+        return _sums(terms, shape, _longest(desc.output_type))
+
+    made = convolved(desc, operand(inputs["InputTensor"]), operand(inputs["FilterTensor"]), sums)
     values: Floats = made[..., 0]
     errors: Floats = made[..., 1]
     if desc.bias_tensor is not None:

