@@ -18,6 +18,10 @@ NOT_IMPORTED = {"kp", "rich", "click", "PIL", "dmlvk.cli", "dmlvk.models"}
 IMPORT_SECONDS, FIRST_RESULT_SECONDS = 0.6, 3.0
 """Bounds for busy machines; what is aimed at is half and a third of them."""
 
+_PYTHON_AT_WORK = "total = 0\nfor number in range(3_000_000):\n    total += number"
+_ORDINARY_SECONDS = 0.15
+"""What that takes of a core of its own; virtual machines on busy processors were seen to take three times as long."""
+
 
 def best_time(program: str, index: int, times: int, **environment: str) -> float:
     """Seconds that a process takes from its start to its end, in the best of several.
@@ -141,9 +145,13 @@ def test_import_is_quick(record_property: Callable[[str, object], None], tmp_pat
     compiling all of the package at each import takes another tenth of a second.
     """
     bytecode = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(tmp_path)}
-    taken = best_time("import dmlvk", 0, 5, **bytecode) - best_time("pass", 0, 5, **bytecode)
+    start = best_time("pass", 0, 5, **bytecode)
+    taken = best_time("import dmlvk", 0, 5, **bytecode) - start
     record_property("seconds", taken)
-    assert taken < IMPORT_SECONDS, f"import dmlvk took {taken:.3f} s"
+    if taken >= IMPORT_SECONDS:  # is it dmlvk, or all of Python that is slow here?
+        slowness = max(1.0, (best_time(_PYTHON_AT_WORK, 0, 3) - start) / _ORDINARY_SECONDS)
+        bound = IMPORT_SECONDS * slowness
+        assert taken < bound, f"import dmlvk took {taken:.3f} s, where Python takes {slowness:.2f} of its usual time"
 
 
 def test_first_result_comes_quickly(device: dml.Device, record_property: Callable[[str, object], None]) -> None:
