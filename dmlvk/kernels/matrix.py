@@ -339,7 +339,7 @@ def _sum_kernels(
         constants = (*constants, *(() if tail is None else tail.constants))
         if tile.is_cooperative:
             behind = (0,) * (_FIRST_OF_COOPERATIVE - 1 - len(constants))
-            constants = (*constants, *behind, *_cooperative(product, tile, ways, has_tail=tail is not None))
+            constants = (*constants, *behind, *_cooperative(product, tile, ways))
     return [
         PlainKernel(
             variant,
@@ -383,14 +383,14 @@ def _in_planes(product: Product, block: tuple[int, int], constants: tuple[int, .
     return (*constants[:_RIGHT_HAS_VECTORS], *vectors, *constants[_RIGHT_HAS_VECTORS + 2 :])
 
 
-def _cooperative(product: Product, tile: Tile, ways: Ways, *, has_tail: bool) -> tuple[int, ...]:
+def _cooperative(product: Product, tile: Tile, ways: Ways) -> tuple[int, ...]:
     """The last constants of ``shaders/patterns/matrix_cooperative.glsl``."""
     is_whole = product.terms % tile.step == 0
     left_is_whole = is_whole and product.left_has_eights and product.rows >= tile.rows
     # What two tiles have is cut where results are stored by fours.
     is_wide = product.family == "gemm" and product.columns >= tile.columns and product.columns % 4 == 0
     right_is_whole = is_whole and product.right_has_eights and is_wide
-    are_sums = product.has_plain_sums and not (ways.has_addend or ways.relu or has_tail)
+    are_sums = product.has_plain_sums and not (ways.has_addend or ways.relu)
     return int(left_is_whole), int(right_is_whole), product.inner_channels, int(are_sums)
 
 

@@ -122,7 +122,8 @@ class Tile:
     @property
     def may_have_tail(self) -> bool:
         """Whether there are kernels of it that compute what a graph has behind a convolution, too."""
-        return "convolution" in self.families and not self.source.endswith("processors.comp")
+        runs_elsewhere = self.source.endswith("processors.comp") or self.is_cooperative
+        return "convolution" in self.families and not runs_elsewhere
 
     def variant(self, family: str, data_type: DataType, target: Target, *, has_tail: bool = False) -> ShaderVariant:
         """The shader of a family for a data type.

@@ -25,6 +25,7 @@ from dmlvk.conformance.references.bounded import Bounded, fault
 from dmlvk.conformance.references.device_arithmetic import is_rounded_by_device, outputs_within_error
 from dmlvk.conformance.samples.products import convolution_desc, values
 from dmlvk.kernels import library, matrix
+from dmlvk.kernels.convolution import ConvolutionTail, lower_with_tail
 from dmlvk.kernels.cooperative_types import HALVES_SOURCE
 from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.kernels.library.compiler import Compiler
@@ -210,6 +211,19 @@ def test_filters_are_copied_with_channels_behind_one_another() -> None:
         for target, expected in ((ABLE, launches), (dataclasses.replace(ABLE, device_arithmetic=False), 1)):
             labels = [step.label for step in lower(desc, target).steps]
             assert sum("places before channels" in label for label in labels) == expected - 1, labels
+
+
+@pytest.mark.parametrize("tail", [ConvolutionTail(True, True, True), ConvolutionTail(False, False, True)], ids=str)
+def test_convolutions_that_a_graph_has_tails_behind_are_computed_as_without_them(tail: ConvolutionTail) -> None:
+    """ResNet-50 was slower with both."""
+    desc = convolution_desc(dml.FLOAT16, (32, 128, 28, 28), (128, 128, 3, 3), bias=False)
+    assert isinstance(desc, dml.Convolution)
+    assert any("cooperative" in step.kernel.variant for step in lower(desc, ABLE).steps)
+    without = dataclasses.replace(ABLE, has_cooperative_halves=False)
+    variants, expected = (
+        [step.kernel.variant for step in lower_with_tail(desc, tail, target).steps] for target in (ABLE, without)
+    )
+    assert variants == expected
 
 
 @pytest.fixture
