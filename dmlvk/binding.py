@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from dmlvk.buffers import Buffer
 from dmlvk.compilation import BindPoint, Dispatchable, OperatorInitializer
-from dmlvk.errors import InvalidArgumentError
+from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.integers import checked_integer
 from dmlvk.kernels.program import Place
 
@@ -182,7 +182,14 @@ class BindingTable:
 
         Raises:
             InvalidArgumentError: when the binding breaks a rule.
+            UnsupportedError: when a graph needs more scratch memory than one buffer of the device has.
         """
+        if len(self.dispatchable.temporary_pages) > 1:
+            size, device = self.dispatchable.temporary_resource_size, self.dispatchable.device.info.name
+            raise UnsupportedError(
+                f"{self.dispatchable.name}: its {size} temporary bytes are more than a buffer of {device} has; "
+                "Device.run runs such a graph"
+            )
         self._bind_resource("temporary", binding, self.dispatchable.temporary_resource_size)
 
     def bind_persistent_resource(self, binding: BufferBinding | None) -> None:

@@ -153,7 +153,8 @@ class Dispatchable:
         inputs: what its inputs are bound to, in order.
         outputs: what its outputs are bound to, in order.
         steps: the kernels that an execution launches, in order.
-        temporary_resource_size: bytes of scratch memory for an execution.
+        temporary_pages: the sizes of the buffers of scratch memory for an execution, none or one; several only of a
+            graph that needs more than a buffer of the device has, which no binding table takes.
         persistent_resource_size: bytes of the persistent resource that an execution reads.
     """
 
@@ -163,13 +164,18 @@ class Dispatchable:
         self.inputs: tuple[BindPoint, ...] = ()
         self.outputs: tuple[BindPoint, ...] = ()
         self.steps: tuple[Step, ...] = ()
-        self.temporary_resource_size = 0
+        self.temporary_pages: tuple[int, ...] = ()
         self.persistent_resource_size = 0
 
     @property
     def is_volatile(self) -> bool:
         """Whether its bindings are read when it is submitted, not when it is recorded."""
         return False
+
+    @property
+    def temporary_resource_size(self) -> int:
+        """Bytes of scratch memory for an execution."""
+        return sum(self.temporary_pages)
 
     @property
     def binding_properties(self) -> BindingProperties:
@@ -296,7 +302,7 @@ class CompiledSingleOperator(CompiledOperator):
         program = lower(desc, target) if self._table is None else lookup_program(desc, target)
         scratch_bytes = -(-program.scratch_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
         scratch = Region(Place.TEMPORARY, 0, 0, scratch_bytes) if scratch_bytes else None
-        self.temporary_resource_size = scratch_bytes
+        self.temporary_pages = (scratch_bytes,) if scratch_bytes else ()
         self.steps = tuple(program.placed(reads, writes, scratch))
 
     def _made_from(self) -> Origin:

@@ -253,8 +253,8 @@ class Device:
             input_tensors: as what :meth:`run` takes arrays for the graph inputs; ``None``: as what the first edge of
                 each leads to. The bytes stay the same ones.
             output_tensors: as what it gives arrays of the graph outputs; ``None``: as they are written.
-            most_temporary_bytes: of the temporary resource, beyond which it becomes several buffers, which no binding
-                table takes: for ONNX sessions, which bind them themselves. ``None``: it is always one.
+            most_temporary_bytes: of the temporary resource, beyond which it becomes several buffers: :meth:`run` and
+                ONNX sessions take these, and binding tables none. ``None``: what a buffer of the device has at most.
             lasting_inputs: the graph inputs that are the same in every run: what follows from them alone is computed
                 once, by ``CompiledGraph.prepare``, which is to be called before the first run.
 

@@ -138,10 +138,10 @@ class ResidentRuns:
         return scheduled(compiled.steps, _locator(compiled.constants, _found(places)), HazardTracker())
 
     def _add_scratch(self, compiled: CompiledOperator, operands: _Operands) -> None:
-        if compiled.temporary_resource_size:
-            scratch = Storage(self.pool, compiled.temporary_resource_size)
+        for number, size in enumerate(compiled.temporary_pages):
+            scratch = Storage(self.pool, size)
             operands.owners.append(scratch)
-            operands.places[Place.TEMPORARY, 0] = scratch.allocation, 0
+            operands.places[Place.TEMPORARY, number] = scratch.allocation, 0
 
     def _submit(self, compiled: CompiledOperator, operands: _Operands) -> None:
         """Hands the kernels to the device, unless something was closed meanwhile."""

@@ -209,7 +209,7 @@ def _sizes(compiled: CompiledOperator) -> dict[tuple[Place, int], int]:
     """Bytes of the buffers for a run."""
     sizes = {(Place.INPUT, number): point.size_in_bytes for number, point in enumerate(compiled.inputs)}
     sizes |= {(Place.OUTPUT, number): point.size_in_bytes for number, point in enumerate(compiled.outputs)}
-    sizes[Place.TEMPORARY, 0] = compiled.temporary_resource_size
+    sizes |= {(Place.TEMPORARY, number): size for number, size in enumerate(compiled.temporary_pages)}
     sizes[Place.PERSISTENT, 0] = compiled.persistent_resource_size
     return {key: (size + 3) & ~3 for key, size in sizes.items() if size}
 

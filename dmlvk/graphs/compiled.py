@@ -77,8 +77,6 @@ class CompiledGraph(CompiledOperator):
         stages_once: those that run only once, before the first run.
         inner_tensors: tensors that stages hand to one another inside of an operator.
         memory: how intermediate tensors share the temporary resource.
-        temporary_pages: the buffers that the temporary resource is; of one that came from ``Device.compile_graph`` at
-            most one.
     """
 
     def __init__(
@@ -119,9 +117,9 @@ class CompiledGraph(CompiledOperator):
             for number, tensor in enumerate(self.network.inputs)
             if tensor is not None
         }
-        placement = placed(self.network, self.stages, regions, most_temporary_bytes, self.stages_once)
+        most_bytes = device.info.limits.largest_buffer if most_temporary_bytes is None else most_temporary_bytes
+        placement = placed(self.network, self.stages, regions, most_bytes, self.stages_once)
         self.memory: MemoryPlan = placement.memory
-        self.temporary_resource_size = placement.temporary_bytes
         self.temporary_pages = placement.temporary_pages
         self.steps = tuple(steps(self.network, self.stages, placement, target))
         self._steps_once, self._scratch_bytes_once = steps_once(self.stages_once, placement)

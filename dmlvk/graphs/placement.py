@@ -22,8 +22,7 @@ class Placement:
         regions: where each value lies that goes through memory.
         constants: the contents of the graph's own memory, with zeros where stages write that run only once.
         memory: how the temporary resource is shared.
-        temporary_bytes: its size.
-        temporary_pages: the sizes of the buffers that it is; more than one only where that was asked for.
+        temporary_pages: the sizes of the buffers that it is.
         shared: values that are written over another one, with that one.
         scratch: where the scratch memory of each stage lies that needs some, by the stage's number.
     """
@@ -31,7 +30,6 @@ class Placement:
     regions: Mapping[Value, Region]
     constants: bytes
     memory: MemoryPlan
-    temporary_bytes: int
     temporary_pages: tuple[int, ...]
     shared: Mapping[Value, Value]
     scratch: Mapping[int, Region]
@@ -41,7 +39,7 @@ def placed(
     network: Network,
     stages: Sequence[Stage],
     inputs: Mapping[int, Region],
-    most_bytes: int | None = None,
+    most_bytes: int,
     once: Sequence[Stage] = (),
 ) -> Placement:
     """Finds a place for every value.
@@ -50,7 +48,7 @@ def placed(
         network: the graph.
         stages: its kernels, in order.
         inputs: where each graph input lies that is there.
-        most_bytes: of the temporary resource, beyond which it becomes several buffers; ``None``: it is always one.
+        most_bytes: of the temporary resource, beyond which it becomes several buffers.
         once: the stages that run only once, and before the others.
     """
     regions = {Value("input", number): region for number, region in inputs.items()}
@@ -73,7 +71,7 @@ def placed(
     plan = plan_memory(items)
     places = [(0, offset) for offset in plan.offsets]
     pages: tuple[int, ...] = (plan.planned_bytes,) if plan.planned_bytes else ()
-    if most_bytes is not None and plan.planned_bytes > most_bytes:
+    if plan.planned_bytes > most_bytes:
         paged = plan_pages(items, most_bytes)
         places, pages = list(zip(paged.pages, paged.offsets, strict=True)), paged.page_bytes
         plan = dataclasses.replace(plan, offsets=paged.offsets, planned_bytes=sum(pages))
@@ -88,7 +86,7 @@ def placed(
     naive = sum(network.sizes[value] for value in owners) + sum(region.size_in_bytes for region in scratch.values())
     memory = dataclasses.replace(plan, naive_bytes=naive)
     shared = {value: root for value, root in owners.items() if value != root}
-    return Placement(regions, bytes(constants), memory, sum(pages), pages, shared, scratch)
+    return Placement(regions, bytes(constants), memory, pages, shared, scratch)
 
 
 def _shared_storage(

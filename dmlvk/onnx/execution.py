@@ -193,7 +193,6 @@ class Segment:
             fuse=fuse,
             input_names=input_names,
             output_names=output_names,
-            most_temporary_bytes=device.info.limits.max_storage_buffer_range,
             lasting_inputs=[place for place, source in enumerate(assembled.inputs) if source.kind == "constant"],
         )
         self._weights = weights

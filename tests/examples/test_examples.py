@@ -39,19 +39,19 @@ def test_fused_graph(tmp_path: Path) -> None:
 
 @pytest.mark.sweep  # the quick command has tests of clusters already
 def test_large_picture(tmp_path: Path) -> None:
-    """Two worker processes sharpen rings; the result against NumPy's sums in float64."""
-    output = output_of("large_picture.py", "600", "800", directory=tmp_path)
-    assert re.search(r"^600 x 800 pixels in 2 blocks, on .+, .+$", output, re.MULTILINE)
+    """Two worker processes sharpen rings, as wide as without arguments; the result against NumPy's sums in float64."""
+    output = output_of("large_picture.py", "600", "4000", directory=tmp_path)
+    assert re.search(r"^600 x 4000 pixels in 2 blocks, on .+, .+$", output, re.MULTILINE)
     picture = np.load(tmp_path / "output" / "large_picture.npy").astype(np.float64)
     made = np.load(tmp_path / "output" / "large_picture_sharpened.npy")
-    assert picture.shape == made.shape == (600, 800, 3) and picture.std() > 50
+    assert picture.shape == made.shape == (600, 4000, 3) and picture.std() > 50
     around = np.pad(picture, ((2, 2), (2, 2), (0, 0)), mode="edge")
     binomial = np.outer([1, 4, 6, 4, 1], [1, 4, 6, 4, 1]) / 256
-    blurred = sum(binomial[i, j] * around[i : i + 600, j : j + 800] for i in range(5) for j in range(5))
+    blurred = sum(binomial[i, j] * around[i : i + 600, j : j + 4000] for i in range(5) for j in range(5))
     expected = 2.5 * picture - 1.5 * blurred
     assert np.abs(np.clip(expected, 0, 255) - made).max() < 0.501
     with Image.open(tmp_path / "output" / "large_picture.png") as preview:
-        assert preview.size == (800, 600)
+        assert preview.size == (4000, 600)
 
 
 def test_picture_filter(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.graphs import ConstantGraphNode, GraphDesc, InputGraphEdge, IntermediateGraphEdge, OutputGraphEdge
 from dmlvk.kernels.program import Place
+from dmlvk.runtime.vulkan.devices import DeviceLimits
 from tests.binding.support import Binding, buffer_with, floats, sign, table_for, threshold
 from tests.graphs.support import DIAMOND_OF_X, SIZES, TENSOR, X, add, chain, diamond, maximum, negate, node
 
@@ -27,6 +28,27 @@ def test_graph_does_not_need_its_operators_any_more(device: dml.Device) -> None:
     compiled = device.compile_graph(diamond(device))
     gc.collect()
     assert (device.run(compiled, {"Input0": X})["Output0"] == DIAMOND_OF_X).all()
+
+
+def test_graph_whose_scratch_memory_no_buffer_can_be_runs(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It becomes several, from arrays of the host's and of the device's; binding tables have a place for one."""
+    monkeypatch.setattr(DeviceLimits, "largest_buffer", X.nbytes)
+    compiled = device.compile_graph(diamond(device), fuse=False, input_names=["x"], output_names=["y"])
+    assert len(compiled.temporary_pages) > 1
+    assert compiled.binding_properties.temporary_resource_size == sum(compiled.temporary_pages)
+    for values in (X, X * 2):
+        expected = np.maximum(np.sign(values), np.maximum(values, np.float32(0.25))) + 1
+        assert (device.run(compiled, {"x": values})["y"] == expected).all()
+        assert (device.run(compiled, {"x": device.array(values)}, keep=True)["y"].numpy() == expected).all()
+    if device.info.limits.timestamp_valid_bits:
+        assert len(device.profile(compiled, {"x": X}, 1)) == len(compiled.steps)
+    table = device.create_binding_table(compiled)
+    size = compiled.binding_properties.temporary_resource_size
+    with (
+        device.create_buffer(size) as scratch,
+        pytest.raises(dml.UnsupportedError, match=f"Graph: its {size} temporary bytes are more than a buffer of"),
+    ):
+        table.bind_temporary_resource(dml.BufferBinding(scratch))
 
 
 def test_graph_is_bound_and_recorded_as_an_operator_is(device: dml.Device) -> None:

@@ -109,6 +109,17 @@ class DeviceLimits:
     timestamp_period_in_nanoseconds: float
     timestamp_valid_bits: int
 
+    @property
+    def buffer_limits(self) -> dict[str, int]:
+        """What bounds a buffer that a kernel is given whole, in bytes, by Vulkan's names."""
+        names = ("max_storage_buffer_range", "max_memory_allocation_size", "max_buffer_size")
+        return {name: limit for name in names if (limit := getattr(self, name))}
+
+    @property
+    def largest_buffer(self) -> int:
+        """Bytes of the largest buffer that a kernel can be given whole."""
+        return min(self.buffer_limits.values())
+
 
 @dataclass(frozen=True)
 class CooperativeMatrix:

@@ -266,13 +266,8 @@ class MemoryGuard:
         size, limits = request.size_in_bytes, self.info.limits
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
             raise InvalidArgumentError(f"{request.name}: a size in bytes must be a positive integer, got {size!r}")
-        rules = (
-            ("Kompute's largest tensor", MAX_TENSOR_SIZE_IN_BYTES),
-            ("max_storage_buffer_range", limits.max_storage_buffer_range),
-            ("max_memory_allocation_size", limits.max_memory_allocation_size),
-            ("max_buffer_size", limits.max_buffer_size or size),
-        )
-        name, limit = min(rules, key=lambda rule: rule[1])
+        rules = {"Kompute's largest tensor": MAX_TENSOR_SIZE_IN_BYTES, **limits.buffer_limits}
+        name, limit = min(rules.items(), key=lambda rule: rule[1])
         if size > limit:
             raise DeviceLimitError(
                 f"{request.name}: {_in_words(size)} in one buffer; device {self.info.index}, {self.info.name}, can do "
