@@ -85,20 +85,17 @@ def _lowered(desc: OperatorDesc, target: Target, tail: ConvolutionTail | None) -
         target = dataclasses.replace(target, has_cooperative_halves=False)
     builder = ProgramBuilder(desc, target)
     window, region = desc.filter_tensor, builder.reads["filter_tensor"]
-    if place_stride(window) is None:
-        packed = TensorDesc(window.data_type, window.sizes)
-        copied = builder.scratch(packed.size_in_bytes)
-        copy = ElementWiseIdentity(input_tensor=window, output_tensor=packed)
-        builder.operator(copy, [region], [copied], "the filter, packed")
-        window, region = packed, copied
-    product = convolution_product(desc, window)
+    packed = window if place_stride(window) is not None else TensorDesc(window.data_type, window.sizes)
+    words = "the filter, packed"
+    product = convolution_product(desc, packed)
     if has_inner_channels(desc, product, target):
-        packed = _channels_behind_one_another(desc)
+        packed, words = _channels_behind_one_another(desc), "the filter, places before channels"
+        product = _with_inner_channels(product)
+    if packed is not window:
         copied = builder.scratch(packed.size_in_bytes)
         copy = ElementWiseIdentity(input_tensor=window, output_tensor=packed)
-        builder.operator(copy, [region], [copied], "the filter, places before channels")
-        window, region = packed, copied
-        product = _with_inner_channels(product)
+        builder.operator(copy, [region], [copied], words)
+        region = copied
     bias = builder.reads.get("bias_tensor")
     behind = None if tail is None else _tail_regions(desc, tail, len(builder.reads))
     lower_product(builder, desc, product, target, region, builder.reads["input_tensor"], bias, behind)

