@@ -190,6 +190,18 @@ def _rows(name: str, rows: int, columns: int, terms: int, stage: int, invocation
     return Tile(name, rows, columns * invocations, invocations, memory, source, defines, fewest_groups, ("gemm",))
 
 
+def _shared_rows(rows: int, columns: int, stage: int, fewest_groups: int) -> Tile:
+    """A tile of ``shaders/patterns/matrix_shared_rows.glsl``: sums whose products all invocations compute."""
+    invocations = stage // 4 * columns // 4
+    assert invocations >= rows * columns
+    assert stage % 16 == 0
+    memory = rows * columns * (stage // 4 + 1) * 16 + invocations * 4 + 8
+    sizes = {"BLOCK_ROWS": rows, "BLOCK_COLUMNS": columns, "STAGE_TERMS": stage, "INVOCATIONS": invocations}
+    defines = tuple((key, str(value)) for key, value in sizes.items())
+    name, source = f"shared.{rows}x{columns}", "matrix/shared_rows.comp"
+    return Tile(name, rows, columns, invocations, memory, source, defines, fewest_groups, ("gemm",))
+
+
 def _block(name: str, rows: int, columns: int, invocations: int) -> Tile:
     """A tile of ``shaders/patterns/matrix_blocks.glsl``: a block for each invocation."""
     defines = {"BLOCK_ROWS": rows, "BLOCK_COLUMNS": columns, "INVOCATIONS": invocations}
@@ -283,6 +295,10 @@ LARGE = _shared("64x128", 64, 128, 16, (8, 4), 500)
 """For products of large matrices, and convolutions with many results: on an NVIDIA H200 23 TFLOP/s for FLOAT32, 37 for
 FLOAT16."""
 
+LARGE_FUSED = dataclasses.replace(_shared("64x128.8x8", 64, 128, 16, (8, 8), 500), families=("gemm",))
+"""As ``LARGE`` for products whose additions are one instruction with them: 43 TFLOP/s for FLOAT16 on an NVIDIA H100, 41
+with the former. (Convolutions lose 6% by it.)"""
+
 TALL = _shared("128x64", 128, 64, 16, (8, 4), 350)
 """The same for convolutions of many channels: what is loaded of the input, element by element, serves twice as many."""
 
@@ -306,24 +322,34 @@ ROWS_ACROSS = (
 )
 """For products of few rows, whose right operand has neighbouring columns next to one another."""
 
-ROWS_ALONG = (
-    _rows("row", 1, 1, 32, 1024, 64, 128),
-    _rows("eight_rows", 8, 1, 16, 256, 128, 264),
-)
-"""The same for any right operand."""
+EIGHT_ROWS = _rows("eight_rows", 8, 1, 16, 256, 128, 264)
+"""The same for more than two rows and any right operand."""
 
 ROWS_OF_HALVES = (
     _rows("row_of_many_fours", 1, 4, 32, 1024, 64, 264),
     _rows("four_rows_of_fours", 4, 4, 16, 512, 128, 264),
-    _rows("long_row", 1, 1, 16, 1024, 128, 128),
 )
-"""The same for FLOAT16, whose elements are half as large: more of them are on their way at once. The first is for one
-row, the second for up to eight, with fours across; the last for one row and any right operand."""
+"""As ``ROWS_ACROSS`` for FLOAT16, whose elements are half as large: more of them are on their way at once. The second
+is for up to eight rows."""
+
+SHARED_ROW = (_shared_rows(1, 32, 64, 256), _shared_rows(1, 16, 128, 200))
+"""For one row where sums are too few for the former, or terms lie next to one another. The first reads a matrix of
+4096 x 4096 at 1970 GB/s on an NVIDIA H100, and the second one of 1024 x 1024 at 430. With an invocation for each sum,
+which waits for each term of its own, it was 1000 and 160."""
+
+SHARED_ROWS = (_shared_rows(2, 16, 64, 400), _shared_rows(2, 8, 128, 200))
+"""The same for two rows; the second one for up to eight, if columns are few."""
+
+FEW_ROWS = (
+    dataclasses.replace(_single(4, 32, 32, 1, 256), families=("gemm",)),
+    dataclasses.replace(_single(8, 32, 32, 2, 256), families=("gemm",)),
+)
+"""For up to four and up to eight rows, between ``EIGHT_ROWS`` and ``SHARED_ROWS``."""
 
 _MOST_FOUR_ROWS = 8
 
 _MOST_ROWS = 16
-"""Rows for which ``ROWS_ACROSS`` and ``ROWS_ALONG`` are used: a second tile of them finds the right operand cached."""
+"""Rows for which those are used: a second tile of them finds the right operand cached."""
 
 WINDOWS = _windows("windows", 4, 64)
 """For convolutions of one segment and few rows, depthwise ones above all."""
@@ -347,13 +373,17 @@ ON_NAIVE_PROCESSORS = (_block("few", 4, 4, 4),)
 
 TILES = (
     LARGE,
+    LARGE_FUSED,
     TALL,
     FLAT,
     MEDIUM,
     *SINGLE,
     *ROWS_ACROSS,
-    *ROWS_ALONG,
+    EIGHT_ROWS,
     *ROWS_OF_HALVES,
+    *SHARED_ROW,
+    *SHARED_ROWS,
+    *FEW_ROWS,
     WINDOWS,
     *PLANES,
     *ON_PROCESSORS,
@@ -386,6 +416,20 @@ def _cooperative_tiles_for(work: Work, target: Target) -> list[Tile]:
     ]
 
 
+def _tiles_for_few_rows(work: Work) -> list[Tile]:
+    """Those that wait for the right operand."""
+    row, several = ROWS_ACROSS
+    if work.data_type is DataType.FLOAT16:
+        row, several = ROWS_OF_HALVES[0], ROWS_OF_HALVES[1] if work.rows <= _MOST_FOUR_ROWS else several
+    across = [] if work.right_along_terms else [row if work.rows == 1 else several]
+    if work.rows == 1:
+        return [*across, *SHARED_ROW]
+    if work.rows <= SHARED_ROWS[0].rows:
+        return [*across, *SHARED_ROWS]
+    few = next((tile for tile in FEW_ROWS if work.rows <= tile.rows), None)
+    return [*across, EIGHT_ROWS, *((few, SHARED_ROWS[-1]) if few else SINGLE[-1:])]
+
+
 def _tiles_for(work: Work, target: Target) -> list[Tile]:
     """The tiles among which a device chooses, from the largest to the smallest."""
     if tiles := _cooperative_tiles_for(work, target):
@@ -395,16 +439,10 @@ def _tiles_for(work: Work, target: Target) -> list[Tile]:
             return list(ON_NAIVE_PROCESSORS)
         return list(ON_PROCESSORS if work.has_any_shape else ON_PROCESSORS_OF_A_SHAPE)
     if work.family == "gemm":
-        large = [FLAT] if work.rows <= FLAT.rows else [LARGE] if _is_full_across(LARGE, work) else []
-        tiles = [*large, MEDIUM, *SINGLE]
-        if work.rows <= _MOST_ROWS:
-            across: tuple[Tile, ...] = ROWS_ACROSS
-            along: tuple[Tile, ...] = ROWS_ALONG
-            if work.data_type is DataType.FLOAT16:
-                several = ROWS_OF_HALVES[1] if work.rows <= _MOST_FOUR_ROWS else ROWS_ACROSS[1]
-                across, along = (ROWS_OF_HALVES[0], several), (ROWS_OF_HALVES[2], ROWS_ALONG[1])
-            few = along if work.right_along_terms else (*across, *along)
-            tiles = [tile for tile in few if (tile.rows == 1) == (work.rows == 1)] + tiles[-1:]
+        is_fused = work.data_type is DataType.FLOAT16 or target.device_arithmetic
+        widest = LARGE_FUSED if is_fused else LARGE
+        wide = [FLAT] if work.rows <= FLAT.rows else [widest] if _is_full_across(widest, work) else []
+        tiles = _tiles_for_few_rows(work) if work.rows <= _MOST_ROWS else [*wide, MEDIUM, *SINGLE]
     else:
         # The largest are for whom they suffice without a cut through the terms: what is cut has to be put together.
         large = [LARGE] if work.rows < _FEWEST_ROWS_FOR_TALL else [LARGE, TALL]

@@ -12,49 +12,15 @@
 #define TILE_ROWS BLOCK_ROWS
 #define TILE_COLUMNS (INVOCATIONS * BLOCK_COLUMNS)
 #include "matrix_groups.glsl"
+#define OWN_COLUMNS BLOCK_COLUMNS
+#include "matrix_right_terms.glsl"
 
 layout(local_size_x = INVOCATIONS) in;
-
-// Whether fours lie across an invocation's columns.
-#define LOADS_COLUMNS_AT_ONCE (RIGHT_HAS_VECTORS && !RIGHT_ALONG_TERMS && BLOCK_COLUMNS == 4)
 
 shared vec4 stage[BLOCK_ROWS * STAGE_TERMS / 4];
 #if LOOKS_AT_DENORMALS
 shared uint left_lowest;
 #endif
-
-// What follows stands in main() as it is: arrays that functions share are kept in memory by some drivers.
-#define LOAD_RIGHT(term) \
-    { \
-        bool is_whole = (term) + TERMS_AT_ONCE <= end; \
-        [[unroll]] for (uint i = 0u; i < TERMS_AT_ONCE * BLOCK_COLUMNS / 4; ++i) { \
-            loaded[i] = Four(uvec4(0u), 0u); \
-        } \
-        if (RIGHT_HAS_VECTORS && RIGHT_ALONG_TERMS) { \
-            [[unroll]] for (uint i = 0u; i < TERMS_AT_ONCE; i += 4u) { \
-                [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { \
-                    if (is_whole || (term) + i < end) { \
-                        loaded[i / 4u * BLOCK_COLUMNS + j] = LOAD_VECTOR(right, columns[j].first + (term) + i); \
-                    } \
-                } \
-            } \
-        } else if (LOADS_COLUMNS_AT_ONCE) { \
-            [[unroll]] for (uint i = 0u; i < TERMS_AT_ONCE; ++i) { \
-                if (is_whole || (term) + i < end) { \
-                    loaded[i] = LOAD_VECTOR(right, right_index(columns[0], (term) + i)); \
-                } \
-            } \
-        } else { \
-            [[unroll]] for (uint i = 0u; i < TERMS_AT_ONCE; ++i) { \
-                [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { \
-                    if (is_whole || (term) + i < end) { \
-                        uint index = right_index(columns[j], (term) + i); \
-                        LOAD_ELEMENT(loaded[i / 4u * BLOCK_COLUMNS + j], i % 4u, right, index) \
-                    } \
-                } \
-            } \
-        } \
-    }
 
 void main()
 {
@@ -66,13 +32,7 @@ void main()
     Place place = place_of(group);
     Batch batch = place.batch;
     uint first_column = place.first_column + invocation * BLOCK_COLUMNS;
-    // What lies outside of the matrix is computed with what lies at its edge, and not stored. (With vectors all four are inside or none.)
-    bool moves_together = RIGHT_HAS_VECTORS && !RIGHT_ALONG_TERMS;
-    Column columns[BLOCK_COLUMNS];
-    [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
-        uint last = parameters.columns - (moves_together ? BLOCK_COLUMNS - j : 1u);
-        columns[j] = column_at(batch, min(first_column + j, last));
-    }
+    FIND_COLUMNS(first_column)
     Four loaded[TERMS_AT_ONCE * BLOCK_COLUMNS / 4];
     float right[TERMS_AT_ONCE * BLOCK_COLUMNS];
     float sums[BLOCK_ROWS * BLOCK_COLUMNS];

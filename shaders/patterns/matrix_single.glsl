@@ -15,6 +15,8 @@ layout(local_size_x = INVOCATIONS) in;
 #define LAST_ROW (parameters.rows - 1u)
 #include "matrix_single_tiles.glsl"
 
+#define EXCHANGED(number) tiles[(number) / 4u][(number) % 4u]
+
 void main()
 {
     uint group = work_group_index();
@@ -43,30 +45,8 @@ void main()
         [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {
             uint row = first_row + i * INVOCATION_ROWS + own_row;
             bool is_inside = row < parameters.rows && column < parameters.columns;
-            bool is_result = false;
-            uint result = 0u;
-            if (is_inside) {
-                uint sum = plain && is_finite(sums[i]) ? floatBitsToUint(sums[i]) : exact_sum(batch, row, column, first, end);
-                is_result = is_complete(batch, sum, row, column, segment);
-                if (is_result) {
-                    result = finished(batch, sum, row, column);
-                }
-            }
-#if OPERAND_BITS == 16
-            if (OUTPUT_HAS_PAIRS) {
-                tiles[invocation / 4u][invocation % 4u] = result;
-                barrier();
-                if (is_result && invocation % 2u == 0u) {
-                    uint next = tiles[invocation / 4u][invocation % 4u + 1u];
-                    words_output[output_index(batch, row, column) >> 1u] = result | next << 16u;
-                }
-                barrier();
-                is_result = false;
-            }
-#endif
-            if (is_result) {
-                store_result(batch, result, row, column);
-            }
+            float sum = sums[i];
+#include "matrix_own_result.glsl"
         }
         barrier(); // all have read the lowest
     }

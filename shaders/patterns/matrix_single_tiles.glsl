@@ -35,28 +35,11 @@ uvec2 right_place(uint i, uint invocation)
     return along_terms ? uvec2(number / FOURS, number % FOURS * 4u) : uvec2(number % TILE_COLUMNS, number / TILE_COLUMNS * 4u);
 }
 
-#define LEFT_IS_VECTOR (LEFT_ALONG_TERMS && LEFT_HAS_VECTORS)
 #define RIGHT_IS_VECTOR (CONVOLUTION == 0 && RIGHT_ALONG_TERMS && RIGHT_HAS_VECTORS)
 
-// What lies outside of the matrix is computed with what lies at its edge, and not stored. Terms behind the end are padding.
-Four left_four(Batch batch, uint row, uint term, uint end)
-{
-    row = min(row, LAST_ROW);
-    Four four = Four(uvec4(0u), 0u);
-    if (LEFT_IS_VECTOR) {
-        if (term < end) {
-            four = LOAD_VECTOR(left, left_index(batch, row, term));
-        }
-        return four;
-    }
-    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-        if (term + i < end) {
-            uint index = left_index(batch, row, term + i);
-            LOAD_ELEMENT(four, i, left, index)
-        }
-    }
-    return four;
-}
+#include "matrix_left_four.glsl"
+
+// Terms behind the end are padding.
 Four right_four(Column column, uint term, uint end)
 {
     Four four = Four(uvec4(0u), 0u);
@@ -75,6 +58,8 @@ Four right_four(Column column, uint term, uint end)
     return four;
 }
 
+// What lies outside of the matrix is computed with what lies at its edge, and not stored.
+//
 // What follows stands in main() as it is: arrays that functions share are kept in memory by some drivers.
 #define LOAD_TILES(term) \
     [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
@@ -85,7 +70,7 @@ Four right_four(Column column, uint term, uint end)
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
         if (INVOCATIONS - 1u - invocation + i * INVOCATIONS < LEFT_FOURS) { \
             uvec2 at = left_place(i, invocation); \
-            left_loaded[i] = left_four(batch, first_row + at.x, (term) + at.y, end); \
+            left_loaded[i] = left_four(batch, min(first_row + at.x, LAST_ROW), (term) + at.y, end); \
         } \
     }
 

@@ -41,6 +41,18 @@ float product_plus(float a, float b, float sum)
 #endif
 }
 
+// The same in two steps: products come from one invocation, and are added by another.
+float rounded_product(float a, float b)
+{
+    precise float product = a * b; // of two float16: exact
+    return product;
+}
+float rounded_sum(float sum, float product)
+{
+    precise float next = sum + product;
+    return next;
+}
+
 // Sums of sums.
 uint sum_plus(uint sum, uint next)
 {

@@ -20,6 +20,7 @@ from dmlvk.kernels import matrix, matrix_tiles
 from dmlvk.kernels.convolution import convolution_product
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.matrix_tiles import (
+    EIGHT_ROWS,
     IN_TURN,
     MEDIUM,
     ON_PROCESSORS,
@@ -27,8 +28,9 @@ from dmlvk.kernels.matrix_tiles import (
     ONE_SEGMENT,
     PLANES,
     ROWS_ACROSS,
-    ROWS_ALONG,
     SEGMENT,
+    SHARED_ROW,
+    SHARED_ROWS,
     SIDE_BY_SIDE,
     SINGLE,
     TILES,
@@ -47,6 +49,7 @@ _N, _T = dml.MatrixTransform.NONE, dml.MatrixTransform.TRANSPOSE
 _PAIRS = ((dml.FLOAT32, dml.FLOAT16), (dml.FLOAT16, dml.FLOAT32))
 _SHARED = [tile for tile in TILES if tile.shared_memory]
 _SMALLEST = SINGLE[-1]
+_OF_EACH_PATTERN = [MEDIUM, _SMALLEST, *ROWS_ACROSS, EIGHT_ROWS, SHARED_ROW[0], SHARED_ROWS[1]]
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +149,7 @@ def test_every_tile_gives_the_same_bits(
 
 
 @pytest.mark.combinations
-@pytest.mark.parametrize("tile", [MEDIUM, _SMALLEST, *ROWS_ACROSS, *ROWS_ALONG], ids=lambda tile: tile.name)
+@pytest.mark.parametrize("tile", _OF_EACH_PATTERN, ids=lambda tile: tile.name)
 @pytest.mark.parametrize("sizes", [(36, 20, 44), (3, 1028, 20), (9, 1031, 37)], ids=["fours", "segments", "odd"])
 @pytest.mark.parametrize("transforms", [(_N, _N), (_N, _T), (_T, _N), (_T, _T)])
 def test_tiles_load_operands_along_either_axis(
@@ -364,16 +367,6 @@ def test_tiles_suit_the_work_on_gpus() -> None:
     assert chosen("gemm", 1024, 64, 1024, 32) == ("64x32", ONE_SEGMENT)
     assert chosen("gemm", 1024, 1024, 64, 16) == ("64x128", ONE_SEGMENT)
     assert chosen("gemm", 128, 768, 768, 1) == ("16x32", ONE_SEGMENT)
-    assert chosen("gemm", 1, 16384, 16384, 1) == ("row_of_fours", SIDE_BY_SIDE)
-    assert chosen("gemm", 1, 16384, 16384, 1, True, True) == ("row", SIDE_BY_SIDE)
-    assert chosen("gemm", 1, 1000, 2048, 1) == ("16x32", SIDE_BY_SIDE)
-    assert chosen("gemm", 8, 16384, 16384, 1) == ("eight_rows_of_fours", SIDE_BY_SIDE)
-    half = (None, dml.FLOAT16)
-    assert chosen("gemm", 1, 16384, 16384, 1, True, False, True, *half) == ("row_of_many_fours", SIDE_BY_SIDE)
-    assert chosen("gemm", 8, 16384, 16384, 1, True, False, True, *half) == ("four_rows_of_fours", SIDE_BY_SIDE)
-    assert chosen("gemm", 16, 16384, 16384, 1, True, False, True, *half) == ("eight_rows_of_fours", SIDE_BY_SIDE)
-    assert chosen("gemm", 1, 16384, 16384, 1, True, True, True, *half) == ("long_row", SIDE_BY_SIDE)
-    assert chosen("gemm", 8, 16384, 16384, 1, True, True, True, *half) == ("eight_rows", SIDE_BY_SIDE)
     assert chosen("gemm", 32, 16384, 16384, 1) == ("32x64", SIDE_BY_SIDE)
     assert chosen("convolution", 1, 56 * 56, 9, 128) == ("windows", ONE_SEGMENT)
     assert chosen("convolution", 1, 56 * 56, 9, 128, True, True, True, (56, 56)) == ("planes_of_fours", ONE_SEGMENT)
@@ -383,6 +376,41 @@ def test_tiles_suit_the_work_on_gpus() -> None:
     assert chosen("convolution", 128, 32 * 28 * 28, 1152, 1) == ("128x64", SIDE_BY_SIDE)
     assert chosen("convolution", 256, 32 * 14 * 14, 2304, 1) == ("64x32", SIDE_BY_SIDE)
     assert chosen("convolution", 512, 49, 4608, 1) == ("16x32", SIDE_BY_SIDE)
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "along_terms", "for_float32", "for_float16"),
+    [
+        (1, 16384, False, "row_of_fours", "row_of_many_fours"),
+        (1, 16384, True, "shared.1x32", "shared.1x32"),
+        (1, 4096, False, "shared.1x32", "shared.1x32"),
+        (1, 2048, False, "shared.1x16", "shared.1x16"),
+        (2, 16384, False, "eight_rows_of_fours", "four_rows_of_fours"),
+        (2, 4096, True, "shared.2x16", "shared.2x16"),
+        (2, 1024, False, "shared.2x8", "shared.2x8"),
+        (4, 4096, False, "4x32", "4x32"),
+        (8, 16384, False, "eight_rows_of_fours", "four_rows_of_fours"),
+        (8, 16384, True, "eight_rows", "eight_rows"),
+        (8, 4096, True, "8x32", "8x32"),
+        (8, 1024, False, "shared.2x8", "shared.2x8"),
+        (16, 16384, False, "eight_rows_of_fours", "eight_rows_of_fours"),
+        (16, 1024, False, "16x32", "16x32"),
+    ],
+)
+def test_tiles_suit_few_rows_on_gpus(
+    rows: int, size: int, along_terms: bool, for_float32: str, for_float16: str
+) -> None:
+    for data_type, name in ((dml.FLOAT32, for_float32), (dml.FLOAT16, for_float16)):
+        work = Work("gemm", rows, size, size, 1, right_along_terms=along_terms, data_type=data_type)
+        assert matrix_tiles.choose(work, Target(shared_memory=49152)).tile.name == name
+
+
+def test_products_with_fused_additions_have_tiles_of_their_own() -> None:
+    target, work = Target(shared_memory=49152), Work("gemm", 4096, 4096, 4096, 1)
+    for_device = dataclasses.replace(target, device_arithmetic=True)
+    half = dataclasses.replace(work, data_type=dml.FLOAT16)
+    chosen = [matrix_tiles.choose(*pair).tile.name for pair in ((work, target), (work, for_device), (half, target))]
+    assert chosen == ["64x128", "64x128.8x8", "64x128.8x8"]
 
 
 def _on_processor(sizes: Sequence[int], window: Sequence[int], **options: Any) -> tuple[str, tuple[int, ...]]:

@@ -1,0 +1,5 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+// GEMM of few rows, on GPUs that a sum for each invocation would not keep busy.
+#include "matrix_shared_rows.glsl"
