@@ -198,7 +198,7 @@ def convolution_product(desc: Convolution, window: TensorDesc) -> Product:
         left_has_vectors=fours,
         left_has_eights=eights,
         right_along_terms=True,
-        right_has_vectors=False,
+        right_has_vectors=_is_pointwise(desc) and _has_vectors(source, 4),
         output_has_pairs=output.data_type is DataType.FLOAT16 and _has_vectors(output, 2),
         output_has_fours=_has_vectors(output, 4),
         input_has_fours=source.sizes[-1] % 4 == 0 and _has_vectors(source, 4),

@@ -94,7 +94,9 @@ def lower_convolution(desc: OperatorDesc, target: Target) -> Program:
     words = (stride_of(desc.filter_zero_point_tensor), *product.others[1:])
     zeros = builder.reads.get("filter_zero_point_tensor"), builder.reads.get("input_zero_point_tensor")
     types = desc.filter_tensor.data_type, desc.input_tensor.data_type
-    _add(builder, dataclasses.replace(product, others=words), types, (region, builder.reads["input_tensor"]), zeros)
+    # What is packed goes along the terms, where neighbours of a convolution's input never lie.
+    product = dataclasses.replace(product, others=words, right_has_vectors=False)
+    _add(builder, product, types, (region, builder.reads["input_tensor"]), zeros)
     return builder.program()
 
 

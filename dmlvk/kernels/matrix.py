@@ -48,7 +48,8 @@ class Product:
         left_along_terms: whether neighbours in memory are neighbouring terms.
         left_has_vectors: whether four of them can be loaded at once.
         right_along_terms: the same of the right operand.
-        right_has_vectors: the same of the right operand.
+        right_has_vectors: the same of the right operand; of a convolution's, whether windows have one place each, and
+            four neighbouring columns can be loaded at once.
         output_has_pairs: whether results of columns 2n and 2n + 1 share a word that holds nothing else.
         geometry: further specialization constants.
         output_has_fours: whether columns 4n to 4n + 3 lie behind one another, at multiples of four elements.
@@ -337,6 +338,9 @@ def _sum_kernels(
         if product.family == "gemm" and tile.stores_fours:
             constants = (*constants, int(product.output_has_fours))
         constants = (*constants, *(() if tail is None else tail.constants))
+        if product.family == "convolution" and tile.stores_fours and not tile.is_cooperative:
+            behind = (0,) * (_FOURS_OF_CONVOLUTION - 1 - len(constants))
+            constants = (*constants, *behind, int(product.output_has_fours))
         if tile.is_cooperative:
             behind = (0,) * (_FIRST_OF_COOPERATIVE - 1 - len(constants))
             constants = (*constants, *behind, *_cooperative(product, tile, ways))
@@ -393,6 +397,9 @@ def _cooperative(product: Product, tile: Tile, ways: Ways) -> tuple[int, ...]:
     are_sums = product.has_plain_sums and not (ways.has_addend or ways.relu)
     return int(left_is_whole), int(right_is_whole), product.inner_channels, int(are_sums)
 
+
+_FOURS_OF_CONVOLUTION = 38
+"""The last constant of ``shaders/patterns/matrix_tiles.glsl`` for convolutions."""
 
 _FIRST_OF_COOPERATIVE = 38
 """The first constant that these kernels alone have."""

@@ -145,8 +145,8 @@ uint left_bits(Batch batch, uint row, uint term) { return operand(LOAD(OPERAND, 
 #include "matrix_tail.glsl"
 #endif
 
-// The result that is stored: of a complete sum.
-uint finished(Batch batch, uint sum, uint row, uint column)
+// The result that is stored: of a complete sum. With a graph's tail the residual is what that adds.
+uint finished_beside(Batch batch, uint sum, uint residual, uint row, uint column)
 {
 #if CONVOLUTION
     uint value = as_result(uintBitsToFloat(sum));
@@ -163,9 +163,19 @@ uint finished(Batch batch, uint sum, uint row, uint column)
     }
     uint result = RESULT(value);
 #if HAS_TAIL
-    result = with_tail(batch, result, row, column);
+    result = with_tail(batch, result, residual, row);
 #endif
     return APPLIES_RELU ? FORM(larger, OPERAND)(result, 0u) : result;
+}
+uint finished(Batch batch, uint sum, uint row, uint column)
+{
+    uint residual = 0u;
+#if HAS_TAIL
+    if (TAIL_ADDS) {
+        residual = LOAD(OPERAND, words_residual, residual_index(output_index(batch, row, column)));
+    }
+#endif
+    return finished_beside(batch, sum, residual, row, column);
 }
 
 #if !ADDS_SEGMENTS && !COUNTS_TERMS

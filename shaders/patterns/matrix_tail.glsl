@@ -11,7 +11,10 @@
 layout(constant_id = 36) const bool TAIL_NORMALIZES = false;
 layout(constant_id = 37) const bool TAIL_ADDS = false;
 
-uint with_tail(Batch batch, uint result, uint row, uint column)
+// Where what is added lies, for a place of the output.
+uint residual_index(uint output_index) { return output_index - BASE(RESULT_BITS, output) + BASE(RESULT_BITS, residual); }
+
+uint with_tail(Batch batch, uint result, uint residual, uint row)
 {
     if (TAIL_NORMALIZES) { // as normalization/batch_normalization.comp does
         uint channel = batch.channel + row;
@@ -20,11 +23,7 @@ uint with_tail(Batch batch, uint result, uint row, uint column)
         uint factor = words_factor[BASE(32, factor) + channel];
         result = FORM(narrowed, OPERAND)(shifted_and_scaled(FORM(widened, OPERAND)(result), mean, factor, bias));
     }
-    if (TAIL_ADDS) {
-        uint index = output_index(batch, row, column) - BASE(RESULT_BITS, output) + BASE(RESULT_BITS, residual);
-        result = FORM(add, OPERAND)(result, LOAD(OPERAND, words_residual, index));
-    }
-    return result;
+    return TAIL_ADDS ? FORM(add, OPERAND)(result, residual) : result;
 }
 
 #endif

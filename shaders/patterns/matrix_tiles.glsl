@@ -42,6 +42,14 @@ shared uvec4 term_places[TILE_TERMS];
 #define LEFT_LOADS ((LEFT_FOURS + INVOCATIONS - 1) / INVOCATIONS)
 #define RIGHT_LOADS ((RIGHT_FOURS + INVOCATIONS - 1) / INVOCATIONS)
 
+// Whether an invocation loads columns that are neighbours, and not terms. Of a convolution, whose RIGHT_HAS_VECTORS means that windows
+// have one place each, and that columns 4n to 4n + 3 lie behind one another, at multiples of four elements: that is a product as GEMM's.
+#if CONVOLUTION
+#define RIGHT_IS_ACROSS RIGHT_HAS_VECTORS
+#else
+#define RIGHT_IS_ACROSS (!RIGHT_ALONG_TERMS)
+#endif
+
 // The first row and term of the four elements that an invocation loads in its i-th turn.
 uvec2 left_place(uint i, uint invocation)
 {
@@ -53,11 +61,13 @@ uvec2 left_place(uint i, uint invocation)
 uvec2 right_place(uint i, uint invocation)
 {
     uint number = invocation + i * INVOCATIONS;
+    if (RIGHT_IS_ACROSS) {
+        return uvec2(number / (TILE_COLUMNS / 4), number % (TILE_COLUMNS / 4) * 4u);
+    }
 #if CONVOLUTION
     return uvec2(number / TILE_COLUMNS * 4u, number % TILE_COLUMNS);
 #else
-    return RIGHT_ALONG_TERMS ? uvec2(number % (TILE_TERMS / 4) * 4u, number / (TILE_TERMS / 4))
-                             : uvec2(number / (TILE_COLUMNS / 4), number % (TILE_COLUMNS / 4) * 4u);
+    return uvec2(number % (TILE_TERMS / 4) * 4u, number / (TILE_TERMS / 4));
 #endif
 }
 bool is_left_four(uint i, uint invocation) { return LEFT_FOURS % INVOCATIONS == 0 || invocation + i * INVOCATIONS < LEFT_FOURS; }
@@ -101,11 +111,18 @@ Four left_four(Batch batch, uint beginning, bool is_whole, uint i, uint row, uin
 }
 
 #if CONVOLUTION
-// What an invocation loads of the input in its i-th turn: four terms of its column, which is the same in every turn.
-Four right_four(Column own, uint beginning, uint i, uint invocation)
+// What an invocation loads of the input in its i-th turn: four terms of its column, which is the same in every turn; or one term of its
+// four.
+Four right_four(Column own, uint beginning, uint i, uint term, uint end, uint invocation)
 {
     uint place = right_place(i, invocation).x;
     Four four = Four(uvec4(0u), 0u);
+    if (RIGHT_HAS_VECTORS) {
+        if (is_right_four(i, invocation) && term + place < end) {
+            four = LOAD_VECTOR(right, beginning + (term + place) * parameters.input_channel);
+        }
+        return four;
+    }
     if (is_right_four(i, invocation)) {
         [[unroll]] for (uint element = 0u; element < 4u; ++element) {
             uint index = index_of_term(own, beginning, term_places[place + element]);
@@ -164,7 +181,7 @@ void put_right(uint i, vec4 four, uint invocation)
 {
     uvec2 place = right_place(i, invocation);
     uint at = RIGHT_TILE + place.x * RIGHT_LINE + place.y / 4u;
-    if (CONVOLUTION == 1 || RIGHT_ALONG_TERMS) {
+    if (!RIGHT_IS_ACROSS) {
         tiles[at][place.y & 3u] = four.x;
         tiles[at + RIGHT_LINE][place.y & 3u] = four.y;
         tiles[at + 2u * RIGHT_LINE][place.y & 3u] = four.z;
@@ -181,13 +198,13 @@ void put_right(uint i, vec4 four, uint invocation)
     }
 #if CONVOLUTION
 #define PLACE_TERMS(term) \
-    if (invocation < TILE_TERMS) { \
+    if (!RIGHT_HAS_VECTORS && invocation < TILE_TERMS) { \
         term_places[invocation] = place_of_term((term) + invocation, end); \
     }
 #define LOAD_TILES(term) \
     { \
         [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
-            right_loaded[i] = right_four(own, own_beginning, i, invocation); \
+            right_loaded[i] = right_four(own, own_beginning, i, term, end, invocation); \
         } \
         if ((term) + TILE_TERMS <= end) { \
             LOAD_LEFT(term, true) \
@@ -223,7 +240,7 @@ void put_right(uint i, vec4 four, uint invocation)
     } \
     [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
         if (is_right_four(i, invocation)) { \
-            uvec4 bits = operands_of(right_loaded[i], CONVOLUTION == 0 && RIGHT_HAS_VECTORS); \
+            uvec4 bits = operands_of(right_loaded[i], RIGHT_HAS_VECTORS); \
             LOOK_AT(own_right_lowest, bits) \
             put_right(i, uintBitsToFloat(bits), invocation); \
         } \
@@ -246,10 +263,13 @@ void put_right(uint i, vec4 four, uint invocation)
         } \
     }
 
-#if !CONVOLUTION
 // Whether columns 4n to 4n + 3 of the output lie behind one another, at multiples of four elements: an invocation, whose sums are such
 // fours, stores them from its registers. Nothing waits for anything then.
+#if CONVOLUTION
+layout(constant_id = 38) const bool OUTPUT_HAS_FOURS = false;
+#else
 layout(constant_id = 11) const bool OUTPUT_HAS_FOURS = false;
+#endif
 
 // Where the four sums stand that an invocation has at a number.
 uvec2 place_of_four(uint number, uint own_row, uint own_column)
@@ -259,10 +279,39 @@ uvec2 place_of_four(uint number, uint own_row, uint own_column)
     return uvec2(row, (number % COLUMN_FOURS * INVOCATION_COLUMNS + own_column) * 4u);
 }
 
-// What is done with four complete sums of a segment.
-void deliver_four(Batch batch, uvec4 sums, uint row, uint column, uint segment)
+uint index_of_four(Batch batch, uint row, uint column)
 {
-    uint index = WRITES_TOTALS ? batch.results + row * parameters.columns + column : batch.results + row * OUTPUT_ROW + column;
+    if (WRITES_TOTALS) {
+        return batch.results + row * parameters.columns + column;
+    }
+#if CONVOLUTION
+    return output_index(batch, row, column);
+#else
+    return batch.results + row * OUTPUT_ROW + column;
+#endif
+}
+
+// What a graph adds to four results, which nobody changes meanwhile.
+uvec4 residual_four(Batch batch, uint row, uint column, uint segment)
+{
+#if HAS_TAIL
+    if (TAIL_ADDS && !WRITES_TOTALS && segment + 1u == SEGMENTS) {
+        uint index = residual_index(output_index(batch, row, column)) >> 2u;
+#if OPERAND_BITS == 16
+        uvec2 pairs = pairs_residual[index];
+        return uvec4(pairs.x & 0xffffu, pairs.x >> 16u, pairs.y & 0xffffu, pairs.y >> 16u);
+#else
+        return fours_residual[index];
+#endif
+    }
+#endif
+    return uvec4(0u);
+}
+
+// What is done with four complete sums of a segment.
+void deliver_four(Batch batch, uvec4 sums, uvec4 residual, uint row, uint column, uint segment)
+{
+    uint index = index_of_four(batch, row, column);
     if (SEGMENTS_COME != ONE_SEGMENT) {
         if (SEGMENTS_COME == IN_TURN && segment > 0u) {
             uvec4 before = fours_output[index >> 2u];
@@ -277,7 +326,7 @@ void deliver_four(Batch batch, uvec4 sums, uint row, uint column, uint segment)
     }
     uvec4 results;
     [[unroll]] for (uint part = 0u; part < 4u; ++part) {
-        results[part] = finished(batch, sums[part], row, column + part);
+        results[part] = finished_beside(batch, sums[part], residual[part], row, column + part);
     }
 #if OPERAND_BITS == 16
     pairs_output[index >> 2u] = uvec2(results.x | results.y << 16u, results.z | results.w << 16u);
@@ -285,7 +334,6 @@ void deliver_four(Batch batch, uvec4 sums, uint row, uint column, uint segment)
     fours_output[index >> 2u] = results;
 #endif
 }
-#endif
 
 // A segment's sums leave the registers through shared memory, one of RESULT_ROWS at a time, so that neighbouring invocations store
 // neighbouring results. This is what is done with such a part: an invocation stores results of one column, or of one pair of columns,
@@ -336,7 +384,8 @@ void main()
     uint first_row = place.first_row;
     uint first_column = place.first_column;
 #if CONVOLUTION
-    Column own = column_at(batch, min(first_column + invocation % TILE_COLUMNS, parameters.columns - 1u));
+    uint loaded_column = first_column + (RIGHT_HAS_VECTORS ? invocation % (TILE_COLUMNS / 4) * 4u : invocation % TILE_COLUMNS);
+    Column own = column_at(batch, min(loaded_column, parameters.columns - (RIGHT_HAS_VECTORS ? 4u : 1u)));
     uint own_beginning = beginning_of(own);
 #endif
     uint stored_column = first_column + invocation % (TILE_COLUMNS / AT_ONCE) * AT_ONCE;
@@ -360,8 +409,10 @@ void main()
             left_next[i] = left_beginning(batch, i, first_row, first, invocation);
         }
 #if CONVOLUTION
-        PLACE_TERMS(first)
-        barrier();
+        if (!RIGHT_HAS_VECTORS) {
+            PLACE_TERMS(first)
+            barrier();
+        }
 #else
         [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) {
             right_next[i] = right_beginning(batch, i, first_column, first, invocation);
@@ -377,7 +428,9 @@ void main()
 #endif
         LOAD_TILES(first)
 #if CONVOLUTION
-        barrier(); // all have read the places of the first terms
+        if (!RIGHT_HAS_VECTORS) {
+            barrier(); // all have read the places of the first terms
+        }
 #endif
         for (uint term = first; term < end; term += TILE_TERMS) {
             PUT_TILES
@@ -396,15 +449,20 @@ void main()
         barrier();
         plain = has_no_denormals(left_lowest, right_lowest);
 #endif
-#if !CONVOLUTION
         if (OUTPUT_HAS_FOURS) {
+            uvec4 residuals[RESULT_ROWS * COLUMN_FOURS]; // all are loaded before the first one is needed
+            [[unroll]] for (uint number = 0u; number < RESULT_ROWS * COLUMN_FOURS; ++number) {
+                uvec2 at = uvec2(first_row, first_column) + place_of_four(number, own_row, own_column);
+                at = min(at, uvec2(parameters.rows - 1u, parameters.columns - 4u));
+                residuals[number] = residual_four(batch, at.x, at.y, segment);
+            }
             uint rare = 0u; // a bit for each four that has to be computed with care
             [[unroll]] for (uint number = 0u; number < RESULT_ROWS * COLUMN_FOURS; ++number) {
                 uvec2 at = uvec2(first_row, first_column) + place_of_four(number, own_row, own_column);
                 if (at.x < parameters.rows && at.y < parameters.columns) {
                     vec4 four = vec4(sums[4u * number], sums[4u * number + 1u], sums[4u * number + 2u], sums[4u * number + 3u]);
                     if (plain && is_finite(four.x) && is_finite(four.y) && is_finite(four.z) && is_finite(four.w)) {
-                        deliver_four(batch, floatBitsToUint(four), at.x, at.y, segment);
+                        deliver_four(batch, floatBitsToUint(four), residuals[number], at.x, at.y, segment);
                     } else {
                         rare |= 1u << number;
                     }
@@ -416,14 +474,13 @@ void main()
                 for (uint part = 0u; part < 4u; ++part) {
                     four[part] = exact_sum(batch, at.x, at.y + part, first, end);
                 }
-                deliver_four(batch, four, at.x, at.y, segment);
+                deliver_four(batch, four, residual_four(batch, at.x, at.y, segment), at.x, at.y, segment);
             }
 #if LOOKS_AT_DENORMALS
             barrier(); // all have read what the lowest operands are
 #endif
             continue;
         }
-#endif
         for (uint turn = 0u; turn < RESULT_ROWS; ++turn) {
             [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {
                 if (turn == i) {

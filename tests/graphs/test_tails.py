@@ -23,6 +23,7 @@ from dmlvk.kernels.matrix_tiles import (
     SEGMENT,
     SIDE_BY_SIDE,
     SINGLE,
+    TALL,
     WINDOWS,
     Choice,
     Tile,
@@ -48,20 +49,30 @@ def gpu(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> dml.Device:
 
 
 class Net:
-    """A graph of a convolution 3x3 and what follows it.
+    """A graph of a convolution and what follows it.
 
     Args:
         device: where it is compiled.
         data_type: of all tensors.
         channels: of the input, the output, and groups.
+        places: height and width of images.
+        window: height and width of the filter, an odd number.
     """
 
-    def __init__(self, device: dml.Device, data_type: DataType, channels: tuple[int, int, int] = (6, 10, 2)) -> None:
+    def __init__(
+        self,
+        device: dml.Device,
+        data_type: DataType,
+        channels: tuple[int, int, int] = (6, 10, 2),
+        places: tuple[int, int] = (5, 7),
+        window: int = 3,
+    ) -> None:
         inputs, outputs, groups = channels
         self.device = device
         self.graph = dml.Graph(device)
-        self.sizes = {"x": (3, inputs, 5, 7), "filter": (outputs, inputs // groups, 3, 3), "bias": (1, outputs, 1, 1)}
-        self.sizes |= dict.fromkeys(OPERANDS, (1, outputs, 1, 1)) | {"other": (3, outputs, 5, 7)}
+        self.padding = (window // 2,) * 2
+        self.sizes = {"x": (3, inputs, *places), "filter": (outputs, inputs // groups, window, window)}
+        self.sizes |= dict.fromkeys(("bias", *OPERANDS), (1, outputs, 1, 1)) | {"other": (3, outputs, *places)}
         self.data_type, self.groups = data_type, groups
         self.values: dict[str, E] = {}
 
@@ -74,7 +85,12 @@ class Net:
     def convolution(self, **more: Any) -> E:
         """The convolution."""
         return F.convolution(
-            self["x"], self["filter"], start_padding=(1, 1), end_padding=(1, 1), group_count=self.groups, **more
+            self["x"],
+            self["filter"],
+            start_padding=self.padding,
+            end_padding=self.padding,
+            group_count=self.groups,
+            **more,
         )
 
     def normalized(self, x: E, fused: dml.FusedActivation | None = None) -> E:
@@ -93,7 +109,7 @@ class Net:
             made["scale"].flat[5] = 1e-38
         if "other" in made:
             made["other"].flat[:7] = [np.inf, -np.inf, np.nan, -0.0, 1e-39, -1e-39, 65504]
-        made["x"][2, :, 4, 6] = np.inf
+        made["x"][2, :, -1, -1] = np.inf
         made["x"][2, :, 0, 0] = 1e-30
         with np.errstate(over="ignore"):
             return {name: array.astype(self.data_type.numpy_dtype) for name, array in made.items()}
@@ -157,6 +173,33 @@ def test_every_kind_of_kernel_has_tails(
     monkeypatch.setattr(matrix, "choose", chosen)
     net = Net(gpu, data_type, channels)
     net.check(F.add1(net.normalized(net.convolution()), net["other"], fused_activation=RELU), 2)
+
+
+@pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
+@pytest.mark.parametrize(
+    ("tile", "come", "channels", "window"),
+    [
+        (MEDIUM, ONE_SEGMENT, (6, 10, 2), 1),
+        (MEDIUM, SIDE_BY_SIDE, (1030, 9, 1), 1),
+        (LARGE, IN_TURN, (1030, 70, 1), 1),
+        (TALL, ONE_SEGMENT, (5, 9, 1), 3),
+        (TALL, IN_TURN, (120, 9, 1), 3),
+    ],
+    ids=["of a place", "of a place, side by side", "of a place, in turn", "of nine places", "of nine places, in turn"],
+)
+def test_tails_of_results_that_are_stored_by_fours(
+    gpu: dml.Device,
+    tile: Tile,
+    come: int,
+    channels: tuple[int, int, int],
+    window: int,
+    data_type: DataType,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Images of 24 places are whole fours, and windows of one place are loaded by fours, too."""
+    monkeypatch.setattr(matrix, "choose", lambda work, target: Choice(tile, come))
+    net = Net(gpu, data_type, channels, (4, 6), window)
+    net.check(F.add1(net.normalized(net.convolution(bias=net["bias"])), net["other"], fused_activation=RELU), 2)
 
 
 def test_of_two_branches_the_later_one_takes_the_sum(gpu: dml.Device) -> None:

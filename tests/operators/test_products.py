@@ -171,6 +171,8 @@ def test_tiles_load_operands_along_either_axis(
 _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = {
     "padded": ((2, 5, 9, 7), (6, 5, 3, 3), {"start": (1, 1), "end": (1, 1), "strides": (2, 1)}),
     "of fours": ((2, 4, 5, 16), (4, 1, 3, 3), {"start": (1, 1), "end": (1, 1), "groups": 4}),
+    "of one place": ((3, 8, 2, 6), (10, 4, 1, 1), {"groups": 2}),
+    "of one place, in segments": ((2, 1030, 2, 4), (5, 1030, 1, 1), {}),
     "depthwise": ((2, 4, 6, 11), (8, 1, 2, 3), {"start": (1, 0), "end": (0, 2), "strides": (1, 2), "groups": 4}),
     "transposed": (
         (1, 4, 5, 4),
@@ -195,7 +197,7 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
     [
         *((tile, name) for tile in (MEDIUM, _SMALLEST) for name in _CONVOLUTIONS),
         *((tile, "padded") for tile in _SHARED if "convolution" in tile.families and tile not in (MEDIUM, _SMALLEST)),
-        *((WINDOWS, name) for name in _CONVOLUTIONS if name != "several segments"),
+        *((WINDOWS, name) for name in _CONVOLUTIONS if "segments" not in name),
         *((tile, name) for tile in PLANES for name in ("padded", "depthwise", "of fours")),
         *((ON_PROCESSORS[-1], name) for name in _CONVOLUTIONS if name != "transposed"),
         *((ON_PROCESSORS_OF_A_SHAPE[-1], name) for name in _CONVOLUTIONS),
