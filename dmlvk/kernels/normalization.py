@@ -209,7 +209,7 @@ def _add_steps(builder: ProgramBuilder, desc: MeanVariance, has_mean: bool, has_
         reduction.add_reduction(builder, of_mean, rows, read, means, width=64, label="means")
     if has_factor:
         factors = builder.scratch(factor.size_in_bytes)
-        squares = reduction.SUM_OF_SQUARED_DIFFERENCES if has_mean else reduction.SUM_OF_SQUARES
+        squares = reduction.SUM_OF_ROUNDED_SQUARES if has_mean else reduction.SUM_OF_SQUARES
         of_variance = dataclasses.replace(squares, ending=reduction.DIVIDED)
         companion = means if has_mean else None
         reduction.add_reduction(

@@ -103,6 +103,9 @@ SUM_OF_MAGNITUDES = _sum("sum", 0, mode=_OF_MAGNITUDES)
 SUM_OF_SQUARES = _sum("squares", 1)
 SUM_OF_POWERS = _sum("powers", 2, ending=LOGARITHM_AND_PEAK)
 SUM_OF_SQUARED_DIFFERENCES = _sum("differences", 3)
+SUM_OF_ROUNDED_SQUARES = _sum("rounded_squares", 4)
+"""Of differences from a mean, for normalizations: shaders/include/rounded_squares.glsl says how exact it is."""
+
 MAXIMUM = _EXTREME
 MINIMUM = dataclasses.replace(_EXTREME, mode=1)
 
@@ -128,7 +131,8 @@ _OF_ALL = {
     ReduceFunction.ARGMAX: _PLACE,
     ReduceFunction.ARGMIN: dataclasses.replace(_PLACE, mode=1),
 }
-_SHADERS = (_EXTREME, _PLACE, _INTEGERS, _PRODUCT, SUM, SUM_OF_SQUARES, SUM_OF_POWERS, SUM_OF_SQUARED_DIFFERENCES)
+_SUMS = (SUM, SUM_OF_SQUARES, SUM_OF_POWERS, SUM_OF_SQUARED_DIFFERENCES, SUM_OF_ROUNDED_SQUARES)
+_SHADERS = (_EXTREME, _PLACE, _INTEGERS, _PRODUCT, *_SUMS)
 
 
 def variants() -> Iterator[ShaderVariant]:

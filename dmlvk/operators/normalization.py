@@ -89,8 +89,10 @@ class BatchNormalization(OperatorDesc):
 
 
 _MEAN_DECISIONS = (
-    "The mean is kept in two words, and the variance is the mean of the squared differences from it, made like "
-    "REDUCE's sums: large means cost no accuracy, and equal numbers have variance 0. It is the population's.",
+    "The mean is kept in two words, made like REDUCE's sums, and the variance is the mean of the squared differences "
+    "from it: large means cost no accuracy, and equal numbers have variance 0. It is the population's. Differences, "
+    "their squares and the sums of four neighbours' squares are rounded to FLOAT32; these sums are added up in two "
+    "words, in REDUCE's order.",
     "The steps, each rounded to nearest even in FLOAT32, whatever the tensors' type: v = variance + Epsilon, "
     "r = sqrt(v), f = 1 / r, d = x - mean, p = d * f, s = p * Scale, s + Bias; steps without their operand "
     "are left out. Of FLOAT16 tensors the last result is rounded once more.",

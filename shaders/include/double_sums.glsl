@@ -87,17 +87,17 @@ TermSum joined_sums(TermSum a, TermSum b)
     return sum;
 }
 
-// What a sum comes to, as a number times 2^exponent: the number is zero, or its high word's magnitude is from 1 up to 2. `power`
-// says of terms that are that power of what was scaled.
-Double sum_of_terms(TermSum sum, int power, out int exponent)
+// What a sum comes to, as a number times 2^exponent: the number is zero, or its high word's magnitude is from 1 up to 2. Small terms
+// were multiplied by 2^small_exponent, large ones by 2^-large_exponent.
+Double total_of_scaled(TermSum sum, int small_exponent, int large_exponent, out int exponent)
 {
     Double total = sum.small;
-    exponent = -SMALL_EXPONENT * power;
+    exponent = -small_exponent;
     if (!is_zero_number(sum.large.high)) {
-        total = double_sum(sum.large, scaled_double(sum.ordinary, -LARGE_EXPONENT * power));
-        exponent = LARGE_EXPONENT * power;
+        total = double_sum(sum.large, scaled_double(sum.ordinary, -large_exponent));
+        exponent = large_exponent;
     } else if (!is_zero_number(sum.ordinary.high)) {
-        total = double_sum(sum.ordinary, scaled_double(sum.small, -SMALL_EXPONENT * power));
+        total = double_sum(sum.ordinary, scaled_double(sum.small, -small_exponent));
         exponent = 0;
     }
     int own = int((floatBitsToUint(total.high) >> 23) & 0xffu) - 127;
@@ -107,6 +107,11 @@ Double sum_of_terms(TermSum sum, int power, out int exponent)
     }
     exponent += own;
     return scaled_double(total, -own);
+}
+// The same of terms that are that power of what was scaled.
+Double sum_of_terms(TermSum sum, int power, out int exponent)
+{
+    return total_of_scaled(sum, SMALL_EXPONENT * power, LARGE_EXPONENT * power, exponent);
 }
 
 // sqrt(x * 2^exponent) of a positive number whose high word is from 1 up to 2; within 0.5 ULP + 2^-40 of it.

@@ -7,10 +7,10 @@
 #include "comparison.glsl"
 #include "division.glsl"
 #include "mean_difference.glsl"
+#include "rounded_squares.glsl"
 
 #define term_itself(base) (base)
 ADD_RARE_TERM(add_rare_term, term_itself, LEAST_ORDINARY_TERM, LEAST_LARGE_TERM)
-ADD_RARE_TERM(add_rare_square, square_of, LEAST_ORDINARY_BASE, LEAST_LARGE_BASE)
 
 // Twice the distance of a magnitude from the least one of a range; zero lies beyond all.
 #define ABOVE(bits, least) (((bits) << 1u) - 2u * (least))
@@ -28,7 +28,6 @@ uint farthest_number_above(uvec4 bits, uint least)
 #define REACH(least, large) (2u * ((large) - (least)))
 
 // Sums are made as if all terms were ordinary, of what is held; where they were not, anew, of what is loaded again.
-uint farthest;
 uvec4 loaded_again(uint block) { return four_of_input(input_row + FIRST_OF(block)); }
 
 // The least magnitude, twice; zero is the least.
@@ -38,17 +37,17 @@ uint least_of(uvec4 bits) { return min(min(bits.x << 1u, bits.y << 1u), min(bits
 Double number(uint bits) { return Double(uintBitsToFloat(bits), 0.0); }
 #define NUMBERS(held) number(held.x), number(held.y), number(held.z), number(held.w)
 
-// Compilers for GPUs mix the sums of groups, which gains something while registers last. A branch, though it is always taken (what is farthest is
-// even), keeps them from it.
+// Compilers for GPUs mix the sums of groups, which gains something while registers last. A branch, though it is always taken (nothing nearest
+// is 1), keeps them from it.
 #define CAN_MIX_GROUPS (BLOCKS_OF_LANE < 14u)
 
 #define QUICK_BLOCK(block) \
     if (IS_THERE(block)) { \
         group = with_next_four(group, sum_of_four_numbers(uintBitsToFloat(x_##block))); \
-        farthest = max(farthest, farthest_above(x_##block, LEAST_ORDINARY_TERM)); \
+        nearest = min(nearest, least_of(x_##block)); \
     }
 #define QUICK_GROUP(a, b, c, d) \
-    if (CAN_MIX_GROUPS || farthest != 0xffffffffu) { \
+    if (CAN_MIX_GROUPS || nearest != 1u) { \
         Double group = Double(0.0, 0.0); \
         QUICK_BLOCK(a) QUICK_BLOCK(b) QUICK_BLOCK(c) QUICK_BLOCK(d) \
         quick = double_sum(quick, group); \
@@ -68,15 +67,19 @@ TermSum with_rare_elements(TermSum sum, uvec4 x)
 
 Double mean;
 
-// Squared differences from the mean of plain elements, and these differences in their place.
+// The leading words of differences from the mean: these are rounded.
+#define FOUR_DIFFERENCES(difference, bits) \
+    vec4(difference(bits.x).high, difference(bits.y).high, difference(bits.z).high, difference(bits.w).high)
+#define difference_of_any(bits) difference_from_mean(bits, mean)
+#define difference_of_ordinary(bits) difference_in_two_words(uintBitsToFloat(bits), mean)
+
+// Squared differences of ordinary elements, and these differences in their place.
 #define QUICK_DIFFERENCES(held) \
-    Double a = difference_in_two_words(uintBitsToFloat(held.x), mean); \
-    Double b = difference_in_two_words(uintBitsToFloat(held.y), mean); \
-    Double c = difference_in_two_words(uintBitsToFloat(held.z), mean); \
-    Double d = difference_in_two_words(uintBitsToFloat(held.w), mean); \
-    held = floatBitsToUint(vec4(a.high, b.high, c.high, d.high)); \
-    nearest = min(nearest, least_of(held)); \
-    group = with_next_four(group, sum_of_four(square_of(a), square_of(b), square_of(c), square_of(d)));
+    vec4 differences = FOUR_DIFFERENCES(difference_of_ordinary, held); \
+    held = floatBitsToUint(differences); \
+    float four = sum_of_four_squares(differences); \
+    nearest = min(nearest, floatBitsToUint(four)); \
+    group = with_next_number(group, four);
 #define QUICK_SQUARES_OF_BLOCK(block) if (IS_THERE(block)) { QUICK_DIFFERENCES(x_##block) }
 #define QUICK_SQUARES_OF_GROUP(a, b, c, d) \
     if (CAN_MIX_GROUPS || nearest != 1u) { \
@@ -85,22 +88,7 @@ Double mean;
         quick = double_sum(quick, group); \
     }
 
-TermSum with_rare_squares(TermSum sum, uvec4 x)
-{
-    Double a = difference_from_mean(x.x, mean);
-    Double b = difference_from_mean(x.y, mean);
-    Double c = difference_from_mean(x.z, mean);
-    Double d = difference_from_mean(x.w, mean);
-    uvec4 differences = floatBitsToUint(vec4(a.high, b.high, c.high, d.high));
-    if (farthest_number_above(differences, LEAST_ORDINARY_BASE) < REACH(LEAST_ORDINARY_BASE, LEAST_LARGE_BASE)) {
-        return with_sum_of_four(sum, sum_of_four(square_of(a), square_of(b), square_of(c), square_of(d)));
-    }
-    add_rare_square(sum, a);
-    add_rare_square(sum, b);
-    add_rare_square(sum, c);
-    add_rare_square(sum, d);
-    return sum;
-}
+TermSum with_rare_squares(TermSum sum, uvec4 x) { return with_four_squares(sum, FOUR_DIFFERENCES(difference_of_any, x)); }
 
 // A lane's sum of all its blocks, whatever is in them.
 #define RARE_SUM(name, with_rare) \
@@ -121,22 +109,22 @@ TermSum with_rare_squares(TermSum sum, uvec4 x)
 RARE_SUM(rare_sum, with_rare_elements)
 RARE_SUM(rare_sum_of_squares, with_rare_squares)
 
-// Whether all that was held are zeros and numbers of a range: how far the farthest is above the least.
-uvec4 differences_of(uvec4 x)
+// Whether all elements of a lane are ordinary or zero.
+bool is_ordinary_or_zero(uint x)
 {
-    return floatBitsToUint(vec4(difference_from_mean(x.x, mean).high, difference_from_mean(x.y, mean).high,
-        difference_from_mean(x.z, mean).high, difference_from_mean(x.w, mean).high));
+    uint magnitude = x & MAGNITUDE_F32;
+    return magnitude == 0u || (magnitude >= LEAST_ORDINARY_TERM && magnitude < LEAST_LARGE_TERM);
 }
-uint farthest_of_lane(bool of_differences, uint least)
+bool is_ordinary_lane()
 {
-    uint found = 0u;
+    bool is_ordinary = true;
     for (uint block = 0u; block < BLOCKS_OF_LANE; ++block) {
         if (IS_THERE(block)) {
             uvec4 x = loaded_again(block);
-            found = max(found, farthest_number_above(of_differences ? differences_of(x) : x, least));
+            is_ordinary = is_ordinary && is_ordinary_or_zero(x.x) && is_ordinary_or_zero(x.y) && is_ordinary_or_zero(x.z) && is_ordinary_or_zero(x.w);
         }
     }
-    return found;
+    return is_ordinary;
 }
 
 // Of a sum of ordinary terms, whether it is zero or in the middle of the range: then no scaling is needed to divide it.
@@ -167,7 +155,7 @@ uint variance_of(TermSum squares)
         return special_sum_of_squares(squares.flags);
     }
     int exponent;
-    Double total = sum_of_terms(squares, 2, exponent);
+    Double total = total_of_squares(squares, exponent);
     return result_times_power(mean_of_total(total, parameters.row_length).high, exponent);
 }
 
@@ -216,32 +204,42 @@ uvec4 all_normalized(uvec4 x, uint element)
         normalized(x.w, scale.w, bias.w));
 }
 
-// The same of differences whose product with the factor is zero or from 2^-80 up to 2^20, without a look at what may be denormal: right where
-// the product with Scale is 2^-100 at least, and all results are numbers. A denormal Scale leaves less than that, and a denormal Bias is less
-// than half a place.
-#define LEAST_PRODUCT 0x0d800000u // 2^-100
-uvec4 quickly_normalized(uvec4 difference, uint element, inout uint no_number)
+// The same without a look at what may be denormal: right where the product with Scale is 2^-100 at least, Scale below 2^26, so that the
+// product before it is no denormal, and all results are numbers. A denormal Bias is less than half a place.
+#define LEAST_PRODUCT 0x0d800000u     // 2^-100
+#define LEAST_LARGE_SCALE 0x4c800000u // 2^26
+struct Seen {
+    uint nearest; // product's magnitude, twice
+    float scales; // magnitudes in all
+    uint totals;  // the greatest magnitude of four results' sum: infinite or NaN where a result is
+};
+uvec4 quickly_normalized(uvec4 difference, uint element, inout Seen seen)
 {
     precise vec4 result = uintBitsToFloat(difference) * uintBitsToFloat(factor);
     if (SCALE != ABSENT) {
-        result = result * uintBitsToFloat(scale_of(element));
+        uvec4 scale = scale_of(element);
+        result = result * uintBitsToFloat(scale);
+        vec4 magnitudes = uintBitsToFloat(scale & MAGNITUDE_F32);
+        precise float scales = SCALE == ONE_FOR_ROW ? magnitudes.x : (magnitudes.x + magnitudes.y) + (magnitudes.z + magnitudes.w);
+        precise float all_scales = seen.scales + scales;
+        seen.scales = all_scales;
     }
-    nearest = min(nearest, least_of(floatBitsToUint(result)));
+    seen.nearest = min(seen.nearest, least_of(floatBitsToUint(result)));
     if (BIAS != ABSENT) {
         result = result + uintBitsToFloat(bias_of(element));
     }
     if (SCALE != ABSENT || BIAS != ABSENT) {
-        precise float total = (result.x + result.y) + (result.z + result.w); // infinite or NaN where one is
-        no_number = max(no_number, floatBitsToUint(total) & MAGNITUDE_F32);
+        precise float total = (result.x + result.y) + (result.z + result.w);
+        seen.totals = max(seen.totals, floatBitsToUint(total) & MAGNITUDE_F32);
     }
     return floatBitsToUint(result);
 }
 
-bool is_quick; // whether the lane's differences are such
+bool is_quick; // whether the lane's products with the factor are below 2^20
 
 #define NORMALIZE_QUICKLY(block, x) \
     if (IS_THERE(block)) { \
-        result_##x = quickly_normalized(x, FIRST_OF(block), no_number); \
+        result_##x = quickly_normalized(x, FIRST_OF(block), seen); \
     }
 #define STORE_BLOCK(block, x) \
     if (is_row && IS_THERE(block)) { \
@@ -255,13 +253,13 @@ void store_results(bool is_row, uint first, uvec4 a, uvec4 b, uvec4 c, uvec4 d)
     uvec4 result_d = d;
     bool is_right = false;
     if (is_quick) {
-        nearest = 0xffffffffu;
-        uint no_number = 0u;
+        Seen seen = Seen(0xffffffffu, 0.0, 0u);
         NORMALIZE_QUICKLY(first, a)
         NORMALIZE_QUICKLY(first + 1u, b)
         NORMALIZE_QUICKLY(first + 2u, c)
         NORMALIZE_QUICKLY(first + 3u, d)
-        is_right = nearest >= 2u * LEAST_PRODUCT && no_number < INFINITY_F32;
+        is_right = seen.nearest >= 2u * LEAST_PRODUCT && floatBitsToUint(seen.scales) < LEAST_LARGE_SCALE
+            && seen.totals < INFINITY_F32;
     }
     if (is_right) {
         STORE_BLOCK(first, a)
@@ -322,13 +320,11 @@ void held_row(uint row, bool is_row)
     bias_of_row = BIAS == ONE_FOR_ROW ? one_of_bias(bias_row) : 0u;
     begin_rows();
 
-    farthest = 0u;
+    // A large element leaves either a sum that is not middling or a difference whose square is infinite, and all is made anew.
+    nearest = 0xfffffffeu;
     Double quick = Double(0.0, 0.0);
     EACH_GROUP_OF_BLOCKS(QUICK_GROUP)
-    if (farthest >= REACH(LEAST_ORDINARY_TERM, LEAST_LARGE_TERM)) {
-        farthest = farthest_of_lane(false, LEAST_ORDINARY_TERM);
-    }
-    Double sum = quick_sum_of_lanes(quick, farthest < REACH(LEAST_ORDINARY_TERM, LEAST_LARGE_TERM));
+    Double sum = quick_sum_of_lanes(quick, nearest >= 2u * LEAST_ORDINARY_TERM || is_ordinary_lane());
     bool is_rare = !is_middling(sum);
     uvec2 words = uvec2(0u);
     if (slot < ROWS_OF_GROUP && !is_rare) {
@@ -340,15 +336,12 @@ void held_row(uint row, bool is_row)
     }
     mean = Double(uintBitsToFloat(words.x), uintBitsToFloat(words.y));
 
-    // All elements are ordinary or zero, so nothing on the way is denormal: then the leading word of a difference, as squares are made of it, is
-    // the difference rounded, too. No square is above their sum.
-    nearest = 0xffffffffu;
+    // All elements are ordinary or zero, so nothing on the way is denormal: then the leading word of a difference is the difference
+    // rounded. No sum of four squares is above twice their sum.
+    nearest = 0xfffffffeu;
     quick = Double(0.0, 0.0);
     EACH_GROUP_OF_BLOCKS(QUICK_SQUARES_OF_GROUP)
-    bool is_ordinary = nearest >= 2u * LEAST_ORDINARY_BASE && floatBitsToUint(quick.high) < 0x67000000u; // 2^79
-    if (!is_ordinary) {
-        is_ordinary = farthest_of_lane(true, LEAST_ORDINARY_BASE) < REACH(LEAST_ORDINARY_BASE, LEAST_LARGE_BASE);
-    }
+    bool is_ordinary = nearest >= LEAST_ORDINARY_FOUR && floatBitsToUint(quick.high) < LEAST_LARGE_FOUR - 0x00800000u;
     Double squares = quick_sum_of_lanes(quick, is_ordinary);
     is_rare = !is_middling(squares);
     words = uvec2(0u);

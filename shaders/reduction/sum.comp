@@ -1,5 +1,5 @@
-// Sums of floats: of elements or their magnitudes (TERMS 0), of squares (1), of e^(x - peak) (2), or of squared differences from a mean (3). The
-// peak (one word) and the mean (two words) are the row's companion. ENDING says what becomes of a sum.
+// Sums of floats: of elements or their magnitudes (TERMS 0), of squares (1), of e^(x - peak) (2), or of squared differences from a mean, as they are
+// (3) or rounded (4). The peak (one word) and the mean (two words) are the row's companion. ENDING says what becomes of a sum.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
@@ -9,6 +9,8 @@
 #include "term_sums.glsl"
 #if TERMS == 2
 #include "exponential.glsl"
+#elif TERMS == 4
+#include "rounded_squares.glsl"
 #endif
 
 #ifdef SCAN
@@ -59,7 +61,7 @@ void begin_row()
 #if TERMS == 2
     companion_bits = words_companion[parameters.base_companion + row_number];
     companion = Double(as_float32(companion_bits), 0.0);
-#elif TERMS == 3
+#elif TERMS >= 3
     uint place = parameters.base_companion + 2u * row_place(row_number, false); // laid out as the results are
     companion_bits = words_companion[place];
     companion = Double(uintBitsToFloat(companion_bits), uintBitsToFloat(words_companion[place + 1u]));
@@ -67,7 +69,7 @@ void begin_row()
 }
 
 // What an element gives before it is squared.
-#if TERMS == 3
+#if TERMS >= 3
 #define base_of(x) difference_from_mean(x, companion)
 #else
 Double base_of(uint x) { return Double(uintBitsToFloat(x), 0.0); }
@@ -115,10 +117,12 @@ State with_block(State state, Block block, uint first, uint count)
     return with_sum_of_four(state, sum_of_four(a, b, c, d));
 }
 #else
+#if TERMS != 4
 ADD_RARE_TERM(add_rare, term_of, LEAST_ORDINARY, LEAST_LARGE)
+#endif
 
 // What the elements of a block give before they are squared: a, b, c, d.
-#if TERMS == 3
+#if TERMS >= 3
 #define DECLARE_BASES(block, count) \
     Double a = base_of(block.a); \
     Double b = base_of(block.b); \
@@ -139,6 +143,14 @@ ADD_RARE_TERM(add_rare, term_of, LEAST_ORDINARY, LEAST_LARGE)
     Double c = base_of(count > 2u ? block.c & mask : 0u); \
     Double d = base_of(count > 3u ? block.d & mask : 0u);
 #endif
+
+#if TERMS == 4
+State with_block(State state, Block block, uint first, uint count)
+{
+    DECLARE_BASES(block, count)
+    return with_four_squares(state, vec4(a.high, b.high, c.high, d.high));
+}
+#else
 // The least of four magnitudes less one, of which zero is the greatest; and the greatest magnitude.
 #define LEAST_AND_GREATEST \
     uint ma = floatBitsToUint(a.high) & MAGNITUDE_F32; \
@@ -161,6 +173,7 @@ State with_block(State state, Block block, uint first, uint count)
     add_rare(state, d);
     return state;
 }
+#endif
 
 #ifndef SCAN
 // The sum of ordinary terms, and whether there were others.
@@ -208,6 +221,20 @@ void begin_quick()
     least_so_far = 0xffffffffu;
     greatest_so_far = 0u;
 }
+#if TERMS == 4
+bool is_quick_right() { return least_so_far >= LEAST_ORDINARY_FOUR && greatest_so_far < LEAST_LARGE_FOUR; }
+QuickState quick_with_block(QuickState sum, Block block, uint count)
+{
+    if (count == 0u) {
+        return sum;
+    }
+    DECLARE_BASES(block, count)
+    float four = sum_of_four_squares(vec4(a.high, b.high, c.high, d.high));
+    least_so_far = min(least_so_far, floatBitsToUint(four));
+    greatest_so_far = max(greatest_so_far, floatBitsToUint(four));
+    return with_next_number(sum, four);
+}
+#else
 bool is_quick_right() { return least_so_far >= LEAST_ORDINARY - 1u && greatest_so_far < LEAST_LARGE; }
 QuickState quick_with_block(QuickState sum, Block block, uint count)
 {
@@ -217,6 +244,7 @@ QuickState quick_with_block(QuickState sum, Block block, uint count)
     greatest_so_far = max(greatest_so_far, greatest);
     return with_next_four(sum, sum_of_four(term_of(a), term_of(b), term_of(c), term_of(d)));
 }
+#endif
 #endif
 #endif
 #endif
@@ -298,7 +326,11 @@ uvec2 finished(State state)
     }
 #endif
     int exponent;
+#if TERMS == 4
+    Double total = total_of_squares(state, exponent);
+#else
     Double total = sum_of_terms(state, power, exponent);
+#endif
     bool is_zero = is_zero_number(total.high);
     if (ENDING == DIVIDED || ENDING == MEAN_IN_TWO_WORDS) {
         Double mean = mean_of_total(total, parameters.elements);
