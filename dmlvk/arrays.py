@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk import result_memory
 from dmlvk.conversion import Casting, converted
 from dmlvk.copiers import MOST_COPIERS, share
 from dmlvk.datatypes import DataType
@@ -42,7 +43,7 @@ def copied(source: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A copy in C order."""
     if source.nbytes < _PARALLEL_BYTES:
         return source.copy(order="C")
-    copy = np.empty(source.shape, source.dtype)
+    copy = result_memory.empty(source.shape, source.dtype)
     copy_elements(copy, source)
     return copy
 
