@@ -94,7 +94,7 @@ def _sum(name: str, terms: int, mode: int = 0, ending: int = AS_IT_IS) -> Reduct
     return Reduction("sum", 7, defines=(("TERMS", str(terms)),), mode=mode, ending=ending, name=name)
 
 
-_EXTREME = Reduction("extreme", 2, 3, (("ARG", "0"),), name="extreme")
+_EXTREME = Reduction("extreme", 1, 2, (("ARG", "0"),), name="extreme")
 _PLACE = Reduction("extreme", 2, 3, (("ARG", "1"),), name="place")
 _INTEGERS = Reduction("integers", 1, 2)
 _PRODUCT = Reduction("product", 5)

@@ -8,6 +8,8 @@
 //   state_word_<n>(state)                   these words
 //   state_of_words(words)                   the state of an array of them
 //   HAS_ANY_ORDER                           optional: whether elements may be joined in any order
+//   LOADS_NEXT_AHEAD                        optional: whether a GPU gains by loading four more blocks while four are joined, as it does where few
+//                                           operations join them
 //   QUICK_SUMS                              optional: whether there are quicker functions, for what may turn out to be right in the end:
 //     QuickState, NO_QUICK_STATE, quick_with_block(state, block, count), quick_joined(a, b)    as above; of no elements nothing changes
 //     begin_quick(), is_quick_right(), state_of_quick(state)    a quick state is a Double
@@ -108,6 +110,32 @@ State lane_state(uint lane, uint begin, uint end)
     State state = EMPTY_STATE;
     for (uint first = begin + lane * ELEMENTS_OF_STEP; first < end; first += 4u * step) {
         State group = EMPTY_STATE;
+#if LOADS_AHEAD && defined(LOADS_NEXT_AHEAD) && !PARTIALS
+        if (first + 15u * step + ELEMENTS_OF_STEP <= end) {
+            // A whole lane.
+            Block blocks[4];
+            [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                blocks[i] = load_block(first + i * step, 4u);
+            }
+            [[unroll]] for (uint done = 0u; done < 16u; done += 4u) {
+                Block next[4];
+                if (done < 12u) {
+                    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                        next[i] = load_block(first + (done + 4u + i) * step, 4u);
+                    }
+                }
+                group = EMPTY_STATE;
+                [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+                    group = with_block(group, blocks[i], first + (done + i) * step, 4u);
+                }
+                state = joined(state, group);
+                if (done < 12u) {
+                    blocks = next;
+                }
+            }
+            return state;
+        }
+#endif
 #if LOADS_AHEAD
         // A GPU waits for memory once for four blocks that it has asked for, and four times where each is asked for after the last
         // one's sum.

@@ -4,42 +4,63 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #ifdef WIDE
-#define STATE_WORDS 3
+#define KEY_WORDS 2
 #else
-#define STATE_WORDS 2
+#define KEY_WORDS 1
 #endif
+#define STATE_WORDS (KEY_WORDS + ARG)
 #if defined(WIDE) || ARG
 #define RESULT_IS_WIDE
 #endif
 #define HAS_ANY_ORDER
+#if !defined(WIDE) && !ARG
+#define LOADS_NEXT_AHEAD
+#endif
 #include "reduction_operands.glsl"
 #include "comparison.glsl"
 
 #define IS_SMALLEST (MODE % 2u == 1u)
 #define TAKES_LAST (MODE / 2u == 1u) // of equals
 
-// `place` grows with the element's number, or falls where the last of equals is sought; that of no element is the greatest.
+// Places are there where they are what is sought. They grow with the element's number, or fall where the last of equals is sought; that of
+// no element is the greatest.
 struct State {
     ELEMENT key;
+#if ARG
     uint place;
+#endif
 };
 #ifdef WIDE
-#define EMPTY_STATE State(uvec2(0u), 0xffffffffu)
-#define EACH_STATE_WORD(DO) DO(0) DO(1) DO(2)
+#define LEAST_KEY uvec2(0u)
+#define EACH_KEY_WORD(DO) DO(0) DO(1)
 #define state_word_0(state) state.key.x
 #define state_word_1(state) state.key.y
-#define state_word_2(state) state.place
-#define state_of_words(words) State(uvec2(words[0], words[1]), words[2])
+#define key_of_words(words) uvec2(words[0], words[1])
 #define is_above(a, b) is_greater_u64(a, b)
 #define SIGN uvec2(0u, 0x80000000u)
 #else
-#define EMPTY_STATE State(0u, 0xffffffffu)
-#define EACH_STATE_WORD(DO) DO(0) DO(1)
+#define LEAST_KEY 0u
+#define EACH_KEY_WORD(DO) DO(0)
 #define state_word_0(state) state.key
-#define state_word_1(state) state.place
-#define state_of_words(words) State(words[0], words[1])
+#define key_of_words(words) words[0]
 #define is_above(a, b) (a > b)
 #define SIGN 0x80000000u
+#endif
+
+#if ARG
+#define EMPTY_STATE State(LEAST_KEY, 0xffffffffu)
+#ifdef WIDE
+#define EACH_STATE_WORD(DO) EACH_KEY_WORD(DO) DO(2)
+#define state_word_2(state) state.place
+#else
+#define EACH_STATE_WORD(DO) EACH_KEY_WORD(DO) DO(1)
+#define state_word_1(state) state.place
+#endif
+#define state_of_words(words) State(key_of_words(words), words[KEY_WORDS])
+#else
+#define EMPTY_STATE State(LEAST_KEY)
+#define EACH_STATE_WORD(DO) EACH_KEY_WORD(DO)
+#define state_of_words(words) State(key_of_words(words))
 #endif
 
 #if !defined(WIDE) && !ARG
@@ -96,6 +117,9 @@ ELEMENT element_of(ELEMENT key)
     return KIND == UNSIGNED_KIND ? ordered : ordered ^ SIGN;
 }
 
+// Elements behind the row's end repeat its last one.
+ELEMENT higher_key(ELEMENT a, ELEMENT b) { return is_above(b, a) ? b : a; }
+#if ARG
 State joined(State a, State b)
 {
     bool takes_b = is_above(b.key, a.key) || (b.key == a.key && b.place < a.place);
@@ -106,9 +130,6 @@ State joined(State a, State b)
     return chosen;
 }
 
-// Elements behind the row's end repeat its last one.
-ELEMENT higher_key(ELEMENT a, ELEMENT b) { return is_above(b, a) ? b : a; }
-#if ARG
 State with_block(State state, Block block, uint first, uint count)
 {
     ELEMENT a = key_of(block.a);
@@ -126,11 +147,13 @@ State with_block(State state, Block block, uint first, uint count)
     return joined(state, State(highest, number));
 }
 #else
+State joined(State a, State b) { return State(higher_key(a.key, b.key)); }
+
 State with_block(State state, Block block, uint first, uint count)
 {
     ELEMENT left = higher_key(key_of(block.a), key_of(block.b));
     ELEMENT right = higher_key(key_of(block.c), key_of(block.d));
-    return State(higher_key(state.key, higher_key(left, right)), 0u);
+    return State(higher_key(state.key, higher_key(left, right)));
 }
 #endif
 
