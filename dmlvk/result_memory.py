@@ -51,7 +51,11 @@ def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
 
 def idle_bytes() -> int:
     """What is kept for results to come."""
-    return sum(memory.nbytes for memory in tuple(_idle))
+    while True:
+        try:
+            return sum(memory.nbytes for memory in tuple(_idle))
+        except RuntimeError:
+            continue  # making the tuple had garbage collected, an array among it: the deque is another now
 
 
 def release_idle() -> None:

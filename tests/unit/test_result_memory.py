@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import pickle
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from dmlvk import result_memory
@@ -63,6 +66,34 @@ def test_little_memory_is_kept() -> None:
     large.append(result_memory.empty((COUNT - 1,), FLOAT32))  # not large
     del large
     assert 0 < result_memory.idle_bytes() <= result_memory.MOST_IDLE_BYTES
+
+
+class _Cycle:
+    """Garbage that only the collector finds, with an array."""
+
+    def __init__(self, array: npt.NDArray[Any]) -> None:
+        self.itself = self
+        self.array = array
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_arrays_are_collected_while_idle_memory_is_counted() -> None:
+    thresholds = gc.get_threshold()
+    try:
+        for threshold in range(1, 61):  # the collector comes at another allocation each time
+            gc.disable()
+            result_memory.release_idle()
+            arrays = [result_memory.empty((COUNT,), FLOAT32) for _ in range(25)]
+            last = arrays.pop()
+            del arrays
+            _Cycle(result_memory.empty((COUNT,), FLOAT32))
+            gc.set_threshold(threshold)
+            gc.enable()
+            result_memory.idle_bytes()
+            del last
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.enable()
 
 
 def test_threads_never_share_what_is_in_use() -> None:
