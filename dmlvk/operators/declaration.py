@@ -10,9 +10,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
+import inspect
 import itertools
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from dmlvk.datatypes import DataType
@@ -295,6 +296,26 @@ class Declaration:
         return tables[-1]
 
 
+class _Signature:
+    """What ``inspect.signature`` and ``help`` say of a description class: its members, made when they ask."""
+
+    def __get__(self, _: object, owner: type[Any]) -> inspect.Signature:
+        if owner is OperatorDesc:
+            raise AttributeError("__signature__")  # the base has no members
+        return inspect.Signature(
+            [
+                inspect.Parameter(
+                    member.name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=inspect.Parameter.empty if member.default is dataclasses.MISSING else member.default,
+                    annotation=member.type,
+                )
+                for member in dataclasses.fields(owner)
+            ],
+            return_annotation=None,
+        )
+
+
 @dataclass_transform(
     kw_only_default=True,
     frozen_default=True,
@@ -339,15 +360,17 @@ class OperatorDesc:
     fields: ClassVar[tuple[Field, ...]]
     same_sizes: ClassVar[tuple[tuple[str, ...], ...]]
     same_data_type: ClassVar[tuple[tuple[str, ...], ...]]
+    _known: ClassVar[frozenset[str]]
+    _required: ClassVar[frozenset[str]]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        dataclasses.dataclass(frozen=True, kw_only=True, eq=False)(cls)
-        cls.__init__ = _explained(cls.__init__)  # type: ignore[method-assign]  # the dataclass's, with better words
+        # The methods stand here once: compiling them anew for each operator was a fifth of ``import dmlvk``.
+        dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True)(cls)
         cls.operator_name = cls.declaration.name
         cls.fields = tuple(
             Field(name=directml_name(member.name), attribute=member.name, **member.metadata)
-            for member in dataclasses.fields(cls)  # type: ignore[arg-type]  # made a dataclass two lines above
+            for member in dataclasses.fields(cls)  # type: ignore[arg-type]  # made a dataclass above
         )
         tensors = tuple(field.attribute for field in cls.fields if field.type in ("tensor", "tensors"))
         for table in cls.declaration.support:
@@ -355,12 +378,31 @@ class OperatorDesc:
         default = (tensors,) if cls.declaration.is_regular else ()
         cls.same_sizes = default if cls.declaration.same_sizes is None else cls.declaration.same_sizes
         cls.same_data_type = (tensors,) if cls.declaration.same_data_type is None else cls.declaration.same_data_type
+        cls._known = frozenset(field.attribute for field in cls.fields)
+        cls._required = frozenset(field.attribute for field in cls.fields if not field.optional)
         OPERATORS[cls.operator_name] = cls
 
-    def __post_init__(self) -> None:
-        for field in self.fields:
-            value = checked_member(self.operator_name, field, getattr(self, field.attribute), self.__dict__)
-            object.__setattr__(self, field.attribute, value)
+    if not TYPE_CHECKING:  # type checkers know what each class's members make of these
+        __signature__ = _Signature()
+
+        def __init__(self, /, *arguments: object, **members: object) -> None:
+            if arguments or not self._required <= members.keys() <= self._known:
+                raise CallError(f"{self.operator_name}: {_member_problem(type(self), arguments, members)}")
+            own = self.__dict__
+            for field in self.fields:
+                own[field.attribute] = members.get(field.attribute)
+            for field in self.fields:
+                own[field.attribute] = checked_member(self.operator_name, field, own[field.attribute], own)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+        def __delattr__(self, name: str) -> None:
+            raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __repr__(self) -> str:
+        members = (f"{field.attribute}={getattr(self, field.attribute)!r}" for field in self.fields)
+        return f"{type(self).__qualname__}({', '.join(members)})"
 
     @functools.cached_property
     def _identity(self) -> tuple[object, ...]:
@@ -428,22 +470,6 @@ class OperatorDesc:
                 yield from ((field.element(number), tensor) for number, tensor in enumerate(value or ()))
             else:
                 yield field, value
-
-
-def _explained(make: Callable[..., None]) -> Callable[..., None]:
-    """A description class's ``__init__`` whose errors about missing and unknown members name operator and member."""
-
-    @functools.wraps(make)
-    def __init__(self: OperatorDesc, *arguments: object, **members: object) -> None:
-        try:
-            make(self, *arguments, **members)
-        except TypeError as error:
-            problem = _member_problem(type(self), arguments, members)
-            if problem is None:
-                raise
-            raise CallError(f"{self.operator_name}: {problem}") from error
-
-    return __init__
 
 
 def _member_problem(kind: type[OperatorDesc], arguments: Sequence[object], members: Mapping[str, object]) -> str | None:
