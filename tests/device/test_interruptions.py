@@ -124,8 +124,8 @@ thread.join(20)
 def test_an_interrupted_large_copy_is_over_when_the_interrupt_is_raised(device: dml.Device) -> None:
     """No thread goes on writing to memory that its owner may free."""
     program = """
-import dmlvk.copiers
-dmlvk.copiers.os.cpu_count = lambda: 4
+import dmlvk.arrays
+dmlvk.arrays.os.cpu_count = lambda: 4
 
 def interrupt(*_):
     raise KeyboardInterrupt
@@ -154,7 +154,7 @@ def test_garbage_that_is_collected_in_another_thread_during_a_large_copy_is_free
 ) -> None:
     """The copy holds the engine's lock and starts threads; in one of them a buffer's finalizer may run."""
     program = f"""
-import dmlvk.copiers
+import dmlvk.shared_work
 
 class Model:
     def __init__(self):
@@ -167,7 +167,7 @@ buffer.upload(big_values)
 check(device)
 before = len(device.engine._allocations)
 for moment in range(1, 120):
-    dmlvk.copiers._forget_threads()  # as in the first large copy of a process, which starts them
+    dmlvk.shared_work._forget_threads()  # as in the first large copy of a process, which starts them
     gc.collect()
     gc.disable()
     Model()
