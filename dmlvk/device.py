@@ -35,6 +35,7 @@ from dmlvk.kernels.target import Target
 from dmlvk.lookup_tables import LookupTables
 from dmlvk.memory_pool import MemoryPool, Storage
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
+from dmlvk.pieces import PieceRuns
 from dmlvk.portable import refuse_pickling
 from dmlvk.profiling import median_times
 from dmlvk.recording import CommandRecorder, KernelTime
@@ -121,6 +122,7 @@ class Device:
         self.engine = Engine(self.info, TRIALS)
         self._compiled: collections.OrderedDict[OperatorDesc, CompiledOperator] = collections.OrderedDict()
         self._runs = RunCache(self.engine)
+        self._pieces = PieceRuns(self.engine, self._runs)
         self.arrays = ResidentRuns(MemoryPool(self.engine))
         self.lookup_tables = LookupTables(self.engine)
 
@@ -141,6 +143,7 @@ class Device:
         self.engine.close()  # first: what another thread or the interrupted one is doing ends with an error
         if not self.engine.afterwards.in_call():
             with self.engine.afterwards, self.engine.lock:
+                self._pieces.clear()
                 self._runs.clear()
                 self.arrays.clear()
                 self._compiled.clear()
@@ -448,7 +451,7 @@ class Device:
         if keep or out is not None or _any_on_device(inputs):
             made = self.arrays.execute(compiled, inputs, casting, out)
             return made if keep else {member: array.numpy() for member, array in made.items()}
-        return self._runs.execute(compiled, checked_inputs(compiled, inputs, casting))
+        return self._pieces.execute(compiled, checked_inputs(compiled, inputs, casting))
 
     def profile(
         self, operator: OperatorDesc | CompiledOperator, inputs: Mapping[str, npt.ArrayLike], repeats: int = 10

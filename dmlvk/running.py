@@ -33,11 +33,13 @@ from dmlvk.runtime.kompute import Allocation, Engine, Recording
 from dmlvk.tensors import TensorDesc
 from dmlvk.weak_keys import WeakKeys
 
-KEPT_RUN_BYTES = 64 * 2**20
-"""Buffers of up to this size are kept between two runs of a compiled operator."""
+KEPT_RUN_BYTES = 256 * 2**20
+"""Buffers of up to this size are kept between two runs of a compiled operator, where the device has 8 GiB and more: to
+make them anew takes ten times as long as a run. Else a thirty-second of its memory."""
 
-KEPT_RUN_BYTES_IN_ALL = 256 * 2**20
-"""Buffers of up to this size are kept by all compiled operators together; those not used for longest go first."""
+KEPT_RUN_BYTES_IN_ALL = 4 * KEPT_RUN_BYTES
+"""Buffers of up to this size are kept by all compiled operators together; those not used for longest go first. Where
+the device has less memory than 8 GiB, an eighth of it."""
 
 MOST_RUNS_AT_ONCE = 3
 """Of a compiled operator: one lays out its inputs, one waits for the device, one copies its outputs out."""
@@ -170,8 +172,15 @@ class Run:
         spans = self._engine.dispatch_spans(self.recording)
         return [KernelTime(label, *span) for label, span in zip(self._labels, spans, strict=True)]
 
-    def execute(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
-        """Lays out the inputs, runs, and copies the outputs out. One thread at a time, inside a call or a visit."""
+    def execute(
+        self, arrays: Mapping[str, npt.NDArray[Any]], results: Mapping[str, npt.NDArray[Any]] | None = None
+    ) -> Arrays:
+        """Lays out the inputs, runs, and copies the outputs out. One thread at a time, inside a call or a visit.
+
+        Args:
+            arrays: the inputs.
+            results: where the outputs go; ``None``: into new arrays.
+        """
         engine = self._engine
         engine.check_open()  # else the views lead nowhere
         if self._is_submitted:  # and was not waited for, because an interrupt came
@@ -187,7 +196,12 @@ class Run:
         else:
             engine.run(self.recording)
         self._is_submitted = False
-        return {view.member: view.copied() for view in self._output_views}
+        if results is None:
+            return {view.member: view.copied() for view in self._output_views}
+        for view in self._output_views:
+            assert view.elements is not None  # whoever has room for results knows their types
+            copy_elements(results[view.member], view.elements)
+        return dict(results)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -241,16 +255,18 @@ class _Seats:
 
     Args:
         run_size: bytes of the buffers of one.
+        most: runs at once.
+        device_bytes: memory of the device.
 
     Attributes:
         seats: at least one; fewer when memory is short.
         are_kept: whether buffers are kept when nobody uses them.
     """
 
-    def __init__(self, run_size: int) -> None:
-        count = min(MOST_RUNS_AT_ONCE, KEPT_RUN_BYTES_IN_ALL // max(run_size, 1))
+    def __init__(self, run_size: int, most: int, device_bytes: int) -> None:
+        count = min(most, kept_bytes_in_all(device_bytes) // max(run_size, 1))
         self.seats = tuple(_Seat() for _ in range(max(count, 1)))
-        self.are_kept = run_size <= KEPT_RUN_BYTES
+        self.are_kept = run_size <= min(KEPT_RUN_BYTES, device_bytes // 32)
         self._run_size = run_size
         self._turn = 0
 
@@ -291,6 +307,11 @@ class _Seats:
         return bool(runs)
 
 
+def kept_bytes_in_all(device_bytes: int) -> int:
+    """What all compiled operators of a device with so much memory keep at most."""
+    return min(KEPT_RUN_BYTES_IN_ALL, device_bytes // 8)
+
+
 def _nothing() -> None:
     """Stands for a weak reference to what is gone."""
 
@@ -304,6 +325,7 @@ class RunCache:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._device_bytes = engine.info.memory
         self._runs: WeakKeys[CompiledOperator, _Seats] = WeakKeys()
         self._last: tuple[Callable[[], CompiledOperator | None], Callable[[], _Seats | None]] = _nothing, _nothing
 
@@ -317,15 +339,28 @@ class RunCache:
         """Forgets all of them."""
         self._runs.clear()
 
-    def execute(self, compiled: CompiledOperator, arrays: Mapping[str, npt.NDArray[Any]]) -> Arrays:
-        """Runs a compiled operator, with kept buffers where there are some."""
+    def execute(
+        self,
+        compiled: CompiledOperator,
+        arrays: Mapping[str, npt.NDArray[Any]],
+        results: Mapping[str, npt.NDArray[Any]] | None = None,
+        most_at_once: int = MOST_RUNS_AT_ONCE,
+    ) -> Arrays:
+        """Runs a compiled operator, with kept buffers where there are some.
+
+        Args:
+            compiled: the operator.
+            arrays: its inputs.
+            results: where its outputs go; ``None``: into new arrays.
+            most_at_once: runs of it at a time; the same in every call.
+        """
         visit = self._engine.afterwards.visit()
         if visit is INSIDE:
             # In a signal's handler or a finalizer, in the middle of a run: that one and this must not wait for others.
             with contextlib.closing(Run(self._engine, compiled)) as run:
-                return run.execute(arrays)
+                return run.execute(arrays, results)
         last, seats_of_last = self._last
-        seats = (seats_of_last() if last() is compiled else None) or self._used_now(compiled)
+        seats = (seats_of_last() if last() is compiled else None) or self._used_now(compiled, most_at_once)
         made_room = False
         while True:
             try:
@@ -335,28 +370,33 @@ class RunCache:
                         seat = seats.next()
                     with seat.lock:
                         if seat in seats.seats:  # still
-                            return self._execute(seat, seats, compiled, arrays)
+                            return self._execute(seat, seats, compiled, arrays, results)
             except OutOfMemoryError:
                 if made_room or not self._make_room(seats):
                     raise
                 made_room = True
 
-    def _used_now(self, compiled: CompiledOperator) -> _Seats:
+    def _used_now(self, compiled: CompiledOperator, most: int) -> _Seats:
         with self._engine.afterwards, self._engine.lock:
             # The order in which they were used says which goes first.
-            seats = self._runs.get(compiled) or _Seats(sum(_sizes(compiled).values()))
+            seats = self._runs.get(compiled) or _Seats(sum(_sizes(compiled).values()), most, self._device_bytes)
             self._runs.keep(compiled, seats)
             self._last = weakref.ref(compiled), weakref.ref(seats)
             return seats
 
     def _execute(
-        self, seat: _Seat, seats: _Seats, compiled: CompiledOperator, arrays: Mapping[str, npt.NDArray[Any]]
+        self,
+        seat: _Seat,
+        seats: _Seats,
+        compiled: CompiledOperator,
+        arrays: Mapping[str, npt.NDArray[Any]],
+        results: Mapping[str, npt.NDArray[Any]] | None,
     ) -> Arrays:
         run = seat.run or self._filled(seat, seats, compiled)
         if seats.are_kept:
-            return run.execute(arrays)
+            return run.execute(arrays, results)
         try:
-            return run.execute(arrays)
+            return run.execute(arrays, results)
         finally:
             seats.leave(seat)
 
@@ -365,7 +405,7 @@ class RunCache:
         with self._engine.lock:
             size = sum(each.kept_bytes for _, each in self._runs.items())
             for other, kept in self._runs.items():
-                if size <= KEPT_RUN_BYTES_IN_ALL:
+                if size <= kept_bytes_in_all(self._device_bytes):
                     break
                 if kept is not seats and kept.kept_bytes:
                     size -= kept.kept_bytes

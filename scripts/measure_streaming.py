@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures an array larger than memory: made block by block, through a fused graph on one device, and thrown away.
 
-    scripts/measure_streaming.py [-d DEVICE] [--gibibytes 16] [--block MEBIBYTES] [--threads N] [--limit GIBIBYTES]
+    scripts/measure_streaming.py [-d DEVICE] [--gibibytes 16] [--block 128] [--threads 6] [--limit GIBIBYTES]
                                  [--source made|memory] [--json FILE]
 
 ``--limit`` has the system refuse this process more address space than that, drivers included (for CPU devices; those
@@ -10,9 +10,9 @@ blocks out of numbers that were made before, each from another place, and so cos
 than a few threads make numbers. Beside the stream's speed stand those of its parts, measured in the same run, block by
 block: making a block, taking it to the device and back, and the kernel alone; the slowest of them is what a perfect
 overlap would reach. Of devices with memory of their own there is also the link's speed in the pattern of the stream: as
-many threads, NumPy to NumPy through plain staging buffers, without any kernel (``scripts/streaming_links.py``), and
-PyTorch's where it is there; and the same with the graph, but without Dask and the checksum. The checksum is the same on
-every device and for every number of threads.
+many threads, NumPy to NumPy through plain staging buffers, blocks of 16 MiB or less (larger ones are slower), without
+any kernel (``scripts/streaming_links.py``), and PyTorch's where it is there; and the same with the graph, but without
+Dask and the checksum. The checksum is the same on every device and for every number of threads.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ from scripts.measuring import argument_parser, torch_named, write_measured
 from scripts.streaming_links import computed, pinned, staged
 
 _ROW = 2**16
+_FASTEST_BLOCK = 16 * 2**20  # bytes, of those that go to a device and back
 _GIBIBYTE = 2**30
 
 
@@ -120,11 +121,12 @@ def links(device: dml.Device, block: npt.NDArray[np.float32], threads: int, torc
     """GiB/s of blocks that go to the device and back, through the graph or without anything that is computed."""
     drawn = dml.Graph(device)
     model = drawn.compile(y=graph(drawn.input("x", dml.FLOAT32, block.shape)))
-    own = staged(device, block, threads)
+    small = block.reshape(-1)[: _FASTEST_BLOCK // block.itemsize]
+    own = staged(device, small, threads)
     found = {"the graph": computed(device, model, block, threads)}
     if own is not None:
         found |= {"staging buffers": own, "the graph, of the staging buffers": found["the graph"] / own}
-    return found | (pinned(torch, block, threads) if torch is not None else {})
+    return found | (pinned(torch, small, threads) if torch is not None else {})
 
 
 def _torch() -> Any:
@@ -144,8 +146,8 @@ def main() -> None:
     """Measures, and prints a line for each number."""
     parser = argument_parser(__doc__)
     parser.add_argument("--gibibytes", type=float, default=16)
-    parser.add_argument("--block", type=int, default=16, metavar="MEBIBYTES")
-    parser.add_argument("--threads", type=int, default=3)
+    parser.add_argument("--block", type=int, default=128, metavar="MEBIBYTES")
+    parser.add_argument("--threads", type=int, default=6)
     parser.add_argument("--source", choices=SOURCES, default="made")
     parser.add_argument("--limit", type=float, metavar="GIBIBYTES")
     options = parser.parse_args()

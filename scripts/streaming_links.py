@@ -18,7 +18,7 @@ import numpy.typing as npt
 import dmlvk as dml
 from dmlvk.arrays import copied, copy_elements
 
-_BLOCKS_OF_A_THREAD = 40
+_BYTES_OF_A_THREAD = 640 * 2**20
 _GIBIBYTE = 2**30
 
 Block = npt.NDArray[np.float32]
@@ -40,9 +40,10 @@ def _gibibytes_per_second(makers: list[Callable[[], object]], nbytes: int) -> fl
             thread.join()
         return time.perf_counter() - start
 
-    seconds(5)
-    best = min(seconds(_BLOCKS_OF_A_THREAD) for _ in range(3))
-    return len(makers) * _BLOCKS_OF_A_THREAD * nbytes / _GIBIBYTE / best
+    blocks = max(_BYTES_OF_A_THREAD // nbytes, 2)
+    seconds(2)
+    best = min(seconds(blocks) for _ in range(3))
+    return len(makers) * blocks * nbytes / _GIBIBYTE / best
 
 
 def staged(device: dml.Device, block: Block, threads: int) -> float | None:

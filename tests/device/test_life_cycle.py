@@ -155,8 +155,9 @@ def test_large_runs_keep_no_buffers(fresh: dml.Device, monkeypatch: pytest.Monke
 
 
 def test_runs_keep_a_bounded_number_of_bytes_in_all(fresh: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """64 operators could otherwise hold 4 GiB; the least recently used buffers go first, and come again when needed."""
+    """64 operators could hold 16 GiB otherwise; the least recently used buffers go first, and come when needed."""
     assert device_module._KEPT_OPERATORS * running.KEPT_RUN_BYTES == 16 * running.KEPT_RUN_BYTES_IN_ALL
+    assert [running.kept_bytes_in_all(gibibytes * 2**30) // 2**20 for gibibytes in (2, 8, 80)] == [256, 1024, 1024]
     monkeypatch.setattr(running, "KEPT_RUN_BYTES_IN_ALL", 3 * 512)
     operators = [compiled(fresh, threshold(floats(64), bound)) for bound in range(5)]
     order = [0, 1, 2, 0, 3, 4, 1, 1, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import dmlvk as dml
@@ -77,19 +78,31 @@ with device.create_buffer({size}) as buffer:
 
 
 def test_tensors_above_the_limit_are_refused_by_run_before_anything_is_allocated(device: dml.Device) -> None:
-    count = limit_of(device) // 4 + 1
+    """Where they cannot be cut into pieces: of an output that lies in columns no part of the rows lies together."""
+    count = limit_of(device) // 8 + 1
     program = f"""
-large = dml.TensorDesc(dml.FLOAT32, ({count},), (0,))
-output = dml.TensorDesc(dml.FLOAT32, ({count},))
+large = dml.TensorDesc(dml.FLOAT32, (2, {count}), (0, 0))
+output = dml.TensorDesc(dml.FLOAT32, (2, {count}), (1, 2))
 for wanted in (dml.ElementWiseSign(input_tensor=large, output_tensor=output),):
     try:
-        device.run(wanted, {{"InputTensor": np.ones(1, np.float32)}})
+        device.run(wanted, {{"InputTensor": np.ones((1, 1), np.float32)}})
     except (dml.DeviceLimitError, dml.OutOfMemoryError) as error:
         print(type(error).__name__, error)
 assert len(device.engine._allocations) == 0
 """
     printed = output_of(ATTEMPT + program + WORK, device.info.index)
     assert printed.startswith("DeviceLimitError ")
+
+
+def test_elementwise_work_above_the_limit_runs_in_pieces(device: dml.Device) -> None:
+    count = limit_of(device) // 4 + 1
+    if count * 8 > 2**30:
+        pytest.skip("the test would take a lot of memory")
+    output = dml.TensorDesc(dml.INT8, (count,))
+    desc = dml.Cast(input_tensor=dml.TensorDesc(dml.FLOAT32, (count,)), output_tensor=output)
+    values = np.resize(np.arange(-100, 101, dtype=np.float32), count)
+    result = device.run(desc, {"InputTensor": values})["OutputTensor"]
+    assert np.array_equal(result, values.astype(np.int8))
 
 
 @pytest.mark.parametrize(("size", "room"), [(2**26, 2**29), (2**22, 2**28), (2**16, 2**27)])
@@ -127,9 +140,10 @@ resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_IN
 def test_out_of_memory_inside_run_leaves_the_device_usable(device: dml.Device) -> None:
     program = """
 import resource
-large = dml.TensorDesc(dml.FLOAT32, (2**24,))
-large_desc = dml.ElementWiseSign(input_tensor=large, output_tensor=large)
-x = np.zeros(2**24, np.float32)
+large = dml.TensorDesc(dml.FLOAT32, (2, 2**23))
+in_columns = dml.TensorDesc(dml.FLOAT32, (2, 2**23), (1, 2))  # so that it is not cut into pieces
+large_desc = dml.ElementWiseSign(input_tensor=large, output_tensor=in_columns)
+x = np.zeros((2, 2**23), np.float32)
 device.run(desc, {"InputTensor": values})
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[0]) * 4096
