@@ -1,7 +1,8 @@
 """Products of 8-bit integers on GPUs: operands are packed first, then multiplied in tiles.
 
 Packing takes time that grows with the operands, and the product with the number of terms: all that makes operands
-differ (strides, signs, windows and their padding) is the business of one small kernel, and tiles know one layout.
+differ (strides, signs, windows and their padding) is the business of one small kernel, and tiles know one layout. What
+lies so already is not packed.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ _PACKING_INVOCATIONS, _SUMS_INVOCATIONS = 128, 64
 
 _FIRST_OF_GEOMETRY = 11
 """The first specialization constant of a convolution's geometry: ``shaders/patterns/convolution_operands.glsl``."""
+
+_INNER_BATCHES = 12
+"""Where the number of inner batches stands among a GEMM's ``others``: ``gemm_product`` in ``matrix.py``."""
 
 _FEWEST_LINES = 32
 """Rows, columns and terms from which on tiles are not empty for the most part."""
@@ -194,7 +198,10 @@ def add_product(builder: ProgramBuilder, product: Product, tile: PackedTile, ope
         DeviceLimitError: when there is more work than the device can address.
     """
     sides = _sides(product, tile)
-    packed = [_pack(builder, product, side, operand) for side, operand in zip(sides, operands, strict=True)]
+    packed = [
+        operand.region if _lies_packed(product, side, operand) else _pack(builder, product, side, operand)
+        for side, operand in zip(sides, operands, strict=True)
+    ]
     # Where elements are unsigned, 128 is taken from them and from their zero point.
     has_zeros = any(operand.zero is not None or operand.flipped for operand in operands)
     sums = packed
@@ -214,6 +221,19 @@ def add_product(builder: ProgramBuilder, product: Product, tile: PackedTile, ope
         work_group_size=tile.invocations,
     )
     builder.launch(kernel, [*packed, *sums], [builder.writes["output_tensor"]])
+
+
+def _lies_packed(product: Product, side: _Side, operand: Operand) -> bool:
+    """Whether an operand lies in memory as it would be packed: signed, in lines that fill all tiles."""
+    fills = side.packed_lines == side.lines and side.line_vectors * _VECTOR_TERMS == product.terms
+    if operand.flipped or not fills or (product.family == "convolution" and (side.is_right or product.batches > 1)):
+        return False
+    line, term, outer, inner = product.others[:4] if side.is_right else product.left
+    if (line, term) != (product.terms, 1):
+        return False
+    size = side.lines * product.terms
+    inner_count = product.others[_INNER_BATCHES] if product.batches > 1 else 1
+    return (inner_count == 1 or inner == size) and (inner_count == product.batches or outer == inner_count * size)
 
 
 def _layout_of_results(product: Product, tile: PackedTile, has_zeros: bool) -> tuple[int, ...]:

@@ -152,6 +152,69 @@ def test_convolutions_are_exact(any_device: dml.Device, monkeypatch: pytest.Monk
     np.testing.assert_array_equal(any_device.run(desc, inputs)["OutputTensor"], expected)
 
 
+@pytest.mark.parametrize("zeros", [False, True])
+@pytest.mark.parametrize(
+    ("strides", "packs"),
+    [
+        (((8192, 4096, 64, 1), (8192, 4096, 1, 64)), 0),
+        (((4096, 8192, 64, 1), (8192, 4096, 1, 64)), 1),  # batches in the other order
+        (((8192, 4096, 64, 1), (0, 4096, 1, 64)), 1),  # the same for both outer batches
+        (((8192, 4096, 64, 1), (8192, 4096, 64, 1)), 1),  # by rows
+        (((8320, 4160, 65, 1), (8192, 4096, 1, 64)), 1),  # with gaps
+        (((8192, 4096, 64, 1), (10240, 5120, 1, 80)), 1),
+    ],
+    ids=str,
+)
+def test_what_lies_as_tiles_read_it_is_not_packed(
+    any_device: dml.Device,
+    monkeypatch: pytest.MonkeyPatch,
+    strides: tuple[tuple[int, ...], tuple[int, ...]],
+    packs: int,
+    zeros: bool,
+) -> None:
+    """Signed, lines behind one another, and as many of them and of their terms as fill all tiles."""
+    _only(monkeypatch, _SMALL, has_dot_product=True)
+    sizes = (2, 2, 64, 64)
+    a, b = _random(dml.INT8, sizes), _random(dml.INT8, (*sizes[:3], 1)) + np.arange(64, dtype=np.int8)
+    b = np.broadcast_to(b[:1], sizes) if strides[1][0] == 0 else b
+    points = {"a_zero_point_tensor": (1, 1, 64, 1), "b_zero_point_tensor": (1, 1, 1, 64)} if zeros else {}
+    x, y = _random(dml.INT8, (1, 1, 64, 1)), _random(dml.INT8, (1, 1, 1, 64))
+    desc = dml.MatrixMultiplyInteger(
+        a_tensor=dml.TensorDesc(dml.INT8, sizes, strides[0]),
+        b_tensor=dml.TensorDesc(dml.INT8, sizes, strides[1]),
+        output_tensor=dml.TensorDesc(dml.INT32, sizes),
+        **{member: dml.TensorDesc(dml.INT8, shape) for member, shape in points.items()},
+    )
+    inputs = {"ATensor": a, "BTensor": b} | ({"AZeroPointTensor": x, "BZeroPointTensor": y} if zeros else {})
+    expected = (a.astype(np.int64) - (x if zeros else 0)) @ (b.astype(np.int64) - (y if zeros else 0))
+    np.testing.assert_array_equal(any_device.run(desc, inputs)["OutputTensor"], expected)
+    variants = [step.kernel.variant for step in lower(desc, any_device.target).steps]
+    assert sum("packed_operand" in variant for variant in variants) == packs
+
+
+def test_a_filter_that_lies_as_tiles_read_it_is_not_packed(
+    any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _only(monkeypatch, _SMALL, has_dot_product=True)
+    source, window = _random(dml.INT8, (2, 64, 5, 7)), _random(dml.INT8, (32, 64, 1, 1))
+    desc = dml.ConvolutionInteger(
+        input_tensor=dml.TensorDesc(dml.INT8, source.shape),
+        filter_tensor=dml.TensorDesc(dml.INT8, window.shape),
+        output_tensor=dml.TensorDesc(dml.INT32, (2, 32, 5, 7)),
+        dimension_count=2,
+        strides=(1, 1),
+        dilations=(1, 1),
+        start_padding=(0, 0),
+        end_padding=(0, 0),
+        group_count=1,
+    )
+    got = any_device.run(desc, {"InputTensor": source, "FilterTensor": window})["OutputTensor"]
+    wide = window.astype(np.int64).reshape(32, 64)
+    np.testing.assert_array_equal(got, np.einsum("oc,nchw->nohw", wide, source.astype(np.int64)))
+    variants = [step.kernel.variant for step in lower(desc, any_device.target).steps]
+    assert sum("packed_operand" in variant for variant in variants) == 1
+
+
 def _variants(target: Target, shape: tuple[int, int, int]) -> list[str]:
     desc = _matrix_desc((dml.INT8, dml.INT8), shape, zeros=False)
     return [step.kernel.variant for step in lower(desc, target).steps]
@@ -159,7 +222,7 @@ def _variants(target: Target, shape: tuple[int, int, int]) -> list[str]:
 
 def test_the_choice() -> None:
     """Tiles for GPUs and large products; of the tiles one that keeps a device busy, and its instructions."""
-    packed = ["gemm_integer.packed_operand"] * 2
+    packed = ["gemm_integer.packed_operand"]  # the right operand, which does not lie along the terms
     for shape, tile in (((4096, 256, 2048), "128x64"), ((1024, 256, 1024), "64x64"), ((512, 256, 256), "32x32")):
         assert _variants(GPU, shape) == [*packed, f"gemm_integer.packed.{tile}.plain"]
         with_dot = dataclasses.replace(GPU, has_integer_dot_product=True)
