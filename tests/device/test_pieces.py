@@ -18,8 +18,11 @@ import dmlvk as dml
 from dmlvk import cuts, pieces
 from dmlvk import functions as F
 from dmlvk.compilation import CompiledOperator
+from dmlvk.conformance.cases import attribute_sets, axes_attributes, value_cases
+from dmlvk.conformance.execution import describe
 from dmlvk.cuts import cut_of
 from dmlvk.running import RunCache
+from dmlvk.tensors import packed_strides
 from tests.binding.support import compiled, floats, sign, threshold
 from tests.device.watching import NEEDS_FENCES, Watch, allocation_count
 
@@ -128,6 +131,34 @@ def test_pieces_give_the_bits_of_the_whole(device: dml.Device, name: str) -> Non
     assert got.keys() == whole.keys()
     for output, result in whole.items():
         assert (got[output].dtype, got[output].shape) == (result.dtype, result.shape)
+        assert got[output].tobytes() == result.tobytes(), output
+
+
+_EACH_OPERATOR = {case.desc_class.operator_name: case for case in reversed(value_cases())}
+"""One case of each operator whose results come from the elements in their own places."""
+
+
+@pytest.mark.parametrize("name", sorted(_EACH_OPERATOR))
+def test_every_elementwise_operator_gives_the_bits_of_the_whole(any_device: dml.Device, name: str) -> None:
+    case = _EACH_OPERATOR[name]
+    operands = case.tensors("input")
+    if case.desc_class.declaration.pattern == "rows":
+        sizes: tuple[int, ...] = (50, 8)
+        attributes = axes_attributes(case.desc_class, (1,))
+    else:
+        sizes = (3, 50, 8)
+        attributes = attribute_sets(case.desc_class, operands[0][1])[0]
+    random = np.random.default_rng(3)
+    inputs = {}
+    for field, data_type in operands:
+        raw = random.integers(0, 256, (*sizes, data_type.numpy_dtype.itemsize), np.uint8)
+        inputs[field.name] = raw.view(data_type.numpy_dtype)[..., 0]
+    tensors = [*operands, *case.tensors("output")]
+    model = compiled(any_device, describe(case, sizes, [packed_strides(sizes)] * len(tensors), attributes))
+    assert _count(model) >= 3
+    got = any_device.run(model, inputs)
+    whole = any_device._runs.execute(model, inputs)
+    for output, result in whole.items():
         assert got[output].tobytes() == result.tobytes(), output
 
 
