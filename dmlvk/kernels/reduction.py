@@ -39,6 +39,16 @@ _FEWEST_GROUPS = 128
 _FEWEST_ON_PROCESSORS = 16
 """From so many chunks on a processor's invocations take whole ones."""
 
+_FEWEST_ELEMENTS_IN_PIECES = 2**19
+_SHORTEST_IN_PIECES = 64
+"""Of so many elements in all, and so long rows, processors cut the chunks of rows that are neighbours into pieces
+(shaders/patterns/reduction_pieces.glsl). Naive drivers do not: they lose by it, and SwiftShader's compiler does not
+come to an end over pieces of integers."""
+
+_FEWEST_LANES_OF_PIECE = 4
+_ELEMENTS_OF_PIECE = 256
+"""A piece has at most so many elements, if it has more lanes than the fewest."""
+
 _UNSIGNED, _SIGNED, _FLOAT = 0, 1, 2
 AS_IT_IS, DIVIDED, SQUARE_ROOT, LOGARITHM, LOGARITHM_AND_PEAK, MEAN_IN_TWO_WORDS = range(6)
 """What becomes of a sum: ``ENDING`` in shaders/reduction/sum.comp."""
@@ -59,6 +69,8 @@ class Reduction:
         mode: its ``MODE``.
         ending: its ``ENDING``.
         name: what its variants are called, where that is not the shader's name.
+        piece_words: words of what a piece of a chunk comes to, for elements of 32 bits or less; 0: chunks are not cut
+            into pieces.
     """
 
     shader: str
@@ -68,6 +80,7 @@ class Reduction:
     mode: int = 0
     ending: int = AS_IT_IS
     name: str = ""
+    piece_words: int = 0
 
     def variant(self, is_wide: bool, of_states: bool, several_lanes: bool, loads_ahead: bool) -> ShaderVariant:
         """The shader variant for a width of elements, at the first launch or a later one, by lanes of an invocation.
@@ -85,18 +98,39 @@ class Reduction:
         defines += [("WIDE", "1")] * is_wide
         return ShaderVariant(name, f"reduction/{self.shader}.comp", tuple(sorted(defines)))
 
+    def variant_of_pieces(self, of_pairs: bool) -> ShaderVariant:
+        """The shader variant that reduces pieces of chunks.
+
+        Args:
+            of_pairs: whether an invocation has two rows that are neighbours.
+        """
+        return self._variant({"pieces": True, "pairs": of_pairs}, {"IN_PIECES": True, "ROW_PAIRS": of_pairs})
+
+    def variant_that_joins(self) -> ShaderVariant:
+        """The shader variant that joins the pieces of each chunk."""
+        return self._variant({"joined": True}, {"JOINS_PIECES": True})
+
+    def _variant(self, words: dict[str, bool], defines: dict[str, bool]) -> ShaderVariant:
+        name = ".".join(["reduction", self.name or self.shader, *(word for word, holds in words.items() if holds)])
+        switches = (("PARTIALS", "0"), ("SEVERAL_LANES", "1"), ("LOADS_AHEAD", "0"))
+        others = ((define, "1") for define, holds in defines.items() if holds)
+        return ShaderVariant(name, f"reduction/{self.shader}.comp", tuple(sorted((*self.defines, *switches, *others))))
+
     def words(self, is_wide: bool) -> int:
         """Words of a state."""
         return self.state_words_of_wide if is_wide else self.state_words
 
 
 def _sum(name: str, terms: int, mode: int = 0, ending: int = AS_IT_IS) -> Reduction:
-    return Reduction("sum", 7, defines=(("TERMS", str(terms)),), mode=mode, ending=ending, name=name)
+    pieces = 3 if terms < 2 else 0
+    return Reduction(
+        "sum", 7, defines=(("TERMS", str(terms)),), mode=mode, ending=ending, name=name, piece_words=pieces
+    )
 
 
-_EXTREME = Reduction("extreme", 1, 2, (("ARG", "0"),), name="extreme")
-_PLACE = Reduction("extreme", 2, 3, (("ARG", "1"),), name="place")
-_INTEGERS = Reduction("integers", 1, 2)
+_EXTREME = Reduction("extreme", 1, 2, (("ARG", "0"),), name="extreme", piece_words=1)
+_PLACE = Reduction("extreme", 2, 3, (("ARG", "1"),), name="place", piece_words=2)
+_INTEGERS = Reduction("integers", 1, 2, piece_words=1)
 _PRODUCT = Reduction("product", 5)
 SUM = _sum("sum", 0)
 SUM_OF_MAGNITUDES = _sum("sum", 0, mode=_OF_MAGNITUDES)
@@ -143,6 +177,9 @@ def variants() -> Iterator[ShaderVariant]:
                 for of_states, several_lanes in itertools.product((False, True), repeat=2):
                     yield reduction.variant(is_wide, of_states, several_lanes, False)
                     yield reduction.variant(is_wide, of_states, several_lanes, True)
+        if reduction.piece_words:
+            yield from map(reduction.variant_of_pieces, (False, True))
+            yield reduction.variant_that_joins()
 
 
 def lower(desc: OperatorDesc, target: Target) -> Program:
@@ -235,6 +272,13 @@ class Rows:
         return bool(self.others.sizes) and 0 < self.others.strides[0][0] < self.row.strides[0][0]
 
     @property
+    def have_pairs(self) -> bool:
+        """Whether every second row is followed by the next one in memory, at an even place."""
+        further = (*self.row.strides[0], *self.others.strides[0][1:])
+        is_even = self.others.sizes[0] % 2 == 0 and not any(stride % 2 for stride in further)
+        return self.others.strides[0][0] == 1 and is_even
+
+    @property
     def have_blocks(self) -> bool:
         """Whether every whole group of four neighbours begins at a multiple of four elements."""
         strides = self.row.strides[0]
@@ -279,15 +323,21 @@ def add_reduction(
     """
     is_wide = rows.source.data_type.size_in_bits == 64
     length, chunk_size, of_states = rows.length, CHUNK, False
+    pieces = _pieces(builder.target, reduction, rows)
     while True:
         chunks = -(-length // chunk_size)
-        kernel = _kernel(builder, reduction, rows, length, chunks, of_states, width)
+        made = companion
+        if pieces:
+            made = builder.scratch(4 * reduction.piece_words * rows.count * chunks * pieces)
+            kernel = _kernel_of_pieces(builder, reduction, rows, chunks, pieces)
+            builder.launch(kernel, [read, read], [made], label=f"{label} pieces".strip())
+        kernel = _kernel(builder, reduction, rows, length, chunks, of_states, width, pieces)
         size = 4 * reduction.words(is_wide) * rows.count * chunks
         target_region = written if chunks == 1 else builder.scratch(size)
-        builder.launch(kernel, [read, companion or read], [target_region], label=label)
+        builder.launch(kernel, [read, made or read], [target_region], label=label)
         if chunks == 1:
             return
-        read, length, chunk_size, of_states = target_region, chunks, CHUNK_OF_STATES, True
+        read, length, chunk_size, of_states, pieces = target_region, chunks, CHUNK_OF_STATES, True, 0
 
 
 def _kernel(
@@ -298,57 +348,108 @@ def _kernel(
     chunks: int,
     of_states: bool,
     width: int,
+    pieces: int,
 ) -> PlainKernel:
-    data_type = rows.source.data_type
+    is_wide = rows.source.data_type.size_in_bits == 64
     of_chunk = lanes(length)
     are_neighbours = rows.are_neighbours and not of_states
     own = _lanes_of_invocation(builder.target, of_chunk, rows.count * chunks, are_neighbours)
     loads_ahead = not builder.target.is_cpu and length >= _ELEMENTS_OF_LANE * of_chunk
+    variant = reduction.variant(is_wide, of_states, own > 1, loads_ahead)
     group_size = WORK_GROUP_SIZE
     if are_neighbours and own > 1:
-        state_bytes = 4 * reduction.words(data_type.size_in_bits == 64)
+        state_bytes = 4 * reduction.words(is_wide)
         group_size = _invocations_of_group(builder.target, of_chunk // own, rows.count * chunks, state_bytes)
     chunks_of_group = group_size * own // of_chunk
     groups = launch_size(builder.operator_name, -(-rows.count * chunks // chunks_of_group) * WORK_GROUP_SIZE)
-    kind = _FLOAT if data_type.is_float else _SIGNED if data_type.name.startswith("INT") else _UNSIGNED
-    sizes = [*rows.row.sizes, *rows.others.sizes]
-    missing = MAXIMUM_DIMENSION_COUNT - len(sizes)
-    zeros = [0] * missing
-    input_strides = [*rows.row.strides[0], *rows.others.strides[0], *zeros]
-    output_strides = [*[0] * len(rows.row.sizes), *rows.others.strides[1], *zeros]
     return PlainKernel(
-        variant=reduction.variant(data_type.size_in_bits == 64, of_states, own > 1, loads_ahead).name,
+        variant=(reduction.variant_that_joins() if pieces else variant).name,
         work_groups=groups,
         work_group_size=group_size,
         constants=(
             int(groups[1] > 1),
-            1,
-            len(rows.row.sizes),
-            len(rows.others.sizes),
-            of_chunk,
-            own,
-            data_type.size_in_bits,
-            kind,
-            int(rows.have_blocks),
-            int(are_neighbours),
-            int(chunks == 1),
-            width,
+            *_constants(rows, of_chunk, own, are_neighbours, chunks == 1, width),
             int(length % (_BLOCKS_AT_ONCE * _ELEMENTS_OF_BLOCK) == 0),
             group_size,
             int(reduction.mode == _OF_MAGNITUDES),
+            *[pieces] * (pieces > 0),
         ),
-        parameters=(
-            rows.count,
-            length,
-            chunks,
-            rows.length,
-            reduction.mode + 256 * reduction.ending,
-            *sizes,
-            *[1] * missing,
-            *input_strides,
-            *output_strides,
-        ),
+        parameters=_parameters(reduction, rows, length, chunks),
     )
+
+
+def _kernel_of_pieces(
+    builder: ProgramBuilder, reduction: Reduction, rows: Rows, chunks: int, pieces: int
+) -> PlainKernel:
+    of_chunk = lanes(rows.length)
+    of_pairs = rows.have_pairs
+    invocations = rows.count // (2 if of_pairs else 1) * chunks * pieces
+    groups = launch_size(builder.operator_name, invocations)
+    blocks, remainder = divmod(min(rows.length, CHUNK), _ELEMENTS_OF_BLOCK * of_chunk)
+    are_alike = remainder == 0 and (chunks == 1 or rows.length % CHUNK == 0)
+    return PlainKernel(
+        variant=reduction.variant_of_pieces(of_pairs).name,
+        work_groups=groups,
+        constants=(
+            int(groups[1] > 1),
+            *_constants(rows, of_chunk, of_chunk // pieces, True, False, 32),
+            blocks if are_alike else 0,
+            WORK_GROUP_SIZE,
+            int(reduction.mode == _OF_MAGNITUDES),
+            pieces,
+        ),
+        parameters=_parameters(reduction, rows, rows.length, chunks),
+    )
+
+
+def _constants(rows: Rows, of_chunk: int, own: int, are_neighbours: bool, is_last: bool, width: int) -> tuple[int, ...]:
+    """Those from 1 to 11: shaders/patterns/reduction_operands.glsl."""
+    data_type = rows.source.data_type
+    kind = _FLOAT if data_type.is_float else _SIGNED if data_type.name.startswith("INT") else _UNSIGNED
+    return (
+        1,
+        len(rows.row.sizes),
+        len(rows.others.sizes),
+        of_chunk,
+        own,
+        data_type.size_in_bits,
+        kind,
+        int(rows.have_blocks),
+        int(are_neighbours),
+        int(is_last),
+        width,
+    )
+
+
+def _parameters(reduction: Reduction, rows: Rows, length: int, chunks: int) -> tuple[int, ...]:
+    sizes = [*rows.row.sizes, *rows.others.sizes]
+    missing = MAXIMUM_DIMENSION_COUNT - len(sizes)
+    zeros = [0] * missing
+    return (
+        rows.count,
+        length,
+        chunks,
+        rows.length,
+        reduction.mode + 256 * reduction.ending,
+        *sizes,
+        *[1] * missing,
+        *[*rows.row.strides[0], *rows.others.strides[0], *zeros],
+        *[*[0] * len(rows.row.sizes), *rows.others.strides[1], *zeros],
+    )
+
+
+def _pieces(target: Target, reduction: Reduction, rows: Rows) -> int:
+    """Into how many pieces a chunk is cut, which are reduced by a launch of their own; 0: it is not."""
+    chunks = rows.count * -(-rows.length // CHUNK)
+    is_small = rows.count * rows.length < _FEWEST_ELEMENTS_IN_PIECES or rows.length < _SHORTEST_IN_PIECES
+    is_possible = reduction.piece_words and rows.are_neighbours and rows.source.data_type.size_in_bits < 64
+    if not is_possible or is_small or not target.is_cpu or target.is_naive or chunks < _FEWEST_ON_PROCESSORS:
+        return 0
+    of_chunk = own = lanes(rows.length)
+    elements = -(-min(rows.length, CHUNK) // of_chunk)
+    while own > _FEWEST_LANES_OF_PIECE and own * elements > _ELEMENTS_OF_PIECE:
+        own //= 4
+    return of_chunk // own
 
 
 def _lanes_of_invocation(target: Target, of_chunk: int, chunks: int, are_neighbours: bool) -> int:

@@ -13,6 +13,8 @@
 //   QUICK_SUMS                              optional: whether there are quicker functions, for what may turn out to be right in the end:
 //     QuickState, NO_QUICK_STATE, quick_with_block(state, block, count), quick_joined(a, b)    as above; of no elements nothing changes
 //     begin_quick(), is_quick_right(), state_of_quick(state)    a quick state is a Double
+//     QUICK_WORDS, EACH_QUICK_WORD(DO), quick_word_<n>(state), quick_state_of_words(words)    its words
+//     quick_alone(state)                      what comes of joining it with none
 //   begin_row()                             what is made of a row before its elements are gone through
 //   result_of(state)                        the row's result; a uvec2 where it has 64 bits
 //
@@ -26,6 +28,8 @@
 // which lose much by waiting for others; some where rows are neighbours in memory.
 layout(constant_id = 12) const bool HAS_WHOLE_FOURS = false; // chunks are multiples of 16 elements, four blocks
 layout(constant_id = 13) const uint GROUP_SIZE = 256u;       // invocations of a work group: more only where rows are neighbours
+
+#include "joined_by_fours.glsl"
 
 #define INVOCATIONS_OF_CHUNK (LANES_OF_CHUNK / LANES_OF_INVOCATION)
 #define CHUNKS_OF_GROUP (GROUP_SIZE / INVOCATIONS_OF_CHUNK)
@@ -183,34 +187,9 @@ State lane_state(uint lane, uint begin, uint end)
     return state;
 }
 
-// What neighbouring lanes come to, joined four at a time. (An invocation that has one lane only is a shader of its own, for those drivers
-// that compile what constants exclude.)
+// What neighbouring lanes come to. (An invocation that has one lane only is a shader of its own, for those drivers that compile what constants
+// exclude.)
 #if SEVERAL_LANES
-#define LANES_STATE(name, State, EMPTY_STATE, fours_state, joined) \
-    State name(uint lane, uint begin, uint end) \
-    { \
-        State sixteens = EMPTY_STATE; \
-        State sixty_fours = EMPTY_STATE; \
-        State all = EMPTY_STATE; \
-        for (uint i = 4u; i <= LANES_OF_INVOCATION; i += 4u) { \
-            sixteens = joined(sixteens, fours_state(lane + i - 4u, begin, end)); \
-            if ((i & 15u) == 0u) { \
-                sixty_fours = joined(sixty_fours, sixteens); \
-                sixteens = EMPTY_STATE; \
-            } \
-            if ((i & 63u) == 0u) { \
-                all = joined(all, sixty_fours); \
-                sixty_fours = EMPTY_STATE; \
-            } \
-        } \
-        if (LANES_OF_INVOCATION == 4u) { \
-            return sixteens; \
-        } \
-        if (LANES_OF_INVOCATION == 16u) { \
-            return sixty_fours; \
-        } \
-        return all; \
-    }
 State fours_state(uint lane, uint begin, uint end)
 {
     State state = EMPTY_STATE;
@@ -219,7 +198,7 @@ State fours_state(uint lane, uint begin, uint end)
     }
     return state;
 }
-LANES_STATE(lanes_state, State, EMPTY_STATE, fours_state, joined)
+JOINED_BY_FOURS(lanes_state, LANES_OF_INVOCATION, State, EMPTY_STATE, fours_state, joined)
 #else
 #define lanes_state(lane, begin, end) lane_state(lane, begin, end)
 #endif
@@ -257,7 +236,7 @@ QuickState quick_lanes_state(uint lane, uint begin, uint end)
 }
 #endif
 
-#if defined(QUICK_SUMS) && !PARTIALS
+#if defined(QUICK_SUMS) && !PARTIALS && !defined(JOINS_PIECES)
 #if SEVERAL_LANES
 // Four lanes at once: their blocks are neighbours in memory. A chunk has whole fours of blocks, or counts what is there.
 #define COUNT_FROM(at) (HAS_WHOLE_FOURS ? 4u : min(end - min(at, end), 4u))
@@ -292,7 +271,7 @@ QuickState quick_fours_state(uint lane, uint begin, uint end)
     }
     return quick_joined(quick_joined(quick_joined(a, b), c), d);
 }
-LANES_STATE(quick_lanes_state, QuickState, NO_QUICK_STATE, quick_fours_state, quick_joined)
+JOINED_BY_FOURS(quick_lanes_state, LANES_OF_INVOCATION, QuickState, NO_QUICK_STATE, quick_fours_state, quick_joined)
 #else
 QuickState quick_lanes_state(uint lane, uint begin, uint end)
 {
@@ -335,6 +314,46 @@ QuickState quick_lanes_state(uint lane, uint begin, uint end)
 #define HAS_QUICK_TREE
 #define LANES_OF_TREE LANES_OF_CHUNK
 #include "quick_tree.glsl"
+#endif
+
+#ifdef JOINS_PIECES
+// A chunk's pieces, which reduction_pieces.glsl has stored: they are the companion.
+#include "piece_states.glsl"
+layout(constant_id = 15) const uint PIECES = 1u; // of a chunk
+bool are_pieces_right;
+Piece piece_at(uint number)
+{
+    uint place = PIECE_PLACE(parameters.base_companion, number, row_number);
+    uint step = PIECE_STEP(PIECES * parameters.chunks);
+    uint words[PIECE_WORDS];
+#define READ_PIECE(n) words[n] = words_companion[place + uint(n) * step];
+    EACH_PIECE_WORD(READ_PIECE)
+#ifdef QUICK_SUMS
+    are_pieces_right = are_pieces_right && words_companion[place + PIECE_WORDS * step] != 0u;
+#endif
+    return piece_of_words(words);
+}
+Piece fours_of_pieces(uint number, uint begin, uint end)
+{
+    Piece piece = piece_at(number);
+    for (uint i = 1u; i < 4u; ++i) {
+        piece = pieces_joined(piece, piece_at(number + i));
+    }
+    return piece;
+}
+JOINED_BY_FOURS(several_pieces, PIECES, Piece, EMPTY_PIECE, fours_of_pieces, pieces_joined)
+Piece chunk_of_pieces(uint chunk, out bool are_right)
+{
+    are_pieces_right = true;
+    Piece piece = EMPTY_PIECE;
+    if (PIECES == 1u) {
+        piece = piece_at(chunk);
+    } else {
+        piece = several_pieces(chunk * PIECES, 0u, 0u);
+    }
+    are_right = are_pieces_right;
+    return piece;
+}
 #endif
 
 #ifdef RESULT_IS_WIDE
@@ -405,7 +424,15 @@ void main()
     // Those that are too many have no elements.
     uint begin = chunk.number * CHUNK;
     uint end = chunk.is_there ? min(begin + CHUNK, parameters.row_length) : begin;
-#ifdef HAS_QUICK_TREE
+#ifdef JOINS_PIECES
+    bool is_right = true;
+    State state = state_of_piece(chunk_of_pieces(chunk.number, is_right));
+#ifdef QUICK_SUMS
+    if (!is_right) {
+        state = lanes_state(0u, begin, end);
+    }
+#endif
+#elif defined(HAS_QUICK_TREE)
     begin_quick();
     State state = EMPTY_STATE;
     QuickState quick = quick_lanes_state(in_chunk * LANES_OF_INVOCATION, begin, end);

@@ -90,7 +90,7 @@ uint row_place(uint row, bool of_input)
 uint element_place(uint element)
 {
     if (ROW_AXES == 1u) {
-        return row_input + element * parameters.input_strides[0];
+        return row_input + (HAS_BLOCKS ? element : element * parameters.input_strides[0]); // blocks are of neighbours
     }
     uint place = row_input;
     for (uint axis = 0u; axis + 1u < ROW_AXES; ++axis) {

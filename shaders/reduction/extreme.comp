@@ -172,4 +172,8 @@ uvec2 result_of(State state)
 uint result_of(State state) { return element_of(state.key); }
 #endif
 
+#ifdef IN_PIECES
+#include "reduction_pieces.glsl"
+#else
 #include "reduction.glsl"
+#endif

@@ -83,6 +83,8 @@ ELEMENT result_of(State state) { return state.value; }
 State with_element(State state, ELEMENT x) { return joined(state, State(x)); }
 #define prefix_result_of(state) result_of(state)
 #include "scan.glsl"
+#elif defined(IN_PIECES)
+#include "reduction_pieces.glsl"
 #else
 #include "reduction.glsl"
 #endif

@@ -182,6 +182,12 @@ State with_block(State state, Block block, uint first, uint count)
 #define NO_QUICK_STATE Double(0.0, 0.0)
 #define quick_joined(a, b) double_sum(a, b)
 #define state_of_quick(sum) TermSum(sum, Double(0.0, 0.0), Double(0.0, 0.0), 0u)
+#define quick_alone(sum) two_sum(sum.high, sum.low) // joined with none, but for zeros' signs
+#define QUICK_WORDS 2
+#define EACH_QUICK_WORD(DO) DO(0) DO(1)
+#define quick_word_0(sum) floatBitsToUint(sum.high)
+#define quick_word_1(sum) floatBitsToUint(sum.low)
+#define quick_state_of_words(words) DOUBLE_OF_WORDS(words, 0)
 #if PARTIALS
 uint flags_so_far;
 void begin_quick() { flags_so_far = 0u; }
@@ -364,5 +370,9 @@ uvec2 result_of(State state)
     return OUTPUT_WIDTH == 16u ? uvec2(float16_from_float32(result.x), 0u) : result;
 }
 
+#ifdef IN_PIECES
+#include "reduction_pieces.glsl"
+#else
 #include "reduction.glsl"
+#endif
 #endif

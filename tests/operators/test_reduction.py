@@ -16,7 +16,7 @@ import dmlvk as dml
 from dmlvk import DataType, ReduceFunction
 from dmlvk.kernels import reduction
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.target import GPU
+from dmlvk.kernels.target import CPU, GPU
 from dmlvk.operators import check_operator
 from dmlvk.operators.levels import FeatureLevel
 from tests.effort import some
@@ -29,6 +29,7 @@ _TYPES = {
     np.dtype(np.float16): DataType.FLOAT16,
     np.dtype(np.int32): DataType.INT32,
     np.dtype(np.int64): DataType.INT64,
+    np.dtype(np.int8): DataType.INT8,
     np.dtype(np.uint8): DataType.UINT8,
 }
 
@@ -158,6 +159,42 @@ def test_columns_of_larger_work_groups_have_the_same_bits(device: dml.Device, mo
     targets = [dataclasses.replace(GPU, work_group_size=size, shared_memory=2**15) for size in (256, 512, 1024)]
     assert [lower(desc, target).steps[0].kernel.work_group_size for target in targets] == [256, 512, 1024]
     assert [_run(device, function, x, (0,)).tobytes() for function in functions] == expected
+
+
+_IN_PIECES: dict[type[Any], list[ReduceFunction]] = {
+    np.float32: [f for f in ReduceFunction if f not in (ReduceFunction.MULTIPLY, ReduceFunction.LOG_SUM_EXP)],
+    np.float16: [ReduceFunction.SUM, ReduceFunction.L2, ReduceFunction.MIN],
+    np.int32: [ReduceFunction.SUM, ReduceFunction.MULTIPLY, ReduceFunction.L1],
+    np.int8: [ReduceFunction.MAX, ReduceFunction.ARGMIN],
+    np.uint8: [ReduceFunction.MIN, ReduceFunction.ARGMAX],
+}
+
+
+@pytest.mark.parametrize("columns", [34, 17])
+@pytest.mark.parametrize("rows", some([64, 1000, 2048, 301, 4096, 12288, 32768, 17000], 3))
+def test_columns_in_pieces_have_the_same_bits(
+    device: dml.Device, rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    random = np.random.default_rng(rows)
+    numbers = random.normal(0, 40, (2, rows, columns))
+    numbers[:, :, 5], numbers[:, :, 6] = -0.0, 7
+    tasks = [
+        (f, numbers.clip(0 if np.dtype(t).kind == "u" else -99, 99).astype(t))
+        for t in _IN_PIECES
+        for f in _IN_PIECES[t]
+    ]
+    rare = numbers.astype(np.float32)
+    rare[0, 7, 3], rare[1, rows - 1, 11], rare[0, rows // 2, 13] = 1e-35, 3e38, np.nan
+    rare[1, 5, 12], rare[0, 9, 16] = np.inf, 1e-42
+    tasks += [(function, rare) for function in _IN_PIECES[np.float32]]
+    expected = [_run(device, function, x, (1,)).tobytes() for function, x in tasks]
+    monkeypatch.setattr(reduction, "_FEWEST_ELEMENTS_IN_PIECES", 1)
+    for function, x in tasks:
+        pieces = lower(_desc(function, x, (1,)), CPU).steps[0].kernel
+        assert pieces.variant.endswith("pieces" if columns % 2 else "pieces.pairs")
+    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    with dml.Device(device.info.index) as as_it_is:
+        assert [_run(as_it_is, function, x, (1,)).tobytes() for function, x in tasks] == expected
 
 
 @pytest.mark.parametrize("length", [70, 1027])
