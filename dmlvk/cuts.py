@@ -202,7 +202,8 @@ def _axes_to_cut(work: _Work, sizes: tuple[int, ...], most_elements: int) -> tup
 def _lie_as_cut(value: Value, views: Sequence[TensorDesc], axes: Sequence[int]) -> bool:
     """Whether all who read and write a value find its pieces one behind the other, or the same one everywhere."""
     strides = {tuple(view.element_strides[axis] for axis in axes) for view in views}
-    if len(strides) != 1 or not all(_is_nested(view, axes) for view in views):
+    widths = {view.data_type.size_in_bits for view in views}
+    if len(strides) != 1 or len(widths) != 1 or not all(_is_nested(view, axes) for view in views):
         return False
     if any(strides.pop()):
         return value.kind != "constant"
