@@ -109,7 +109,7 @@ class PackedTile:
 
 
 COOPERATIVE_TILES = (
-    PackedTile(128, 128, (64, 32), 128, 132, is_cooperative=True),
+    PackedTile(128, 128, (32, 64), 128, 132, is_cooperative=True),
     PackedTile(64, 64, (16, 32), 128, 66, is_cooperative=True),
     PackedTile(32, 64, (16, 32), 128, 0, is_cooperative=True),
 )

@@ -51,6 +51,15 @@ shared uvec4 lines[LINES_WORDS > RESULTS_WORDS ? LINES_WORDS : RESULTS_WORDS];
 #define RIGHT_LOADS (TILE_COLUMNS * VECTORS / INVOCATIONS)
 #define LINES_AT_ONCE (INVOCATIONS / VECTORS)
 
+// The vectors of an invocation's lines that are stored next.
+#define LOAD_LINES(done) \
+    [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
+        from_left[i] = fours_left[left_at + i * LINES_AT_ONCE * vectors + (done)]; \
+    } \
+    [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
+        from_right[i] = fours_right[right_at + i * LINES_AT_ONCE * vectors + (done)]; \
+    }
+
 void main()
 {
     uint group = work_group_index();
@@ -73,37 +82,32 @@ void main()
     }
     uvec4 from_left[LEFT_LOADS];
     uvec4 from_right[RIGHT_LOADS];
-    for (uint done = 0u; done <= vectors; done += VECTORS) {
-        if (done > 0u) {
-            barrier();
-            [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) {
-                lines[(line + i * LINES_AT_ONCE) * PITCH + vector] = from_left[i];
-            }
-            [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) {
-                lines[(TILE_ROWS + line + i * LINES_AT_ONCE) * PITCH + vector] = from_right[i];
-            }
-            barrier();
+    LOAD_LINES(0u)
+    for (uint done = VECTORS; done <= vectors; done += VECTORS) {
+        barrier(); // all are through with what was there
+        [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) {
+            lines[(line + i * LINES_AT_ONCE) * PITCH + vector] = from_left[i];
         }
+        [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) {
+            lines[(TILE_ROWS + line + i * LINES_AT_ONCE) * PITCH + vector] = from_right[i];
+        }
+        barrier();
         if (done < vectors) {
-            [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) {
-                from_left[i] = fours_left[left_at + i * LINES_AT_ONCE * vectors + done];
-            }
-            [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) {
-                from_right[i] = fours_right[right_at + i * LINES_AT_ONCE * vectors + done];
-            }
+            LOAD_LINES(done)
         }
-        if (done > 0u) {
-            [[unroll]] for (uint k = 0u; k < VECTORS; k += 2u) {
-                LEFT_MATRIX a[SUMS_DOWN];
+        [[unroll]] for (uint k = 0u; k < VECTORS; k += 2u) {
+            LEFT_MATRIX a[SUMS_DOWN];
+            RIGHT_MATRIX b[SUMS_ACROSS];
+            [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
+                a[i] = load_left(lines[(first_row + i * SIDE) * PITCH + k], BY_ROWS, PITCH, SEES_WORK_GROUP, OF_WORK_GROUP);
+            }
+            [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
+                uint at = (TILE_ROWS + first_column + j * SIDE) * PITCH + k;
+                b[j] = load_right(lines[at], BY_COLUMNS, PITCH, SEES_WORK_GROUP, OF_WORK_GROUP);
+            }
+            [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
                 [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
-                    a[i] = load_left(lines[(first_row + i * SIDE) * PITCH + k], BY_ROWS, PITCH, SEES_WORK_GROUP, OF_WORK_GROUP);
-                }
-                [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
-                    uint at = (TILE_ROWS + first_column + j * SIDE) * PITCH + k;
-                    RIGHT_MATRIX b = load_right(lines[at], BY_COLUMNS, PITCH, SEES_WORK_GROUP, OF_WORK_GROUP);
-                    [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
-                        sums[i * SUMS_ACROSS + j] = product_plus(a[i], b, sums[i * SUMS_ACROSS + j], ALL_ARE_SIGNED);
-                    }
+                    sums[i * SUMS_ACROSS + j] = product_plus(a[i], b[j], sums[i * SUMS_ACROSS + j], ALL_ARE_SIGNED);
                 }
             }
         }
