@@ -335,12 +335,14 @@ def _sum_kernels(
         constants = _constants(product, ways, in_eights=tile.is_cooperative)
         if tile.block is not None:
             constants = _in_planes(product, tile.block, constants)
+        fills_tiles = tile.step > 0 and product.terms % tile.step == 0
+        of_fours = int(product.output_has_fours), int(fills_tiles)
         if product.family == "gemm" and tile.stores_fours:
-            constants = (*constants, int(product.output_has_fours))
+            constants = (*constants, *of_fours)
         constants = (*constants, *(() if tail is None else tail.constants))
         if product.family == "convolution" and tile.stores_fours and not tile.is_cooperative:
             behind = (0,) * (_FOURS_OF_CONVOLUTION - 1 - len(constants))
-            constants = (*constants, *behind, int(product.output_has_fours))
+            constants = (*constants, *behind, *of_fours)
         if tile.is_cooperative:
             behind = (0,) * (_FIRST_OF_COOPERATIVE - 1 - len(constants))
             constants = (*constants, *behind, *_cooperative(product, tile, ways))
@@ -399,7 +401,7 @@ def _cooperative(product: Product, tile: Tile, ways: Ways) -> tuple[int, ...]:
 
 
 _FOURS_OF_CONVOLUTION = 38
-"""The last constant of ``shaders/patterns/matrix_tiles.glsl`` for convolutions."""
+"""The last constants but one of ``shaders/patterns/matrix_tiles.glsl`` for convolutions."""
 
 _FIRST_OF_COOPERATIVE = 38
 """The first constant that these kernels alone have."""

@@ -37,6 +37,13 @@ shared uint right_lowest;
 shared uvec4 term_places[TILE_TERMS];
 #endif
 
+// Whether there are as many terms as tiles have: then all are there whenever a tile is loaded.
+#if CONVOLUTION
+layout(constant_id = 39) const bool TERMS_FILL_TILES = false;
+#else
+layout(constant_id = 12) const bool TERMS_FILL_TILES = false;
+#endif
+
 #define LEFT_FOURS (TILE_ROWS * TILE_TERMS / 4)
 #define RIGHT_FOURS (TILE_COLUMNS * TILE_TERMS / 4)
 #define LEFT_LOADS ((LEFT_FOURS + INVOCATIONS - 1) / INVOCATIONS)
@@ -118,7 +125,7 @@ Four right_four(Column own, uint beginning, uint i, uint term, uint end, uint in
     uint place = right_place(i, invocation).x;
     Four four = Four(uvec4(0u), 0u);
     if (RIGHT_HAS_VECTORS) {
-        if (is_right_four(i, invocation) && term + place < end) {
+        if (is_right_four(i, invocation) && (TERMS_FILL_TILES || term + place < end)) {
             four = LOAD_VECTOR(right, beginning + (term + place) * parameters.input_channel);
         }
         return four;
@@ -206,7 +213,7 @@ void put_right(uint i, vec4 four, uint invocation)
         [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
             right_loaded[i] = right_four(own, own_beginning, i, term, end, invocation); \
         } \
-        if ((term) + TILE_TERMS <= end) { \
+        if (TERMS_FILL_TILES || (term) + TILE_TERMS <= end) { \
             LOAD_LEFT(term, true) \
         } else { \
             LOAD_LEFT(term, false) \
@@ -220,7 +227,7 @@ void put_right(uint i, vec4 four, uint invocation)
         right_next[i] += TILE_TERMS * parameters.right_term; \
     }
 #define LOAD_TILES(term) \
-    if ((term) + TILE_TERMS <= end) { \
+    if (TERMS_FILL_TILES || (term) + TILE_TERMS <= end) { \
         LOAD_LEFT(term, true) \
         LOAD_RIGHT(term, true) \
     } else { \
