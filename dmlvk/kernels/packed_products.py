@@ -226,8 +226,10 @@ def add_product(builder: ProgramBuilder, product: Product, tile: PackedTile, ope
 def _lies_packed(product: Product, side: _Side, operand: Operand) -> bool:
     """Whether an operand lies in memory as it would be packed: signed, in lines that fill all tiles."""
     fills = side.packed_lines == side.lines and side.line_vectors * _VECTOR_TERMS == product.terms
-    if operand.flipped or not fills or (product.family == "convolution" and (side.is_right or product.batches > 1)):
+    if operand.flipped or not fills:
         return False
+    if product.family == "convolution" and (side.is_right or product.batches > 1 or not product.left_has_vectors):
+        return False  # channels of a filter may lie elsewhere than behind one another
     line, term, outer, inner = product.others[:4] if side.is_right else product.left
     if (line, term) != (product.terms, 1):
         return False

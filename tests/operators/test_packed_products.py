@@ -192,15 +192,30 @@ def test_what_lies_as_tiles_read_it_is_not_packed(
     assert sum("packed_operand" in variant for variant in variants) == packs
 
 
+@pytest.mark.parametrize(
+    ("sizes", "strides", "packs"),
+    [
+        ((32, 64, 1, 1), None, 1),
+        ((32, 2, 4, 4), None, 1),
+        ((32, 2, 4, 4), (32, 1024, 4, 1), 2),  # rows and terms as far apart as packed, but not channels
+        ((32, 16, 2, 2), (64, 1, 32, 16), 2),  # channels last
+    ],
+    ids=str,
+)
 def test_a_filter_that_lies_as_tiles_read_it_is_not_packed(
-    any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+    any_device: dml.Device,
+    monkeypatch: pytest.MonkeyPatch,
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...] | None,
+    packs: int,
 ) -> None:
     _only(monkeypatch, _SMALL, has_dot_product=True)
-    source, window = _random(dml.INT8, (2, 64, 5, 7)), _random(dml.INT8, (32, 64, 1, 1))
+    source, window = _random(dml.INT8, (2, sizes[1], 8, 9)), _random(dml.INT8, sizes)
+    high, wide = 8 - sizes[2] + 1, 9 - sizes[3] + 1
     desc = dml.ConvolutionInteger(
         input_tensor=dml.TensorDesc(dml.INT8, source.shape),
-        filter_tensor=dml.TensorDesc(dml.INT8, window.shape),
-        output_tensor=dml.TensorDesc(dml.INT32, (2, 32, 5, 7)),
+        filter_tensor=dml.TensorDesc(dml.INT8, sizes, strides),
+        output_tensor=dml.TensorDesc(dml.INT32, (2, 32, high, wide)),
         dimension_count=2,
         strides=(1, 1),
         dilations=(1, 1),
@@ -209,10 +224,10 @@ def test_a_filter_that_lies_as_tiles_read_it_is_not_packed(
         group_count=1,
     )
     got = any_device.run(desc, {"InputTensor": source, "FilterTensor": window})["OutputTensor"]
-    wide = window.astype(np.int64).reshape(32, 64)
-    np.testing.assert_array_equal(got, np.einsum("oc,nchw->nohw", wide, source.astype(np.int64)))
+    windows = np.lib.stride_tricks.sliding_window_view(source.astype(np.int64), sizes[2:], (2, 3))
+    np.testing.assert_array_equal(got, np.einsum("ocij,nchwij->nohw", window.astype(np.int64), windows))
     variants = [step.kernel.variant for step in lower(desc, any_device.target).steps]
-    assert sum("packed_operand" in variant for variant in variants) == 1
+    assert sum("packed_operand" in variant for variant in variants) == packs
 
 
 def _variants(target: Target, shape: tuple[int, int, int]) -> list[str]:
