@@ -426,6 +426,9 @@ class Device:
     ) -> dict[str, npt.NDArray[Any]] | dict[str, Array]:
         """Runs an operator on arrays, in one call.
 
+        Element-wise work, casts and softmax along rows on arrays of 16 MiB and more go there in pieces, so that copies
+        and kernels overlap: with the same bits, and also where the arrays are larger than the device's memory.
+
         Args:
             operator: a description, which is checked and compiled at its first use, or a compiled operator.
             inputs: an array for each input tensor that the description has, by DirectML's member names or the
