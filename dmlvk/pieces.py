@@ -44,7 +44,7 @@ class _Plan:
     def __init__(self, cut: Cut | None) -> None:
         self.cut = cut
         self._made: dict[int, CompiledOperator] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may run the same in the midst of it
 
     def piece(self, compiled: CompiledOperator, cut: Cut, length: int) -> CompiledOperator:
         """What computes a piece of so many elements along the axis that is cut.
@@ -76,7 +76,7 @@ class PieceRuns:
         self._runs = runs
         self._plans: WeakKeys[CompiledOperator, _Plan] = WeakKeys()
         self._kept: collections.OrderedDict[str, _Plan] = collections.OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # likewise
 
     def clear(self) -> None:
         """Forgets all plans."""
@@ -93,17 +93,15 @@ class PieceRuns:
         # In the middle of a call nothing may wait for other threads.
         if cut is None or not cut.takes(arrays) or self._engine.afterwards.in_call():
             return self._runs.execute(compiled, arrays)
-        lengths = {piece.end - piece.first for piece in cut.pieces()}
-        made = {length: plan.piece(compiled, cut, length) for length in lengths}
+        pieces = list(cut.pieces())
+        made = {length: plan.piece(compiled, cut, length) for length in {piece.end - piece.first for piece in pieces}}
         results = {
             point.name: result_memory.empty(tuple(point.tensor.sizes), point.tensor.data_type.numpy_dtype)
             for point in compiled.outputs
             if point.tensor is not None
         }
-        failures: list[Exception] = []
         parts = [
-            functools.partial(self._run, made[piece.end - piece.first], cut, piece, arrays, results, failures)
-            for piece in cut.pieces()
+            functools.partial(self._run, made[piece.end - piece.first], cut, piece, arrays, results) for piece in pieces
         ]
         _helpers.share(parts, min(MOST_AT_ONCE, (os.cpu_count() or 1) + 1), only_waits=True)
         return results
@@ -127,17 +125,10 @@ class PieceRuns:
         piece: Piece,
         arrays: Mapping[str, npt.NDArray[Any]],
         results: Mapping[str, npt.NDArray[Any]],
-        failures: list[Exception],
     ) -> None:
-        if failures:  # of another piece, which the caller will be told of
-            return
-        try:
-            self._runs.execute(
-                compiled,
-                {name: cut.part(name, array, piece) for name, array in arrays.items()},
-                {name: cut.part(name, result, piece) for name, result in results.items()},
-                most_at_once=MOST_AT_ONCE,
-            )
-        except Exception as error:
-            failures.append(error)
-            raise
+        self._runs.execute(
+            compiled,
+            {name: cut.part(name, array, piece) for name, array in arrays.items()},
+            {name: cut.part(name, result, piece) for name, result in results.items()},
+            most_at_once=MOST_AT_ONCE,
+        )

@@ -27,11 +27,12 @@ class _Work:
         self._waiting = collections.deque(parts)
         self._helping: list[threading.Thread] = []
         self._finished: list[Exception | None] = []
+        self._has_failed = False
         # Not an Event: an interrupt inside of one, which is written in Python, leaves its lock in disorder.
         self._done: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def work(self) -> None:
-        """Does parts until none is waiting; what one of them raises is kept."""
+        """Does parts until none is waiting; what one of them raises is kept, and those still waiting are left out."""
         while True:
             try:
                 part = self._waiting.popleft()
@@ -39,9 +40,11 @@ class _Work:
                 return
             failure = None
             try:
-                part()
+                if not self._has_failed:
+                    part()
             except Exception as error:  # noqa: BLE001 - whatever it is, the thread that wants the work shall have it
                 failure = error
+                self._has_failed = True
             self._finished.append(failure)
             if len(self._finished) == self._count:
                 self._done.put(None)
@@ -86,7 +89,7 @@ class Helpers:
         _all.add(self)
 
     def share(self, parts: Sequence[Part], workers: int, *, only_waits: bool = False) -> None:
-        """Does all parts, in any order and any thread, and raises what one of them raised when all have ended.
+        """Does all parts, in any order and any thread; when one raises, those that wait are left out, and it is raised.
 
         Args:
             parts: of the work.

@@ -237,12 +237,16 @@ def test_what_fails_in_a_piece_is_raised_and_the_next_run_works(
     model = compiled(fresh, sign(floats(x.size)))
     execute = RunCache.execute
 
+    calls: list[None] = []
+
     def short(runs: RunCache, *arguments: Any, **more: Any) -> Any:
+        calls.append(None)
         raise dml.OutOfMemoryError("no memory, on purpose")
 
     monkeypatch.setattr(RunCache, "execute", short)
     with pytest.raises(dml.OutOfMemoryError, match="on purpose"):
         fresh.run(model, {"InputTensor": x})
+    assert 1 <= len(calls) <= pieces.MOST_AT_ONCE, "pieces were begun when one had failed"
     monkeypatch.setattr(RunCache, "execute", execute)
     assert np.array_equal(fresh.run(model, {"InputTensor": x})["OutputTensor"], np.sign(x))
 
