@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy.typing as npt
@@ -21,6 +21,7 @@ from dmlvk.graphs.compiled import CompiledGraph, GraphOrigin
 from dmlvk.graphs.description import OperatorGraphNode
 from dmlvk.graphs.network import Node, Value
 from dmlvk.operators import OperatorDesc
+from dmlvk.operators.declaration import with_tensors
 from dmlvk.tensors import TensorDesc
 
 PIECE_BYTES = 8 * 2**20
@@ -296,15 +297,3 @@ def compiled_piece(compiled: CompiledOperator, cut: Cut, length: int) -> Compile
         input_tensors=seen(origin.input_names, origin.input_tensors),
         output_tensors=seen(origin.output_names, origin.output_tensors),
     ).made(device)
-
-
-def with_tensors(desc: OperatorDesc, changed: Callable[[TensorDesc], TensorDesc]) -> OperatorDesc:
-    """The same description of other tensors."""
-    members: dict[str, object] = {}
-    for field in desc.fields:
-        value = members[field.attribute] = getattr(desc, field.attribute)
-        if field.type == "tensor" and value is not None:
-            members[field.attribute] = changed(value)
-        elif field.type == "tensors" and value is not None:
-            members[field.attribute] = [changed(tensor) for tensor in value]
-    return type(desc)(**members)

@@ -17,6 +17,7 @@ from dmlvk.conformance.references.bounded import Expected, expected_outputs, fau
 from dmlvk.conformance.samples import Sample, SampleCase
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OperatorDesc
+from dmlvk.operators.declaration import with_tensors
 from dmlvk.tensors import TensorDesc, packed_strides
 
 Array = npt.NDArray[Any]
@@ -35,19 +36,12 @@ Strides that a sample gives itself are kept."""
 def laid_out(desc: OperatorDesc, layout: str) -> OperatorDesc:
     """A description with the strides of a layout."""
 
-    def tensor(given: TensorDesc | None) -> TensorDesc | None:
-        if given is None or given.strides is not None or layout == "packed":
+    def tensor(given: TensorDesc) -> TensorDesc:
+        if given.strides is not None or layout == "packed":
             return given
         return dataclasses.replace(given, strides=_strides(layout, given.sizes), total_tensor_size_in_bytes=None)
 
-    members: dict[str, Any] = {}
-    for field in desc.fields:
-        value = getattr(desc, field.attribute)
-        if field.type == "tensors":
-            members[field.attribute] = [tensor(item) for item in value]
-        else:
-            members[field.attribute] = tensor(value) if field.type == "tensor" else value
-    return type(desc)(**members)
+    return with_tensors(desc, tensor)
 
 
 def _strides(layout: str, sizes: Sequence[int]) -> tuple[int, ...]:

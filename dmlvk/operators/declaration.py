@@ -13,7 +13,7 @@ import functools
 import inspect
 import itertools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from dmlvk.datatypes import DataType
@@ -470,6 +470,23 @@ class OperatorDesc:
                 yield from ((field.element(number), tensor) for number, tensor in enumerate(value or ()))
             else:
                 yield field, value
+
+
+def with_tensors(desc: OperatorDesc, changed: Callable[[TensorDesc], TensorDesc]) -> OperatorDesc:
+    """The same description of other tensors.
+
+    Args:
+        desc: the description.
+        changed: the tensor in the place of one of its own.
+    """
+    members: dict[str, object] = {}
+    for field in desc.fields:
+        value = members[field.attribute] = getattr(desc, field.attribute)
+        if field.type == "tensor" and value is not None:
+            members[field.attribute] = changed(value)
+        elif field.type == "tensors" and value is not None:
+            members[field.attribute] = [changed(tensor) for tensor in value]
+    return type(desc)(**members)
 
 
 def _member_problem(kind: type[OperatorDesc], arguments: Sequence[object], members: Mapping[str, object]) -> str | None:
