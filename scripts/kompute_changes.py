@@ -1,6 +1,6 @@
 """dmlvk's changes to Kompute 0.9.0: each a few lines, each of use to every user of Kompute, none needed by dmlvk.
 
-``scripts/build_kompute.py`` applies them to the source distribution from PyPI; the version becomes 0.9.0+dmlvk.6. dmlvk
+``scripts/build_kompute.py`` applies them to the source distribution from PyPI; the version becomes 0.9.0+dmlvk.7. dmlvk
 looks at run time for what the installed package can do (``dmlvk/runtime/kompute.py``), and the unchanged package gives
 the same results more slowly.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from scripts.kompute_change import Change, Replacement
 from scripts.kompute_features import FEATURES
 
-LOCAL_VERSION = "dmlvk.6"
+LOCAL_VERSION = "dmlvk.7"
 
 
 def _checked(path: str, call: str, name: str) -> Replacement:

@@ -15,8 +15,9 @@ FEATURES = Change(
             "src/Manager.cpp",
             "    vk::DeviceCreateInfo deviceCreateInfo(vk::DeviceCreateFlags(),\n",
             "    // VkPhysicalDeviceShaderFloat16Int8Features, VkPhysicalDeviceShaderIntegerDotProductFeatures,\n"
-            "    // VkPhysicalDeviceVulkanMemoryModelFeatures (which cooperative matrices need) and\n"
-            "    // VkPhysicalDeviceCooperativeMatrixFeaturesKHR: none has more than three members.\n"
+            "    // VkPhysicalDeviceVulkanMemoryModelFeatures (which cooperative matrices need),\n"
+            "    // VkPhysicalDeviceCooperativeMatrixFeaturesKHR and VkPhysicalDeviceShaderBfloat16FeaturesKHR:\n"
+            "    // none has more than three members.\n"
             "    struct Features\n"
             "    {\n"
             "        VkStructureType sType;\n"
@@ -28,11 +29,12 @@ FEATURES = Change(
             '        { "VK_KHR_shader_integer_dot_product", 1000280000 },\n'
             '        { "VK_KHR_vulkan_memory_model", 1000211000 },\n'
             '        { "VK_KHR_cooperative_matrix", 1000506000 },\n'
+            '        { "VK_KHR_shader_bfloat16", 1000141000 },\n'
             "    };\n"
-            "    Features features[4] = {};\n"
+            "    Features features[5] = {};\n"
             "    void* featureChain = nullptr;\n"
             "    if (physicalDevice.getProperties().apiVersion >= VK_API_VERSION_1_1) {\n"
-            "        for (size_t i = 0; i < 4; i++) {\n"
+            "        for (size_t i = 0; i < 5; i++) {\n"
             "            const auto& [name, type] = optionalFeatures[i];\n"
             "            if (uniqueExtensionNames.count(name) == 0) {\n"
             "                continue;\n"
@@ -54,6 +56,9 @@ FEATURES = Change(
             "        features[2].members[2] = VK_FALSE; // availability and visibility chains\n"
             "        features[3].members[0] = features[3].members[0] && features[2].members[0];\n"
             "        features[3].members[1] = VK_FALSE; // cooperativeMatrixRobustBufferAccess\n"
+            "        features[4].members[1] = VK_FALSE; // shaderBFloat16DotProduct\n"
+            "        features[4].members[2] = features[4].members[2] && features[4].members[0] &&\n"
+            "                                 features[3].members[0];\n"
             "    }\n"
             "\n"
             "    vk::DeviceCreateInfo deviceCreateInfo(vk::DeviceCreateFlags(),\n",
@@ -72,7 +77,9 @@ FEATURES = Change(
             '                                                "shaderIntegerDotProduct",\n'
             '                                                "vulkanMemoryModel",\n'
             '                                                "vulkanMemoryModelDeviceScope",\n'
-            '                                                "cooperativeMatrix");\n'
+            '                                                "cooperativeMatrix",\n'
+            '                                                "shaderBFloat16Type",\n'
+            '                                                "shaderBFloat16CooperativeMatrix");\n'
             "\n"
             "    py::class_<kp::OpAlgoDispatch,\n               kp::OpBase,\n",
         ),

@@ -82,7 +82,7 @@ def _lowered(desc: OperatorDesc, target: Target, tail: ConvolutionTail | None) -
     assert isinstance(desc, Convolution)
     if tail is not None:
         # ResNet-50 took 1.2 times as long with tails behind cooperative matrices, 16 rows of whose sums come at a time.
-        target = dataclasses.replace(target, has_cooperative_halves=False)
+        target = target.without_matrices_of_floats()
     builder = ProgramBuilder(desc, target)
     window, region = desc.filter_tensor, builder.reads["filter_tensor"]
     packed = window if place_stride(window) is not None else TensorDesc(window.data_type, window.sizes)

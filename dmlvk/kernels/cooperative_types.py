@@ -12,20 +12,22 @@ from array import array
 from dmlvk.spirv import HEADER_WORDS, module_instructions, module_words
 
 SOURCE = "matrix/cooperative_tiles.comp"
-HALVES_SOURCE = "matrix/cooperative_halves.comp"
-SOURCES = (SOURCE, HALVES_SOURCE)
-"""The shaders that have such matrices: of bytes, and of FLOAT16."""
+FLOATS_SOURCE = "matrix/cooperative_floats.comp"
+SOURCES = (SOURCE, FLOATS_SOURCE)
+"""The shaders that have such matrices: of bytes, and of numbers of 16 bits."""
 
 _OP_CAPABILITY, _OP_TYPE_INT, _OP_TYPE_FLOAT, _OP_CONSTANT = 17, 21, 22, 43
 _OP_TYPE_COOPERATIVE_MATRIX = 4456
 _BOUND = 3  # the place in the header of the number above all that the module gives
 _FLOAT16, _INT8 = 9, 39  # capabilities
+_BRAIN_FLOAT = 0  # BFloat16KHR, an encoding of floating-point numbers: those without have IEEE 754's
 
 _COMPONENTS = {
     0x5F080001: (_OP_TYPE_INT, 8, 1),
     0x5F200001: (_OP_TYPE_INT, 32, 1),
     0x5F100002: (_OP_TYPE_FLOAT, 16),
     0x5F200002: (_OP_TYPE_FLOAT, 32),
+    0x5F100003: (_OP_TYPE_FLOAT, 16, _BRAIN_FLOAT),
 }
 """The types that numbers stand for: as in ``shaders/include/cooperative_matrix.glsl``."""
 

@@ -92,7 +92,8 @@ class Product:
         shape = (self.rows, self.columns, self.terms, self.batches)
         any_shape = self.shape is not None
         along = self.right_along_terms
-        return Work(self.family, *shape, gives_results, along, any_shape, self.plane, self.data_type)
+        eights = self.left_has_eights and self.right_has_eights
+        return Work(self.family, *shape, gives_results, along, any_shape, self.plane, self.data_type, eights)
 
     @property
     def has_plain_sums(self) -> bool:

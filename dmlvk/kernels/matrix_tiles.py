@@ -2,7 +2,7 @@
 
 None of this changes a bit of a result: the order of a sum follows from its number of terms alone. Only where a target
 permits the device's own arithmetic have tiles another variant for FLOAT32, which rounds as the device likes, and are
-there tiles of cooperative matrices for FLOAT16.
+there tiles of cooperative matrices.
 """
 
 from __future__ import annotations
@@ -68,6 +68,7 @@ class Tile:
         block: results of each invocation, downwards and across in an image, where they are so.
         segment: terms that are added up in a row.
         step: terms that are in shared memory at once, of tiles that may be told that there are no others; else 0.
+        types: data types for which there are kernels of it.
     """
 
     name: str
@@ -83,6 +84,7 @@ class Tile:
     block: tuple[int, int] | None = None
     segment: int = SEGMENT
     step: int = 0
+    types: tuple[DataType, ...] = TYPES
 
     def grid(self, rows: int, columns: int, plane: tuple[int, int] | None = None) -> tuple[int, int]:
         """Tiles downwards and across that cover so many results; of images of a plane, for those that want to know."""
@@ -108,12 +110,7 @@ class Tile:
     @property
     def is_cooperative(self) -> bool:
         """Whether subgroups multiply matrices that they hold together."""
-        return self.source == cooperative_types.HALVES_SOURCE
-
-    @property
-    def types(self) -> tuple[DataType, ...]:
-        """Data types for which there are kernels of it."""
-        return (DataType.FLOAT16,) if self.is_cooperative else TYPES
+        return self.source == cooperative_types.FLOATS_SOURCE
 
     def segments(self, terms: int) -> int:
         """Of a sum of so many terms."""
@@ -138,7 +135,7 @@ class Tile:
         if has_tail:
             defines[_HAS_TAIL] = "1"
             name += ".tail"
-        if target.device_arithmetic and data_type is DataType.FLOAT32:
+        if (target.device_arithmetic or self.is_cooperative) and data_type is DataType.FLOAT32:
             # FLOAT16's products are exact: nothing is gained there by other bits.
             defines[DEVICE_ARITHMETIC] = "1"
             name += ".device"
@@ -236,6 +233,7 @@ def _processors(name: str, rows: int, columns: int, is_for_any_shape: bool) -> T
 
 def _cooperative(
     family: str,
+    data_type: DataType,
     size: tuple[int, int, int],
     results: tuple[int, int],
     segment: int,
@@ -245,6 +243,7 @@ def _cooperative(
 
     Args:
         family: what it computes.
+        data_type: of the operands.
         size: rows, columns, and terms at once.
         results: of each subgroup of 32 invocations, downwards and across.
         segment: terms that are added up in a row.
@@ -253,7 +252,8 @@ def _cooperative(
     rows, columns, terms = size
     subgroups = rows * columns // (results[0] * results[1])
     spaces = (max(lines * (terms // 8 + 1), terms * (lines // 8 + 1)) for lines in (rows, columns))
-    memory = 16 * max(sum(spaces), subgroups * 16 * (results[1] // 4 + 1)) + 16 * terms
+    parts = 3 if data_type is DataType.FLOAT32 else 1
+    memory = 16 * max(parts * sum(spaces), subgroups * 16 * (results[1] // 4 + 1)) + 16 * terms + 8
     defines = {
         "TILE_ROWS": str(rows),
         "TILE_COLUMNS": str(columns),
@@ -269,12 +269,13 @@ def _cooperative(
         columns,
         32 * subgroups,
         memory,
-        cooperative_types.HALVES_SOURCE,
+        cooperative_types.FLOATS_SOURCE,
         tuple(defines.items()),
         fewest_groups,
         (family,),
         segment=segment,
         step=terms,
+        types=(data_type,),
     )
 
 
@@ -282,17 +283,23 @@ _LONG_SEGMENT = 4096
 """Of large tiles, whose totals are too many for registers."""
 
 COOPERATIVE = (
-    _cooperative("gemm", (128, 128, 64), (64, 32), _LONG_SEGMENT),
-    _cooperative("gemm", (64, 64, 64), (32, 32), SEGMENT),
-    _cooperative("convolution", (128, 64, 32), (64, 32), _LONG_SEGMENT, 2 * _COOPERATIVE_GROUPS),
-    _cooperative("convolution", (128, 64, 32), (32, 32), _LONG_SEGMENT),
-    _cooperative("convolution", (64, 64, 32), (32, 32), SEGMENT),
+    _cooperative("gemm", DataType.FLOAT16, (128, 128, 64), (32, 64), _LONG_SEGMENT),
+    _cooperative("gemm", DataType.FLOAT16, (64, 64, 64), (32, 32), SEGMENT),
+    _cooperative("convolution", DataType.FLOAT16, (128, 64, 32), (64, 32), _LONG_SEGMENT, 2 * _COOPERATIVE_GROUPS),
+    _cooperative("convolution", DataType.FLOAT16, (128, 64, 32), (32, 32), _LONG_SEGMENT),
+    _cooperative("convolution", DataType.FLOAT16, (64, 64, 32), (32, 32), SEGMENT),
+    _cooperative("gemm", DataType.FLOAT32, (128, 128, 16), (32, 64), _LONG_SEGMENT, 200),
+    _cooperative("gemm", DataType.FLOAT32, (64, 64, 16), (32, 32), SEGMENT),
 )
-"""For FLOAT16, of each family from the larger to the smaller, where a device has such matrices and may round sums as it
-likes. The first reaches 264 TFLOP/s on an NVIDIA H100; the smallest are for little work, which is cut into segments."""
+"""For each family and data type from the larger to the smaller, where a device has such matrices and may round sums as
+it likes. On an NVIDIA H100 the first reaches 275 TFLOP/s, and of FLOAT32 56; the smallest are for little work, which is
+cut into segments. Convolutions of FLOAT32 are as fast without, or faster."""
 
-_FEWEST_COOPERATIVE = (17, 16, 16)
+_FEWEST_COOPERATIVE = {DataType.FLOAT16: (17, 16, 16), DataType.FLOAT32: (64, 64, 16)}
 """Rows, columns and terms from which on their tiles are not empty for the most part."""
+
+_FEWEST_TILES_OF_PARTS = 48
+"""Work groups from which on matrices of the parts of FLOAT32 are faster than fused additions."""
 
 LARGE = _shared("64x128", 64, 128, 16, (8, 4), 500)
 """For products of large matrices, and convolutions with many results: on an NVIDIA H200 23 TFLOP/s for FLOAT32, 37 for
@@ -405,11 +412,18 @@ def _is_full_across(tile: Tile, work: Work) -> bool:
 def _cooperative_tiles_for(work: Work, target: Target) -> list[Tile]:
     """Those of cooperative matrices; none where they are not to be had, or would be empty for the most part."""
     shape = (work.rows, work.columns, work.terms)
-    if not (target.has_cooperative_halves and target.device_arithmetic and work.gives_results):
+    if not (target.multiplies_matrices_of(work.data_type) and target.device_arithmetic and work.gives_results):
         return []
-    if work.data_type is not DataType.FLOAT16 or any(map(operator.lt, shape, _FEWEST_COOPERATIVE)):
+    tiles = [tile for tile in COOPERATIVE if work.family in tile.families and work.data_type in tile.types]
+    if not tiles or any(map(operator.lt, shape, _FEWEST_COOPERATIVE[work.data_type])):
         return []
-    tiles = [tile for tile in COOPERATIVE if work.family in tile.families]
+    if work.family == "gemm" and not work.has_eights:
+        return []  # element by element they are slower than what rounds each sum
+    if work.data_type is DataType.FLOAT32:
+        smallest = tiles[-1]
+        groups = work.groups(smallest) * smallest.segments(work.terms)
+        if work.terms % smallest.step or groups < _FEWEST_TILES_OF_PARTS:
+            return []
     return [
         tile
         for tile in tiles
@@ -491,6 +505,7 @@ class Work:
         has_any_shape: whether kernels can be told the shape at run time.
         plane: height and width of a convolution's output, where windows overlap in planes.
         data_type: of the operands.
+        has_eights: whether both operands of a product can be loaded by eights.
     """
 
     family: str
@@ -503,6 +518,7 @@ class Work:
     has_any_shape: bool = True
     plane: tuple[int, int] | None = None
     data_type: DataType = DataType.FLOAT32
+    has_eights: bool = False
 
     def groups(self, tile: Tile) -> int:
         """Tiles that cover all results."""

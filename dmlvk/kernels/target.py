@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from dmlvk.datatypes import DataType
 from dmlvk.runtime.specialization import NAIVE_DRIVERS
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ launches."""
 
 
 _COOPERATIVE_FEATURES = frozenset(("cooperativeMatrix", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope"))
+_BRAIN_FLOAT_FEATURES = frozenset(("shaderBFloat16Type", "shaderBFloat16CooperativeMatrix"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Target:
         has_cooperative_bytes: whether its subgroups of 32 invocations multiply matrices of 16 x 32 and 32 x 16 signed
             bytes together (VK_KHR_cooperative_matrix).
         has_cooperative_halves: the same of matrices of 16 x 16 FLOAT16, whose sums are FLOAT32.
+        has_cooperative_brain_floats: the same of matrices of bfloat16 (VK_KHR_shader_bfloat16).
     """
 
     is_cpu: bool = False
@@ -53,6 +56,18 @@ class Target:
     has_integer_dot_product: bool = False
     has_cooperative_bytes: bool = False
     has_cooperative_halves: bool = False
+    has_cooperative_brain_floats: bool = False
+
+    def multiplies_matrices_of(self, data_type: DataType) -> bool:
+        """Whether its subgroups multiply matrices of a data type, or of the parts of its numbers."""
+        return {
+            DataType.FLOAT16: self.has_cooperative_halves,
+            DataType.FLOAT32: self.has_cooperative_brain_floats,
+        }.get(data_type, False)
+
+    def without_matrices_of_floats(self) -> Target:
+        """The same device, if it had no such matrices."""
+        return dataclasses.replace(self, has_cooperative_halves=False, has_cooperative_brain_floats=False)
 
     @classmethod
     def of(cls, info: DeviceInfo, enabled_features: Collection[str] = ()) -> Target:
@@ -77,6 +92,8 @@ class Target:
             and (16, 16, 32, "INT8", "INT8", "INT32") in cooperative,
             has_cooperative_halves="shaderFloat16" in enabled_features
             and (16, 16, 16, "FLOAT16", "FLOAT16", "FLOAT32") in cooperative,
+            has_cooperative_brain_floats=set(enabled_features) >= _BRAIN_FLOAT_FEATURES
+            and (16, 16, 16, "BFLOAT16", "BFLOAT16", "FLOAT32") in cooperative,
         )
 
 

@@ -40,7 +40,9 @@ ORDER_OF_SUMS = (
     "products and sums that are denormal may be what they are: within the same error, but other devices may give other "
     "bits. FLOAT16 products, exact as ever, may be added up by cooperative matrices, up to 4096 in a row in an order "
     "of the device's: an error of at most (4096 + s + 2) 2^-24 times the sum of the products' magnitudes, rounded once "
-    "more.",
+    "more. FLOAT32 operands of GEMM may be multiplied as three parts each, by such matrices too: within the error of "
+    "FLOAT32, but for 2^-126 times the magnitude of each operand, which may count what the other one has below 2^-126 "
+    "as zero.",
     "A NaN among the results is the canonical quiet one. Zero times infinity is NaN; what pads a tensor is never "
     "multiplied.",
 )

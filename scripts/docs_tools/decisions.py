@@ -151,7 +151,18 @@ GENERAL = (
         "Units for matrices may cut sums off instead of rounding them (Fasi, Higham, Mikaitis, Pranesh, Numerical "
         "behavior of NVIDIA tensor cores, 2021): what they lose grows with the terms in a row, and 4096 are as many "
         "as cost nothing beside the products.",
-        "tests/operators/test_cooperative_halves.py",
+        "tests/operators/test_cooperative_floats.py",
+    ),
+    (
+        "With it FLOAT32 GEMM is multiplied by cooperative matrices, too, where operands can be loaded by eights, "
+        "steps of 16 terms are whole and there is enough to do: each operand as three numbers of 8 bits (bfloat16), of "
+        "whose nine products the six largest are added up, the small ones first, 16 terms at a time. Where sums might "
+        "overflow on their way they are computed in their order.",
+        "Three such parts are the operand itself, whatever its exponent, and what is left out is 2^-23 of a product at "
+        "most (Henry, Tang, Heinecke, Leveraging the bfloat16 artificial intelligence datatype for higher-precision "
+        "computations, 2019). It is faster than fused additions and errs less; two parts of FLOAT16 would be faster "
+        "still, but have not the range of FLOAT32.",
+        "tests/operators/test_cooperative_floats.py",
     ),
     (
         "The polynomial of FLOAT16's EXP multiplies and adds as the device likes, rounding once or twice "

@@ -47,7 +47,8 @@ CAPABILITY_NAMES: Final = {
     66: "GroupNonUniformShuffleRelative", 67: "GroupNonUniformClustered", 4433: "StorageBuffer16BitAccess",
     4441: "VariablePointersStorageBuffer", 4442: "VariablePointers", 4448: "StorageBuffer8BitAccess",
     4464: "DenormPreserve", 4465: "DenormFlushToZero", 4466: "SignedZeroInfNanPreserve", 4467: "RoundingModeRTE",
-    5345: "VulkanMemoryModel", 6022: "CooperativeMatrixKHR",
+    5116: "BFloat16TypeKHR", 5118: "BFloat16CooperativeMatrixKHR", 5345: "VulkanMemoryModel",
+    6022: "CooperativeMatrixKHR",
 }  # fmt: skip
 
 

@@ -355,6 +355,30 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             ("shared-memory", "* bytes of shared memory, limit 16384"),
         )
     ),
+    *(
+        Exemption(
+            rule,
+            "gemm.float32.cooperative.*",
+            instruction,
+            "cooperative matrices of FLOAT32's parts: taken only where their features were enabled, by those who "
+            "permit a device its own arithmetic",
+        )
+        for rule, instruction in (
+            ("capability", "OpCapability BFloat16TypeKHR"),
+            ("capability", "OpCapability BFloat16CooperativeMatrixKHR"),
+            ("capability", "OpCapability GroupNonUniform"),
+            ("capability", "OpCapability VulkanMemoryModel"),
+            ("capability", "OpCapability CooperativeMatrixKHR"),
+            ("extension", '*"SPV_KHR_bfloat16"'),
+            ("extension", '*"SPV_KHR_cooperative_matrix"'),
+            ("extension", '*"SPV_KHR_vulkan_memory_model"'),
+            ("type-width", "*OpTypeFloat 16 0"),
+            ("unlisted-instruction", "Op#445[6789] *"),
+            ("contraction", "*OpFAdd*"),
+            ("atomic", "*OpAtomicUMax*"),  # what the operation returns is not used
+            ("shared-memory", "* bytes of shared memory, limit 16384"),
+        )
+    ),
     Exemption(
         "shared-memory",
         "reduction.*",

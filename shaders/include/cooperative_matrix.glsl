@@ -17,6 +17,7 @@ const int SIGNED_BYTE = 0x5f080001;
 const int SIGNED_WORD = 0x5f200001;
 const int HALF_FLOAT = 0x5f100002;
 const int SINGLE_FLOAT = 0x5f200002;
+const int BRAIN_FLOAT = 0x5f100003;
 
 const uint OF_SUBGROUP = 3u;
 const uint OF_WORK_GROUP = 2u;
@@ -31,6 +32,11 @@ const uint AS_SUM = 2u;
 // The capability CooperativeMatrixKHR; Int8 or Float16 come with the component's type.
 #define COOPERATIVE_MATRIX(component, rows, columns, use) \
     spirv_type(extensions = ["SPV_KHR_cooperative_matrix"], capabilities = [6022], id = 4456, component, OF_SUBGROUP, rows, columns, use)
+
+// The same of SPV_KHR_bfloat16, with the capabilities BFloat16TypeKHR and BFloat16CooperativeMatrixKHR.
+#define COOPERATIVE_MATRIX_OF_BRAIN_FLOATS(rows, columns, use) \
+    spirv_type(extensions = ["SPV_KHR_cooperative_matrix", "SPV_KHR_bfloat16"], capabilities = [6022, 5116, 5118], id = 4456, \
+        BRAIN_FLOAT, OF_SUBGROUP, rows, columns, use)
 
 // What other invocations of the work group have stored is seen, and what is stored is seen by them: NonPrivatePointer, with
 // MakePointerVisible or MakePointerAvailable.

@@ -62,7 +62,7 @@ def _sums(terms: Terms, shape: tuple[int, ...], longest: int) -> Floats:
         shape: of the sums.
         longest: how many terms are added up in a row.
     """
-    values, magnitudes = np.zeros(shape), np.zeros(shape)
+    values, magnitudes, operands = np.zeros(shape), np.zeros(shape), np.zeros(shape)
     count = 0
     with np.errstate(all="ignore"):
         for a, b, counts in terms:
@@ -71,9 +71,12 @@ def _sums(terms: Terms, shape: tuple[int, ...], longest: int) -> Floats:
             product = product if counts is None else np.where(counts, product, 0.0)
             values = values + product
             magnitudes = magnitudes + np.abs(product)
+            both = np.abs(a).astype(np.float64) + np.abs(b)
+            operands = operands + (both if counts is None else np.where(counts, both, 0.0))
         segments = -(-count // SEGMENT)
-        # Products and sums that are denormal may count as zeros.
-        errors = (min(longest, count) + segments + 2) * _STEP * magnitudes + 2 * count * _SMALLEST
+        # Products and sums that are denormal may count as zeros, and so may what operands have below the least normal
+        # number: parts of them are denormal.
+        errors = (min(longest, count) + segments + 2) * _STEP * magnitudes + (2 * count + operands) * _SMALLEST
     return np.stack([values, errors], axis=-1)
 
 

@@ -61,6 +61,13 @@ _GEMMS: dict[str, tuple[tuple[int, ...], tuple[int, int, int], tuple[Any, Any], 
     "denormal products": ((1, 1), (40, 70, 33), (_N, _N), True, 1, 1, None, "tiny"),
     "products that overflow": ((1, 1), (17, 40, 18), (_N, _T), False, 1, 0, None, "huge"),
     "infinities and NaN": ((1, 1), (34, 18, 35), (_N, _N), True, 1, 1, _RELU, "special"),
+    # From here on there are enough of them, and sizes are such, that matrices of subgroups may be what multiplies.
+    "many": ((2, 12), (72, 48, 72), (_N, _N), True, 0.5, 1, _RELU, "normal"),
+    "many, all transposed": ((1, 48), (64, 64, 64), (_T, _T), False, 1, 0, None, "cancelling"),
+    "many, several segments": ((1, 48), (64, 1040, 64), (_N, _T), False, 1, 0, None, "positive"),
+    "many denormal products": ((4, 12), (64, 32, 64), (_N, _N), False, 1, 0, None, "tiny"),
+    "many products that overflow": ((1, 48), (64, 64, 64), (_N, _T), False, 1, 0, None, "huge"),
+    "many infinities and NaN": ((2, 24), (64, 48, 64), (_T, _N), True, 1, 1, None, "special"),
 }
 
 

@@ -26,7 +26,7 @@ _PREFERRED_KINDS = ("discrete GPU", "integrated GPU", "virtual GPU", "CPU", "oth
 
 _COMPONENT_TYPES = {
     0: "FLOAT16", 1: "FLOAT32", 2: "FLOAT64", 3: "INT8", 4: "INT16", 5: "INT32", 6: "INT64",
-    7: "UINT8", 8: "UINT16", 9: "UINT32", 10: "UINT64",
+    7: "UINT8", 8: "UINT16", 9: "UINT32", 10: "UINT64", 1000141000: "BFLOAT16",
 }  # fmt: skip
 """VkComponentTypeKHR."""
 _SUBGROUP_SCOPE = 3  # VkScopeKHR
@@ -349,12 +349,14 @@ class _ExtraFacts:
             optional.append(vk.PhysicalDeviceVulkanMemoryModelFeatures())
         if "VK_KHR_cooperative_matrix" in extensions:
             optional.append(vk.PhysicalDeviceCooperativeMatrixFeatures())
+        if "VK_KHR_shader_bfloat16" in extensions:
+            optional.append(vk.PhysicalDeviceShaderBfloat16Features())
         self._instance.fill("vkGetPhysicalDeviceFeatures2", self._handle, core, *optional)
         names = [name for structure in optional for name in _true_members(structure)]
         return _feature_names(core.features) + tuple(names)
 
     def cooperative_matrices(self, extensions: set[str]) -> tuple[CooperativeMatrix, ...]:
-        """The kinds of matrices that subgroups multiply, without saturation, of types that tensors have."""
+        """The kinds of matrices that subgroups multiply, without saturation, of types that tensors or parts have."""
         if "cooperativeMatrix" not in self.features or "VK_KHR_cooperative_matrix" not in extensions:
             return ()
         return cooperative_matrices(self._instance.cooperative_matrices(self._handle))
@@ -367,7 +369,7 @@ class _ExtraFacts:
 
 
 def cooperative_matrices(rows: Sequence[vk.CooperativeMatrixProperties]) -> tuple[CooperativeMatrix, ...]:
-    """Those of a device's kinds of matrices that subgroups multiply, without saturation, of types that tensors have."""
+    """Those of a device's kinds that subgroups multiply, without saturation, of types that tensors or parts have."""
     found = []
     for row in rows:
         kinds = [_COMPONENT_TYPES.get(kind) for kind in (row.AType, row.BType, row.CType, row.ResultType)]

@@ -432,6 +432,13 @@ class PhysicalDeviceCooperativeMatrixFeatures(Extensible):
     _fields_ = _members(c_uint32, "cooperativeMatrix cooperativeMatrixRobustBufferAccess")
 
 
+class PhysicalDeviceShaderBfloat16Features(Extensible):
+    """VkPhysicalDeviceShaderBfloat16FeaturesKHR (VK_KHR_shader_bfloat16)."""
+
+    structure_type = 1000141000
+    _fields_ = _members(c_uint32, "shaderBFloat16Type shaderBFloat16DotProduct shaderBFloat16CooperativeMatrix")
+
+
 class CooperativeMatrixProperties(Extensible):
     """VkCooperativeMatrixPropertiesKHR: a kind of matrices that a device multiplies."""
 

@@ -1,4 +1,4 @@
-"""FLOAT16 products by matrices that subgroups hold together: what is chosen for whom, the modules, and their results.
+"""Products by matrices that subgroups hold together: what is chosen for whom, the modules, and their results.
 
 No processor here has such matrices: the kernels run with the file beside this one in the place of the include that
 names them, so that all but these instructions is what a device runs that has them.
@@ -24,7 +24,7 @@ from dmlvk.conformance.references.device_arithmetic import is_rounded_by_device,
 from dmlvk.conformance.samples.products import convolution_desc, values
 from dmlvk.kernels import library, matrix
 from dmlvk.kernels.convolution import ConvolutionTail, lower_with_tail
-from dmlvk.kernels.cooperative_types import HALVES_SOURCE
+from dmlvk.kernels.cooperative_types import FLOATS_SOURCE
 from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.kernels.library.compiler import Compiler
 from dmlvk.kernels.library.sources import SourceTree
@@ -49,18 +49,38 @@ from tests.operators.test_products import gemm_desc, on_llvmpipe
 
 Array = npt.NDArray[Any]
 
-VARIANTS = {variant.name: variant for variant in matrix_variants() if variant.source == HALVES_SOURCE}
-LARGE, SMALL, *WINDOWS = COOPERATIVE
+VARIANTS = {variant.name: variant for variant in matrix_variants() if variant.source == FLOATS_SOURCE}
+LARGE, SMALL, *WINDOWS = [tile for tile in COOPERATIVE if dml.FLOAT16 in tile.types]
+LARGE_OF_PARTS, SMALL_OF_PARTS = [tile for tile in COOPERATIVE if dml.FLOAT32 in tile.types]
+SMALLEST = {dml.FLOAT16: SMALL, dml.FLOAT32: SMALL_OF_PARTS}
+BOTH_TYPES = pytest.mark.parametrize("data_type", SMALLEST, ids=lambda data_type: data_type.name)
 ABLE = dataclasses.replace(
-    GPU, has_cooperative_halves=True, device_arithmetic=True, shared_memory=49152, work_group_size=1024
+    GPU,
+    has_cooperative_halves=True,
+    has_cooperative_brain_floats=True,
+    device_arithmetic=True,
+    shared_memory=49152,
+    work_group_size=1024,
 )
 HALVES = CooperativeMatrix(16, 16, 16, "FLOAT16", "FLOAT16", "FLOAT32")
-FEATURES = {"cooperativeMatrix", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope", "shaderFloat16"}
+PARTS = dataclasses.replace(HALVES, left_type="BFLOAT16", right_type="BFLOAT16")
+FEATURES = {"cooperativeMatrix", "vulkanMemoryModel", "vulkanMemoryModelDeviceScope"}
+FEATURES_OF_HALVES = {"shaderFloat16", *FEATURES}
+FEATURES_OF_PARTS = {"shaderBFloat16Type", "shaderBFloat16CooperativeMatrix", *FEATURES}
 _ALLOWED = dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
 _TRANSPOSE, _NONE = dml.MatrixTransform.TRANSPOSE, dml.MatrixTransform.NONE
 _BACKWARD = dml.ConvolutionDirection.BACKWARD
 
-_UNROLLED = "[[unroll]] for (uint k = 0u;"
+_UNROLLED = {
+    f"[[unroll]] for (uint {loop}": count
+    for loop, count in (
+        ("k =", 2),
+        ("j = 0u; j < SUMS_ACROSS; ++j) { \\", 2),
+        ("together", 1),
+        ("part = 0u; part < together", 1),
+    )
+}
+"""What loops begin with that are not written out in tests, and how often."""
 
 _OP_CAPABILITY, _OP_TYPE_FLOAT, _OP_TYPE_MATRIX, _OP_MULTIPLY = 17, 22, 4456, 4459
 
@@ -72,36 +92,50 @@ def test_modules_are_valid(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", VARIANTS)
-def test_modules_add_halves_up_in_float32(name: str) -> None:
-    types: dict[int, int] = {}
+def test_modules_add_numbers_of_16_bits_up_in_float32(name: str) -> None:
+    types: dict[int, tuple[int, ...]] = {}
     matrices, capabilities, products = [], set(), 0
     for _, opcode, operands in module_instructions(module_words(library.load(name))):
         if opcode == _OP_CAPABILITY:
             capabilities.add(operands[0])
         elif opcode == _OP_TYPE_FLOAT:
-            types[operands[0]] = operands[1]
+            types[operands[0]] = tuple(operands[1:])
         elif opcode == _OP_TYPE_MATRIX:
             matrices.append(types[operands[1]])
         products += opcode == _OP_MULTIPLY
-    assert sorted(matrices) == [16, 16, 32]
+    is_of_parts = ".float32." in name
+    operand = (16, 0) if is_of_parts else (16,)  # of 16 bits, and with the encoding BFloat16KHR
+    assert sorted(matrices) == [operand, operand, (32,)]
     assert products > 0
-    assert {9, 5345, 6022} <= capabilities  # Float16, VulkanMemoryModel, CooperativeMatrixKHR
+    assert {5345, 6022} <= capabilities  # VulkanMemoryModel, CooperativeMatrixKHR
+    # BFloat16TypeKHR, BFloat16CooperativeMatrixKHR; Float16
+    assert capabilities & {9, 5116, 5118} == ({5116, 5118} if is_of_parts else {9})
 
 
-def test_they_are_for_devices_that_have_all_of_it() -> None:
+@pytest.mark.parametrize(
+    ("data_type", "kind", "features"),
+    [(dml.FLOAT16, HALVES, FEATURES_OF_HALVES), (dml.FLOAT32, PARTS, FEATURES_OF_PARTS)],
+    ids=["FLOAT16", "FLOAT32"],
+)
+def test_they_are_for_devices_that_have_all_of_it(
+    data_type: dml.DataType, kind: CooperativeMatrix, features: set[str]
+) -> None:
     info = list_devices()[0]
 
-    def able(kind: CooperativeMatrix, subgroup: int = 32, features: set[str] = FEATURES) -> bool:
+    def able(kind: CooperativeMatrix, features: set[str], subgroup: int = 32) -> bool:
         limits = dataclasses.replace(info.limits, subgroup_size=subgroup)
         described = dataclasses.replace(info, limits=limits, cooperative_matrices=(kind,))
-        return Target.of(described, features).has_cooperative_halves
+        target = Target.of(described, features)
+        other = dml.FLOAT32 if data_type is dml.FLOAT16 else dml.FLOAT16
+        assert not target.multiplies_matrices_of(other)
+        return target.multiplies_matrices_of(data_type)
 
-    assert able(HALVES)
-    assert not able(HALVES, 64)
-    for feature in FEATURES:
-        assert not able(HALVES, features=FEATURES - {feature})
+    assert able(kind, features)
+    assert not able(kind, features, 64)
+    for feature in features:
+        assert not able(kind, features - {feature})
     for other in ({"columns": 8}, {"terms": 8}, {"sum_type": "FLOAT16"}, {"left_type": "INT8"}):
-        assert not able(dataclasses.replace(HALVES, **other))
+        assert not able(dataclasses.replace(kind, **other), features)
 
 
 def _chosen(desc: OperatorDesc, target: Target = ABLE) -> list[str]:
@@ -109,7 +143,7 @@ def _chosen(desc: OperatorDesc, target: Target = ABLE) -> list[str]:
 
 
 def _name(tile: Tile, family: str = "gemm") -> str:
-    return tile.variant(family, dml.FLOAT16, ABLE).name
+    return tile.variant(family, tile.types[0], ABLE).name
 
 
 def test_the_choice() -> None:
@@ -136,9 +170,20 @@ def test_the_choice() -> None:
     ]
     for limit in limits:
         assert _chosen(large, dataclasses.replace(ABLE, **limit)) != [_name(LARGE)]
+    for data_type, tile in ((dml.FLOAT32, LARGE_OF_PARTS), (dml.FLOAT16, LARGE)):
+        assert _chosen(gemm_desc(data_type, 4096, 4096, 4096)) == [_name(tile)]
     for lacking in ({"device_arithmetic": False}, {"has_cooperative_halves": False}, {"shared_memory": 1}):
         assert not set(_chosen(large, dataclasses.replace(ABLE, **lacking))) & set(VARIANTS)
-    assert not set(_chosen(gemm_desc(dml.FLOAT32, 4096, 4096, 4096))) & set(VARIANTS)
+    for shape, names in (
+        ((512, 512, 512), [_name(SMALL_OF_PARTS)]),
+        ((256, 256, 2048), [_name(SMALL_OF_PARTS)]),
+    ):
+        assert _chosen(gemm_desc(dml.FLOAT32, *shape)) == names, shape
+    for shape in ((256, 256, 256), (1024, 1032, 1024), (63, 4096, 4096)):  # too few, steps are not whole, few rows
+        assert not set(_chosen(gemm_desc(dml.FLOAT32, *shape))) & set(VARIANTS), shape
+    of_parts = gemm_desc(dml.FLOAT32, 4096, 4096, 4096)
+    for lacking in ({"device_arithmetic": False}, {"has_cooperative_brain_floats": False}, {"shared_memory": 1}):
+        assert not set(_chosen(of_parts, dataclasses.replace(ABLE, **lacking))) & set(VARIANTS)
     for few in ((16, 512, 512), (512, 15, 512), (512, 512, 15)):
         assert not set(_chosen(gemm_desc(dml.FLOAT16, *few))) & set(VARIANTS)
     depthwise = convolution_desc(dml.FLOAT16, (32, 128, 56, 56), (128, 1, 3, 3), groups=128)
@@ -156,12 +201,14 @@ def test_operands_are_loaded_by_eights_where_eights_lie_behind_one_another() -> 
     products: list[tuple[dict[str, Any], tuple[int, int, int], tuple[int, ...]]] = [
         ({}, (512, 512, 512), (1, 1, 0, 1, 1, 1)),
         ({"trans_a": _TRANSPOSE, "trans_b": _TRANSPOSE}, (512, 512, 512), (0, 1, 1, 1, 1, 1)),
-        ({}, (512, 516, 514), (1, 0, 0, 0, 1, 0)),
-        ({}, (512, 520, 515), (1, 1, 0, 0, 0, 0)),
+        ({"trans_b": _TRANSPOSE}, (512, 520, 515), (1, 1, 1, 1, 0, 0)),
     ]
     for options, shape, expected in products:
         constants = _constants(gemm_desc(dml.FLOAT16, *shape, **options))
         assert (*constants[5:10], constants[11]) == expected
+    for data_type in SMALLEST:
+        for shape in ((512, 516, 512), (512, 512, 516)):
+            assert not set(_chosen(gemm_desc(data_type, *shape))) & set(VARIANTS)
     for sizes, window, options, across in (
         ((32, 64, 56, 56), (64, 64, 1, 1), {}, 1),
         ((32, 64, 7, 7), (64, 64, 1, 1), {}, 0),
@@ -178,7 +225,9 @@ def test_what_is_whole_is_loaded_without_tests() -> None:
     plain = {**bias, "bias": False}
     for desc, expected in (
         (gemm_desc(dml.FLOAT16, 2048, 512, 2048), (1, 1, 1, 1)),
-        (gemm_desc(dml.FLOAT16, 2056, 512, 2060), (1, 0, 1, 1)),
+        (gemm_desc(dml.FLOAT16, 2056, 512, 2060, trans_b=_TRANSPOSE), (1, 1, 1, 1)),
+        (gemm_desc(dml.FLOAT16, 2056, 512, 2058, trans_b=_TRANSPOSE), (1, 0, 1, 1)),
+        (gemm_desc(dml.FLOAT32, 2056, 512, 2048), (1, 1, 1, 1)),
         (gemm_desc(dml.FLOAT16, 2048, 520, 2048), (0, 0, 1, 1)),
         (gemm_desc(dml.FLOAT16, 2048, 512, 24), (1, 0, 1, 1)),
         (gemm_desc(dml.FLOAT16, 2048, 512, 2048, alpha=0.5), (1, 1, 1, 0)),
@@ -211,7 +260,7 @@ def test_convolutions_that_a_graph_has_tails_behind_are_computed_as_without_them
     desc = convolution_desc(dml.FLOAT16, (32, 128, 28, 28), (128, 128, 3, 3), bias=False)
     assert isinstance(desc, dml.Convolution)
     assert any("cooperative" in step.kernel.variant for step in lower(desc, ABLE).steps)
-    without = dataclasses.replace(ABLE, has_cooperative_halves=False)
+    without = ABLE.without_matrices_of_floats()
     variants, expected = (
         [step.kernel.variant for step in lower_with_tail(desc, tail, target).steps] for target in (ABLE, without)
     )
@@ -222,12 +271,14 @@ def test_convolutions_that_a_graph_has_tails_behind_are_computed_as_without_them
 def imitated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Tile, int], None]:
     """Devices have such matrices, or what imitates them, and compute all products in a tile."""
     shutil.copytree(Path("shaders").resolve(), tmp_path / "shaders")
-    shutil.copy(Path(__file__).parent / "cooperative_halves.glsl", tmp_path / "shaders" / "include")
+    shutil.copy(Path(__file__).parent / "cooperative_floats.glsl", tmp_path / "shaders" / "include")
     # Loops that are not written out are compiled in a fourth of the time.
     pattern = tmp_path / "shaders" / "patterns" / "matrix_cooperative.glsl"
     text = pattern.read_text()
-    assert text.count(_UNROLLED) == 1
-    pattern.write_text(text.replace(_UNROLLED, _UNROLLED.removeprefix("[[unroll]] ")))
+    for loop, count in _UNROLLED.items():
+        assert text.count(loop) == count, loop
+        text = text.replace(loop, loop.removeprefix("[[unroll]] "))
+    pattern.write_text(text)
     compiler = Compiler.find(SourceTree(tmp_path / "shaders"))
     load = library.load
 
@@ -265,8 +316,8 @@ def _check(bench: Workbench, desc: OperatorDesc, inputs: dict[str, Array]) -> Bo
 _LAYOUTS = (
     (_NONE, _NONE, (72, 128, 80)),
     (_TRANSPOSE, _TRANSPOSE, (72, 128, 80)),
-    (_TRANSPOSE, _NONE, (67, 101, 75)),
-    (_NONE, _TRANSPOSE, (67, 100, 78)),
+    (_TRANSPOSE, _NONE, (72, 112, 88)),
+    (_NONE, _TRANSPOSE, (67, 112, 75)),
 )
 
 
@@ -277,13 +328,16 @@ _LAYOUTS = (
         for number, layout in enumerate(_LAYOUTS)
     ],
 )
-def test_products_in_all_layouts(benches: list[Workbench], imitated: Callable[[Tile, int], None], layout: Any) -> None:
-    """Vectors and single elements, edges that no tile divides, two leading dimensions, C, Alpha, Beta and RELU.
+@BOTH_TYPES
+def test_products_in_all_layouts(
+    benches: list[Workbench], imitated: Callable[[Tile, int], None], layout: Any, data_type: dml.DataType
+) -> None:
+    """Edges that no tile divides, two leading dimensions, C, Alpha, Beta and RELU.
 
     The larger tile needs more shared memory than llvmpipe has.
     """
     trans_a, trans_b, (rows, terms, columns) = layout
-    imitated(SMALL, IN_TURN)
+    imitated(SMALLEST[data_type], IN_TURN)
     random = np.random.default_rng(31)
     sizes = {
         "ATensor": (2, 1, *((rows, terms) if trans_a is _NONE else (terms, rows))),
@@ -291,36 +345,68 @@ def test_products_in_all_layouts(benches: list[Workbench], imitated: Callable[[T
         "CTensor": (2, 1, rows, columns),
     }
     desc = dml.Gemm(
-        a_tensor=dml.TensorDesc(dml.FLOAT16, sizes["ATensor"]),
-        b_tensor=dml.TensorDesc(dml.FLOAT16, sizes["BTensor"]),
-        c_tensor=dml.TensorDesc(dml.FLOAT16, sizes["CTensor"]),
-        output_tensor=dml.TensorDesc(dml.FLOAT16, sizes["CTensor"]),
+        a_tensor=dml.TensorDesc(data_type, sizes["ATensor"]),
+        b_tensor=dml.TensorDesc(data_type, sizes["BTensor"]),
+        c_tensor=dml.TensorDesc(data_type, sizes["CTensor"]),
+        output_tensor=dml.TensorDesc(data_type, sizes["CTensor"]),
         trans_a=trans_a,
         trans_b=trans_b,
         alpha=0.75,
         beta=-2.0,
         fused_activation=dml.fused_activation("ACTIVATION_RELU"),
     )
-    inputs = {name: values("normal", size, dml.FLOAT16, random) for name, size in sizes.items()}
+    inputs = {name: values("normal", size, data_type, random) for name, size in sizes.items()}
     _check(on_llvmpipe(benches)[0], desc, inputs)
 
 
+@BOTH_TYPES
 @pytest.mark.parametrize("come", [IN_TURN, pytest.param(SIDE_BY_SIDE, marks=pytest.mark.sweep)])
 def test_segments_denormals_and_what_is_not_finite(
-    benches: list[Workbench], imitated: Callable[[Tile, int], None], come: int
+    benches: list[Workbench], imitated: Callable[[Tile, int], None], come: int, data_type: dml.DataType
 ) -> None:
-    imitated(SMALL, come)
+    smallest = SMALLEST[data_type]
+    imitated(smallest, come)
     random = np.random.default_rng(32)
-    rows, terms, columns = 20, 2 * SMALL.segment + 19, 24
-    desc = gemm_desc(dml.FLOAT16, rows, terms, columns)
+    rows, terms, columns = 20, 2 * smallest.segment + 16, 24
+    desc = gemm_desc(data_type, rows, terms, columns)
     inputs = {
-        "ATensor": values("normal", (rows, terms), dml.FLOAT16, random),
-        "BTensor": values("normal", (terms, columns), dml.FLOAT16, random),
+        "ATensor": values("normal", (rows, terms), data_type, random),
+        "BTensor": values("normal", (terms, columns), data_type, random),
     }
-    inputs["ATensor"][3] = np.float16(2.0**-24) * random.integers(-3, 4, terms).astype(np.float16)
+    tiny = 2.0**-24 if data_type is dml.FLOAT16 else 2.0**-125
+    inputs["ATensor"][3] = (tiny * random.integers(-3, 4, terms)).astype(data_type.numpy_dtype)
     inputs["ATensor"][1, 1040], inputs["ATensor"][2, 3], inputs["BTensor"][terms - 1, 8] = np.inf, np.nan, -np.inf
     expected = _check(on_llvmpipe(benches)[0], desc, inputs)
     assert (expected.values[3, :8] != 0).any() and np.isnan(expected.values[2]).all()
+
+
+def test_sums_overflow_where_their_order_says(benches: list[Workbench], imitated: Callable[[Tile, int], None]) -> None:
+    """Sums of sixteen terms at once would not: the first two of a row are beyond what FLOAT32 has, all are not."""
+    imitated(SMALL_OF_PARTS, IN_TURN)
+    rows, terms, columns = 18, SMALL_OF_PARTS.segment + 16, 20
+    inputs = {"ATensor": np.ones((rows, terms), np.float32), "BTensor": np.ones((terms, columns), np.float32)}
+    inputs["ATensor"][4, :4] = 3e38, 3e38, -3e38, -3e38
+    inputs["ATensor"][5, :4] = 3e38, -3e38, 3e38, -3e38
+    inputs["ATensor"][6, [0, -1]] = 3e38, -3e38
+    inputs["ATensor"][7, [0, -1]] = 3e38, 3e38
+    expected = _check(on_llvmpipe(benches)[0], gemm_desc(dml.FLOAT32, rows, terms, columns), inputs)
+    assert np.isposinf(expected.values[[4, 7]]).all() and np.isfinite(expected.values[[5, 6]]).all()
+
+
+@pytest.mark.parametrize("kind", ["normal", "positive", "cancelling", "huge", "tiny"])
+def test_parts_lose_next_to_nothing(benches: list[Workbench], imitated: Callable[[Tile, int], None], kind: str) -> None:
+    """Each term by itself: as matrices of ones and zeros pick it."""
+    imitated(SMALL_OF_PARTS, IN_TURN)
+    random = np.random.default_rng(34)
+    given = values(kind, (64, 32), dml.FLOAT32, random)
+    inputs = {"ATensor": given, "BTensor": np.eye(32, dtype=np.float32)}
+    device = on_llvmpipe(benches)[0].device
+    compiled = device.compile_operator(device.create_operator(gemm_desc(dml.FLOAT32, 64, 32, 32)), _ALLOWED)
+    assert any(step.kernel.variant in VARIANTS for step in compiled.steps)
+    made = device.run(compiled, inputs)["OutputTensor"]
+    is_normal = np.abs(given) >= 2.0**-102
+    assert np.array_equal(made[is_normal], given[is_normal])
+    assert np.abs(made.astype(np.float64) - given)[~is_normal].max(initial=0) <= 2.0**-126
 
 
 _WINDOWS: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (

@@ -1,5 +1,5 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 
-// GEMM and CONVOLUTION of FLOAT16 by matrices that subgroups hold together.
+// GEMM and CONVOLUTION by matrices that subgroups hold together.
 #include "matrix_cooperative.glsl"

@@ -1,0 +1,39 @@
+// Matrices of 16 x 16 numbers of 16 bits that a subgroup holds together, and their sums in FLOAT32. Arrays in shared memory are of uvec4,
+// by which places and distances from line to line count, too. The numbers are FLOAT16 where operands are, and parts of FLOAT32 operands
+// (bfloat16) where those are.
+//
+// Included at the head of a shader, before anything else is declared. tests/operators/cooperative_floats.glsl does the same without such
+// matrices.
+#ifndef COOPERATIVE_FLOATS_GLSL
+#define COOPERATIVE_FLOATS_GLSL
+#include "cooperative_matrix.glsl"
+
+const uint SIDE = 16u;
+#define SUBGROUP gl_SubgroupID
+#if OPERAND_BITS == 32
+#define LEFT_FLOATS COOPERATIVE_MATRIX_OF_BRAIN_FLOATS(SIDE, SIDE, AS_LEFT)
+#define RIGHT_FLOATS COOPERATIVE_MATRIX_OF_BRAIN_FLOATS(SIDE, SIDE, AS_RIGHT)
+#else
+#define LEFT_FLOATS COOPERATIVE_MATRIX(HALF_FLOAT, SIDE, SIDE, AS_LEFT)
+#define RIGHT_FLOATS COOPERATIVE_MATRIX(HALF_FLOAT, SIDE, SIDE, AS_RIGHT)
+#endif
+#define SUMS COOPERATIVE_MATRIX(SINGLE_FLOAT, SIDE, SIDE, AS_SUM)
+
+spirv_instruction(id = 4457)
+LEFT_FLOATS load_left(spirv_by_reference uvec4 first, int layout_of_memory, uint stride, spirv_literal int access, uint scope);
+spirv_instruction(id = 4457)
+RIGHT_FLOATS load_right(spirv_by_reference uvec4 first, int layout_of_memory, uint stride, spirv_literal int access, uint scope);
+spirv_instruction(id = 4458)
+void store_sums(spirv_by_reference uvec4 first, SUMS sums, int layout_of_memory, uint stride, spirv_literal int access, uint scope);
+spirv_instruction(id = 80) SUMS filled_with(float component); // OpCompositeConstruct
+spirv_instruction(id = 129) SUMS sum_of(SUMS sums, SUMS further); // OpFAdd
+spirv_instruction(id = 4459) SUMS matrices_product_plus(LEFT_FLOATS left, RIGHT_FLOATS right, SUMS sums);
+
+// Loads and stores of shared memory: lines are rows or columns, of sums rows.
+#define LOAD_LEFT_FLOATS(matrix, array, at, lines_are, pitch) \
+    matrix = load_left(array[at], lines_are, pitch, SEES_WORK_GROUP, OF_WORK_GROUP);
+#define LOAD_RIGHT_FLOATS(matrix, array, at, lines_are, pitch) \
+    matrix = load_right(array[at], lines_are, pitch, SEES_WORK_GROUP, OF_WORK_GROUP);
+#define STORE_SUMS(array, at, sums, pitch) store_sums(array[at], sums, BY_ROWS, pitch, SEEN_BY_WORK_GROUP, OF_WORK_GROUP);
+
+#endif
