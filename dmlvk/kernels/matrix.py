@@ -392,13 +392,14 @@ def _in_planes(product: Product, block: tuple[int, int], constants: tuple[int, .
 
 def _cooperative(product: Product, tile: Tile, ways: Ways) -> tuple[int, ...]:
     """The last constants of ``shaders/patterns/matrix_cooperative.glsl``."""
-    is_whole = product.terms % tile.step == 0
-    left_is_whole = is_whole and product.left_has_eights and product.rows >= tile.rows
+    left_is_whole = product.left_has_eights and product.rows >= tile.rows
     # What two tiles have is cut where results are stored by fours.
     is_wide = product.family == "gemm" and product.columns >= tile.columns and product.columns % 4 == 0
-    right_is_whole = is_whole and product.right_has_eights and is_wide
+    right_is_whole = product.right_has_eights and is_wide
     are_sums = product.has_plain_sums and not (ways.has_addend or ways.relu)
-    return int(left_is_whole), int(right_is_whole), product.inner_channels, int(are_sums)
+    lengths = product.terms, *((tile.segment,) if product.terms > tile.segment else ())
+    steps_are_whole = not any(length % tile.step for length in lengths)
+    return int(left_is_whole), int(right_is_whole), product.inner_channels, int(are_sums), int(steps_are_whole)
 
 
 _FOURS_OF_CONVOLUTION = 38

@@ -432,7 +432,7 @@ def _cooperative_tiles_for(work: Work, target: Target) -> list[Tile]:
     if work.data_type is DataType.FLOAT32:
         smallest = tiles[-1]
         groups = work.groups(smallest) * smallest.segments(work.terms)
-        if work.terms % smallest.step or groups < _FEWEST_TILES_OF_PARTS:
+        if groups < _FEWEST_TILES_OF_PARTS:
             return []
     return [
         tile

@@ -154,8 +154,8 @@ GENERAL = (
         "tests/operators/test_cooperative_floats.py",
     ),
     (
-        "With it FLOAT32 GEMM is multiplied by cooperative matrices, too, where operands can be loaded by eights, "
-        "steps of 16 terms are whole and there is enough to do: each operand as three numbers of 8 bits (bfloat16), of "
+        "With it FLOAT32 GEMM is multiplied by cooperative matrices, too, where operands can be loaded by eights "
+        "and there is enough to do: each operand as three numbers of 8 bits (bfloat16), of "
         "whose nine products the six largest are added up, the small ones first, 16 terms at a time. Where sums might "
         "overflow on their way they are computed in their order.",
         "Three such parts are the operand itself, whatever its exponent, and what is left out is 2^-23 of a product at "

@@ -25,14 +25,16 @@
 #define ADDS_SEGMENTS 0
 #define COUNTS_TERMS 0
 #define SHAPE_AT_RUN_TIME 0
-// Whether an operand is loaded by eights everywhere, and there are as many rows or columns, and terms, as tiles have: a tile at the edge is
-// moved inwards, and what another one has, too, is computed twice.
+// Whether an operand is loaded by eights everywhere, and there are as many rows or columns as a tile has: a tile at the edge is moved
+// inwards, and what another one has, too, is computed twice.
 layout(constant_id = 38) const bool LEFT_IS_WHOLE = false;
 layout(constant_id = 39) const bool RIGHT_IS_WHOLE = false;
 layout(constant_id = 40) const uint CHANNELS_OF_PLACE = 1u;
 #define INNER_CHANNELS CHANNELS_OF_PLACE
 // Whether sums are results: Alpha is 1, and nothing is added or applied.
 layout(constant_id = 41) const bool RESULTS_ARE_SUMS = false;
+// Whether the terms of every segment are whole steps.
+layout(constant_id = 42) const bool STEPS_ARE_WHOLE = false;
 #include "matrix.glsl"
 #include "matrix_groups.glsl"
 
@@ -329,22 +331,23 @@ void deliver(Batch batch, uvec4 sums, bool is_plain, uint row, uint column, uint
 #endif
 // Nothing is tested where all is there.
 #define LOAD_TILES(term) \
-    if (LEFT_IS_WHOLE) { \
+    bool is_whole = STEPS_ARE_WHOLE || (term) + STEP_TERMS <= end; \
+    if (LEFT_IS_WHOLE && is_whole) { \
         [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
             from_left[i] = LOAD_EIGHT(left, left_next + i * left_far); \
         } \
         left_next += STEP_TERMS * parameters.left_term; \
-    } else if ((term) + STEP_TERMS <= end) { \
+    } else if (is_whole) { \
         LOAD_LEFT(term, NO_END) \
     } else { \
         LOAD_LEFT(term, end) \
     } \
-    if (RIGHT_IS_WHOLE) { \
+    if (RIGHT_IS_WHOLE && is_whole) { \
         [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
             from_right[i] = LOAD_EIGHT(right, right_next + i * right_far); \
         } \
         right_next += STEP_TERMS * RIGHT_TERM; \
-    } else if ((term) + STEP_TERMS <= end) { \
+    } else if (is_whole) { \
         LOAD_RIGHT(term, NO_END) \
     } else { \
         LOAD_RIGHT(term, end) \
@@ -514,7 +517,9 @@ void main()
             right_highest = 0u;
         }
 #endif
-        LOAD_TILES(first)
+        {
+            LOAD_TILES(first)
+        }
         for (uint term = first; term < end; term += STEP_TERMS) {
             barrier(); // all are through with what was there
             PUT_TILES
