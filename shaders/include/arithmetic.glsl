@@ -42,6 +42,27 @@ uint product_with_number(uint a, uint number, int largest_vanishing)
     bool vanishes = int(a & MAGNITUDE_F32) <= largest_vanishing;
     return vanishes ? (a ^ number) & SIGN_F32 : floatBitsToUint(product);
 }
+// For operands of which none is denormal, |a| < 2^31 and |a * b| < 2^31. 5 operations. The product is computed 2^96 times as large: there
+// it is rounded as it should be, or it vanishes.
+uint product_of_bounded(uint a, uint b)
+{
+    precise float scaled = uintBitsToFloat(a) * 79228162514264337593543950336.0; // 2^96
+    precise float scaled_product = scaled * uintBitsToFloat(b);
+    float back = abs(scaled_product) < 9.31322575e-10 ? 0.0 : 1.26217745e-29; // 2^-30, 2^-96
+    precise float product = scaled_product * back;
+    return floatBitsToUint(product);
+}
+// For operands of which none is denormal and |b| < 2^31. 9 operations. The same decides here what vanishes; a product that does not is at
+// least 2^-126, whatever a device makes of one that was less before it was rounded.
+uint product_with_bounded(uint a, uint b)
+{
+    precise float product = uintBitsToFloat(a) * uintBitsToFloat(b);
+    precise float scaled = uintBitsToFloat(b) * 79228162514264337593543950336.0; // 2^96
+    precise float scaled_product = scaled * uintBitsToFloat(a);
+    uint bits = floatBitsToUint(product);
+    uint magnitude = max(bits & MAGNITUDE_F32, uint(SMALLEST_NORMAL_F32));
+    return (bits & SIGN_F32) | (abs(scaled_product) < 9.31322575e-10 ? 0u : magnitude); // 2^-30
+}
 
 // a + b. 13 operations.
 uint add_f32(uint a, uint b)

@@ -14,8 +14,8 @@ import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.conformance.cases import attribute_sets
 from dmlvk.conformance.execution import Workbench
-from dmlvk.graphs.fusion import kernel
-from dmlvk.graphs.fusion.ranges import Held, Range, largest_vanishing, of_sum
+from dmlvk.graphs.fusion import forms, kernel
+from dmlvk.graphs.fusion.ranges import Held, Range, largest_vanishing, of_constant, of_sum
 from dmlvk.kernels.variants import supported_operands
 from dmlvk.operators import REGULAR_OPERATORS
 from scripts.shader_tools.operations import operations
@@ -67,7 +67,7 @@ class Chain:
             lambda a, b: F.if_(a > b, a, x), lambda a, b: a / b, F.max, F.min,
         ]  # fmt: skip
         unary: list[Callable[[E], E]] = [
-            abs, lambda a: -a, F.activation_relu, F.tanh, F.sign, F.identity, F.sqrt,
+            abs, lambda a: -a, F.activation_relu, F.tanh, F.sign, F.identity, F.sqrt, F.activation_sigmoid, F.sin,
             lambda a: F.clip(a, min=self.number(), max=self.number()),
             lambda a: F.clip(a, min=-2, max=6),
             lambda a: (a.reinterpret(a.sizes, data_type=dml.UINT32) & 0xFFFFFFF0).reinterpret(
@@ -263,3 +263,47 @@ def test_a_chain_of_arithmetic_takes_few_operations(any_device: dml.Device) -> N
     t = np.maximum((np.abs(np.clip(X * x(1.5) + x(0.25), -3, 3)) - x(0.5)) * 2, x(0.125))
     expected = np.maximum((-(t * x(0.75)) + 1) * t, 0)
     assert (any_device.run(made, {"x": X})["output"] == expected).all()
+
+
+def test_products_have_the_shortest_form_that_suits_them() -> None:
+    below_two, below_two_to_16 = (Range(highest=highest, denormals=Held.NOTHING) for highest in (0, 15))
+    anything, sixteenth = Range(), of_constant(0x3D800000)
+    for a, b, macro, order in (
+        (below_two, below_two, "OPERATION_OF_BOUNDED", (0, 1)),
+        (below_two, below_two_to_16, "OPERATION_OF_BOUNDED", (0, 1)),
+        (below_two_to_16, below_two_to_16, "OPERATION_WITH_BOUNDED", (0, 1)),  # up to 2^32
+        (below_two, anything, "OPERATION_WITH_BOUNDED", (1, 0)),
+        (anything, below_two, "OPERATION_WITH_BOUNDED", (0, 1)),
+        (anything, sixteenth, "OPERATION_WITH_NUMBER", (0, 1)),
+        (anything, anything, "OPERATION", None),
+        (below_two, of_constant(0x41800000), "OPERATION_PLAIN", None),
+    ):
+        form = forms.product(a, b)
+        assert (form.macro, form.order) == (macro, order), (a, b)
+
+
+@pytest.mark.parametrize("bounded", ["both", "the second", "the first"])
+def test_products_with_a_bounded_factor_vanish_where_others_do(any_device: dml.Device, bounded: str) -> None:
+    """TANH is its argument where that is tiny: products on both sides of the least normal number, and special ones."""
+    random = np.random.default_rng(6)
+    exponents = random.integers(1, 100, 4096)
+    a = (exponents << 23 | random.integers(0, 2**23, 4096)).astype(np.uint32)
+    # The other factor's exponent makes the product's about -126; a half of these are such that it is rounded up to it.
+    quotient = 2.0**-126 / a.view(np.float32).astype(np.float64) * random.choice([1 - 2.0**-25, 1, 1 + 2.0**-24], 4096)
+    b = quotient.astype(np.float32).view(np.uint32) + random.integers(-2, 3, 4096).astype(np.uint32)
+    a, b = np.concatenate([a, *(SPECIAL,) * 60]), np.concatenate([b, np.repeat(SPECIAL, 60)])
+    a ^= random.integers(0, 2, a.size, np.uint32) << np.uint32(31)
+    inputs = {"a": a.view(np.float32), "b": b.view(np.float32)}
+    graph = dml.Graph(any_device)
+    x, y = (graph.input(name, dml.FLOAT32, a.shape) for name in "ab")
+    product = {
+        "both": lambda: F.tanh(x) * F.tanh(y),
+        "the second": lambda: x * F.tanh(y),
+        "the first": lambda: F.tanh(x) * y,
+    }[bounded]()
+    made, one_by_one = (
+        any_device.run(graph.compile(y=product, fuse=fuse), inputs)["y"].view(np.uint32) for fuse in (True, False)
+    )
+    places = np.nonzero(made != one_by_one)[0]
+    assert not places.size, [hex(int(array[place])) for place in places[:1] for array in (a, b, made, one_by_one)]
+    assert {0x00800000, 0x80800000, 0, 0x80000000, 0x7FC00000} <= set(map(int, made))

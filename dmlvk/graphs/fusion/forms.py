@@ -74,6 +74,8 @@ def _general(function: Function, operands: Sequence[Range]) -> Form:
         for data_type in function.types[: len(operands)]
     )
     is_clean = calculates and function.types[-1] is DataType.FLOAT32
+    if is_clean and function.source.path in _AT_MOST_TWO:
+        return Form(preparations, dataclasses.replace(RESULT_OF_ARITHMETIC, highest=0))
     return Form(preparations, RESULT_OF_ARITHMETIC if is_clean else ANYTHING)
 
 
@@ -85,7 +87,11 @@ def _sum(function: Function, operands: Sequence[Range]) -> Form:
 
 
 def _product(function: Function, operands: Sequence[Range]) -> Form:
-    a, b = operands
+    return product(*operands)
+
+
+def product(a: Range, b: Range) -> Form:
+    """The form of MULTIPLY, of FLOAT32, for operands of which so much is known."""
     result = ranges.of_product(a, b)
     if not ranges.product_vanishes(a, b):
         return Form((Preparation.FLUSHED, Preparation.FLUSHED), result, "OPERATION_PLAIN")
@@ -95,6 +101,13 @@ def _product(function: Function, operands: Sequence[Range]) -> Form:
             if vanishing is not None:
                 nothing = (Preparation.NONE, Preparation.NONE)
                 return Form(nothing, result, "OPERATION_WITH_NUMBER", order, (f"{vanishing:#x}",))
+    flushed = (Preparation.FLUSHED, Preparation.FLUSHED)
+    for order, first, second in (((0, 1), a, b), ((1, 0), b, a)):
+        if ranges.has_bounded_product(first, second):
+            return Form(flushed, result, "OPERATION_OF_BOUNDED", order)
+    for order, bounded in (((0, 1), b), ((1, 0), a)):
+        if ranges.is_bounded(bounded):
+            return Form(flushed, result, "OPERATION_WITH_BOUNDED", order)
     return Form((Preparation.NONE, Preparation.NONE), result)
 
 
@@ -166,6 +179,22 @@ _RULES: dict[str, Callable[[Function, Sequence[Range]], Form]] = {
     "elementwise/negate.comp": _negated,
 }
 """Of FLOAT32 operands."""
+
+_AT_MOST_TWO = frozenset(
+    (
+        "activation/hard_sigmoid.comp",
+        "activation/sigmoid.comp",
+        "activation/softsign.comp",
+        "activation/tanh.comp",
+        "elementwise/asin.comp",
+        "elementwise/atan.comp",
+        "elementwise/cos.comp",
+        "elementwise/erf.comp",
+        "elementwise/sin.comp",
+        "elementwise/tanh.comp",
+    )
+)
+"""Whose results' magnitudes are below 2, for all arguments that have a result."""
 
 _MOVES: dict[str, Callable[[Function, Sequence[Range]], Form]] = {
     "elementwise/identity.comp": _moved,

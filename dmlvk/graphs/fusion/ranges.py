@@ -22,6 +22,9 @@ _LARGEST_EXPONENT = 127
 _LAST_PLACE = 23
 """A number's last place is 2^-23 of its leading bit."""
 
+_HIGHEST_BOUNDED = 30
+"""Numbers below 2^31 become less than 2^127 when they are multiplied by 2^96."""
+
 _OUTWEIGHS_DENORMALS = -100
 """A sum with a number of 2^-100 or more is rounded to that number, whether a denormal operand is kept or flushed."""
 
@@ -128,6 +131,16 @@ def of_sum(a: Range, b: Range) -> Range:
 def product_vanishes(a: Range, b: Range) -> bool:
     """Whether a product of numbers that are not zero may be below 2^-126."""
     return a.lowest + b.lowest < SMALLEST_EXPONENT
+
+
+def is_bounded(value: Range) -> bool:
+    """Whether it stays finite when it becomes 2^96 times as large."""
+    return value.highest is not None and value.highest <= _HIGHEST_BOUNDED
+
+
+def has_bounded_product(a: Range, b: Range) -> bool:
+    """Whether a product does, and its first factor."""
+    return is_bounded(a) and b.highest is not None and is_bounded(of_product(a, b))
 
 
 def of_product(a: Range, b: Range) -> Range:
