@@ -32,6 +32,9 @@ from scripts.measuring import argument_parser, torch_named, write_measured
 from scripts.shader_tools.operations import operations
 from scripts.shader_tools.spirv import Module
 
+_NAMES = ("x", "b")
+"""Of inputs."""
+
 _REPEATS = 20
 _WARM_UP = 10
 
@@ -66,34 +69,52 @@ def functions_in_torch(x: Any, torch: Any) -> Any:
     return torch.where(torch.abs(x) < 3, value, (torch.clamp(x, -1, 1) - 0.5) * 1.25)
 
 
-Chain = tuple[Callable[[dml.Expression], dml.Expression], Callable[[Any, Any], Any]]
+def functions_of_two(x: dml.Expression, b: dml.Expression) -> dml.Expression:
+    """Nine operators of two tensors, three functions among them."""
+    result: dml.Expression = F.activation_sigmoid(x) * x + F.tanh(b) / 2 - F.exp(-abs(b))
+    return result
+
+
+def functions_of_two_in_torch(x: Any, b: Any, torch: Any) -> Any:
+    """The same."""
+    return torch.sigmoid(x) * x + torch.tanh(b) / 2 - torch.exp(-torch.abs(b))
+
+
+Build = Callable[..., dml.Expression]
+Chain = tuple[Build, Callable[..., Any], int]
 
 _CHAINS: tuple[Chain, ...] = (
-    (arithmetic, arithmetic_in_torch),
-    (functions, functions_in_torch),
+    (arithmetic, arithmetic_in_torch, 1),
+    (functions, functions_in_torch, 1),
+    (functions_of_two, functions_of_two_in_torch, 2),
 )
+"""In dmlvk's words and in PyTorch's, and how many tensors each reads."""
 
 
-def operations_per_element(device: dml.Device, chain: Callable[[dml.Expression], dml.Expression]) -> float:
+def operations_per_element(device: dml.Device, build: Build, inputs: int = 1) -> float:
     """What a fused chain computes for an element, as docs/accuracy.md counts; memory and indices are not counted.
 
     They are counted in the walk of any strides, where a kernel has the code for each of four elements once; what is
     around it is that of a chain of two operations.
     """
 
-    def count(build: Callable[[dml.Expression], dml.Expression]) -> int:
+    def count(build: Build) -> int:
         graph = dml.Graph(device)
-        (stage,) = graph.compile(build(graph.input("x", dml.FLOAT32, (4, 6), (7, 1)))).stages
+        tensors = [graph.input(name, dml.FLOAT32, (4, 6), (7, 1)) for name in _NAMES[:inputs]]
+        (stage,) = graph.compile(build(*tensors)).stages
         return operations(Module(stage.program.steps[0].kernel.spirv()))
 
-    return (count(chain) - count(lambda x: -abs(x))) / 4 + 2
+    little: Build = (lambda x: -abs(x)) if inputs == 1 else (lambda x, b: -(x + b))
+    return (count(build) - count(little)) / 4 + 2
 
 
-def on_the_device(device: dml.Device, graph: dml.CompiledGraph, x: npt.NDArray[Any]) -> tuple[float, npt.NDArray[Any]]:
+def on_the_device(
+    device: dml.Device, graph: dml.CompiledGraph, arrays: Sequence[npt.NDArray[Any]]
+) -> tuple[float, npt.NDArray[Any]]:
     """The device's time for one run of a graph, and its output."""
     run = Run(device.engine, graph, timestamps=True)
     try:
-        (output,) = run.execute({"x": x}).values()
+        (output,) = run.execute(dict(zip(_NAMES, arrays, strict=False))).values()
         seconds = []
         for number in range(_WARM_UP + _REPEATS):
             device.engine.run(run.recording)
@@ -124,45 +145,48 @@ def in_torch(torch: Any, compute: Callable[[], Any]) -> float:
     return statistics.median(seconds)
 
 
-def torch_times(torch: Any, compute: Callable[[Any, Any], Any], x: npt.NDArray[Any]) -> tuple[dict[str, float], Any]:
+def torch_times(
+    torch: Any, compute: Callable[..., Any], arrays: Sequence[npt.NDArray[Any]]
+) -> tuple[dict[str, float], Any]:
     """PyTorch's times, and its output."""
-    tensor = torch.from_numpy(x).to("cuda" if torch.cuda.is_available() else "cpu")
-    copied = torch.empty_like(tensor)
+    tensors = [torch.from_numpy(array).to("cuda" if torch.cuda.is_available() else "cpu") for array in arrays]
+    copied = torch.empty_like(tensors[0])
     times = {
-        "PyTorch eager": in_torch(torch, lambda: compute(tensor, torch)),
-        "PyTorch copy": in_torch(torch, lambda: copied.copy_(tensor)),
+        "PyTorch eager": in_torch(torch, lambda: compute(*tensors, torch)),
+        "PyTorch copy": in_torch(torch, lambda: copied.copy_(tensors[0])),
     }
     try:
-        compiled = torch.compile(lambda t: compute(t, torch))
-        compiled(tensor)
-        times["torch.compile"] = in_torch(torch, lambda: compiled(tensor))
+        compiled = torch.compile(lambda *given: compute(*given, torch))
+        compiled(*tensors)
+        times["torch.compile"] = in_torch(torch, lambda: compiled(*tensors))
     except (ImportError, OSError, RuntimeError) as error:  # its compiler may lack something here
         print(f"  torch.compile does not work here: {str(error).splitlines()[0]}")
-    return times, compute(tensor, torch).cpu().numpy()
+    return times, compute(*tensors, torch).cpu().numpy()
 
 
-def measured(device: dml.Device, chain: Chain, x: npt.NDArray[Any], torch: Any) -> dict[str, Any]:
+def measured(device: dml.Device, chain: Chain, arrays: Sequence[npt.NDArray[Any]], torch: Any) -> dict[str, Any]:
     """Measures one chain, prints it, and returns its entry in the JSON file.
 
     Args:
         device: where it is computed.
         chain: in dmlvk's words and in PyTorch's.
-        x: the input.
+        arrays: the inputs.
         torch: the module; ``None`` where it is not installed.
     """
-    build, in_torchs_words = chain
+    build, in_torchs_words, inputs = chain
+    arrays = arrays[:inputs]
     graph = dml.Graph(device)
-    y = build(graph.input("x", dml.FLOAT32, x.shape))
+    y = build(*(graph.input(name, dml.FLOAT32, arrays[0].shape) for name in _NAMES[:inputs]))
     fused, unfused = graph.compile(y=y), graph.compile(y=y, fuse=False)
     times: dict[str, float] = {}
-    times["fused"], output = on_the_device(device, fused, x)
-    times["one by one"], expected = on_the_device(device, unfused, x)
+    times["fused"], output = on_the_device(device, fused, arrays)
+    times["one by one"], expected = on_the_device(device, unfused, arrays)
     entry: dict[str, Any] = {
         "chain": build.__name__,
-        "elements": x.size,
+        "elements": arrays[0].size,
         "operators": len(unfused.stages),
         "kernels": len(fused.stages),
-        "operations_per_element": operations_per_element(device, build),
+        "operations_per_element": operations_per_element(device, build, inputs),
         "same_bits": output.tobytes() == expected.tobytes(),
     }
     print(
@@ -172,13 +196,14 @@ def measured(device: dml.Device, chain: Chain, x: npt.NDArray[Any], torch: Any) 
     if not entry["same_bits"]:
         print("  the bits differ from those of the operators one by one")
     if torch is not None:
-        added, reference = torch_times(torch, in_torchs_words, x)
+        added, reference = torch_times(torch, in_torchs_words, arrays)
         times |= added
         entry["largest_difference_from_pytorch"] = float(np.abs(output - reference).max())
         print(f"  largest difference from PyTorch: {entry['largest_difference_from_pytorch']:.3g}")
     entry["timings"] = []
     for name, seconds in times.items():
-        speed, ratio = 2 * x.nbytes / seconds, seconds / times["fused"]
+        moved = 2 if name == "PyTorch copy" else inputs + 1
+        speed, ratio = moved * arrays[0].nbytes / seconds, seconds / times["fused"]
         entry["timings"].append({"name": name, "seconds": seconds, "bytes_per_second": speed, "of_fused": ratio})
         print(f"  {name:<14}{seconds * 1e6:10.0f} µs {speed / 1e9:6.0f} GB/s {ratio:6.2f} x fused")
     return entry
@@ -191,14 +216,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if glsl.compiler() is None:
         parser.error("nothing is fused without a GLSL compiler: install glslangValidator (Debian: glslang-tools)")
-    x = np.random.default_rng(1).normal(0, 1, options.elements).astype(np.float32)
+    random = np.random.default_rng(1)
+    arrays = [random.standard_normal(options.elements, np.float32) for _ in _NAMES]
     torch = module("torch")
     with dml.Device(options.device) as device:
         print(
             f"{device.info.name}, {options.elements} FLOAT32 elements"
             + (f", PyTorch {torch.__version__}" if torch else "")
         )
-        entries = [measured(device, chain, x, torch) for chain in _CHAINS]
+        entries = [measured(device, chain, arrays, torch) for chain in _CHAINS]
         if options.json is not None:
             write_measured(options.json, device.info, [named(OwnLibrary(device)), *torch_named(torch)], entries)
     return int(not all(entry["same_bits"] for entry in entries))

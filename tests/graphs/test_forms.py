@@ -307,3 +307,27 @@ def test_products_with_a_bounded_factor_vanish_where_others_do(any_device: dml.D
     places = np.nonzero(made != one_by_one)[0]
     assert not places.size, [hex(int(array[place])) for place in places[:1] for array in (a, b, made, one_by_one)]
     assert {0x00800000, 0x80800000, 0, 0x80000000, 0x7FC00000} <= set(map(int, made))
+
+
+def test_quotients_by_powers_of_two_are_products(any_device: dml.Device) -> None:
+    """With the bits of quotients, also where they vanish or overflow; by other numbers they are quotients."""
+    random = np.random.default_rng(7)
+    x = np.concatenate([SPECIAL, random.integers(0, 2**32, 4096, np.uint32)]).view(np.float32)
+    powers = [2.0, -0.5, 2.0**-126, -(2.0**126), 2.0**60, 1.0, 8.0]
+    others = [3.0, 2.0**127, 0.0, float("inf"), float("nan"), 2.0**-130]
+
+    def built(fuse: bool, divisor: float) -> dml.CompiledGraph:
+        graph = dml.Graph(any_device)
+        return graph.compile(y=abs(graph.input("x", dml.FLOAT32, x.shape) / divisor), fuse=fuse)
+
+    counts = []
+    for divisor in (*powers, *others):
+        fused = built(True, divisor)
+        made, one_by_one = (
+            any_device.run(graph, {"x": x})["y"].view(np.uint32) for graph in (fused, built(False, divisor))
+        )
+        places = np.nonzero(made != one_by_one)[0]
+        assert not places.size, (divisor, [hex(int(a[places[0]])) for a in (x.view(np.uint32), made, one_by_one)])
+        (stage,) = fused.stages
+        counts.append(operations(Module(stage.program.steps[0].kernel.spirv())))
+    assert max(counts[: len(powers)]) + 40 < min(counts[len(powers) :]), counts

@@ -100,12 +100,12 @@ def test_fusion(
     path = tmp_path / "fusion.json"
     assert measure_fusion.main(["-d", str(device.info.index), "-n", "4096", "--json", str(path)]) == 0
     found = written(path, device)
-    assert [each["chain"] for each in found["results"]] == ["arithmetic", "functions"]
-    for each in found["results"]:
-        assert (each["elements"], each["operators"], each["kernels"], each["same_bits"]) == (4096, 12, 1, True)
+    assert [each["chain"] for each in found["results"]] == ["arithmetic", "functions", "functions_of_two"]
+    for each, operators, tensors in zip(found["results"], (12, 12, 9), (2, 2, 3), strict=True):
+        assert (each["elements"], each["operators"], each["kernels"], each["same_bits"]) == (4096, operators, 1, True)
         assert [timing["name"] for timing in each["timings"]] == ["fused", "one by one"]
         for timing in each["timings"]:
-            assert timing["bytes_per_second"] == pytest.approx(8 * 4096 / timing["seconds"])
+            assert timing["bytes_per_second"] == pytest.approx(4 * tensors * 4096 / timing["seconds"])
     assert "12 operators in 1 kernel(s)" in capsys.readouterr().out
 
 

@@ -111,6 +111,19 @@ def product(a: Range, b: Range) -> Form:
     return Form((Preparation.NONE, Preparation.NONE), result)
 
 
+def _quotient(function: Function, operands: Sequence[Range]) -> Form:
+    """A quotient by a power of two is a product, to the bit."""
+    a, divisor = operands
+    reciprocal = ranges.reciprocal_of_power(divisor)
+    if reciprocal is None:
+        return _general(function, operands)
+    as_product = product(a, ranges.of_constant(reciprocal))
+    macro = "OPERATION_BY_POWER" if as_product.macro == "OPERATION_PLAIN" else "OPERATION_BY_POWER_MAY_VANISH"
+    return dataclasses.replace(
+        as_product, macro=macro, order=None, arguments=(f"{reciprocal:#x}u", *as_product.arguments)
+    )
+
+
 def _extreme(larger: bool) -> Callable[[Function, Sequence[Range]], Form]:
     def rule(function: Function, operands: Sequence[Range]) -> Form:
         for order in ((0, 1), (1, 0)):
@@ -169,6 +182,7 @@ def _sign(constant: Range) -> str:
 _RULES: dict[str, Callable[[Function, Sequence[Range]], Form]] = {
     "elementwise/add.comp": _sum,
     "elementwise/subtract.comp": _sum,
+    "elementwise/divide.comp": _quotient,
     "elementwise/multiply.comp": _product,
     "elementwise/max.comp": _extreme(larger=True),
     "elementwise/min.comp": _extreme(larger=False),

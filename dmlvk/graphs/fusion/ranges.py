@@ -109,6 +109,16 @@ def is_negative(constant: Range) -> bool:
     return bool(constant.constant & _SIGN)
 
 
+def reciprocal_of_power(value: Range) -> int | None:
+    """The bits of a constant's reciprocal, where both are normal powers of two; else ``None``."""
+    if not is_number(value) or value.constant is None:
+        return None
+    field, fraction = value.constant >> _LAST_PLACE & 0xFF, value.constant & (2**_LAST_PLACE - 1)
+    if fraction or not 0 < field < 254:  # 254 is that of 2^127, whose reciprocal is denormal
+        return None
+    return value.constant & _SIGN | (254 - field) << _LAST_PLACE
+
+
 def of_sum(a: Range, b: Range) -> Range:
     """What the device's sum or difference is, of operands without denormals, or of which one outweighs denormals.
 
