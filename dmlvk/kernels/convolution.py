@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.matrix import Product, Tail, lower_product
-from dmlvk.kernels.matrix_tiles import choose
+from dmlvk.kernels.matrix_choice import choose
 from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region
 from dmlvk.kernels.target import Target
 from dmlvk.operators import Convolution, ConvolutionDirection, ConvolutionMode, ElementWiseIdentity, OperatorDesc

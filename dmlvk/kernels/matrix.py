@@ -10,16 +10,14 @@ from typing import Any
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.matrix_choice import Choice, Work, choose
 from dmlvk.kernels.matrix_tiles import (
     IN_TURN,
     ONE_SEGMENT,
     SEGMENT,
     SIDE_BY_SIDE,
     SUMS_INVOCATIONS,
-    Choice,
     Tile,
-    Work,
-    choose,
     sums_variant,
 )
 from dmlvk.kernels.program import Program, ProgramBuilder, Region

@@ -1,4 +1,4 @@
-"""The shapes in which products and convolutions are computed, and which of them suits how much work.
+"""The shapes in which products and convolutions are computed; :mod:`dmlvk.kernels.matrix_choice` chooses among them.
 
 None of this changes a bit of a result: the order of a sum follows from its number of terms alone. Only where a target
 permits the device's own arithmetic have tiles another variant for FLOAT32, which rounds as the device likes, and are
@@ -8,8 +8,6 @@ there tiles of cooperative matrices.
 from __future__ import annotations
 
 import dataclasses
-import math
-import operator
 from collections.abc import Iterator
 
 from dmlvk.datatypes import DataType
@@ -40,14 +38,8 @@ _GROUPS_FOR_PROCESSORS = 8
 _TERMS_IN_TURN = 8
 """Terms of each turn where a segment's sums are computed with care, as in ``shaders/patterns/matrix.glsl``."""
 
-_FOLD_FOR_TURNS = 4
-"""How many times as many work groups as keep a GPU busy make segments in turn as fast as side by side."""
-
 _COOPERATIVE_GROUPS = 132
 """Work groups that multiply cooperative matrices and keep a GPU busy."""
-
-_MOST_SCRATCH = 2**28
-"""Bytes of totals up to which segments are computed side by side."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -295,12 +287,6 @@ COOPERATIVE = (
 it likes. On an NVIDIA H100 the first reaches 275 TFLOP/s, and of FLOAT32 56; the smallest are for little work, which is
 cut into segments. Convolutions of FLOAT32 are as fast without, or faster."""
 
-_FEWEST_COOPERATIVE = {DataType.FLOAT16: (17, 16, 16), DataType.FLOAT32: (64, 64, 16)}
-"""Rows, columns and terms from which on their tiles are not empty for the most part."""
-
-_FEWEST_TILES_OF_PARTS = 48
-"""Work groups from which on matrices of the parts of FLOAT32 are faster than fused additions."""
-
 LARGE = _shared("64x128", 64, 128, 16, (8, 4), 500)
 """For products of large matrices, and convolutions with many results: on an NVIDIA H200 23 TFLOP/s for FLOAT32, 37 for
 FLOAT16."""
@@ -311,8 +297,6 @@ with the former. (Convolutions lose 6% by it.)"""
 
 TALL = _shared("128x64", 128, 64, 16, (8, 4), 350)
 """The same for convolutions of many channels: what is loaded of the input, element by element, serves twice as many."""
-
-_FEWEST_ROWS_FOR_TALL = 65
 
 MEDIUM = _shared("64x32", 64, 32, 16, (4, 4), 200)
 
@@ -366,17 +350,12 @@ SIXTEEN_ROWS = dataclasses.replace(_single(16, 32, 32, 4, 200), name="16x32x4", 
 """For nine rows and more, where terms lie next to one another: 1466 GB/s of a matrix of 16384 x 16384 on an NVIDIA
 H100 where ``EIGHT_ROWS`` has 900."""
 
-_MOST_ROWS = 16
-"""Rows for which those are used: a second tile of them finds the right operand cached."""
-
 WINDOWS = _windows("windows", 4, 64)
 """For convolutions of one segment and few rows, depthwise ones above all."""
 
 PLANES = (_planes("planes_of_fours", (4, 4), 128), _planes("planes", (4, 2), 128))
 """The same where windows overlap: what each invocation loads serves all windows that see it. The first is for outputs
 whose rows are whole fours."""
-
-_ROWS_FOR_WINDOWS = 4
 
 _BLOCKS = (("wide", 16, 16), ("blocks", 8, 8), ("small", 4, 4))
 
@@ -411,173 +390,6 @@ TILES = (
     *ON_NAIVE_PROCESSORS,
 )
 """For both data types."""
-
-
-def _is_full_across(tile: Tile, work: Work) -> bool:
-    """Whether its tiles compute at most a quarter more columns than smaller ones would."""
-    padded = [-(-work.columns // columns) * columns for columns in (tile.columns, MEDIUM.columns)]
-    return 4 * padded[0] <= 5 * padded[1]
-
-
-def _cooperative_tiles_for(work: Work, target: Target) -> list[Tile]:
-    """Those of cooperative matrices; none where they are not to be had, or would be empty for the most part."""
-    shape = (work.rows, work.columns, work.terms)
-    if not (target.multiplies_matrices_of(work.data_type) and target.device_arithmetic and work.gives_results):
-        return []
-    tiles = [tile for tile in COOPERATIVE if work.family in tile.families and work.data_type in tile.types]
-    if not tiles or any(map(operator.lt, shape, _FEWEST_COOPERATIVE[work.data_type])):
-        return []
-    if work.family == "gemm" and not work.has_eights:
-        return []  # element by element they are slower than what rounds each sum
-    if work.data_type is DataType.FLOAT32:
-        smallest = tiles[-1]
-        groups = work.groups(smallest) * smallest.segments(work.terms)
-        if groups < _FEWEST_TILES_OF_PARTS:
-            return []
-    return [
-        tile
-        for tile in tiles
-        if (tile is tiles[-1] or (2 * work.rows > tile.rows and 2 * work.columns > tile.columns))
-        and tile.shared_memory <= target.shared_memory
-        and tile.invocations <= target.work_group_size
-    ]
-
-
-def _tiles_for_few_rows(work: Work) -> list[Tile]:
-    """Those that wait for the right operand."""
-    across = [] if work.right_along_terms else _tiles_across(work)
-    if work.rows == 1:
-        return [*across, *SHARED_ROW]
-    if work.rows <= SHARED_ROWS[0].rows:
-        return [*across, *SHARED_ROWS]
-    four, eight = FEW_ROWS
-    if work.rows <= four.rows:
-        if not work.right_along_terms:
-            return [*across, EIGHT_ROWS, dataclasses.replace(four, fewest_groups=400), *SHARED_ROWS]
-        lines = [FOUR_ROWS[1]] if work.data_type is DataType.FLOAT16 else []
-        return [*lines, EIGHT_ROWS, four, *SHARED_ROWS]
-    sixteen = SIXTEEN_ROWS if work.right_along_terms else SINGLE[-1]
-    if work.rows <= eight.rows:
-        return [*across, EIGHT_ROWS, eight, dataclasses.replace(sixteen, fewest_groups=128), SHARED_ROWS[-1]]
-    return [*across, *([sixteen] if work.right_along_terms else []), EIGHT_ROWS, SINGLE[-1]]
-
-
-def _tiles_across(work: Work) -> list[Tile]:
-    """Those whose invocations have four neighbouring columns, which lie next to one another."""
-    is_half = work.data_type is DataType.FLOAT16
-    row, eight = ROWS_OF_HALVES if is_half else ROWS_ACROSS
-    if work.rows == 1:
-        return [row]
-    four = FOUR_ROWS[0]
-    if is_half and work.rows <= SHARED_ROWS[0].rows:
-        return [dataclasses.replace(four, fewest_groups=264)]
-    if is_half and work.rows <= four.rows:
-        return [dataclasses.replace(four, fewest_groups=128)]
-    if is_half and eight.rows < work.rows <= 3 * four.rows:
-        return [four]
-    return [eight, four] if is_half or work.rows > eight.rows else [eight]
-
-
-def _tiles_for(work: Work, target: Target) -> list[Tile]:
-    """The tiles among which a device chooses, from the largest to the smallest."""
-    if tiles := _cooperative_tiles_for(work, target):
-        return tiles
-    if target.is_cpu:
-        if target.is_naive:
-            return list(ON_NAIVE_PROCESSORS)
-        return list(ON_PROCESSORS if work.has_any_shape else ON_PROCESSORS_OF_A_SHAPE)
-    if work.family == "gemm":
-        is_fused = work.data_type is DataType.FLOAT16 or target.device_arithmetic
-        widest = LARGE_FUSED if is_fused else LARGE
-        wide = [FLAT] if work.rows <= FLAT.rows else [widest] if _is_full_across(widest, work) else []
-        tiles = _tiles_for_few_rows(work) if work.rows <= _MOST_ROWS else [*wide, MEDIUM, *SINGLE]
-    else:
-        # The largest are for whom they suffice without a cut through the terms: what is cut has to be put together.
-        large = [LARGE] if work.rows < _FEWEST_ROWS_FOR_TALL else [LARGE, TALL]
-        tiles = [*(tile for tile in large if work.groups(tile) >= tile.fewest_groups), MEDIUM, *SINGLE]
-    most_rows = -(-work.rows // SINGLE[-1].rows) * SINGLE[-1].rows  # a tile shall not be empty for the most part
-    fitting = [
-        tile
-        for tile in tiles
-        if tile.rows <= most_rows
-        and tile.shared_memory <= target.shared_memory
-        and tile.invocations <= target.work_group_size
-    ]
-    return fitting or [ON_NAIVE_PROCESSORS[-1]]  # which needs neither shared memory nor more than four invocations
-
-
-@dataclasses.dataclass(frozen=True)
-class Choice:
-    """How a product is computed.
-
-    Attributes:
-        tile: the tile.
-        segments_come: ``ONE_SEGMENT``, ``IN_TURN`` or ``SIDE_BY_SIDE``.
-        segments_at_once: how many a launch computes of those that come in turn.
-    """
-
-    tile: Tile
-    segments_come: int
-    segments_at_once: int = 2**32
-
-
-@dataclasses.dataclass(frozen=True)
-class Work:
-    """What a choice depends on.
-
-    Attributes:
-        family: ``"gemm"`` or ``"convolution"``.
-        rows: of each product.
-        columns: of each product.
-        terms: of each result.
-        batches: products, or groups of a convolution.
-        gives_results: whether results are wanted, and not sums.
-        right_along_terms: whether the right operand's neighbours in memory are neighbouring terms.
-        has_any_shape: whether kernels can be told the shape at run time.
-        plane: height and width of a convolution's output, where windows overlap in planes.
-        data_type: of the operands.
-        has_eights: whether both operands of a product can be loaded by eights.
-    """
-
-    family: str
-    rows: int
-    columns: int
-    terms: int
-    batches: int
-    gives_results: bool = True
-    right_along_terms: bool = False
-    has_any_shape: bool = True
-    plane: tuple[int, int] | None = None
-    data_type: DataType = DataType.FLOAT32
-    has_eights: bool = False
-
-    def groups(self, tile: Tile) -> int:
-        """Tiles that cover all results."""
-        return math.prod(tile.grid(self.rows, self.columns, self.plane)) * self.batches
-
-
-def choose(work: Work, target: Target) -> Choice:
-    """Chooses how a product is computed on a device."""
-    is_short = work.terms <= SEGMENT
-    is_convolution = work.family == "convolution" and work.gives_results
-    if is_convolution and is_short and work.rows <= _ROWS_FOR_WINDOWS and not target.is_cpu:
-        if work.plane is None:
-            return Choice(WINDOWS, ONE_SEGMENT)
-        return Choice(PLANES[int(work.plane[1] % 4 > 0)], ONE_SEGMENT)
-    tiles = _tiles_for(work, target)
-    for tile in tiles:
-        segments = tile.segments(work.terms)
-        fits = segments * work.rows * work.columns * work.batches * 4 <= _MOST_SCRATCH
-        groups = work.groups(tile)
-        is_enough = groups >= tile.fewest_groups
-        may_be_cut = fits and tile.segment == SEGMENT  # longer ones would be few, and of unequal length
-        if is_enough or tile is tiles[-1] or (may_be_cut and groups * segments >= tile.fewest_groups):
-            if segments == 1:
-                return Choice(tile, ONE_SEGMENT)
-            is_plenty = groups >= tile.fewest_groups * (1 if target.is_cpu else _FOLD_FOR_TURNS)
-            come = IN_TURN if is_plenty or not fits else SIDE_BY_SIDE
-            return Choice(tile, come, tile.segments_at_once(target))
-    raise AssertionError("a device without tiles")
 
 
 def sums_variant(family: str, data_type: DataType, *, has_tail: bool = False) -> ShaderVariant:

@@ -15,6 +15,7 @@ from dmlvk import functions as F
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.pictures import graph_as_dot, graph_as_svg
 from dmlvk.kernels import matrix
+from dmlvk.kernels.matrix_choice import Choice, Work
 from dmlvk.kernels.matrix_tiles import (
     IN_TURN,
     LARGE,
@@ -25,9 +26,7 @@ from dmlvk.kernels.matrix_tiles import (
     SINGLE,
     TALL,
     WINDOWS,
-    Choice,
     Tile,
-    Work,
 )
 from dmlvk.kernels.target import Target
 from tests.targets import all_walk_as_gpus

@@ -29,14 +29,13 @@ from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.kernels.library.compiler import Compiler
 from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.matrix_choice import Choice, Work
 from dmlvk.kernels.matrix_tiles import (
     COOPERATIVE,
     IN_TURN,
     ONE_SEGMENT,
     SIDE_BY_SIDE,
-    Choice,
     Tile,
-    Work,
     matrix_variants,
 )
 from dmlvk.kernels.target import GPU, Target

@@ -19,6 +19,7 @@ from dmlvk.conformance.samples.products import KINDS, convolution_desc, values
 from dmlvk.datatypes import DataType
 from dmlvk.kernels import library, matrix
 from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.matrix_choice import Choice, Work
 from dmlvk.kernels.matrix_tiles import (
     IN_TURN,
     MEDIUM,
@@ -31,9 +32,7 @@ from dmlvk.kernels.matrix_tiles import (
     SINGLE,
     TILES,
     WINDOWS,
-    Choice,
     Tile,
-    Work,
 )
 from dmlvk.kernels.target import CPU, GPU, Target
 from dmlvk.operators import OperatorDesc

@@ -16,9 +16,10 @@ from dmlvk.conformance.references.bounded import expected_outputs
 from dmlvk.conformance.samples.products import KINDS, convolution_desc, values
 from dmlvk.conformance.sampling import run_sample, sample_fault
 from dmlvk.datatypes import DataType
-from dmlvk.kernels import matrix, matrix_tiles
+from dmlvk.kernels import matrix, matrix_choice
 from dmlvk.kernels.convolution import convolution_product
 from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.matrix_choice import Choice, Work
 from dmlvk.kernels.matrix_tiles import (
     EIGHT_ROWS,
     IN_TURN,
@@ -35,9 +36,7 @@ from dmlvk.kernels.matrix_tiles import (
     SINGLE,
     TILES,
     WINDOWS,
-    Choice,
     Tile,
-    Work,
 )
 from dmlvk.kernels.target import CPU, Target
 from dmlvk.operators import check_operator, families
@@ -334,7 +333,7 @@ def test_tiles_keep_the_limits_of_a_device() -> None:
         target = Target(shared_memory=shared_memory)
         for rows, columns in ((1, 1), (4096, 4096), (64, 100000), (1, 16384), (32, 16384), (100000, 1)):
             for family, terms in (("gemm", 5000), ("convolution", 5000), ("convolution", 9)):
-                chosen = matrix_tiles.choose(Work(family, rows, columns, terms, 1), target)
+                chosen = matrix_choice.choose(Work(family, rows, columns, terms, 1), target)
                 assert chosen.tile.shared_memory <= shared_memory
                 assert chosen.tile.invocations <= target.work_group_size
 
@@ -361,7 +360,7 @@ def test_windows_that_overlap_in_planes() -> None:
 
 def test_tiles_suit_the_work_on_gpus() -> None:
     def chosen(*work: Any) -> tuple[str, int]:
-        choice = matrix_tiles.choose(Work(*work), Target(shared_memory=49152))
+        choice = matrix_choice.choose(Work(*work), Target(shared_memory=49152))
         return choice.tile.name, choice.segments_come
 
     assert chosen("gemm", 4096, 4096, 4096, 1) == ("64x128", IN_TURN)
@@ -418,14 +417,14 @@ def test_tiles_suit_few_rows_on_gpus(
 ) -> None:
     for data_type, name in ((dml.FLOAT32, for_float32), (dml.FLOAT16, for_float16)):
         work = Work("gemm", rows, size, size, 1, right_along_terms=along_terms, data_type=data_type)
-        assert matrix_tiles.choose(work, Target(shared_memory=49152)).tile.name == name
+        assert matrix_choice.choose(work, Target(shared_memory=49152)).tile.name == name
 
 
 def test_products_with_fused_additions_have_tiles_of_their_own() -> None:
     target, work = Target(shared_memory=49152), Work("gemm", 4096, 4096, 4096, 1)
     for_device = dataclasses.replace(target, device_arithmetic=True)
     half = dataclasses.replace(work, data_type=dml.FLOAT16)
-    chosen = [matrix_tiles.choose(*pair).tile.name for pair in ((work, target), (work, for_device), (half, target))]
+    chosen = [matrix_choice.choose(*pair).tile.name for pair in ((work, target), (work, for_device), (half, target))]
     assert chosen == ["64x128", "64x128.8x8", "64x128.8x8"]
 
 
