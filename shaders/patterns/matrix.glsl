@@ -62,8 +62,9 @@ BUFFER(BOUND_BEFORE, output)
 #endif
 
 #define RESULT_BITS OPERAND_BITS
+#define SEGMENT_IN_ORDER 1024u
 #ifndef SEGMENT // cooperative matrices have others
-#define SEGMENT 1024u
+#define SEGMENT SEGMENT_IN_ORDER
 #endif
 
 // How the segments of a sum come together.

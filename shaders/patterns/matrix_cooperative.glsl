@@ -40,7 +40,6 @@ layout(constant_id = 42) const bool STEPS_ARE_WHOLE = false;
 
 layout(local_size_x = INVOCATIONS) in;
 
-#define SEGMENT_IN_ORDER 1024u // of matrix.glsl
 #define SUBGROUPS (INVOCATIONS / 32)
 #define SUBGROUPS_ACROSS (TILE_COLUMNS / RESULT_COLUMNS)
 #define SUMS_DOWN (RESULT_ROWS / 16)

@@ -265,6 +265,28 @@ def test_a_chain_of_arithmetic_takes_few_operations(any_device: dml.Device) -> N
     assert (any_device.run(made, {"x": X})["output"] == expected).all()
 
 
+BOUNDED: dict[str, Callable[[E], E]] = {
+    "activation/hard_sigmoid.comp": lambda x: F.activation_hard_sigmoid(x, alpha=1e30, beta=-3.0),
+    "activation/sigmoid.comp": F.activation_sigmoid,
+    "activation/softsign.comp": F.activation_softsign,
+    "activation/tanh.comp": F.activation_tanh,
+    "elementwise/asin.comp": F.asin,
+    "elementwise/atan.comp": F.atan,
+    "elementwise/cos.comp": F.cos,
+    "elementwise/erf.comp": F.erf,
+    "elementwise/sin.comp": F.sin,
+    "elementwise/tanh.comp": F.tanh,
+}
+
+
+@pytest.mark.parametrize("path", sorted(forms._BELOW_TWO))
+def test_results_that_are_said_to_be_below_two_are(device: dml.Device, path: str) -> None:
+    x = np.concatenate([SPECIAL, np.random.default_rng(8).integers(0, 2**32, 2**16, np.uint32)]).view(np.float32)
+    graph = dml.Graph(device)
+    y = device.run(graph.compile(y=BOUNDED[path](graph.input("x", dml.FLOAT32, x.shape))), {"x": x})["y"]
+    assert np.all(np.isnan(y) | (abs(y) < 2)) and not np.isnan(y).all()
+
+
 def test_products_have_the_shortest_form_that_suits_them() -> None:
     below_two, below_two_to_16 = (Range(highest=highest, denormals=Held.NOTHING) for highest in (0, 15))
     anything, sixteenth = Range(), of_constant(0x3D800000)

@@ -74,7 +74,7 @@ def _general(function: Function, operands: Sequence[Range]) -> Form:
         for data_type in function.types[: len(operands)]
     )
     is_clean = calculates and function.types[-1] is DataType.FLOAT32
-    if is_clean and function.source.path in _AT_MOST_TWO:
+    if is_clean and function.source.path in _BELOW_TWO:
         return Form(preparations, dataclasses.replace(RESULT_OF_ARITHMETIC, highest=0))
     return Form(preparations, RESULT_OF_ARITHMETIC if is_clean else ANYTHING)
 
@@ -194,7 +194,7 @@ _RULES: dict[str, Callable[[Function, Sequence[Range]], Form]] = {
 }
 """Of FLOAT32 operands."""
 
-_AT_MOST_TWO = frozenset(
+_BELOW_TWO = frozenset(
     (
         "activation/hard_sigmoid.comp",
         "activation/sigmoid.comp",
