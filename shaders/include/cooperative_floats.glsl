@@ -19,12 +19,7 @@ const uint SIDE = 16u;
 #endif
 #define SUMS COOPERATIVE_MATRIX(SINGLE_FLOAT, SIDE, SIDE, AS_SUM)
 
-spirv_instruction(id = 4457)
-LEFT_FLOATS load_left(spirv_by_reference uvec4 first, int layout_of_memory, uint stride, spirv_literal int access, uint scope);
-spirv_instruction(id = 4457)
-RIGHT_FLOATS load_right(spirv_by_reference uvec4 first, int layout_of_memory, uint stride, spirv_literal int access, uint scope);
-spirv_instruction(id = 4458)
-void store_sums(spirv_by_reference uvec4 first, SUMS sums, int layout_of_memory, uint stride, spirv_literal int access, uint scope);
+COOPERATIVE_LOADS_AND_STORES(LEFT_FLOATS, RIGHT_FLOATS, SUMS)
 spirv_instruction(id = 80) SUMS filled_with(float component); // OpCompositeConstruct
 spirv_instruction(id = 129) SUMS sum_of(SUMS sums, SUMS further); // OpFAdd
 spirv_instruction(id = 4459) SUMS matrices_product_plus(LEFT_FLOATS left, RIGHT_FLOATS right, SUMS sums);

@@ -43,4 +43,13 @@ const uint AS_SUM = 2u;
 #define SEES_WORK_GROUP 0x30
 #define SEEN_BY_WORK_GROUP 0x28
 
+// Loads and stores of three types of matrices, for arrays of uvec4: OpCooperativeMatrixLoadKHR and OpCooperativeMatrixStoreKHR.
+#define COOPERATIVE_LOADS_AND_STORES(LEFT, RIGHT, SUMS) \
+    spirv_instruction(id = 4457) \
+    LEFT load_left(spirv_by_reference uvec4 first, int layout_of_memory, uint stride, spirv_literal int access, uint scope); \
+    spirv_instruction(id = 4457) \
+    RIGHT load_right(spirv_by_reference uvec4 first, int layout_of_memory, uint stride, spirv_literal int access, uint scope); \
+    spirv_instruction(id = 4458) \
+    void store_sums(spirv_by_reference uvec4 first, SUMS sums, int layout_of_memory, uint stride, spirv_literal int access, uint scope);
+
 #endif

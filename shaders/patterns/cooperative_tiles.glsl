@@ -18,12 +18,7 @@ const uint DEPTH = 32u;
 #define LEFT_MATRIX COOPERATIVE_MATRIX(SIGNED_BYTE, SIDE, DEPTH, AS_LEFT)
 #define RIGHT_MATRIX COOPERATIVE_MATRIX(SIGNED_BYTE, DEPTH, SIDE, AS_RIGHT)
 #define SUMS COOPERATIVE_MATRIX(SIGNED_WORD, SIDE, SIDE, AS_SUM)
-spirv_instruction(id = 4457)
-LEFT_MATRIX load_left(spirv_by_reference uvec4 first, int layout_of_memory, uint stride, spirv_literal int access, uint scope);
-spirv_instruction(id = 4457)
-RIGHT_MATRIX load_right(spirv_by_reference uvec4 first, int layout_of_memory, uint stride, spirv_literal int access, uint scope);
-spirv_instruction(id = 4458)
-void store_sums(spirv_by_reference uvec4 first, SUMS sums, int layout_of_memory, uint stride, spirv_literal int access, uint scope);
+COOPERATIVE_LOADS_AND_STORES(LEFT_MATRIX, RIGHT_MATRIX, SUMS)
 spirv_instruction(id = 4458) void put_sums(spirv_by_reference uint first, SUMS sums, int layout_of_memory, uint stride);
 spirv_instruction(id = 80) SUMS filled_with(int component); // OpCompositeConstruct
 spirv_instruction(id = 4459) SUMS product_plus(LEFT_MATRIX left, RIGHT_MATRIX right, SUMS sums, spirv_literal int signed_components);
