@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 from dmlvk.onnx.assembly import New
@@ -104,9 +105,20 @@ def convolution(node: Node) -> None:
 
 @translates("ConvTranspose", by=["CONVOLUTION"])
 def transposed_convolution(node: Node) -> None:
-    """Backwards; the padding is what the output's shape leaves of it."""
-    tensor, weights, output = node.tensor(0), node.tensor(1), node.new()
-    if tensor.rank not in (3, 4, 5):
+    """Backwards, as ONNX Runtime cuts what there is of it."""
+    transposed(node, node.list("pads"), bias=2)
+
+
+def transposed(node: Node, given: Sequence[int] | None, bias: int) -> None:
+    """A convolution backwards; the padding is what the output's shape leaves of it.
+
+    Args:
+        node: its attributes count, and its first two inputs.
+        given: the padding; ``None``: none.
+        bias: which input is the bias.
+    """
+    tensor, weights = node.tensor(0), node.tensor(1)
+    if tensor.rank not in (3, 4, 5) or weights.rank != tensor.rank:
         raise NotOnDevice(f"one to three spatial axes; got {tensor.rank - 2}")
     groups = node.integer("group", 1)
     if groups < 1 or weights.shape[0] != tensor.shape[1] or weights.shape[0] % groups:
@@ -115,25 +127,41 @@ def transposed_convolution(node: Node) -> None:
     strides = tuple(node.list("strides") or [1] * rank)
     dilations = tuple(node.list("dilations") or [1] * rank)
     added = list(node.list("output_padding") or [0] * rank)
-    pads = tuple(node.list("pads") or [0] * 2 * rank)
-    if not len(strides) == len(dilations) == len(added) == rank or len(pads) != 2 * rank:
-        raise NotOnDevice(f"strides, dilations, output_padding and pads do not fit {rank} spatial axes")
-    if min((*strides, *dilations)) < 1 or min((*pads, *added)) < 0:
-        raise NotOnDevice("strides and dilations must be positive, pads and output_padding not negative")
-    start, end = list(pads[:rank]), list(pads[rank:])
+    pads = tuple(given or [0] * 2 * rank)
+    wanted = (node.list("output_shape") or [])[-rank:]
+    if (
+        not len(strides) == len(dilations) == len(added) == rank
+        or len(pads) != 2 * rank
+        or len(wanted) not in (0, rank)
+    ):
+        raise NotOnDevice(f"strides, dilations, output_padding, output_shape and pads do not fit {rank} spatial axes")
+    if min((*strides, *dilations, *wanted)) < 1 or min((*pads, *added)) < 0:
+        raise NotOnDevice("strides, dilations and output_shape must be positive, pads and output_padding not negative")
     automatic = node.text("auto_pad", "NOTSET")
-    if automatic in ("SAME_UPPER", "SAME_LOWER") or node.list("output_shape"):
-        for axis in range(rank):
-            full = (tensor.shape[axis + 2] - 1) * strides[axis] + (weights.shape[axis + 2] - 1) * dilations[axis] + 1
-            cut = full + added[axis] - output.shape[axis + 2]
-            if cut < 0:
+    if automatic == "VALID":
+        pads = (0,) * 2 * rank
+    elif automatic in ("SAME_UPPER", "SAME_LOWER") and not wanted:
+        wanted = [size * stride for size, stride in zip(tensor.shape[2:], strides, strict=True)]
+    start, end, sizes = list(pads[:rank]), list(pads[rank:]), []
+    for axis in range(rank):
+        full = (tensor.shape[axis + 2] - 1) * strides[axis] + (weights.shape[axis + 2] - 1) * dilations[axis] + 1
+        if wanted:
+            cut = full + added[axis] - wanted[axis]
+            if cut < 0 and node.list("output_shape"):
                 added[axis] -= cut
-                cut = 0
+            cut = max(cut, 0)
             less, more = cut // 2, cut - cut // 2
-            start[axis], end[axis] = (more, less) if automatic != "SAME_UPPER" else (less, more)
+            start[axis], end[axis] = (less, more) if automatic == "SAME_UPPER" else (more, less)
+        sizes.append(full + added[axis] - start[axis] - end[axis])
+    if min(sizes) < 1:
+        raise NotOnDevice(f"nothing is left between the pads: {sizes}")
+    channels = weights.shape[1] * groups
+    output = New(tensor.element, (tensor.shape[0], channels, *sizes))
     window = Window(weights.shape[2:], strides, dilations, tuple(start), tuple(end))
-    bias = _bias(node, 2, weights.shape[1] * groups)
-    node.set(_convolved(node, tensor, weights, bias, output, window, groups, direction=_BACKWARD, added=tuple(added)))
+    numbers = _bias(node, bias, channels)
+    node.set(
+        _convolved(node, tensor, weights, numbers, output, window, groups, direction=_BACKWARD, added=tuple(added))
+    )
 
 
 def _bias(node: Node, index: int, channels: int) -> Tensor | None:

@@ -49,6 +49,8 @@ def stft(node: Node) -> None:
     """Windows are overlapping views of the signal; a known window becomes part of the matrix."""
     signal, step = node.tensor(0), node.integers(1)[0]
     node.check_element(0, *FLOATS)
+    if signal.rank == 2:  # ONNX Runtime takes real signals so
+        signal = signal.with_axis(2)
     if signal.rank != 3 or signal.shape[2] not in (1, 2) or step < 1:
         raise NotOnDevice(f"a signal {list(signal.shape)} in steps of {step}")
     batch, samples, parts = signal.shape

@@ -12,6 +12,7 @@ from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.values import DATA_TYPES, NotOnDevice, Tensor, element_name
 
 _PADDING_MODES = {"constant": 0, "edge": 1, "reflect": 2, "wrap": 4}  # DML_PADDING_MODE
+_NO_BOUND = (2**31 - 1, 2**63 - 1)
 _DEPTH_COLUMN_ROW, _COLUMN_ROW_DEPTH = 0, 1  # DML_DEPTH_SPACE_ORDER
 
 
@@ -43,7 +44,7 @@ def split(node: Node) -> None:
 @translates("Slice", by=["SLICE1"])
 def part(node: Node) -> None:
     """Any steps, also backwards."""
-    tensor, output = node.tensor(0), node.new()
+    tensor = node.tensor(0)
     if node.version >= 10:
         starts, ends = node.integers(1), node.integers(2)
         axes = node.integers(3) if node.has(3) else list(range(len(starts)))
@@ -58,17 +59,26 @@ def part(node: Node) -> None:
         number = node.axis(axis, tensor.rank)
         if step == 0:
             raise NotOnDevice("a step of 0")
-        indices = range(*slice(start, end, step).indices(tensor.shape[number]))
-        if step < 0 and end < -tensor.shape[number]:
-            indices = range(*slice(start, None, step).indices(tensor.shape[number]))
+        indices = _chosen(start, end, step, tensor.shape[number])
         if len(indices) == 0:
             raise NotOnDevice("DirectML has no tensors without elements")
         low, high = min(indices[0], indices[-1]), max(indices[0], indices[-1])
         offsets[number], sizes[number], strides[number] = low, high - low + 1, step
-    shape = tuple(-(-size // abs(step)) for size, step in zip(sizes, strides, strict=True))
-    if shape != output.shape:
-        raise NotOnDevice(f"ONNX expects the shape {list(output.shape)}; it is {list(shape)}")
     node.set(sliced(node, tensor, offsets, sizes, strides))
+
+
+def _chosen(start: int, end: int, step: int, size: int) -> range:
+    """The elements that Slice takes along an axis.
+
+    Unlike Python's, a start before the first one is the first one; and backwards an end without bound, too, is behind
+    the last element that is taken, as ONNX Runtime has it.
+    """
+    if step < 0 and end in _NO_BOUND:
+        end = -size - 1
+    start, end = (bound + size if bound < 0 else bound for bound in (start, end))
+    if step < 0:
+        return range(min(max(start, 0), size - 1), min(max(end, -1), size - 1), step)
+    return range(min(max(start, 0), size), min(max(end, 0), size), step)
 
 
 def sliced(node: Node, tensor: Tensor, offsets: list[int], sizes: list[int], strides: list[int]) -> Tensor:
@@ -221,15 +231,22 @@ def _leading(node: Node, tensor: Tensor, rank: int) -> Tensor:
 
 @translates("GatherElements", by=["GATHER_ELEMENTS"])
 def gather_elements(node: Node) -> None:
-    """Single elements along an axis."""
+    """Single elements along an axis; indices may stop short along the others."""
     tensor, indices = node.tensor(0), _indices(node, 1)
+    axis = node.axis(node.integer("axis"), tensor.rank)
+    if indices.rank != tensor.rank:
+        raise NotOnDevice(f"indices of {indices.rank} axes for {tensor.rank}")
+    seen = [size if place == axis else indices.shape[place] for place, size in enumerate(tensor.shape)]
+    if any(part > size for part, size in zip(seen, tensor.shape, strict=True)):
+        raise NotOnDevice(f"indices of {list(indices.shape)} for {list(tensor.shape)}")
+    tensor = tensor.viewed(seen, tensor.strides)
     node.set(
         node.apply(
             "GATHER_ELEMENTS",
             input_tensor=tensor,
             indices_tensor=indices,
             output_tensor=New(tensor.element, indices.shape),
-            axis=node.axis(node.integer("axis"), tensor.rank),
+            axis=axis,
         )
     )
 

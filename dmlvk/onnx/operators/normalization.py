@@ -26,25 +26,33 @@ def batch_normalization(node: Node) -> None:
         return _training(node)
     if any(node.wants(index) for index in range(1, node.output_count)):
         raise NotOnDevice("statistics are asked for, as in training before version 14")
-    if node.version < 9 and not node.integer("spatial", 1):
-        raise NotOnDevice("spatial = 0")
     tensor = node.tensor(0)
     if tensor.rank == 0:
         raise NotOnDevice("a scalar has no channels")
+    of_elements = node.version < 9 and not node.integer("spatial", 1)
+    numbers = _of_elements if of_elements else _along_channels
     node.set(
         node.apply(
             "BATCH_NORMALIZATION",
             input_tensor=tensor,
-            mean_tensor=_along_channels(node, 3, tensor),
-            variance_tensor=_along_channels(node, 4, tensor),
-            scale_tensor=_along_channels(node, 1, tensor),
-            bias_tensor=_along_channels(node, 2, tensor),
+            mean_tensor=numbers(node, 3, tensor),
+            variance_tensor=numbers(node, 4, tensor),
+            scale_tensor=numbers(node, 1, tensor),
+            bias_tensor=numbers(node, 2, tensor),
             output_tensor=New(tensor.element, tensor.shape),
             spatial=True,
             epsilon=node.real("epsilon", 1e-5),
             fused_activation=node.activation(),
         )
     )
+
+
+def _of_elements(node: Node, index: int, like: Tensor) -> Tensor:
+    """An input with one number for each element of an image (spatial=0)."""
+    tensor = node.cast(node.tensor(index), like.element)
+    if tensor.shape != like.shape[1:]:
+        raise NotOnDevice(f"{list(tensor.shape)} does not fit the elements {list(like.shape[1:])}")
+    return tensor.viewed((1, *tensor.shape), (0, *tensor.strides))
 
 
 def _training(node: Node) -> None:

@@ -6,13 +6,47 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.convolution import Window, widened, window_of
+from dmlvk.onnx.operators.elementwise import pair
+from dmlvk.onnx.operators.movement import padded
 from dmlvk.onnx.translation import FLOATS, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
 from dmlvk.operators.members import Size2D
+
+
+def pooled_sizes(node: Node, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """How many windows there are along each spatial axis.
+
+    As ONNX 22 and ONNX Runtime have it, for every version: with auto_pad SAME_* as many as strides fit, and with
+    ceil_mode none that would begin behind the input and the padding before it. ONNX's inference of older versions
+    counts those, too.
+    """
+    rank = len(sizes)
+    width, strides = node.list("kernel_shape") or [], node.list("strides") or [1] * rank
+    dilations, pads = node.list("dilations") or [1] * rank, node.list("pads") or [0] * 2 * rank
+    if not len(width) == len(strides) == len(dilations) == rank or len(pads) != 2 * rank:
+        raise NotOnDevice(f"kernel_shape, strides, dilations and pads do not fit {rank} spatial axes")
+    if min((*width, *strides, *dilations)) < 1:
+        raise NotOnDevice("kernel_shape, strides and dilations must be positive")
+    automatic = node.text("auto_pad", "NOTSET")
+    if automatic in ("SAME_UPPER", "SAME_LOWER"):
+        return tuple(-(-size // stride) for size, stride in zip(sizes, strides, strict=True))
+    pads = [0] * 2 * rank if automatic == "VALID" else pads
+    counts = []
+    for axis, (size, window, stride, dilation) in enumerate(zip(sizes, width, strides, dilations, strict=True)):
+        room = size + pads[axis] + pads[axis + rank] - (window - 1) * dilation - 1
+        if room <= -stride:
+            raise NotOnDevice(f"a window of {(window - 1) * dilation + 1} elements does not fit")
+        if room < 0:  # ONNX Runtime has a window there that is not whole
+            counts.append(1)
+            continue
+        count = (-(-room // stride) if node.integer("ceil_mode") else room // stride) + 1
+        counts.append(count - 1 if (count - 1) * stride >= size + pads[axis] else count)
+    return tuple(counts)
 
 
 def pool_window(node: Node, tensor: Tensor, output: tuple[int, ...]) -> Window:
@@ -37,63 +71,93 @@ def pool_window(node: Node, tensor: Tensor, output: tuple[int, ...]) -> Window:
     return dataclasses.replace(window, end=tuple(end)).widened()
 
 
-def _pooled(node: Node, operator: str, window: Window, **more: Any) -> Tensor:
-    tensor, output = node.tensor(0), node.new()
-    shape = output.shape if len(output.shape) > 3 else (*output.shape[:2], 1, output.shape[2])
+def pooled(node: Node, operator: str, tensor: Tensor, output: tuple[int, ...], window: Window, **more: Any) -> Tensor:
+    """A pool of the input by DirectML's operator."""
+    shape = output if len(output) > 3 else (*output[:2], 1, output[2])
     made = node.apply(
         operator,
         input_tensor=widened(tensor),
-        output_tensor=New(output.element, shape),
+        output_tensor=New(tensor.element, shape),
         **window.members,
         window_size=list(window.size),
+        dilations=list(window.dilations),
         **more,
     )
-    return made.viewed(output.shape)
+    return made.viewed(output)
+
+
+def _output(node: Node, tensor: Tensor) -> tuple[int, ...]:
+    if tensor.rank not in (3, 4, 5):
+        raise NotOnDevice(f"one to three spatial axes; got {tensor.rank - 2}")
+    return (*tensor.shape[:2], *pooled_sizes(node, tensor.shape[2:]))
 
 
 @translates("MaxPool", by=["MAX_POOLING2"])
 def max_pool(node: Node) -> None:
-    """With indices where they are asked for, in row-major order."""
-    tensor, output = node.tensor(0), node.new()
-    window = pool_window(node, tensor, output.shape)
+    """With indices where they are asked for, in either order."""
+    tensor = node.tensor(0)
+    output = _output(node, tensor)
+    window = pool_window(node, tensor, output)
     if not node.wants(1):
-        node.set(_pooled(node, "MAX_POOLING2", window, output_indices_tensor=None, dilations=list(window.dilations)))
+        node.set(pooled(node, "MAX_POOLING2", tensor, output, window, output_indices_tensor=None))
         return
-    if node.integer("storage_order"):
-        raise NotOnDevice("indices in column-major order")
-    shape = output.shape if len(output.shape) > 3 else (*output.shape[:2], 1, output.shape[2])
+    shape = output if len(output) > 3 else (*output[:2], 1, output[2])
     values, indices = node.apply_all(
         "MAX_POOLING2",
         input_tensor=widened(tensor),
-        output_tensor=New(output.element, shape),
+        output_tensor=New(tensor.element, shape),
         output_indices_tensor=New(TensorProto.UINT64, shape),
         **window.members,
         window_size=list(window.size),
         dilations=list(window.dilations),
     )
-    node.set(values.viewed(output.shape))
-    node.set(indices.viewed(output.shape, element=TensorProto.INT64), 1)
+    node.set(values.viewed(output))
+    found = indices.viewed(output, element=TensorProto.INT64)
+    node.set(_column_major(node, found, tensor.shape[2:]) if node.integer("storage_order") else found, 1)
+
+
+def _column_major(node: Node, indices: Tensor, sizes: tuple[int, ...]) -> Tensor:
+    """Row-major indices of all elements as those whose first spatial axis goes fastest; channels stay outside."""
+    count = math.prod(sizes)
+    places = np.arange(count, dtype=np.int64).reshape(sizes[::-1]).transpose().reshape(-1)
+    inside = pair(node, "ELEMENT_WISE_MODULUS_FLOOR", indices, node.scalar(count, TensorProto.INT64).viewed(()))
+    row = inside.viewed((1, math.prod(inside.shape)))
+    moved = node.apply(
+        "GATHER",
+        input_tensor=node.assembly.constant(np.ascontiguousarray(places), TensorProto.INT64).viewed((1, count)),
+        indices_tensor=row,
+        output_tensor=New(TensorProto.INT64, row.shape),
+        axis=1,
+        index_dimensions=1,
+    )
+    outside = pair(node, "ELEMENT_WISE_SUBTRACT", indices, inside)
+    return pair(node, "ELEMENT_WISE_ADD", outside, moved.viewed(indices.shape))
 
 
 @translates("AveragePool", by=["AVERAGE_POOLING1"])
 def average_pool(node: Node) -> None:
     """Padding counts when count_include_pad says so; what ceil_mode adds behind it never does."""
-    tensor, output = node.tensor(0), node.new()
-    window = pool_window(node, tensor, output.shape)
-    included = node.integer("count_include_pad")
-    plain = window_of(node, tensor.shape[2:], tuple(node.list("kernel_shape") or ()), output=output.shape[2:]).widened()
-    if included and plain.end != window.end:
-        raise NotOnDevice("padding that counts, together with ceil_mode")
-    node.set(
-        _pooled(node, "AVERAGE_POOLING1", window, dilations=list(window.dilations), include_padding=bool(included))
-    )
+    tensor = node.tensor(0)
+    output = _output(node, tensor)
+    window = pool_window(node, tensor, output)
+    included = bool(node.integer("count_include_pad"))
+    given = window_of(node, tensor.shape[2:], tuple(node.list("kernel_shape") or ()), output=output[2:])
+    if included and given.widened().end != window.end:  # padding that counts becomes zeros of the input
+        nothing = [0, 0]
+        tensor = padded(node, tensor, [*nothing, *given.start], [*nothing, *given.end])
+        more = [behind - counted for behind, counted in zip(window.end, given.widened().end, strict=True)]
+        window = dataclasses.replace(window, start=(0,) * len(window.size), end=tuple(more))
+        included = False
+    node.set(pooled(node, "AVERAGE_POOLING1", tensor, output, window, include_padding=included))
 
 
 @translates("LpPool", by=["LP_POOLING1"])
 def lp_pool(node: Node) -> None:
     """The p-norm of each window."""
-    window = pool_window(node, node.tensor(0), node.new().shape)
-    node.set(_pooled(node, "LP_POOLING1", window, dilations=list(window.dilations), p=node.integer("p", 2)))
+    tensor = node.tensor(0)
+    output = _output(node, tensor)
+    window = pool_window(node, tensor, output)
+    node.set(pooled(node, "LP_POOLING1", tensor, output, window, p=node.integer("p", 2)))
 
 
 def _whole(node: Node, operator: str, **more: Any) -> Tensor:

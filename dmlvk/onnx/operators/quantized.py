@@ -11,7 +11,7 @@ from onnx import TensorProto
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.convolution import per_channel, widened
 from dmlvk.onnx.operators.matrix import product
-from dmlvk.onnx.operators.pooling import pool_window
+from dmlvk.onnx.operators.pooling import pool_window, pooled_sizes
 from dmlvk.onnx.operators.quantization import matrices, of_matrix
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.values import Array, NotOnDevice, Tensor, broadcast_shape
@@ -163,26 +163,6 @@ def quantized_selection(node: Node) -> None:
     )
 
 
-def _pooled_lengths(node: Node, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """How many windows there are along each spatial axis."""
-    rank = len(sizes)
-    width, strides = node.list("kernel_shape") or [], node.list("strides") or [1] * rank
-    pads = node.list("pads") or [0] * 2 * rank
-    if not len(width) == len(strides) == rank or len(pads) != 2 * rank or min((*width, *strides)) < 1:
-        raise NotOnDevice(f"kernel_shape, strides and pads do not fit {rank} spatial axes")
-    if node.text("auto_pad", "NOTSET") in ("SAME_UPPER", "SAME_LOWER"):
-        return tuple(-(-size // stride) for size, stride in zip(sizes, strides, strict=True))
-    if node.text("auto_pad", "NOTSET") == "VALID":
-        pads = [0] * 2 * rank
-    lengths = []
-    for axis, (size, window, stride) in enumerate(zip(sizes, width, strides, strict=True)):
-        room = size + pads[axis] + pads[axis + rank] - window
-        length = (-(-room // stride) if node.integer("ceil_mode") else room // stride) + 1
-        # A window that begins behind the input and the padding before it is none.
-        lengths.append(length - 1 if (length - 1) * stride >= size + pads[axis] else length)
-    return tuple(lengths)
-
-
 def _channels_first(node: Node, tensor: Tensor) -> Tensor:
     if not node.integer("channels_last"):
         return tensor
@@ -208,7 +188,7 @@ def _pool_parameters(node: Node, rank: int) -> dict[str, Tensor | None]:
 def quantized_average_pool(node: Node) -> None:
     """Means are rounded once; channels may come last."""
     tensor = _channels_first(node, node.tensor(0))
-    lengths = _pooled_lengths(node, tensor.shape[2:])
+    lengths = pooled_sizes(node, tensor.shape[2:])
     window = pool_window(node, tensor, (*tensor.shape[:2], *lengths))
     if node.integer("count_include_pad") and node.integer("ceil_mode"):
         raise NotOnDevice("padding that counts, together with ceil_mode")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 
+import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.assembly import New
+from dmlvk.onnx.operators.elementwise import pair, same_shape
 from dmlvk.onnx.translation import Node, translates
-from dmlvk.onnx.values import NotOnDevice, Tensor
+from dmlvk.onnx.values import NUMPY_TYPES, NotOnDevice, Tensor
+from dmlvk.operators.members import ReduceFunction
 
 _FUNCTIONS = {  # DML_REDUCE_FUNCTION
     "ReduceMean": 2,
@@ -22,6 +25,8 @@ _FUNCTIONS = {  # DML_REDUCE_FUNCTION
     "ReduceSum": 10,
     "ReduceSumSquare": 11,
 }
+
+_LOGARITHM_OF_INTEGERS = (TensorProto.INT32, TensorProto.INT64)
 
 _AXES_ARE_AN_INPUT = {"ReduceSum": 13}
 """The version from which on the axes are an input; 18 for all others."""
@@ -41,7 +46,37 @@ def _reduce(function: int, node: Node) -> None:
     axes = sorted({node.axis(axis, tensor.rank) for axis in given}) or list(range(tensor.rank))
     if tensor.element == TensorProto.BOOL and node.op_type not in ("ReduceMax", "ReduceMin"):
         raise NotOnDevice("BOOL has extrema only")
-    node.set(reduced(node, function, tensor, axes).viewed(output.shape))
+    if tensor.element in _LOGARITHM_OF_INTEGERS and node.op_type in ("ReduceLogSum", "ReduceLogSumExp"):
+        made = _logarithm_of_integers(node, tensor, axes)
+    else:
+        made = reduced(node, function, tensor, axes)
+    node.set(made.viewed(output.shape))
+
+
+def _logarithm_of_integers(node: Node, tensor: Tensor, axes: list[int]) -> Tensor:
+    """As ONNX Runtime has it: every step is cut to an integer, so that of exp(x - max) only the maxima count."""
+    most = None
+    if node.op_type == "ReduceLogSumExp":
+        most = reduced(node, ReduceFunction.MAX, tensor, axes)
+        is_most = pair(node, "ELEMENT_WISE_LOGICAL_EQUALS", tensor, most, TensorProto.BOOL)
+        tensor = node.cast(is_most, tensor.element)
+    total = reduced(node, ReduceFunction.SUM, tensor, axes)
+    logarithm = same_shape(node, node.cast(total, TensorProto.FLOAT), "ELEMENT_WISE_LOG")
+    whole = node.cast(logarithm, tensor.element)
+    if most is not None:
+        return pair(node, "ELEMENT_WISE_ADD", whole, most)
+    lowest = np.iinfo(NUMPY_TYPES[tensor.element]).min
+    none = node.assembly.constant(np.full((), lowest, NUMPY_TYPES[tensor.element]), tensor.element)
+    is_positive = pair(
+        node, "ELEMENT_WISE_LOGICAL_GREATER_THAN", total, node.scalar(0, total.element).viewed(()), TensorProto.BOOL
+    )
+    return node.apply(
+        "ELEMENT_WISE_IF",
+        condition_tensor=is_positive,
+        a_tensor=whole,
+        b_tensor=none.broadcast(whole.shape),
+        output_tensor=New(whole.element, whole.shape),
+    )
 
 
 def reduced(node: Node, function: int, tensor: Tensor, axes: list[int]) -> Tensor:

@@ -25,6 +25,9 @@ _ROUNDINGS = {
 }
 """How NEAREST rounds: the direction, and what is taken from the coordinate before."""
 
+_MOST_AXES = 4
+"""Of a tensor that RESAMPLE2 takes."""
+
 _LONGEST = 2**22
 """Elements along an axis of which the host computes places."""
 
@@ -75,6 +78,27 @@ class _Request:
         is_same = self.shape[axis] == self.output[axis] and self.scales[axis] == 1
         return is_same and self.regions[axis] == (0.0, 1.0) and self.transformation != "tf_half_pixel_for_nn"
 
+    def folded(self) -> _Request:
+        """The same with neighbouring axes that stay as they are as one."""
+        shape: list[int] = []
+        output: list[int] = []
+        scales: list[float] = []
+        regions: list[tuple[float, float]] = []
+        follows = False
+        for axis, size in enumerate(self.shape):
+            if follows and self.rests(axis):
+                shape[-1], output[-1] = shape[-1] * size, output[-1] * size
+                continue
+            follows = self.rests(axis)
+            shape.append(size)
+            output.append(self.output[axis])
+            scales.append(self.scales[axis])
+            regions.append(self.regions[axis])
+        axes = list(range(len(shape)))
+        return dataclasses.replace(
+            self, shape=tuple(shape), output=tuple(output), scales=scales, regions=regions, axes=axes
+        )
+
 
 @translates("Resize", "Upsample", by=["RESAMPLE2"], note="cubic, antialiased and cropped ones of FLOAT types by GATHER")
 def resize(node: Node) -> None:
@@ -89,12 +113,16 @@ def resize(node: Node) -> None:
     regions = _regions(node, tensor.rank) if is_cropped else [(0.0, 1.0)] * tensor.rank
     axes = _axes(node, tensor.rank)
     asked = _Request(mode, transformation, rounding, tensor.shape, output.shape, scales, regions, axes)
+    if tensor.rank > _MOST_AXES:
+        asked = asked.folded()
+        tensor = node.reshaped(tensor, asked.shape)
     shrinks = mode != "nearest" and node.integer("antialias") and min(scales, default=1.0) < 1
     is_beyond = any(not 0 <= start < end <= 1 for start, end in regions)
-    if mode == "cubic" or node.integer("exclude_outside") or shrinks or is_beyond:
-        node.set(_by_taps(node, tensor, asked))
+    if mode == "cubic" or node.integer("exclude_outside") or shrinks or is_beyond or tensor.rank > _MOST_AXES:
+        made = _by_taps(node, tensor, asked)
     else:
-        node.set(_by_resample(node, tensor, asked))
+        made = _by_resample(node, tensor, asked)
+    node.set(made.viewed(output.shape))
 
 
 def _by_resample(node: Node, tensor: Tensor, asked: _Request) -> Tensor:
@@ -118,7 +146,9 @@ def _by_resample(node: Node, tensor: Tensor, asked: _Request) -> Tensor:
 
 def _by_taps(node: Node, tensor: Tensor, asked: _Request) -> Tensor:
     """One axis after the other, in FLOAT32; beyond a region is extrapolation_value."""
-    node.check_element(0, *FLOATS)
+    is_plain = asked.mode == "nearest" and asked.transformation != "tf_crop_and_resize"
+    if not is_plain:
+        node.check_element(0, *FLOATS)
     antialias, outside = bool(node.integer("antialias")), bool(node.integer("exclude_outside"))
     kernel = Kernel(asked.mode, node.real("cubic_coeff_a", -0.75), antialias, outside)
     wanted = []
@@ -136,7 +166,7 @@ def _by_taps(node: Node, tensor: Tensor, asked: _Request) -> Tensor:
         if asked.mode == "nearest":
             places = _ROUNDED[asked.rounding](places)
         wanted.append((axis, taps_of(kernel, places, length, scale)))
-    made = resampled(node, node.cast(tensor, TensorProto.FLOAT), wanted)
+    made = resampled(node, tensor if is_plain else node.cast(tensor, TensorProto.FLOAT), wanted)
     if beyond.any():
         value = node.scalar(node.real("extrapolation_value"), TensorProto.FLOAT)
         made = chosen(node, node.assembly.constant(beyond, TensorProto.BOOL), value, made)
@@ -159,9 +189,13 @@ def _places(transformation: str, length: int, out: int, scale: float, region: tu
     if transformation == "tf_half_pixel_for_nn":
         return (x + 0.5) / scale
     if transformation == "tf_crop_and_resize":
-        start, end = region
-        inside = (end - start) * (length - 1)
-        return start * (length - 1) + (np.full(out, inside / 2) if whole == 1 else x * inside / (whole - 1))
+        start, end = (np.float32(bound) for bound in region)
+        last = np.float32(length - 1)
+        if out == 1:
+            return np.full(out, np.float32(0.5) * (start + end) * last, np.float64)
+        # In FLOAT32 and in this order, as ONNX Runtime has it: which element is nearest may depend on the last bit.
+        within = x.astype(np.float32) * (end - start) * last / np.float32(out - 1)
+        return np.asarray(start * last + within, np.float64)
     raise NotOnDevice(f"coordinate_transformation_mode {transformation!r}")
 
 

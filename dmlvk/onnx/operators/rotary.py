@@ -32,7 +32,8 @@ def rotary_embedding_of_onnx_runtime(node: Node) -> None:
         raise NotOnDevice("rotary_embedding_dim needs num_heads")
     tensor, places = node.tensor(0), node.tensor(1)
     length = tensor.shape[-2]
-    if places.shape == (1,):
+    if places.shape in ((1,), ()):
+        places = places.viewed((1,))
         places = following(node, places, length)
     cosines, sines = (rows_of(node, node.tensor(index), places) for index in (2, 3))
     _embed(node, cosines, sines)

@@ -113,6 +113,8 @@ def _along(node: Node, tensor: Tensor, axis: int, taps: Taps) -> Tensor:
         found = _gathered(node, tensor, axis, indices)
         if count > 1 or not np.all(weights == 1):
             found = _weighed(node, found, axis, weights)
+        else:
+            found = found.without_axes([axis + 1])
         total = found if total is None else pair(node, "ELEMENT_WISE_ADD", total, found)
     assert total is not None  # a place has at least one tap
     return total
