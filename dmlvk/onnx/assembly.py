@@ -16,7 +16,7 @@ from dmlvk.graphs.description import (
     OperatorGraphNode,
     OutputGraphEdge,
 )
-from dmlvk.onnx.values import DATA_TYPES, Array, NotOnDevice, Source, Tensor, size_in_bytes
+from dmlvk.onnx.values import DATA_TYPES, MOST_DIMENSIONS, Array, NotOnDevice, Source, Tensor, size_in_bytes
 from dmlvk.operators import OPERATORS, Field
 from dmlvk.tensors import TensorDesc, packed_strides
 
@@ -167,6 +167,8 @@ class Assembly:
         if tensor.data_type.size_in_bits < 8:  # all of its source's bytes, as the planner sees to
             contents = tensor.viewed((tensor.source.size_in_bytes,), element=TensorProto.UINT8)
             return self.as_written(contents, name).viewed(tensor.shape, element=tensor.element)
+        if tensor.rank > MOST_DIMENSIONS:
+            return self.as_written(tensor.collapsed(), name).viewed(tensor.shape)
         (copy,) = self.add(
             "ELEMENT_WISE_IDENTITY",
             name,

@@ -17,6 +17,7 @@ from dmlvk.onnx.control import CONTROL_FLOW, run_control_flow
 from dmlvk.onnx.execution import Held, Resident, Segment, Usage, Weights
 from dmlvk.onnx.expansion import body_of
 from dmlvk.onnx.host import RANDOM, evaluate, ignored
+from dmlvk.onnx.limits import DEFAULT_LIMITS, Budget, Limits, size_of
 from dmlvk.onnx.loading import Model, Step, subgraph
 from dmlvk.onnx.planning import Live, Placement, Planner, RoundPlan, viewed
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Known, element_of
@@ -33,6 +34,9 @@ _KEPT_PLANS = 16
 """Plans for different input shapes that are kept; those not used for longest go first."""
 
 _MOST_ROUNDS = 10_000
+
+_FREE = 16
+"""Bytes that results of the host may take for each byte of the model's initializers: unpacked weights, for example."""
 
 
 class _Round:
@@ -89,6 +93,7 @@ class State:
     def __init__(self, known: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
         self.known = collections.ChainMap[str, Any]({}, known)  # type: ignore[arg-type]  # the second one is only read
         self.values: dict[str, Any] = {}
+        self.kept_bytes = 0
         for name, value in arrays.items():
             self.add(name, value)
 
@@ -147,6 +152,8 @@ class Program:
         strict: refuses models of which the host would compute more than shapes and constants.
         fuse: whether stretches of element-wise operators become one kernel.
         flags: as for ``Device.compile_graph``.
+        limits: what the model may ask for.
+        budget: what is left of the run of which this is a part; ``None``: each run has its own.
     """
 
     def __init__(
@@ -157,8 +164,14 @@ class Program:
         strict: bool = False,
         fuse: bool = True,
         flags: ExecutionFlags = ExecutionFlags.NONE,
+        limits: Limits = DEFAULT_LIMITS,
+        budget: Budget | None = None,
     ) -> None:
         self.model = model
+        self._limits = limits
+        self._free_bytes = _FREE * sum(size_of(array) for array in model.constants.values())
+        self._outer_budget = budget
+        self._budget = Budget(limits, self._free_bytes) if budget is None else budget
         self.device = device
         self.placements: dict[int, Placement] = {}
         self.last: list[_Round] = []
@@ -207,6 +220,8 @@ class Program:
             times: where to note what the kernels took.
             kept: the outputs that are to lie in arrays of their own on the device, where the device computes them.
         """
+        if self._outer_budget is None:
+            self._budget = Budget(self._limits, self._free_bytes)
         state = State(self._constants, arrays)
         rounds, steps = self._rounds, self._steps
         self.last = []
@@ -235,6 +250,7 @@ class Program:
     def _folded(self) -> tuple[Step, ...]:
         """Computes what depends on nothing but constants; returns the other nodes."""
         left: list[Step] = []
+        kept = 0
         for step in self.model.steps:
             is_fixed = step.proto.op_type not in RANDOM and step.proto.op_type not in CONTROL_FLOW
             is_fixed = is_fixed and not (step.proto.op_type == "Dropout" and len(step.proto.input) > 2)
@@ -243,7 +259,8 @@ class Program:
                 left.append(step)
                 continue
             values = {name: self._constants[name] for name in step.reads}
-            results = evaluate(step, values, self.model.opsets, self.model.name)
+            results = evaluate(step, values, self.model.opsets, self.model.name, self._limits)
+            kept = self._budget.kept_by(results, kept, step, self.model.name)
             for name, result in zip(step.proto.output, results, strict=True):
                 if name:
                     self._constants[name] = result
@@ -267,6 +284,7 @@ class Program:
             self._evaluated,
             strict=self._strict,
             parts=self._parts,
+            limits=self._limits,
         )
 
     def _planned(self, steps: Sequence[Step], state: State) -> RoundPlan:
@@ -324,6 +342,7 @@ class Program:
         state.values.update(fetched)
         for step in plan.host:
             results = self._evaluated(step, {name: state.host_array(name) for name in step.reads})
+            state.kept_bytes = self._budget.kept_by(results, state.kept_bytes, step, self.model.name)
             for name, result in zip(step.proto.output, results, strict=True):
                 if name:
                     state.add(name, result)
@@ -332,10 +351,10 @@ class Program:
         """What a node gives that is not on the device itself; graphs inside it may be."""
         if step.proto.op_type in CONTROL_FLOW and not step.domain and step.version > 8:
             return run_control_flow(
-                step, values, lambda name, given: self._run_inside(step, name, given), self.model.name
+                step, values, lambda name, given: self._run_inside(step, name, given), self.model.name, self._budget
             )
         try:
-            return evaluate(step, values, self.model.opsets, self.model.name)
+            return evaluate(step, values, self.model.opsets, self.model.name, self._limits)
         except ModelFileError:
             results = self._by_body(step, values)
             if results is None:
@@ -350,9 +369,14 @@ class Program:
             return None
         there = dict(values)
         for inner in body:
-            results = evaluate(inner, {name: there[name] for name in inner.reads}, self.model.opsets, self.model.name)
+            given = {name: there[name] for name in inner.reads}
+            results = evaluate(inner, given, self.model.opsets, self.model.name, self._limits)
             there.update(zip(inner.proto.output, results, strict=True))
         return [there.get(name) for name in step.proto.output]
+
+    def share(self, budget: Budget) -> None:
+        """What is left of the run of which the next ones are parts."""
+        self._outer_budget = self._budget = budget
 
     def _run_inside(self, step: Step, name: str, values: Mapping[str, Any]) -> list[Any]:
         """Computes the graph that an attribute of a node holds."""
@@ -360,8 +384,17 @@ class Program:
         if program is None:
             graph = next(attribute.g for attribute in step.proto.attribute if attribute.name == name)
             inner = subgraph(self.model, graph)
-            program = Program(self.device, inner, strict=self._strict, fuse=self._fuse, flags=self._flags)
+            program = Program(
+                self.device,
+                inner,
+                strict=self._strict,
+                fuse=self._fuse,
+                flags=self._flags,
+                limits=self._limits,
+                budget=self._budget,
+            )
             self._inside[step, name] = program
+        program.share(self._budget)
         names = {info.name for info in program.model.inputs}
         state = program.run({name: value for name, value in values.items() if name in names})
         return [state.host_array(info.name) for info in program.model.outputs]

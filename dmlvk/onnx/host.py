@@ -13,12 +13,10 @@ from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from dmlvk.errors import ModelFileError
+from dmlvk.onnx.limits import DEFAULT_LIMITS, Limits, check_claims
 from dmlvk.onnx.loading import Step
 from dmlvk.onnx.suppression import non_max_suppression
-from dmlvk.onnx.values import NUMPY_TYPES, Array, Known, Tensor, Value, element_name
-
-LARGEST_RESULT = 2**32
-"""Bytes that one result of the host may have."""
+from dmlvk.onnx.values import Array, Known, Tensor, Value
 
 _MOST_KNOWN = 4096
 """Elements of inputs that shape inference looks at."""
@@ -72,6 +70,9 @@ def inferred(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, in
     nothing: list[Inferred | None] = [None] * len(step.proto.output)
     if step.schema is None or any(value is not None and _type(value) is None for value in inputs):
         return nothing
+    claim = check_claims(step, inputs)
+    if claim is not None:
+        raise NotInferred(claim)
     types: dict[str, onnx.TypeProto] = {}
     contents: dict[str, onnx.TensorProto] = {}
     for name, value in zip(step.proto.input, inputs, strict=True):
@@ -123,7 +124,9 @@ def ignored(step: Step) -> str | None:
     return next((name for name in _IGNORED[step.proto.op_type] if name in given), None)
 
 
-def evaluate(step: Step, values: Mapping[str, Any], opsets: Mapping[str, int], model: str) -> list[Any]:
+def evaluate(
+    step: Step, values: Mapping[str, Any], opsets: Mapping[str, int], model: str, limits: Limits = DEFAULT_LIMITS
+) -> list[Any]:
     """What a node gives.
 
     Args:
@@ -131,17 +134,22 @@ def evaluate(step: Step, values: Mapping[str, Any], opsets: Mapping[str, int], m
         values: its inputs and whatever its subgraphs read, by name.
         opsets: versions of the operator sets.
         model: its name, for messages.
+        limits: what it may take.
 
     Raises:
-        ModelFileError: naming the node, when it cannot be computed or its result would be too large.
+        ModelFileError: naming the node, when it cannot be computed or would take too much.
     """
     unknown = ignored(step)
     if unknown is not None:
         raise ModelFileError(f"{model}: {step.label}: cannot be computed: the host does not know {unknown}")
-    quick = _at_once(step, values, model)
+    quick = _at_once(step, values, model, limits)
     if quick is not None:
         return quick
-    check_size(step, [Known(values[name]) if name else None for name in step.proto.input], opsets, model)
+    try:
+        outputs = inferred(step, [Known(values[name]) if name else None for name in step.proto.input], opsets)
+    except NotInferred as error:
+        raise ModelFileError(f"{model}: {step.label}: {error}") from error
+    limits.check(step, values, outputs, model)
     anything = onnx.TypeProto()
     graph = helper.make_graph(
         [step.proto],
@@ -161,36 +169,7 @@ def evaluate(step: Step, values: Mapping[str, Any], opsets: Mapping[str, int], m
     return [np.asarray(result) if isinstance(result, np.generic) else result for result in results]
 
 
-def check_size(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, int], model: str) -> None:
-    """Refuses a node whose result would not fit, before anything is computed.
-
-    Raises:
-        ModelFileError: naming the node.
-    """
-    try:
-        outputs = inferred(step, inputs, opsets)
-    except NotInferred as error:
-        raise ModelFileError(f"{model}: {step.label}: {error}") from error
-    for output in outputs:
-        if output is not None:
-            check_shape(step, output[0], output[1], model)
-
-
-def check_shape(step: Step, element: int, shape: Sequence[int], model: str) -> None:
-    """Refuses a result that would be too large.
-
-    Raises:
-        ModelFileError: naming the node.
-    """
-    width = NUMPY_TYPES[element].itemsize if element in NUMPY_TYPES else 8
-    if min(shape, default=1) < 0 or math.prod(shape) * width > LARGEST_RESULT:
-        raise ModelFileError(
-            f"{model}: {step.label}: its result of {element_name(element)} would have the shape {list(shape)}, "
-            f"which is more than {LARGEST_RESULT} bytes"
-        )
-
-
-def _at_once(step: Step, values: Mapping[str, Any], model: str) -> list[Any] | None:
+def _at_once(step: Step, values: Mapping[str, Any], model: str, limits: Limits) -> list[Any] | None:
     """Results of the commonest small nodes, without an evaluator of their own."""
     proto = step.proto
     if step.domain or len(proto.output) != 1:
@@ -200,7 +179,7 @@ def _at_once(step: Step, values: Mapping[str, Any], model: str) -> list[Any] | N
     if proto.op_type == "NonMaxSuppression":
         return _suppressed(step, [values[name] if name else None for name in proto.input])
     if proto.op_type == "Range":
-        return _range(step, [np.asarray(values[name]) for name in proto.input], model)
+        return _range(step, [np.asarray(values[name]) for name in proto.input], model, limits)
     if proto.op_type == "ConstantOfShape":
         shape = np.asarray(values[proto.input[0]])
         if shape.ndim != 1 or shape.dtype != np.int64:
@@ -209,7 +188,7 @@ def _at_once(step: Step, values: Mapping[str, Any], model: str) -> list[Any] | N
         if value.size != 1:
             return None
         sizes = [int(size) for size in shape]
-        check_shape(step, helper.np_dtype_to_tensor_dtype(value.dtype), sizes, model)
+        limits.check_shape(step, helper.np_dtype_to_tensor_dtype(value.dtype), sizes, model)
         return [np.full(sizes, value.reshape(-1)[0])]
     return None
 
@@ -229,7 +208,7 @@ def _suppressed(step: Step, inputs: Sequence[Any]) -> list[Any] | None:
         return [non_max_suppression(boxes, scores, int(most or 0), float(overlap or 0), least, centered=centered)]
 
 
-def _range(step: Step, numbers: Sequence[Array], model: str) -> list[Any] | None:
+def _range(step: Step, numbers: Sequence[Array], model: str, limits: Limits) -> list[Any] | None:
     """start, start + delta and so on, below limit; bounds may be arrays of one element."""
     if any(number.size != 1 or number.dtype.kind not in "fi" for number in numbers):
         return None
@@ -237,8 +216,8 @@ def _range(step: Step, numbers: Sequence[Array], model: str) -> list[Any] | None
     if delta == 0 or not all(np.isfinite(number) for number in (start, limit, delta)):
         raise ModelFileError(f"{model}: {step.label}: cannot go from {start} to {limit} in steps of {delta}")
     count = max(math.ceil((limit.item() - start.item()) / delta.item()), 0)
-    check_shape(step, helper.np_dtype_to_tensor_dtype(start.dtype), [count], model)
+    limits.check_shape(step, helper.np_dtype_to_tensor_dtype(start.dtype), [count], model)
     return [(start + np.arange(count, dtype=start.dtype) * delta).astype(start.dtype)]
 
 
-__all__ = ["HOST_ONLY", "RANDOM", "NotInferred", "check_shape", "evaluate", "ignored", "inferred"]
+__all__ = ["HOST_ONLY", "RANDOM", "NotInferred", "evaluate", "ignored", "inferred"]

@@ -20,6 +20,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import AttributeProto, TensorProto, helper, inliner, numpy_helper
 
 from dmlvk.errors import InvalidArgumentError, ModelFileError
+from dmlvk.files import open_regular, read_bytes
+from dmlvk.onnx.local_functions import count_nodes, key_of
 from dmlvk.onnx.values import Array
 
 _MOST_ELEMENTS = 2**32 - 1
@@ -108,11 +110,12 @@ class Model:
     opsets: Mapping[str, int]
 
 
-def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model:
+def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto, most_nodes: int = 2**17) -> Model:
     """Reads and checks a model.
 
     Args:
         source: a path, the bytes of a file, or what the onnx package read.
+        most_nodes: that it may have, with its functions' bodies in place and graphs inside of nodes.
 
     Raises:
         ModelFileError: when it cannot be read or breaks a rule.
@@ -134,7 +137,7 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model:
             path = Path(source)
             name, folder = str(path), path.parent
             try:
-                contents = path.read_bytes()
+                contents = read_bytes(path)
             except (OSError, ValueError) as error:
                 raise ModelFileError(f"{name}: {error}") from error
         if contents[4:8] == _ORT_FORMAT:
@@ -147,7 +150,7 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Model:
             proto.ParseFromString(contents)
         except (DecodeError, RuntimeError, ValueError) as error:
             raise ModelFileError(f"{name}: is no ONNX model: {error}") from error
-    return _Loader(name, proto, folder).loaded()
+    return _Loader(name, proto, folder, most_nodes).loaded()
 
 
 def reloaded(name: str, contents: bytes, constants: Mapping[str, Array]) -> Model:
@@ -181,9 +184,11 @@ class _Loader:
         name: for messages.
         proto: the model, which is changed.
         folder: where external data may lie; ``None``: nowhere.
+        most_nodes: that it may have; ``None``: that was checked before.
     """
 
-    def __init__(self, name: str, proto: onnx.ModelProto, folder: Path | None) -> None:
+    def __init__(self, name: str, proto: onnx.ModelProto, folder: Path | None, most_nodes: int | None = None) -> None:
+        self._most_nodes = most_nodes
         self._name = name
         self._proto = proto
         self._folder = folder
@@ -198,6 +203,7 @@ class _Loader:
         if not proto.HasField("graph") or (not proto.graph.node and not proto.graph.output):
             raise self._error("is no ONNX model: it has no graph")
         self._read_opsets()
+        self._check_count()
         if proto.functions:
             try:
                 self._proto = proto = inliner.inline_local_functions(proto)
@@ -218,6 +224,20 @@ class _Loader:
         del graph.initializer[:]
         del graph.sparse_initializer[:]
         return Model(self._name, proto, tuple(steps), constants, inputs, outputs, dict(self._opsets))
+
+    def _check_count(self) -> None:
+        """Counts all nodes before functions' bodies are put in place: these may double at each of many levels."""
+        if self._most_nodes is None:
+            return
+        try:
+            count = count_nodes(self._proto.graph, {key_of(function): function for function in self._proto.functions})
+        except ValueError as error:
+            raise self._error(f"its functions cannot be put in place: {error}") from error
+        if count > self._most_nodes:
+            raise self._error(
+                f"has {count} nodes, with its functions in place; {self._most_nodes} at most "
+                "(SessionOptions.most_nodes)"
+            )
 
     def inside(self, model: Model, graph: onnx.GraphProto) -> Model:
         """A graph inside the model; see :func:`subgraph`."""
@@ -305,9 +325,13 @@ class _Loader:
         location = entries.get("location", "")
         if self._folder is None:
             raise self._error(f"{what}: its data lies in another file {location!r}; give the model as a path")
-        folder = self._folder.resolve()
-        path = (folder / location).resolve() if location and "\0" not in location else folder
-        if not location or os.path.isabs(location) or folder not in path.parents or not path.is_file():
+        try:
+            folder = self._folder.resolve()
+            path = (folder / location).resolve() if location and "\0" not in location else folder
+            is_there = location and not os.path.isabs(location) and folder in path.parents and path.is_file()
+        except (OSError, ValueError, RuntimeError) as error:  # names that are too long, links that lead in circles
+            raise self._error(f"{what}: its data must lie in a file of the model's folder: {error}") from error
+        if not is_there:
             raise self._error(f"{what}: its data must lie in a file inside the model's folder; got {location!r}")
         try:
             width = helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
@@ -318,13 +342,14 @@ class _Loader:
             length = int(entries.get("length", size))
         except (ValueError, KeyError, TypeError) as error:
             raise self._error(f"{what}: its external data is not described: {error}") from error
-        if length != size or offset < 0 or offset + length > path.stat().st_size:
-            raise self._error(
-                f"{what}: {size} bytes are needed; {length} from byte {offset} on of {location!r} with "
-                f"{path.stat().st_size} bytes are no such"
-            )
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
+                there = os.fstat(file.fileno()).st_size
+                if length != size or offset < 0 or offset + length > there:
+                    raise self._error(
+                        f"{what}: {size} bytes are needed; {length} from byte {offset} on of {location!r} with "
+                        f"{there} bytes are no such"
+                    )
                 file.seek(offset)
                 tensor.raw_data = file.read(length)
         except (OSError, ValueError) as error:

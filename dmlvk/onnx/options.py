@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import onnx
 
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.onnx.limits import DEFAULT_LIMITS, Limits
 from dmlvk.onnx.loading import Model, ValueInfo
 
 PROVIDER = "DmlExecutionProvider"
@@ -46,12 +47,20 @@ class ExecutionOrder(enum.IntEnum):
 class SessionOptions:
     """What a session is made with.
 
-    Sizes that a model leaves open can be fixed here, and times be written to a trace; all else is accepted for ONNX
-    Runtime's sake, and changes nothing. What is no attribute there raises AttributeError here, too.
+    Sizes that a model leaves open can be fixed here, times be written to a trace, and what a model may ask for be
+    bounded; all else is accepted for ONNX Runtime's sake, and changes nothing. What is no attribute there raises
+    AttributeError here, too.
 
     Attributes:
         enable_profiling: whether :meth:`InferenceSession.end_profiling` writes what each kernel of each run took.
         profile_file_prefix: begins the name of that file.
+        most_nodes: that a model may have, with its functions' bodies in place and graphs inside of nodes.
+        most_iterations: of all loops and scans of a run together.
+        most_result_bytes: of one result of the host, and of what a loop or scan gathers.
+        most_host_bytes: of all results of the host that are kept in a run, or when a model is loaded, besides 16 bytes
+            for each byte of the model's initializers.
+        most_host_work: elements that one node of the host computes or reads, weighted by what each costs. These five
+            are dmlvk's own; a model that asks for more ends in a ModelFileError before anything is computed.
     """
 
     def __init__(self) -> None:
@@ -71,6 +80,11 @@ class SessionOptions:
         self.optimized_model_filepath = ""
         self.use_deterministic_compute = True
         self.use_per_session_threads = True
+        self.most_nodes = DEFAULT_LIMITS.nodes
+        self.most_iterations = DEFAULT_LIMITS.iterations
+        self.most_result_bytes = DEFAULT_LIMITS.result_bytes
+        self.most_host_bytes = DEFAULT_LIMITS.host_bytes
+        self.most_host_work = DEFAULT_LIMITS.host_work
         self._entries: dict[str, str] = {}
         self._by_name: dict[str, int] = {}
         self._by_denotation: dict[str, int] = {}
@@ -135,6 +149,22 @@ class SessionOptions:
 
     def add_provider(self, provider: str, options: Mapping[str, str] | None = None) -> None:
         """Accepted for ONNX Runtime's sake."""
+
+    def limits(self) -> Limits:
+        """What a model may ask for. dmlvk's own.
+
+        Raises:
+            InvalidArgumentError: when a bound is no positive integer.
+        """
+        bounds = {}
+        for field in dataclasses.fields(Limits):
+            value = getattr(self, f"most_{field.name}")
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise InvalidArgumentError(
+                    f"SessionOptions: most_{field.name} must be a positive integer; got {value!r}"
+                )
+            bounds[field.name] = value
+        return Limits(**bounds)
 
     def fixed(self, model: Model) -> Model:
         """The model, whose own description is changed, with the sizes that are fixed here."""

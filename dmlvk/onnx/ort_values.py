@@ -329,6 +329,9 @@ class IOBinding:
 
     def run(self, run_options: RunOptions | None = None) -> None:
         """Runs the session on what is bound."""
+        if not self._outputs:
+            self._results = []
+            raise InvalidArgumentError("IOBinding: no output is bound; bind_output and bind_ortvalue_output bind them")
         names = list(self._outputs)
         kept = [name for name, target in self._outputs.items() if _stays(target)]
         results = self._session.run_where_it_is(names, self._inputs, kept)

@@ -7,22 +7,36 @@ are known. A node whose shape depends on the contents of a small tensor waits fo
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlvk.errors import DmlError, UnsupportedError
+from dmlvk.errors import DmlError, ModelFileError, UnsupportedError
 from dmlvk.onnx.assembly import Assembly, Parts, fills
 from dmlvk.onnx.branches import branch_of
 from dmlvk.onnx.expansion import expanded, has_body
 from dmlvk.onnx.host import HOST_ONLY, RANDOM, Inferred, NotInferred, ignored, inferred
+from dmlvk.onnx.limits import DEFAULT_LIMITS, MOST_AXES, Limits
 from dmlvk.onnx.loading import Model, Step
 from dmlvk.onnx.operators.activation import fused_activation_of
 from dmlvk.onnx.translation import Node, translation_of
-from dmlvk.onnx.values import NUMPY_TYPES, Array, Awaited, Known, NeedsValue, NotOnDevice, Tensor, Value, input_tensor
+from dmlvk.onnx.values import (
+    MOST_DIMENSIONS,
+    NUMPY_TYPES,
+    Array,
+    Awaited,
+    Known,
+    NeedsValue,
+    NotOnDevice,
+    Tensor,
+    Value,
+    input_tensor,
+)
 from dmlvk.operators import FusedActivation
 
 if TYPE_CHECKING:
@@ -104,6 +118,7 @@ class Planner:
         evaluated: computes a node from values that are known.
         strict: whether nodes on the host are refused.
         parts: parts of constants that other plans of the model have.
+        limits: what the model may ask for.
     """
 
     def __init__(
@@ -117,6 +132,7 @@ class Planner:
         *,
         strict: bool = False,
         parts: Parts | None = None,
+        limits: Limits = DEFAULT_LIMITS,
     ) -> None:
         self._model = model
         self._strict = strict
@@ -125,12 +141,16 @@ class Planner:
         self._assembly = Assembly(device, parts)
         self._values: dict[str, Value] = {}
         self._known_before = known
-        self._on_host_already: set[str] = set()
+        self._limits = limits
+        self._on_host_already: dict[str, str] = {}
         for name, value in live.items():
             if value.element is None:
-                self._on_host_already.add(name)
-            else:
+                self._on_host_already[name] = "an input has a type that the device does not have"
+                continue
+            try:
                 self._values[name] = input_tensor(name, value.element, value.shape)
+            except NotOnDevice as reason:
+                self._on_host_already[name] = f"{name!r}: {reason}"
         self._looked_at: dict[str, Array] = {}
         self._found: dict[str, Any] = {}
         self._host: list[Step] = []
@@ -150,7 +170,8 @@ class Planner:
         self._open = {step.index for step in steps}
         for step in steps:
             if step.index not in self._done:
-                self._place(step)
+                with self._named(step):
+                    self._place(step)
         self._host, self._rest = self._sorted_out()
         if self._strict:
             self._refuse_host()
@@ -165,6 +186,25 @@ class Planner:
             self._looked_at,
             self._placements,
         )
+
+    @contextlib.contextmanager
+    def _named(self, step: Step) -> Iterator[None]:
+        """Whatever else goes wrong with a node is an error that names it."""
+        try:
+            yield
+        except (DmlError, MemoryError, RecursionError):
+            raise
+        except (
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+            ArithmeticError,
+            RuntimeError,
+            NotOnDevice,
+        ) as error:
+            message = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ModelFileError(f"{self._model.name}: {step.label}: cannot be planned: {message[:500]}") from error
 
     # Values.
 
@@ -191,8 +231,9 @@ class Planner:
         if any(isinstance(value, Awaited) for value in read):
             self._wait(step)
             return
-        if any(value is None for value in read):
-            self._to_host(step, "an input has a type that the device does not have")
+        missing = next((name for name, value in zip(step.reads, read, strict=True) if value is None), None)
+        if missing is not None:
+            self._to_host(step, self._on_host_already[missing])
             return
         can_fold = not self._is_random(step) and ignored(step) is None
         if can_fold and all(isinstance(value, Known) for value in read):
@@ -207,7 +248,12 @@ class Planner:
         try:
             self._to_device(step)
         except NeedsValue as need:
-            if self._look_at(need.name):
+            try:
+                is_there = self._look_at(need.name)
+            except NotOnDevice as reason:
+                self._to_host(step, str(reason))
+                return
+            if is_there:
                 self._place(step)
             else:
                 self._wanted_later.add(need.name)
@@ -256,6 +302,7 @@ class Planner:
                 self._to_host(step, "needs a matrix of a type that the device has")
                 return
             rows, columns = value.shape
+            self._limits.check_shape(step, element, value.shape, self._model.name)
             found = np.eye(rows, columns, given.get("k", 0), NUMPY_TYPES[element])
         elif step.proto.op_type == "Size":
             found = np.array(math.prod(value.shape), np.int64)
@@ -298,7 +345,7 @@ class Planner:
             translation.translate(node)
             wanted = [(index, name) for index, name in enumerate(step.proto.output) if name and name not in unused]
             results = {name: node.results[index] for index, name in wanted}
-            _check_halves(results.values())
+            self._check_views(results.values())
         except (NeedsValue, NotOnDevice):
             self._assembly.back_to(mark)
             raise
@@ -363,6 +410,20 @@ class Planner:
         self._note(step, "device", "by its function's body")
         return True
 
+    def _check_views(self, tensors: Iterable[Tensor]) -> None:
+        """Refuses results that nothing could copy.
+
+        Raises:
+            NotOnDevice: when there is one.
+        """
+        for tensor in tensors:
+            _check_halves(tensor)
+            size = math.prod(tensor.shape) * tensor.data_type.size_in_bits // 8
+            if tensor.rank > MOST_AXES or size > self._limits.result_bytes:
+                raise NotOnDevice(f"a tensor {list(tensor.shape)} of {size} bytes")
+            if tensor.rank > MOST_DIMENSIONS and (axes := tensor.collapsed().rank) > MOST_DIMENSIONS:
+                raise NotOnDevice(f"the device has at most {MOST_DIMENSIONS} axes; this view needs {axes}")
+
     # What is left.
 
     def _sorted_out(self) -> tuple[list[Step], list[Step]]:
@@ -414,15 +475,14 @@ class Planner:
         return outputs, fetched
 
 
-def _check_halves(tensors: Iterable[Tensor]) -> None:
+def _check_halves(tensor: Tensor) -> None:
     """Refuses views of 4-bit types that are not all of their bytes in order: nothing on the device can copy them.
 
     Raises:
-        NotOnDevice: when there is one.
+        NotOnDevice: when it is one.
     """
-    for tensor in tensors:
-        if tensor.data_type.size_in_bits < 8 and not (tensor.is_packed and fills(tensor)):
-            raise NotOnDevice(f"the device does not move elements of {tensor.data_type.name}")
+    if tensor.data_type.size_in_bits < 8 and not (tensor.is_packed and fills(tensor)):
+        raise NotOnDevice(f"the device does not move elements of {tensor.data_type.name}")
 
 
 def viewed(array: Array, tensor: Tensor) -> Array:
@@ -438,8 +498,9 @@ def _readers(model: Model) -> dict[str, list[Step | None]]:
     """The nodes that read each value; ``None`` among them: it is an output of the model."""
     found: dict[str, list[Step | None]] = {}
     for step in model.steps:
+        given = collections.Counter(step.proto.input)
         for name in step.reads:
-            found.setdefault(name, []).extend([step] * (step.proto.input[:].count(name) or 1))
+            found.setdefault(name, []).extend([step] * max(given[name], 1))
     for info in model.outputs:
         found.setdefault(info.name, []).append(None)
     return found

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from onnx import TensorProto, helper
 from dmlvk.arithmetic import Arithmetic, checked_arithmetic
 from dmlvk.compilation import ExecutionFlags
 from dmlvk.device import Device
-from dmlvk.errors import DmlError, InvalidArgumentError
+from dmlvk.errors import DmlError, InvalidArgumentError, ModelFileError, OutOfMemoryError
 from dmlvk.onnx.engine import Program, State
 from dmlvk.onnx.execution import Held, Usage
+from dmlvk.onnx.limits import Limits
 from dmlvk.onnx.loading import Model, ValueInfo, load, reloaded
 from dmlvk.onnx.options import PROVIDER, RunOptions, SessionOptions, device_id_of, option_of
 from dmlvk.onnx.ort_values import IOBinding, OrtValue, run_inputs, type_name, value_of
@@ -73,6 +75,7 @@ class _SessionOrigin(Origin):
     strict: bool
     fuse: bool
     flags: ExecutionFlags
+    limits: Limits
 
     @functools.cached_property
     def token(self) -> str:
@@ -81,7 +84,7 @@ class _SessionOrigin(Origin):
     def made(self, device: Device) -> InferenceSession:
         session = InferenceSession.__new__(InferenceSession)
         loaded = reloaded(self.name, self.contents, self.constants)
-        session._open(loaded, device, strict=self.strict, fuse=self.fuse, flags=self.flags)
+        session._open(loaded, device, strict=self.strict, fuse=self.fuse, flags=self.flags, limits=self.limits)
         return session
 
 
@@ -134,7 +137,9 @@ class InferenceSession(Portable):
         said = option_of(providers, provider_options, "arithmetic") if arithmetic is None else arithmetic
         wanted = None if said is None else checked_arithmetic(said, "InferenceSession: arithmetic")
         options = SessionOptions() if sess_options is None else sess_options
-        loaded = options.fixed(load(path_or_bytes))
+        limits = options.limits()
+        with memory_checked("InferenceSession"):
+            loaded = options.fixed(load(path_or_bytes, limits.nodes))
         selector = device_id_of(providers, provider_options) if device is None else device
         is_opened = isinstance(selector, Device)
         opened = (
@@ -147,7 +152,7 @@ class InferenceSession(Portable):
                 "InferenceSession: arithmetic cannot be 'portable': the device was opened with arithmetic='device'"
             )
         flags = ExecutionFlags.ALLOW_DEVICE_ARITHMETIC if wanted == "device" else ExecutionFlags.NONE
-        self._open(loaded, opened, owns_device=not is_opened, strict=strict, fuse=fuse, flags=flags)
+        self._open(loaded, opened, owns_device=not is_opened, strict=strict, fuse=fuse, flags=flags, limits=limits)
         self._options = options
 
     def _open(
@@ -159,8 +164,10 @@ class InferenceSession(Portable):
         strict: bool,
         fuse: bool,
         flags: ExecutionFlags,
+        limits: Limits,
     ) -> None:
         self._model = model
+        self._limits = limits
         self._options = SessionOptions()
         self._times: list[KernelTime] = []
         self._begun = time.time_ns()
@@ -170,8 +177,9 @@ class InferenceSession(Portable):
         self._flags = flags | device.own_flags
         self.device = device
         try:
-            self._program = Program(self.device, self._model, strict=strict, fuse=fuse, flags=flags)
-            self._program.plan_static_shapes()
+            with memory_checked(model.name):
+                self._program = Program(self.device, self._model, strict=strict, fuse=fuse, flags=flags, limits=limits)
+                self._program.plan_static_shapes()
         except BaseException:
             if self._owns_device:
                 self.device.close()
@@ -181,7 +189,14 @@ class InferenceSession(Portable):
         contents = self._model.proto.SerializeToString(deterministic=True)
         level = self.device.feature_level
         return _SessionOrigin(
-            level, self._model.name, contents, self._model.constants, self._strict, self._fuse, self._flags
+            level,
+            self._model.name,
+            contents,
+            self._model.constants,
+            self._strict,
+            self._fuse,
+            self._flags,
+            self._limits,
         )
 
     def __repr__(self) -> str:
@@ -292,7 +307,7 @@ class InferenceSession(Portable):
         names = self._checked_outputs(output_names)
         arrays = self._checked_inputs(input_feed)
         self.device.engine.check_open()  # before the lock, which a thread of a parent process may have
-        with self._lock:
+        with self._lock, memory_checked(self._model.name):
             state = self._ran(arrays)
             return [_as_array(state.host_array(name)) for name in names]
 
@@ -325,7 +340,7 @@ class InferenceSession(Portable):
         infos = {info.name: info for info in self._model.outputs}
         arrays = self._checked_inputs(feed)
         self.device.engine.check_open()
-        with self._lock:
+        with self._lock, memory_checked(self._model.name):
             state = self._ran(arrays, kept)
             values = []
             for name in wanted:
@@ -377,12 +392,15 @@ class InferenceSession(Portable):
             raise InvalidArgumentError(f"{self._model.name}: run_async: callback must be a function; got {callback!r}")
 
         def work() -> None:
+            outputs: list[Any] = []
             try:
                 outputs = self.run(output_names, input_feed, run_options)
+                message = ""
             except DmlError as error:
-                callback([], user_data, str(error))
-            else:
-                callback(outputs, user_data, "")
+                message = str(error) or type(error).__name__
+            except BaseException as error:  # noqa: BLE001  # whoever waits for the callback must hear of it
+                message = f"{type(error).__name__}: {error}"
+            callback(outputs, user_data, message)
 
         threading.Thread(target=work, name="dmlvk run_async").start()
 
@@ -439,7 +457,7 @@ class InferenceSession(Portable):
             raise InvalidArgumentError(f"profile: repeats must be a positive integer; got {repeats!r}")
         arrays = self._checked_inputs(input_feed)
         self.device.engine.check_open()
-        with self._lock:
+        with self._lock, memory_checked(self._model.name):
             runs = []
             for _ in range(repeats + 1):
                 times: list[KernelTime] = []
@@ -562,6 +580,26 @@ class InferenceSession(Portable):
                 symbols.setdefault(wanted, got)
         if not fits:
             raise InvalidArgumentError(f"{where} must have the shape {list(info.shape)}; got {list(shape)}")
+
+
+@contextlib.contextmanager
+def memory_checked(name: str) -> Iterator[None]:
+    """Main memory, or Python's stack, that does not suffice for a model is one of dmlvk's errors.
+
+    Args:
+        name: the model's, for the message.
+
+    Raises:
+        OutOfMemoryError, ModelFileError: when they do not.
+    """
+    try:
+        yield
+    except DmlError:
+        raise
+    except MemoryError as error:
+        raise OutOfMemoryError(f"{name}: there is not enough main memory: {error}".rstrip(": ")) from error
+    except RecursionError as error:
+        raise ModelFileError(f"{name}: its graphs or functions are nested too deeply") from error
 
 
 def _as_array(value: Any) -> Any:

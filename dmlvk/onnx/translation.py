@@ -15,6 +15,7 @@ from onnx import TensorProto, helper
 from dmlvk.onnx.assembly import Assembly, New
 from dmlvk.onnx.values import (
     DATA_TYPES,
+    MOST_DIMENSIONS,
     Array,
     Awaited,
     Known,
@@ -319,6 +320,8 @@ class Node:
         """The tensor in order and without gaps, copied where it is not."""
         if tensor.is_packed:
             return tensor
+        if tensor.rank > MOST_DIMENSIONS:
+            return self.packed(tensor.collapsed()).viewed(tensor.shape)
         return self.apply("ELEMENT_WISE_IDENTITY", input_tensor=tensor, output_tensor=New(tensor.element, tensor.shape))
 
     def reshaped(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:

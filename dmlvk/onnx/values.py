@@ -47,6 +47,8 @@ _ELEMENTS = {data_type: element for element, data_type in NUMPY_TYPES.items()}
 
 Array = npt.NDArray[Any]
 
+MOST_DIMENSIONS = 8
+"""Dimensions of a tensor on the device; values of ONNX may have more."""
 
 _HALVES = {dtype: DATA_TYPES[element] for dtype, element in _ELEMENTS.items() if DATA_TYPES[element].size_in_bits == 4}
 
@@ -205,6 +207,18 @@ class Tensor:
             ],
         )
 
+    def collapsed(self) -> Tensor:
+        """The same elements in the same order with as few axes as strides allow."""
+        kept: list[tuple[int, int]] = []
+        for size, stride in zip(self.shape, self.strides, strict=True):
+            if size == 1:
+                continue
+            if kept and kept[-1][1] == stride * size:
+                kept[-1] = kept[-1][0] * size, stride
+            else:
+                kept.append((size, stride))
+        return self.viewed([size for size, _ in kept], [stride for _, stride in kept])
+
     def reshaped(self, shape: Sequence[int]) -> Tensor | None:
         """The same elements in another shape; ``None`` where that needs a copy."""
         sizes = tuple(int(size) for size in shape)
@@ -229,9 +243,10 @@ Value = Tensor | Known | Awaited
 
 
 def size_in_bytes(data_type: DataType, shape: Sequence[int]) -> int:
-    """Bytes of a packed tensor, a multiple of 4, as DirectML counts them."""
+    """Bytes of a packed tensor of any number of axes, a multiple of 4, as DirectML counts them."""
+    sizes = (math.prod(shape),) if len(shape) > MOST_DIMENSIONS else tuple(shape) or (1,)
     try:
-        return TensorDesc(data_type, tuple(shape) or (1,)).size_in_bytes
+        return TensorDesc(data_type, sizes).size_in_bytes
     except DmlError as error:
         raise NotOnDevice(str(error)) from error
 

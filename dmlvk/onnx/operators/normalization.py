@@ -7,7 +7,7 @@ from onnx import TensorProto
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.elementwise import pair
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
-from dmlvk.onnx.values import NotOnDevice, Tensor
+from dmlvk.onnx.values import MOST_DIMENSIONS, NotOnDevice, Tensor
 
 
 def _along_channels(node: Node, index: int, like: Tensor) -> Tensor:
@@ -138,7 +138,12 @@ def layer_normalization(node: Node) -> None:
         raise NotOnDevice("the mean and the deviation are asked for")
     tensor = node.tensor(0)
     first = node.axis(node.integer("axis", -1), tensor.rank)
-    node.set(_layer(node, tensor, first, node.tensor(1), node.tensor(2) if node.has(2) else None))
+    scale, bias = node.tensor(1), node.tensor(2) if node.has(2) else None
+    shape = tensor.shape
+    if tensor.rank > MOST_DIMENSIONS and max(scale.rank, 0 if bias is None else bias.rank) <= tensor.rank - first:
+        tensor = node.reshaped(tensor, (_count(shape[:first]), *shape[first:]))
+        first = 1
+    node.set(_layer(node, tensor, first, scale, bias).viewed(shape))
 
 
 def _layer(node: Node, tensor: Tensor, first: int, scale: Tensor, bias: Tensor | None) -> Tensor:

@@ -1,0 +1,285 @@
+"""How much a model's file may ask for: bounds by nodes, iterations, bytes and work, checked before anything is done.
+
+A file of a hundred bytes can claim a result of any size, or a loop in a loop in a loop. Nothing here depends on the
+time that something takes: the same file is refused on every machine, and with the same words.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dmlvk.errors import ModelFileError
+from dmlvk.onnx.loading import Step
+from dmlvk.onnx.values import NUMPY_TYPES, Known, Tensor, Value, element_name
+
+MOST_AXES = np.MAXDIMS if hasattr(np, "MAXDIMS") else 64
+"""Axes of a value: those of an array of NumPy, 32 or (from version 2 on) 64."""
+
+_TEXT_BYTES = 64
+"""What a text takes besides its characters."""
+
+_RANK_FROM_LENGTH: Mapping[str, tuple[int, ...]] = {
+    "ConstantOfShape": (0,),
+    **dict.fromkeys(("Expand", "Reshape", "Tile", "Unsqueeze", "Squeeze", "Pad", "Col2Im", "CenterCropPad"), (1,)),
+    **dict.fromkeys(("Upsample", "MaxUnpool", "AffineGrid"), (1, 2)),
+    "Resize": (1, 2, 3),
+    "Slice": (1, 2, 3, 4),
+}
+"""Inputs whose number of elements gives a result's number of axes, or is at most twice that."""
+
+_SLOW = 2**6
+"""What an element costs where the host computes it by steps of Python's, in elements that it computes at once."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What a model may ask for; ``SessionOptions`` has these under the same names, behind ``most_``.
+
+    Attributes:
+        nodes: of a graph, with its functions' bodies in place and graphs inside of nodes.
+        iterations: of all loops and scans in one run together; where they are inside one another, their product.
+        result_bytes: of one result of the host, and of what a loop or scan gathers.
+        host_bytes: of all results that the host keeps of constants, or in one run, besides 16 bytes for each byte of
+            the model's initializers.
+        host_work: elements that one node of the host computes or reads, weighted by what each costs: the terms of
+            products, the taps of windows, the samples of regions.
+    """
+
+    nodes: int = 2**17
+    iterations: int = 2**15
+    result_bytes: int = 2**32
+    host_bytes: int = 2**32
+    host_work: int = 2**36
+
+    def check_shape(self, step: Step, element: int, shape: Sequence[int], model: str) -> None:
+        """Refuses a result that would be too large.
+
+        Raises:
+            ModelFileError: naming the node.
+        """
+        width = NUMPY_TYPES[element].itemsize if element in NUMPY_TYPES else 8
+        if len(shape) > MOST_AXES:
+            raise ModelFileError(f"{model}: {step.label}: its result would have {len(shape)} axes; {MOST_AXES} at most")
+        if min(shape, default=1) < 0 or math.prod(shape) * width > self.result_bytes:
+            raise ModelFileError(
+                f"{model}: {step.label}: its result of {element_name(element)} would have the shape {list(shape)}, "
+                f"which is more than {self.result_bytes} bytes (SessionOptions.most_result_bytes)"
+            )
+
+    def check(
+        self, step: Step, values: Mapping[str, Any], outputs: Sequence[tuple[int, tuple[int, ...]] | None], model: str
+    ) -> None:
+        """Refuses a node of the host that would take too much.
+
+        Args:
+            step: the node.
+            values: what it reads, by name.
+            outputs: element type and shape of each output, as far as they follow from its inputs.
+            model: its name, for messages.
+
+        Raises:
+            ModelFileError: naming the node.
+        """
+        for output in outputs:
+            if output is not None:
+                self.check_shape(step, output[0], output[1], model)
+        for name, value in values.items():
+            if isinstance(value, np.ndarray) and value.nbytes > self.result_bytes:
+                raise ModelFileError(
+                    f"{model}: {step.label}: reads {name!r} of the shape {list(value.shape)}, which is more than "
+                    f"{self.result_bytes} bytes (SessionOptions.most_result_bytes)"
+                )
+        texts = sum(size_of(value) for value in values.values() if isinstance(value, np.ndarray) and value.dtype == "O")
+        if texts > self.result_bytes // 2:
+            raise ModelFileError(
+                f"{model}: {step.label}: reads texts of {texts} bytes, which is more than {self.result_bytes // 2} "
+                "(half of SessionOptions.most_result_bytes)"
+            )
+        inputs = [values[name] if name else None for name in step.proto.input]
+        work = _work(step, inputs, [None if output is None else output[1] for output in outputs])
+        if work > self.host_work:
+            raise ModelFileError(
+                f"{model}: {step.label}: would take the host {work} steps; {self.host_work} at most "
+                "(SessionOptions.most_host_work)"
+            )
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class Budget:
+    """What is left of a run's iterations and bytes. One for a run, with all graphs inside of nodes.
+
+    Args:
+        limits: what there is.
+        free_bytes: what results may take besides.
+    """
+
+    def __init__(self, limits: Limits, free_bytes: int = 0) -> None:
+        self.limits = limits
+        self._free = free_bytes
+        self._done = 0
+        self._around = 1
+
+    @contextlib.contextmanager
+    def loop(self, trips: int | None) -> Iterator[None]:
+        """A loop that runs.
+
+        Args:
+            trips: how many iterations it has for certain; ``None``: that shows when they are done.
+
+        Raises:
+            ValueError: when these are too many.
+        """
+        before = self._around
+        if trips is not None and (trips * before > self.limits.iterations):
+            inside = f", {before} times" if before > 1 else ""
+            raise ValueError(f"{trips} iterations{inside}: {self._bound()}")
+        self._around *= max(trips or 1, 1)
+        try:
+            yield
+        finally:
+            self._around = before
+
+    def iterate(self) -> None:
+        """Counts an iteration.
+
+        Raises:
+            ValueError: when it is one too many.
+        """
+        self._done += 1
+        if self._done > self.limits.iterations:
+            raise ValueError(f"more iterations: {self._bound()}")
+
+    def _bound(self) -> str:
+        return f"a run may have {self.limits.iterations} (SessionOptions.most_iterations)"
+
+    def check_gathered(self, size_in_bytes: int) -> None:
+        """Refuses what a loop would gather.
+
+        Raises:
+            ValueError: when it is too large.
+        """
+        if size_in_bytes > self.limits.result_bytes:
+            raise ValueError(
+                f"it gathers {size_in_bytes} bytes; {self.limits.result_bytes} at most "
+                "(SessionOptions.most_result_bytes)"
+            )
+
+    def kept_by(self, results: Sequence[Any], so_far: int, step: Step, model: str) -> int:
+        """The bytes that the host keeps with these results.
+
+        Raises:
+            ModelFileError: naming the node, when they are too many.
+        """
+        total = so_far + sum(size_of(result) for result in results)
+        if total > self.limits.host_bytes + self._free:
+            raise ModelFileError(
+                f"{model}: {step.label}: the results of the host take {total} bytes together; "
+                f"{self.limits.host_bytes + self._free} at most (SessionOptions.most_host_bytes)"
+            )
+        return total
+
+
+def size_of(value: Any) -> int:
+    """Bytes that a value takes on the host: arrays, texts, and sequences of these."""
+    if isinstance(value, np.ndarray):
+        if value.dtype != "O":
+            return value.nbytes if value.base is None else 0  # a view takes nothing
+        return sum(_TEXT_BYTES + (len(item) if isinstance(item, (str, bytes)) else 0) for item in value.reshape(-1))
+    if isinstance(value, (list, tuple)):
+        return sum(size_of(item) for item in value)
+    return 0
+
+
+def check_claims(step: Step, inputs: Sequence[Value | None]) -> str | None:
+    """Why shape inference must not see a node: what it claims would take it memory of any size. ``None``: it may."""
+    if step.domain:
+        return None
+    for place in _RANK_FROM_LENGTH.get(step.proto.op_type, ()):
+        shape = _shape(inputs[place]) if place < len(inputs) else None
+        if shape is not None and len(shape) == 1 and shape[0] > 2 * MOST_AXES:
+            name = step.proto.input[place]
+            return f"the {shape[0]} elements of {name!r} are for as many axes; a value has {MOST_AXES} at most"
+    given = {attribute.name: attribute.i for attribute in step.proto.attribute}
+    if step.proto.op_type == "Split" and given.get("num_outputs", 0) > len(step.proto.output):
+        return f"num_outputs is {given['num_outputs']}; it has {len(step.proto.output)} outputs"
+    if step.proto.op_type == "Scan" and not 1 <= given.get("num_scan_inputs", 1) <= len(step.proto.input):
+        return f"num_scan_inputs is {given['num_scan_inputs']}; it has {len(step.proto.input)} inputs"
+    return None
+
+
+def _shape(value: Value | None) -> tuple[int, ...] | None:
+    if isinstance(value, Tensor):
+        return value.shape
+    return value.value.shape if isinstance(value, Known) and isinstance(value.value, np.ndarray) else None
+
+
+# What a node of the host costs.
+
+
+def _work(step: Step, inputs: Sequence[Any], outputs: Sequence[tuple[int, ...] | None]) -> int:
+    """Elements that are read and written, and the terms of what is summed for each."""
+    shapes = [np.shape(value) if isinstance(value, np.ndarray) else () for value in inputs]
+    read = sum(math.prod(shape) for shape in shapes)
+    written = sum(math.prod(shape) for shape in outputs if shape is not None)
+    return read + written * max(_terms(step, inputs, shapes), 1)
+
+
+def _terms(step: Step, inputs: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> int:
+    """Terms for each element of the results."""
+    kind = step.proto.op_type
+    given = {attribute.name: attribute for attribute in step.proto.attribute}
+    if "MatMul" in kind or kind in ("Gemm", "QGemm"):
+        return max((shape[-1] for shape in shapes[:1] if shape), default=1)
+    if "Conv" in kind:  # the weights are the tensor of most axes behind the first input
+        weights = max(shapes[1:], key=len, default=())
+        return math.prod(weights[1:]) * _SLOW
+    if "kernel_shape" in given:
+        window: list[int] = list(given["kernel_shape"].ints)
+        return math.prod(max(size, 1) for size in window) * _SLOW
+    if kind == "Einsum":
+        return _letters(given["equation"].s.decode(errors="replace"), shapes) if "equation" in given else 1
+    if kind == "LRN":
+        return max(given["size"].i if "size" in given else 1, 1)
+    if kind in ("RoiAlign", "MaxRoiPool"):
+        return samples_of(given["sampling_ratio"].i if "sampling_ratio" in given else 0, inputs) * _SLOW
+    if kind in ("Resize", "Upsample", "GridSample", "DeformConv"):
+        return _SLOW
+    if kind in ("LSTM", "GRU", "RNN"):
+        return sum(shape[-1] for shape in shapes[1:3] if shape) * 4
+    if kind in ("Det", "NonMaxSuppression"):
+        return max((shape[-1] for shape in shapes if shape), default=1)
+    return 1
+
+
+def samples_of(ratio: int, inputs: Sequence[Any]) -> int:
+    """Samples for each element that regions become: along both axes ``ratio``, or what the largest region needs."""
+    if ratio > 0:
+        return ratio * ratio
+    regions = inputs[1] if len(inputs) > 1 else None
+    if not isinstance(regions, np.ndarray) or regions.ndim != 2 or not regions.size or regions.dtype.kind not in "fiu":
+        return 1
+    with np.errstate(all="ignore"):
+        corners = regions[:, -4:].astype(np.float64)
+        extent = np.nan_to_num(np.abs(corners[:, 2:] - corners[:, :2]), nan=0.0, posinf=2.0**62, neginf=2.0**62)
+        return int(min(np.prod(np.ceil(extent) + 1, axis=1).max(initial=1.0), 2.0**62))
+
+
+def _letters(equation: str, shapes: Sequence[tuple[int, ...]]) -> int:
+    """The product of the sizes of all axes that an equation sums over: of those behind no arrow."""
+    left, _, right = equation.replace(" ", "").partition("->")
+    sizes: dict[str, int] = {}
+    for letters, shape in zip(left.split(","), shapes, strict=False):
+        sizes.update(zip(letters.replace("...", ""), shape, strict=False))
+    summed: list[int] = [size for letter, size in sizes.items() if letter not in right]
+    return math.prod(summed)
+
+
+__all__ = ["DEFAULT_LIMITS", "MOST_AXES", "Budget", "Limits", "check_claims", "samples_of", "size_of"]

@@ -1,0 +1,79 @@
+"""How many nodes a model has once the bodies of its functions are in place; they may double at each of many levels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import onnx
+
+Key = tuple[str, str, str]
+"""What a function is called: domain, name, and which of those there are."""
+
+
+def count_nodes(graph: onnx.GraphProto, functions: Mapping[Key, onnx.FunctionProto]) -> int:
+    """Nodes of a graph and of the graphs inside it once its functions' bodies are in place.
+
+    Raises:
+        ValueError: when a function calls itself.
+    """
+    counted: dict[Key, int] = {}
+    for key in _callees_first(functions):
+        counted[key] = _count(functions[key].node, counted)
+    return _count(graph.node, counted)
+
+
+def _count(nodes: Any, counted: Mapping[Key, int]) -> int:
+    total = 0
+    pending = [nodes]
+    while pending:
+        for node in pending.pop():
+            total += counted.get(key_of(node), 1)
+            pending += [graph.node for graph in _graphs(node)]
+    return total
+
+
+def _graphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def key_of(proto: Any) -> Key:
+    """What a node calls a function by, and what a function is called: domain, name, and which of those there are."""
+    name = proto.op_type if isinstance(proto, onnx.NodeProto) else proto.name
+    return ("" if proto.domain == "ai.onnx" else proto.domain, name, getattr(proto, "overload", ""))
+
+
+def _callees_first(functions: Mapping[Key, onnx.FunctionProto]) -> list[Key]:
+    calls: dict[Key, set[Key]] = {}
+    for key, function in functions.items():
+        pending, found = [function.node], set()
+        while pending:
+            for node in pending.pop():
+                if key_of(node) in functions:
+                    found.add(key_of(node))
+                pending += [graph.node for graph in _graphs(node)]
+        calls[key] = found
+    order: list[Key] = []
+    state: dict[Key, bool] = {}
+    for first in functions:
+        stack = [(first, iter(sorted(calls[first])))] if first not in state else []
+        state.setdefault(first, False)
+        while stack:
+            key, rest = stack[-1]
+            callee = next(rest, None)
+            if callee is None:
+                stack.pop()
+                state[key] = True
+                order.append(key)
+            elif callee not in state:
+                state[callee] = False
+                stack.append((callee, iter(sorted(calls[callee]))))
+            elif not state[callee]:
+                raise ValueError(f"the function {callee[1]!r} calls itself")
+    return order
+
+
+__all__ = ["count_nodes", "key_of"]

@@ -1,0 +1,179 @@
+"""Small files that ask for much end in one error before anything is computed; the bounds can be set."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+from tests.onnx.models import model
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+node = helper.make_node
+
+
+class _Callback:
+    """What ``run_async`` calls."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+        self._came = threading.Event()
+
+    def __call__(self, outputs: list[Any], data: Any, message: str) -> None:
+        self.messages.append(message)
+        self._came.set()
+
+    def came(self) -> bool:
+        return self._came.wait(20)
+
+
+def _body(nodes: Sequence[onnx.NodeProto], outputs: Sequence[str], depth: int = 0) -> onnx.GraphProto:
+    def name(text: str) -> str:
+        return f"{text}{depth}"
+
+    return helper.make_graph(
+        list(nodes),
+        name("body"),
+        [
+            helper.make_tensor_value_info(name("i"), TensorProto.INT64, []),
+            helper.make_tensor_value_info(name("go"), TensorProto.BOOL, []),
+            helper.make_tensor_value_info(name("s"), TensorProto.FLOAT, None),
+        ],
+        [
+            helper.make_tensor_value_info(name("go"), TensorProto.BOOL, []),
+            *(helper.make_tensor_value_info(output, TensorProto.FLOAT, None) for output in outputs),
+        ],
+    )
+
+
+def _loops(depth: int, trips: int) -> onnx.ModelProto:
+    inner = node("Add", ["s0", "s0"], ["t0"])
+    for level in range(1, depth):
+        inner = node("Loop", ["n", "", f"s{level}"], [f"t{level}"], body=_body([inner], [f"t{level - 1}"], level - 1))
+    loop = node("Loop", ["n", "", "x"], ["y"], body=_body([inner], [f"t{depth - 1}"], depth - 1))
+    return model([loop], {"x": [2, 3]}, ["y"], {"n": np.array(trips)})
+
+
+def _doubling(levels: int) -> onnx.ModelProto:
+    def function(name: str, nodes: Sequence[onnx.NodeProto]) -> onnx.FunctionProto:
+        imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+        return helper.make_function("own", name, ["a"], ["b"], list(nodes), imports)
+
+    made = model([node(f"f{levels}", ["x"], ["y"], domain="own")], {"x": [2, 3]}, ["y"])
+    made.opset_import.add(domain="own", version=1)
+    made.functions.append(function("f0", [node("Neg", ["a"], ["b"])]))
+    for level in range(1, levels + 1):
+        calls = [node(f"f{level - 1}", [a], [b], domain="own") for a, b in (("a", "c"), ("c", "b"))]
+        made.functions.append(function(f"f{level}", calls))
+    return made
+
+
+def _of_constant(op_type: str, value: Any, outputs: Sequence[str] = ("y",), **attributes: Any) -> onnx.ModelProto:
+    inputs = ["x", "c"] if value is not None else ["x"]
+    constants = {} if value is None else {"c": np.asarray(value)}
+    return model([node(op_type, inputs, outputs, name="n", **attributes)], {"x": [2, 3]}, outputs, constants, opset=18)
+
+
+def _gathering() -> onnx.ModelProto:
+    body = _body([node("Identity", ["s0"], ["t"]), node("Expand", ["s0", "large"], ["u"])], ["t", "u"])
+    loop = node("Loop", ["n", "", "x"], ["z", "y"], name="loop", body=body)
+    return model([loop], {"x": [2, 3]}, ["y"], {"n": np.array(30000), "large": np.array([100000, 2, 3])})
+
+
+def _summed_view(count: int) -> onnx.ModelProto:
+    nodes = [node("Expand", ["x", "c"], ["e"], name="view"), node("ReduceSum", ["e"], ["y"])]
+    return model(nodes, {"x": [2, 3]}, ["y"], {"c": np.array([count, 2, 3])})
+
+
+HOSTILE: dict[str, tuple[Callable[[], onnx.ModelProto], str]] = {
+    "loops in loops": (lambda: _loops(3, 3000), "3000 iterations, 3000 times.*most_iterations"),
+    "an endless loop": (lambda: _loops(1, 2**62), "4611686018427387904 iterations.*most_iterations"),
+    "functions that double": (lambda: _doubling(24), "has 16777216 nodes.*most_nodes"),
+    "a view of 2^42 bytes": (lambda: _summed_view(2**40), r"'view' \(Expand\): its result.*most_result_bytes"),
+    "a view beyond any array": (lambda: _summed_view(2**62), r"'view' \(Expand\): its result.*most_result_bytes"),
+    "rows that a loop gathers": (_gathering, r"'loop' \(Loop\): .*gathers 72000000000 bytes.*most_result_bytes"),
+    "outputs that are not there": (lambda: _of_constant("Split", None, num_outputs=2**30), "num_outputs is 1073741824"),
+    "more axes than a value has": (lambda: _of_constant("Unsqueeze", np.arange(70)), r"'n' \(Unsqueeze\): .*axes"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_small_files_that_ask_for_much_are_refused_at_once(name: str, device: dml.Device) -> None:
+    make, message = HOSTILE[name]
+    made, began = make(), time.perf_counter()
+    with pytest.raises(dml.ModelFileError, match=message):
+        ort.InferenceSession(made, device=device).run(None, {"x": X})
+    assert time.perf_counter() - began < 10
+
+
+def test_a_claimed_number_of_axes_takes_no_memory(device: dml.Device) -> None:
+    made = model([node("Expand", ["x", "s"], ["y"], name="e")], {"x": [1]}, ["y"])
+    made.graph.input.append(helper.make_tensor_value_info("s", TensorProto.INT64, [2**32 - 1]))
+    assert ort.InferenceSession(made, device=device).get_inputs()[1].shape == [2**32 - 1]
+    made.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "n"
+    session = ort.InferenceSession(made, device=device)
+    feed = {"x": X[0, :1], "s": np.ones(2**18, np.int64)}  # large enough that a plan would not look at it
+    with pytest.raises(dml.ModelFileError, match=r"'e' \(Expand\): the 262144 elements of 's' are for as many axes"):
+        session.run(None, feed)
+    callback = _Callback()
+    session.run_async(None, feed, callback)
+    assert callback.came() and "262144" in callback.messages[0]
+
+
+def test_the_bounds_can_be_set(device: dml.Device) -> None:
+    options = ort.SessionOptions()
+    options.most_iterations = 8
+    small = ort.InferenceSession(_loops(2, 3), options, device=device)
+    with pytest.raises(dml.ModelFileError, match="3 iterations, 3 times: a run may have 8"):
+        small.run(None, {"x": X})
+    options.most_iterations = 12  # three of the outer loop, nine of the inner one
+    for _ in range(2):  # each run has its own
+        (y,) = ort.InferenceSession(_loops(2, 3), options, device=device).run(None, {"x": X})
+        np.testing.assert_array_equal(y, X * 2.0**9)
+    options.most_nodes = 15
+    with pytest.raises(dml.ModelFileError, match=r"has 16 nodes, with its functions in place; 15 at most"):
+        ort.InferenceSession(_doubling(4), options, device=device)
+    options.most_nodes = 0
+    with pytest.raises(dml.InvalidArgumentError, match="most_nodes must be a positive integer; got 0"):
+        ort.InferenceSession(_doubling(4), options, device=device)
+
+
+def test_a_callback_comes_whatever_goes_wrong(device: dml.Device) -> None:
+    session = ort.InferenceSession(_of_constant("Neg", None), device=device)
+    callback = _Callback()
+
+    class Feed(dict[str, Any]):
+        def __iter__(self) -> Any:
+            raise LookupError("no such luck")
+
+    session.run_async(None, Feed(x=X), callback)
+    assert callback.came() and callback.messages == ["LookupError: no such luck"]
+    with pytest.raises(dml.InvalidArgumentError, match="no output is bound"):
+        session.run_with_iobinding(session.io_binding())
+
+
+@pytest.mark.parametrize("axes", [9, 12])
+def test_the_host_computes_values_of_more_axes_than_the_device_has(axes: int, device: dml.Device) -> None:
+    sizes = [2, 1, 3, 1, 2, 1, 1, 2, 1, 1, 1, 3][:axes]
+    nodes = [
+        node("Transpose", ["x"], ["t"]),
+        node("Reshape", ["t", "flat"], ["f"]),
+        node("Relu", ["f"], ["r"]),
+        node("Reshape", ["r", "many"], ["y"]),
+        node("Transpose", ["y"], ["z"], perm=[1, 0, *range(2, axes)]),
+    ]
+    constants = {"flat": np.array([-1, 2]), "many": np.array(sizes)}
+    x = np.random.default_rng(3).standard_normal(sizes).astype(np.float32)
+    session = ort.InferenceSession(model(nodes, {"x": [None] * axes}, ["y", "z"], constants), device=device)
+    y, z = session.run(None, {"x": x})
+    wanted = np.maximum(x.T.reshape(-1, 2), 0).reshape(sizes)
+    np.testing.assert_array_equal(y, wanted)
+    np.testing.assert_array_equal(z, np.swapaxes(wanted, 0, 1))
