@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 
 from dmlvk.kernels import (
     batch_training,
-    cached_attention,
     casts,
     copies,
     fills,
@@ -47,7 +46,6 @@ SOURCES: tuple[Callable[[], Iterable[ShaderVariant]], ...] = (
     parts.variants,
     normalization.variants,
     batch_training.variants,
-    cached_attention.variants,
     optimizer.variants,
     reduction.variants,
     scan.variants,

@@ -21,6 +21,7 @@ from onnx import AttributeProto, TensorProto, helper, inliner, numpy_helper
 
 from dmlvk.errors import InvalidArgumentError, ModelFileError
 from dmlvk.files import open_regular, read_bytes
+from dmlvk.onnx.exceptions import InvalidProtobuf, NoSuchFile
 from dmlvk.onnx.local_functions import count_nodes, key_of
 from dmlvk.onnx.values import Array
 
@@ -138,6 +139,8 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto, most_nodes: i
             name, folder = str(path), path.parent
             try:
                 contents = read_bytes(path)
+            except FileNotFoundError as error:
+                raise NoSuchFile(f"{name}: {error}") from error
             except (OSError, ValueError) as error:
                 raise ModelFileError(f"{name}: {error}") from error
         if contents[4:8] == _ORT_FORMAT:
@@ -149,7 +152,7 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto, most_nodes: i
         try:
             proto.ParseFromString(contents)
         except (DecodeError, RuntimeError, ValueError) as error:
-            raise ModelFileError(f"{name}: is no ONNX model: {error}") from error
+            raise InvalidProtobuf(f"{name}: is no ONNX model: {error}") from error
     return _Loader(name, proto, folder, most_nodes).loaded()
 
 
@@ -281,10 +284,8 @@ class _Loader:
         sizes: list[int | str | None] = []
         for dimension in tensor.shape.dim:
             kind = dimension.WhichOneof("value")
-            if kind == "dim_value" and dimension.dim_value < 0:
-                raise self._error(f"{info.name!r} has a size of {dimension.dim_value}")
-            if kind == "dim_value":
-                sizes.append(dimension.dim_value)
+            if kind == "dim_value":  # some exporters write -1 for a size that is open
+                sizes.append(dimension.dim_value if dimension.dim_value >= 0 else None)
             else:
                 sizes.append(dimension.dim_param or None)
         if math.prod(size for size in sizes if isinstance(size, int)) > _MOST_ELEMENTS:

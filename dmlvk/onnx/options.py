@@ -18,6 +18,9 @@ from dmlvk.onnx.loading import Model, ValueInfo
 PROVIDER = "DmlExecutionProvider"
 """The provider of ONNX Runtime that dmlvk stands in for."""
 
+HOST_PROVIDER = "CPUExecutionProvider"
+"""The provider of ONNX Runtime that stands for what the host computes."""
+
 
 class GraphOptimizationLevel(enum.IntEnum):
     """Accepted where ONNX Runtime accepts it: a plan does not depend on it."""
@@ -265,6 +268,7 @@ def device_id_of(providers: Sequence[Any] | None, provider_options: Sequence[Map
 
 
 __all__ = [
+    "HOST_PROVIDER",
     "PROVIDER",
     "ExecutionMode",
     "ExecutionOrder",

@@ -8,14 +8,13 @@ import functools
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import TensorProto, helper
 
 from dmlvk.arithmetic import Arithmetic, checked_arithmetic
 from dmlvk.compilation import ExecutionFlags
@@ -23,12 +22,12 @@ from dmlvk.device import Device
 from dmlvk.errors import DmlError, InvalidArgumentError, ModelFileError, OutOfMemoryError
 from dmlvk.onnx.engine import Program, State
 from dmlvk.onnx.execution import Held, Usage
+from dmlvk.onnx.feeds import check_name, checked_inputs, checked_outputs
 from dmlvk.onnx.limits import Limits
 from dmlvk.onnx.loading import Model, ValueInfo, load, reloaded
-from dmlvk.onnx.options import PROVIDER, RunOptions, SessionOptions, device_id_of, option_of
-from dmlvk.onnx.ort_values import IOBinding, OrtValue, run_inputs, type_name, value_of
+from dmlvk.onnx.options import HOST_PROVIDER, PROVIDER, RunOptions, SessionOptions, device_id_of, option_of
+from dmlvk.onnx.ort_values import IOBinding, OrtValue, type_name, value_of
 from dmlvk.onnx.planning import Placement
-from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES, element_name
 from dmlvk.operators import FeatureLevel
 from dmlvk.portable import Origin, Portable
 from dmlvk.profiling import median_times, write_trace
@@ -102,6 +101,7 @@ class InferenceSession(Portable):
             ``device`` does not, and ``arithmetic`` stands for the argument of that name.
         disabled_optimizers: accepted for ONNX Runtime's sake.
         enable_fallback: likewise.
+        read_config_from_model: likewise.
         device: where to run: a device, or what ``dmlvk.Device`` takes to choose one. A device that is given stays open.
         feature_level: of a device that is opened here.
         strict: refuses models of which the host would compute more than shapes and constants.
@@ -124,6 +124,7 @@ class InferenceSession(Portable):
         disabled_optimizers: Sequence[str] | None = None,
         enable_fallback: bool = True,
         *,
+        read_config_from_model: bool = False,
         device: Device | int | str | None = None,
         feature_level: FeatureLevel = FeatureLevel.LEVEL_6_4,
         strict: bool = False,
@@ -154,6 +155,9 @@ class InferenceSession(Portable):
         flags = ExecutionFlags.ALLOW_DEVICE_ARITHMETIC if wanted == "device" else ExecutionFlags.NONE
         self._open(loaded, opened, owns_device=not is_opened, strict=strict, fuse=fuse, flags=flags, limits=limits)
         self._options = options
+        self._model_path: str | None = (
+            os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
+        )
 
     def _open(
         self,
@@ -169,6 +173,7 @@ class InferenceSession(Portable):
         self._model = model
         self._limits = limits
         self._options = SessionOptions()
+        self._model_path = None
         self._times: list[KernelTime] = []
         self._begun = time.time_ns()
         self._lock = threading.RLock()
@@ -248,12 +253,12 @@ class InferenceSession(Portable):
         )
 
     def get_providers(self) -> list[str]:
-        """What computes: dmlvk, under the name of the provider that it stands in for."""
-        return [PROVIDER]
+        """What computes: dmlvk, under the name of the provider that it stands in for, and the host."""
+        return [PROVIDER, HOST_PROVIDER]
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:
         """What computes, with the device's index."""
-        return {PROVIDER: {"device_id": str(self.device.info.index)}}
+        return {PROVIDER: {"device_id": str(self.device.info.index)}, HOST_PROVIDER: {}}
 
     def set_providers(
         self, providers: Sequence[Any] | None = None, provider_options: Sequence[Mapping[str, Any]] | None = None
@@ -269,6 +274,9 @@ class InferenceSession(Portable):
     def get_session_options(self) -> SessionOptions:
         """What the session was made with."""
         return self._options
+
+    def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
+        """Accepted for ONNX Runtime's sake."""
 
     @property
     def partition(self) -> list[Placement]:
@@ -481,22 +489,13 @@ class InferenceSession(Portable):
             segment.compiled.write_picture(place)
         return paths
 
-    # Checks.
+    # Names of the interface, checked.
 
     def _checked_outputs(self, output_names: Sequence[str] | None) -> list[str]:
-        there = [info.name for info in self._model.outputs]
-        if output_names is None:
-            return there
-        if isinstance(output_names, str) or not isinstance(output_names, Iterable):
-            raise InvalidArgumentError(
-                f"{self._model.name}: output_names must be a sequence of names, or None; got {output_names!r}"
-            )
-        output_names = list(output_names)
-        if not output_names:
-            return there
-        for name in output_names:
-            self.check_output(name)
-        return output_names
+        return checked_outputs(self._model, output_names)
+
+    def _checked_inputs(self, feed: Mapping[str, npt.ArrayLike]) -> dict[str, Any]:
+        return checked_inputs(self._model, feed, self.device)
 
     def check_output(self, name: object) -> None:
         """Raises where the model has no such output.
@@ -504,7 +503,7 @@ class InferenceSession(Portable):
         Raises:
             InvalidArgumentError: when it has not.
         """
-        self._check_name(name, "output", self._model.outputs)
+        check_name(self._model, name, "output", self._model.outputs)
 
     def check_input(self, name: object) -> None:
         """Raises where the model has no such input.
@@ -512,74 +511,7 @@ class InferenceSession(Portable):
         Raises:
             InvalidArgumentError: when it has not.
         """
-        self._check_name(name, "input", self._model.inputs)
-
-    def _check_name(self, name: object, kind: str, infos: Sequence[ValueInfo]) -> None:
-        there = [info.name for info in infos]
-        if name not in there:
-            raise InvalidArgumentError(f"{self._model.name}: has no {kind} {name!r}; it has {there}")
-
-    def _checked_inputs(self, feed: Mapping[str, npt.ArrayLike]) -> dict[str, Any]:
-        if not isinstance(feed, Mapping):
-            raise InvalidArgumentError(f"{self._model.name}: run takes the inputs as a mapping by name; got {feed!r}")
-        wanted = {info.name: info for info in self._model.inputs}
-        for name in feed:
-            self.check_input(name)
-        given = run_inputs(feed, self.device)
-        checked: dict[str, Any] = {}
-        symbols: dict[str, int] = {}
-        for name, info in wanted.items():
-            if name not in feed and info.proto.type.HasField("optional_type"):
-                checked[name] = None
-            elif name not in feed:
-                raise InvalidArgumentError(f"{self._model.name}: the input {name!r} is missing")
-            else:
-                checked[name] = self._checked_input(info, given[name], symbols)
-        return checked
-
-    def _checked_input(self, info: ValueInfo, given: Any, symbols: dict[str, int]) -> Any:
-        if info.element is None:
-            return given
-        where = f"{self._model.name}: the input {info.name!r}"
-        if isinstance(given, Held):
-            return self._checked_held(where, info, given, symbols)
-        try:
-            array = np.asarray(given)
-        except (ValueError, TypeError) as error:
-            raise InvalidArgumentError(f"{where} is not an array: {error}") from error
-        wanted = _numpy_type(info.element)
-        if wanted.kind == "O" or array.dtype.kind in "UOS":
-            if info.element != TensorProto.STRING or array.dtype.kind not in "UOS":
-                raise InvalidArgumentError(f"{where} must be of {element_name(info.element)}; got {array.dtype}")
-        elif array.dtype.newbyteorder("=") != wanted:
-            raise InvalidArgumentError(f"{where} must be of the dtype {wanted}; got {array.dtype}")
-        else:
-            array = array.astype(wanted, copy=False)
-        if info.shape is not None:
-            self._check_shape(where, info, array.shape, symbols)
-        return array
-
-    def _checked_held(self, where: str, info: ValueInfo, given: Held, symbols: dict[str, int]) -> Held:
-        """An array on the device: of UINT8 it may be BOOL, and of one element it may have no dimension."""
-        if info.element not in DATA_TYPES or DATA_TYPES[info.element] is not given.on_device.data_type:
-            wanted = element_name(info.element or 0)
-            raise InvalidArgumentError(f"{where} must be of {wanted}; got {given.on_device.data_type.name}")
-        is_scalar = info.shape == () and given.shape == (1,)
-        held = Held(info.element, () if is_scalar else given.shape, given.on_device)
-        if info.shape is not None:
-            self._check_shape(where, info, held.shape, symbols)
-        return held
-
-    def _check_shape(self, where: str, info: ValueInfo, shape: tuple[int, ...], symbols: dict[str, int]) -> None:
-        assert info.shape is not None
-        fits = len(shape) == len(info.shape)
-        for got, wanted in zip(shape, info.shape, strict=False):
-            if isinstance(wanted, int):
-                fits = fits and got == wanted
-            elif isinstance(wanted, str):
-                symbols.setdefault(wanted, got)
-        if not fits:
-            raise InvalidArgumentError(f"{where} must have the shape {list(info.shape)}; got {list(shape)}")
+        check_name(self._model, name, "input", self._model.inputs)
 
 
 @contextlib.contextmanager
@@ -603,15 +535,11 @@ def memory_checked(name: str) -> Iterator[None]:
 
 
 def _as_array(value: Any) -> Any:
+    if isinstance(value, np.ndarray) and value.dtype.kind == "U":
+        return value.astype(object)  # texts are so in ONNX Runtime
     if isinstance(value, np.ndarray):
         return value.copy() if value.base is not None or not value.flags.owndata else value
     return value
-
-
-def _numpy_type(element: int) -> np.dtype[Any]:
-    if element in NUMPY_TYPES:
-        return NUMPY_TYPES[element]
-    return np.dtype(helper.tensor_dtype_to_np_dtype(element))
 
 
 def _node_arg(info: ValueInfo) -> NodeArg:

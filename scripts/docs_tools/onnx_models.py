@@ -44,8 +44,26 @@ import dmlvk.onnx as ort                                                        
 session = ort.InferenceSession("model.onnx", providers=["DmlExecutionProvider"])
 ```
 
+A program that imports `onnxruntime` runs unchanged, by a command or by a line before its own imports:
+
+```sh
+python -m dmlvk.onnx program.py --its arguments     # or -m MODULE
+```
+
+```python
+import dmlvk.onnx
+dmlvk.onnx.install()                                # from now on `import onnxruntime` gives dmlvk.onnx
+```
+
+Where ONNX Runtime's own package is installed, its tools (`onnxruntime.quantization` and so on) are still there, and
+use dmlvk's sessions. What imported `onnxruntime` before keeps it, and so do processes that the program starts.
+
 Sessions (`run`, `run_with_ort_values`, `run_with_iobinding`, `run_async`, `get_inputs`, `get_modelmeta` and so on),
-`OrtValue`, `IOBinding`, `SessionOptions`, `RunOptions` and `get_available_providers` are there under their names.
+`OrtValue`, `IOBinding`, `SessionOptions`, `RunOptions` and `get_available_providers` are there under their names, and
+so are `onnxruntime.capi` and its exceptions: `NoSuchFile` and `InvalidProtobuf` are `ModelFileError`s,
+`InvalidArgument` is `InvalidArgumentError`, `Fail` and `RuntimeException` are every `DmlError`. `__version__` is that
+of onnxruntime-directml whose names are followed, 1.24.4; `get_build_info()` says that it is dmlvk. Numbers and lists
+take the type that the model declares, and texts are arrays of objects, as there.
 Values can stay on the device from one run to the next:
 
 ```python

@@ -21,7 +21,7 @@ from tests.onnx.models import model, two_branches
 _NOT_HERE = {
     "InferenceSession": {  # tuning of its kernels, captured graphs of WebGPU, and what only its C++ side can give
         *("get_tuning_results", "set_tuning_results", "release_captured_graph", "run_with_ortvaluevector"),
-        *("get_input_epdevices", "get_input_memory_infos", "get_output_memory_infos", "set_ep_dynamic_options"),
+        *("get_input_epdevices", "get_input_memory_infos", "get_output_memory_infos"),
         *("get_provider_graph_assignment_info", "create_ortvalue_from_shape_and_type"),
     },
     "OrtValue": {"as_sparse_tensor", "ort_value_from_sparse_tensor"},
@@ -189,7 +189,8 @@ def test_the_device_id_of_the_providers_options_chooses_the_device() -> None:
     with pytest.raises(dml.InvalidArgumentError, match="device_id must be a number; got 'x'"):
         ort.InferenceSession(two_branches(), None, ["DmlExecutionProvider"], [{"device_id": "x"}])
     with ort.InferenceSession(two_branches(), providers=[("CUDAExecutionProvider", {"device_id": 99})]) as session:
-        assert session.get_provider_options() == {"DmlExecutionProvider": {"device_id": str(session.device.info.index)}}
+        options = {"device_id": str(session.device.info.index)}
+        assert session.get_provider_options() == {"DmlExecutionProvider": options, "CPUExecutionProvider": {}}
 
 
 def test_files_in_onnx_runtimes_own_format_are_refused_by_name(tmp_path: Path) -> None:

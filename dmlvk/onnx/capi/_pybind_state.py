@@ -1,0 +1,6 @@
+"""``onnxruntime.capi._pybind_state``: the names of ``onnxruntime_pybind11_state``."""
+
+from dmlvk.onnx.capi import onnxruntime_pybind11_state as _state
+from dmlvk.onnx.capi.onnxruntime_pybind11_state import *  # noqa: F403
+
+__all__ = _state.__all__

@@ -1,0 +1,44 @@
+"""ONNX Runtime's exceptions: names for dmlvk's own, so that a program catches what it would have caught there."""
+
+from __future__ import annotations
+
+from dmlvk.errors import (
+    DeviceRemovedError,
+    DmlError,
+    InvalidArgumentError,
+    ModelFileError,
+    UnsupportedError,
+)
+
+
+class NoSuchFile(ModelFileError):
+    """The model's file is not there."""
+
+
+class InvalidProtobuf(ModelFileError):
+    """The model's bytes are no ONNX model."""
+
+
+DeviceReset = EPFail = DeviceRemovedError
+EngineError = Fail = NotFound = RuntimeException = DmlError
+InvalidArgument = InvalidArgumentError
+InvalidGraph = ModelLoaded = NoModel = ModelRequiresCompilation = ModelLoadCanceled = ModelFileError
+NotImplemented = UnsupportedError
+
+__all__ = [
+    "DeviceReset",
+    "EPFail",
+    "EngineError",
+    "Fail",
+    "InvalidArgument",
+    "InvalidGraph",
+    "InvalidProtobuf",
+    "ModelLoadCanceled",
+    "ModelLoaded",
+    "ModelRequiresCompilation",
+    "NoModel",
+    "NoSuchFile",
+    "NotFound",
+    "NotImplemented",
+    "RuntimeException",
+]

@@ -1,0 +1,123 @@
+"""Programs for ONNX Runtime find its names, and run unchanged."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from onnxruntime.capi import onnxruntime_pybind11_state as theirs
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+from dmlvk.onnx.capi import onnxruntime_pybind11_state as ours
+from tests.onnx.models import two_branches
+
+_PROGRAM = """
+import importlib.metadata, sys
+import numpy as np
+import onnxruntime as ort
+from onnxruntime.capi import _pybind_state
+from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, NoSuchFile
+from onnxruntime.quantization import QuantType
+assert ort.get_build_info().startswith("dmlvk"), ort
+assert importlib.metadata.version("onnxruntime")
+try:
+    ort.InferenceSession("nowhere.onnx")
+except NoSuchFile as error:
+    print(type(error).__name__)
+session = ort.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+try:
+    session.run(None, {"x": np.zeros((1, 4), np.float32)})
+except InvalidArgument as error:
+    print(type(error).__name__)
+print(session.run(["y"], {"x": [[1, 2, 3]]})[0].ravel().tolist(), session._model_path == sys.argv[1], __name__)
+"""
+
+
+@pytest.mark.parametrize("as_module", [False, True])
+def test_a_program_for_onnx_runtime_runs_unchanged(tmp_path: Path, as_module: bool) -> None:
+    (tmp_path / "program.py").write_text(_PROGRAM)
+    model = str(tmp_path / "model.onnx")
+    onnx.save(two_branches(), model)
+    program = ["-m", "program"] if as_module else [str(tmp_path / "program.py")]
+    paths = [str(Path(dml.__file__).parents[1]), str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "dmlvk.onnx", *program, model],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:3] == ["NoSuchFile", "InvalidArgumentError", "[2.0, 0.0, 6.0] True __main__"]
+
+
+def test_a_program_that_is_not_there_is_told_so() -> None:
+    for arguments in (["nowhere.py"], ["-x"], []):
+        done = subprocess.run([sys.executable, "-m", "dmlvk.onnx", *arguments], capture_output=True, check=False)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr.count(b"\n") == 1
+
+
+_NOT_THERE = {  # of plugins, packages of models and compiled contexts, which follow no version of onnxruntime-directml
+    name
+    for name in dir(onnxruntime)
+    if name.startswith(("_", "ModelPackage", "OrtEp", "OrtCompile", "OrtSync", "OrtHardwareDevice", "OrtExternal"))
+    or name in ("contextlib", "cuda_version", "import_capi_exception", "onnxruntime_validation", "package_name")
+    or name in ("version", "OrtMemoryInfoDeviceType")
+}
+
+
+def test_the_names_of_onnx_runtime_are_there() -> None:
+    assert {name for name in dir(onnxruntime) if name not in dir(ort)} <= _NOT_THERE
+    errors = {name for name, value in vars(theirs).items() if isinstance(value, type) and issubclass(value, Exception)}
+    for name in errors:
+        assert issubclass(getattr(ours, name), dml.DmlError), name
+    assert ours.OrtDevice.make("dml", 1).device_id() == 1
+    with pytest.raises(dml.InvalidArgumentError, match=r"^OrtDevice: the kind must be one of cpu, .*; got 'abacus'$"):
+        ort.OrtDevice.make("abacus")
+
+
+def _identity(element: int) -> onnx.ModelProto:
+    infos = [helper.make_tensor_value_info(name, element, [-1, 2]) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "one", infos[:1], infos[1:])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    ("element", "value"),
+    [
+        (TensorProto.INT32, [[1, 2], [3, 4]]),
+        (TensorProto.INT64, [np.array([1, 2], np.int8), np.array([3, 4])]),
+        (TensorProto.FLOAT16, [[1, 2.5]]),
+        (TensorProto.BOOL, [[0, 1]]),
+        (TensorProto.STRING, [["a", "bcd"]]),
+        (TensorProto.STRING, np.array([["a", "bcd"]])),
+        (TensorProto.STRING, np.array([["a", 3]], object)),
+    ],
+)
+def test_inputs_and_outputs_have_the_types_of_onnx_runtime(device: dml.Device, element: int, value: Any) -> None:
+    model = _identity(element)
+    session = ort.InferenceSession(model, device=device)
+    assert session.get_inputs()[0].shape == [None, 2]
+    (found,) = session.run(None, {"x": value})
+    theirs = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = theirs.run(None, {"x": value})
+    assert (found.dtype, found.tolist()) == (expected.dtype, expected.tolist())
+
+
+@pytest.mark.parametrize("value", [[[1.0], [2.0, 3.0]], [["a", "b"]], [object()]])
+def test_lists_that_are_no_arrays_are_refused(device: dml.Device, value: Any) -> None:
+    session = ort.InferenceSession(_identity(TensorProto.FLOAT16), device=device)
+    with pytest.raises(dml.InvalidArgumentError, match=r"^one: the input 'x' is not an array of the dtype float16"):
+        session.run(None, {"x": value})
