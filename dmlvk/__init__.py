@@ -16,6 +16,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.device import Device, Feature
 from dmlvk.device_arrays import Array
 from dmlvk.errors import (
+    ArithmeticWarning,
     CallError,
     DeviceLimitError,
     DeviceNotFoundError,
@@ -319,6 +320,7 @@ __all__ = [
     "TensorFlags",
     "UnsupportedError",
     "ValidationLayerError",
+    "ArithmeticWarning",
     "default_device",
     "list_devices",
     "write_trace",

@@ -16,6 +16,8 @@ from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.tensors import TensorDesc, elements_overlap
 
+_INTEGERS_ARE_LONG = np.asarray(1).dtype == np.int64
+
 _PARALLEL_BYTES = 8 * 2**20
 """Copies of at least this size are shared among threads: one core does not fill a memory bus, nor touch pages fast."""
 
@@ -102,9 +104,24 @@ def plain_array(array: npt.ArrayLike, where: str) -> npt.NDArray[Any]:
             f"{where}: the array has masked elements, and a tensor has no mask: choose values for them (array.filled)"
         )
     try:
-        return np.asarray(array)
+        values = np.asarray(array)
     except (ValueError, TypeError) as error:
         raise InvalidArgumentError(f"{where}: not an array: {error}") from error
+    return values if _INTEGERS_ARE_LONG else with_long_integers(values, array)
+
+
+def with_long_integers(values: npt.NDArray[Any], given: npt.ArrayLike) -> npt.NDArray[Any]:
+    """What NumPy makes of Python's integers where it takes 64 bits for them: everywhere but NumPy 1 on Windows.
+
+    Args:
+        values: the array that it has made, with 32 bits.
+        given: what of: integers, or lists of them. Whatever has a data type of its own keeps it.
+    """
+    if values.dtype != np.int32 or hasattr(given, "dtype") or hasattr(given, "__array__"):
+        return values
+    elements = np.asarray(given, object).reshape(-1)  # NumPy's own integers stay what they are
+    own = (np.generic, np.ndarray)
+    return values if any(isinstance(element, own) for element in elements) else values.astype(np.int64)
 
 
 def checked_array(

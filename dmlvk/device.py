@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, overload
 import numpy.typing as npt
 
 from dmlvk.arithmetic import Arithmetic, checked_arithmetic, default_arithmetic
+from dmlvk.arithmetic_trial import arithmetic_faults
+from dmlvk.arithmetic_trial import warn as warn_of_arithmetic
 from dmlvk.arrays import checked_array, plain_array
 from dmlvk.binding import BindingTable, BufferBinding
 from dmlvk.buffers import Buffer
@@ -62,6 +64,27 @@ class Feature(enum.IntEnum):
     FEATURE_LEVELS = 1
 
 
+_FAST_MATH_DRIVERS = ("MoltenVK",)
+"""Those that rearrange whatever does not demand to be left alone."""
+
+
+def _opened(info: DeviceInfo) -> tuple[Engine, tuple[str, ...]]:
+    """A device, and what its arithmetic does not keep, even where it is demanded."""
+    engine = Engine(info, TRIALS, declares_float_controls=info.driver in _FAST_MATH_DRIVERS)
+    try:
+        found = arithmetic_faults(engine)
+        if found and info.float_controls and not engine.declares_float_controls:
+            engine.close()
+            engine = Engine(info, TRIALS, declares_float_controls=True)
+            found = arithmetic_faults(engine)
+    except BaseException:
+        engine.close()
+        raise
+    if found:
+        warn_of_arithmetic(info, found)
+    return engine, found
+
+
 def _any_on_device(inputs: object) -> bool:
     if isinstance(inputs, Mapping):
         for value in inputs.values():  # a generator costs a small operator half a microsecond
@@ -93,6 +116,8 @@ class Device:
 
     Attributes:
         arithmetic: ``"portable"`` or ``"device"``.
+        arithmetic_faults: what the device's arithmetic does not keep of what results rely on, as its first opening has
+            tried; empty where all is well. ArithmeticWarning says the same.
 
     Raises:
         InvalidArgumentError: when ``feature_level``, ``arithmetic`` or DMLVK_ARITHMETIC is none of these.
@@ -119,7 +144,7 @@ class Device:
         self.info: DeviceInfo = select_device(selector)
         if not self.info.usable:
             raise UnsupportedError(f"{self.info.name}: dmlvk cannot use this device: {self.info.unusable_reason}")
-        self.engine = Engine(self.info, TRIALS)
+        self.engine, self.arithmetic_faults = _opened(self.info)
         self._compiled: collections.OrderedDict[OperatorDesc, CompiledOperator] = collections.OrderedDict()
         self._runs = RunCache(self.engine)
         self._pieces = PieceRuns(self.engine, self._runs)

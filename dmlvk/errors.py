@@ -70,3 +70,7 @@ class ShaderCompilationError(DmlError):
 
 class ModelFileError(DmlError):
     """A model file cannot be read or breaks a rule of its format; the message begins with ``file:line:column:``."""
+
+
+class ArithmeticWarning(UserWarning):
+    """A device was opened whose arithmetic breaks what results rely on; the message names what, with an example."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 HEADER_WORDS = 5
 """What stands before a module's first instruction."""
@@ -17,6 +17,14 @@ _BUILT_IN, _WORK_GROUP_SIZE = 11, 25
 _FUNCTION = 54  # constants stand before the first of them
 _SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE, _SPEC_CONSTANT = 48, 49, 50
 _DECORATE, _SPEC_ID, _BINDING = 71, 1, 33
+_CAPABILITY, _EXTENSION, _ENTRY_POINT = 17, 10, 15
+_FLOAT_CONTROLS_NAME = array("I", b"SPV_KHR_float_controls\0\0")
+_FLOAT_CONTROLS = {
+    "shaderSignedZeroInfNanPreserveFloat32": (4466, 4461),
+    "shaderDenormPreserveFloat32": (4464, 4459),
+    "shaderRoundingModeRTEFloat32": (4467, 4462),
+}
+"""Capability and execution mode, by Vulkan's name of what a device offers."""
 
 
 def module_words(data: bytes) -> array[int]:
@@ -125,6 +133,36 @@ def with_work_group_size(spirv: bytes, invocations: int) -> bytes:
             made.extend((4 << 16 | _CONSTANT, unsigned, number, invocations))
             instruction[3] = number
         made.extend(instruction)
+    return made.tobytes()
+
+
+def with_float_controls(spirv: bytes, controls: Collection[str]) -> bytes:
+    """A module that demands of FLOAT32 arithmetic what a device offers to keep.
+
+    Args:
+        spirv: a module, as ``scripts/compile_shaders.py`` or a fused graph makes it.
+        controls: by Vulkan's names, such as ``"shaderDenormPreserveFloat32"``; at least one.
+
+    Returns:
+        the module, in the byte order of this machine.
+    """
+    words = module_words(spirv)
+    named = [_FLOAT_CONTROLS[name] for name in controls]
+    made, entry = words[:HEADER_WORDS], 0
+    is_extended, has_modes = False, False
+    for position, opcode, operands in module_instructions(words):
+        if opcode != _CAPABILITY and not is_extended:
+            is_extended = True
+            for capability, _ in named:
+                made.extend((2 << 16 | _CAPABILITY, capability))
+            made.extend(((1 + len(_FLOAT_CONTROLS_NAME)) << 16 | _EXTENSION, *_FLOAT_CONTROLS_NAME))
+        if opcode == _ENTRY_POINT:
+            entry = operands[1]
+        elif entry and not has_modes:
+            has_modes = True
+            for _, mode in named:
+                made.extend((4 << 16 | _EXECUTION_MODE, entry, mode, 32))
+        made.extend(words[position : position + 1 + len(operands)])
     return made.tobytes()
 
 

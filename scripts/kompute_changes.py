@@ -1,6 +1,6 @@
 """dmlvk's changes to Kompute 0.9.0: each a few lines, each of use to every user of Kompute, none needed by dmlvk.
 
-``scripts/build_kompute.py`` applies them to the source distribution from PyPI; the version becomes 0.9.0+dmlvk.7. dmlvk
+``scripts/build_kompute.py`` applies them to the source distribution from PyPI; the version becomes 0.9.0+dmlvk.8. dmlvk
 looks at run time for what the installed package can do (``dmlvk/runtime/kompute.py``), and the unchanged package gives
 the same results more slowly.
 """
@@ -8,9 +8,9 @@ the same results more slowly.
 from __future__ import annotations
 
 from scripts.kompute_change import Change, Replacement
-from scripts.kompute_features import FEATURES
+from scripts.kompute_features import FEATURES, PORTABILITY
 
-LOCAL_VERSION = "dmlvk.7"
+LOCAL_VERSION = "dmlvk.8"
 
 
 def _checked(path: str, call: str, name: str) -> Replacement:
@@ -484,7 +484,20 @@ _SHARED = Change(
     ),
 )
 
-CHANGES = (_BUILD, _NUMPY, _VERSION, _RESULTS, _FENCE, _ASYNC, _BARRIER, _CACHED, _TIMESTAMPS, _SHARED, FEATURES)
+CHANGES = (
+    _BUILD,
+    _NUMPY,
+    _VERSION,
+    _RESULTS,
+    _FENCE,
+    _ASYNC,
+    _BARRIER,
+    _CACHED,
+    _TIMESTAMPS,
+    _SHARED,
+    FEATURES,
+    PORTABILITY,
+)
 """All changes, in the order in which they are made."""
 
 REPAIRS = (_BUILD,)

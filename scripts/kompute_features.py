@@ -1,4 +1,4 @@
-"""One of the changes to Kompute: what shaders may use of a device (``kompute_changes.py`` has the others)."""
+"""Two of the changes to Kompute: which devices it lists, and what shaders may use of one (``kompute_changes.py``)."""
 
 from __future__ import annotations
 
@@ -82,6 +82,57 @@ FEATURES = Change(
             '                                                "shaderBFloat16CooperativeMatrix");\n'
             "\n"
             "    py::class_<kp::OpAlgoDispatch,\n               kp::OpBase,\n",
+        ),
+    ),
+)
+
+PORTABILITY = Change(
+    "lists portability devices",
+    "Vulkan's loader hides devices that have a part of Vulkan only from whoever does not ask for them: on macOS those "
+    "of MoltenVK, which are all. They are asked for where the loader can be asked (from 1.3.207 on), and their devices "
+    "are opened with VK_KHR_portability_subset, as Vulkan demands. `kp.lists_portability_devices` says so.",
+    (
+        Replacement(
+            "src/Manager.cpp",
+            "    checkResult(vk::createInstance(\n"
+            "      &computeInstanceCreateInfo, nullptr, this->mInstance.get()),\n"
+            '                "vkCreateInstance");\n',
+            "    // An older loader hides nothing, and says an error aloud where it is asked\n"
+            "    vk::InstanceCreateInfo everyDeviceInfo = computeInstanceCreateInfo;\n"
+            "    std::vector<const char*> everyExtension = applicationExtensions;\n"
+            '    everyExtension.push_back("VK_KHR_portability_enumeration");\n'
+            "    everyDeviceInfo.enabledExtensionCount =\n"
+            "      static_cast<uint32_t>(everyExtension.size());\n"
+            "    everyDeviceInfo.ppEnabledExtensionNames = everyExtension.data();\n"
+            "    // VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR, which older headers lack\n"
+            "    everyDeviceInfo.flags |= static_cast<vk::InstanceCreateFlagBits>(1);\n"
+            "    vk::Result created = vk::Result::eErrorExtensionNotPresent;\n"
+            "    if (vk::enumerateInstanceVersion() >= VK_MAKE_VERSION(1, 3, 207)) {\n"
+            "        created = vk::createInstance(\n"
+            "          &everyDeviceInfo, nullptr, this->mInstance.get());\n"
+            "    }\n"
+            "    if (created == vk::Result::eErrorExtensionNotPresent) { // MoltenVK without a loader\n"
+            "        created = vk::createInstance(\n"
+            "          &computeInstanceCreateInfo, nullptr, this->mInstance.get());\n"
+            "    }\n"
+            '    checkResult(created, "vkCreateInstance");\n',
+        ),
+        Replacement(
+            "src/Manager.cpp",
+            "    // VkPhysicalDeviceShaderFloat16Int8Features, ",
+            '    const char* portabilitySubset = "VK_KHR_portability_subset";\n'
+            "    if (uniqueExtensionNames.count(portabilitySubset) != 0 &&\n"
+            "        std::find(desiredExtensions.begin(), desiredExtensions.end(), portabilitySubset) ==\n"
+            "          desiredExtensions.end()) {\n"
+            "        validExtensions.push_back(portabilitySubset);\n"
+            "    }\n"
+            "\n"
+            "    // VkPhysicalDeviceShaderFloat16Int8Features, ",
+        ),
+        Replacement(
+            "python/src/main.cpp",
+            '    m.attr("enabled_features") = ',
+            '    m.attr("lists_portability_devices") = true;\n    m.attr("enabled_features") = ',
         ),
     ),
 )

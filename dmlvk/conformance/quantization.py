@@ -95,7 +95,8 @@ def _quantize(types: dict[str, DataType], count: int, random: np.random.Generato
     close_scales = _scales(scale, count - 2 * few, random)
     if not number.is_float:
         # An integer lies on or near a half of a scale of some size only: half of them are even, the others any number.
-        ordinary = np.ldexp(1 + random.random(close_scales.size), random.integers(-6, 28, close_scales.size))
+        significands = 1 + random.random(close_scales.size)
+        ordinary = np.ldexp(significands, random.integers(-6, 28, close_scales.size).astype(np.int32))
         even = _as_type(np.rint(ordinary) * 2, scale)
         close_scales = np.where(random.integers(0, 2, even.size) == 0, even, _as_type(ordinary, scale))
     close = _as_type(_halves(close_scales.size, random) * close_scales.astype(np.float64), number)
@@ -179,7 +180,7 @@ def _cancelling_scales(a: _Differences, b: _Differences, random: np.random.Gener
     first = _scales(DataType.FLOAT32, a.size, random)
     second = _stepped((first * np.where((a != 0) & (b != 0), -a / b, 1.0)).astype(np.float32), random)
     remains = np.abs(a * first + b * second)
-    output = np.ldexp(remains, random.integers(-8, 3, a.size))
+    output = np.ldexp(remains, random.integers(-8, 3, a.size).astype(np.int32))
     usable = np.isfinite(output) & (output > 2.0**-100)
     return first, second, np.where(usable, output, np.abs(first)).astype(np.float32)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -73,7 +74,7 @@ def reduce(
     axes = tuple(sorted(each % array.ndim for each in axes))
     dtype = np.dtype(array.dtype)
     check_operator(_described(wanted, (1,) * max(array.ndim, 1), dtype, axes), FeatureLevel.LEVEL_6_4)
-    count = int(np.prod([array.shape[each] for each in axes])) if wanted is ReduceFunction.AVERAGE else 1
+    count = math.prod(array.shape[each] for each in axes) if wanted is ReduceFunction.AVERAGE else 1
     of_blocks, of_results = _STAGES[wanted]
     last = _Stage(of_results, dtype, wanted if wanted in _OF_THE_SUM else None, count)
     made: da.Array = da.reduction(

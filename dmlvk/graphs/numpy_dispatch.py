@@ -8,6 +8,7 @@ and arguments that have no counterpart (``out``, ``where``, ``dtype``), are refu
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -98,7 +99,7 @@ def function(called: Callable[..., Any], arguments: Sequence[Any], named: Mappin
     name = _OTHER_NAMES.get(called.__name__, called.__name__)
     if name in ("shape", "ndim", "size"):
         expression = arguments[0]
-        return int(np.prod(expression.shape)) if name == "size" else getattr(expression, name)
+        return math.prod(expression.shape) if name == "size" else getattr(expression, name)
     if name in BOTH:  # first: of these dmlvk.functions has others that take two tensors
         axis = {"axis": arguments[1]} if len(arguments) == 2 else {}
         return _called(BOTH[name], name, arguments[:1] if axis else arguments, {**axis, **named})

@@ -29,6 +29,7 @@ from dmlvk.kernels import (
     resample_gradient,
     scan,
     sorting,
+    trials,
     window,
 )
 from dmlvk.kernels.variants import ShaderVariant, regular_variants
@@ -60,6 +61,7 @@ SOURCES: tuple[Callable[[], Iterable[ShaderVariant]], ...] = (
     regions.variants,
     region_alignment.variants,
     region_gradient.variants,
+    trials.variants,
 )
 """What names the variants of each pattern."""
 

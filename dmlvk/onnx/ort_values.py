@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -146,7 +147,7 @@ class OrtValue:
 
     def tensor_size_in_bytes(self) -> int:
         """Bytes of its elements."""
-        return int(np.prod(self.shape())) * _numpy_type(self.element_type()).itemsize
+        return math.prod(self.shape()) * _numpy_type(self.element_type()).itemsize
 
     def data_ptr(self) -> int:
         """The address of the first element.

@@ -60,6 +60,8 @@ _drivers_of_parent: set[str] = set()
 
 _ALLOCATIONS_BETWEEN_SWEEPS = 64
 
+_FLOAT_CONTROLS = "VK_KHR_shader_float_controls"
+
 _SHARES_THREADS = ("SwiftShader driver",)
 """Drivers all of whose devices work with the same threads: with those of the parent, where it had one open."""
 
@@ -110,13 +112,21 @@ class Engine:
         trials: for the ``constant_id`` of each Boolean that says what a device does: whether it does so, tried on an
             engine whose shaders rely on it. Each is made once, before the first shader that could. Without a trial no
             shader relies on it.
+        declares_float_controls: whether modules demand of FLOAT32 arithmetic what the device offers to keep.
 
     Attributes:
+        declares_float_controls: the same; False where the device offers nothing.
         shaders: in the form that suits the device.
         submissions: what was handed to the device.
     """
 
-    def __init__(self, info: DeviceInfo, trials: Mapping[int, Callable[[Engine], bool]] | None = None) -> None:
+    def __init__(
+        self,
+        info: DeviceInfo,
+        trials: Mapping[int, Callable[[Engine], bool]] | None = None,
+        *,
+        declares_float_controls: bool = False,
+    ) -> None:
         if info.driver in _drivers_of_parent and info.driver in _SHARES_THREADS:
             raise UnsupportedError(
                 f"{info.name}: cannot be opened in a process that was forked while a device of this driver was open, "
@@ -136,14 +146,18 @@ class Engine:
         self._kp = _kompute()
         # Both came with the same set of changes; the unchanged package's eval_async waits for the device.
         self._has_barriers = hasattr(self._kp, "OpMemoryBarrier")
-        self.shaders = ShaderForms(self, self._has_barriers, trials or {})
+        self.declares_float_controls = declares_float_controls and bool(info.float_controls)
+        self.shaders = ShaderForms(
+            self, self._has_barriers, trials or {}, info.float_controls if self.declares_float_controls else ()
+        )
         self.submissions = Submissions(self._has_barriers)
         self._running = self.submissions.running
         with open_instance():  # keeps the driver loaded between the guard's questions and Kompute's own instance
             self._memory = MemoryGuard(info)
             try:
                 with Guard(self, "opening the device"), validation.new_instance():
-                    self._manager: Any = self._kp.Manager(info.index)
+                    extensions = [_FLOAT_CONTROLS] if self.declares_float_controls else []
+                    self._manager: Any = self._kp.Manager(info.index, [], extensions)
             except BaseException:
                 self._memory.close()
                 raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from dmlvk.errors import OutOfMemoryError
@@ -11,7 +11,7 @@ from dmlvk.runtime.coherence import without_coherence
 from dmlvk.runtime.flattening import flattened
 from dmlvk.runtime.specialization import NAIVE_DRIVERS, on_processor, specialized
 from dmlvk.runtime.work import Launch
-from dmlvk.spirv import uses_constant, with_constant
+from dmlvk.spirv import uses_constant, with_constant, with_float_controls
 
 if TYPE_CHECKING:
     from dmlvk.runtime.kompute import Engine
@@ -24,16 +24,24 @@ class ShaderForms:
         engine: the device, on which trials run.
         has_barriers: whether memory barriers stand between dispatches.
         trials: for the ``constant_id`` of each Boolean that says what a device does: finds out whether it does so.
+        float_controls: what modules demand of FLOAT32 arithmetic, by Vulkan's names.
 
     Attributes:
         has_barriers, trials: the same.
     """
 
-    def __init__(self, engine: Engine, has_barriers: bool, trials: Mapping[int, Callable[[Engine], bool]]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        has_barriers: bool,
+        trials: Mapping[int, Callable[[Engine], bool]],
+        float_controls: Collection[str] = (),
+    ) -> None:
         self.trials = dict(trials)
         self._info = engine.info
         self._engine = weakref.ref(engine)  # which frees itself when nobody else refers to it
         self.has_barriers = has_barriers
+        self._float_controls = tuple(float_controls)
         self._found: dict[int, bool] = {}  # by the trials
 
     @property
@@ -44,6 +52,8 @@ class ShaderForms:
     def of(self, launch: Launch) -> tuple[bytes, tuple[int, ...]]:
         """The module, and the specialization constants that it has."""
         spirv = without_coherence(launch.spirv) if self.has_barriers else launch.spirv
+        if self._float_controls:
+            spirv = with_float_controls(spirv, self._float_controls)
         if self._info.driver in NAIVE_DRIVERS:
             return flattened(specialized(spirv, launch.specialization)), ()
         if self._info.kind == "CPU":

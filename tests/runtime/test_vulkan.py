@@ -18,7 +18,7 @@ import pytest
 
 from dmlvk.errors import DeviceNotFoundError, DeviceRemovedError, DmlError, OutOfMemoryError
 from dmlvk.runtime import validation, vulkan
-from dmlvk.runtime.vulkan import devices, loader
+from dmlvk.runtime.vulkan import devices, loader, portability
 from dmlvk.runtime.vulkan import structures as vk
 from dmlvk.runtime.vulkan.devices import DeviceInfo, choose
 
@@ -347,7 +347,9 @@ def test_a_loader_is_looked_for_and_recommended_on_every_platform(monkeypatch: p
     assert "mesa-vulkan-drivers" in loader.how_to_install("linux")
 
 
-def test_devices_that_the_loader_hides_from_kompute_are_named(tmp_path: Path) -> None:
+@pytest.fixture
+def portability_driver(tmp_path: Path) -> str:
+    """The manifest of a driver that is marked as one for a part of Vulkan only, which the loader hides."""
     manifest = json.loads(Path(os.environ["VK_DRIVER_FILES"].split(os.pathsep)[0]).read_text())
     library = Path(manifest["ICD"]["library_path"])
     if library.parent != Path("."):  # relative to the manifest, which moves
@@ -355,19 +357,59 @@ def test_devices_that_the_loader_hides_from_kompute_are_named(tmp_path: Path) ->
     manifest["ICD"].update(library_path=str(library), is_portability_driver=True)
     driver = tmp_path / "portability.json"
     driver.write_text(json.dumps(manifest))
+    return str(driver)
+
+
+def test_a_device_of_a_portability_driver_is_listed_and_computes(portability_driver: str) -> None:
+    program = """
+import numpy as np
+import dmlvk as dml
+with dml.Device(0) as device:
+    tensor = dml.TensorDesc(dml.FLOAT32, (3,))
+    desc = dml.operator_desc("ELEMENT_WISE_ABS", InputTensor=tensor, OutputTensor=tensor)
+    print(device.run(desc, {"InputTensor": np.float32([-1, 2, -3])})["OutputTensor"].tolist())
+"""
+    if not portability.kompute_lists_them():
+        pytest.skip("the unchanged Kompute does not ask for such devices")
+    output = run_python(program, VK_DRIVER_FILES=portability_driver, VK_ICD_FILENAMES=portability_driver).stdout
+    assert output == "[1.0, 2.0, 3.0]\n"
+
+
+def test_devices_that_the_loader_hides_from_an_unchanged_kompute_are_named(portability_driver: str) -> None:
     program = """
 from dmlvk.errors import DeviceNotFoundError
 from dmlvk.runtime import vulkan
+from dmlvk.runtime.vulkan import portability
+portability.kompute_lists_them = lambda: False
 try:
     print("listed", [device.name for device in vulkan.list_devices()])
 except DeviceNotFoundError as error:
     print(error)
 """
-    output = run_python(program, VK_DRIVER_FILES=str(driver), VK_ICD_FILENAMES=str(driver)).stdout
+    output = run_python(program, VK_DRIVER_FILES=portability_driver, VK_ICD_FILENAMES=portability_driver).stdout
     if loader.offers_portability():
-        assert "The loader hides " in output and "link Kompute against libMoltenVK itself" in output
+        assert "The loader hides " in output and "0.9.0+dmlvk.8 or later, which asks for it" in output
     else:  # an old loader hides nothing
         assert output.startswith("listed")
+
+
+def test_moltenvk_is_found_and_told_to_compute_exactly(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path)}
+    portability.want_exact_arithmetic("linux", environment)
+    assert not portability.name_drivers("darwin", environment)  # there is none
+    assert environment == {"HOME": str(tmp_path)}
+    driver = tmp_path / "VulkanSDK/1.4.309.0/macOS/share/vulkan/icd.d/MoltenVK_icd.json"
+    driver.parent.mkdir(parents=True)
+    driver.write_text("{}")
+    assert not portability.name_drivers("linux", environment)
+    portability.want_exact_arithmetic("darwin", environment)
+    assert portability.name_drivers("darwin", environment)
+    assert environment["MVK_CONFIG_FAST_MATH_ENABLED"] == "0"
+    assert environment["VK_ICD_FILENAMES"] == str(driver)
+    assert not portability.name_drivers("darwin", environment)  # what is said stays
+    said = {"MVK_CONFIG_FAST_MATH_ENABLED": "1"}
+    portability.want_exact_arithmetic("darwin", said)
+    assert said == {"MVK_CONFIG_FAST_MATH_ENABLED": "1"}
 
 
 def test_a_loader_that_only_knows_vulkan_1_0_makes_every_device_unusable(monkeypatch: pytest.MonkeyPatch) -> None:

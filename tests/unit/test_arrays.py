@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.arrays import checked_array, lay_out, logical_view
+from dmlvk.arrays import checked_array, lay_out, logical_view, with_long_integers
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.tensors import TensorDesc, elements_overlap
 
@@ -242,3 +242,14 @@ def test_a_larger_buffer_is_left_alone_behind_the_tensor() -> None:
     buffer = np.full(64, 0xEE, np.uint8)
     lay_out(checked_array(np.array([1, 2, 3], np.uint8), tensor, WHERE), tensor, buffer, WHERE)
     assert buffer.tolist() == [1, 2, 3] + [0xEE] * 61
+
+
+@pytest.mark.parametrize("given", [[1, 2], 7, (1, 2), [[1], [2]], range(3)])
+def test_integers_of_python_have_64_bits_where_numpy_takes_32(given: Any) -> None:
+    as_on_windows = np.zeros(2, np.int32)
+    assert with_long_integers(as_on_windows, given).dtype == np.int64
+
+
+@pytest.mark.parametrize("given", [np.zeros(2, np.int32), np.int32(1), [np.int32(1), 2], [np.zeros(2, np.int32)]])
+def test_what_has_a_data_type_keeps_it_where_numpy_takes_32_bits_for_integers(given: Any) -> None:
+    assert with_long_integers(np.zeros(2, np.int32), given).dtype == np.int32

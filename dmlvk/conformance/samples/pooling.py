@@ -108,7 +108,7 @@ def _wide_values(data_type: DataType, sizes: tuple[int, ...], random: np.random.
     lowest, highest = (-130, 127) if dtype == np.float32 else (-24, 15)
     exponents = np.repeat(random.integers(lowest, highest + 1, sizes[:-1]), sizes[-1]).reshape(sizes)
     numbers = random.choice(np.array([-1.0, 1.0]), sizes) * (1 + random.random(sizes) * 2.0**-6)
-    return np.ldexp(numbers, exponents).astype(dtype)
+    return np.ldexp(numbers, exponents.astype(np.int32)).astype(dtype)
 
 
 def _geometries(kind: type[OperatorDesc], data_type: DataType) -> list[_Windows]:

@@ -106,7 +106,7 @@ def values_of(data_type: DataType, sizes: tuple[int, ...], random: np.random.Gen
     dtype = data_type.numpy_dtype
     widest = 60 if data_type is DataType.FLOAT32 else 8
     exponents = np.where(random.random(sizes) < 0.2, random.integers(-widest, widest, sizes), 0)
-    values = np.ldexp(random.standard_normal(sizes), exponents).astype(dtype)
+    values = np.ldexp(random.standard_normal(sizes), exponents.astype(np.int32)).astype(dtype)
     few = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, np.finfo(dtype).smallest_subnormal, np.finfo(dtype).max], dtype)
     return np.where(random.random(sizes) < 0.08, random.choice(few, sizes), values)
 

@@ -167,6 +167,8 @@ class DeviceInfo:
         cooperative_matrices: the kinds of matrices that its subgroups multiply (VK_KHR_cooperative_matrix).
         usable: whether dmlvk can run on it.
         unusable_reason: why not, in one clause; None for a usable device.
+        float_controls: what modules may demand of its FLOAT32 arithmetic, by Vulkan's names
+            (VK_KHR_shader_float_controls).
     """
 
     index: int
@@ -188,7 +190,12 @@ class DeviceInfo:
     cooperative_matrices: tuple[CooperativeMatrix, ...]
     usable: bool
     unusable_reason: str | None
+    float_controls: tuple[str, ...] = ()
 
+
+_FLOAT_CONTROLS = (
+    "shaderSignedZeroInfNanPreserveFloat32", "shaderDenormPreserveFloat32", "shaderRoundingModeRTEFloat32",
+)  # fmt: skip
 
 _INDEX_DIGITS = 9
 _SHOWN_CHARACTERS = 200
@@ -196,10 +203,10 @@ _SHOWN_CHARACTERS = 200
 
 def open_instance() -> Instance:
     """An instance of our own, validated when ``DMLVK_VALIDATION`` asks for it; to be closed by the caller."""
-    from dmlvk.runtime.vulkan import loader
+    from dmlvk.runtime.vulkan import loader, portability
 
     with validation.new_instance():
-        return loader.Instance()
+        return loader.Instance(with_portability=portability.kompute_lists_them())
 
 
 def list_devices() -> list[DeviceInfo]:
@@ -222,13 +229,13 @@ def list_devices() -> list[DeviceInfo]:
 
 
 def _hidden_devices() -> str:
-    """A sentence about devices that the loader keeps from programs like Kompute, which do not ask for them."""
-    from dmlvk.runtime.vulkan import loader
+    """A sentence about devices that the loader keeps from an unchanged Kompute, which does not ask for them."""
+    from dmlvk.runtime.vulkan import loader, portability
 
     try:
-        if not loader.offers_portability():
+        if portability.kompute_lists_them() or not loader.offers_portability():
             return ""
-        with loader.Instance(portability=True) as instance:
+        with loader.Instance(with_portability=True) as instance:
             handles = instance.physical_devices()
             names = [_text(instance.properties(handle).deviceName) for handle in handles]
     except DeviceNotFoundError:
@@ -237,7 +244,7 @@ def _hidden_devices() -> str:
         return ""
     return (
         f" The loader hides {', '.join(names)}, whose driver is marked as a portability driver (MoltenVK): "
-        "link Kompute against libMoltenVK itself."
+        "install dmlvk's wheel of Kompute, 0.9.0+dmlvk.8 or later, which asks for it."
     )
 
 
@@ -282,6 +289,7 @@ def describe(instance: Instance, index: int, handle: int) -> DeviceInfo:
         cooperative_matrices=extra.cooperative_matrices(extensions),
         usable=reason is None,
         unusable_reason=reason,
+        float_controls=extra.float_controls,
     )
 
 
@@ -301,6 +309,7 @@ class _ExtraFacts:
         self.driver = self.driver_version = ""
         self.uuid: str | None = None
         self.pci_address: str | None = None
+        self.float_controls: tuple[str, ...] = ()
         if not self._modern:
             self.features = _feature_names(instance.features(handle))
             return
@@ -315,6 +324,11 @@ class _ExtraFacts:
             properties.append(maintenance4 := vk.PhysicalDeviceMaintenance4Properties())
         else:
             maintenance4 = None
+        # Vulkan 1.2's modules need not name the extension, but Kompute's instance is of 1.1.
+        if "VK_KHR_shader_float_controls" in extensions:
+            properties.append(controls := vk.PhysicalDeviceFloatControlsProperties())
+        else:
+            controls = None
         if "VK_EXT_pci_bus_info" in extensions:
             properties.append(bus := vk.PhysicalDevicePCIBusInfoProperties())
         else:
@@ -326,6 +340,8 @@ class _ExtraFacts:
             self.driver, self.driver_version = _text(driver.driverName), _text(driver.driverInfo)
         if maintenance4 is not None:
             self.max_buffer_size = maintenance4.maxBufferSize
+        if controls is not None:
+            self.float_controls = tuple(name for name in _FLOAT_CONTROLS if getattr(controls, name))
         if any(identity.deviceUUID):  # drivers that have no UUID to give leave zeros
             self.uuid = str(uuid.UUID(bytes=bytes(identity.deviceUUID)))
         if bus is not None:

@@ -7,7 +7,6 @@ the end the system kills the process instead of failing the allocation, so the q
 from __future__ import annotations
 
 import mmap
-import os
 import re
 import sys
 from pathlib import Path
@@ -38,7 +37,7 @@ def resident_in_bytes(root: Path = Path("/")) -> int | None:
         pages = int((root / "proc/self/statm").read_text().split()[1])
     except OSError:
         return None
-    return pages * os.sysconf("SC_PAGE_SIZE")
+    return pages * mmap.PAGESIZE
 
 
 def can_reserve(size_in_bytes: int) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import glob
 import os
 import sys
 import weakref
@@ -12,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from dmlvk.errors import DeviceNotFoundError, DeviceRemovedError, DmlError, OutOfMemoryError
+from dmlvk.runtime.vulkan import portability
 from dmlvk.runtime.vulkan import structures as vk
 
 # What dmlvk asks for: newer structures are only read from devices that have them. Kompute itself asks for 1.1; the
@@ -20,8 +22,6 @@ API_VERSION_1_0 = 1 << 22
 API_VERSION_1_1 = 1 << 22 | 1 << 12
 API_VERSION_1_2 = 1 << 22 | 2 << 12
 API_VERSION_1_3 = 1 << 22 | 3 << 12
-
-_PORTABILITY_ENUMERATION = b"VK_KHR_portability_enumeration"
 
 # VKAPI_CALL is stdcall on Windows.
 _FUNCTION_TYPE: Callable[..., Any] = getattr(ctypes, "WINFUNCTYPE", ctypes.CFUNCTYPE)
@@ -75,6 +75,7 @@ def library_candidates(platform: str = sys.platform) -> list[str]:
         return ["libvulkan.so.1", "libvulkan.so"]
     names = ["libvulkan.1.dylib", "libvulkan.dylib", "libMoltenVK.dylib"]
     folders = ["/opt/homebrew/lib", "/usr/local/lib"]  # not on the search path of a hardened Python
+    folders += sorted(glob.glob(os.path.expanduser("~/VulkanSDK/*/macOS/lib")), reverse=True)
     if sdk := os.environ.get("VULKAN_SDK"):
         folders.insert(0, os.path.join(sdk, "lib"))
     return names + [os.path.join(folder, name) for name in names for folder in folders]
@@ -87,10 +88,12 @@ def _library() -> ctypes.CDLL:
     Raises:
         DeviceNotFoundError: no loader on this machine.
     """
+    portability.want_exact_arithmetic()
     tried = []
     for name in library_candidates():
         try:
-            return ctypes.CDLL(name)
+            # macOS: Kompute's wheel takes Vulkan's functions from wherever this process has them.
+            return ctypes.CDLL(name, mode=ctypes.RTLD_GLOBAL if sys.platform == "darwin" else ctypes.DEFAULT_MODE)
         except OSError as error:
             tried.append(f"{name}: {error}")
     raise DeviceNotFoundError(f"No Vulkan loader found ({tried[0]}). {how_to_install()}")
@@ -167,13 +170,13 @@ def instance_layers() -> dict[str, int]:
 
 
 def offers_portability() -> bool:
-    """Whether an instance can be made with ``portability=True``."""
+    """Whether an instance that is made with ``with_portability=True`` may list more devices than another one."""
     name = "vkEnumerateInstanceExtensionProperties"
     function = _function(name)
     if function is None:
         return False
     extensions = _enumerate(function, name, vk.ExtensionProperties, None)
-    return _PORTABILITY_ENUMERATION in [extension.extensionName for extension in extensions]
+    return portability.ENUMERATION in [extension.extensionName for extension in extensions]
 
 
 def _destroy(function: Callable[..., int], *handles: int) -> None:
@@ -195,11 +198,10 @@ if hasattr(os, "register_at_fork"):
 class Instance:
     """A VkInstance and what can be asked of its physical devices. A context manager; :meth:`close` destroys it.
 
-    Like Kompute's own instance it has no extensions, so that it lists the same devices in the same order.
+    Like Kompute's own instance it has no other extensions, so that it lists the same devices in the same order.
 
     Args:
-        portability: also list devices that do not conform to the whole of Vulkan (MoltenVK behind a loader). Kompute
-            does not ask for them: they are of use in messages only.
+        with_portability: also list devices that have a part of Vulkan only, where the loader hides them otherwise.
 
     Attributes:
         api_version: what the instance was made for, at most 1.3, as Vulkan packs it.
@@ -208,28 +210,35 @@ class Instance:
         DeviceNotFoundError: no loader, or no driver.
     """
 
-    def __init__(self, *, portability: bool = False) -> None:
-        self.api_version = min(loader_version(), API_VERSION_1_3)
-        self.handle = self._create(portability)
+    def __init__(self, *, with_portability: bool = False) -> None:
+        version = loader_version()
+        self.api_version = min(version, API_VERSION_1_3)
+        self.handle = self._create(with_portability and version >= portability.ENUMERATION_SINCE)
         self._functions: dict[str, Callable[..., int]] = {}
         self._finalizer = weakref.finalize(self, _destroy, self.function("vkDestroyInstance"), self.handle)
         _instances.add(self)
 
-    def _create(self, portability: bool) -> int:
+    def _create(self, with_portability: bool) -> int:
         application = vk.ApplicationInfo()
         application.pApplicationName = b"dmlvk"
         application.apiVersion = self.api_version
         info = vk.InstanceCreateInfo()
         info.pApplicationInfo = ctypes.pointer(application)
-        if portability:
+        if with_portability:
             info.flags = vk.INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT
             info.enabledExtensionCount = 1
-            info.ppEnabledExtensionNames = (c_char_p * 1)(_PORTABILITY_ENUMERATION)
+            info.ppEnabledExtensionNames = (c_char_p * 1)(portability.ENUMERATION)
         handle = c_void_p()
         create = _function("vkCreateInstance")
         if create is None:
             raise DeviceNotFoundError(f"The Vulkan loader does not offer vkCreateInstance. {how_to_install()}")
-        check(create(ctypes.byref(info), None, ctypes.byref(handle)), "vkCreateInstance")
+        result = create(ctypes.byref(info), None, ctypes.byref(handle))
+        if result == vk.ERROR_EXTENSION_NOT_PRESENT and with_portability:  # MoltenVK without a loader hides nothing
+            info.flags = info.enabledExtensionCount = 0
+            result = create(ctypes.byref(info), None, ctypes.byref(handle))
+        if result == vk.ERROR_INCOMPATIBLE_DRIVER and portability.name_drivers():
+            result = create(ctypes.byref(info), None, ctypes.byref(handle))
+        check(result, "vkCreateInstance")
         assert handle.value is not None
         return handle.value
 

@@ -6,11 +6,11 @@ import ctypes
 import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
-from ctypes import c_float, c_uint64, c_void_p
+from ctypes import c_char_p, c_float, c_uint64, c_void_p
 from dataclasses import dataclass
 
 from dmlvk.errors import DeviceLimitError
-from dmlvk.runtime.vulkan import loader
+from dmlvk.runtime.vulkan import loader, portability
 from dmlvk.runtime.vulkan import structures as vk
 
 
@@ -37,7 +37,9 @@ def _destroy_device(instance: loader.Instance, device: c_void_p) -> None:
 
 
 class LogicalDevice:
-    """A VkDevice with one compute queue, no extension and no optional feature, like Kompute's own. A context manager.
+    """A VkDevice with one compute queue and no optional feature, like Kompute's own. A context manager.
+
+    It has no extension but the one that devices with a part of Vulkan only must be opened with.
 
     Raises:
         DeviceNotFoundError: the driver cannot open the device.
@@ -51,6 +53,9 @@ class LogicalDevice:
         queue.pQueuePriorities = ctypes.pointer(priority)
         info = vk.DeviceCreateInfo()
         info.queueCreateInfoCount, info.pQueueCreateInfos = 1, ctypes.pointer(queue)
+        if portability.SUBSET in instance.extensions(physical_device):
+            info.enabledExtensionCount = 1
+            info.ppEnabledExtensionNames = (c_char_p * 1)(portability.SUBSET.encode())
         self._instance = instance
         self._handle = c_void_p()
         # First: an interrupt that comes while the driver makes the device, which takes it milliseconds, is raised

@@ -384,6 +384,21 @@ class PhysicalDeviceDriverProperties(Extensible):
     ]
 
 
+class PhysicalDeviceFloatControlsProperties(Extensible):
+    """VkPhysicalDeviceFloatControlsProperties (Vulkan 1.2 or VK_KHR_shader_float_controls)."""
+
+    structure_type = 1000197000
+    _fields_ = [
+        *_members(c_int32, "denormBehaviorIndependence roundingModeIndependence"),
+        *_members(c_uint32, "shaderSignedZeroInfNanPreserveFloat16 shaderSignedZeroInfNanPreserveFloat32"),
+        *_members(c_uint32, "shaderSignedZeroInfNanPreserveFloat64 shaderDenormPreserveFloat16"),
+        *_members(c_uint32, "shaderDenormPreserveFloat32 shaderDenormPreserveFloat64 shaderDenormFlushToZeroFloat16"),
+        *_members(c_uint32, "shaderDenormFlushToZeroFloat32 shaderDenormFlushToZeroFloat64"),
+        *_members(c_uint32, "shaderRoundingModeRTEFloat16 shaderRoundingModeRTEFloat32 shaderRoundingModeRTEFloat64"),
+        *_members(c_uint32, "shaderRoundingModeRTZFloat16 shaderRoundingModeRTZFloat32 shaderRoundingModeRTZFloat64"),
+    ]
+
+
 class PhysicalDevice16BitStorageFeatures(Extensible):
     """VkPhysicalDevice16BitStorageFeatures (Vulkan 1.1)."""
 

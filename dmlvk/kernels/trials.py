@@ -1,0 +1,27 @@
+"""The kernel by which a device's arithmetic is tried: shaders/trial/arithmetic.comp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dmlvk.kernels.kernel import PlainKernel, work_groups
+from dmlvk.kernels.program import Region, Step
+from dmlvk.kernels.variants import ShaderVariant
+
+OPERANDS, RESULTS = 3, 12
+"""Words of each invocation's operands and results."""
+
+_VARIANT = ShaderVariant("trial.arithmetic", "trial/arithmetic.comp", ())
+
+
+def variants() -> Iterator[ShaderVariant]:
+    """Every shader variant."""
+    yield _VARIANT
+
+
+def arithmetic_step(count: int, read: Region, write: Region) -> Step:
+    """Computes all results of so many times three operands."""
+    columns, rows = work_groups(count)
+    assert rows == 1
+    kernel = PlainKernel(variant=_VARIANT.name, work_groups=(columns, 1, 1), parameters=(count,))
+    return Step("arithmetic", kernel, (read,), (write,))
