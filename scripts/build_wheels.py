@@ -6,7 +6,8 @@
     pip install --find-links dist dmlvk                on another machine, with these wheels in dist/
 
 dmlvk's own wheel is pure Python with all shaders in it, for every platform. For this one there is another beside it,
-which pip prefers: with ``dmlvk-glslang`` inside, the compiler of the kernels of graphs, and with its licences. Kompute
+which pip prefers: with ``dmlvk-glslang`` inside, the compiler of the kernels of graphs, and with its licences, and with
+the library that ONNX Runtime loads (``build_provider.py``). Kompute
 (``kp``), which PyPI has as source only, is built for each Python by ``build_kompute.py``. auditwheel repairs both: fmt,
 which no other machine need have, goes into the wheel; the Vulkan loader (``libvulkan.so.1``) does not, because the one
 of the system knows where the system's drivers are. How old a glibc may be is what the machine decides that builds: the
@@ -173,7 +174,9 @@ def build_own(tools: Path, output: Path, folder: Path) -> None:
         )
     program = folder / COMPILER
     run([tools / "python", ROOT / "scripts" / "build_compiler.py", "--portable", "--output", program])
+    library = run([tools / "python", ROOT / "scripts" / "build_provider.py", "--folder", folder]).strip()
     more = {
+        "DMLVK_WHEEL_PROVIDER": library,
         "DMLVK_WHEEL_COMPILER": str(program),
         "DMLVK_WHEEL_LICENSES": os.pathsep.join(map(str, LICENSES)),
     }

@@ -202,13 +202,13 @@ class Program:
             arrays[info.name] = np.broadcast_to(np.zeros((), NUMPY_TYPES[info.element]), sizes)
         state = State(self._constants, arrays)
         try:
-            plan = self._planner(state, _not_there).planned(self._steps)
+            plan = self.planner(state.known, state.live(), _not_there).planned(self._steps)
         except _NotThereError:
             return
         made = self._made(plan, state)
         self._rounds.keep(state.key(), made)
         self.last = [made]
-        self.placements = dict(plan.placements) | self._constant_placements()
+        self.placements = dict(plan.placements) | self.constant_placements()
 
     def run(
         self, arrays: Mapping[str, Any], times: list[KernelTime] | None = None, kept: Collection[str] = ()
@@ -225,7 +225,7 @@ class Program:
         state = State(self._constants, arrays)
         rounds, steps = self._rounds, self._steps
         self.last = []
-        placements = self._constant_placements()
+        placements = self.constant_placements()
         for _ in range(_MOST_ROUNDS):
             made = rounds.find(state.key(), state)
             if made is None:
@@ -266,7 +266,8 @@ class Program:
                     self._constants[name] = result
         return tuple(left)
 
-    def _constant_placements(self) -> dict[int, Placement]:
+    def constant_placements(self) -> dict[int, Placement]:
+        """The nodes that depend on nothing but constants."""
         left = {step.index for step in self._steps}
         return {
             step.index: Placement(step.proto.name or next(iter(step.proto.output), ""), step.proto.op_type, "constant")
@@ -274,12 +275,29 @@ class Program:
             if step.index not in left
         }
 
-    def _planner(self, state: State, contents: Callable[[str], Any]) -> Planner:
+    @property
+    def constants(self) -> Mapping[str, Any]:
+        """What is known of the model before it runs."""
+        return self._constants
+
+    @property
+    def steps(self) -> Sequence[Step]:
+        """The nodes that depend on more than constants."""
+        return self._steps
+
+    def planner(self, known: Mapping[str, Any], live: Mapping[str, Live], contents: Callable[[str], Any]) -> Planner:
+        """What plans a round on these values.
+
+        Args:
+            known: those that are known.
+            live: those that are there besides.
+            contents: reads one of them.
+        """
         return Planner(
             self.device,
             self.model,
-            state.known,
-            state.live(),
+            known,
+            live,
             contents,
             self._evaluated,
             strict=self._strict,
@@ -288,7 +306,7 @@ class Program:
         )
 
     def _planned(self, steps: Sequence[Step], state: State) -> RoundPlan:
-        plan = self._planner(state, state.host_array).planned(steps)
+        plan = self.planner(state.known, state.live(), state.host_array).planned(steps)
         if plan.rest and len(plan.rest) == len(steps) and not plan.host and not plan.outputs and not plan.known:
             raise ModelFileError(f"{self.model.name}: {plan.rest[0].label}: cannot be planned")
         return plan

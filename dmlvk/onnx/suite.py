@@ -106,10 +106,10 @@ def run_case(device: Device, kind: str, case: Any) -> Result:
         model = case.model if case.model is not None else onnx.load(Path(case.model_dir) / "model.onnx")
         op_type = next((node.op_type for node in model.graph.node), "")
         session = InferenceSession(model, device=device)
-        for inputs, expected in _data_sets(model, case):
+        for inputs, expected in data_sets(model, case):
             names = [argument.name for argument in session.get_inputs()]
             outputs = session.run(None, dict(zip(names, inputs, strict=False)))
-            Runner.assert_similar_outputs(_plain(expected), _plain(outputs), case.rtol, case.atol)
+            Runner.assert_similar_outputs(plain(expected), plain(outputs), case.rtol, case.atol)
         hosted = [item for item in session.partition if item.place == "host"]
         session.close()
     except DmlError as error:
@@ -121,15 +121,16 @@ def run_case(device: Device, kind: str, case: Any) -> Result:
     return result("device")
 
 
-def _plain(values: Any) -> Any:
+def plain(values: Any) -> Any:
     """Types that NumPy compares with nothing else, such as FLOAT8, as FLOAT32; their values stay."""
     if isinstance(values, (list, tuple)):
-        return [_plain(value) for value in values]
+        return [plain(value) for value in values]
     foreign = isinstance(values, np.ndarray) and values.dtype.kind == "V" and values.dtype.names is None
     return values.astype(np.float32) if foreign else values
 
 
-def _data_sets(model: onnx.ModelProto, case: Any) -> Iterator[tuple[list[Any], list[Any]]]:
+def data_sets(model: onnx.ModelProto, case: Any) -> Iterator[tuple[list[Any], list[Any]]]:
+    """A case's inputs, each time with the outputs that are expected."""
     if case.data_sets is not None:
         for inputs, outputs in case.data_sets:
             yield [_array(item) for item in inputs], [_array(item) for item in outputs]

@@ -1,0 +1,276 @@
+"""Which nodes of a graph the device takes from ONNX Runtime, and in which parts.
+
+A trial plan of dmlvk.onnx says what the device computes. Sizes that the model leaves open have trial values there, and
+so have contents that decide how something is planned: whatever is planned on the device with one set of them is
+claimed; a later run with other sizes is planned anew, by the same rules as in ``dmlvk.onnx``.
+
+Claimed nodes are put together by how often the data has gone from the device to the host before it comes to them.
+No order of fewer parts exists: a path through the graph that changes sides so often needs so many. And no part waits
+for another that waits for it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlvk.errors import DmlError, ModelFileError
+from dmlvk.onnx.engine import Program
+from dmlvk.onnx.loading import Model, Step
+from dmlvk.onnx.planning import Live, Placement
+from dmlvk.onnx.values import NUMPY_TYPES
+from dmlvk.onnxruntime.graphs import Graph, GraphNode, constant_names, read_by, written_by
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+_TRIALS = ((1, 0), (64, 1))
+"""Sizes that are left open, and contents that decide; in turns, until all is on the device."""
+
+_PRODUCTS = frozenset(
+    {
+        *("Attention", "Conv", "ConvInteger", "ConvTranspose", "DFT", "DynamicQuantizeMatMul", "Einsum", "FusedMatMul"),
+        *("GRU", "Gemm", "GroupQueryAttention", "LSTM", "MatMul", "MatMulInteger", "MatMulIntegerToFloat"),
+        *("MatMulNBits", "MultiHeadAttention", "QGemm", "QLinearConv", "QLinearMatMul", "RNN", "STFT"),
+    }
+)
+"""Operators that compute more than they read and write."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Claims:
+    """What the device takes.
+
+    Attributes:
+        parts: the nodes of each part.
+        reasons: why the other nodes stay with ONNX Runtime, by their places in the graph.
+    """
+
+    parts: list[list[GraphNode]]
+    reasons: dict[int, str]
+
+
+def claims_of(device: Device, graph: Graph) -> Claims:
+    """Decides about a graph's nodes."""
+    reasons: dict[int, str] = {}
+    candidates: list[int] = []
+    for index, node in enumerate(graph.nodes):
+        if node.unreadable is not None:
+            reasons[index] = node.unreadable
+        else:
+            candidates.append(index)
+    candidates = _checked(graph, candidates, reasons)
+    claimed = set()
+    sizes: dict[str, int] = {}
+    for size, content in _TRIALS:
+        left = [index for index in candidates if index not in claimed]
+        if not left:
+            break
+        placed, sizes = _tried(device, graph, candidates, size, content)
+        for index in left:
+            placement = placed.get(index)
+            if placement is not None and placement.place != "host":
+                claimed.add(index)
+                reasons.pop(index, None)
+            else:
+                reasons.setdefault(index, placement.reason if placement is not None else "waits for the host")
+        shapes = [value.shape or () for value in graph.values.values()]
+        if all(isinstance(size, int) for shape in shapes for size in shape):
+            break  # other trials would find the same
+    _leave_cheap(graph, claimed, sizes, reasons)
+    levels = _levels(graph, claimed)
+    parts: dict[int, list[GraphNode]] = {}
+    for index in sorted(claimed):
+        parts.setdefault(levels[index], []).append(graph.nodes[index])
+    return Claims([parts[level] for level in sorted(parts)], reasons)
+
+
+def _model(graph: Graph, indices: Sequence[int]) -> Model:
+    """Nodes as a model for a trial: what other nodes write is given, and everything is asked for."""
+    nodes = [graph.nodes[index] for index in indices]
+    written, read = written_by(nodes), read_by(nodes)
+    constants = constant_names(graph, read)
+    given = [name for name in read if name not in set(written) and name not in set(constants)]
+    asked = set(graph.outputs) | {name for node in graph.nodes if node not in nodes for name in node.reads}
+    outputs = [name for name in written if name in asked] or written[-1:]
+    return graph.model(nodes, given, outputs, graph.constants(constants, are_kept=False))
+
+
+def _checked(graph: Graph, indices: Sequence[int], reasons: dict[int, str]) -> list[int]:
+    """Those of the nodes that keep ONNX's rules."""
+    if not indices:
+        return []
+    try:
+        _model(graph, indices)
+        return list(indices)
+    except DmlError:
+        pass
+    fine = []
+    for index in indices:
+        try:
+            _model(graph, [index])
+            fine.append(index)
+        except DmlError as error:
+            reasons[index] = f"{error}"
+    return fine
+
+
+def _tried(
+    device: Device, graph: Graph, indices: Sequence[int], size: int, content: int
+) -> tuple[dict[int, Placement], dict[str, int]]:
+    """A trial plan: where it puts the nodes, and bytes of values."""
+    model = _model(graph, indices)
+    trial = _Trial(device, graph, model, size, content)
+    placed = trial.placements()
+    return {indices[place]: placement for place, placement in placed.items()}, trial.sizes
+
+
+class _Trial:
+    """Plans a model as runs would do it, without computing anything on the device.
+
+    Args:
+        device: where.
+        graph: says what is known of values.
+        model: its nodes.
+        size: of dimensions that are left open.
+        content: of values that decide how something is planned.
+    """
+
+    def __init__(self, device: Device, graph: Graph, model: Model, size: int, content: int) -> None:
+        self._graph = graph
+        self._model = model
+        self._size = size
+        self._content = content
+        self._program = Program(device, model)
+        self.sizes: dict[str, int] = {}
+        for name in graph.values:
+            live = self._live(name)
+            if live is not None and live.element is not None:
+                self.sizes[name] = math.prod(live.shape) * NUMPY_TYPES[live.element].itemsize
+
+    def placements(self) -> dict[int, Placement]:
+        """Where each node is planned, by its place in the model."""
+        live = {info.name: self._live(info.name) or Live(None, ()) for info in self._model.inputs}
+        known = dict(self._program.constants)
+        steps: Sequence[Step] = self._program.steps
+        placed = dict(self._program.constant_placements())
+        while steps:
+            planner = self._program.planner(known, live, self._contents)
+            plan = planner.planned(steps)
+            placed.update(plan.placements)
+            known.update(plan.known)
+            live.update({name: Live(tensor.element, tensor.shape) for name, tensor in plan.outputs.items()})
+            for step in plan.host:
+                for name in step.proto.output:
+                    if name:
+                        live[name] = self._live(name) or Live(None, ())
+            if len(plan.rest) == len(steps):
+                break
+            steps = plan.rest
+        return placed
+
+    def _live(self, name: str) -> Live | None:
+        value = self._graph.values.get(name)
+        if value is None or value.shape is None:
+            return None
+        element = value.element if value.element in NUMPY_TYPES else None
+        return Live(element, tuple(size if isinstance(size, int) else self._size for size in value.shape))
+
+    def _contents(self, name: str) -> Any:
+        live = self._live(name)
+        if live is None or live.element is None:
+            raise ModelFileError(f"{name!r} has no contents before a run")
+        return np.full(live.shape, self._content, NUMPY_TYPES[live.element])
+
+
+def _producers(graph: Graph) -> dict[str, int]:
+    return {name: index for index, node in enumerate(graph.nodes) for name in node.proto.output if name}
+
+
+def _levels(graph: Graph, claimed: set[int]) -> dict[int, int]:
+    """How often data has come from the host to the device before it comes to each node."""
+    producers = _producers(graph)
+    levels: dict[int, int] = {}
+    for index in _ordered(graph, producers):
+        before = [producers[name] for name in graph.nodes[index].reads if name in producers]
+        if index in claimed:
+            levels[index] = max((levels[other] + (other not in claimed) for other in before), default=0)
+            levels[index] = max(levels[index], 0)
+        else:
+            levels[index] = max((levels[other] for other in before), default=-1)
+    return levels
+
+
+def _ordered(graph: Graph, producers: Mapping[str, int]) -> Iterable[int]:
+    """The nodes' places, each behind those that it reads from."""
+    done: set[int] = set()
+    for root in range(len(graph.nodes)):
+        pending = [root]
+        while pending:
+            index = pending[-1]
+            missing = [producers[name] for name in graph.nodes[index].reads if name in producers]
+            missing = [other for other in missing if other not in done]
+            if index in done or not missing:
+                pending.pop()
+                if index not in done:
+                    done.add(index)
+                    yield index
+            else:
+                pending += missing
+
+
+def _leave_cheap(graph: Graph, claimed: set[int], sizes: Mapping[str, int], reasons: dict[int, str]) -> None:
+    """Leaves to the host what is not worth the way.
+
+    Claimed nodes that hang together are left where all of this is so: a node on the host gives them something or takes
+    something of them (in a graph inside a node: always); there is no product among them (matrix products,
+    convolutions, attention, recurrent networks); and the bytes that come from the host and go there are at least as
+    many as those of all their results.
+    """
+    producers = _producers(graph)
+    readers: dict[str, list[int]] = {}
+    for index, node in enumerate(graph.nodes):
+        for name in node.reads:
+            readers.setdefault(name, []).append(index)
+    is_left = True
+    while is_left:
+        is_left = False
+        for group in _groups(graph, claimed, producers):
+            if any(graph.nodes[index].proto.op_type in _PRODUCTS for index in group):
+                continue
+            written = written_by(graph.nodes[index] for index in group)
+            read = [name for name in read_by(graph.nodes[index] for index in group) if name not in set(written)]
+            incoming = [name for name in read if not graph.values[name].is_constant]
+            outgoing = [n for n in written if n in graph.outputs or any(r not in group for r in readers.get(n, ()))]
+            meets_host = graph.is_inside
+            meets_host = meets_host or any(name in producers and producers[name] not in claimed for name in incoming)
+            meets_host = meets_host or any(r not in claimed for name in written for r in readers.get(name, ()))
+            crossing = sum(sizes.get(name, 0) for name in (*incoming, *outgoing))
+            computed = sum(sizes.get(name, 0) for name in written)
+            if meets_host and crossing >= computed:
+                is_left = True
+                for index in group:
+                    claimed.discard(index)
+                    reasons[index] = f"{crossing} bytes would go to and fro for {computed} bytes of results"
+
+
+def _groups(graph: Graph, claimed: set[int], producers: Mapping[str, int]) -> list[set[int]]:
+    """Claimed nodes that hang together."""
+    group_of = {index: {index} for index in claimed}
+    for index in sorted(claimed):
+        for name in graph.nodes[index].reads:
+            other = producers.get(name)
+            if other is None or other not in claimed or group_of[other] is group_of[index]:
+                continue
+            small, large = sorted((group_of[other], group_of[index]), key=len)
+            large |= small
+            for member in small:
+                group_of[member] = large
+    return list({id(group): group for group in group_of.values()}.values())
+
+
+__all__ = ["Claims", "claims_of"]

@@ -1,0 +1,165 @@
+"""The library that ONNX Runtime loads: where it is, or how it is built from its source, and what Python does for it."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from dmlvk.caches import user_cache
+from dmlvk.errors import DmlError, UnsupportedError
+
+SOURCES = Path(__file__).parent / "native"
+
+_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+
+NAME = f"dmlvk_onnxruntime{_SUFFIX}"
+"""The library's file; a wheel for a platform has it beside this module."""
+
+_LONGEST_WAIT = 60.0
+"""Seconds that the interpreter's end waits for runs in other threads."""
+
+_P, _I, _S = ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p
+
+_SIGNATURES: dict[str, tuple[Any, ...]] = {  # the result first; the order is that of Callbacks in provider.c
+    "devices": (_P, _P, _P, _I, _P, _I, _P),
+    "create_ep": (_P, _P, _P, _I, _P, _P, _P),
+    "release_ep": (_P, _I),
+    "capability": (_P, _I, _P, _P),
+    "compile": (_P, _I, _P, _P, _P),
+    "release_program": (_P, _I),
+    "compute": (_P, _I, _P, _P, _I),
+    "allocate": (_I, _I, _I),
+    "free": (None, _I),
+    "copy": (_P, _P, _P, _P, _I),
+    "can_copy": (_I, _P, _P, _P),
+    "create_allocator": (_P, _P, _P, _P),
+}
+
+_TYPES = {name: ctypes.CFUNCTYPE(*signature) for name, signature in _SIGNATURES.items()}
+
+
+class _Callbacks(ctypes.Structure):
+    """What provider.c calls."""
+
+    _fields_ = (("name", _S), ("vendor", _S), ("version", _S), *_TYPES.items())
+
+
+class Library:
+    """The library, loaded into this process.
+
+    Args:
+        path: of its file.
+
+    Raises:
+        UnsupportedError: when it cannot be loaded.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            # PyDLL: calls of a microsecond, from functions that ONNX Runtime has called, need not let others run.
+            self._native = ctypes.PyDLL(os.fspath(path))
+        except OSError as error:
+            raise UnsupportedError(f"dmlvk.onnxruntime: {path} cannot be loaded: {error}") from error
+        self._native.dmlvk_function.restype = _P
+        self._native.dmlvk_function.argtypes = [_P, _S]
+        self._native.dmlvk_detach.restype = _I
+        self.output: Any = self._native.dmlvk_output
+        self.output.restype = _P
+        self.output.argtypes = [_P, _P, _I, _P, _I, _P]
+        self._callbacks: _Callbacks | None = None
+
+    @property
+    def abi_version(self) -> int:
+        """The version of ONNX Runtime's interface that it is written for."""
+        return int(self._native.dmlvk_abi_version())
+
+    def attach(self, name: str, vendor: str, version: str, functions: Mapping[str, Callable[..., Any]]) -> None:
+        """Sets what it calls, until the interpreter ends.
+
+        Args:
+            name: the provider's.
+            vendor: who made it.
+            version: its version.
+            functions: by the names of ``Callbacks`` in provider.c.
+        """
+        made = {key: _TYPES[key](functions[key]) for key in _TYPES}
+        self._callbacks = _Callbacks(name.encode(), vendor.encode(), version.encode(), **made)
+        self._native.dmlvk_attach(ctypes.byref(self._callbacks))
+        atexit.register(self._detach)
+
+    def function(self, factory: int, name: str) -> int:
+        """The address of one of ONNX Runtime's functions, as the factory's ONNX Runtime has it."""
+        address = self._native.dmlvk_function(factory, name.encode())
+        if not address:
+            raise DmlError(f"abi.h declares no function {name} of ONNX Runtime's")
+        return int(address)
+
+    def _detach(self) -> None:
+        """Takes Python's functions away before Python ends; waits for runs in other threads."""
+        until = time.monotonic() + _LONGEST_WAIT
+        while self._native.dmlvk_detach() and time.monotonic() < until:
+            time.sleep(0.01)
+
+
+@functools.cache
+def library() -> Library:
+    """The library: the one that came with this package, or one built from its source by the machine's C compiler.
+
+    Raises:
+        UnsupportedError: when there is none, and it cannot be built.
+    """
+    shipped = Path(__file__).parent / NAME
+    return Library(shipped if shipped.is_file() else _built())
+
+
+def _built() -> Path:
+    digest = hashlib.sha256()
+    for path in sorted(SOURCES.glob("*.[ch]")):
+        digest.update(path.read_bytes())
+    folder = user_cache("onnxruntime") or Path(tempfile.gettempdir()) / f"dmlvk-onnxruntime-{os.getuid()}"
+    target = folder / digest.hexdigest()[:16] / NAME
+    if not target.is_file():
+        compile_library(target)
+    return target
+
+
+def compile_library(target: Path) -> None:
+    """Builds the library.
+
+    Args:
+        target: its file; put there in one step.
+
+    Raises:
+        UnsupportedError: when there is no C compiler, or it refuses.
+    """
+    compiler = shutil.which(os.environ.get("CC") or "cc")
+    if compiler is None:
+        raise UnsupportedError(
+            "dmlvk.onnxruntime: this installation of dmlvk has no library for ONNX Runtime, and there is no C compiler "
+            "to build it: install the wheel for this platform, or a compiler (Debian, Ubuntu: apt install gcc)"
+        )
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{NAME}.{os.getpid()}.tmp")
+    command = [compiler, "-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-o", str(temporary)]
+    try:
+        done = subprocess.run([*command, str(SOURCES / "provider.c")], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise UnsupportedError(f"dmlvk.onnxruntime: {compiler} cannot build {NAME}: {done.stderr.strip()}")
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+__all__ = ["NAME", "Library", "compile_library", "library"]

@@ -1,0 +1,559 @@
+/* The library that ONNX Runtime loads for dmlvk's execution provider.
+ *
+ * It decides nothing: what ONNX Runtime asks goes to functions of Python, which dmlvk/onnxruntime/library.py sets
+ * before the library is registered. When Python ends, they are taken away (dmlvk_detach): what still arrives is
+ * answered by an error, and what is released then is only forgotten.
+ */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "abi.h"
+
+#if defined(_WIN32)
+#define EXPORT __declspec(dllexport)
+#else
+#define EXPORT __attribute__((visibility("default")))
+#endif
+
+#define MOST_DIMENSIONS 16
+#define RECORD (4 + MOST_DIMENSIONS) /* address, element type, is on the device, number of dimensions, dimensions */
+
+typedef void (*Function)(void);
+
+#define PLACE(name, place) API_##name = place,
+enum { DMLVK_API_FUNCTIONS(PLACE) };
+#undef PLACE
+#define PLACE(name, place) EP_##name = place,
+enum { DMLVK_EP_FUNCTIONS(PLACE) };
+#undef PLACE
+
+/* What Python does. Each returns a status of ONNX Runtime's, or NULL. library.py has the same structure. */
+typedef struct {
+    const char *name;
+    const char *vendor;
+    const char *version;
+    Status *(*devices)(void *factory, const Opaque *const *devices, int64_t count, Opaque **found, int64_t most,
+                       int64_t *number);
+    Status *(*create_ep)(void *factory, const Opaque *const *devices, int64_t count, const Opaque *options,
+                         const Opaque *logger, int64_t *ep);
+    Status *(*release_ep)(int64_t ep);
+    Status *(*capability)(int64_t ep, const Opaque *graph, Opaque *support);
+    Status *(*compile)(int64_t ep, const Opaque *graph, const Opaque *node, int64_t *program);
+    Status *(*release_program)(int64_t program);
+    Status *(*compute)(int64_t program, Opaque *context, const int64_t *inputs, int64_t count);
+    int64_t (*allocate)(int64_t device, int64_t size);
+    void (*free)(int64_t address);
+    Status *(*copy)(void *factory, const Opaque **from, Opaque **to, int64_t count);
+    int64_t (*can_copy)(void *factory, const Opaque *from, const Opaque *to);
+    Status *(*create_allocator)(void *factory, const Opaque *memory_info, int64_t *device);
+} Callbacks;
+
+typedef struct {
+    Factory base;
+    const Function *api;
+    const Function *ep_api;
+} OwnFactory;
+
+typedef struct {
+    Ep base;
+    OwnFactory *factory;
+    int64_t id;
+} OwnEp;
+
+typedef struct {
+    NodeComputeInfo base;
+    OwnFactory *factory;
+    int64_t id;
+} OwnComputeInfo;
+
+typedef struct {
+    Allocator base;
+    const Opaque *info;
+    int64_t device;
+} OwnAllocator;
+
+typedef struct {
+    DataTransfer base;
+    OwnFactory *factory;
+} OwnDataTransfer;
+
+static Callbacks python;
+static atomic_bool is_attached;
+static atomic_long running;
+
+static bool enter(void) {
+    atomic_fetch_add(&running, 1);
+    if (atomic_load(&is_attached)) return true;
+    atomic_fetch_sub(&running, 1);
+    return false;
+}
+
+static void leave(void) { atomic_fetch_sub(&running, 1); }
+
+/* ONNX Runtime's functions, by their places. */
+
+#define CALL(table, place, result, ...) ((result(DMLVK_CALL *)(__VA_ARGS__))(table)[place])
+
+static Status *failure(const Function *api, const char *message) {
+    return CALL(api, API_CreateStatus, Status *, int, const char *)(DMLVK_ORT_EP_FAIL, message);
+}
+
+static Status *gone(const OwnFactory *factory) {
+    return failure(factory->api, "dmlvk: the Python interpreter that computes has ended, or was detached");
+}
+
+static Status *no_memory(const OwnFactory *factory) { return failure(factory->api, "dmlvk: the host has no memory left"); }
+
+/* A part of a graph that runs. */
+
+static Status *DMLVK_CALL create_state(NodeComputeInfo *self, Opaque *context, void **state) {
+    (void)context;
+    *state = self;
+    return NULL;
+}
+
+static void DMLVK_CALL release_state(NodeComputeInfo *self, void *state) {
+    (void)self;
+    (void)state;
+}
+
+static Status *describe(const Function *api, const Opaque *value, int64_t *record) {
+    memset(record, 0, RECORD * sizeof *record);
+    if (value == NULL) return NULL; /* an input that is left out */
+    Opaque *shape = NULL;
+    Status *status = CALL(api, API_GetTensorTypeAndShape, Status *, const Opaque *, Opaque **)(value, &shape);
+    if (status != NULL) return status;
+    int element = 0;
+    size_t rank = 0;
+    status = CALL(api, API_GetTensorElementType, Status *, const Opaque *, int *)(shape, &element);
+    if (status == NULL) status = CALL(api, API_GetDimensionsCount, Status *, const Opaque *, size_t *)(shape, &rank);
+    if (status == NULL && rank > MOST_DIMENSIONS) status = failure(api, "dmlvk: an input has more than 16 dimensions");
+    if (status == NULL)
+        status = CALL(api, API_GetDimensions, Status *, const Opaque *, int64_t *, size_t)(shape, record + 4, rank);
+    CALL(api, API_ReleaseTensorTypeAndShapeInfo, void, Opaque *)(shape);
+    const void *contents = NULL;
+    const Opaque *memory = NULL;
+    int device_type = 0;
+    if (status == NULL)
+        status = CALL(api, API_GetTensorData, Status *, const Opaque *, const void **)(value, &contents);
+    if (status == NULL)
+        status = CALL(api, API_GetTensorMemoryInfo, Status *, const Opaque *, const Opaque **)(value, &memory);
+    if (status != NULL) return status;
+    CALL(api, API_MemoryInfoGetDeviceType, void, const Opaque *, int *)(memory, &device_type);
+    record[0] = (int64_t)(intptr_t)contents;
+    record[1] = element;
+    record[2] = device_type;
+    record[3] = (int64_t)rank;
+    return NULL;
+}
+
+static Status *DMLVK_CALL compute(NodeComputeInfo *self, void *state, Opaque *context) {
+    (void)state;
+    OwnComputeInfo *info = (OwnComputeInfo *)self;
+    const Function *api = info->factory->api;
+    size_t count = 0;
+    Status *status =
+        CALL(api, API_KernelContext_GetInputCount, Status *, const Opaque *, size_t *)(context, &count);
+    if (status != NULL) return status;
+    int64_t few[32 * RECORD];
+    int64_t *records = count <= 32 ? few : malloc(count * RECORD * sizeof *records);
+    if (records == NULL) return no_memory(info->factory);
+    for (size_t i = 0; i < count && status == NULL; i++) {
+        const Opaque *value = NULL;
+        status = CALL(api, API_KernelContext_GetInput, Status *, const Opaque *, size_t, const Opaque **)(
+            context, i, &value);
+        if (status == NULL) status = describe(api, value, records + i * RECORD);
+    }
+    if (status == NULL) {
+        if (enter()) {
+            status = python.compute(info->id, context, records, (int64_t)count);
+            leave();
+        } else {
+            status = gone(info->factory);
+        }
+    }
+    if (records != few) free(records);
+    return status;
+}
+
+/* Called by Python while it computes: memory for an output. */
+EXPORT Status *dmlvk_output(OwnFactory *factory, Opaque *context, int64_t index, const int64_t *dimensions,
+                            int64_t rank, int64_t *record) {
+    const Function *api = factory->api;
+    Opaque *value = NULL;
+    void *contents = NULL;
+    const Opaque *memory = NULL;
+    int device_type = 0;
+    Status *status = CALL(
+        api, API_KernelContext_GetOutput, Status *, Opaque *, size_t, const int64_t *, size_t, Opaque **)(
+        context, (size_t)index, dimensions, (size_t)rank, &value);
+    if (status == NULL && value != NULL) {
+        status = CALL(api, API_GetTensorMutableData, Status *, Opaque *, void **)(value, &contents);
+        if (status == NULL)
+            status = CALL(api, API_GetTensorMemoryInfo, Status *, const Opaque *, const Opaque **)(value, &memory);
+        if (status == NULL)
+            CALL(api, API_MemoryInfoGetDeviceType, void, const Opaque *, int *)(memory, &device_type);
+    }
+    record[0] = (int64_t)(intptr_t)contents;
+    record[1] = device_type;
+    return status;
+}
+
+/* A session's provider. */
+
+static const char *DMLVK_CALL ep_name(const Ep *self) {
+    (void)self;
+    return python.name;
+}
+
+static Status *DMLVK_CALL ep_capability(Ep *self, const Opaque *graph, Opaque *support) {
+    OwnEp *ep = (OwnEp *)self;
+    if (!enter()) return gone(ep->factory);
+    Status *status = python.capability(ep->id, graph, support);
+    leave();
+    return status;
+}
+
+static void DMLVK_CALL ep_release_infos(Ep *self, NodeComputeInfo **infos, size_t count) {
+    (void)self;
+    for (size_t i = 0; i < count; i++) {
+        OwnComputeInfo *info = (OwnComputeInfo *)infos[i];
+        if (info == NULL) continue;
+        if (enter()) {
+            python.release_program(info->id);
+            leave();
+        }
+        free(info);
+        infos[i] = NULL;
+    }
+}
+
+static Status *DMLVK_CALL ep_compile(Ep *self, const Opaque **graphs, const Opaque **nodes, size_t count,
+                                     NodeComputeInfo **infos, Opaque **context_nodes) {
+    (void)context_nodes;
+    OwnEp *ep = (OwnEp *)self;
+    for (size_t i = 0; i < count; i++) infos[i] = NULL;
+    for (size_t i = 0; i < count; i++) {
+        OwnComputeInfo *info = calloc(1, sizeof *info);
+        if (info == NULL) {
+            ep_release_infos(self, infos, i);
+            return no_memory(ep->factory);
+        }
+        Status *status = NULL;
+        if (enter()) {
+            status = python.compile(ep->id, graphs[i], nodes[i], &info->id);
+            leave();
+        } else {
+            status = gone(ep->factory);
+        }
+        if (status != NULL) {
+            free(info);
+            ep_release_infos(self, infos, i);
+            return status;
+        }
+        info->base.version = DMLVK_ABI_VERSION;
+        info->base.CreateState = create_state;
+        info->base.Compute = compute;
+        info->base.ReleaseState = release_state;
+        info->factory = ep->factory;
+        infos[i] = &info->base;
+    }
+    return NULL;
+}
+
+static Status *DMLVK_CALL ep_concurrent(Ep *self, bool *is_supported) {
+    (void)self;
+    *is_supported = true;
+    return NULL;
+}
+
+/* Memory. */
+
+static void *DMLVK_CALL allocate(Allocator *self, size_t size) {
+    if (size > INT64_MAX || !enter()) return NULL;
+    int64_t address = python.allocate(((OwnAllocator *)self)->device, (int64_t)size);
+    leave();
+    return (void *)(intptr_t)address;
+}
+
+static void DMLVK_CALL let_go(Allocator *self, void *memory) {
+    (void)self;
+    if (memory == NULL || !enter()) return;
+    python.free((int64_t)(intptr_t)memory);
+    leave();
+}
+
+static const Opaque *DMLVK_CALL allocator_info(const Allocator *self) { return ((const OwnAllocator *)self)->info; }
+
+static void DMLVK_CALL transfer_release(DataTransfer *self) { free(self); }
+
+static bool DMLVK_CALL transfer_can_copy(const DataTransfer *self, const Opaque *from, const Opaque *to) {
+    if (!enter()) return false;
+    bool can = python.can_copy(((const OwnDataTransfer *)self)->factory, from, to) != 0;
+    leave();
+    return can;
+}
+
+static Status *DMLVK_CALL transfer_copy(DataTransfer *self, const Opaque **from, Opaque **to, Opaque **streams,
+                                        size_t count) {
+    (void)streams;
+    OwnFactory *factory = ((OwnDataTransfer *)self)->factory;
+    if (!enter()) return gone(factory);
+    Status *status = python.copy(factory, from, to, (int64_t)count);
+    leave();
+    return status;
+}
+
+/* The factory of providers. */
+
+static const char *DMLVK_CALL factory_name(const Factory *self) {
+    (void)self;
+    return python.name;
+}
+
+static const char *DMLVK_CALL factory_vendor(const Factory *self) {
+    (void)self;
+    return python.vendor;
+}
+
+static const char *DMLVK_CALL factory_version(const Factory *self) {
+    (void)self;
+    return python.version;
+}
+
+static uint32_t DMLVK_CALL factory_vendor_id(const Factory *self) {
+    (void)self;
+    return 0;
+}
+
+static Status *DMLVK_CALL factory_devices(Factory *self, const Opaque *const *devices, size_t count,
+                                          Opaque **ep_devices, size_t most, size_t *found) {
+    *found = 0;
+    if (!enter()) return gone((OwnFactory *)self);
+    int64_t number = 0;
+    Status *status = python.devices(self, devices, (int64_t)count, ep_devices, (int64_t)most, &number);
+    leave();
+    *found = (size_t)number;
+    return status;
+}
+
+static Status *DMLVK_CALL factory_create_ep(Factory *self, const Opaque *const *devices,
+                                            const Opaque *const *metadata, size_t count, const Opaque *options,
+                                            const Opaque *logger, Ep **created) {
+    (void)metadata;
+    OwnFactory *factory = (OwnFactory *)self;
+    *created = NULL;
+    OwnEp *ep = calloc(1, sizeof *ep);
+    if (ep == NULL) return no_memory(factory);
+    Status *status = NULL;
+    if (enter()) {
+        status = python.create_ep(self, devices, (int64_t)count, options, logger, &ep->id);
+        leave();
+    } else {
+        status = gone(factory);
+    }
+    if (status != NULL) {
+        free(ep);
+        return status;
+    }
+    ep->factory = factory;
+    ep->base.version = DMLVK_ABI_VERSION;
+    ep->base.GetName = ep_name;
+    ep->base.GetCapability = ep_capability;
+    ep->base.Compile = ep_compile;
+    ep->base.ReleaseNodeComputeInfos = ep_release_infos;
+    ep->base.IsConcurrentRunSupported = ep_concurrent;
+    *created = &ep->base;
+    return NULL;
+}
+
+static void DMLVK_CALL factory_release_ep(Factory *self, Ep *released) {
+    (void)self;
+    if (released == NULL) return;
+    if (enter()) {
+        python.release_ep(((OwnEp *)released)->id);
+        leave();
+    }
+    free(released);
+}
+
+static Status *DMLVK_CALL factory_validate(Factory *self, const Opaque *const *devices, size_t count,
+                                           const char *info, int *compatibility) {
+    (void)self;
+    (void)devices;
+    (void)count;
+    (void)info;
+    *compatibility = DMLVK_COMPILED_MODEL_NOT_APPLICABLE;
+    return NULL;
+}
+
+static Status *DMLVK_CALL factory_create_allocator(Factory *self, const Opaque *info, const Opaque *options,
+                                                   Allocator **created) {
+    (void)options;
+    *created = NULL;
+    OwnFactory *factory = (OwnFactory *)self;
+    OwnAllocator *allocator = calloc(1, sizeof *allocator);
+    if (allocator == NULL) return no_memory(factory);
+    Status *status = NULL;
+    if (enter()) {
+        status = python.create_allocator(self, info, &allocator->device);
+        leave();
+    } else {
+        status = gone(factory);
+    }
+    if (status != NULL) {
+        free(allocator);
+        return status;
+    }
+    allocator->base.version = DMLVK_ABI_VERSION;
+    allocator->base.Alloc = allocate;
+    allocator->base.Reserve = allocate;
+    allocator->base.Free = let_go;
+    allocator->base.Info = allocator_info;
+    allocator->info = info;
+    *created = &allocator->base;
+    return NULL;
+}
+
+static void DMLVK_CALL factory_release_allocator(Factory *self, Allocator *allocator) {
+    (void)self;
+    free(allocator);
+}
+
+static Status *DMLVK_CALL factory_create_transfer(Factory *self, DataTransfer **created) {
+    OwnDataTransfer *transfer = calloc(1, sizeof *transfer);
+    *created = NULL;
+    if (transfer == NULL) return no_memory((OwnFactory *)self);
+    transfer->base.version = DMLVK_ABI_VERSION;
+    transfer->base.Release = transfer_release;
+    transfer->base.CanCopy = transfer_can_copy;
+    transfer->base.CopyTensors = transfer_copy;
+    transfer->factory = (OwnFactory *)self;
+    *created = &transfer->base;
+    return NULL;
+}
+
+static bool DMLVK_CALL factory_stream_aware(const Factory *self) {
+    (void)self;
+    return false;
+}
+
+static Status *DMLVK_CALL factory_create_stream(Factory *self, const Opaque *memory_device, const Opaque *options,
+                                                Opaque **stream) {
+    (void)self;
+    (void)memory_device;
+    (void)options;
+    *stream = NULL;
+    return NULL;
+}
+
+static Status *DMLVK_CALL factory_incompatibility(Factory *self, const Opaque *device, Opaque *details) {
+    (void)self;
+    (void)device;
+    (void)details;
+    return NULL;
+}
+
+static Status *DMLVK_CALL factory_importer(Factory *self, const Opaque *ep_device, Opaque **importer) {
+    (void)self;
+    (void)ep_device;
+    *importer = NULL;
+    return NULL;
+}
+
+static Status *DMLVK_CALL factory_domain_count(Factory *self, size_t *count) {
+    (void)self;
+    *count = 0;
+    return NULL;
+}
+
+static Status *DMLVK_CALL factory_domains(Factory *self, Opaque **domains, size_t count) {
+    (void)self;
+    (void)domains;
+    (void)count;
+    return NULL;
+}
+
+/* What ONNX Runtime looks for. */
+
+EXPORT Status *CreateEpFactories(const char *registered_name, const ApiBase *base, const Opaque *logger,
+                                 Factory **factories, size_t most, size_t *count) {
+    (void)registered_name;
+    (void)logger;
+    *count = 0;
+    const char *version = base->GetVersionString();
+    unsigned major = 0, minor = 0;
+    const Function *first = base->GetApi(1); /* CreateStatus has the same place in every version */
+    char message[256];
+    if (sscanf(version, "%u.%u", &major, &minor) != 2 || major != 1 || minor < DMLVK_ABI_VERSION ||
+        base->GetApi(DMLVK_ABI_VERSION) == NULL) {
+        snprintf(message, sizeof message,
+                 "dmlvk: its execution provider is written for version %d of ONNX Runtime's interface and those that "
+                 "extend it: ONNX Runtime %s does not have that; install onnxruntime>=1.%d",
+                 DMLVK_ABI_VERSION, version, DMLVK_ABI_VERSION);
+        return failure(first, message);
+    }
+    if (!atomic_load(&is_attached))
+        return failure(first, "dmlvk: its execution provider works inside of Python: import dmlvk.onnxruntime");
+    if (most < 1) return failure(first, "dmlvk: there is no room for a factory");
+    OwnFactory *factory = calloc(1, sizeof *factory); /* stays for ever: sessions may outlive the registration */
+    if (factory == NULL) return failure(first, "dmlvk: the host has no memory left");
+    factory->api = base->GetApi(DMLVK_ABI_VERSION);
+    factory->ep_api = (const Function *)CALL(factory->api, API_GetEpApi, const void *, void)();
+    factory->base.version = DMLVK_ABI_VERSION;
+    factory->base.GetName = factory_name;
+    factory->base.GetVendor = factory_vendor;
+    factory->base.GetSupportedDevices = factory_devices;
+    factory->base.CreateEp = factory_create_ep;
+    factory->base.ReleaseEp = factory_release_ep;
+    factory->base.GetVendorId = factory_vendor_id;
+    factory->base.GetVersion = factory_version;
+    factory->base.ValidateCompiledModelCompatibilityInfo = factory_validate;
+    factory->base.CreateAllocator = factory_create_allocator;
+    factory->base.ReleaseAllocator = factory_release_allocator;
+    factory->base.CreateDataTransfer = factory_create_transfer;
+    factory->base.IsStreamAware = factory_stream_aware;
+    factory->base.CreateSyncStreamForDevice = factory_create_stream;
+    factory->base.GetHardwareDeviceIncompatibilityDetails = factory_incompatibility;
+    factory->base.CreateExternalResourceImporterForDevice = factory_importer;
+    factory->base.GetNumCustomOpDomains = factory_domain_count;
+    factory->base.GetCustomOpDomains = factory_domains;
+    factories[0] = &factory->base;
+    *count = 1;
+    return NULL;
+}
+
+EXPORT Status *ReleaseEpFactory(Factory *factory) {
+    (void)factory;
+    return NULL;
+}
+
+/* What Python calls. */
+
+EXPORT int dmlvk_abi_version(void) { return DMLVK_ABI_VERSION; }
+
+EXPORT void dmlvk_attach(const Callbacks *callbacks) {
+    python = *callbacks;
+    atomic_store(&is_attached, true);
+}
+
+/* Takes Python's functions away; returns how many calls of them are still running. */
+EXPORT int64_t dmlvk_detach(void) {
+    atomic_store(&is_attached, false);
+    return atomic_load(&running);
+}
+
+/* A function of ONNX Runtime's by its name; NULL for one that is not declared in abi.h. */
+EXPORT void *dmlvk_function(const OwnFactory *factory, const char *name) {
+#define FIND(function, place) \
+    if (strcmp(name, #function) == 0) return (void *)factory->api[place];
+    DMLVK_API_FUNCTIONS(FIND)
+#undef FIND
+#define FIND(function, place) \
+    if (strcmp(name, #function) == 0) return (void *)factory->ep_api[place];
+    DMLVK_EP_FUNCTIONS(FIND)
+#undef FIND
+    return NULL;
+}

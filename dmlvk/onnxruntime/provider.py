@@ -1,0 +1,388 @@
+"""What ONNX Runtime asks of dmlvk's execution provider: devices, sessions, parts of graphs, runs."""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import functools
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+import dmlvk
+from dmlvk.arithmetic import Arithmetic, checked_arithmetic
+from dmlvk.device import Device
+from dmlvk.errors import DmlError, InvalidArgumentError
+from dmlvk.onnx.engine import Program
+from dmlvk.onnx.execution import Held, Resident
+from dmlvk.onnx.values import NUMPY_TYPES, stored
+from dmlvk.onnxruntime.claims import claims_of
+from dmlvk.onnxruntime.graphs import Graph, constant_names, read_by
+from dmlvk.onnxruntime.interface import GPU, INFO, VERBOSE, Api, array_of
+from dmlvk.onnxruntime.library import Library
+from dmlvk.operators import FeatureLevel
+from dmlvk.runtime.vulkan import DeviceInfo, select_device
+
+PROVIDER = "DmlVkExecutionProvider"
+"""The provider's name, for ``providers=[…]``."""
+
+OPTIONS = ("device", "feature_level", "arithmetic")
+"""What its options may say."""
+
+_log = logging.getLogger("dmlvk")
+
+_RECORD = 20
+"""Numbers that provider.c tells of each input."""
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class _FusionOptions(ctypes.Structure):
+    """OrtNodeFusionOptions."""
+
+    _fields_ = (("version", ctypes.c_uint32), ("drop_constant_initializers", ctypes.c_bool))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Session:
+    """ONNX Runtime's session, as the provider sees it.
+
+    Attributes:
+        api: ONNX Runtime's functions.
+        device: where it computes.
+        logger: ONNX Runtime's.
+    """
+
+    api: Api
+    device: Device
+    logger: int
+
+
+class _Part:
+    """A part of a graph that is ready to run.
+
+    Args:
+        api: ONNX Runtime's functions.
+        program: computes it.
+        inputs: for each input of the fused node its name; ``None`` for one that is not needed.
+        outputs: the names of the outputs.
+    """
+
+    def __init__(self, api: Api, program: Program, inputs: list[str | None], outputs: list[str]) -> None:
+        self.api = api
+        self.program = program
+        self.inputs = inputs
+        self.outputs = outputs
+        self.lock = threading.RLock()
+
+
+class Provider:
+    """What provider.c calls.
+
+    Args:
+        library: the library that calls.
+    """
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._apis: dict[int, Api] = {}
+        self._devices: dict[tuple[int, FeatureLevel, str], Device] = {}
+        self._indices: dict[int, int] = {}
+        self._sessions: dict[int, _Session] = {}
+        self._parts: dict[int, _Part] = {}
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def functions(self) -> dict[str, Callable[..., Any]]:
+        """By the names of ``Callbacks`` in provider.c."""
+        return {
+            "devices": self._guarded(self._offer_devices),
+            "create_ep": self._guarded(self._create_ep),
+            "release_ep": self._quiet(self._release_ep),
+            "capability": self._guarded_session(self._claim),
+            "compile": self._guarded_session(self._compile),
+            "release_program": self._quiet(self._release_part),
+            "compute": self._compute,
+            "allocate": lambda device, size: 0,
+            "free": lambda address: None,
+            "copy": self._guarded(self._copy),
+            "can_copy": lambda factory, source, target: 0,
+            "create_allocator": self._guarded(self._create_allocator),
+        }
+
+    # Errors: none may leave for C, and each becomes a status.
+
+    def _api(self, factory: int) -> Api:
+        with self._lock:
+            return self._apis.setdefault(factory, Api(self._library, factory))
+
+    def _guarded(self, function: Callable[..., None]) -> Callable[..., int | None]:
+        @functools.wraps(function)
+        def call(factory: int, *arguments: Any) -> int | None:
+            api = self._api(factory)
+            try:
+                function(api, *arguments)
+            except BaseException as error:  # noqa: BLE001 - it would be lost in C
+                return api.failure(_told(error))
+            return None
+
+        return call
+
+    def _guarded_session(self, function: Callable[..., None]) -> Callable[..., int | None]:
+        @functools.wraps(function)
+        def call(number: int, *arguments: Any) -> int | None:
+            session = self._sessions[number]
+            try:
+                function(session, *arguments)
+            except BaseException as error:  # noqa: BLE001 - it would be lost in C
+                return session.api.failure(_told(error))
+            return None
+
+        return call
+
+    @staticmethod
+    def _quiet(function: Callable[[int], None]) -> Callable[[int], None]:
+        @functools.wraps(function)
+        def call(number: int) -> None:
+            try:
+                function(number)
+            except BaseException:  # noqa: BLE001 - nobody asks what becomes of a release
+                _log.exception("dmlvk.onnxruntime: %s", function.__name__)
+
+        return call
+
+    # Devices.
+
+    def _offer_devices(
+        self, api: Api, hardware: int | None, count: int, found: int, most: int, number: int | None
+    ) -> None:
+        there = (ctypes.c_void_p * count).from_address(hardware) if hardware and count else ()
+        unused = [pointer for pointer in there if pointer and api.call("HardwareDevice_Type", pointer) == GPU]
+        places = (ctypes.c_void_p * most).from_address(found)
+        made = 0
+        for info in dmlvk.list_devices():
+            if not info.usable or made == most:
+                continue
+            known = next((pointer for pointer in unused if _is_same(api, pointer, info)), None)
+            if known is not None:
+                unused.remove(known)
+            pairs = api.made_pairs(_said_of(info))
+            try:
+                pointer = known or self._new_hardware(api, info, pairs)
+                places[made] = api.pointer("CreateEpDevice", api.factory, pointer, pairs, None)
+            finally:
+                api.call("ReleaseKeyValuePairs", pairs)
+            self._indices[pointer] = info.index
+            made += 1
+        ctypes.c_int64.from_address(number or 0).value = made
+
+    @staticmethod
+    def _new_hardware(api: Api, info: DeviceInfo, pairs: int) -> int:
+        """A device that ONNX Runtime did not find itself; it stays for ever, since sessions may."""
+        vendor = info.driver.encode()
+        made = api.pointer("CreateHardwareDevice", GPU, info.vendor_id, info.device_id, vendor, pairs)
+        assert made is not None
+        return made
+
+    # Sessions.
+
+    def _create_ep(
+        self, api: Api, devices: int | None, count: int, options: int, logger: int, number: int | None
+    ) -> None:
+        there = (ctypes.c_void_p * count).from_address(devices) if devices and count else ()
+        pairs = api.pointer("GetSessionOptionsConfigEntries", options)
+        assert pairs is not None
+        try:
+            prefix = f"ep.{PROVIDER.lower()}."
+            said = {
+                key[len(prefix) :]: value for key, value in api.pairs(pairs).items() if key.lower().startswith(prefix)
+            }
+        finally:
+            api.call("ReleaseKeyValuePairs", pairs)
+        chosen = [self._indices[pointer] for pointer in there if pointer in self._indices]
+        device = self._device(said, chosen)
+        with self._lock:
+            key = next(self._numbers)
+            self._sessions[key] = _Session(api, device, logger)
+        ctypes.c_int64.from_address(number or 0).value = key
+        api.log(logger, INFO, f"{PROVIDER}: {device.info.name}, feature level {device.feature_level.label}")
+
+    def _device(self, options: Mapping[str, str], chosen: list[int]) -> Device:
+        """The device that options ask for; sessions that ask for the same share it."""
+        for name in options:
+            if name not in OPTIONS:
+                raise InvalidArgumentError(f"{PROVIDER} has no option {name!r}; it has {', '.join(OPTIONS)}")
+        said = options.get("device") or (str(chosen[0]) if len(chosen) == 1 else None)
+        info = select_device(int(said) if said is not None and said.isdecimal() else said)
+        level = FeatureLevel.from_name(options.get("feature_level") or FeatureLevel.LEVEL_6_4.label)
+        wanted = options.get("arithmetic") or None
+        arithmetic: Arithmetic | None = (
+            None if wanted is None else checked_arithmetic(wanted, f"{PROVIDER}: the option arithmetic")
+        )
+        key = (info.index, level, str(arithmetic))
+        with self._lock:
+            device = self._devices.get(key)
+            if device is None or device.engine.is_removed:
+                device = self._devices[key] = Device(info.index, feature_level=level, arithmetic=arithmetic)
+            return device
+
+    def _release_ep(self, number: int) -> None:
+        with self._lock:
+            self._sessions.pop(number, None)
+
+    # Graphs.
+
+    def _claim(self, session: _Session, handle: int, support: int) -> None:
+        api = session.api
+        graph = Graph(api, handle)
+        if not graph.nodes:
+            return
+        claims = claims_of(session.device, graph)
+        options = _FusionOptions(self._library.abi_version, True)
+        for part in claims.parts:
+            nodes = (ctypes.c_void_p * len(part))(*(node.handle for node in part))
+            api.call("EpGraphSupportInfo_AddNodesToFuse", support, nodes, len(part), ctypes.byref(options))
+        taken = sum(len(part) for part in claims.parts)
+        where = f"{PROVIDER}: {graph.name or 'a graph'}"
+        api.log(
+            session.logger,
+            INFO,
+            f"{where}: the device computes {taken} of {len(graph.nodes)} nodes, in {len(claims.parts)} parts",
+        )
+        for index, reason in claims.reasons.items():
+            proto = graph.nodes[index].proto
+            name = proto.name or next(iter(proto.output), "")
+            api.log(session.logger, VERBOSE, f"{where}: node {name!r} ({proto.op_type}) stays: {reason}")
+
+    def _compile(self, session: _Session, handle: int, node: int, number: int | None) -> None:
+        api = session.api
+        graph = Graph(api, handle)
+        name = api.text("Node_GetName", node)
+        given = [_name_of(api, value) for value in api.pointers("Node", "Inputs", node)]
+        outputs = [_name_of(api, value) for value in api.pointers("Node", "Outputs", node)]
+        read = read_by(graph.nodes)
+        constants = graph.constants(constant_names(graph, read), are_kept=True)
+        needed = [value for value in dict.fromkeys(given) if value and value in graph.values and value not in constants]
+        model = graph.model(graph.nodes, needed, outputs, constants, name=name)
+        program = Program(session.device, model, flags=session.device.own_flags)
+        program.plan_static_shapes()
+        part = _Part(api, program, [value if value in needed else None for value in given], outputs)
+        with self._lock:
+            key = next(self._numbers)
+            self._parts[key] = part
+        ctypes.c_int64.from_address(number or 0).value = key
+
+    def _release_part(self, number: int) -> None:
+        with self._lock:
+            part = self._parts.pop(number, None)
+        if part is not None:
+            with part.lock:
+                part.program.forget()
+
+    # Runs.
+
+    def _compute(self, number: int, context: int, inputs: int, count: int) -> int | None:
+        part = self._parts[number]
+        try:
+            numbers = list((ctypes.c_int64 * (count * _RECORD)).from_address(inputs)) if count else []
+            arrays = {}
+            for place, name in enumerate(part.inputs):
+                if name is not None:
+                    arrays[name] = _input(numbers[place * _RECORD : (place + 1) * _RECORD])
+            part.program.device.engine.check_open()
+            with part.lock:
+                state = part.program.run(arrays)
+                for place, name in enumerate(part.outputs):
+                    value = state.known.get(name)
+                    self._give(part, context, place, state.values[name] if value is None else value)
+        except BaseException as error:  # noqa: BLE001 - it would be lost in C
+            return part.api.failure(_told(error))
+        return None
+
+    def _give(self, part: _Part, context: int, place: int, value: Any) -> None:
+        """Writes an output where ONNX Runtime wants it."""
+        array = value.array() if isinstance(value, (Resident, Held)) else np.asarray(value)
+        sizes = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
+        record = (ctypes.c_int64 * 2)()
+        status = self._library.output(part.api.factory, context, place, sizes, array.ndim, record)
+        if status:
+            message = (part.api.call("GetErrorMessage", status) or b"").decode(errors="replace")
+            part.api.call("ReleaseStatus", status)
+            raise DmlError(f"the output {part.outputs[place]!r}: {message}")
+        contents = np.ascontiguousarray(stored(array))
+        if record[0] and contents.nbytes and array.size:
+            size = contents.nbytes if contents.dtype == array.dtype else -(-array.size // 2)
+            ctypes.memmove(record[0], contents.ctypes.data, size)
+
+    # Memory.
+
+    def _create_allocator(self, api: Api, memory_info: int, device: int | None) -> None:
+        raise DmlError(f"{PROVIDER} has no memory of its own")
+
+    def _copy(self, api: Api, sources: int, targets: int, count: int) -> None:
+        raise DmlError(f"{PROVIDER} has no memory of its own")
+
+
+def _input(record: list[int]) -> Any:
+    """An input as an array of the memory where it is."""
+    address, element, _, rank, *sizes = record
+    shape = tuple(sizes[:rank])
+    dtype = NUMPY_TYPES.get(element)
+    if element == 0:
+        return None
+    if dtype is None or dtype.kind == "V" or not address or 0 in shape:
+        size = _byte_count(element, shape)
+        return array_of(element, shape, (ctypes.c_char * size).from_address(address) if size else b"")
+    count = dtype.itemsize
+    for length in shape:
+        count *= length
+    room: Any = (ctypes.c_char * count).from_address(address)
+    return np.ndarray(shape, dtype, room)
+
+
+def _byte_count(element: int, shape: tuple[int, ...]) -> int:
+    dtype = NUMPY_TYPES.get(element)
+    if dtype is None:
+        raise DmlError(f"an input has the element type {element}, which the device does not have")
+    count = int(np.prod(shape, dtype=np.int64))
+    return -(-count // 2) if dtype.kind == "V" else count * dtype.itemsize
+
+
+def _name_of(api: Api, value: int) -> str:
+    return api.text("GetValueInfoName", value) if value else ""
+
+
+def _is_same(api: Api, hardware: int, info: DeviceInfo) -> bool:
+    """Whether a device that ONNX Runtime found is one of Vulkan's."""
+    vendor = api.call("HardwareDevice_VendorId", hardware)
+    return bool(vendor == info.vendor_id and api.call("HardwareDevice_DeviceId", hardware) == info.device_id)
+
+
+def _said_of(info: DeviceInfo) -> list[tuple[str, str]]:
+    """What programs may want to know of a device."""
+    pairs = [
+        ("Description", info.name),
+        ("name", info.name),
+        ("driver", f"{info.driver} {info.driver_version}"),
+        ("kind", info.kind),
+        ("index", str(info.index)),
+        ("memory", str(info.memory)),
+    ]
+    if info.uuid is not None:
+        pairs.append(("uuid", info.uuid))
+    if info.pci_address is not None:
+        pairs.append(("pci_bus_id", info.pci_address))
+    return pairs
+
+
+def _told(error: BaseException) -> str:
+    """An error in one line, for a status."""
+    message = " ".join(f"{error}".split())
+    return f"dmlvk: {message}" if isinstance(error, DmlError) else f"dmlvk: {type(error).__name__}: {message}"
+
+
+__all__ = ["OPTIONS", "PROVIDER", "Provider"]

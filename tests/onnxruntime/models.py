@@ -1,0 +1,85 @@
+"""Small models that the tests of ONNX Runtime's provider share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+from dmlvk.onnxruntime import PROVIDER
+
+BOTH = [PROVIDER, "CPUExecutionProvider"]
+
+WIDTH = 48
+
+WEIGHTS = [
+    numpy_helper.from_array(np.random.default_rng(n).normal(0, WIDTH**-0.5, (WIDTH, WIDTH)).astype(np.float32), f"w{n}")
+    for n in range(2)
+]
+
+
+def model_of(
+    nodes: Sequence[onnx.NodeProto], inputs: dict[str, Any], outputs: Sequence[str], version: int = 17, **options: Any
+) -> onnx.ModelProto:
+    """A model with FLOAT inputs of these shapes, INT64 ones where a shape is in a set."""
+    given = []
+    for name, shape in inputs.items():
+        element = TensorProto.INT64 if isinstance(shape, frozenset) else TensorProto.FLOAT
+        given.append(helper.make_tensor_value_info(name, element, list(shape)))
+    used = {name for node in nodes for name in node.input} | set(options.pop("used", ()))
+    graph = helper.make_graph(
+        nodes,
+        "model",
+        given,
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [weight for weight in WEIGHTS if weight.name in used],
+    )
+    opsets = [helper.make_opsetid("", version), *options.pop("opsets", ())]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9, **options)
+
+
+def chain(batch: int | str = "batch") -> onnx.ModelProto:
+    """Two products with something between them: a graph that the device has whole."""
+    return model_of(
+        [
+            helper.make_node("MatMul", ["x", "w0"], ["a"]),
+            helper.make_node("Tanh", ["a"], ["b"]),
+            helper.make_node("MatMul", ["b", "w1"], ["c"], name="second"),
+            helper.make_node("Softmax", ["c"], ["y"]),
+        ],
+        {"x": [batch, WIDTH]},
+        ["y"],
+    )
+
+
+def session_of(model: onnx.ModelProto | str, **options: Any) -> onnxruntime.InferenceSession:
+    """A session with the provider first, that never tries again without it."""
+    made = onnxruntime.SessionOptions()
+    made.log_severity_level = 4
+    made.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    source = model if isinstance(model, str) else model.SerializeToString()
+    session = onnxruntime.InferenceSession(source, made, providers=[(PROVIDER, options), "CPUExecutionProvider"])
+    assert session.get_providers() == BOTH
+    session.disable_fallback()
+    return session
+
+
+def parts_of(session: onnxruntime.InferenceSession) -> list[list[str]]:
+    """The operators of each part that the device has."""
+    parts = session.get_provider_graph_assignment_info()
+    return [[node.op_type for node in part.get_nodes()] for part in parts if part.ep_name == PROVIDER]
+
+
+def alone(model: onnx.ModelProto | str) -> onnxruntime.InferenceSession:
+    """A session of the CPU provider."""
+    source = model if isinstance(model, str) else model.SerializeToString()
+    return onnxruntime.InferenceSession(source, providers=["CPUExecutionProvider"])
+
+
+def inputs(batch: int, seed: int = 0) -> dict[str, Any]:
+    """For models that read x."""
+    return {"x": np.random.default_rng(seed).normal(size=(batch, WIDTH)).astype(np.float32)}

@@ -1,0 +1,257 @@
+"""The provider inside of ONNX Runtime: devices, options, parts of graphs, errors."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import dmlvk as dml
+import dmlvk.onnx
+import dmlvk.onnxruntime
+from tests.onnxruntime.models import BOTH, WIDTH, alone, chain, inputs, model_of, parts_of, session_of
+
+
+def test_every_usable_device_is_a_gpu_with_its_names() -> None:
+    found = {device.ep_metadata["uuid"]: device for device in dmlvk.onnxruntime.devices()}
+    wanted = [info for info in dml.list_devices() if info.usable]
+    assert len(found) == len(wanted) > 0
+    for info in wanted:
+        device = found[info.uuid or ""]
+        assert device.ep_metadata["name"] == info.name
+        assert device.device.type == onnxruntime.OrtHardwareDeviceType.GPU
+        assert (device.device.vendor_id, device.device.device_id) == (info.vendor_id, info.device_id)
+        assert device.device.vendor == info.driver
+
+
+@pytest.mark.parametrize("batch", ["batch", 3])
+def test_whole_graphs_give_the_bits_of_dmlvk_onnx(batch: int | str) -> None:
+    model = chain(batch)
+    session = session_of(model)
+    assert parts_of(session) == [["MatMul", "Tanh", "MatMul", "Softmax"]]
+    expected = dmlvk.onnx.InferenceSession(model)
+    for size in (1, 3, 2, 1) if batch == "batch" else (3,):
+        given = inputs(size, size)
+        (found,), (wanted,) = session.run(None, given), expected.run(None, given)
+        assert found.tobytes() == wanted.tobytes(), size
+        np.testing.assert_allclose(found, alone(model).run(None, given)[0], rtol=1e-5)
+
+
+def test_every_device_gives_the_same_bits() -> None:
+    model, given = chain(), inputs(5)
+    sessions = []
+    for device in dmlvk.onnxruntime.devices():
+        options = onnxruntime.SessionOptions()
+        options.add_provider_for_devices([device], {})
+        sessions.append(onnxruntime.InferenceSession(model.SerializeToString(), options))
+    by_name = [session_of(model, device=device.ep_metadata["index"]) for device in dmlvk.onnxruntime.devices()]
+    assert len({session.run(None, given)[0].tobytes() for session in [*sessions, *by_name]}) == 1
+
+
+def test_selection_policies_find_the_device() -> None:
+    options = onnxruntime.SessionOptions()
+    options.set_provider_selection_policy(onnxruntime.OrtExecutionProviderDevicePolicy.PREFER_GPU)
+    assert onnxruntime.InferenceSession(chain().SerializeToString(), options).get_providers() == BOTH
+
+
+def test_what_the_device_lacks_divides_the_graph_without_circles() -> None:
+    model = model_of(
+        [
+            helper.make_node("MatMul", ["x", "w0"], ["a"]),
+            helper.make_node("Round", ["a"], ["rounded"]),
+            helper.make_node("Unique", ["rounded"], ["unique"]),
+            helper.make_node("Size", ["unique"], ["size"]),
+            helper.make_node("Cast", ["size"], ["factor"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", ["a", "factor"], ["b"]),
+            helper.make_node("MatMul", ["b", "w1"], ["c"]),
+            helper.make_node("MatMul", ["a", "w1"], ["d"]),
+            helper.make_node("Mul", ["c", "d"], ["y"]),
+        ],
+        {"x": ["batch", WIDTH]},
+        ["y", "unique"],
+    )
+    session = session_of(model)
+    first, second = parts_of(session)
+    assert sorted(first) == ["MatMul", "MatMul", "Round"]
+    assert sorted(second) == ["Cast", "MatMul", "Mul", "Mul"]
+    for size in (1, 4):
+        given = inputs(size)
+        for found, wanted in zip(session.run(None, given), alone(model).run(None, given), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_cheap_node_between_host_nodes_stays_there() -> None:
+    nodes = [helper.make_node("Unique", ["x"], ["a"]), helper.make_node("Abs", ["a"], ["b"])]
+    model = model_of([*nodes, helper.make_node("Unique", ["b"], ["y"])], {"x": [6]}, ["y"])
+    session = session_of(model)
+    assert parts_of(session) == []
+    given = {"x": np.array([1, -1, 2, -2, 3, 1], np.float32)}
+    assert session.run(None, given)[0].tolist() == [1, 2, 3]
+
+
+def test_functions_sequences_loops_and_texts_run() -> None:
+    body = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["before", "w0"], ["product"]),
+            helper.make_node("Tanh", ["product"], ["after"]),
+            helper.make_node("Identity", ["go"], ["on"]),
+        ],
+        "body",
+        [
+            helper.make_tensor_value_info("number", TensorProto.INT64, []),
+            helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("before", TensorProto.FLOAT, ["batch", WIDTH]),
+        ],
+        [
+            helper.make_tensor_value_info("on", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("after", TensorProto.FLOAT, ["batch", WIDTH]),
+        ],
+    )
+    twice = helper.make_function(
+        "local", "Twice", ["X"], ["Y"], [helper.make_node("Add", ["X", "X"], ["Y"])], [helper.make_opsetid("", 17)]
+    )
+    model = model_of(
+        [
+            helper.make_node("Twice", ["x"], ["a"], domain="local"),
+            helper.make_node("Loop", ["k", "", "a"], ["b"], body=body),
+            helper.make_node("SequenceConstruct", ["a", "b"], ["s"]),
+            helper.make_node("ConcatFromSequence", ["s"], ["y"], axis=0),
+        ],
+        {"x": ["batch", WIDTH], "k": frozenset()},
+        ["y"],
+        used=["w0"],
+        opsets=[helper.make_opsetid("local", 1)],
+        functions=[twice],
+    )
+    session = session_of(model)
+    given = inputs(2) | {"k": np.array(3)}
+    assert ["MatMul", "Tanh"] in parts_of(session)
+    np.testing.assert_allclose(session.run(None, given)[0], alone(model).run(None, given)[0], rtol=1e-4, atol=1e-6)
+
+
+def test_models_with_external_data_run(tmp_path: Path) -> None:
+    path = str(tmp_path / "model.onnx")
+    onnx.save(copy.deepcopy(chain()), path, save_as_external_data=True, location="model.data", size_threshold=0)
+    given = inputs(2)
+    found = session_of(path).run(None, given)[0]
+    assert found.tobytes() == session_of(chain()).run(None, given)[0].tobytes()
+
+
+def test_runs_in_several_threads_give_what_they_give_alone() -> None:
+    session = session_of(chain())
+    given = [inputs(1 + seed % 3, seed) for seed in range(6)]
+    wanted = [session.run(None, feed)[0].tobytes() for feed in given]
+    found: dict[int, set[bytes]] = {}
+
+    def work(number: int) -> None:
+        found[number] = {session.run(None, given[number])[0].tobytes() for _ in range(10)}
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {number: {wanted[number]} for number in range(6)}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"device": "none such"}, "No Vulkan device matches"),
+        ({"devise": "0"}, "has no option 'devise'; it has device, feature_level, arithmetic"),
+        ({"feature_level": "9_9"}, "unknown feature level '9_9'"),
+        ({"arithmetic": "fast"}, "must be 'portable' or 'device'; got 'fast'"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    options: dict[str, str], message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    made = onnxruntime.SessionOptions()
+    with pytest.raises(Exception, match="dmlvk") as error:
+        made.add_provider_for_devices(dmlvk.onnxruntime.devices()[:1], options)
+        onnxruntime.InferenceSession(chain().SerializeToString(), made)
+    assert message in str(error.value)
+    capfd.readouterr()
+
+
+def test_an_error_names_node_and_rule(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_of(
+        [helper.make_node("MatMul", ["x", "w0"], ["a"]), helper.make_node("Reshape", ["a", "k"], ["y"], name="shaped")],
+        {"x": ["batch", WIDTH], "k": frozenset({2})},
+        ["y"],
+    )
+    session = session_of(model)
+    assert parts_of(session) == [["MatMul", "Reshape"]]
+    with pytest.raises(Exception, match=r"dmlvk: .*node 'shaped' \(Reshape\)"):
+        session.run(None, inputs(2) | {"k": np.array([7, 5])})
+    assert session.run(None, inputs(2) | {"k": np.array([WIDTH, -1])})[0].shape == (WIDTH, 2)
+
+
+def test_a_library_of_another_interface_is_refused_in_one_line(tmp_path: Path) -> None:
+    # The library is asked as an older ONNX Runtime would ask it.
+    source = tmp_path / "old.c"
+    source.write_text(
+        "#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n"
+        "static void *status(int code, const char *text) { (void)code; return strdup(text); }\n"
+        "static void *table[400] = {(void *)status};\n"
+        "static const void *api(uint32_t version) { return version <= 23 ? table : 0; }\n"
+        'static const char *version(void) { return "1.23.2"; }\n'
+        "const void *base[2] = {(void *)api, (void *)version};\n"
+    )
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(tmp_path / "old.so"), str(source)], check=True)
+    program = (
+        "import ctypes, sys\n"
+        "old, new = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])\n"
+        "new.CreateEpFactories.restype = ctypes.c_char_p\n"
+        "count, room = ctypes.c_size_t(), (ctypes.c_void_p * 4)()\n"
+        "base = ctypes.addressof(ctypes.c_char.in_dll(old, 'base'))\n"
+        "print(new.CreateEpFactories(b'x', ctypes.c_void_p(base), None, room, 4, ctypes.byref(count)).decode())\n"
+    )
+    arguments = [sys.executable, "-c", program, str(tmp_path / "old.so"), dmlvk.onnxruntime.library_path()]
+    said = subprocess.run(arguments, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(said) == 1
+    assert "version 24" in said[0]
+    assert "ONNX Runtime 1.23.2 does not have that" in said[0]
+
+
+_ENDINGS = {
+    "sessions that are alive": "",
+    "a provider that is taken away": (
+        "dmlvk.onnxruntime.unregister()\n"
+        "for _ in range(3):\n"
+        "    assert session.run(None, given)[0].tobytes() == wanted\n"
+        "dmlvk.onnxruntime.register()\n"
+        "again = session_of(chain())\n"
+        "assert again.run(None, given)[0].tobytes() == wanted\n"
+    ),
+    "a run in another thread": (
+        "import threading, time\n"
+        "def work():\n"
+        "    while True:\n"
+        "        session.run(None, given)\n"
+        "threading.Thread(target=work, daemon=True).start()\n"
+        "time.sleep(0.2)\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("ending", _ENDINGS)
+def test_the_interpreter_ends_well_with(ending: str) -> None:
+    program = (
+        "import dmlvk.onnxruntime\n"
+        "from tests.onnxruntime.models import chain, inputs, session_of\n"
+        "session, given = session_of(chain()), inputs(2)\n"
+        "wanted = session.run(None, given)[0].tobytes()\n"
+        f"{_ENDINGS[ending]}"
+        "print('end')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr
