@@ -1,4 +1,4 @@
-"""The command line: ``dmlvk devices``, ``dmlvk operators``, ``run``, ``conformance``, ``bench``.
+"""The command line: ``dmlvk devices``, ``operators``, ``run``, ``chat``, ``convert-gguf``, ``conformance``, ``bench``.
 
 Exit status: 0 for success; 1 when something measured is outside what is promised or expected; 2 for wrong usage, bad
 input or a device that cannot do the work, with one line on standard error; 130 after Ctrl-C; 141 when the reader of
@@ -18,6 +18,7 @@ import click
 
 from dmlvk import __version__
 from dmlvk.cli.bench import bench
+from dmlvk.cli.chat import chat, convert
 from dmlvk.cli.commands import devices, operators, run
 from dmlvk.cli.conformance import conformance
 from dmlvk.errors import DmlError, ModelFileError
@@ -42,6 +43,8 @@ def cli(context: click.Context) -> None:
 cli.add_command(devices)
 cli.add_command(operators)
 cli.add_command(run)
+cli.add_command(chat)
+cli.add_command(convert)
 cli.add_command(conformance)
 cli.add_command(bench)
 

@@ -1,0 +1,244 @@
+"""A folder with a language model as onnxruntime-genai's builder writes it: what its files say, checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dmlvk.errors import ModelFileError, UnsupportedError
+from dmlvk.language.sampling import Sampling
+
+_CONFIG = "genai_config.json"
+_TOKENIZER = "tokenizer.json"
+_TOKENIZER_CONFIG = "tokenizer_config.json"
+_TEMPLATE = "chat_template.jinja"
+_MOST_CONFIG_BYTES = 64 * 2**20
+_LARGEST = 2**31 - 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """What a decoder's inputs and outputs are called; ``%d`` in those of caches stands for the layer."""
+
+    input_ids: str
+    attention_mask: str
+    position_ids: str
+    logits: str
+    past_key: str
+    past_value: str
+    present_key: str
+    present_value: str
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelFolder:
+    """What a folder says of its model.
+
+    Attributes:
+        path: the folder.
+        model: the ONNX file.
+        names: of inputs and outputs.
+        layers: how many have caches.
+        key_heads: heads of a cache.
+        head_size: elements of a head.
+        vocabulary: how many tokens there are.
+        context_length: tokens that the model can look back at, the new one included.
+        max_length: tokens that the folder wants room for.
+        end_tokens: tokens that end a text.
+        sampling: how the folder wants tokens to be chosen.
+        special_tokens: texts of tokens by their role: ``bos_token``, ``eos_token`` and so on.
+        chat_template: Jinja text that turns messages into a prompt; empty where there is none.
+    """
+
+    path: Path
+    model: Path
+    names: Names
+    layers: int
+    key_heads: int
+    head_size: int
+    vocabulary: int
+    context_length: int
+    max_length: int
+    end_tokens: frozenset[int]
+    sampling: Sampling
+    special_tokens: Mapping[str, str]
+    chat_template: str
+
+    @property
+    def tokenizer(self) -> Path:
+        """The file of the ``tokenizers`` package."""
+        return self.path / _TOKENIZER
+
+    @classmethod
+    def read(cls, path: Path | str) -> ModelFolder:
+        """Reads genai_config.json, and what is beside it.
+
+        Raises:
+            ModelFileError: a file or a member is missing, damaged or of no possible value.
+            UnsupportedError: the folder has a model of another kind (several files, pictures, speech).
+        """
+        folder = Path(path)
+        if not folder.is_dir():
+            raise ModelFileError(f"{folder}: is no folder; a language model is one with {_CONFIG} and {_TOKENIZER}")
+        config = _Members(folder / _CONFIG, _read_json(folder / _CONFIG))
+        model = config.inside("model")
+        if "decoder" not in model.values or any(part in model.values for part in ("encoder", "vision", "speech")):
+            raise UnsupportedError(f"{folder / _CONFIG}: only models of one decoder for text are run")
+        decoder, search = model.inside("decoder"), config.inside("search", default={})
+        if not (folder / _TOKENIZER).is_file():
+            raise ModelFileError(f"{folder}: has no {_TOKENIZER}, without which texts are no tokens")
+        file = folder / decoder.text("filename")
+        if not file.resolve().is_relative_to(folder.resolve()) or not file.is_file():
+            raise ModelFileError(f"{config.file}: model.decoder.filename {str(file.name)!r} is no file of the folder")
+        tokens, template = _tokenizer_facts(folder)
+        vocabulary, context = model.whole("vocab_size"), model.whole("context_length")
+        return cls(
+            folder,
+            file,
+            _names(decoder),
+            decoder.whole("num_hidden_layers"),
+            decoder.whole("num_key_value_heads"),
+            decoder.whole("head_size"),
+            vocabulary,
+            context,
+            min(context, search.whole("max_length", default=context)),
+            _end_tokens(model, vocabulary),
+            _sampling(search),
+            tokens,
+            template,
+        )
+
+
+def _names(decoder: _Members) -> Names:
+    inputs, outputs = decoder.inside("inputs"), decoder.inside("outputs")
+    return Names(
+        inputs.text("input_ids", default="input_ids"),
+        inputs.text("attention_mask", default="attention_mask"),
+        inputs.text("position_ids", default="position_ids"),
+        outputs.text("logits", default="logits"),
+        inputs.pattern("past_key_names"),
+        inputs.pattern("past_value_names"),
+        outputs.pattern("present_key_names"),
+        outputs.pattern("present_value_names"),
+    )
+
+
+def _end_tokens(model: _Members, vocabulary: int) -> frozenset[int]:
+    found = model.values.get("eos_token_id", [])
+    listed = found if isinstance(found, list) else [found]
+    if not all(isinstance(token, int) and 0 <= token < vocabulary for token in listed):
+        raise ModelFileError(f"{model.file}: model.eos_token_id must be tokens below {vocabulary}; got {found!r}")
+    return frozenset(listed)
+
+
+def _sampling(search: _Members) -> Sampling:
+    return Sampling(
+        temperature=search.number("temperature", 1.0) if search.values.get("do_sample", False) is True else 0.0,
+        top_k=search.whole("top_k", default=50, least=0),
+        top_p=search.number("top_p", 1.0),
+        repetition_penalty=search.number("repetition_penalty", 1.0),
+    )
+
+
+def _tokenizer_facts(folder: Path) -> tuple[dict[str, str], str]:
+    """Special tokens' texts, and the template of conversations."""
+    file = folder / _TOKENIZER_CONFIG
+    values: dict[str, Any] = {}
+    if file.is_file():
+        values = _Members(file, _read_json(file)).values
+    tokens = {
+        name: token["content"] if isinstance(token, dict) else token
+        for name, token in values.items()
+        if name.endswith("_token") and (isinstance(token, str) or (isinstance(token, dict) and "content" in token))
+    }
+    template = values.get("chat_template", "")
+    if isinstance(template, list):  # several of them by name
+        named = {item.get("name"): item.get("template") for item in template if isinstance(item, dict)}
+        template = named.get("default", "")
+    if (folder / _TEMPLATE).is_file():
+        template = _text(folder / _TEMPLATE)
+    if not isinstance(template, str):
+        raise ModelFileError(f"{file}: chat_template must be a text; got {type(template).__name__}")
+    return tokens, template
+
+
+def _text(file: Path) -> str:
+    try:
+        if not file.is_file():
+            raise ModelFileError(f"{file.parent}: has no {file.name}")
+        if file.stat().st_size > _MOST_CONFIG_BYTES:
+            raise ModelFileError(f"{file}: has {file.stat().st_size} bytes; at most {_MOST_CONFIG_BYTES} are read")
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelFileError(f"{file}: cannot be read: {error}") from error
+
+
+def _read_json(file: Path) -> Any:
+    try:
+        return json.loads(_text(file))
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{file}: is no JSON: {error}") from error
+
+
+class _Members:
+    """A JSON object with the words for what it lacks.
+
+    Args:
+        file: for messages.
+        values: the object.
+        where: its name in the file.
+    """
+
+    def __init__(self, file: Path, values: Any, where: str = "") -> None:
+        if not isinstance(values, dict):
+            raise ModelFileError(f"{file}: {where or 'the file'} must be a JSON object; got {type(values).__name__}")
+        self.file, self.values, self._where = file, values, where
+
+    def inside(self, name: str, default: dict[str, Any] | None = None) -> _Members:
+        """An object of the object."""
+        return _Members(self.file, self._value(name, default), self._full(name))
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A text that is not empty."""
+        value = self._value(name, default)
+        if not isinstance(value, str) or not value:
+            raise ModelFileError(f"{self.file}: {self._full(name)} must be a text; got {value!r}")
+        return value
+
+    def pattern(self, name: str) -> str:
+        """A text with one ``%d``."""
+        value = self.text(name)
+        if value.count("%") != 1 or "%d" not in value:
+            raise ModelFileError(f"{self.file}: {self._full(name)} must have one %d for the layer; got {value!r}")
+        return value
+
+    def whole(self, name: str, default: int | None = None, least: int = 1) -> int:
+        """An integer of at least so much."""
+        value = self._value(name, default)
+        if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= _LARGEST:
+            raise ModelFileError(f"{self.file}: {self._full(name)} must be an integer from {least} on; got {value!r}")
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        """A number."""
+        value = self._value(name, default)
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise ModelFileError(f"{self.file}: {self._full(name)} must be a number; got {value!r}")
+        return float(value)
+
+    def _value(self, name: str, default: Any) -> Any:
+        value = self.values.get(name)
+        if value is None:
+            value = default
+        if value is None:
+            raise ModelFileError(f"{self.file}: has no {self._full(name)}")
+        return value
+
+    def _full(self, name: str) -> str:
+        return f"{self._where}.{name}" if self._where else name
+
+
+__all__ = ["ModelFolder", "Names"]

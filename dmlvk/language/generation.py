@@ -1,0 +1,289 @@
+"""A decoder that is run token by token: caches that stay on the device, and the tokens that it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlvk.datatypes import DataType
+from dmlvk.errors import InvalidArgumentError, ModelFileError, UnsupportedError
+from dmlvk.language.folder import ModelFolder
+from dmlvk.language.sampling import Sampler, Sampling
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+    from dmlvk.device_arrays import Array
+    from dmlvk.onnx import NodeArg, OrtValue
+
+DEFAULT_CHUNK = 512
+"""Tokens of a prompt that are run at once."""
+
+
+class LanguageModel:
+    """A folder's model on a device, with the caches of one text.
+
+    Attributes:
+        folder: what its files say.
+        tokenizer: of the package ``tokenizers``.
+        max_length: tokens that there is room for.
+        length: tokens in the caches.
+        generated: tokens that the last text was given by :meth:`generate`, the one that ended it not among them.
+
+    Args:
+        path: the folder (:class:`ModelFolder` says what must be there).
+        device: where to run: a device, which stays open, or what ``dmlvk.Device`` takes to choose one.
+        max_length: tokens that there is room for; ``None``: what the folder wants.
+        arithmetic: as for ``dmlvk.Device``.
+
+    Raises:
+        ModelFileError, UnsupportedError: the folder is not one, or its model is another than its configuration says.
+        InvalidArgumentError: max_length is below 1, or more than the model can look back at.
+        DeviceLimitError, OutOfMemoryError: the device cannot have it.
+    """
+
+    def __init__(
+        self,
+        path: Path | str,
+        device: Device | int | str | None = None,
+        *,
+        max_length: int | None = None,
+        arithmetic: str | None = None,
+    ) -> None:
+        self.folder = ModelFolder.read(path)
+        self.tokenizer = _tokenizer(self.folder)
+        self.max_length = self.folder.max_length if max_length is None else max_length
+        if not isinstance(self.max_length, int) or not 1 <= self.max_length <= self.folder.context_length:
+            raise InvalidArgumentError(
+                f"{self.folder.path}: max_length must be from 1 to {self.folder.context_length}; got {max_length!r}"
+            )
+        onnx = _onnx()
+        options = {} if arithmetic is None else {"arithmetic": arithmetic}
+        self._session = onnx.InferenceSession(self.folder.model, device=device, **options)
+        try:
+            self._inputs = {item.name: item for item in self._session.get_inputs()}
+            self._data_type = self._checked()
+            self._caches = self._new_caches()
+        except BaseException:
+            self._session.close()
+            raise
+        self.length = 0
+        self.generated = 0
+        self._tokens: list[int] = []
+
+    def __enter__(self) -> LanguageModel:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees what lies on the device."""
+        self._caches = {}
+        self._session.close()
+
+    @property
+    def device(self) -> Device:
+        """Where it runs."""
+        device: Device = self._session.device
+        return device
+
+    def encode(self, text: str) -> list[int]:
+        """A text's tokens; those that stand for no text are found by their names."""
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """The text of tokens, without those that stand for none."""
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+    def logits(self, tokens: Sequence[int]) -> Array:
+        """Runs tokens behind those that are in the caches.
+
+        Returns:
+            The logits behind the last one, on the device: [1, vocabulary].
+
+        Raises:
+            InvalidArgumentError: there are none, there is no room for them, or one is not in the vocabulary. The caches
+                are unchanged.
+        """
+        checked = self._checked_tokens(tokens)
+        made: Array | None = None
+        for start in range(0, len(checked), DEFAULT_CHUNK):
+            chunk = checked[start : start + DEFAULT_CHUNK]
+            made = self._step(np.array([chunk], np.int64), len(chunk))
+            self._tokens += chunk
+        assert made is not None  # there is a token
+        return made
+
+    def keep(self, tokens: Sequence[int]) -> int:
+        """Forgets all in the caches but what they have in common with these tokens from the first one on.
+
+        Returns:
+            How many that are: at most all but the last one, which then can be run again for its logits.
+        """
+        same = 0
+        for own, wanted in zip(self._tokens, tokens, strict=False):
+            if own != wanted:
+                break
+            same += 1
+        self.length = min(same, max(len(tokens) - 1, 0))
+        del self._tokens[self.length :]
+        return self.length
+
+    def generate(
+        self, tokens: Sequence[int], sampling: Sampling | None = None, *, most: int | None = None
+    ) -> Iterator[int]:
+        """Tokens behind a prompt, until one that ends the text, or until there is no more room.
+
+        The next token is computed while the one before is looked at.
+
+        Args:
+            tokens: the whole text so far; what the caches have of it already is not computed again.
+            sampling: how tokens are chosen; ``None``: as the folder wants.
+            most: how many tokens at most.
+
+        Raises:
+            InvalidArgumentError: as :meth:`logits`.
+        """
+        checked = self._checked_tokens(tokens, whole=True)
+        start = self.keep(checked)
+        sampler = Sampler(self.device, self.folder.vocabulary, self._data_type, sampling or self.folder.sampling)
+        sampler.note(checked)
+        room = self.max_length - len(checked) + 1
+        left = room if most is None else min(most, room)
+        self.generated = 0
+        if left < 1:
+            return
+        chosen = sampler.token(self.logits(checked[start:]))
+        while True:
+            ahead = None
+            if left > 1:
+                ahead = sampler.token(self._step(chosen, 1)) if not sampler.penalizes else None
+            token = int(chosen.item())
+            if token in self.folder.end_tokens or left == 1:
+                if ahead is not None:  # it was computed for nothing
+                    self.length -= 1
+                if token not in self.folder.end_tokens:
+                    self.generated += 1
+                    yield token
+                return
+            self._tokens.append(token)
+            self.generated += 1
+            if ahead is None:
+                sampler.note([token])
+                ahead = sampler.token(self._step(chosen, 1))
+            yield token
+            chosen, left = ahead, left - 1
+
+    def _step(self, tokens: Any, count: int) -> Array:
+        """Runs one chunk of tokens: of the host, or an array on the device."""
+        names, total = self.folder.names, self.length + count
+        feed: dict[str, Any] = {names.input_ids: tokens, names.attention_mask: np.ones((1, total), np.int64)}
+        if names.position_ids in self._inputs:
+            feed[names.position_ids] = np.arange(self.length, total, dtype=np.int64)[None]
+        binding = self._session.io_binding()
+        for name, value in feed.items():
+            if isinstance(value, np.ndarray):
+                binding.bind_cpu_input(name, value)
+            else:
+                binding.bind_ortvalue_input(name, _onnx().OrtValue.ortvalue_from_array(value))
+        binding.bind_output(names.logits, "dml")
+        for (past, present), cache in self._caches.items():
+            binding.bind_ortvalue_input(past, cache)
+            binding.bind_ortvalue_output(present, cache)
+        binding.run()
+        found: Array | None = binding.get_outputs()[0].array()
+        if found is None:
+            raise UnsupportedError(f"{self.folder.model}: its logits are computed on the host")
+        self.length = total
+        return found[:, -1, :]
+
+    def _checked_tokens(self, tokens: Sequence[int], *, whole: bool = False) -> list[int]:
+        checked = [int(token) for token in tokens]
+        before = 0 if whole else self.length
+        if not checked:
+            raise InvalidArgumentError(f"{self.folder.path}: a text of no tokens has no next one")
+        if before + len(checked) > self.max_length:
+            raise InvalidArgumentError(
+                f"{self.folder.path}: {before + len(checked)} tokens, but there is room for {self.max_length}"
+            )
+        strange = next((token for token in checked if not 0 <= token < self.folder.vocabulary), None)
+        if strange is not None:
+            raise InvalidArgumentError(
+                f"{self.folder.path}: the token {strange} is none of the vocabulary's {self.folder.vocabulary}"
+            )
+        return checked
+
+    def _checked(self) -> DataType:
+        """Looks whether the model is what its configuration says; the type of its logits."""
+        folder = self.folder
+        outputs = {item.name: item for item in self._session.get_outputs()}
+        needed = [folder.names.input_ids, *(past for past, _ in self._cache_names())]
+        for name in needed:
+            if name not in self._inputs:
+                raise ModelFileError(f"{folder.model}: has no input {name!r}, which genai_config.json names")
+        for name in (folder.names.logits, *(present for _, present in self._cache_names())):
+            if name not in outputs:
+                raise ModelFileError(f"{folder.model}: has no output {name!r}, which genai_config.json names")
+        logits = outputs[folder.names.logits]
+        if logits.shape and isinstance(logits.shape[-1], int) and logits.shape[-1] != folder.vocabulary:
+            raise ModelFileError(
+                f"{folder.model}: its logits are {logits.shape[-1]}; genai_config.json says {folder.vocabulary}"
+            )
+        return _float_type(folder.model, logits)
+
+    def _new_caches(self) -> dict[tuple[str, str], OrtValue]:
+        """A cache of the greatest length for keys and values of each layer, which is its own past and present."""
+        folder = self.folder
+        shape = (1, folder.key_heads, self.max_length, folder.head_size)
+        made: dict[tuple[str, str], OrtValue] = {}
+        for past, present in self._cache_names():
+            argument = self._inputs[past]
+            for got, wanted in zip(argument.shape, shape, strict=False):
+                if len(argument.shape) != len(shape) or (isinstance(got, int) and got != wanted):
+                    raise ModelFileError(
+                        f"{folder.model}: the cache {past!r} is {argument.shape}; genai_config.json says {list(shape)}"
+                    )
+            array = self.device.array(np.zeros(shape, _float_type(folder.model, argument).numpy_dtype))
+            made[past, present] = _onnx().OrtValue.ortvalue_from_array(array)
+        return made
+
+    def _cache_names(self) -> list[tuple[str, str]]:
+        names = self.folder.names
+        return [
+            (past % layer, present % layer)
+            for layer in range(self.folder.layers)
+            for past, present in ((names.past_key, names.present_key), (names.past_value, names.present_value))
+        ]
+
+
+def _float_type(model: Path, argument: NodeArg) -> DataType:
+    types = {"tensor(float)": DataType.FLOAT32, "tensor(float16)": DataType.FLOAT16}
+    if argument.type not in types:
+        raise UnsupportedError(f"{model}: {argument.name!r} is a {argument.type}; {', '.join(types)} are run")
+    return types[argument.type]
+
+
+def _onnx() -> Any:
+    try:
+        import dmlvk.onnx
+    except ImportError as error:
+        raise UnsupportedError(f"language models need the extra chat: pip install dmlvk[chat] ({error})") from error
+    return dmlvk.onnx
+
+
+def _tokenizer(folder: ModelFolder) -> Any:
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise UnsupportedError(f"language models need the extra chat: pip install dmlvk[chat] ({error})") from error
+    try:
+        return Tokenizer.from_file(str(folder.tokenizer))
+    except Exception as error:  # the package raises nothing more special
+        raise ModelFileError(f"{folder.tokenizer}: is no tokenizer: {' '.join(str(error).split())[:300]}") from error
+
+
+__all__ = ["LanguageModel"]

@@ -1,0 +1,138 @@
+"""Chooses the next token on the device: the likeliest, or one at random by a seed, the same on every device."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlvk import functions as F
+from dmlvk.datatypes import DataType
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.graphs.builder import Graph
+from dmlvk.graphs.expression import Expression
+from dmlvk.operators import AxisDirection
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+    from dmlvk.device_arrays import Array
+    from dmlvk.graphs.compiled import CompiledGraph
+
+_MOST_SAMPLED = 1024
+"""Tokens among which one is chosen at random at most: what lies behind them has next to no probability."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Sampling:
+    """How a token is chosen.
+
+    Attributes:
+        temperature: what logits are divided by; 0: the likeliest token is taken (of equal ones the first).
+        top_k: how many of the likeliest tokens may be chosen; 0: the 1,024 likeliest.
+        top_p: those of them may be chosen before which less than this probability lies.
+        repetition_penalty: what positive logits of tokens that stood before are divided by, and negative ones
+            multiplied by (Keskar et al., CTRL, 2019).
+        seed: of Philox 4x32-10, from which the random numbers come.
+
+    Raises:
+        InvalidArgumentError: when a number is not possible.
+    """
+
+    temperature: float = 0.0
+    top_k: int = 50
+    top_p: float = 1.0
+    repetition_penalty: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Checks the numbers."""
+        for name, least, most in (
+            ("temperature", 0.0, 1e4),
+            ("top_k", 0, 2**31 - 1),
+            ("top_p", 0.0, 1.0),
+            ("repetition_penalty", 1e-4, 1e4),
+            ("seed", 0, 2**64 - 1),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not math.isfinite(value) or not least <= value <= most:
+                raise InvalidArgumentError(f"Sampling: {name} must be from {least} to {most}; got {value!r}")
+
+
+class Sampler:
+    """Chooses tokens on a device.
+
+    Args:
+        device: where the logits lie.
+        vocabulary: how many tokens there are.
+        data_type: of the logits.
+        sampling: how tokens are chosen.
+    """
+
+    def __init__(self, device: Device, vocabulary: int, data_type: DataType, sampling: Sampling) -> None:
+        self._device, self._vocabulary = device, vocabulary
+        self._is_greedy = sampling.temperature == 0
+        self.penalizes = sampling.repetition_penalty != 1
+        self._graph = self._made(data_type, sampling)
+        key = sampling.seed & 0xFFFFFFFF, sampling.seed >> 32
+        self._state = device.array(np.array([0, 0, 0, 0, *key], np.uint32).reshape(1, 1, 1, 6))
+        self._seen = np.zeros(vocabulary, np.uint8)
+        self._seen_there: Array | None = None
+
+    def note(self, tokens: list[int]) -> None:
+        """Tokens that stood before, for the penalty of repetitions."""
+        if self.penalizes:
+            self._seen[tokens] = 1
+            self._seen_there = None
+
+    def token(self, logits: Array) -> Array:
+        """The next token, on the device: INT64 [1, 1].
+
+        Args:
+            logits: [1, vocabulary].
+        """
+        feed = {"logits": logits}
+        if self.penalizes:
+            if self._seen_there is None:
+                self._seen_there = self._device.array(self._seen.reshape(1, -1))
+            feed["seen"] = self._seen_there
+        if not self._is_greedy:
+            feed["state"] = self._state
+        outputs = self._device.run(self._graph, feed, keep=True)
+        if not self._is_greedy:
+            self._state = outputs["next_state"]
+        return outputs["token"]
+
+    def _made(self, data_type: DataType, sampling: Sampling) -> CompiledGraph:
+        graph = Graph(self._device)
+        logits = graph.input("logits", data_type, (1, self._vocabulary))
+        if data_type is not DataType.FLOAT32:
+            logits = F.cast(logits, output_data_type=DataType.FLOAT32)
+        if self.penalizes:
+            seen = graph.input("seen", DataType.UINT8, (1, self._vocabulary))
+            penalty = sampling.repetition_penalty
+            logits = F.if_(seen, F.if_(logits > 0, logits / penalty, logits * penalty), logits)
+        if self._is_greedy:
+            token = F.argmax(logits, [1], AxisDirection.INCREASING, output_data_type=DataType.INT64)
+            return graph.compile(token=token)
+        return self._at_random(graph, logits, sampling)
+
+    def _at_random(self, graph: Graph, logits: Expression, sampling: Sampling) -> CompiledGraph:
+        """The token at which the sum of probabilities exceeds a random part of it, the likeliest tokens first."""
+        count = min(sampling.top_k or _MOST_SAMPLED, _MOST_SAMPLED, self._vocabulary)
+        values, tokens = F.top_k1(logits, 1, count, AxisDirection.DECREASING)
+        shares = F.activation_softmax1(values / sampling.temperature, axes=[1])
+        sums = F.cumsum(shares, axis=1)
+        may = (sums - shares) < sampling.top_p if sampling.top_p > 0 else sums == F.min(sums)
+        total = F.sum(F.if_(may, shares, 0.0), axis=1, keepdims=True)
+        state = graph.input("state", DataType.UINT32, (1, 1, 1, 6))
+        numbers, next_state = F.random_generator(state, output_sizes=(1, 1, 1, 4), with_state=True)
+        bits = F.cast(numbers.reshape(1, 4)[:, :1] >> 8, output_data_type=DataType.FLOAT32)
+        point = bits * 2.0**-24 * total
+        place = F.sum(F.cast((sums <= point) & may, output_data_type=DataType.UINT32), axis=1, keepdims=True)
+        token = F.gather_elements(tokens, F.if_(place < count, place, count - 1), 1)
+        return graph.compile(token=F.cast(token, output_data_type=DataType.INT64), next_state=next_state)
+
+
+__all__ = ["Sampler", "Sampling"]

@@ -1,0 +1,257 @@
+"""Language models: converted from GGUF, run token by token, talked to."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gguf
+import numpy as np
+import pytest
+
+import dmlvk as dml
+from dmlvk.language import Conversation, LanguageModel, Sampling, convert_gguf
+from dmlvk.language.sampling import Sampler
+from tests.language.small_llama import CONTEXT, HEADS, KEY_HEADS, LAYERS, write_llama
+
+onnxruntime = pytest.importorskip("onnxruntime")
+PROMPT = "<|start|>user\nHow are you, Jürgen?<|end|><|start|>assistant\n"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The converted small llama."""
+    place = tmp_path_factory.mktemp("llama")
+    write_llama(place / "model.gguf")
+    convert_gguf(place / "model.gguf", place / "folder")
+    return place / "folder"
+
+
+def tokens_of_onnx_runtime(folder: Path, tokens: list[int], count: int) -> list[int]:
+    """What ONNX Runtime's CPU provider says to be the likeliest tokens."""
+    session = onnxruntime.InferenceSession(folder / "model.onnx", providers=["CPUExecutionProvider"])
+    names = [item.name for item in session.get_outputs()]
+    head = 64 // HEADS
+    caches = {
+        f"past_key_values.{layer}.{part}": np.zeros((1, KEY_HEADS, 0, head), np.float32)
+        for layer in range(LAYERS)
+        for part in ("key", "value")
+    }
+    made: list[int] = []
+    new = list(tokens)
+    for _ in range(count):
+        total = len(tokens) + len(made)
+        feed: dict[str, Any] = {"input_ids": np.array([new]), "attention_mask": np.ones((1, total), np.int64)}
+        results = dict(zip(names, session.run(None, {**feed, **caches}), strict=True))
+        caches = {name: results[name.replace("past_key_values", "present")] for name in caches}
+        new = [int(results["logits"][0, -1].argmax())]
+        made += new
+    return made
+
+
+@pytest.mark.parametrize(
+    ("weights", "embedding"),
+    [("Q4_0", "Q8_0"), ("Q4_1", "Q8_0"), ("Q8_0", "Q4_1")],
+)
+def test_weights_keep_the_values_that_the_gguf_package_reads(tmp_path: Path, weights: str, embedding: str) -> None:
+    kinds = gguf.GGMLQuantizationType[weights], gguf.GGMLQuantizationType[embedding]
+    write_llama(tmp_path / "model.gguf", *kinds)
+    convert_gguf(tmp_path / "model.gguf", tmp_path)
+    with LanguageModel(tmp_path, max_length=16) as model:
+        logits = model.logits([70, 80, 90]).numpy()
+    tensors = {t.name: gguf.dequantize(t.data, t.tensor_type) for t in gguf.GGUFReader(tmp_path / "model.gguf").tensors}
+    expected = _llama_in_float64(tensors, [70, 80, 90])
+    np.testing.assert_allclose(logits[0], expected, atol=1e-5 * np.abs(expected).max())
+
+
+def _llama_in_float64(tensors: dict[str, Any], tokens: list[int]) -> Any:
+    """The logits behind the last token, as the architecture's paper has it (Touvron et al., 2023)."""
+
+    def norm(x: Any, name: str) -> Any:
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * tensors[f"{name}.weight"].astype(np.float64)
+
+    def product(x: Any, name: str) -> Any:
+        return x @ tensors[f"{name}.weight"].astype(np.float64).T
+
+    def rotated(x: Any) -> Any:  # pairs of neighbours: heads, tokens, elements
+        pairs = x.reshape(*x.shape[:-1], -1, 2)
+        angles = np.arange(x.shape[1])[:, None] * 10000.0 ** (-np.arange(0, x.shape[-1], 2) / x.shape[-1])
+        turned = (pairs[..., 0] + 1j * pairs[..., 1]) * np.exp(1j * angles)
+        return np.stack([turned.real, turned.imag], -1).reshape(x.shape)
+
+    def heads(x: Any, count: int) -> Any:
+        return x.reshape(len(tokens), count, -1).transpose(1, 0, 2)
+
+    x = tensors["token_embd.weight"].astype(np.float64)[tokens]
+    for layer in range(LAYERS):
+        own = f"blk.{layer}"
+        normed = norm(x, f"{own}.attn_norm")
+        q = rotated(heads(product(normed, f"{own}.attn_q"), HEADS))
+        k = rotated(heads(product(normed, f"{own}.attn_k"), KEY_HEADS)).repeat(HEADS // KEY_HEADS, 0)
+        v = heads(product(normed, f"{own}.attn_v"), KEY_HEADS).repeat(HEADS // KEY_HEADS, 0)
+        scores = q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[-1])
+        scores = np.where(np.tri(len(tokens), dtype=bool), scores, -np.inf)
+        shares = np.exp(scores - scores.max(-1, keepdims=True))
+        attended = (shares / shares.sum(-1, keepdims=True)) @ v
+        x = x + product(attended.transpose(1, 0, 2).reshape(len(tokens), -1), f"{own}.attn_output")
+        normed = norm(x, f"{own}.ffn_norm")
+        gate, up = product(normed, f"{own}.ffn_gate"), product(normed, f"{own}.ffn_up")
+        x = x + product(gate / (1 + np.exp(-gate)) * up, f"{own}.ffn_down")
+    return product(norm(x[-1], "output_norm"), "token_embd")
+
+
+def test_likeliest_tokens_are_those_of_onnx_runtime(folder: Path) -> None:
+    with LanguageModel(folder, max_length=96) as model:
+        tokens = model.encode(PROMPT)
+        made = list(model.generate(tokens, Sampling(), most=8))
+        assert made == tokens_of_onnx_runtime(folder, tokens, len(made))
+        assert len(made) == 8 == model.generated
+
+
+def test_a_text_may_go_on_and_begin_anew_with_the_same_logits(folder: Path) -> None:
+    with LanguageModel(folder, max_length=64) as model:
+        whole = model.logits([65, 66, 67, 68, 69]).numpy()
+        assert model.keep([65, 66, 67, 70]) == 3
+        model.logits([80, 81])
+        assert model.keep([65, 66, 67, 68, 69]) == 3
+        assert model.logits([68, 69]).numpy().tobytes() == whole.tobytes()
+
+
+def test_a_conversation_keeps_what_was_said_and_shows_whole_characters(folder: Path) -> None:
+    with LanguageModel(folder) as model:
+        conversation = Conversation(model, system="Be brief.")
+        pieces = list(conversation.reply("Hello", most=6))
+        assert conversation.messages[0] == {"role": "system", "content": "Be brief."}
+        assert conversation.messages[-1] == {"role": "assistant", "content": "".join(pieces)}
+        assert conversation.prompt().startswith("<|start|>system\nBe brief.<|end|><|start|>user\nHello<|end|>")
+        before = list(conversation.messages)
+        with pytest.raises(dml.InvalidArgumentError, match=r"has \d+ tokens; there is room for 128"):
+            list(conversation.reply("x" * CONTEXT))
+        assert conversation.messages == before
+
+
+@pytest.mark.parametrize("sampling", [Sampling(0.7, 5, 1.0), Sampling(1.3, 0, 0.6), Sampling(1.0, 3, 0.0)], ids=repr)
+def test_random_tokens_come_as_often_as_they_are_likely(device: dml.Device, sampling: Sampling) -> None:
+    logits = np.array([[1.0, 2.5, -1.0, 2.5, 0.0, 3.0, -np.inf, 1.5]], np.float32)
+    sampler = Sampler(device, logits.size, dml.FLOAT32, sampling)
+    on_device = device.array(logits)
+    drawn = [int(sampler.token(on_device).item()) for _ in range(400)]
+    order = np.argsort(-logits[0], kind="stable")[: sampling.top_k or None]
+    shares = np.exp(logits[0, order].astype(np.float64) / sampling.temperature)
+    shares /= shares.sum()
+    may = np.maximum(np.cumsum(shares) - shares < sampling.top_p, np.arange(len(order)) == 0)
+    expected = np.where(may, shares, 0) / shares[may].sum()
+    counts = np.array([drawn.count(token) for token in order])
+    assert counts.sum() == len(drawn), "tokens that may not be chosen were"
+    assert np.all(np.abs(counts - 400 * expected) <= 5 * np.sqrt(400 * expected * (1 - expected)) + 1e-9)
+
+
+def test_the_penalty_of_repetitions_follows_its_formula(device: dml.Device) -> None:
+    sampler = Sampler(device, 4, dml.FLOAT32, Sampling(repetition_penalty=2.0))
+    logits = device.array(np.array([[4.0, 3.0, -1.0, 2.5]], np.float32))
+    chosen = []
+    for _ in range(3):
+        chosen.append(int(sampler.token(logits).item()))
+        sampler.note([chosen[-1]])
+    assert chosen == [0, 1, 3]
+
+
+def broken(folder: Path, tmp_path: Path, file: str, content: str | None) -> Path:
+    """A copy of the folder in which a file is another one, or missing."""
+    copy = tmp_path / "copy"
+    shutil.copytree(folder, copy)
+    (copy / file).unlink()
+    if content is not None:
+        (copy / file).write_text(content)
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("genai_config.json", None, "has no genai_config.json"),
+        ("genai_config.json", "{", "is no JSON"),
+        ("genai_config.json", "[]", "the file must be a JSON object; got list"),
+        ("genai_config.json", '{"model": {"decoder": {}, "vision": {}}}', "only models of one decoder"),
+        ("tokenizer.json", None, "has no tokenizer.json"),
+        ("tokenizer.json", "{}", "is no tokenizer"),
+        ("model.onnx", None, "is no file of the folder"),
+        ("model.onnx", "nothing", "model.onnx"),
+        ("model.onnx.data", None, "model.onnx.data"),
+    ],
+)
+def test_a_damaged_folder_is_one_clear_error(
+    folder: Path, tmp_path: Path, file: str, content: str | None, message: str
+) -> None:
+    with pytest.raises(dml.DmlError, match=message):
+        LanguageModel(broken(folder, tmp_path, file, content))
+
+
+def test_a_configuration_of_another_model_is_refused_by_name(folder: Path, tmp_path: Path) -> None:
+    config = json.loads((folder / "genai_config.json").read_text())
+    for member, value, message in (
+        (
+            "num_key_value_heads",
+            3,
+            r"'past_key_values.0.key' is .*; genai_config.json says \[1, 3, 128, 16\]",
+        ),
+        ("num_hidden_layers", 3, "has no input 'past_key_values.2.key'"),
+        ("filename", "../elsewhere.onnx", "is no file of the folder"),
+    ):
+        changed = json.loads(json.dumps(config))
+        changed["model"]["decoder"][member] = value
+        place = tmp_path / member
+        with pytest.raises(dml.DmlError, match=message):
+            LanguageModel(broken(folder, place, "genai_config.json", json.dumps(changed)))
+
+
+def test_tokens_that_cannot_be_leave_the_caches_as_they_were(folder: Path) -> None:
+    with LanguageModel(folder, max_length=8) as model:
+        logits = model.logits([65, 66, 67]).numpy()
+        for tokens, message in (([], "no tokens"), ([260], "none of the vocabulary's 260"), ([-1], "none of")):
+            with pytest.raises(dml.InvalidArgumentError, match=message):
+                model.logits(tokens)
+        with pytest.raises(dml.InvalidArgumentError, match="9 tokens, but there is room for 8"):
+            model.logits([70] * 6)
+        assert model.length == 3
+        model.keep([65, 66, 67])
+        assert model.logits([67]).numpy().tobytes() == logits.tobytes()
+
+
+def test_a_template_that_refuses_is_an_error_of_dmlvk(folder: Path) -> None:
+    with LanguageModel(folder) as model:
+        conversation = Conversation(model)
+        conversation.messages.append({"role": "odd", "content": ""})
+        with pytest.raises(dml.ModelFileError, match="its chat template fails: no odd"):
+            list(conversation.reply("Hello"))
+
+
+def test_gguf_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "text.gguf").write_text("no GGUF file at all, but long enough to be looked at")
+    with pytest.raises(dml.ModelFileError, match="is no GGUF file"):
+        convert_gguf(tmp_path / "text.gguf", tmp_path / "folder")
+    write_llama(tmp_path / "model.gguf", gguf.GGMLQuantizationType.Q5_0)
+    with pytest.raises(dml.UnsupportedError, match=r"blk.0.attn_q.weight is of the type Q5_0; Q4_0, Q4_1, Q8_0 are"):
+        convert_gguf(tmp_path / "model.gguf", tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
+
+
+def test_the_command_converts_and_talks(folder: Path, tmp_path: Path) -> None:
+    source = folder.parent / "model.gguf"
+    made = subprocess.run(
+        [sys.executable, "-m", "dmlvk", "convert-gguf", str(source), str(tmp_path / "made")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert made.returncode == 0, made.stderr
+    command = [sys.executable, "-m", "dmlvk", "chat", str(tmp_path / "made"), "--max-tokens", "3", "-p", "Hello"]
+    said = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr
+    assert "tokens/s" in said.stderr
+    with LanguageModel(tmp_path / "made") as model:
+        assert said.stdout == "".join(Conversation(model).reply("Hello", most=3)) + "\n"
