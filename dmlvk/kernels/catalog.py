@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from dmlvk.kernels import (
     batch_training,
+    cached_attention,
     casts,
     copies,
     fills,
@@ -47,6 +48,7 @@ SOURCES: tuple[Callable[[], Iterable[ShaderVariant]], ...] = (
     parts.variants,
     normalization.variants,
     batch_training.variants,
+    cached_attention.variants,
     optimizer.variants,
     reduction.variants,
     scan.variants,

@@ -9,6 +9,7 @@ from dmlvk.kernels import (
     along_axes,
     attention,
     batch_training,
+    cached_attention,
     casts,
     convolution,
     elementwise,
@@ -55,6 +56,7 @@ _PRODUCTS: Mapping[str, Lowering] = {
 }
 _COMPOSED: Mapping[str, Lowering] = {
     "ADAM_OPTIMIZER": optimizer.lower,
+    "CACHED_ATTENTION": cached_attention.lower,
     "DYNAMIC_QUANTIZE_LINEAR": quantized.lower_dynamic,
     "MULTIHEAD_ATTENTION": attention.lower,
     "MULTIHEAD_ATTENTION1": attention.lower,

@@ -18,10 +18,12 @@ from dmlvk.graphs.description import (
 )
 from dmlvk.onnx.values import DATA_TYPES, MOST_DIMENSIONS, Array, NotOnDevice, Source, Tensor, size_in_bytes
 from dmlvk.operators import OPERATORS, Field
+from dmlvk.operators.declaration import OWN_OPERATORS
 from dmlvk.tensors import TensorDesc, packed_strides
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
+    from dmlvk.onnx.caches import Lengths
 
 
 Parts = dict[tuple[int, int, int, int], tuple[Array, Array]]
@@ -72,13 +74,23 @@ class Assembly:
     Args:
         device: where it will run; operators are checked against its feature level as they are added.
         parts: parts of constants that were made for other graphs of the same model.
+        capacities: how many rows the caches have that stay in memory of their own, by the outputs that show them.
+
+    Attributes:
+        lengths: what nodes read that append to such caches.
     """
 
-    def __init__(self, device: Device, parts: Parts | None = None) -> None:
+    def __init__(self, device: Device, parts: Parts | None = None, capacities: Mapping[str, int] | None = None) -> None:
         self.device = device
+        self._capacities = {} if capacities is None else capacities
+        self.lengths: list[Lengths] = []
         self._parts: Parts = {} if parts is None else parts
         self._nodes: list[_Node] = []
         self._constants: dict[int, Source] = {}
+
+    def capacity_of(self, output: str) -> int | None:
+        """How many rows the cache has that an output shows and that is written where it lies; ``None``: it is none."""
+        return self._capacities.get(output)
 
     def mark(self) -> int:
         """The state of now, for :meth:`back_to`."""
@@ -136,7 +148,7 @@ class Assembly:
             NotOnDevice: when dmlvk has no such operator.
             DmlError: when the description breaks a rule.
         """
-        kind = OPERATORS.get(operator)
+        kind = OPERATORS.get(operator) or OWN_OPERATORS.get(operator)
         if kind is None:
             raise NotOnDevice(f"this version of dmlvk has no {operator} yet")
         fields = {field.attribute: field for field in kind.fields}

@@ -13,7 +13,9 @@ import dmlvk.onnx.operators as operators
 from dmlvk.compilation import ExecutionFlags
 from dmlvk.errors import ModelFileError
 from dmlvk.onnx.assembly import Parts
+from dmlvk.onnx.caches import Cache
 from dmlvk.onnx.control import CONTROL_FLOW, run_control_flow
+from dmlvk.onnx.decoding import DecoderPlans, DecoderRun, Decoding
 from dmlvk.onnx.execution import Held, Resident, Segment, Usage, Weights
 from dmlvk.onnx.expansion import body_of
 from dmlvk.onnx.host import RANDOM, evaluate, ignored
@@ -136,7 +138,7 @@ def _is_empty(value: Any) -> bool:
 def _live(value: Any) -> Live:
     if isinstance(value, Resident):
         return Live(value.tensor.element, value.tensor.shape)
-    if isinstance(value, Held):
+    if isinstance(value, (Held, Cache)):
         return Live(value.element, value.shape)
     if isinstance(value, np.ndarray):
         return Live(element_of(value), value.shape)
@@ -184,10 +186,13 @@ class Program:
         self._rounds = _Rounds()
         self._parts: Parts = {}
         self._inside: dict[tuple[Step, str], Program] = {}
+        self._decoding = Decoding.of(device, model, self._steps, self._constants)
+        self._decoder_plans = DecoderPlans(_KEPT_PLANS)
 
     def forget(self) -> None:
         """Frees what lies on the device."""
         self._rounds, self.last, self._inside = _Rounds(), [], {}
+        self._decoder_plans = DecoderPlans(_KEPT_PLANS)
         self._weights = Weights(self.device)
 
     def plan_static_shapes(self) -> None:
@@ -211,7 +216,11 @@ class Program:
         self.placements = dict(plan.placements) | self.constant_placements()
 
     def run(
-        self, arrays: Mapping[str, Any], times: list[KernelTime] | None = None, kept: Collection[str] = ()
+        self,
+        arrays: Mapping[str, Any],
+        times: list[KernelTime] | None = None,
+        kept: Collection[str] = (),
+        targets: Mapping[str, Any] | None = None,
     ) -> State:
         """Computes everything.
 
@@ -219,9 +228,15 @@ class Program:
             arrays: the inputs.
             times: where to note what the kernels took.
             kept: the outputs that are to lie in arrays of their own on the device, where the device computes them.
+            targets: arrays on the device that outputs are bound to; caches are appended to where they lie.
         """
         if self._outer_budget is None:
             self._budget = Budget(self._limits, self._free_bytes)
+        decoder_run = None if self._decoding is None or times is not None else self._decoding.taken(arrays)
+        if decoder_run is not None:
+            decoded = self._decoded(decoder_run, kept, targets or {})
+            if decoded is not None:
+                return decoded
         state = State(self._constants, arrays)
         rounds, steps = self._rounds, self._steps
         self.last = []
@@ -239,6 +254,34 @@ class Program:
                 break
         self.placements = placements
         return state
+
+    def _decoded(self, run: DecoderRun, kept: Collection[str], targets: Mapping[str, Any]) -> State | None:
+        """Computes everything by a decoder's plan; ``None`` where one graph on the device does not do."""
+        assert self._decoding is not None  # its run was taken
+        state = State(self._constants, run.arrays)
+        made: _Round | None = self._decoder_plans.of(state.key(), lambda: self._made_for_decoder(run, state))
+        if made is None or made.segment is None:
+            return None
+        memory = self._decoding.memory(run, made.plan.assembly.lengths, targets, kept)
+        state.known.update(made.plan.known)
+        arrays = {name: state.uploaded(name) for name in made.segment.uploads}
+        state.values.update(made.segment.run(arrays, kept, memory))
+        state.values.update(self._decoding.shown(run, memory))
+        for name, value in run.counted.items():
+            state.values.setdefault(name, value)
+        self.last, self.placements = [made], {**self.constant_placements(), **made.plan.placements}
+        return state
+
+    def _made_for_decoder(self, run: DecoderRun, state: State) -> _Round | None:
+        assert self._decoding is not None  # its run was taken
+        planner = self.planner(state.known, state.live(), state.host_array, run.capacities)
+        plan = planner.planned(self._decoding.steps)
+        if plan.rest or plan.host or plan.contents or plan.fetched or not run.capacities.keys() <= plan.outputs.keys():
+            return None
+        for step in self._decoding.counting_steps:
+            name = step.proto.name or next(iter(step.proto.output), "")
+            plan.placements[step.index] = Placement(name, step.proto.op_type, "host", "counts, before each run")
+        return self._made(plan, state, run.capacities)
 
     @property
     def usage(self) -> Usage:
@@ -285,13 +328,20 @@ class Program:
         """The nodes that depend on more than constants."""
         return self._steps
 
-    def planner(self, known: Mapping[str, Any], live: Mapping[str, Live], contents: Callable[[str], Any]) -> Planner:
+    def planner(
+        self,
+        known: Mapping[str, Any],
+        live: Mapping[str, Live],
+        contents: Callable[[str], Any],
+        capacities: Mapping[str, int] | None = None,
+    ) -> Planner:
         """What plans a round on these values.
 
         Args:
             known: those that are known.
             live: those that are there besides.
             contents: reads one of them.
+            capacities: as for :class:`Planner`.
         """
         return Planner(
             self.device,
@@ -303,6 +353,7 @@ class Program:
             strict=self._strict,
             parts=self._parts,
             limits=self._limits,
+            capacities=capacities,
         )
 
     def _planned(self, steps: Sequence[Step], state: State) -> RoundPlan:
@@ -311,8 +362,8 @@ class Program:
             raise ModelFileError(f"{self.model.name}: {plan.rest[0].label}: cannot be planned")
         return plan
 
-    def _made(self, plan: RoundPlan, state: State) -> _Round:
-        hosted = [item for item in plan.placements.values() if item.place == "host"]
+    def _made(self, plan: RoundPlan, state: State, elsewhere: Collection[str] = ()) -> _Round:
+        hosted = [item for item in plan.placements.values() if item.place == "host" and not elsewhere]
         if hosted:
             _log.warning(
                 "%s: the host computes %d of %d nodes, first %r (%s): %s",
@@ -337,7 +388,9 @@ class Program:
         )
         weights = Weights(self.device, self._weights)
         names = list(plan.outputs)
-        segment = Segment(self.device, assembled, names, weights, resident, fuse=self._fuse, flags=self._flags)
+        segment = Segment(
+            self.device, assembled, names, weights, resident, fuse=self._fuse, flags=self._flags, elsewhere=elsewhere
+        )
         return _Round(plan, segment)
 
     def _execute(self, made: _Round, state: State, times: list[KernelTime] | None, kept: Collection[str] = ()) -> None:

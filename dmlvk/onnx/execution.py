@@ -167,6 +167,7 @@ class Segment:
         resident: values that lie on the device already, by their names.
         fuse: as for ``Device.compile_graph``.
         flags: as for ``Device.compile_graph``.
+        elsewhere: outputs that are given memory in every run.
     """
 
     def __init__(
@@ -179,6 +180,7 @@ class Segment:
         *,
         fuse: bool = True,
         flags: ExecutionFlags = ExecutionFlags.NONE,
+        elsewhere: Collection[str] = (),
     ) -> None:
         self._device = device
         self._names = list(names)
@@ -211,14 +213,19 @@ class Segment:
             bindings.append(BufferBinding(buffer))
         self._sources, self._bindings = assembled.inputs, bindings
         self.compiled.prepare(dict(enumerate(bindings)))
-        self._outputs = [device.create_buffer(point.size_in_bytes) for point in self.compiled.outputs]
+        self._outputs = {
+            number: device.create_buffer(point.size_in_bytes)
+            for number, point in enumerate(self.compiled.outputs)
+            if point.name not in elsewhere
+        }
+        self._elsewhere: dict[str, DeviceArray] = {}
         self._scratch = [device.create_buffer(size) for size in self.compiled.temporary_pages]
         self._table: BindingTable | None = None
         self._recorder = device.create_command_recorder()
-        if len(self._scratch) <= 1:  # a binding table has no place for more
+        if len(self._scratch) <= 1 and not elsewhere:  # a binding table has no place for more
             self._table = device.create_binding_table(self.compiled)
             self._table.bind_inputs(bindings)
-            self._table.bind_outputs([BufferBinding(buffer) for buffer in self._outputs])
+            self._table.bind_outputs([BufferBinding(buffer) for buffer in self._outputs.values()])
             for buffer in self._scratch:
                 self._table.bind_temporary_resource(BufferBinding(buffer))
             self._recorder.record_dispatch(self.compiled, self._table)
@@ -233,8 +240,9 @@ class Segment:
         """What a run takes; the weights that plans share are not among it."""
         recorded = self._device.arrays.scheduled(self.compiled, self._places({}))
         own = [] if self.compiled.constants is None else [self.compiled.constants]
-        values = [*self._uploaded.values(), *self._outputs, *self._scratch, *own]
+        values = [*self._uploaded.values(), *self._outputs.values(), *self._scratch, *own]
         held = sum(buffer.size_in_bytes for buffer in values) + self._weights.size_in_bytes
+        held += sum(array.nbytes for array in self._elsewhere.values())
         needed = sum(source.size_in_bytes for source in self._sources if source.name in self._uploaded)
         needed += sum(point.size_in_bytes for point in self.compiled.outputs)
         needed += sum(array.nbytes for array in self._weights.arrays)
@@ -245,14 +253,18 @@ class Segment:
             least_bytes=needed + self.compiled.memory.lower_bound_bytes,
         )
 
-    def run(self, arrays: Mapping[str, Any], kept: Collection[str] = ()) -> dict[str, Resident | Held]:
+    def run(
+        self, arrays: Mapping[str, Any], kept: Collection[str] = (), elsewhere: Mapping[str, DeviceArray] | None = None
+    ) -> dict[str, Resident | Held]:
         """Uploads, runs, and says where the outputs lie.
 
         Args:
             arrays: what is uploaded, and arrays that lie on the device.
             kept: outputs that get memory of their own; all others lie where they do until the next run.
+            elsewhere: the memory of outputs that are given it.
         """
         self._upload(arrays)
+        self._elsewhere = dict(elsewhere or {})
         there = {name: value for name, value in arrays.items() if isinstance(value, Held)}
         if there or kept or self._table is None:
             return self._run_where_it_is(there, kept)
@@ -264,7 +276,7 @@ class Segment:
         found: dict[str, Resident | Held] = {**self._found()}
         places = self._places(there)
         for number, (name, tensor) in enumerate(zip(self._names, self._tensors, strict=False)):
-            if name in kept and tensor.data_type.size_in_bits >= 8:
+            if number in self._outputs and name in kept and tensor.data_type.size_in_bits >= 8:
                 held = Held(tensor.element, tensor.shape, self._device.empty(tensor.shape, tensor.data_type))
                 places[Place.OUTPUT, number] = held.on_device
                 found[name] = held
@@ -277,8 +289,9 @@ class Segment:
         for number, (source, binding) in enumerate(zip(self._sources, self._bindings, strict=True)):
             value = there.get(source.name) if source.kind == "input" else None
             places[Place.INPUT, number] = binding if value is None else self._packed(value.on_device)
-        for number, buffer in enumerate(self._outputs):
-            places[Place.OUTPUT, number] = BufferBinding(buffer)
+        for number, point in enumerate(self.compiled.outputs):
+            own = self._outputs.get(number)
+            places[Place.OUTPUT, number] = self._elsewhere[point.name] if own is None else BufferBinding(own)
         for number, buffer in enumerate(self._scratch):
             places[Place.TEMPORARY, number] = BufferBinding(buffer)
         return places
@@ -309,8 +322,9 @@ class Segment:
 
     def _found(self) -> dict[str, Resident]:
         return {
-            name: Resident(tensor, buffer)
-            for name, tensor, buffer in zip(self._names, self._tensors, self._outputs, strict=False)
+            name: Resident(tensor, self._outputs[number])
+            for number, (name, tensor) in enumerate(zip(self._names, self._tensors, strict=False))
+            if number in self._outputs
         }
 
 

@@ -335,7 +335,8 @@ class IOBinding:
             raise InvalidArgumentError("IOBinding: no output is bound; bind_output and bind_ortvalue_output bind them")
         names = list(self._outputs)
         kept = [name for name, target in self._outputs.items() if _stays(target)]
-        results = self._session.run_where_it_is(names, self._inputs, kept)
+        targets = {name: target for name, target in self._outputs.items() if isinstance(target, OrtValue)}
+        results = self._session.run_where_it_is(names, self._inputs, kept, targets)
         filled = []
         for target, result in zip(self._outputs.values(), results, strict=True):
             if isinstance(target, OrtValue):

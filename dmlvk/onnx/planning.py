@@ -119,6 +119,7 @@ class Planner:
         strict: whether nodes on the host are refused.
         parts: parts of constants that other plans of the model have.
         limits: what the model may ask for.
+        capacities: as for :class:`Assembly`.
     """
 
     def __init__(
@@ -133,12 +134,13 @@ class Planner:
         strict: bool = False,
         parts: Parts | None = None,
         limits: Limits = DEFAULT_LIMITS,
+        capacities: Mapping[str, int] | None = None,
     ) -> None:
         self._model = model
         self._strict = strict
         self._contents = contents
         self._evaluated = evaluated
-        self._assembly = Assembly(device, parts)
+        self._assembly = Assembly(device, parts, capacities)
         self._values: dict[str, Value] = {}
         self._known_before = known
         self._limits = limits

@@ -333,13 +333,20 @@ class InferenceSession(Portable):
         names = self._checked_outputs(output_names)
         return self.run_where_it_is(names, input_dict_ort_values, names)
 
-    def run_where_it_is(self, names: Sequence[str], feed: Mapping[str, Any], kept: Sequence[str]) -> list[OrtValue]:
+    def run_where_it_is(
+        self,
+        names: Sequence[str],
+        feed: Mapping[str, Any],
+        kept: Sequence[str],
+        targets: Mapping[str, OrtValue] | None = None,
+    ) -> list[OrtValue]:
         """As :meth:`run`, with values. dmlvk's own.
 
         Args:
             names: the outputs that are wanted.
             feed: the inputs.
             kept: the outputs that are to lie on the device.
+            targets: values that outputs are bound to: a cache that is one with its input is appended to where it lies.
 
         Raises:
             DmlError: as for :meth:`run`.
@@ -348,8 +355,9 @@ class InferenceSession(Portable):
         infos = {info.name: info for info in self._model.outputs}
         arrays = self._checked_inputs(feed)
         self.device.engine.check_open()
+        bound = {name: value.taken(self.device) for name, value in (targets or {}).items() if name in kept}
         with self._lock, memory_checked(self._model.name):
-            state = self._ran(arrays, kept)
+            state = self._ran(arrays, kept, bound)
             values = []
             for name in wanted:
                 there = state.values.get(name)
@@ -437,9 +445,11 @@ class InferenceSession(Portable):
             self._times = []
         return path
 
-    def _ran(self, arrays: Mapping[str, Any], kept: Sequence[str] = ()) -> State:
+    def _ran(
+        self, arrays: Mapping[str, Any], kept: Sequence[str] = (), targets: Mapping[str, Any] | None = None
+    ) -> State:
         if not self._options.enable_profiling or not self.device.info.limits.timestamp_valid_bits:
-            return self._program.run(arrays, kept=kept)
+            return self._program.run(arrays, kept=kept, targets=targets)
         taken: list[KernelTime] = []
         state = self._program.run(arrays, taken)
         end = max((time.start + time.seconds for time in self._times), default=0.0)

@@ -27,6 +27,7 @@ from dmlvk.onnx.values import (
     element_of,
 )
 from dmlvk.operators import OPERATORS, FusedActivation
+from dmlvk.operators.declaration import OWN_OPERATORS
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -63,7 +64,7 @@ class Translation:
     @property
     def missing(self) -> str | None:
         """The first operator that this version of dmlvk does not have."""
-        return next((name for name in self.operators if name not in OPERATORS), None)
+        return next((name for name in self.operators if name not in OPERATORS and name not in OWN_OPERATORS), None)
 
 
 TRANSLATIONS: dict[tuple[str, str], list[Translation]] = {}

@@ -98,6 +98,9 @@ counter. composed: several of these.
 OPERATORS: dict[str, type[OperatorDesc]] = {}
 """Every operator that dmlvk has, by DirectML's name without ``DML_`` and ``_OPERATOR_DESC``."""
 
+OWN_OPERATORS: dict[str, type[OperatorDesc]] = {}
+"""Operators that DirectML does not have, by name: what nodes of models become that no few of DirectML's compute."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Accuracy:
@@ -363,7 +366,7 @@ class OperatorDesc:
     _known: ClassVar[frozenset[str]]
     _required: ClassVar[frozenset[str]]
 
-    def __init_subclass__(cls) -> None:
+    def __init_subclass__(cls, *, is_listed: bool = True) -> None:
         super().__init_subclass__()
         # The methods stand here once: compiling them anew for each operator was a fifth of ``import dmlvk``.
         dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=True)(cls)
@@ -380,7 +383,7 @@ class OperatorDesc:
         cls.same_data_type = (tensors,) if cls.declaration.same_data_type is None else cls.declaration.same_data_type
         cls._known = frozenset(field.attribute for field in cls.fields)
         cls._required = frozenset(field.attribute for field in cls.fields if not field.optional)
-        OPERATORS[cls.operator_name] = cls
+        (OPERATORS if is_listed else OWN_OPERATORS)[cls.operator_name] = cls
 
     if not TYPE_CHECKING:  # type checkers know what each class's members make of these
         __signature__ = _Signature()

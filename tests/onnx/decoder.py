@@ -152,3 +152,25 @@ def of_onnx() -> onnx.ModelProto:
     whole = ("batch", KEY_HEADS, "whole", SIZE)
     outputs = {"y": ("batch", "length", HIDDEN), "present_key": whole, "present_value": whole}
     return _model([*nodes, *more], constants | weights, inputs, outputs, 23)
+
+
+def with_mask() -> onnx.ModelProto:
+    """The block of :func:`with_cache` as onnxruntime-genai writes it: lengths are counted from an attention_mask."""
+    model = with_cache()
+    nodes = [
+        helper.make_node("ReduceSum", ["attention_mask", "axis"], ["lengths"], keepdims=0),
+        helper.make_node("Sub", ["lengths", "one"], ["last"]),
+        helper.make_node("Cast", ["last"], ["ends"], to=_INT32),
+        helper.make_node("Shape", ["attention_mask"], ["shape"]),
+        helper.make_node("Gather", ["shape", "second"], ["longest"], axis=0),
+        helper.make_node("Cast", ["longest"], ["total"], to=_INT32),
+    ]
+    graph = model.graph
+    constants = {"axis": np.array([1]), "one": np.array([1]), "second": np.array(1)}
+    graph.initializer.extend(numpy_helper.from_array(values, name) for name, values in constants.items())
+    given = [info for info in graph.input if info.name not in ("ends", "total")]
+    mask = helper.make_tensor_value_info("attention_mask", TensorProto.INT64, ("batch", "whole"))
+    made = helper.make_graph(
+        [*nodes, *graph.node], "decoder", [*given, mask], list(graph.output), list(graph.initializer)
+    )
+    return helper.make_model(made, opset_imports=list(model.opset_import), ir_version=model.ir_version)

@@ -1,0 +1,260 @@
+"""Caches of keys and values: memory with room for more rows than there are, to which decoders append where it lies."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlvk.device_arrays import Array as DeviceArray
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.memory_pool import Storage
+from dmlvk.onnx.execution import Held
+from dmlvk.onnx.loading import Model, Step, ValueInfo
+from dmlvk.onnx.values import DATA_TYPES, Array
+from dmlvk.tensors import TensorDesc
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+_FEWEST_ROWS = 256
+"""For which new memory has room besides those that there are: what a few answers take."""
+
+
+@dataclasses.dataclass(frozen=True)
+class CachePair:
+    """An input that holds keys or values, and the output that holds the same with those of new tokens.
+
+    Attributes:
+        past: the input.
+        present: the output.
+        node: the node that appends, for messages.
+        ends: the value that says where sequences end.
+        total: the value that says how long the longest is.
+    """
+
+    past: str
+    present: str
+    node: str
+    ends: str
+    total: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Lengths:
+    """What a plan knows of the lengths that a node reads.
+
+    Attributes:
+        node: the node, for messages.
+        ends: the value that says where sequences end.
+        total: the value that says how long the longest is.
+        batch: sequences.
+        tokens: new ones of each.
+    """
+
+    node: str
+    ends: str
+    total: str
+    batch: int
+    tokens: int
+
+    def pasts(self, counted: Mapping[str, Any]) -> list[int]:
+        """How many keys each sequence has before its new tokens."""
+        total = int(np.asarray(counted[self.total]).reshape(-1)[0])
+        ends = [int(end) for end in np.asarray(counted[self.ends]).reshape(-1)]
+        return [0 if total == self.tokens else end + 1 - self.tokens for end in ends]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Cache:
+    """A cache as a run is given it.
+
+    Attributes:
+        pair: what it is in the model.
+        element: ONNX's element type.
+        shape: batch, heads, the rows that there is room for, size.
+        given: what the caller has: an array, or one on the device.
+        rows: how many the caller sees in it.
+        shown: how many the output shows.
+    """
+
+    pair: CachePair
+    element: int
+    shape: tuple[int, int, int, int]
+    given: Any
+    rows: int
+    shown: int
+
+    @property
+    def is_growing(self) -> bool:
+        """Whether the output has more rows than the input."""
+        return self.shown > self.rows
+
+
+class Caches:
+    """The memory of the caches of a model.
+
+    Args:
+        device: where it lies.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._filled: weakref.WeakKeyDictionary[Storage, tuple[int, int]] = weakref.WeakKeyDictionary()
+        self._own: dict[str, DeviceArray] = {}
+
+    def taken(self, pair: CachePair, info: ValueInfo, given: Any, total: int) -> Cache | None:
+        """A cache for a run; ``None`` where it has no four dimensions, or no type that the device has.
+
+        Args:
+            pair: what it is in the model.
+            info: what the model says of the input.
+            given: what the caller has.
+            total: the length of the longest sequence, with its new tokens.
+        """
+        shape = given.shape if isinstance(given, Held) else np.shape(given)
+        if len(shape) != 4 or info.element not in DATA_TYPES or 0 in (shape[0], shape[1], shape[3]):
+            return None
+        batch, heads, rows, size = (int(length) for length in shape)
+        shown = max(rows, total)
+        room = shown
+        if shown > rows:
+            known = self._known(given)
+            room = known[0] if known is not None and known[0] >= shown else _rounded(shown)
+        return Cache(pair, info.element, (batch, heads, room, size), given, rows, shown)
+
+    def _known(self, given: Any) -> tuple[int, int] | None:
+        """Of an array that a run has made, the rows that its memory has room for, and those that are filled."""
+        return self._filled.get(given.on_device.storage) if isinstance(given, Held) else None
+
+    def memory(self, cache: Cache, pasts: Sequence[int], target: Any, *, is_kept: bool) -> DeviceArray:
+        """Where a run appends: an array of the cache's whole shape that holds its past.
+
+        That is the caller's own memory where the output is bound to it, or where what comes behind the rows that the
+        caller sees was never shown; else a copy. Rows behind a sequence's length are zeros in a cache that comes from
+        the host, and anything in others.
+
+        Args:
+            cache: the cache.
+            pasts: the rows of each sequence that count.
+            target: the array on the device that the output is bound to; ``None``: to none.
+            is_kept: whether the output stays on the device.
+        """
+        given, tensor = cache.given, _tensor(cache)
+        if isinstance(given, Held):
+            storage, known = given.on_device.storage, self._known(given)
+            is_bound = isinstance(target, Held) and target.on_device.storage is storage
+            if not cache.is_growing and is_bound and given.on_device.fits(tensor):
+                return given.on_device
+            if cache.is_growing and known == (cache.shape[2], cache.rows) and given.on_device.offset == 0:
+                return DeviceArray(self._device, storage, tensor)
+            return self._copied(cache, tensor)
+        own = None if is_kept else self._own.get(cache.pair.present)
+        if own is None or own.is_closed or own.shape != cache.shape or own.data_type is not tensor.data_type:
+            own = DeviceArray(self._device, Storage(self._device.arrays.pool, tensor.size_in_bytes), tensor)
+            if not is_kept:
+                self._own[cache.pair.present] = own
+        _write(own, np.asarray(given), pasts, cache.shown)
+        return own
+
+    def _copied(self, cache: Cache, tensor: TensorDesc) -> DeviceArray:
+        source = cache.given.on_device
+        batch, heads, _, size = cache.shape
+        part = TensorDesc(
+            tensor.data_type, (batch, heads, cache.rows, size), tensor.element_strides, tensor.size_in_bytes
+        )
+        made = self._device.arrays.moved(source, tensor=part)
+        return DeviceArray(self._device, made.storage, tensor)
+
+    def shown(self, cache: Cache, memory: DeviceArray) -> Held:
+        """What the output shows, when its rows are written."""
+        self._filled[memory.storage] = (cache.shape[2], cache.shown)
+        batch, heads, _, size = cache.shape
+        shape = (batch, heads, cache.shown, size)
+        if cache.shown == cache.shape[2]:
+            return Held(cache.element, shape, memory)
+        tensor = TensorDesc(memory.data_type, shape, memory.tensor.element_strides)
+        return Held(cache.element, shape, DeviceArray(self._device, memory.storage, tensor, is_whole=False))
+
+
+def _rounded(rows: int) -> int:
+    """Room for so many rows, and for more."""
+    return 1 << (rows + _FEWEST_ROWS - 1).bit_length()
+
+
+def _tensor(cache: Cache) -> TensorDesc:
+    return TensorDesc(DATA_TYPES[cache.element], cache.shape)
+
+
+def _write(target: DeviceArray, values: Array, pasts: Sequence[int], shown: int) -> None:
+    """Writes the rows of a cache that count, and zeros behind them, as far as the output shows them."""
+
+    def fill(contents: Array) -> None:
+        whole = contents[: target.nbytes].view(target.dtype).reshape(target.shape)
+        for sequence, past in enumerate(pasts):
+            whole[sequence, :, :past] = values[sequence, :, :past]
+            whole[sequence, :, past:shown] = 0
+
+    target.device.engine.write(target.storage.allocation, fill, keeps_contents=False)
+
+
+def check_lengths(model: str, lengths: Lengths, counted: Mapping[str, Any], caches: Sequence[Cache]) -> list[int]:
+    """The keys that each sequence has before its new tokens.
+
+    Raises:
+        InvalidArgumentError: when lengths contradict one another, or a cache.
+    """
+    where = f"{model}: {lengths.node}"
+    ends = np.asarray(counted[lengths.ends]).reshape(-1)
+    total = int(np.asarray(counted[lengths.total]).reshape(-1)[0])
+    longest = int(ends.max()) + 1
+    if longest > total:
+        raise InvalidArgumentError(
+            f"{where}: {lengths.ends!r} says that a sequence has {longest} tokens; {lengths.total!r} says at most "
+            f"{total}"
+        )
+    pasts = lengths.pasts(counted)
+    if min(pasts) < 0 or int(ends.min()) < 0:
+        raise InvalidArgumentError(
+            f"{where}: {lengths.ends!r} says that a sequence has {int(ends.min()) + 1} tokens; it is given "
+            f"{lengths.tokens} new ones"
+        )
+    for cache in caches:
+        if (cache.pair.ends, cache.pair.total) == (lengths.ends, lengths.total) and max(pasts) > cache.rows:
+            raise InvalidArgumentError(
+                f"{where}: {lengths.ends!r} says that a sequence has {max(pasts)} tokens before its {lengths.tokens} "
+                f"new ones; {cache.pair.past!r} has {cache.rows}"
+            )
+        if cache.shape[0] != lengths.batch:
+            raise InvalidArgumentError(
+                f"{where}: {cache.pair.past!r} must have {lengths.batch} sequences; got {cache.shape[0]}"
+            )
+        if max(pasts) + lengths.tokens > cache.shape[2]:
+            raise InvalidArgumentError(
+                f"{where}: {max(pasts)} tokens and {lengths.tokens} new ones do not go into {cache.pair.past!r} of "
+                f"{cache.shape[2]}"
+            )
+    return pasts
+
+
+def cache_pairs(model: Model, steps: Sequence[Step]) -> list[CachePair]:
+    """The inputs and outputs of a model that are caches of its GroupQueryAttention nodes, and nothing else."""
+    inputs, outputs = {info.name for info in model.inputs}, {info.name for info in model.outputs}
+    readers: dict[str, int] = {}
+    for step in steps:
+        for name in step.reads:
+            readers[name] = readers.get(name, 0) + 1
+    found = []
+    for step in steps:
+        if step.proto.op_type != "GroupQueryAttention" or step.domain != "com.microsoft":
+            continue
+        given, made = list(step.proto.input), list(step.proto.output)
+        if len(given) < 7 or len(made) < 3 or not all((given[5], given[6])):
+            continue
+        for past, present in zip(given[3:5], made[1:3], strict=True):
+            if past in inputs and present in outputs and readers[past] == 1 and present not in readers:
+                found.append(CachePair(past, present, step.label, given[5], given[6]))
+    return found

@@ -1,0 +1,169 @@
+"""What of a model only counts: nodes that make lengths of masks and shapes, which the host computes before each run.
+
+onnxruntime-genai writes ``ReduceSum(attention_mask) - 1`` and ``Shape(attention_mask)[1]``. A graph on the device reads
+what they give as numbers in memory: so neither their contents nor the mask's shape is anything that a plan depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from dmlvk.onnx.execution import Held
+from dmlvk.onnx.host import evaluate
+from dmlvk.onnx.loading import Model, Step
+from dmlvk.onnx.values import Array
+
+_COUNTS = frozenset(
+    (
+        "Add",
+        "Cast",
+        "Concat",
+        "Div",
+        "Equal",
+        "Expand",
+        "Gather",
+        "Greater",
+        "Identity",
+        "Less",
+        "Max",
+        "Min",
+        "Mul",
+        "Neg",
+        "Not",
+        "Range",
+        "ReduceMax",
+        "ReduceMin",
+        "ReduceSum",
+        "Reshape",
+        "Shape",
+        "Size",
+        "Slice",
+        "Squeeze",
+        "Sub",
+        "Unsqueeze",
+        "Where",
+    )
+)
+"""Operators by which lengths are made."""
+
+_INTEGERS = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
+_SHAPES = ("Shape", "Size")
+
+
+class Counting:
+    """The nodes that lead from inputs to lengths.
+
+    Args:
+        model: the model.
+        steps: its nodes that are not constants.
+        constants: values that are known, by name.
+        lengths: names of values that are lengths.
+
+    Raises:
+        ValueError: when something else leads to them, too.
+    """
+
+    def __init__(
+        self, model: Model, steps: Sequence[Step], constants: Mapping[str, Any], lengths: Collection[str]
+    ) -> None:
+        self._model = model
+        self._constants = constants
+        inputs = {info.name: info for info in model.inputs}
+        makers = {name: step for step in steps for name in step.proto.output if name}
+        counted: dict[Step, None] = {}
+        self._read: set[str] = set()
+        self._shapes: set[str] = set()
+        pending = list(lengths)
+        while pending:
+            name = pending.pop()
+            if name in constants:
+                continue
+            if name in inputs:
+                if inputs[name].element not in _INTEGERS:
+                    raise ValueError(f"{name!r} is no input of integers")
+                self._read.add(name)
+                continue
+            step = makers.get(name)
+            if step is None or step.domain or step.proto.op_type not in _COUNTS:
+                raise ValueError(f"{name!r} is made by more than counting")
+            if step in counted:
+                continue
+            counted[step] = None
+            if step.proto.op_type in _SHAPES and step.proto.input[0] in inputs:
+                self._shapes.add(step.proto.input[0])
+            else:
+                pending += step.reads
+        self.steps = tuple(step for step in steps if step in counted)
+        self.rest = tuple(step for step in steps if step not in counted)
+        shown = {info.name for info in model.outputs}
+        read_by_rest = {name for step in self.rest for name in step.reads} | shown
+        self.made = tuple(name for step in self.steps for name in step.proto.output if name in read_by_rest)
+        self.dropped = frozenset(name for name in inputs if name not in read_by_rest)
+        self._work = [(step, _quick(step, constants)) for step in self.steps]
+
+    def counted(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
+        """Every value that the nodes give, and the inputs that they read.
+
+        Args:
+            arrays: the model's inputs.
+
+        Raises:
+            ModelFileError: when a node cannot be computed.
+        """
+        values: dict[str, Any] = {name: _contents(arrays[name]) for name in self._read}
+        for name in self._shapes - self._read:
+            shape = np.shape(arrays[name]) if not isinstance(arrays[name], Held) else arrays[name].shape
+            values[name] = np.broadcast_to(np.zeros((), np.int8), shape)
+        for step, quick in self._work:
+            if quick is not None:
+                values[step.proto.output[0]] = quick(values)
+                continue
+            given = {name: values[name] if name in values else self._constants[name] for name in step.reads}
+            results = evaluate(step, given, self._model.opsets, self._model.name)
+            values.update(zip(step.proto.output, results, strict=True))
+        return values
+
+
+def _contents(value: Any) -> Array:
+    return np.asarray(value.array() if isinstance(value, Held) else value)
+
+
+def _quick(step: Step, constants: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], Any] | None:
+    """The commonest of these nodes without an evaluator; ``None`` for others."""
+    proto = step.proto
+    given = {attribute.name: helper.get_attribute_value(attribute) for attribute in proto.attribute}
+    names = list(proto.input)
+
+    def get(values: Mapping[str, Any], name: str) -> Array:
+        return np.asarray(values[name] if name in values else constants[name])
+
+    if proto.op_type == "Shape":
+        start, end = given.get("start", 0), given.get("end")
+        return lambda values: np.array(get(values, names[0]).shape[start:end], np.int64)
+    if proto.op_type == "Cast":
+        wanted = helper.tensor_dtype_to_np_dtype(given["to"])
+        return (lambda values: get(values, names[0]).astype(wanted)) if wanted.kind in "iu" else None
+    if proto.op_type == "Gather" and given.get("axis", 0) == 0:
+        return lambda values: get(values, names[0])[get(values, names[1])]
+    if proto.op_type in ("Add", "Sub"):
+        function = np.add if proto.op_type == "Add" else np.subtract
+        return lambda values: np.asarray(function(get(values, names[0]), get(values, names[1])))
+    if proto.op_type == "ReduceSum" and len(names) == 2 and names[1] in constants:
+        axes = tuple(int(axis) for axis in np.asarray(constants[names[1]]).reshape(-1))
+        keeps = bool(given.get("keepdims", 1))
+        if not axes:
+            return None
+
+        def total(values: Mapping[str, Any]) -> Array:
+            array = get(values, names[0])
+            return np.asarray(np.sum(array, axis=axes, keepdims=keeps, dtype=array.dtype))
+
+        return total
+    return None
+
+
+__all__ = ["Counting"]

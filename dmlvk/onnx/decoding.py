@@ -1,0 +1,160 @@
+"""Runs decoders with one plan for all lengths: numbers in memory, and caches that are appended to where they lie."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from dmlvk.device_arrays import Array as DeviceArray
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.onnx.caches import Cache, CachePair, Caches, cache_pairs, check_lengths
+from dmlvk.onnx.counting import Counting
+from dmlvk.onnx.execution import Held
+from dmlvk.onnx.loading import Model, Step
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+_log = logging.getLogger("dmlvk")
+
+
+@dataclasses.dataclass(frozen=True)
+class DecoderRun:
+    """The inputs of a run as a decoder's plan takes them.
+
+    Attributes:
+        arrays: the inputs that the device reads, counts, and caches; by name.
+        counted: everything that was counted.
+        caches: those of the run.
+    """
+
+    arrays: dict[str, Any]
+    counted: Mapping[str, Any]
+    caches: tuple[Cache, ...]
+
+    @property
+    def capacities(self) -> dict[str, int]:
+        """How many rows the caches have room for, by the outputs that show them."""
+        return {cache.pair.present: cache.shape[2] for cache in self.caches}
+
+
+class Decoding:
+    """What a model is, seen as a decoder.
+
+    Args:
+        device: where it runs.
+        model: the model.
+        pairs: its caches.
+        counting: what makes its lengths.
+    """
+
+    def __init__(self, device: Device, model: Model, pairs: Sequence[CachePair], counting: Counting) -> None:
+        self._model = model
+        self._infos = {info.name: info for info in model.inputs}
+        self._pairs = tuple(pairs)
+        self._caches = Caches(device)
+        self._counting = counting
+        self.steps = counting.rest
+        self.counting_steps = counting.steps
+
+    @classmethod
+    def of(cls, device: Device, model: Model, steps: Sequence[Step], constants: Mapping[str, Any]) -> Decoding | None:
+        """A model as a decoder; ``None`` where it has no caches, or lengths that are more than counts."""
+        pairs = cache_pairs(model, steps)
+        if not pairs:
+            return None
+        lengths = {name for pair in pairs for name in (pair.ends, pair.total)}
+        try:
+            return cls(device, model, pairs, Counting(model, steps, constants, lengths))
+        except ValueError as reason:
+            _log.debug("%s: its lengths are computed on the device: %s", model.name, reason)
+            return None
+
+    def taken(self, arrays: Mapping[str, Any]) -> DecoderRun | None:
+        """The inputs of a run; ``None`` where they are not such that caches can be appended to.
+
+        Raises:
+            ModelFileError: when something cannot be counted.
+            InvalidArgumentError: when there are lengths of other sequences than the caches have.
+        """
+        counted = self._counting.counted(arrays)
+        caches = []
+        for pair in self._pairs:
+            total, ends = counted.get(pair.total), counted.get(pair.ends)
+            if total is None or ends is None or total.size != 1:
+                return None
+            info = self._infos[pair.past]
+            cache = self._caches.taken(pair, info, arrays[pair.past], int(total.reshape(-1)[0]))
+            if cache is None:
+                return None
+            if ends.size != cache.shape[0]:
+                raise InvalidArgumentError(
+                    f"{self._model.name}: {pair.node}: {pair.ends!r} must have a number for each of "
+                    f"{cache.shape[0]} sequences; got {ends.size}"
+                )
+            caches.append(cache)
+        own = {cache.pair.past: cache for cache in caches}
+        given = {name: value for name, value in arrays.items() if name not in self._counting.dropped}
+        made = {name: counted[name] for name in self._counting.made}
+        return DecoderRun({**given, **made, **own}, counted, tuple(caches))
+
+    def memory(
+        self, run: DecoderRun, lengths: Collection[Any], targets: Mapping[str, Any], kept: Collection[str]
+    ) -> dict[str, DeviceArray]:
+        """Where the caches of a run lie, by the outputs that show them.
+
+        Args:
+            run: the inputs.
+            lengths: what the plan knows of lengths.
+            targets: arrays on the device that outputs are bound to.
+            kept: the outputs that stay on the device.
+
+        Raises:
+            InvalidArgumentError: when lengths contradict one another, a cache, or what an output is bound to.
+        """
+        pasts: dict[tuple[str, str], list[int]] = {}
+        for length in lengths:
+            found = check_lengths(self._model.name, length, run.counted, run.caches)
+            pasts[length.ends, length.total] = found
+        for cache in run.caches:
+            target, (batch, heads, _, size) = targets.get(cache.pair.present), cache.shape
+            if isinstance(target, Held) and target.shape != (batch, heads, cache.shown, size):
+                raise InvalidArgumentError(
+                    f"{self._model.name}: {cache.pair.node}: {cache.pair.present!r} will have the shape "
+                    f"{[batch, heads, cache.shown, size]}; it is bound to a value of {list(target.shape)}"
+                )
+        made: dict[str, DeviceArray] = {}
+        for cache in run.caches:
+            name = cache.pair.present
+            of_cache = pasts[cache.pair.ends, cache.pair.total]
+            made[name] = self._caches.memory(cache, of_cache, targets.get(name), is_kept=name in kept)
+        return made
+
+    def shown(self, run: DecoderRun, memory: Mapping[str, DeviceArray]) -> dict[str, Held]:
+        """What the outputs show when the run was handed to the device."""
+        return {cache.pair.present: self._caches.shown(cache, memory[cache.pair.present]) for cache in run.caches}
+
+
+class DecoderPlans:
+    """Plans of a decoder, by what they depend on. Bounded.
+
+    Args:
+        most: how many are kept; those not used for longest go first.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._plans: collections.OrderedDict[object, Any] = collections.OrderedDict()
+
+    def of(self, key: object, make: Callable[[], Any]) -> Any:
+        """The plan for a key."""
+        if key in self._plans:
+            self._plans.move_to_end(key)
+            return self._plans[key]
+        made = self._plans[key] = make()
+        if len(self._plans) > self._most:
+            self._plans.popitem(last=False)
+        return made

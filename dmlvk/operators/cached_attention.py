@@ -1,0 +1,157 @@
+"""Attention of decoders, whose keys and values lie in caches that are filled up to lengths in a tensor. dmlvk's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from dmlvk.datatypes import DataType
+from dmlvk.operators.declaration import Accuracy, Declaration, OperatorDesc, Support
+from dmlvk.operators.members import (
+    boolean_attribute,
+    float_attribute,
+    tensor_input,
+    tensor_output,
+    unsigned_attribute,
+)
+from dmlvk.operators.shapes import check_sizes, refuse
+from dmlvk.operators.type_groups import FLOATS
+from dmlvk.tensors import TensorDesc
+
+LARGEST_HEAD = 256
+"""Elements of a head at most."""
+
+
+def _sizes(desc: Any) -> Mapping[str, Sequence[int]]:
+    heads, key_heads = desc.query_head_count, desc.key_value_head_count
+    if heads < 1 or key_heads < 1 or heads % key_heads:
+        refuse(desc, "query_head_count", f"must be a multiple of KeyValueHeadCount {key_heads}; got {heads}")
+    batch, tokens, hidden = desc.query_tensor.sizes
+    _, _, capacity, size = desc.present_key_tensor.sizes
+    value_size = desc.present_value_tensor.sizes[3]
+    for what, length in (("present_key_tensor", size), ("present_value_tensor", value_size)):
+        if length % 2 or length > LARGEST_HEAD:
+            refuse(desc, f"{what}.sizes", f"must end with an even size up to {LARGEST_HEAD}; got {length}")
+    if (desc.key_tensor is None) != (desc.value_tensor is None):
+        refuse(desc, "key_tensor", "and ValueTensor must be given together")
+    apart = desc.key_tensor is not None
+    wanted = heads * size if apart else (heads + key_heads) * size + key_heads * value_size
+    if hidden != wanted:
+        refuse(desc, "query_tensor.sizes", f"must end with {wanted}; got {hidden}")
+    if apart:
+        check_sizes(desc, "key_tensor", (batch, tokens, key_heads * size))
+        check_sizes(desc, "value_tensor", (batch, tokens, key_heads * value_size))
+    if (desc.past_key_tensor is None) != (desc.past_value_tensor is None):
+        refuse(desc, "past_key_tensor", "and PastValueTensor must be given together")
+    if desc.past_key_tensor is not None:
+        past = desc.past_key_tensor.sizes[2]
+        check_sizes(desc, "past_key_tensor", (batch, key_heads, past, size))
+        check_sizes(desc, "past_value_tensor", (batch, key_heads, past, value_size))
+        if desc.keeps_past or past > capacity:
+            refuse(desc, "past_key_tensor", f"of {past} keys must go into the {capacity} of PresentKeyTensor")
+    check_sizes(desc, "ends_tensor", (batch,))
+    check_sizes(desc, "total_tensor", (1,))
+    if (desc.cosine_tensor is None) != (desc.sine_tensor is None):
+        refuse(desc, "cosine_tensor", "and SineTensor must be given together")
+    if desc.cosine_tensor is not None:
+        rows, turned = desc.cosine_tensor.sizes
+        if 2 * turned > size:
+            refuse(desc, "cosine_tensor.sizes", f"must end with at most {size // 2}; got {turned}")
+        check_sizes(desc, "sine_tensor", (rows, turned))
+    if desc.position_tensor is not None:
+        check_sizes(desc, "position_tensor", (batch, tokens))
+    if desc.bias_tensor is not None:
+        given = desc.bias_tensor.sizes
+        if given[0] not in (1, batch) or given[1] not in (1, heads) or given[2] != tokens:
+            refuse(desc, "bias_tensor.sizes", f"must be those of [{batch}, {heads}, {tokens}] or 1; got {list(given)}")
+    if desc.sink_tensor is not None:
+        check_sizes(desc, "sink_tensor", (heads,))
+    return {
+        "output_tensor": (batch, tokens, heads * value_size),
+        "present_key_tensor": (batch, key_heads, capacity, size),
+        "present_value_tensor": (batch, key_heads, capacity, value_size),
+    }
+
+
+_OF_FLOATS = (
+    "query_tensor",
+    "key_tensor",
+    "value_tensor",
+    "past_key_tensor",
+    "past_value_tensor",
+    "cosine_tensor",
+    "sine_tensor",
+    "bias_tensor",
+    "sink_tensor",
+    "output_tensor",
+    "present_key_tensor",
+    "present_value_tensor",
+)
+_OF_TOKENS = ("query_tensor", "key_tensor", "value_tensor", "output_tensor")
+_OF_CACHES = ("past_key_tensor", "past_value_tensor", "present_key_tensor", "present_value_tensor", "bias_tensor")
+_LISTS = ("ends_tensor", "total_tensor", "sink_tensor")
+_TABLES = ("cosine_tensor", "sine_tensor", "position_tensor")
+
+
+class CachedAttention(OperatorDesc, is_listed=False):
+    """Attention over a cache of keys and values, to which those of new tokens are added (dmlvk's own operator).
+
+    A sequence's first new token follows those that it has in the cache: their number is ``ends + 1 - tokens``, or 0
+    where ``total`` is the number of new tokens.
+    """
+
+    query_tensor: TensorDesc = tensor_input("batch, tokens, heads * size; or with keys and values behind the queries")
+    key_tensor: TensorDesc | None = tensor_input("batch, tokens, heads of keys * size", default=None)
+    value_tensor: TensorDesc | None = tensor_input("batch, tokens, heads of keys * size of values", default=None)
+    past_key_tensor: TensorDesc | None = tensor_input("batch, heads of keys, capacity of the past, size", default=None)
+    past_value_tensor: TensorDesc | None = tensor_input("the same of values", default=None)
+    ends_tensor: TensorDesc = tensor_input("INT32, batch: the place of each sequence's last token")
+    total_tensor: TensorDesc = tensor_input("INT32, one number: the length of the longest sequence")
+    cosine_tensor: TensorDesc | None = tensor_input("places, half of the elements that are turned", default=None)
+    sine_tensor: TensorDesc | None = tensor_input("the same", default=None)
+    position_tensor: TensorDesc | None = tensor_input("INT64, batch, tokens: which row of both tables", default=None)
+    bias_tensor: TensorDesc | None = tensor_input("added to scores: batch or 1, heads or 1, tokens, keys", default=None)
+    sink_tensor: TensorDesc | None = tensor_input("a score for each head, which takes a share", default=None)
+    output_tensor: TensorDesc = tensor_output("batch, tokens, heads * size of values")
+    present_key_tensor: TensorDesc = tensor_output("batch, heads of keys, capacity, size")
+    present_value_tensor: TensorDesc = tensor_output("the same of values")
+    query_head_count: int = unsigned_attribute("heads of queries")
+    key_value_head_count: int = unsigned_attribute("heads of keys and values; each serves as many of queries")
+    scale: float = float_attribute("what products of queries and keys are multiplied by")
+    softcap: float = float_attribute("scores are bent to stay below it; 0: they are not")
+    window: int = unsigned_attribute("how many keys a query sees, its own last; 0: all")
+    is_causal: bool = boolean_attribute("whether a query sees no key behind its own")
+    is_interleaved: bool = boolean_attribute("whether elements are turned with their neighbours")
+    has_empty_sink: bool = boolean_attribute("whether a score of 0 takes a share, where no sink is given")
+    keeps_past: bool = boolean_attribute("whether the present tensors hold the past already: only new rows are written")
+
+    declaration: ClassVar = Declaration(
+        name="CACHED_ATTENTION",
+        pattern="composed",
+        formula="softmax(Scale * Query * Key^T + Bias) * Value, over the keys that a query sees",
+        shapes=_sizes,
+        same_data_type=(_OF_FLOATS,),
+        accuracy=Accuracy("accurate", 2.0),
+        support=(
+            Support(
+                "1_0",
+                (1, 4),
+                FLOATS,
+                ends_tensor=(DataType.INT32,),
+                total_tensor=(DataType.INT32,),
+                position_tensor=(DataType.INT64,),
+                dimensions_of={
+                    **dict.fromkeys(_OF_TOKENS, (3, 3)),
+                    **dict.fromkeys(_OF_CACHES, (4, 4)),
+                    **dict.fromkeys(_LISTS, (1, 1)),
+                    **dict.fromkeys(_TABLES, (2, 2)),
+                },
+            ),
+        ),
+    )
+
+    @property
+    def sizes(self) -> tuple[int, int, int, int]:
+        """Batch, tokens, the size of a head of queries and keys, and that of one of values."""
+        batch, tokens, _ = self.query_tensor.sizes
+        return batch, tokens, self.present_key_tensor.sizes[3], self.present_value_tensor.sizes[3]

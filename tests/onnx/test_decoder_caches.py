@@ -1,0 +1,236 @@
+"""Caches of decoders: appended to where they lie, whatever their capacity, and with one plan for all lengths."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from onnx import helper
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+from dmlvk.kernels.target import Target
+from dmlvk.onnx.execution import Segment
+from tests.onnx import decoder
+from tests.onnx.test_attention import model_of
+from tests.onnx.test_decoder import numbers, runtime
+
+Array = npt.NDArray[Any]
+
+_NAMES = ["y", "present_key", "present_value"]
+
+
+def session(device: dml.Device) -> ort.InferenceSession:
+    return ort.InferenceSession(decoder.with_mask(), device=device, strict=True)
+
+
+def mask(batch: int, length: int) -> Array:
+    return np.ones((batch, length), np.int64)
+
+
+def empty(batch: int) -> dict[str, Any]:
+    shape = (batch, decoder.KEY_HEADS, 0, decoder.SIZE)
+    return {name: np.zeros(shape, np.float32) for name in ("past_key", "past_value")}
+
+
+def on_host(feed: dict[str, Array]) -> dict[str, ort.OrtValue]:
+    return {name: ort.OrtValue.ortvalue_from_numpy(values) for name, values in feed.items()}
+
+
+def grown(made: ort.InferenceSession, x: Array, parts: list[int], *, on_device: bool) -> Array:
+    """What a growing cache gives, prompts of these lengths one after the other."""
+    state, found, total = empty(len(x)), [], 0
+    for count in parts:
+        feed = {"x": x[:, total : total + count], "attention_mask": mask(len(x), total + count), **state}
+        total += count
+        if on_device:
+            given = {
+                name: ort.OrtValue.ortvalue_from_numpy(v, "dml") if isinstance(v, np.ndarray) else v
+                for name, v in feed.items()
+            }
+            y, *caches = made.run_with_ort_values(_NAMES, given)
+            found.append(y.numpy())
+        else:
+            y, *caches = made.run(_NAMES, feed)
+            found.append(y)
+        shape: Any = caches[0].shape
+        assert tuple(shape() if on_device else shape) == (
+            len(x),
+            decoder.KEY_HEADS,
+            total,
+            decoder.SIZE,
+        )
+        state = dict(zip(("past_key", "past_value"), caches, strict=True))
+    return np.concatenate(found, axis=1)
+
+
+def shared(made: ort.InferenceSession, x: Array, parts: list[int], capacity: int) -> tuple[Array, list[Array]]:
+    """The same with caches of a fixed capacity that are inputs and outputs at once."""
+    binding, caches = made.io_binding(), []
+    for role in ("key", "value"):
+        shape = (len(x), decoder.KEY_HEADS, capacity, decoder.SIZE)
+        value = ort.OrtValue.ortvalue_from_shape_and_type(shape, np.float32, "dml")
+        binding.bind_ortvalue_input(f"past_{role}", value)
+        binding.bind_ortvalue_output(f"present_{role}", value)
+        caches.append(value)
+    binding.bind_output("y")
+    found, total = [], 0
+    for count in parts:
+        binding.bind_cpu_input("x", x[:, total : total + count])
+        total += count
+        binding.bind_cpu_input("attention_mask", mask(len(x), total))
+        binding.run()
+        found.append(binding.get_outputs()[-1].numpy())
+    return np.concatenate(found, axis=1), [value.numpy() for value in caches]
+
+
+def test_every_way_to_hold_a_cache_gives_the_same_bits_on_every_device(device: dml.Device) -> None:
+    made, x = session(device), numbers(1, 1, 14, decoder.HIDDEN)
+    expected = grown(made, x, [14], on_device=False)
+    steps = [6] + [1] * 8
+    assert grown(made, x, steps, on_device=False).tobytes() == expected.tobytes()
+    assert grown(made, x, [3, 4, 7], on_device=True).tobytes() == expected.tobytes()
+    for capacity in (14, 19, 300):
+        assert shared(made, x, steps, capacity)[0].tobytes() == expected.tobytes()
+    others = np.concatenate([numbers(2, 2, 14, decoder.HIDDEN), x])
+    assert grown(made, others, steps, on_device=True)[2:].tobytes() == expected.tobytes()
+    assert hashlib.sha256(expected.tobytes()).hexdigest()[:16] == "ef8d6139c9f4f230"
+
+
+def test_a_decoder_is_as_onnx_runtime_s(any_device: dml.Device) -> None:
+    x = numbers(3, 2, 9, decoder.HIDDEN)
+    other = runtime.InferenceSession(decoder.with_mask().SerializeToString(), providers=["CPUExecutionProvider"])
+    expected, *_ = other.run(_NAMES, {"x": x, "attention_mask": mask(2, 9), **empty(2)})
+    np.testing.assert_allclose(shared(session(any_device), x, [5, 1, 1, 1, 1], 16)[0], expected, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("is_shared", [False, True], ids=["growing", "shared"])
+def test_nothing_is_planned_after_the_second_length(
+    any_device: dml.Device, monkeypatch: pytest.MonkeyPatch, is_shared: bool
+) -> None:
+    plans: list[Any] = []
+    recorded: list[Any] = []
+    first, record = Segment.__init__, any_device.engine.record
+
+    def planning(*given: Any, **more: Any) -> None:
+        plans.append(given)
+        first(*given, **more)
+
+    def recording(*given: Any, **more: Any) -> Any:
+        recorded.append(given)
+        return record(*given, **more)
+
+    monkeypatch.setattr(Segment, "__init__", planning)
+    monkeypatch.setattr(any_device.engine, "record", recording)
+    made, x = session(any_device), numbers(4, 1, 20, decoder.HIDDEN)
+
+    def run(parts: list[int]) -> None:
+        if is_shared:
+            shared(made, x, parts, 32)
+        else:
+            grown(made, x, parts, on_device=True)
+
+    run([5, 1])
+    planned, before = len(plans), len(recorded)
+    assert planned == 2  # of the prompt, and of a token
+    run([5] + [1] * 15)
+    assert len(plans) == planned
+    assert len(recorded) - before <= 4  # for the memory of the second call's caches and results, which take turns
+
+
+def test_a_past_that_is_used_twice_is_not_written_over(any_device: dml.Device) -> None:
+    made, x = session(any_device), numbers(5, 1, 8, decoder.HIDDEN)
+    _, *caches = made.run_with_ort_values(_NAMES, on_host({"x": x[:, :6], "attention_mask": mask(1, 6), **empty(1)}))
+    before = [value.numpy() for value in caches]
+    state = dict(zip(("past_key", "past_value"), caches, strict=True))
+
+    def following(token: int) -> list[Array]:
+        given = on_host({"x": x[:, token : token + 1], "attention_mask": mask(1, 7)})
+        return [value.numpy() for value in made.run_with_ort_values(_NAMES, {**given, **state})]
+
+    first, second, again = following(6), following(7), following(6)
+    assert [values.tobytes() for values in again] == [values.tobytes() for values in first]
+    assert second[0].tobytes() != first[0].tobytes()
+    assert [value.numpy().tobytes() for value in caches] == [values.tobytes() for values in before]
+
+
+_WRONG = {
+    "a mask that is longer than past and tokens": (mask(1, 9), "before its 1 new ones"),
+    "a mask without tokens": (np.zeros((1, 7), np.int64), "0 tokens"),
+    "a mask of other sequences": (mask(2, 7), "each of 1 sequences; got 2"),
+}
+
+
+@pytest.mark.parametrize("name", list(_WRONG))
+def test_lengths_that_contradict_are_refused_and_caches_stay(any_device: dml.Device, name: str) -> None:
+    made, x = session(any_device), numbers(6, 1, 8, decoder.HIDDEN)
+    _, key, value = made.run(_NAMES, {"x": x[:, :6], "attention_mask": mask(1, 6), **empty(1)})
+    caches = [ort.OrtValue.ortvalue_from_numpy(v, "dml") for v in (key, value)]
+    given, words = _WRONG[name]
+    with pytest.raises(dml.DmlError, match=words):
+        made.run(_NAMES, {"x": x[:, 6:7], "attention_mask": given, "past_key": caches[0], "past_value": caches[1]})
+    assert [found.numpy().tobytes() for found in caches] == [key.tobytes(), value.tobytes()]
+
+
+def test_a_shared_cache_that_is_full_is_refused_and_stays(any_device: dml.Device) -> None:
+    made, x = session(any_device), numbers(7, 1, 8, decoder.HIDDEN)
+    _, expected = shared(made, x, [6], 6)
+    binding = made.io_binding()
+    caches = [ort.OrtValue.ortvalue_from_numpy(values, "dml") for values in expected]
+    for role, value in zip(("key", "value"), caches, strict=True):
+        binding.bind_ortvalue_input(f"past_{role}", value)
+        binding.bind_ortvalue_output(f"present_{role}", value)
+    binding.bind_cpu_input("x", x[:, 6:7])
+    binding.bind_cpu_input("attention_mask", mask(1, 7))
+    with pytest.raises(dml.DmlError, match=r"'present_key' will have the shape \[1, 2, 7, 16\]; .* of \[1, 2, 6, 16\]"):
+        binding.run()
+    assert [value.numpy().tobytes() for value in caches] == [values.tobytes() for values in expected]
+
+
+def _attended(device: dml.Device, feed: dict[str, Array], **attributes: Any) -> list[Array]:
+    names = ["q", "k", "v", "past_key", "past_value", "ends", "total"]
+    node = helper.make_node("GroupQueryAttention", names, _NAMES, domain="com.microsoft", **attributes)
+    return ort.InferenceSession(model_of([node], feed, _NAMES), device=device).run(None, feed)
+
+
+@pytest.mark.parametrize("data_type", [np.float32, np.float16])
+def test_segments_may_be_computed_apart(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, data_type: type[np.generic]
+) -> None:
+    """A GPU spreads the keys of few tokens over its cores; processors go through them in turn."""
+    random, heads, size, past = np.random.default_rng(8), 2, 96, 700
+
+    def normal(*shape: int) -> Array:
+        return random.standard_normal(shape).astype(data_type)
+
+    feed = {
+        "q": normal(1, 3, 2 * heads * size),
+        "k": normal(1, 3, heads * size),
+        "v": normal(1, 3, heads * size),
+        "past_key": normal(1, heads, past, size),
+        "past_value": normal(1, heads, past, size),
+        "ends": np.array([past + 2], np.int32),
+        "total": np.array(past + 3, np.int32),
+    }
+    attributes = {"num_heads": 2 * heads, "kv_num_heads": heads, "local_window_size": 600}
+    expected = _attended(device, feed, **attributes)
+    target = dataclasses.replace(Target.of(device.info), is_cpu=False)
+    monkeypatch.setattr(device, "target_for", lambda flags: target)
+    found = _attended(device, feed, **attributes)
+    assert [values.tobytes() for values in found] == [values.tobytes() for values in expected]
+    wide = {name: values.astype(np.float64) for name, values in feed.items()}
+    keys = np.concatenate([wide["past_key"][0], wide["k"].reshape(3, heads, size).swapaxes(0, 1)], axis=1)
+    values = np.concatenate([wide["past_value"][0], wide["v"].reshape(3, heads, size).swapaxes(0, 1)], axis=1)
+    for token in range(3):
+        for head in range(2 * heads):
+            seen = slice(past + token - 599, past + token + 1)
+            query = wide["q"][0, token, head * size : (head + 1) * size]
+            scores = keys[head // 2, seen] @ query / np.sqrt(size)
+            shares = np.exp(scores - scores.max())
+            wanted = shares @ values[head // 2, seen] / shares.sum()
+            got = expected[0][0, token, head * size : (head + 1) * size]
+            np.testing.assert_allclose(got, wanted, rtol=0, atol=1e-6 if data_type is np.float32 else 3e-4)
