@@ -6,7 +6,9 @@ from dmlvk.onnx.operators import contrib_attention as contrib_attention
 from dmlvk.onnx.operators import convolution as convolution
 from dmlvk.onnx.operators import einsum as einsum
 from dmlvk.onnx.operators import elementwise as elementwise
+from dmlvk.onnx.operators import embedding as embedding
 from dmlvk.onnx.operators import fourier as fourier
+from dmlvk.onnx.operators import fused as fused
 from dmlvk.onnx.operators import grid_sampling as grid_sampling
 from dmlvk.onnx.operators import group_query as group_query
 from dmlvk.onnx.operators import matrix as matrix

@@ -14,14 +14,14 @@ from dmlvk.onnx.translation import MICROSOFT, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
 from dmlvk.operators import OPERATORS, FusedActivation
 
-_PLAIN = {
+PLAIN_ACTIVATIONS = {
     "Relu": "RELU",
     "Sigmoid": "SIGMOID",
     "Softsign": "SOFTSIGN",
 }
 """Activations without attributes."""
 
-_WITH_ATTRIBUTES: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
+WITH_ATTRIBUTES: dict[str, tuple[str, dict[str, tuple[str, float]]]] = {
     "Celu": ("CELU", {"alpha": ("alpha", 1.0)}),
     "Elu": ("ELU", {"alpha": ("alpha", 1.0)}),
     "HardSigmoid": ("HARD_SIGMOID", {"alpha": ("alpha", 0.2), "beta": ("beta", 0.5)}),
@@ -46,11 +46,11 @@ def fused_activation_of(proto: onnx.NodeProto) -> FusedActivation | None:
     if proto.domain or proto.op_type not in _FUSED:
         return None
     given = {attribute.name: helper.get_attribute_value(attribute) for attribute in proto.attribute}
-    if proto.op_type in _WITH_ATTRIBUTES:
-        name, members = _WITH_ATTRIBUTES[proto.op_type]
+    if proto.op_type in WITH_ATTRIBUTES:
+        name, members = WITH_ATTRIBUTES[proto.op_type]
         values = {member: float(given.get(*attribute)) for member, attribute in members.items()}
     else:
-        name = "SOFTPLUS" if proto.op_type == "Softplus" else _PLAIN[proto.op_type]
+        name = "SOFTPLUS" if proto.op_type == "Softplus" else PLAIN_ACTIVATIONS[proto.op_type]
         values = {"steepness": 1.0} if proto.op_type == "Softplus" else {}
     return FusedActivation(OPERATORS[f"ACTIVATION_{name}"], **values)
 
@@ -64,11 +64,11 @@ def _with_attributes(operator: str, members: dict[str, tuple[str, float]], node:
     node.set(same_shape(node, node.tensor(0), operator, **values))
 
 
-for _op_type, _operator in _PLAIN.items():
+for _op_type, _operator in PLAIN_ACTIVATIONS.items():
     _name = f"ACTIVATION_{_operator}"
     translates(_op_type, by=[_name])(functools.partial(_plain, _name))
 
-for _op_type, (_operator, _members) in _WITH_ATTRIBUTES.items():
+for _op_type, (_operator, _members) in WITH_ATTRIBUTES.items():
     _name = f"ACTIVATION_{_operator}"
     translates(_op_type, by=[_name])(functools.partial(_with_attributes, _name, _members))
 

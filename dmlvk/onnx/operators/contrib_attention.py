@@ -8,6 +8,8 @@ from onnx import TensorProto
 
 from dmlvk.onnx.operators.heads import Mask, Sizes, attention, hiding, in_window, merged, summed
 from dmlvk.onnx.operators.matrix import product
+from dmlvk.onnx.operators.quantization import of_matrix
+from dmlvk.onnx.operators.quantized import integer_product
 from dmlvk.onnx.operators.rotary import join, split
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
@@ -28,16 +30,17 @@ def multi_head_attention(node: Node) -> None:
     if any(node.has(index) for index in (8, 9)) or node.wants(3):
         raise NotOnDevice("shared buffers, beams and the scores as an output are not there yet")
     heads = node.integer("num_heads")
-    sources, sizes = _sources(node, heads, node.tensor(6).shape[2] if node.has(6) else 0)
+    has_past = node.has(6) and 0 not in node.shape(6)  # the first step of a decoder has none
+    sources, sizes = _sources(node, heads, node.shape(6)[2] if has_past else 0)
     made, *presents = attention(
         node,
         sources,
         sizes,
         _scale(node, sizes),
         bias=node.tensor(3) if node.has(3) else None,
-        added=_added(node, sizes, 5),
+        added=_added(node, sizes, 5, node.element(0)),
         mask=_mask(node, node.tensor(4), sizes) if node.has(4) else None,
-        past=(node.tensor(6), node.tensor(7)) if node.has(6) else None,
+        past=(node.tensor(6), node.tensor(7)) if has_past else None,
         presents=node.wants(1) or node.wants(2),
     )
     node.set(made)
@@ -77,27 +80,63 @@ def attention_of_projections(node: Node) -> None:
     node.check_element(0, *FLOATS)
     if node.integer("do_rotary") or node.integer("past_present_share_buffer") or node.has(6):
         raise NotOnDevice("do_rotary and shared buffers are not there yet")
-    tensor, weights, heads = node.packed(node.tensor(0)), node.tensor(1), node.integer("num_heads")
+    tensor, weights = node.packed(node.tensor(0)), node.tensor(1)
     batch, queries, wide = tensor.shape
-    hidden = node.list("qkv_hidden_sizes") or [weights.shape[1] // 3] * 3
-    if len(hidden) != 3 or sum(hidden) != weights.shape[1] or any(part % heads for part in hidden):
-        raise NotOnDevice(f"{weights.shape[1]} columns are not queries, keys and values of {hidden} and {heads} heads")
     rows = tensor.viewed((batch * queries, wide))
     bias = node.tensor(2).broadcast((batch * queries, weights.shape[1])) if node.has(2) else None
     all_three = product(node, rows, weights, c=bias, beta=1.0).viewed((batch, queries, weights.shape[1]))
+    _attend(node, all_three, mask=3, past=4, added=5)
+
+
+@translates(
+    "QAttention",
+    by=["MATRIX_MULTIPLY_INTEGER_TO_FLOAT", "MULTIHEAD_ATTENTION1"],
+    domain=MICROSOFT,
+    note="without do_rotary and shared buffers of past and present",
+)
+def attention_of_integer_projections(node: Node) -> None:
+    """Queries, keys and values are products of integers; from there on it is Attention."""
+    if node.integer("do_rotary") or node.integer("past_present_share_buffer"):
+        raise NotOnDevice("do_rotary and shared buffers are not there yet")
+    tensor, weights = node.packed(node.tensor(0)), node.tensor(1)
+    batch, queries, wide = tensor.shape
+    made = integer_product(
+        node,
+        (tensor.viewed((batch * queries, wide)), of_matrix(node, 3, 2, rows=True), of_matrix(node, 6, 2, rows=True)),
+        (weights, of_matrix(node, 4, 2, rows=False), of_matrix(node, 7, 2, rows=False)),
+        bias=2,
+    )
+    _attend(node, made.viewed((batch, queries, weights.shape[1])), mask=5, past=8, added=None)
+
+
+def _attend(node: Node, all_three: Tensor, *, mask: int, past: int, added: int | None) -> None:
+    """Sets the outputs.
+
+    Args:
+        node: its attributes count.
+        all_three: queries, keys and values behind one another: batch, length, hidden.
+        mask: which input is the mask.
+        past: which one has keys and values from before.
+        added: which one is added to the scores.
+    """
+    heads = node.integer("num_heads")
+    batch, queries, columns = all_three.shape
+    hidden = node.list("qkv_hidden_sizes") or [columns // 3] * 3
+    if heads < 1 or len(hidden) != 3 or sum(hidden) != columns or any(part % heads for part in hidden):
+        raise NotOnDevice(f"{columns} columns are not queries, keys and values of {hidden} and {heads} heads")
     query, key, value = split(node, all_three, hidden)
-    past = None
-    if node.has(4):
-        given = node.tensor(4)
+    before = None
+    if node.has(past) and 0 not in node.shape(past):  # the first step of a decoder has none
+        given = node.tensor(past)
         parts = split(node, given, [1, 1], 0)
-        past = (parts[0].viewed(given.shape[1:]), parts[1].viewed(given.shape[1:]))
+        before = (parts[0].viewed(given.shape[1:]), parts[1].viewed(given.shape[1:]))
     sizes = Sizes(
         batch,
         heads,
         heads,
         queries,
         queries,
-        0 if past is None else past[0].shape[2],
+        0 if before is None else before[0].shape[2],
         hidden[0] // heads,
         hidden[2] // heads,
     )
@@ -106,9 +145,9 @@ def attention_of_projections(node: Node) -> None:
         {"query_tensor": query, "key_tensor": key, "value_tensor": value},
         sizes,
         _scale(node, sizes),
-        added=_added(node, sizes, 5),
-        mask=_mask(node, node.tensor(3), sizes) if node.has(3) else None,
-        past=past,
+        added=_added(node, sizes, added, all_three.element),
+        mask=_mask(node, node.tensor(mask), sizes) if node.has(mask) else None,
+        past=before,
         presents=node.wants(1),
     )
     node.set(made)
@@ -120,13 +159,13 @@ def _scale(node: Node, sizes: Sizes) -> float:
     return node.real("scale") or 1 / math.sqrt(sizes.size)
 
 
-def _added(node: Node, sizes: Sizes, index: int) -> Tensor | None:
+def _added(node: Node, sizes: Sizes, index: int | None, element: int) -> Tensor | None:
     """The bias of scores, and what hides the keys that follow a query."""
-    added = node.tensor(index) if node.has(index) else None
+    added = node.tensor(index) if index is not None and node.has(index) else None
     if not node.integer("unidirectional"):
         return added
     seen = in_window(node, sizes.queries, sizes.keys, sizes.past, right=0)
-    return summed(node, added, hiding(node, seen, node.element(0)))
+    return summed(node, added, hiding(node, seen, element))
 
 
 def _mask(node: Node, mask: Tensor, sizes: Sizes) -> Mask:

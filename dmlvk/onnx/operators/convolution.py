@@ -91,16 +91,49 @@ def widened(tensor: Tensor) -> Tensor:
 @translates("Conv", by=["CONVOLUTION"])
 def convolution(node: Node) -> None:
     """One to three spatial axes."""
-    tensor, weights, output = node.tensor(0), node.tensor(1), node.new()
-    if tensor.rank not in (3, 4, 5):
+    node.set(convolved(node, node.tensor(0), node.tensor(1), bias=2))
+
+
+def convolved(node: Node, tensor: Tensor, weights: Tensor, bias: int) -> Tensor:
+    """A convolution, with the activation behind it where there is one.
+
+    Args:
+        node: its attributes count.
+        tensor: batch, channels, spatial axes.
+        weights: filters, channels of a group, spatial axes.
+        bias: which input is the bias.
+    """
+    if tensor.rank not in (3, 4, 5) or weights.rank != tensor.rank:
         raise NotOnDevice(f"one to three spatial axes; got {tensor.rank - 2}")
     groups = node.integer("group", 1)
     if groups < 1 or weights.shape[1] * groups != tensor.shape[1] or weights.shape[0] % groups:
         raise NotOnDevice(f"{groups} groups of {list(weights.shape)} do not fit the input {list(tensor.shape)}")
-    window = window_of(node, tensor.shape[2:], weights.shape[2:], output=output.shape[2:])
-    node.set(
-        _convolved(node, tensor, weights, _bias(node, 2, weights.shape[0]), output, window, groups, direction=_FORWARD)
-    )
+    if tuple(node.list("kernel_shape") or weights.shape[2:]) != weights.shape[2:]:
+        raise NotOnDevice(f"kernel_shape {node.list('kernel_shape')} for weights of {list(weights.shape)}")
+    sizes = _convolved_sizes(node, tensor.shape[2:], weights.shape[2:])
+    window = window_of(node, tensor.shape[2:], weights.shape[2:], output=sizes)
+    output = New(tensor.element, (tensor.shape[0], weights.shape[0], *sizes))
+    numbers = _bias(node, bias, weights.shape[0])
+    return _convolved(node, tensor, weights, numbers, output, window, groups, direction=_FORWARD)
+
+
+def _convolved_sizes(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, ...]:
+    """How many places a window has along each spatial axis."""
+    rank = len(sizes)
+    strides, dilations = node.list("strides") or [1] * rank, node.list("dilations") or [1] * rank
+    pads, automatic = node.list("pads") or [0] * 2 * rank, node.text("auto_pad", "NOTSET")
+    if not len(strides) == len(dilations) == rank or len(pads) != 2 * rank or min((*strides, *dilations)) < 1:
+        raise NotOnDevice(f"strides, dilations and pads do not fit {rank} spatial axes")
+    if automatic in ("SAME_UPPER", "SAME_LOWER"):
+        return tuple(-(-size // stride) for size, stride in zip(sizes, strides, strict=True))
+    pads = [0] * 2 * rank if automatic == "VALID" else pads
+    rooms = [
+        size + pads[axis] + pads[axis + rank] - (kernel[axis] - 1) * dilations[axis] - 1
+        for axis, size in enumerate(sizes)
+    ]
+    if min(rooms) < 0:
+        raise NotOnDevice(f"a window of {list(kernel)} does not fit {list(sizes)}")
+    return tuple(room // stride + 1 for room, stride in zip(rooms, strides, strict=True))
 
 
 @translates("ConvTranspose", by=["CONVOLUTION"])

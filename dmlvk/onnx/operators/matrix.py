@@ -41,13 +41,24 @@ def matrix_product(node: Node) -> None:
 
 @translates("FusedMatMul", by=["GEMM"], domain=MICROSOFT)
 def fused_matrix_product(node: Node) -> None:
-    """With the last two axes exchanged where that is asked for, and a factor."""
-    if node.integer("transBatchA") or node.integer("transBatchB"):
-        raise NotOnDevice("transBatchA and transBatchB are not there yet")
-    a, b = node.tensor(0), node.tensor(1)
-    a = _exchanged(a) if node.integer("transA") else a
-    b = _exchanged(b) if node.integer("transB") else b
+    """With the axes exchanged as is asked for, and a factor."""
+    a, b = factors(node)
     node.set(matmul(node, a, b, alpha=node.real("alpha", 1.0)))
+
+
+def factors(node: Node) -> tuple[Tensor, Tensor]:
+    """The factors of FusedMatMul: a first axis may stand before those of the batch, and the last two be swapped."""
+    a, b = (
+        _first_inside(node.tensor(index)) if node.integer(f"transBatch{name}") else node.tensor(index)
+        for index, name in enumerate("AB")
+    )
+    return _exchanged(a) if node.integer("transA") else a, _exchanged(b) if node.integer("transB") else b
+
+
+def _first_inside(tensor: Tensor) -> Tensor:
+    if tensor.rank < 3:
+        return tensor
+    return tensor.transposed([*range(1, tensor.rank - 1), 0, tensor.rank - 1])
 
 
 def _exchanged(tensor: Tensor) -> Tensor:

@@ -353,6 +353,7 @@ def space_to_depth(node: Node) -> None:
 
 
 @translates("Trilu", by=["DIAGONAL_MATRIX1"])
+@translates("Trilu", by=["DIAGONAL_MATRIX1"], domain=MICROSOFT)
 def triangle(node: Node) -> None:
     """The upper or the lower triangle of each matrix; the rest becomes 0."""
     tensor = node.tensor(0)

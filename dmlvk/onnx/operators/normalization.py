@@ -143,10 +143,13 @@ def layer_normalization(node: Node) -> None:
     if tensor.rank > MOST_DIMENSIONS and max(scale.rank, 0 if bias is None else bias.rank) <= tensor.rank - first:
         tensor = node.reshaped(tensor, (_count(shape[:first]), *shape[first:]))
         first = 1
-    node.set(_layer(node, tensor, first, scale, bias).viewed(shape))
+    node.set(layer_normalized(node, tensor, first, scale, bias, node.real("epsilon", 1e-5)).viewed(shape))
 
 
-def _layer(node: Node, tensor: Tensor, first: int, scale: Tensor, bias: Tensor | None) -> Tensor:
+def layer_normalized(
+    node: Node, tensor: Tensor, first: int, scale: Tensor, bias: Tensor | None, epsilon: float
+) -> Tensor:
+    """Over the axes from one on; in FLOAT32 where the scale is."""
     element = tensor.element
     if TensorProto.FLOAT in (scale.element, element) and element in FLOATS:
         tensor = node.cast(tensor, TensorProto.FLOAT) if scale.element != element else tensor
@@ -158,7 +161,7 @@ def _layer(node: Node, tensor: Tensor, first: int, scale: Tensor, bias: Tensor |
         list(range(first, tensor.rank)),
         scale=scale.broadcast(tensor.shape),
         bias=bias,
-        epsilon=node.real("epsilon", 1e-5),
+        epsilon=epsilon,
     )
     return node.cast(made, element)
 
@@ -189,7 +192,9 @@ def skip_layer_normalization(node: Node) -> None:
     added = pair(node, "ELEMENT_WISE_ADD", node.tensor(0), node.tensor(1))
     if node.has(4):
         added = pair(node, "ELEMENT_WISE_ADD", added, node.tensor(4))
-    node.set(_layer(node, added, added.rank - 1, node.tensor(2), node.tensor(3) if node.has(3) else None))
+    bias = node.tensor(3) if node.has(3) else None
+    epsilon = node.real("epsilon", 1e-12)
+    node.set(layer_normalized(node, added, added.rank - 1, node.tensor(2), bias, epsilon))
     if node.wants(3):
         node.set(added, 3)
 

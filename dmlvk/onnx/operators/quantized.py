@@ -242,45 +242,50 @@ def _other_sign(node: Node, tensor: Tensor) -> Tensor:
     return made.viewed(made.shape, element=element)
 
 
-def _float_product(
-    node: Node, a: tuple[Tensor, Tensor, Tensor | None], b: tuple[Tensor, Tensor, Tensor | None], bias: int
-) -> None:
-    """The product of two quantized matrices, each with its scale and its zero point, as numbers."""
-    first, second, shape = matrices(node, a[0], b[0])
-    node.set(
-        node.apply(
-            "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
-            a_tensor=first,
-            a_scale_tensor=a[1],
-            a_zero_point_tensor=a[2],
-            b_tensor=second,
-            b_scale_tensor=b[1],
-            b_zero_point_tensor=b[2],
-            bias_tensor=node.tensor(bias).broadcast(shape) if node.has(bias) else None,
-            output_tensor=New(a[1].element, shape),
-        )
-    )
+_Factor = tuple[Tensor, Tensor | None, Tensor | None]
+"""A matrix of integers with its scale and its zero point."""
 
 
-def _scale(node: Node, index: int, rank: int, *, rows: bool) -> Tensor:
-    scale = of_matrix(node, index, rank, rows=rows)
-    if scale is None:
+def integer_product(node: Node, a: _Factor, b: _Factor, bias: int) -> Tensor:
+    """The product of two quantized matrices, as numbers.
+
+    Where one matrix is INT8 and the other UINT8, the first one is brought to the other's type.
+
+    Args:
+        node: the node.
+        a: the first matrix.
+        b: the second one.
+        bias: which input is added.
+    """
+    if a[1] is None or b[1] is None:
         raise NotOnDevice("a scale is absent")
-    return scale
+    left, zero = a[0], a[2]
+    if left.element != b[0].element:
+        if zero is None:
+            zero = node.scalar(0, left.element).viewed((1,) * max(left.rank, b[0].rank))
+        left, zero = _other_sign(node, left), _other_sign(node, zero)
+    first, second, shape = matrices(node, left, b[0])
+    return node.apply(
+        "MATRIX_MULTIPLY_INTEGER_TO_FLOAT",
+        a_tensor=first,
+        a_scale_tensor=a[1],
+        a_zero_point_tensor=zero,
+        b_tensor=second,
+        b_scale_tensor=b[1],
+        b_zero_point_tensor=b[2],
+        bias_tensor=node.tensor(bias).broadcast(shape) if node.has(bias) else None,
+        output_tensor=New(a[1].element, shape),
+    )
 
 
 @translates("MatMulIntegerToFloat", by=["MATRIX_MULTIPLY_INTEGER_TO_FLOAT"], domain=MICROSOFT)
 def integer_product_to_float(node: Node) -> None:
-    """Where one matrix is INT8 and the other UINT8, the first one is brought to the other's type."""
+    """Each with a scale for all, or for each of its rows or columns."""
     a, b = node.tensor(0), node.tensor(1)
     rank = max(a.rank, b.rank)
-    zero = of_matrix(node, 4, rank, rows=True)
-    if a.element != b.element:
-        if zero is None:
-            zero = node.scalar(0, a.element).viewed((1,) * rank)
-        a, zero = _other_sign(node, a), _other_sign(node, zero)
-    right = (b, _scale(node, 3, rank, rows=False), of_matrix(node, 5, rank, rows=False))
-    _float_product(node, (a, _scale(node, 2, rank, rows=True), zero), right, bias=6)
+    left = (a, of_matrix(node, 2, rank, rows=True), of_matrix(node, 4, rank, rows=True))
+    right = (b, of_matrix(node, 3, rank, rows=False), of_matrix(node, 5, rank, rows=False))
+    node.set(integer_product(node, left, right, bias=6))
 
 
 @translates(
@@ -298,8 +303,8 @@ def dynamic_quantized_product(node: Node) -> None:
         output_zero_point_tensor=New(b.element, ones),
     )
     left = (values, scale.viewed((1,) * rank), zero.viewed((1,) * rank))
-    right = (b, _scale(node, 2, rank, rows=False), of_matrix(node, 3, rank, rows=False))
-    _float_product(node, left, right, bias=4)
+    right = (b, of_matrix(node, 2, rank, rows=False), of_matrix(node, 3, rank, rows=False))
+    node.set(integer_product(node, left, right, bias=4))
 
 
 @translates(
