@@ -47,8 +47,13 @@ _Place = tuple[Allocation, int]
 
 
 @dataclasses.dataclass(frozen=True)
-class _Operands:
-    """Where everything is that a run touches, and what keeps it there."""
+class BoundMemory:
+    """Where everything is that a run touches, and what keeps it there.
+
+    Attributes:
+        places: allocations, and offsets in bytes.
+        owners: what the allocations belong to.
+    """
 
     places: dict[tuple[Place, int], _Place]
     owners: list[Array | Buffer | Storage]
@@ -129,7 +134,27 @@ class ResidentRuns:
         Raises:
             InvalidArgumentError: when some of it was closed.
         """
-        self._submit(compiled, _Operands(_found(places), [_owner_of(memory) for memory in places.values()]))
+        self._submit(compiled, self.bound(places))
+
+    def bound(self, places: Mapping[tuple[Place, int], Array | BufferBinding]) -> BoundMemory:
+        """Memory for :meth:`run_again`, with arguments and errors as of :meth:`run_bound`."""
+        owners = dict.fromkeys(
+            memory.storage if isinstance(memory, Array) else memory.buffer for memory in places.values()
+        )
+        return BoundMemory(_found(places), list(owners))
+
+    def run_again(
+        self, compiled: CompiledOperator, memory: BoundMemory, others: Mapping[tuple[Place, int], Array]
+    ) -> None:
+        """As :meth:`run_bound`, on memory that is the same in many runs.
+
+        Args:
+            compiled: of the device.
+            memory: what lies where.
+            others: what lies elsewhere in this run.
+        """
+        owners = [*memory.owners, *others.values()]
+        self._submit(compiled, BoundMemory({**memory.places, **_found(others)}, owners))
 
     def scheduled(
         self, compiled: CompiledOperator, places: Mapping[tuple[Place, int], Array | BufferBinding]
@@ -137,13 +162,13 @@ class ResidentRuns:
         """The kernels that :meth:`run_bound` runs, with which of them wait."""
         return scheduled(compiled.steps, _locator(compiled.constants, _found(places)), HazardTracker())
 
-    def _add_scratch(self, compiled: CompiledOperator, operands: _Operands) -> None:
+    def _add_scratch(self, compiled: CompiledOperator, operands: BoundMemory) -> None:
         for number, size in enumerate(compiled.temporary_pages):
             scratch = Storage(self.pool, size)
             operands.owners.append(scratch)
             operands.places[Place.TEMPORARY, number] = scratch.allocation, 0
 
-    def _submit(self, compiled: CompiledOperator, operands: _Operands) -> None:
+    def _submit(self, compiled: CompiledOperator, operands: BoundMemory) -> None:
         """Hands the kernels to the device, unless something was closed meanwhile."""
 
         def prepare() -> Recording | None:
@@ -192,7 +217,7 @@ class ResidentRuns:
             )
         return value
 
-    def _inputs(self, compiled: CompiledOperator, given: Mapping[str, Given]) -> _Operands:
+    def _inputs(self, compiled: CompiledOperator, given: Mapping[str, Given]) -> BoundMemory:
         """Where the inputs are, after what must be copied was."""
         places: dict[tuple[Place, int], _Place] = {}
         owners: list[Array | Buffer | Storage] = []
@@ -215,7 +240,7 @@ class ResidentRuns:
             storage = self._persistent(compiled, given, persistent)
             owners.append(storage)
             places[Place.PERSISTENT, 0] = storage.allocation, 0
-        return _Operands(places, owners)
+        return BoundMemory(places, owners)
 
     def _laid_out(
         self, compiled: CompiledOperator, value: Array | npt.NDArray[Any], tensor: TensorDesc, where: str
@@ -267,7 +292,7 @@ class ResidentRuns:
             return value.buffer.download(np.uint8, tensor.size_in_bytes, value.offset)
         return np.broadcast_to(value.numpy(), tuple(tensor.sizes)) if isinstance(value, Array) else value
 
-    def _recording(self, compiled: CompiledOperator, operands: _Operands) -> Recording:
+    def _recording(self, compiled: CompiledOperator, operands: BoundMemory) -> Recording:
         """The kernels, recorded for the memory of the operands."""
         kept = self._recordings.get(compiled)
         if kept is None:
@@ -327,7 +352,7 @@ class ResidentRuns:
             copy = Array(array.device, Storage(self.pool, made.size_in_bytes), made)
             source = array.storage.allocation, array.offset - first * size
             places = {(Place.INPUT, 0): source, (Place.OUTPUT, 0): (copy.storage.allocation, 0)}
-            operands = _Operands(places, [array, copy])
+            operands = BoundMemory(places, [array, copy])
             self._add_scratch(compiled, operands)
         self._submit(compiled, operands)
         return copy

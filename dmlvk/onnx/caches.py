@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import weakref
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -143,11 +144,12 @@ class Caches:
             target: the array on the device that the output is bound to; ``None``: to none.
             is_kept: whether the output stays on the device.
         """
-        given, tensor = cache.given, _tensor(cache)
+        given, tensor = cache.given, _tensor(cache.element, cache.shape)
         if isinstance(given, Held):
             storage, known = given.on_device.storage, self._known(given)
             is_bound = isinstance(target, Held) and target.on_device.storage is storage
-            if not cache.is_growing and is_bound and given.on_device.fits(tensor):
+            is_whole = given.on_device.tensor == tensor or given.on_device.fits(tensor)
+            if not cache.is_growing and is_bound and is_whole:
                 return given.on_device
             if cache.is_growing and known == (cache.shape[2], cache.rows) and given.on_device.offset == 0:
                 return DeviceArray(self._device, storage, tensor)
@@ -176,7 +178,7 @@ class Caches:
         shape = (batch, heads, cache.shown, size)
         if cache.shown == cache.shape[2]:
             return Held(cache.element, shape, memory)
-        tensor = TensorDesc(memory.data_type, shape, memory.tensor.element_strides)
+        tensor = _part(memory.tensor, cache.shown)
         return Held(cache.element, shape, DeviceArray(self._device, memory.storage, tensor, is_whole=False))
 
 
@@ -185,8 +187,16 @@ def _rounded(rows: int) -> int:
     return 1 << (rows + _FEWEST_ROWS - 1).bit_length()
 
 
-def _tensor(cache: Cache) -> TensorDesc:
-    return TensorDesc(DATA_TYPES[cache.element], cache.shape)
+@functools.lru_cache(maxsize=64)
+def _tensor(element: int, shape: tuple[int, int, int, int]) -> TensorDesc:
+    return TensorDesc(DATA_TYPES[element], shape)
+
+
+@functools.lru_cache(maxsize=64)
+def _part(whole: TensorDesc, rows: int) -> TensorDesc:
+    """The first rows of a cache."""
+    batch, heads, _, size = whole.sizes
+    return TensorDesc(whole.data_type, (batch, heads, rows, size), whole.element_strides)
 
 
 def _write(target: DeviceArray, values: Array, pasts: Sequence[int], shown: int) -> None:
@@ -222,19 +232,22 @@ def check_lengths(model: str, lengths: Lengths, counted: Mapping[str, Any], cach
             f"{where}: {lengths.ends!r} says that a sequence has {int(ends.min()) + 1} tokens; it is given "
             f"{lengths.tokens} new ones"
         )
+    most = max(pasts)
     for cache in caches:
-        if (cache.pair.ends, cache.pair.total) == (lengths.ends, lengths.total) and max(pasts) > cache.rows:
+        if (cache.pair.ends, cache.pair.total) != (lengths.ends, lengths.total):
+            continue
+        if most > cache.rows:
             raise InvalidArgumentError(
-                f"{where}: {lengths.ends!r} says that a sequence has {max(pasts)} tokens before its {lengths.tokens} "
+                f"{where}: {lengths.ends!r} says that a sequence has {most} tokens before its {lengths.tokens} "
                 f"new ones; {cache.pair.past!r} has {cache.rows}"
             )
         if cache.shape[0] != lengths.batch:
             raise InvalidArgumentError(
                 f"{where}: {cache.pair.past!r} must have {lengths.batch} sequences; got {cache.shape[0]}"
             )
-        if max(pasts) + lengths.tokens > cache.shape[2]:
+        if most + lengths.tokens > cache.shape[2]:
             raise InvalidArgumentError(
-                f"{where}: {max(pasts)} tokens and {lengths.tokens} new ones do not go into {cache.pair.past!r} of "
+                f"{where}: {most} tokens and {lengths.tokens} new ones do not go into {cache.pair.past!r} of "
                 f"{cache.shape[2]}"
             )
     return pasts

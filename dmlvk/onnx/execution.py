@@ -17,6 +17,7 @@ from dmlvk.kernels.program import Place
 from dmlvk.onnx.assembly import Assembled
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, restored, stored
 from dmlvk.recording import KernelTime
+from dmlvk.resident_runs import BoundMemory
 from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
@@ -218,7 +219,8 @@ class Segment:
             for number, point in enumerate(self.compiled.outputs)
             if point.name not in elsewhere
         }
-        self._elsewhere: dict[str, DeviceArray] = {}
+        self._bytes_elsewhere = 0
+        self._own_memory: BoundMemory | None = None
         self._scratch = [device.create_buffer(size) for size in self.compiled.temporary_pages]
         self._table: BindingTable | None = None
         self._recorder = device.create_command_recorder()
@@ -238,11 +240,11 @@ class Segment:
     @property
     def usage(self) -> Usage:
         """What a run takes; the weights that plans share are not among it."""
-        recorded = self._device.arrays.scheduled(self.compiled, self._places({}))
+        recorded = self._device.arrays.scheduled(self.compiled, self._places())
         own = [] if self.compiled.constants is None else [self.compiled.constants]
         values = [*self._uploaded.values(), *self._outputs.values(), *self._scratch, *own]
         held = sum(buffer.size_in_bytes for buffer in values) + self._weights.size_in_bytes
-        held += sum(array.nbytes for array in self._elsewhere.values())
+        held += self._bytes_elsewhere
         needed = sum(source.size_in_bytes for source in self._sources if source.name in self._uploaded)
         needed += sum(point.size_in_bytes for point in self.compiled.outputs)
         needed += sum(array.nbytes for array in self._weights.arrays)
@@ -264,34 +266,45 @@ class Segment:
             elsewhere: the memory of outputs that are given it.
         """
         self._upload(arrays)
-        self._elsewhere = dict(elsewhere or {})
         there = {name: value for name, value in arrays.items() if isinstance(value, Held)}
         if there or kept or self._table is None:
-            return self._run_where_it_is(there, kept)
+            return self._run_where_it_is(there, kept, elsewhere or {})
         self._recorder.execute()
         return {**self._found()}
 
-    def _run_where_it_is(self, there: Mapping[str, Held], kept: Collection[str]) -> dict[str, Resident | Held]:
+    def _run_where_it_is(
+        self, there: Mapping[str, Held], kept: Collection[str], elsewhere: Mapping[str, DeviceArray]
+    ) -> dict[str, Resident | Held]:
         """Runs on arrays that lie on the device already, and leaves outputs in new ones; waits for nothing."""
         found: dict[str, Resident | Held] = {**self._found()}
-        places = self._places(there)
-        for number, (name, tensor) in enumerate(zip(self._names, self._tensors, strict=False)):
-            if number in self._outputs and name in kept and tensor.data_type.size_in_bits >= 8:
+        given: dict[tuple[Place, int], DeviceArray] = {
+            (Place.OUTPUT, self._names.index(name)): array for name, array in elsewhere.items()
+        }
+        self._bytes_elsewhere = sum(array.nbytes for array in elsewhere.values())
+        if there:
+            for number, source in enumerate(self._sources):
+                if source.kind == "input" and source.name in there:
+                    given[Place.INPUT, number] = self._packed(there[source.name].on_device)
+        for number in self._outputs if kept else ():
+            name = self._names[number] if number < len(self._names) else ""
+            if name in kept and self._tensors[number].data_type.size_in_bits >= 8:
+                tensor = self._tensors[number]
                 held = Held(tensor.element, tensor.shape, self._device.empty(tensor.shape, tensor.data_type))
-                places[Place.OUTPUT, number] = held.on_device
+                given[Place.OUTPUT, number] = held.on_device
                 found[name] = held
-        self._device.arrays.run_bound(self.compiled, places)
+        if self._own_memory is None:
+            self._own_memory = self._device.arrays.bound(self._places())
+        self._device.arrays.run_again(self.compiled, self._own_memory, given)
         return found
 
-    def _places(self, there: Mapping[str, Held]) -> dict[tuple[Place, int], DeviceArray | BufferBinding]:
-        """What lies where: these arrays on the device, and the graph's own buffers."""
-        places: dict[tuple[Place, int], DeviceArray | BufferBinding] = {}
-        for number, (source, binding) in enumerate(zip(self._sources, self._bindings, strict=True)):
-            value = there.get(source.name) if source.kind == "input" else None
-            places[Place.INPUT, number] = binding if value is None else self._packed(value.on_device)
-        for number, point in enumerate(self.compiled.outputs):
+    def _places(self) -> dict[tuple[Place, int], BufferBinding]:
+        """What lies where: the graph's own buffers; others stand in for the memory that outputs are given."""
+        places: dict[tuple[Place, int], BufferBinding] = {}
+        for number, binding in enumerate(self._bindings):
+            places[Place.INPUT, number] = binding
+        for number in range(len(self.compiled.outputs)):
             own = self._outputs.get(number)
-            places[Place.OUTPUT, number] = self._elsewhere[point.name] if own is None else BufferBinding(own)
+            places[Place.OUTPUT, number] = BufferBinding(self._device.create_buffer(4) if own is None else own)
         for number, buffer in enumerate(self._scratch):
             places[Place.TEMPORARY, number] = BufferBinding(buffer)
         return places
