@@ -19,6 +19,7 @@ from dmlvk.onnx.decoding import DecoderPlans, DecoderRun, Decoding
 from dmlvk.onnx.execution import Held, Resident, Segment, Usage, Weights
 from dmlvk.onnx.expansion import body_of
 from dmlvk.onnx.host import RANDOM, evaluate, ignored
+from dmlvk.onnx.joining import Joined, joined
 from dmlvk.onnx.limits import DEFAULT_LIMITS, Budget, Limits, size_of
 from dmlvk.onnx.loading import Model, Step, subgraph
 from dmlvk.onnx.planning import Live, Placement, Planner, RoundPlan, viewed
@@ -156,6 +157,7 @@ class Program:
         flags: as for ``Device.compile_graph``.
         limits: what the model may ask for.
         budget: what is left of the run of which this is a part; ``None``: each run has its own.
+        joins: whether nodes are joined that stand for one operator together.
     """
 
     def __init__(
@@ -168,8 +170,10 @@ class Program:
         flags: ExecutionFlags = ExecutionFlags.NONE,
         limits: Limits = DEFAULT_LIMITS,
         budget: Budget | None = None,
+        joins: bool = True,
     ) -> None:
         self.model = model
+        self._joins = joins
         self._limits = limits
         self._free_bytes = _FREE * sum(size_of(array) for array in model.constants.values())
         self._outer_budget = budget
@@ -182,6 +186,8 @@ class Program:
         self._flags = flags
         self._constants: dict[str, Any] = dict(model.constants)
         self._steps = self._folded()
+        if joins:
+            self._steps = joined(self._steps, self._constants, [info.name for info in model.outputs])
         self._weights = Weights(device)
         self._rounds = _Rounds()
         self._parts: Parts = {}
@@ -311,7 +317,8 @@ class Program:
 
     def constant_placements(self) -> dict[int, Placement]:
         """The nodes that depend on nothing but constants."""
-        left = {step.index for step in self._steps}
+        members = [step.body if isinstance(step, Joined) else (step,) for step in self._steps]
+        left = {step.index for together in members for step in together}
         return {
             step.index: Placement(step.proto.name or next(iter(step.proto.output), ""), step.proto.op_type, "constant")
             for step in self.model.steps
@@ -463,6 +470,7 @@ class Program:
                 flags=self._flags,
                 limits=self._limits,
                 budget=self._budget,
+                joins=self._joins,
             )
             self._inside[step, name] = program
         program.share(self._budget)

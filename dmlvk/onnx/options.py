@@ -55,6 +55,8 @@ class SessionOptions:
     AttributeError here, too.
 
     Attributes:
+        graph_optimization_level: from ORT_ENABLE_EXTENDED on, what exporters write out as several nodes (LayerNorm,
+            RMSNorm, GELU, SiLU, attention) is joined into one operator, as ONNX Runtime does it; lower ones leave it.
         enable_profiling: whether :meth:`InferenceSession.end_profiling` writes what each kernel of each run took.
         profile_file_prefix: begins the name of that file.
         most_nodes: that a model may have, with its functions' bodies in place and graphs inside of nodes.
@@ -103,6 +105,11 @@ class SessionOptions:
                 hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(known)}"
                 raise AttributeError(f"SessionOptions: has no attribute {name!r}{hint}")
             super().__setattr__(name, value)
+
+    @property
+    def joins_nodes(self) -> bool:
+        """Whether what is written out as several nodes is joined."""
+        return self.graph_optimization_level >= GraphOptimizationLevel.ORT_ENABLE_EXTENDED
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Kept for :meth:`get_session_config_entry`; nothing else reads it."""

@@ -21,6 +21,7 @@ from dmlvk.onnx.assembly import Assembly, Parts, fills
 from dmlvk.onnx.branches import branch_of
 from dmlvk.onnx.expansion import expanded, has_body
 from dmlvk.onnx.host import HOST_ONLY, RANDOM, Inferred, NotInferred, ignored, inferred
+from dmlvk.onnx.joining import Joined
 from dmlvk.onnx.limits import DEFAULT_LIMITS, MOST_AXES, Limits
 from dmlvk.onnx.loading import Model, Step
 from dmlvk.onnx.operators.activation import fused_activation_of
@@ -234,6 +235,9 @@ class Planner:
             self._wait(step)
             return
         missing = next((name for name, value in zip(step.reads, read, strict=True) if value is None), None)
+        if isinstance(step, Joined) and (missing is not None or all(isinstance(value, Known) for value in read)):
+            self._place_members(step)
+            return
         if missing is not None:
             self._to_host(step, self._on_host_already[missing])
             return
@@ -261,8 +265,15 @@ class Planner:
                 self._wanted_later.add(need.name)
                 self._wait(step)
         except NotOnDevice as reason:
-            if not self._expand(step):
+            if isinstance(step, Joined):
+                self._place_members(step)
+            elif not self._expand(step):
                 self._to_host(step, str(reason))
+
+    def _place_members(self, step: Joined) -> None:
+        """Places the nodes that a joined one stands for, one by one."""
+        for member in step.body:
+            self._place(member)
 
     @staticmethod
     def _is_random(step: Step) -> bool:
@@ -356,6 +367,9 @@ class Planner:
             raise NotOnDevice(" ".join(f"{error}".split())) from error
         self._values.update(results)
         self._note(step, "device")
+        if isinstance(step, Joined):
+            for member in step.body:
+                self._note(member, "device", f"joined with others to {step.proto.op_type}")
         if node.fused and reader is not None:
             self._values[reader.proto.output[0]] = next(iter(results.values()))
             self._done.add(reader.index)

@@ -75,15 +75,18 @@ class _SessionOrigin(Origin):
     fuse: bool
     flags: ExecutionFlags
     limits: Limits
+    joins: bool
 
     @functools.cached_property
     def token(self) -> str:
-        return token_of([self.feature_level, self.contents, self.constants, self.strict, self.fuse, int(self.flags)])
+        how = [self.strict, self.fuse, int(self.flags), self.joins]
+        return token_of([self.feature_level, self.contents, self.constants, *how])
 
     def made(self, device: Device) -> InferenceSession:
         session = InferenceSession.__new__(InferenceSession)
         loaded = reloaded(self.name, self.contents, self.constants)
-        session._open(loaded, device, strict=self.strict, fuse=self.fuse, flags=self.flags, limits=self.limits)
+        how = {"strict": self.strict, "fuse": self.fuse, "joins": self.joins}
+        session._open(loaded, device, flags=self.flags, limits=self.limits, **how)
         return session
 
 
@@ -94,8 +97,8 @@ class InferenceSession(Portable):
 
     Args:
         path_or_bytes: a path, the bytes of a model's file, or a ``ModelProto``.
-        sess_options: sizes that are fixed, and whether times are noted; all else in it is accepted for ONNX Runtime's
-            sake.
+        sess_options: sizes that are fixed, whether times are noted, and whether nodes are joined; all else in it is
+            accepted for ONNX Runtime's sake.
         providers: accepted for ONNX Runtime's sake.
         provider_options: likewise; in either, ``device_id`` for ``DmlExecutionProvider`` chooses a device where
             ``device`` does not, and ``arithmetic`` stands for the argument of that name.
@@ -153,7 +156,8 @@ class InferenceSession(Portable):
                 "InferenceSession: arithmetic cannot be 'portable': the device was opened with arithmetic='device'"
             )
         flags = ExecutionFlags.ALLOW_DEVICE_ARITHMETIC if wanted == "device" else ExecutionFlags.NONE
-        self._open(loaded, opened, owns_device=not is_opened, strict=strict, fuse=fuse, flags=flags, limits=limits)
+        how = {"strict": strict, "fuse": fuse, "joins": options.joins_nodes}
+        self._open(loaded, opened, owns_device=not is_opened, flags=flags, limits=limits, **how)
         self._options = options
         self._model_path: str | None = (
             os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
@@ -167,10 +171,12 @@ class InferenceSession(Portable):
         owns_device: bool = False,
         strict: bool,
         fuse: bool,
+        joins: bool,
         flags: ExecutionFlags,
         limits: Limits,
     ) -> None:
         self._model = model
+        self._joins = joins
         self._limits = limits
         self._options = SessionOptions()
         self._model_path = None
@@ -183,7 +189,9 @@ class InferenceSession(Portable):
         self.device = device
         try:
             with memory_checked(model.name):
-                self._program = Program(self.device, self._model, strict=strict, fuse=fuse, flags=flags, limits=limits)
+                self._program = Program(
+                    self.device, self._model, strict=strict, fuse=fuse, joins=joins, flags=flags, limits=limits
+                )
                 self._program.plan_static_shapes()
         except BaseException:
             if self._owns_device:
@@ -202,6 +210,7 @@ class InferenceSession(Portable):
             self._fuse,
             self._flags,
             self._limits,
+            self._joins,
         )
 
     def __repr__(self) -> str:

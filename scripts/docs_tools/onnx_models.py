@@ -14,6 +14,7 @@ import dmlvk.onnx.operators as operators
 from dmlvk.datatypes import DataType
 from dmlvk.onnx.exclusions import EXCLUSIONS
 from dmlvk.onnx.host import HOST_ONLY
+from dmlvk.onnx.joining.pattern import JOINED
 from dmlvk.onnx.translation import FLOATS, TRANSLATIONS, Translation
 from dmlvk.onnx.values import DATA_TYPES, element_name
 from dmlvk.operators import OPERATORS, FeatureLevel
@@ -81,7 +82,11 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   why. What the device lacks is computed by the onnx package's reference evaluator, which is slow; a line in the log
   `dmlvk` says so. `strict=True` refuses such models instead.
 - Initializers are constants, also those that are inputs as well.
-- Of `SessionOptions` two things matter: `add_free_dimension_override_by_name` (and `_by_denotation`) fixes sizes, so
+- What exporters write out as several nodes is joined into one operator: LayerNorm, RMSNorm, GELU (by erf and by tanh),
+  SiLU, softmax-attention. It is faster, and in FLOAT16 right where squares, sums or scores would overflow on the way.
+  `session.partition` names such nodes (`joined with others to …`); a `graph_optimization_level` below
+  ORT_ENABLE_EXTENDED leaves them as they are.
+- Of `SessionOptions` these things matter, too: `add_free_dimension_override_by_name` (and `_by_denotation`) fixes sizes, so
   that the model is planned when it is loaded, and with `enable_profiling` `session.end_profiling()` writes a trace of
   every kernel. All else is accepted and changes nothing, and so are lists of providers.
 - Addresses of memory are not taken (`bind_input`, `bind_output` with `buffer_ptr`): bind an `OrtValue`. Files in ONNX
@@ -147,6 +152,8 @@ def _parts(measurements: Path) -> Iterator[str]:
 
 def _rows() -> Iterator[list[str]]:
     for (domain, op_type), known in sorted(TRANSLATIONS.items(), key=lambda item: (item[0][0], item[0][1].lower())):
+        if domain == JOINED:
+            continue  # no file has them
         for translation in known:
             yield [
                 f"{domain}.{op_type}" if domain else op_type,

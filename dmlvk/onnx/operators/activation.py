@@ -107,7 +107,7 @@ def swish(node: Node) -> None:
 def gelu(node: Node) -> None:
     """By the error function, or by its approximation with tanh."""
     if node.text("approximate", "none") == "tanh":
-        node.set(_gelu_by_tanh(node, node.tensor(0)))
+        node.set(gelu_by_tanh(node, node.tensor(0)))
     else:
         node.set(same_shape(node, node.tensor(0), "ACTIVATION_GELU"))
 
@@ -118,7 +118,7 @@ def fast_gelu(node: Node) -> None:
     tensor = node.tensor(0)
     if node.has(1):
         tensor = pair(node, "ELEMENT_WISE_ADD", tensor, node.tensor(1))
-    node.set(_gelu_by_tanh(node, tensor))
+    node.set(gelu_by_tanh(node, tensor))
 
 
 @translates("BiasGelu", by=["ELEMENT_WISE_ADD", "ACTIVATION_GELU"], domain=MICROSOFT)
@@ -127,7 +127,7 @@ def bias_gelu(node: Node) -> None:
     node.set(same_shape(node, pair(node, "ELEMENT_WISE_ADD", node.tensor(0), node.tensor(1)), "ACTIVATION_GELU"))
 
 
-def _gelu_by_tanh(node: Node, x: Tensor) -> Tensor:
+def gelu_by_tanh(node: Node, x: Tensor) -> Tensor:
     """X / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))."""
 
     def product(a: Tensor, b: Tensor | float) -> Tensor:

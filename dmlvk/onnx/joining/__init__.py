@@ -1,0 +1,46 @@
+"""Recognizes operators that exporters write out as several nodes, and joins these into the operator.
+
+LayerNorm as ReduceMean, Sub, Pow, ReduceMean, Sqrt and Div overflows in FLOAT16 where the operator does not; attention
+writes scores that nobody needs. ONNX Runtime's optimizer joins the same forms. A joined node keeps the nodes that it
+stands for: where the device cannot compute it, they are computed one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from dmlvk.onnx.joining.activation import gelu, swish
+from dmlvk.onnx.joining.attention import attention
+from dmlvk.onnx.joining.normalization import normalization
+from dmlvk.onnx.joining.pattern import Joined, Nodes
+from dmlvk.onnx.loading import Step
+
+_PATTERNS: tuple[Callable[[Nodes, Step], Joined | None], ...] = (normalization, attention, gelu, swish)
+"""Each looks whether a node ends, or is the middle of, such a form."""
+
+
+def joined(steps: Sequence[Step], constants: Mapping[str, Any], shown: Collection[str]) -> tuple[Step, ...]:
+    """The nodes with joined ones in the place of those that they stand for.
+
+    Args:
+        steps: the nodes, each behind those that it reads from.
+        constants: values that are known.
+        shown: the names of values that must be there: the model's outputs.
+    """
+    nodes = Nodes(steps, constants, shown)
+    found: dict[int, Joined] = {}
+    taken: set[int] = set()
+    for step in steps:
+        if step.index in taken or step.domain:
+            continue
+        for pattern in _PATTERNS:
+            made = pattern(nodes, step)
+            if made is not None and not any(member.index in taken for member in made.body):
+                taken.update(member.index for member in made.body)
+                found[made.index] = made
+                break
+    return tuple(found.get(step.index, step) for step in steps if step.index in found or step.index not in taken)
+
+
+__all__ = ["Joined", "joined"]

@@ -1,0 +1,107 @@
+"""Joined nodes: what exporters write out as several."""
+
+from __future__ import annotations
+
+import math
+
+from onnx import TensorProto
+
+from dmlvk.onnx.assembly import New
+from dmlvk.onnx.joining.pattern import JOINED
+from dmlvk.onnx.operators.activation import gelu_by_tanh
+from dmlvk.onnx.operators.elementwise import same_shape
+from dmlvk.onnx.operators.heads import Sizes, attention, headed, merged
+from dmlvk.onnx.translation import FLOATS, Node, translates
+from dmlvk.onnx.values import NotOnDevice, Tensor
+
+
+@translates("LayerNormalization", "RMSNormalization", by=["MEAN_VARIANCE_NORMALIZATION2"], domain=JOINED)
+def normalization(node: Node) -> None:
+    """Less the mean, or not, divided by the root of the mean square along some axes, with scale and bias."""
+    tensor = node.tensor(0)
+    node.check_element(0, *FLOATS)
+    axes = sorted({node.axis(axis, tensor.rank) for axis in node.list("axes") or []})
+    made = node.apply(
+        "MEAN_VARIANCE_NORMALIZATION2",
+        input_tensor=tensor,
+        scale_tensor=_like(node, 1, tensor),
+        bias_tensor=_like(node, 2, tensor),
+        output_tensor=New(tensor.element, tensor.shape),
+        axis_count=len(axes),
+        axes=axes,
+        use_mean=node.op_type == "LayerNormalization",
+        use_variance=True,
+        epsilon=node.real("epsilon"),
+        fused_activation=None,
+    )
+    node.set(node.cast(made, node.integer("to", tensor.element)))
+
+
+def _like(node: Node, index: int, tensor: Tensor) -> Tensor | None:
+    """A scale or a bias as it stands over the values."""
+    if not node.has(index):
+        return None
+    given = node.tensor(index)
+    if given.rank > tensor.rank:
+        raise NotOnDevice(f"{list(given.shape)} has more dimensions than {list(tensor.shape)}")
+    return node.cast(given, tensor.element).broadcast(tensor.shape)
+
+
+@translates("Gelu", by=["ACTIVATION_GELU"], domain=JOINED)
+def gelu(node: Node) -> None:
+    """By the error function."""
+    node.check_element(0, *FLOATS)
+    node.set(same_shape(node, node.tensor(0), "ACTIVATION_GELU"))
+
+
+@translates("FastGelu", by=["ELEMENT_WISE_TANH"], domain=JOINED)
+def fast_gelu(node: Node) -> None:
+    """The approximation with tanh, in FLOAT32."""
+    node.check_element(0, *FLOATS)
+    tensor = node.tensor(0)
+    node.set(node.cast(gelu_by_tanh(node, node.cast(tensor, TensorProto.FLOAT)), tensor.element))
+
+
+@translates("Swish", by=["ACTIVATION_SWISH"], domain=JOINED)
+def swish(node: Node) -> None:
+    """X * sigmoid(alpha * x)."""
+    node.check_element(0, *FLOATS)
+    node.set(same_shape(node, node.tensor(0), "ACTIVATION_SWISH", sigmoid_input_scale=node.real("alpha", 1.0)))
+
+
+@translates("Attention", by=["MULTIHEAD_ATTENTION1"], domain=JOINED)
+def joined_attention(node: Node) -> None:
+    """Queries, transposed keys and values as [batch, heads, length, size], or without a batch; added masks."""
+    node.check_element(0, *FLOATS)
+    query, transposed, value = (node.tensor(index) for index in range(3))
+    if not query.element == transposed.element == value.element:
+        raise NotOnDevice("queries, keys and values are of several types")
+    if not query.rank == transposed.rank == value.rank or query.rank not in (3, 4):
+        raise NotOnDevice(
+            f"needs three tensors of 3 or 4 dimensions; got {query.rank}, {transposed.rank}, {value.rank}"
+        )
+    if node.integer("axis", -1) not in (-1, query.rank - 1):
+        raise NotOnDevice("the softmax goes along another axis")
+    parts = [query, transposed.transposed([*range(query.rank - 2), query.rank - 1, query.rank - 2]), value]
+    query, key, value = (_whole(part) for part in parts)
+    batch, heads, queries, size = query.shape
+    sizes = Sizes(batch, heads, heads, queries, key.shape[2], 0, size, value.shape[3])
+    if key.shape != (*query.shape[:2], sizes.own, sizes.size) or value.shape[:3] != key.shape[:3]:
+        raise NotOnDevice(f"{list(query.shape)}, {list(key.shape)} and {list(value.shape)} are broadcast")
+    mask = node.cast(node.tensor(3), query.element) if node.has(3) else None
+    if mask is not None and (mask.rank > 4 or (mask.rank > 2 and len(node.shape(0)) == 3)):
+        mask = mask.viewed((1, *mask.shape), (0, *mask.strides)) if mask.rank == 3 else None
+        if mask is None:
+            raise NotOnDevice("the mask has more dimensions than the scores")
+    rows = {"query": query, "key": key, "value": value}
+    sources = {f"{role}_tensor": merged(node, part) for role, part in rows.items()}
+    made, *_ = attention(node, sources, sizes, node.real("scale", 1.0), added=mask)
+    output = headed(node, made, sizes.heads)
+    node.set(output if len(node.shape(0)) == 4 else output.viewed(output.shape[1:], output.strides[1:]))
+
+
+def _whole(tensor: Tensor) -> Tensor:
+    """With a batch of one before it, where it has none."""
+    if tensor.rank == 4:
+        return tensor
+    return tensor.viewed((1, *tensor.shape), (math.prod(tensor.shape), *tensor.strides))

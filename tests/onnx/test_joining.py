@@ -1,0 +1,267 @@
+"""Operators that exporters write out as several nodes are joined, and everything that only looks like them is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+Arrays = dict[str, npt.NDArray[Any]]
+ROOT_TWO, ROOT_TWO_BY_PI = 2.0**0.5, (2 / np.pi) ** 0.5
+
+
+class Form:
+    """A graph that grows node by node.
+
+    Args:
+        version: of ONNX's operators.
+        element: the type of floats.
+    """
+
+    def __init__(self, version: int = 17, element: int = TensorProto.FLOAT) -> None:
+        self.version, self.element = version, element
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: Arrays = {}
+
+    def op(self, kind: str, *inputs: str | float | list[int] | npt.NDArray[Any], **attributes: Any) -> str:
+        """A node; numbers and arrays among its inputs become constants. The name of its result."""
+        names = [value if isinstance(value, str) else self.constant(value) for value in inputs]
+        result = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, names, [result], **attributes))
+        return result
+
+    def constant(self, value: Any) -> str:
+        """The name of a constant: integers stay such, all else is of the form's type."""
+        array = np.asarray(value)
+        if array.dtype.kind != "i" or array.ndim == 0:
+            array = array.astype(helper.tensor_dtype_to_np_dtype(self.element))
+        name = f"c{len(self.constants)}"
+        self.constants[name] = array
+        return name
+
+    def mean(self, x: str, axes: list[int]) -> str:
+        """A mean that keeps its dimensions."""
+        if self.version >= 18:
+            return self.op("ReduceMean", x, axes, keepdims=1)
+        return self.op("ReduceMean", x, axes=axes, keepdims=1)
+
+    def model(self, inputs: Arrays, *outputs: str) -> onnx.ModelProto:
+        """The model that gives these values."""
+        infos = [helper.make_tensor_value_info(name, self.element, array.shape) for name, array in inputs.items()]
+        shown = [helper.make_tensor_value_info(name, self.element, None) for name in outputs]
+        constants = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
+        graph = helper.make_graph(self.nodes, "form", infos, shown, constants)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.version)], ir_version=8)
+
+
+def layer_norm(
+    form: Form, square: str = "Pow", end: str = "Div", again: bool = False, axes: tuple[int, ...] = (-1,)
+) -> str:
+    mean = form.mean("x", list(axes))
+    centred = form.op("Sub", "x", mean)
+    other = form.op("Sub", "x", mean) if again else centred
+    squares = form.op("Pow", other, 2.0) if square == "Pow" else form.op("Mul", other, other)
+    return ended(form, centred, form.op("Add", form.mean(squares, list(axes)), 1e-5), end)
+
+
+def ended(form: Form, values: str, variance: str, end: str) -> str:
+    """Values divided by a root, in one of the ways to write it."""
+    if end == "Div":
+        return form.op("Div", values, form.op("Sqrt", variance))
+    if end == "Reciprocal":
+        return form.op("Mul", values, form.op("Reciprocal", form.op("Sqrt", variance)))
+    if end == "one":
+        return form.op("Mul", form.op("Div", 1.0, form.op("Sqrt", variance)), values)
+    return form.op("Mul", values, form.op("Pow", variance, -0.5))
+
+
+def affine(form: Form, value: str, scale: bool = True, bias: bool = True) -> str:
+    random = np.random.default_rng(3)
+    if scale:
+        value = form.op("Mul", value, 1 + 0.2 * random.standard_normal(24))
+    return form.op("Add", random.standard_normal(24), value) if bias else value
+
+
+def root_mean_square(form: Form, end: str = "Reciprocal") -> str:
+    return ended(form, "x", form.op("Add", form.mean(form.op("Pow", "x", 2.0), [-1]), 1e-6), end)
+
+
+def gelu(form: Form, order: str) -> str:
+    argument = form.op("Mul", "x", 1 / ROOT_TWO) if order == "halved" else form.op("Div", "x", ROOT_TWO)
+    more = form.op("Add", form.op("Erf", argument), 1.0)
+    if order == "halved":
+        return form.op("Mul", form.op("Div", "x", 2.0), more)
+    if order == "before":
+        return form.op("Mul", form.op("Mul", 0.5, "x"), more)
+    return form.op("Mul", form.op("Mul", "x", more), 0.5)
+
+
+def fast_gelu(form: Form, order: str) -> str:
+    if order == "power":
+        cubic = form.op("Mul", form.op("Pow", "x", 3.0), 0.044715)
+        inner = form.op("Mul", form.op("Add", "x", cubic), ROOT_TWO_BY_PI)
+    else:
+        square = form.op("Mul", form.op("Mul", 0.044715, "x"), "x")
+        inner = form.op("Mul", form.op("Mul", "x", ROOT_TWO_BY_PI), form.op("Add", 1.0, square))
+    return form.op("Mul", form.op("Mul", "x", 0.5), form.op("Add", 1.0, form.op("Tanh", inner)))
+
+
+def attention(form: Form, scale: str = "Div", mask: bool = True, heads: bool = True) -> str:
+    query, key, value = (form.op("Mul", "x", factor) for factor in (0.5, -0.75, 1.25))
+    order = [0, 1, 3, 2] if heads else [0, 2, 1]
+    scores = form.op("MatMul", query, form.op("Transpose", key, perm=order))
+    if scale:
+        scores = form.op(scale, scores, 4.0 if scale == "Div" else 0.25)
+    if mask:
+        scores = form.op("Add", scores, np.triu(np.full((6, 6), -1e4), 1))
+    return form.op("MatMul", form.op("Softmax", scores, axis=-1), value)
+
+
+FORMS: dict[str, tuple[Callable[[Form], str], str]] = {
+    "layer norm": (lambda form: affine(form, layer_norm(form)), "LayerNormalization"),
+    "layer norm of products": (
+        lambda form: affine(form, layer_norm(form, "Mul", "Reciprocal", True)),
+        "LayerNormalization",
+    ),
+    "layer norm without scale": (lambda form: layer_norm(form, end="one"), "LayerNormalization"),
+    "layer norm without bias": (
+        lambda form: affine(form, layer_norm(form, end="Pow"), bias=False),
+        "LayerNormalization",
+    ),
+    "layer norm of two axes": (lambda form: layer_norm(form, axes=(1, 3)), "LayerNormalization"),
+    "RMS norm": (lambda form: affine(form, root_mean_square(form), bias=False), "RMSNormalization"),
+    "RMS norm by quotient": (lambda form: root_mean_square(form, "Div"), "RMSNormalization"),
+    "RMS norm by power": (lambda form: root_mean_square(form, "Pow"), "RMSNormalization"),
+    "GELU": (lambda form: gelu(form, "behind"), "Gelu"),
+    "GELU, halved before": (lambda form: gelu(form, "before"), "Gelu"),
+    "GELU, halved by a quotient": (lambda form: gelu(form, "halved"), "Gelu"),
+    "GELU by tanh": (lambda form: fast_gelu(form, "power"), "FastGelu"),
+    "GELU by tanh, with squares": (lambda form: fast_gelu(form, "squares"), "FastGelu"),
+    "SiLU": (lambda form: form.op("Mul", "x", form.op("Sigmoid", "x")), "Swish"),
+    "SiLU, scaled": (lambda form: form.op("Mul", form.op("Sigmoid", form.op("Mul", "x", 1.702)), "x"), "Swish"),
+    "attention": (attention, "Attention"),
+    "attention without mask": (lambda form: attention(form, "Mul", False), "Attention"),
+    "attention without scale": (lambda form: attention(form, ""), "Attention"),
+}
+
+
+def joined_nodes(session: Any) -> set[str]:
+    """What nodes of a session's last run were joined to."""
+    start = "joined with others to "
+    return {item.reason.removeprefix(start) for item in session.partition if item.reason.startswith(start)}
+
+
+@pytest.mark.parametrize("version", [13, 18])
+@pytest.mark.parametrize("name", FORMS)
+def test_a_written_out_form_is_joined_and_right(any_device: dml.Device, name: str, version: int) -> None:
+    write, wanted = FORMS[name]
+    form = Form(version)
+    result = write(form)
+    x = np.random.default_rng(1).standard_normal((2, 3, 6, 24)).astype(np.float32)
+    model = form.model({"x": x}, result)
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+    session = ort.InferenceSession(model, device=any_device)
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=2e-5, atol=2e-6)
+    assert joined_nodes(session) == {wanted}
+    assert all(item.place == "device" for item in session.partition)
+
+
+@pytest.mark.parametrize("name", ["layer norm", "RMS norm", "attention", "GELU by tanh"])
+def test_float16_does_not_overflow_inside(any_device: dml.Device, name: str) -> None:
+    x = np.random.default_rng(2).standard_normal((2, 3, 6, 24)).astype(np.float16)
+    x[0, 0, 0, :4] = [400, -600, 300, 5]
+    results = {}
+    for element, array in ((TensorProto.FLOAT16, x), (TensorProto.FLOAT, x.astype(np.float32))):
+        form = Form(17, element)
+        model = form.model({"x": array}, FORMS[name][0](form))
+        results[element] = ort.InferenceSession(model, device=any_device).run(None, {"x": array})[0].astype(np.float64)
+    half, single = results[TensorProto.FLOAT16], results[TensorProto.FLOAT]
+    assert np.isfinite(half).all()
+    np.testing.assert_allclose(half, single, rtol=4e-3, atol=4e-3)
+
+
+def test_an_option_leaves_nodes_as_they_are(any_device: dml.Device) -> None:
+    form = Form()
+    x = np.ones((2, 24), np.float32)
+    model = form.model({"x": x}, affine(form, layer_norm(form)))
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    session = ort.InferenceSession(model, options, device=any_device)
+    session.run(None, {"x": x})
+    assert joined_nodes(session) == set()
+
+
+def seen_elsewhere(form: Form) -> list[str]:
+    result = affine(form, layer_norm(form))
+    return [result, "v1"]  # the difference from the mean is an output, too
+
+
+def of_other_axes(form: Form) -> list[str]:
+    centred = form.op("Sub", "x", form.mean("x", [-2]))
+    variance = form.op("Add", form.mean(form.op("Mul", centred, centred), [-1]), 1e-5)
+    return [form.op("Div", centred, form.op("Sqrt", variance))]
+
+
+def of_a_wrong_constant(form: Form) -> list[str]:
+    more = form.op("Add", form.op("Erf", form.op("Div", "x", 1.5)), 1.0)
+    return [form.op("Mul", form.op("Mul", "x", more), 0.5)]
+
+
+def of_another_value(form: Form) -> list[str]:
+    return [form.op("Mul", "x", form.op("Sigmoid", form.op("Abs", "x")))]
+
+
+def of_another_axis(form: Form) -> list[str]:
+    scores = form.op("MatMul", "x", form.op("Transpose", "x", perm=[0, 1, 3, 2]))
+    return [form.op("MatMul", form.op("Softmax", scores, axis=-2), "x")]
+
+
+@pytest.mark.parametrize(
+    ("write", "wanted"),
+    [
+        (seen_elsewhere, {"RMSNormalization"}),
+        (of_other_axes, {"RMSNormalization"}),
+        (of_a_wrong_constant, set()),
+        (of_another_value, set()),
+        (of_another_axis, set()),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_what_only_looks_like_a_form_is_computed_as_it_stands(
+    any_device: dml.Device, write: Callable[[Form], list[str]], wanted: set[str]
+) -> None:
+    form = Form()
+    outputs = write(form)
+    x = np.random.default_rng(5).standard_normal((1, 2, 6, 24)).astype(np.float32)
+    model = form.model({"x": x}, *outputs)
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    session = ort.InferenceSession(model, device=any_device)
+    for got, right in zip(session.run(None, {"x": x}), expected, strict=True):
+        np.testing.assert_allclose(got, right, rtol=2e-5, atol=2e-6)
+    assert joined_nodes(session) == wanted
+
+
+def test_joined_nodes_that_the_device_lacks_are_computed_one_by_one(any_device: dml.Device) -> None:
+    form = Form(17, TensorProto.DOUBLE)
+    x = np.random.default_rng(6).standard_normal((2, 24))
+    model = form.model({"x": x}, affine(form, layer_norm(form)))
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+    session = ort.InferenceSession(model, device=any_device)
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=1e-12)
+    assert joined_nodes(session) == set()
+    broadcast = Form()
+    wide = broadcast.op("Mul", layer_norm(broadcast), np.ones((3, 1, 1, 24)))  # more dimensions than the values
+    small = x.astype(np.float32)
+    session = ort.InferenceSession(broadcast.model({"x": small}, wide), device=any_device)
+    assert session.run(None, {"x": small})[0].shape == (3, 1, 2, 24)
+    assert joined_nodes(session) == set()
