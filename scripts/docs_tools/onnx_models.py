@@ -86,9 +86,8 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   SiLU, softmax-attention. It is faster, and in FLOAT16 right where squares, sums or scores would overflow on the way.
   `session.partition` names such nodes (`joined with others to …`); a `graph_optimization_level` below
   ORT_ENABLE_EXTENDED leaves them as they are.
-- Of `SessionOptions` these things matter, too: `add_free_dimension_override_by_name` (and `_by_denotation`) fixes sizes, so
-  that the model is planned when it is loaded, and with `enable_profiling` `session.end_profiling()` writes a trace of
-  every kernel. All else is accepted and changes nothing, and so are lists of providers.
+- `add_free_dimension_override_by_name` (and `_by_denotation`) of `SessionOptions` fixes sizes, so that the model
+  is planned when it is loaded; with `enable_profiling` `session.end_profiling()` writes a trace of every kernel. All else is accepted and changes nothing, and so are lists of providers.
 - Addresses of memory are not taken (`bind_input`, `bind_output` with `buffer_ptr`): bind an `OrtValue`. Files in ONNX
   Runtime's own format (`.ort`) are refused; the `.onnx` file that they were made from runs.
 - `session.usage` tells launches, waits and memory of the last run, beside the least memory that any plan needs.
