@@ -28,6 +28,7 @@ from dmlvk.kernels import (
     regions,
     resample,
     resample_gradient,
+    residual_normalization,
     scan,
     sorting,
     window,
@@ -60,6 +61,7 @@ _COMPOSED: Mapping[str, Lowering] = {
     "DYNAMIC_QUANTIZE_LINEAR": quantized.lower_dynamic,
     "MULTIHEAD_ATTENTION": attention.lower,
     "MULTIHEAD_ATTENTION1": attention.lower,
+    "RESIDUAL_NORMALIZATION": residual_normalization.lower,
 }
 _RESAMPLINGS: Mapping[str, Lowering] = {
     "RESAMPLE_GRAD": resample_gradient.lower,

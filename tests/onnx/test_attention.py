@@ -12,6 +12,7 @@ from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from dmlvk.onnx.operators import normalization
 from dmlvk.onnx.suite import run_suite
 
 runtime = pytest.importorskip("onnxruntime")
@@ -174,6 +175,30 @@ def test_skip_simplified_layer_normalization(any_device: dml.Device, bias: bool)
     if bias:
         feed["bias"] = numbers(4, 8)
     compare_node(any_device, "SkipSimplifiedLayerNormalization", feed, ["y", "", "", "sum"], epsilon=1e-6)
+
+
+@pytest.mark.parametrize("data_type", [np.float32, np.float16])
+@pytest.mark.parametrize("largest", [1e-12, 1.0, 2e4, 1e15])
+def test_normalization_of_a_sum_has_the_bits_of_its_operators(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, data_type: type[np.floating[Any]], largest: float
+) -> None:
+    """One kernel gives what ELEMENT_WISE_ADD and MEAN_VARIANCE_NORMALIZATION2 give one after the other."""
+    whole, row = (2, 3, 1026), (1, 1, 1026)
+    limit = min(largest, float(np.finfo(data_type).max) / 16)
+    feed = {
+        "x": (numbers(1, *whole) * limit).astype(data_type),
+        "skip": (numbers(2, *row) * limit).astype(data_type),
+        "gamma": numbers(3, 1026).astype(data_type),
+    }
+    names = ["y", "", "", "sum"]
+    node = helper.make_node("SkipSimplifiedLayerNormalization", list(feed), names, domain="com.microsoft", epsilon=1e-5)
+    model = model_of([node], feed, ["y", "sum"])
+    session = ort.InferenceSession(model, device=device, strict=True)
+    found = session.run(None, feed)
+    assert session.usage.launches == 1
+    monkeypatch.setattr(normalization, "_is_residual", lambda *_: False)
+    expected = ort.InferenceSession(model, device=device, strict=True).run(None, feed)
+    assert [values.tobytes() for values in found] == [values.tobytes() for values in expected]
 
 
 def test_simplified_layer_normalization(any_device: dml.Device) -> None:

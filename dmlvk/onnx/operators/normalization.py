@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from onnx import TensorProto
 
+from dmlvk.kernels.residual_normalization import BUFFERS
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.elementwise import pair
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
@@ -199,29 +202,81 @@ def skip_layer_normalization(node: Node) -> None:
         node.set(added, 3)
 
 
-@translates("SimplifiedLayerNormalization", by=["MEAN_VARIANCE_NORMALIZATION2"])
+@translates("SimplifiedLayerNormalization", by=["RESIDUAL_NORMALIZATION"])
 def simplified_layer_normalization(node: Node) -> None:
     """Divided by the root of the mean square; ONNX Runtime writes it into ONNX's domain."""
     if node.wants(1):
         raise NotOnDevice("the deviation is asked for")
     tensor = node.tensor(0)
-    first = node.axis(node.integer("axis", -1), tensor.rank)
-    node.set(root_mean_square(node, tensor, node.tensor(1), first, node.real("epsilon", 1e-5)))
+    first, epsilon = node.axis(node.integer("axis", -1), tensor.rank), node.real("epsilon", 1e-5)
+    length = math.prod(tensor.shape[first:])
+    if _is_residual(node, tensor, node.tensor(1), length):
+        node.set(_residual(node, tensor, None, node.tensor(1), None, length, epsilon)[0])
+    else:
+        node.set(root_mean_square(node, tensor, node.tensor(1), first, epsilon))
 
 
-@translates(
-    "SkipSimplifiedLayerNormalization", by=["ELEMENT_WISE_ADD", "MEAN_VARIANCE_NORMALIZATION2"], domain=MICROSOFT
-)
+@translates("SkipSimplifiedLayerNormalization", by=["RESIDUAL_NORMALIZATION"], domain=MICROSOFT)
 def skip_simplified_layer_normalization(node: Node) -> None:
     """Of the sum of input, skip and bias, divided by the root of its mean square."""
     if node.wants(1) or node.wants(2):
         raise NotOnDevice("the mean and the deviation are asked for")
-    added = pair(node, "ELEMENT_WISE_ADD", node.tensor(0), node.tensor(1))
+    tensor, skip, epsilon = node.tensor(0), node.tensor(1), node.real("epsilon", 1e-12)
+    length = tensor.shape[-1]
+    if _repeats(skip, tensor) and _is_residual(node, tensor, node.tensor(2), length):
+        bias = node.packed(node.tensor(3)) if node.has(3) else None
+        made = _residual(node, tensor, skip, node.tensor(2), bias, length, epsilon)
+        node.set(made[0])
+        if node.wants(3):
+            node.set(made[1], 3)
+        return
+    added = pair(node, "ELEMENT_WISE_ADD", tensor, skip)
     if node.has(3):
         added = pair(node, "ELEMENT_WISE_ADD", added, node.tensor(3))
-    node.set(root_mean_square(node, added, node.tensor(2), added.rank - 1, node.real("epsilon", 1e-12)))
+    node.set(root_mean_square(node, added, node.tensor(2), added.rank - 1, epsilon))
     if node.wants(3):
         node.set(added, 3)
+
+
+def _repeats(skip: Tensor, tensor: Tensor) -> bool:
+    """Whether a tensor's rows are the last ones of another, which broadcasting repeats."""
+    first = next((axis for axis, size in enumerate(skip.shape[:-1]) if size != 1), skip.rank - 1)
+    wanted = skip.shape[first:]
+    return skip.element == tensor.element and tensor.shape[tensor.rank - len(wanted) :] == wanted
+
+
+def _is_residual(node: Node, tensor: Tensor, scale: Tensor, length: int) -> bool:
+    """Whether RESIDUAL_NORMALIZATION takes these rows."""
+    has_buffers = node.device.target.buffers >= BUFFERS
+    return has_buffers and tensor.element in FLOATS and length % 2 == 0 and math.prod(scale.shape) == length
+
+
+def _residual(
+    node: Node,
+    tensor: Tensor,
+    skip: Tensor | None,
+    scale: Tensor,
+    bias: Tensor | None,
+    length: int,
+    epsilon: float,
+) -> list[Tensor]:
+    """RESIDUAL_NORMALIZATION of rows, and the sum where it is asked for."""
+
+    def rows(given: Tensor) -> Tensor:
+        return node.packed(given).viewed((math.prod(given.shape) // length, length))
+
+    output = New(tensor.element, (math.prod(tensor.shape) // length, length))
+    made = node.apply_all(
+        "RESIDUAL_NORMALIZATION",
+        input_tensor=rows(tensor),
+        skip_tensor=None if skip is None else rows(skip),
+        scale_tensor=node.cast(node.packed(scale), tensor.element).viewed((length,)),
+        bias_tensor=None if bias is None else bias.viewed((length,)),
+        output_tensor=output,
+        sum_tensor=output if skip is not None and node.wants(3) else None,
+        epsilon=epsilon,
+    )
+    return [part.viewed(tensor.shape) for part in made]
 
 
 def root_mean_square(node: Node, tensor: Tensor, scale: Tensor, first: int, epsilon: float) -> Tensor:
