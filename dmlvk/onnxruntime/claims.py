@@ -22,6 +22,7 @@ from dmlvk.errors import DmlError, ModelFileError
 from dmlvk.onnx.engine import Program
 from dmlvk.onnx.loading import Model, Step
 from dmlvk.onnx.planning import Live, Placement
+from dmlvk.onnx.translation import translation_of
 from dmlvk.onnx.values import NUMPY_TYPES
 from dmlvk.onnxruntime.graphs import Graph, GraphNode, constant_names, read_by, written_by
 
@@ -154,24 +155,61 @@ class _Trial:
 
     def placements(self) -> dict[int, Placement]:
         """Where each node is planned, by its place in the model."""
-        live = {info.name: self._live(info.name) or Live(None, ()) for info in self._model.inputs}
+        live: dict[str, Live] = {}
         known = dict(self._program.constants)
+        for info in self._model.inputs:
+            self._add(info.name, live, known)
         steps: Sequence[Step] = self._program.steps
         placed = dict(self._program.constant_placements())
+        doubtful: set[str] = set()
         while steps:
             planner = self._program.planner(known, live, self._contents)
             plan = planner.planned(steps)
-            placed.update(plan.placements)
+            doubtful |= set(plan.contents) | (set(plan.known) - set(written_in(steps)))
+            placed.update(self._benefit_of_doubt(steps, plan.placements, doubtful))
             known.update(plan.known)
-            live.update({name: Live(tensor.element, tensor.shape) for name, tensor in plan.outputs.items()})
+            given = {**plan.outputs, **plan.fetched}
+            live.update({name: Live(tensor.element, tensor.shape) for name, tensor in given.items()})
             for step in plan.host:
                 for name in step.proto.output:
                     if name:
-                        live[name] = self._live(name) or Live(None, ())
+                        self._add(name, live, known)
             if len(plan.rest) == len(steps):
                 break
             steps = plan.rest
         return placed
+
+    def _add(self, name: str, live: dict[str, Live], known: dict[str, Any]) -> None:
+        """A value that is there; one without elements is known as soon as its shape is."""
+        found = self._live(name) or Live(None, ())
+        if found.element is not None and 0 in found.shape:
+            known[name] = np.zeros(found.shape, NUMPY_TYPES[found.element])
+        else:
+            live[name] = found
+
+    @staticmethod
+    def _benefit_of_doubt(
+        steps: Sequence[Step], placements: Mapping[int, Placement], doubtful: set[str]
+    ) -> dict[int, Placement]:
+        """The placements, with nodes on the device that trial contents alone keep from there.
+
+        Args:
+            steps: what was planned, in order.
+            placements: where.
+            doubtful: values that follow from trial contents; those that follow from them are added.
+        """
+        judged = dict(placements)
+        for step in steps:
+            if doubtful.isdisjoint(step.reads):
+                continue
+            doubtful.update(name for name in step.proto.output if name)
+            placement = placements.get(step.index)
+            if placement is None or placement.place != "host" or step.domain:
+                continue
+            translation = translation_of(step.domain, step.proto.op_type, step.version)
+            if translation is not None and translation.missing is None:
+                judged[step.index] = Placement(placement.node, placement.op_type, "device", "contents decide about it")
+        return judged
 
     def _live(self, name: str) -> Live | None:
         value = self._graph.values.get(name)
@@ -185,6 +223,11 @@ class _Trial:
         if live is None or live.element is None:
             raise ModelFileError(f"{name!r} has no contents before a run")
         return np.full(live.shape, self._content, NUMPY_TYPES[live.element])
+
+
+def written_in(steps: Iterable[Step]) -> list[str]:
+    """The names of what steps write."""
+    return [name for step in steps for name in step.proto.output if name]
 
 
 def _producers(graph: Graph) -> dict[str, int]:

@@ -118,6 +118,7 @@ class Graph:
                 unreadable = self._add_attribute(proto, attribute)
         reads = tuple(dict.fromkeys(name for name in (*inputs, *implicit) if name))
         version = api.integer("Node_GetSinceVersion", handle)
+        _leave_defaults(proto, version)
         return GraphNode(handle, proto, version, unreadable, reads)
 
     def _add_attribute(self, proto: onnx.NodeProto, handle: int) -> str | None:
@@ -252,6 +253,28 @@ def written_by(nodes: Iterable[GraphNode]) -> list[str]:
 def constant_names(graph: Graph, names: Collection[str]) -> list[str]:
     """Those that are initializers."""
     return [name for name in names if graph.values[name].is_constant]
+
+
+def _leave_defaults(proto: onnx.NodeProto, version: int) -> None:
+    """Takes away what ONNX Runtime has added to a node: attributes that say what holds without them.
+
+    RNN's default, for one, names two activations, also where there is one direction.
+    """
+    try:
+        known = onnx.defs.get_schema(proto.op_type, version, proto.domain).attributes
+    except onnx.defs.SchemaError:
+        return
+    kept = [
+        attribute
+        for attribute in proto.attribute
+        if attribute.name not in known or not _says_the_same(attribute, known[attribute.name].default_value)
+    ]
+    del proto.attribute[:]
+    proto.attribute.extend(kept)
+
+
+def _says_the_same(attribute: onnx.AttributeProto, default: onnx.AttributeProto) -> bool:
+    return bool(default.name) and helper.get_attribute_value(attribute) == helper.get_attribute_value(default)
 
 
 def _fill(made: onnx.AttributeProto, kind: int, contents: bytes) -> None:

@@ -24,7 +24,7 @@ import dmlvk.onnxruntime
 from dmlvk.onnx.exclusions import reason_for
 from dmlvk.onnx.suite import KINDS, cases, data_sets, plain
 
-OUTCOMES = ("device", "shared", "host", "excluded", "refused", "wrong")
+OUTCOMES = ("device", "shared", "host", "folded", "excluded", "refused", "wrong")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Result:
         kind: ``node`` and so on.
         name: the case's name.
         outcome: ``"device"``: right, all nodes on the device; ``"shared"``: right, some there; ``"host"``: right, none
-            there; ``"excluded"``: not right, for a reason of ``dmlvk.onnx``'s; ``"refused"``: an error; ``"wrong"``:
+            there; ``"folded"``: right, and ONNX Runtime computed all when it was loaded; ``"excluded"``: not right, for a reason of ``dmlvk.onnx``'s; ``"refused"``: an error; ``"wrong"``:
             another result.
         reason: what is wrong.
         on_device: how many nodes the device has.
@@ -96,7 +96,8 @@ def run_case(kind: str, case: Any) -> Result | None:
     on_device, nodes = counts.get(dmlvk.onnxruntime.PROVIDER, 0), sum(counts.values())
     outcome, _, reason = _passes(session, model, case).partition(": ")
     if not outcome:
-        outcome = "device" if on_device == nodes and nodes else "shared" if on_device else "host"
+        outcome = "shared" if on_device else "host" if nodes else "folded"
+        outcome = "device" if on_device == nodes and nodes else outcome
     elif reason_for(case.name) is not None:
         outcome, reason = "excluded", reason_for(case.name) or ""
     return Result(kind, case.name, outcome, " ".join(reason.split())[:400], on_device, nodes)
