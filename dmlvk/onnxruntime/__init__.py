@@ -11,6 +11,7 @@ alone: programs in C#, C++ and so on cannot use it.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import os
 import threading
@@ -27,6 +28,7 @@ except ImportError as _error:  # pragma: no cover - the tests have them
 import dmlvk
 from dmlvk.errors import DmlError, UnsupportedError
 from dmlvk.onnxruntime.library import library
+from dmlvk.onnxruntime.memory import Traffic
 from dmlvk.onnxruntime.provider import OPTIONS, PROVIDER, Provider
 
 assert _onnx
@@ -100,6 +102,16 @@ def devices() -> list[Any]:
     return [device for device in _onnxruntime.get_ep_devices() if device.ep_name == PROVIDER]
 
 
+def traffic() -> Traffic:
+    """Bytes that went between the host and devices so far."""
+    return dataclasses.replace(_provider().memory.traffic)
+
+
+def memory_blocks() -> int:
+    """How many blocks of the devices' memory ONNX Runtime has."""
+    return _provider().memory.count
+
+
 def _too_old() -> str:
     return (
         f"dmlvk.onnxruntime: its execution provider is written for version {library().abi_version} of ONNX Runtime's "
@@ -110,4 +122,20 @@ def _too_old() -> str:
 
 register()
 
-__all__ = ["OPTIONS", "PROVIDER", "REGISTRATION", "devices", "library_path", "register", "unregister"]
+VENDOR_ID = library().vendor_id
+"""By which ONNX Runtime tells memory of dmlvk's devices from that of others: ``OrtValue.ortvalue_from_numpy(array, "gpu",
+index, VENDOR_ID)``."""
+
+__all__ = [
+    "OPTIONS",
+    "PROVIDER",
+    "REGISTRATION",
+    "VENDOR_ID",
+    "Traffic",
+    "devices",
+    "library_path",
+    "memory_blocks",
+    "register",
+    "traffic",
+    "unregister",
+]

@@ -39,11 +39,9 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # the result first; the order is th
     "compile": (_P, _I, _P, _P, _P),
     "release_program": (_P, _I),
     "compute": (_P, _I, _P, _P, _I),
-    "allocate": (_I, _I, _I),
+    "allocate": (_I, _I),
     "free": (None, _I),
     "copy": (_P, _P, _P, _P, _I),
-    "can_copy": (_I, _P, _P, _P),
-    "create_allocator": (_P, _P, _P, _P),
 }
 
 _TYPES = {name: ctypes.CFUNCTYPE(*signature) for name, signature in _SIGNATURES.items()}
@@ -75,10 +73,17 @@ class Library:
         self._native.dmlvk_function.restype = _P
         self._native.dmlvk_function.argtypes = [_P, _S]
         self._native.dmlvk_detach.restype = _I
+        self._native.dmlvk_factory_vendor.restype = ctypes.c_uint32
+        self._native.dmlvk_factory_vendor.argtypes = [_P]
         self.output: Any = self._native.dmlvk_output
         self.output.restype = _P
         self.output.argtypes = [_P, _P, _I, _P, _I, _P]
         self._callbacks: _Callbacks | None = None
+
+    @property
+    def vendor_id(self) -> int:
+        """By which dmlvk's memory is told from that of others."""
+        return int(self._native.dmlvk_vendor_id())
 
     @property
     def abi_version(self) -> int:
@@ -98,6 +103,10 @@ class Library:
         self._callbacks = _Callbacks(name.encode(), vendor.encode(), version.encode(), **made)
         self._native.dmlvk_attach(ctypes.byref(self._callbacks))
         atexit.register(self._detach)
+
+    def memory_vendor(self, factory: int) -> int:
+        """The vendor that ONNX Runtime is told of a factory's memory; 0 where it stands in for another provider."""
+        return int(self._native.dmlvk_factory_vendor(factory))
 
     def function(self, factory: int, name: str) -> int:
         """The address of one of ONNX Runtime's functions, as the factory's ONNX Runtime has it."""

@@ -8,6 +8,7 @@ import functools
 import itertools
 import logging
 import threading
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -19,11 +20,12 @@ from dmlvk.device import Device
 from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.onnx.engine import Program
 from dmlvk.onnx.execution import Held, Resident
-from dmlvk.onnx.values import NUMPY_TYPES, stored
+from dmlvk.onnx.values import element_of, stored
 from dmlvk.onnxruntime.claims import claims_of
 from dmlvk.onnxruntime.graphs import Graph, constant_names, read_by
 from dmlvk.onnxruntime.interface import GPU, INFO, VERBOSE, Api, array_of
 from dmlvk.onnxruntime.library import Library
+from dmlvk.onnxruntime.memory import Content, Memory, records, size_of
 from dmlvk.operators import FeatureLevel
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
 
@@ -78,6 +80,20 @@ class _Part:
         self.inputs = inputs
         self.outputs = outputs
         self.lock = threading.RLock()
+        self.lent: list[tuple[str, weakref.ref[Content]]] = []
+        self.kept: set[str] = set()
+
+    def settle(self, memory: Memory) -> None:
+        """Before a run: what the last one has written and somebody still has gets memory of its own.
+
+        Outputs of which that was so are written there at once from now on.
+        """
+        for name, reference in self.lent:
+            content = reference()
+            if content is not None and isinstance(content.value, Resident):
+                memory.settle(content)
+                self.kept.add(name)
+        self.lent.clear()
 
 
 class Provider:
@@ -88,6 +104,7 @@ class Provider:
     """
 
     def __init__(self, library: Library) -> None:
+        self.memory = Memory()
         self._library = library
         self._apis: dict[int, Api] = {}
         self._devices: dict[tuple[int, FeatureLevel, str], Device] = {}
@@ -107,11 +124,9 @@ class Provider:
             "compile": self._guarded_session(self._compile),
             "release_program": self._quiet(self._release_part),
             "compute": self._compute,
-            "allocate": lambda device, size: 0,
-            "free": lambda address: None,
+            "allocate": self.memory.allocate,
+            "free": self.memory.free,
             "copy": self._guarded(self._copy),
-            "can_copy": lambda factory, source, target: 0,
-            "create_allocator": self._guarded(self._create_allocator),
         }
 
     # Errors: none may leave for C, and each becomes a status.
@@ -173,7 +188,10 @@ class Provider:
             pairs = api.made_pairs(_said_of(info))
             try:
                 pointer = known or self._new_hardware(api, info, pairs)
-                places[made] = api.pointer("CreateEpDevice", api.factory, pointer, pairs, None)
+                offered = api.pointer("CreateEpDevice", api.factory, pointer, pairs, None)
+                assert offered is not None
+                self._add_memory(api, offered, info)
+                places[made] = offered
             finally:
                 api.call("ReleaseKeyValuePairs", pairs)
             self._indices[pointer] = info.index
@@ -197,10 +215,7 @@ class Provider:
         pairs = api.pointer("GetSessionOptionsConfigEntries", options)
         assert pairs is not None
         try:
-            prefix = f"ep.{PROVIDER.lower()}."
-            said = {
-                key[len(prefix) :]: value for key, value in api.pairs(pairs).items() if key.lower().startswith(prefix)
-            }
+            said = _options(api.pairs(pairs), is_own=self._library.memory_vendor(api.factory) != 0)
         finally:
             api.call("ReleaseKeyValuePairs", pairs)
         chosen = [self._indices[pointer] for pointer in there if pointer in self._indices]
@@ -289,13 +304,15 @@ class Provider:
         part = self._parts[number]
         try:
             numbers = list((ctypes.c_int64 * (count * _RECORD)).from_address(inputs)) if count else []
+            device = part.program.device
             arrays = {}
-            for place, name in enumerate(part.inputs):
+            for name, record in zip(part.inputs, records(numbers, _RECORD), strict=True):
                 if name is not None:
-                    arrays[name] = _input(numbers[place * _RECORD : (place + 1) * _RECORD])
-            part.program.device.engine.check_open()
+                    arrays[name] = self._input(record, device)
+            device.engine.check_open()
             with part.lock:
-                state = part.program.run(arrays)
+                part.settle(self.memory)
+                state = part.program.run(arrays, kept=part.kept)
                 for place, name in enumerate(part.outputs):
                     value = state.known.get(name)
                     self._give(part, context, place, state.values[name] if value is None else value)
@@ -303,53 +320,80 @@ class Provider:
             return part.api.failure(_told(error))
         return None
 
+    def _input(self, record: list[int], device: Device) -> Any:
+        """An input, where it is."""
+        address, element, is_on_device, rank, *sizes = record
+        if element == 0:
+            return None  # left out
+        shape = tuple(sizes[:rank])
+        if is_on_device:
+            return self.memory.tensor(address, element, shape, device)
+        return array_of(element, shape, _room(address, size_of(element, shape)))
+
     def _give(self, part: _Part, context: int, place: int, value: Any) -> None:
         """Writes an output where ONNX Runtime wants it."""
-        array = value.array() if isinstance(value, (Resident, Held)) else np.asarray(value)
-        sizes = (ctypes.c_int64 * max(array.ndim, 1))(*array.shape)
+        if isinstance(value, Resident):
+            element, shape = value.tensor.element, value.tensor.shape
+        elif isinstance(value, Held):
+            element, shape = value.element, value.shape
+        else:
+            value = np.asarray(value)
+            element, shape = element_of(value) or 0, value.shape
+        sizes = (ctypes.c_int64 * max(len(shape), 1))(*shape)
         record = (ctypes.c_int64 * 2)()
-        status = self._library.output(part.api.factory, context, place, sizes, array.ndim, record)
+        status = self._library.output(part.api.factory, context, place, sizes, len(shape), record)
         if status:
             message = (part.api.call("GetErrorMessage", status) or b"").decode(errors="replace")
             part.api.call("ReleaseStatus", status)
             raise DmlError(f"the output {part.outputs[place]!r}: {message}")
-        contents = np.ascontiguousarray(stored(array))
-        if record[0] and contents.nbytes and array.size:
-            size = contents.nbytes if contents.dtype == array.dtype else -(-array.size // 2)
-            ctypes.memmove(record[0], contents.ctypes.data, size)
+        address, is_on_device = record
+        size = size_of(element, shape)
+        if not address or not size:
+            return
+        if is_on_device:
+            content = self.memory.put(address, size, value, part.program.device)
+            if isinstance(value, Resident) and content is not None:
+                part.lent.append((part.outputs[place], weakref.ref(content)))
+        else:
+            array = value.array() if isinstance(value, (Resident, Held)) else value
+            ctypes.memmove(address, np.ascontiguousarray(stored(array)).ctypes.data, size)
 
     # Memory.
 
-    def _create_allocator(self, api: Api, memory_info: int, device: int | None) -> None:
-        raise DmlError(f"{PROVIDER} has no memory of its own")
+    def _add_memory(self, api: Api, ep_device: int, info: DeviceInfo) -> None:
+        """Says where values lie on a device; what says so stays for ever, since sessions may."""
+        vendor = self._library.memory_vendor(api.factory)
+        made = api.pointer("CreateMemoryInfo_V2", b"DmlVk", GPU, vendor, info.index, 0, 0, 0)
+        api.call("EpDevice_AddAllocatorInfo", ep_device, made)
 
     def _copy(self, api: Api, sources: int, targets: int, count: int) -> None:
-        raise DmlError(f"{PROVIDER} has no memory of its own")
+        there = [list((ctypes.c_int64 * (count * _RECORD)).from_address(numbers)) for numbers in (sources, targets)]
+        for source, target in zip(records(there[0], _RECORD), records(there[1], _RECORD), strict=True):
+            address, element, is_on_device, rank, *sizes = source
+            size = size_of(element, tuple(sizes[:rank]))
+            if is_on_device and target[2]:
+                self.memory.copied(address, target[0], size)
+            elif is_on_device:
+                self.memory.fetch(address, size, target[0])
+            else:
+                self.memory.put(target[0], size, np.frombuffer(ctypes.string_at(address, size), np.uint8))
 
 
-def _input(record: list[int]) -> Any:
-    """An input as an array of the memory where it is."""
-    address, element, _, rank, *sizes = record
-    shape = tuple(sizes[:rank])
-    dtype = NUMPY_TYPES.get(element)
-    if element == 0:
-        return None
-    if dtype is None or dtype.kind == "V" or not address or 0 in shape:
-        size = _byte_count(element, shape)
-        return array_of(element, shape, (ctypes.c_char * size).from_address(address) if size else b"")
-    count = dtype.itemsize
-    for length in shape:
-        count *= length
-    room: Any = (ctypes.c_char * count).from_address(address)
-    return np.ndarray(shape, dtype, room)
+def _options(pairs: Mapping[str, str], *, is_own: bool) -> dict[str, str]:
+    """A session's options for the provider.
+
+    Args:
+        pairs: all that the session was made with.
+        is_own: whether the provider has its own name; where it stands in for another one, it is given that one's
+            options, and none is meant for it.
+    """
+    prefix = f"ep.{PROVIDER.lower()}."
+    return {key[len(prefix) :]: value for key, value in pairs.items() if is_own and key.lower().startswith(prefix)}
 
 
-def _byte_count(element: int, shape: tuple[int, ...]) -> int:
-    dtype = NUMPY_TYPES.get(element)
-    if dtype is None:
-        raise DmlError(f"an input has the element type {element}, which the device does not have")
-    count = int(np.prod(shape, dtype=np.int64))
-    return -(-count // 2) if dtype.kind == "V" else count * dtype.itemsize
+def _room(address: int, size: int) -> Any:
+    """Memory of the host."""
+    return (ctypes.c_char * size).from_address(address) if size and address else b""
 
 
 def _name_of(api: Api, value: int) -> str:

@@ -35,8 +35,8 @@ class Result:
         kind: ``node`` and so on.
         name: the case's name.
         outcome: ``"device"``: right, all nodes on the device; ``"shared"``: right, some there; ``"host"``: right, none
-            there; ``"folded"``: right, and ONNX Runtime computed all when it was loaded; ``"excluded"``: not right, for a reason of ``dmlvk.onnx``'s; ``"refused"``: an error; ``"wrong"``:
-            another result.
+            there; ``"folded"``: right, and ONNX Runtime computed all when it was loaded; ``"excluded"``: not right, for
+            a reason of ``dmlvk.onnx``'s; ``"refused"``: an error; ``"wrong"``: another result.
         reason: what is wrong.
         on_device: how many nodes the device has.
         nodes: how many there are, as ONNX Runtime runs the model.

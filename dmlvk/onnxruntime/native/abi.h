@@ -131,6 +131,12 @@ enum { DMLVK_ORT_FAIL = 1, DMLVK_ORT_EP_FAIL = 11 };
 /* OrtCompiledModelCompatibility */
 enum { DMLVK_COMPILED_MODEL_NOT_APPLICABLE = 0 };
 
+/* OrtMemoryInfoDeviceType */
+enum { DMLVK_MEMORY_CPU = 0, DMLVK_MEMORY_GPU = 1 };
+
+/* By which dmlvk's memory is told from that of others, where ONNX Runtime asks for a vendor: "vk". */
+#define DMLVK_VENDOR_ID 0x766B
+
 /* OrtAllocator */
 typedef struct Allocator {
     uint32_t version;

@@ -17,6 +17,10 @@
 #define EXPORT __attribute__((visibility("default")))
 #endif
 
+/* Registered under a name with this ending, the provider stands in for the one of that name, whose memory is of no
+ * vendor: onnxruntime-genai keeps its caches on devices of providers alone that it knows by name. */
+#define STAND_IN "ExecutionProvider"
+
 #define MOST_DIMENSIONS 16
 #define RECORD (4 + MOST_DIMENSIONS) /* address, element type, is on the device, number of dimensions, dimensions */
 
@@ -43,17 +47,17 @@ typedef struct {
     Status *(*compile)(int64_t ep, const Opaque *graph, const Opaque *node, int64_t *program);
     Status *(*release_program)(int64_t program);
     Status *(*compute)(int64_t program, Opaque *context, const int64_t *inputs, int64_t count);
-    int64_t (*allocate)(int64_t device, int64_t size);
+    int64_t (*allocate)(int64_t size);
     void (*free)(int64_t address);
-    Status *(*copy)(void *factory, const Opaque **from, Opaque **to, int64_t count);
-    int64_t (*can_copy)(void *factory, const Opaque *from, const Opaque *to);
-    Status *(*create_allocator)(void *factory, const Opaque *memory_info, int64_t *device);
+    Status *(*copy)(void *factory, const int64_t *from, const int64_t *to, int64_t count);
 } Callbacks;
 
 typedef struct {
     Factory base;
     const Function *api;
     const Function *ep_api;
+    char name[64];
+    uint32_t vendor; /* of its memory */
 } OwnFactory;
 
 typedef struct {
@@ -71,7 +75,6 @@ typedef struct {
 typedef struct {
     Allocator base;
     const Opaque *info;
-    int64_t device;
 } OwnAllocator;
 
 typedef struct {
@@ -203,10 +206,7 @@ EXPORT Status *dmlvk_output(OwnFactory *factory, Opaque *context, int64_t index,
 
 /* A session's provider. */
 
-static const char *DMLVK_CALL ep_name(const Ep *self) {
-    (void)self;
-    return python.name;
-}
+static const char *DMLVK_CALL ep_name(const Ep *self) { return ((const OwnEp *)self)->factory->name; }
 
 static Status *DMLVK_CALL ep_capability(Ep *self, const Opaque *graph, Opaque *support) {
     OwnEp *ep = (OwnEp *)self;
@@ -273,7 +273,8 @@ static Status *DMLVK_CALL ep_concurrent(Ep *self, bool *is_supported) {
 
 static void *DMLVK_CALL allocate(Allocator *self, size_t size) {
     if (size > INT64_MAX || !enter()) return NULL;
-    int64_t address = python.allocate(((OwnAllocator *)self)->device, (int64_t)size);
+    (void)self;
+    int64_t address = python.allocate((int64_t)size);
     leave();
     return (void *)(intptr_t)address;
 }
@@ -290,28 +291,46 @@ static const Opaque *DMLVK_CALL allocator_info(const Allocator *self) { return (
 static void DMLVK_CALL transfer_release(DataTransfer *self) { free(self); }
 
 static bool DMLVK_CALL transfer_can_copy(const DataTransfer *self, const Opaque *from, const Opaque *to) {
-    if (!enter()) return false;
-    bool can = python.can_copy(((const OwnDataTransfer *)self)->factory, from, to) != 0;
-    leave();
-    return can;
+    const OwnFactory *factory = ((const OwnDataTransfer *)self)->factory;
+    const Function *api = factory->ep_api;
+    bool is_own[2];
+    const Opaque *ends[2] = {from, to};
+    for (int i = 0; i < 2; i++) {
+        int type = CALL(api, EP_MemoryDevice_GetDeviceType, int, const Opaque *)(ends[i]);
+        is_own[i] = type == DMLVK_MEMORY_GPU &&
+                    CALL(api, EP_MemoryDevice_GetVendorId, uint32_t, const Opaque *)(ends[i]) == factory->vendor;
+        if (!is_own[i] && type != DMLVK_MEMORY_CPU) return false;
+    }
+    return is_own[0] || is_own[1];
 }
 
 static Status *DMLVK_CALL transfer_copy(DataTransfer *self, const Opaque **from, Opaque **to, Opaque **streams,
                                         size_t count) {
     (void)streams;
     OwnFactory *factory = ((OwnDataTransfer *)self)->factory;
-    if (!enter()) return gone(factory);
-    Status *status = python.copy(factory, from, to, (int64_t)count);
-    leave();
+    int64_t few[2 * 8 * RECORD];
+    int64_t *records = count <= 8 ? few : malloc(2 * count * RECORD * sizeof *records);
+    if (records == NULL) return no_memory(factory);
+    Status *status = NULL;
+    for (size_t i = 0; i < count && status == NULL; i++) {
+        status = describe(factory->api, from[i], records + i * RECORD);
+        if (status == NULL) status = describe(factory->api, to[i], records + (count + i) * RECORD);
+    }
+    if (status == NULL) {
+        if (enter()) {
+            status = python.copy(factory, records, records + count * RECORD, (int64_t)count);
+            leave();
+        } else {
+            status = gone(factory);
+        }
+    }
+    if (records != few) free(records);
     return status;
 }
 
 /* The factory of providers. */
 
-static const char *DMLVK_CALL factory_name(const Factory *self) {
-    (void)self;
-    return python.name;
-}
+static const char *DMLVK_CALL factory_name(const Factory *self) { return ((const OwnFactory *)self)->name; }
 
 static const char *DMLVK_CALL factory_vendor(const Factory *self) {
     (void)self;
@@ -396,17 +415,6 @@ static Status *DMLVK_CALL factory_create_allocator(Factory *self, const Opaque *
     OwnFactory *factory = (OwnFactory *)self;
     OwnAllocator *allocator = calloc(1, sizeof *allocator);
     if (allocator == NULL) return no_memory(factory);
-    Status *status = NULL;
-    if (enter()) {
-        status = python.create_allocator(self, info, &allocator->device);
-        leave();
-    } else {
-        status = gone(factory);
-    }
-    if (status != NULL) {
-        free(allocator);
-        return status;
-    }
     allocator->base.version = DMLVK_ABI_VERSION;
     allocator->base.Alloc = allocate;
     allocator->base.Reserve = allocate;
@@ -480,7 +488,6 @@ static Status *DMLVK_CALL factory_domains(Factory *self, Opaque **domains, size_
 
 EXPORT Status *CreateEpFactories(const char *registered_name, const ApiBase *base, const Opaque *logger,
                                  Factory **factories, size_t most, size_t *count) {
-    (void)registered_name;
     (void)logger;
     *count = 0;
     const char *version = base->GetVersionString();
@@ -502,6 +509,11 @@ EXPORT Status *CreateEpFactories(const char *registered_name, const ApiBase *bas
     if (factory == NULL) return failure(first, "dmlvk: the host has no memory left");
     factory->api = base->GetApi(DMLVK_ABI_VERSION);
     factory->ep_api = (const Function *)CALL(factory->api, API_GetEpApi, const void *, void)();
+    size_t length = strlen(registered_name), ending = strlen(STAND_IN);
+    bool is_own = length < ending || strcmp(registered_name + length - ending, STAND_IN) != 0 ||
+                  strcmp(registered_name, python.name) == 0;
+    snprintf(factory->name, sizeof factory->name, "%s", is_own ? python.name : registered_name);
+    factory->vendor = is_own ? DMLVK_VENDOR_ID : 0;
     factory->base.version = DMLVK_ABI_VERSION;
     factory->base.GetName = factory_name;
     factory->base.GetVendor = factory_vendor;
@@ -533,6 +545,10 @@ EXPORT Status *ReleaseEpFactory(Factory *factory) {
 /* What Python calls. */
 
 EXPORT int dmlvk_abi_version(void) { return DMLVK_ABI_VERSION; }
+
+EXPORT int dmlvk_vendor_id(void) { return DMLVK_VENDOR_ID; }
+
+EXPORT uint32_t dmlvk_factory_vendor(const OwnFactory *factory) { return factory->vendor; }
 
 EXPORT void dmlvk_attach(const Callbacks *callbacks) {
     python = *callbacks;

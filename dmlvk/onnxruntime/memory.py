@@ -1,0 +1,267 @@
+"""Memory of the device for ONNX Runtime: what its allocator hands out, and what lies there.
+
+An address names a place on the device and is none on the host: it lies where no process has memory. What ONNX Runtime
+copies to such a place is kept until a part of a graph reads it, and goes to the device then; what a part writes stays
+on the device, whoever reads it next.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import ctypes
+import dataclasses
+import math
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.binding import BufferBinding
+from dmlvk.errors import DmlError
+from dmlvk.kernels.program import Place
+from dmlvk.onnx.execution import Held, Resident
+from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES, stored
+from dmlvk.onnxruntime.interface import array_of
+from dmlvk.operators import operator_desc
+from dmlvk.tensors import TensorDesc
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+_FIRST = 2**53
+"""The first address: beyond what any processor's page tables reach, and below what tags of pointers are in."""
+
+_ALIGNMENT = 256
+
+_SMALL = 4096
+"""Bytes of a value that the host keeps at hand, since its contents may decide how something is planned."""
+
+
+@dataclasses.dataclass(eq=False)
+class Content:
+    """What lies at a place.
+
+    Attributes:
+        value: an array of the host; what lies on the device in an array of its own (``Held``); or what a part of a
+            graph has written into memory of its own (``Resident``), which its next run writes again.
+        size: bytes.
+        device: where a ``Resident`` lies.
+        reads: how many parts have read it.
+    """
+
+    value: Any
+    size: int
+    device: Device | None = None
+    reads: int = 0
+
+    def settle(self) -> None:
+        """Moves what a part's next run would write again into memory of its own."""
+        if isinstance(self.value, Resident):
+            assert self.device is not None
+            self.value = lasting(self.value, self.device)
+
+
+@dataclasses.dataclass(eq=False)
+class _Block:
+    base: int
+    size: int
+    contents: dict[int, Content]
+
+
+@dataclasses.dataclass
+class Traffic:
+    """Bytes that went between the host and a device, by way of ONNX Runtime's copies and a part's inputs.
+
+    Attributes:
+        to_device: of values that a part read, and that lay on the host.
+        to_host: of values that were copied from the device.
+    """
+
+    to_device: int = 0
+    to_host: int = 0
+
+
+class Memory:
+    """All memory of the device that ONNX Runtime has."""
+
+    def __init__(self) -> None:
+        self.traffic = Traffic()
+        self._lock = threading.RLock()
+        self._blocks: dict[int, _Block] = {}
+        self._bases: list[int] = []
+        self._free: dict[int, list[int]] = collections.defaultdict(list)
+        self._next = _FIRST
+
+    @property
+    def count(self) -> int:
+        """How many blocks there are."""
+        return len(self._blocks)
+
+    def allocate(self, size: int) -> int:
+        """A new block's address."""
+        room = max(-(-size // _ALIGNMENT), 1) * _ALIGNMENT
+        with self._lock:
+            if self._free[room]:
+                base = self._free[room].pop()
+            else:
+                base, self._next = self._next, self._next + room
+                bisect.insort(self._bases, base)
+            self._blocks[base] = _Block(base, size, {})
+            return base
+
+    def free(self, address: int) -> None:
+        """Forgets a block."""
+        with self._lock:
+            block = self._blocks.pop(address, None)
+            if block is not None:
+                room = max(-(-block.size // _ALIGNMENT), 1) * _ALIGNMENT
+                self._free[room].append(address)
+
+    def _found(self, address: int, size: int) -> tuple[_Block, int]:
+        block = self._blocks.get(address)
+        if block is None:
+            place = bisect.bisect_right(self._bases, address) - 1
+            block = self._blocks.get(self._bases[place]) if place >= 0 else None
+        if block is None or address + size > block.base + block.size:
+            raise DmlError(f"{size} bytes at {address:#x} are no memory of the device's")
+        return block, address - block.base
+
+    # Writing.
+
+    def put(self, address: int, size: int, value: Any, device: Device | None = None) -> Content | None:
+        """Notes what lies at a place from now on; ``None``: nothing, since it has no bytes."""
+        if size == 0:
+            return None
+        with self._lock:
+            block, offset = self._found(address, size)
+            for start, old in self._touched(block, offset, size):
+                del block.contents[start]
+                if start < offset or start + old.size > offset + size:
+                    kept = self._bytes(old)
+                    if start < offset:
+                        block.contents[start] = Content(kept[: offset - start], offset - start)
+                    if start + old.size > offset + size:
+                        rest = kept[offset + size - start :]
+                        block.contents[offset + size] = Content(rest, rest.nbytes)
+            content = Content(value, size, device)
+            block.contents[offset] = content
+            return content
+
+    @staticmethod
+    def _touched(block: _Block, offset: int, size: int) -> list[tuple[int, Content]]:
+        if len(block.contents) == 1 and offset in block.contents:
+            return [(offset, block.contents[offset])]
+        return [(at, old) for at, old in block.contents.items() if at < offset + size and offset < at + old.size]
+
+    # Reading.
+
+    def _bytes(self, content: Content) -> npt.NDArray[np.uint8]:
+        """What it holds, as the host has it."""
+        value = content.value
+        if isinstance(value, (Held, Resident)):
+            self.traffic.to_host += content.size
+            value = value.array()
+        return np.ascontiguousarray(stored(value)).reshape(-1).view(np.uint8)[: content.size]
+
+    def contents(self, address: int, size: int) -> npt.NDArray[np.uint8]:
+        """A copy of bytes at a place; what was never written is 0."""
+        with self._lock:
+            if size == 0:
+                return np.empty(0, np.uint8)
+            block, offset = self._found(address, size)
+            exact = block.contents.get(offset)
+            if exact is not None and exact.size == size:
+                return self._bytes(exact)
+            found = np.zeros(size, np.uint8)
+            for start, content in self._touched(block, offset, size):
+                kept = self._bytes(content)
+                first, last = max(start, offset), min(start + content.size, offset + size)
+                found[first - offset : last - offset] = kept[first - start : last - start]
+            return found
+
+    def fetch(self, address: int, size: int, target: int) -> None:
+        """Writes what lies at a place to an address of the host."""
+        found = self.contents(address, size)
+        ctypes.memmove(target, found.ctypes.data, size)
+
+    def copied(self, source: int, target: int, size: int) -> None:
+        """Lets a place hold what another one holds; nothing moves where a value is copied as a whole."""
+        with self._lock:
+            if size == 0:
+                return
+            block, offset = self._found(source, size)
+            exact = block.contents.get(offset)
+            if exact is not None and exact.size == size:
+                exact.settle()
+                self.put(target, size, exact.value)
+            else:
+                self.put(target, size, self.contents(source, size))
+
+    def settle(self, content: Content) -> None:
+        """See :meth:`Content.settle`."""
+        with self._lock:
+            content.settle()
+
+    def tensor(self, address: int, element: int, shape: tuple[int, ...], device: Device) -> Any:
+        """A tensor as ``dmlvk.onnx`` computes with it: an array of the host, or what lies on the device already."""
+        size = size_of(element, shape)
+        dtype = NUMPY_TYPES.get(element)
+        if size == 0 or dtype is None:
+            return array_of(element, shape, self.contents(address, size))
+        with self._lock:
+            block, offset = self._found(address, size)
+            content = block.contents.get(offset)
+            if content is None or content.size != size:
+                content = self.put(address, size, self.contents(address, size))
+                assert content is not None
+            content.settle()
+            value = content.value
+            if isinstance(value, Held) and value.on_device.device is device and not value.on_device.is_closed:
+                if (value.element, value.shape) == (element, shape):
+                    return value
+                if DATA_TYPES[value.element] is DATA_TYPES[element]:
+                    return Held(element, shape, value.on_device.reshape(shape or (1,)))
+            content.reads += 1
+            array = array_of(element, shape, self._bytes(content))
+            self.traffic.to_device += size
+            if content.reads > 1 and size > _SMALL and dtype.kind != "V":
+                content.value = Held(element, shape, device.array(array))
+                return content.value
+            return array
+
+
+def lasting(value: Resident, device: Device) -> Any:
+    """A value in memory of its own that a part of a graph has written into its memory."""
+    tensor = value.tensor
+    if tensor.data_type.size_in_bits < 8:
+        return value.array()
+    desc = TensorDesc(tensor.data_type, tensor.shape or (1,))
+    copy = device.empty(desc.sizes, desc.data_type)
+    identity = operator_desc("ELEMENT_WISE_IDENTITY", InputTensor=desc, OutputTensor=desc)
+    compiled = device.compile_operator(device.create_operator(identity))
+    device.arrays.run_bound(compiled, {(Place.INPUT, 0): BufferBinding(value.buffer), (Place.OUTPUT, 0): copy})
+    return Held(tensor.element, tensor.shape, copy)
+
+
+def size_of(element: int, shape: tuple[int, ...]) -> int:
+    """Bytes of a tensor, as ONNX Runtime counts them.
+
+    Raises:
+        DmlError: when the device has no such type.
+    """
+    dtype = NUMPY_TYPES.get(element)
+    if dtype is None:
+        raise DmlError(f"a value has the element type {element}, which the device does not have")
+    count = math.prod(shape)
+    return -(-count // 2) if dtype.kind == "V" else count * dtype.itemsize
+
+
+def records(numbers: list[int], length: int) -> Iterator[list[int]]:
+    """What provider.c tells of tensors, one by one."""
+    return (numbers[start : start + length] for start in range(0, len(numbers), length))
+
+
+__all__ = ["Content", "Memory", "Traffic", "lasting", "records", "size_of"]

@@ -1,0 +1,94 @@
+"""Values that stay on the device between runs of ONNX Runtime's sessions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+
+import dmlvk.onnxruntime
+from dmlvk.onnxruntime.memory import Memory
+from tests.onnxruntime.models import WIDTH, chain, inputs, model_of, session_of
+
+VENDOR = dmlvk.onnxruntime.VENDOR_ID
+
+
+def on_device(array: Any) -> onnxruntime.OrtValue:
+    return onnxruntime.OrtValue.ortvalue_from_numpy(array, "gpu", 0, VENDOR)
+
+
+def test_values_on_the_device_come_back_as_they_are() -> None:
+    for array in (np.arange(12, dtype=np.float32).reshape(3, 4), np.array(5, np.int64), np.array([True, False])):
+        value = on_device(array)
+        assert value.device_name().lower() != "cpu"
+        np.testing.assert_array_equal(value.numpy(), array)
+    before = dmlvk.onnxruntime.memory_blocks()
+    del value
+    assert dmlvk.onnxruntime.memory_blocks() == before - 1
+
+
+def test_a_state_stays_on_the_device_from_run_to_run() -> None:
+    """As decoders keep their caches: the output of a run is an input of the next one."""
+    model = model_of(
+        [helper.make_node("MatMul", ["state", "w0"], ["a"]), helper.make_node("Tanh", ["a"], ["after"])],
+        {"state": [200, WIDTH]},
+        ["after"],
+    )
+    session = session_of(model)
+    binding = session.io_binding()
+    wanted = np.random.default_rng(3).normal(size=(200, WIDTH)).astype(np.float32)
+    binding.bind_ortvalue_input("state", on_device(wanted))
+    for run in range(6):
+        bind(binding, "after", wanted.shape)
+        session.run_with_iobinding(binding)
+        if run == 0:
+            before = dmlvk.onnxruntime.traffic()
+        (state,) = binding.get_outputs()
+        binding.bind_ortvalue_input("state", state)
+    after = dmlvk.onnxruntime.traffic()
+    assert (after.to_device, after.to_host) == (before.to_device, before.to_host)
+    expected = wanted
+    for _ in range(6):
+        (expected,) = session.run(None, {"state": expected})
+    assert state.numpy().tobytes() == expected.tobytes()
+
+
+def bind(binding: Any, name: str, shape: Any) -> None:
+    value = onnxruntime.OrtValue.ortvalue_from_shape_and_type(list(shape), np.float32, "gpu", 0, VENDOR)
+    binding.bind_ortvalue_output(name, value)
+
+
+def test_an_output_that_is_kept_survives_later_runs() -> None:
+    session = session_of(chain())
+    binding = session.io_binding()
+    kept, wanted = [], []
+    for seed in range(4):
+        given = inputs(2, seed)
+        binding.bind_ortvalue_input("x", on_device(given["x"]))
+        bind(binding, "y", (2, WIDTH))
+        session.run_with_iobinding(binding)
+        kept.append(binding.get_outputs()[0])
+        wanted.append(session.run(None, given)[0])
+    for value, array in zip(kept, wanted, strict=True):
+        assert value.numpy().tobytes() == array.tobytes()
+
+
+def test_bytes_of_any_place_are_those_that_were_written() -> None:
+    """As one array of the host holds them; ONNX Runtime puts several tensors into one block."""
+    random = np.random.default_rng(0)
+    memory, mirror = Memory(), np.zeros(1000, np.uint8)
+    base = memory.allocate(1000)
+    for _ in range(300):
+        start, stop = sorted(random.integers(0, 1001, 2))
+        if random.random() < 0.6:
+            written = random.integers(0, 256, stop - start, np.uint8)
+            memory.put(base + int(start), int(stop - start), written)
+            mirror[start:stop] = written
+        assert memory.contents(base + int(start), int(stop - start)).tobytes() == mirror[start:stop].tobytes()
+    memory.free(base)
+    assert memory.count == 0
+    with pytest.raises(dmlvk.errors.DmlError, match="are no memory of the device's"):
+        memory.contents(base, 4)
