@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger("dmlvk")
 
 
+Targets = Mapping[str, Any] | Callable[[str, tuple[int, ...]], Any]
+"""Values that outputs are bound to, by name; or a function that finds that of an output by its name and shape."""
+
+
 @dataclasses.dataclass(frozen=True)
 class DecoderRun:
     """The inputs of a run as a decoder's plan takes them.
@@ -101,8 +105,13 @@ class Decoding:
         made = {name: counted[name] for name in self._counting.made}
         return DecoderRun({**given, **made, **own}, counted, tuple(caches))
 
+    @property
+    def cache_outputs(self) -> dict[str, str]:
+        """The outputs that show caches, with the inputs that they go on from."""
+        return {pair.present: pair.past for pair in self._pairs}
+
     def memory(
-        self, run: DecoderRun, lengths: Collection[Any], targets: Mapping[str, Any], kept: Collection[str]
+        self, run: DecoderRun, lengths: Collection[Any], targets: Targets, kept: Collection[str]
     ) -> dict[str, DeviceArray]:
         """Where the caches of a run lie, by the outputs that show them.
 
@@ -120,8 +129,11 @@ class Decoding:
         for length in several.values():  # most often those of all layers are the same
             found = check_lengths(self._model.name, length, run.counted, run.caches)
             pasts[length.ends, length.total] = found
+        bound: dict[str, Any] = {}
         for cache in run.caches:
-            target, (batch, heads, _, size) = targets.get(cache.pair.present), cache.shape
+            (batch, heads, _, size), name = cache.shape, cache.pair.present
+            shape = (batch, heads, cache.shown, size)
+            target = bound[name] = targets(name, shape) if callable(targets) else targets.get(name)
             if isinstance(target, Held) and target.shape != (batch, heads, cache.shown, size):
                 raise InvalidArgumentError(
                     f"{self._model.name}: {cache.pair.node}: {cache.pair.present!r} will have the shape "
@@ -131,7 +143,7 @@ class Decoding:
         for cache in run.caches:
             name = cache.pair.present
             of_cache = pasts[cache.pair.ends, cache.pair.total]
-            made[name] = self._caches.memory(cache, of_cache, targets.get(name), is_kept=name in kept)
+            made[name] = self._caches.memory(cache, of_cache, bound[name], is_kept=name in kept)
         return made
 
     def shown(self, run: DecoderRun, memory: Mapping[str, DeviceArray]) -> dict[str, Held]:

@@ -15,7 +15,7 @@ from dmlvk.errors import ModelFileError
 from dmlvk.onnx.assembly import Parts
 from dmlvk.onnx.caches import Cache
 from dmlvk.onnx.control import CONTROL_FLOW, run_control_flow
-from dmlvk.onnx.decoding import DecoderPlans, DecoderRun, Decoding
+from dmlvk.onnx.decoding import DecoderPlans, DecoderRun, Decoding, Targets
 from dmlvk.onnx.execution import Held, Resident, Segment, Usage, Weights
 from dmlvk.onnx.expansion import body_of
 from dmlvk.onnx.host import RANDOM, evaluate, ignored
@@ -226,7 +226,7 @@ class Program:
         arrays: Mapping[str, Any],
         times: list[KernelTime] | None = None,
         kept: Collection[str] = (),
-        targets: Mapping[str, Any] | None = None,
+        targets: Targets | None = None,
     ) -> State:
         """Computes everything.
 
@@ -234,7 +234,8 @@ class Program:
             arrays: the inputs.
             times: where to note what the kernels took.
             kept: the outputs that are to lie in arrays of their own on the device, where the device computes them.
-            targets: arrays on the device that outputs are bound to; caches are appended to where they lie.
+            targets: arrays on the device that outputs are bound to, or what finds them; caches are appended to where
+                they lie.
         """
         if self._outer_budget is None:
             self._budget = Budget(self._limits, self._free_bytes)
@@ -261,7 +262,7 @@ class Program:
         self.placements = placements
         return state
 
-    def _decoded(self, run: DecoderRun, kept: Collection[str], targets: Mapping[str, Any]) -> State | None:
+    def _decoded(self, run: DecoderRun, kept: Collection[str], targets: Targets) -> State | None:
         """Computes everything by a decoder's plan; ``None`` where one graph on the device does not do."""
         assert self._decoding is not None  # its run was taken
         state = State(self._constants, run.arrays)
@@ -329,6 +330,11 @@ class Program:
     def constants(self) -> Mapping[str, Any]:
         """What is known of the model before it runs."""
         return self._constants
+
+    @property
+    def cache_outputs(self) -> dict[str, str]:
+        """The outputs that show a decoder's caches, with the inputs that they go on from."""
+        return {} if self._decoding is None else self._decoding.cache_outputs
 
     @property
     def steps(self) -> Sequence[Step]:

@@ -123,8 +123,9 @@ def _too_old() -> str:
 register()
 
 VENDOR_ID = library().vendor_id
-"""By which ONNX Runtime tells memory of dmlvk's devices from that of others: ``OrtValue.ortvalue_from_numpy(array, "gpu",
-index, VENDOR_ID)``."""
+"""By which ONNX Runtime tells memory of dmlvk's devices from that of others.
+
+``OrtValue.ortvalue_from_numpy(array, "gpu", index, VENDOR_ID)`` puts a value there."""
 
 __all__ = [
     "OPTIONS",

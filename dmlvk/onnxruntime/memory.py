@@ -188,7 +188,7 @@ class Memory:
         ctypes.memmove(target, found.ctypes.data, size)
 
     def copied(self, source: int, target: int, size: int) -> None:
-        """Lets a place hold what another one holds; nothing moves where a value is copied as a whole."""
+        """Lets a place hold what another one holds."""
         with self._lock:
             if size == 0:
                 return
@@ -196,7 +196,11 @@ class Memory:
             exact = block.contents.get(offset)
             if exact is not None and exact.size == size:
                 exact.settle()
-                self.put(target, size, exact.value)
+                value = exact.value
+                if isinstance(value, Held):  # a copy: a cache is appended to where it lies
+                    copy = value.on_device.device.array(value.on_device)
+                    value = Held(value.element, value.shape, copy)
+                self.put(target, size, value)
             else:
                 self.put(target, size, self.contents(source, size))
 

@@ -81,7 +81,9 @@ class _Part:
         self.outputs = outputs
         self.lock = threading.RLock()
         self.lent: list[tuple[str, weakref.ref[Content]]] = []
-        self.kept: set[str] = set()
+        self.caches = program.cache_outputs
+        self.kept = set(self.caches)
+        self.places = {name: place for place, name in enumerate(outputs)}
 
     def settle(self, memory: Memory) -> None:
         """Before a run: what the last one has written and somebody still has gets memory of its own.
@@ -305,14 +307,22 @@ class Provider:
         try:
             numbers = list((ctypes.c_int64 * (count * _RECORD)).from_address(inputs)) if count else []
             device = part.program.device
-            arrays = {}
+            arrays, addresses = {}, {}
             for name, record in zip(part.inputs, records(numbers, _RECORD), strict=True):
                 if name is not None:
                     arrays[name] = self._input(record, device)
+                    addresses[name] = record[0]
+
+            def bound(name: str, shape: tuple[int, ...]) -> Any:
+                """A cache that is to be appended to where it lies: its output is bound to its input's memory."""
+                past = part.caches[name]
+                address, is_on_device = self._output(part, context, part.places[name], shape)
+                return arrays[past] if is_on_device and address == addresses[past] else None
+
             device.engine.check_open()
             with part.lock:
                 part.settle(self.memory)
-                state = part.program.run(arrays, kept=part.kept)
+                state = part.program.run(arrays, kept=part.kept, targets=bound)
                 for place, name in enumerate(part.outputs):
                     value = state.known.get(name)
                     self._give(part, context, place, state.values[name] if value is None else value)
@@ -330,6 +340,17 @@ class Provider:
             return self.memory.tensor(address, element, shape, device)
         return array_of(element, shape, _room(address, size_of(element, shape)))
 
+    def _output(self, part: _Part, context: int, place: int, shape: tuple[int, ...]) -> tuple[int, int]:
+        """Where ONNX Runtime wants an output, and whether that is on the device."""
+        sizes = (ctypes.c_int64 * max(len(shape), 1))(*shape)
+        record = (ctypes.c_int64 * 2)()
+        status = self._library.output(part.api.factory, context, place, sizes, len(shape), record)
+        if status:
+            message = (part.api.call("GetErrorMessage", status) or b"").decode(errors="replace")
+            part.api.call("ReleaseStatus", status)
+            raise DmlError(f"the output {part.outputs[place]!r}: {message}")
+        return record[0], record[1]
+
     def _give(self, part: _Part, context: int, place: int, value: Any) -> None:
         """Writes an output where ONNX Runtime wants it."""
         if isinstance(value, Resident):
@@ -339,14 +360,7 @@ class Provider:
         else:
             value = np.asarray(value)
             element, shape = element_of(value) or 0, value.shape
-        sizes = (ctypes.c_int64 * max(len(shape), 1))(*shape)
-        record = (ctypes.c_int64 * 2)()
-        status = self._library.output(part.api.factory, context, place, sizes, len(shape), record)
-        if status:
-            message = (part.api.call("GetErrorMessage", status) or b"").decode(errors="replace")
-            part.api.call("ReleaseStatus", status)
-            raise DmlError(f"the output {part.outputs[place]!r}: {message}")
-        address, is_on_device = record
+        address, is_on_device = self._output(part, context, place, shape)
         size = size_of(element, shape)
         if not address or not size:
             return

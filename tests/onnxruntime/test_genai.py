@@ -1,0 +1,72 @@
+"""onnxruntime-genai, unchanged, on the device: its caches stay there."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dmlvk.onnxruntime
+from dmlvk.language import convert_gguf
+from tests.language.small_llama import KEY_HEADS, LAYERS, write_llama
+
+genai = pytest.importorskip("onnxruntime_genai")
+
+PROMPT = [7, 200, 31, 5, 90, 64, 12]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("genai")
+    write_llama(place / "model.gguf")
+    convert_gguf(place / "model.gguf", place / "folder")
+    return place / "folder"
+
+
+def tokens_of(folder: Path, provider: str | None, count: int, *, is_shared: bool = False) -> list[int]:
+    """What comes after the prompt, as a program of onnxruntime-genai has it."""
+    path = folder / "genai_config.json"
+    config: dict[str, Any] = json.loads(path.read_text())
+    config["search"] |= {"past_present_share_buffer": is_shared, "do_sample": False, "max_length": 64}
+    path.write_text(json.dumps(config))
+    made = genai.Config(str(folder))
+    made.clear_providers()
+    if provider is not None:
+        made.append_provider(provider)
+    model = genai.Model(made)
+    generator = genai.Generator(model, genai.GeneratorParams(model))
+    generator.append_tokens(PROMPT)
+    found = []
+    for _ in range(count):
+        generator.generate_next_token()
+        found.append(int(generator.get_next_tokens()[0]))
+    return found
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_tokens_are_those_of_the_cpu_and_caches_stay_on_the_device(folder: Path, is_shared: bool) -> None:
+    import dmlvk.onnxruntime.genai
+
+    assert dmlvk.onnxruntime.genai
+    wanted = tokens_of(folder, None, 9, is_shared=is_shared)
+    assert tokens_of(folder, "webgpu", 2, is_shared=is_shared) == wanted[:2]
+    traffic = []
+    for count in (3, 9):
+        before = dmlvk.onnxruntime.traffic()
+        assert tokens_of(folder, "webgpu", count, is_shared=is_shared) == wanted[:count]
+        after = dmlvk.onnxruntime.traffic()
+        traffic.append((after.to_device - before.to_device, after.to_host - before.to_host))
+    to_device, to_host = traffic[1][0] - traffic[0][0], traffic[1][1] - traffic[0][1]
+    logits = 4 * json.loads((folder / "genai_config.json").read_text())["model"]["vocab_size"]
+    assert to_host == 6 * logits, "each of six more steps downloads the logits of a token"
+    lengths = range(len(PROMPT) + 3, len(PROMPT) + 9)
+    assert to_device <= sum(8 + 8 * (64 if is_shared else length) for length in lengths), "a token and a mask go up"
+    # caches would be far more: 2 * 2 layers, each with 2 heads of 16 FLOAT32 elements for each token
+    assert to_device < 6 * 2 * LAYERS * KEY_HEADS * 16 * 4 * len(PROMPT) / 4
+
+
+def test_a_provider_of_its_own_name_gives_the_same_tokens(folder: Path) -> None:
+    genai.register_execution_provider_library("dmlvk", dmlvk.onnxruntime.library_path())
+    assert tokens_of(folder, dmlvk.onnxruntime.PROVIDER, 5) == tokens_of(folder, None, 5)
