@@ -69,6 +69,7 @@ def compare(
     given = {name: array for name, array in feed.items() if name not in constants}
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
+    options.intra_op_num_threads = 1  # how it divides a batch among threads shows in what it quantizes dynamically
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     expected = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, given)
     found = ort.InferenceSession(model, device=device, strict=strict).run(None, given)

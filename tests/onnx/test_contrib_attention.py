@@ -192,3 +192,26 @@ def test_group_query_attention_of_one_tensor(device: dml.Device) -> None:
     stacked = np.concatenate([feed["query"], feed["key"], feed["value"]], axis=2)
     made = grouped(device, {"query": stacked, "ends": feed["ends"], "total": feed["total"]})
     assert [values.tobytes() for values in made] == [values.tobytes() for values in expected]
+
+
+_SEEN: dict[str, Array] = {
+    "of keys": np.array([[0, 0, 0, 0], [0, 1, 0, 1]], np.int32),
+    "lengths": np.array([0, 3], np.int32),
+    "ends and starts": np.array([2, 4, 2, 1], np.int32),
+}
+
+
+@pytest.mark.parametrize("unidirectional", [0, 1])
+@pytest.mark.parametrize("kind", list(_SEEN))
+@pytest.mark.parametrize("hides", [-1e4, -1e9])
+def test_queries_of_float16_that_see_no_key_are_computed_as_those_of_float32(
+    device: dml.Device, kind: str, unidirectional: int, hides: float
+) -> None:
+    feed: Arrays = {"x": numbers(1, 2, 4, 8) / 4, "w": numbers(2, 8, 24) / 4, "b": numbers(3, 24), "mask": _SEEN[kind]}
+    feed = {name: array.astype(np.float16).astype(array.dtype) for name, array in feed.items()}
+    more: dict[str, Any] = {"num_heads": 2, "unidirectional": unidirectional, "mask_filter_value": hides}
+    (expected,) = compare_node(device, "Attention", feed, ["y"], **more)
+    half = {name: array if array.dtype == np.int32 else array.astype(np.float16) for name, array in feed.items()}
+    node = helper.make_node("Attention", list(half), ["y"], domain="com.microsoft", **more)
+    (y,) = ort.InferenceSession(model_of([node], half, ["y"]), device=device, strict=True).run(None, half)
+    np.testing.assert_allclose(y, expected, atol=4e-3)

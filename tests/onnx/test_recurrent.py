@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx.beside_onnx_runtime import compare
 
 Array = npt.NDArray[Any]
 
@@ -34,6 +35,9 @@ _WAYS: dict[str, tuple[str, dict[str, Any]]] = {
             "activation_beta": [0.4],
         },
     ),
+    "rnn, a threshold": ("RNN", {"clip": 0.25}),
+    "gru, a threshold": ("GRU", {"clip": 0.25}),
+    "gru, a threshold, linear before reset": ("GRU", {"clip": 0.25, "linear_before_reset": 1}),
     "lstm": ("LSTM", {}),
     "lstm, peepholes": ("LSTM", {"peepholes": True}),
     "lstm, coupled": ("LSTM", {"input_forget": 1}),
@@ -128,8 +132,6 @@ def test_a_threshold_of_lstm(any_device: dml.Device) -> None:
 @pytest.mark.parametrize(
     ("op_type", "attributes", "why"),
     [
-        ("GRU", {"clip": 0.5}, "GRU.*the host does not know clip"),
-        ("RNN", {"clip": 0.5}, "RNN.*the host does not know clip"),
         ("LSTM", {"activations": ["Nothing", "Tanh", "Tanh"]}, "LSTM.*the host does not know activations"),
         ("RNN", {"activations": ["Nothing"]}, "RNN.*Nothing"),
     ],
@@ -161,3 +163,46 @@ def test_float16(any_device: dml.Device) -> None:
     for got, wanted in zip(ort.InferenceSession(model, device=any_device).run(None, half), expected, strict=True):
         assert got.dtype == np.float16
         np.testing.assert_allclose(got, wanted, atol=0.01)
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("more", [{}, {"clip": 0.5, "input_forget": 1}])
+def test_networks_of_integer_weights(device: dml.Device, direction: str, dtype: type, more: dict[str, Any]) -> None:
+    """What quantize_dynamic makes of an LSTM; the states of all sequences of a step are quantized together."""
+    random, directions = np.random.default_rng(1), 2 if direction == "bidirectional" else 1
+    _, feed = model_of("LSTM", direction, peepholes=bool(more))
+    low, high, zero = (-100, 100, 0) if dtype is np.int8 else (0, 250, 128)
+    feed["w"] = random.integers(low, high, (directions, _INPUTS, 4 * _UNITS)).astype(dtype)
+    feed["r"] = random.integers(low, high, (directions, _UNITS, 4 * _UNITS)).astype(dtype)
+    names = [*feed, "ws", "wz", "rs", "rz"] if more else [*feed, "", "ws", "wz", "rs", "rz"]
+    for name in ("ws", "rs"):
+        feed[name] = random.uniform(0.001, 0.01, (directions, 4 * _UNITS)).astype(np.float32)
+    feed |= {name: np.full((directions, 4 * _UNITS), zero, dtype) for name in ("wz", "rz")}
+    compare(
+        device,
+        "DynamicQuantizeLSTM",
+        feed,
+        names=names,
+        constants=["w", "r", "ws", "wz", "rs", "rz"],
+        outputs=["y", "y_h", "y_c"],
+        domain="com.microsoft",
+        direction=direction,
+        hidden_size=_UNITS,
+        tolerance=2e-3,  # where a state lies in the middle between two integers its last bit decides
+        **more,
+    )
+
+
+def test_networks_of_too_many_single_steps_are_not_for_the_device(device: dml.Device) -> None:
+    x = np.zeros((300, 1, 2), np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("RNN", ["x", "w", "r"], ["y"], hidden_size=3, clip=0.5)],
+        "long",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [onnx.numpy_helper.from_array(np.ones((1, 3, n), np.float32), name) for name, n in (("w", 2), ("r", 3))],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    with pytest.raises(dml.UnsupportedError, match=r"RNN.*300 steps, .* more than the 256"):
+        ort.InferenceSession(model, device=device, strict=True)

@@ -3,17 +3,39 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from onnx import TensorProto
 
-from dmlvk.onnx.operators.heads import Mask, Sizes, attention, hiding, in_window, merged, summed
+from dmlvk.onnx.operators.elementwise import same_shape
+from dmlvk.onnx.operators.heads import (
+    Mask,
+    Sizes,
+    attention,
+    compared,
+    hiding,
+    in_window,
+    merged,
+    places,
+    summed,
+)
 from dmlvk.onnx.operators.matrix import product
 from dmlvk.onnx.operators.quantization import of_matrix
 from dmlvk.onnx.operators.quantized import integer_product
+from dmlvk.onnx.operators.reduction import reduced
 from dmlvk.onnx.operators.rotary import join, split
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
 from dmlvk.operators import MultiheadAttentionMaskType
+from dmlvk.operators.members import ReduceFunction
+
+_OF_PACKED = MultiheadAttentionMaskType.KEY_QUERY_SEQUENCE_LENGTH_START_END
+
+_LOWEST_HALF = -65504.0
+"""Of FLOAT16: what hides keys by less is kept beside a score in FLOAT32, and swallows it."""
+
+_HIDES_IN_HALF = -30000.0
+"""Hides a key as well as any smaller number; its sum with a score is one of FLOAT16."""
 
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
 
@@ -32,14 +54,13 @@ def multi_head_attention(node: Node) -> None:
     heads = node.integer("num_heads")
     has_past = node.has(6) and 0 not in node.shape(6)  # the first step of a decoder has none
     sources, sizes = _sources(node, heads, node.shape(6)[2] if has_past else 0)
-    made, *presents = attention(
+    made, *presents = _attended(
         node,
         sources,
         sizes,
-        _scale(node, sizes),
         bias=node.tensor(3) if node.has(3) else None,
-        added=_added(node, sizes, 5, node.element(0)),
-        mask=_mask(node, node.tensor(4), sizes) if node.has(4) else None,
+        added=5,
+        mask=4,
         past=(node.tensor(6), node.tensor(7)) if has_past else None,
         presents=node.wants(1) or node.wants(2),
     )
@@ -140,13 +161,12 @@ def _attend(node: Node, all_three: Tensor, *, mask: int, past: int, added: int |
         hidden[0] // heads,
         hidden[2] // heads,
     )
-    made, *presents = attention(
+    made, *presents = _attended(
         node,
         {"query_tensor": query, "key_tensor": key, "value_tensor": value},
         sizes,
-        _scale(node, sizes),
-        added=_added(node, sizes, added, all_three.element),
-        mask=_mask(node, node.tensor(mask), sizes) if node.has(mask) else None,
+        added=added,
+        mask=mask,
         past=before,
         presents=node.wants(1),
     )
@@ -155,17 +175,79 @@ def _attend(node: Node, all_three: Tensor, *, mask: int, past: int, added: int |
         node.set(join(node, [present.viewed((1, *present.shape)) for present in presents], 0), 1)
 
 
-def _scale(node: Node, sizes: Sizes) -> float:
-    return node.real("scale") or 1 / math.sqrt(sizes.size)
+def _attended(
+    node: Node,
+    sources: Mapping[str, Tensor],
+    sizes: Sizes,
+    *,
+    added: int | None,
+    mask: int,
+    past: tuple[Tensor, Tensor] | None,
+    presents: bool,
+    bias: Tensor | None = None,
+) -> list[Tensor]:
+    """The results, and present keys and values where they are asked for.
+
+    A query that sees no key has the shares that it would have without the mask: what hides a key is added to every
+    score then. FLOAT16 cannot hold such sums, so there the mask is lifted from those queries, or all is FLOAT32.
+
+    Args:
+        node: its attributes count.
+        sources: of queries, keys and values, by DirectML's members.
+        sizes: the sizes.
+        added: which input is added to the scores.
+        mask: which input is the mask.
+        past: keys and values from before.
+        presents: whether all keys and values are asked for.
+        bias: what is added to queries, keys and values.
+    """
+    element = wide = next(iter(sources.values())).element
+    masked = _mask(node, node.tensor(mask), sizes) if node.has(mask) else None
+    if masked is not None and element == TensorProto.FLOAT16:
+        if masked.filtered < _LOWEST_HALF or masked.kind == _OF_PACKED:
+            wide = TensorProto.FLOAT
+        else:
+            masked = _lifted(node, masked, sizes)
+    found = attention(
+        node,
+        {member: node.cast(tensor, wide) for member, tensor in sources.items()},
+        sizes,
+        node.real("scale") or 1 / math.sqrt(sizes.size),
+        bias=None if bias is None else node.cast(bias, wide),
+        added=_added(node, sizes, added, wide),
+        mask=masked,
+        past=None if past is None else (node.cast(past[0], wide), node.cast(past[1], wide)),
+        presents=presents,
+    )
+    return [node.cast(tensor, element) for tensor in found]
+
+
+def _lifted(node: Node, mask: Mask, sizes: Sizes) -> Mask:
+    """The mask as one for each query and key, without those queries that would see none."""
+    columns, types = places(node, sizes.keys).viewed((1, 1, 1, sizes.keys)), MultiheadAttentionMaskType
+    if mask.kind == types.BOOLEAN:
+        seen = compared(node, "EQUALS", mask.tensor, node.scalar(0, TensorProto.INT32).viewed(()))
+        seen = same_shape(node, seen, "ELEMENT_WISE_LOGICAL_NOT")
+    else:
+        end, *start = split(node, mask.tensor, [1] * mask.tensor.shape[0], 0)
+        seen = compared(node, "LESS_THAN", columns, end.viewed((sizes.batch, 1, 1, 1)))
+        if start:
+            begun = compared(node, "GREATER_THAN_OR_EQUAL", columns, start[0].viewed((sizes.batch, 1, 1, 1)))
+            seen = compared(node, "AND", seen, begun)
+    causal = in_window(node, sizes.queries, sizes.keys, sizes.past, right=0) if node.integer("unidirectional") else None
+    visible = seen if causal is None else compared(node, "AND", seen, causal)
+    sees_some = reduced(node, ReduceFunction.MAX, visible, [3])
+    kept = compared(node, "OR", seen, same_shape(node, sees_some, "ELEMENT_WISE_LOGICAL_NOT"))
+    return Mask(node.cast(kept, TensorProto.INT32), types.BOOLEAN, max(mask.filtered, _HIDES_IN_HALF))
 
 
 def _added(node: Node, sizes: Sizes, index: int | None, element: int) -> Tensor | None:
     """The bias of scores, and what hides the keys that follow a query."""
     added = node.tensor(index) if index is not None and node.has(index) else None
     if not node.integer("unidirectional"):
-        return added
+        return None if added is None else node.cast(added, element)
     seen = in_window(node, sizes.queries, sizes.keys, sizes.past, right=0)
-    return summed(node, added, hiding(node, seen, element))
+    return summed(node, None if added is None else node.cast(added, element), hiding(node, seen, element))
 
 
 def _mask(node: Node, mask: Tensor, sizes: Sizes) -> Mask:

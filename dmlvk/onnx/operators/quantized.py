@@ -246,7 +246,7 @@ _Factor = tuple[Tensor, Tensor | None, Tensor | None]
 """A matrix of integers with its scale and its zero point."""
 
 
-def integer_product(node: Node, a: _Factor, b: _Factor, bias: int) -> Tensor:
+def integer_product(node: Node, a: _Factor, b: _Factor, bias: int | None) -> Tensor:
     """The product of two quantized matrices, as numbers.
 
     Where one matrix is INT8 and the other UINT8, the first one is brought to the other's type.
@@ -255,7 +255,7 @@ def integer_product(node: Node, a: _Factor, b: _Factor, bias: int) -> Tensor:
         node: the node.
         a: the first matrix.
         b: the second one.
-        bias: which input is added.
+        bias: which input is added; ``None``: none.
     """
     if a[1] is None or b[1] is None:
         raise NotOnDevice("a scale is absent")
@@ -273,7 +273,7 @@ def integer_product(node: Node, a: _Factor, b: _Factor, bias: int) -> Tensor:
         b_tensor=second,
         b_scale_tensor=b[1],
         b_zero_point_tensor=b[2],
-        bias_tensor=node.tensor(bias).broadcast(shape) if node.has(bias) else None,
+        bias_tensor=node.tensor(bias).broadcast(shape) if bias is not None and node.has(bias) else None,
         output_tensor=New(a[1].element, shape),
     )
 

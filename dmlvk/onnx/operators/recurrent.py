@@ -8,7 +8,8 @@ from typing import Any
 from onnx import TensorProto
 
 from dmlvk.onnx.assembly import New
-from dmlvk.onnx.translation import FLOATS, Node, translates
+from dmlvk.onnx.operators.recurrent_steps import clipped_network, quantized_lstm
+from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
 from dmlvk.operators import OPERATORS, FusedActivation, RecurrentNetworkDirection
 
@@ -17,6 +18,9 @@ _DIRECTIONS = {
     "reverse": RecurrentNetworkDirection.BACKWARD,
     "bidirectional": RecurrentNetworkDirection.BIDIRECTIONAL,
 }
+
+_WAYS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
+"""Of each direction whether the last step comes first."""
 
 _ACTIVATIONS: dict[str, tuple[str, tuple[tuple[str, float], ...]]] = {
     "affine": ("LINEAR", (("alpha", 1.0), ("beta", 0.0))),
@@ -33,7 +37,11 @@ _ACTIVATIONS: dict[str, tuple[str, tuple[tuple[str, float], ...]]] = {
 }
 """By ONNX's name in small letters: DirectML's, and the members that activation_alpha and activation_beta give."""
 
-_USUAL = {"RNN": ("tanh",), "GRU": ("sigmoid", "tanh"), "LSTM": ("sigmoid", "tanh", "tanh")}
+_USUAL = {
+    "RNN": ("tanh",),
+    "GRU": ("sigmoid", "tanh"),
+    **dict.fromkeys(("LSTM", "DynamicQuantizeLSTM"), ("sigmoid", "tanh", "tanh")),
+}
 
 
 def _activations(node: Node, directions: int) -> list[FusedActivation]:
@@ -60,8 +68,8 @@ def _activation(name: str, numbers: dict[str, Iterator[float]]) -> FusedActivati
     return FusedActivation(OPERATORS[f"ACTIVATION_{directml}"], **values)
 
 
-@translates("RNN", by=["RNN"], since=7, note="clip is refused")
-@translates("GRU", by=["GRU"], since=7, note="clip is refused")
+@translates("RNN", by=["RNN"], since=7, note="with clip: step by step, at most 256 steps of all directions together")
+@translates("GRU", by=["GRU"], since=7, note="with clip: step by step, at most 256 steps of all directions together")
 @translates("LSTM", by=["LSTM"], since=7)
 def recurrent(node: Node) -> None:
     """All steps in one operator; layout 1 is the same with batch and steps exchanged."""
@@ -76,6 +84,12 @@ def recurrent(node: Node) -> None:
         raise NotOnDevice(f"X and R must have three dimensions; got {source.rank} and {recurrence.rank}")
     source = source.transposed([1, 0, 2]) if is_batch_first else source
     directions, _, units = recurrence.shape
+    if directions != len(_WAYS[direction]):
+        raise NotOnDevice(f"{directions} directions of {direction!r}")
+    if node.real("clip") and name != "LSTM":
+        ways = _WAYS[direction]
+        clipped_network(node, _activations(node, directions), source, ways, is_batch_first=is_batch_first)
+        return
     steps, batch, _ = source.shape
     state = (1, directions, batch, units)
     members: dict[str, Any] = {
@@ -102,8 +116,6 @@ def recurrent(node: Node) -> None:
 
 def _add_own_members(node: Node, name: str, is_batch_first: bool, members: dict[str, Any]) -> None:
     clip = node.attribute("clip")
-    if clip is not None and name != "LSTM":
-        raise NotOnDevice("DirectML has a threshold (clip) for LSTM only")
     if name == "GRU":
         members["linear_before_reset"] = bool(node.integer("linear_before_reset"))
     if name == "LSTM":
@@ -114,6 +126,22 @@ def _add_own_members(node: Node, name: str, is_batch_first: bool, members: dict[
             "use_clip_threshold": clip is not None,
             "couple_input_forget": bool(node.integer("input_forget")),
         }
+
+
+@translates(
+    "DynamicQuantizeLSTM",
+    by=["DYNAMIC_QUANTIZE_LINEAR", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"],
+    domain=MICROSOFT,
+    note="step by step, at most 256 steps of all directions together",
+)
+def quantized_recurrent(node: Node) -> None:
+    """An LSTM of integer weights, whose inputs and states become integers, too."""
+    node.check_element(0, TensorProto.FLOAT)
+    direction = node.text("direction", "forward").lower()
+    if direction not in _WAYS or node.tensor(0).rank != 3 or node.tensor(2).rank != 3:
+        raise NotOnDevice(f"a direction {direction!r}, or X and R that do not have three dimensions")
+    ways = _WAYS[direction]
+    quantized_lstm(node, _activations(node, len(ways)), ways)
 
 
 def _rows(node: Node, index: int) -> Tensor | None:
