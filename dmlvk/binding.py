@@ -295,14 +295,16 @@ class BindingTable:
         """Rules 64 to 72: what may share bytes with something that is written."""
         inputs, outputs = inputs or {}, outputs or {}
         self._check_resources(inputs, outputs, resources)
+        read, written = _by_buffer(inputs), _by_buffer(outputs)
         for number, output in outputs.items():
-            for other in (outputs[earlier] for earlier in outputs if earlier < number):
+            there = id(output.binding.buffer)
+            for other in (bound for earlier, bound in written[there] if earlier < number):
                 if output.binding.overlaps(other.binding):
                     raise InvalidArgumentError(
                         f"{self.dispatchable.name}: {other.point.name} and {output.point.name} must not "
                         f"share bytes; both are outputs ({_ranges(other.binding, output.binding)})"
                     )
-            for input_number, bound in inputs.items():
+            for input_number, bound in read.get(there, ()):
                 if isinstance(self.dispatchable, OperatorInitializer):
                     self._check_other_resource(bound, output)
                 elif bound.binding.overlaps(output.binding):
@@ -381,6 +383,14 @@ def _flattened(
             )
         flat += bindings or [None] * len(target.inputs)
     return flat
+
+
+def _by_buffer(bound: _Bound) -> dict[int, list[tuple[int, BoundRange]]]:
+    """What is bound, with its numbers, by the buffer where it lies."""
+    found: dict[int, list[tuple[int, BoundRange]]] = {}
+    for number, there in bound.items():
+        found.setdefault(id(there.binding.buffer), []).append((number, there))
+    return found
 
 
 def _ranges(first: BufferBinding, second: BufferBinding) -> str:

@@ -57,6 +57,10 @@ _KEPT_OPERATORS = 64
 """Operators that ``run`` keeps compiled for descriptions it saw before."""
 
 
+_CHECKED_OPERATORS = 256
+"""Descriptions that need not be checked again."""
+
+
 class Feature(enum.IntEnum):
     """DML_FEATURE: what ``Device.check_feature_support`` can be asked."""
 
@@ -145,6 +149,7 @@ class Device:
         if not self.info.usable:
             raise UnsupportedError(f"{self.info.name}: dmlvk cannot use this device: {self.info.unusable_reason}")
         self.engine, self.arithmetic_faults = _opened(self.info)
+        self._checked: dict[OperatorDesc, None] = {}  # descriptions that were found right: networks repeat them
         self._compiled: collections.OrderedDict[OperatorDesc, CompiledOperator] = collections.OrderedDict()
         self._runs = RunCache(self.engine)
         self._pieces = PieceRuns(self.engine, self._runs)
@@ -229,7 +234,12 @@ class Device:
         self.engine.check_open()
         if not isinstance(desc, OperatorDesc):
             raise InvalidArgumentError(f"create_operator: takes an operator description; got {desc!r}")
-        check_operator(desc, self.feature_level)
+        if desc not in self._checked:
+            check_operator(desc, self.feature_level)
+            self._checked[desc] = None
+            if len(self._checked) > _CHECKED_OPERATORS:
+                with contextlib.suppress(StopIteration, RuntimeError, KeyError):  # other threads may do the same
+                    del self._checked[next(iter(self._checked))]
         return Operator(self, desc)
 
     def compile_operator(

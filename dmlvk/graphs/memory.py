@@ -12,6 +12,7 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import functools
+import heapq
 from collections.abc import Sequence
 from random import Random
 from typing import TypeVar
@@ -30,6 +31,10 @@ _GOOD_ENOUGH = 1.01
 _ATTEMPTS = 200
 _WORSE = 1.02
 _MOST_ITEMS_TO_IMPROVE = 1000
+_MOST_ITEMS_TO_COMPARE = 4096
+"""Beyond it each item is no longer compared with all others."""
+
+_NO_END = 2**62
 _FEW = 100  # above it arrays are faster than a loop
 
 
@@ -83,6 +88,9 @@ def plan_memory(items: Sequence[Item]) -> MemoryPlan:
     """Finds a place for every item."""
     bound = lower_bound(items)
     numbers = range(len(items))
+    if len(items) > _MOST_ITEMS_TO_COMPARE:
+        offsets, end = _placed_as_they_come(items)
+        return MemoryPlan(tuple(offsets), end, sum(item.size for item in items), bound)
     orders = [
         sorted(numbers, key=lambda i: (-items[i].padded_size, items[i].first)),
         sorted(numbers, key=lambda i: (-items[i].padded_size * (items[i].last - items[i].first + 1), items[i].first)),
@@ -195,6 +203,40 @@ def _placed_by_arrays(items: Sequence[Item], order: Sequence[int]) -> _Placement
         placed[:, place + 1 : count + 1] = placed[:, place:count].copy()
         placed[:, place] = offset, offset + item.padded_size, item.first, item.last
     return offsets, int(placed[1, : len(order)].max(initial=0))
+
+
+def _placed_as_they_come(items: Sequence[Item]) -> _Placement:
+    """Each item, by its first step, at the lowest place that is free then; time grows with the number of items alone.
+
+    What is free is kept as gaps between the items that live, as an allocator does it (Knuth, The Art of Computer
+    Programming 1, 2.5, first fit).
+    """
+    offsets = [0] * len(items)
+    ending: list[tuple[int, int, int]] = []  # a heap of last step, begin and end
+    begins: list[int] = [0]  # of the gaps, rising; the last one has no end
+    ends: list[int] = [_NO_END]
+    highest = 0
+    for number in sorted(range(len(items)), key=lambda i: (items[i].first, -items[i].padded_size)):
+        item = items[number]
+        while ending and ending[0][0] < item.first:
+            _, begin, end = heapq.heappop(ending)
+            place = bisect.bisect_left(begins, begin)
+            begins.insert(place, begin)
+            ends.insert(place, end)
+            if place + 1 < len(begins) and ends[place] == begins[place + 1]:
+                del begins[place + 1], ends[place]
+            if place and ends[place - 1] == begins[place]:
+                del begins[place], ends[place - 1]
+        for place, (gap, gap_end) in enumerate(zip(begins, ends, strict=True)):
+            begin = _aligned(gap, item.alignment)
+            if begin + item.padded_size <= gap_end:
+                break
+        end = begin + item.padded_size
+        begins[place : place + 1] = [edge for edge, other in ((gap, begin), (end, gap_end)) if edge < other]
+        ends[place : place + 1] = [other for edge, other in ((gap, begin), (end, gap_end)) if edge < other]
+        heapq.heappush(ending, (item.last, begin, end))
+        offsets[number], highest = begin, max(highest, end)
+    return offsets, highest
 
 
 _Offsets = TypeVar("_Offsets", int, npt.NDArray[np.int64])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dmlvk.onnx.operators as operators
+from dmlvk.collection import collection_paused
 from dmlvk.compilation import ExecutionFlags
 from dmlvk.errors import ModelFileError
 from dmlvk.onnx.assembly import Parts
@@ -37,6 +38,8 @@ _KEPT_PLANS = 16
 """Plans for different input shapes that are kept; those not used for longest go first."""
 
 _MOST_ROUNDS = 10_000
+
+_UNREAD = "nothing reads what it gives"
 
 _FREE = 16
 """Bytes that results of the host may take for each byte of the model's initializers: unpacked weights, for example."""
@@ -212,11 +215,12 @@ class Program:
                 return
             arrays[info.name] = np.broadcast_to(np.zeros((), NUMPY_TYPES[info.element]), sizes)
         state = State(self._constants, arrays)
-        try:
-            plan = self.planner(state.known, state.live(), _not_there).planned(self._steps)
-        except _NotThereError:
-            return
-        made = self._made(plan, state)
+        with collection_paused():
+            try:
+                plan = self.planner(state.known, state.live(), _not_there).planned(self._steps)
+            except _NotThereError:
+                return
+            made = self._made(plan, state)
         self._rounds.keep(state.key(), made)
         self.last = [made]
         self.placements = dict(plan.placements) | self.constant_placements()
@@ -251,7 +255,8 @@ class Program:
         for _ in range(_MOST_ROUNDS):
             made = rounds.find(state.key(), state)
             if made is None:
-                made = self._made(self._planned(steps, state), state)
+                with collection_paused():
+                    made = self._made(self._planned(steps, state), state)
                 rounds.keep(state.key(), made)
             self.last.append(made)
             placements.update(made.plan.placements)
@@ -301,7 +306,7 @@ class Program:
         """Computes what depends on nothing but constants; returns the other nodes."""
         left: list[Step] = []
         kept = 0
-        for step in self.model.steps:
+        for step in _needed(self.model):
             is_fixed = step.proto.op_type not in RANDOM and step.proto.op_type not in CONTROL_FLOW
             is_fixed = is_fixed and not (step.proto.op_type == "Dropout" and len(step.proto.input) > 2)
             is_fixed = is_fixed and ignored(step) is None  # the device knows more of it
@@ -320,8 +325,14 @@ class Program:
         """The nodes that depend on nothing but constants."""
         members = [step.body if isinstance(step, Joined) else (step,) for step in self._steps]
         left = {step.index for together in members for step in together}
+        needed = {step.index for step in _needed(self.model)}
         return {
-            step.index: Placement(step.proto.name or next(iter(step.proto.output), ""), step.proto.op_type, "constant")
+            step.index: Placement(
+                step.proto.name or next(iter(step.proto.output), ""),
+                step.proto.op_type,
+                "constant",
+                "" if step.index in needed else _UNREAD,
+            )
             for step in self.model.steps
             if step.index not in left
         }
@@ -483,6 +494,17 @@ class Program:
         names = {info.name for info in program.model.inputs}
         state = program.run({name: value for name, value in values.items() if name in names})
         return [state.host_array(info.name) for info in program.model.outputs]
+
+
+def _needed(model: Model) -> list[Step]:
+    """The nodes that lead to an output, in order; what nobody reads is not computed, as ONNX Runtime has it."""
+    wanted = {info.name for info in model.outputs}
+    needed = []
+    for step in reversed(model.steps):
+        if not wanted.isdisjoint(step.proto.output):
+            needed.append(step)
+            wanted.update(step.reads)
+    return needed[::-1]
 
 
 class _NotThereError(Exception):

@@ -423,12 +423,12 @@ class OperatorDesc:
     def __dask_tokenize__(self) -> str:
         return token_of([self.operator_name, *(getattr(self, field.attribute) for field in self.fields)])
 
-    @property
+    @functools.cached_property  # graphs ask for them once for each edge
     def inputs(self) -> tuple[tuple[Field, TensorDesc | None], ...]:
         """The input members in DirectML's order, arrays tensor by tensor; an absent optional tensor is ``None``."""
         return tuple(self._tensors("input"))
 
-    @property
+    @functools.cached_property
     def outputs(self) -> tuple[tuple[Field, TensorDesc | None], ...]:
         """The output members in DirectML's order, likewise."""
         return tuple(self._tensors("output"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import math
 import re
 import struct
@@ -167,13 +168,22 @@ class Field:
 
     def element(self, number: int) -> Field:
         """A tensor of an array of tensors: ``InputTensors[1]``."""
-        return dataclasses.replace(
-            self,
-            name=f"{self.name}[{number}]",
-            attribute=f"{self.attribute}[{number}]",
-            type="tensor",
-            array=self.attribute,
-        )
+        while len(self._elements) <= number:
+            place = len(self._elements)
+            made = dataclasses.replace(
+                self,
+                name=f"{self.name}[{place}]",
+                attribute=f"{self.attribute}[{place}]",
+                type="tensor",
+                array=self.attribute,
+            )
+            self._elements.append(made)
+        return self._elements[number]
+
+    @functools.cached_property
+    def _elements(self) -> list[Field]:
+        """The tensors of the array that were asked for; as many as the longest array that was described has."""
+        return []
 
 
 def tensor_input(meaning: str, *, default: Any = dataclasses.MISSING) -> Any:
