@@ -1,5 +1,7 @@
-"""Pauses Python's search for reference cycles while many objects are made that all stay: it would look at each of
-them over and over, which takes a third of the time of planning a large network."""
+"""Pauses Python's search for reference cycles while many objects are made that all stay.
+
+It would look at each of them over and over, which takes a third of the time of planning a large network.
+"""
 
 from __future__ import annotations
 

@@ -227,10 +227,13 @@ def _placed_as_they_come(items: Sequence[Item]) -> _Placement:
                 del begins[place + 1], ends[place]
             if place and ends[place - 1] == begins[place]:
                 del begins[place], ends[place - 1]
-        for place, (gap, gap_end) in enumerate(zip(begins, ends, strict=True)):
-            begin = _aligned(gap, item.alignment)
-            if begin + item.padded_size <= gap_end:
-                break
+        place = next(
+            number
+            for number, (gap, gap_end) in enumerate(zip(begins, ends, strict=True))
+            if _aligned(gap, item.alignment) + item.padded_size <= gap_end
+        )
+        gap, gap_end = begins[place], ends[place]
+        begin = _aligned(gap, item.alignment)
         end = begin + item.padded_size
         begins[place : place + 1] = [edge for edge, other in ((gap, begin), (end, gap_end)) if edge < other]
         ends[place : place + 1] = [other for edge, other in ((gap, begin), (end, gap_end)) if edge < other]

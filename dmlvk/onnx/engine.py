@@ -41,9 +41,6 @@ _MOST_ROUNDS = 10_000
 
 _UNREAD = "nothing reads what it gives"
 
-_FREE = 16
-"""Bytes that results of the host may take for each byte of the model's initializers: unpacked weights, for example."""
-
 
 class _Round:
     """A round that is ready to run.
@@ -177,10 +174,10 @@ class Program:
     ) -> None:
         self.model = model
         self._joins = joins
-        self._limits = limits
-        self._free_bytes = _FREE * sum(size_of(array) for array in model.constants.values())
+        self._stated_limits = limits
+        self._model_bytes = sum(size_of(array) for array in model.constants.values())
         self._outer_budget = budget
-        self._budget = Budget(limits, self._free_bytes) if budget is None else budget
+        self._budget = Budget(limits.beside(self._model_bytes)) if budget is None else budget
         self.device = device
         self.placements: dict[int, Placement] = {}
         self.last: list[_Round] = []
@@ -242,7 +239,8 @@ class Program:
                 they lie.
         """
         if self._outer_budget is None:
-            self._budget = Budget(self._limits, self._free_bytes)
+            given = self._model_bytes + sum(size_of(array) for array in arrays.values())
+            self._budget = Budget(self._stated_limits.beside(given))
         decoder_run = None if self._decoding is None or times is not None else self._decoding.taken(arrays)
         if decoder_run is not None:
             decoded = self._decoded(decoder_run, kept, targets or {})
@@ -468,6 +466,10 @@ class Program:
             results = evaluate(inner, given, self.model.opsets, self.model.name, self._limits)
             there.update(zip(inner.proto.output, results, strict=True))
         return [there.get(name) for name in step.proto.output]
+
+    @property
+    def _limits(self) -> Limits:
+        return self._budget.limits
 
     def share(self, budget: Budget) -> None:
         """What is left of the run of which the next ones are parts."""

@@ -33,7 +33,13 @@ _RANK_FROM_LENGTH: Mapping[str, tuple[int, ...]] = {
 }
 """Inputs whose number of elements gives a result's number of axes, or is at most twice that."""
 
-_SLOW = 2**6
+_FREE = 16
+"""Bytes of results for each byte that was given: unpacked weights, for example."""
+
+_PIECE_BYTES = 256
+"""What an element of a sequence takes besides its contents."""
+
+_SLOW = 2**12
 """What an element costs where the host computes it by steps of Python's, in elements that it computes at once."""
 
 
@@ -45,8 +51,8 @@ class Limits:
         nodes: of a graph, with its functions' bodies in place and graphs inside of nodes.
         iterations: of all loops and scans in one run together; where they are inside one another, their product.
         result_bytes: of one result of the host, and of what a loop or scan gathers.
-        host_bytes: of all results that the host keeps of constants, or in one run, besides 16 bytes for each byte of
-            the model's initializers.
+        host_bytes: of all results that the host keeps of constants, or in one run. Both may be 16 times what the
+            model's initializers and the run's inputs take, where that is more (:meth:`beside`).
         host_work: elements that one node of the host computes or reads, weighted by what each costs: the terms of
             products, the taps of windows, the samples of regions.
     """
@@ -57,13 +63,20 @@ class Limits:
     host_bytes: int = 2**32
     host_work: int = 2**36
 
+    def beside(self, given_bytes: int) -> Limits:
+        """The same for a model, or a run, that was given so many bytes: large ones may have large results."""
+        free = _FREE * given_bytes
+        return dataclasses.replace(
+            self, result_bytes=max(self.result_bytes, free), host_bytes=max(self.host_bytes, free)
+        )
+
     def check_shape(self, step: Step, element: int, shape: Sequence[int], model: str) -> None:
         """Refuses a result that would be too large.
 
         Raises:
             ModelFileError: naming the node.
         """
-        width = NUMPY_TYPES[element].itemsize if element in NUMPY_TYPES else 8
+        width = NUMPY_TYPES[element].itemsize if element in NUMPY_TYPES else _TEXT_BYTES
         if len(shape) > MOST_AXES:
             raise ModelFileError(f"{model}: {step.label}: its result would have {len(shape)} axes; {MOST_AXES} at most")
         if min(shape, default=1) < 0 or math.prod(shape) * width > self.result_bytes:
@@ -95,6 +108,9 @@ class Limits:
                     f"{model}: {step.label}: reads {name!r} of the shape {list(value.shape)}, which is more than "
                     f"{self.result_bytes} bytes (SessionOptions.most_result_bytes)"
                 )
+        refusal = _refusal(step, values, self)
+        if refusal is not None:
+            raise ModelFileError(f"{model}: {step.label}: {refusal}")
         texts = sum(size_of(value) for value in values.values() if isinstance(value, np.ndarray) and value.dtype == "O")
         if texts > self.result_bytes // 2:
             raise ModelFileError(
@@ -118,12 +134,10 @@ class Budget:
 
     Args:
         limits: what there is.
-        free_bytes: what results may take besides.
     """
 
-    def __init__(self, limits: Limits, free_bytes: int = 0) -> None:
+    def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._free = free_bytes
         self._done = 0
         self._around = 1
 
@@ -179,10 +193,10 @@ class Budget:
             ModelFileError: naming the node, when they are too many.
         """
         total = so_far + sum(size_of(result) for result in results)
-        if total > self.limits.host_bytes + self._free:
+        if total > self.limits.host_bytes:
             raise ModelFileError(
                 f"{model}: {step.label}: the results of the host take {total} bytes together; "
-                f"{self.limits.host_bytes + self._free} at most (SessionOptions.most_host_bytes)"
+                f"{self.limits.host_bytes} at most (SessionOptions.most_host_bytes)"
             )
         return total
 
@@ -219,6 +233,33 @@ def _shape(value: Value | None) -> tuple[int, ...] | None:
     if isinstance(value, Tensor):
         return value.shape
     return value.value.shape if isinstance(value, Known) and isinstance(value.value, np.ndarray) else None
+
+
+def _refusal(step: Step, values: Mapping[str, Any], limits: Limits) -> str | None:
+    """What else is too much, though no shape tells of it; ``None``: nothing."""
+    given = {attribute.name: attribute for attribute in step.proto.attribute}
+    if step.proto.op_type.endswith("Pool") and "kernel_shape" in given and "pads" in given:
+        sizes, pads = list(given["kernel_shape"].ints), list(given["pads"].ints)
+        steps = list(given["dilations"].ints) if "dilations" in given else [1] * len(sizes)
+        windows = [(size - 1) * step + 1 for size, step in zip(sizes, steps, strict=False)]
+        if any(pad >= size for pad, size in zip(pads, [*windows, *windows], strict=False)):
+            return f"its pads {pads} must be less than its windows {windows}"
+    if step.proto.op_type == "SplitToSequence":
+        count = _pieces([values[name] if name else None for name in step.proto.input], given)
+        if count * _PIECE_BYTES > limits.result_bytes:
+            return f"{count} parts take more than {limits.result_bytes} bytes (SessionOptions.most_result_bytes)"
+    return None
+
+
+def _pieces(inputs: Sequence[Any], given: Mapping[str, Any]) -> int:
+    """The parts of SplitToSequence."""
+    shape = np.shape(inputs[0])
+    axis = given["axis"].i if "axis" in given else 0
+    length = shape[axis] if -len(shape) <= axis < len(shape) else 1
+    if len(inputs) < 2 or inputs[1] is None:
+        return length
+    said = np.asarray(inputs[1]).reshape(-1)
+    return int(said.size if said.size != 1 else -(-length // max(int(said[0]), 1)))
 
 
 # What a node of the host costs.

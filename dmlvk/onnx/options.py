@@ -62,8 +62,8 @@ class SessionOptions:
         most_nodes: that a model may have, with its functions' bodies in place and graphs inside of nodes.
         most_iterations: of all loops and scans of a run together.
         most_result_bytes: of one result of the host, and of what a loop or scan gathers.
-        most_host_bytes: of all results of the host that are kept in a run, or when a model is loaded, besides 16 bytes
-            for each byte of the model's initializers.
+        most_host_bytes: of all results of the host that are kept in a run, or when a model is loaded. Both may be 16
+            times what the model's initializers and the run's inputs take, where that is more.
         most_host_work: elements that one node of the host computes or reads, weighted by what each costs. These five
             are dmlvk's own; a model that asks for more ends in a ModelFileError before anything is computed.
     """

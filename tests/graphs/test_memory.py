@@ -52,6 +52,13 @@ def test_many_items_are_placed_as_few_are(needed: list[Item], random: Random) ->
     assert memory._placed_by_arrays(needed, order) == memory._placed_one_by_one(needed, order)
 
 
+@given(items)
+@settings(max_examples=200, deadline=None)
+def test_very_many_items_are_placed_in_the_order_in_which_they_come_as_few_are(needed: list[Item]) -> None:
+    in_order = sorted(range(len(needed)), key=lambda i: (needed[i].first, -needed[i].padded_size))
+    assert memory._placed_as_they_come(needed) == memory._placed_one_by_one(needed, in_order)
+
+
 @given(items, st.integers(64, 2**31))
 @settings(max_examples=200, deadline=None)
 def test_items_in_several_buffers_never_overlap_and_no_buffer_is_too_large(needed: list[Item], most: int) -> None:

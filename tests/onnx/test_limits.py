@@ -177,3 +177,25 @@ def test_the_host_computes_values_of_more_axes_than_the_device_has(axes: int, de
     wanted = np.maximum(x.T.reshape(-1, 2), 0).reshape(sizes)
     np.testing.assert_array_equal(y, wanted)
     np.testing.assert_array_equal(z, np.swapaxes(wanted, 0, 1))
+
+
+def test_what_nobody_reads_is_not_computed(device: dml.Device) -> None:
+    nodes = [node("Exp", ["x"], ["e"], name="unread"), node("NonZero", ["e"], ["z"]), node("Neg", ["x"], ["y"])]
+    session = ort.InferenceSession(model(nodes, {"x": [2, 3]}, ["y"]), device=device, strict=True)
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], -X)
+    assert [item.reason for item in session.partition] == ["nothing reads what it gives"] * 2 + [""]
+
+
+@pytest.mark.parametrize("kind", ["wide", "long"])
+def test_time_to_load_grows_with_the_number_of_nodes_alone(kind: str, device: dml.Device) -> None:
+    def seconds(count: int) -> float:
+        names = [f"v{number}" for number in range(count)]
+        sources = ["x", *names[:-1]] if kind == "long" else ["x"] * count
+        nodes = [node("Relu", [a], [b]) for a, b in zip(sources, names, strict=True)]
+        nodes.append(node("Concat", names if kind == "wide" else names[-1:], ["y"], axis=0))
+        began = time.process_time()
+        ort.InferenceSession(model(nodes, {"x": [2, 3]}, ["y"]), device=device)
+        return time.process_time() - began
+
+    seconds(100)
+    assert seconds(1600) < 3 * 8 * max(seconds(200), 0.02)  # quadratic, it would be 64 times as much
