@@ -322,17 +322,27 @@ def in_place_refusal(
     desc: OperatorDesc, source: tuple[Field, TensorDesc | None], target: tuple[Field, TensorDesc | None]
 ) -> str | None:
     """Why an operator may not write an output over an input; ``None`` where it may (rules 65, 70)."""
+    if permits_in_place(desc, source, target):
+        return None
     allowed = desc.declaration.in_place
     if not desc.declaration.permits_in_place(source[0].member, target[0].member):
         return "but this operator cannot execute in place" + (f" over {source[0].name}" if allowed else "")
     assert source[1] is not None and target[1] is not None  # an absent tensor is not bound
+    return (
+        "so their Strides must be the same; "
+        f"got {list(source[1].element_strides)} and {list(target[1].element_strides)}"
+    )
+
+
+def permits_in_place(
+    desc: OperatorDesc, source: tuple[Field, TensorDesc | None], target: tuple[Field, TensorDesc | None]
+) -> bool:
+    """Whether an operator may write an output over an input."""
+    if not desc.declaration.permits_in_place(source[0].member, target[0].member):
+        return False
+    assert source[1] is not None and target[1] is not None  # an absent tensor is not bound
     # DirectML is silent here. With other strides one element's result would overwrite another's operand.
-    if not same_elements(source[1], target[1]):
-        return (
-            "so their Strides must be the same; "
-            f"got {list(source[1].element_strides)} and {list(target[1].element_strides)}"
-        )
-    return None
+    return same_elements(source[1], target[1])
 
 
 def same_elements(a: TensorDesc, b: TensorDesc) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import operator
 from collections.abc import Sized
+from typing import cast
 
 import numpy as np
 
+from dmlvk.dynamic_sizes import is_dynamic
 from dmlvk.errors import InvalidArgumentError
 
 UINT64_MAX = 2**64 - 1
@@ -31,7 +33,7 @@ def checked_integer(value: object, where: str, lowest: int, highest: int = UINT6
     try:
         if isinstance(value, (bool, np.bool_, np.ndarray)):  # these have an index too, but are no numbers
             raise TypeError
-        number = operator.index(value)  # type: ignore[arg-type]  # it refuses what has no index
+        number = cast(int, value) if is_dynamic(value) else operator.index(value)  # type: ignore[arg-type]  # it refuses
     except TypeError:
         raise InvalidArgumentError(f"{where} must be an integer; got {value!r}") from None
     if lowest <= number <= highest:

@@ -248,13 +248,14 @@ def elements_overlap(sizes: Sequence[int], strides: Sequence[int]) -> bool:
     if any(stride == 0 for stride, _ in axes):
         return True
     reach = [0] * (len(axes) + 1)  # reach[i]: the largest sum that the axes from i on can make
-    divisor = [0] * (len(axes) + 1)  # divisor[i]: what every such sum is a multiple of
     for i in range(len(axes) - 1, -1, -1):
         stride, size = axes[i]
         reach[i] = reach[i + 1] + (size - 1) * stride
-        divisor[i] = math.gcd(divisor[i + 1], stride)
     if all(axes[i][0] > reach[i + 1] for i in range(len(axes))):
         return False  # each stride steps over all that lies inside it: the usual case
+    divisor = [0] * (len(axes) + 1)  # divisor[i]: what every such sum is a multiple of
+    for i in range(len(axes) - 1, -1, -1):
+        divisor[i] = math.gcd(divisor[i + 1], axes[i][0])
 
     steps = 0
 

@@ -46,10 +46,9 @@ class Space:
         """The space of one operator; ``None`` when its tensors have different sizes."""
         tensors = {View(node.index, False, number): tensor for number, tensor, _ in node.reads()}
         tensors |= {View(node.index, True, number): tensor for number, tensor, _ in node.writes()}
-        sizes = {tuple(tensor.sizes) for tensor in tensors.values()}
-        if len(sizes) != 1:
+        common, *others = (tuple(tensor.sizes) for tensor in tensors.values())
+        if any(sizes != common for sizes in others):
             return None
-        (common,) = sizes
         axes = [axis for axis, size in enumerate(common) if size > 1]
         return cls(
             tuple(common[axis] for axis in axes),

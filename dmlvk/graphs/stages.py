@@ -8,7 +8,7 @@ import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
 
-from dmlvk.compilation import in_place_refusal
+from dmlvk.compilation import permits_in_place
 from dmlvk.errors import ShaderCompilationError
 from dmlvk.graphs.fusion.functions import Function, function_of
 from dmlvk.graphs.fusion.grouping import Group, Limits, grouped
@@ -186,7 +186,7 @@ def single_stage(node: Node, target: Target) -> Stage:
         (position, output)
         for position, (number, _, _) in enumerate(reads)
         for output, (output_number, _, _) in enumerate(writes)
-        if in_place_refusal(node.desc, node.desc.inputs[number], node.desc.outputs[output_number]) is None
+        if permits_in_place(node.desc, node.desc.inputs[number], node.desc.outputs[output_number])
     )
     return Stage(
         (node,),

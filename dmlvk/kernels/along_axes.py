@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from dmlvk.dynamic_sizes import is_multiple, typical
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, WalkKernel, launch_size
 from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order, open_ended
 from dmlvk.kernels.target import Target
@@ -44,7 +45,7 @@ def lower(desc: OperatorDesc, target: Target) -> WalkKernel:
     walk: Walk = "held" if is_held else "long"
     size = max(lanes, FEWEST_LANES_OF_A_GROUP)
     rows_of_a_group = size // lanes
-    if target.is_cpu and is_held and count >= ROWS_FOR_PROCESSORS:
+    if target.is_cpu and is_held and typical(count) >= ROWS_FOR_PROCESSORS:
         walk, size, rows_of_a_group = "alone", WORK_GROUP_SIZE, WORK_GROUP_SIZE
     return WalkKernel(
         variant=variant_name(shader_name(type(desc)), types, walk),
@@ -70,14 +71,18 @@ def _split(tensors: Sequence[TensorDesc], row_axes: Sequence[int]) -> tuple[Fold
 def _lanes_of_a_row(length: int) -> int:
     """A power of two: no more than it takes when each adds up as many elements at once as it can."""
     blocks = -(-length // (BLOCK * BLOCKS_HELD))
-    return min(1 << (blocks - 1).bit_length(), WORK_GROUP_SIZE)
+    lanes = 1
+    while lanes < blocks and lanes < WORK_GROUP_SIZE:
+        lanes *= 2
+    return lanes
 
 
 def _has_blocks(row: FoldedLayout, rows: FoldedLayout, operand: int) -> bool:
     """Whether every block but a row's last one lies at a multiple of four elements in memory, side by side."""
     strides = row.strides[operand]
-    within = len(row.sizes) == 1 or (len(row.sizes) > 1 and row.sizes[0] % BLOCK == 0)
-    return within and strides[0] == 1 and all(stride % BLOCK == 0 for stride in (*strides[1:], *rows.strides[operand]))
+    within = len(row.sizes) == 1 or (len(row.sizes) > 1 and is_multiple(row.sizes[0], BLOCK))
+    further = (*strides[1:], *rows.strides[operand])
+    return within and strides[0] == 1 and all(is_multiple(stride, BLOCK) for stride in further)
 
 
 def _lanes_are_neighbours(row: FoldedLayout, rows: FoldedLayout) -> bool:

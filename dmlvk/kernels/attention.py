@@ -8,6 +8,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType
+from dmlvk.dynamic_sizes import power_of_two_in
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.target import Target
 from dmlvk.operators import MatrixTransform, MultiheadAttention, MultiheadAttention1, OperatorDesc, operator_desc
@@ -112,6 +113,9 @@ class _Lowering:
     def _blocks(self, of_queries: Sequence[_View], of_keys: Sequence[_View]) -> Iterator[_Block]:
         """Blocks of as many scores as may be made at a time, which begin at multiples of 16 bytes in every view."""
         whole = (self.batch, self.key_heads, self.queries)
+        if math.prod(whole) * self.group * self.keys * self.type.size_in_bytes <= _MOST_SCORES:
+            yield _Block((0, 0, 0), whole)
+            return
         rows = max(1, _MOST_SCORES // (self.keys * self.type.size_in_bytes))
         counts = []
         for axis, size in enumerate(whole):
@@ -398,7 +402,7 @@ def _step(view: _View, axis: int, group: int) -> int:
     if view.tensor.sizes[axis] == 1:
         return 1
     stride = group * view.tensor.element_strides[axis] * view.tensor.data_type.size_in_bytes
-    return _ALIGNMENT // math.gcd(_ALIGNMENT, stride)
+    return _ALIGNMENT // power_of_two_in(stride, _ALIGNMENT)
 
 
 def _broadcast(view: _View, sizes: Sequence[int]) -> _View:

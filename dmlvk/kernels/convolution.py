@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 
 from dmlvk.datatypes import DataType
+from dmlvk.dynamic_sizes import is_multiple
 from dmlvk.kernels.matrix import Product, Tail, lower_product
 from dmlvk.kernels.matrix_choice import choose
 from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region
@@ -87,7 +88,7 @@ def _lowered(desc: OperatorDesc, target: Target, tail: ConvolutionTail | None) -
     window, region = desc.filter_tensor, builder.reads["filter_tensor"]
     packed = window if place_stride(window) is not None else TensorDesc(window.data_type, window.sizes)
     words = "the filter, packed"
-    product = convolution_product(desc, packed)
+    product = convolution_product(desc, packed, with_eights=target.device_arithmetic)
     if has_inner_channels(desc, product, target):
         packed, words = _channels_behind_one_another(desc), "the filter, places before channels"
         product = _with_inner_channels(product)
@@ -158,12 +159,13 @@ def place_stride(window: TensorDesc) -> int | None:
     return 1 if stride is None else stride
 
 
-def convolution_product(desc: Convolution, window: TensorDesc) -> Product:
+def convolution_product(desc: Convolution, window: TensorDesc, *, with_eights: bool = False) -> Product:
     """A CONVOLUTION in the terms of its kernels.
 
     Args:
         desc: the convolution.
         window: its filter, whose places lie behind one another with one stride.
+        with_eights: whether kernels that load eight elements at once are to be had.
     """
     stride = place_stride(window)
     assert stride is not None  # what the caller sees to
@@ -201,11 +203,11 @@ def convolution_product(desc: Convolution, window: TensorDesc) -> Product:
         right_has_vectors=_is_pointwise(desc) and _has_vectors(source, 4),
         output_has_pairs=output.data_type is DataType.FLOAT16 and _has_vectors(output, 2),
         output_has_fours=_has_vectors(output, 4),
-        input_has_fours=source.sizes[-1] % 4 == 0 and _has_vectors(source, 4),
+        input_has_fours=is_multiple(source.sizes[-1], 4) and _has_vectors(source, 4),
         geometry=(*_geometry(desc, window), int(is_split), *_reached(desc)),
         shape=_shape(desc, window, bias_stride),
         plane=_plane(desc, window),
-        right_has_eights=_is_pointwise(desc) and _has_vectors(source, 8),
+        right_has_eights=with_eights and _is_pointwise(desc) and _has_vectors(source, 8),
     )
 
 
@@ -244,7 +246,7 @@ def _shape(desc: Convolution, window: TensorDesc, bias_stride: int) -> tuple[int
         for number in values[1:]:
             if (number + _HALF_WORD // 2 if name == "signed" else number) % _WORD >= _HALF_WORD:
                 return None
-        words.append(values[1] % _HALF_WORD << 16 | values[2] % _HALF_WORD)
+        words.append(values[1] % _HALF_WORD * _HALF_WORD + values[2] % _HALF_WORD)
     source, result = _strides(desc.input_tensor), _strides(desc.output_tensor)
     return (bias_stride, *source[:2], *source[3:], *result[:2], *result[3:], *words)
 
@@ -306,4 +308,6 @@ def _has_vectors(output: TensorDesc, count: int) -> bool:
             places.append((size, stride))
             break
         expected *= size
-    return expected % count == 0 and not any(stride % count for size, stride in (*places, *far) if size > 1)
+    return is_multiple(expected, count) and all(
+        is_multiple(stride, count) for size, stride in (*places, *far) if size > 1
+    )

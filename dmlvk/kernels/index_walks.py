@@ -85,8 +85,8 @@ class Walk:
             return bits, self
         moved = ("dense", "sparse", "position") if moves_position else ("dense", "sparse")
         strides = [getattr(axis, operand) for axis in others for operand in moved]
-        common = math.gcd(last.size, *strides, *(stride for _, stride in self.choices))
-        unit = next(unit for unit in UNITS if unit <= bits or common % (unit // bits) == 0)
+        numbers = (last.size, *strides, *(stride for _, stride in self.choices))
+        unit = next(unit for unit in UNITS if unit <= bits or not any(number % (unit // bits) for number in numbers))
         if unit <= bits:
             return bits, self
         count = unit // bits

@@ -119,6 +119,8 @@ def _resized(module: bytes, work_group_size: int) -> bytes:
 def work_groups(invocations: int, work_group_size: int = WORK_GROUP_SIZE) -> tuple[int, int]:
     """Columns and rows of work groups that have at least so many invocations."""
     groups = -(-invocations // work_group_size)
+    if groups <= WORK_GROUPS_PER_ROW:
+        return groups, 1
     rows = -(-groups // WORK_GROUPS_PER_ROW)
     return -(-groups // rows), rows
 

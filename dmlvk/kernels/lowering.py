@@ -121,7 +121,7 @@ def _check_limits(desc: OperatorDesc, kernel: Kernel, target: Target) -> None:
             f"{desc.operator_name}: {kernel.variant} needs work groups of {kernel.work_group_size} invocations; the "
             f"device has {target.work_group_size}"
         )
-    if max(kernel.work_groups) > WORK_GROUPS_PER_ROW:
+    if any(groups > WORK_GROUPS_PER_ROW for groups in kernel.work_groups):
         raise DeviceLimitError(
             f"{desc.operator_name}: {kernel.variant} needs {max(kernel.work_groups)} work groups in a row; Vulkan "
             f"guarantees {WORK_GROUPS_PER_ROW}"

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.dynamic_sizes import is_multiple
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.matrix_choice import Choice, Work, choose
@@ -164,12 +165,18 @@ def lower_gemm(desc: OperatorDesc, target: Target) -> Program:
     builder = ProgramBuilder(desc, target)
     addend = builder.reads.get("c_tensor")
     a, b = builder.reads["a_tensor"], builder.reads["b_tensor"]
-    lower_product(builder, desc, gemm_product(desc), target, a, b, addend)
+    product = gemm_product(desc, with_eights=target.device_arithmetic)
+    lower_product(builder, desc, product, target, a, b, addend)
     return builder.program()
 
 
-def gemm_product(desc: Gemm) -> Product:
-    """A GEMM in the terms of its kernels."""
+def gemm_product(desc: Gemm, *, with_eights: bool = False) -> Product:
+    """A GEMM in the terms of its kernels.
+
+    Args:
+        desc: the GEMM.
+        with_eights: whether kernels that load eight elements at once are to be had.
+    """
     sizes, batch_sizes = desc.output_tensor.sizes, _batches(desc.output_tensor.sizes)
     rows, columns = sizes[-2:]
     a, b = _matrix(desc.a_tensor, desc.trans_a), _matrix(desc.b_tensor, desc.trans_b)
@@ -181,6 +188,7 @@ def gemm_product(desc: Gemm) -> Product:
     left_along_terms, left_vectors = lines(*left_lines)
     right_along_terms, right_vectors = lines(*right_lines)
     others = (b[1], b[0], *b[2:], *c, *out, batch_sizes[1], float32_bits(desc.alpha), float32_bits(desc.beta))
+    is_half = desc.output_tensor.data_type is DataType.FLOAT16
     far = [stride for size, stride in zip((rows, *batch_sizes), (out[0], *out[2:]), strict=True) if size > 1]
     return Product(
         family="gemm",
@@ -195,12 +203,15 @@ def gemm_product(desc: Gemm) -> Product:
         left_has_vectors=left_vectors,
         right_along_terms=right_along_terms,
         right_has_vectors=right_vectors,
-        output_has_pairs=out[1] == 1 and columns % 2 == 0 and not any(stride % 2 for stride in far),
-        output_has_fours=out[1] == 1 and columns % 4 == 0 and not any(stride % 4 for stride in far),
+        output_has_pairs=is_half
+        and out[1] == 1
+        and is_multiple(columns, 2)
+        and all(is_multiple(stride, 2) for stride in far),
+        output_has_fours=out[1] == 1 and is_multiple(columns, 4) and all(is_multiple(stride, 4) for stride in far),
         output_has_rows=out[1] == 1,
         shape=others,
-        left_has_eights=lines(*left_lines, count=8)[1],
-        right_has_eights=lines(*right_lines, count=8)[1],
+        left_has_eights=with_eights and left_vectors and lines(*left_lines, count=8)[1],
+        right_has_eights=with_eights and right_vectors and lines(*right_lines, count=8)[1],
     )
 
 
@@ -235,7 +246,9 @@ def lines(
     inner, outer = (terms, others) if along_terms else (others, terms)
     far = [outer, *outside]
     has_vectors = (
-        inner[1] == 1 and inner[0] % count == 0 and not any(stride % count for size, stride in far if size > 1)
+        inner[1] == 1
+        and is_multiple(inner[0], count)
+        and all(is_multiple(stride, count) for size, stride in far if size > 1)
     )
     return along_terms, has_vectors
 
@@ -334,7 +347,7 @@ def _sum_kernels(
         constants = _constants(product, ways, in_eights=tile.is_cooperative)
         if tile.block is not None:
             constants = _in_planes(product, tile.block, constants)
-        fills_tiles = tile.step > 0 and product.terms % tile.step == 0
+        fills_tiles = tile.step > 0 and is_multiple(product.terms, tile.step)
         of_fours = int(product.output_has_fours), int(fills_tiles)
         if product.family == "gemm" and tile.stores_fours:
             constants = (*constants, *of_fours)

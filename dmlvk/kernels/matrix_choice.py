@@ -11,6 +11,7 @@ import math
 import operator
 
 from dmlvk.datatypes import DataType
+from dmlvk.dynamic_sizes import typical
 from dmlvk.kernels.matrix_tiles import (
     COOPERATIVE,
     EIGHT_ROWS,
@@ -112,6 +113,9 @@ class Work:
 
 def choose(work: Work, target: Target) -> Choice:
     """Chooses how a product is computed on a device."""
+    plane = None if work.plane is None else (typical(work.plane[0]), typical(work.plane[1]))
+    rows, columns, batches = typical(work.rows), typical(work.columns), typical(work.batches)
+    work = dataclasses.replace(work, rows=rows, columns=columns, batches=batches, plane=plane)
     is_short = work.terms <= SEGMENT
     is_convolution = work.family == "convolution" and work.gives_results
     if is_convolution and is_short and work.rows <= _ROWS_FOR_WINDOWS and not target.is_cpu:

@@ -208,15 +208,17 @@ def _add_steps(builder: ProgramBuilder, desc: MeanVariance, has_mean: bool, has_
         of_mean = dataclasses.replace(reduction.SUM, ending=reduction.MEAN_IN_TWO_WORDS)
         reduction.add_reduction(builder, of_mean, rows, read, means, width=64, label="means")
     if has_factor:
-        factors = builder.scratch(factor.size_in_bytes)
+        factors = builder.scratch(-(-factor.size_in_bytes // 16) * 16)
         squares = reduction.SUM_OF_ROUNDED_SQUARES if has_mean else reduction.SUM_OF_SQUARES
         of_variance = dataclasses.replace(squares, ending=reduction.DIVIDED)
         companion = means if has_mean else None
         reduction.add_reduction(
             builder, of_variance, rows, read, factors, width=32, companion=companion, label="variances"
         )
+        # Scratch memory goes on behind the factors: no kernel is needed for what is left over of four of them.
+        whole = TensorDesc(factor.data_type, (-(-factor.element_count // 4) * 4,))
         kernel = lower_walk(
-            desc.operator_name, "inverse_deviation", (factor, factor), builder.target, (float32_bits(desc.epsilon),)
+            desc.operator_name, "inverse_deviation", (whole, whole), builder.target, (float32_bits(desc.epsilon),)
         )
         builder.launch(kernel, [factors], [factors], label="factors")
     _add_shift_and_scale(builder, desc, (mean if has_mean else None, means), (factor if has_factor else None, factors))

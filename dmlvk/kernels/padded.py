@@ -134,5 +134,5 @@ def _unit(axes: Sequence[_Axis], bits: int) -> int:
         return bits
     inner = axes[0]
     outer = [stride for axis in axes[1:] for stride in (axis.dense, axis.sparse)]
-    common = math.gcd(inner.size, inner.start, inner.length, *outer)
-    return next(unit for unit in UNITS if unit <= bits or common % (unit // bits) == 0)
+    numbers = (inner.size, inner.start, inner.length, *outer)
+    return next(unit for unit in UNITS if unit <= bits or not any(number % (unit // bits) for number in numbers))

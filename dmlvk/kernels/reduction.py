@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
+from dmlvk.dynamic_sizes import is_multiple, typical
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, PlainKernel, launch_size
 from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
@@ -275,16 +276,16 @@ class Rows:
     def have_pairs(self) -> bool:
         """Whether every second row is followed by the next one in memory, at an even place."""
         further = (*self.row.strides[0], *self.others.strides[0][1:])
-        is_even = self.others.sizes[0] % 2 == 0 and not any(stride % 2 for stride in further)
+        is_even = is_multiple(self.others.sizes[0], 2) and all(is_multiple(stride, 2) for stride in further)
         return self.others.strides[0][0] == 1 and is_even
 
     @property
     def have_blocks(self) -> bool:
         """Whether every whole group of four neighbours begins at a multiple of four elements."""
         strides = self.row.strides[0]
-        within = len(self.row.sizes) == 1 or self.row.sizes[0] % 4 == 0
+        within = len(self.row.sizes) == 1 or is_multiple(self.row.sizes[0], 4)
         further = (*strides[1:], *self.others.strides[0])
-        return within and strides[0] == 1 and not any(stride % 4 for stride in further)
+        return within and strides[0] == 1 and all(is_multiple(stride, 4) for stride in further)
 
 
 def lanes(length: int) -> int:
@@ -369,7 +370,7 @@ def _kernel(
         constants=(
             int(groups[1] > 1),
             *_constants(rows, of_chunk, own, are_neighbours, chunks == 1, width),
-            int(length % (_BLOCKS_AT_ONCE * _ELEMENTS_OF_BLOCK) == 0),
+            int(is_multiple(length, _BLOCKS_AT_ONCE * _ELEMENTS_OF_BLOCK)),
             group_size,
             int(reduction.mode == _OF_MAGNITUDES),
             *[pieces] * (pieces > 0),
@@ -441,7 +442,8 @@ def _parameters(reduction: Reduction, rows: Rows, length: int, chunks: int) -> t
 def _pieces(target: Target, reduction: Reduction, rows: Rows) -> int:
     """Into how many pieces a chunk is cut, which are reduced by a launch of their own; 0: it is not."""
     chunks = rows.count * -(-rows.length // CHUNK)
-    is_small = rows.count * rows.length < _FEWEST_ELEMENTS_IN_PIECES or rows.length < _SHORTEST_IN_PIECES
+    chunks, length = typical(chunks), typical(rows.length)
+    is_small = typical(rows.count) * length < _FEWEST_ELEMENTS_IN_PIECES or length < _SHORTEST_IN_PIECES
     is_possible = reduction.piece_words and rows.are_neighbours and rows.source.data_type.size_in_bits < 64
     if not is_possible or is_small or not target.is_cpu or target.is_naive or chunks < _FEWEST_ON_PROCESSORS:
         return 0
@@ -453,7 +455,7 @@ def _pieces(target: Target, reduction: Reduction, rows: Rows) -> int:
 
 
 def _lanes_of_invocation(target: Target, of_chunk: int, chunks: int, are_neighbours: bool) -> int:
-    if target.is_cpu and chunks >= _FEWEST_ON_PROCESSORS:
+    if target.is_cpu and typical(chunks) >= _FEWEST_ON_PROCESSORS:
         return of_chunk
     return max(1, of_chunk // _LANES_OF_COLUMN) if are_neighbours or target.is_cpu else 1
 
@@ -462,6 +464,6 @@ def _invocations_of_group(target: Target, of_chunk: int, chunks: int, state_byte
     """How many invocations a work group has where rows are neighbours in memory."""
     for size in _LARGER_GROUPS:
         has_limits = size <= target.work_group_size and size * state_bytes <= target.shared_memory
-        if has_limits and not target.is_cpu and chunks * of_chunk >= _FEWEST_GROUPS * size:
+        if has_limits and not target.is_cpu and typical(chunks) * of_chunk >= _FEWEST_GROUPS * size:
             return size
     return WORK_GROUP_SIZE

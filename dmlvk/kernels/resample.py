@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.dynamic_sizes import applied
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.program import Program, ProgramBuilder
 from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
@@ -247,18 +248,21 @@ def _is_packed(axes: Sequence[_Axis]) -> bool:
 def resampled_axis(how: Resampling, extent: int, stride: int) -> list[int]:
     """The constants of a resampled axis."""
     scale = np.float32(how.scale)
-    last = np.float32(extent - 1)
-    if float(last) > extent - 1:
-        last = np.nextafter(last, np.float32(0))
     numbers = (
         float(scale),
         _exact_inverse(how),
         _without_denormal(how.input_offset),
         _without_denormal(how.output_offset),
-        float(last),
     )
     radius = float(np.float32(1) / scale) if how.is_antialiased else 0.0
-    return [*(float32_bits(number) for number in numbers), extent, stride, float32_bits(radius)]
+    last = applied(_bits_rounded_down, extent - 1)
+    return [*(float32_bits(number) for number in numbers), last, extent, stride, float32_bits(radius)]
+
+
+def _bits_rounded_down(number: int) -> int:
+    """The bits of the largest FLOAT32 that is not above an integer."""
+    rounded = np.float32(number)
+    return float32_bits(float(np.nextafter(rounded, np.float32(0)) if float(rounded) > number else rounded))
 
 
 def _exact_inverse(how: Resampling) -> float:

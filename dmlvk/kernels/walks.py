@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 
 from dmlvk.datatypes import DataType
+from dmlvk.dynamic_sizes import is_dynamic, is_multiple, tells_multiples, typical
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, work_groups
 from dmlvk.kernels.layout import ANY_SIZE, FoldedLayout, open_ended
 from dmlvk.kernels.target import Target
@@ -48,6 +49,9 @@ _VECTORS_ON_PROCESSORS = 8
 
 _FEWEST_ON_PROCESSORS = 2**13
 """What is left at least for a processor's cores then: 32 work groups."""
+
+_MOST_OF_ANY_REST = 2**16
+"""Elements of dynamic sizes that are not gone through in vectors, for whose rest there would be another kernel."""
 
 _NOT_TILED = 2**32 - 1
 """Where the tiles begin of an input that has none."""
@@ -92,6 +96,8 @@ def plan(
         defers_what_is_rare: tells whether a walk's kernel can compute rare operands after the others; asked for large
             tensors.
     """
+    if _is_small_of_any_rest(layout, types):
+        return _strided(layout, types)
     chosen = _plan(layout, types)
     if not target.is_cpu:
         return _with_two_vectors(chosen, types, takes_a_while)
@@ -109,6 +115,15 @@ def _plan(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
     return _strided(layout, types) if tiled is None else _tiles(layout, types, tiled)
 
 
+def _is_small_of_any_rest(layout: FoldedLayout, types: tuple[DataType, ...]) -> bool:
+    """Whether there are few elements in order, and plans do not tell apart how many are left over of vectors."""
+    if not layout.is_contiguous:
+        return False
+    elements = math.prod(layout.sizes)
+    is_known = not is_dynamic(elements) or is_multiple(elements, lanes("contiguous", types))
+    return not is_known and not tells_multiples(elements) and typical(elements) <= _MOST_OF_ANY_REST
+
+
 def tiles(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan | None:
     """The walk in tiles of a layout that is a transposition; ``None``: another walk serves it better."""
     axis = _tiled_axis(layout, types)
@@ -118,7 +133,7 @@ def tiles(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan | None:
 def vectors(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan | None:
     """The walk of a layout in whole vectors, one for an invocation; ``None``: its rows are not made of such."""
     if layout.is_contiguous:
-        return _contiguous(layout, types)
+        return None if _is_small_of_any_rest(layout, types) else _contiguous(layout, types)
     return _rows(layout, types) if _has_vector_rows(layout, lanes("rows", types)) else None
 
 
@@ -129,7 +144,11 @@ def _with_two_vectors(chosen: Plan, types: tuple[DataType, ...], takes_a_while: 
     of the output are short; a simple function loses 1%, results that are stored several times lose 3%.
     """
     vectors = chosen.invocations
-    if chosen.walk not in ("contiguous", "rows") or chosen.repeats > 1 or vectors < 2 * _FEWEST_WITH_TWO_VECTORS:
+    if (
+        chosen.walk not in ("contiguous", "rows")
+        or chosen.repeats > 1
+        or typical(vectors) < 2 * _FEWEST_WITH_TWO_VECTORS
+    ):
         return chosen
     is_narrow = types[-1].size_in_bits < max(data_type.size_in_bits for data_type in types)
     if not is_narrow and not takes_a_while(chosen.walk):
@@ -139,7 +158,7 @@ def _with_two_vectors(chosen: Plan, types: tuple[DataType, ...], takes_a_while: 
     geometry = (*chosen.geometry[:-1], 1)
     if chosen.walk == "contiguous":
         whole_groups = chosen.work_items // lanes("contiguous", types)
-        exceeds = 2 * math.prod(work_groups(invocations, size)) * size > whole_groups
+        exceeds = is_dynamic(whole_groups) or 2 * math.prod(work_groups(invocations, size)) * size > whole_groups
         geometry = (int(exceeds), chosen.geometry[1], 1, 0)
     return dataclasses.replace(chosen, invocations=invocations, geometry=geometry, work_group_size=size)
 
@@ -147,7 +166,11 @@ def _with_two_vectors(chosen: Plan, types: tuple[DataType, ...], takes_a_while: 
 def _with_deferral(chosen: Plan, defers_what_is_rare: Callable[[Walk], bool]) -> Plan:
     """The same walk with what is rare computed after the rest: processors execute both sides of a branch."""
     invocations = -(-chosen.invocations // _VECTORS_ON_PROCESSORS)
-    if chosen.walk != "contiguous" or invocations < _FEWEST_ON_PROCESSORS or not defers_what_is_rare(chosen.walk):
+    if (
+        chosen.walk != "contiguous"
+        or typical(invocations) < _FEWEST_ON_PROCESSORS
+        or not defers_what_is_rare(chosen.walk)
+    ):
         return chosen
     groups = -(-invocations // WORK_GROUP_SIZE)  # an invocation's vectors lie a work group apart
     return dataclasses.replace(chosen, invocations=groups * WORK_GROUP_SIZE, geometry=(*chosen.geometry[:-1], 1))
@@ -157,16 +180,17 @@ def _contiguous(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
     elements = math.prod(layout.sizes)
     whole_groups, left_over = divmod(elements, lanes("contiguous", types))
     groups = whole_groups + (left_over > 0)
-    exceeds = math.prod(work_groups(groups)) * WORK_GROUP_SIZE > whole_groups
+    # That there are too many is told where it could be so for some sizes: it only costs a comparison.
+    exceeds = is_dynamic(groups) or math.prod(work_groups(groups)) * WORK_GROUP_SIZE > whole_groups
     return Plan("contiguous", groups, elements, (int(exceeds), int(left_over > 0), 0, 0))
 
 
 def _has_vector_rows(layout: FoldedLayout, lane_count: int) -> bool:
     """Whether every row is a whole number of aligned vectors in each operand, or one element that is repeated."""
-    if layout.sizes[0] % lane_count or layout.strides[-1][0] != 1:
+    if not is_multiple(layout.sizes[0], lane_count) or layout.strides[-1][0] != 1:
         return False
     return all(
-        strides[0] == 0 or (strides[0] == 1 and not any(stride % lane_count for stride in strides[1:]))
+        strides[0] == 0 or (strides[0] == 1 and all(is_multiple(stride, lane_count) for stride in strides[1:]))
         for strides in layout.strides
     )
 
@@ -174,7 +198,7 @@ def _has_vector_rows(layout: FoldedLayout, lane_count: int) -> bool:
 def _rows(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
     lane_count = lanes("rows", types)
     vectors = math.prod(layout.sizes) // lane_count
-    layout, repeats, stride = _without_repeats(layout, lane_count, vectors // _FEWEST_INVOCATIONS)
+    layout, repeats, stride = _without_repeats(layout, lane_count, typical(vectors) // _FEWEST_INVOCATIONS)
     size, *others = layout.sizes
     groups_per_row = size // lane_count if others else ANY_SIZE  # a single row ends where the work does
     sizes = (size if others else ANY_SIZE, *open_ended(others))
@@ -205,7 +229,7 @@ def _without_repeats(layout: FoldedLayout, lane_count: int, most: int) -> tuple[
 
 
 def _largest_divisor(number: int, most: int) -> int:
-    return next((divisor for divisor in range(most, 1, -1) if number % divisor == 0), 1)
+    return next((divisor for divisor in range(most, 1, -1) if is_multiple(number, divisor)), 1)
 
 
 def _tiled_axis(layout: FoldedLayout, types: tuple[DataType, ...]) -> int | None:
@@ -215,10 +239,11 @@ def _tiled_axis(layout: FoldedLayout, types: tuple[DataType, ...]) -> int | None
     """
     per_word = max(1, 32 // types[-1].size_in_bits)
     output = layout.strides[-1]
-    if output[0] != 1 or any(stride % per_word for stride in output[1:]) or 4 * layout.sizes[0] < tile_size(types):
+    has_words = output[0] == 1 and all(is_multiple(stride, per_word) for stride in output[1:])
+    if not has_words or 4 * typical(layout.sizes[0]) < tile_size(types):
         return None
     for axis in range(1, len(layout.sizes)):
-        if 4 * layout.sizes[axis] >= tile_size(types) and _tiled_inputs(layout, types, axis):
+        if 4 * typical(layout.sizes[axis]) >= tile_size(types) and _tiled_inputs(layout, types, axis):
             return axis
     return None
 
@@ -242,7 +267,7 @@ def _tiled_inputs(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) 
     inputs = 0
     for number in sorted(range(len(types) - 1), key=lambda number: -types[number].size_in_bits):
         strides, per_word = layout.strides[number], max(1, 32 // types[number].size_in_bits)
-        aligned = all(stride % per_word == 0 for i, stride in enumerate(strides) if i != axis)
+        aligned = all(is_multiple(stride, per_word) for i, stride in enumerate(strides) if i != axis)
         fits = 4 * _tile_words(inputs | 1 << number, types, 1)[0] <= TILES_IN_BYTES
         if strides[axis] == 1 and strides[0] > 1 and aligned and fits:
             inputs |= 1 << number
@@ -273,34 +298,36 @@ def _tiles_of_groups(layout: FoldedLayout, types: tuple[DataType, ...]) -> tuple
         return math.prod(-(-size // (tile_size(types) * tiles)) for size, tiles in tiled) * math.prod(layout.sizes[2:])
 
     chosen = (1, 1)
-    if tiles_at_once(types) == 2 and groups(chosen) * WORK_GROUP_SIZE >= 2 * _FEWEST_WITH_TWO_TILES:
-        chosen = min((chosen, (1, 2), (2, 1)), key=groups)
+    if tiles_at_once(types) == 2 and typical(groups(chosen)) * WORK_GROUP_SIZE >= 2 * _FEWEST_WITH_TWO_TILES:
+        chosen = min((chosen, (1, 2), (2, 1)), key=lambda along: typical(groups(along)))
     return chosen, groups(chosen)
 
 
 def _vector_operands(layout: FoldedLayout, types: tuple[DataType, ...]) -> int:
     """A bit for each operand, the output last, in which what an invocation takes along axis 0 is an aligned vector."""
     lane_count = lanes("tiled", types)
-    if layout.sizes[0] % lane_count:
+    if not is_multiple(layout.sizes[0], lane_count):
         return 0
     return sum(
         1 << number
         for number, strides in enumerate(layout.strides)
-        if strides[0] == 1 and not any(stride % lane_count for stride in strides[1:])
+        if strides[0] == 1 and all(is_multiple(stride, lane_count) for stride in strides[1:])
     )
 
 
 def _strided(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
     lane_count = lanes("strided", types)
     packed = types[-1].size_in_bits < 32 and layout.strides[-1][0] == 1
-    if len(layout.sizes) == 1 and layout.sizes[0] <= _MOST_SPLIT and not packed:
+    is_split = len(layout.sizes) == 1 and not is_dynamic(layout.sizes[0])  # which is told at launch anyway
+    if is_split and layout.sizes[0] <= _MOST_SPLIT and not packed:
         layout = _split(layout, math.gcd(layout.sizes[0], lane_count * _MOST_INTERLEAVE))
     size, output = layout.sizes[0], layout.strides[-1]
     interleave = 1
-    if packed and any(stride % lane_count for stride in output[1:]):
+    if packed and not all(is_multiple(stride, lane_count) for stride in output[1:]):
         groups_per_row = (size + 2 * (lane_count - 1)) // lane_count  # a row may begin in the middle of a group of four
     else:
-        while not packed and interleave < _MOST_INTERLEAVE and 2 * interleave * lane_count <= size:
+        # Any interleave serves any size.
+        while not packed and interleave < _MOST_INTERLEAVE and 2 * interleave * lane_count <= typical(size):
             interleave *= 2
         groups_per_row = -(-size // (lane_count * interleave)) * interleave
     invocations = math.prod(layout.sizes[1:]) * groups_per_row

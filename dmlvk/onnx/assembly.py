@@ -16,7 +16,16 @@ from dmlvk.graphs.description import (
     OperatorGraphNode,
     OutputGraphEdge,
 )
-from dmlvk.onnx.values import DATA_TYPES, MOST_DIMENSIONS, Array, NotOnDevice, Source, Tensor, size_in_bytes
+from dmlvk.onnx.values import (
+    DATA_TYPES,
+    MOST_DIMENSIONS,
+    Array,
+    Derived,
+    NotOnDevice,
+    Source,
+    Tensor,
+    size_in_bytes,
+)
 from dmlvk.operators import OPERATORS, Field
 from dmlvk.operators.declaration import OWN_OPERATORS
 from dmlvk.tensors import TensorDesc, packed_strides
@@ -87,6 +96,7 @@ class Assembly:
         self._parts: Parts = {} if parts is None else parts
         self._nodes: list[_Node] = []
         self._constants: dict[int, Source] = {}
+        self.of_sizes: dict[str, Source] = {}
 
     def capacity_of(self, output: str) -> int | None:
         """How many rows the cache has that an output shows and that is written where it lies; ``None``: it is none."""
@@ -107,6 +117,14 @@ class Assembly:
             source = Source("constant", size_in_bytes(DATA_TYPES[element], array.shape), array=array)
             self._constants[id(array)] = source
         return Tensor(source, element, array.shape, packed_strides(array.shape))
+
+    def derived(self, value: Derived) -> Tensor:
+        """A tensor of integers that follow from open sizes, which the host writes where these are bound."""
+        source = self.of_sizes.get(value.name)
+        if source is None:
+            size = size_in_bytes(DATA_TYPES[value.element], value.numbers.shape)
+            source = self.of_sizes[value.name] = Source("input", size, name=value.name)
+        return Tensor(source, value.element, value.numbers.shape, packed_strides(value.numbers.shape))
 
     def part(self, tensor: Tensor, axis: int, start: int, stop: int) -> Tensor:
         """A part of a constant along an axis, as a constant of its own."""

@@ -12,23 +12,27 @@ import numpy as np
 import dmlvk.onnx.operators as operators
 from dmlvk.collection import collection_paused
 from dmlvk.compilation import ExecutionFlags
-from dmlvk.errors import ModelFileError
-from dmlvk.onnx.assembly import Parts
+from dmlvk.dynamic_sizes import Guards
+from dmlvk.errors import ModelFileError, OutOfMemoryError
+from dmlvk.onnx.assembly import Assembled, Parts
 from dmlvk.onnx.caches import Cache
 from dmlvk.onnx.control import CONTROL_FLOW, run_control_flow
 from dmlvk.onnx.decoding import DecoderPlans, DecoderRun, Decoding, Targets
+from dmlvk.onnx.dynamic_execution import DynamicRound, DynamicSegment
+from dmlvk.onnx.dynamic_rounds import DynamicRounds
 from dmlvk.onnx.execution import Held, Resident, Segment, Usage, Weights
 from dmlvk.onnx.expansion import body_of
 from dmlvk.onnx.host import RANDOM, evaluate, ignored
 from dmlvk.onnx.joining import Joined, joined
 from dmlvk.onnx.limits import DEFAULT_LIMITS, Budget, Limits, size_of
 from dmlvk.onnx.loading import Model, Step, subgraph
-from dmlvk.onnx.planning import Live, Placement, Planner, RoundPlan, viewed
+from dmlvk.onnx.planning import Live, NotDynamicError, Placement, Planner, RoundPlan, viewed
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Known, element_of
 from dmlvk.recording import KernelTime
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
+    from dmlvk.graphs.compiled import CompiledGraph
 
 assert operators  # importing it registers the translators
 
@@ -65,7 +69,7 @@ class _Rounds:
     def find(self, key: tuple[object, ...], state: State) -> _Round | None:
         """The round for these values."""
         for made in self._rounds.get(key, ()):
-            if all(_same(state.host_array(name), array) for name, array in made.plan.contents.items()):
+            if _has_contents(made.plan, state):
                 self._rounds.move_to_end(key)
                 return made
         return None
@@ -83,6 +87,11 @@ class _Rounds:
     def __iter__(self) -> Iterator[_Round]:
         for rounds in self._rounds.values():
             yield from rounds
+
+
+def _has_contents(plan: RoundPlan, state: State) -> bool:
+    """Whether the inputs that a plan has looked at have the contents that it is for."""
+    return all(_same(state.host_array(name), array) for name, array in plan.contents.items())
 
 
 def _same(a: Any, b: Array) -> bool:
@@ -180,7 +189,7 @@ class Program:
         self._budget = Budget(limits.beside(self._model_bytes)) if budget is None else budget
         self.device = device
         self.placements: dict[int, Placement] = {}
-        self.last: list[_Round] = []
+        self.last: list[_Round | DynamicRound] = []
         self._strict = strict
         self._fuse = fuse
         self._flags = flags
@@ -190,6 +199,7 @@ class Program:
             self._steps = joined(self._steps, self._constants, [info.name for info in model.outputs])
         self._weights = Weights(device)
         self._rounds = _Rounds()
+        self._dynamic = DynamicRounds(model, tells_multiples=not device.target.is_cpu)
         self._parts: Parts = {}
         self._inside: dict[tuple[Step, str], Program] = {}
         self._decoding = Decoding.of(device, model, self._steps, self._constants)
@@ -199,6 +209,7 @@ class Program:
         """Frees what lies on the device."""
         self._rounds, self.last, self._inside = _Rounds(), [], {}
         self._decoder_plans = DecoderPlans(_KEPT_PLANS)
+        self._dynamic = DynamicRounds(self.model, tells_multiples=not self.device.target.is_cpu)
         self._weights = Weights(self.device)
 
     def plan_static_shapes(self) -> None:
@@ -247,6 +258,8 @@ class Program:
             if decoded is not None:
                 return decoded
         state = State(self._constants, arrays)
+        if times is None and not kept and self._ran_for_open_sizes(state):
+            return state
         rounds, steps = self._rounds, self._steps
         self.last = []
         placements = self.constant_placements()
@@ -292,6 +305,66 @@ class Program:
             name = step.proto.name or next(iter(step.proto.output), "")
             plan.placements[step.index] = Placement(name, step.proto.op_type, "host", "counts, before each run")
         return self._made(plan, state, run.capacities)
+
+    def _ran_for_open_sizes(self, state: State) -> bool:
+        """Computes everything by a plan for open sizes, where there is one or can be."""
+        opening = None if state.known.maps[0] else self._dynamic.opening(state.values)
+        if opening is None:
+            return False
+        made = self._dynamic.find(opening, lambda made: _has_contents(made.plan, state))
+        if made is None:
+            made = self._dynamic.make(opening, lambda *given: self._made_for_open_sizes(state, *given))
+        if made is None:
+            return False
+        self.last = [made]
+        self.placements = self.constant_placements() | made.plan.placements
+        try:
+            found, of_host = made.segment.run(opening.sizes, state.values)
+        except OutOfMemoryError:
+            if not self._dynamic.forget_others(opening, made):
+                raise
+            found, of_host = made.segment.run(opening.sizes, state.values)
+        state.known.update(made.plan.known)
+        state.known.update(of_host)
+        state.values.update(found)
+        return True
+
+    def _made_for_open_sizes(
+        self, state: State, guards: Guards, live: Mapping[str, Live], offsets: Sequence[int]
+    ) -> DynamicRound:
+        plan = self.planner(state.known, live, state.host_array, guards=guards).planned(self._steps)
+        assembled = plan.assembly.assembled(list(plan.outputs.values()))
+        if assembled is None:
+            raise NotDynamicError("there is nothing for the device to compute")
+        weights = Weights(self.device, self._uploaded_weights(assembled))
+        known = collections.ChainMap(plan.known, self._constants)
+        segment = DynamicSegment(
+            self.device,
+            assembled,
+            plan,
+            guards,
+            offsets,
+            weights,
+            known,
+            self._evaluated,
+            fuse=self._fuse,
+            flags=self._flags,
+        )
+        return DynamicRound(plan, guards, segment, len(offsets))
+
+    def graphs_of_last(self) -> list[CompiledGraph]:
+        """The graphs of the last run; one for open sizes as it is for that run's."""
+        rounds = list(self.last)
+        for place, made in enumerate(rounds):
+            if isinstance(made, DynamicRound):
+                state = State(self._constants, made.arrays)
+                rounds[place] = self._made(self._planned(self._steps, state), state)
+        return [made.segment.compiled for made in rounds if isinstance(made, _Round) and made.segment is not None]
+
+    @property
+    def plan_count(self) -> int:
+        """The plans that are kept."""
+        return len(self._dynamic) + sum(1 for _ in self._rounds)
 
     @property
     def usage(self) -> Usage:
@@ -356,6 +429,7 @@ class Program:
         live: Mapping[str, Live],
         contents: Callable[[str], Any],
         capacities: Mapping[str, int] | None = None,
+        guards: Guards | None = None,
     ) -> Planner:
         """What plans a round on these values.
 
@@ -364,6 +438,7 @@ class Program:
             live: those that are there besides.
             contents: reads one of them.
             capacities: as for :class:`Planner`.
+            guards: likewise.
         """
         return Planner(
             self.device,
@@ -376,6 +451,7 @@ class Program:
             parts=self._parts,
             limits=self._limits,
             capacities=capacities,
+            guards=guards,
         )
 
     def _planned(self, steps: Sequence[Step], state: State) -> RoundPlan:
@@ -400,6 +476,15 @@ class Program:
         if assembled is None:
             return _Round(plan, None)
         resident = {name: value for name, value in state.values.items() if isinstance(value, Resident)}
+        weights = Weights(self.device, self._uploaded_weights(assembled))
+        names = list(plan.outputs)
+        segment = Segment(
+            self.device, assembled, names, weights, resident, fuse=self._fuse, flags=self._flags, elsewhere=elsewhere
+        )
+        return _Round(plan, segment)
+
+    def _uploaded_weights(self, assembled: Assembled) -> Weights:
+        """The weights that all plans share, those of a graph among them."""
         lasting = {id(array) for array in self._constants.values()} | {id(part) for _, part in self._parts.values()}
         self._weights.upload(
             [
@@ -408,12 +493,7 @@ class Program:
                 if source.array is not None and id(source.array) in lasting
             ]
         )
-        weights = Weights(self.device, self._weights)
-        names = list(plan.outputs)
-        segment = Segment(
-            self.device, assembled, names, weights, resident, fuse=self._fuse, flags=self._flags, elsewhere=elsewhere
-        )
-        return _Round(plan, segment)
+        return self._weights
 
     def _execute(self, made: _Round, state: State, times: list[KernelTime] | None, kept: Collection[str] = ()) -> None:
         plan = made.plan

@@ -15,7 +15,7 @@ from dmlvk.device_arrays import Array as DeviceArray
 from dmlvk.errors import UnsupportedError
 from dmlvk.kernels.program import Place
 from dmlvk.onnx.assembly import Assembled
-from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, restored, stored
+from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, restored, size_in_bytes, stored
 from dmlvk.recording import KernelTime
 from dmlvk.resident_runs import BoundMemory
 from dmlvk.tensors import TensorDesc
@@ -133,7 +133,8 @@ class Resident:
     def array(self) -> Array:
         """A copy of the contents."""
         if self.tensor.data_type.size_in_bits < 8:
-            return restored(self.buffer.download(), self.tensor.data_type, self.tensor.shape)
+            size = size_in_bytes(self.tensor.data_type, self.tensor.shape)
+            return restored(self.buffer.download(np.uint8, size), self.tensor.data_type, self.tensor.shape)
         data_type = self.tensor.data_type.numpy_dtype
         return self.buffer.download(data_type, self.tensor.shape).view(NUMPY_TYPES[self.tensor.element])
 

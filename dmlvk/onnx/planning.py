@@ -10,15 +10,21 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from onnx import TensorProto
 
+from dmlvk.dynamic_sizes import Guards, is_dynamic
 from dmlvk.errors import DmlError, ModelFileError, UnsupportedError
 from dmlvk.onnx.assembly import Assembly, Parts, fills
 from dmlvk.onnx.branches import branch_of
+from dmlvk.onnx.control import CONTROL_FLOW
+from dmlvk.onnx.derived import current, derived_numbers, fix, has_open_sizes
+from dmlvk.onnx.dynamic_shapes import NoRuleError, shapes_by_rule
 from dmlvk.onnx.expansion import expanded, has_body
 from dmlvk.onnx.host import HOST_ONLY, RANDOM, Inferred, NotInferred, ignored, inferred
 from dmlvk.onnx.joining import Joined
@@ -27,10 +33,12 @@ from dmlvk.onnx.loading import Model, Step
 from dmlvk.onnx.operators.activation import fused_activation_of
 from dmlvk.onnx.translation import Node, translation_of
 from dmlvk.onnx.values import (
+    DATA_TYPES,
     MOST_DIMENSIONS,
     NUMPY_TYPES,
     Array,
     Awaited,
+    Derived,
     Known,
     NeedsValue,
     NotOnDevice,
@@ -42,6 +50,8 @@ from dmlvk.operators import FusedActivation
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
+
+_log = logging.getLogger("dmlvk")
 
 _LARGEST_KEY = 2**20
 """Bytes of an input whose contents may decide how a model is planned."""
@@ -93,6 +103,8 @@ class RoundPlan:
         host: what the host computes afterwards, in order.
         rest: what is planned when that is done.
         known: values that are known from now on.
+        derived: integers that follow from open sizes, by the values' names.
+        prelude: what the host computes of such integers, once for each set of sizes, in order.
         contents: the contents of inputs that were looked at: the plan holds for these only.
         placements: where each node is computed, by its index in the model.
     """
@@ -103,8 +115,14 @@ class RoundPlan:
     host: tuple[Step, ...]
     rest: tuple[Step, ...]
     known: dict[str, Any]
+    derived: dict[str, Derived]
+    prelude: tuple[Step, ...]
     contents: dict[str, Array]
     placements: dict[int, Placement]
+
+
+class NotDynamicError(Exception):
+    """A plan can be made for plain sizes only; the message says why."""
 
 
 class Planner:
@@ -121,6 +139,7 @@ class Planner:
         parts: parts of constants that other plans of the model have.
         limits: what the model may ask for.
         capacities: as for :class:`Assembly`.
+        guards: of the live values' dynamic sizes; ``None`` where all sizes are plain numbers.
     """
 
     def __init__(
@@ -136,8 +155,12 @@ class Planner:
         parts: Parts | None = None,
         limits: Limits = DEFAULT_LIMITS,
         capacities: Mapping[str, int] | None = None,
+        guards: Guards | None = None,
     ) -> None:
         self._model = model
+        self._guards = guards
+        self._prelude: list[Step] = []
+        self._of_host: set[str] = set()  # what that gives
         self._strict = strict
         self._contents = contents
         self._evaluated = evaluated
@@ -179,6 +202,8 @@ class Planner:
         if self._strict:
             self._refuse_host()
         outputs, fetched = self._what_is_asked_for()
+        if self._guards is not None and (self._host or self._rest or fetched):
+            raise NotDynamicError("not all of it is one graph on the device")
         return RoundPlan(
             self._assembly,
             outputs,
@@ -186,6 +211,8 @@ class Planner:
             tuple(self._host),
             tuple(self._rest),
             self._found,
+            {name: value for name, value in self._values.items() if isinstance(value, Derived)},
+            tuple(self._prelude),
             self._looked_at,
             self._placements,
         )
@@ -235,7 +262,7 @@ class Planner:
             self._wait(step)
             return
         missing = next((name for name, value in zip(step.reads, read, strict=True) if value is None), None)
-        if isinstance(step, Joined) and (missing is not None or all(isinstance(value, Known) for value in read)):
+        if isinstance(step, Joined) and (missing is not None or all(map(self._follows_from_sizes, step.reads))):
             self._place_members(step)
             return
         if missing is not None:
@@ -245,11 +272,14 @@ class Planner:
         if can_fold and all(isinstance(value, Known) for value in read):
             self._fold(step)
             return
-        if step.proto.op_type == "If" and not step.domain and isinstance(self._value(step.proto.input[0]), Known):
+        if step.proto.op_type == "If" and not step.domain and self._is_known(step.proto.input[0]):
             self._take_branch(step)
             return
         if step.proto.op_type in _SHAPES_ONLY and not step.domain:
             self._take_shape(step, self._value(step.proto.input[0]))
+            return
+        if can_fold and self._guards is not None and all(map(self._follows_from_sizes, step.reads)):
+            self._derive(step)
             return
         try:
             self._to_device(step)
@@ -265,6 +295,7 @@ class Planner:
                 self._wanted_later.add(need.name)
                 self._wait(step)
         except NotOnDevice as reason:
+            self._check_refusal(step, reason)
             if isinstance(step, Joined):
                 self._place_members(step)
             elif not self._expand(step):
@@ -289,6 +320,74 @@ class Planner:
                 self._found[name] = result
         self._note(step, "constant")
 
+    def _is_known(self, name: str) -> bool:
+        """Whether a value is known; one that follows from open sizes is from now on."""
+        value = self._value(name)
+        if isinstance(value, Derived):
+            self._found[name] = value.fixed()
+            del self._values[name]
+        return isinstance(value, (Known, Derived))
+
+    def _follows_from_sizes(self, name: str) -> bool:
+        return isinstance(self._value(name), (Known, Derived)) or name in self._of_host
+
+    def _derive(self, step: Step) -> None:
+        """Computes a node of nothing but constants and what follows from sizes: here, or at each new set of sizes.
+
+        Raises:
+            NotDynamicError: when its outputs' shapes cannot be followed.
+        """
+        inputs = [self._value(name) if name else None for name in step.proto.input]
+        found = derived_numbers(step, inputs)
+        if found is not None:
+            element, numbers = found
+            name = step.proto.output[0]
+            if is_dynamic(list(numbers.reshape(-1))):
+                self._values[name] = Derived(name, element, numbers)
+            else:
+                self._found[name] = numbers.astype(NUMPY_TYPES[element])
+            self._note(step, "constant", "follows from the shapes")
+            return
+        if step.proto.op_type in CONTROL_FLOW:
+            raise NotDynamicError(f"{step.label}: has graphs inside, and is computed from sizes")
+        shapes = self._inferred(step, inputs)
+        for name, shape in zip(step.proto.output, shapes, strict=True):
+            if not name:
+                continue
+            if shape is None or shape[0] not in DATA_TYPES or any(size == 0 for size in shape[1]):
+                raise NotDynamicError(f"{step.label}: the host computes it, and its result is of no known size")
+            self._values[name] = input_tensor(name, shape[0], shape[1])
+            self._of_host.add(name)
+        self._prelude.append(step)
+        self._note(step, "constant", "follows from the shapes")
+
+    def _check_refusal(self, step: Step, reason: NotOnDevice) -> None:
+        """Holds a node that the device cannot compute against the same node of plain sizes.
+
+        Raises:
+            NotDynamicError: when that can be computed.
+        """
+        if self._guards is None:
+            return
+        inputs = [current(self._value(name)) if name else None for name in step.proto.input]
+        translation = translation_of(step.domain, step.proto.op_type, step.version)
+        mark = self._assembly.mark()
+        try:
+            if translation is None or translation.missing is not None:
+                return
+            following, _ = self._following(step)
+            shapes = inferred(step, inputs, self._model.opsets)
+            translation.translate(
+                Node(step.proto, step.schema, inputs, shapes, self._assembly, following, self._unused(step))
+            )
+        except (NotOnDevice, NotInferred, DmlError, ValueError, KeyError, IndexError, TypeError, ArithmeticError):
+            return
+        except NeedsValue as need:
+            raise NotDynamicError(f"{step.label}: {need}") from need
+        finally:
+            self._assembly.back_to(mark)
+        raise NotDynamicError(f"{step.label}: {reason}") from reason
+
     def _take_branch(self, step: Step) -> None:
         """Places the nodes of an If's branch in its stead."""
         condition = np.asarray(self._known(step.proto.input[0]))
@@ -307,6 +406,8 @@ class Planner:
         return value.value
 
     def _take_shape(self, step: Step, value: Value | None) -> None:
+        if isinstance(value, Derived):
+            value = self._assembly.derived(value)
         assert isinstance(value, Tensor)
         given = {attribute.name: attribute.i for attribute in step.proto.attribute}
         if step.proto.op_type == "EyeLike":
@@ -318,10 +419,14 @@ class Planner:
             self._limits.check_shape(step, element, value.shape, self._model.name)
             found = np.eye(rows, columns, given.get("k", 0), NUMPY_TYPES[element])
         elif step.proto.op_type == "Size":
-            found = np.array(math.prod(value.shape), np.int64)
+            found = np.array(math.prod(value.shape), object)
         else:
-            found = np.array(value.shape, np.int64)[given.get("start", 0) : given.get("end", value.rank)]
-        self._found[step.proto.output[0]] = found
+            found = np.array(value.shape, object)[given.get("start", 0) : given.get("end", value.rank)]
+        name = step.proto.output[0]
+        if is_dynamic(list(found.reshape(-1))):
+            self._values[name] = Derived(name, TensorProto.INT64, found)
+        else:
+            self._found[name] = found if step.proto.op_type == "EyeLike" else found.astype(np.int64)
         self._note(step, "constant", "follows from the shapes")
 
     def _wait(self, step: Step) -> None:
@@ -377,9 +482,17 @@ class Planner:
 
     def _inferred(self, step: Step, inputs: Sequence[Value | None]) -> list[Inferred | None]:
         try:
-            return inferred(step, inputs, self._model.opsets)
+            found = inferred(step, [current(value) for value in inputs], self._model.opsets)
         except NotInferred as error:
             raise NotOnDevice(str(error)) from error
+        if not any(map(has_open_sizes, inputs)):
+            return found
+        try:
+            return shapes_by_rule(step, inputs, found)
+        except NoRuleError:
+            for value in inputs:
+                fix(value, f"there is no rule for shapes of {step.proto.op_type}")
+            return found
 
     def _unused(self, step: Step) -> list[str]:
         """The outputs of a node of the model that nothing reads; of a function's body none is known to be such."""
@@ -400,8 +513,11 @@ class Planner:
         value = self._values.get(name)
         if not isinstance(value, Tensor) or value.source.kind != "input":
             return False
+        if name in self._of_host:
+            raise NotDynamicError(f"the contents of {name!r}, which follow from sizes, decide what is computed")
         if value.source.size_in_bytes > _LARGEST_KEY:
             raise NotOnDevice(f"the contents of {name!r} decide what is computed, and it is large")
+        fix(value, "its contents decide what is computed")
         array = np.asarray(self._contents(value.source.name))
         self._looked_at[value.source.name] = array.copy()
         self._found[name] = viewed(array, value).copy()
@@ -415,13 +531,14 @@ class Planner:
         if body is None:
             return False
         before = (self._assembly.mark(), dict(self._values), dict(self._found), len(self._host), len(self._rest))
+        prelude = len(self._prelude)
         looked_at = dict(self._looked_at)
         for inner in body:
             self._place(inner)
             if len(self._host) > before[3] or len(self._rest) > before[4]:
                 self._assembly.back_to(before[0])
                 self._values, self._found, self._looked_at = before[1], before[2], looked_at
-                del self._host[before[3] :], self._rest[before[4] :]
+                del self._host[before[3] :], self._rest[before[4] :], self._prelude[prelude:]
                 return False
         self._note(step, "device", "by its function's body")
         return True

@@ -498,14 +498,14 @@ class InferenceSession(Portable):
         Raises:
             InvalidArgumentError: when nothing was planned yet, or nothing runs on the device.
         """
-        segments = [made.segment for made in self._program.last if made.segment is not None]
-        if not segments:
+        graphs = self._program.graphs_of_last()
+        if not graphs:
             raise InvalidArgumentError("write_picture: nothing was run on the device yet")
         target = Path(path)
         paths = [target]
-        paths += [target.with_stem(f"{target.stem}-{number}") for number in range(2, len(segments) + 1)]
-        for segment, place in zip(segments, paths, strict=True):
-            segment.compiled.write_picture(place)
+        paths += [target.with_stem(f"{target.stem}-{number}") for number in range(2, len(graphs) + 1)]
+        for graph, place in zip(graphs, paths, strict=True):
+            graph.write_picture(place)
         return paths
 
     # Names of the interface, checked.

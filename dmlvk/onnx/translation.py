@@ -18,6 +18,7 @@ from dmlvk.onnx.values import (
     MOST_DIMENSIONS,
     Array,
     Awaited,
+    Derived,
     Known,
     NeedsValue,
     NotOnDevice,
@@ -109,6 +110,8 @@ def tensor_of(value: Value, assembly: Assembly) -> Tensor:
         return value
     if isinstance(value, Awaited):
         raise NotOnDevice("an input is not computed yet")
+    if isinstance(value, Derived):
+        return assembly.derived(value)
     array = value.value
     element = element_of(array) if isinstance(array, np.ndarray) else None
     if element is None or not isinstance(array, np.ndarray):
@@ -192,7 +195,18 @@ class Node:
     def known(self, index: int) -> Array | None:
         """The contents of an input, where they are known."""
         value = self._inputs[index] if index < len(self._inputs) else None
+        if isinstance(value, Derived):
+            return value.fixed()
         return value.value if isinstance(value, Known) and isinstance(value.value, np.ndarray) else None
+
+    def require(self, index: int) -> None:
+        """Makes sure that the contents of an input are known, from which :meth:`new` follows.
+
+        Raises:
+            NeedsValue: when they are not known yet.
+        """
+        if not isinstance(self.value(index), Derived):
+            self.array(index)
 
     def array(self, index: int) -> Array:
         """The contents of an input, which decide what is computed.
@@ -201,18 +215,23 @@ class Node:
             NeedsValue: when they are not known yet.
         """
         value = self.value(index)
+        if isinstance(value, Derived):
+            return value.fixed()
         if not isinstance(value, Known) or not isinstance(value.value, np.ndarray):
             raise NeedsValue(self.proto.input[index])
         return value.value
 
     def integers(self, index: int) -> list[int]:
         """The contents of an input as integers."""
+        value = self.value(index)
+        if isinstance(value, Derived):
+            return list(value.numbers.reshape(-1))
         return [int(number) for number in self.array(index).reshape(-1)]
 
     def element(self, index: int) -> int:
         """ONNX's element type of an input."""
         value = self.value(index)
-        if isinstance(value, Tensor):
+        if isinstance(value, (Tensor, Derived)):
             return value.element
         element = element_of(value.value) if isinstance(value, Known) and isinstance(value.value, np.ndarray) else None
         if element is None:
@@ -224,6 +243,8 @@ class Node:
         value = self.value(index)
         if isinstance(value, Tensor):
             return value.shape
+        if isinstance(value, Derived):
+            return value.numbers.shape
         if isinstance(value, Known) and isinstance(value.value, np.ndarray):
             return value.value.shape
         raise NotOnDevice(f"input {index} is no tensor")

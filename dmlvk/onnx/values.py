@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 
 from dmlvk.arrays import elements_of, lay_out
 from dmlvk.datatypes import DataType
+from dmlvk.dynamic_sizes import as_size, value_of
 from dmlvk.errors import DmlError
 from dmlvk.tensors import TensorDesc, packed_strides
 
@@ -164,7 +165,7 @@ class Tensor:
 
     def viewed(self, shape: Sequence[int], strides: Sequence[int] | None = None, element: int | None = None) -> Tensor:
         """The same bytes seen otherwise."""
-        sizes = tuple(int(size) for size in shape)
+        sizes = tuple(map(as_size, shape))
         steps = packed_strides(sizes) if strides is None else tuple(strides)
         return Tensor(self.source, self.element if element is None else element, sizes, steps)
 
@@ -221,7 +222,7 @@ class Tensor:
 
     def reshaped(self, shape: Sequence[int]) -> Tensor | None:
         """The same elements in another shape; ``None`` where that needs a copy."""
-        sizes = tuple(int(size) for size in shape)
+        sizes = tuple(map(as_size, shape))
         if math.prod(sizes) != math.prod(self.shape):
             raise NotOnDevice(f"{math.prod(self.shape)} elements cannot have the shape {list(sizes)}")
         return self.viewed(sizes) if self.is_packed else None
@@ -234,12 +235,37 @@ class Known:
     value: Any
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class Derived:
+    """Integers that follow from open sizes.
+
+    Attributes:
+        name: of the value.
+        element: ONNX's element type, INT32 or INT64.
+        numbers: integers and dynamic sizes, as an array of objects.
+    """
+
+    name: str
+    element: int
+    numbers: Array
+
+    def fixed(self) -> Array:
+        """The numbers of the run that is planned; the plan is for these only from now on."""
+        plain = [int(number) for number in self.numbers.reshape(-1)]
+        return np.array(plain, NUMPY_TYPES[self.element]).reshape(self.numbers.shape)
+
+    def current(self) -> Array:
+        """The same for what only looks at them."""
+        plain = [value_of(number) for number in self.numbers.reshape(-1)]
+        return np.array(plain, NUMPY_TYPES[self.element]).reshape(self.numbers.shape)
+
+
 @dataclasses.dataclass(frozen=True)
 class Awaited:
     """A value that is not there yet: it depends on something that the host computes first."""
 
 
-Value = Tensor | Known | Awaited
+Value = Tensor | Known | Awaited | Derived
 
 
 def size_in_bytes(data_type: DataType, shape: Sequence[int]) -> int:
@@ -253,7 +279,7 @@ def size_in_bytes(data_type: DataType, shape: Sequence[int]) -> int:
 
 def input_tensor(name: str, element: int, shape: Sequence[int]) -> Tensor:
     """A tensor that is bound at every run."""
-    sizes = tuple(int(size) for size in shape)
+    sizes = tuple(map(as_size, shape))
     source = Source("input", size_in_bytes(DATA_TYPES[element], sizes), name=name)
     return Tensor(source, element, sizes, packed_strides(sizes))
 
@@ -264,7 +290,14 @@ def broadcast_shape(*shapes: Sequence[int]) -> tuple[int, ...]:
     Raises:
         NotOnDevice: when there is none.
     """
-    try:
-        return tuple(np.broadcast_shapes(*(tuple(shape) for shape in shapes)))
-    except ValueError as error:
-        raise NotOnDevice(f"the shapes {[list(shape) for shape in shapes]} do not broadcast") from error
+    rank = max((len(shape) for shape in shapes), default=0)
+    sizes = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if size == 1:
+                continue
+            if sizes[axis] == 1:
+                sizes[axis] = size
+            elif size != sizes[axis]:
+                raise NotOnDevice(f"the shapes {[list(shape) for shape in shapes]} do not broadcast")
+    return tuple(sizes)

@@ -189,16 +189,19 @@ def _check_group(desc: OperatorDesc, members: list[tuple[Field, TensorDesc]], wh
     reference_field, reference = members[-1]
     for field, tensor in members[:-1]:
         if what == "DataType":
-            got, wanted = tensor.data_type.name, reference.data_type.name
+            agree = tensor.data_type is reference.data_type
         else:
-            got, wanted = str(list(tensor.sizes)), str(list(reference.sizes))
             if tensor.dimension_count != reference.dimension_count:
                 raise InvalidArgumentError(
                     f"{desc.operator_name}: {field.name}.DimensionCount must equal {reference_field.name}."
                     f"DimensionCount {reference.dimension_count}; got {tensor.dimension_count} "
-                    f"(Sizes {got} and {wanted})"
+                    f"(Sizes {list(tensor.sizes)} and {list(reference.sizes)})"
                 )
-        if got != wanted:
+            agree = tensor.sizes == reference.sizes
+        if not agree:
+            got, wanted = (
+                one.data_type.name if what == "DataType" else str(list(one.sizes)) for one in (tensor, reference)
+            )
             hint = " (an input of fewer elements broadcasts by stride 0, not by size 1)" if what == "Sizes" else ""
             raise InvalidArgumentError(
                 f"{desc.operator_name}: {field.name}.{what} must equal {reference_field.name}.{what} {wanted}; "

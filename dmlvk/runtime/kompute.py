@@ -164,10 +164,16 @@ class Engine:
         self._pipelines = Pipelines(self._manager)
         self._transfers = Transfers(self._kp, self._manager)
         self._numbers: LaunchNumbers | None = None
-        if self.shaders.are_compiled_slowly and not self._needs_staging:
-            self._numbers = LaunchNumbers(self._shared_memory, info.limits)
+        if not self._needs_staging:
+            finds_out = self.shaders.are_compiled_slowly
+            self._numbers = LaunchNumbers(self._shared_memory, info.limits, finds_out=finds_out)
         self.enabled_features = frozenset(getattr(self._kp, "enabled_features", ())).intersection(info.features)
         _open_engines.add(self)
+
+    @property
+    def compilations(self) -> int:
+        """How often a shader was compiled."""
+        return self._pipelines.compilations
 
     @property
     def is_closed(self) -> bool:

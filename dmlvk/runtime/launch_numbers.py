@@ -66,9 +66,10 @@ class LaunchNumbers:
     Args:
         allocate: makes a buffer of so many bytes, whose host side is its memory.
         limits: the device's.
+        finds_out: whether launches are told what was found to vary, and not only what they say varies.
     """
 
-    def __init__(self, allocate: Callable[[int], Allocation], limits: DeviceLimits) -> None:
+    def __init__(self, allocate: Callable[[int], Allocation], limits: DeviceLimits, *, finds_out: bool = True) -> None:
         self._allocate = allocate
         self._most_push_words = limits.max_push_constants_size // 4
         self._most_bindings = limits.max_per_stage_descriptor_storage_buffers
@@ -76,6 +77,8 @@ class LaunchNumbers:
         self._free: Places = []
         self._shaders: collections.OrderedDict[bytes, frozenset[int]] = collections.OrderedDict()
         self._varying: collections.OrderedDict[object, _Varying] = collections.OrderedDict()
+        self._asked: collections.OrderedDict[object, _Varying] = collections.OrderedDict()
+        self._finds_out = finds_out
 
     @property
     def buffers(self) -> tuple[Allocation, ...]:
@@ -91,7 +94,9 @@ class LaunchNumbers:
         places: Places = []
         try:
             for launch in launches:
-                varying = self._varying_of(launch) if _is_small(launch) else None
+                varying = self._asked_for(launch) if launch.varying else None
+                if varying is None and self._finds_out and _is_small(launch):
+                    varying = self._varying_of(launch)
                 place = None if varying is None else self._place()
                 if varying is None or place is None:
                     made.append(launch)
@@ -102,6 +107,26 @@ class LaunchNumbers:
             self.give_back(places)
             raise
         return made, places
+
+    def _asked_for(self, launch: Launch) -> _Varying | None:
+        """A launch's shader that is told what varies with sizes; ``None``: it cannot be told."""
+        numbers = _kept(self._shaders, launch.spirv, lambda: numbers_of(launch.spirv))
+        told = numbers & launch.varying
+        if not told or len(launch.push_constants) >= self._most_push_words:
+            return None
+        varying = _kept(self._asked, (launch.spirv, told, len(launch.push_constants)), lambda: _Varying(()))
+        if not varying.times:
+            varying.times = 1
+            bindings = binding_count(launch.spirv)
+            if self._has_room(launch, bindings, told):
+                varying.spirv = general_shader(launch.spirv, told, bindings, len(launch.push_constants))
+                varying.told = told
+        return varying if varying.told else None
+
+    def _has_room(self, launch: Launch, bindings: int, told: frozenset[int]) -> bool:
+        # Each of the launch's buffers is a binding: otherwise the module has other ideas of them than its launches.
+        has_binding = bindings == len(launch.allocations) and bindings < self._most_bindings
+        return len(told) <= MOST_NUMBERS and has_binding
 
     def _varying_of(self, launch: Launch) -> _Varying | None:
         """What a launch is told; ``None``: nothing."""
@@ -125,9 +150,7 @@ class LaunchNumbers:
         every = numbers.intersection(range(len(launch.specialization)))
         told = varying.told | differing if varying.times < _MOST_TIMES else every
         bindings = binding_count(launch.spirv)
-        # Each of the launch's buffers is a binding: otherwise the module has other ideas of them than its launches.
-        has_room = bindings == len(launch.allocations) and bindings < self._most_bindings
-        if len(told) > MOST_NUMBERS or not has_room:
+        if not self._has_room(launch, bindings, told):
             return False
         varying.spirv = general_shader(launch.spirv, told, bindings, len(launch.push_constants))
         varying.told = told

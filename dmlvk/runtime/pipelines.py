@@ -32,6 +32,9 @@ class Pipelines:
 
     Args:
         manager: Kompute's.
+
+    Attributes:
+        compilations: how often a shader was compiled.
     """
 
     def __init__(self, manager: Any) -> None:
@@ -40,6 +43,7 @@ class Pipelines:
         self._bound: collections.OrderedDict[tuple[Any, ...], Any] = collections.OrderedDict()
         self._compiled: collections.OrderedDict[tuple[Any, ...], Any] = collections.OrderedDict()
         self._created = 0
+        self.compilations = 0
 
     def __len__(self) -> int:
         return len(self._bound)
@@ -84,6 +88,7 @@ class Pipelines:
         return self._manager.algorithm_like(compiled, tensors, launch.work_groups)
 
     def _compile(self, launch: Launch, push: npt.NDArray[np.uint32], shader: ShaderOf) -> Any:
+        self.compilations += 1
         spirv, specialization = shader(launch)
         return self._manager.algorithm(
             [allocation.tensor for allocation in launch.allocations],

@@ -52,6 +52,8 @@ class Launch:
         allocations: what its bindings are, in order.
         written: those of them that it writes.
         depends: whether earlier dispatches of the recording must be complete before it starts.
+        varying: the specialization constants, by id, that follow from dynamic sizes: no shader is compiled for them
+            where it can read them from memory.
     """
 
     spirv: bytes
@@ -61,6 +63,7 @@ class Launch:
     allocations: tuple[Allocation, ...]
     written: tuple[Allocation, ...]
     depends: bool
+    varying: frozenset[int] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

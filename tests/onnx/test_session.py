@@ -44,9 +44,8 @@ def test_options_choose_the_arithmetic(device: dml.Device) -> None:
 
     def kernels(session: ort.InferenceSession) -> set[bool]:
         np.testing.assert_array_equal(session.run(None, {"x": x})[0], x @ x)
-        (made,) = session._program.last
-        assert made.segment is not None
-        return {step.kernel.variant.endswith(".device") for step in made.segment.compiled.steps}
+        (graph,) = session._program.graphs_of_last()
+        return {step.kernel.variant.endswith(".device") for step in graph.steps}
 
     assert kernels(ort.InferenceSession(graph, device=device)) == {False}
     assert kernels(ort.InferenceSession(graph, device=device, arithmetic="device")) == {True}

@@ -14,6 +14,7 @@ import functools
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from dmlvk.datatypes import DataType
+from dmlvk.dynamic_sizes import typical
 from dmlvk.graphs.fusion.functions import Function
 from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.graphs.spaces import Space, View, joined
@@ -175,10 +176,11 @@ def _outputs_agree(group: Group) -> bool:
     _, *further = group.outputs
     if not further:
         return True
-    strides = {group.space.strides[operand.view] for operand in group.outputs}
+    strides = [group.space.strides[operand.view] for operand in group.outputs]
     walk, types = group.plan.walk, group.types
     widened = (*types[:-1], *(operand.bits_type for operand in further), types[-1])
-    return len(strides) == 1 and walk in ("contiguous", "rows") and lanes(walk, types) == lanes(walk, widened)
+    are_equal = all(strides[0] == other for other in strides[1:])
+    return are_equal and walk in ("contiguous", "rows") and lanes(walk, types) == lanes(walk, widened)
 
 
 class _Grouping:
@@ -228,7 +230,8 @@ class _Grouping:
             for number, _, value in node.reads()
             if value.kind == "node"
         ]
-        edges.sort(key=lambda edge: -self._network.sizes[edge[0]])
+        # Which is done first changes no result.
+        edges.sort(key=lambda edge: -typical(self._network.sizes[edge[0]]))
         # What two groups cannot do they can never do: a path between them stays when others on it become one. An edge
         # is tried again when one of its groups has grown.
         refused: dict[int, tuple[Group, Group]] = {}
@@ -282,7 +285,7 @@ class _Grouping:
         bits: dict[Value, int] = {
             value: tensor.data_type.size_in_bits for node in group.nodes for _, tensor, value in node.writes()
         }
-        inputs: dict[tuple[Value, tuple[int, ...], int], Operand] = {}
+        inputs: list[Operand] = []
         words = 1 + group.hiding_words + sum(len(function.attributes) for function in group.functions)
         for node in group.nodes:
             for number, tensor, value in node.reads():
@@ -293,8 +296,11 @@ class _Grouping:
                         return None
                 elif is_scalar_constant(self._network, value, strides[view]):
                     words += max(1, width // 32)
-                else:
-                    inputs.setdefault((value, strides[view], width), Operand(value, view, width))
+                elif not any(
+                    value == known.value and width == known.bits and strides[view] == strides[known.view]
+                    for known in inputs
+                ):
+                    inputs.append(Operand(value, view, width))
         inside = {node.index for node in group.nodes}
         outputs = [
             Operand(value, view, bits[value]) for value, view in writes.items() if self._is_needed(value, inside)
@@ -308,7 +314,7 @@ class _Grouping:
             and len(inputs) + len(outputs) <= limits.buffers
             and words <= limits.push_constant_words
         )
-        completed = dataclasses.replace(group, inputs=tuple(inputs.values()), outputs=tuple(outputs))
+        completed = dataclasses.replace(group, inputs=tuple(inputs), outputs=tuple(outputs))
         if len(group.nodes) == 1:
             return completed
         return completed if fits and self._is_quickly_compiled(completed) and _outputs_agree(completed) else None

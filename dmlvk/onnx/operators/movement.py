@@ -7,12 +7,12 @@ import math
 from onnx import TensorProto
 
 from dmlvk.onnx.assembly import New
+from dmlvk.onnx.dynamic_shapes import clipped_slice
 from dmlvk.onnx.operators.elementwise import pair, same_shape
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.values import DATA_TYPES, NotOnDevice, Tensor, element_name
 
 _PADDING_MODES = {"constant": 0, "edge": 1, "reflect": 2, "wrap": 4}  # DML_PADDING_MODE
-_NO_BOUND = (2**31 - 1, 2**63 - 1)
 _DEPTH_COLUMN_ROW, _COLUMN_ROW_DEPTH = 0, 1  # DML_DEPTH_SPACE_ORDER
 
 
@@ -33,7 +33,7 @@ def split(node: Node) -> None:
     """Sizes are an attribute, an input that is known, or equal parts."""
     tensor = node.tensor(0)
     if node.version >= 13 and node.has(1):
-        node.array(1)
+        node.require(1)
     outputs = [node.new(index) for index in range(node.output_count)]
     axis = node.axis(node.integer("axis"), tensor.rank)
     made = node.apply_all("SPLIT", input_tensor=tensor, output_count=len(outputs), output_tensors=outputs, axis=axis)
@@ -59,26 +59,13 @@ def part(node: Node) -> None:
         number = node.axis(axis, tensor.rank)
         if step == 0:
             raise NotOnDevice("a step of 0")
-        indices = _chosen(start, end, step, tensor.shape[number])
-        if len(indices) == 0:
+        first, count = clipped_slice(start, end, step, tensor.shape[number])
+        if count == 0:
             raise NotOnDevice("DirectML has no tensors without elements")
-        low, high = min(indices[0], indices[-1]), max(indices[0], indices[-1])
+        last = first + (count - 1) * step
+        low, high = (first, last) if step > 0 else (last, first)
         offsets[number], sizes[number], strides[number] = low, high - low + 1, step
     node.set(sliced(node, tensor, offsets, sizes, strides))
-
-
-def _chosen(start: int, end: int, step: int, size: int) -> range:
-    """The elements that Slice takes along an axis.
-
-    Unlike Python's, a start before the first one is the first one; and backwards an end without bound, too, is behind
-    the last element that is taken, as ONNX Runtime has it.
-    """
-    if step < 0 and end in _NO_BOUND:
-        end = -size - 1
-    start, end = (bound + size if bound < 0 else bound for bound in (start, end))
-    if step < 0:
-        return range(min(max(start, 0), size - 1), min(max(end, -1), size - 1), step)
-    return range(min(max(start, 0), size), min(max(end, 0), size), step)
 
 
 def sliced(node: Node, tensor: Tensor, offsets: list[int], sizes: list[int], strides: list[int]) -> Tensor:

@@ -23,7 +23,7 @@ def identity(node: Node) -> None:
 def reshape(node: Node) -> None:
     """The new shape is an input that is known, or an attribute."""
     if node.op_type == "Reshape" and node.has(1):
-        node.array(1)
+        node.require(1)
     node.set(node.reshaped(node.tensor(0), node.new().shape))
 
 
@@ -31,7 +31,7 @@ def reshape(node: Node) -> None:
 def unsqueeze(node: Node) -> None:
     """Axes are an attribute before version 13, then an input that is known."""
     if node.version >= 13 and node.has(1):
-        node.array(1)
+        node.require(1)
     node.set(node.reshaped(node.tensor(0), node.new().shape))
 
 
@@ -48,5 +48,5 @@ def transpose(node: Node) -> None:
 @translates("Expand", note=VIEW)
 def expand(node: Node) -> None:
     """By strides of 0."""
-    node.array(1)
+    node.require(1)
     node.set(node.tensor(0).broadcast(node.new().shape))

@@ -1,0 +1,242 @@
+"""Runs plans for open sizes: binds the sizes of a run, and launches everything with their numbers."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlvk.binding import BufferBinding
+from dmlvk.buffers import Buffer
+from dmlvk.compilation import ExecutionFlags
+from dmlvk.dynamic_sizes import Guards
+from dmlvk.graphs.dynamic import DynamicGraph, Layout
+from dmlvk.kernels.program import Place
+from dmlvk.onnx.assembly import Assembled
+from dmlvk.onnx.execution import Resident, Usage, Weights
+from dmlvk.onnx.loading import Step
+from dmlvk.onnx.planning import RoundPlan
+from dmlvk.onnx.values import NUMPY_TYPES, Array, Tensor, stored
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+    from dmlvk.runtime.kompute import Allocation, Recording
+
+_KEPT_RECORDINGS = 64
+"""Recordings for different sizes that a plan keeps; those not used for longest go first."""
+
+
+@dataclasses.dataclass
+class _Bound:
+    """A plan with certain sizes.
+
+    Attributes:
+        recording: its launches.
+        shapes: of the outputs.
+        arrays: what the host computes from the sizes, by the values' names.
+    """
+
+    recording: Recording
+    shapes: tuple[tuple[int, ...], ...]
+    arrays: dict[str, Array]
+
+
+class DynamicSegment:
+    """A graph on the device for open sizes, with its buffers.
+
+    Args:
+        device: where it runs.
+        assembled: the graph.
+        plan: the plan that it is of.
+        guards: of its sizes.
+        offsets: as for :class:`DynamicGraph`.
+        weights: where its constants are uploaded.
+        known: values that are known, which the host computes with.
+        evaluated: computes a node on the host.
+        fuse: as for ``Device.compile_graph``.
+        flags: as for ``Device.compile_graph``.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        assembled: Assembled,
+        plan: RoundPlan,
+        guards: Guards,
+        offsets: Sequence[int],
+        weights: Weights,
+        known: Mapping[str, Any],
+        evaluated: Callable[[Step, Mapping[str, Any]], list[Any]],
+        *,
+        fuse: bool,
+        flags: ExecutionFlags,
+    ) -> None:
+        self._device = device
+        self._names = list(plan.outputs)
+        self._tensors: tuple[Tensor, ...] = assembled.output_tensors[: len(self._names)]
+        self._prelude = plan.prelude
+        self._known = known
+        self._evaluated = evaluated
+        self._weights = weights
+        constants = [source for source in assembled.inputs if source.kind == "constant"]
+        weights.upload([(source.array, source.size_in_bytes) for source in constants if source.array is not None])
+        self.graph = DynamicGraph(
+            device,
+            assembled.desc,
+            flags,
+            guards,
+            offsets,
+            fuse=fuse,
+            lasting_inputs=[place for place, source in enumerate(assembled.inputs) if source.kind == "constant"],
+        )
+        self._sources = assembled.inputs
+        self._derived = dict(plan.derived)
+        derived = tuple(tuple(value.numbers.reshape(-1)) for value in self._derived.values())
+        shapes = tuple(tensor.shape for tensor in self._tensors)
+        self._of_sizes = guards.function((shapes, derived))
+        self._unused = [0] * len(offsets)
+        self._constants: dict[int, BufferBinding] = {}
+        for number, source in enumerate(self._sources):
+            if source.kind == "constant":
+                assert source.array is not None
+                lies = weights.found(source.array)
+                assert lies is not None  # it was uploaded above
+                self._constants[number] = lies
+        self._layout: Layout | None = None
+        self._buffers: dict[tuple[Place, int], Buffer] = {}
+        self._bound: collections.OrderedDict[tuple[int, ...], _Bound] = collections.OrderedDict()
+        self._uploaded_for: tuple[int, ...] = ()
+        self.empty_inputs: dict[str, Array] = {}
+
+    @property
+    def usage(self) -> Usage:
+        """What a run takes; the weights that plans share are not among it."""
+        layout = self._layout
+        if layout is None:
+            return Usage()
+        own = [] if self.graph.constants is None else [self.graph.constants]
+        held = sum(buffer.size_in_bytes for buffer in [*self._buffers.values(), *own]) + self._weights.size_in_bytes
+        needed = [self._buffers[Place.INPUT, n].size_in_bytes for n in self._uploads()]
+        needed += self.graph.output_bytes(layout)
+        needed += [array.nbytes for array in self._weights.arrays]
+        return Usage(
+            launches=self.graph.launch_count,
+            waits=sum(layout.depends[1:]),
+            device_bytes=held,
+            least_bytes=sum(needed) + layout.placement.memory.lower_bound_bytes,
+        )
+
+    def _uploads(self) -> list[int]:
+        return [number for number, source in enumerate(self._sources) if source.kind == "input"]
+
+    def run(self, sizes: tuple[int, ...], values: Mapping[str, Any]) -> tuple[dict[str, Resident], dict[str, Array]]:
+        """Uploads, runs, and says where the outputs lie, until the next run.
+
+        Args:
+            sizes: the open sizes, for which the plan's guards hold.
+            values: the model's inputs.
+
+        Returns:
+            The outputs, and what the host computes from the sizes.
+        """
+        bound = self._bound.get(sizes)
+        if bound is None:
+            bound = self._bound[sizes] = self._bind(sizes)
+            if len(self._bound) > _KEPT_RECORDINGS:
+                self._bound.popitem(last=False)
+        self._bound.move_to_end(sizes)
+        for number in self._uploads():
+            name = self._sources[number].name
+            if name in values:
+                self._buffers[Place.INPUT, number].upload(stored(np.asarray(values[name])))
+            elif self._uploaded_for != sizes:
+                self._buffers[Place.INPUT, number].upload(stored(np.asarray(bound.arrays[name])))
+        self._uploaded_for = sizes
+        self._device.engine.run(bound.recording)
+        self.empty_inputs = {
+            name: np.broadcast_to(np.zeros((), value.dtype), value.shape) for name, value in values.items()
+        }
+        found = {}
+        for number, (name, tensor, shape) in enumerate(zip(self._names, self._tensors, bound.shapes, strict=True)):
+            of_run = dataclasses.replace(tensor, shape=shape, strides=())
+            found[name] = Resident(of_run, self._buffers[Place.OUTPUT, number])
+        return found, bound.arrays
+
+    def _bind(self, sizes: tuple[int, ...]) -> _Bound:
+        numbers, needed = self.graph.numbers(sizes)
+        layout = self.graph.laid_out(sizes, needed, self._layout)
+        if layout is not self._layout:
+            self._lay_out(layout)
+        bound: dict[tuple[Place, int], tuple[Allocation, int]] = {
+            place: (buffer.allocation, 0) for place, buffer in self._buffers.items()
+        }
+        for number, binding in self._constants.items():
+            bound[Place.INPUT, number] = binding.buffer.allocation, binding.offset
+        if self.graph.constants is not None:
+            bound[Place.CONSTANTS, 0] = self.graph.constants.allocation, 0
+        recording = self._device.engine.record(self.graph.launches(numbers, layout, bound))
+        shapes, contents = self._of_sizes(*sizes, *self._unused)
+        return _Bound(recording, shapes, self._of_host(contents))
+
+    def _of_host(self, contents: Sequence[Sequence[int]]) -> dict[str, Array]:
+        """What the host computes from the sizes."""
+        made: dict[str, Array] = {}
+        for (name, value), numbers in zip(self._derived.items(), contents, strict=True):
+            made[name] = np.array(numbers, NUMPY_TYPES[value.element]).reshape(value.numbers.shape)
+        there: collections.ChainMap[str, Any] = collections.ChainMap(made, self._known)  # type: ignore[arg-type]
+        for step in self._prelude:
+            results = self._evaluated(step, {name: there[name] for name in step.reads})
+            for name, result in zip(step.proto.output, results, strict=True):
+                if name:
+                    made[name] = np.asarray(result)
+        return made
+
+    def _lay_out(self, layout: Layout) -> None:
+        """Makes buffers for the capacities of a layout, in the place of those before."""
+        is_first = self._layout is None
+        self._bound.clear()
+        self._uploaded_for = ()
+        wanted = {(Place.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary_pages)}
+        wanted |= {(Place.OUTPUT, n): size for n, size in enumerate(self.graph.output_bytes(layout))}
+        by_value = self.graph.input_bytes(layout)
+        wanted |= {(Place.INPUT, n): by_value[n] for n in self._uploads()}
+        self._layout = None  # what fails below leaves no half of one
+        for place, buffer in list(self._buffers.items()):
+            if wanted.get(place) != buffer.size_in_bytes:
+                self._buffers.pop(place).close()
+        for place, size in wanted.items():
+            if place not in self._buffers:
+                self._buffers[place] = self._device.create_buffer(size)
+        if is_first and self.graph.constants is None:
+            self.graph.prepare(layout, self._constants)
+        self._layout = layout
+
+
+class DynamicRound:
+    """A plan for open sizes that is ready to run.
+
+    Args:
+        plan: what it does.
+        guards: what it is for.
+        segment: its graph on the device.
+        offsets: how many numbers stand for operands' places.
+    """
+
+    def __init__(self, plan: RoundPlan, guards: Guards, segment: DynamicSegment, offsets: int) -> None:
+        self.plan = plan
+        self.guards = guards
+        self.segment = segment
+        self._test = guards.test()
+        self._unused = (0,) * offsets
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """Arrays of the shapes of the last run, with the contents that the plan is for."""
+        return {name: self.plan.contents.get(name, array) for name, array in self.segment.empty_inputs.items()}
+
+    def is_for(self, sizes: Sequence[int]) -> bool:
+        """Whether it is a plan for these open sizes."""
+        return self._test(*sizes, *self._unused)

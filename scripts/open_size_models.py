@@ -1,0 +1,243 @@
+"""Small models with open sizes, of nodes as exporters write them: what :mod:`scripts.measure_open_sizes` runs.
+
+Weights are random. ``MODELS`` has each with what feeds it, and the sizes that are worth while.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+Array = npt.NDArray[Any]
+Feed = dict[str, Array]
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenModel:
+    """A model with open sizes.
+
+    Attributes:
+        proto: makes it.
+        feed: its inputs for a size.
+        sizes: some.
+    """
+
+    proto: Callable[[], onnx.ModelProto]
+    feed: Callable[[int], Feed]
+    sizes: Sequence[int]
+
+
+class _Builder:
+    """Nodes and constants of a model."""
+
+    def __init__(self) -> None:
+        self._random = np.random.default_rng(5)
+        self._nodes: list[onnx.NodeProto] = []
+        self._constants: dict[str, Array] = {}
+
+    def constant(self, array: Any) -> str:
+        name = f"c{len(self._constants)}"
+        self._constants[name] = np.asarray(array)
+        return name
+
+    def random(self, *shape: int, scale: float = 1.0, around: float = 0.0) -> str:
+        return self.constant((self._random.standard_normal(shape) * scale + around).astype(np.float32))
+
+    def node(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        name = f"v{len(self._nodes)}"
+        self._nodes.append(helper.make_node(op_type, list(inputs), [name], **attributes))
+        return name
+
+    def nodes(self, op_type: str, *inputs: str, outputs: int, **attributes: Any) -> list[str]:
+        names = [f"v{len(self._nodes)}.{number}" for number in range(outputs)]
+        self._nodes.append(helper.make_node(op_type, list(inputs), names, **attributes))
+        return names
+
+    def linear(self, x: str, inputs: int, outputs: int, *, has_bias: bool = True) -> str:
+        made = self.node("MatMul", x, self.random(inputs, outputs, scale=inputs**-0.5))
+        return self.node("Add", made, self.random(outputs, scale=0.1)) if has_bias else made
+
+    def normalized(self, x: str, width: int) -> str:
+        return self.node(
+            "LayerNormalization", x, self.random(width, scale=0.1, around=1), self.random(width, scale=0.1)
+        )
+
+    def shape(self, x: str, axis: int) -> str:
+        """One size of a value, as exporters read it: an array of one element."""
+        size = self.node("Gather", self.node("Shape", x), self.constant(np.int64(axis)))
+        return self.node("Unsqueeze", size, self.constant(np.array([0], np.int64)))
+
+    def model(
+        self, inputs: Mapping[str, tuple[int, Sequence[int | str]]], outputs: Mapping[str, str]
+    ) -> onnx.ModelProto:
+        for shown, value in outputs.items():
+            self._nodes.append(helper.make_node("Identity", [value], [shown]))
+        graph = helper.make_graph(
+            self._nodes,
+            "open sizes",
+            [helper.make_tensor_value_info(name, element, shape) for name, (element, shape) in inputs.items()],
+            [helper.make_value_info(name, onnx.TypeProto()) for name in outputs],
+            [numpy_helper.from_array(array, name) for name, array in self._constants.items()],
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def _attention(b: _Builder, x: str, width: int, heads: int, added: str, *, scaled: bool = True) -> str:
+    """Self attention as it is written out: reshaped by the input's own sizes."""
+    batch, length = b.shape(x, 0), b.shape(x, 1)
+    split = b.node("Concat", batch, length, b.constant(np.array([heads, width // heads], np.int64)), axis=0)
+    queries, keys, values = (b.node("Reshape", b.linear(x, width, width, has_bias=scaled), split) for _ in range(3))
+    scores = b.node(
+        "MatMul", b.node("Transpose", queries, perm=[0, 2, 1, 3]), b.node("Transpose", keys, perm=[0, 2, 3, 1])
+    )
+    if scaled:
+        scores = b.node("Div", scores, b.constant(np.float32(np.sqrt(width // heads))))
+    weights = b.node("Softmax", b.node("Add", scores, added), axis=-1)
+    mixed = b.node(
+        "Transpose", b.node("MatMul", weights, b.node("Transpose", values, perm=[0, 2, 1, 3])), perm=[0, 2, 1, 3]
+    )
+    joined = b.node("Reshape", mixed, b.node("Concat", batch, length, b.constant(np.array([width], np.int64)), axis=0))
+    return b.linear(joined, width, width, has_bias=scaled)
+
+
+def bert(layers: int = 2, width: int = 64, heads: int = 4, words: int = 200) -> onnx.ModelProto:
+    """An encoder with learned positions, a mask, and GELU written out."""
+    b = _Builder()
+    length = b.node("Unsqueeze", b.node("Gather", b.node("Shape", "ids"), b.constant(np.int64(1))), b.constant([0]))
+    places = b.node("Slice", b.constant(np.arange(512)[None]), b.constant([0]), length, b.constant([1]))
+    x = b.node("Gather", b.random(words, width, scale=0.5), "ids")
+    x = b.normalized(b.node("Add", x, b.node("Gather", b.random(512, width, scale=0.5), places)), width)
+    mask = b.node("Cast", b.node("Unsqueeze", "mask", b.constant([1, 2])), to=TensorProto.FLOAT)
+    added = b.node("Mul", b.node("Sub", b.constant(np.float32(1)), mask), b.constant(np.float32(-1e4)))
+    for _ in range(layers):
+        x = b.normalized(b.node("Add", _attention(b, x, width, heads, added), x), width)
+        wide = b.linear(x, width, 2 * width)
+        bent = b.node("Erf", b.node("Div", wide, b.constant(np.float32(np.sqrt(2)))))
+        bent = b.node("Mul", wide, b.node("Add", bent, b.constant(np.float32(1))))
+        x = b.normalized(
+            b.node("Add", b.linear(b.node("Mul", bent, b.constant(np.float32(0.5))), 2 * width, width), x), width
+        )
+    shape: list[int | str] = ["batch", "length"]
+    return b.model({"ids": (TensorProto.INT64, shape), "mask": (TensorProto.INT64, shape)}, {"y": x})
+
+
+def _buckets(b: _Builder, length: str) -> str:
+    """T5's numbers of distances: exact for near ones, by logarithms for far ones; the host computes them."""
+    counted = b.node("Range", b.constant(np.int64(0)), length, b.constant(np.int64(1)))
+    across, down = (b.node("Unsqueeze", counted, b.constant([axis])) for axis in (0, 1))
+    distance = b.node("Sub", across, down)
+    is_behind = b.node(
+        "Mul", b.node("Cast", b.node("Greater", distance, b.constant(np.int64(0))), to=7), b.constant(16)
+    )
+    far = b.node("Abs", distance)
+    ratio = b.node("Log", b.node("Div", b.node("Cast", far, to=1), b.constant(np.float32(8))))
+    steps = b.node("Cast", b.node("Mul", ratio, b.constant(np.float32(8 / np.log(16)))), to=7)
+    limited = b.node("Min", b.node("Add", steps, b.constant(8)), b.constant(15))
+    chosen = b.node("Where", b.node("Less", far, b.constant(8)), far, limited)
+    return b.node("Add", is_behind, chosen)
+
+
+def t5(layers: int = 2, width: int = 64, heads: int = 4, words: int = 200) -> onnx.ModelProto:
+    """An encoder with distances between words, root mean squares, and RELU."""
+    b = _Builder()
+    length = b.node("Gather", b.node("Shape", "ids"), b.constant(np.int64(1)))
+    bias = b.node("Gather", b.random(32, heads), _buckets(b, length))
+    bias = b.node("Unsqueeze", b.node("Transpose", bias, perm=[2, 0, 1]), b.constant([0]))
+
+    def normalized(x: str) -> str:
+        squares = b.node("ReduceMean", b.node("Pow", x, b.constant(np.float32(2))), axes=[-1])
+        deviation = b.node("Sqrt", b.node("Add", squares, b.constant(np.float32(1e-6))))
+        return b.node("Mul", b.random(width, scale=0.1, around=1), b.node("Div", x, deviation))
+
+    x = b.node("Gather", b.random(words, width), "ids")
+    for _ in range(layers):
+        x = b.node("Add", x, _attention(b, normalized(x), width, heads, bias, scaled=False))
+        wide = b.node("Relu", b.linear(normalized(x), width, 2 * width, has_bias=False))
+        x = b.node("Add", x, b.linear(wide, 2 * width, width, has_bias=False))
+    return b.model({"ids": (TensorProto.INT64, ["batch", "length"])}, {"y": normalized(x)})
+
+
+def recognizer(width: int = 64, letters: int = 120) -> onnx.ModelProto:
+    """A reader of lines of text: convolutions, attention over what is left of the width, and letters."""
+    b = _Builder()
+    x = "x"
+    for inputs, outputs in ((3, 32), (32, width)):
+        filters = b.random(outputs, inputs, 3, 3, scale=0.1)
+        x = b.node("Relu", b.node("Conv", x, filters, b.random(outputs, scale=0.1), pads=[1] * 4, strides=[4, 2]))
+    x = b.node("AveragePool", x, kernel_shape=[3, 2], strides=[3, 2])
+    x = b.node("Transpose", b.node("Squeeze", x, b.constant([2])), perm=[0, 2, 1])
+    queries, keys = b.linear(x, width, width), b.linear(x, width, width)
+    weights = b.node("Softmax", b.node("MatMul", queries, b.node("Transpose", keys, perm=[0, 2, 1])), axis=-1)
+    x = b.normalized(b.node("Add", b.node("MatMul", weights, x), x), width)
+    return b.model(
+        {"x": (TensorProto.FLOAT, ["batch", 3, 48, "width"])}, {"y": b.node("Softmax", b.linear(x, width, letters))}
+    )
+
+
+def detector(width: int = 8) -> onnx.ModelProto:
+    """A finder of lines of text: depthwise convolutions, excitation, levels that are brought together."""
+    b = _Builder()
+
+    def convolved(x: str, inputs: int, outputs: int, size: int = 1, step: int = 1, groups: int = 1) -> str:
+        filters = b.random(outputs, inputs // groups, size, size, scale=(size * size * inputs / groups) ** -0.5)
+        pads, strides = [size // 2] * 4, [step, step]
+        return b.node("Conv", x, filters, b.random(outputs, scale=0.1), pads=pads, strides=strides, group=groups)
+
+    x = b.node("HardSwish", convolved("x", 3, width, 3, 2))
+    levels = []
+    for _ in range(3):
+        x = b.node("HardSwish", convolved(x, width, width, 5, 2, width))
+        excited = b.node("Relu", convolved(b.node("GlobalAveragePool", x), width, width))
+        x = b.node("Mul", x, b.node("HardSigmoid", convolved(excited, width, width)))
+        x = b.node("HardSwish", convolved(x, width, 2 * width))
+        width *= 2
+        levels.append((x, width))
+    joined = convolved(*levels[-1], 16)
+    twice = b.constant(np.array([1, 1, 2, 2], np.float32))
+    for level in reversed(levels[:-1]):
+        larger = b.node("Resize", joined, "", twice, mode="nearest", nearest_mode="floor")
+        joined = b.node("Add", convolved(*level, 16), larger)
+    y = b.node("ConvTranspose", convolved(joined, 16, 16, 3), b.random(16, 1, 2, 2, scale=0.3), strides=[2, 2])
+    return b.model({"x": (TensorProto.FLOAT, ["batch", 3, "height", "width"])}, {"y": b.node("Sigmoid", y)})
+
+
+def quantized(layers: int = 2, width: int = 64, words: int = 200) -> onnx.ModelProto:
+    """Products of integers that are quantized as they come, as dynamic quantization writes them."""
+    b = _Builder()
+    weights = np.random.default_rng(3)
+
+    def linear(x: str, inputs: int, outputs: int) -> str:
+        values, scale, zero = b.nodes("DynamicQuantizeLinear", x, outputs=3)
+        integers = b.constant(weights.integers(-100, 100, (inputs, outputs)).astype(np.int8))
+        sums = b.node("Cast", b.node("MatMulInteger", values, integers, zero, b.constant(np.int8(0))), to=1)
+        return b.node("Mul", sums, b.node("Mul", scale, b.constant(np.float32(0.002))))
+
+    x = b.node("Gather", b.random(words, width, scale=0.5), "ids")
+    for _ in range(layers):
+        wide = b.node("Relu", linear(x, width, 2 * width))
+        x = b.normalized(b.node("Add", linear(wide, 2 * width, width), x), width)
+    pooled = b.node("ReduceMean", x, axes=[1], keepdims=0)
+    return b.model({"ids": (TensorProto.INT64, ["batch", "length"])}, {"y": x, "pooled": pooled})
+
+
+def _ids(length: int) -> Array:
+    return np.random.default_rng(length).integers(0, 200, (1, length))
+
+
+def _image(*sizes: int) -> Array:
+    return np.random.default_rng(sizes[-1]).standard_normal((1, 3, *sizes)).astype(np.float32)
+
+
+MODELS: Mapping[str, OpenModel] = {
+    "bert": OpenModel(bert, lambda n: {"ids": _ids(n), "mask": np.ones((1, n), np.int64)}, range(5, 55)),
+    "t5": OpenModel(t5, lambda n: {"ids": _ids(n)}, range(5, 55)),
+    "quantized": OpenModel(quantized, lambda n: {"ids": _ids(n)}, range(5, 55)),
+    "recognizer": OpenModel(recognizer, lambda n: {"x": _image(48, n)}, range(60, 260, 4)),
+    "detector": OpenModel(detector, lambda n: {"x": _image(96 + n % 3 * 32, n)}, range(96, 96 + 50 * 32, 32)),
+}

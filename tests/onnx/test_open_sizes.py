@@ -1,0 +1,141 @@
+"""One plan serves many sizes, with the bits of plans that are made for each of them alone, and compiles nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+from dmlvk.kernels import walks
+from dmlvk.onnx.dynamic_execution import DynamicRound
+from dmlvk.onnx.dynamic_shapes import clipped_slice
+from scripts.open_size_models import MODELS
+from tests.onnx.models import model
+
+SIZES = {"recognizer": (180, 161, 252, 148, 203, 240)}
+"""Of which all lie between two powers of two, and give between 17 and 32 places that text is read from."""
+
+
+def _of_these_sizes(proto: onnx.ModelProto, feed: dict[str, Any]) -> onnx.ModelProto:
+    """The model for the sizes of its inputs alone."""
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    for info in made.graph.input:
+        for dimension, size in zip(info.type.tensor_type.shape.dim, feed[info.name].shape, strict=True):
+            dimension.dim_value = size
+    return made
+
+
+def _is_open(session: ort.InferenceSession) -> bool:
+    return all(isinstance(made, DynamicRound) for made in session._program.last)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name != "detector"])
+def test_a_plan_gives_the_bits_of_plans_for_its_sizes_alone(name: str, device: dml.Device) -> None:
+    made = MODELS[name]
+    proto = made.proto()
+    session = ort.InferenceSession(proto, device=device)
+    for size in SIZES.get(name, (40, 57, 36, 64, 33, 47)):
+        feed = made.feed(size)
+        results = session.run(None, feed)
+        assert _is_open(session), session._program._dynamic.refused
+        alone = ort.InferenceSession(_of_these_sizes(proto, feed), device=device).run(None, feed)
+        for result, wanted in zip(results, alone, strict=True):
+            assert result.tobytes() == wanted.tobytes(), (name, size)
+            assert result.shape == wanted.shape
+    assert len(session._program._dynamic) == 1
+
+
+def test_nothing_is_compiled_for_a_new_size(device: dml.Device) -> None:
+    made = MODELS["recognizer"]
+    session = ort.InferenceSession(made.proto(), device=device)
+    compiled = []
+    for size in SIZES["recognizer"]:
+        session.run(None, made.feed(size))
+        compiled.append(device.engine.compilations)
+    assert len(set(compiled[1:])) == 1, compiled
+
+
+def test_a_loss_of_track_makes_a_plan_for_one_size_and_never_a_wrong_result(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = MODELS["recognizer"]
+    monkeypatch.setattr(walks, "typical", int)
+    session = ort.InferenceSession(made.proto(), device=device)
+    for number, size in enumerate(SIZES["recognizer"][:3], 1):
+        feed = made.feed(size)
+        (result,) = session.run(None, feed)
+        (last,) = session._program.last
+        assert isinstance(last, DynamicRound)
+        assert any("walks.py" in place for place in last.guards.places)
+        assert len(session._program._dynamic) == number
+        (wanted,) = ort.InferenceSession(_of_these_sizes(made.proto(), feed), device=device).run(None, feed)
+        assert result.tobytes() == wanted.tobytes()
+
+
+def test_memory_grows_and_larger_sizes_leave_smaller_ones_what_they_were(device: dml.Device) -> None:
+    made = MODELS["bert"]
+    session = ort.InferenceSession(made.proto(), device=device)
+    first = {size: session.run(None, made.feed(size)) for size in (33, 60, 34, 64, 36)}
+    for size, results in first.items():
+        for result, again in zip(results, session.run(None, made.feed(size)), strict=True):
+            assert result.tobytes() == again.tobytes()
+    usage = session.usage
+    assert usage.launches > 0
+    assert usage.least_bytes <= usage.device_bytes < 4 * usage.least_bytes
+
+
+def test_equal_and_different_sizes_of_one_name_are_different_plans(device: dml.Device) -> None:
+    nodes = [helper.make_node("Add", ["a", "b"], ["y"])]
+    session = ort.InferenceSession(model(nodes, {"a": ["n", 3], "b": ["m", 3]}, ["y"]), device=device)
+    for n, m in ((4, 4), (5, 5), (1, 6), (6, 1), (7, 7), (1, 1)):
+        a, b = np.ones((n, 3), np.float32), np.arange(3 * m, dtype=np.float32).reshape(m, 3)
+        np.testing.assert_array_equal(session.run(None, {"a": a, "b": b})[0], a + b)
+    with pytest.raises(dml.DmlError):
+        session.run(None, {"a": np.ones((4, 3), np.float32), "b": np.ones((5, 3), np.float32)})
+    np.testing.assert_array_equal(session.run(None, {"a": a, "b": b})[0], a + b)
+
+
+def test_results_that_are_sizes_follow_them(device: dml.Device) -> None:
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("ReduceProd", ["shape"], ["count"], keepdims=0),
+        helper.make_node("Range", ["zero", "count", "two"], ["places"]),
+        helper.make_node("Neg", ["x"], ["y"]),
+        helper.make_node("Cast", ["count"], ["number"], to=TensorProto.FLOAT),
+        helper.make_node("Div", ["y", "number"], ["mean"]),
+    ]
+    constants = {"zero": np.array(0, np.int64), "two": np.array(2, np.int64)}
+    outputs = ["shape", "count", "places", "mean"]
+    session = ort.InferenceSession(model(nodes, {"x": ["n", 3]}, outputs, constants), device=device)
+    for rows in (4, 7, 5, 4, 2):
+        x = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
+        shape, count, places, mean = session.run(None, {"x": x})
+        assert (list(shape), int(count), list(places)) == ([rows, 3], 3 * rows, list(range(0, 3 * rows, 2)))
+        np.testing.assert_array_equal(mean, -x / np.float32(3 * rows))
+    assert _is_open(session)
+
+
+def test_pictures_and_profiles_are_of_the_last_sizes(device: dml.Device, tmp_path: Any) -> None:
+    made = MODELS["recognizer"]
+    session = ort.InferenceSession(made.proto(), device=device)
+    session.run(None, made.feed(148))
+    (path,) = session.write_picture(tmp_path / "picture.dot")
+    assert "[1, 32, 12, 74]" in path.read_text()
+    times = session.profile(made.feed(148), repeats=1)
+    assert len(times) == session.usage.launches
+
+
+@pytest.mark.parametrize("step", [1, 2, -1, -2])
+def test_slices_are_those_of_python_where_bounds_lie_inside(step: int) -> None:
+    for size in range(1, 7):
+        for start in range(-size, size):
+            for end in range(-size, size):
+                first, count = clipped_slice(start, end, step, size)
+                expected = range(*slice(start, end, step).indices(size))
+                assert list(range(first, first + count * step, step)) == list(expected)

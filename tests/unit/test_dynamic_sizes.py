@@ -1,0 +1,148 @@
+"""What is computed with dynamic sizes holds wherever the guards do; what needs a plain number is a guard."""
+
+from __future__ import annotations
+
+import math
+import operator
+import pickle
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dmlvk.dynamic_sizes import (
+    Guards,
+    applied,
+    as_size,
+    coefficients_of,
+    is_multiple,
+    power_of_two_in,
+    typical,
+    value_of,
+)
+
+OPERATIONS: tuple[Callable[[Any, Any, int], Any], ...] = (
+    lambda a, b, small: a + b,
+    lambda a, b, small: a - b,
+    lambda a, b, small: b * a,
+    lambda a, b, small: a // b if b != 0 else a,
+    lambda a, b, small: a % b if b != 0 else a,
+    lambda a, b, small: -(-a // small),
+    lambda a, b, small: min(a, b),
+    lambda a, b, small: a if a > b else b,
+    lambda a, b, small: (a + 3) & ~3,
+    lambda a, b, small: power_of_two_in(a, 16),
+    lambda a, b, small: a & 1023,
+    lambda a, b, small: applied(abs, a - b),
+)
+
+
+def _computed(choices: random.Random, sizes: list[Any]) -> tuple[Any, ...]:
+    """A program at random, of numbers of which some are sizes."""
+    numbers = list(sizes)
+    for _ in range(choices.randrange(3, 14)):
+        kind = choices.randrange(len(OPERATIONS))
+        a, b, small = choices.choice(numbers), choices.choice(numbers), choices.randrange(1, 40)
+        other = small if choices.random() < 0.6 else b
+        numbers.append(OPERATIONS[kind](a, other, small))
+    return tuple(numbers)
+
+
+def test_programs_at_random_give_for_other_sizes_what_they_would_give_anew() -> None:
+    reused = 0
+    for seed in range(600):
+        drawn = random.Random(seed)
+        values = [drawn.randrange(2, 60) for _ in range(3)]
+        guards = Guards()
+        results = _computed(random.Random(seed), [guards.size(value) for value in values])
+        function, test = guards.function(results), guards.test()
+        assert test(*values), (seed, guards.conditions)
+        assert function(*values) == tuple(map(value_of, results)) == _computed(random.Random(seed), values)
+        for _ in range(20):
+            others = [drawn.randrange(2, 80) for _ in range(3)]
+            if test(*others):
+                reused += 1
+                assert function(*others) == _computed(random.Random(seed), others), (seed, others, guards.conditions)
+    assert reused > 3000
+
+
+LOSSES: dict[str, Callable[[Any], object]] = {
+    "int": int,
+    "index": operator.index,
+    "float": float,
+    "hash": lambda size: {size: 1},
+    "text": str,
+    "text of a list": lambda size: f"{[size]}",
+    "format": lambda size: f"{size:4}",
+    "range": lambda size: list(range(size)),
+    "array": lambda size: np.zeros(size),
+    "element": lambda size: np.array([size], np.int64),
+    "times a float": lambda size: size * 0.5,
+    "divided": lambda size: size / 2,
+    "shifted": lambda size: size << 1,
+    "or": lambda size: size | 4,
+    "power": lambda size: size**2,
+    "bits": lambda size: size.bit_length(),
+    "common divisor": lambda size: math.gcd(size, 12),
+    "slice": lambda size: "abc"[:size],
+    "square root": math.sqrt,
+    "pickle": pickle.dumps,
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_loses_track_of_a_size_is_a_guard_that_it_is_this_one(loss: str) -> None:
+    guards = Guards()
+    size = guards.size(37)
+    LOSSES[loss](size)
+    test = guards.test()
+    assert [other for other in range(2, 100) if test(other)] == [37]
+    (place,) = guards.places
+    assert place
+
+
+def test_what_is_so_for_all_sizes_is_no_guard() -> None:
+    guards = Guards()
+    n = guards.size(37)
+    assert (n * 64) // 64 == n
+    assert n * 64 % 16 == 0
+    assert n >= 2
+    assert n != 0
+    assert -(-n // 4) > 0
+    assert n * n + 1 > n - 5 + 3 - n
+    assert (n + 3) // 4 * 4 - (n + 3) // 4 * 4 == 0
+    assert as_size(np.int64(3)) == 3
+    assert is_multiple(8 * n, 4)
+    assert len(guards) == 0
+    assert "37" not in f"{guards.conditions}"
+
+
+def test_multiples_are_told_apart_only_where_plans_are_to() -> None:
+    loose, strict = Guards(tells_multiples=False), Guards()
+    assert not is_multiple(loose.size(36), 4)
+    assert is_multiple(strict.size(36), 4)
+    assert (len(loose), len(strict)) == (0, 1)
+
+
+def test_a_typical_number_is_the_same_for_all_sizes_between_two_powers_of_two() -> None:
+    found: dict[int, int] = {}
+    for value in range(2, 200):
+        guards = Guards()
+        chosen = typical(guards.size(value) * 12 // 5)
+        assert chosen == found.setdefault((value - 1).bit_length(), chosen)
+        test = guards.test()
+        assert all(test(other) == ((other - 1).bit_length() == (value - 1).bit_length()) for other in range(2, 200))
+    assert typical(7) == 7
+
+
+def test_where_operands_begin_is_told_apart_from_sizes() -> None:
+    guards = Guards()
+    n, place = guards.size(37), guards.size(2)
+    rest, factors = coefficients_of(16 * place // 4 + n // 2, [place])
+    assert factors == [4]
+    assert value_of(rest) == 18
+    for word in (place * n, (n + place) // 3):
+        with pytest.raises(ValueError, match="open size"):
+            coefficients_of(word, [place])
