@@ -12,6 +12,7 @@ import numpy.typing as npt
 from onnx import TensorProto, helper
 
 from dmlvk.errors import DmlError
+from dmlvk.onnx.values import NUMPY_TYPES
 from dmlvk.onnxruntime.library import Library
 
 _P, _I, _I32, _S = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p
@@ -231,7 +232,9 @@ class Api:
 
 def array_of(element: int, shape: Sequence[int], contents: Any) -> npt.NDArray[Any]:
     """An array of the bytes of a tensor, which it shares where elements have whole bytes."""
-    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(element))
+    dtype = NUMPY_TYPES.get(element)
+    if dtype is None:
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(element))
     count = math.prod(shape)
     if element in (TensorProto.INT4, TensorProto.UINT4):
         packed = np.frombuffer(contents, np.uint8)

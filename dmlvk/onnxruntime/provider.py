@@ -134,8 +134,11 @@ class Provider:
     # Errors: none may leave for C, and each becomes a status.
 
     def _api(self, factory: int) -> Api:
-        with self._lock:
-            return self._apis.setdefault(factory, Api(self._library, factory))
+        found = self._apis.get(factory)
+        if found is None:
+            with self._lock:
+                found = self._apis.setdefault(factory, Api(self._library, factory))
+        return found
 
     def _guarded(self, function: Callable[..., None]) -> Callable[..., int | None]:
         @functools.wraps(function)
@@ -305,7 +308,7 @@ class Provider:
     def _compute(self, number: int, context: int, inputs: int, count: int) -> int | None:
         part = self._parts[number]
         try:
-            numbers = list((ctypes.c_int64 * (count * _RECORD)).from_address(inputs)) if count else []
+            numbers = _numbers(inputs, count)
             device = part.program.device
             arrays, addresses = {}, {}
             for name, record in zip(part.inputs, records(numbers, _RECORD), strict=True):
@@ -381,8 +384,8 @@ class Provider:
         api.call("EpDevice_AddAllocatorInfo", ep_device, made)
 
     def _copy(self, api: Api, sources: int, targets: int, count: int) -> None:
-        there = [list((ctypes.c_int64 * (count * _RECORD)).from_address(numbers)) for numbers in (sources, targets)]
-        for source, target in zip(records(there[0], _RECORD), records(there[1], _RECORD), strict=True):
+        there = records(_numbers(sources, count), _RECORD), records(_numbers(targets, count), _RECORD)
+        for source, target in zip(*there, strict=True):
             address, element, is_on_device, rank, *sizes = source
             size = size_of(element, tuple(sizes[:rank]))
             if is_on_device and target[2]:
@@ -391,6 +394,16 @@ class Provider:
                 self.memory.fetch(address, size, target[0])
             else:
                 self.memory.put(target[0], size, np.frombuffer(ctypes.string_at(address, size), np.uint8))
+
+
+@functools.lru_cache(maxsize=64)
+def _row(count: int) -> Any:
+    return ctypes.c_int64 * (count * _RECORD)
+
+
+def _numbers(address: int, count: int) -> list[int]:
+    """What provider.c tells of so many tensors."""
+    return _row(count).from_address(address)[:] if count else []
 
 
 def _options(pairs: Mapping[str, str], *, is_own: bool) -> dict[str, str]:

@@ -17,6 +17,7 @@ from onnx import TensorProto, helper
 import dmlvk as dml
 import dmlvk.onnx
 import dmlvk.onnxruntime
+from dmlvk.onnxruntime import PROVIDER
 from tests.onnxruntime.models import BOTH, WIDTH, alone, chain, inputs, model_of, parts_of, session_of
 
 
@@ -175,11 +176,14 @@ def test_options_that_make_no_sense_are_refused(
     options: dict[str, str], message: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     made = onnxruntime.SessionOptions()
-    with pytest.raises(Exception, match="dmlvk") as error:
+    said = ""
+    try:
         made.add_provider_for_devices(dmlvk.onnxruntime.devices()[:1], options)
-        onnxruntime.InferenceSession(chain().SerializeToString(), made)
-    assert message in str(error.value)
-    capfd.readouterr()
+        session = onnxruntime.InferenceSession(chain().SerializeToString(), made)
+        assert PROVIDER not in session.get_providers()  # ONNX Runtime before 1.32 tells it, and takes the CPU provider
+    except Exception as error:  # noqa: BLE001 - ONNX Runtime's own kinds
+        said = str(error)
+    assert message in said + capfd.readouterr().out
 
 
 def test_an_error_names_node_and_rule(monkeypatch: pytest.MonkeyPatch) -> None:
