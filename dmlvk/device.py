@@ -234,7 +234,9 @@ class Device:
         self.engine.check_open()
         if not isinstance(desc, OperatorDesc):
             raise InvalidArgumentError(f"create_operator: takes an operator description; got {desc!r}")
-        if desc not in self._checked:
+        if desc.has_dynamic_sizes:
+            check_operator(desc, self.feature_level)
+        elif desc not in self._checked:
             check_operator(desc, self.feature_level)
             self._checked[desc] = None
             if len(self._checked) > _CHECKED_OPERATORS:

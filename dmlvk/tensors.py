@@ -10,6 +10,7 @@ from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING
 
 from dmlvk.datatypes import DataType, DataTypeLike, checked_data_type
+from dmlvk.dynamic_sizes import is_dynamic
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.integers import UINT64_MAX, checked_integer
 
@@ -138,6 +139,11 @@ class TensorDesc:
                 f"size ({self.data_type.size_in_bits // 8} bytes for {self.data_type.name}); got {alignment}"
             )
         object.__setattr__(self, "guaranteed_base_offset_alignment", alignment)
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether a number of it follows from open sizes."""
+        return is_dynamic((self.sizes, self.strides, self.total_tensor_size_in_bytes))
 
     @property
     def dimension_count(self) -> int:

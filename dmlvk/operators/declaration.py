@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from dmlvk.datatypes import DataType
+from dmlvk.dynamic_sizes import is_dynamic
 from dmlvk.errors import CallError, InvalidArgumentError, UnsupportedError
 from dmlvk.operators.fusion import FusedActivation, activations_attribute, fused_activation_attribute
 from dmlvk.operators.levels import FeatureLevel
@@ -423,6 +424,12 @@ class OperatorDesc:
     def __dask_tokenize__(self) -> str:
         return token_of([self.operator_name, *(getattr(self, field.attribute) for field in self.fields)])
 
+    @property
+    def has_dynamic_sizes(self) -> bool:
+        """Whether a tensor's size or an attribute follows from open sizes: whoever compares it makes it a plain one."""
+        values = (getattr(self, field.attribute) for field in self.fields)
+        return any(value.is_dynamic if isinstance(value, TensorDesc) else _has_dynamic(value) for value in values)
+
     @functools.cached_property  # graphs ask for them once for each edge
     def inputs(self) -> tuple[tuple[Field, TensorDesc | None], ...]:
         """The input members in DirectML's order, arrays tensor by tensor; an absent optional tensor is ``None``."""
@@ -473,6 +480,12 @@ class OperatorDesc:
                 yield from ((field.element(number), tensor) for number, tensor in enumerate(value or ()))
             else:
                 yield field, value
+
+
+def _has_dynamic(value: object) -> bool:
+    if isinstance(value, (tuple, list)):
+        return any(item.is_dynamic if isinstance(item, TensorDesc) else _has_dynamic(item) for item in value)
+    return is_dynamic(value)
 
 
 def with_tensors(desc: OperatorDesc, changed: Callable[[TensorDesc], TensorDesc]) -> OperatorDesc:
