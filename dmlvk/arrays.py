@@ -117,11 +117,13 @@ def with_long_integers(values: npt.NDArray[Any], given: npt.ArrayLike) -> npt.ND
         values: the array that it has made, with 32 bits.
         given: what of: integers, or lists of them. Whatever has a data type of its own keeps it.
     """
-    if values.dtype != np.int32 or hasattr(given, "dtype") or hasattr(given, "__array__"):
-        return values
-    elements = np.asarray(given, object).reshape(-1)  # NumPy's own integers stay what they are
-    own = (np.generic, np.ndarray)
-    return values if any(isinstance(element, own) for element in elements) else values.astype(np.int64)
+    return values.astype(np.int64) if values.dtype == np.int32 and _is_of_python(given) else values
+
+
+def _is_of_python(given: Any) -> bool:
+    if isinstance(given, (list, tuple)):
+        return all(_is_of_python(item) for item in given)
+    return isinstance(given, (int, range))
 
 
 def checked_array(
