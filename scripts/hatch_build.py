@@ -7,10 +7,6 @@ well, with a digest of what it was made from: whoever changes something there co
 
 Where pip builds a wheel to install it at once, Kompute is built, too (``build_kompute.py``), and the wheel asks for
 that very file: PyPI has Kompute as source only, whose own build clones from GitHub and fails on most machines.
-
-Where the environment variable DMLVK_WHEEL_COMPILER names a program, the wheel carries it, for this platform alone, with
-the licences that DMLVK_WHEEL_LICENSES names (``build_wheels.py`` sets both): the compiler of the kernels of graphs.
-So it is with DMLVK_WHEEL_PROVIDER, the library that ONNX Runtime loads.
 """
 
 from __future__ import annotations
@@ -63,32 +59,9 @@ class ShaderLibraryHook(BuildHookInterface[Any]):
         self._make_library()
         if self.target_name == "wheel":
             build_data["force_include"]["shaders"] = "dmlvk/shaders"
-            self._add_compiler(build_data)
-            self._add_provider(build_data)
             kompute = self._kompute()
             if kompute is not None:
                 build_data["dependencies"].append(f"kp @ {kompute.as_uri()}")
-
-    def _add_compiler(self, build_data: dict[str, Any]) -> None:
-        program = os.environ.get("DMLVK_WHEEL_COMPILER")
-        if not program:
-            return
-        self._for_this_platform(build_data)
-        build_data["shared_scripts"][program] = Path(program).name
-        for name in os.environ["DMLVK_WHEEL_LICENSES"].split(os.pathsep):
-            path = Path(name)
-            build_data["extra_metadata"][name] = f"compiler-licenses/{path.parent.name}-{path.name}"
-
-    def _add_provider(self, build_data: dict[str, Any]) -> None:
-        library = os.environ.get("DMLVK_WHEEL_PROVIDER")
-        if library:
-            self._for_this_platform(build_data)
-            build_data["force_include"][library] = f"dmlvk/onnxruntime/{Path(library).name}"
-
-    @staticmethod
-    def _for_this_platform(build_data: dict[str, Any]) -> None:
-        build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 
     def _make_library(self) -> None:
         root = Path(self.root)

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Run dmlvk's command with every module as Metal would compute it: products as fma(a, b, 0), as spirv-cross has them.
 
+    scripts/run_as_metal.py bits --every 5                 a case of each fifth operator has the same bits either way
     scripts/run_as_metal.py conformance --device llvmpipe --jobs 1
-    scripts/run_as_metal.py --broken conformance -o element_wise_multiply      must fail: with 1 instead of 0
+    scripts/run_as_metal.py --broken conformance -o element_wise_multiply      must fail: 1 for -0
 
 No Mac is needed: the modules are changed on their way to the driver of this machine. What the command says of promises
 and bits then holds for MoltenVK's translation, as far as that is what differs; ``scripts/translate_to_metal.py``
 tells whether modules translate at all. Processes that the command starts are not changed, hence ``--jobs 1``.
 
-Exit status: the command's.
+Exit status: the command's; of ``bits`` 0 where all bits are equal, else 1.
 """
 
 from __future__ import annotations
@@ -20,27 +21,51 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+import dmlvk as dml
 from dmlvk.cli import main as command
 from dmlvk.runtime.shader_forms import ShaderForms
 from dmlvk.runtime.work import Launch
+from scripts.cross.bits import digests
 from scripts.shader_tools.metal import with_products_as_fma
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the script."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the script; returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     is_broken = words[:1] == ["--broken"]
+    words = words[is_broken:]
+    if words[:1] == ["bits"]:
+        every = int(words[2]) if words[1:2] == ["--every"] else 1
+        return _compare_bits(every, is_broken)
+    _translate(is_broken)
+    sys.argv = ["dmlvk", *words]
+    command()  # ends by itself
+
+
+def _compare_bits(every: int, is_broken: bool) -> int:
+    """A case of every operator, or of each so many, with modules as they are and as Metal has them."""
+    with dml.Device() as device:
+        before = dict(digests(device, every))
+        _translate(is_broken)
+    with dml.Device() as device:
+        after = dict(digests(device, every))
+    different = [name for name in before if before[name] != after[name]]
+    for name in different:
+        print(f"other bits: {name}")
+    print(f"as Metal computes: {len(before)} operators, {len(different)} with other bits")
+    return 1 if different or not before else 0
+
+
+def _translate(is_broken: bool) -> None:
     of_driver = ShaderForms.of
     translated = functools.lru_cache(maxsize=4096)(with_products_as_fma)
 
     def of(self: ShaderForms, launch: Launch) -> tuple[bytes, tuple[int, ...]]:
         spirv, constants = of_driver(self, launch)
-        return translated(spirv, addend=int(is_broken)), constants
+        return translated(spirv, is_broken=is_broken), constants
 
     ShaderForms.of = of  # type: ignore[method-assign]
-    sys.argv = ["dmlvk", *words[is_broken:]]
-    command()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -36,6 +36,7 @@ MEMORY_BYTES = 2 * 2**30
 """What a compiler may take."""
 
 _READ_BYTES = 2**16
+_PIPES_CAN_BE_AWAITED = os.name != "nt"
 _NOWHERE = subprocess.DEVNULL if os.path.exists(os.devnull) else None  # the smallest containers have no /dev
 
 
@@ -78,7 +79,7 @@ def candidates() -> list[str]:
 
 def compiles_many(path: str) -> bool:
     """Whether a compiler is :data:`MANY`."""
-    return Path(path).name == MANY and sys.platform != "win32"  # where pipes cannot be waited for
+    return Path(path).name.lower().removesuffix(".exe") == MANY
 
 
 def compile_many(
@@ -126,7 +127,8 @@ class _Process:
         assert self._process.stdout is not None
         self._path = path
         self._input, self._output = self._process.stdin.fileno(), self._process.stdout.fileno()
-        os.set_blocking(self._input, False)
+        if _PIPES_CAN_BE_AWAITED:
+            os.set_blocking(self._input, False)
         if sys.platform == "linux":
             with contextlib.suppress(OSError):  # it may have ended already
                 resource.prlimit(self._process.pid, resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
@@ -139,7 +141,8 @@ class _Process:
         """
         head = " ".join([word, *(str(len(part)) for part in parts)])
         try:
-            received = self._exchange(b"".join([head.encode(), b"\n", *parts]))
+            exchange = self._exchange if _PIPES_CAN_BE_AWAITED else self._exchange_in_turn
+            received = exchange(b"".join([head.encode(), b"\n", *parts]))
         except BaseException:
             self.end()
             raise
@@ -175,6 +178,43 @@ class _Process:
                 received += data or b""
                 if wanted is None and b"\n" in received:
                     wanted = self._whole(received)
+        return received
+
+    def _exchange_in_turn(self, request: bytes) -> bytearray:
+        """The same where pipes cannot be awaited: the program answers when it has read all, and is ended after a while.
+
+        A program that has ended breaks the pipes, so that nothing waits for it.
+        """
+        has_waited = threading.Event()
+
+        def give_up() -> None:
+            has_waited.set()
+            self._process.kill()
+
+        timer = threading.Timer(SECONDS, give_up)
+        timer.daemon = True
+        timer.start()
+        received = bytearray()
+        wanted: int | None = None
+        try:
+            to_write = memoryview(request)
+            while to_write:
+                to_write = to_write[os.write(self._input, to_write[:_READ_BYTES]) :]
+            while wanted is None or len(received) < wanted:
+                data = os.read(self._output, _READ_BYTES)
+                if not data:
+                    break
+                received += data
+                if wanted is None and b"\n" in received:
+                    wanted = self._whole(received)
+        except OSError:
+            wanted = None
+        finally:
+            timer.cancel()
+        if has_waited.is_set():
+            raise CompilerTimeoutError(f"{self._path} did not end within {SECONDS} seconds")
+        if wanted is None or len(received) < wanted:
+            raise CompilerProcessError(f"{self._path} ended with status {self.end()} instead of an answer")
         return received
 
     def _whole(self, received: bytearray) -> int:

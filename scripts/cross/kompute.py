@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +19,7 @@ from scripts.build_kompute import (
 )
 from scripts.cross import windows_python
 from scripts.cross.targets import CrossBuildError, Target
+from scripts.cross.tools import run
 from scripts.cross.wheel import write_wheel
 from scripts.kompute_changes import LOCAL_VERSION
 
@@ -131,7 +131,7 @@ class _Build:
     def _compiled(self, file: Path, minor: int, includes: Sequence[Path]) -> Path:
         made = self._folder / f"{file.stem}-{minor}.o"
         words = [*self._target.compiler, *_OPTIONS, *self._target.flags, *(f"-I{path}" for path in includes)]
-        _run([*words, "-c", "-o", str(made), str(file)])
+        run([*words, "-c", "-o", str(made), str(file)])
         return made
 
     def _linked(self, minor: int, objects: Sequence[Path]) -> Path:
@@ -142,7 +142,7 @@ class _Build:
             libraries.append(str(self._vulkan_import_library(objects)))
         elif self._target.system == "linux":
             libraries.append(str(self._vulkan_stand_in(objects)))
-        _run([*self._target.compiler, *self._target.link, "-o", str(made), *map(str, objects), *libraries])
+        run([*self._target.compiler, *self._target.link, "-o", str(made), *map(str, objects), *libraries])
         return made
 
     def _vulkan_names(self, objects: Sequence[Path], nm: str) -> list[str]:
@@ -160,7 +160,7 @@ class _Build:
         text.write_text("".join(f'extern "C" void {name}() {{}}\n' for name in names), encoding="ascii")
         made = self._folder / "libvulkan.so.1"
         flags = ("-shared", "-fPIC", "-nostdlib", "-Wl,-soname,libvulkan.so.1")
-        _run([*self._target.compiler, *flags, "-o", str(made), str(text)])
+        run([*self._target.compiler, *flags, "-o", str(made), str(text)])
         return made
 
     def _write(self, minor: int, library: Path, source: Path) -> None:
@@ -177,10 +177,3 @@ class _Build:
             f"{own}/top_level.txt": b"kp\n",
         }
         write_wheel(self._kept, "kp", VERSION, f"cp3{minor}-cp3{minor}-{self._target.tag}", files)
-
-
-def _run(command: Sequence[str]) -> None:
-    print("+", command[0], *command[-3:], file=sys.stderr, flush=True)
-    done = subprocess.run(list(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode != 0:
-        raise CrossBuildError(f"{' '.join(command[:3])} …: exit status {done.returncode}\n{done.stdout[-4000:]}")

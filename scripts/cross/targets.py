@@ -28,6 +28,7 @@ class Target:
         packages: Debian's packages that bring it.
         flags: for compiling and linking.
         link: for linking a shared library.
+        program_link: for linking a program.
         suffix: of an extension module for CPython 3.N, with ``{minor}`` for N.
     """
 
@@ -38,6 +39,7 @@ class Target:
     packages: tuple[str, ...]
     flags: tuple[str, ...]
     link: tuple[str, ...]
+    program_link: tuple[str, ...]
     suffix: str
 
     def check_compiler(self) -> None:
@@ -66,6 +68,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
                 packages=("g++-mingw-w64-x86-64", "mingw-w64-tools"),
                 flags=("-D_WIN32_WINNT=0x0A00",),
                 link=("-shared", "-static", "-s"),
+                program_link=("-static", "-s"),
                 suffix=".cp3{minor}-win_amd64.pyd",
             ),
             Target(
@@ -76,6 +79,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
                 packages=("g++-aarch64-linux-gnu",),
                 flags=("-fPIC",),
                 link=("-shared", "-static-libstdc++", "-static-libgcc", "-s"),
+                program_link=("-static-libstdc++", "-static-libgcc", "-s", "-pthread"),
                 suffix=".cpython-3{minor}-aarch64-linux-gnu.so",
             ),
             *(
@@ -88,6 +92,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
                     flags=("-fPIC",),
                     # Vulkan's functions are those of the library that dmlvk has loaded before: the loader, or MoltenVK.
                     link=("-shared", "-undefined", "dynamic_lookup", "-s"),
+                    program_link=("-s",),
                     suffix=".cpython-3{minor}-darwin.so",
                 )
                 for machine, zig_machine, version in (("arm64", "aarch64", "11.0"), ("x86_64", "x86_64", "11.0"))

@@ -37,7 +37,7 @@ def write_wheel(folder: Path, name: str, version: str, tag: str, files: Mapping[
         for path, content in contents.items():
             entry = zipfile.ZipInfo(path, _DATE)
             entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = (0o755 if path.endswith((".so", ".pyd")) else 0o644) << 16
+            entry.external_attr = (0o755 if path.endswith((".so", ".pyd")) or ".data/scripts/" in path else 0o644) << 16
             archive.writestr(entry, content)
     partial.replace(made)
     return made

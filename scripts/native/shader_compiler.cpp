@@ -6,7 +6,8 @@
 //     glslangValidator -V --target-env vulkan1.1 -S comp --nan-clamp -g0 -I… -D… FILE
 //
 // and says what `spirv-val --target-env vulkan1.1` says. dmlvk/kernels/glslang.py runs it, scripts/build_compiler.py
-// builds it against the libraries of glslang and SPIRV-Tools.
+// builds it against the libraries of glslang and SPIRV-Tools; scripts/cross/glslang.py for other systems, from glslang's
+// source, WITHOUT_VALIDATOR.
 //
 //     dmlvk-glslang --version    one line: "Glslang Version: 11:12.0.0"
 //     dmlvk-glslang              answers requests until the standard input ends, or nobody asks for ten seconds
@@ -26,6 +27,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -35,14 +37,21 @@
 #include <string>
 #include <vector>
 
+#ifdef _WIN32
+#include <fcntl.h>
+#include <io.h>
+#else
 #include <poll.h>
+#endif
 #include <unistd.h>
 
 #include <glslang/Public/ResourceLimits.h>
 #include <glslang/Public/ShaderLang.h>
 #include <glslang/SPIRV/GlslangToSpv.h>
 #include <glslang/build_info.h>
+#ifndef WITHOUT_VALIDATOR
 #include <spirv-tools/libspirv.h>
+#endif
 
 namespace {
 
@@ -92,7 +101,7 @@ public:
 private:
     IncludeResult* read(const std::string& path)
     {
-        std::ifstream file(root_ + '/' + path, std::ios::binary);
+        std::ifstream file(std::filesystem::u8path(root_ + '/' + path), std::ios::binary);  // Windows has its own code page
         if (!file)
             return nullptr;
         auto text = std::make_unique<std::string>(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
@@ -152,14 +161,29 @@ Answer compile(const Job& job)
     return answer;
 }
 
-Answer validate(spv_const_context context, const std::string& module)
+#ifdef WITHOUT_VALIDATOR
+class Validator {
+public:
+    Answer validate(const std::string&) { throw std::runtime_error("this program was built without SPIRV-Tools"); }
+};
+#else
+class Validator {
+public:
+    Validator() : context_(spvContextCreate(SPV_ENV_VULKAN_1_1), spvContextDestroy) {}
+    Answer validate(const std::string& module);
+
+private:
+    const std::unique_ptr<spv_context_t, void (*)(spv_context)> context_;
+};
+
+Answer Validator::validate(const std::string& module)
 {
     Answer answer;
     std::vector<std::uint32_t> words(module.size() / sizeof(std::uint32_t));
     std::memcpy(words.data(), module.data(), words.size() * sizeof(words[0]));
     spv_const_binary_t binary{words.data(), words.size()};
     spv_diagnostic diagnostic = nullptr;
-    const spv_result_t result = spvValidate(context, &binary, &diagnostic);
+    const spv_result_t result = spvValidate(context_.get(), &binary, &diagnostic);
     answer.done = result == SPV_SUCCESS;
     if (diagnostic != nullptr) {
         std::ostringstream said;
@@ -171,6 +195,18 @@ Answer validate(spv_const_context context, const std::string& module)
     }
     return answer;
 }
+#endif
+
+#ifdef _WIN32
+bool waits_in_vain() { return false; }  // it ends when the pipe is closed
+
+void set_binary()
+{
+    _setmode(STDIN_FILENO, _O_BINARY);
+    _setmode(STDOUT_FILENO, _O_BINARY);
+}
+#else
+void set_binary() {}
 
 bool waits_in_vain()
 {
@@ -178,6 +214,7 @@ bool waits_in_vain()
     pollfd input{0, POLLIN, 0};
     return std::cin.rdbuf()->in_avail() <= 0 && poll(&input, 1, MILLISECONDS) == 0;
 }
+#endif
 
 void write_all(int file, const std::string& bytes)
 {
@@ -191,10 +228,10 @@ void write_all(int file, const std::string& bytes)
 
 int serve()
 {
+    set_binary();
     const int answers = dup(STDOUT_FILENO);
     dup2(STDERR_FILENO, STDOUT_FILENO);  // glslang itself writes there, now and then
-    const std::unique_ptr<spv_context_t, void (*)(spv_context)> context(
-        spvContextCreate(SPV_ENV_VULKAN_1_1), spvContextDestroy);
+    Validator validator;
     for (std::string line; !waits_in_vain() && std::getline(std::cin, line);) {
         std::istringstream head(line);
         std::string word;
@@ -209,7 +246,7 @@ int serve()
         if (word == "compile" && parts.size() == 5)
             answer = compile({parts[0], parts[1], parts[2], parts[3], parts[4]});
         else if (word == "validate" && parts.size() == 1)
-            answer = validate(context.get(), parts[0]);
+            answer = validator.validate(parts[0]);
         else
             throw std::runtime_error("no such request: " + line);
         std::ostringstream sizes;

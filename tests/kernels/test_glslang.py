@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 
@@ -24,6 +25,18 @@ from scripts.shader_tools.project import SHADERS
 from .conftest import SHADER
 
 FOLDERS = ("other", "include")
+
+
+either_way = pytest.mark.usefixtures("pipes")
+
+
+@pytest.fixture(params=["pipes are awaited", "as on Windows"])
+def pipes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """How the program is talked with; no program outlives a change of it."""
+    glslang.close()
+    monkeypatch.setattr(glslang, "_PIPES_CAN_BE_AWAITED", request.param == "pipes are awaited")
+    yield
+    glslang.close()
 
 
 def some_variants() -> list[ShaderVariant]:
@@ -103,6 +116,7 @@ def running(many: str) -> list[int]:
     return [process._process.pid for process in glslang._pool(many)._idle]
 
 
+@either_way
 def test_one_process_compiles_many(many: str, shaders: Path) -> None:
     glslang.close()
     modules = [compile_sample(many, shaders, choice) for choice in range(5)]
@@ -110,6 +124,7 @@ def test_one_process_compiles_many(many: str, shaders: Path) -> None:
     assert len(running(many)) == 1
 
 
+@either_way
 def test_threads_have_a_process_each_and_do_not_mix_their_answers(many: str, shaders: Path) -> None:
     expected = [compile_sample(many, shaders, choice) for choice in range(8)]
     found: list[bool] = []
@@ -125,6 +140,7 @@ def test_threads_have_a_process_each_and_do_not_mix_their_answers(many: str, sha
     assert found == [True] * 40
 
 
+@either_way
 def test_a_process_that_ended_meanwhile_is_started_again(many: str, shaders: Path) -> None:
     expected = compile_sample(many, shaders)
     (process,) = {running(many)[-1]}
@@ -179,9 +195,10 @@ def test_nothing_is_left_running_when_python_ends(many: str, shaders: Path) -> N
     [
         ("exit 3", "ended with status 3 instead of an answer"),
         ("read line; kill -9 $$", "ended with status -9 instead of an answer"),
-        ("echo hello; sleep 9", "does not answer as dmlvk-glslang does"),
+        ("echo hello; exec sleep 9", "does not answer as dmlvk-glslang does"),
     ],
 )
+@either_way
 def test_a_program_that_does_not_answer_is_an_error(shaders: Path, tmp_path: Path, text: str, message: str) -> None:
     program = tmp_path / glslang.MANY
     program.write_text(f"#!/bin/sh\n{text}\n")
@@ -195,11 +212,12 @@ def test_a_program_that_is_not_there_is_an_error(shaders: Path) -> None:
         compile_sample("/nowhere/dmlvk-glslang", shaders)
 
 
+@either_way
 def test_a_program_that_hangs_is_ended_and_not_asked_twice(
     shaders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / glslang.MANY
-    program.write_text("#!/bin/sh\nread line\nsleep 60\n")
+    program.write_text("#!/bin/sh\nread line\nexec sleep 60\n")
     program.chmod(0o755)
     monkeypatch.setattr(glslang, "SECONDS", 0.2)
     begin = time.monotonic()
@@ -237,6 +255,7 @@ def test_where_it_does_not_run_kernels_of_graphs_come_from_glslangs_own(
     assert glsl.compiled(SHADER.replace('#include "one.glsl"', "").replace("ONE * uint(CHOICE)", "1u")) is not None
 
 
+@either_way
 def test_what_glslang_prints_by_itself_does_not_disturb_the_answers(many: str, shaders: Path) -> None:
     """It prints pages where a shader does not name its version."""
     expected = compile_sample(many, shaders)

@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 from dmlvk.kernels import library as library_of_the_checkout
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.library.pack import PackedLibrary
+from scripts.build_wheels import with_compiler
 
 pytestmark = pytest.mark.sweep  # who builds no wheel need not wait for one
 
@@ -93,23 +93,25 @@ def test_wheel_serves_every_python_and_platform(wheel: Path) -> None:
     assert wheel.name == f"{NAME}-py3-none-any.whl"
 
 
-def test_wheel_of_a_platform_brings_a_compiler_with_its_licenses(tmp_path: Path) -> None:
+def test_wheel_of_a_platform_is_the_same_with_a_compiler_and_its_licenses(wheel: Path, tmp_path: Path) -> None:
     """What ``scripts/build_wheels.py`` makes of it; any program does for the compiler here."""
-    program, license_file = tmp_path / "dmlvk-glslang", tmp_path / "glslang-dev" / "copyright"
+    program, license_file = tmp_path / "dmlvk-glslang.exe", tmp_path / "glslang-dev" / "copyright"
     shutil.copy(sys.executable, program)
     license_file.parent.mkdir()
     license_file.write_text("as is")
-    more = {"DMLVK_WHEEL_COMPILER": str(program), "DMLVK_WHEEL_LICENSES": str(license_file)}
-    result = build("wheel", ROOT, tmp_path / "made", **more)
-    assert result.returncode == 0, result.stdout + result.stderr
-    (path,) = (tmp_path / "made").iterdir()
-    assert path.name == f"{NAME}-py3-none-{sysconfig.get_platform().replace('-', '_')}.whl"
-    with zipfile.ZipFile(path) as archive:
-        member = archive.getinfo(f"{NAME}.data/scripts/dmlvk-glslang")
+    path = with_compiler(wheel, tmp_path / "made", "py3-none-win_amd64", program, [license_file])
+    assert path.name == f"{NAME}-py3-none-win_amd64.whl"
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(wheel) as pure:
+        member = archive.getinfo(f"{NAME}.data/scripts/dmlvk-glslang.exe")
         assert archive.read(member) == program.read_bytes()
         assert member.external_attr >> 16 & 0o111
         licenses = f"{NAME}.dist-info/extra_metadata/compiler-licenses/glslang-dev-copyright"
         assert archive.read(licenses) == license_file.read_bytes()
+        same = set(pure.namelist()) - {f"{NAME}.dist-info/RECORD", f"{NAME}.dist-info/WHEEL"}
+        assert {archive.getinfo(name).CRC for name in same} == {pure.getinfo(name).CRC for name in same}
+        assert b"Tag: py3-none-win_amd64\n" in archive.read(f"{NAME}.dist-info/WHEEL")
+        listed = {line.split(",")[0] for line in archive.read(f"{NAME}.dist-info/RECORD").decode().splitlines()}
+        assert listed == set(archive.namelist())
 
 
 def test_wheel_contains_the_whole_shader_library(wheel: Path, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_no_compiler_goes_out_without_its_licenses(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(build_wheels, "LICENSES", (missing,))
     monkeypatch.setattr(build_wheels, "run", lambda *_, **__: "built\n")
     with pytest.raises(build_wheels.WheelError, match=f"^the compiler's licences are not here: {missing} "):
-        build_wheels.build_own(tmp_path, tmp_path / "dist", tmp_path)
+        build_wheels.build_own(tmp_path, tmp_path / "pure.whl", tmp_path / "dist", tmp_path)
 
 
 def test_a_first_result(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Try dmlvk on CPython for Windows, under wine, with this machine's Vulkan driver: what works, and with which bits.
+
+    scripts/try_windows.py                     the checkout, and Kompute built for it: some minutes the first time
+    scripts/try_windows.py --wheels dist       the wheels of scripts/build_wheels.py --platform win_amd64, whole
+    scripts/try_windows.py --every 10          compare the bits of every tenth operator only
+    scripts/try_windows.py --json FILE         add what was found to a file (docs/measurements/platforms.json)
+
+Needs wine and an X server without a screen, which wine's Vulkan asks for (Debian: apt install wine wine64 xvfb), and
+without --wheels the compilers of scripts/cross/targets.py. Python 3.12 with NumPy 1.26: wine 8 lacks functions of C
+that NumPy 2 imports.
+
+Exit status: 0 all checks pass and all bits are equal, 1 not so, 2 wrong usage, 3 wine or Xvfb is not here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from scripts.build_kompute import default_cache
+from scripts.build_wheels import _HEADERS, WheelError, found_pythons
+from scripts.cross import glslang, kompute
+from scripts.cross.platform_table import add_row, compared
+from scripts.cross.targets import TARGETS, CrossBuildError
+from scripts.cross.windows_checks import CHECKS
+from scripts.cross.windows_python import embeddable
+
+ROOT = Path(__file__).resolve().parent.parent
+
+MINOR = 12
+
+PACKAGES = ("numpy==1.26.4", "click>=8.1", "rich>=13", "pillow>=9.1", "colorama", "onnx>=1.17,<1.19", "protobuf<6")
+
+_SECONDS = 600
+
+
+class NotHereError(Exception):
+    """A program that is needed is not installed."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the script; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--wheels", metavar="DIR", type=Path, help="install these, not the checkout")
+    parser.add_argument("--every", metavar="N", type=int, default=1, help="compare bits of each Nth operator only")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="add the row of the table to this file")
+    options = parser.parse_args(arguments)
+    try:
+        for program in ("wine", "Xvfb"):
+            if shutil.which(program) is None:
+                raise NotHereError(f"{program} is not here (apt install wine wine64 xvfb)")
+        python = prepared(options.wheels)
+        with display() as number:
+            return tried(Wine(python, number), options)
+    except NotHereError as error:
+        print(f"try_windows.py: not tried: {error}", file=sys.stderr)
+        return 3
+    except (CrossBuildError, WheelError, OSError, subprocess.SubprocessError) as error:
+        print(f"try_windows.py: {error}", file=sys.stderr)
+        return 1
+
+
+class Wine:
+    """CPython for Windows.
+
+    Args:
+        python: the folder of ``python.exe``.
+        display: of the X server.
+    """
+
+    def __init__(self, python: Path, display: str) -> None:
+        self._python = python
+        self._environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "DMLVK_CACHE"))},
+            "WINEPREFIX": str(default_cache() / "windows" / "prefix"),
+            "WINEDEBUG": "-all",
+            "DISPLAY": display,
+            "WINEPATH": str(python),
+        }
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Runs Python with arguments."""
+        return subprocess.run(
+            ["wine", str(self._python / "python.exe"), *words],
+            cwd=self._python,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS,
+            check=False,
+        )
+
+    def end(self) -> None:
+        """Ends what wine leaves running."""
+        subprocess.run(["wineserver", "-k"], env=self._environment, capture_output=True, check=False)
+
+
+def tried(wine: Wine, options: argparse.Namespace) -> int:
+    """Runs all checks, compares the bits, and says what was found."""
+    faults, passed = [], 0
+    try:
+        for check in CHECKS:
+            begun = time.monotonic()
+            if check.needs and wine.run("-c", f"import {check.needs}").returncode != 0:
+                print(f"left out: {check.name}: {check.needs} cannot be imported there", flush=True)
+                continue
+            done = wine.run("-c", f"ROOT = {_drive(ROOT)!r}\n{check.program}")
+            passed += done.returncode == 0
+            said = "passed" if done.returncode == 0 else "FAILED"
+            print(f"{said}: {check.name} ({time.monotonic() - begun:.1f} s)", flush=True)
+            if done.returncode != 0:
+                faults.append(check.name)
+                print("    " + "\n    ".join((done.stdout + done.stderr).strip().splitlines()[-12:]), flush=True)
+        script = str(ROOT / "scripts" / "cross" / "bits.py")
+        words = ["--every", str(options.every)]
+        there = wine.run(_drive(Path(script)), *words)
+    finally:
+        wine.end()
+    here = subprocess.run([sys.executable, script, *words], capture_output=True, text=True, check=False)
+    row = compared("Windows x86-64 (wine)", here, there)
+    row |= {"checks": passed, "failed": faults}
+    print(row["told"])
+    if options.json is not None:
+        add_row(options.json, row)
+    return 1 if faults or row["different"] or row["operators"] == 0 else 0
+
+
+def prepared(wheels: Path | None) -> Path:
+    """The folder of a Python that has everything; made anew but for what was downloaded.
+
+    Raises:
+        CrossBuildError: something cannot be built or had.
+    """
+    folder = default_cache() / "windows"
+    downloads = _downloads(folder / "wheels")
+    python = folder / "python"
+    shutil.rmtree(python, ignore_errors=True)
+    shutil.copytree(embeddable(MINOR, default_cache()), python)
+    (python / "_wmi.pyd").unlink(missing_ok=True)  # platform.platform() waits for it for ever in wine 8
+    site = python / "site"
+    if wheels is not None:
+        own = [next(iter(wheels.glob(f"kp-*-cp3{MINOR}-*-win_amd64.whl")), None)]
+        own += [next(iter(wheels.glob("dmlvk-*-py3-none-win_amd64.whl")), None)]
+        if None in own:
+            raise CrossBuildError(f"{wheels} has no wheels for Windows: build_wheels.py --platform win_amd64")
+        paths = [path for path in own if path is not None]
+        places = ""
+    else:
+        header = subprocess.run(
+            [_python_with_headers(), "-c", _HEADERS], capture_output=True, text=True, check=True
+        ).stdout.strip()
+        with tempfile.TemporaryDirectory() as made:
+            built = kompute.build(TARGETS["win_amd64"], {MINOR: Path(header)}, Path(made), jobs=os.cpu_count() or 1)
+            paths = [Path(shutil.copy(path, folder)) for path in built]
+        if (program := glslang.kept(TARGETS["win_amd64"])) is not None:
+            shutil.copy(program, python)
+        places = _drive(ROOT) + "\n"
+    for path in (*downloads, *paths):
+        with zipfile.ZipFile(path) as archive:
+            archive.extractall(site)
+    for program in site.glob("*.data/scripts/*"):
+        shutil.copy(program, python)
+    text = f"python3{MINOR}.zip\n.\nsite\n{places}import site\n"
+    (python / f"python3{MINOR}._pth").write_text(text, encoding="utf-8")
+    return python
+
+
+def _python_with_headers() -> str:
+    found = found_pythons().get((3, MINOR))
+    if found is None:
+        raise CrossBuildError(f"there is no CPython 3.{MINOR} here, whose headers Kompute is built against")
+    return found
+
+
+def _downloads(folder: Path) -> list[Path]:
+    kept = sorted(folder.glob("*.whl"))
+    if kept:
+        return kept
+    partial = folder.with_name("wheels.partial")
+    options = ["--platform", "win_amd64", "--python-version", f"3.{MINOR}", "--only-binary=:all:", "--quiet"]
+    command = [sys.executable, "-m", "pip", "download", *options, "--dest", str(partial), *PACKAGES]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CrossBuildError(f"packages for Windows are not to be had: {done.stderr.strip()[-500:]}")
+    partial.rename(folder)
+    return sorted(folder.glob("*.whl"))
+
+
+def _drive(path: Path) -> str:
+    """A path as Windows' programs see it under wine."""
+    return "Z:" + str(path).replace("/", "\\")
+
+
+@contextlib.contextmanager
+def display() -> Iterator[str]:
+    """An X server without a screen, and its name."""
+    read, write = os.pipe()
+    server = subprocess.Popen(
+        ["Xvfb", "-displayfd", str(write), "-screen", "0", "640x480x24", "-nolisten", "tcp"],
+        pass_fds=(write,),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(write)
+    try:
+        with os.fdopen(read) as told:
+            number = told.readline().strip()
+        if not number:
+            raise NotHereError("Xvfb does not start")
+        yield f":{number}"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

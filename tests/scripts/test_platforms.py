@@ -1,0 +1,129 @@
+"""What is found out for systems that are not here: modules as Metal has them, launches as AMD's driver compiles."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from dmlvk.kernels import library
+from scripts import compile_for_gpus, translate_to_metal
+from scripts.cross import platform_table
+from scripts.cross.wheel import write_wheel
+from scripts.shader_tools.metal import with_products_as_fma
+from scripts.shader_tools.pipelines import Compiled
+
+SHADER = """#version 450
+layout(local_size_x = 64) in;
+layout(std430, binding = 0) buffer Words { float words[]; };
+shared uint kept[%d];
+void main()
+{
+    kept[gl_LocalInvocationIndex] = gl_LocalInvocationIndex;
+    barrier();
+    words[gl_GlobalInvocationID.x] = %s;
+}
+"""
+
+
+def compiled(folder: Path, words: int, value: str) -> bytes:
+    (folder / "a.comp").write_text(SHADER % (words, value))
+    command = [
+        "glslangValidator",
+        "-V",
+        "--target-env",
+        "vulkan1.1",
+        "-o",
+        str(folder / "a.spv"),
+        str(folder / "a.comp"),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return (folder / "a.spv").read_bytes()
+
+
+needs_spirv_cross = pytest.mark.skipif(shutil.which("spirv-cross") is None, reason="spirv-cross is not installed")
+
+
+@needs_spirv_cross
+@pytest.mark.parametrize(
+    ("words", "value", "fault"),
+    [
+        (64, "float(kept[3])", None),
+        (8193, "float(kept[3])", "has 32772 bytes of shared memory; Metal has 32768"),
+        (64, "sqrt(float(kept[3]))", "has sqrt in its text"),
+        (64, "isnan(float(kept[3])) ? 1.0 : 2.0", "has isnan in its text"),
+        (64, "float(double(kept[3]) * 3.0lf)", "double"),
+    ],
+)
+def test_what_metal_would_not_take_is_named(tmp_path: Path, words: int, value: str, fault: str | None) -> None:
+    found = translate_to_metal.fault_of(compiled(tmp_path, words, value), tmp_path)
+    assert (found is None) if fault is None else (found is not None and fault in found)
+
+
+@needs_spirv_cross
+def test_modules_translate(capsys: pytest.CaptureFixture[str]) -> None:
+    assert translate_to_metal.main(["--every", "400"]) == 0
+    assert ", 0 are bad\n" in capsys.readouterr().out
+
+
+def test_products_become_what_spirv_cross_writes(tmp_path: Path) -> None:
+    module = with_products_as_fma(library.load("element_wise_multiply.float32.contiguous"))
+    subprocess.run(["spirv-val", "--target-env", "vulkan1.1", "-"], input=module, check=True)
+    text = subprocess.run(["spirv-dis", "-"], input=module, capture_output=True, check=True).stdout.decode()
+    products = re.findall(r"(%\w+) = OpFMul ", text)
+    assert products
+    for product in products:  # is looked at, and taken where it is no -0
+        assert re.search(rf"= OpBitcast %\w+ {product}\n", text)
+        assert re.search(rf"= OpSelect %\w+ %\w+ %\w+ {product}\n", text)
+        assert f"OpDecorate {product} NoContraction" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "statistics", "fault"),
+    [
+        (0.1, {"Spilled VGPRs": 0, "Scratch size": 0, "Spilled SGPRs": 3}, None),
+        (0.1, {"Spilled VGPRs": 7, "Scratch size": 1024}, "spills 7 vector registers, 1024 bytes of scratch memory"),
+        (2.5, {}, "takes 2.5 s to compile"),
+    ],
+)
+def test_a_bad_launch_is_named(seconds: float, statistics: dict[str, int], fault: str | None) -> None:
+    found = compile_for_gpus.fault_of(Compiled(seconds, statistics))
+    assert found == fault if fault is None else (found or "").startswith(fault)
+
+
+def test_rows_of_the_table_say_which_bits_differ(tmp_path: Path) -> None:
+    def said(bits: dict[str, str] | None) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess([], 0, "no JSON" if bits is None else json.dumps({"bits": bits}), "oh")
+
+    here = {"abs": "1", "add": "2", "if": "3"}
+    same = platform_table.compared("Elsewhere", said(here), said(here))
+    assert (same["operators"], same["different"]) == (3, [])
+    other = platform_table.compared("Elsewhere", said(here), said({"abs": "1", "add": "4"}))
+    assert other["different"] == ["add", "if"]
+    none = platform_table.compared("Elsewhere", said(here), said(None))
+    assert none["operators"] == 0
+    assert "oh" in none["told"]
+    file = tmp_path / "platforms.json"
+    for row in (same, {**other, "platform": "Anywhere"}, other):
+        platform_table.add_row(file, row)
+    assert [(row["platform"], row["different"]) for row in json.loads(file.read_text())] == [
+        ("Anywhere", ["add", "if"]),
+        ("Elsewhere", ["add", "if"]),
+    ]
+
+
+def test_a_wheel_is_what_pip_reads(tmp_path: Path) -> None:
+    files = {"kp.so": b"binary", "kp-1.0.dist-info/METADATA": b"Metadata-Version: 2.1\nName: kp\nVersion: 1.0\n"}
+    made = write_wheel(tmp_path, "kp", "1.0", "cp312-cp312-win_amd64", files)
+    assert made.name == "kp-1.0-cp312-cp312-win_amd64.whl"
+    with zipfile.ZipFile(made) as archive:
+        rows = dict(line.split(",", 1) for line in archive.read("kp-1.0.dist-info/RECORD").decode().splitlines())
+        assert set(rows) == set(archive.namelist())
+        assert rows["kp.so"] == "sha256=mjpF0BUxog6JrGrhCwsL6wSSrNchajaKoGLRpf7K-c0,6"
+    before = made.read_bytes()
+    assert write_wheel(tmp_path, "kp", "1.0", "cp312-cp312-win_amd64", files).read_bytes() == before
