@@ -50,7 +50,7 @@ def open_sizes(guards: Guards, values: Sequence[int]) -> tuple[list[int], list[i
         values: the sizes of the run that is planned.
 
     Returns:
-        The open sizes; and for each operand of a kernel a number of sixteen bytes.
+        The open sizes; and for each operand of a kernel a number of words.
     """
     sizes = [guards.size(value) for value in values]
     return sizes, [guards.size(2) for _ in range(MOST_OPERANDS)]
@@ -80,7 +80,8 @@ class _Launch:
         spirv: the shader.
         operands: in the order of its bindings.
         reads: how many of them are read.
-        places: for each word of the push constants the operands that it depends on, with the factor of their places.
+        places: the words of the push constants that depend on where operands lie, by their numbers: on which, and with
+            which factors.
         varying: the specialization constants that follow from dynamic sizes.
         is_independent: as of a Step.
         numbers: specialization constants, push constants, work groups, and the operands' offsets.
@@ -90,7 +91,7 @@ class _Launch:
     spirv: bytes
     operands: tuple[_Operand, ...]
     reads: int
-    places: tuple[tuple[tuple[int, int], ...], ...]
+    places: tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
     varying: frozenset[int]
     is_independent: bool
     numbers: tuple[Any, Any, Any, Any]
@@ -137,7 +138,7 @@ class DynamicGraph:
     ) -> None:
         self.device = device
         self.network = network(desc, device)
-        self._offsets = [16 * offset for offset in offsets]
+        self._offsets = [4 * offset for offset in offsets]
         self._places = offsets
         target = device.target_for(flags)
         lasting = {*(Value("input", number) for number in lasting_inputs), *self.network.constants}
@@ -175,10 +176,11 @@ class DynamicGraph:
         operands = tuple(map(operand, (*step.reads, *step.writes)))
         begins = self._offsets[: len(operands)]
         words, places = [], []
-        for word in kernel.push_constants(begins):
+        for number, word in enumerate(kernel.push_constants(begins)):
             rest, factors = coefficients_of(word, self._places[: len(operands)])
             words.append(rest)
-            places.append(tuple((i, factor) for i, factor in enumerate(factors) if factor))
+            if any(factors):
+                places.append((number, tuple((i, factor) for i, factor in enumerate(factors) if factor)))
         numbers = (
             tuple(kernel.specialization(begins)),
             tuple(words),
@@ -299,48 +301,55 @@ class DynamicGraph:
             region = owner if isinstance(owner, Region) else placement.regions[owner]
         return region.place, region.index, region.offset
 
+    def bound(
+        self, layout: Layout, bound: Mapping[tuple[Place, int], tuple[Allocation, int]]
+    ) -> list[tuple[tuple[Allocation, ...], tuple[Allocation, ...], list[int]]]:
+        """What each launch binds, what it writes of that, and where its operands' values begin, in words.
+
+        Args:
+            layout: the memory.
+            bound: allocation and first byte of each place.
+        """
+        shared = None
+        made = []
+        for launch in self._launches:
+            allocations, begins = [], []
+            for operand in launch.operands:
+                place, index, start = self._home(operand.owner, layout.placement)
+                allocation, first = bound[place, index]
+                allocations.append(allocation)
+                begins.append((first + start) // 4)
+            written = tuple(allocations[launch.reads :])
+            if coefficients.are_read_by(launch.spirv, len(launch.operands)):
+                shared = shared or self.device.engine.shared(coefficients.contents())
+                allocations.append(shared)
+            made.append((tuple(allocations), written, begins))
+        return made
+
     def launches(
         self,
         numbers: Any,
         layout: Layout,
-        bound: Mapping[tuple[Place, int], tuple[Allocation, int]],
+        bound: Sequence[tuple[tuple[Allocation, ...], tuple[Allocation, ...], list[int]]],
     ) -> list[Launch]:
         """What a device is to do.
 
         Args:
             numbers: as :meth:`numbers` gives them.
             layout: the memory.
-            bound: allocation and first byte of each place.
+            bound: as :meth:`bound` gives it.
         """
-        shared = None
         made = []
-        for launch, depends, (constants, words, groups, offsets) in zip(
-            self._launches, layout.depends, numbers, strict=True
+        for launch, (allocations, written, begins), depends, (constants, words, groups, offsets) in zip(
+            self._launches, bound, layout.depends, numbers, strict=True
         ):
-            allocations, begins = [], []
-            for operand, offset in zip(launch.operands, offsets, strict=True):
-                place, index, start = self._home(operand.owner, layout.placement)
-                allocation, first = bound[place, index]
-                allocations.append(allocation)
-                begins.append((first + start + offset) // 16)
-            if coefficients.are_read_by(launch.spirv, len(launch.operands)):
-                shared = shared or self.device.engine.shared(coefficients.contents())
-                allocations.append(shared)
-            push = [
-                word if not places else word + sum(factor * begins[i] for i, factor in places)
-                for word, places in zip(words, launch.places, strict=True)
-            ]
+            if any(offsets):
+                begins = [begin + offset // 4 for begin, offset in zip(begins, offsets, strict=True)]
+            push = list(words)
+            for number, places in launch.places:
+                push[number] += sum(factor * begins[i] for i, factor in places)
             made.append(
-                Launch(
-                    launch.spirv,
-                    constants,
-                    tuple(push),
-                    groups,
-                    tuple(allocations),
-                    tuple(allocations[launch.reads : len(launch.operands)]),
-                    depends,
-                    launch.varying,
-                )
+                Launch(launch.spirv, constants, tuple(push), groups, allocations, written, depends, launch.varying)
             )
         return made
 

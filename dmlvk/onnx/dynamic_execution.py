@@ -17,6 +17,7 @@ from dmlvk.graphs.dynamic import DynamicGraph, Layout
 from dmlvk.kernels.program import Place
 from dmlvk.onnx.assembly import Assembled
 from dmlvk.onnx.execution import Resident, Usage, Weights
+from dmlvk.onnx.host import Repeated
 from dmlvk.onnx.loading import Step
 from dmlvk.onnx.planning import RoundPlan
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Tensor, stored
@@ -55,7 +56,8 @@ class DynamicSegment:
         offsets: as for :class:`DynamicGraph`.
         weights: where its constants are uploaded.
         known: values that are known, which the host computes with.
-        evaluated: computes a node on the host.
+        evaluated: computes a node on the host for the first time.
+        repeated: makes what computes it again, without looking at it.
         fuse: as for ``Device.compile_graph``.
         flags: as for ``Device.compile_graph``.
     """
@@ -70,6 +72,7 @@ class DynamicSegment:
         weights: Weights,
         known: Mapping[str, Any],
         evaluated: Callable[[Step, Mapping[str, Any]], list[Any]],
+        repeated: Callable[[Step], Repeated],
         *,
         fuse: bool,
         flags: ExecutionFlags,
@@ -80,6 +83,8 @@ class DynamicSegment:
         self._prelude = plan.prelude
         self._known = known
         self._evaluated = evaluated
+        self._repeated = [repeated(step) for step in plan.prelude]
+        self._was_evaluated = False
         self._weights = weights
         constants = [source for source in assembled.inputs if source.kind == "constant"]
         weights.upload([(source.array, source.size_in_bytes) for source in constants if source.array is not None])
@@ -107,6 +112,7 @@ class DynamicSegment:
                 self._constants[number] = lies
         self._layout: Layout | None = None
         self._buffers: dict[tuple[Place, int], Buffer] = {}
+        self._memory: Any = ()
         self._bound: collections.OrderedDict[tuple[int, ...], _Bound] = collections.OrderedDict()
         self._uploaded_for: tuple[int, ...] = ()
         self.empty_inputs: dict[str, Array] = {}
@@ -170,14 +176,7 @@ class DynamicSegment:
         layout = self.graph.laid_out(sizes, needed, self._layout)
         if layout is not self._layout:
             self._lay_out(layout)
-        bound: dict[tuple[Place, int], tuple[Allocation, int]] = {
-            place: (buffer.allocation, 0) for place, buffer in self._buffers.items()
-        }
-        for number, binding in self._constants.items():
-            bound[Place.INPUT, number] = binding.buffer.allocation, binding.offset
-        if self.graph.constants is not None:
-            bound[Place.CONSTANTS, 0] = self.graph.constants.allocation, 0
-        recording = self._device.engine.record(self.graph.launches(numbers, layout, bound))
+        recording = self._device.engine.record(self.graph.launches(numbers, layout, self._memory))
         shapes, contents = self._of_sizes(*sizes, *self._unused)
         return _Bound(recording, shapes, self._of_host(contents))
 
@@ -187,11 +186,13 @@ class DynamicSegment:
         for (name, value), numbers in zip(self._derived.items(), contents, strict=True):
             made[name] = np.array(numbers, NUMPY_TYPES[value.element]).reshape(value.numbers.shape)
         there: collections.ChainMap[str, Any] = collections.ChainMap(made, self._known)  # type: ignore[arg-type]
-        for step in self._prelude:
-            results = self._evaluated(step, {name: there[name] for name in step.reads})
+        for step, repeated in zip(self._prelude, self._repeated, strict=True):
+            given = {name: there[name] for name in step.reads}
+            results = repeated(given) if self._was_evaluated else self._evaluated(step, given)
             for name, result in zip(step.proto.output, results, strict=True):
                 if name:
                     made[name] = np.asarray(result)
+        self._was_evaluated = True
         return made
 
     def _lay_out(self, layout: Layout) -> None:
@@ -212,6 +213,14 @@ class DynamicSegment:
                 self._buffers[place] = self._device.create_buffer(size)
         if is_first and self.graph.constants is None:
             self.graph.prepare(layout, self._constants)
+        bound: dict[tuple[Place, int], tuple[Allocation, int]] = {
+            place: (buffer.allocation, 0) for place, buffer in self._buffers.items()
+        }
+        for number, binding in self._constants.items():
+            bound[Place.INPUT, number] = binding.buffer.allocation, binding.offset
+        if self.graph.constants is not None:
+            bound[Place.CONSTANTS, 0] = self.graph.constants.allocation, 0
+        self._memory = self.graph.bound(layout, bound)
         self._layout = layout
 
 

@@ -22,7 +22,7 @@ from dmlvk.onnx.dynamic_execution import DynamicRound, DynamicSegment
 from dmlvk.onnx.dynamic_rounds import DynamicRounds
 from dmlvk.onnx.execution import Held, Resident, Segment, Usage, Weights
 from dmlvk.onnx.expansion import body_of
-from dmlvk.onnx.host import RANDOM, evaluate, ignored
+from dmlvk.onnx.host import RANDOM, Repeated, evaluate, ignored
 from dmlvk.onnx.joining import Joined, joined
 from dmlvk.onnx.limits import DEFAULT_LIMITS, Budget, Limits, size_of
 from dmlvk.onnx.loading import Model, Step, subgraph
@@ -347,6 +347,7 @@ class Program:
             weights,
             known,
             self._evaluated,
+            lambda step: Repeated(step, self.model.opsets, self.model.name, self._limits),
             fuse=self._fuse,
             flags=self._flags,
         )

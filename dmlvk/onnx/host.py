@@ -150,23 +150,56 @@ def evaluate(
     except NotInferred as error:
         raise ModelFileError(f"{model}: {step.label}: {error}") from error
     limits.check(step, values, outputs, model)
-    anything = onnx.TypeProto()
-    graph = helper.make_graph(
-        [step.proto],
-        "node",
-        [helper.make_value_info(name, anything) for name in step.reads],
-        [helper.make_value_info(name, anything) for name in step.proto.output if name],
-    )
-    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid(*item) for item in opsets.items()])
-    feeds = {name: values[name] for name in step.reads}
-    try:
-        with np.errstate(all="ignore"):
-            found = iter(ReferenceEvaluator(proto).run(None, feeds))
-    except Exception as error:
-        message = " ".join(f"{type(error).__name__}: {error}".split())
-        raise ModelFileError(f"{model}: {step.label}: cannot be computed: {message[:500]}") from error
-    results = [next(found) if name else None for name in step.proto.output]
-    return [np.asarray(result) if isinstance(result, np.generic) else result for result in results]
+    return Repeated(step, opsets, model, limits).evaluated(values)
+
+
+class Repeated:
+    """A node that the host computes again and again, each time of values that were looked at before.
+
+    Args:
+        step: the node.
+        opsets: versions of the operator sets.
+        model: its name, for messages.
+        limits: what it may take.
+    """
+
+    def __init__(self, step: Step, opsets: Mapping[str, int], model: str, limits: Limits = DEFAULT_LIMITS) -> None:
+        self._step, self._opsets, self._model, self._limits = step, opsets, model, limits
+        self._evaluator: Any = None
+
+    def __call__(self, values: Mapping[str, Any]) -> list[Any]:
+        """What the node gives.
+
+        Raises:
+            ModelFileError: naming the node, when it cannot be computed.
+        """
+        quick = _at_once(self._step, values, self._model, self._limits)
+        return self.evaluated(values) if quick is None else quick
+
+    def evaluated(self, values: Mapping[str, Any]) -> list[Any]:
+        """The same by the ONNX package's evaluator."""
+        step = self._step
+        feeds = {name: values[name] for name in step.reads}
+        try:
+            if self._evaluator is None:
+                self._evaluator = ReferenceEvaluator(self._proto())
+            with np.errstate(all="ignore"):
+                found = iter(self._evaluator.run(None, feeds))
+        except Exception as error:
+            message = " ".join(f"{type(error).__name__}: {error}".split())
+            raise ModelFileError(f"{self._model}: {step.label}: cannot be computed: {message[:500]}") from error
+        results = [next(found) if name else None for name in step.proto.output]
+        return [np.asarray(result) if isinstance(result, np.generic) else result for result in results]
+
+    def _proto(self) -> onnx.ModelProto:
+        step, anything = self._step, onnx.TypeProto()
+        graph = helper.make_graph(
+            [step.proto],
+            "node",
+            [helper.make_value_info(name, anything) for name in step.reads],
+            [helper.make_value_info(name, anything) for name in step.proto.output if name],
+        )
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid(*item) for item in self._opsets.items()])
 
 
 def _at_once(step: Step, values: Mapping[str, Any], model: str, limits: Limits) -> list[Any] | None:
@@ -220,4 +253,4 @@ def _range(step: Step, numbers: Sequence[Array], model: str, limits: Limits) -> 
     return [(start + np.arange(count, dtype=start.dtype) * delta).astype(start.dtype)]
 
 
-__all__ = ["HOST_ONLY", "RANDOM", "NotInferred", "evaluate", "ignored", "inferred"]
+__all__ = ["HOST_ONLY", "RANDOM", "NotInferred", "Repeated", "evaluate", "ignored", "inferred"]

@@ -356,6 +356,7 @@ class Planner:
                 continue
             if shape is None or shape[0] not in DATA_TYPES or any(size == 0 for size in shape[1]):
                 raise NotDynamicError(f"{step.label}: the host computes it, and its result is of no known size")
+            self._limits.check_shape(step, shape[0], shape[1], self._model.name)
             self._values[name] = input_tensor(name, shape[0], shape[1])
             self._of_host.add(name)
         self._prelude.append(step)
