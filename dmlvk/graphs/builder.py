@@ -14,7 +14,7 @@ Transposing, reshaping and broadcasting are views of the same bytes, too.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -422,8 +422,16 @@ class Graph:
         copy = self.apply("ELEMENT_WISE_IDENTITY", {"input_tensor": expression}, name=expression.name)
         return copy.source, copy.tensor
 
-    def _description(self, outputs: Sequence[Source]) -> GraphDesc:
-        """The nodes that lead to the outputs, numbered anew, with their edges."""
+    def inputs_of(self, expressions: Iterable[Expression]) -> list[str]:
+        """The names of the inputs on which expressions depend: all others must not be there when they are compiled."""
+        sources = [expression.source for expression in expressions]
+        needed = self._needed([source for source in sources if source.kind == "node"])
+        read = [source for index in needed for source in self._nodes[index].sources if source is not None]
+        places = {source.index for source in (*sources, *read) if source.kind == "input"}
+        return [name for place, name in enumerate(self._inputs) if place in places]
+
+    def _needed(self, outputs: Sequence[Source]) -> set[int]:
+        """The nodes that lead to the outputs of nodes."""
         needed: set[int] = set()
         pending = [source.index for source in outputs]
         while pending:
@@ -431,6 +439,11 @@ class Graph:
             if index not in needed:
                 needed.add(index)
                 pending += [s.index for s in self._nodes[index].sources if s is not None and s.kind == "node"]
+        return needed
+
+    def _description(self, outputs: Sequence[Source]) -> GraphDesc:
+        """The nodes that lead to the outputs, numbered anew, with their edges."""
+        needed = self._needed(outputs)
         numbers = {index: number for number, index in enumerate(sorted(needed))}
         input_edges: list[InputGraphEdge] = []
         between: list[IntermediateGraphEdge] = []

@@ -1,0 +1,294 @@
+"""The backend for ``torch.compile``: graphs forward and backward, in parts where the device lacks something."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import logging
+import operator
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._decomp import core_aten_decompositions, get_decompositions
+from torch._dynamo import register_backend
+from torch._dynamo.backends.common import aot_autograd
+from torch.fx import GraphModule, Node
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from dmlvk.device import Device
+from dmlvk.device_arrays import Array
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.torch import operators
+from dmlvk.torch.lowering import LOWERINGS, NotLowered, has_lowering, lowered, name_of
+from dmlvk.torch.residency import Residency
+from dmlvk.torch.types import from_numpy
+
+assert operators  # importing it registers the lowerings
+
+_log = logging.getLogger("dmlvk")
+
+_KEPT_SIZES = 64
+"""Graphs that are kept of a program whose sizes vary; those not used for longest go first."""
+
+_LEAST_NODES = 2
+"""Nodes of a part that is worth the way to the device and back, where the CPU computes others."""
+
+_DECOMPOSED = [
+    torch.ops.aten.native_layer_norm_backward.default,
+    torch.ops.aten.native_group_norm_backward.default,
+    torch.ops.aten.native_batch_norm_backward.default,
+    torch.ops.aten.gelu_backward.default,
+    torch.ops.aten.silu_backward.default,
+    torch.ops.aten.nll_loss_forward.default,
+    torch.ops.aten.nll_loss_backward.default,
+    torch.ops.aten.mse_loss.default,
+    torch.ops.aten.mse_loss_backward.default,
+    torch.ops.aten.unbind.int,
+    torch.ops.aten.triu.default,
+    torch.ops.aten.tril.default,
+    torch.ops.aten._native_batch_norm_legit.default,
+    torch.ops.aten._native_batch_norm_legit.no_stats,
+]
+
+_KEPT = [torch.ops.aten.embedding_dense_backward.default]
+"""Operators that are lowered, though PyTorch would take them apart."""
+
+_devices: dict[str, tuple[Device, Residency]] = {}
+_devices_lock = threading.Lock()
+_said: set[str] = set()
+
+
+def backend(
+    module: GraphModule,
+    example_inputs: Sequence[Any],
+    *,
+    options: Mapping[str, Any] | None = None,
+    mode: str | None = None,
+) -> Callable[..., Any]:
+    """What ``torch.compile(model, backend="dmlvk", options={"device": …})`` calls with each graph.
+
+    Args:
+        module: the graph that TorchDynamo found.
+        example_inputs: its inputs.
+        options: ``device``: a ``dmlvk.Device``, or what it takes to choose one; ``arithmetic``: as ``dmlvk.Device``
+            takes it.
+        mode: accepted for PyTorch's sake.
+
+    Raises:
+        InvalidArgumentError: there is no such option.
+    """
+    device, residency = _device_for(dict(options or {}))
+    compiler = functools.partial(_compiled, device, residency)
+    decompositions = {**core_aten_decompositions(), **get_decompositions(_DECOMPOSED)}
+    for kept in _KEPT:
+        decompositions.pop(kept, None)
+    compile_both = aot_autograd(
+        fw_compiler=compiler, bw_compiler=compiler, inference_compiler=compiler, decompositions=decompositions
+    )
+    with sdpa_kernel(SDPBackend.MATH):  # attention as products and a softmax, which have gradients
+        made: Callable[..., Any] = compile_both(module, list(example_inputs))
+    return made
+
+
+register_backend(backend, name="dmlvk")  # type: ignore[arg-type]  # its annotation knows one signature only
+
+
+def load(program: torch.export.ExportedProgram, **options: Any) -> torch.nn.Module:
+    """A program of ``torch.export`` on the device.
+
+    Args:
+        program: what ``torch.export.export`` or ``torch.export.load`` gave.
+        options: as for :func:`backend`.
+
+    Returns:
+        a module that is called as the exported one was.
+    """
+    if not isinstance(program, torch.export.ExportedProgram):
+        raise InvalidArgumentError(f"dmlvk.torch.load: needs a torch.export.ExportedProgram; got {program!r}")
+    _device_for(options)
+    made: torch.nn.Module = torch.compile(program.module(), backend=functools.partial(backend, options=options))
+    return made
+
+
+def _device_for(options: dict[str, Any]) -> tuple[Device, Residency]:
+    """The device that options name, which stays open, and what lies on it."""
+    unknown = set(options) - {"device", "arithmetic"}
+    if unknown:
+        raise InvalidArgumentError(f"dmlvk.torch: there is no option {sorted(unknown)}; there are device, arithmetic")
+    selector, arithmetic = options.get("device"), options.get("arithmetic")
+    with _devices_lock:
+        key = f"{id(selector) if isinstance(selector, Device) else selector!r} {arithmetic!r}"
+        known = _devices.get(key)
+        if known is None or known[0].engine.is_removed:
+            device = selector if isinstance(selector, Device) else Device(selector, arithmetic=arithmetic)
+            known = _devices[key] = device, Residency(device)
+        return known
+
+
+def _compiled(device: Device, residency: Residency, module: GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
+    """A graph of ATen's operators as a function of tensors; one with open sizes is made anew for each of them."""
+    is_open = any(isinstance(item, (torch.SymInt, torch.SymFloat)) for item in examples) or any(
+        isinstance(size, torch.SymInt) for item in examples if isinstance(item, torch.Tensor) for size in item.shape
+    )
+    made = _OpenSizes(device, residency, module) if is_open else _in_parts(device, residency, module)
+    return _boxed(made)
+
+
+def _boxed(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
+    """A function that takes its arguments in a list, which it empties, as AOTAutograd likes it."""
+
+    def call(arguments: list[Any]) -> Any:
+        given = list(arguments)
+        arguments.clear()
+        return function(*given)
+
+    call._boxed_call = True  # type: ignore[attr-defined]  # PyTorch's mark
+    return call
+
+
+class _OpenSizes:
+    """A graph whose sizes vary from call to call: one for each of them, and the last ones are kept."""
+
+    def __init__(self, device: Device, residency: Residency, module: GraphModule) -> None:
+        self._device, self._residency, self._module = device, residency, module
+        self._made: collections.OrderedDict[tuple[object, ...], Callable[..., Any]] = collections.OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, *arguments: Any) -> Any:
+        key = tuple(
+            (tuple(item.shape), item.dtype, item.stride()) if isinstance(item, torch.Tensor) else item
+            for item in arguments
+        )
+        with self._lock:
+            made = self._made.get(key)
+            if made is None:
+                fixed = make_fx(self._module, tracing_mode="fake")(*arguments)
+                made = self._made[key] = _in_parts(self._device, self._residency, fixed)
+                while len(self._made) > _KEPT_SIZES:
+                    self._made.popitem(last=False)
+            self._made.move_to_end(key)
+        return made(*arguments)
+
+
+class _Supported(OperatorSupportBase):
+    """What the device computes: what the table has, without nodes that turned out to be too much for it."""
+
+    def __init__(self, refused: set[str]) -> None:
+        self._refused = refused
+
+    def is_node_supported(self, submodules: Mapping[str, torch.nn.Module], node: Node) -> bool:
+        """PyTorch's question."""
+        if node.target is operator.getitem and isinstance(node.args[0], Node):
+            return self.is_node_supported(submodules, node.args[0])
+        return node.name not in self._refused and has_lowering(node)
+
+
+def _in_parts(device: Device, residency: Residency, module: GraphModule) -> Callable[..., Any]:
+    """The graph with as few and as large parts on the device as make no circles."""
+    refused: set[str] = set()
+    reasons: dict[str, str] = {}
+    while True:
+        copy = GraphModule(module, _copied(module.graph))
+        parts, names = _partitioned(copy, refused)
+        try:
+            for name in names:
+                setattr(parts, name, _Part(device, residency, getattr(parts, name)))
+        except NotLowered as error:
+            if error.node is None:
+                raise
+            refused.add(error.node.name)
+            reasons[name_of(error.node)] = str(error)
+            continue
+        _tell(parts, reasons)
+        return parts
+
+
+def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
+    """The same nodes, by the same names."""
+    made = torch.fx.Graph()
+    values: dict[Node, Node] = {}
+    for node in graph.nodes:
+        values[node] = made.node_copy(node, lambda item: values[item])
+    return made
+
+
+def _partitioned(module: GraphModule, refused: set[str]) -> tuple[GraphModule, list[str]]:
+    """The module with parts for the device as modules inside it, and their names."""
+    partitioner = CapabilityBasedPartitioner(module, _Supported(refused), allows_single_node_partition=True)
+    found = partitioner.propose_partitions()
+    computed = [
+        node for node in module.graph.nodes if node.op == "call_function" and node.target is not operator.getitem
+    ]
+    large = [part for part in found if len(part.nodes) >= _LEAST_NODES or len(part.nodes) == len(computed)]
+    fused = partitioner.fuse_partitions(large)
+    names = [node.target for node in fused.graph.nodes if node.op == "call_module"]
+    return fused, [str(name) for name in names]
+
+
+class _Part(torch.nn.Module):
+    """A part of a graph on the device."""
+
+    def __init__(self, device: Device, residency: Residency, module: GraphModule) -> None:
+        super().__init__()
+        self._device, self._residency = device, residency
+        self._graph, self._taken = lowered(module, device)
+        output = next(iter(reversed(module.graph.nodes)))
+        given = output.args[0]
+        self._is_single = isinstance(given, Node)
+        listed = [given] if isinstance(given, Node) else list(given)
+        self._examples = [item.meta["val"] if isinstance(item, Node) else item for item in listed]
+        self._examples = [_like(item) if isinstance(item, torch.Tensor) else item for item in self._examples]
+
+    def forward(self, *tensors: Any) -> Any:
+        """Runs it."""
+        feed = {name: self._residency.array(tensors[int(name.removeprefix("input "))]) for name in self._taken}
+        arrays = self._device.run(self._graph, feed, keep=True)
+        results = [self._result(number, arrays) for number in range(len(self._examples))]
+        return results[0] if self._is_single else results
+
+    def _result(self, number: int, arrays: Mapping[str, Array]) -> Any:
+        example = self._examples[number]
+        if not isinstance(example, torch.Tensor):
+            return example
+        array = arrays[f"output {number}"]
+        tensor = from_numpy(array.numpy(), example)
+        if example.dtype is not torch.bfloat16:  # the array has more digits than the tensor
+            self._residency.keep(tensor, array)
+        return tensor
+
+
+def _like(example: torch.Tensor) -> torch.Tensor:
+    """A tensor of the same type, shape and strides, without memory."""
+    return torch.empty_strided(
+        tuple(int(size) for size in example.shape),
+        tuple(int(step) for step in example.stride()),
+        dtype=example.dtype,
+        device="meta",
+    )
+
+
+def _tell(module: GraphModule, reasons: Mapping[str, str]) -> None:
+    """Says once what the CPU computes."""
+    for node in module.graph.nodes:
+        if node.op != "call_function" or node.target is operator.getitem:
+            continue
+        name = name_of(node) or str(node.target)
+        if name not in _said:
+            _said.add(name)
+            _log.warning("torch: the CPU computes %s: %s", name, reasons.get(name, _why_not(node)))
+
+
+def _why_not(node: Node) -> str:
+    """Why the CPU computes a node that nothing refused."""
+    if has_lowering(node):
+        return "alone it is not worth the way to the device"
+    return (
+        "it has no lowering"
+        if name_of(node) not in LOWERINGS
+        else "the device lacks its data types, or has no such tensors"
+    )

@@ -1,0 +1,253 @@
+"""From a graph of ATen's operators to a graph of DirectML's: the table, and what its functions work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from dmlvk import functions as F
+from dmlvk.datatypes import DataType
+from dmlvk.errors import DmlError, InvalidArgumentError
+from dmlvk.graphs.builder import Graph
+from dmlvk.graphs.expression import Expression
+from dmlvk.operators.members import ReduceFunction
+from dmlvk.torch.types import DATA_TYPES, is_on_device
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+    from dmlvk.graphs.compiled import CompiledGraph
+
+Lowering = Callable[..., Any]
+
+LOWERINGS: dict[str, Lowering] = {}
+"""What computes each of ATen's operators, by its name with its overload."""
+
+
+class NotLowered(Exception):
+    """The device does not compute a node; the message says why.
+
+    Attributes:
+        node: which one, where that is known.
+    """
+
+    node: Node | None = None
+
+
+def lowers(*names: str) -> Callable[[Lowering], Lowering]:
+    """Registers a lowering: a function of the context and the node's arguments that gives expressions.
+
+    Args:
+        names: of the operators, such as ``"add.Tensor"``.
+    """
+
+    def register(function: Lowering) -> Lowering:
+        for name in names:
+            LOWERINGS[name] = function
+        return function
+
+    return register
+
+
+def name_of(node: Node) -> str:
+    """An operator's name with its overload; empty for what is none of ATen's or of prims'."""
+    target = node.target
+    if node.op != "call_function" or not isinstance(target, torch._ops.OpOverload):
+        return ""
+    name = str(target)
+    return name.removeprefix("aten.") if name.startswith("aten.") else name
+
+
+class Context:
+    """The graph that is being made, and the node that is being lowered.
+
+    Args:
+        graph: of DirectML's operators.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.result: Any = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the node's only or first result."""
+        return tuple(int(size) for size in self._first.shape)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Likewise."""
+        found: torch.dtype = self._first.dtype
+        return found
+
+    @property
+    def data_type(self) -> DataType:
+        """What stands for it on the device."""
+        return DATA_TYPES[self.dtype]
+
+    @property
+    def _first(self) -> Any:
+        return self.result[0] if isinstance(self.result, (tuple, list)) else self.result
+
+    def tensor(self, value: Any, data_type: DataType | None = None) -> Expression:
+        """An operand: an expression in another data type, or a number as a constant."""
+        wanted = self.data_type if data_type is None else data_type
+        if isinstance(value, Expression):
+            return self.cast(value, wanted)
+        if isinstance(value, bool):
+            value = int(value)
+        try:
+            return self.graph.constant(value, wanted)
+        except InvalidArgumentError as error:
+            raise NotLowered(str(error)) from error
+
+    def cast(self, value: Expression, data_type: DataType) -> Expression:
+        """A value in another data type."""
+        return value if value.data_type is data_type else F.cast(value, output_data_type=data_type)
+
+    def truth(self, value: Expression) -> Expression:
+        """1 where a value is not 0, else 0, as UINT8."""
+        return value if value.is_truth else F.not_equal(value, self.graph.constant(0, value.data_type))
+
+    def reshaped(self, value: Expression, shape: Sequence[int]) -> Expression:
+        """The same elements in another shape, copied where strides cannot say it."""
+        wanted = tuple(shape) or (1,)
+        if value.sizes == wanted:
+            return value
+        try:
+            return value.reshape(wanted)
+        except InvalidArgumentError:
+            return F.identity(value).reshape(wanted)
+
+
+def axes_of(dims: int | Sequence[int] | None, rank: int) -> list[int]:
+    """Axes from 0 on; all of them for ``None`` or none."""
+    if dims is None or dims == []:
+        return list(range(max(rank, 1)))
+    given = dims if isinstance(dims, (list, tuple)) else [dims]
+    return sorted({int(axis) % max(rank, 1) for axis in given})
+
+
+def reduced(x: Expression, *, function: ReduceFunction, axes: Sequence[int]) -> Expression:
+    """REDUCE to the same data type; axes stay with a size of 1."""
+    return F.reduce(x, function=function, axes=list(axes), output_data_type=x.data_type)
+
+
+def lowered(module: GraphModule, device: Device) -> tuple[CompiledGraph, list[str]]:
+    """A module whose nodes all have a lowering, as a compiled graph, and its inputs' names.
+
+    Its inputs are called ``input 0`` and so on, its outputs ``output 0`` and so on; those that are no tensors, and
+    arguments of the module on which no output depends, are left out.
+
+    Raises:
+        NotLowered: with the node that cannot be computed.
+    """
+    graph, outputs = _graph_of(module, device, None)
+    names = graph.inputs_of(outputs.values())
+    try:
+        return graph.compile(outputs), names
+    except InvalidArgumentError:  # an argument that only results need which nobody reads
+        graph, outputs = _graph_of(module, device, set(names))
+    except DmlError as error:
+        raise NotLowered(str(error)) from error
+    try:
+        return graph.compile(outputs), names
+    except DmlError as error:
+        raise NotLowered(str(error)) from error
+
+
+def _graph_of(module: GraphModule, device: Device, names: set[str] | None) -> tuple[Graph, dict[str, Expression]]:
+    """The graph and its outputs; of the inputs only those of these names are there, others are constants."""
+    graph = Graph(device)
+    context = Context(graph)
+    values: dict[Node, Any] = {}
+    outputs: dict[str, Expression] = {}
+    place = 0
+    for node in module.graph.nodes:
+        example = node.meta.get("val")
+        if node.op == "placeholder":
+            if isinstance(example, torch.Tensor) and node.users:
+                name, data_type, shape = f"input {place}", DATA_TYPES[example.dtype], tuple(example.shape) or (1,)
+                if names is None or name in names:
+                    values[node] = graph.input(name, data_type, shape)
+                else:
+                    values[node] = graph.constant(0, data_type).broadcast_to(shape)
+                values[node].is_truth = example.dtype is torch.bool
+            place += 1
+        elif node.op == "output":
+            given = node.args[0] if isinstance(node.args[0], (tuple, list)) else node.args
+            for number, item in enumerate(given):
+                if isinstance(item, Node):
+                    outputs[f"output {number}"] = values[item]
+        else:
+            values[node] = _value(context, node, values, example)
+    return graph, outputs
+
+
+def _value(context: Context, node: Node, values: Mapping[Node, Any], example: Any) -> Any:
+    """What a node gives, of the shape and type that PyTorch says."""
+
+    def known(item: Node) -> Any:
+        return values[item]
+
+    arguments = torch.fx.map_arg(node.args, known)
+    named = torch.fx.map_arg(node.kwargs, known)
+    if getattr(node.target, "__name__", "") == "getitem" and node.op == "call_function":
+        return arguments[0][arguments[1]]
+    context.result = example
+    try:
+        made = LOWERINGS[name_of(node)](context, *arguments, **named)
+        if isinstance(made, tuple):
+            return tuple(
+                None if one is None or like is None or 0 in like.shape else _fitting(context, one, like)
+                for one, like in zip(made, example, strict=False)
+            )
+        return _fitting(context, made, example)
+    except NotLowered as error:
+        error.node = node
+        raise
+    except (DmlError, KeyError, TypeError, ValueError, IndexError, NotImplementedError) as error:
+        refusal = NotLowered(f"{type(error).__name__}: {error}")
+        refusal.node = node
+        raise refusal from error
+
+
+def _fitting(context: Context, value: Expression, example: torch.Tensor) -> Expression:
+    """A result in the data type and shape that it must have."""
+    made = context.cast(value, DATA_TYPES[example.dtype])
+    shape = tuple(int(size) for size in example.shape) or (1,)
+    if made.sizes != shape:
+        made = context.reshaped(made, shape)
+    return made
+
+
+def has_lowering(node: Node) -> bool:
+    """Whether the table has a node, and the device the types of its operands and results."""
+    if node.op != "call_function":
+        return False
+    is_item = getattr(node.target, "__name__", "") == "getitem"
+    if not is_item and name_of(node) not in LOWERINGS:
+        return False
+    listed = _results_used(node)
+    if is_item:
+        source = node.args[0]
+        return isinstance(source, Node) and has_lowering(source)
+    operands = [operand.meta.get("val") for operand in node.all_input_nodes]
+    flat = [item for value in operands for item in (value if isinstance(value, (tuple, list)) else [value])]
+    used = [item for item in listed if item is not None]
+    return (
+        bool(used)
+        and all(isinstance(item, torch.Tensor) for item in used)
+        and all(is_on_device(item) and not isinstance(item, torch.SymInt) for item in [*used, *flat])
+    )
+
+
+def _results_used(node: Node) -> list[Any]:
+    """Examples of those of a node's results that something reads."""
+    results = node.meta.get("val")
+    if not isinstance(results, (tuple, list)):
+        return [results]
+    places = [user.args[1] for user in node.users if getattr(user.target, "__name__", "") == "getitem"]
+    return [results[place] for place in places if isinstance(place, int)]

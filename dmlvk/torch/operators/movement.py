@@ -1,0 +1,335 @@
+"""What moves elements, or makes tensors of known ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from dmlvk import functions as F
+from dmlvk.datatypes import DataType
+from dmlvk.graphs.expression import Expression
+from dmlvk.operators.members import AxisDirection
+from dmlvk.operators.rearrangement import PaddingMode
+from dmlvk.torch.lowering import Context, NotLowered, lowers
+
+_FAR = 2**62
+"""Where slices without an end end."""
+
+
+@lowers("view.default", "_unsafe_view.default", "reshape.default", "unsqueeze.default", "squeeze.default")
+@lowers("squeeze.dim", "squeeze.dims", "flatten.using_ints")
+def reshape(context: Context, x: Expression, *_: Any) -> Expression:
+    """The same elements in another shape."""
+    return context.reshaped(x, context.shape)
+
+
+@lowers("permute.default")
+def permute(context: Context, x: Expression, dims: Sequence[int]) -> Expression:
+    """The axes in another order."""
+    return x.transpose([axis % len(dims) for axis in dims]) if dims else x
+
+
+@lowers("transpose.int")
+def transpose(context: Context, x: Expression, first: int, second: int) -> Expression:
+    """Two axes in each other's place."""
+    order = list(range(len(context.shape)))
+    if order:
+        order[first], order[second] = order[second], order[first]
+    return x.transpose(order) if order else x
+
+
+@lowers("t.default")
+def matrix_transpose(context: Context, x: Expression) -> Expression:
+    """Of a matrix."""
+    return x.T if len(context.shape) == 2 else x
+
+
+@lowers("expand.default")
+def expand(context: Context, x: Expression, *_: Any, **__: Any) -> Expression:
+    """Repeated by strides."""
+    return x.broadcast_to(context.shape or (1,))
+
+
+@lowers("slice.Tensor")
+def slice_(
+    context: Context, x: Expression, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Expression:
+    """A part along an axis."""
+    key: list[Any] = [slice(None)] * x.ndim
+    key[dim] = slice(start, None if end is None or end >= _FAR else end, step)
+    return x[tuple(key)]
+
+
+@lowers("select.int")
+def select(context: Context, x: Expression, dim: int, index: int) -> Expression:
+    """One place of an axis, which goes."""
+    key: list[Any] = [slice(None)] * x.ndim
+    key[dim] = index
+    return x[tuple(key)]
+
+
+@lowers("cat.default")
+def cat(context: Context, tensors: Sequence[Expression], dim: int = 0) -> Expression:
+    """Behind one another."""
+    parts = [context.tensor(tensor) for tensor in tensors]
+    return F.concatenate(parts, axis=dim % len(context.shape))
+
+
+@lowers("stack.default")
+def stack(context: Context, tensors: Sequence[Expression], dim: int = 0) -> Expression:
+    """Behind one another along a new axis."""
+    rank = len(context.shape)
+    size = context.shape
+    parts = []
+    for tensor in tensors:
+        shape = [1 if axis == dim % rank else size[axis] for axis in range(rank)]
+        parts.append(context.reshaped(context.tensor(tensor), shape))
+    return F.concatenate(parts, axis=dim % rank)
+
+
+@lowers("split_with_sizes.default", "split.Tensor", "chunk.default", "unbind.int")
+def split(context: Context, x: Expression, sizes: Any = None, dim: int = 0) -> tuple[Expression, ...]:
+    """Parts along an axis."""
+    if isinstance(context.result, (list, tuple)) and len(context.result[0].shape) < x.ndim:
+        raise NotLowered("unbind is taken apart before")
+    parts, start = [], 0
+    for example in context.result:
+        count = int(example.shape[dim])
+        parts.append(slice_(context, x, dim, start, start + count))
+        start += count
+    return tuple(parts)
+
+
+@lowers("repeat.default")
+def repeat(context: Context, x: Expression, repeats: Sequence[int]) -> Expression:
+    """Copies behind one another."""
+    shape = (1,) * (len(repeats) - x.ndim) + x.sizes
+    return F.tile(context.reshaped(x, shape), repeats=list(repeats))
+
+
+@lowers("flip.default")
+def flip(context: Context, x: Expression, dims: Sequence[int]) -> Expression:
+    """Backwards along some axes."""
+    key: list[Any] = [slice(None)] * x.ndim
+    for axis in dims:
+        key[axis] = slice(None, None, -1)
+    return x[tuple(key)]
+
+
+@lowers("constant_pad_nd.default")
+def constant_pad(context: Context, x: Expression, pad: Sequence[int], value: float = 0) -> Expression:
+    """A border of one value; negative widths cut off."""
+    return _padded(x, pad, PaddingMode.CONSTANT, float(value))
+
+
+@lowers("reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default")
+def reflection_pad(context: Context, x: Expression, pad: Sequence[int]) -> Expression:
+    """A border of mirrored elements."""
+    return _padded(x, pad, PaddingMode.REFLECTION)
+
+
+@lowers("replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default")
+def replication_pad(context: Context, x: Expression, pad: Sequence[int]) -> Expression:
+    """A border of the nearest elements."""
+    return _padded(x, pad, PaddingMode.EDGE)
+
+
+def _padded(x: Expression, pad: Sequence[int], mode: PaddingMode, value: float = 0.0) -> Expression:
+    widths = [(0, 0)] * (x.ndim - len(pad) // 2) + [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
+    key = tuple(slice(max(-start, 0), size - max(-end, 0)) for (start, end), size in zip(widths, x.sizes, strict=True))
+    inside = x[key]
+    starts, ends = [max(start, 0) for start, _ in widths], [max(end, 0) for _, end in widths]
+    if not any((*starts, *ends)):
+        return inside
+    return F.padding1(inside, padding_mode=mode, padding_value=value, start_padding=starts, end_padding=ends)
+
+
+# Tensors that follow from numbers.
+
+
+@lowers("full.default", "full_like.default", "scalar_tensor.default", "new_full.default")
+def full(context: Context, *arguments: Any, **named: Any) -> Expression:
+    """One value everywhere."""
+    value = named.get("fill_value", arguments[-1])
+    if isinstance(value, Expression):
+        return context.tensor(value).broadcast_to(context.shape or (1,))
+    if isinstance(value, bool):
+        value = int(value)
+    if context.dtype is torch.bool:
+        value = int(value != 0)
+    return context.tensor(value).broadcast_to(context.shape or (1,))
+
+
+@lowers("zeros.default", "zeros_like.default", "new_zeros.default", "empty.memory_format", "empty_like.default")
+def zeros(context: Context, *_: Any, **__: Any) -> Expression:
+    """Zeros everywhere; also where contents do not matter."""
+    return context.tensor(0).broadcast_to(context.shape or (1,))
+
+
+@lowers("ones.default", "ones_like.default", "new_ones.default")
+def ones(context: Context, *_: Any, **__: Any) -> Expression:
+    """Ones everywhere."""
+    return context.tensor(1).broadcast_to(context.shape or (1,))
+
+
+@lowers("fill.Scalar", "fill.Tensor")
+def fill(context: Context, x: Expression, value: Any) -> Expression:
+    """One value everywhere."""
+    return full(context, value)
+
+
+@lowers("arange.start_step", "arange.start", "arange.default")
+def arange(context: Context, *bounds: Any, **_: Any) -> Expression:
+    """Numbers in steps."""
+    start, step = (bounds[0], bounds[2] if len(bounds) > 2 else 1) if len(bounds) > 1 else (0, 1)
+    if context.dtype.is_floating_point:
+        return context.graph.constant((np.arange(context.shape[0]) * step + start).astype(np.float32))
+    return context.graph.constant(np.arange(context.shape[0], dtype=np.int64) * step + start)
+
+
+# Elements by index.
+
+
+@lowers("embedding.default")
+def embedding(context: Context, weight: Expression, indices: Expression, *_: Any, **__: Any) -> Expression:
+    """Rows of a matrix."""
+    return _rows_of(context, weight, 0, indices)
+
+
+@lowers("index_select.default")
+def index_select(context: Context, x: Expression, dim: int, index: Expression) -> Expression:
+    """Places of an axis."""
+    return _rows_of(context, x, dim, index)
+
+
+def _rows_of(context: Context, x: Expression, dim: int, index: Expression) -> Expression:
+    """What lies at the indices along an axis: [before, indices, after]."""
+    axis = dim % x.ndim
+    before, after = x.sizes[:axis], x.sizes[axis + 1 :]
+    flat = context.reshaped(index, (_count(index.sizes),))
+    folded = context.reshaped(x, (_count(before), x.sizes[axis], _count(after)))
+    made = F.gather(folded, flat.reshape(1, 1, -1), axis=1, index_dimensions=1)
+    return made
+
+
+def _count(sizes: Sequence[int]) -> int:
+    count = 1
+    for size in sizes:
+        count *= size
+    return count
+
+
+@lowers("index.Tensor")
+def index_tensor(context: Context, x: Expression, indices: Sequence[Expression | None]) -> Expression:
+    """Elements at the places that integers name along the first axes, or along one."""
+    given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
+    if any(index.is_truth or index.data_type is DataType.UINT8 for _, index in given):
+        raise NotLowered("how many elements masks choose depends on the data")
+    if len(given) == 1:
+        axis, index = given[0]
+        return _rows_of(context, x, axis, index)
+    if [axis for axis, _ in given] != list(range(len(given))):
+        raise NotLowered("indices of several axes that are not the first ones")
+    shape = torch.broadcast_shapes(*(index.sizes for _, index in given))
+    place: Expression | None = None
+    for axis, index in given:
+        size = x.sizes[axis]
+        own = context.cast(index, DataType.INT64)
+        own = F.if_(own < 0, own + size, own)
+        place = own if place is None else place * size + own
+    assert place is not None
+    count = _count(x.sizes[: len(given)])
+    folded = context.reshaped(x, (count, *x.sizes[len(given) :]))
+    return _rows_of(context, folded, 0, place.broadcast_to(shape))
+
+
+@lowers("gather.default")
+def gather(context: Context, x: Expression, dim: int, index: Expression, *_: Any, **__: Any) -> Expression:
+    """Of each row the elements at its indices."""
+    axis = dim % x.ndim
+    key = tuple(slice(0, size) if place != axis else slice(None) for place, size in enumerate(index.sizes))
+    return F.gather_elements(x[key], index, axis=axis)
+
+
+@lowers("scatter.src", "scatter.value")
+def scatter(context: Context, x: Expression, dim: int, index: Expression, source: Any) -> Expression:
+    """Elements at their row's indices; of several for one place the last one."""
+    axis = dim % x.ndim
+    if isinstance(source, Expression):
+        updates = context.tensor(source)[tuple(slice(0, size) for size in index.sizes)]
+    else:
+        updates = context.tensor(source).broadcast_to(index.sizes)
+    if any(size != own for place, (size, own) in enumerate(zip(index.sizes, x.sizes, strict=True)) if place != axis):
+        raise NotLowered("indices of fewer rows than there are")
+    return F.scatter(context.tensor(x), index, updates, axis=axis)
+
+
+@lowers("select_scatter.default")
+def select_scatter(context: Context, x: Expression, source: Expression, dim: int, index: int) -> Expression:
+    """A tensor in one place of an axis."""
+    axis = dim % x.ndim
+    shape = [1 if place == axis else size for place, size in enumerate(x.sizes)]
+    return _put(context, x, context.reshaped(source, shape), axis, index % x.sizes[axis])
+
+
+@lowers("slice_scatter.default")
+def slice_scatter(
+    context: Context,
+    x: Expression,
+    source: Expression,
+    dim: int = 0,
+    start: int | None = None,
+    end: int | None = None,
+    step: int = 1,
+) -> Expression:
+    """A tensor in a part of an axis."""
+    axis = dim % x.ndim
+    if step != 1:
+        raise NotLowered("a part with steps")
+    first = slice(start, end).indices(x.sizes[axis])[0]
+    return _put(context, x, source, axis, first)
+
+
+def _put(context: Context, x: Expression, part: Expression, axis: int, first: int) -> Expression:
+    """What lies before, the part, and what lies behind."""
+    last = first + part.sizes[axis]
+    pieces = [context.tensor(part)]
+    if first:
+        pieces.insert(0, slice_(context, x, axis, 0, first))
+    if last < x.sizes[axis]:
+        pieces.append(slice_(context, x, axis, last, x.sizes[axis]))
+    return F.concatenate(pieces, axis=axis) if len(pieces) > 1 else pieces[0]
+
+
+@lowers("topk.default")
+def topk(
+    context: Context, x: Expression, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Expression, ...]:
+    """The largest or smallest of each row, and their places."""
+    direction = AxisDirection.DECREASING if largest else AxisDirection.INCREASING
+    values, places = F.top_k1(x, axis=dim % x.ndim, k=k, axis_direction=direction)
+    return values, context.cast(places, DataType.INT64)
+
+
+@lowers("sort.default", "sort.stable")
+def sort(context: Context, x: Expression, *arguments: Any, **named: Any) -> tuple[Expression, ...]:
+    """Rows in order, and where their elements were; equal ones stay in theirs."""
+    flags = [value for value in arguments if isinstance(value, bool)]
+    whole = [value for value in arguments if not isinstance(value, bool) and isinstance(value, int)]
+    dim = named.get("dim", whole[0] if whole else -1)
+    descending = named.get("descending", flags[-1] if flags and "stable" not in named else False)
+    if len(flags) > 1 or (flags and "stable" not in named and len(arguments) > 2):
+        descending = flags[-1]
+    return topk(context, x, x.sizes[dim], dim, bool(descending))
+
+
+@lowers("pixel_shuffle.default")
+def pixel_shuffle(context: Context, x: Expression, upscale_factor: int) -> Expression:
+    """Channels become blocks of pixels."""
+    *batch, channels, height, width = x.sizes
+    r = upscale_factor
+    apart = context.reshaped(x, (_count(batch), channels // (r * r), r, r, height, width))
+    return context.reshaped(apart.transpose([0, 1, 4, 2, 5, 3]), context.shape)

@@ -1,0 +1,167 @@
+"""Pools, and pictures of other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dmlvk import functions as F
+from dmlvk.datatypes import DataType
+from dmlvk.graphs.expression import Expression
+from dmlvk.operators.members import ReduceFunction
+from dmlvk.operators.resampling import InterpolationMode
+from dmlvk.torch.lowering import Context, NotLowered, lowers, reduced
+
+
+def _all(given: Sequence[int], count: int) -> list[int]:
+    """A number for each axis."""
+    return list(given) if len(given) == count else list(given) * count
+
+
+def _with_batch(context: Context, x: Expression, spatial: int) -> Expression:
+    """With a batch of one before it, where it has none."""
+    return x if x.ndim == spatial + 2 else context.reshaped(x, (1, *x.sizes))
+
+
+def _ends(
+    x: Expression, shape: Sequence[int], window: list[int], stride: list[int], padding: list[int], dilation: list[int]
+) -> list[int]:
+    """How far windows reach beyond the end: further than the padding, where sizes are rounded up."""
+    return [
+        max((out - 1) * s + d * (w - 1) + 1 - size - p, 0)
+        for out, size, w, s, p, d in zip(
+            shape[-len(window) :], x.sizes[-len(window) :], window, stride, padding, dilation, strict=True
+        )
+    ]
+
+
+@lowers("max_pool2d_with_indices.default")
+def max_pool(
+    context: Context,
+    x: Expression,
+    window: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    dilation: Sequence[int] = (1,),
+    ceil_mode: bool = False,
+) -> tuple[Expression, ...]:
+    """The largest element of each window, and where it lies in its plane."""
+    shape = context.shape
+    windows, paddings, dilations = _all(window, 2), _all(padding, 2), _all(dilation, 2)
+    strides = _all(stride, 2) if stride else windows
+    own = _with_batch(context, x, 2)
+    values, places = F.max_pooling2(
+        own,
+        windows,
+        strides,
+        paddings,
+        _ends(own, shape, windows, strides, paddings, dilations),
+        dilations,
+        output_sizes=(*own.sizes[:2], *shape[-2:]),
+        with_indices=True,
+    )
+    plane = own.sizes[2] * own.sizes[3]
+    inside = F.modulus_floor(context.cast(places, DataType.INT64), context.graph.constant(plane, DataType.INT64))
+    return values, inside
+
+
+@lowers("max_pool2d_with_indices_backward.default")
+def max_pool_backward(
+    context: Context,
+    gradient: Expression,
+    x: Expression,
+    window: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    ceil_mode: bool,
+    places: Expression,
+) -> Expression:
+    """Each window's gradient goes to its first largest element; those of several windows are added up."""
+    windows, paddings, dilations = _all(window, 2), _all(padding, 2), _all(dilation, 2)
+    strides = _all(stride, 2) if stride else windows
+    own, gradients = (_with_batch(context, part, 2) for part in (x, context.tensor(gradient)))
+    ends = _ends(own, gradients.sizes, windows, strides, paddings, dilations)
+    return F.max_pooling_grad(own, gradients, strides, windows, paddings, ends, dilations)
+
+
+@lowers("avg_pool1d.default", "avg_pool2d.default", "avg_pool3d.default")
+def average_pool(
+    context: Context,
+    x: Expression,
+    window: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (0,),
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor: int | None = None,
+) -> Expression:
+    """The mean of each window."""
+    spatial = len(window) if len(window) > 1 else (2 if x.ndim >= 3 and len(context.shape) >= 3 else 1)
+    shape = context.shape
+    windows, paddings = _all(window, spatial), _all(padding, spatial)
+    strides = _all(stride, spatial) if stride else windows
+    own = _with_batch(context, x, spatial)
+    if spatial == 1:
+        own = context.reshaped(own, (*own.sizes[:2], 1, own.sizes[2]))
+        windows, strides, paddings = [1, *windows], [1, *strides], [0, *paddings]
+        shape = (*shape[:-1], 1, shape[-1])
+    ends = _ends(own, shape, windows, strides, paddings, [1] * len(windows))
+    if divisor is not None or (count_include_pad and any(e > p for e, p in zip(ends, paddings, strict=True))):
+        raise NotLowered("means with a divisor of their own")
+    return F.average_pooling1(
+        own,
+        windows,
+        count_include_pad,
+        strides,
+        paddings,
+        ends,
+        output_sizes=(*own.sizes[:2], *shape[-len(windows) :]),
+    )
+
+
+@lowers("_adaptive_avg_pool2d.default", "adaptive_avg_pool2d.default")
+def adaptive_average_pool(context: Context, x: Expression, sizes: Sequence[int]) -> Expression:
+    """The means of parts of a plane, where these are equal."""
+    shape = context.shape
+    own = _with_batch(context, x, 2)
+    if shape[-2:] == (1, 1):
+        return reduced(own, function=ReduceFunction.AVERAGE, axes=[2, 3])
+    if own.sizes[2] % shape[-2] or own.sizes[3] % shape[-1]:
+        raise NotLowered("parts of different sizes")
+    windows = [own.sizes[2] // shape[-2], own.sizes[3] // shape[-1]]
+    return F.average_pooling1(own, windows, False, windows)
+
+
+@lowers("upsample_nearest2d.vec", "upsample_nearest2d.default")
+def upsample_nearest(context: Context, x: Expression, *arguments: Any) -> Expression:
+    """The nearest elements below."""
+    return _resampled(context, x, InterpolationMode.NEAREST_NEIGHBOR, 0.0, 0.0, arguments)
+
+
+@lowers("upsample_bilinear2d.vec", "upsample_bilinear2d.default")
+def upsample_bilinear(context: Context, x: Expression, size: Any, align_corners: bool, *arguments: Any) -> Expression:
+    """Between four elements."""
+    if align_corners:
+        raise NotLowered("corners that lie on one another")
+    return _resampled(context, x, InterpolationMode.LINEAR, 0.5, -0.5, (size, *arguments))
+
+
+def _resampled(
+    context: Context, x: Expression, mode: InterpolationMode, before: float, behind: float, arguments: Any
+) -> Expression:
+    shape = context.shape
+    given = next((item for item in arguments[1:] if item), None)
+    factors = list(given) if isinstance(given, (list, tuple)) else None
+    if factors is None:
+        factors = [shape[2 + axis] / x.sizes[2 + axis] for axis in range(2)]
+    if mode is InterpolationMode.NEAREST_NEIGHBOR and any(shape[2 + axis] % x.sizes[2 + axis] for axis in range(2)):
+        raise NotLowered("nearest elements of other than whole multiples")
+    return F.resample1(
+        context.tensor(x),
+        interpolation_mode=mode,
+        scales=[1.0, 1.0, *factors],
+        input_pixel_offsets=[before] * 4 if mode is InterpolationMode.LINEAR else [0.5] * 4,
+        output_pixel_offsets=[behind] * 4 if mode is InterpolationMode.LINEAR else [-0.5] * 4,
+        output_sizes=shape,
+    )

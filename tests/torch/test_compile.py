@@ -1,0 +1,278 @@
+"""``torch.compile(model, backend="dmlvk")`` beside PyTorch on the CPU."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import dmlvk as dml
+
+torch = pytest.importorskip("torch")  # CI has it in a check of its own
+
+import dmlvk.torch  # noqa: E402 - needs PyTorch
+from dmlvk.torch.compiler import _device_for  # noqa: E402
+
+nn, functional = torch.nn, torch.nn.functional
+LIMIT = 1e-4
+"""Of the largest element, as far as results may differ."""
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler() -> Iterator[None]:
+    """No graphs of other tests, and the same random numbers for each."""
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    torch.manual_seed(0)
+    yield
+
+
+def options(device: dml.Device) -> dict[str, object]:
+    return {"device": device}
+
+
+def compiled(model: Any, device: dml.Device, **named: Any) -> Any:
+    return torch.compile(model, backend="dmlvk", options=options(device), **named)
+
+
+def difference(got: Any, wanted: Any) -> float:
+    """As a part of the largest element."""
+    assert got.shape == wanted.shape and got.dtype == wanted.dtype
+    wide = wanted.double()
+    return float((got.double() - wide).abs().max() / max(float(wide.abs().max()), 1e-30))
+
+
+def network() -> Any:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(8, 16, 3, stride=2),
+        nn.SiLU(),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 5),
+        nn.LayerNorm(5),
+        nn.GELU(),
+    )
+
+
+class Transformer(torch.nn.Module):  # type: ignore[misc, name-defined]  # of a package that may be missing
+    """An embedding, a layer, a product."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(50, 32)
+        self.layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True, activation="gelu")
+        self.head = nn.Linear(32, 50)
+
+    def forward(self, tokens: Any) -> Any:
+        """Logits."""
+        return self.head(self.layer(self.embedding(tokens)))
+
+
+def test_a_network_is_one_graph_on_the_device_and_right(device: dml.Device, caplog: pytest.LogCaptureFixture) -> None:
+    model, x = network().eval(), torch.randn(2, 3, 32, 32)
+    with torch.no_grad(), caplog.at_level(logging.WARNING, "dmlvk"):
+        assert difference(compiled(model, device, fullgraph=True)(x), model(x)) < LIMIT
+    assert "the CPU computes" not in caplog.text
+
+
+def test_weights_go_to_the_device_once_and_again_when_they_change(any_device: dml.Device) -> None:
+    model, x = nn.Linear(8, 4).eval(), torch.randn(3, 8)
+    run = compiled(model, any_device)
+    _, residency = _device_for(options(any_device))
+    with torch.no_grad():
+        run(x)
+        before = residency.uploads
+        run(x)
+        assert residency.uploads == before
+        run(torch.randn(3, 8))
+        assert residency.uploads == before + 1
+        model.weight.mul_(2)
+        assert difference(run(x), model(x)) < LIMIT
+
+
+@pytest.mark.parametrize("make", ["network", "transformer"])
+def test_training_follows_the_losses_of_the_cpu(device: dml.Device, make: str) -> None:
+    if make == "network":
+        data = torch.randn(6, 3, 16, 16), torch.randint(0, 5, (6,))
+        build: Callable[[], Any] = network
+    else:
+        tokens = torch.randint(0, 50, (3, 7))
+        data, build = (tokens, tokens.roll(1, 1)), Transformer
+    losses: list[list[float]] = []
+    for is_on_device in (False, True):
+        torch.manual_seed(3)
+        model = build().train()
+        run = compiled(model, device) if is_on_device else model
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+        losses.append([])
+        for _ in range(10):
+            optimizer.zero_grad()
+            made = run(data[0])
+            loss = functional.cross_entropy(made.reshape(-1, made.shape[-1]), data[1].reshape(-1))
+            loss.backward()
+            optimizer.step()
+            losses[-1].append(loss.item())
+    for step, (on_cpu, on_device) in enumerate(zip(*losses, strict=True)):
+        assert on_device == pytest.approx(on_cpu, rel=1e-3), f"step {step}"
+
+
+def test_sizes_may_vary(any_device: dml.Device) -> None:
+    model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.LayerNorm(16)).eval()
+    run = compiled(model, any_device, dynamic=True)
+    with torch.no_grad():
+        for rows in (3, 5, 1, 9, 5):
+            x = torch.randn(rows, 16)
+            assert difference(run(x), model(x)) < LIMIT, rows
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [(torch.float16, 2e-3), (torch.bfloat16, 1.6e-2)], ids=str)
+def test_half_precision(any_device: dml.Device, dtype: Any, limit: float) -> None:
+    model = nn.Sequential(nn.Linear(16, 16), nn.GELU(), nn.LayerNorm(16)).eval()
+    half, x = copy.deepcopy(model).to(dtype), torch.randn(4, 16)
+    with torch.no_grad():
+        made = compiled(half, any_device)(x.to(dtype))
+        assert made.dtype is dtype
+        wide = copy.deepcopy(half).to(torch.float32)(x.to(dtype).to(torch.float32))
+        assert float((made.float() - wide).abs().max()) < limit * float(wide.abs().max())
+
+
+def test_what_the_device_lacks_is_the_cpus_and_said_once(
+    any_device: dml.Device, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dmlvk.torch.compiler._said", set())
+
+    def program(x: Any) -> Any:
+        y = torch.tanh(x) * 2 + 1
+        z = torch.linalg.inv(y @ y.T + 4 * torch.eye(4))
+        return torch.relu(z - 0.1) * torch.exp(z)
+
+    x = torch.randn(4, 6)
+    with caplog.at_level(logging.WARNING, "dmlvk"):
+        assert difference(compiled(program, any_device)(x), program(x)) < LIMIT
+    assert caplog.text.count("the CPU computes linalg_inv_ex.default: it has no lowering") == 1
+
+
+OPERATIONS: dict[str, Callable[[Any], Any]] = {
+    "arithmetic": lambda x: (x + 1.5) * x - x / 3 + x.remainder(0.7) - (x.detach() // 0.4) + torch.fmod(x, 0.3),
+    "functions": lambda x: x.exp() + x.abs().log1p() + x.sin() * x.cos() + x.erf() + x.expm1() + x.abs().rsqrt(),
+    "rounding": lambda x: x.round() + x.floor() + x.ceil() + x.trunc() + x.sign(),
+    "powers": lambda x: x**2 + x.abs() ** 0.5 + x.abs().pow(1.7) + 2.0**x,
+    "comparisons": lambda x: ((x > 0) & (x < 1)).float() + (x == x).float() + torch.where(x >= 0.5, x, -x),
+    "truth": lambda x: (~(x > 0)).to(torch.int64) + ((x > 0) ^ (x < 1)).to(torch.int64),
+    "clamps": lambda x: x.clamp(-0.5, 0.5) + x.clamp(min=0.1) + torch.maximum(x, -x) + torch.minimum(x, x * 2),
+    "sums": lambda x: (
+        x.sum(-1, keepdim=True) + x.mean((0, 2), keepdim=True) + x.amax(1, keepdim=True) + x.prod(2)[..., None]
+    ),
+    "statistics": lambda x: (
+        x.var(-1, keepdim=True) + x.std(1, keepdim=True, correction=0) + x.norm(dim=-1, keepdim=True)
+    ),
+    "places": lambda x: x.argmax(-1) + x.argmin(1)[:, :1] + x.max(2).indices,
+    "softmax": lambda x: x.softmax(-1) + x.log_softmax(1) + x.cumsum(2),
+    "views": lambda x: x.transpose(0, 2).reshape(5, -1)[:, 1::2].flip(0) + x.permute(2, 1, 0).flatten(1)[..., :6],
+    "joins": lambda x: (
+        torch.cat([x, x * 2], 1)[:, 2:7].unsqueeze(1).expand(-1, 2, -1, -1) + torch.stack([x[:, :1], -x[:, :1]], 1)
+    ),
+    "splits": lambda x: x.split([2, 3], 2)[1] + torch.chunk(x, 5, 2)[0],
+    "indices": lambda x: (
+        x[:, torch.tensor([2, 0, -1])] + x.index_select(1, torch.tensor([0, 1, 1])) + x.gather(2, (x > 0).long())[:, :3]
+    ),
+    "pairs of indices": lambda x: x[torch.tensor([0, 1, 1]), torch.tensor([3, -1, 0])],
+    "scatter": lambda x: (
+        x.scatter(2, (x[..., :2] > 0).long() * 2, x[..., :2] * 3)
+        + torch.zeros_like(x).index_fill(1, torch.tensor([1]), 2.0)
+    ),
+    "pads": lambda x: (
+        functional.pad(x, (1, 2, 0, 1), value=0.5)
+        + functional.pad(functional.pad(x, (1, 2), mode="reflect"), (0, 0, 1, 0))
+    ),
+    "triangles": lambda x: x.tril() + x.triu(1) + torch.ones(4, 5).tril(),
+    "top": lambda x: (
+        x.topk(3, -1).values + x.sort(-1, descending=True).values[..., :3] + x.topk(3, -1, largest=False).indices
+    ),
+    "activations": lambda x: (
+        functional.elu(x)
+        + functional.leaky_relu(x, 0.2)
+        + functional.hardswish(x)
+        + functional.softplus(x)
+        + functional.mish(x)
+    ),
+    "GELU by tanh": lambda x: functional.gelu(x, approximate="tanh") + functional.silu(x) + functional.hardtanh(x),
+    "integers": lambda x: (x * 7).to(torch.int32) * 3 - (x * 5).to(torch.int32) % 4 + torch.arange(5) // 2,
+    "products": lambda x: torch.baddbmm(x @ x.mT, x, x.mT, beta=0.5, alpha=2) + torch.einsum("bij,bkj->bik", x, x),
+    "attention": lambda x: functional.scaled_dot_product_attention(x[None], x[None], x[None], is_causal=True),
+    "pools": lambda x: functional.avg_pool2d(x[None], 2, 1) + functional.max_pool2d(x[None], 2, 1),
+    "pools in a row": lambda x: functional.avg_pool1d(x, 3, 2, padding=1, count_include_pad=False),
+    "larger": lambda x: (
+        functional.interpolate(x[None], scale_factor=2)
+        + functional.interpolate(x[None], scale_factor=2, mode="bilinear")
+    ),
+    "convolutions": lambda x: (
+        functional.conv1d(x, torch.ones(6, 2, 3), padding=1, groups=2)
+        + functional.conv_transpose1d(x, torch.ones(4, 6, 3), padding=1)
+    ),
+    "groups": lambda x: functional.group_norm(x, 2) + functional.layer_norm(x, (4, 5)) + functional.rms_norm(x, (5,)),
+    "losses": lambda x: (
+        functional.mse_loss(x, x * 0.9)
+        + functional.smooth_l1_loss(x, x + 1)
+        + functional.binary_cross_entropy_with_logits(x, (x > 0).float())
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations_and_their_gradients(any_device: dml.Device, name: str) -> None:
+    operation = OPERATIONS[name]
+    base = torch.randn(3, 4, 5)
+    values, gradients = [], []
+    for run in (operation, compiled(operation, any_device)):
+        x = base.clone().requires_grad_(True)
+        made = run(x)
+        values.append(made.detach())
+        if made.requires_grad:
+            (made.float() * torch.linspace(-1, 1, made.numel()).reshape(made.shape)).sum().backward()
+            gradients.append(x.grad)
+    assert difference(values[1], values[0]) < LIMIT
+    if gradients:
+        assert difference(gradients[1], gradients[0]) < LIMIT
+
+
+def test_special_values_are_pytorchs(any_device: dml.Device) -> None:
+    x = torch.tensor([float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 65504.0])
+
+    def program(x: Any) -> Any:
+        return torch.stack(
+            [x.clamp(-1, 1), torch.relu(x), torch.maximum(x, x * 0), x.exp(), x.sqrt(), x.amax() + 0 * x]
+        )
+
+    torch.testing.assert_close(compiled(program, any_device)(x), program(x), equal_nan=True, rtol=1e-6, atol=0)
+
+
+def test_the_same_bits_on_every_device() -> None:
+    found: dict[bytes, str] = {}
+    model, x = network().eval(), torch.randn(2, 3, 32, 32)
+    for info in dml.list_devices():
+        torch._dynamo.reset()
+        with dml.Device(info.index) as device, torch.no_grad():
+            found[compiled(model, device)(x).numpy().tobytes()] = info.name
+    assert len(found) == 1, found
+
+
+def test_an_exported_program_runs(any_device: dml.Device) -> None:
+    model, x = network().eval(), torch.randn(2, 3, 32, 32)
+    program = torch.export.export(model, (x,))
+    with torch.no_grad():
+        assert difference(dmlvk.torch.load(program, **options(any_device))(x), model(x)) < LIMIT
+
+
+def test_wrong_options_are_named() -> None:
+    with pytest.raises(dml.InvalidArgumentError, match="there is no option"):
+        dmlvk.torch.backend(torch.fx.symbolic_trace(nn.Linear(2, 2)), [torch.ones(1, 2)], options={"devise": 0})
+    with pytest.raises(dml.InvalidArgumentError, match=r"needs a torch\.export\.ExportedProgram"):
+        dmlvk.torch.load(nn.Linear(2, 2))
