@@ -126,7 +126,7 @@ def axes_of(dims: int | Sequence[int] | None, rank: int) -> list[int]:
     """Axes from 0 on; all of them for ``None`` or none."""
     if dims is None or dims == []:
         return list(range(max(rank, 1)))
-    given = dims if isinstance(dims, (list, tuple)) else [dims]
+    given: Sequence[int] = [dims] if isinstance(dims, int) else dims
     return sorted({int(axis) % max(rank, 1) for axis in given})
 
 
