@@ -13,6 +13,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from dmlvk.errors import ModelFileError
+from dmlvk.onnx.emptiness import of_nothing
 from dmlvk.onnx.limits import DEFAULT_LIMITS, Limits, check_claims
 from dmlvk.onnx.loading import Step
 from dmlvk.onnx.suppression import non_max_suppression
@@ -150,6 +151,9 @@ def evaluate(
     except NotInferred as error:
         raise ModelFileError(f"{model}: {step.label}: {error}") from error
     limits.check(step, values, outputs, model)
+    empty = of_nothing(step, [values[name] if name else None for name in step.proto.input], outputs)
+    if empty is not None:
+        return empty
     return Repeated(step, opsets, model, limits).evaluated(values)
 
 
