@@ -25,6 +25,7 @@ from dmlvk.onnx.branches import branch_of
 from dmlvk.onnx.control import CONTROL_FLOW
 from dmlvk.onnx.derived import current, derived_numbers, fix, has_open_sizes
 from dmlvk.onnx.dynamic_shapes import NoRuleError, shapes_by_rule
+from dmlvk.onnx.emptiness import is_empty, of_pretended
 from dmlvk.onnx.expansion import expanded, has_body
 from dmlvk.onnx.host import HOST_ONLY, RANDOM, Inferred, NotInferred, ignored, inferred
 from dmlvk.onnx.joining import Joined
@@ -268,6 +269,13 @@ class Planner:
         if missing is not None:
             self._to_host(step, self._on_host_already[missing])
             return
+        if step.domain and any(isinstance(value, Known) and is_empty(value.value) for value in read):
+            inputs = [self._value(name) if name else None for name in step.proto.input]
+            empty = of_pretended(step, inputs, self._assembly.device)
+            if empty is not None:
+                self._found.update((name, made) for name, made in zip(step.proto.output, empty, strict=True) if name)
+                self._note(step, "constant", "follows from the shapes")
+                return
         can_fold = not self._is_random(step) and ignored(step) is None
         if can_fold and all(isinstance(value, Known) for value in read):
             self._fold(step)

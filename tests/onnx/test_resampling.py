@@ -10,7 +10,6 @@ import numpy as np
 import onnxruntime
 import pytest
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 import dmlvk as dml
 import dmlvk.onnx as ort
@@ -126,13 +125,15 @@ def test_grid_sample_is_onnx_runtime_s(device: dml.Device, mode: str, padding: s
     beside_onnx_runtime(device, node, feed, 16)
 
 
-def test_cubic_grids_with_borders_are_onnx_s(device: dml.Device) -> None:
-    """ONNX Runtime brings no place inside the border here, as ONNX says, but only the elements that it takes."""
-    feed = {"x": numbers(1, 1, 5, 6), "grid": 1.8 * numbers(1, 2, 4, 2, seed=1)}
-    node = helper.make_node("GridSample", ["x", "grid"], ["y"], mode="cubic", padding_mode="border")
-    (expected,) = ReferenceEvaluator(of_node(node, feed, 20)).run(None, feed)
-    (found,) = run(device, node, feed, opset=20)
-    np.testing.assert_allclose(found, np.asarray(expected), rtol=1e-4, atol=1e-5)
+@pytest.mark.parametrize("corners", [0, 1])
+@pytest.mark.parametrize("padding", ["border", "reflection"])
+def test_cubic_grids_bring_each_element_inside_by_itself(device: dml.Device, padding: str, corners: int) -> None:
+    """As PyTorch and ONNX Runtime do it; ONNX's reference brings the place inside."""
+    feed = {"x": numbers(2, 2, 5, 6), "grid": 1.8 * numbers(2, 3, 4, 2, seed=1)}
+    node = helper.make_node(
+        "GridSample", ["x", "grid"], ["y"], mode="cubic", padding_mode=padding, align_corners=corners
+    )
+    beside_onnx_runtime(device, node, feed, 20)
 
 
 def test_grid_sample_of_volumes_halves_and_integers(device: dml.Device) -> None:

@@ -145,7 +145,7 @@ def _taps(node: Node, places: Tensor, length: int, mode: str, padding: str, corn
         x = do.times(do.minus(do.times(do.plus(places, 1.0), float(length)), 1.0), 0.5)
     if mode == "nearest":
         x = same_shape(node, x, "ELEMENT_WISE_ROUND", rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN)
-    if padding != "zeros":
+    if padding != "zeros" and mode != "cubic":  # of cubic ones each tap is brought inside by itself, as PyTorch does it
         inside = do.clipped(x, 0.0, length - 1.0) if padding == "border" else do.reflected(x, low, high)
         x = chosen(node, do.outside(x, low, high), inside, x)
     if mode == "nearest":

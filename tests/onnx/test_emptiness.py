@@ -1,0 +1,77 @@
+"""Tensors without elements (a batch of no pictures): every node gives what ONNX Runtime gives, and ONNX's rules say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+
+node = helper.make_node
+PICTURES = (0, 3, 6, 8)
+CONSTANTS: dict[str, Any] = {
+    "w": np.ones((3, 4, 2, 2), np.float32),
+    "grid": np.zeros((0, 4, 4, 2), np.float32),
+    "axes": np.array([0]),
+    "m": np.ones((8, 5), np.float32),
+    "one": np.ones(8, np.float32),
+}
+
+
+def _ran(nodes: list[onnx.NodeProto], x: np.ndarray[Any, Any], device: dml.Device) -> list[Any]:
+    names = {name for made in nodes for name in made.input}
+    outputs = [name for name in nodes[-1].output if name]
+    element = helper.np_dtype_to_tensor_dtype(x.dtype)
+    graph = helper.make_graph(
+        nodes,
+        "empty",
+        [helper.make_tensor_value_info("x", element, [f"d{axis}" for axis in range(x.ndim)])],
+        [helper.make_value_info(name, onnx.TypeProto()) for name in outputs],
+        [numpy_helper.from_array(value, name) for name, value in CONSTANTS.items() if name in names],
+    )
+    opsets = [helper.make_opsetid("", 20), helper.make_opsetid("com.microsoft", 1)]
+    made = helper.make_model(graph, opset_imports=opsets, ir_version=9)
+    results: list[Any] = ort.InferenceSession(made, device=device).run(None, {"x": x})
+    return results
+
+
+@pytest.mark.parametrize(
+    ("made", "shape"),
+    [
+        (node("Flatten", ["x"], ["y"]), (0, 144)),
+        (node("GlobalAveragePool", ["x"], ["y"]), (0, 3, 1, 1)),
+        (node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2]), (0, 4, 12, 16)),
+        (node("GridSample", ["x", "grid"], ["y"]), (0, 3, 4, 4)),
+        (node("FusedMatMul", ["x", "m"], ["y"], domain="com.microsoft"), (0, 3, 6, 5)),
+        (node("SkipLayerNormalization", ["x", "x", "one"], ["y"], domain="com.microsoft"), (0, 3, 6, 8)),
+    ],
+    ids=lambda value: value.op_type if isinstance(value, onnx.NodeProto) else "",
+)
+def test_results_without_elements_have_their_shapes(
+    made: onnx.NodeProto, shape: tuple[int, ...], device: dml.Device
+) -> None:
+    (y,) = _ran([made], np.zeros(PICTURES, np.float32), device)
+    assert (y.shape, y.dtype) == (shape, np.dtype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int64])
+def test_reductions_of_nothing_are_onnx_runtimes(dtype: Any, device: dml.Device) -> None:
+    is_float = dtype is np.float32
+    low: float = -np.inf if is_float else np.iinfo(dtype).min
+    high: float = np.inf if is_float else np.iinfo(dtype).max
+    wanted: dict[str, float] = dict.fromkeys(("ReduceSum", "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare"), 0)
+    wanted |= {"ReduceProd": 1, "ReduceMax": low, "ReduceMin": high, "ReduceLogSum": low, "ReduceLogSumExp": low}
+    for op_type, value in wanted.items():
+        (y,) = _ran([node(op_type, ["x", "axes"], ["y"], keepdims=0)], np.zeros((0, 3), dtype), device)
+        np.testing.assert_array_equal(y, np.full(3, value, dtype), err_msg=op_type)
+
+
+def test_a_quantization_of_nothing_has_the_scale_1(device: dml.Device) -> None:
+    y, scale, zero = _ran([node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])], np.zeros(PICTURES, "f4"), device)
+    assert (y.shape, y.dtype, scale, zero) == (PICTURES, np.dtype(np.uint8), 1.0, 0)
+    assert helper.np_dtype_to_tensor_dtype(zero.dtype) == TensorProto.UINT8
