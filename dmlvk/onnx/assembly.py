@@ -87,12 +87,14 @@ class Assembly:
 
     Attributes:
         lengths: what nodes read that append to such caches.
+        propagates_nan: as for :class:`~dmlvk.onnx.loading.Model`.
     """
 
     def __init__(self, device: Device, parts: Parts | None = None, capacities: Mapping[str, int] | None = None) -> None:
         self.device = device
         self._capacities = {} if capacities is None else capacities
         self.lengths: list[Lengths] = []
+        self.propagates_nan = False
         self._parts: Parts = {} if parts is None else parts
         self._nodes: list[_Node] = []
         self._constants: dict[int, Source] = {}

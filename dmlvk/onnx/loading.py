@@ -100,6 +100,7 @@ class Model:
         inputs: what must be given to run it.
         outputs: what it gives.
         opsets: versions of the operator sets, by domain.
+        propagates_nan: whether the operators that drop NaN by DirectML's rules keep it, as ONNX Runtime does.
     """
 
     name: str
@@ -109,6 +110,7 @@ class Model:
     inputs: tuple[ValueInfo, ...]
     outputs: tuple[ValueInfo, ...]
     opsets: Mapping[str, int]
+    propagates_nan: bool = False
 
 
 def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto, most_nodes: int = 2**17) -> Model:
@@ -252,7 +254,9 @@ class _Loader:
         known = {info.name for info in inputs} | set(constants)
         steps = self._sorted(self._steps(graph, known, 1), known)
         outputs = tuple(self._value_info(info) for info in graph.output)
-        return Model(self._name, self._proto, tuple(steps), constants, tuple(inputs), outputs, dict(self._opsets))
+        return dataclasses.replace(
+            model, steps=tuple(steps), constants=constants, inputs=tuple(inputs), outputs=outputs
+        )
 
     def _read_opsets(self) -> None:
         for entry in self._proto.opset_import:

@@ -59,6 +59,8 @@ class SessionOptions:
             RMSNorm, GELU, SiLU, attention) is joined into one operator, as ONNX Runtime does it; lower ones leave it.
         enable_profiling: whether :meth:`InferenceSession.end_profiling` writes what each kernel of each run took.
         profile_file_prefix: begins the name of that file.
+        propagate_nan: whether Relu, Clip, Max, Min, Sign, ReduceMax and ReduceMin give NaN for NaN, as ONNX Runtime
+            does, where DirectML's rules give a number. Costs a comparison and a choice for each; off by default.
         most_nodes: that a model may have, with its functions' bodies in place and graphs inside of nodes.
         most_iterations: of all loops and scans of a run together.
         most_result_bytes: of one result of the host, and of what a loop or scan gathers.
@@ -85,6 +87,7 @@ class SessionOptions:
         self.optimized_model_filepath = ""
         self.use_deterministic_compute = True
         self.use_per_session_threads = True
+        self.propagate_nan = False
         self.most_nodes = DEFAULT_LIMITS.nodes
         self.most_iterations = DEFAULT_LIMITS.iterations
         self.most_result_bytes = DEFAULT_LIMITS.result_bytes
@@ -178,6 +181,7 @@ class SessionOptions:
 
     def fixed(self, model: Model) -> Model:
         """The model, whose own description is changed, with the sizes that are fixed here."""
+        model = dataclasses.replace(model, propagates_nan=bool(self.propagate_nan))
         if not self._by_name and not self._by_denotation:
             return model
         return dataclasses.replace(

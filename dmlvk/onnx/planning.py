@@ -166,6 +166,7 @@ class Planner:
         self._contents = contents
         self._evaluated = evaluated
         self._assembly = Assembly(device, parts, capacities)
+        self._assembly.propagates_nan = model.propagates_nan
         self._values: dict[str, Value] = {}
         self._known_before = known
         self._limits = limits
@@ -513,6 +514,8 @@ class Planner:
             return None, None
         readers = self._readers.get(step.proto.output[0], [])
         if len(readers) != 1 or readers[0] is None or readers[0].index not in self._open:
+            return None, None
+        if self._model.propagates_nan and readers[0].proto.op_type == "Relu":
             return None, None
         activation = fused_activation_of(readers[0].proto)
         return (activation, readers[0]) if activation is not None else (None, None)

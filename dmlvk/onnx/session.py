@@ -76,15 +76,17 @@ class _SessionOrigin(Origin):
     flags: ExecutionFlags
     limits: Limits
     joins: bool
+    propagates_nan: bool
 
     @functools.cached_property
     def token(self) -> str:
-        how = [self.strict, self.fuse, int(self.flags), self.joins]
+        how = [self.strict, self.fuse, int(self.flags), self.joins, self.propagates_nan]
         return token_of([self.feature_level, self.contents, self.constants, *how])
 
     def made(self, device: Device) -> InferenceSession:
         session = InferenceSession.__new__(InferenceSession)
         loaded = reloaded(self.name, self.contents, self.constants)
+        loaded = dataclasses.replace(loaded, propagates_nan=self.propagates_nan)
         how = {"strict": self.strict, "fuse": self.fuse, "joins": self.joins}
         session._open(loaded, device, flags=self.flags, limits=self.limits, **how)
         return session
@@ -211,6 +213,7 @@ class InferenceSession(Portable):
             self._flags,
             self._limits,
             self._joins,
+            self._model.propagates_nan,
         )
 
     def __repr__(self) -> str:

@@ -91,6 +91,13 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   else is accepted and changes nothing, and so are lists of providers.
 - Addresses of memory are not taken (`bind_input`, `bind_output` with `buffer_ptr`): bind an `OrtValue`. Files in ONNX
   Runtime's own format (`.ort`) are refused; the `.onnx` file that they were made from runs.
+- Relu, Clip, Max, Min, Sign, ReduceMax and ReduceMin drop NaN, by DirectML's rules: RELU gives 0, CLIP a bound, MAX the
+  number beside it. With `options.propagate_nan = True` they give NaN, as ONNX Runtime does; each then takes a
+  comparison and a choice more, and convolutions and products no longer take Relu in. TopK and ArgMax take NaN for the
+  smallest number.
+- An index beyond an axis counts as the nearest one in it (`Gather`, `GatherElements`, `GatherND`), by DirectML's rules,
+  and what would be scattered there is left out; ONNX Runtime ends with an error. Constants of `Gather` and
+  `GatherElements` are checked when the model is planned: an error names the node and the index.
 - `session.usage` tells launches, waits and memory of the last run, beside the least memory that any plan needs.
 - `session.profile(inputs)` gives the device's time of each kernel; `session.write_picture("graph.svg")` draws the
   graphs.

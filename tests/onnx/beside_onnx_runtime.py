@@ -34,6 +34,7 @@ def compare(
     domain: str = "",
     strict: bool = True,
     tolerance: float = 1e-5,
+    propagate_nan: bool = False,
     **attributes: Any,
 ) -> list[Any]:
     """Runs a node by both, and compares; returns what ONNX Runtime gives.
@@ -49,6 +50,7 @@ def compare(
         domain: of the operator.
         strict: whether the device alone must compute it.
         tolerance: the largest difference, relative to the largest result.
+        propagate_nan: the option of that name.
         attributes: of the node.
     """
     node = helper.make_node(op_type, list(names or feed), list(outputs), domain=domain, **attributes)
@@ -72,7 +74,9 @@ def compare(
     options.intra_op_num_threads = 1  # how it divides a batch among threads shows in what it quantizes dynamically
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     expected = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, given)
-    found = ort.InferenceSession(model, device=device, strict=strict).run(None, given)
+    own = ort.SessionOptions()
+    own.propagate_nan = propagate_nan
+    found = ort.InferenceSession(model, own, device=device, strict=strict).run(None, given)
     for name, a, b in zip(shown, found, expected, strict=True):
         assert (a.shape, a.dtype) == (b.shape, b.dtype), (op_type, name, attributes)
         if b.dtype.kind != "f":

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from onnx import helper
 
 import dmlvk as dml
+import dmlvk.onnx as ort
 from tests.onnx.beside_onnx_runtime import Arrays, compare, numbers
+from tests.onnx.models import model
 
 
 @pytest.mark.parametrize(
@@ -114,3 +118,47 @@ def test_signals_of_two_axes_are_transformed(device: dml.Device, has_window: boo
     feed |= {"w": numbers(8, seed=1)} if has_window else {"length": np.array(8)}
     names = ["x", "step", "w"] if has_window else ["x", "step", "", "length"]
     compare(device, "STFT", feed, opset=17, names=names, constants=list(feed)[1:])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_nan_stays_nan_where_that_is_asked_for(device: dml.Device, dtype: type) -> None:
+    x: npt.NDArray[Any] = np.array([[np.nan, 1, -2, np.inf], [-np.inf, 0, 3, 0.5]], dtype)
+    y: npt.NDArray[Any] = np.array([1, np.nan, -3, np.nan], dtype)
+    bounds: Arrays = {"low": np.array(-1, dtype), "high": np.array(2, dtype)}
+    compare(device, "Clip", {"x": x, **bounds}, opset=13, constants=list(bounds), propagate_nan=True)
+    for op_type in ("Max", "Min"):
+        compare(device, op_type, {"x": x, "other": y}, opset=13, propagate_nan=True)
+    if dtype is np.float32:  # the type that ONNX Runtime has them for, or in which it keeps NaN
+        compare(device, "Sign", {"x": x}, opset=13, propagate_nan=True)
+        compare(device, "Relu", {"x": x}, opset=14, propagate_nan=True)
+        for op_type in ("ReduceMax", "ReduceMin"):
+            compare(device, op_type, {"x": x}, opset=13, axes=[1], propagate_nan=True)
+            compare(device, op_type, {"x": x}, opset=13, axes=[0], keepdims=0, propagate_nan=True)
+        feed: Arrays = {"x": x.reshape(1, 1, 2, 4), "w": np.ones((1, 1, 1, 1), dtype)}
+        compare(device, "FusedConv", feed, activation="Relu", domain="com.microsoft", propagate_nan=True)
+
+
+def test_nan_stays_nan_behind_an_operator_that_would_take_relu_in(device: dml.Device) -> None:
+    nodes = [helper.make_node("Gemm", ["x", "w"], ["z"]), helper.make_node("Relu", ["z"], ["y"])]
+    made = model(nodes, {"x": [2, 2]}, ["y"], {"w": np.eye(2, dtype=np.float32)})
+    x = np.array([[np.nan, 1], [-1, 2]], np.float32)
+    options = ort.SessionOptions()
+    (dropped,) = ort.InferenceSession(made, options, device=device).run(None, {"x": x})
+    assert dropped.tolist() == [[0, 0], [0, 2]]
+    options.propagate_nan = True
+    session = ort.InferenceSession(made, options, device=device)
+    for again in (session, pickle.loads(pickle.dumps(session))):
+        (kept,) = again.run(None, {"x": x})
+        assert np.isnan(kept[0]).all()
+        assert kept[1].tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("index", [4, -5])
+def test_constant_indices_beyond_an_axis_are_refused(device: dml.Device, index: int) -> None:
+    made = model(
+        [helper.make_node("Gather", ["x", "i"], ["y"], name="row")], {"x": [4, 3]}, ["y"], {"i": np.array(index)}
+    )
+    with pytest.raises(dml.UnsupportedError, match=rf"'row' \(Gather\).*the index {index} is beyond the 4 elements"):
+        ort.InferenceSession(made, device=device, strict=True)
+    with pytest.raises(dml.ModelFileError, match="'row'"):
+        ort.InferenceSession(made, device=device).run(None, {"x": numbers(4, 3)})

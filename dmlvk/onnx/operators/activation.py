@@ -9,7 +9,7 @@ import onnx
 from onnx import helper
 
 from dmlvk.onnx.assembly import New
-from dmlvk.onnx.operators.elementwise import pair, same_shape
+from dmlvk.onnx.operators.elementwise import pair, same_shape, with_nan
 from dmlvk.onnx.translation import MICROSOFT, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
 from dmlvk.operators import OPERATORS, FusedActivation
@@ -56,7 +56,9 @@ def fused_activation_of(proto: onnx.NodeProto) -> FusedActivation | None:
 
 
 def _plain(operator: str, node: Node) -> None:
-    node.set(same_shape(node, node.tensor(0), operator))
+    tensor = node.tensor(0)
+    made = same_shape(node, tensor, operator)
+    node.set(with_nan(node, made, tensor) if operator == "ACTIVATION_RELU" else made)
 
 
 def _with_attributes(operator: str, members: dict[str, tuple[str, float]], node: Node) -> None:

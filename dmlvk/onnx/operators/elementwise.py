@@ -75,8 +75,30 @@ def pair(node: Node, operator: str, a: Tensor, b: Tensor, element: int | None = 
     )
 
 
+def with_nan(node: Node, made: Tensor, *sources: Tensor) -> Tensor:
+    """What an operator made, with NaN where a source that broadcasts to it has NaN; as it is unless that is asked for.
+
+    DirectML's rules drop NaN in some operators (RELU gives 0, CLIP a bound, MAX the other number), ONNX Runtime keeps
+    it; ``SessionOptions.propagate_nan`` chooses.
+    """
+    if not node.assembly.propagates_nan or made.element not in FLOATS:
+        return made
+    for source in sources:
+        is_nan = same_shape(node, source, "ELEMENT_WISE_IS_NAN", TensorProto.BOOL)
+        made = node.apply(
+            "ELEMENT_WISE_IF",
+            condition_tensor=is_nan.broadcast(made.shape),
+            a_tensor=source.broadcast(made.shape),
+            b_tensor=made,
+            output_tensor=New(made.element, made.shape),
+        )
+    return made
+
+
 def _unary(operator: str, node: Node) -> None:
-    node.set(same_shape(node, node.tensor(0), operator))
+    tensor = node.tensor(0)
+    made = same_shape(node, tensor, operator)
+    node.set(with_nan(node, made, tensor) if operator == "ELEMENT_WISE_SIGN" else made)
 
 
 def _binary(operator: str, node: Node) -> None:
@@ -159,7 +181,8 @@ def extremum(node: Node) -> None:
     """Any number of inputs, two by two."""
     name = f"ELEMENT_WISE_{node.op_type.upper()}"
     tensors = node.tensors()
-    node.set(functools.reduce(lambda a, b: pair(node, name, a, b), tensors[1:], tensors[0]))
+    made = functools.reduce(lambda a, b: pair(node, name, a, b), tensors[1:], tensors[0])
+    node.set(with_nan(node, made, *tensors) if len(tensors) > 1 else made)
 
 
 @translates("Sum", by=["ELEMENT_WISE_ADD"])
@@ -256,17 +279,9 @@ def clip(node: Node) -> None:
             bounds.append(bound[0].item())
         low, high = bounds
     low = min(low, high)  # ONNX applies the upper bound last
-    node.set(
-        same_shape(
-            node,
-            tensor,
-            "ELEMENT_WISE_CLIP1",
-            scale_bias=None,
-            min_max_data_type=tensor.data_type,
-            min=low,
-            max=high,
-        )
-    )
+    kind = tensor.data_type
+    made = same_shape(node, tensor, "ELEMENT_WISE_CLIP1", scale_bias=None, min_max_data_type=kind, min=low, max=high)
+    node.set(with_nan(node, made, tensor))
 
 
 @translates("Affine", by=["ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_ADD"])

@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from dmlvk.onnx.operators.activation import PLAIN_ACTIVATIONS, WITH_ATTRIBUTES
 from dmlvk.onnx.operators.convolution import convolved, transposed
-from dmlvk.onnx.operators.elementwise import pair, same_shape
+from dmlvk.onnx.operators.elementwise import pair, same_shape, with_nan
 from dmlvk.onnx.operators.matrix import factors, matmul, product
 from dmlvk.onnx.operators.pooling import pool_window, pooled, pooled_sizes
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
@@ -36,13 +36,16 @@ def _activated(node: Node, tensor: Tensor, numbers: Sequence[float] | Mapping[st
     if name == "Clip":
         lowest = _LOWEST.get(tensor.element, 0.0)
         low, high = _given(numbers, [("min", lowest), ("max", -lowest)])
-        return same_shape(node, tensor, "ELEMENT_WISE_CLIP1", min_max_data_type=tensor.data_type, min=low, max=high)
+        kind = tensor.data_type
+        made = same_shape(node, tensor, "ELEMENT_WISE_CLIP1", min_max_data_type=kind, min=low, max=high)
+        return with_nan(node, made, tensor)
     if name == "Tanh":
         return same_shape(node, tensor, "ELEMENT_WISE_TANH")
     if name == "Softplus":
         return same_shape(node, tensor, "ACTIVATION_SOFTPLUS", steepness=1.0)
     if name in PLAIN_ACTIVATIONS:
-        return same_shape(node, tensor, f"ACTIVATION_{PLAIN_ACTIVATIONS[name]}")
+        made = same_shape(node, tensor, f"ACTIVATION_{PLAIN_ACTIVATIONS[name]}")
+        return with_nan(node, made, tensor) if name == "Relu" else made
     if name not in WITH_ATTRIBUTES:
         raise NotOnDevice(f"there is no activation {name!r}")
     operator, members = WITH_ATTRIBUTES[name]

@@ -193,11 +193,26 @@ def _indices(node: Node, index: int) -> Tensor:
     return tensor
 
 
+def _check_known(node: Node, index: int, size: int) -> None:
+    """Refuses constant indices beyond an axis, which the host names; those that are computed count as the nearest one.
+
+    Raises:
+        NotOnDevice: when there is such an index.
+    """
+    known = node.known(index)
+    if known is None or known.size == 0:
+        return
+    low, high = int(known.min()), int(known.max())
+    if low < -size or high >= size:
+        raise NotOnDevice(f"the index {high if high >= size else low} is beyond the {size} elements of its axis")
+
+
 @translates("Gather", by=["GATHER"])
 def gather(node: Node) -> None:
     """Whole slices; negative indices count from the end."""
     tensor, indices, output = node.tensor(0), _indices(node, 1), node.new()
     axis = node.axis(node.integer("axis"), tensor.rank)
+    _check_known(node, 1, tensor.shape[axis])
     rank = max(tensor.rank, indices.rank, len(output.shape), 1)
     lead = rank - tensor.rank
     made = node.apply(
@@ -223,6 +238,7 @@ def gather_elements(node: Node) -> None:
     axis = node.axis(node.integer("axis"), tensor.rank)
     if indices.rank != tensor.rank:
         raise NotOnDevice(f"indices of {indices.rank} axes for {tensor.rank}")
+    _check_known(node, 1, tensor.shape[axis])
     seen = [size if place == axis else indices.shape[place] for place, size in enumerate(tensor.shape)]
     if any(part > size for part, size in zip(seen, tensor.shape, strict=True)):
         raise NotOnDevice(f"indices of {list(indices.shape)} for {list(tensor.shape)}")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import math
 
 import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.elementwise import pair, same_shape
-from dmlvk.onnx.translation import Node, translates
+from dmlvk.onnx.translation import FLOATS, Node, translates
 from dmlvk.onnx.values import NUMPY_TYPES, NotOnDevice, Tensor
 from dmlvk.operators.members import ReduceFunction
 
@@ -50,7 +51,22 @@ def _reduce(function: int, node: Node) -> None:
         made = _logarithm_of_integers(node, tensor, axes)
     else:
         made = reduced(node, function, tensor, axes)
+        if node.op_type in ("ReduceMax", "ReduceMin") and node.assembly.propagates_nan and tensor.element in FLOATS:
+            made = _with_nan(node, made, tensor, axes)
     node.set(made.viewed(output.shape))
+
+
+def _with_nan(node: Node, made: Tensor, tensor: Tensor, axes: list[int]) -> Tensor:
+    """What is reduced, with NaN where one of the elements is NaN."""
+    is_nan = same_shape(node, tensor, "ELEMENT_WISE_IS_NAN", TensorProto.BOOL)
+    has_nan = reduced(node, ReduceFunction.MAX, is_nan, axes)
+    return node.apply(
+        "ELEMENT_WISE_IF",
+        condition_tensor=has_nan,
+        a_tensor=node.scalar(math.nan, made.element).viewed(()).broadcast(made.shape),
+        b_tensor=made,
+        output_tensor=New(made.element, made.shape),
+    )
 
 
 def _logarithm_of_integers(node: Node, tensor: Tensor, axes: list[int]) -> Tensor:
