@@ -24,7 +24,10 @@ from dmlvk.onnx.values import (
     NotOnDevice,
     Source,
     Tensor,
+    dense,
+    memory_of,
     size_in_bytes,
+    strides_in,
 )
 from dmlvk.operators import OPERATORS, Field
 from dmlvk.operators.declaration import OWN_OPERATORS
@@ -35,8 +38,8 @@ if TYPE_CHECKING:
     from dmlvk.onnx.caches import Lengths
 
 
-Parts = dict[tuple[int, int, int, int], tuple[Array, Array]]
-"""Parts of constants by the whole's id, axis and bounds; each with the whole, which it keeps alive."""
+Parts = dict[tuple[tuple[int, int], int, int, int], tuple[Array, Array]]
+"""Parts of constants by the whole's memory, axis and bounds; each with the whole, which it keeps alive."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +100,7 @@ class Assembly:
         self.propagates_nan = False
         self._parts: Parts = {} if parts is None else parts
         self._nodes: list[_Node] = []
-        self._constants: dict[int, Source] = {}
+        self._constants: dict[tuple[int, int], Source] = {}
         self.of_sizes: dict[str, Source] = {}
 
     def capacity_of(self, output: str) -> int | None:
@@ -113,12 +116,14 @@ class Assembly:
         del self._nodes[mark:]
 
     def constant(self, array: Array, element: int) -> Tensor:
-        """A tensor whose contents are uploaded once; the same bytes for the same array."""
-        source = self._constants.get(id(array))
+        """A tensor whose contents are uploaded once; the same bytes for arrays that are views of the same memory."""
+        whole = dense(array)
+        strides = strides_in(array, whole)
+        source = self._constants.get(memory_of(whole))
         if source is None:
-            source = Source("constant", size_in_bytes(DATA_TYPES[element], array.shape), array=array)
-            self._constants[id(array)] = source
-        return Tensor(source, element, array.shape, packed_strides(array.shape))
+            source = Source("constant", size_in_bytes(DATA_TYPES[element], whole.shape), array=whole)
+            self._constants[memory_of(whole)] = source
+        return Tensor(source, element, array.shape, strides)
 
     def derived(self, value: Derived) -> Tensor:
         """A tensor of integers that follow from open sizes, which the host writes where these are bound."""
@@ -132,7 +137,7 @@ class Assembly:
         """A part of a constant along an axis, as a constant of its own."""
         array = tensor.source.array
         assert array is not None  # a constant has one
-        key = (id(array), axis, start, stop)
+        key = (memory_of(array), axis, start, stop)
         if key not in self._parts:
             whole = array.reshape(tensor.shape)
             chosen = whole[(slice(None),) * axis + (slice(start, stop),)]
@@ -148,7 +153,7 @@ class Assembly:
             convert: makes it.
             element: its ONNX type.
         """
-        key = (id(array), *word)
+        key = (memory_of(array), *word)
         if key not in self._parts:
             self._parts[key] = array, np.ascontiguousarray(convert())
         return self.constant(self._parts[key][1], element)

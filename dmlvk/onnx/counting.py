@@ -123,7 +123,7 @@ class Counting:
                 values[step.proto.output[0]] = quick(values)
                 continue
             given = {name: values[name] if name in values else self._constants[name] for name in step.reads}
-            results = evaluate(step, given, self._model.opsets, self._model.name)
+            results, _ = evaluate(step, given, self._model.opsets, self._model.name)
             values.update(zip(step.proto.output, results, strict=True))
         return values
 

@@ -56,7 +56,7 @@ class DynamicSegment:
         offsets: as for :class:`DynamicGraph`.
         weights: where its constants are uploaded.
         known: values that are known, which the host computes with.
-        evaluated: computes a node on the host for the first time.
+        evaluated: computes a node on the host for the first time, and says which program did.
         repeated: makes what computes it again, without looking at it.
         fuse: as for ``Device.compile_graph``.
         flags: as for ``Device.compile_graph``.
@@ -71,7 +71,7 @@ class DynamicSegment:
         offsets: Sequence[int],
         weights: Weights,
         known: Mapping[str, Any],
-        evaluated: Callable[[Step, Mapping[str, Any]], list[Any]],
+        evaluated: Callable[[Step, Mapping[str, Any]], tuple[list[Any], str]],
         repeated: Callable[[Step], Repeated],
         *,
         fuse: bool,
@@ -188,7 +188,7 @@ class DynamicSegment:
         there: collections.ChainMap[str, Any] = collections.ChainMap(made, self._known)  # type: ignore[arg-type]
         for step, repeated in zip(self._prelude, self._repeated, strict=True):
             given = {name: there[name] for name in step.reads}
-            results = repeated(given) if self._was_evaluated else self._evaluated(step, given)
+            results = repeated(given) if self._was_evaluated else self._evaluated(step, given)[0]
             for name, result in zip(step.proto.output, results, strict=True):
                 if name:
                     made[name] = np.asarray(result)

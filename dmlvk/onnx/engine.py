@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,14 +21,15 @@ from dmlvk.onnx.control import CONTROL_FLOW, run_control_flow
 from dmlvk.onnx.decoding import DecoderPlans, DecoderRun, Decoding, Targets
 from dmlvk.onnx.dynamic_execution import DynamicRound, DynamicSegment
 from dmlvk.onnx.dynamic_rounds import DynamicRounds
+from dmlvk.onnx.evaluation import OWN
 from dmlvk.onnx.execution import Held, Resident, Segment, Usage, Weights
-from dmlvk.onnx.expansion import body_of
-from dmlvk.onnx.host import RANDOM, Repeated, evaluate, ignored
+from dmlvk.onnx.folding import folded
+from dmlvk.onnx.host import Repeated, evaluate
 from dmlvk.onnx.joining import Joined, joined
 from dmlvk.onnx.limits import DEFAULT_LIMITS, Budget, Limits, size_of
 from dmlvk.onnx.loading import Model, Step, subgraph
 from dmlvk.onnx.planning import Live, NotDynamicError, Placement, Planner, RoundPlan, viewed
-from dmlvk.onnx.values import NUMPY_TYPES, Array, Known, element_of
+from dmlvk.onnx.values import NUMPY_TYPES, Array, dense, element_of, memory_of
 from dmlvk.recording import KernelTime
 
 if TYPE_CHECKING:
@@ -193,8 +195,8 @@ class Program:
         self._strict = strict
         self._fuse = fuse
         self._flags = flags
-        self._constants: dict[str, Any] = dict(model.constants)
-        self._steps = self._folded()
+        folding = folded(model, _needed(model), self._limits, self._budget)
+        self._constants, self._steps, self._unfolded = folding.constants, folding.steps, folding.unfolded
         if joins:
             self._steps = joined(self._steps, self._constants, [info.name for info in model.outputs])
         self._weights = Weights(device)
@@ -270,8 +272,8 @@ class Program:
                     made = self._made(self._planned(steps, state), state)
                 rounds.keep(state.key(), made)
             self.last.append(made)
-            placements.update(made.plan.placements)
             self._execute(made, state, times, kept)
+            placements.update(made.plan.placements)
             rounds, steps = made.next, made.plan.rest
             if not steps:
                 break
@@ -374,25 +376,6 @@ class Program:
         segments = [made.segment.usage for made in self.last if made.segment is not None]
         return sum(segments, Usage(device_bytes=weights[0], least_bytes=weights[1]))
 
-    def _folded(self) -> tuple[Step, ...]:
-        """Computes what depends on nothing but constants; returns the other nodes."""
-        left: list[Step] = []
-        kept = 0
-        for step in _needed(self.model):
-            is_fixed = step.proto.op_type not in RANDOM and step.proto.op_type not in CONTROL_FLOW
-            is_fixed = is_fixed and not (step.proto.op_type == "Dropout" and len(step.proto.input) > 2)
-            is_fixed = is_fixed and ignored(step) is None  # the device knows more of it
-            if not is_fixed or not all(name in self._constants for name in step.reads):
-                left.append(step)
-                continue
-            values = {name: self._constants[name] for name in step.reads}
-            results = evaluate(step, values, self.model.opsets, self.model.name, self._limits)
-            kept = self._budget.kept_by(results, kept, step, self.model.name)
-            for name, result in zip(step.proto.output, results, strict=True):
-                if name:
-                    self._constants[name] = result
-        return tuple(left)
-
     def constant_placements(self) -> dict[int, Placement]:
         """The nodes that depend on nothing but constants."""
         members = [step.body if isinstance(step, Joined) else (step,) for step in self._steps]
@@ -404,6 +387,7 @@ class Program:
                 step.proto.op_type,
                 "constant",
                 "" if step.index in needed else _UNREAD,
+                OWN if step.index in needed else "",
             )
             for step in self.model.steps
             if step.index not in left
@@ -453,6 +437,7 @@ class Program:
             limits=self._limits,
             capacities=capacities,
             guards=guards,
+            unfolded=self._unfolded,
         )
 
     def _planned(self, steps: Sequence[Step], state: State) -> RoundPlan:
@@ -486,12 +471,17 @@ class Program:
 
     def _uploaded_weights(self, assembled: Assembled) -> Weights:
         """The weights that all plans share, those of a graph among them."""
-        lasting = {id(array) for array in self._constants.values()} | {id(part) for _, part in self._parts.values()}
+        parts = (part for _, part in self._parts.values())
+        lasting = {
+            memory_of(dense(array))
+            for array in (*self._constants.values(), *parts)
+            if isinstance(array, np.ndarray) and array.size
+        }
         self._weights.upload(
             [
                 (source.array, source.size_in_bytes)
                 for source in assembled.inputs
-                if source.array is not None and id(source.array) in lasting
+                if source.array is not None and memory_of(source.array) in lasting
             ]
         )
         return self._weights
@@ -515,38 +505,23 @@ class Program:
                 state.values.update(profiled)
         state.values.update(fetched)
         for step in plan.host:
-            results = self._evaluated(step, {name: state.host_array(name) for name in step.reads})
+            results, program = self._evaluated(step, {name: state.host_array(name) for name in step.reads})
             state.kept_bytes = self._budget.kept_by(results, state.kept_bytes, step, self.model.name)
+            noted = plan.placements.get(step.index)
+            if noted is not None and noted.program != program:
+                plan.placements[step.index] = dataclasses.replace(noted, program=program)
             for name, result in zip(step.proto.output, results, strict=True):
                 if name:
                     state.add(name, result)
 
-    def _evaluated(self, step: Step, values: Mapping[str, Any]) -> list[Any]:
-        """What a node gives that is not on the device itself; graphs inside it may be."""
+    def _evaluated(self, step: Step, values: Mapping[str, Any]) -> tuple[list[Any], str]:
+        """What a node gives that is not on the device itself, and what computed it; graphs inside it may be there."""
         if step.proto.op_type in CONTROL_FLOW and not step.domain and step.version > 8:
-            return run_control_flow(
+            results = run_control_flow(
                 step, values, lambda name, given: self._run_inside(step, name, given), self.model.name, self._budget
             )
-        try:
-            return evaluate(step, values, self.model.opsets, self.model.name, self._limits)
-        except ModelFileError:
-            results = self._by_body(step, values)
-            if results is None:
-                raise
-            return results
-
-    def _by_body(self, step: Step, values: Mapping[str, Any]) -> list[Any] | None:
-        """What a node gives whose operator the evaluator lacks, by its function's body; ``None`` where it has none."""
-        inputs = [Known(values[name]) if name else None for name in step.proto.input]
-        body = body_of(step, inputs, self.model.opsets)
-        if body is None:
-            return None
-        there = dict(values)
-        for inner in body:
-            given = {name: there[name] for name in inner.reads}
-            results = evaluate(inner, given, self.model.opsets, self.model.name, self._limits)
-            there.update(zip(inner.proto.output, results, strict=True))
-        return [there.get(name) for name in step.proto.output]
+            return results, OWN
+        return evaluate(step, values, self.model.opsets, self.model.name, self._limits)
 
     @property
     def _limits(self) -> Limits:

@@ -29,11 +29,8 @@ EXCLUSIONS = (
         "a quotient is a half once it is rounded to FLOAT32; QUANTIZE_LINEAR rounds the exact quotient, which is less",
     ),
     Exclusion(
-        r"test_(if_opt|loop16_seq_none)",
+        r"test_loop16_seq_none",
         "optional sequences: the suite expects the sequence's elements as the model's outputs",
-    ),
-    Exclusion(
-        r"test_scan_sum", "Scan of version 8, which had another form; onnx's own evaluator does not have it either"
     ),
     Exclusion(
         r"test_attention_4d_causal_fp16(_expanded)?",

@@ -15,7 +15,7 @@ from dmlvk.device_arrays import Array as DeviceArray
 from dmlvk.errors import UnsupportedError
 from dmlvk.kernels.program import Place
 from dmlvk.onnx.assembly import Assembled
-from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, restored, size_in_bytes, stored
+from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, memory_of, restored, size_in_bytes, stored
 from dmlvk.recording import KernelTime
 from dmlvk.resident_runs import BoundMemory
 from dmlvk.tensors import TensorDesc
@@ -39,7 +39,7 @@ class Weights:
     def __init__(self, device: Device, shared: Weights | None = None) -> None:
         self._device = device
         self._shared = shared
-        self._bindings: dict[int, tuple[Array, BufferBinding]] = {}  # by the array's id; the array stays alive with it
+        self._bindings: dict[tuple[int, int], tuple[Array, BufferBinding]] = {}  # by the memory, which the array keeps
 
     @property
     def size_in_bytes(self) -> int:
@@ -53,7 +53,7 @@ class Weights:
 
     def found(self, array: Array) -> BufferBinding | None:
         """Where an array's contents lie already."""
-        kept = self._bindings.get(id(array))
+        kept = self._bindings.get(memory_of(array))
         if kept is not None:
             return kept[1]
         return None if self._shared is None else self._shared.found(array)
@@ -84,7 +84,7 @@ class Weights:
         offset = 0
         for array, size in group:
             buffer.upload(stored(array), offset)
-            self._bindings[id(array)] = (array, BufferBinding(buffer, offset, size))
+            self._bindings[memory_of(array)] = (array, BufferBinding(buffer, offset, size))
             offset += _aligned(size)
 
 

@@ -1,38 +1,30 @@
-"""What the host computes: by the ONNX package's own reference evaluator, and never more than fits."""
+"""What the host computes, by whom, and never more than fits."""
 
 from __future__ import annotations
 
-import math
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
+from onnx import TensorProto, helper, numpy_helper
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from dmlvk.errors import ModelFileError
 from dmlvk.onnx.emptiness import of_nothing
+from dmlvk.onnx.evaluation import OWN, REFERENCE, RUNTIME, computed, reference, runtime
+from dmlvk.onnx.evaluation.call import NotComputed
+from dmlvk.onnx.evaluation.random_numbers import RANDOM
+from dmlvk.onnx.expansion import body_of
 from dmlvk.onnx.limits import DEFAULT_LIMITS, Limits, check_claims
 from dmlvk.onnx.loading import Step
-from dmlvk.onnx.suppression import non_max_suppression
-from dmlvk.onnx.values import Array, Known, Tensor, Value
+from dmlvk.onnx.values import Known, Tensor, Value
 
 _MOST_KNOWN = 4096
 """Elements of inputs that shape inference looks at."""
 
-RANDOM = frozenset(
-    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-)
-"""Operators whose results differ from run to run."""
-
-_IGNORED: Mapping[str, tuple[str, ...]] = {
-    "RNN": ("clip",),
-    "GRU": ("activations", "activation_alpha", "activation_beta", "clip"),
-    "LSTM": ("activations", "activation_alpha", "activation_beta", "clip", "input_forget"),
-}
-"""Attributes of recurrent networks that the evaluator reads over."""
+_NAMES = {OWN: "dmlvk", RUNTIME: "ONNX Runtime", REFERENCE: "the onnx package's evaluator"}
 
 HOST_ONLY = {
     **dict.fromkeys(("NonZero", "Unique", "Compress"), "how many elements there are depends on the data"),
@@ -52,8 +44,8 @@ HOST_ONLY = {
 }
 """Operators that no graph on a device can hold, with the reason."""
 
-_LENGTHS = 4
-"""The input of recurrent networks that it reads over, too."""
+_INVALID = (ValueError, IndexError, TypeError, KeyError, OverflowError, MemoryError)
+"""What functions raise of a node that breaks a rule, besides errors of dmlvk."""
 
 Inferred = tuple[int, tuple[int, ...]]
 
@@ -115,20 +107,10 @@ def _shaped(found: onnx.TypeProto | None) -> Inferred | None:
     return found.tensor_type.elem_type, tuple(sizes)
 
 
-def ignored(step: Step) -> str | None:
-    """What of a node the evaluator would read over, and give wrong results; ``None``: nothing."""
-    if step.domain or step.proto.op_type not in _IGNORED:
-        return None
-    if len(step.proto.input) > _LENGTHS and step.proto.input[_LENGTHS]:
-        return "sequence_lens"
-    given = {attribute.name for attribute in step.proto.attribute}
-    return next((name for name in _IGNORED[step.proto.op_type] if name in given), None)
-
-
 def evaluate(
     step: Step, values: Mapping[str, Any], opsets: Mapping[str, int], model: str, limits: Limits = DEFAULT_LIMITS
-) -> list[Any]:
-    """What a node gives.
+) -> tuple[list[Any], str]:
+    """What a node gives, and which program computed it.
 
     Args:
         step: the node.
@@ -140,21 +122,41 @@ def evaluate(
     Raises:
         ModelFileError: naming the node, when it cannot be computed or would take too much.
     """
-    unknown = ignored(step)
-    if unknown is not None:
-        raise ModelFileError(f"{model}: {step.label}: cannot be computed: the host does not know {unknown}")
-    quick = _at_once(step, values, model, limits)
-    if quick is not None:
-        return quick
-    try:
-        outputs = inferred(step, [Known(values[name]) if name else None for name in step.proto.input], opsets)
-    except NotInferred as error:
-        raise ModelFileError(f"{model}: {step.label}: {error}") from error
-    limits.check(step, values, outputs, model)
+    reasons: list[str] = []
+    found = own_results(step, values, model, limits, reasons)
+    if found is not None:
+        return found, OWN
+    inputs = [Known(values[name]) if name else None for name in step.proto.input]
+    outputs: list[Inferred | None] = []
+    with contextlib.suppress(NotInferred):  # whoever computes it says what is wrong; ONNX Runtime runs more than that
+        outputs = inferred(step, inputs, opsets)
+        limits.check(step, values, outputs, model)
     empty = of_nothing(step, [values[name] if name else None for name in step.proto.input], outputs)
     if empty is not None:
-        return empty
-    return Repeated(step, opsets, model, limits).evaluated(values)
+        return empty, OWN
+    reads_narrow = any(isinstance(value, np.ndarray) and value.dtype.name == "bfloat16" for value in values.values())
+    is_narrow = [output is not None and output[0] == TensorProto.BFLOAT16 for output in outputs]
+    for program in (REFERENCE, RUNTIME) if reads_narrow else (RUNTIME, REFERENCE):
+        try:
+            if program == RUNTIME:
+                return runtime.computed(step, values, opsets, is_narrow), program
+            return reference.computed(step, values, opsets), program
+        except NotComputed as reason:
+            reasons.append(f"{_NAMES[program]}: {reason}")
+        except ValueError as error:
+            if program == REFERENCE or not reference.is_compared(step):
+                raise _refused(step, str(error), model) from error
+            reasons.append(f"{_NAMES[program]}: {error}")
+    body = body_of(step, inputs, opsets)
+    if body is None:
+        raise _refused(step, "; ".join(reasons)[:800], model)
+    there = dict(values)
+    programs = []
+    for inner in body:
+        results, program = evaluate(inner, {name: there[name] for name in inner.reads}, opsets, model, limits)
+        there.update(zip(inner.proto.output, results, strict=True))
+        programs.append(program)
+    return [there.get(name) for name in step.proto.output], ", ".join(dict.fromkeys(programs))
 
 
 class Repeated:
@@ -169,7 +171,6 @@ class Repeated:
 
     def __init__(self, step: Step, opsets: Mapping[str, int], model: str, limits: Limits = DEFAULT_LIMITS) -> None:
         self._step, self._opsets, self._model, self._limits = step, opsets, model, limits
-        self._evaluator: Any = None
 
     def __call__(self, values: Mapping[str, Any]) -> list[Any]:
         """What the node gives.
@@ -177,84 +178,61 @@ class Repeated:
         Raises:
             ModelFileError: naming the node, when it cannot be computed.
         """
-        quick = _at_once(self._step, values, self._model, self._limits)
-        return self.evaluated(values) if quick is None else quick
-
-    def evaluated(self, values: Mapping[str, Any]) -> list[Any]:
-        """The same by the ONNX package's evaluator."""
         step = self._step
-        feeds = {name: values[name] for name in step.reads}
         try:
-            if self._evaluator is None:
-                self._evaluator = ReferenceEvaluator(self._proto())
-            with np.errstate(all="ignore"):
-                found = iter(self._evaluator.run(None, feeds))
-        except Exception as error:
-            message = " ".join(f"{type(error).__name__}: {error}".split())
-            raise ModelFileError(f"{self._model}: {step.label}: cannot be computed: {message[:500]}") from error
-        results = [next(found) if name else None for name in step.proto.output]
-        return [np.asarray(result) if isinstance(result, np.generic) else result for result in results]
+            return computed(step, [values[name] if name else None for name in step.proto.input], self._check)
+        except NotComputed:
+            return evaluate(step, values, self._opsets, self._model, self._limits)[0]
+        except ModelFileError:
+            raise
+        except _INVALID as error:
+            raise _refused(step, str(error), self._model) from error
 
-    def _proto(self) -> onnx.ModelProto:
-        step, anything = self._step, onnx.TypeProto()
-        graph = helper.make_graph(
-            [step.proto],
-            "node",
-            [helper.make_value_info(name, anything) for name in step.reads],
-            [helper.make_value_info(name, anything) for name in step.proto.output if name],
-        )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid(*item) for item in self._opsets.items()])
+    def _check(self, shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+        self._limits.check_shape(self._step, helper.np_dtype_to_tensor_dtype(dtype), shape, self._model)
 
 
-def _at_once(step: Step, values: Mapping[str, Any], model: str, limits: Limits) -> list[Any] | None:
-    """Results of the commonest small nodes, without an evaluator of their own."""
-    proto = step.proto
-    if step.domain or len(proto.output) != 1:
+def own_results(
+    step: Step,
+    values: Mapping[str, Any],
+    model: str,
+    limits: Limits = DEFAULT_LIMITS,
+    reasons: list[str] | None = None,
+) -> list[Any] | None:
+    """What a node gives, by functions of dmlvk's own; ``None``: there is none for this operator, version and types.
+
+    Args:
+        step: the node.
+        values: its inputs, by name.
+        model: its name, for messages.
+        limits: what it may take.
+        reasons: where to add why there is none.
+
+    Raises:
+        ModelFileError: naming the node, when it breaks a rule or its result would be too large.
+    """
+
+    def check(shape: Sequence[int], dtype: np.dtype[Any]) -> None:
+        limits.check_shape(step, helper.np_dtype_to_tensor_dtype(dtype), shape, model)
+
+    limits.check(step, values, [], model)
+    claim = check_claims(step, [Known(values[name]) if name else None for name in step.proto.input])
+    if claim is not None:
+        raise ModelFileError(f"{model}: {step.label}: {claim}")
+    try:
+        return computed(step, [values[name] if name else None for name in step.proto.input], check)
+    except NotComputed as reason:
+        if reasons is not None:
+            reasons.append(f"{_NAMES[OWN]}: {reason}")
         return None
-    if proto.op_type == "Constant" and len(proto.attribute) == 1 and proto.attribute[0].name == "value":
-        return [numpy_helper.to_array(proto.attribute[0].t)]
-    if proto.op_type == "NonMaxSuppression":
-        return _suppressed(step, [values[name] if name else None for name in proto.input])
-    if proto.op_type == "Range":
-        return _range(step, [np.asarray(values[name]) for name in proto.input], model, limits)
-    if proto.op_type == "ConstantOfShape":
-        shape = np.asarray(values[proto.input[0]])
-        if shape.ndim != 1 or shape.dtype != np.int64:
-            return None
-        value = numpy_helper.to_array(proto.attribute[0].t) if proto.attribute else np.zeros(1, np.float32)
-        if value.size != 1:
-            return None
-        sizes = [int(size) for size in shape]
-        limits.check_shape(step, helper.np_dtype_to_tensor_dtype(value.dtype), sizes, model)
-        return [np.full(sizes, value.reshape(-1)[0])]
-    return None
+    except ModelFileError:
+        raise
+    except _INVALID as error:
+        raise _refused(step, str(error), model) from error
 
 
-def _suppressed(step: Step, inputs: Sequence[Any]) -> list[Any] | None:
-    """NonMaxSuppression; ``None`` where its inputs are not as they must be, which the evaluator refuses."""
-    boxes, scores, *bounds = [None if value is None else np.asarray(value) for value in inputs]
-    if boxes is None or scores is None or boxes.ndim != 3 or scores.ndim != 3 or boxes.shape[2] != 4:
-        return None
-    fits = boxes.shape[:2] == (scores.shape[0], scores.shape[2]) and boxes.dtype == scores.dtype == np.float32
-    numbers = [None if bound is None or bound.size != 1 else bound.reshape(-1)[0].item() for bound in bounds]
-    most, overlap, least = [*numbers, None, None, None][:3]
-    if not fits or any(bound is not None and bound.size != 1 for bound in bounds):
-        return None
-    centered = any(attribute.name == "center_point_box" and attribute.i for attribute in step.proto.attribute)
-    with np.errstate(all="ignore"):
-        return [non_max_suppression(boxes, scores, int(most or 0), float(overlap or 0), least, centered=centered)]
+def _refused(step: Step, reason: str, model: str) -> ModelFileError:
+    return ModelFileError(f"{model}: {step.label}: cannot be computed: {reason}")
 
 
-def _range(step: Step, numbers: Sequence[Array], model: str, limits: Limits) -> list[Any] | None:
-    """start, start + delta and so on, below limit; bounds may be arrays of one element."""
-    if any(number.size != 1 or number.dtype.kind not in "fi" for number in numbers):
-        return None
-    start, limit, delta = (number.reshape(-1)[0] for number in numbers)
-    if delta == 0 or not all(np.isfinite(number) for number in (start, limit, delta)):
-        raise ModelFileError(f"{model}: {step.label}: cannot go from {start} to {limit} in steps of {delta}")
-    count = max(math.ceil((limit.item() - start.item()) / delta.item()), 0)
-    limits.check_shape(step, helper.np_dtype_to_tensor_dtype(start.dtype), [count], model)
-    return [(start + np.arange(count, dtype=start.dtype) * delta).astype(start.dtype)]
-
-
-__all__ = ["HOST_ONLY", "RANDOM", "NotInferred", "Repeated", "evaluate", "ignored", "inferred"]
+__all__ = ["HOST_ONLY", "RANDOM", "NotInferred", "Repeated", "evaluate", "inferred", "own_results"]

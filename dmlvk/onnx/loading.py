@@ -32,6 +32,9 @@ _MOST_NESTED = 64
 _ORT_FORMAT = b"ORTM"
 """Bytes 4 to 8 of a file in ONNX Runtime's own format."""
 
+_DEPRECATED_IN_TIME = frozenset({"GroupNormalization"})
+"""Operators that a version deprecated which defines them: models of that version have them."""
+
 _OF_ONNX_RUNTIME = frozenset({"SimplifiedLayerNormalization"})
 """Operators that ONNX Runtime writes into ONNX's own domain, which does not have them."""
 
@@ -214,8 +217,13 @@ class _Loader:
                 self._proto = proto = inliner.inline_local_functions(proto)
             except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
                 raise self._error(f"its functions cannot be put in place: {error}") from error
+        constants = self._initializers(proto.graph, "the graph") | dict(contents or {})
+        del proto.graph.initializer[:]
+        del proto.graph.sparse_initializer[:]
+        self._proto = onnx.ModelProto()
+        self._proto.CopyFrom(proto)  # what was deleted keeps its memory as long as the rest is there
+        proto = self._proto
         graph = proto.graph
-        constants = self._initializers(graph, "the graph") | dict(contents or {})
         inputs = tuple(self._value_info(info) for info in graph.input if info.name not in constants)
         outputs = tuple(self._value_info(info) for info in graph.output)
         if len({info.name for info in inputs}) != len(inputs):
@@ -226,8 +234,6 @@ class _Loader:
         for info in outputs:
             if info.name not in written:
                 raise self._error(f"the output {info.name!r} is computed by no node")
-        del graph.initializer[:]
-        del graph.sparse_initializer[:]
         return Model(self._name, proto, tuple(steps), constants, inputs, outputs, dict(self._opsets))
 
     def _check_count(self) -> None:
@@ -419,7 +425,7 @@ class _Loader:
             raise self._error(
                 f"{label_of(proto)}: version {version} of the operators {domain or 'ai.onnx'!r} has no such one"
             ) from error
-        if schema.deprecated:
+        if schema.deprecated and proto.op_type not in _DEPRECATED_IN_TIME:
             raise self._error(f"{label_of(proto)}: is no operator any more in version {version}")
         return schema
 

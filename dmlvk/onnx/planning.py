@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,8 +26,10 @@ from dmlvk.onnx.control import CONTROL_FLOW
 from dmlvk.onnx.derived import current, derived_numbers, fix, has_open_sizes
 from dmlvk.onnx.dynamic_shapes import NoRuleError, shapes_by_rule
 from dmlvk.onnx.emptiness import is_empty, of_pretended
+from dmlvk.onnx.evaluation import OWN
+from dmlvk.onnx.evaluation.call import function_of
 from dmlvk.onnx.expansion import expanded, has_body
-from dmlvk.onnx.host import HOST_ONLY, RANDOM, Inferred, NotInferred, ignored, inferred
+from dmlvk.onnx.host import HOST_ONLY, RANDOM, Inferred, NotInferred, inferred, own_results
 from dmlvk.onnx.joining import Joined
 from dmlvk.onnx.limits import DEFAULT_LIMITS, MOST_AXES, Limits
 from dmlvk.onnx.loading import Model, Step
@@ -72,12 +74,15 @@ class Placement:
         op_type: its operator.
         place: ``"device"``; ``"host"``; ``"constant"``: computed once, when the model is planned.
         reason: why it is not on the device, or what else is worth knowing.
+        program: what computes it where the device does not: ``"dmlvk"``, functions whose results are the same bits on
+            every machine; ``"onnxruntime"``; ``"onnx"``, the onnx package's reference evaluator. Empty: nothing yet.
     """
 
     node: str
     op_type: str
     place: str
     reason: str = ""
+    program: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,12 +140,13 @@ class Planner:
         known: values that are known.
         live: those that are there besides.
         contents: reads one of them.
-        evaluated: computes a node from values that are known.
+        evaluated: computes a node from values that are known, and says which program did.
         strict: whether nodes on the host are refused.
         parts: parts of constants that other plans of the model have.
         limits: what the model may ask for.
         capacities: as for :class:`Assembly`.
         guards: of the live values' dynamic sizes; ``None`` where all sizes are plain numbers.
+        unfolded: nodes of constants that the device computes in every run, because their results take more memory.
     """
 
     def __init__(
@@ -150,13 +156,14 @@ class Planner:
         known: Mapping[str, Any],
         live: Mapping[str, Live],
         contents: Callable[[str], Any],
-        evaluated: Callable[[Step, Mapping[str, Any]], list[Any]],
+        evaluated: Callable[[Step, Mapping[str, Any]], tuple[list[Any], str]],
         *,
         strict: bool = False,
         parts: Parts | None = None,
         limits: Limits = DEFAULT_LIMITS,
         capacities: Mapping[str, int] | None = None,
         guards: Guards | None = None,
+        unfolded: Collection[Step] = (),
     ) -> None:
         self._model = model
         self._guards = guards
@@ -165,6 +172,7 @@ class Planner:
         self._strict = strict
         self._contents = contents
         self._evaluated = evaluated
+        self._unfolded = unfolded
         self._assembly = Assembly(device, parts, capacities)
         self._assembly.propagates_nan = model.propagates_nan
         self._values: dict[str, Value] = {}
@@ -250,11 +258,11 @@ class Planner:
             return Known(self._known_before[name])
         return None if name in self._on_host_already else Awaited()
 
-    def _note(self, step: Step, place: str, reason: str = "") -> None:
+    def _note(self, step: Step, place: str, reason: str = "", program: str = "") -> None:
         index = step.index if step.index >= 0 else step.owner
         if index >= 0 and (step.index >= 0 or place == "host"):
             name = step.proto.name or next(iter(step.proto.output), "")
-            self._placements[index] = Placement(name, step.proto.op_type, place, reason)
+            self._placements[index] = Placement(name, step.proto.op_type, place, reason, program)
 
     # Nodes.
 
@@ -275,11 +283,10 @@ class Planner:
             empty = of_pretended(step, inputs, self._assembly.device)
             if empty is not None:
                 self._found.update((name, made) for name, made in zip(step.proto.output, empty, strict=True) if name)
-                self._note(step, "constant", "follows from the shapes")
+                self._note(step, "constant", "follows from the shapes", OWN)
                 return
-        can_fold = not self._is_random(step) and ignored(step) is None
-        if can_fold and all(isinstance(value, Known) for value in read):
-            self._fold(step)
+        is_constant = not self._is_random(step) and all(isinstance(value, Known) for value in read)
+        if is_constant and self._fold(step):
             return
         if step.proto.op_type == "If" and not step.domain and self._is_known(step.proto.input[0]):
             self._take_branch(step)
@@ -287,7 +294,7 @@ class Planner:
         if step.proto.op_type in _SHAPES_ONLY and not step.domain:
             self._take_shape(step, self._value(step.proto.input[0]))
             return
-        if can_fold and self._guards is not None and all(map(self._follows_from_sizes, step.reads)):
+        if self._guards is not None and not is_constant and self._is_host_s(step):
             self._derive(step)
             return
         try:
@@ -307,7 +314,11 @@ class Planner:
             self._check_refusal(step, reason)
             if isinstance(step, Joined):
                 self._place_members(step)
-            elif not self._expand(step):
+            elif self._expand(step):
+                return
+            elif is_constant:
+                self._evaluate(step, str(reason))
+            else:
                 self._to_host(step, str(reason))
 
     def _place_members(self, step: Joined) -> None:
@@ -321,13 +332,29 @@ class Planner:
             return True
         return step.proto.op_type in RANDOM
 
-    def _fold(self, step: Step) -> None:
+    def _fold(self, step: Step) -> bool:
+        """Computes a node of constants with the same bits on every machine; ``False``: that is the device's work."""
         values = {name: self._known(name) for name in step.reads}
-        results = self._evaluated(step, values)
+        if step.proto.op_type in CONTROL_FLOW and not step.domain:
+            self._evaluate(step, "")
+            return True
+        results = None if step in self._unfolded else own_results(step, values, self._model.name, self._limits)
+        if results is None:
+            return False
+        self._note_results(step, results)
+        self._note(step, "constant", program=OWN)
+        return True
+
+    def _evaluate(self, step: Step, reason: str) -> None:
+        """Computes a node of constants that the device does not have."""
+        results, program = self._evaluated(step, {name: self._known(name) for name in step.reads})
+        self._note_results(step, results)
+        self._note(step, "constant", reason, program)
+
+    def _note_results(self, step: Step, results: Sequence[Any]) -> None:
         for name, result in zip(step.proto.output, results, strict=True):
             if name:
                 self._found[name] = result
-        self._note(step, "constant")
 
     def _is_known(self, name: str) -> bool:
         """Whether a value is known; one that follows from open sizes is from now on."""
@@ -339,6 +366,13 @@ class Planner:
 
     def _follows_from_sizes(self, name: str) -> bool:
         return isinstance(self._value(name), (Known, Derived)) or name in self._of_host
+
+    def _is_host_s(self, step: Step) -> bool:
+        """Whether the host computes a node from sizes, with the same bits on every machine or because none else can."""
+        if self._is_random(step) or not all(map(self._follows_from_sizes, step.reads)):
+            return False
+        has_function = function_of(step.domain, step.proto.op_type, step.version) is not None
+        return has_function or translation_of(step.domain, step.proto.op_type, step.version) is None
 
     def _derive(self, step: Step) -> None:
         """Computes a node of nothing but constants and what follows from sizes: here, or at each new set of sizes.

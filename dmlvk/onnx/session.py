@@ -329,7 +329,7 @@ class InferenceSession(Portable):
         self.device.engine.check_open()  # before the lock, which a thread of a parent process may have
         with self._lock, memory_checked(self._model.name):
             state = self._ran(arrays)
-            return [_as_array(state.host_array(name)) for name in names]
+            return [_own_array(state, name) for name in names]
 
     def run_with_ort_values(
         self,
@@ -374,7 +374,7 @@ class InferenceSession(Portable):
             for name in wanted:
                 there = state.values.get(name)
                 is_held = isinstance(there, Held) and name in kept
-                result = there if is_held else _as_array(state.host_array(name))
+                result = there if is_held else _own_array(state, name)
                 value = value_of(result, infos[name].element, is_on_device=name in kept)
                 value.taken(self.device)
                 values.append(value)
@@ -556,11 +556,13 @@ def memory_checked(name: str) -> Iterator[None]:
         raise ModelFileError(f"{name}: its graphs or functions are nested too deeply") from error
 
 
-def _as_array(value: Any) -> Any:
+def _own_array(state: State, name: str) -> Any:
+    """A result as an array of the caller's own, who may write to it."""
+    value = state.host_array(name)
     if isinstance(value, np.ndarray) and value.dtype.kind == "U":
         return value.astype(object)  # texts are so in ONNX Runtime
     if isinstance(value, np.ndarray):
-        return value.copy() if value.base is not None or not value.flags.owndata else value
+        return value.copy() if name in state.known or value.base is not None or not value.flags.owndata else value
     return value
 
 

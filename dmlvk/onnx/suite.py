@@ -45,6 +45,7 @@ class Result:
             or another error.
         reason: why it is not ``"device"``.
         seconds: that it took.
+        launches: kernels of a run, without those of graphs inside of nodes.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class Result:
     outcome: str
     reason: str
     seconds: float
+    launches: int = 0
 
 
 def run_suite(
@@ -95,12 +97,12 @@ def run_case(device: Device, kind: str, case: Any) -> Result:
     start = time.perf_counter()
     op_type = ""
 
-    def result(outcome: str, reason: str = "") -> Result:
+    def result(outcome: str, reason: str = "", launches: int = 0) -> Result:
         known = reason_for(case.name)
         if outcome in ("wrong", "refused") and known is not None:
             outcome, reason = "excluded", known
         seconds = time.perf_counter() - start
-        return Result(kind, case.name, op_type, outcome, " ".join(reason.split())[:400], round(seconds, 4))
+        return Result(kind, case.name, op_type, outcome, " ".join(reason.split())[:400], round(seconds, 4), launches)
 
     try:
         model = case.model if case.model is not None else onnx.load(Path(case.model_dir) / "model.onnx")
@@ -111,14 +113,15 @@ def run_case(device: Device, kind: str, case: Any) -> Result:
             outputs = session.run(None, dict(zip(names, inputs, strict=False)))
             Runner.assert_similar_outputs(plain(expected), plain(outputs), case.rtol, case.atol)
         hosted = [item for item in session.partition if item.place == "host"]
+        launches = session.usage.launches
         session.close()
     except DmlError as error:
         return result("refused", str(error))
     except Exception as error:  # noqa: BLE001 - a case that fails in any way must not end the others
         return result("wrong", f"{type(error).__name__}: {error}")
     if hosted:
-        return result("host", f"{hosted[0].op_type}: {hosted[0].reason}")
-    return result("device")
+        return result("host", f"{hosted[0].op_type}, by {hosted[0].program}: {hosted[0].reason}", launches)
+    return result("device", launches=launches)
 
 
 def plain(values: Any) -> Any:
@@ -189,11 +192,13 @@ def main(
         results = run_suite(opened, kinds or KINDS, pattern)
         about = {"onnx": onnx.__version__, "device": opened.info.name}
     numbers = collections.Counter((result.kind, result.outcome) for result in results)
+    idle = collections.Counter(item.kind for item in results if item.outcome == "host" and item.launches == 0)
     for kind in KINDS:
         found = [f"{numbers[kind, name]} {name}" for name in OUTCOMES if numbers[kind, name]]
         if found:
             total = sum(numbers[kind, name] for name in OUTCOMES)
-            click.echo(f"{kind}: {total} cases: {', '.join(found)}")
+            nothing = f"; {idle[kind]} with nodes on the host launch nothing" if idle[kind] else ""
+            click.echo(f"{kind}: {total} cases: {', '.join(found)}{nothing}")
     for result in results:
         if result.outcome in show or (result.outcome in ("wrong", "refused") and not show):
             click.echo(f"{result.outcome:8} {result.name}: {result.reason}")
@@ -201,7 +206,7 @@ def main(
         _write(json_path, about | {"results": [dataclasses.asdict(result) for result in results]})
     if counts is not None:
         by_kind = [[kind, name, numbers[kind, name]] for kind in KINDS for name in OUTCOMES if numbers[kind, name]]
-        _write(counts, about | {"counts": by_kind})
+        _write(counts, about | {"counts": by_kind, "idle": dict(idle)})
     context.exit(1 if any(result.outcome in ("wrong", "refused") for result in results) else 0)
 
 

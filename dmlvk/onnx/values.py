@@ -72,6 +72,36 @@ def restored(contents: npt.NDArray[np.uint8], data_type: DataType, shape: Sequen
     return values.reshape(shape).astype(NUMPY_TYPES[element])
 
 
+def memory_of(array: Array) -> tuple[int, int]:
+    """What tells the memory of a contiguous array from all others, as long as the array is there: address and bytes."""
+    return array.__array_interface__["data"][0], array.nbytes
+
+
+def dense(array: Array) -> Array:
+    """The elements of an array in the order of their addresses: a view, where it leaves none of the memory out.
+
+    Transposed and broadcast views of the same memory have the same dense array. All others are copied, and so are views
+    of 4-bit types, whose elements share bytes on the device.
+    """
+    if array.flags.c_contiguous or array.size == 0:
+        return array.reshape(-1)
+    if array.dtype in _HALVES:
+        return np.ascontiguousarray(array).reshape(-1)
+    once = array[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in array.strides)]
+    if min(once.strides) > 0:
+        ordered = once.transpose(sorted(range(once.ndim), key=lambda axis: -once.strides[axis]))
+        if ordered.flags.c_contiguous:
+            return ordered.reshape(-1)
+    return np.ascontiguousarray(array).reshape(-1)
+
+
+def strides_in(array: Array, whole: Array) -> tuple[int, ...]:
+    """The strides, in elements, with which an array lies in what :func:`dense` made of it."""
+    if array.flags.c_contiguous or not np.may_share_memory(array, whole):
+        return packed_strides(array.shape)
+    return tuple(stride // array.itemsize for stride in array.strides)
+
+
 class NotOnDevice(Exception):
     """A node cannot be computed by the device; the message says why."""
 

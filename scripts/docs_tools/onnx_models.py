@@ -79,8 +79,8 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
 - Results are the same bits on every device. What follows a convolution is not folded into its weights: that would round
   otherwise.
 - `session.partition` says of each node whether the device computes it, the host, or nobody because it is constant; and
-  why. What the device lacks is computed by the onnx package's reference evaluator, which is slow; a line in the log
-  `dmlvk` says so. `strict=True` refuses such models instead.
+  why. `.program` names what computed a node that is not on the device ([the host](#the-host)); a line in the log
+  `dmlvk` tells of such nodes, and `strict=True` refuses models that have them.
 - Initializers are constants, also those that are inputs as well.
 - What exporters write out as several nodes is joined into one operator: LayerNorm, RMSNorm, GELU (by erf and by tanh),
   SiLU, softmax-attention. It is faster, and in FLOAT16 right where squares, sums or scores would overflow on the way.
@@ -133,10 +133,38 @@ device."""
 
 _TABLE = """\
 A node becomes the operators of DirectML that its row names; [operators.md](operators.md) says which of them this
-version has, with which data types. Everything else runs on the host. Operators that ONNX itself defines by others
+version has, with which data types. Operators that ONNX itself defines by others
 (`RMSNormalization`, `AffineGrid` and more) run by their definition, where the device has all of
-it. Constants are computed once; `Shape` and `Size` follow from the shapes. The host decides about `If`, `Loop` and
-`Scan`, whose graphs run on the device; an `If` whose condition follows from the shapes is its branch."""
+it; else on [the host](#the-host)."""
+
+_HOST = """\
+What the device has no operator or no type for (DOUBLE, texts, more than 8 dimensions) is computed by the host, node by
+node. Three programs do so, in this order; `session.partition` names which:
+
+- `dmlvk`: functions whose results are the same bits on every machine, by operator and version: whatever moves and
+  chooses elements, arithmetic of integers, what IEEE 754 rounds correctly (+, -, x, /, square roots), comparisons,
+  casts, quantized numbers, sequences and optional values, random numbers.
+- `onnxruntime`: ONNX Runtime's CPU package, which `dmlvk[onnx]` brings and which is imported when a node needs it. One
+  thread computes a node. The last bits of its floats may differ from one kind of processor to another.
+- `onnx`: the onnx package's reference evaluator, for those versions of operators only that a test compared with ONNX
+  Runtime or with the suite below (`dmlvk/onnx/evaluation/compared.py`).
+
+What none of them knows is refused, with the reason of each. Without ONNX Runtime more is refused, and nothing is
+computed otherwise.
+
+Constants that follow from constants are computed once, when the model is loaded, by the first of these three; floats
+that it does not round correctly (Exp, MatMul and so on) are the device's work, once before the first run. So they are
+the same bits everywhere. Views of a weight (Identity, Transpose, Reshape, Expand) are the same memory. What would take
+more memory than it follows from, such as DequantizeLinear of large weights, the device computes in every run.
+
+`Shape` and `Size` follow from the shapes. The host decides about `If`, `Loop` and `Scan`, whose graphs run on the
+device; an `If` whose condition follows from the shapes is its branch.
+
+`python -m tests.onnx.random_nodes --nodes 20000` compares random nodes (operators, versions, attributes, types, inputs
+that are constants) with ONNX Runtime.
+
+Operators that are on the host whatever their types are; beside these, all of other domains that the table above does
+not name (ai.onnx.ml and so on), as far as ONNX Runtime has them:"""
 
 
 def onnx_page(measurements: Path) -> str:
@@ -151,7 +179,7 @@ def onnx_page(measurements: Path) -> str:
 def _parts(measurements: Path) -> Iterator[str]:
     yield from ("# ONNX models", "", _START, "", "## Operators", "", _TABLE, "")
     yield from table(["Operator", "Versions", "Types of the first input", "DirectML's operators", "Remarks"], _rows())
-    yield from ("", "On the host:", "")
+    yield from ("", "## The host", "", _HOST, "")
     yield from table(["Operators", "Why"], _host_rows())
     yield from ("", "## The ONNX project's test suite", "")
     yield from _suite(json.loads(measurements.read_text(encoding="utf-8")))
@@ -267,16 +295,20 @@ def _suite(results: dict[str, Any]) -> Iterator[str]:
     yield (
         f"`python -m dmlvk.onnx.suite` runs every case of onnx {results['onnx']}; here is what it found on "
         f"{results['device']}. Device: right, and the host computed nothing but shapes and constants. Host: right, "
-        "with nodes on the host."
+        "with nodes on the host; most of these cases are one node, and the device has nothing to do in them (launch "
+        "nothing)."
     )
     yield ""
     counts: dict[str, collections.Counter[str]] = {}
     for kind, outcome, count in results["counts"]:
         counts.setdefault(kind, collections.Counter())[outcome] += count
     yield from table(
-        ["Cases", "All", "Device", "Host", "Excluded"],
+        ["Cases", "All", "Device", "Host", "of these launch nothing", "Excluded"],
         (
-            [kind, str(sum(found.values())), str(found["device"]), str(found["host"]), str(found["excluded"])]
+            [
+                *(kind, str(sum(found.values())), str(found["device"]), str(found["host"])),
+                *(str(results["idle"].get(kind, 0)), str(found["excluded"])),
+            ]
             for kind, found in counts.items()
         ),
     )

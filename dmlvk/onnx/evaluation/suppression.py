@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dmlvk.onnx.values import Array
+from dmlvk.onnx.evaluation.call import Array, Call, NotComputed, computes
 
 
 def non_max_suppression(
@@ -61,3 +61,21 @@ def _overlaps(box: Array, others: Array, overlap: float) -> Array:
     union = area + areas - shared
     is_real = (shared > 0) & (area > 0) & (areas > 0) & (union > 0)
     return np.asarray(is_real & (shared / np.where(is_real, union, 1) > np.float32(overlap)))
+
+
+@computes("NonMaxSuppression")
+def boxes_left(call: Call) -> Array:
+    """Rows of batch, class and box."""
+    boxes, scores = call.array(0), call.array(1)
+    if boxes.ndim != 3 or scores.ndim != 3 or boxes.shape[2] != 4:
+        raise ValueError(f"boxes of {list(boxes.shape)} and scores of {list(scores.shape)}")
+    if boxes.shape[:2] != (scores.shape[0], scores.shape[2]) or not boxes.dtype == scores.dtype == np.float32:
+        raise ValueError(
+            f"{boxes.dtype} boxes of {list(boxes.shape)} for {scores.dtype} scores of {list(scores.shape)}"
+        )
+    bounds = [call.array(index).reshape(-1) if call.has(index) else None for index in (2, 3, 4)]
+    if any(bound is not None and bound.size != 1 for bound in bounds):
+        raise NotComputed("bounds of several elements")
+    most, overlap, least = (None if bound is None else bound[0].item() for bound in bounds)
+    centered = bool(call.integer("center_point_box", 0))
+    return non_max_suppression(boxes, scores, int(most or 0), float(overlap or 0), least, centered=centered)

@@ -1,0 +1,201 @@
+"""What the host computes: by dmlvk's own functions, by ONNX Runtime, by the onnx package's evaluator."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.backend.test.runner import Runner
+
+import dmlvk as dml
+import dmlvk.onnx as ort
+from dmlvk.onnx.evaluation import reference, runtime
+from dmlvk.onnx.evaluation.compared import COMPARED
+from dmlvk.onnx.host import own_results
+from dmlvk.onnx.loading import load
+from dmlvk.onnx.suite import cases, data_sets, plain
+from tests.onnx.random_nodes import results
+
+_ODD = (
+    *((19, kind) for kind in ("FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2", "FLOAT8E5M2FNUZ")),
+    *((21, kind) for kind in ("INT4", "UINT4")),
+)
+"""Types that ONNX Runtime takes and gives inside of a graph only, with the first version that has them."""
+
+
+def model_of(
+    nodes: list[onnx.NodeProto],
+    feed: dict[str, npt.NDArray[Any]],
+    outputs: list[str],
+    constants: dict[str, npt.NDArray[Any]] | None = None,
+    opset: int = 17,
+) -> bytes:
+    """A model's file."""
+    given = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
+        for name, array in feed.items()
+    ]
+    weights = [numpy_helper.from_array(array, name) for name, array in (constants or {}).items()]
+    graph = helper.make_graph(nodes, "nodes", given, [onnx.ValueInfoProto(name=name) for name in outputs], weights)
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 3)]
+    made: bytes = helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString()
+    return made
+
+
+def by_onnx_runtime(model: bytes, feed: dict[str, npt.NDArray[Any]]) -> list[Any]:
+    """What ONNX Runtime gives."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    found: list[Any] = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feed)
+    return found
+
+
+def test_the_evaluator_s_operators_give_what_the_suite_expects() -> None:
+    """Every operator that it may compute, in the newest version of each that the suite has."""
+    proved: set[tuple[str, str]] = set()
+    wanted = {op_type for _, op_type in COMPARED}
+    for _, case in cases(["node"]):
+        model = case.model
+        if model is None or len(model.graph.node) != 1 or model.graph.node[0].op_type not in wanted:
+            continue
+        loaded = load(model)
+        step = loaded.steps[0]
+        if not reference.is_compared(step):
+            continue
+        for inputs, expected in data_sets(model, case):
+            values = dict(zip([info.name for info in model.graph.input], inputs, strict=False))
+            found = reference.evaluated(step, values, loaded.opsets)
+            shown = [value for name, value in zip(step.proto.output, found, strict=True) if name]
+            Runner.assert_similar_outputs(plain(expected), plain(shown), case.rtol, case.atol)
+        proved.add((step.domain, step.proto.op_type))
+    assert proved == set(COMPARED)
+
+
+@pytest.mark.parametrize(("first", "kind"), _ODD)
+def test_the_evaluator_casts_and_quantizes_odd_types_as_onnx_runtime_does(first: int, kind: str) -> None:
+    """In all versions that it may compute; casts to 4 bits are dmlvk's own."""
+    element = TensorProto.DataType.Value(kind)
+    numbers = np.array([0.3, -0.4, 1.5, 2.5, -3.6, 6.9, -0.02, 4.4, 0], np.float32)
+    scale = np.array(0.25, np.float32)
+    for opset in (version for version in COMPARED["", "QuantizeLinear"] if first <= version < 25):
+        casts = [
+            helper.make_node("Cast", ["x"], ["a"], to=element),
+            helper.make_node("Cast", ["a"], ["y"], to=TensorProto.FLOAT),
+        ]
+        zero = numpy_helper.to_array(helper.make_tensor("z", element, [], [0]))
+        steps = [
+            helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+            helper.make_node("DequantizeLinear", ["q", "s", "z"], ["w"]),
+        ]
+        for nodes, output, constants in ((casts, "y", {}), (steps, "w", {"s": scale, "z": zero})):
+            model = model_of(nodes, {"x": numbers}, [output], constants, opset)
+            (expected,) = by_onnx_runtime(model, {"x": numbers})
+            there: dict[str, Any] = {"x": numbers, **constants}
+            loaded = load(model)
+            for step in loaded.steps:
+                found = own_results(step, there, "model") if step.proto.op_type == "Cast" else None
+                if found is None:
+                    assert reference.is_compared(step), step.label
+                    found = reference.evaluated(step, there, loaded.opsets)
+                there.update(zip(step.proto.output, found, strict=True))
+            np.testing.assert_array_equal(there[output], expected, f"{kind} {opset} {nodes[0].op_type}")
+
+
+def test_random_nodes_come_out_as_by_onnx_runtime(device: dml.Device) -> None:
+    """Others by ``python -m tests.onnx.random_nodes``."""
+    level = logging.getLogger("dmlvk").level
+    logging.getLogger("dmlvk").setLevel(logging.ERROR)
+    try:
+        found = list(results(device, 7, range(200)))
+    finally:
+        logging.getLogger("dmlvk").setLevel(level)
+    assert [(case.label, outcome, why) for case, outcome, why in found if outcome in ("wrong", "refused")] == []
+    assert sum(outcome == "same" for _, outcome, _ in found) > 150
+
+
+def test_the_partition_names_the_program_that_computed_a_node(any_device: dml.Device) -> None:
+    x = np.array([[1, 2], [3, 5]], np.float64)
+    nodes = [
+        helper.make_node("Add", ["x", "x"], ["a"]),
+        helper.make_node("Softmax", ["a"], ["b"]),
+        helper.make_node("Sqrt", ["w"], ["c"]),
+    ]
+    model = model_of(nodes, {"x": x}, ["b", "c"], {"w": np.array([4, 9], np.float32)})
+    session = ort.InferenceSession(model, device=any_device)
+    b, c = session.run(None, {"x": x})
+    np.testing.assert_allclose(b, by_onnx_runtime(model, {"x": x})[0], rtol=1e-12)
+    np.testing.assert_array_equal(c, [2, 3])
+    c[0] = 7  # an array of the caller's own
+    np.testing.assert_array_equal(session.run(["c"], {"x": x})[0], [2, 3])
+    assert [(item.place, item.program) for item in session.partition] == [
+        ("host", "dmlvk"),
+        ("host", "onnxruntime"),
+        ("constant", "dmlvk"),
+    ]
+
+
+@pytest.fixture
+def without_onnx_runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    runtime.onnx_runtime.cache_clear()
+    monkeypatch.setattr(runtime, "onnx_runtime", lambda: None)
+    yield
+
+
+def test_without_onnx_runtime_what_nothing_else_knows_is_refused(
+    without_onnx_runtime: None, any_device: dml.Device
+) -> None:
+    x = np.array([[1, 2], [3, 5]], np.float64)
+    model = model_of([helper.make_node("Softmax", ["x"], ["y"], axis=0)], {"x": x}, ["y"], opset=11)
+    with pytest.raises(dml.ModelFileError, match=r"Softmax.*pip install onnxruntime.*version 11 was not compared"):
+        ort.InferenceSession(model, device=any_device).run(None, {"x": x})
+
+
+def test_onnx_runtime_is_found_behind_a_module_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in = types.ModuleType("dmlvk.onnx")
+    monkeypatch.setitem(sys.modules, "onnxruntime", stand_in)
+    runtime.onnx_runtime.cache_clear()
+    found = runtime.onnx_runtime()
+    assert found is not stand_in and hasattr(found, "InferenceSession")
+    assert sys.modules["onnxruntime"] is stand_in
+    runtime.onnx_runtime.cache_clear()
+
+
+def test_views_of_one_weight_are_one_buffer(any_device: dml.Device, tmp_path: Path) -> None:
+    w = np.random.default_rng(0).standard_normal((64, 64), np.float32)
+    nodes, x = [], "x"
+    for place, kind in enumerate(["Identity", "Transpose", "Transpose", "Unsqueeze", "Identity"]):
+        nodes.append(helper.make_node(kind, ["w", "zero"] if kind == "Unsqueeze" else ["w"], [f"v{place}"]))
+        nodes.append(helper.make_node("MatMul", [x, f"v{place}"], [f"y{place}"]))
+        x = f"y{place}"
+    feed = {"x": np.random.default_rng(1).standard_normal((1, 64), np.float32)}
+    model = model_of(nodes, feed, [x], {"w": w, "zero": np.array([0], np.int64)})
+    session = ort.InferenceSession(model, device=any_device)
+    (found,) = session.run(None, feed)
+    (expected,) = by_onnx_runtime(model, feed)
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
+    assert session.usage.device_bytes < 1.3 * w.nbytes
+
+
+def test_quantized_weights_stay_as_small_as_they_are(any_device: dml.Device) -> None:
+    """DequantizeLinear of large constants is computed in every run; its results are those of the small ones."""
+    rng = np.random.default_rng(0)
+    w = rng.integers(-128, 128, (2048, 1024)).astype(np.int8)
+    scale = rng.uniform(0.01, 0.02, 1024).astype(np.float32)
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s"], ["f"], axis=1),
+        helper.make_node("Gather", ["f", "x"], ["y"]),
+    ]
+    feed = {"x": np.array([5, 2047], np.int64)}
+    session = ort.InferenceSession(model_of(nodes, feed, ["y"], {"w": w, "s": scale}), device=any_device)
+    np.testing.assert_array_equal(session.run(None, feed)[0], w[[5, 2047]] * scale)
+    assert [item.place for item in session.partition] == ["device", "device"]
