@@ -127,7 +127,7 @@ def evaluate(
     if found is not None:
         return found, OWN
     inputs = [Known(values[name]) if name else None for name in step.proto.input]
-    outputs: list[Inferred | None] = []
+    outputs: list[Inferred | None] = [None] * len(step.proto.output)
     with contextlib.suppress(NotInferred):  # whoever computes it says what is wrong; ONNX Runtime runs more than that
         outputs = inferred(step, inputs, opsets)
         limits.check(step, values, outputs, model)
@@ -135,7 +135,8 @@ def evaluate(
     if empty is not None:
         return empty, OWN
     reads_narrow = any(isinstance(value, np.ndarray) and value.dtype.name == "bfloat16" for value in values.values())
-    is_narrow = [output is not None and output[0] == TensorProto.BFLOAT16 for output in outputs]
+    elements = [None if output is None else output[0] for output in outputs]
+    is_narrow = [element == TensorProto.BFLOAT16 for element in elements] if any(elements) else []
     for program in (REFERENCE, RUNTIME) if reads_narrow else (RUNTIME, REFERENCE):
         try:
             if program == RUNTIME:
