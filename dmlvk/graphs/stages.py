@@ -13,6 +13,7 @@ from dmlvk.errors import ShaderCompilationError
 from dmlvk.graphs.fusion.functions import Function, function_of
 from dmlvk.graphs.fusion.grouping import Group, Limits, grouped
 from dmlvk.graphs.fusion.kernel import fused_kernel, operand_pairs_in_place
+from dmlvk.graphs.fusion.packed_weights import PackedProduct, find_packed_products
 from dmlvk.graphs.fusion.tails import Tail, factor_of, find_tails
 from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.kernels.lowering import lower
@@ -82,6 +83,8 @@ def fused_stages(network: Network, target: Target, lasting: Collection[Value] = 
         lasting: values that are the same in every run. What follows from them alone becomes stages of its own.
     """
     tails = {tail.product.index: tail for tail in find_tails(network, target)}
+    packed = {found.product.index: found for found in find_packed_products(network, tails.values())}
+    tails = {index: tail for index, tail in tails.items() if index not in packed}
     functions: dict[int, Function] = {}
     for node in network.nodes:
         function = function_of(node.desc, target)
@@ -89,9 +92,11 @@ def fused_stages(network: Network, target: Target, lasting: Collection[Value] = 
             functions[node.index] = function
     # One binding is left for the coefficients that some functions read.
     limits = Limits(buffers=min(Limits.buffers, target.buffers - 1))
-    groups = grouped(network, functions, limits, target, [tail.nodes for tail in tails.values()])
+    found: list[Tail | PackedProduct] = [*tails.values(), *packed.values()]
+    joined = {each.nodes[0].index: each for each in found}
+    groups = grouped(network, functions, limits, target, [each.nodes for each in found])
     making = map_in_threads(
-        lambda group: _stages_of(group, network, target, tails.get(group.nodes[0].index), lasting),
+        lambda group: _stages_of(group, network, target, joined.get(group.nodes[0].index), lasting),
         groups,
         os.cpu_count() or 1,
     )
@@ -121,11 +126,13 @@ def _warn_of_missing_compiler() -> None:
 
 
 def _stages_of(
-    group: Group, network: Network, target: Target, tail: Tail | None, lasting: Collection[Value]
+    group: Group, network: Network, target: Target, joined: Tail | PackedProduct | None, lasting: Collection[Value]
 ) -> tuple[list[Stage], str]:
     """One kernel for a group, or one for each of its operators and why."""
-    if tail is not None:
-        return _stages_of_tail(tail, target), ""
+    if isinstance(joined, PackedProduct):
+        return [Stage(joined.nodes, joined.program(target), joined.reads(), (joined.output,), frozenset())], ""
+    if joined is not None:
+        return _stages_of_tail(joined, target), ""
     if len(group.nodes) == 1:
         return _stages_of_node(group.nodes[0], target, lasting), ""
     try:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from dmlvk.kernels import (
     batch_training,
+    block_products,
     cached_attention,
     casts,
     copies,
@@ -57,6 +58,7 @@ SOURCES: tuple[Callable[[], Iterable[ShaderVariant]], ...] = (
     sorting.variants,
     random.variants,
     matrix_tiles.matrix_variants,
+    block_products.variants,
     recurrent_steps.variants,
     window.variants,
     resample.variants,

@@ -162,7 +162,7 @@ class Assembly:
         """Adds an operator.
 
         Args:
-            operator: DirectML's name.
+            operator: DirectML's name, or that of an operator of dmlvk's own.
             name: for messages and pictures.
             members: by their Python names: tensors, :class:`New` for outputs, lists of these, and attributes.
 

@@ -46,9 +46,11 @@ from dmlvk.operators.bitwise import (
     ElementWiseBitShiftRight,
     ElementWiseBitXor,
 )
+from dmlvk.operators.block_weights import DequantizeBlocks
 from dmlvk.operators.checks import check_operator
 from dmlvk.operators.declaration import (
     OPERATORS,
+    OWN_OPERATORS,
     Accuracy,
     DataTypeRule,
     Declaration,
@@ -132,6 +134,7 @@ from dmlvk.operators.trigonometry import (
 
 __all__ = [
     "OPERATORS",
+    "OWN_OPERATORS",
     "REGULAR_OPERATORS",
     "Accuracy",
     "ActivationCelu",
@@ -157,6 +160,7 @@ __all__ = [
     "ActivationThresholdedRelu",
     "DataTypeRule",
     "Declaration",
+    "DequantizeBlocks",
     "ElementWiseAbs",
     "ElementWiseAcos",
     "ElementWiseAcosh",

@@ -301,7 +301,7 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             "*Fma*",
             "compiled for those only who permit a device to round sums of products as it likes",
         )
-        for family in ("gemm", "convolution")
+        for family in ("gemm", "convolution", "blocks")
     ),
     *(
         Exemption(

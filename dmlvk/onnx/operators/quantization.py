@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from onnx import TensorProto
 
@@ -57,17 +59,40 @@ def _is_small(element: int) -> bool:
     return element in DATA_TYPES and DATA_TYPES[element].size_in_bits < 8
 
 
-def _of_small(node: Node, operator: str, source: Tensor, element: int, scale: Tensor, zero: Tensor | None) -> Tensor:
-    """By QUANTIZE or DEQUANTIZE, with a scale for each element, which repeats by strides of 0."""
-    tensors = [scale] if zero is None else [scale, zero]
+def _by_blocks(node: Node, operator: str, source: Tensor, element: int, index: int = 1) -> Tensor:
+    """By QUANTIZE or DEQUANTIZE, whose scales and zero points count for blocks by their sizes alone."""
+    tensors = [_unrepeated(node, number, source) for number in (index, index + 1) if node.has(number)]
     return node.apply(
         operator,
         input_tensor=source,
-        quantization_type=QuantizationType.SCALE if zero is None else QuantizationType.SCALE_ZERO_POINT,
+        quantization_type=QuantizationType.SCALE if len(tensors) == 1 else QuantizationType.SCALE_ZERO_POINT,
         quantization_tensor_count=len(tensors),
         quantization_tensors=tensors,
         output_tensor=New(element, source.shape),
     )
+
+
+def _unrepeated(node: Node, index: int, tensor: Tensor) -> Tensor:
+    """A scale or a zero point of as many dimensions as the tensor has.
+
+    Raises:
+        NotOnDevice: when it does not fit, or the last block is not whole.
+    """
+    parameter = node.tensor(index)
+    block = node.integer("block_size")
+    axis = node.axis(node.integer("axis", 1), tensor.rank) if block or parameter.rank else 0
+    if block:
+        if block < 1 or tensor.shape[axis] % block:
+            raise NotOnDevice(f"blocks of {block} along an axis of {tensor.shape[axis]}")
+        wanted = (*tensor.shape[:axis], tensor.shape[axis] // block, *tensor.shape[axis + 1 :])
+        if parameter.shape != wanted:
+            raise NotOnDevice(f"{list(parameter.shape)} is not one for each block, {list(wanted)}")
+        return parameter
+    if math.prod(parameter.shape) == 1 and parameter.rank <= 1:
+        return parameter.viewed((1,) * max(tensor.rank, 1))
+    if parameter.shape != (tensor.shape[axis],):
+        raise NotOnDevice(f"{list(parameter.shape)} does not fit axis {axis} of {list(tensor.shape)}")
+    return parameter.viewed(tuple(size if number == axis else 1 for number, size in enumerate(tensor.shape)))
 
 
 @translates("QuantizeLinear", by=["ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE"])
@@ -78,9 +103,7 @@ def quantize(node: Node) -> None:
     blocks = _blocks(node, tensor)
     scale = _parameter(node, 1, tensor)
     if _is_small(output.element):
-        zero_point = _parameter(node, 2, tensor) if node.has(2) else None
-        made = _of_small(node, "QUANTIZE", blocks, output.element, scale, zero_point)
-        node.set(made.viewed(tensor.shape))
+        node.set(_by_blocks(node, "QUANTIZE", tensor, output.element))
         return
     if node.has(2):
         zero = _parameter(node, 2, tensor)
@@ -102,13 +125,12 @@ def quantize(node: Node) -> None:
 def dequantize(node: Node) -> None:
     """From integers of 4 to 32 bits."""
     tensor = node.tensor(0)
+    has_bytes = tensor.element in (TensorProto.INT8, TensorProto.UINT8) and node.integer("block_size")
+    if _is_small(tensor.element) or has_bytes:
+        node.set(_by_blocks(node, "DEQUANTIZE", tensor, node.tensor(1).element))
+        return
     blocks = _blocks(node, tensor)
     scale = _parameter(node, 1, tensor)
-    if _is_small(tensor.element):
-        zero_point = _parameter(node, 2, tensor) if node.has(2) else None
-        made = _of_small(node, "DEQUANTIZE", blocks, scale.element, scale, zero_point)
-        node.set(made.viewed(tensor.shape))
-        return
     made = node.apply(
         "ELEMENT_WISE_DEQUANTIZE_LINEAR",
         input_tensor=blocks,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
 import math
 from typing import Any
 
@@ -10,20 +12,17 @@ from onnx import TensorProto
 
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.convolution import per_channel, widened
-from dmlvk.onnx.operators.matrix import product
+from dmlvk.onnx.operators.matrix import largest_operand, product
 from dmlvk.onnx.operators.pooling import pool_window, pooled_sizes
 from dmlvk.onnx.operators.quantization import matrices, of_matrix
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
-from dmlvk.onnx.values import Array, NotOnDevice, Tensor, broadcast_shape
+from dmlvk.onnx.values import NotOnDevice, Tensor, broadcast_shape
+from dmlvk.operators.block_weights import row_bytes
 
 _DEQUANTIZE, _QUANTIZE = "ELEMENT_WISE_DEQUANTIZE_LINEAR", "ELEMENT_WISE_QUANTIZE_LINEAR"
 _SIGN_OF_BYTE = 0x80
-_BITS_OF_BYTE = 8
 _ONE_AXIS = 13
 """The opset from which on Softmax works along one axis."""
-
-_CONVERTED_WEIGHTS = -1
-"""Where an axis would stand among the parts of constants."""
 
 
 def _number(node: Node, index: int) -> Tensor | None:
@@ -350,58 +349,124 @@ def quantized_gemm(node: Node) -> None:
     node.set(made.viewed((columns, rows)).transposed([1, 0]))
 
 
-def _unpacked(packed: Array, bits: int, count: int) -> Array:
-    """Integers of some bits along the last axis, the lowest bits of each byte first."""
-    per_byte = _BITS_OF_BYTE // bits
-    shifts = np.arange(per_byte, dtype=np.uint8) * bits
-    parts = (packed[..., None] >> shifts) & np.uint8((1 << bits) - 1)
-    values: Array = parts.reshape(*packed.shape[:-1], -1)[..., :count]
-    return values
+@dataclasses.dataclass(frozen=True)
+class _Blocks:
+    """What MatMulNBits says of its weights.
 
+    Attributes:
+        columns: of the product.
+        terms: of each sum.
+        bits: of an integer.
+        size: terms of a block.
+    """
 
-def _weights_of_blocks(node: Node, columns: int, terms: int, bits: int, block: int) -> Array:
-    """The matrix, N x K, that the integers of MatMulNBits stand for; each number is rounded once."""
-    packed, scales = node.array(1), node.array(2)
-    blocks = -(-terms // block)
-    if packed.dtype != np.uint8 or packed.size * _BITS_OF_BYTE != columns * blocks * block * bits:
-        raise NotOnDevice(f"{list(packed.shape)} does not hold {columns} columns of {blocks} blocks")
-    if scales.size != columns * blocks:
-        raise NotOnDevice(f"{list(scales.shape)} are not the scales of {columns} columns of {blocks} blocks")
-    values = _unpacked(packed.reshape(columns, blocks, -1), bits, block).astype(np.float64)
-    zeros: Array = np.full((columns, blocks), float(1 << (bits - 1)))
-    if node.has(3):
-        given = node.array(3)
-        if given.dtype == np.uint8:
-            given = _unpacked(given.reshape(columns, -1), bits, blocks)
-        if given.size != columns * blocks:
-            raise NotOnDevice(f"{list(given.shape)} are not the zero points of {columns} columns of {blocks} blocks")
-        zeros = given.reshape(columns, blocks).astype(np.float64)
-    numbers = (values - zeros[..., None]) * scales.reshape(columns, blocks, 1).astype(np.float64)
-    matrix: Array = numbers.reshape(columns, blocks * block)[:, :terms].astype(scales.dtype)
-    return matrix
+    columns: int
+    terms: int
+    bits: int
+    size: int
+
+    @property
+    def count(self) -> int:
+        """Blocks of a column."""
+        return -(-self.terms // self.size)
+
+    @property
+    def column_bytes(self) -> int:
+        """Bytes of a column's integers, the last block filled up."""
+        return row_bytes(self.count * self.size, self.bits)
+
+    @property
+    def zero_bytes(self) -> int:
+        """Bytes of a column's zero points, where these are packed."""
+        return row_bytes(self.count, self.bits)
+
+    @classmethod
+    def of(cls, node: Node) -> _Blocks:
+        """Of a node.
+
+        Raises:
+            NotOnDevice: when the device cannot have such blocks.
+        """
+        made = cls(node.integer("N"), node.integer("K"), node.integer("bits", 4), node.integer("block_size", 32))
+        if made.bits not in (2, 4, 8) or made.size < 16 or made.size % 16 or min(made.columns, made.terms) < 1:
+            raise NotOnDevice(f"{made.columns} columns of {made.terms} with {made.bits} bits in blocks of {made.size}")
+        return made
+
+    def parameters(self, node: Node) -> dict[str, Tensor]:
+        """The weights, as members of DMLVK_DEQUANTIZE_BLOCKS: a line for each column.
+
+        Raises:
+            NotOnDevice: when their shapes do not fit.
+        """
+        packed, scale = node.tensor(1), node.tensor(2)
+        lines = {"packed_tensor": self._lines(packed, self.column_bytes, "integers", TensorProto.UINT8)}
+        lines["scale_tensor"] = self._lines(scale, self.count, "scales", scale.element)
+        if node.has(3):
+            zero = node.tensor(3)
+            length = self.zero_bytes if zero.element == TensorProto.UINT8 else self.count
+            lines["zero_point_tensor"] = self._lines(zero, length, "zero points", zero.element)
+            if zero.element not in (TensorProto.UINT8, scale.element):
+                raise NotOnDevice("zero points of another type than the scales")
+        return lines
+
+    def _lines(self, tensor: Tensor, length: int, words: str, element: int) -> Tensor:
+        if tensor.element != element or math.prod(tensor.shape) != self.columns * length or not tensor.is_packed:
+            raise NotOnDevice(f"{list(tensor.shape)} are not the {words} of {self.columns} columns, {length} of each")
+        return tensor.viewed((self.columns, length))
+
+    def groups(self, node: Node) -> Tensor | None:
+        """The block of each term, which must be known: a kernel does not look for it elsewhere."""
+        if not node.has(4):
+            return None
+        groups = node.array(4)
+        if groups.dtype != np.int32 or groups.size != self.terms:
+            raise NotOnDevice(f"{list(groups.shape)} of {groups.dtype} are not the groups of {self.terms} terms")
+        if groups.min() < 0 or groups.max() >= self.count:
+            raise NotOnDevice(f"groups from {groups.min()} to {groups.max()}, of {self.count}")
+        return node.tensor(4).viewed((1, self.terms))
 
 
 @translates(
     "MatMulNBits",
     by=["GEMM"],
     domain=MICROSOFT,
-    note="2, 4 and 8 bits; the integers must be constants: they become numbers once, when the model is loaded",
+    note="2, 4 and 8 bits in blocks of 16 and more; the weights stay packed",
 )
 def product_with_blocks(node: Node) -> None:
-    """The second matrix lies in blocks of small integers, each with its scale: on the device it is one of floats."""
-    a, bits, block = node.tensor(0), node.integer("bits", 4), node.integer("block_size", 32)
-    columns, terms = node.integer("N"), node.integer("K")
-    if bits not in (2, 4, 8) or block < 1 or a.element not in FLOATS or a.shape[-1:] != (terms,):
-        raise NotOnDevice(f"{bits} bits in blocks of {block} for {list(a.shape)}")
-    if node.has(4):
-        raise NotOnDevice("g_idx, groups in an order of their own")
-    made_with = (_CONVERTED_WEIGHTS, id(node.array(2)), id(node.array(3)) if node.has(3) else 0)
-    weights = node.assembly.converted(
-        node.array(1), made_with, lambda: _weights_of_blocks(node, columns, terms, bits, block), node.element(2)
-    )
-    if weights.element != a.element:
+    """The second matrix lies in blocks of small integers, each with its scale, and is read as it is."""
+    a, blocks = node.tensor(0), _Blocks.of(node)
+    if a.element not in FLOATS or a.shape[-1:] != (blocks.terms,):
+        raise NotOnDevice(f"{list(a.shape)} for sums of {blocks.terms} terms")
+    weights, groups = blocks.parameters(node), blocks.groups(node)
+    if weights["scale_tensor"].element != a.element:
         raise NotOnDevice("scales of another type than the first matrix")
-    rows = node.packed(a).viewed((math.prod(a.shape[:-1]), terms))
-    bias = node.tensor(5).broadcast((rows.shape[0], columns)) if node.has(5) else None
-    made = product(node, rows, weights, c=bias, transposed=(False, True), beta=0.0 if bias is None else 1.0)
-    node.set(made.viewed((*a.shape[:-1], columns)))
+    rows = node.packed(a).viewed((math.prod(a.shape[:-1]), blocks.terms))
+    bias = node.tensor(5).viewed((1, blocks.columns)) if node.has(5) else None
+    largest = max(tensor.source.size_in_bytes for tensor in weights.values())
+    parts = -(-largest // largest_operand(node))
+    if parts > 1 and any(tensor.source.array is None for tensor in weights.values()):
+        raise NotOnDevice(f"weights of {largest} bytes, which are no constants")
+    bounds = [blocks.columns * number // parts for number in range(parts + 1)]
+    made = []
+    for start, stop in itertools.pairwise(bounds):
+        part, addend = weights, bias
+        if parts > 1:
+            part = {name: node.assembly.part(tensor, 0, start, stop) for name, tensor in weights.items()}
+            addend = None if bias is None else node.assembly.part(bias, 1, start, stop)
+        numbers = node.apply(
+            "DMLVK_DEQUANTIZE_BLOCKS",
+            **part,
+            group_index_tensor=groups,
+            output_tensor=New(a.element, (stop - start, blocks.terms)),
+            bits=blocks.bits,
+            block_size=blocks.size,
+        )
+        addend = None if addend is None else addend.broadcast((rows.shape[0], stop - start))
+        made.append(
+            product(node, rows, numbers, c=addend, transposed=(False, True), beta=0.0 if addend is None else 1.0)
+        )
+    whole = made[0]
+    if parts > 1:
+        shape = New(a.element, (rows.shape[0], blocks.columns))
+        whole = node.apply("JOIN", input_count=parts, input_tensors=made, output_tensor=shape, axis=1)
+    node.set(whole.viewed((*a.shape[:-1], blocks.columns)))

@@ -1,0 +1,86 @@
+"""Products whose second matrix is made of packed weights, and of nothing else: one stage of a graph.
+
+What DEQUANTIZE, ELEMENT_WISE_DEQUANTIZE_LINEAR or DMLVK_DEQUANTIZE_BLOCKS makes of integers of few bits is several
+times as large as these. The kernels of such a stage read the integers, and results have the bits that the operators
+give one by one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+from dmlvk.graphs.fusion.tails import Tail
+from dmlvk.graphs.network import Network, Node, Value
+from dmlvk.kernels.block_products import can_multiply, lower_product
+from dmlvk.kernels.block_weights import BlockWeights, weights_of
+from dmlvk.kernels.program import Program
+from dmlvk.kernels.target import Target
+from dmlvk.operators import ActivationRelu, FusedActivation, Gemm
+
+_RIGHT = 1
+"""The number of the second matrix among a GEMM's inputs."""
+
+
+@dataclasses.dataclass(frozen=True)
+class PackedProduct:
+    """A GEMM and what makes numbers of its weights.
+
+    Attributes:
+        source: makes the numbers.
+        product: the GEMM.
+        weights: where the integers lie.
+        relu: the RELU that follows; ``None``: there is none of its own.
+    """
+
+    source: Node
+    product: Node
+    weights: BlockWeights
+    relu: Node | None = None
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All of its operators, in order."""
+        return (self.source, self.product, *(() if self.relu is None else (self.relu,)))
+
+    @property
+    def output(self) -> Value:
+        """What it writes."""
+        ((_, _, value),) = self.nodes[-1].writes()
+        return value
+
+    def reads(self) -> tuple[Value, ...]:
+        """What its kernels read, in the order of the program's inputs."""
+        left, _, *addend = (value for _, _, value in self.product.reads())
+        return (left, *(value for _, _, value in self.source.reads()), *addend)
+
+    def program(self, target: Target) -> Program:
+        """What computes it."""
+        desc = self.product.desc
+        assert isinstance(desc, Gemm)
+        if self.relu is not None:
+            desc = dataclasses.replace(desc, fused_activation=FusedActivation(ActivationRelu))
+        sizes = [tensor.size_in_bytes for _, tensor, _ in self.source.reads()]
+        return lower_product(desc, self.weights, sizes, target)
+
+
+def find_packed_products(network: Network, tails: Iterable[Tail]) -> list[PackedProduct]:
+    """Finds them. A value that is read elsewhere too, or is an output, is made after all."""
+    reads: dict[Value, int] = {}
+    for node in network.nodes:
+        for _, _, value in node.reads():
+            reads[value] = reads.get(value, 0) + 1
+    shown = {value for value, _ in network.outputs}
+    by_index = {node.index: node for node in network.nodes}
+    relus = {tail.product.index: tail.relu for tail in tails}
+    found = []
+    for node in network.nodes:
+        right = node.inputs[_RIGHT] if isinstance(node.desc, Gemm) else None
+        if right is None or right.kind != "node" or reads[right] > 1 or right in shown:
+            continue
+        assert isinstance(node.desc, Gemm)
+        source = by_index[right.index]
+        weights = weights_of(source.desc, node.desc)
+        if weights is not None and can_multiply(node.desc, weights):
+            found.append(PackedProduct(source, node, weights, relus.get(node.index)))
+    return found

@@ -1,0 +1,5 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+// Packed weights as numbers.
+#include "block_numbers.glsl"

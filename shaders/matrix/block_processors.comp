@@ -1,0 +1,5 @@
+#version 450
+#extension GL_GOOGLE_include_directive : require
+
+// GEMM of few rows with packed weights, on processors.
+#include "block_processors.glsl"

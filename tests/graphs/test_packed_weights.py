@@ -1,0 +1,182 @@
+"""Products with packed weights have the bits of DEQUANTIZE and GEMM one by one, on processors' kernels and GPUs'."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import dmlvk as dml
+from dmlvk.kernels import block_products
+from dmlvk.kernels.block_products import RowTile
+from dmlvk.kernels.target import Target
+from tests.effort import some
+from tests.targets import all_walk_as_gpus
+
+Array = npt.NDArray[Any]
+NONE, TRANSPOSE = dml.MatrixTransform.NONE, dml.MatrixTransform.TRANSPOSE
+SIZES = ((1, 40, 2048 + 96), (3, 33, 1152), (17, 40, 512), (40, 72, 320))
+"""Rows, columns and terms: of few rows and of many, of several segments, and of no whole number of tiles."""
+
+TYPES = tuple(itertools.product((dml.FLOAT16, dml.FLOAT32), (dml.UINT4, dml.INT4, dml.UINT8, dml.INT8), (False, True)))
+"""Of numbers and integers, and whether there are zero points."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Weights:
+    """A product with packed weights.
+
+    Attributes:
+        rows: of the first matrix.
+        columns: of the result.
+        terms: of each sum.
+        number: the data type of matrices and scales.
+        integer: that of the weights.
+        has_zero: whether blocks have zero points.
+        block: terms of each.
+        transposed: whether the weights lie along the terms.
+    """
+
+    rows: int
+    columns: int
+    terms: int
+    number: dml.DataType
+    integer: dml.DataType
+    has_zero: bool
+    block: int
+    transposed: bool = True
+
+    def sizes(self, terms: int) -> tuple[int, int]:
+        """Of the weights, or of one for each block."""
+        return (self.columns, terms) if self.transposed else (terms, self.columns)
+
+    def graph(self, device: dml.Device, *, fuse: bool, relu: bool = False) -> dml.CompiledGraph:
+        """The product of ``x`` and the numbers that ``w`` stands for, plus ``c``."""
+        graph = dml.Graph(device)
+        x = graph.input("x", self.number, (self.rows, self.terms))
+        w = graph.input("w", self.integer, self.sizes(self.terms))
+        parameters = [graph.input("s", self.number, self.sizes(self.terms // self.block))]
+        if self.has_zero:
+            parameters.append(graph.input("z", self.integer, self.sizes(self.terms // self.block)))
+        c = graph.input("c", self.number, (self.rows, self.columns))
+        kind = dml.QuantizationType(len(parameters))
+        numbers = graph.apply(
+            "DEQUANTIZE",
+            {"input_tensor": w, "quantization_tensors": parameters},
+            {"quantization_type": kind, "quantization_tensor_count": len(parameters)},
+        )
+        transforms = {"trans_a": NONE, "trans_b": TRANSPOSE if self.transposed else NONE}
+        operands = {"a_tensor": x, "b_tensor": numbers, "c_tensor": c}
+        y = graph.apply("GEMM", operands, {**transforms, "alpha": 1.0, "beta": 0.5})
+        if relu:
+            y = graph.apply("ACTIVATION_RELU", {"input_tensor": y}, {})
+        return graph.compile(y=y, fuse=fuse)
+
+    def inputs(self, seed: int) -> dict[str, Array]:
+        """Integers of the whole type, and normal numbers."""
+        random = np.random.default_rng(seed)
+        least, greatest = self.integer.integer_limits
+        blocks = self.sizes(self.terms // self.block)
+        dtype, small = self.number.numpy_dtype, self.integer.numpy_dtype
+        made: dict[str, Array] = {
+            "x": random.standard_normal((self.rows, self.terms)).astype(dtype),
+            "w": random.integers(least, greatest, self.sizes(self.terms), small, endpoint=True),
+            "s": (random.standard_normal(blocks) / 64).astype(dtype),
+            "c": random.standard_normal((self.rows, self.columns)).astype(dtype),
+        }
+        if self.has_zero:
+            made["z"] = random.integers(least, greatest, blocks, small, endpoint=True)
+        return made
+
+
+def variants_of(graph: dml.CompiledGraph) -> list[str]:
+    """The kernels of a graph."""
+    return [step.kernel.variant for stage in graph.stages for step in stage.program.steps]
+
+
+def check(device: dml.Device, weights: Weights, inputs: dict[str, Array], *, relu: bool = False) -> list[str]:
+    """Whether the fused graph gives the bits of its operators one by one; returns its kernels."""
+    graphs = [weights.graph(device, fuse=fuse, relu=relu) for fuse in (True, False)]
+    fused, single = (device.run(graph, inputs)["y"] for graph in graphs)
+    assert fused.tobytes() == single.tobytes(), (weights, variants_of(graphs[0]), np.argwhere(fused != single)[:4])
+    return variants_of(graphs[0])
+
+
+def _as(monkeypatch: pytest.MonkeyPatch, device: dml.Device, kernels: str) -> None:
+    if kernels == "a GPU's":
+        if Target.of(device.info).is_naive:
+            pytest.skip("SwiftShader compiles a GPU's products for ten seconds")
+        all_walk_as_gpus(monkeypatch)
+
+
+@pytest.mark.parametrize("kernels", ["its own", "a GPU's"])
+@pytest.mark.parametrize("number", some(range(len(TYPES)), 5))
+def test_packed_weights_give_the_bits_of_numbers(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, number: int, kernels: str
+) -> None:
+    """All types of integers and numbers, with zero points and without, in blocks; of each one of the sizes."""
+    _as(monkeypatch, device, kernels)
+    size, types, block = SIZES[(number + number // 4) % 4], TYPES[number], (16, 32, 64)[number % 3]
+    rows, columns, terms = size
+    weights = Weights(rows, columns, terms // block * block, *types, block)
+    used = check(device, weights, weights.inputs(number), relu=number % 2 == 1)
+    assert used[0].startswith(f"blocks.{types[0].name.lower()}.{types[1].size_in_bits}."), used
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_weights_across_columns_are_packed_too(device: dml.Device, rows: int) -> None:
+    """As DequantizeLinear of K x N has them."""
+    weights = Weights(rows, 48, 96, dml.FLOAT16, dml.UINT4, True, 32, transposed=False)
+    assert check(device, weights, weights.inputs(1))[0] == "blocks.float16.4.numbers"
+
+
+@pytest.mark.parametrize("kernels", ["its own", "a GPU's"])
+def test_rare_scales_and_operands_give_the_same_bits(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, kernels: str
+) -> None:
+    """Denormals, infinities and NaN among scales and the first matrix, sums that vanish, products that are denormal."""
+    _as(monkeypatch, device, kernels)
+    for number, tiny in ((dml.FLOAT32, 1e-39), (dml.FLOAT16, 6e-8)):
+        weights = Weights(2, 24, 1056, number, dml.INT4, True, 32)
+        for rare in (0.0, tiny, 1e-20, np.inf, np.nan, -np.inf):
+            inputs = weights.inputs(3)
+            with np.errstate(all="ignore"):
+                inputs["s"][3, 5] = inputs["s"][11, 0] = inputs["x"][1, 40] = number.numpy_dtype.type(rare)
+                inputs["x"][0] *= number.numpy_dtype.type(1e-22)
+            check(device, weights, inputs)
+
+
+def test_every_tile_of_rows_gives_the_same_bits(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever a device of another size chooses."""
+    _as(monkeypatch, device, "a GPU's")
+    weights = Weights(9, 40, 3104, dml.FLOAT16, dml.UINT4, True, 32)
+    inputs, products = weights.inputs(4), set()
+    for tile in block_products.row_tiles(4):
+
+        def cost(other: RowTile, product: object, wanted: RowTile = tile) -> int:
+            return int(other != wanted)
+
+        monkeypatch.setattr(RowTile, "cost", cost)
+        products |= set(check(device, weights, inputs))
+    assert len(products) == len(block_products.row_tiles(4))
+
+
+def test_weights_that_are_an_output_too_are_made(device: dml.Device) -> None:
+    """What a graph shows, or two operators read, is computed by DEQUANTIZE."""
+    graph = dml.Graph(device)
+    w, s = graph.input("w", dml.INT4, (8, 32)), graph.input("s", dml.FLOAT32, (8, 1))
+    x = graph.input("x", dml.FLOAT32, (1, 32))
+    kind = {"quantization_type": dml.QuantizationType.SCALE, "quantization_tensor_count": 1}
+    numbers = graph.apply("DEQUANTIZE", {"input_tensor": w, "quantization_tensors": [s]}, kind)
+    attributes = {"trans_a": NONE, "trans_b": TRANSPOSE, "alpha": 1.0, "beta": 0.0}
+    y = graph.apply("GEMM", {"a_tensor": x, "b_tensor": numbers}, attributes)
+    model = graph.compile(y=y, numbers=numbers)
+    inputs = {"w": np.arange(256, dtype=np.int8).reshape(8, 32) % 16 - 8, "s": np.ones((8, 1), np.float32)}
+    results = device.run(model, {**inputs, "x": np.ones((1, 32), np.float32)})
+    assert results["numbers"].tolist() == inputs["w"].tolist()
+    assert results["y"].tolist() == [inputs["w"].sum(axis=1).tolist()]
+    assert not any(name.startswith("blocks.") for name in variants_of(model))
