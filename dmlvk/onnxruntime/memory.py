@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import bisect
 import collections
+import contextlib
 import ctypes
 import dataclasses
 import math
 import threading
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dmlvk.binding import BufferBinding
-from dmlvk.errors import DmlError
+from dmlvk.errors import DeviceLimitError, DmlError, OutOfMemoryError
 from dmlvk.kernels.program import Place
 from dmlvk.onnx.execution import Held, Resident
 from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES, stored
@@ -232,8 +232,9 @@ class Memory:
             array = array_of(element, shape, self._bytes(content))
             self.traffic.to_device += size
             if content.reads > 1 and size > _SMALL and dtype.kind != "V":
-                content.value = Held(element, shape, device.array(array))
-                return content.value
+                with contextlib.suppress(DeviceLimitError, OutOfMemoryError):  # so it goes there with each run
+                    content.value = Held(element, shape, device.array(array))
+                    return content.value
             return array
 
 
@@ -263,9 +264,4 @@ def size_of(element: int, shape: tuple[int, ...]) -> int:
     return -(-count // 2) if dtype.kind == "V" else count * dtype.itemsize
 
 
-def records(numbers: list[int], length: int) -> Iterator[list[int]]:
-    """What provider.c tells of tensors, one by one."""
-    return (numbers[start : start + length] for start in range(0, len(numbers), length))
-
-
-__all__ = ["Content", "Memory", "Traffic", "lasting", "records", "size_of"]
+__all__ = ["Content", "Memory", "Traffic", "lasting", "size_of"]

@@ -8,7 +8,6 @@ import functools
 import itertools
 import logging
 import threading
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -18,14 +17,12 @@ import dmlvk
 from dmlvk.arithmetic import Arithmetic, checked_arithmetic
 from dmlvk.device import Device
 from dmlvk.errors import DmlError, InvalidArgumentError
-from dmlvk.onnx.engine import Program
-from dmlvk.onnx.execution import Held, Resident
-from dmlvk.onnx.values import element_of, stored
 from dmlvk.onnxruntime.claims import claims_of
 from dmlvk.onnxruntime.graphs import Graph, constant_names, read_by
-from dmlvk.onnxruntime.interface import GPU, INFO, VERBOSE, Api, array_of
+from dmlvk.onnxruntime.interface import GPU, INFO, VERBOSE, Api
 from dmlvk.onnxruntime.library import Library
-from dmlvk.onnxruntime.memory import Content, Memory, records, size_of
+from dmlvk.onnxruntime.memory import Memory, size_of
+from dmlvk.onnxruntime.parts import Part, numbers_of, records
 from dmlvk.operators import FeatureLevel
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
 
@@ -36,9 +33,6 @@ OPTIONS = ("device", "feature_level", "arithmetic")
 """What its options may say."""
 
 _log = logging.getLogger("dmlvk")
-
-_RECORD = 20
-"""Numbers that provider.c tells of each input."""
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -64,40 +58,6 @@ class _Session:
     logger: int
 
 
-class _Part:
-    """A part of a graph that is ready to run.
-
-    Args:
-        api: ONNX Runtime's functions.
-        program: computes it.
-        inputs: for each input of the fused node its name; ``None`` for one that is not needed.
-        outputs: the names of the outputs.
-    """
-
-    def __init__(self, api: Api, program: Program, inputs: list[str | None], outputs: list[str]) -> None:
-        self.api = api
-        self.program = program
-        self.inputs = inputs
-        self.outputs = outputs
-        self.lock = threading.RLock()
-        self.lent: list[tuple[str, weakref.ref[Content]]] = []
-        self.caches = program.cache_outputs
-        self.kept = set(self.caches)
-        self.places = {name: place for place, name in enumerate(outputs)}
-
-    def settle(self, memory: Memory) -> None:
-        """Before a run: what the last one has written and somebody still has gets memory of its own.
-
-        Outputs of which that was so are written there at once from now on.
-        """
-        for name, reference in self.lent:
-            content = reference()
-            if content is not None and isinstance(content.value, Resident):
-                memory.settle(content)
-                self.kept.add(name)
-        self.lent.clear()
-
-
 class Provider:
     """What provider.c calls.
 
@@ -112,7 +72,7 @@ class Provider:
         self._devices: dict[tuple[int, FeatureLevel, str], Device] = {}
         self._indices: dict[int, int] = {}
         self._sessions: dict[int, _Session] = {}
-        self._parts: dict[int, _Part] = {}
+        self._parts: dict[int, Part] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
 
@@ -288,9 +248,15 @@ class Provider:
         constants = graph.constants(constant_names(graph, read), are_kept=True)
         needed = [value for value in dict.fromkeys(given) if value and value in graph.values and value not in constants]
         model = graph.model(graph.nodes, needed, outputs, constants, name=name)
-        program = Program(session.device, model, flags=session.device.own_flags)
-        program.plan_static_shapes()
-        part = _Part(api, program, [value if value in needed else None for value in given], outputs)
+        part = Part(
+            api,
+            self._library,
+            self.memory,
+            session.device,
+            model,
+            [value if value in needed else None for value in given],
+            outputs,
+        )
         with self._lock:
             key = next(self._numbers)
             self._parts[key] = part
@@ -300,80 +266,15 @@ class Provider:
         with self._lock:
             part = self._parts.pop(number, None)
         if part is not None:
-            with part.lock:
-                part.program.forget()
-
-    # Runs.
+            part.forget()
 
     def _compute(self, number: int, context: int, inputs: int, count: int) -> int | None:
         part = self._parts[number]
         try:
-            numbers = _numbers(inputs, count)
-            device = part.program.device
-            arrays, addresses = {}, {}
-            for name, record in zip(part.inputs, records(numbers, _RECORD), strict=True):
-                if name is not None:
-                    arrays[name] = self._input(record, device)
-                    addresses[name] = record[0]
-
-            def bound(name: str, shape: tuple[int, ...]) -> Any:
-                """A cache that is to be appended to where it lies: its output is bound to its input's memory."""
-                past = part.caches[name]
-                address, is_on_device = self._output(part, context, part.places[name], shape)
-                return arrays[past] if is_on_device and address == addresses[past] else None
-
-            device.engine.check_open()
-            with part.lock:
-                part.settle(self.memory)
-                state = part.program.run(arrays, kept=part.kept, targets=bound)
-                for place, name in enumerate(part.outputs):
-                    value = state.known.get(name)
-                    self._give(part, context, place, state.values[name] if value is None else value)
+            part.run(context, numbers_of(inputs, count))
         except BaseException as error:  # noqa: BLE001 - it would be lost in C
             return part.api.failure(_told(error))
         return None
-
-    def _input(self, record: list[int], device: Device) -> Any:
-        """An input, where it is."""
-        address, element, is_on_device, rank, *sizes = record
-        if element == 0:
-            return None  # left out
-        shape = tuple(sizes[:rank])
-        if is_on_device:
-            return self.memory.tensor(address, element, shape, device)
-        return array_of(element, shape, _room(address, size_of(element, shape)))
-
-    def _output(self, part: _Part, context: int, place: int, shape: tuple[int, ...]) -> tuple[int, int]:
-        """Where ONNX Runtime wants an output, and whether that is on the device."""
-        sizes = (ctypes.c_int64 * max(len(shape), 1))(*shape)
-        record = (ctypes.c_int64 * 2)()
-        status = self._library.output(part.api.factory, context, place, sizes, len(shape), record)
-        if status:
-            message = (part.api.call("GetErrorMessage", status) or b"").decode(errors="replace")
-            part.api.call("ReleaseStatus", status)
-            raise DmlError(f"the output {part.outputs[place]!r}: {message}")
-        return record[0], record[1]
-
-    def _give(self, part: _Part, context: int, place: int, value: Any) -> None:
-        """Writes an output where ONNX Runtime wants it."""
-        if isinstance(value, Resident):
-            element, shape = value.tensor.element, value.tensor.shape
-        elif isinstance(value, Held):
-            element, shape = value.element, value.shape
-        else:
-            value = np.asarray(value)
-            element, shape = element_of(value) or 0, value.shape
-        address, is_on_device = self._output(part, context, place, shape)
-        size = size_of(element, shape)
-        if not address or not size:
-            return
-        if is_on_device:
-            content = self.memory.put(address, size, value, part.program.device)
-            if isinstance(value, Resident) and content is not None:
-                part.lent.append((part.outputs[place], weakref.ref(content)))
-        else:
-            array = value.array() if isinstance(value, (Resident, Held)) else value
-            ctypes.memmove(address, np.ascontiguousarray(stored(array)).ctypes.data, size)
 
     # Memory.
 
@@ -384,7 +285,7 @@ class Provider:
         api.call("EpDevice_AddAllocatorInfo", ep_device, made)
 
     def _copy(self, api: Api, sources: int, targets: int, count: int) -> None:
-        there = records(_numbers(sources, count), _RECORD), records(_numbers(targets, count), _RECORD)
+        there = records(numbers_of(sources, count)), records(numbers_of(targets, count))
         for source, target in zip(*there, strict=True):
             address, element, is_on_device, rank, *sizes = source
             size = size_of(element, tuple(sizes[:rank]))
@@ -394,16 +295,6 @@ class Provider:
                 self.memory.fetch(address, size, target[0])
             else:
                 self.memory.put(target[0], size, np.frombuffer(ctypes.string_at(address, size), np.uint8))
-
-
-@functools.lru_cache(maxsize=64)
-def _row(count: int) -> Any:
-    return ctypes.c_int64 * (count * _RECORD)
-
-
-def _numbers(address: int, count: int) -> list[int]:
-    """What provider.c tells of so many tensors."""
-    return _row(count).from_address(address)[:] if count else []
 
 
 def _options(pairs: Mapping[str, str], *, is_own: bool) -> dict[str, str]:
@@ -416,11 +307,6 @@ def _options(pairs: Mapping[str, str], *, is_own: bool) -> dict[str, str]:
     """
     prefix = f"ep.{PROVIDER.lower()}."
     return {key[len(prefix) :]: value for key, value in pairs.items() if is_own and key.lower().startswith(prefix)}
-
-
-def _room(address: int, size: int) -> Any:
-    """Memory of the host."""
-    return (ctypes.c_char * size).from_address(address) if size and address else b""
 
 
 def _name_of(api: Api, value: int) -> str:

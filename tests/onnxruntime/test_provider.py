@@ -17,6 +17,7 @@ from onnx import TensorProto, helper
 import dmlvk as dml
 import dmlvk.onnx
 import dmlvk.onnxruntime
+from dmlvk.onnx.engine import Program
 from dmlvk.onnxruntime import PROVIDER
 from tests.onnxruntime.models import BOTH, WIDTH, alone, chain, inputs, model_of, parts_of, session_of
 
@@ -197,6 +198,22 @@ def test_an_error_names_node_and_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Exception, match=r"dmlvk: .*node 'shaped' \(Reshape\)"):
         session.run(None, inputs(2) | {"k": np.array([7, 5])})
     assert session.run(None, inputs(2) | {"k": np.array([WIDTH, -1])})[0].shape == (WIDTH, 2)
+
+
+def test_what_a_run_shows_to_be_too_much_for_the_device_is_computed_by_the_cpu_provider(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    session, given = session_of(chain()), inputs(3)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise dml.DeviceLimitError("MatMul: 9 bytes; a buffer has 8")
+
+    monkeypatch.setattr(Program, "run", refuse)
+    for _ in range(2):
+        np.testing.assert_allclose(session.run(None, given)[0], alone(chain()).run(None, given)[0], rtol=1e-5)
+    told = [record.message for record in caplog.records if "CPU provider computes" in record.message]
+    assert len(told) == 1
+    assert told[0].endswith("MatMul: 9 bytes; a buffer has 8")
 
 
 def test_a_library_of_another_interface_is_refused_in_one_line(tmp_path: Path) -> None:

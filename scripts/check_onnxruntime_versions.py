@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""Test dmlvk's provider with several versions of ONNX Runtime: the newest on PyPI, and the two before it.
+
+    python scripts/check_onnxruntime_versions.py [--version 1.31.1 …] [--folder FOLDER]
+
+Each is installed into a folder of its own, without what it depends on, and is found there before the environment's.
+
+Exit status: 0 all tests pass with each, 1 they do not, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def newest(count: int) -> list[str]:
+    """The last release of each of the newest minor versions on PyPI."""
+    command = [sys.executable, "-m", "pip", "index", "versions", "onnxruntime"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    found: dict[str, str] = {}
+    for version in re.findall(r"\d+\.\d+\.\d+", said.partition("Available versions:")[2]):
+        found.setdefault(version.rpartition(".")[0], version)  # the newest come first
+    return list(found.values())[:count]
+
+
+def is_fine(version: str, folder: Path) -> bool:
+    """Whether all tests pass with a version."""
+    place = folder / f"onnxruntime-{version}"
+    if not place.is_dir():
+        install = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(place)]
+        subprocess.run([*install, f"onnxruntime=={version}"], check=True)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(place), str(ROOT)])}
+    print(f"onnxruntime {version}", flush=True)
+    tests = [sys.executable, "-m", "pytest", "-q", "-n", "0", "tests/onnxruntime"]
+    return subprocess.run(tests, cwd=ROOT, env=environment, check=False).returncode == 0
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the script; returns the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--version", action="append", metavar="VERSION", help="this one; repeatable")
+    parser.add_argument(
+        "--folder", type=Path, default=ROOT / "build" / "onnxruntime", help="where they go (%(default)s)"
+    )
+    options = parser.parse_args(arguments)
+    results = [is_fine(version, options.folder.resolve()) for version in options.version or newest(3)]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
