@@ -74,6 +74,7 @@ class Graph:
         self.values: dict[str, Value] = {}
         self.name = api.text("Graph_GetName", handle)
         self.is_inside = bool(api.pointer("Graph_GetParentNode", handle))
+        self.version = api.integer("Graph_GetOnnxIRVersion", handle)
         self.opsets = self._operator_sets(handle)
         self.inputs = [self._value(value) for value in api.pointers("Graph", "Inputs", handle)]
         self.outputs = [self._value(value) for value in api.pointers("Graph", "Outputs", handle)]
@@ -230,7 +231,7 @@ class Graph:
         graph.output.extend(self._info(value) for value in outputs)
         used = {node.proto.domain for node in nodes} | {""}
         opsets = [helper.make_opsetid(domain, version) for domain, version in self.opsets.items() if domain in used]
-        made = helper.make_model(graph, opset_imports=opsets)
+        made = helper.make_model(graph, opset_imports=opsets, ir_version=self.version)
         return reloaded(name or self.name or "graph", made.SerializeToString(), constants)
 
     def _info(self, name: str) -> onnx.ValueInfoProto:

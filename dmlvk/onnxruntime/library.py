@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,6 +29,9 @@ NAME = f"dmlvk_onnxruntime{_SUFFIX}"
 
 _LONGEST_WAIT = 60.0
 """Seconds that the interpreter's end waits for runs in other threads."""
+
+_LEAVING = 1.0
+"""Seconds that it waits for threads that have computed and are still there: daemons."""
 
 _P, _I, _S = ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p
 
@@ -59,6 +63,10 @@ class Library:
     Args:
         path: of its file.
 
+    Attributes:
+        output: asks ONNX Runtime for an output's memory; ``dmlvk_output`` of provider.c.
+        threads: the identities of threads that have computed.
+
     Raises:
         UnsupportedError: when it cannot be loaded.
     """
@@ -79,6 +87,7 @@ class Library:
         self.output.restype = _P
         self.output.argtypes = [_P, _P, _I, _P, _I, _P]
         self._callbacks: _Callbacks | None = None
+        self.threads: set[int] = set()
 
     @property
     def vendor_id(self) -> int:
@@ -116,9 +125,17 @@ class Library:
         return int(address)
 
     def _detach(self) -> None:
-        """Takes Python's functions away before Python ends; waits for runs in other threads."""
+        """Takes Python's functions away before Python ends; waits for runs in other threads.
+
+        A thread that comes back into Python when that is no more ends the process: those that have computed are given
+        time to learn from a refused run that it is over.
+        """
         until = time.monotonic() + _LONGEST_WAIT
         while self._native.dmlvk_detach() and time.monotonic() < until:
+            time.sleep(0.01)
+        self.threads.discard(threading.get_ident())
+        until = time.monotonic() + _LEAVING
+        while time.monotonic() < until and any(thread.ident in self.threads for thread in threading.enumerate()):
             time.sleep(0.01)
 
 

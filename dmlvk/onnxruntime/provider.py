@@ -270,6 +270,7 @@ class Provider:
 
     def _compute(self, number: int, context: int, inputs: int, count: int) -> int | None:
         part = self._parts[number]
+        self._library.threads.add(threading.get_ident())
         try:
             part.run(context, numbers_of(inputs, count))
         except BaseException as error:  # noqa: BLE001 - it would be lost in C
