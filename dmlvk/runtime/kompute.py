@@ -27,6 +27,8 @@ import contextlib
 import functools
 import logging
 import os
+import sys
+import sysconfig
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -68,10 +70,21 @@ _SHARES_THREADS = ("SwiftShader driver",)
 
 @functools.cache
 def _kompute() -> Any:
-    """Imports Kompute without the handler that it puts on the root logger."""
+    """Imports Kompute without the handler that it puts on the root logger.
+
+    Raises:
+        UnsupportedError: it is not installed, or was built for another Python or system.
+    """
     root = logging.getLogger()
     handlers = list(root.handlers)
-    import kp
+    try:
+        import kp
+    except ImportError as error:
+        here = f"Python {sys.version_info.major}.{sys.version_info.minor} on {sysconfig.get_platform()}"
+        raise UnsupportedError(
+            f"Kompute, which dmlvk stands on, cannot be loaded by {here}: {error}. Install the wheel for it: "
+            "pip install --force-reinstall --find-links dist kp (scripts/build_wheels.py makes dist)"
+        ) from error
 
     for handler in list(root.handlers):
         if handler not in handlers:
