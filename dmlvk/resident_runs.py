@@ -28,6 +28,7 @@ from dmlvk.recording import HazardTracker, RecordedStep, scheduled
 from dmlvk.running import wanted_inputs
 from dmlvk.runtime.kompute import Allocation, Recording
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc
+from dmlvk.weak_calls import weakly
 from dmlvk.weak_keys import WeakKeys
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class ResidentRuns:
         self._recordings = WeakKeys()
         self._copies: collections.OrderedDict[Slice1, CompiledOperator] = collections.OrderedDict()
         self.operations = Operations()
-        pool.when_freed(self._forget)
+        pool.when_freed(weakly(self._forget))
 
     def clear(self) -> None:
         """Forgets all recordings and operators."""

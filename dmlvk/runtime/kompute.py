@@ -50,6 +50,7 @@ from dmlvk.runtime.transfers import Transfers
 from dmlvk.runtime.turns import once_free, wait_for
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryGuard, MemoryRequest, open_instance
 from dmlvk.runtime.work import Allocation, Launch, Recording
+from dmlvk.weak_calls import weakly
 
 __all__ = ["Allocation", "Engine", "Launch", "Recording"]
 
@@ -179,7 +180,7 @@ class Engine:
         self._numbers: LaunchNumbers | None = None
         if not self._needs_staging:
             finds_out = self.shaders.are_compiled_slowly
-            self._numbers = LaunchNumbers(self._shared_memory, info.limits, finds_out=finds_out)
+            self._numbers = LaunchNumbers(weakly(self._shared_memory), info.limits, finds_out=finds_out)
         self.enabled_features = frozenset(getattr(self._kp, "enabled_features", ())).intersection(info.features)
         _open_engines.add(self)
 
