@@ -6,6 +6,7 @@ import ctypes
 import dataclasses
 import struct
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,7 @@ class Graph:
         self.name = api.text("Graph_GetName", handle)
         self.is_inside = bool(api.pointer("Graph_GetParentNode", handle))
         self.version = api.integer("Graph_GetOnnxIRVersion", handle)
+        self._folder = Path(api.text("Graph_GetModelPath", handle)).parent
         self.opsets = self._operator_sets(handle)
         self.inputs = [self._value(value) for value in api.pointers("Graph", "Inputs", handle)]
         self.outputs = [self._value(value) for value in api.pointers("Graph", "Outputs", handle)]
@@ -198,7 +200,7 @@ class Graph:
             self._api.call("ReleaseExternalInitializerInfo", info)
         assert value.element is not None
         try:
-            contents = np.memmap(path, np.uint8, "r", offset, (size,))
+            contents = np.memmap(self._folder / path, np.uint8, "r", offset, (size,))
             return array_of(value.element, sizes, contents)
         except (OSError, ValueError):
             return None  # no file of its own: in memory, or not where it seems to be

@@ -51,6 +51,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # the result first
     "ValueInfo_GetExternalInitializerInfo": (_STATUS, _P, _P),
     "ValueInfo_IsConstantInitializer": (_STATUS, _P, _P),
     "Graph_GetName": (_STATUS, _P, _P),
+    "Graph_GetModelPath": (_STATUS, _P, _P),
     "Graph_GetOnnxIRVersion": (_STATUS, _P, _P),
     "Graph_GetNumOperatorSets": (_STATUS, _P, _P),
     "Graph_GetOperatorSets": (_STATUS, _P, _P, _P, _SIZE),

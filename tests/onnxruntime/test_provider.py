@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,7 +19,8 @@ import dmlvk as dml
 import dmlvk.onnx
 import dmlvk.onnxruntime
 from dmlvk.onnx.engine import Program
-from dmlvk.onnxruntime import PROVIDER
+from dmlvk.onnx.loading import Model
+from dmlvk.onnxruntime import PROVIDER, parts
 from tests.onnxruntime.models import BOTH, WIDTH, alone, chain, inputs, model_of, parts_of, session_of
 
 
@@ -145,6 +147,31 @@ def test_models_with_external_data_run(tmp_path: Path) -> None:
     given = inputs(2)
     found = session_of(path).run(None, given)[0]
     assert found.tobytes() == session_of(chain()).run(None, given)[0].tobytes()
+
+
+def test_external_data_is_mapped_and_not_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "model.onnx")
+    onnx.save(copy.deepcopy(chain()), path, save_as_external_data=True, location="model.data", size_threshold=0)
+    loaded: list[Model] = []
+
+    made = parts.Part.__init__
+
+    def noting(self: parts.Part, *given: Any) -> None:
+        loaded.extend(value for value in given if isinstance(value, Model))
+        made(self, *given)
+
+    monkeypatch.setattr(parts.Part, "__init__", noting)
+    session_of(path)
+    (model,) = loaded
+    assert len(model.constants) == 2
+    for array in model.constants.values():
+        assert _is_mapped(array), "a copy of what is in the file"
+
+
+def _is_mapped(array: Any) -> bool:
+    while array is not None and not isinstance(array, np.memmap):
+        array = getattr(array, "base", None)
+    return array is not None
 
 
 def test_runs_in_several_threads_give_what_they_give_alone() -> None:
