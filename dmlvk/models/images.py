@@ -21,7 +21,6 @@ from PIL import Image, UnidentifiedImageError
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.files import open_regular
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 """File name endings, in lower case, that mean a picture."""
@@ -156,7 +155,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with open_regular(path) as file, Image.open(file, formats=("PNG", "JPEG")) as picture:
+            with Image.open(path, formats=("PNG", "JPEG")) as picture:
                 if picture.mode.startswith(("I", "F")):
                     raise InvalidArgumentError(
                         f"the picture {str(path)!r} has more than 8 bits for each channel, which is not read"

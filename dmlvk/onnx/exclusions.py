@@ -25,10 +25,6 @@ EXCLUSIONS = (
         "its results are random: the suite compares with the random numbers of one other program",
     ),
     Exclusion(
-        r"test_dynamicquantizelinear(_expanded)?",
-        "a quotient is a half once it is rounded to FLOAT32; QUANTIZE_LINEAR rounds the exact quotient, which is less",
-    ),
-    Exclusion(
         r"test_loop16_seq_none",
         "optional sequences: the suite expects the sequence's elements as the model's outputs",
     ),

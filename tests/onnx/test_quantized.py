@@ -14,6 +14,7 @@ from onnx import helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from tests.onnx.beside_onnx_runtime import compare, numbers
 from tests.onnx.test_operators import Arrays, of_node
 
 MICROSOFT = "com.microsoft"
@@ -188,3 +189,17 @@ def test_quantized_products_with_a_bias(device: dml.Device, transposed: tuple[in
     node = helper.make_node("QGemm", names, ["y"], domain=MICROSOFT, **attributes)
     most, _ = steps_apart(*both(device, node, a | b | bias | end))
     assert most <= 1
+
+
+@pytest.mark.parametrize("kind", ["picture", "numbers", "nothing"])
+def test_numbers_become_the_integers_of_onnx_runtime(device: dml.Device, kind: str) -> None:
+    """Every quotient of a picture from -1 to 1 by its scale, 2 / 255, lies next to a half."""
+    x = (np.arange(256, dtype=np.float32).reshape(4, 64) - 127.5) / np.float32(127.5)
+    x = {"picture": x, "numbers": numbers(4, 64), "nothing": np.zeros((4, 64), np.float32)}[kind]
+    compare(device, "DynamicQuantizeLinear", {"x": x}, opset=11, outputs=["y", "scale", "zero"], tolerance=0)
+    for dtype, zero in ((np.uint8, 127), (np.int8, -1)):
+        feed: Arrays = {"x": x, "scale": np.array(2 / 255, np.float32), "zero": np.array(zero, dtype)}
+        compare(device, "QuantizeLinear", feed, opset=13, constants=["scale", "zero"])
+    weights = np.random.default_rng(1).integers(-100, 100, (64, 3), np.int8)
+    feed = {"x": x, "w": weights, "scale": np.array(0.02, np.float32)}
+    compare(device, "DynamicQuantizeMatMul", feed, domain="com.microsoft")

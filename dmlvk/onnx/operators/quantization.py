@@ -9,9 +9,11 @@ from onnx import TensorProto
 
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.convolution import per_channel, widened, window_of
+from dmlvk.onnx.operators.elementwise import pair, same_shape
+from dmlvk.onnx.operators.reduction import reduced
 from dmlvk.onnx.translation import MICROSOFT, Node, translates
 from dmlvk.onnx.values import DATA_TYPES, NotOnDevice, Tensor
-from dmlvk.operators import QuantizationType
+from dmlvk.operators import QuantizationType, ReduceFunction, RoundingMode
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 
@@ -95,8 +97,11 @@ def _unrepeated(node: Node, index: int, tensor: Tensor) -> Tensor:
     return parameter.viewed(tuple(size if number == axis else 1 for number, size in enumerate(tensor.shape)))
 
 
-@translates("QuantizeLinear", by=["ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE"])
-@translates("QuantizeLinear", by=["ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE"], domain=MICROSOFT)
+_QUANTIZED_BY = ("ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST", "ELEMENT_WISE_QUANTIZE_LINEAR", "QUANTIZE")
+
+
+@translates("QuantizeLinear", by=_QUANTIZED_BY)
+@translates("QuantizeLinear", by=_QUANTIZED_BY, domain=MICROSOFT)
 def quantize(node: Node) -> None:
     """To integers of 8 or 4 bits."""
     tensor, output = node.tensor(0), node.new()
@@ -110,6 +115,9 @@ def quantize(node: Node) -> None:
     else:
         zero = node.assembly.constant(np.zeros((1,), DATA_TYPES[output.element].numpy_dtype), output.element)
         zero = zero.viewed(()).broadcast(blocks.shape)
+    if blocks.element == scale.element == TensorProto.FLOAT:
+        node.set(by_quotient(node, blocks, scale, zero, output.element).viewed(tensor.shape))
+        return
     made = node.apply(
         "ELEMENT_WISE_QUANTIZE_LINEAR",
         input_tensor=blocks,
@@ -141,19 +149,61 @@ def dequantize(node: Node) -> None:
     node.set(made.viewed(tensor.shape))
 
 
-@translates("DynamicQuantizeLinear", by=["DYNAMIC_QUANTIZE_LINEAR"])
+def by_quotient(node: Node, tensor: Tensor, scale: Tensor, zero: Tensor, element: int) -> Tensor:
+    """FLOAT32 numbers as integers: the quotient is rounded to FLOAT32 and then to an integer, as ONNX has it.
+
+    ELEMENT_WISE_QUANTIZE_LINEAR rounds the exact quotient once. The two differ where a quotient lies next to a half: of
+    pictures from -1 to 1, whose scale is 2 / 255, that is every one.
+    """
+    numbers = np.iinfo(DATA_TYPES[element].numpy_dtype)
+    whole = same_shape(
+        node,
+        pair(node, "ELEMENT_WISE_DIVIDE", tensor, scale),
+        "ELEMENT_WISE_ROUND",
+        rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN,
+    )
+    moved = pair(node, "ELEMENT_WISE_ADD", whole, node.cast(zero, TensorProto.FLOAT))
+    return node.cast(_clipped(node, moved, int(numbers.min), int(numbers.max)), element)
+
+
+def _clipped(node: Node, tensor: Tensor, low: int, high: int) -> Tensor:
+    kind = tensor.data_type
+    return same_shape(
+        node, tensor, "ELEMENT_WISE_CLIP1", scale_bias=None, min_max_data_type=kind, min=float(low), max=float(high)
+    )
+
+
+def dynamically(node: Node, tensor: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """FLOAT32 numbers as UINT8, with scale and zero point of one element each: those of the smallest and the largest.
+
+    By ONNX's rules and ONNX Runtime's: 0 is always within, and where all is 0 the scale is 1.
+    """
+    axes = list(range(tensor.rank))
+    zero, one = (node.scalar(number, TensorProto.FLOAT).viewed(()) for number in (0.0, 1.0))
+    low = pair(node, "ELEMENT_WISE_MIN", reduced(node, ReduceFunction.MIN, tensor, axes), zero)
+    high = pair(node, "ELEMENT_WISE_MAX", reduced(node, ReduceFunction.MAX, tensor, axes), zero)
+    range_of = pair(node, "ELEMENT_WISE_SUBTRACT", high, low)
+    steps = node.scalar(255.0, TensorProto.FLOAT).viewed(())
+    is_nothing = pair(node, "ELEMENT_WISE_LOGICAL_EQUALS", range_of, zero, TensorProto.BOOL)
+    scale = node.apply(
+        "ELEMENT_WISE_IF",
+        condition_tensor=is_nothing,
+        a_tensor=one.broadcast(range_of.shape),
+        b_tensor=pair(node, "ELEMENT_WISE_DIVIDE", range_of, steps),
+        output_tensor=New(TensorProto.FLOAT, range_of.shape),
+    )
+    place = pair(node, "ELEMENT_WISE_SUBTRACT", zero, pair(node, "ELEMENT_WISE_DIVIDE", low, scale))
+    mode = RoundingMode.HALVES_TO_NEAREST_EVEN
+    point = same_shape(node, _clipped(node, place, 0, 255), "ELEMENT_WISE_ROUND", rounding_mode=mode)
+    zero_point = node.cast(point, TensorProto.UINT8)
+    return by_quotient(node, tensor, scale, zero_point, TensorProto.UINT8), scale, zero_point
+
+
+@translates("DynamicQuantizeLinear", by=["REDUCE", "ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST"])
 def dynamic_quantize(node: Node) -> None:
     """Scale and zero point follow from the smallest and the largest element."""
     tensor = node.tensor(0)
-    seen = tensor if tensor.rank else tensor.viewed((1,))
-    ones = (1,) * seen.rank
-    values, scale, zero = node.apply_all(
-        "DYNAMIC_QUANTIZE_LINEAR",
-        input_tensor=seen,
-        output_tensor=New(TensorProto.UINT8, seen.shape),
-        output_scale_tensor=New(TensorProto.FLOAT, ones),
-        output_zero_point_tensor=New(TensorProto.UINT8, ones),
-    )
+    values, scale, zero = dynamically(node, tensor if tensor.rank else tensor.viewed((1,)))
     node.set(values.viewed(tensor.shape))
     node.set(scale.viewed(()), 1)
     node.set(zero.viewed(()), 2)

@@ -14,7 +14,7 @@ from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.convolution import per_channel, widened
 from dmlvk.onnx.operators.matrix import largest_operand, product
 from dmlvk.onnx.operators.pooling import pool_window, pooled_sizes
-from dmlvk.onnx.operators.quantization import matrices, of_matrix
+from dmlvk.onnx.operators.quantization import dynamically, matrices, of_matrix
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor, broadcast_shape
 from dmlvk.operators.block_weights import row_bytes
@@ -288,19 +288,15 @@ def integer_product_to_float(node: Node) -> None:
 
 
 @translates(
-    "DynamicQuantizeMatMul", by=["DYNAMIC_QUANTIZE_LINEAR", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"], domain=MICROSOFT
+    "DynamicQuantizeMatMul",
+    by=["REDUCE", "ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"],
+    domain=MICROSOFT,
 )
 def dynamic_quantized_product(node: Node) -> None:
-    """The first matrix is quantized as its elements ask for, to the second one's type."""
+    """The first matrix is quantized as its elements ask for."""
     a, b = node.tensor(0), node.tensor(1)
-    rank, ones = max(a.rank, b.rank), (1,) * a.rank
-    values, scale, zero = node.apply_all(
-        "DYNAMIC_QUANTIZE_LINEAR",
-        input_tensor=a,
-        output_tensor=New(b.element, a.shape),
-        output_scale_tensor=New(TensorProto.FLOAT, ones),
-        output_zero_point_tensor=New(b.element, ones),
-    )
+    rank = max(a.rank, b.rank)
+    values, scale, zero = dynamically(node, a)
     left = (values, scale.viewed((1,) * rank), zero.viewed((1,) * rank))
     right = (b, of_matrix(node, 2, rank, rows=False), of_matrix(node, 3, rank, rows=False))
     node.set(integer_product(node, left, right, bias=4))

@@ -130,7 +130,7 @@ def _add_own_members(node: Node, name: str, is_batch_first: bool, members: dict[
 
 @translates(
     "DynamicQuantizeLSTM",
-    by=["DYNAMIC_QUANTIZE_LINEAR", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"],
+    by=["REDUCE", "ELEMENT_WISE_DIVIDE", "ELEMENT_WISE_ROUND", "CAST", "MATRIX_MULTIPLY_INTEGER_TO_FLOAT"],
     domain=MICROSOFT,
     note="step by step, at most 256 steps of all directions together",
 )

@@ -16,6 +16,7 @@ from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.elementwise import pair, same_shape
 from dmlvk.onnx.operators.heads import chosen, compared
 from dmlvk.onnx.operators.matrix import matmul
+from dmlvk.onnx.operators.quantization import dynamically
 from dmlvk.onnx.operators.quantized import integer_product
 from dmlvk.onnx.operators.rotary import join, split
 from dmlvk.onnx.translation import Node
@@ -365,13 +366,6 @@ def _quantized_product(node: Node, weights: int, scale: int, zero: int, directio
     scales, zeros = parameter(scale), parameter(zero)
 
     def product(rows: Tensor) -> Tensor:
-        values, found, point = node.apply_all(
-            "DYNAMIC_QUANTIZE_LINEAR",
-            input_tensor=node.packed(rows),
-            output_tensor=New(matrix.element, rows.shape),
-            output_scale_tensor=New(TensorProto.FLOAT, (1, 1)),
-            output_zero_point_tensor=New(matrix.element, (1, 1)),
-        )
-        return integer_product(node, (values, found, point), (matrix, scales, zeros), bias=None)
+        return integer_product(node, dynamically(node, rows), (matrix, scales, zeros), bias=None)
 
     return product

@@ -1,0 +1,173 @@
+"""Runs programs of public packages that ship their models, unchanged, by ONNX Runtime and by dmlvk.
+
+    python scripts/try_packages.py                  all of them
+    python scripts/try_packages.py magika ddddocr   some
+    python scripts/try_packages.py --light          those whose models and packages are small
+
+Each package is installed by pip into an environment of its own (below build/packages, or --folder; all together take
+some 2 GB, and are kept), where dmlvk and what it needs come from the Python that runs this. A program must print the
+same texts, labels and whole numbers by both, scores must not differ by more than one in a thousand, and no float output
+of any model by more than 1e-4 of its largest element when both compute the same inputs. Where ONNX Runtime's own
+results differ by more than a tenth of that (without its changes of the model, or from inputs whose last bit is another
+one), ten times as much is allowed; and 5 in a hundred where the model rounds to integers between its layers
+(DynamicQuantizeLinear): a last bit decides about whole steps there, layer after layer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import math
+import os
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from scripts.package_tools.programs import PROGRAMS, Program
+
+ROOT = Path(__file__).resolve().parents[1]
+_BESIDE = ROOT / "scripts" / "package_tools" / "beside.py"
+
+LARGEST_DIFFERENCE = 1e-4
+"""Of a float output, as a part of its largest element."""
+
+_OF_INTEGERS = 5e-2
+_OWN = 10
+_SCORES = 1e-3
+_TIMEOUT = 900
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What came of a program.
+
+    Attributes:
+        problems: what differs; empty: nothing.
+        models: for each model what ``beside.py`` reports.
+        seconds: the time of both runs.
+    """
+
+    problems: list[str]
+    models: dict[str, dict[str, Any]]
+    seconds: float
+
+
+def python_of(folder: Path, name: str, program: Program) -> Path:
+    """The interpreter of a package's environment, which is made where it is not there."""
+    place = folder / name
+    python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
+    done = place / "installed"
+    wanted = "\n".join(program.packages)
+    if done.exists() and done.read_text() == wanted:
+        return python
+    venv.create(place, with_pip=True, clear=True)
+    pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    if program.alone:
+        subprocess.run([*pip, "--no-deps", *program.alone], check=True)
+    others = [package for package in program.packages if package not in program.alone]
+    subprocess.run([*pip, *others, "onnx", "onnxruntime"], check=True)
+    own = subprocess.run(
+        [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    # What is installed there comes first; kp and whatever else is missing is this Python's.
+    path = Path(own.stdout.strip()) / "of_dmlvk.pth"
+    path.write_text(f"{ROOT}\n{sysconfig.get_path('purelib')}\n{sysconfig.get_path('platlib')}\n")
+    done.write_text(wanted)
+    return python
+
+
+def tried(python: Path, program: Program) -> Outcome:
+    """Runs a program by both, and compares."""
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder:
+        source, report = Path(folder) / "program.py", Path(folder) / "report.json"
+        source.write_text(program.text, encoding="utf-8")
+        expected, problem = _printed([str(python), str(source)], folder)
+        if problem:
+            return Outcome([f"by ONNX Runtime itself: {problem}"], {}, time.perf_counter() - begun)
+        found, problem = _printed([str(python), str(_BESIDE), str(report), str(source)], folder)
+        models = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
+    problems = [problem] if problem else list(_differences(found, expected, "result"))
+    for name, entry in models.items():
+        if not entry["same"]:
+            problems.append(f"{name}: other values")
+        bound = _OF_INTEGERS if entry["rounds"] else max(LARGEST_DIFFERENCE, _OWN * entry["own"])
+        if not entry["largest"] <= bound:
+            own = f"ONNX Runtime's own by {entry['own']:.1e}"
+            problems.append(f"{name}: a float output differs by {entry['largest']:.1e} of its largest, {own}")
+    if not models and not problems:
+        problems.append("no session ran")
+    return Outcome(problems, models, time.perf_counter() - begun)
+
+
+def _printed(command: list[str], folder: str) -> tuple[Any, str]:
+    """What a program prints in its last line; or what went wrong."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(
+            command, env=environment, cwd=folder, capture_output=True, text=True, timeout=_TIMEOUT, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return None, f"did not end within {_TIMEOUT} seconds"
+    lines = done.stdout.strip().splitlines()
+    if done.returncode or not lines:
+        return None, " ".join(done.stderr.strip().splitlines()[-1:])[:400] or f"ended with {done.returncode}"
+    return json.loads(lines[-1]), ""
+
+
+def _differences(a: Any, b: Any, where: str) -> Iterator[str]:
+    """What differs between two results."""
+    if isinstance(b, list) and isinstance(a, list) and len(a) == len(b):
+        for place, (one, other) in enumerate(zip(a, b, strict=True)):
+            yield from _differences(one, other, f"{where}[{place}]")
+    elif isinstance(b, dict) and isinstance(a, dict) and list(a) == list(b):
+        for name in b:
+            yield from _differences(a[name], b[name], f"{where}[{name!r}]")
+    elif isinstance(b, float) and isinstance(a, float):
+        if not math.isclose(a, b, rel_tol=_SCORES, abs_tol=_SCORES):
+            yield f"{where}: {a} for {b}"
+    elif a != b or type(a) is not type(b):
+        yield f"{where}: {a!r} for {b!r}"
+
+
+def main() -> int:
+    """Tries the packages that are asked for; 1 where something differs."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("names", nargs="*", help=f"packages: {', '.join(PROGRAMS)}")
+    parser.add_argument("--light", action="store_true", help="only those whose models and packages are small")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "packages", help="where environments are kept")
+    parser.add_argument("--python", type=Path, help="one interpreter that has all packages already")
+    arguments = parser.parse_args()
+    unknown = set(arguments.names) - set(PROGRAMS)
+    if unknown:
+        parser.error(f"there is no program for {', '.join(sorted(unknown))}")
+    failed = []
+    for name in arguments.names or PROGRAMS:
+        program = PROGRAMS[name]
+        if arguments.light and not program.is_light:
+            continue
+        outcome = tried(arguments.python or python_of(arguments.folder, name, program), program)
+        print(f"{'ok ' if not outcome.problems else 'BAD'} {name} ({outcome.seconds:.0f} s)", flush=True)
+        for model, entry in outcome.models.items():
+            hosted = f"; host: {', '.join(entry['hosted'])}" if entry["hosted"] else ""
+            line = f"{entry['calls']} runs, {entry['largest']:.1e} (ONNX Runtime's own {entry['own']:.1e}){hosted}"
+            print(f"      {model}: {line}", flush=True)
+        for problem in outcome.problems:
+            print(f"    {problem}", flush=True)
+        failed += [name] if outcome.problems else []
+    print(f"{len(failed)} of the programs differ: {', '.join(failed)}" if failed else "all programs are the same")
+    return int(bool(failed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
