@@ -164,9 +164,8 @@ class Engine:
         self._pipelines = Pipelines(self._manager)
         self._transfers = Transfers(self._kp, self._manager)
         self._numbers: LaunchNumbers | None = None
-        if not self._needs_staging:
-            finds_out = self.shaders.are_compiled_slowly
-            self._numbers = LaunchNumbers(self._shared_memory, info.limits, finds_out=finds_out)
+        finds_out = self.shaders.are_compiled_slowly and not self._needs_staging
+        self._numbers = LaunchNumbers(self._shared_memory, info.limits, finds_out=finds_out)
         self.enabled_features = frozenset(getattr(self._kp, "enabled_features", ())).intersection(info.features)
         _open_engines.add(self)
 
@@ -309,7 +308,7 @@ class Engine:
 
     def _shared_memory(self, size_in_bytes: int) -> Allocation:
         """Memory that lives as long as the engine."""
-        allocation = self._allocated(size_in_bytes, has_staging=False, zeroed=False)
+        allocation = self._allocated(size_in_bytes, self._needs_staging, zeroed=False)
         self._allocations.add(allocation)
         return allocation
 
@@ -452,6 +451,10 @@ class Engine:
                 return self._recorded(launches, upload, download, timestamps)
             told_launches, places = self._numbers.told(launches)
             try:
+                if places and self._needs_staging:
+                    # Other recordings read other words of these buffers, which are copied, too.
+                    self.submissions.finish_all(list(self._running))
+                    self._upload(list(dict.fromkeys(buffer for buffer, _ in places)))
                 recording = self._recorded(told_launches, upload, download, timestamps)
             except BaseException:
                 self._numbers.give_back(places)
