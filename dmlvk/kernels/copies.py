@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType
+from dmlvk.dynamic_sizes import is_multiple
 from dmlvk.kernels import walks
 from dmlvk.kernels.interleaved import interleaved
 from dmlvk.kernels.kernel import Kernel, PlainKernel, WalkKernel, launch_size
@@ -111,7 +112,7 @@ def _widened(folded: FoldedCopy) -> FoldedCopy | None:
     if folded.bits == WIDTHS[-1] or not folded.sizes or folded.target[0] != 1 or folded.source[0] != 1:
         return None
     outer = (*folded.target[1:], *folded.source[1:], folded.first_target, folded.first_source, folded.sizes[0])
-    if any(number % 2 for number in outer):
+    if not all(is_multiple(number, 2) for number in outer):
         return None
     sizes = (folded.sizes[0] // 2, *folded.sizes[1:])
     source = View(sizes, (1, *(step // 2 for step in folded.source[1:])), folded.first_source // 2)
@@ -305,7 +306,7 @@ def _kernel(folded: FoldedCopy, kind: str, operator_name: str, value: tuple[int,
 def _words_of_a_row(folded: FoldedCopy) -> int:
     """Words that a row touches at most, wherever in a word it begins."""
     per_word = 32 // folded.bits
-    if any(stride % per_word for stride in folded.target[1:]):
+    if not all(is_multiple(stride, per_word) for stride in folded.target[1:]):
         return (folded.sizes[0] + 2 * per_word - 2) // per_word
     return -(-(folded.first_target % per_word + folded.sizes[0]) // per_word)
 

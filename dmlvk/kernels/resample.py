@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmlvk.datatypes import DataType, float32_bits
-from dmlvk.dynamic_sizes import applied
+from dmlvk.dynamic_sizes import applied, is_multiple
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.program import Program, ProgramBuilder
 from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
@@ -112,7 +112,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
         axes[block] = dataclasses.replace(axes[block], size=blocks, output_step=row_step * _ROWS_OF_BLOCK)
     groups = launch_size(desc.operator_name, items)
     constants = [int(groups[1] > 1), 1, int(is_packed), rounding_of(members)]
-    constants.append(int(axes[0].size % _ELEMENTS_OF_ITEM == 0))
+    constants.append(int(is_multiple(axes[0].size, _ELEMENTS_OF_ITEM)))
     for place, axis in enumerate(axes):
         step = _ROWS_OF_BLOCK if place == block else 1
         steps = [step * int(axis.number == number) for number in range(_MOST_RESAMPLED)]
@@ -141,7 +141,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
 
 def _axis_of_blocks(axes: Sequence[_Axis], mapped: Sequence[Resampling]) -> int | None:
     """Which of the output's axes GPUs take several rows at once along, with four neighbours of each; ``None``: none."""
-    if len(mapped) != _MOST_PLAIN or axes[0].number != 0 or axes[0].size % _ELEMENTS_OF_ITEM:
+    if len(mapped) != _MOST_PLAIN or axes[0].number != 0 or not is_multiple(axes[0].size, _ELEMENTS_OF_ITEM):
         return None
     if mapped[1].scale < _LEAST_SCALE_OF_BLOCK:
         return None
