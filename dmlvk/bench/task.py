@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.datatypes import DataType
-from dmlvk.operators import OperatorDesc
+from dmlvk.operators import Field, OperatorDesc
+from dmlvk.tensors import TensorDesc
 
 Array: TypeAlias = npt.NDArray[Any]
 InTorch: TypeAlias = Callable[[Any, Sequence[Any]], Any]
@@ -34,6 +35,7 @@ class Task:
         series: what tasks have in common that differ in one extent only: ``"GEMM n x n x n"``; empty: nothing.
         extent: that one, of this task.
         others: makes inputs that are none of these, by DirectML's names.
+        weights: what makes numbers of packed weights, the second matrix of a GEMM: both are timed as one graph.
     """
 
     name: str
@@ -48,15 +50,22 @@ class Task:
     series: str = ""
     extent: int = 0
     others: Callable[[np.random.Generator], Mapping[str, Array]] | None = None
+    weights: OperatorDesc | None = None
+
+    def reads(self) -> list[tuple[Field, TensorDesc]]:
+        """The inputs that are there; of a graph those of the product first, without what the weights become."""
+        found = [(field, tensor) for field, tensor in self.desc.inputs if tensor is not None]
+        if self.weights is not None:
+            found = [(field, tensor) for field, tensor in found if field.attribute != "b_tensor"]
+            found += [(field, tensor) for field, tensor in self.weights.inputs if tensor is not None]
+        return found
 
     def inputs(self) -> dict[str, Array]:
         """An array for each input, the same ones each time: normal numbers, or integers of the whole type."""
         random = np.random.default_rng(1)
         others = {} if self.others is None else self.others(random)
         made: dict[str, Array] = {}
-        for field, tensor in self.desc.inputs:
-            if tensor is None:
-                continue
+        for field, tensor in self.reads():
             if field.name in others:
                 made[field.name] = others[field.name]
                 continue

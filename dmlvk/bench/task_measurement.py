@@ -49,13 +49,27 @@ class TaskResult:
     extent: int = 0
 
 
+def _compiled(device: dml.Device, task: Task) -> dml.CompiledOperator:
+    """The task's operator, or the graph of it and of what makes its weights."""
+    product = device.create_operator(task.desc)
+    if task.weights is None:
+        return device.compile_operator(product)
+    nodes = [dml.OperatorGraphNode(device.create_operator(task.weights)), dml.OperatorGraphNode(product)]
+    count = sum(tensor is not None for _, tensor in task.weights.inputs)
+    places = [number for number, (_, tensor) in enumerate(task.weights.inputs) if tensor is not None]
+    inputs = [dml.InputGraphEdge(0, 1, 0)]
+    inputs += [dml.InputGraphEdge(1 + number, 0, place) for number, place in enumerate(places)]
+    between = [dml.IntermediateGraphEdge(0, 0, 1, 1)]
+    return device.compile_graph(dml.GraphDesc(1 + count, 1, nodes, inputs, [dml.OutputGraphEdge(1, 0, 0)], between))
+
+
 class _Own:
     """A task on a device, bound and recorded."""
 
     def __init__(self, device: dml.Device, task: Task, inputs: dict[str, Array]) -> None:
         self._device = device
-        self._compiled = device.compile_operator(device.create_operator(task.desc))
-        read = [tensor for _, tensor in task.desc.inputs if tensor is not None]
+        self._compiled = _compiled(device, task)
+        read = [tensor for _, tensor in task.reads()]
         written = [tensor for _, tensor in task.desc.outputs if tensor is not None]
         self._buffers = [device.create_buffer(tensor.size_in_bytes) for tensor in (*read, *written)]
         for buffer, tensor, array in zip(self._buffers, read, inputs.values(), strict=False):
@@ -68,7 +82,8 @@ class _Own:
                 buffer.upload(contents)
         bindings = iter(dml.BufferBinding(buffer, 0, buffer.size_in_bytes) for buffer in self._buffers)
         table = device.create_binding_table(self._compiled)
-        table.bind_inputs([None if tensor is None else next(bindings) for _, tensor in task.desc.inputs])
+        inputs_of = task.desc.inputs if task.weights is None else task.reads()
+        table.bind_inputs([None if tensor is None else next(bindings) for _, tensor in inputs_of])
         table.bind_outputs([None if tensor is None else next(bindings) for _, tensor in task.desc.outputs])
         scratch = self._compiled.binding_properties.temporary_resource_size
         if scratch:

@@ -11,7 +11,7 @@ from dmlvk.bench import gradient_tasks, training_tasks
 from dmlvk.bench.region_tasks import region_gradients, regions
 from dmlvk.bench.task import InTorch, Task
 from dmlvk.datatypes import DataType
-from dmlvk.operators import OPERATORS, OperatorDesc, fused_activation, operator_desc
+from dmlvk.operators import OPERATORS, DequantizeBlocks, OperatorDesc, fused_activation, operator_desc
 from dmlvk.tensors import TensorDesc
 
 ROW = 8192
@@ -83,6 +83,37 @@ def _products(data_type: DataType, size: int) -> Iterator[Task]:
         yield _product(rows, large, large, data_type, series=f"GEMM {rows} x n x n")
     yield _product(128, 64, 128, data_type, 96)
     yield _product(128, 768, 768, data_type)
+
+
+_PACKED = ((2048, 2048), (8192, 2048), (2048, 8192), (14336, 4096), (128256, 2048))
+"""Columns and terms of products that language models of 1 and 8 billion weights are made of."""
+
+
+def _dequantized(data_type: DataType, size: int) -> Iterator[Task]:
+    """By itself; and before GEMM, whose kernels read packed weights (4 bits in blocks of 32) of up to so many bytes."""
+    yield from _blocks("DEQUANTIZE", data_type, size)
+    for columns, terms in _PACKED:
+        if columns * terms // 2 > size:
+            continue
+        weights = DequantizeBlocks(
+            packed_tensor=TensorDesc(DataType.UINT8, (columns, terms // 2)),
+            scale_tensor=TensorDesc(data_type, (columns, terms // 32)),
+            output_tensor=TensorDesc(data_type, (columns, terms)),
+            bits=4,
+            block_size=32,
+        )
+        work = sum(tensor.size_in_bytes for _, tensor in weights.inputs if tensor is not None)
+        for rows in (1, 2, 4, 8, 16, 512):
+            left, result = TensorDesc(data_type, (rows, terms)), TensorDesc(data_type, (rows, columns))
+            desc = operator_desc(
+                "GEMM", ATensor=left, BTensor=weights.output_tensor, OutputTensor=result, TransA=_member("TransA", 0),
+                TransB=_member("TransB", 1), Alpha=1.0, Beta=0.0,
+            )  # fmt: skip
+            name = f"GEMM {rows} x {terms} by {columns} columns of 4 bits"
+            if rows > 16:
+                yield Task(name, desc, data_type, 2 * rows * columns * terms, "OP/s", weights=weights, deviation=0.05)
+            else:
+                yield Task(name, desc, data_type, work, "B/s", weights=weights, deviation=0.05)
 
 
 _CONVOLUTIONS = (
@@ -487,7 +518,7 @@ _MAKERS: Mapping[str, _Maker] = {
     "CONVOLUTION": _convolutions,
     "CUMULATIVE_SUMMATION": _cumulative,
     "DEPTH_TO_SPACE": _depth_to_space,
-    "DEQUANTIZE": functools.partial(_blocks, "DEQUANTIZE"),
+    "DEQUANTIZE": _dequantized,
     "GATHER": _gathers,
     "GATHER_ELEMENTS": functools.partial(_elements, "GATHER_ELEMENTS"),
     "GEMM": _products,

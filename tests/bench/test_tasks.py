@@ -36,6 +36,15 @@ def test_a_task_is_timed(any_device: dml.Device) -> None:
     assert 0 < result.speed < math.inf
 
 
+def test_products_with_packed_weights_are_timed_as_one_graph(any_device: dml.Device) -> None:
+    (task,) = (
+        task for task in tasks("DEQUANTIZE", dml.FLOAT16, 2**21) if task.name.startswith("GEMM 1 x 2048 by 2048")
+    )
+    assert task.work == 2048 * 2048 // 2 + 2048 * 64 * 2
+    assert list(task.inputs()) == ["ATensor", "PackedTensor", "ScaleTensor"]
+    assert measure_task(any_device, task).speed > 0
+
+
 def test_the_command_times_them(capsys: pytest.CaptureFixture[str]) -> None:
     outcome = Outcome(capsys, "bench", "-o", "GATHER", "-s", "256KiB")
     assert (outcome.status, outcome.err) == (0, "")
