@@ -148,6 +148,25 @@ shared uint difference_lowest;
         } \
     }
 
+// An invocation's words of a unit.
+#if UNIT_WORDS == 4
+#define LOAD_WORDS(into, unit) \
+    [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { \
+        uvec4 vector = lines[(j * INVOCATIONS + invocation) * LINE + (unit) / VECTOR_TERMS]; \
+        [[unroll]] for (uint i = 0u; i < 4u; ++i) { \
+            into[j * UNIT_WORDS + i] = vector[i]; \
+        } \
+    }
+#else
+#define LOAD_WORDS(into, unit) \
+    [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) { \
+        uint line = (j * INVOCATIONS + invocation) * LINE + (unit) / VECTOR_TERMS; \
+        [[unroll]] for (uint i = 0u; i < UNIT_WORDS; ++i) { \
+            into[j * UNIT_WORDS + i] = lines[line][(unit) / WORD_TERMS % 4u + i]; \
+        } \
+    }
+#endif
+
 void main()
 {
     uint group = work_group_index();
@@ -199,21 +218,15 @@ void main()
                 LOAD_STAGE(stage + STAGE_TERMS)
             }
             vec2 entry[BLOCK_COLUMNS];
+            uint words[UNIT_WORDS * BLOCK_COLUMNS];
+            uint next_words[UNIT_WORDS * BLOCK_COLUMNS];
+            LOAD_WORDS(next_words, 0u)
             [[dont_unroll]] for (uint unit = 0u; unit < STAGE_TERMS; unit += UNIT_TERMS) {
-                uint words[UNIT_WORDS * BLOCK_COLUMNS];
-                [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
-                    uint line = (j * INVOCATIONS + invocation) * LINE + unit / VECTOR_TERMS;
-#if UNIT_WORDS == 4
-                    uvec4 vector = lines[line];
-                    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
-                        words[j * UNIT_WORDS + i] = vector[i];
-                    }
-#else
-                    [[unroll]] for (uint i = 0u; i < UNIT_WORDS; ++i) {
-                        words[j * UNIT_WORDS + i] = lines[line][unit / WORD_TERMS % 4u + i];
-                    }
-#endif
+                [[unroll]] for (uint i = 0u; i < UNIT_WORDS * BLOCK_COLUMNS; ++i) {
+                    words[i] = next_words[i];
                 }
+                // The words of the next unit are on their way meanwhile; behind the last one they are a line's filling.
+                LOAD_WORDS(next_words, unit + UNIT_TERMS)
                 [[unroll]] for (uint i = 0u; i < UNIT_WORDS; ++i) {
                     float weights[WORD_TERMS * BLOCK_COLUMNS];
                     [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
