@@ -54,6 +54,7 @@ class Lengths:
         total: the value that says how long the longest is.
         batch: sequences.
         tokens: new ones of each.
+        places: for how many there are angles; ``None``: nothing is turned by its place.
     """
 
     node: str
@@ -61,6 +62,7 @@ class Lengths:
     total: str
     batch: int
     tokens: int
+    places: int | None
 
     def pasts(self, counted: Mapping[str, Any]) -> list[int]:
         """How many keys each sequence has before its new tokens."""
@@ -225,6 +227,11 @@ def check_lengths(model: str, lengths: Lengths, counted: Mapping[str, Any], cach
         raise InvalidArgumentError(
             f"{where}: {lengths.ends!r} says that a sequence has {longest} tokens; {lengths.total!r} says at most "
             f"{total}"
+        )
+    if lengths.places is not None and total > lengths.places:
+        raise InvalidArgumentError(
+            f"{where}: {lengths.total!r} says that a sequence has {total} tokens; the tables of cosines and sines have "
+            f"{lengths.places} places"
         )
     pasts = lengths.pasts(counted)
     if min(pasts) < 0 or int(ends.min()) < 0:

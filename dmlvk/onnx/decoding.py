@@ -125,7 +125,7 @@ class Decoding:
             InvalidArgumentError: when lengths contradict one another, a cache, or what an output is bound to.
         """
         pasts: dict[tuple[str, str], list[int]] = {}
-        several = {(length.ends, length.total, length.batch, length.tokens): length for length in lengths}
+        several = {(of.ends, of.total, of.batch, of.tokens, of.places): of for of in lengths}
         for length in several.values():  # most often those of all layers are the same
             found = check_lengths(self._model.name, length, run.counted, run.caches)
             pasts[length.ends, length.total] = found

@@ -124,15 +124,16 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
 on neither. Caches that are inputs and outputs of the model are appended to where they lie: one that grows has room for
 a power of two of rows, and what `run_with_ort_values` returns is a view of it, which is copied when it is used twice;
 one `OrtValue` that is bound as past and as present (`past_present_share_buffer`) is written in place. From the second
-token on nothing is planned, compiled or recorded. Lengths that contradict one another or the cache are refused before
-anything is written.
+token on nothing is planned, compiled or recorded, until a growing cache is full. Lengths that contradict one another or
+the cache are refused before anything is written.
 
 What attention gives is made of FLOAT32 sums whose order follows from places alone: a score is the sum over a head's
 elements in their order; values are summed over chains of 32 keys, 8 chains in order to a segment of 256 keys, and
 segments are joined in order, each with its own largest score; keys that a query does not see take no part. Products
 below 2^-102 count as 0, and so do shares below 2^-64 of the largest; FLOAT16 results, and elements that are turned, are
 rounded once. So a sequence has the same bits whatever the batch, the cache's capacity, the prompt's division and the
-device."""
+device. A sum and its normalization (`SkipSimplifiedLayerNormalization`) are one kernel, with the bits of
+`ELEMENT_WISE_ADD` and `MEAN_VARIANCE_NORMALIZATION2`."""
 
 _TABLE = """\
 A node becomes the operators of DirectML that its row names; [operators.md](operators.md) says which of them this

@@ -175,6 +175,12 @@ def test_lengths_that_contradict_are_refused_and_caches_stay(any_device: dml.Dev
     assert [found.numpy().tobytes() for found in caches] == [key.tobytes(), value.tobytes()]
 
 
+def test_a_length_without_angles_is_refused(any_device: dml.Device) -> None:
+    made, x = session(any_device), numbers(6, 1, decoder.LONGEST + 1, decoder.HIDDEN)
+    with pytest.raises(dml.DmlError, match=f"{decoder.LONGEST + 1} tokens; .* have {decoder.LONGEST} places"):
+        made.run(_NAMES, {"x": x, "attention_mask": mask(1, decoder.LONGEST + 1), **empty(1)})
+
+
 def test_a_shared_cache_that_is_full_is_refused_and_stays(any_device: dml.Device) -> None:
     made, x = session(any_device), numbers(7, 1, 8, decoder.HIDDEN)
     _, expected = shared(made, x, [6], 6)

@@ -62,16 +62,22 @@ def group_query_attention(node: Node) -> None:
         "is_interleaved": bool(node.integer("rotary_interleaved")),
         "has_empty_sink": node.integer("smooth_softmax") == 1,
     }
+    places = None
     if node.integer("do_rotary"):
         members |= {"cosine_tensor": node.packed(node.tensor(7)), "sine_tensor": node.packed(node.tensor(8))}
         if node.has(_POSITIONS):
             members["position_tensor"] = node.cast(node.tensor(_POSITIONS), TensorProto.INT64)
+        else:
+            places = node.shape(7)[0]
     if node.has(_BIAS):
         members["bias_tensor"] = node.tensor(_BIAS)
     if node.has(_SINK):
         members["sink_tensor"] = node.cast(node.packed(node.tensor(_SINK)), query.element)
     made, *present = node.apply_all(
-        "CACHED_ATTENTION", **sources, **members, **_cached(node, (batch, key_heads, size), query.element, heads)
+        "CACHED_ATTENTION",
+        **sources,
+        **members,
+        **_cached(node, (batch, key_heads, size), query.element, heads, places),
     )
     node.set(made)
     for index, tensor in enumerate(present, 1):
@@ -87,7 +93,7 @@ def _numbers(node: Node, index: int, count: int) -> Tensor:
     return tensor.viewed((count,))
 
 
-def _cached(node: Node, sizes: tuple[int, int, int], element: int, heads: int) -> dict[str, Any]:
+def _cached(node: Node, sizes: tuple[int, int, int], element: int, heads: int, places: int | None) -> dict[str, Any]:
     """The caches, where they lie in memory of their own that stays; else those of the past, and new ones.
 
     Args:
@@ -95,6 +101,7 @@ def _cached(node: Node, sizes: tuple[int, int, int], element: int, heads: int) -
         sizes: batch, heads of keys, and the size of a head.
         element: of queries.
         heads: of queries.
+        places: as of :class:`Lengths`.
     """
     batch, key_heads, size = sizes
     tokens = node.shape(0)[1]
@@ -103,7 +110,10 @@ def _cached(node: Node, sizes: tuple[int, int, int], element: int, heads: int) -
     members: dict[str, Any] = {"keeps_past": capacity is not None}
     if capacity is None:
         cached = node.shape(3)[2] if node.has(3) else 0
-        capacity = max(node.integers(_TOTAL)[0], cached)
+        total = node.integers(_TOTAL)[0]
+        if places is not None and total > places:
+            raise NotOnDevice(f"{total} tokens, and angles for {places}")
+        capacity = max(total, cached)
         if cached:
             members |= {
                 "past_key_tensor": node.packed(node.tensor(3)),
@@ -111,7 +121,7 @@ def _cached(node: Node, sizes: tuple[int, int, int], element: int, heads: int) -
             }
     else:
         node.assembly.lengths.append(
-            Lengths(node.name, node.proto.input[_ENDS], node.proto.input[_TOTAL], batch, tokens)
+            Lengths(node.name, node.proto.input[_ENDS], node.proto.input[_TOTAL], batch, tokens, places)
         )
     present = New(element, (batch, key_heads, capacity, size))
     return {

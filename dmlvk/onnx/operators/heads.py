@@ -11,7 +11,6 @@ from onnx import TensorProto
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.elementwise import pair, same_shape
 from dmlvk.onnx.operators.matrix import matmul
-from dmlvk.onnx.operators.rotary import join, split
 from dmlvk.onnx.translation import Node
 from dmlvk.onnx.values import NotOnDevice, Tensor, broadcast_shape
 from dmlvk.operators import MultiheadAttentionMaskType, ReduceFunction
@@ -136,7 +135,6 @@ def stepwise(
     *,
     added: Tensor | None = None,
     cap: float = 0.0,
-    sink: Tensor | None = None,
 ) -> Steps:
     """The same from single operators, which also bend scores and give them out; its memory grows with their number.
 
@@ -148,7 +146,6 @@ def stepwise(
         scale: what scores are multiplied by.
         added: what is added to scores; broadcasts to batch, heads, queries, keys.
         cap: scores are bent so that they stay below it; 0: they are not.
-        sink: one more score, for each head or for all, which takes a share and has no value.
     """
     batch, heads, queries, size = query.shape
     key_heads, keys = key.shape[1:3]
@@ -158,7 +155,7 @@ def stepwise(
     raw = matmul(node, grouped, key.transposed((0, 1, 3, 2)).with_axis(2), alpha=scale).viewed(whole)
     capped = raw if cap == 0 else capped_by(node, raw, cap)
     biased = capped if added is None else pair(node, "ELEMENT_WISE_ADD", capped, added)
-    shares = softmax(node, biased, sink)
+    shares = same_shape(node, biased, "ACTIVATION_SOFTMAX1", axis_count=1, axes=[3])
     parts = shares.viewed((batch, key_heads, group, queries, keys))
     made = matmul(node, parts, value.with_axis(2)).viewed((batch, heads, queries, value.shape[3]))
     return Steps(made, (raw, capped, biased, shares))
@@ -169,16 +166,6 @@ def capped_by(node: Node, scores: Tensor, cap: float) -> Tensor:
     limit = node.scalar(cap, scores.element)
     bent = same_shape(node, pair(node, "ELEMENT_WISE_DIVIDE", scores, limit), "ELEMENT_WISE_TANH")
     return pair(node, "ELEMENT_WISE_MULTIPLY", bent, limit)
-
-
-def softmax(node: Node, scores: Tensor, sink: Tensor | None) -> Tensor:
-    """The shares of keys; a sink, with a score for each head, takes its own."""
-    keys = scores.shape[3]
-    if sink is not None:
-        column = node.cast(sink, scores.element).viewed((1, sink.shape[0], 1, 1)).broadcast((*scores.shape[:3], 1))
-        scores = join(node, [scores, column])
-    made = same_shape(node, scores, "ACTIVATION_SOFTMAX1", axis_count=1, axes=[3])
-    return made if sink is None else split(node, made, [keys, 1])[0]
 
 
 def places(node: Node, count: int, first: int = 0) -> Tensor:
