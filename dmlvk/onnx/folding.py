@@ -61,6 +61,8 @@ def folded(model: Model, steps: Sequence[Step], limits: Limits, budget: Budget) 
         if not _is_fixed(step) or not all(name in constants for name in step.reads):
             left.append(step)
             continue
+        if step.proto.op_type == "Constant" and step.proto.output[0] in constants:
+            continue  # its contents were taken when the model was loaded
         values = {name: constants[name] for name in step.reads}
         if _least_more(step, values, model) > more:
             left.append(step)

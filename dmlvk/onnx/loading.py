@@ -35,6 +35,9 @@ _ORT_FORMAT = b"ORTM"
 _DEPRECATED_IN_TIME = frozenset({"GroupNormalization"})
 """Operators that a version deprecated which defines them: models of that version have them."""
 
+_LARGE_CONSTANT = 2**12
+"""Bytes of a Constant node's tensor from which on it is kept as an initializer is."""
+
 _OF_ONNX_RUNTIME = frozenset({"SimplifiedLayerNormalization"})
 """Operators that ONNX Runtime writes into ONNX's own domain, which does not have them."""
 
@@ -220,6 +223,8 @@ class _Loader:
         constants = self._initializers(proto.graph, "the graph") | dict(contents or {})
         del proto.graph.initializer[:]
         del proto.graph.sparse_initializer[:]
+        of_nodes = {node.output[0] for node in proto.graph.node if _is_constant(node)}
+        constants |= self._taken_from_nodes(proto.graph)
         self._proto = onnx.ModelProto()
         self._proto.CopyFrom(proto)  # what was deleted keeps its memory as long as the rest is there
         proto = self._proto
@@ -228,13 +233,29 @@ class _Loader:
         outputs = tuple(self._value_info(info) for info in graph.output)
         if len({info.name for info in inputs}) != len(inputs):
             raise self._error("two inputs have one name")
-        known = {info.name for info in inputs} | set(constants)
+        known = {info.name for info in inputs} | (set(constants) - of_nodes)
         steps = self._sorted(self._steps(graph, known, 0), known)
         written = known | {name for step in steps for name in step.proto.output}
         for info in outputs:
             if info.name not in written:
                 raise self._error(f"the output {info.name!r} is computed by no node")
         return Model(self._name, proto, tuple(steps), constants, inputs, outputs, dict(self._opsets))
+
+    def _taken_from_nodes(self, graph: onnx.GraphProto) -> dict[str, Array]:
+        """The contents of large Constant nodes, which keep a tensor of no elements in their place."""
+        found: dict[str, Array] = {}
+        for node in graph.node:
+            if not _is_constant(node) or len(node.attribute[0].t.raw_data) < _LARGE_CONSTANT:
+                continue
+            tensor = node.attribute[0].t
+            if node.output[0] in found:
+                raise self._error(f"{label_of(node)}: the value {node.output[0]!r} is there already")
+            found[node.output[0]] = self._array(tensor, f"{label_of(node)}: attribute 'value'")
+            element = tensor.data_type
+            tensor.Clear()
+            tensor.data_type = element
+            tensor.dims.append(0)
+        return found
 
     def _check_count(self) -> None:
         """Counts all nodes before functions' bodies are put in place: these may double at each of many levels."""
@@ -508,6 +529,12 @@ class _Loader:
             stuck = next(step for step in steps if missing[step.index])
             raise self._error(f"{stuck.label}: waits for its own result: the nodes form a cycle")
         return order
+
+
+def _is_constant(node: onnx.NodeProto) -> bool:
+    """Whether a node is a Constant that holds a tensor."""
+    is_ours = node.op_type == "Constant" and node.domain in ("", "ai.onnx") and len(node.output) == 1
+    return is_ours and len(node.attribute) == 1 and node.attribute[0].name == "value"
 
 
 def subgraphs(proto: onnx.NodeProto) -> Iterator[onnx.GraphProto]:

@@ -580,8 +580,12 @@ class Planner:
         prelude = len(self._prelude)
         looked_at = dict(self._looked_at)
         for inner in body:
-            self._place(inner)
-            if len(self._host) > before[3] or len(self._rest) > before[4]:
+            try:
+                self._place(inner)
+                is_computed = len(self._host) == before[3] and len(self._rest) == before[4]
+            except ModelFileError:  # nobody computes this part of constants; of the whole node somebody may
+                is_computed = False
+            if not is_computed:
                 self._assembly.back_to(before[0])
                 self._values, self._found, self._looked_at = before[1], before[2], looked_at
                 del self._host[before[3] :], self._rest[before[4] :], self._prelude[prelude:]

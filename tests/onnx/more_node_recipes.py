@@ -101,7 +101,8 @@ def gathered(d: Draw, name: str) -> Drawn:
     least = 0 if d.opset < 11 else -1
     if name == "GatherND":
         depth = d.between(1, array.ndim)
-        columns = [d.rng.integers(least * size, size, d.shape(0, 2) and (3,)) for size in array.shape[:depth]]
+        count = d.shape(0, 2)
+        columns = [np.asarray(d.rng.integers(least * size, size, count)) for size in array.shape[:depth]]
         return Drawn(name, [array, np.stack(columns, -1).astype(np.int64)])
     axis = d.axis(array.ndim) if d.opset >= 11 else d.between(0, array.ndim - 1)
     size = array.shape[axis]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import sys
 import types
 from collections.abc import Iterator
@@ -184,6 +185,25 @@ def test_views_of_one_weight_are_one_buffer(any_device: dml.Device, tmp_path: Pa
     (expected,) = by_onnx_runtime(model, feed)
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
     assert session.usage.device_bytes < 1.3 * w.nbytes
+
+
+def test_weights_in_nodes_are_weights(any_device: dml.Device) -> None:
+    """Their contents are kept once, and go with a session that is pickled."""
+    w = np.random.default_rng(0).standard_normal((64, 64), np.float32)
+    nodes = [
+        helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(w)),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    feed = {"x": np.eye(64, dtype=np.float32)}
+    session = ort.InferenceSession(model_of(nodes, feed, ["y", "w"]), device=any_device)
+    again = pickle.loads(pickle.dumps(session))
+    for tried in (session, again):
+        for found in tried.run(None, feed):
+            np.testing.assert_array_equal(found, w)
+    assert [item.place for item in session.partition] == ["constant", "device"]
+    nodes.append(helper.make_node("Identity", ["x"], ["w"]))
+    with pytest.raises(dml.ModelFileError, match="'w' is there already"):
+        ort.InferenceSession(model_of(nodes, feed, ["y"]), device=any_device)
 
 
 def test_quantized_weights_stay_as_small_as_they_are(any_device: dml.Device) -> None:
