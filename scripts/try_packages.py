@@ -6,8 +6,8 @@
 
 Each package is installed by pip into an environment of its own (below build/packages, or --folder; all together take
 some 2 GB, and are kept), where dmlvk and what it needs come from the Python that runs this. A program must print the
-same texts, labels and whole numbers by both, scores must not differ by more than one in a thousand, and no float output
-of any model by more than 1e-4 of its largest element when both compute the same inputs. Where ONNX Runtime's own
+same texts, labels and whole numbers by both, and no float output of any model may differ by more than 1e-4 of its
+largest element when both compute the same inputs, nor a score by more than one in a thousand. Where ONNX Runtime's own
 results differ by more than a tenth of that (without its changes of the model, or from inputs whose last bit is another
 one), ten times as much is allowed; and 5 in a hundred where the model rounds to integers between its layers
 (DynamicQuantizeLinear): a last bit decides about whole steps there, layer after layer.
@@ -97,17 +97,22 @@ def tried(python: Path, program: Program) -> Outcome:
             return Outcome([f"by ONNX Runtime itself: {problem}"], {}, time.perf_counter() - begun)
         found, problem = _printed([str(python), str(_BESIDE), str(report), str(source)], folder)
         models = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
-    problems = [problem] if problem else list(_differences(found, expected, "result"))
+    allowed = max([_SCORES, *map(_bound, models.values())])
+    problems = [problem] if problem else list(_differences(found, expected, "result", allowed))
     for name, entry in models.items():
         if not entry["same"]:
             problems.append(f"{name}: other values")
-        bound = _OF_INTEGERS if entry["rounds"] else max(LARGEST_DIFFERENCE, _OWN * entry["own"])
-        if not entry["largest"] <= bound:
+        if not entry["largest"] <= _bound(entry):
             own = f"ONNX Runtime's own by {entry['own']:.1e}"
             problems.append(f"{name}: a float output differs by {entry['largest']:.1e} of its largest, {own}")
     if not models and not problems:
         problems.append("no session ran")
     return Outcome(problems, models, time.perf_counter() - begun)
+
+
+def _bound(entry: dict[str, Any]) -> float:
+    """By how much a model's float outputs may differ, as a part of their largest element."""
+    return _OF_INTEGERS if entry["rounds"] else float(max(LARGEST_DIFFERENCE, _OWN * entry["own"]))
 
 
 def _printed(command: list[str], folder: str) -> tuple[Any, str]:
@@ -125,16 +130,16 @@ def _printed(command: list[str], folder: str) -> tuple[Any, str]:
     return json.loads(lines[-1]), ""
 
 
-def _differences(a: Any, b: Any, where: str) -> Iterator[str]:
-    """What differs between two results."""
+def _differences(a: Any, b: Any, where: str, allowed: float) -> Iterator[str]:
+    """What differs between two results; numbers by more than is allowed."""
     if isinstance(b, list) and isinstance(a, list) and len(a) == len(b):
         for place, (one, other) in enumerate(zip(a, b, strict=True)):
-            yield from _differences(one, other, f"{where}[{place}]")
+            yield from _differences(one, other, f"{where}[{place}]", allowed)
     elif isinstance(b, dict) and isinstance(a, dict) and list(a) == list(b):
         for name in b:
-            yield from _differences(a[name], b[name], f"{where}[{name!r}]")
+            yield from _differences(a[name], b[name], f"{where}[{name!r}]", allowed)
     elif isinstance(b, float) and isinstance(a, float):
-        if not math.isclose(a, b, rel_tol=_SCORES, abs_tol=_SCORES):
+        if not math.isclose(a, b, rel_tol=allowed, abs_tol=allowed):
             yield f"{where}: {a} for {b}"
     elif a != b or type(a) is not type(b):
         yield f"{where}: {a!r} for {b!r}"

@@ -505,9 +505,14 @@ class Program:
                 state.values.update(profiled)
         state.values.update(fetched)
         for step in plan.host:
-            results, program = self._evaluated(step, {name: state.host_array(name) for name in step.reads})
-            state.kept_bytes = self._budget.kept_by(results, state.kept_bytes, step, self.model.name)
             noted = plan.placements.get(step.index)
+            try:
+                results, program = self._evaluated(step, {name: state.host_array(name) for name in step.reads})
+            except ModelFileError as error:
+                if noted is None or not noted.reason or noted.reason in str(error):
+                    raise
+                raise ModelFileError(f"{error}; the device: {noted.reason}") from error
+            state.kept_bytes = self._budget.kept_by(results, state.kept_bytes, step, self.model.name)
             if noted is not None and noted.program != program:
                 plan.placements[step.index] = dataclasses.replace(noted, program=program)
             for name, result in zip(step.proto.output, results, strict=True):

@@ -11,8 +11,9 @@ import pytest
 from onnx import helper
 
 import dmlvk as dml
+import dmlvk.onnx as ort
 from tests.onnx.beside_onnx_runtime import Arrays, compare, numbers
-from tests.onnx.test_operators import erf, run
+from tests.onnx.test_operators import erf, of_node, run
 
 _MICROSOFT: dict[str, Any] = {"domain": "com.microsoft"}
 
@@ -180,3 +181,12 @@ def test_skipped_sums_are_normalized_by_onnx_runtime_s_epsilon(device: dml.Devic
     compare(device, "SkipLayerNormalization", feed, **_MICROSOFT)
     feed = {"x": numbers(4, 5), "k": np.array(-1)}
     compare(device, "Trilu", feed, upper=0, constants=["k"], **_MICROSOFT)
+
+
+def test_a_node_that_neither_computes_says_why_the_device_does_not(device: dml.Device) -> None:
+    node = helper.make_node("GroupNorm", ["x", "g", "b"], ["y"], groups=4, activation=0, **_MICROSOFT)
+    feed: Arrays = {"x": numbers(1, 2, 2, 6), "g": numbers(6), "b": numbers(6)}
+    with pytest.raises(
+        dml.ModelFileError, match=r"\(GroupNorm\): cannot be computed.*; the device: 4 groups of 6 channels$"
+    ):
+        ort.InferenceSession(of_node(node, feed), device=device).run(None, feed)
