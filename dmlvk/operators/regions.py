@@ -37,7 +37,7 @@ def _pooled_sizes(desc: Any) -> Mapping[str, Sizes]:
     for name, size in (("height", height), ("width", width)):
         if not 1 <= size <= _MOST_BINS:
             refuse(desc, f"pooled_size.{name}", f"must be from 1 to {_MOST_BINS}; got {size}")
-    if max(sizes[2:]) > _HIGHEST_EXTENT:
+    if any(size > _HIGHEST_EXTENT for size in sizes[2:]):
         refuse(desc, "input_tensor.sizes", f"must have a height and a width of at most 2^30; got {list(sizes)}")
     return {"output_tensor": (regions[2], sizes[1], height, width)}
 

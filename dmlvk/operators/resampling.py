@@ -107,7 +107,7 @@ def _check_resampling(desc: Any, given: str, wanted: str) -> None:
             if member == "scales" and getattr(desc, "antialiased", False) and value < _LEAST_ANTIALIASED_SCALE:
                 refuse(desc, f"{member}[{axis}]", f"must be at least 2^-20 where Antialiased is set; got {value!r}")
     for tensor, member in ((source, given), (result, wanted)):
-        if tensor is not None and max(tensor.sizes) > _HIGHEST_EXTENT:
+        if tensor is not None and any(size > _HIGHEST_EXTENT for size in tensor.sizes):
             refuse(desc, f"{member}.sizes", f"must be below 2^31; got {list(tensor.sizes)}")
     if result is not None:
         check_dimension_count(desc, wanted, count, f"{directml_name(given)}'s")
@@ -120,7 +120,7 @@ def _upsampled_sizes(desc: Any) -> Mapping[str, Sequence[int]]:
         if not 1 <= factor <= highest:
             refuse(desc, f"scale_size.{name}", f"must be from 1 to {highest}, UINT_MAX / {sizes[axis]}; got {factor}")
         sizes[axis] *= factor
-    if max(sizes) > _HIGHEST_EXTENT:
+    if any(size > _HIGHEST_EXTENT for size in sizes):
         refuse(desc, "scale_size", f"must leave every size of the output below 2^31; got {sizes}")
     return {"output_tensor": sizes}
 

@@ -131,7 +131,7 @@ def _convolved_sizes(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]
         size + pads[axis] + pads[axis + rank] - (kernel[axis] - 1) * dilations[axis] - 1
         for axis, size in enumerate(sizes)
     ]
-    if min(rooms) < 0:
+    if any(room < 0 for room in rooms):
         raise NotOnDevice(f"a window of {list(kernel)} does not fit {list(sizes)}")
     return tuple(room // stride + 1 for room, stride in zip(rooms, strides, strict=True))
 
@@ -186,7 +186,7 @@ def transposed(node: Node, given: Sequence[int] | None, bias: int) -> None:
             less, more = cut // 2, cut - cut // 2
             start[axis], end[axis] = (less, more) if automatic == "SAME_UPPER" else (more, less)
         sizes.append(full + added[axis] - start[axis] - end[axis])
-    if min(sizes) < 1:
+    if any(size < 1 for size in sizes):
         raise NotOnDevice(f"nothing is left between the pads: {sizes}")
     channels = weights.shape[1] * groups
     output = New(tensor.element, (tensor.shape[0], channels, *sizes))
