@@ -126,7 +126,9 @@ class Caches:
         room = shown
         if shown > rows:
             known = self._known(given)
-            room = known[0] if known is not None and known[0] >= shown else _rounded(shown)
+            row = batch * heads * size * DATA_TYPES[info.element].size_in_bytes
+            most = self._device.info.limits.largest_buffer // row
+            room = known[0] if known is not None and known[0] >= shown else max(shown, min(_rounded(shown), most))
         return Cache(pair, info.element, (batch, heads, room, size), given, rows, shown)
 
     def _known(self, given: Any) -> tuple[int, int] | None:

@@ -14,7 +14,9 @@ from onnx import helper
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.kernels.target import Target
+from dmlvk.onnx.caches import CachePair, Caches
 from dmlvk.onnx.execution import Segment
+from dmlvk.onnx.loading import load
 from tests.onnx import decoder
 from tests.onnx.test_attention import model_of
 from tests.onnx.test_decoder import numbers, runtime
@@ -139,6 +141,17 @@ def test_nothing_is_planned_after_the_second_length(
     run([5] + [1] * 15)
     assert len(plans) == planned
     assert len(recorded) - before <= 4  # for the memory of the second call's caches and results, which take turns
+
+
+def test_a_cache_has_no_more_room_than_a_buffer(any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = any_device.info.limits
+    row = decoder.KEY_HEADS * decoder.SIZE * 4
+    monkeypatch.setattr(type(limits), "largest_buffer", property(lambda _: 20 * row))
+    pair = CachePair("past", "present", "node", "ends", "total")
+    given = np.zeros((1, decoder.KEY_HEADS, 7, decoder.SIZE), np.float32)
+    caches, info = Caches(any_device), load(decoder.with_mask()).inputs[1]
+    rooms = [cache.shape[2] for total in (8, 20, 30) if (cache := caches.taken(pair, info, given, total)) is not None]
+    assert rooms == [20, 20, 30]
 
 
 def test_a_past_that_is_used_twice_is_not_written_over(any_device: dml.Device) -> None:
