@@ -83,7 +83,7 @@ def fused_stages(network: Network, target: Target, lasting: Collection[Value] = 
         lasting: values that are the same in every run. What follows from them alone becomes stages of its own.
     """
     tails = {tail.product.index: tail for tail in find_tails(network, target)}
-    packed = {found.product.index: found for found in find_packed_products(network, tails.values())}
+    packed = {found.product.index: found for found in find_packed_products(network, target, tails.values())}
     tails = {index: tail for index, tail in tails.items() if index not in packed}
     functions: dict[int, Function] = {}
     for node in network.nodes:

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.block_weights import LEAST_BLOCK, WORD_BITS, BlockWeights, ZeroKind, weights_of_blocks
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
@@ -34,14 +35,17 @@ _RELU = "ACTIVATION_RELU"
 _NOTHING = "ACTIVATION_IDENTITY"
 
 _PROCESSOR_INVOCATIONS = 8
-_PROCESSOR_ROWS = (1, 4)
 _MOST_ROWS = 32
 """Rows up to which a GPU multiplies packed weights; each needs its own sum of every weight that was made a float."""
 
-_MOST_ROWS_OF_PROCESSORS = 8
+_MOST_ROWS_OF_PROCESSORS = 3
+"""Each is computed by itself: with several rows of a column llvmpipe keeps in memory what others keep in registers."""
 
 _PART_BYTES = 32 * 2**20
 """Of weights that become numbers at once, but for two parts that take turns."""
+
+_BUFFERS = 6
+"""That a kernel here binds, at most."""
 
 _PART_COLUMNS = 64
 """Parts begin at multiples of so many columns: then results of theirs begin at multiples of 16 bytes."""
@@ -119,9 +123,9 @@ def row_tiles(bits: int) -> list[RowTile]:
     return [*few, RowTile(bits, 8, 1, vectors // 2, 8)]
 
 
-def _processor_variant(rows: int, data_type: DataType, bits: int, target: Target) -> ShaderVariant:
-    defines = {"BLOCK_ROWS": str(rows), "INVOCATIONS": str(_PROCESSOR_INVOCATIONS)}
-    return _variant("processors", data_type, bits, f".{rows}", defines, target)
+def _processor_variant(data_type: DataType, bits: int, target: Target) -> ShaderVariant:
+    defines = {"BLOCK_ROWS": "1", "INVOCATIONS": str(_PROCESSOR_INVOCATIONS)}
+    return _variant("processors", data_type, bits, "", defines, target)
 
 
 def _numbers_variant(data_type: DataType, bits: int) -> ShaderVariant:
@@ -149,12 +153,11 @@ def variants() -> Iterator[ShaderVariant]:
             for target in targets:
                 for tile in row_tiles(bits):
                     yield tile.variant(data_type, target)
-                for rows in _PROCESSOR_ROWS:
-                    yield _processor_variant(rows, data_type, bits, target)
+                yield _processor_variant(data_type, bits, target)
 
 
-def can_multiply(product: Gemm, weights: BlockWeights) -> bool:
-    """Whether a product with packed weights can be computed here, and gains by it."""
+def can_multiply(product: Gemm, weights: BlockWeights, target: Target) -> bool:
+    """Whether a product with packed weights can be computed so on a device, and gains by it."""
     fused = product.fused_activation
     is_plain = fused is None or fused.operator_name in (_NOTHING, _RELU)
     is_single = all(size == 1 for size in product.output_tensor.sizes[:-2])
@@ -162,7 +165,8 @@ def can_multiply(product: Gemm, weights: BlockWeights) -> bool:
         (blocks.term_step == 0 or blocks.term_block > 1) or (blocks.column_step == 0 or blocks.column_block > 1)
         for blocks in (weights.scale,)
     )
-    return is_plain and is_single and has_blocks and product.a_tensor.data_type is weights.data_type
+    is_bound = target.buffers >= _BUFFERS
+    return is_bound and is_plain and is_single and has_blocks and product.a_tensor.data_type is weights.data_type
 
 
 def lower_blocks(desc: OperatorDesc, target: Target) -> Program:
@@ -172,6 +176,8 @@ def lower_blocks(desc: OperatorDesc, target: Target) -> Program:
         DeviceLimitError: when there is more work than the device can address.
     """
     assert isinstance(desc, DequantizeBlocks)
+    if target.buffers < _BUFFERS:
+        raise DeviceLimitError(f"{desc.operator_name}: needs {_BUFFERS} buffers in a kernel; got {target.buffers}")
     builder, weights = ProgramBuilder(desc, target), weights_of_blocks(desc)
     regions = [builder.reads.get(member) for member in _MEMBERS]
     _add_numbers(builder, weights, regions, desc.output_tensor, builder.writes["output_tensor"], (0, weights.columns))
@@ -206,7 +212,7 @@ def lower_product(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], targe
     regions = [packed, scale, zero, groups]
     product = gemm_product(desc)
     most_rows = _MOST_ROWS_OF_PROCESSORS if target.is_cpu else _MOST_ROWS
-    if weights.lies_along_terms and product.rows <= most_rows and target.buffers >= 6:
+    if weights.lies_along_terms and product.rows <= most_rows:
         _add_rows(builder, desc, product, weights, left, regions, addend)
     else:
         _add_parts(builder, desc, weights, left, regions, addend)
@@ -233,10 +239,8 @@ def _add_rows(
         int(product.output_has_pairs and product.data_type is DataType.FLOAT16),
     )
     if target.is_cpu:
-        rows = _PROCESSOR_ROWS[0] if product.rows == 1 else _PROCESSOR_ROWS[1]
-        variant = _processor_variant(rows, weights.data_type, weights.bits, target)
-        invocations = _PROCESSOR_INVOCATIONS
-        across = invocations
+        rows, variant = 1, _processor_variant(weights.data_type, weights.bits, target)
+        invocations = across = _PROCESSOR_INVOCATIONS
         constants = (*constants, weights.common_block(_SEGMENT))
     else:
         tile = min(row_tiles(weights.bits), key=lambda tile: tile.cost(product))

@@ -64,7 +64,7 @@ class PackedProduct:
         return lower_product(desc, self.weights, sizes, target)
 
 
-def find_packed_products(network: Network, tails: Iterable[Tail]) -> list[PackedProduct]:
+def find_packed_products(network: Network, target: Target, tails: Iterable[Tail]) -> list[PackedProduct]:
     """Finds them. A value that is read elsewhere too, or is an output, is made after all."""
     reads: dict[Value, int] = {}
     for node in network.nodes:
@@ -81,6 +81,6 @@ def find_packed_products(network: Network, tails: Iterable[Tail]) -> list[Packed
         assert isinstance(node.desc, Gemm)
         source = by_index[right.index]
         weights = weights_of(source.desc, node.desc)
-        if weights is not None and can_multiply(node.desc, weights):
+        if weights is not None and can_multiply(node.desc, weights, target):
             found.append(PackedProduct(source, node, weights, relus.get(node.index)))
     return found
