@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from dmlvk.device import Device
 
 
+_DLPACK_CPU = 1
+"""DLPack's number of main memory (kDLCPU)."""
+
+
 class Array(ArrayOperators):
     """An array in the device's memory. Made by ``Device.array``, ``Device.empty`` and ``Device.run(…, keep=True)``.
 
@@ -168,6 +172,35 @@ class Array(ArrayOperators):
         if copy is False:
             raise ValueError(f"{self!r} cannot become an array without a copy: it is in the device's memory")
         return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Main memory: other libraries cannot reach what a Vulkan device has, and get a copy."""
+        return (_DLPACK_CPU, 0)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """For other libraries, as the array API standard has it: a copy in main memory.
+
+        Raises:
+            BufferError: without a copy, for another device, or elements that DLPack does not have, it is not to be had.
+        """
+        if copy is False:
+            raise BufferError(f"{self!r} is in the device's memory: other libraries get a copy")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"{self!r} can be copied to main memory (1, 0); got dl_device={dl_device!r}")
+        if self.data_type.size_in_bits < 8:
+            raise BufferError(f"{self!r}: DLPack has no elements of {self.data_type.name}")
+        array: Any = self.numpy()
+        try:
+            return array.__dlpack__(max_version=max_version)
+        except TypeError:  # a NumPy before 2.1
+            return array.__dlpack__()
 
     def __getitem__(self, key: Any) -> Array:
         """A part, by integers, slices, ``...`` and ``None``, as in NumPy; a copy where a slice goes backwards.

@@ -12,8 +12,10 @@ import collections
 import contextlib
 import os
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
+from dmlvk.arithmetic import Arithmetic, default_arithmetic
 from dmlvk.errors import UnsupportedError
 from dmlvk.operators import FeatureLevel
 
@@ -33,6 +35,8 @@ class _Process:
         self.lock = threading.RLock()  # while something is opened or made
         self.arrivals_lock = threading.Lock()  # only for a moment: what unpickles must not wait for compilers
         self.devices: dict[FeatureLevel, Device] = {}
+        self.shared: weakref.WeakValueDictionary[tuple[object, ...], Device] = weakref.WeakValueDictionary()
+        self.users: weakref.WeakKeyDictionary[Device, weakref.WeakSet[Any]] = weakref.WeakKeyDictionary()
         self.arrivals: collections.OrderedDict[tuple[str, str], Portable] = collections.OrderedDict()
 
 
@@ -73,6 +77,52 @@ def default_device(feature_level: FeatureLevel = FeatureLevel.LEVEL_6_4) -> Devi
                     device.close()
             device = _process.devices[level] = Device(feature_level=level)
         return device
+
+
+def shared_device(
+    user: object, selector: int | str | None, feature_level: FeatureLevel, arithmetic: Arithmetic | None
+) -> Device:
+    """A device that is opened once for all who ask for the same one, as long as one of them is alive.
+
+    Args:
+        user: who asks, until :func:`leave_device`; it is not kept alive.
+        selector: as for ``Device``.
+        feature_level: as for ``Device``.
+        arithmetic: as for ``Device``.
+
+    Raises:
+        InvalidArgumentError, DeviceNotFoundError, UnsupportedError: as for ``Device``.
+    """
+    from dmlvk.device import Device
+
+    try:
+        level = FeatureLevel(feature_level)
+    except ValueError:
+        return Device(selector, feature_level=feature_level, arithmetic=arithmetic)  # which says what is wrong
+    how = default_arithmetic() if arithmetic is None else arithmetic
+    with _process.lock:
+        device = _process.devices.get(level) if selector is None else None
+        if device is not None and not device.engine.is_removed and device.arithmetic == how:
+            return device  # the default device, which nobody closes
+        key = (type(selector), selector, os.environ.get("DMLVK_DEVICE"), level, how)
+        device = _process.shared.get(key)
+        if device is None or device.engine.is_removed:
+            device = _process.shared[key] = Device(selector, feature_level=level, arithmetic=how)
+        _process.users.setdefault(device, weakref.WeakSet()).add(user)
+        return device
+
+
+def leave_device(user: object, device: Device) -> None:
+    """Closes what :func:`shared_device` gave, where nobody else uses it any more."""
+    with _process.lock:
+        users = _process.users.get(device)
+        if users is None or user not in users:
+            return
+        users.discard(user)
+        if len(users):
+            return
+        del _process.users[device]
+    device.close()
 
 
 class Origin(abc.ABC):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from dmlvk.recording import HazardTracker, RecordedStep, scheduled
 from dmlvk.running import wanted_inputs
 from dmlvk.runtime.kompute import Allocation, Recording
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc
+from dmlvk.weak_calls import weakly
 from dmlvk.weak_keys import WeakKeys
 
 if TYPE_CHECKING:
@@ -53,10 +54,14 @@ class BoundMemory:
     Attributes:
         places: allocations, and offsets in bytes.
         owners: what the allocations belong to.
+        uploads: what the host has written anew before every run.
+        downloads: what it reads after every run.
     """
 
     places: dict[tuple[Place, int], _Place]
     owners: list[Array | Buffer | Storage]
+    uploads: tuple[Allocation, ...] = ()
+    downloads: tuple[Allocation, ...] = ()
 
 
 class ResidentRuns:
@@ -72,7 +77,7 @@ class ResidentRuns:
         self._recordings = WeakKeys()
         self._copies: collections.OrderedDict[Slice1, CompiledOperator] = collections.OrderedDict()
         self.operations = Operations()
-        pool.when_freed(self._forget)
+        pool.when_freed(weakly(self._forget))
 
     def clear(self) -> None:
         """Forgets all recordings and operators."""
@@ -136,12 +141,24 @@ class ResidentRuns:
         """
         self._submit(compiled, self.bound(places))
 
-    def bound(self, places: Mapping[tuple[Place, int], Array | BufferBinding]) -> BoundMemory:
-        """Memory for :meth:`run_again`, with arguments and errors as of :meth:`run_bound`."""
+    def bound(
+        self,
+        places: Mapping[tuple[Place, int], Array | BufferBinding],
+        uploads: Iterable[Buffer] = (),
+        downloads: Iterable[Buffer] = (),
+    ) -> BoundMemory:
+        """Memory for :meth:`run_again`, with arguments and errors as of :meth:`run_bound`.
+
+        Args:
+            places: as of :meth:`run_bound`.
+            uploads: what the host writes before every run, for which no submission of its own is needed then.
+            downloads: what it reads after every run, likewise.
+        """
         owners = dict.fromkeys(
             memory.storage if isinstance(memory, Array) else memory.buffer for memory in places.values()
         )
-        return BoundMemory(_found(places), list(owners))
+        sent, fetched = (tuple(buffer.allocation for buffer in buffers) for buffers in (uploads, downloads))
+        return BoundMemory(_found(places), list(owners), sent, fetched)
 
     def run_again(
         self, compiled: CompiledOperator, memory: BoundMemory, others: Mapping[tuple[Place, int], Array]
@@ -154,7 +171,13 @@ class ResidentRuns:
             others: what lies elsewhere in this run.
         """
         owners = [*memory.owners, *others.values()]
-        self._submit(compiled, BoundMemory({**memory.places, **_found(others)}, owners))
+        places = {**memory.places, **_found(others)}
+        unused = {memory.places[place][0] for place in others}
+        uploads, downloads = (
+            tuple(allocation for allocation in allocations if allocation not in unused)
+            for allocations in (memory.uploads, memory.downloads)
+        )
+        self._submit(compiled, BoundMemory(places, owners, uploads, downloads))
 
     def scheduled(
         self, compiled: CompiledOperator, places: Mapping[tuple[Place, int], Array | BufferBinding]
@@ -298,12 +321,13 @@ class ResidentRuns:
         if kept is None:
             kept = collections.OrderedDict()
             self._recordings.keep(compiled, kept)
-        key = tuple(operands.places.values())
+        key = (*operands.places.values(), *((allocation, -1) for allocation in operands.uploads))
         recording = kept.get(key)
         if recording is None:
             steps = scheduled(compiled.steps, _locator(compiled.constants, operands.places), HazardTracker())
             engine = self.pool.engine
-            recording = kept[key] = engine.record([step.launch(engine) for step in steps])
+            launches = [step.launch(engine) for step in steps]
+            recording = kept[key] = engine.record(launches, operands.uploads, operands.downloads)
             if len(kept) > _KEPT_RECORDINGS:
                 kept.popitem(last=False)
         kept.move_to_end(key)

@@ -42,6 +42,7 @@ from types import MappingProxyType
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from scripts.cross import glslang, kompute
+from scripts.cross.platform_table import add_row
 from scripts.cross.targets import TARGETS, CrossBuildError
 from scripts.cross.wheel import with_tag
 
@@ -235,7 +236,14 @@ def with_compiler(
     return with_tag(pure, folder, tag, files)
 
 
-def build_elsewhere(name: str, pure: Path, pythons: Mapping[tuple[int, int], str], output: Path, folder: Path) -> None:
+def build_elsewhere(
+    name: str,
+    pure: Path,
+    pythons: Mapping[tuple[int, int], str],
+    output: Path,
+    folder: Path,
+    table: Path | None = None,
+) -> None:
     """The wheels of Kompute and dmlvk for another system.
 
     Args:
@@ -244,12 +252,15 @@ def build_elsewhere(name: str, pure: Path, pythons: Mapping[tuple[int, int], str
         pythons: by version, for their headers.
         output: the folder of wheels.
         folder: for what is made on the way.
+        table: of platforms, where it says that they were built.
     """
     target = TARGETS[name]
     headers = {minor: Path(run([python, "-c", _HEADERS]).strip()) for (_, minor), python in pythons.items()}
     kompute.build(target, headers, output, jobs=os.cpu_count() or 1)
     program, license = glslang.build(target, folder / name, jobs=os.cpu_count() or 1)
     with_compiler(pure, output, f"py3-none-{target.tag}", program, [license])
+    if table is not None:
+        add_row(table, target.system_name, {"built": f"CPython {', '.join(f'3.{minor}' for minor in headers)}"})
 
 
 def build_kompute(tools: Path, python: str, output: Path) -> None:
@@ -296,6 +307,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         choices=[*TARGETS, "all"],
         help="build for this system, too; repeatable",
     )
+    parser.add_argument("--table", metavar="FILE", type=Path, help="put what was built into this table of platforms")
     parser.add_argument("--no-check", action="store_true", help="install nothing at the end")
     options = parser.parse_args(arguments)
     output = options.output.resolve()
@@ -313,7 +325,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             pure = build_pure(tools, output)
             build_own(tools, pure, output, Path(name))
             for platform in TARGETS if "all" in options.platform else options.platform:
-                build_elsewhere(platform, pure, pythons, output, Path(name))
+                build_elsewhere(platform, pure, pythons, output, Path(name), options.table)
             for version, python in {} if options.no_check else pythons.items():
                 folder = Path(name) / f"{version[0]}.{version[1]}"
                 folder.mkdir()

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes the documents that follow from the declarations: docs/operators.md, docs/decisions.md, docs/accuracy.md,
-docs/onnx.md, the count of operators in README.md, and a picture that follows from measurements:
-docs/pictures/roofline.svg; and dmlvk/functions.pyi, which tells editors and type checkers of the operators' functions.
+docs/onnx.md, the count of operators in README.md; from measurements the table of platforms in docs/how-to/install.md
+and a picture, docs/pictures/roofline.svg; and dmlvk/functions.pyi, which tells editors and type checkers of the
+operators' functions.
 
     python scripts/make_docs.py               write them
     python scripts/make_docs.py --check       say which are stale; for tests
@@ -24,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.docs_tools.accuracy import accuracy_page, merged, reduced
 from scripts.docs_tools.decisions import decisions_page
 from scripts.docs_tools.function_stubs import function_stubs
+from scripts.docs_tools.install import install_page
 from scripts.docs_tools.onnx_models import onnx_page
 from scripts.docs_tools.operators import operators_page
 from scripts.docs_tools.readme import readme_page
@@ -36,6 +38,7 @@ OPERATIONS = "measurements/operations.json"
 SPEEDS = "measurements/speed-functions.json"
 FLOAT16_EXCEPTIONS = "measurements/float16.json"
 PRODUCT_ERRORS = "measurements/product-errors.json"
+PLATFORMS = "measurements/platforms.json"
 ONNX_SUITE = "measurements/onnx-suite.json"
 
 
@@ -53,6 +56,7 @@ def pages(docs: Path) -> dict[str, Callable[[], str]]:
     if docs != DOCS:
         return made
     readme = docs.parent / "README.md"
+    made["how-to/install.md"] = lambda: install_page(docs / "how-to/install.md", docs / PLATFORMS)
     return {**made, "../dmlvk/functions.pyi": function_stubs, "../README.md": lambda: readme_page(readme)}
 
 

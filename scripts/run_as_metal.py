@@ -14,6 +14,7 @@ Exit status: the command's; of ``bits`` 0 where all bits are equal, else 1.
 
 from __future__ import annotations
 
+import argparse
 import functools
 import sys
 from collections.abc import Sequence
@@ -26,6 +27,7 @@ from dmlvk.cli import main as command
 from dmlvk.runtime.shader_forms import ShaderForms
 from dmlvk.runtime.work import Launch
 from scripts.cross.bits import digests
+from scripts.cross.platform_table import add_row, bits_told
 from scripts.shader_tools.metal import with_products_as_fma
 
 
@@ -35,14 +37,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     is_broken = words[:1] == ["--broken"]
     words = words[is_broken:]
     if words[:1] == ["bits"]:
-        every = int(words[2]) if words[1:2] == ["--every"] else 1
-        return _compare_bits(every, is_broken)
+        parser = argparse.ArgumentParser(prog="run_as_metal.py bits")
+        parser.add_argument("--every", metavar="N", type=int, default=1, help="each Nth operator only")
+        parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this table")
+        options = parser.parse_args(words[1:])
+        return _compare_bits(options.every, is_broken, options.table)
     _translate(is_broken)
     sys.argv = ["dmlvk", *words]
     command()  # ends by itself
 
 
-def _compare_bits(every: int, is_broken: bool) -> int:
+def _compare_bits(every: int, is_broken: bool, table: Path | None) -> int:
     """A case of every operator, or of each so many, with modules as they are and as Metal has them."""
     with dml.Device() as device:
         before = dict(digests(device, every))
@@ -53,6 +58,11 @@ def _compare_bits(every: int, is_broken: bool) -> int:
     for name in different:
         print(f"other bits: {name}")
     print(f"as Metal computes: {len(before)} operators, {len(different)} with other bits")
+    if table is not None:
+        told = bits_told({"count": len(before), "different": different})
+        add_row(
+            table, "macOS", {"operators": f"{told['operators']}, as Metal would compute them", "bits": told["bits"]}
+        )
     return 1 if different or not before else 0
 
 

@@ -4,7 +4,7 @@
     scripts/try_windows.py                     the checkout, and Kompute built for it: some minutes the first time
     scripts/try_windows.py --wheels dist       the wheels of scripts/build_wheels.py --platform win_amd64, whole
     scripts/try_windows.py --every 10          compare the bits of every tenth operator only
-    scripts/try_windows.py --json FILE         add what was found to a file (docs/measurements/platforms.json)
+    scripts/try_windows.py --table docs/measurements/platforms.json     put what is found into the table of platforms
 
 Needs wine and an X server without a screen, which wine's Vulkan asks for (Debian: apt install wine wine64 xvfb), and
 without --wheels the compilers of scripts/cross/targets.py. Python 3.12 with NumPy 1.26: wine 8 lacks functions of C
@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.build_kompute import default_cache
 from scripts.build_wheels import _HEADERS, WheelError, found_pythons
 from scripts.cross import glslang, kompute
-from scripts.cross.platform_table import add_row, compared
+from scripts.cross.platform_table import add_row, bits_told, compared
 from scripts.cross.targets import TARGETS, CrossBuildError
 from scripts.cross.windows_checks import CHECKS
 from scripts.cross.windows_python import embeddable
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--wheels", metavar="DIR", type=Path, help="install these, not the checkout")
     parser.add_argument("--every", metavar="N", type=int, default=1, help="compare bits of each Nth operator only")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="add the row of the table to this file")
+    parser.add_argument("--table", metavar="FILE", type=Path, help="put what is found into this table")
     options = parser.parse_args(arguments)
     try:
         for program in ("wine", "Xvfb"):
@@ -131,12 +131,14 @@ def tried(wine: Wine, options: argparse.Namespace) -> int:
     finally:
         wine.end()
     here = subprocess.run([sys.executable, script, *words], capture_output=True, text=True, check=False)
-    row = compared("Windows x86-64 (wine)", here, there)
-    row |= {"checks": passed, "failed": faults}
-    print(row["told"])
-    if options.json is not None:
-        add_row(options.json, row)
-    return 1 if faults or row["different"] or row["operators"] == 0 else 0
+    result = compared(here, there)
+    print(f"Windows: {result['told']}; {passed} checks passed, {len(faults)} failed")
+    if options.table is not None:
+        version = subprocess.run(["wine", "--version"], capture_output=True, text=True, check=False).stdout.split()[0]
+        more = f"{passed} checks passed" + (f", failed: {'; '.join(faults)}" if faults else "")
+        told = {"imported": f"CPython 3.{MINOR} under {version}", **bits_told(result), "more": more}
+        add_row(options.table, "Windows x86-64", told)
+    return 1 if faults or result["different"] or result["count"] == 0 else 0
 
 
 def prepared(wheels: Path | None) -> Path:

@@ -59,11 +59,12 @@ class KomputeLibrary:
         fits = workload.data_type is DataType.FLOAT32 and workload.layout == "contiguous" and not workload.elements % 4
         if not function or not function.shader or not fits:
             return None
-        return _Prepared(
-            self._device,
-            self._spirv(function.shader_of(workload.desc).replace("atan2(", "atan("), len(workload.arrays)),
-            workload,
-        )
+        expression = function.shader_of(workload.desc).replace("atan2(", "atan(")
+        try:
+            spirv = self._spirv(expression, len(workload.arrays))
+        except subprocess.CalledProcessError:  # an attribute that GLSL has no word for: NaN, an infinity
+            return None
+        return _Prepared(self._device, spirv, workload)
 
     def _spirv(self, expression: str, inputs: int) -> bytes:
         second = "layout(std430, set = 0, binding = 1) readonly buffer B { vec4 bs[]; };" if inputs == 2 else ""

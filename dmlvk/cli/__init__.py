@@ -16,7 +16,7 @@ from typing import NoReturn
 
 import click
 
-from dmlvk import __version__
+from dmlvk import __version__, command_start
 from dmlvk.cli.bench import bench
 from dmlvk.cli.chat import chat, convert
 from dmlvk.cli.commands import devices, operators, run
@@ -70,6 +70,7 @@ def _replace_closed_streams() -> None:
 
 def _exit_status(arguments: list[str] | None) -> int:
     _replace_closed_streams()
+    command_start.is_imported()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # names in model files may have any character
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dmlvk.cli.selection import arithmetic_option, device_selector
+from dmlvk.cli.selection import NumberRange, arithmetic_option, device_selector
 
 if TYPE_CHECKING:
     from dmlvk.arithmetic import Arithmetic
@@ -52,9 +52,7 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
     "--libraries", default="all", show_default=True, metavar="NAME,...|all|none",
     help="numpy, torch, cupy, onnxruntime, kompute, wgpu, taichi: those of them that are installed.",
 )  # fmt: skip
-@click.option(
-    "--seconds", type=click.FloatRange(0.01, 600), default=1.0, show_default=True, help="For each measurement."
-)
+@click.option("--seconds", type=NumberRange(0.01, 600), default=1.0, show_default=True, help="For each measurement.")
 @click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write all.")
 @click.option(
     "--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it: .svg, .png, .webp, .jpg."

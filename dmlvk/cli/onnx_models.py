@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.files import check_regular
 from dmlvk.profiling import write_trace
 
 if TYPE_CHECKING:
@@ -106,9 +107,13 @@ def _read(path: Path, argument: NodeArg) -> npt.NDArray[Any]:
         shape = images.PictureShape.from_sizes(wanted)
         return images.read_picture(path, shape, _data_type(argument)).reshape(shape.sizes)
     try:
+        check_regular(path)
         array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise InvalidArgumentError(f"{path}: is no .npy file: {error}") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # the header is parsed as Python: a damaged one fails in many ways
+        words = " ".join(str(error).split()) or type(error).__name__
+        raise InvalidArgumentError(f"{path}: is no .npy file: {words}") from error
     if not isinstance(array, np.ndarray):
         raise InvalidArgumentError(f"{path}: holds several arrays; give a .npy file")
     return array

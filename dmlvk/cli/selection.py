@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import click
 
 from dmlvk.arithmetic import ARITHMETICS
@@ -15,6 +18,21 @@ arithmetic_option = click.option(
     "Without it the environment variable DMLVK_ARITHMETIC decides, else portable.",
 )
 """As ``dmlvk.Device`` takes it; ``None`` when it is not given."""
+
+
+class NumberRange(click.FloatRange):
+    """As click's, which takes NaN for a number of any range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number.
+
+        Raises:
+            click.UsageError: when it is none of the range.
+        """
+        number = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value} is not in the range {self.min:g} to {self.max:g}.", param, ctx)
+        return number
 
 
 def device_selector(text: str) -> int | str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dmlvk.conformance.results import FORMAT
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.files import read_bytes
 
 Document = dict[str, Any]
 
@@ -20,7 +21,7 @@ def load_report(path: Path) -> Document:
         InvalidArgumentError: when it is no report, or one of another format.
     """
     try:
-        document: Document = json.loads(path.read_text(encoding="utf-8"))
+        document: Document = json.loads(read_bytes(path).decode("utf-8"))
         if document["format"] != FORMAT:
             raise InvalidArgumentError(f"{path}: has format {document['format']}; this version knows {FORMAT}")
         for case in document["cases"]:
@@ -33,7 +34,11 @@ def load_report(path: Path) -> Document:
                 document["devices"][len(hashes) - 1]["name"],
             )
         _ = document["plan"]
-    except (ValueError, KeyError, TypeError, IndexError) as error:
+    except InvalidArgumentError:
+        raise
+    except OSError as error:
+        raise InvalidArgumentError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         raise InvalidArgumentError(f"{path}: is no report of `dmlvk conformance --json` ({error!r})") from error
     return document
 

@@ -13,6 +13,7 @@ from dask.base import compute
 from dask.diagnostics.progress import ProgressBar
 
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.files import check_regular
 
 _THREADS = 3
 """One waits for a file to be read, one for the device, one for a file to be written."""
@@ -20,6 +21,8 @@ _THREADS = 3
 
 def from_npy(path: str | os.PathLike[str], chunks: Any = "auto") -> da.Array:
     """A .npy file as an array of Dask's, of which every block is read where and when it is computed.
+
+    A file that is written or replaced afterwards is refused when a block of it is read.
 
     Args:
         path: the file, under which all workers find it.
@@ -30,8 +33,9 @@ def from_npy(path: str | os.PathLike[str], chunks: Any = "auto") -> da.Array:
     """
     try:
         source = _NpySource(os.path.abspath(path))
-    except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"from_npy: {os.fspath(path)}: {error}") from error
+    except (OSError, ValueError, EOFError, SyntaxError, TypeError, RecursionError) as error:
+        words = " ".join(str(error).split()) or type(error).__name__
+        raise InvalidArgumentError(f"from_npy: {os.fspath(path)}: {words}") from error
     made: da.Array = da.from_array(source, chunks=chunks, meta=np.empty((0,) * source.ndim, source.dtype))
     return made
 
@@ -110,17 +114,37 @@ class _NpySource:
 
     def __init__(self, path: str) -> None:
         self._path = path
-        opened = np.load(path, mmap_mode="r", allow_pickle=False)
+        self._version = _version(path)
+        opened = _mapped(path)
         self.shape, self.dtype, self.ndim = opened.shape, opened.dtype, opened.ndim
-        status = os.stat(path)
-        self._version = status.st_mtime_ns, status.st_size
 
     def __getitem__(self, index: Any) -> np.ndarray[Any, Any]:
         # Read here, by a thread that has nothing else to do, and not when the device waits for it.
-        return np.array(np.load(self._path, mmap_mode="r", allow_pickle=False)[index])
+        try:
+            block = np.array(_mapped(self._path)[index])
+            is_same = _version(self._path) == self._version
+        except (OSError, ValueError, EOFError) as error:
+            raise InvalidArgumentError(f"from_npy: {self._path}: cannot be read any more: {error}") from error
+        if not is_same:
+            raise InvalidArgumentError(f"from_npy: {self._path}: has changed since it was opened")
+        return block
 
     def __dask_tokenize__(self) -> object:
         return "dmlvk.dask.from_npy", self._path, self._version
+
+
+def _version(path: str) -> tuple[int, int]:
+    """Differs from what it was when another file has come into the place of one, or it was written."""
+    status = os.stat(path)
+    return status.st_mtime_ns, status.st_size
+
+
+def _mapped(path: str) -> np.ndarray[Any, Any]:
+    check_regular(path)
+    opened = np.load(path, mmap_mode="r", allow_pickle=False)
+    if not isinstance(opened, np.ndarray):
+        raise ValueError("is an archive of arrays, not a .npy file")
+    return opened
 
 
 class _NpyTarget:

@@ -372,7 +372,15 @@ def _in_order(model: BlockModel, arrays: Sequence[Any]) -> list[Any]:
     if model.input_names is not None and len(given) != len(model.input_names):
         names = list(model.input_names)
         raise InvalidArgumentError(f"{model.label}: takes {len(names)} arrays, {names}; got {len(given)}")
+    for value in given:
+        _refuse_mask(value._meta if isinstance(value, da.Array) else value, model.label)
     return [value if isinstance(value, da.Array) else np.asarray(value) for value in given]
+
+
+def _refuse_mask(value: object, label: str) -> None:
+    """What is masked would be computed with, and the mask be lost."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise InvalidArgumentError(f"{label}: takes no masked arrays: fill them first (numpy.ma.filled)")
 
 
 def _sent(model: BlockModel, name: str | None) -> Any:
@@ -387,6 +395,8 @@ def _whole(value: Array) -> Any:
 
 
 def _results(model: BlockModel, blocks: Sequence[Any]) -> list[Array]:
+    for block in blocks:
+        _refuse_mask(_unwrapped(block), model.label)
     arrays = [np.asarray(_unwrapped(block)) for block in blocks]
     promised = model.results([Block(array.shape, array.dtype) for array in arrays])
     results = model.run(arrays)

@@ -22,6 +22,12 @@ SEGMENT = 256
 _ROWS = (1, 2, 4)
 """Rows of queries that a work group may have."""
 
+_TILE_ROWS = 64
+"""Rows of queries of a work group where there are many."""
+
+_TILE_ELEMENTS = (64, 128)
+"""That heads of values may have there."""
+
 _FEW_TOKENS = 16
 """Up to so many new tokens, segments are spread over work groups: there are few other ones."""
 
@@ -41,6 +47,9 @@ def variants() -> Iterator[ShaderVariant]:
         for rows in _ROWS:
             name = f"{_name('segments', data_type)}.{rows}"
             yield ShaderVariant(name, "attention/segments.comp", (bits, ("ROWS", f"{rows}u")))
+        for elements in _TILE_ELEMENTS:
+            name = f"{_name('tiles', data_type)}.{elements}"
+            yield ShaderVariant(name, "attention/tiles.comp", (bits, ("DIMS", f"{elements // 16}u")))
 
 
 def _name(shader: str, data_type: DataType) -> str:
@@ -80,12 +89,18 @@ class _Lowering:
             self._carry_over("key", self.size)
             self._carry_over("value", self.value_size)
         query, row = self._append()
+        output = self.builder.writes["output_tensor"]
+        tiled = next((size for size in _TILE_ELEMENTS if size >= self.value_size), None)
+        if self.tokens > _FEW_TOKENS and tiled is not None and not self.target.is_cpu:
+            tiles = self.batch * self.key_heads * -(-self.group * self.tokens // _TILE_ROWS)
+            self._attend(f"{_name('tiles', self.type)}.{tiled}", tiles, (), (), query, row, output, "results")
+            return self.builder.program()
         tile = next(rows for rows in reversed(_ROWS) if rows <= max(1, self.group * self.tokens))
         tiles = self.batch * self.key_heads * -(-self.group * self.tokens // tile)
         most = _MOST_SEGMENTS_OF_PROCESSOR if self.target.is_cpu else math.inf
         is_few = self.tokens <= _FEW_TOKENS and not self.target.is_cpu
         if self.segments == 1 or (not is_few and self.segments <= most):
-            self._segments(tile, tiles, query, row, self.builder.writes["output_tensor"], is_alone=True)
+            self._segments(tile, tiles, query, row, output, is_alone=True)
         else:
             rows = self.batch * self.heads * self.tokens
             parts = self.builder.scratch(rows * self.segments * (self.value_size + 2) * 4)
@@ -162,33 +177,63 @@ class _Lowering:
         )
 
     def _segments(self, tile: int, tiles: int, query: Region, row: int, result: Region, *, is_alone: bool) -> None:
+        self._attend(
+            f"{_name('segments', self.type)}.{tile}",
+            tiles if is_alone else tiles * self.segments,
+            (int(is_alone),),
+            (tiles, self.segments),
+            query,
+            row,
+            result,
+            "results" if is_alone else "segments",
+        )
+
+    def _attend(
+        self,
+        variant: str,
+        groups: int,
+        own_constants: tuple[int, ...],
+        own_parameters: tuple[int, ...],
+        query: Region,
+        row: int,
+        result: Region,
+        label: str,
+    ) -> None:
+        """Launches a kernel that multiplies queries with keys.
+
+        Args:
+            variant: the kernel.
+            groups: work groups.
+            own_constants: what it has behind the constants that all have.
+            own_parameters: what it has behind the first of the parameters that all have.
+            query: the queries.
+            row: from token to token there, in pairs.
+            result: where results go.
+            label: for people.
+        """
         desc, reads, writes = self.desc, self.builder.reads, self.builder.writes
-        count = tiles if is_alone else tiles * self.segments
-        columns, lines = work_groups(count, 1)
-        bias = desc.bias_tensor
+        columns, lines = work_groups(groups, 1)
+        bias, cap = desc.bias_tensor, desc.softcap or 1.0
         constants = (
             int(lines > 1),
             1,
             *self._common,
             self.size,
-            int(is_alone),
             int(desc.softcap != 0),
             int(bias is not None),
+            *own_constants,
         )
-        cap = desc.softcap or 1.0
         parameters = (
-            count,
+            groups,
             self.tokens,
             self.capacity,
             desc.window,
-            tiles,
-            self.segments,
+            *own_parameters,
             row,
             *(float32_bits(number) for number in (desc.scale, cap, 1.0 / cap)),
             *((0,) * 4 if bias is None else _steps(bias)),
             0 if bias is None else bias.sizes[3],
         )
-        kernel = PlainKernel(f"{_name('segments', self.type)}.{tile}", (columns, lines, 1), constants, parameters)
         operands = [
             query,
             writes["present_key_tensor"],
@@ -197,7 +242,8 @@ class _Lowering:
             reads.get("bias_tensor", query),
             reads.get("sink_tensor", query),
         ]
-        self.builder.launch(kernel, operands, [result], label="results" if is_alone else "segments")
+        kernel = PlainKernel(variant, (columns, lines, 1), constants, parameters)
+        self.builder.launch(kernel, operands, [result], label=label)
 
     def _join(self, parts: Region) -> None:
         items = self.batch * self.heads * self.tokens * self.value_size // 2

@@ -21,6 +21,7 @@ from PIL import Image, UnidentifiedImageError
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.files import open_regular
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 """File name endings, in lower case, that mean a picture."""
@@ -155,7 +156,7 @@ def _opened(path: Path) -> Iterator[Image.Image]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(path, formats=("PNG", "JPEG")) as picture:
+            with open_regular(path) as file, Image.open(file, formats=("PNG", "JPEG")) as picture:
                 if picture.mode.startswith(("I", "F")):
                     raise InvalidArgumentError(
                         f"the picture {str(path)!r} has more than 8 bits for each channel, which is not read"

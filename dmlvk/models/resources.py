@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.files import check_regular, read_bytes
 from dmlvk.models import images
 from dmlvk.models.json_source import JsonNode, shortened
 from dmlvk.models.values import (
@@ -164,6 +165,7 @@ def _map_npy(path: Path) -> npt.NDArray[Any]:
         InvalidArgumentError: when the file is no .npy file, is cut off, or holds Python objects.
     """
     try:
+        check_regular(path)
         stored = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # the header is parsed as Python: a damaged one fails in many ways
         words = " ".join(str(error).split()) or type(error).__name__
@@ -206,16 +208,19 @@ class RawValues:
             InvalidArgumentError: when it cannot be read.
         """
         try:
+            check_regular(path)
             return cls(path, path.stat().st_size)
-        except OSError as error:
-            raise InvalidArgumentError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+        except (OSError, ValueError) as error:
+            words = getattr(error, "strerror", None) or error
+            raise InvalidArgumentError(f"{str(path)!r} cannot be read: {words}") from error
 
     def read(self) -> npt.NDArray[Any]:
         """The bytes."""
         try:
-            data = self.path.read_bytes()
-        except OSError as error:
-            raise InvalidArgumentError(f"{str(self.path)!r} cannot be read: {error.strerror}") from error
+            data = read_bytes(self.path)
+        except (OSError, ValueError) as error:
+            words = getattr(error, "strerror", None) or error
+            raise InvalidArgumentError(f"{str(self.path)!r} cannot be read: {words}") from error
         if len(data) != self.size_in_bytes:
             raise InvalidArgumentError(f"{str(self.path)!r} has changed since it was first read")
         return np.frombuffer(data, np.uint8)

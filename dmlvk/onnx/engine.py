@@ -294,7 +294,8 @@ class Program:
         state.values.update(self._decoding.shown(run, memory))
         for name, value in run.counted.items():
             state.values.setdefault(name, value)
-        self.last, self.placements = [made], {**self.constant_placements(), **made.plan.placements}
+        if self.last != [made]:
+            self.last, self.placements = [made], {**self.constant_placements(), **made.plan.placements}
         return state
 
     def _made_for_decoder(self, run: DecoderRun, state: State) -> _Round | None:

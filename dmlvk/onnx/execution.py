@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _CHUNK = 64 * 2**20
 """Bytes of weights that share a buffer, where they are not larger themselves."""
 
+_MOST_FETCHED = 2**20
+"""Bytes of an output that every run of a decoder copies to the host, whether it is read or not."""
+
 
 class Weights:
     """Contents that are uploaded once, and shared by all plans that are made with the same arrays.
@@ -294,7 +297,8 @@ class Segment:
                 given[Place.OUTPUT, number] = held.on_device
                 found[name] = held
         if self._own_memory is None:
-            self._own_memory = self._device.arrays.bound(self._places())
+            read = [buffer for buffer in self._outputs.values() if buffer.size_in_bytes <= _MOST_FETCHED]
+            self._own_memory = self._device.arrays.bound(self._places(), self._uploaded.values(), read)
         self._device.arrays.run_again(self.compiled, self._own_memory, given)
         return found
 

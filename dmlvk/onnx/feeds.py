@@ -62,7 +62,8 @@ def checked_inputs(model: Model, feed: Mapping[str, npt.ArrayLike], device: Devi
         raise InvalidArgumentError(f"{model.name}: run takes the inputs as a mapping by name; got {feed!r}")
     wanted = {info.name: info for info in model.inputs}
     for name in feed:
-        check_name(model, name, "input", model.inputs)
+        if name not in wanted:
+            check_name(model, name, "input", model.inputs)
     given = run_inputs(feed, device)
     checked: dict[str, Any] = {}
     symbols: dict[str, int] = {}
@@ -124,7 +125,9 @@ def _checked_held(where: str, info: ValueInfo, given: Held, symbols: dict[str, i
         wanted = element_name(info.element or 0)
         raise InvalidArgumentError(f"{where} must be of {wanted}; got {given.on_device.data_type.name}")
     is_scalar = info.shape == () and given.shape == (1,)
-    held = Held(info.element, () if is_scalar else given.shape, given.on_device)
+    held = given
+    if is_scalar or given.element != info.element:
+        held = Held(info.element, () if is_scalar else given.shape, given.on_device)
     if info.shape is not None:
         _check_shape(where, info.shape, held.shape, symbols)
     return held

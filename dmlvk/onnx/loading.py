@@ -10,6 +10,7 @@ import dataclasses
 import heapq
 import math
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,10 @@ from dmlvk.onnx.local_functions import count_nodes, key_of
 from dmlvk.onnx.values import Array
 
 _MOST_ELEMENTS = 2**32 - 1
+_LEAST_MAPPED = 2**20
+"""Bytes of an initializer from which on it stays in its file, as weights do in ONNX Runtime: a large model is not
+copied into memory before the device has it. Whoever writes over the file meanwhile changes the model."""
+
 _MOST_NESTED = 64
 """Graphs inside graphs; deeper ones would exhaust Python's stack."""
 
@@ -188,6 +193,20 @@ def label_of(proto: onnx.NodeProto) -> str:
     return f"node {name} ({proto.op_type})"
 
 
+_BITS_OF_INTEGERS = (8, 16, 32, 64)
+_MAPPED = frozenset(
+    (
+        *(TensorProto.DataType.Value(f"{kind}{bits}") for kind in ("INT", "UINT") for bits in _BITS_OF_INTEGERS),
+        *(TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BOOL),
+    )
+)
+"""Element types that NumPy has itself, whose elements lie in files as little-endian machines have them in memory."""
+
+
+def _lies_as_in_memory(element: int) -> bool:
+    return element in _MAPPED and sys.byteorder == "little"
+
+
 class _Loader:
     """Checks one model.
 
@@ -328,7 +347,7 @@ class _Loader:
         for tensor in graph.initializer:
             if not tensor.name or tensor.name in found:
                 raise self._error(f"{where}: two initializers are called {tensor.name!r}, or one has no name")
-            found[tensor.name] = self._array(tensor, f"the initializer {tensor.name!r}")
+            found[tensor.name] = self._array(tensor, f"the initializer {tensor.name!r}", may_be_mapped=True)
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
             if not name or name in found:
@@ -336,23 +355,35 @@ class _Loader:
             found[name] = self._dense(sparse, f"the sparse initializer {name!r}")
         return found
 
-    def _array(self, tensor: onnx.TensorProto, what: str) -> Array:
-        """The contents of a tensor, whose shape and size must agree."""
+    def _array(self, tensor: onnx.TensorProto, what: str, *, may_be_mapped: bool = False) -> Array:
+        """The contents of a tensor, whose shape and size must agree.
+
+        Args:
+            tensor: what is read; without its contents afterwards where these are mapped.
+            what: for messages.
+            may_be_mapped: whether large contents in a file may stay there, and be read when they are needed.
+        """
         shape = tuple(tensor.dims)
         if min(shape, default=1) < 0 or math.prod(shape) > _MOST_ELEMENTS:
             raise self._error(f"{what} has the impossible shape {list(shape)}")
         try:
+            mapped = None
             if tensor.data_location == TensorProto.EXTERNAL:
-                self._read_external(tensor, what)
-            array = numpy_helper.to_array(tensor)
+                mapped = self._read_external(tensor, what, may_be_mapped=may_be_mapped)
+            array = numpy_helper.to_array(tensor) if mapped is None else mapped
         except (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError, RuntimeError) as error:
             raise self._error(f"{what} of shape {list(shape)} is not valid: {error}") from error
         if array.shape != shape:
             raise self._error(f"{what} has {array.size} elements, which do not fit its shape {list(shape)}")
         return array
 
-    def _read_external(self, tensor: onnx.TensorProto, what: str) -> None:
-        """Takes a tensor's bytes from a file in the model's folder, and nowhere else."""
+    def _read_external(self, tensor: onnx.TensorProto, what: str, *, may_be_mapped: bool) -> Array | None:
+        """Takes a tensor's bytes from a file in the model's folder, and nowhere else.
+
+        Returns:
+            An array in the file's mapping; ``None`` where the tensor was given its contents.
+        """
+        mapped = None
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location", "")
         if self._folder is None:
@@ -382,12 +413,17 @@ class _Loader:
                         f"{what}: {size} bytes are needed; {length} from byte {offset} on of {location!r} with "
                         f"{there} bytes are no such"
                     )
-                file.seek(offset)
-                tensor.raw_data = file.read(length)
+                if may_be_mapped and length >= _LEAST_MAPPED and _lies_as_in_memory(tensor.data_type):
+                    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
+                    mapped = np.asarray(np.memmap(file, dtype, "r", offset, tuple(tensor.dims)))
+                else:
+                    file.seek(offset)
+                    tensor.raw_data = file.read(length)
         except (OSError, ValueError) as error:
             raise self._error(f"{what}: {error}") from error
         tensor.data_location = TensorProto.DEFAULT
         del tensor.external_data[:]
+        return mapped
 
     def _dense(self, sparse: onnx.SparseTensorProto, what: str) -> Array:
         values, indices = self._array(sparse.values, what), self._array(sparse.indices, what)

@@ -61,13 +61,15 @@ class SessionOptions:
         profile_file_prefix: begins the name of that file.
         propagate_nan: whether Relu, Clip, Max, Min, Sign, ReduceMax and ReduceMin give NaN for NaN, as ONNX Runtime
             does, where DirectML's rules give a number. Costs a comparison and a choice for each; off by default.
+        shares_device: whether the session shares its device with all others of the process that choose the same one:
+            a device takes 10 to 20 MiB and a dozen threads. dmlvk's own, as those that follow.
         most_nodes: that a model may have, with its functions' bodies in place and graphs inside of nodes.
         most_iterations: of all loops and scans of a run together.
         most_result_bytes: of one result of the host, and of what a loop or scan gathers.
         most_host_bytes: of all results of the host that are kept in a run, or when a model is loaded. Both may be 16
             times what the model's initializers and the run's inputs take, where that is more.
-        most_host_work: elements that one node of the host computes or reads, weighted by what each costs. These five
-            are dmlvk's own; a model that asks for more ends in a ModelFileError before anything is computed.
+        most_host_work: elements that one node of the host computes or reads, weighted by what each costs. A
+            model that asks for more ends in a ModelFileError before anything is computed.
     """
 
     def __init__(self) -> None:
@@ -88,6 +90,7 @@ class SessionOptions:
         self.use_deterministic_compute = True
         self.use_per_session_threads = True
         self.propagate_nan = False
+        self.shares_device = True
         self.most_nodes = DEFAULT_LIMITS.nodes
         self.most_iterations = DEFAULT_LIMITS.iterations
         self.most_result_bytes = DEFAULT_LIMITS.result_bytes

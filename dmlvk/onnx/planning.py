@@ -19,7 +19,7 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlvk.dynamic_sizes import Guards, is_dynamic
-from dmlvk.errors import DmlError, ModelFileError, UnsupportedError
+from dmlvk.errors import DeviceRemovedError, DmlError, ModelFileError, UnsupportedError
 from dmlvk.onnx.assembly import Assembly, Parts, fills
 from dmlvk.onnx.branches import branch_of
 from dmlvk.onnx.control import CONTROL_FLOW
@@ -508,7 +508,7 @@ class Planner:
             wanted = [(index, name) for index, name in enumerate(step.proto.output) if name and name not in unused]
             results = {name: node.results[index] for index, name in wanted}
             self._check_views(results.values())
-        except (NeedsValue, NotOnDevice):
+        except (NeedsValue, NotOnDevice, DeviceRemovedError):
             self._assembly.back_to(mark)
             raise
         except (DmlError, ValueError, KeyError, IndexError, TypeError, OverflowError, ArithmeticError) as error:

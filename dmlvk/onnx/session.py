@@ -19,7 +19,7 @@ import onnx
 from dmlvk.arithmetic import Arithmetic, checked_arithmetic
 from dmlvk.compilation import ExecutionFlags
 from dmlvk.device import Device
-from dmlvk.errors import DmlError, InvalidArgumentError, ModelFileError, OutOfMemoryError
+from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, ModelFileError, OutOfMemoryError
 from dmlvk.onnx.engine import Program, State
 from dmlvk.onnx.execution import Held, Usage
 from dmlvk.onnx.feeds import check_name, checked_inputs, checked_outputs
@@ -29,7 +29,7 @@ from dmlvk.onnx.options import HOST_PROVIDER, PROVIDER, RunOptions, SessionOptio
 from dmlvk.onnx.ort_values import IOBinding, OrtValue, type_name, value_of
 from dmlvk.onnx.planning import Placement
 from dmlvk.operators import FeatureLevel
-from dmlvk.portable import Origin, Portable
+from dmlvk.portable import Origin, Portable, leave_device, shared_device
 from dmlvk.profiling import median_times, write_trace
 from dmlvk.recording import KernelTime
 from dmlvk.tokens import token_of
@@ -147,19 +147,19 @@ class InferenceSession(Portable):
         with memory_checked("InferenceSession"):
             loaded = options.fixed(load(path_or_bytes, limits.nodes))
         selector = device_id_of(providers, provider_options) if device is None else device
-        is_opened = isinstance(selector, Device)
-        opened = (
-            selector
-            if isinstance(selector, Device)
-            else Device(selector, feature_level=feature_level, arithmetic=wanted)
-        )
+        if isinstance(selector, Device):
+            opened, owns_device = selector, False
+        elif options.shares_device:
+            opened, owns_device = shared_device(self, selector, feature_level, wanted), False
+        else:
+            opened, owns_device = Device(selector, feature_level=feature_level, arithmetic=wanted), True
         if wanted == "portable" and opened.arithmetic == "device":
             raise InvalidArgumentError(
                 "InferenceSession: arithmetic cannot be 'portable': the device was opened with arithmetic='device'"
             )
         flags = ExecutionFlags.ALLOW_DEVICE_ARITHMETIC if wanted == "device" else ExecutionFlags.NONE
         how = {"strict": strict, "fuse": fuse, "joins": options.joins_nodes}
-        self._open(loaded, opened, owns_device=not is_opened, flags=flags, limits=limits, **how)
+        self._open(loaded, opened, owns_device=owns_device, flags=flags, limits=limits, **how)
         self._options = options
         self._model_path: str | None = (
             os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
@@ -186,6 +186,7 @@ class InferenceSession(Portable):
         self._begun = time.time_ns()
         self._lock = threading.RLock()
         self._owns_device = owns_device
+        self._is_closed = False
         self._strict, self._fuse = strict, fuse
         self._flags = flags | device.own_flags
         self.device = device
@@ -196,8 +197,7 @@ class InferenceSession(Portable):
                 )
                 self._program.plan_static_shapes()
         except BaseException:
-            if self._owns_device:
-                self.device.close()
+            self._close_device()
             raise
 
     def _made_from(self) -> Origin:
@@ -228,14 +228,33 @@ class InferenceSession(Portable):
         self.close()
 
     def close(self) -> None:
-        """Frees what lies on the device; closes the device, where the session opened it."""
+        """Frees what lies on the device; closes the device, where it was opened for sessions and no other one uses it.
+
+        A run of another thread ends before. A session that is closed runs no more.
+        """
+        self._is_closed = True
         if self.device.engine.is_removed:  # perhaps in a process that was forked, where a lock may be held for ever
             self._program.forget()
             return
         with self._lock:
             self._program.forget()
-            if self._owns_device:
-                self.device.close()
+            self._close_device()
+
+    def _close_device(self) -> None:
+        if self._owns_device:
+            self.device.close()
+        else:
+            leave_device(self, self.device)
+
+    def _check_open(self) -> None:
+        """Refuses what comes after the end.
+
+        Raises:
+            DeviceRemovedError: when the session is closed, or the device is closed or lost.
+        """
+        if self._is_closed:
+            raise DeviceRemovedError(f"{self._model.name}: the session was closed")
+        self.device.engine.check_open()
 
     # What the model says.
 
@@ -326,8 +345,9 @@ class InferenceSession(Portable):
         """
         names = self._checked_outputs(output_names)
         arrays = self._checked_inputs(input_feed)
-        self.device.engine.check_open()  # before the lock, which a thread of a parent process may have
+        self._check_open()  # before the lock, which a thread of a parent process may have
         with self._lock, memory_checked(self._model.name):
+            self._check_open()
             state = self._ran(arrays)
             return [_own_array(state, name) for name in names]
 
@@ -366,9 +386,10 @@ class InferenceSession(Portable):
         wanted = self._checked_outputs(names)
         infos = {info.name: info for info in self._model.outputs}
         arrays = self._checked_inputs(feed)
-        self.device.engine.check_open()
+        self._check_open()
         bound = {name: value.taken(self.device) for name, value in (targets or {}).items() if name in kept}
         with self._lock, memory_checked(self._model.name):
+            self._check_open()
             state = self._ran(arrays, kept, bound)
             values = []
             for name in wanted:
@@ -486,8 +507,9 @@ class InferenceSession(Portable):
         if not isinstance(repeats, int) or repeats < 1:
             raise InvalidArgumentError(f"profile: repeats must be a positive integer; got {repeats!r}")
         arrays = self._checked_inputs(input_feed)
-        self.device.engine.check_open()
+        self._check_open()
         with self._lock, memory_checked(self._model.name):
+            self._check_open()
             runs = []
             for _ in range(repeats + 1):
                 times: list[KernelTime] = []

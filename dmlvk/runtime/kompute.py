@@ -27,6 +27,8 @@ import contextlib
 import functools
 import logging
 import os
+import sys
+import sysconfig
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -48,6 +50,7 @@ from dmlvk.runtime.transfers import Transfers
 from dmlvk.runtime.turns import once_free, wait_for
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryGuard, MemoryRequest, open_instance
 from dmlvk.runtime.work import Allocation, Launch, Recording
+from dmlvk.weak_calls import weakly
 
 __all__ = ["Allocation", "Engine", "Launch", "Recording"]
 
@@ -68,10 +71,21 @@ _SHARES_THREADS = ("SwiftShader driver",)
 
 @functools.cache
 def _kompute() -> Any:
-    """Imports Kompute without the handler that it puts on the root logger."""
+    """Imports Kompute without the handler that it puts on the root logger.
+
+    Raises:
+        UnsupportedError: it is not installed, or was built for another Python or system.
+    """
     root = logging.getLogger()
     handlers = list(root.handlers)
-    import kp
+    try:
+        import kp
+    except ImportError as error:
+        here = f"Python {sys.version_info.major}.{sys.version_info.minor} on {sysconfig.get_platform()}"
+        raise UnsupportedError(
+            f"Kompute, which dmlvk stands on, cannot be loaded by {here}: {error}. Install the wheel for it: "
+            "pip install --force-reinstall --find-links dist kp (scripts/build_wheels.py makes dist)"
+        ) from error
 
     for handler in list(root.handlers):
         if handler not in handlers:
@@ -165,7 +179,7 @@ class Engine:
         self._transfers = Transfers(self._kp, self._manager)
         self._numbers: LaunchNumbers | None = None
         finds_out = self.shaders.are_compiled_slowly and not self._needs_staging
-        self._numbers = LaunchNumbers(self._shared_memory, info.limits, finds_out=finds_out)
+        self._numbers = LaunchNumbers(weakly(self._shared_memory), info.limits, finds_out=finds_out)
         self.enabled_features = frozenset(getattr(self._kp, "enabled_features", ())).intersection(info.features)
         _open_engines.add(self)
 

@@ -59,7 +59,9 @@ def kept(target: Target) -> Path | None:
 
 def _place(target: Target) -> Path:
     name = "dmlvk-glslang.exe" if target.system == "win32" else "dmlvk-glslang"
-    recipe = hashlib.sha256(_PROGRAM.read_bytes() + Path(__file__).read_bytes()).hexdigest()[:12]
+    recipe = hashlib.sha256(repr(target).encode() + _PROGRAM.read_bytes() + Path(__file__).read_bytes()).hexdigest()[
+        :12
+    ]
     return default_cache() / "compilers" / f"{target.name}-{VERSION}-{recipe}" / name
 
 

@@ -51,7 +51,7 @@ def build(target: Target, pythons: Mapping[int, Path], output: Path, *, jobs: in
     Raises:
         CrossBuildError: something is missing, or does not compile.
     """
-    kept = default_cache() / "wheels" / f"kp-{VERSION}-{target.name}-{_recipe()}"
+    kept = default_cache() / "wheels" / f"kp-{VERSION}-{target.name}-{_recipe(target)}"
     names = {minor: f"kp-{VERSION}-cp3{minor}-cp3{minor}-{target.tag}.whl" for minor in pythons}
     wanted = {minor: folder for minor, folder in pythons.items() if not (kept / names[minor]).is_file()}
     if wanted:
@@ -64,16 +64,11 @@ def build(target: Target, pythons: Mapping[int, Path], output: Path, *, jobs: in
     return [Path(shutil.copy(kept / name, output)) for name in names.values()]
 
 
-def _recipe() -> str:
+def _recipe(target: Target) -> str:
     scripts = Path(__file__).parents[1]
-    names = (
-        "kompute_changes.py",
-        "kompute_features.py",
-        "cross/kompute.py",
-        "cross/targets.py",
-        "cross/windows_python.py",
-    )
-    return hashlib.sha256(b"".join((scripts / name).read_bytes() for name in names)).hexdigest()[:12]
+    names = ("kompute_changes.py", "kompute_features.py", "cross/kompute.py", "cross/windows_python.py")
+    parts = [repr(target).encode(), *((scripts / name).read_bytes() for name in names)]
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:12]
 
 
 class _Build:

@@ -42,6 +42,11 @@ class Target:
     program_link: tuple[str, ...]
     suffix: str
 
+    @property
+    def system_name(self) -> str:
+        """What the table of platforms calls it."""
+        return {"win32": "Windows x86-64", "linux": "Linux on Arm (aarch64)", "darwin": "macOS"}[self.system]
+
     def check_compiler(self) -> None:
         """Looks for the compiler.
 

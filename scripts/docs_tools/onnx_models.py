@@ -85,6 +85,9 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   why. `.program` names what computed a node that is not on the device ([the host](#the-host)); a line in the log
   `dmlvk` tells of such nodes, and `strict=True` refuses models that have them.
 - Initializers are constants, also those that are inputs as well.
+- Sessions of a process that choose the same device share it, and its threads; it is closed with the last of them, or
+  freed when they are dropped. `SessionOptions.shares_device = False` opens one for a session alone. A closed session
+  runs no more.
 - What exporters write out as several nodes is joined into one operator: LayerNorm, RMSNorm, GELU (by erf and by tanh),
   SiLU, softmax-attention. It is faster, and in FLOAT16 right where squares, sums or scores would overflow on the way.
   `session.partition` names such nodes (`joined with others to …`); a `graph_optimization_level` below

@@ -20,23 +20,19 @@
 float share_of(float below)
 {
     uint magnitude = floatBitsToUint(below) & MAGNITUDE_F32;
-    if (magnitude > 0x42317217u) { // 64 log(2)
-        return magnitude > INFINITY_F32 ? uintBitsToFloat(NAN_F32) : 0.0;
-    }
     precise float shifted = below * 1.44269504 + 12582912.0; // 1.5 * 2^23: the sum is a whole number
-    precise float whole = shifted - 12582912.0;
+    // Not shifted - 12582912.0, which SwiftShader simplifies in copies of a loop's body, where it forgets what is precise.
+    int exponent = int(floatBitsToUint(shifted)) - 0x4b400000;
+    precise float whole = float(exponent);
     precise float coarse = below - whole * 0.693359375; // exact
     precise float x = coarse - whole * -2.12194440e-4;
-    precise float p = x * 1.9875691500e-4 + 1.3981999507e-3;
-    p = p * x + 8.3334519073e-3;
-    p = p * x + 4.1665795894e-2;
-    p = p * x + 1.6666665459e-1;
-    p = p * x + 5.0000001201e-1;
+    precise float quartic = ((x * 1.9875691500e-4 + 1.3981999507e-3) * x + 8.3334519073e-3) * x + 4.1665795894e-2;
+    precise float slope = (quartic * x + 1.6666665459e-1) * x + 5.0000001201e-1;
     precise float square = x * x;
-    precise float result = p * square + x + 1.0;
-    int exponent = int(floatBitsToUint(shifted)) - 0x4b400000;
+    precise float result = slope * square + x + 1.0;
     precise float scaled = result * power_of_two(exponent);
-    return scaled;
+    float share = magnitude > 0x42317217u ? 0.0 : scaled; // 64 log(2)
+    return magnitude > INFINITY_F32 ? uintBitsToFloat(NAN_F32) : share;
 }
 
 // A product that is added to a sum; what is smaller than LEAST_PRODUCT is nothing.

@@ -1,7 +1,7 @@
 // CACHED_ATTENTION: what queries make of a segment of 256 keys, or of all segments in turn.
 //
 // A work group has up to ROWS rows: queries of the heads that share a head of keys, token by token. Scores are sums in the order
-// of a head's elements. Of a segment the sums of values are taken in 8 chains of 32 keys, and these are added in their order; segments
+// of a head's elements. Of a segment the sums of values are taken in 8 chains of 32 keys, which are added in their order; segments
 // are joined in their order (shares.glsl). So a result follows from its own query and the keys that it sees, each with its place:
 // not from the other rows, the capacity, or which segments are computed where.
 //
@@ -51,46 +51,19 @@ BUFFER(7, result)
 
 #include "cached_attention.glsl"
 #include "attention_results.glsl"
-#include "hyperbolic.glsl"
+#include "attention_scores.glsl"
 
-layout(constant_id = 8) const uint SIZE = 64u;
-layout(constant_id = 9) const bool IS_ALONE = true; // whether a work group goes through all segments
-layout(constant_id = 10) const bool HAS_CAP = false;
-layout(constant_id = 11) const bool HAS_BIAS = false;
+layout(constant_id = 11) const bool IS_ALONE = true; // whether a work group goes through all segments
 
 #define CHAIN 32u
 #define CHAINS 8u
 #define BLOCKS 4u // of 32 pairs, in the largest head
-#define UNSEEN 0xffffffffu
 
 shared float queries[1024]; // ROWS heads
 shared float shares[ROWS * KEYS]; // scores first
 shared vec2 exchanged[(CHAINS - 1u) * ROWS * CHAIN];
 shared float chain_totals[CHAINS * ROWS];
 shared uint peaks[ROWS]; // places of scores from the largest down: the least of each row
-
-float bent(float score)
-{
-    precise float ratio = score * uintBitsToFloat(parameters.inverse_cap);
-    precise float result = uintBitsToFloat(tanh_f32(as_result(ratio))) * uintBitsToFloat(parameters.cap);
-    return uintBitsToFloat(as_result(result));
-}
-
-float score_of(float sum, uint sequence, uint head, uint token, uint key)
-{
-    precise float scaled = sum * uintBitsToFloat(parameters.scale);
-    float score = uintBitsToFloat(as_result(scaled));
-    if (HAS_CAP) {
-        score = bent(score);
-    }
-    if (HAS_BIAS && key < parameters.bias_keys) {
-        uint place = sequence * parameters.bias_sequence + head * parameters.bias_head + token * parameters.bias_token
-            + key * parameters.bias_key;
-        precise float total = score + uintBitsToFloat(NUMBER_AT(bias, place));
-        score = uintBitsToFloat(as_result(total));
-    }
-    return score;
-}
 
 #define ADD_KEY(CONDITION) \
     { \
@@ -189,14 +162,13 @@ void main()
                 uint row = first_row + min(r, row_count - 1u);
                 float score = score_of(products[r], sequence, first_head + row % GROUP, row / GROUP, own_key);
                 shares[r * KEYS + invocation] = score;
-                atomicMin(peaks[r], uint(rank_f32(floatBitsToUint(score), ABOVE_ALL)) ^ 0x7fffffffu);
+                atomicMin(peaks[r], order_of(score));
             }
         }
         barrier();
         float own_peaks[ROWS];
         for (uint r = 0u; r < ROWS; ++r) {
-            int rank = int(peaks[r] ^ 0x7fffffffu);
-            own_peaks[r] = peaks[r] == UNSEEN ? NO_PEAK : uintBitsToFloat(uint(rank ^ int(uint(rank >> 31) & MAGNITUDE_F32)));
+            own_peaks[r] = peak_of(peaks[r]);
             bool has_peak = floatBitsToUint(own_peaks[r]) != 0xff800000u;
             precise float below = shares[r * KEYS + invocation] - own_peaks[r];
             bool counts = has_peak && own_key >= seen[r].x && own_key <= seen[r].y;

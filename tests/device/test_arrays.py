@@ -348,3 +348,18 @@ def test_several_elements_are_no_number(device: dml.Device) -> None:
     for converted in (array.item, lambda: int(array), lambda: float(array)):
         with pytest.raises(dml.InvalidArgumentError, match=r"is no number: it has 6 elements; numpy\(\) gives them$"):
             converted()
+
+
+def test_other_libraries_take_arrays_by_dlpack(any_device: dml.Device) -> None:
+    whole = np.arange(24, dtype=np.float32).reshape(4, 6)
+    array = any_device.array(whole)[1:, ::2]
+    np.testing.assert_array_equal(np.from_dlpack(array), whole[1:, ::2])
+    assert array.__dlpack_device__() == (1, 0)
+    for arguments, message in (
+        ({"copy": False}, "get a copy"),
+        ({"dl_device": (2, 0)}, "can be copied to main memory"),
+    ):
+        with pytest.raises(BufferError, match=message):
+            array.__dlpack__(**arguments)
+    with pytest.raises(BufferError, match="has no elements of UINT4"):
+        any_device.empty((8,), dml.UINT4).__dlpack__()

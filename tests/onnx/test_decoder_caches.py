@@ -215,24 +215,32 @@ def _attended(device: dml.Device, feed: dict[str, Array], **attributes: Any) -> 
     return ort.InferenceSession(model_of([node], feed, _NAMES), device=device).run(None, feed)
 
 
-@pytest.mark.parametrize(("data_type", "bits"), [(np.float32, "56d19ca2d5b07c32"), (np.float16, "e0e4daba878aa487")])
-def test_attention_has_its_bits_wherever_segments_are_computed(
-    device: dml.Device, monkeypatch: pytest.MonkeyPatch, data_type: type[np.generic], bits: str
+@pytest.mark.parametrize(
+    ("data_type", "tokens", "bits"),
+    [
+        (np.float32, 3, "56d19ca2d5b07c32"),
+        (np.float16, 3, "e0e4daba878aa487"),
+        (np.float32, 35, "24de8e7e33f4a4c7"),
+        (np.float16, 35, "ed85d0cf94bcd917"),
+    ],
+)
+def test_attention_has_its_bits_however_it_is_computed(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, data_type: type[np.generic], tokens: int, bits: str
 ) -> None:
-    """A GPU spreads the keys of few tokens over its cores; processors go through them in turn."""
+    """A GPU spreads the keys of few tokens over its cores, and holds tiles of many; processors do neither."""
     random, heads, size, past = np.random.default_rng(8), 2, 96, 700
 
     def normal(*shape: int) -> Array:
         return random.standard_normal(shape).astype(data_type)
 
     feed = {
-        "q": normal(1, 3, 2 * heads * size),
-        "k": normal(1, 3, heads * size),
-        "v": normal(1, 3, heads * size),
+        "q": normal(1, tokens, 2 * heads * size),
+        "k": normal(1, tokens, heads * size),
+        "v": normal(1, tokens, heads * size),
         "past_key": normal(1, heads, past, size),
         "past_value": normal(1, heads, past, size),
-        "ends": np.array([past + 2], np.int32),
-        "total": np.array(past + 3, np.int32),
+        "ends": np.array([past + tokens - 1], np.int32),
+        "total": np.array(past + tokens, np.int32),
     }
     attributes = {"num_heads": 2 * heads, "kv_num_heads": heads, "local_window_size": 600}
     expected = _attended(device, feed, **attributes)
@@ -242,9 +250,10 @@ def test_attention_has_its_bits_wherever_segments_are_computed(
     assert [values.tobytes() for values in found] == [values.tobytes() for values in expected]
     assert hashlib.sha256(expected[0].tobytes()).hexdigest()[:16] == bits  # of every device
     wide = {name: values.astype(np.float64) for name, values in feed.items()}
-    keys = np.concatenate([wide["past_key"][0], wide["k"].reshape(3, heads, size).swapaxes(0, 1)], axis=1)
-    values = np.concatenate([wide["past_value"][0], wide["v"].reshape(3, heads, size).swapaxes(0, 1)], axis=1)
-    for token in range(3):
+    own = {name: wide[name].reshape(tokens, heads, size).swapaxes(0, 1) for name in ("k", "v")}
+    keys = np.concatenate([wide["past_key"][0], own["k"]], axis=1)
+    values = np.concatenate([wide["past_value"][0], own["v"]], axis=1)
+    for token in range(0, tokens, 8):
         for head in range(2 * heads):
             seen = slice(past + token - 599, past + token + 1)
             query = wide["q"][0, token, head * size : (head + 1) * size]

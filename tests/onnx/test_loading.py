@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import mmap
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from dmlvk.onnx.loading import load
 from tests.onnx.models import model, two_branches
+
+_OPSET = helper.make_opsetid("", 17)
 
 
 def _with_external(folder: Path, location: str, *, length: int = 12, offset: int = 0) -> Path:
@@ -32,6 +36,31 @@ def test_external_data_is_read_from_the_model_s_folder(any_device: dml.Device, t
     session = ort.InferenceSession(_with_external(tmp_path, "weights", offset=4), device=any_device)
     _, z = session.run(None, {"x": np.zeros((1, 3), np.float32)})
     np.testing.assert_allclose(z[:, 0], np.exp([5.0, 6.0, 7.0]), rtol=1e-6)
+
+
+def test_large_weights_stay_in_their_file(any_device: dml.Device, tmp_path: Path) -> None:
+    """They are mapped, wherever they begin, and give what a copy gives."""
+    weights = np.random.default_rng(0).standard_normal((600, 512)).astype(np.float32)
+    initializer = numpy_helper.from_array(weights, "w")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    sizes = {"x": (1, 600), "y": (1, 512)}
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in sizes.items())
+    made = helper.make_model(helper.make_graph(nodes, "product", [x], [y], [initializer]), opset_imports=[_OPSET])
+    whole = ort.InferenceSession(made.SerializeToString(), device=any_device)
+    initializer = made.graph.initializer[0]
+    initializer.ClearField("raw_data")
+    initializer.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", "weights"), ("offset", "12"), ("length", str(weights.nbytes))):
+        initializer.external_data.add(key=key, value=value)
+    (tmp_path / "weights").write_bytes(bytes(12) + weights.tobytes())
+    (tmp_path / "model.onnx").write_bytes(made.SerializeToString())
+    array: Any = load(tmp_path / "model.onnx").constants["w"]
+    while isinstance(array, np.ndarray):
+        array = array.base
+    assert isinstance(array, mmap.mmap)
+    session = ort.InferenceSession(tmp_path / "model.onnx", device=any_device)
+    given = {"x": np.ones((1, 600), np.float32)}
+    assert session.run(None, given)[0].tobytes() == whole.run(None, given)[0].tobytes()
 
 
 def test_external_data_outside_the_folder_or_of_another_size_is_refused(any_device: dml.Device, tmp_path: Path) -> None:

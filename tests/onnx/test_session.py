@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import logging
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -320,3 +322,33 @@ def test_what_follows_from_weights_alone_is_computed_once(any_device: dml.Device
         expected = (x - mean) / np.sqrt(variance + 1e-5) * scale + bias
         np.testing.assert_allclose(session.run(None, {"x": x})[0], expected, rtol=1e-5, atol=1e-6)
         assert session.usage.launches == 1
+
+
+def test_sessions_share_a_device_that_goes_with_the_last_of_them() -> None:
+    made, feed = two_branches(), {"x": np.ones((2, 3), np.float32)}
+    first, second = ort.InferenceSession(made), ort.InferenceSession(made)
+    apart = ort.SessionOptions()
+    apart.shares_device = False
+    alone = ort.InferenceSession(made, apart)
+    assert first.device is second.device is not alone.device
+    first.close()
+    with pytest.raises(dml.DeviceRemovedError, match="the session was closed"):
+        first.run(None, feed)
+    assert len(second.run(None, feed)) == 2
+    second.close()
+    assert second.device.engine.is_removed and not alone.device.engine.is_removed
+    alone.close()
+
+
+def test_a_session_that_is_dropped_frees_its_device_at_once() -> None:
+    options = ort.SessionOptions()
+    options.shares_device = False  # the tests before may have left one
+    session = ort.InferenceSession(two_branches(), options)
+    session.run(None, {"x": np.ones((2, 3), np.float32)})
+    engine = weakref.ref(session.device.engine)
+    gc.disable()
+    try:
+        del session
+        assert engine() is None
+    finally:
+        gc.enable()

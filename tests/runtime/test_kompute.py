@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import re
+import sys
 import threading
 import time
 import weakref
@@ -456,3 +457,15 @@ def test_other_threads_run_while_the_device_works(engine: Engine, any_device: dm
     done.set()
     watcher.join()
     assert longest < max(0.5 * took, 0.05), f"the other thread stood still for {longest:.3f} s of {took:.3f} s"
+
+
+def test_a_kompute_that_cannot_be_loaded_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kp", None)  # whoever imports it is told that it is not there
+    kompute._kompute.cache_clear()
+    try:
+        with pytest.raises(
+            dml.UnsupportedError, match=r"^Kompute, .* cannot be loaded by Python 3\.\d+ on .*build_wheels"
+        ):
+            kompute._kompute()
+    finally:
+        kompute._kompute.cache_clear()

@@ -416,7 +416,9 @@ def test_a_loader_that_only_knows_vulkan_1_0_makes_every_device_unusable(monkeyp
     monkeypatch.setattr(loader, "loader_version", lambda: loader.API_VERSION_1_0)
     for info in vulkan.list_devices():
         assert not info.usable
-        assert info.unusable_reason == "needs Vulkan 1.1, and loader and driver together offer 1.0.0"
+        assert info.unusable_reason == (
+            "needs Vulkan 1.1, and loader and driver together offer 1.0.0: update the graphics driver"
+        )
         assert info.limits.max_storage_buffer_range >= 1 << 27
         assert info.limits.max_memory_allocation_size == 1 << 30  # what Vulkan 1.1 guarantees
 
@@ -507,7 +509,7 @@ def old(instance: WeirdInstance) -> None:
         (only_graphics, "has no compute queue"),
         (no_memory, "has no device-local memory"),
         (no_mappable_memory, "has no host-visible, host-coherent memory"),
-        (old, "needs Vulkan 1.1, and loader and driver together offer 1.0.0"),
+        (old, ("needs Vulkan 1.1, and loader and driver together offer 1.0.0: update the graphics driver")),
     ],
 )
 def test_a_device_that_lacks_something_is_listed_as_unusable(

@@ -15,6 +15,7 @@ from dmlvk.kernels import library
 from scripts import compile_for_gpus, translate_to_metal
 from scripts.cross import platform_table
 from scripts.cross.wheel import write_wheel
+from scripts.docs_tools.install import install_page
 from scripts.shader_tools.metal import with_products_as_fma
 from scripts.shader_tools.pipelines import Compiled
 
@@ -96,25 +97,35 @@ def test_a_bad_launch_is_named(seconds: float, statistics: dict[str, int], fault
     assert found == fault if fault is None else (found or "").startswith(fault)
 
 
-def test_rows_of_the_table_say_which_bits_differ(tmp_path: Path) -> None:
+def test_the_table_says_which_bits_differ(tmp_path: Path) -> None:
     def said(bits: dict[str, str] | None) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess([], 0, "no JSON" if bits is None else json.dumps({"bits": bits}), "oh")
 
     here = {"abs": "1", "add": "2", "if": "3"}
-    same = platform_table.compared("Elsewhere", said(here), said(here))
-    assert (same["operators"], same["different"]) == (3, [])
-    other = platform_table.compared("Elsewhere", said(here), said({"abs": "1", "add": "4"}))
-    assert other["different"] == ["add", "if"]
-    none = platform_table.compared("Elsewhere", said(here), said(None))
-    assert none["operators"] == 0
+    same = platform_table.compared(said(here), said(here))
+    assert platform_table.bits_told(same) == {"operators": "3", "bits": "all"}
+    other = platform_table.compared(said(here), said({"abs": "1", "add": "4"}))
+    assert platform_table.bits_told(other) == {"operators": "2", "bits": "not add, if"}
+    none = platform_table.compared(said(here), said(None))
+    assert platform_table.bits_told(none) == {"operators": "0", "bits": "–"}
     assert "oh" in none["told"]
-    file = tmp_path / "platforms.json"
-    for row in (same, {**other, "platform": "Anywhere"}, other):
-        platform_table.add_row(file, row)
-    assert [(row["platform"], row["different"]) for row in json.loads(file.read_text())] == [
-        ("Anywhere", ["add", "if"]),
-        ("Elsewhere", ["add", "if"]),
-    ]
+
+
+def test_the_table_keeps_what_is_known(tmp_path: Path) -> None:
+    file, page = tmp_path / "platforms.json", tmp_path / "install.md"
+    platform_table.add_row(file, "Elsewhere", {"built": "CPython 3.12", "bits": "all"})
+    platform_table.add_row(file, "Anywhere", {"more": "nothing"})
+    platform_table.add_row(file, "Elsewhere", {"bits": "not if"})
+    page.write_text("# Install\n\n| platform | old |\n|---|---|\n| Elsewhere | – |\n\nMore.\n")
+    made = install_page(page, file)
+    assert (
+        "| Anywhere | – | – | – | – | nothing |\n| Elsewhere | CPython 3.12 | – | – | not if | – |\n\nMore.\n" in made
+    )
+    page.write_text(made)
+    assert install_page(page, file) == made
+    page.write_text("# Install\n")
+    with pytest.raises(ValueError, match="must have one table of platforms; has 0"):
+        install_page(page, file)
 
 
 def test_a_wheel_is_what_pip_reads(tmp_path: Path) -> None:

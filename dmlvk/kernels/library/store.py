@@ -54,7 +54,7 @@ class Store:
 
     def keys(self) -> set[str]:
         """The keys of all modules that have a file."""
-        return {path.name.removesuffix(_SUFFIX) for path in self.directory.glob(f"*{_SUFFIX}")}
+        return {path.name.removesuffix(_SUFFIX) for path in _files(self.directory, f"*{_SUFFIX}")}
 
     def prune(self, needed: Collection[str], kept_bytes: int = KEPT_BYTES) -> int:
         """Deletes what killed processes left, and the oldest modules that are not needed beyond a number of bytes.
@@ -67,7 +67,7 @@ class Store:
             how many modules were deleted.
         """
         files = []
-        for path in self.directory.glob(f"*{_SUFFIX}"):
+        for path in _files(self.directory, f"*{_SUFFIX}"):
             if path.name.removesuffix(_SUFFIX) not in needed:
                 with contextlib.suppress(OSError):  # another process may have deleted it
                     status = path.stat()
@@ -81,6 +81,14 @@ class Store:
                     deleted += 1
         remove_unfinished(self.directory)
         return deleted
+
+
+def _files(directory: Path, pattern: str) -> list[Path]:
+    """The files of a directory; none where it may not be read, as that of another user."""
+    try:
+        return list(directory.glob(pattern))
+    except OSError:
+        return []
 
 
 def file_name(key: str) -> str:
@@ -114,7 +122,7 @@ def write(path: Path, written: bytes) -> None:
 
 def remove_unfinished(directory: Path) -> None:
     """Deletes the files of processes that were killed while they wrote."""
-    for path in directory.glob(f".*{_UNFINISHED}"):
+    for path in _files(directory, f".*{_UNFINISHED}"):
         with contextlib.suppress(OSError, ValueError, IndexError):
             if not _is_running(int(path.name.split(".")[-3])):
                 path.unlink()

@@ -450,7 +450,10 @@ def _why_unusable(
     invocations = min(limits.max_compute_work_group_invocations, limits.max_compute_work_group_size[0])
     buffers = limits.max_per_stage_descriptor_storage_buffers
     rules = (
-        (too_old is not None, f"needs Vulkan 1.1, and loader and driver together offer {too_old}"),
+        (
+            too_old is not None,
+            f"needs Vulkan 1.1, and loader and driver together offer {too_old}: update the graphics driver",
+        ),
         (compute is None, "has no compute queue"),
         (invocations < REQUIRED_INVOCATIONS, f"needs work groups of {REQUIRED_INVOCATIONS}, has {invocations}"),
         (buffers < REQUIRED_STORAGE_BUFFERS, f"needs {REQUIRED_STORAGE_BUFFERS} storage buffers, has {buffers}"),

@@ -1,0 +1,41 @@
+"""Ctrl-C while the command ``dmlvk`` is being imported ends it as later ones do: quietly, with status 130.
+
+Nothing here is done in a program that imports dmlvk.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from types import FrameType
+
+_EXIT_INTERRUPTED = 130
+
+
+def _is_command(arguments: list[str]) -> bool:
+    """Whether this process is ``dmlvk`` or ``python -m dmlvk``."""
+    if "-m" in arguments[1:]:
+        return arguments[arguments.index("-m", 1) + 1 :][:1] == ["dmlvk"]
+    return any(os.path.basename(argument) == "dmlvk" for argument in arguments[:2])
+
+
+def _end(_number: int, _frame: FrameType | None) -> None:
+    os._exit(_EXIT_INTERRUPTED)
+
+
+def begins() -> None:
+    """Called before anything else is imported."""
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main and _is_command(sys.orig_argv) and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+
+
+def is_imported() -> None:
+    """From now on the command itself sees to it."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+__all__ = ["begins", "is_imported"]
