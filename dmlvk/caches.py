@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 from pathlib import Path
 
 _MOST_BYTES = 2**30
+_MESA_SWITCHES = ("MESA_SHADER_CACHE_DISABLE", "MESA_GLSL_CACHE_DISABLE")
+_MESA_NEEDS = 16 * 2**20
+"""Bytes: its index alone is a mapped file of more than a mebibyte."""
 
 
 def user_cache(name: str) -> Path | None:
@@ -29,6 +33,41 @@ def user_cache(name: str) -> Path | None:
     except RuntimeError:
         return None
     return base / "dmlvk" / name
+
+
+def is_own(path: Path) -> bool:
+    """Whether nobody but the user (and root) can have written what lies in a folder; also of one that is not there yet.
+
+    What is kept there goes to the device as it is, so that whoever can write it decides about results.
+    """
+    if sys.platform == "win32":
+        return True
+    try:
+        status = path.stat()
+    except OSError:
+        return True  # nothing is read from there
+    is_users = status.st_uid in (os.geteuid(), 0)
+    others = status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and status.st_gid != os.getegid())
+    return is_users and not others
+
+
+def spare_full_disk() -> None:
+    """Switches Mesa's cache of shaders off where its folder has no room: its driver would die of a signal (SIGBUS).
+
+    To be called before the driver is loaded. What the environment says already stays.
+    """
+    if sys.platform == "win32" or any(name in os.environ for name in _MESA_SWITCHES):
+        return
+    chosen = os.environ.get("MESA_SHADER_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
+    folder = Path(chosen) if chosen else Path(os.path.expanduser("~")) / ".cache"
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        return
+    if free < _MESA_NEEDS:
+        os.environ.update(dict.fromkeys(_MESA_SWITCHES, "true"))
 
 
 def file_contents(path: Path) -> bytes:

@@ -23,7 +23,7 @@ from pathlib import Path
 if sys.platform == "linux":
     import resource
 
-from dmlvk.caches import file_contents, user_cache
+from dmlvk.caches import file_contents, is_own, user_cache
 from dmlvk.errors import ShaderCompilationError
 from dmlvk.kernels import glslang
 from dmlvk.kernels.decorations import PASSES, with_decorations
@@ -99,7 +99,19 @@ def compiler() -> str | None:
 def cache_directory() -> Path | None:
     """Where compiled kernels are kept; ``None`` when there is no such place."""
     chosen = os.environ.get("DMLVK_CACHE_DIR")
-    return Path(chosen) if chosen else user_cache("kernels")
+    directory = Path(chosen) if chosen else user_cache("kernels")
+    if directory is not None and not is_own(directory):
+        _warn_of(directory)
+        return None
+    return directory
+
+
+@functools.lru_cache(maxsize=8)  # once for each
+def _warn_of(directory: Path) -> None:
+    _log.warning(
+        "%s: kernels are not kept there: the folder must be the user's own, and no other user may write to it",
+        directory,
+    )
 
 
 def compiled(source: str) -> bytes | None:

@@ -12,6 +12,7 @@ from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 from functools import lru_cache
 from typing import Any
 
+from dmlvk.caches import spare_full_disk
 from dmlvk.errors import DeviceNotFoundError, DeviceRemovedError, DmlError, OutOfMemoryError
 from dmlvk.runtime.vulkan import portability
 from dmlvk.runtime.vulkan import structures as vk
@@ -89,6 +90,7 @@ def _library() -> ctypes.CDLL:
         DeviceNotFoundError: no loader on this machine.
     """
     portability.want_exact_arithmetic()
+    spare_full_disk()
     tried = []
     for name in library_candidates():
         try:
