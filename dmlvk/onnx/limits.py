@@ -59,7 +59,7 @@ class Limits:
 
     nodes: int = 2**17
     iterations: int = 2**15
-    result_bytes: int = 2**32
+    result_bytes: int = 2**30
     host_bytes: int = 2**32
     host_work: int = 2**36
 

@@ -111,12 +111,13 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   input shapes, up to 16 of them: a later run of the same shapes compiles nothing and allocates nothing on the device.
 - What a model may ask for is bounded, before anything is computed, so that no small file takes all memory or never
   ends: `SessionOptions` has `most_nodes` (131,072, with functions in place), `most_iterations` (32,768 of all loops and
-  scans of a run together; where they are inside one another, their product), `most_result_bytes` (4 GiB for one result
+  scans of a run together; where they are inside one another, their product), `most_result_bytes` (1 GiB for one result
   of the host, or what a loop gathers), `most_host_bytes` (4 GiB for all of them together; both may be 16 times what
   initializers and inputs take) and `most_host_work` (2^36 elements, weighted by what they cost, for one node on the
   host). Values have 32 axes at most, 64 with NumPy 2; those of more than 8 are the host's, where they are no views.
 - External data is read from files inside the model's folder only. Damaged files end in one `dmlvk.ModelFileError` that
-  names the node (`python -m tests.onnx.mutations` tries 3,000 of them).
+  names the node (`python -m tests.attack --seconds 600` tries that, and
+  what else may happen to a program).
 
 `dmlvk.onnx.backend` is the ONNX project's own interface for backends (`prepare`, `run_model`, `run_node`).
 

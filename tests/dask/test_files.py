@@ -93,6 +93,16 @@ def test_only_the_path_travels_and_a_changed_file_is_another_array(tmp_path: Pat
     assert from_npy(path, 20).name == array.name
     os.utime(path, ns=(1, 1))
     assert from_npy(path, 20).name != array.name
+    with pytest.raises(dml.InvalidArgumentError, match="has changed since it was opened"):
+        array.compute(scheduler="sync")
+
+
+def test_pipes_and_cut_files_are_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.npy")
+    (tmp_path / "cut.npy").write_bytes(b"")
+    for name in ("pipe.npy", "cut.npy"):
+        with pytest.raises(dml.InvalidArgumentError, match=f"^from_npy: .*{name}: "):
+            from_npy(tmp_path / name)
 
 
 def test_what_is_no_such_file_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+import re
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +16,7 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from dmlvk.onnx.evaluation.text_patterns import TextPattern
 from tests.onnx.models import model
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -177,6 +180,19 @@ def test_the_host_computes_values_of_more_axes_than_the_device_has(axes: int, de
     wanted = np.maximum(x.T.reshape(-1, 2), 0).reshape(sizes)
     np.testing.assert_array_equal(y, wanted)
     np.testing.assert_array_equal(z, np.swapaxes(wanted, 0, 1))
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(a+)+$", "a*b?c", "(ab|a)(bc|c)?", r"\d{2,4}", r"\w+@\w+\.com", "(?i)AbC", "(a|b|ab)*c", r"a\Bb", "[^ab]*"],
+)
+def test_texts_are_matched_as_by_pythons_engine_in_time_that_grows_with_them(pattern: str) -> None:
+    choose = random.Random(3)
+    own, other = TextPattern(pattern), re.compile(pattern.removesuffix("$"), re.ASCII)
+    for _ in range(300):
+        text = "".join(choose.choice("aabbcC x1@.y") for _ in range(choose.randrange(9)))
+        assert own.matches(text) == (other.fullmatch(text) is not None), text
+    own.matches("a" * 5000 + "!b")
 
 
 def test_what_nobody_reads_is_not_computed(device: dml.Device) -> None:
