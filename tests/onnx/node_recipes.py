@@ -298,7 +298,8 @@ def pool(d: Draw, name: str) -> Drawn:
         given |= d.maybe(p=d.between(1, 3))
     if d.opset >= (18 if name == "LpPool" else 10):
         given |= {} if given.get("auto_pad", "VALID") != "VALID" else d.maybe(ceil_mode=1)
-    if "dilations" not in given and (d.opset >= 10 and name == "MaxPool") and d.chance(0.3):
+    is_same = given.get("auto_pad", "").startswith("SAME")  # where ONNX Runtime's sizes are not ONNX's with dilations
+    if not is_same and d.opset >= 10 and name == "MaxPool" and d.chance(0.3):
         given["dilations"] = [d.between(1, 2) for _ in range(axes)]
     outputs = 2 if name == "MaxPool" and d.opset >= 8 and d.chance(0.4) else 1
     if outputs == 2:
