@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dmlvk.errors import UnsupportedError
+from scripts.cross.targets import CrossBuildError, Target
+
+LIBRARIES = {"win32": ".dll", "darwin": ".dylib", "linux": ".so"}
+"""How names of shared libraries end, by system."""
 
 MODULE = Path(__file__).resolve().parent.parent / "dmlvk" / "onnxruntime" / "library.py"
 
@@ -49,6 +54,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     print(target)
     return 0
+
+
+def for_target(target: Target, folder: Path) -> Path:
+    """The library for another system.
+
+    Args:
+        target: the system, with its compiler.
+        folder: where it goes.
+
+    Raises:
+        CrossBuildError: when it cannot be built.
+    """
+    target.check_compiler()
+    folder.mkdir(parents=True, exist_ok=True)
+    library = folder / f"dmlvk_onnxruntime{LIBRARIES[target.system]}"
+    source = MODULE.parent / "native" / "provider.c"
+    words = [*target.compiler, "-x", "c", "-std=c11", "-O2", "-fvisibility=hidden", *target.flags, *target.link]
+    done = subprocess.run([*words, "-o", str(library), str(source)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise CrossBuildError(f"{target.name}: {library.name}: {done.stderr.strip()}")
+    return library
 
 
 if __name__ == "__main__":

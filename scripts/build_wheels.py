@@ -41,6 +41,7 @@ from types import MappingProxyType
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from scripts import build_provider
 from scripts.cross import glslang, kompute
 from scripts.cross.platform_table import add_row
 from scripts.cross.targets import TARGETS, CrossBuildError
@@ -258,7 +259,9 @@ def build_elsewhere(
     headers = {minor: Path(run([python, "-c", _HEADERS]).strip()) for (_, minor), python in pythons.items()}
     kompute.build(target, headers, output, jobs=os.cpu_count() or 1)
     program, license = glslang.build(target, folder / name, jobs=os.cpu_count() or 1)
-    with_compiler(pure, output, f"py3-none-{target.tag}", program, [license])
+    library = build_provider.for_target(target, folder / name)
+    more = {f"dmlvk/onnxruntime/{library.name}": library.read_bytes()}
+    with_compiler(pure, output, f"py3-none-{target.tag}", program, [license], more)
     if table is not None:
         add_row(table, target.system_name, {"built": f"CPython {', '.join(f'3.{minor}' for minor in headers)}"})
 

@@ -16,7 +16,7 @@ from onnx import AttributeProto, helper, numpy_helper
 
 from dmlvk.errors import DmlError
 from dmlvk.onnx.loading import Model, reloaded
-from dmlvk.onnxruntime.interface import Api, array_of
+from dmlvk.onnxruntime.interface import Api, array_of, as_text
 
 Shape = tuple[int | str | None, ...]
 
@@ -76,7 +76,7 @@ class Graph:
         self.name = api.text("Graph_GetName", handle)
         self.is_inside = bool(api.pointer("Graph_GetParentNode", handle))
         self.version = api.integer("Graph_GetOnnxIRVersion", handle)
-        self._folder = Path(api.text("Graph_GetModelPath", handle)).parent
+        self._folder = Path(api.path("Graph_GetModelPath", handle)).parent
         self.opsets = self._operator_sets(handle)
         self.inputs = [self._value(value) for value in api.pointers("Graph", "Inputs", handle)]
         self.outputs = [self._value(value) for value in api.pointers("Graph", "Outputs", handle)]
@@ -193,7 +193,7 @@ class Graph:
         if not info:
             return None
         try:
-            path = (self._api.call("ExternalInitializerInfo_GetFilePath", info) or b"").decode()
+            path = as_text(self._api.call("ExternalInitializerInfo_GetFilePath", info))
             offset = self._api.call("ExternalInitializerInfo_GetFileOffset", info)
             size = self._api.call("ExternalInitializerInfo_GetByteSize", info)
         finally:

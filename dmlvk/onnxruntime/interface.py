@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,6 +18,9 @@ from dmlvk.onnxruntime.library import Library
 
 _P, _I, _I32, _S = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p
 _SIZE, _U32 = ctypes.c_size_t, ctypes.c_uint32
+
+_PATH: Any = ctypes.c_wchar_p if sys.platform == "win32" else _S
+"""ORTCHAR_T: characters of a file's name."""
 
 _STATUS = "status"
 
@@ -33,7 +37,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # the result first
     "ReleaseMemoryInfo": (None, _P),
     "ReleaseValue": (None, _P),
     "ReleaseTensorTypeAndShapeInfo": (None, _P),
-    "Logger_LogMessage": (_STATUS, _P, _I32, _S, _S, _I32, _S),
+    "Logger_LogMessage": (_STATUS, _P, _I32, _S, _PATH, _I32, _S),
     "Logger_GetLoggingSeverityLevel": (_STATUS, _P, _P),
     "ReadOpAttr": (_STATUS, _P, _I32, _P, _SIZE, _P),
     "GetValueInfoName": (_STATUS, _P, _P),
@@ -66,7 +70,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # the result first
     "Node_GetNumSubgraphs": (_STATUS, _P, _P),
     "Node_GetEpName": (_STATUS, _P, _P),
     "ReleaseExternalInitializerInfo": (None, _P),
-    "ExternalInitializerInfo_GetFilePath": (_S, _P),
+    "ExternalInitializerInfo_GetFilePath": (_PATH, _P),
     "ExternalInitializerInfo_GetFileOffset": (_I, _P),
     "ExternalInitializerInfo_GetByteSize": (_SIZE, _P),
     "GetTensorData": (_STATUS, _P, _P),
@@ -157,6 +161,12 @@ class Api:
         self.call(name, *arguments, ctypes.byref(found))
         return (found.value or b"").decode()
 
+    def path(self, name: str, *arguments: Any) -> str:
+        """A file's name."""
+        found = _PATH()
+        self.call(name, *arguments, ctypes.byref(found))
+        return as_text(found.value)
+
     def integer(self, name: str, *arguments: Any) -> int:
         """An integer of at most 64 bits."""
         found = ctypes.c_int64()  # zeros behind a smaller one: all machines that Vulkan is on are little-endian
@@ -180,7 +190,8 @@ class Api:
     def log(self, logger: int, severity: int, message: str) -> None:
         """A line in ONNX Runtime's log."""
         if severity >= self.integer("Logger_GetLoggingSeverityLevel", logger):
-            self.call("Logger_LogMessage", logger, severity, message.encode(), b"dmlvk", 0, b"dmlvk.onnxruntime")
+            where: Any = "dmlvk" if sys.platform == "win32" else b"dmlvk"
+            self.call("Logger_LogMessage", logger, severity, message.encode(), where, 0, b"dmlvk.onnxruntime")
 
     # Pairs of keys and values.
 
@@ -229,6 +240,11 @@ class Api:
             raise DmlError("texts are not read")
         data = self.pointer("GetTensorData", value)
         return array_of(element, sizes, ctypes.string_at(data or 0, self.integer("GetTensorSizeInBytes", value)))
+
+
+def as_text(given: bytes | str | None) -> str:
+    """A file's name as ONNX Runtime has it: of wide characters on Windows."""
+    return given.decode() if isinstance(given, bytes) else given or ""
 
 
 def array_of(element: int, shape: Sequence[int], contents: Any) -> npt.NDArray[Any]:

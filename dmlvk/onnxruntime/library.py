@@ -154,7 +154,7 @@ def _built() -> Path:
     digest = hashlib.sha256()
     for path in sorted(SOURCES.glob("*.[ch]")):
         digest.update(path.read_bytes())
-    folder = user_cache("onnxruntime") or Path(tempfile.gettempdir()) / f"dmlvk-onnxruntime-{os.getuid()}"
+    folder = user_cache("onnxruntime") or Path(tempfile.mkdtemp(prefix="dmlvk-onnxruntime-"))
     target = folder / digest.hexdigest()[:16] / NAME
     if not target.is_file():
         compile_library(target)
