@@ -271,7 +271,7 @@ def gather_nd(node: Node) -> None:
     node.set(made.viewed(output.shape))
 
 
-@translates("Scatter", "ScatterElements", by=["SCATTER"])
+@translates("Scatter", "ScatterElements", by=["SCATTER"], note="with a reduction, or fewer indices than elements: host")
 def scatter(node: Node) -> None:
     """Single elements along an axis, without a reduction."""
     if node.text("reduction", "none") != "none":
@@ -289,7 +289,7 @@ def scatter(node: Node) -> None:
     )
 
 
-@translates("ScatterND", by=["SCATTER_ND"])
+@translates("ScatterND", by=["SCATTER_ND"], note="with a reduction: host")
 def scatter_nd(node: Node) -> None:
     """Slices by several indices each, without a reduction."""
     if node.text("reduction", "none") != "none":

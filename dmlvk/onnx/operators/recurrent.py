@@ -70,7 +70,7 @@ def _activation(name: str, numbers: dict[str, Iterator[float]]) -> FusedActivati
 
 @translates("RNN", by=["RNN"], since=7, note="with clip: step by step, at most 256 steps of all directions together")
 @translates("GRU", by=["GRU"], since=7, note="with clip: step by step, at most 256 steps of all directions together")
-@translates("LSTM", by=["LSTM"], since=7)
+@translates("LSTM", by=["LSTM"], since=7, note="with clip: step by step, at most 256 steps of all directions together")
 def recurrent(node: Node) -> None:
     """All steps in one operator; layout 1 is the same with batch and steps exchanged."""
     node.check_element(0, *FLOATS)
@@ -86,7 +86,7 @@ def recurrent(node: Node) -> None:
     directions, _, units = recurrence.shape
     if directions != len(_WAYS[direction]):
         raise NotOnDevice(f"{directions} directions of {direction!r}")
-    if node.real("clip") and name != "LSTM":
+    if node.real("clip"):
         ways = _WAYS[direction]
         clipped_network(node, _activations(node, directions), source, ways, is_batch_first=is_batch_first)
         return
@@ -115,15 +115,14 @@ def recurrent(node: Node) -> None:
 
 
 def _add_own_members(node: Node, name: str, is_batch_first: bool, members: dict[str, Any]) -> None:
-    clip = node.attribute("clip")
     if name == "GRU":
         members["linear_before_reset"] = bool(node.integer("linear_before_reset"))
     if name == "LSTM":
         members |= {
             "cell_mem_init_tensor": _state(node, 6, is_batch_first),
             "peephole_tensor": _rows(node, 7),
-            "clip_threshold": 0.0 if clip is None else float(clip),
-            "use_clip_threshold": clip is not None,
+            "clip_threshold": 0.0,
+            "use_clip_threshold": False,
             "couple_input_forget": bool(node.integer("input_forget")),
         }
 

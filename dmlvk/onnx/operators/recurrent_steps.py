@@ -1,6 +1,7 @@
 """Recurrent networks step by step, from single operators: what DirectML's RNN, GRU and LSTM do not have.
 
-That is a threshold (clip) for RNN and GRU, and DynamicQuantizeLSTM, whose inputs and states become integers at each
+That is a threshold (clip) as ONNX has it, of what goes into the gates (LSTM's own, and the only one of DirectML, is of
+the cell, too), and DynamicQuantizeLSTM, whose inputs and states become integers at each
 step, by what their elements ask for.
 """
 
@@ -284,7 +285,7 @@ def times(node: Node, matrix: Tensor) -> Product:
 def clipped_network(
     node: Node, activations: Sequence[FusedActivation], source: Tensor, ways: Sequence[bool], *, is_batch_first: bool
 ) -> None:
-    """Sets the outputs of a GRU or an RNN with a threshold.
+    """Sets the outputs of a network with a threshold.
 
     Args:
         node: the node.
@@ -305,7 +306,10 @@ def clipped_network(
         hidden = start_of(node, _INPUT_HIDDEN, number, batch, units, is_batch_first=is_batch_first)
         given = matmul(node, rows, weights.transposed([1, 0]))
         cell = _clipped_cell(node, gates, recurrence, number, units)
-        directions.append(Direction(given, cell, hidden, None, is_backward))
+        memory = None
+        if node.op_type == "LSTM":
+            memory = start_of(node, _INPUT_CELL, number, batch, units, is_batch_first=is_batch_first)
+        directions.append(Direction(given, cell, hidden, memory, is_backward))
     set_outputs(node, directions, steps, batch, is_batch_first=is_batch_first)
 
 
@@ -318,6 +322,10 @@ def _clipped_cell(node: Node, gates: Gates, recurrence: Tensor, number: int, uni
     if gated == 1:
         own, other = split(node, bias, [units, units])
         return rnn_cell(gates, times(node, recurrence), gates.sum(own, other))
+    if node.op_type == "LSTM":
+        peepholes = split(node, part_of(node, node.tensor(7), number), [units] * 3) if node.has(7) else None
+        total = gates.sum(*split(node, bias, [4 * units] * 2))
+        return lstm_cell(gates, times(node, recurrence), total, peepholes, coupled=bool(node.integer("input_forget")))
     both, own, other_both, other = split(node, bias, [2 * units, units] * 2)
     first, last = split(node, recurrence, [2 * units, units], 0)
     biases = (gates.sum(both, other_both), own, other)
