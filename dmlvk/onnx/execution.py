@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +14,8 @@ from dmlvk.binding import BindingTable, BufferBinding
 from dmlvk.buffers import Buffer
 from dmlvk.compilation import RESOURCE_ALIGNMENT, ExecutionFlags
 from dmlvk.device_arrays import Array as DeviceArray
-from dmlvk.errors import UnsupportedError
+from dmlvk.errors import DeviceLimitError, UnsupportedError
+from dmlvk.graphs.description import OperatorGraphNode
 from dmlvk.kernels.program import Place
 from dmlvk.onnx.assembly import Assembled
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, memory_of, restored, size_in_bytes, stored
@@ -205,27 +208,32 @@ class Segment:
         self._weights = weights
         self._uploaded: dict[str, Buffer] = {}
         bindings: list[BufferBinding] = []
-        for source in assembled.inputs:
+        for place, source in enumerate(assembled.inputs):
             if source.kind == "constant":
                 lies = weights.found(_array(source))
                 assert lies is not None  # it was uploaded above
                 bindings.append(lies)
                 continue
             there = resident.get(source.name)
-            buffer = device.create_buffer(source.size_in_bytes) if there is None else there.buffer
+            if there is None:
+                with _too_large(functools.partial(_read_by, assembled, place, source.name)):
+                    buffer = device.create_buffer(source.size_in_bytes)
+            else:
+                buffer = there.buffer
             if there is None:
                 self._uploaded[source.name] = buffer
             bindings.append(BufferBinding(buffer))
         self._sources, self._bindings = assembled.inputs, bindings
         self.compiled.prepare(dict(enumerate(bindings)))
-        self._outputs = {
-            number: device.create_buffer(point.size_in_bytes)
-            for number, point in enumerate(self.compiled.outputs)
-            if point.name not in elsewhere
-        }
+        self._outputs: dict[int, Buffer] = {}
+        for number, point in enumerate(self.compiled.outputs):
+            if point.name not in elsewhere:
+                with _too_large(functools.partial(_given_by, assembled, number, point.name)):
+                    self._outputs[number] = device.create_buffer(point.size_in_bytes)
         self._bytes_elsewhere = 0
         self._own_memory: BoundMemory | None = None
-        self._scratch = [device.create_buffer(size) for size in self.compiled.temporary_pages]
+        with _too_large(functools.partial(_largest_between, assembled)):
+            self._scratch = [device.create_buffer(size) for size in self.compiled.temporary_pages]
         self._table: BindingTable | None = None
         self._recorder = device.create_command_recorder()
         if len(self._scratch) <= 1 and not elsewhere:  # a binding table has no place for more
@@ -344,6 +352,39 @@ class Segment:
             for number, (name, tensor) in enumerate(zip(self._names, self._tensors, strict=False))
             if number in self._outputs
         }
+
+
+@contextlib.contextmanager
+def _too_large(what: Callable[[], str]) -> Iterator[None]:
+    """Says what a buffer was for that the device cannot have."""
+    try:
+        yield
+    except DeviceLimitError as error:
+        raise DeviceLimitError(f"{what()}: {error}") from error
+
+
+def _node_name(assembled: Assembled, number: int) -> str:
+    return repr(getattr(assembled.desc.nodes[number], "name", ""))
+
+
+def _read_by(assembled: Assembled, place: int, name: str) -> str:
+    edges = (edge for edge in assembled.desc.input_edges if edge.graph_input_index == place)
+    return f"the value {name!r}, which the node {_node_name(assembled, next(edges).to_node_index)} reads"
+
+
+def _given_by(assembled: Assembled, place: int, name: str) -> str:
+    edges = (edge for edge in assembled.desc.output_edges if edge.graph_output_index == place)
+    return f"the value {name!r}, which the node {_node_name(assembled, next(edges).from_node_index)} gives"
+
+
+def _largest_between(assembled: Assembled) -> str:
+    """The node with the largest result of those that lie in scratch memory."""
+    sizes: dict[int, int] = {}
+    for number, node in enumerate(assembled.desc.nodes):
+        outputs = node.operator.desc.outputs if isinstance(node, OperatorGraphNode) else ()
+        sizes[number] = max((tensor.size_in_bytes for _, tensor in outputs if tensor is not None), default=0)
+    number = max(sizes, key=lambda key: sizes[key])
+    return f"what the node {_node_name(assembled, number)} gives, {sizes[number]} bytes"
 
 
 def _array(source: Source) -> Array:

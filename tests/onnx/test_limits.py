@@ -215,3 +215,16 @@ def test_time_to_load_grows_with_the_number_of_nodes_alone(kind: str, device: dm
 
     seconds(100)
     assert seconds(1600) < 3 * 8 * max(seconds(200), 0.02)  # quadratic, it would be 64 times as much
+
+
+def test_a_value_that_no_buffer_holds_is_named_with_its_node(device: dml.Device) -> None:
+    most = device.info.limits.max_storage_buffer_range // 4
+    size = min(most + 64, 2**32 - 1)
+    nodes = [node("Expand", ["x", "c"], ["e"]), node("Exp", ["e"], ["y"], name="too large")]
+    made = model(nodes, {"x": [1]}, ["y"], {"c": np.array([size])})
+    if size <= most or size > 2**27:
+        pytest.skip("such a value is refused for another reason")
+    with pytest.raises(
+        dml.DeviceLimitError, match=r"'y', which the node 'too large' gives: .*max_storage_buffer_range"
+    ):
+        ort.InferenceSession(made, device=device).run(None, {"x": X[0, :1]})
