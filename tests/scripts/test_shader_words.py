@@ -27,7 +27,9 @@ def _asked_for() -> set[str]:
     used = "\n".join(path.read_text(encoding="utf-8") for path in PATTERNS)
     defined: set[str] = set()
     for path in OPERATORS:
-        defined |= set(re.findall(r"^\s*#\s*define (\w+)", path.read_text(encoding="utf-8"), re.MULTILINE))
+        text = path.read_text(encoding="utf-8")
+        taken_away = set(re.findall(r"^\s*#\s*undef (\w+)", text, re.MULTILINE))  # the file's own, for a few lines
+        defined |= set(re.findall(r"^\s*#\s*define (\w+)", text, re.MULTILINE)) - taken_away
     return tested | {word for word in defined if re.search(rf"\b{word}\b", used)}
 
 
