@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from dmlvk.device_arrays import Array
     from dmlvk.onnx import NodeArg, OrtValue
 
-DEFAULT_CHUNK = 512
-"""Tokens of a prompt that are run at once."""
+CHUNKS = (512, 128, 32, 8)
+"""Tokens of a prompt that are run at once: few sizes, so that prompts of any length need few plans. The bits of a text
+do not depend on how it is divided."""
 
 
 class LanguageModel:
@@ -110,13 +111,26 @@ class LanguageModel:
                 are unchanged.
         """
         checked = self._checked_tokens(tokens)
-        made: Array | None = None
-        for start in range(0, len(checked), DEFAULT_CHUNK):
-            chunk = checked[start : start + DEFAULT_CHUNK]
-            made = self._step(np.array([chunk], np.int64), len(chunk))
-            self._tokens += chunk
-        assert made is not None  # there is a token
+        *before, last = checked
+        while before:
+            count = next((size for size in CHUNKS if size <= len(before)), len(before))
+            self._run_before(before[:count])
+            del before[:count]
+        made = self._step(np.array([[last]], np.int64), 1)
+        self._tokens.append(last)
         return made
+
+    def _run_before(self, tokens: list[int]) -> None:
+        """Runs tokens whose logits nobody wants; fewer than the least chunk together with some that do not count.
+
+        What these leave in the caches behind the length is written over.
+        """
+        filled = [*tokens, *[0] * (CHUNKS[-1] - len(tokens))]
+        if self.length + len(filled) > self.max_length:
+            filled = tokens
+        self._run(np.array([filled], np.int64), len(filled), [])
+        self.length += len(tokens) - len(filled)
+        self._tokens += tokens
 
     def keep(self, tokens: Sequence[int]) -> int:
         """Forgets all in the caches but what they have in common with these tokens from the first one on.
@@ -179,7 +193,15 @@ class LanguageModel:
             chosen, left = ahead, left - 1
 
     def _step(self, tokens: Any, count: int) -> Array:
-        """Runs one chunk of tokens: of the host, or an array on the device."""
+        """Runs one chunk of tokens; the logits behind it."""
+        (found,) = self._run(tokens, count, [self.folder.names.logits])
+        logits: Array | None = found.array()
+        if logits is None:
+            raise UnsupportedError(f"{self.folder.model}: its logits are computed on the host")
+        return logits[:, -1, :]
+
+    def _run(self, tokens: Any, count: int, wanted: Sequence[str]) -> list[OrtValue]:
+        """Runs one chunk of tokens, of the host or an array on the device; the outputs that are wanted."""
         names, total = self.folder.names, self.length + count
         feed: dict[str, Any] = {names.input_ids: tokens, names.attention_mask: np.ones((1, total), np.int64)}
         if names.position_ids in self._inputs:
@@ -190,16 +212,14 @@ class LanguageModel:
                 binding.bind_cpu_input(name, value)
             else:
                 binding.bind_ortvalue_input(name, _onnx().OrtValue.ortvalue_from_array(value))
-        binding.bind_output(names.logits, "dml")
+        for name in wanted:
+            binding.bind_output(name, "dml")
         for (past, present), cache in self._caches.items():
             binding.bind_ortvalue_input(past, cache)
             binding.bind_ortvalue_output(present, cache)
         binding.run()
-        found: Array | None = binding.get_outputs()[0].array()
-        if found is None:
-            raise UnsupportedError(f"{self.folder.model}: its logits are computed on the host")
         self.length = total
-        return found[:, -1, :]
+        return list(binding.get_outputs()[: len(wanted)])
 
     def _checked_tokens(self, tokens: Sequence[int], *, whole: bool = False) -> list[int]:
         checked = [int(token) for token in tokens]

@@ -121,6 +121,16 @@ def test_a_text_may_go_on_and_begin_anew_with_the_same_logits(folder: Path) -> N
         assert model.logits([68, 69]).numpy().tobytes() == whole.tobytes()
 
 
+def test_a_prompt_has_the_bits_of_its_tokens_one_by_one(folder: Path) -> None:
+    tokens = [3 + (7 * place) % 250 for place in range(47)]
+    with LanguageModel(folder, max_length=48) as model:
+        for token in tokens:
+            alone = model.logits([token]).numpy()
+        model.keep(tokens[:1])
+        assert model.logits(tokens).numpy().tobytes() == alone.tobytes()
+        assert model.length == len(tokens)
+
+
 def test_a_conversation_keeps_what_was_said_and_shows_whole_characters(folder: Path) -> None:
     with LanguageModel(folder) as model:
         conversation = Conversation(model, system="Be brief.")
