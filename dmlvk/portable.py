@@ -43,9 +43,15 @@ class _Process:
 _process = _Process()
 
 
+_of_parents: list[_Process] = []
+"""What processes before this one had: kept, since a driver that frees something in a child waits for threads that the
+child does not have."""
+
+
 def _begin_anew() -> None:
     """In a process that was forked: what its parent has opened is the parent's, and a thread may have the lock."""
     global _process
+    _of_parents.append(_process)
     _process = _Process()
 
 

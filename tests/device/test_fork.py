@@ -192,3 +192,27 @@ with dml.Device(index) as device:
     check(device)
 """
     assert output_of(FORKING + program, device.info.index) == "[0, 1, 2, 3]\n"
+
+
+KEPT = """
+import os, warnings, weakref
+from dmlvk import portable
+warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks beside threads
+
+class Thing:  # stands for a device
+    pass
+
+thing = Thing()
+seen = weakref.ref(thing)
+portable._process.devices[dml.FeatureLevel.LEVEL_1_0] = thing
+del thing
+child = os.fork()
+if not child:
+    os._exit(0 if seen() is not None and not portable._process.devices else 1)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_child_frees_nothing_that_its_parent_shares() -> None:
+    """llvmpipe waits for ever when a device is freed without its threads: a child did not come to its first line."""
+    assert output_of(KEPT) == "0\n"
