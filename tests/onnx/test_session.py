@@ -16,6 +16,7 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
+from dmlvk import portable
 from tests.onnx.models import model, two_branches
 
 
@@ -324,7 +325,8 @@ def test_what_follows_from_weights_alone_is_computed_once(any_device: dml.Device
         assert session.usage.launches == 1
 
 
-def test_sessions_share_a_device_that_goes_with_the_last_of_them() -> None:
+def test_sessions_share_a_device_that_goes_with_the_last_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(portable, "_process", portable._Process())  # tests before may have left shared devices
     made, feed = two_branches(), {"x": np.ones((2, 3), np.float32)}
     first, second = ort.InferenceSession(made), ort.InferenceSession(made)
     apart = ort.SessionOptions()
