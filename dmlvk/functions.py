@@ -14,7 +14,8 @@ NumPy's words are there, too: ``matmul``, ``concatenate``, ``where``, ``sum``, `
 :mod:`dmlvk.graphs.numpy_words` has them. ``max(a, b)`` is the larger of two tensors' elements, ``max(a, axis=0)``
 the largest of one's; ``min``, ``mean``, ``argmax`` and ``argmin`` likewise.
 
-Editors and type checkers see the functions in ``functions.pyi``, which ``scripts/make_docs.py`` makes.
+Editors and type checkers see the functions in ``functions.pyi``, which set-up and the
+build of a wheel make (scripts/docs_tools/function_stubs.py).
 """
 
 from __future__ import annotations

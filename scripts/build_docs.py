@@ -3,6 +3,7 @@
 
     python scripts/build_docs.py
 
+The pages that git does not keep are made first (make_docs.py).
 MkDocs and what it needs (`pip install dmlvk[docs]`) are taken from this Python's packages, else from an environment
 that is made in build/docs-environment. Exit status: MkDocs' own, 0 when the site is complete.
 """
@@ -59,6 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except subprocess.CalledProcessError as error:
         print(f"MkDocs could not be installed: exit status {error.returncode}", file=sys.stderr)
         return 1
+    made = subprocess.run([sys.executable, str(ROOT / "scripts" / "make_docs.py")], cwd=ROOT, check=False)
+    if made.returncode != 0:
+        return made.returncode
     configuration = ROOT / "docs" / "site" / "mkdocs.yml"
     command = [str(python), "-m", "mkdocs", "build", "--strict", "--config-file", str(configuration)]
     return subprocess.run(command, cwd=ROOT, check=False, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}).returncode

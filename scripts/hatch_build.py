@@ -56,12 +56,18 @@ class ShaderLibraryHook(BuildHookInterface[Any]):
         """
         if version == "editable":
             return
+        self._make_stubs()
         self._make_library()
         if self.target_name == "wheel":
             build_data["force_include"]["shaders"] = "dmlvk/shaders"
             kompute = self._kompute()
             if kompute is not None:
                 build_data["dependencies"].append(f"kp @ {kompute.as_uri()}")
+
+    def _make_stubs(self) -> None:
+        """What type checkers see of ``dmlvk.functions``; git does not keep it."""
+        command = [sys.executable, "-m", "scripts.docs_tools.function_stubs"]
+        subprocess.run(command, cwd=self.root, stdout=sys.stderr, check=True)
 
     def _make_library(self) -> None:
         root = Path(self.root)

@@ -270,6 +270,15 @@ shader_compiler() {
     fi
 }
 
+generated_files() { # what follows from the declarations and is not in git: pages, and types for editors
+    if [[ ! -f dmlvk/functions.pyi || ! -f docs/operators.md ]] || [[ -n $(find dmlvk/operators dmlvk/graphs \
+        docs/measurements scripts/docs_tools scripts/make_docs.py -type f ! -name '*.pyc' \
+        -newer dmlvk/functions.pyi -print -quit) ]]; then
+        logged "$VENV/bin/python" scripts/make_docs.py || fail "scripts/make_docs.py could not write the documents"
+        touch dmlvk/functions.pyi
+    fi
+}
+
 main() {
     case "$(uname -s)" in
         Linux) ;;
@@ -298,6 +307,7 @@ main() {
         install_dmlvk
     fi
     shader_compiler
+    generated_files
     printf 'set-up is complete after %d s\n' "$SECONDS"
 }
 

@@ -1,13 +1,17 @@
-"""``dmlvk/functions.pyi``: signatures, types and docstrings of the functions that are made from declarations."""
+"""``dmlvk/functions.pyi``: signatures, types and docstrings of the functions that are made from declarations.
+
+    python -m scripts.docs_tools.function_stubs    writes it; set-up and the build of a wheel do
+
+Git does not keep the file. Writing it needs nothing that the build of a wheel does not have.
+"""
 
 from __future__ import annotations
 
 import enum
 import inspect
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from dmlvk import functions
@@ -33,8 +37,13 @@ _TYPES = {
     "operator_descs": "Sequence[FusedActivation]",
 }
 
+PATH = Path(__file__).resolve().parent.parent.parent / "dmlvk" / "functions.pyi"
+
 _WIDTH = 112
 """Of docstrings, inside of their indentation and quotes."""
+
+_LINE = 120
+"""Characters: the parameters of a longer signature have a line each."""
 
 _EVERY_FUNCTION = {
     "output_data_type": "DataTypeLike | None",
@@ -44,7 +53,7 @@ _EVERY_FUNCTION = {
     "graph": "Graph | None",
 }
 
-_HEAD = '''"""Made by scripts/make_docs.py from the operators' declarations; changes belong there."""
+_HEAD = '''"""Made by scripts/docs_tools/function_stubs.py from the operators' declarations; changes belong there."""
 
 from collections.abc import Sequence
 
@@ -56,7 +65,7 @@ from dmlvk.operators import FusedActivation, ScaleBias, Size2D
 
 
 def function_stubs() -> str:
-    """The stub file, as ``ruff format`` lays it out."""
+    """The stub file."""
     known: dict[int, str] = {}
     parts, classes = [], set[type[enum.IntEnum]]()
     operators = {functions.function_name(name): kind for name, kind in OPERATORS.items()}
@@ -82,7 +91,7 @@ def function_stubs() -> str:
     imports = "".join(f"from {kind.__module__} import {kind.__name__}\n" for kind in sorted(classes, key=str))
     last = "def function_name(operator: str) -> str:\n" + _docstring(functions.function_name)
     body = "\n\n".join([*parts, last])
-    return _formatted(f"{_HEAD}{imports}from typing import overload\n\n__all__ = [\n{names}]\n\n{body}\n")
+    return f"{_HEAD}{imports}from typing import overload\n\n__all__ = [\n{names}]\n\n{body}\n"
 
 
 def _declared(name: str, function: Callable[..., Any], annotations: dict[str, str]) -> str:
@@ -94,7 +103,11 @@ def _declared(name: str, function: Callable[..., Any], annotations: dict[str, st
             keyword_only = True
         text = f"{parameter.name}: {annotations[parameter.name]}"
         parameters.append(text if parameter.default is parameter.empty else f"{text} = {_text(parameter.default)}")
-    return f"def {name}({', '.join(parameters)}) -> {annotations['return']}:\n{_docstring(function)}"
+    head = f"def {name}({', '.join(parameters)}) -> {annotations['return']}:"
+    if len(head) > _LINE:
+        listed = "".join(f"    {parameter},\n" for parameter in parameters)
+        head = f"def {name}(\n{listed}) -> {annotations['return']}:"
+    return f"{head}\n{_docstring(function)}"
 
 
 def _docstring(function: Callable[..., Any]) -> str:
@@ -145,8 +158,5 @@ def _type(field: Field) -> str:
     return f"{_TYPES[field.type]} | None" if field.optional else _TYPES[field.type]
 
 
-def _formatted(text: str) -> str:
-    for arguments in (["check", "--quiet", "--fix", "--select", "I"], ["format"]):
-        command = [sys.executable, "-m", "ruff", *arguments, "--stdin-filename", "dmlvk/functions.pyi", "-"]
-        text = subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
-    return text
+if __name__ == "__main__":
+    PATH.write_text(function_stubs(), encoding="utf-8")

@@ -17,6 +17,7 @@ from dmlvk.kernels import library as library_of_the_checkout
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.library.pack import PackedLibrary
 from scripts.build_wheels import with_compiler
+from scripts.docs_tools.function_stubs import function_stubs
 
 pytestmark = pytest.mark.sweep  # who builds no wheel need not wait for one
 
@@ -143,6 +144,8 @@ def test_wheel_contains_the_sources_that_kernels_of_graphs_are_put_together_from
 def test_wheel_contains_the_package_with_type_hints_and_license_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
+        stubs = archive.read("dmlvk/functions.pyi").decode()
+    assert stubs == function_stubs()
     assert "dmlvk/py.typed" in names
     assert "dmlvk/conformance/reference_hashes.json" in names
     assert f"{NAME}.dist-info/licenses/LICENSE" in names
