@@ -7,6 +7,8 @@ others. So dmlvk stands in for the one that runs on any GPU there: models whose 
 
 from __future__ import annotations
 
+from typing import Any
+
 try:
     import onnxruntime_genai as _genai
 except ImportError as _error:
@@ -20,9 +22,47 @@ from dmlvk.onnxruntime import library_path
 STANDS_IN_FOR = "WebGpuExecutionProvider"
 """The provider whose place dmlvk takes in onnxruntime-genai; of its options none is looked at."""
 
+_SHORT = "webgpu"
+"""What configurations call it."""
+
 try:
     _genai.register_execution_provider_library(STANDS_IN_FOR, library_path())
 except Exception as _error:
     raise DmlError(" ".join(f"dmlvk.onnxruntime.genai: {_error}".split())) from _error
 
-__all__ = ["STANDS_IN_FOR"]
+
+def take_models() -> None:
+    """Lets every ``Config`` and ``Model`` that is made from now on run by dmlvk; providers that are named are not used.
+
+    Twice changes nothing.
+    """
+    if hasattr(_genai.Config, "takes_dmlvk"):
+        return
+    config: Any = _genai.Config
+    model: Any = _genai.Model
+
+    class Config(config):  # type: ignore[misc]  # a class of C++
+        takes_dmlvk = True
+
+        def __init__(self, path: str) -> None:
+            super().__init__(path)
+            self.clear_providers()
+
+        def clear_providers(self) -> None:
+            super().clear_providers()
+            super().append_provider(_SHORT)
+
+        def append_provider(self, provider: str) -> None:
+            """Nothing: dmlvk's is there."""
+
+        def set_provider_option(self, provider: str, name: str, value: str) -> None:
+            """Nothing: another provider's."""
+
+    class Model(model):  # type: ignore[misc]  # a class of C++
+        def __init__(self, config: Any) -> None:
+            super().__init__(config if isinstance(config, Config) else Config(config))
+
+    _genai.Config, _genai.Model = Config, Model
+
+
+__all__ = ["STANDS_IN_FOR", "take_models"]

@@ -85,6 +85,9 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # the result first
     "MemoryDevice_GetDeviceType": (_I32, _P),
     "MemoryDevice_GetVendorId": (_U32, _P),
     "MemoryDevice_GetDeviceId": (_U32, _P),
+    "CreateProfilingEvent": (_STATUS, _I32, _I32, _I32, _S, _I, _I, _P, _P, _SIZE, _P),
+    "ReleaseProfilingEvent": (None, _P),
+    "ProfilingEventsContainer_AddEvents": (_STATUS, _P, _P, _SIZE),
     "CreateHardwareDevice": (_STATUS, _I32, _U32, _U32, _S, _P, _P),
     "ReleaseHardwareDevice": (None, _P),
 }
@@ -97,7 +100,7 @@ for _owner, _what in (
         _SIGNATURES[f"{_owner}_GetNum{_name}"] = (_STATUS, _P, _P)
         _SIGNATURES[f"{_owner}_Get{_name}"] = (_STATUS, _P, _P, _SIZE)
 
-ERROR, INFO, VERBOSE = 3, 1, 0
+WARNING, INFO, VERBOSE = 2, 1, 0
 """OrtLoggingLevel."""
 
 EP_FAIL = 11
@@ -263,4 +266,4 @@ def array_of(element: int, shape: Sequence[int], contents: Any) -> npt.NDArray[A
     return np.frombuffer(contents, dtype, count).reshape(shape)
 
 
-__all__ = ["Api", "EP_FAIL", "ERROR", "GPU", "INFO", "VERBOSE", "array_of"]
+__all__ = ["Api", "EP_FAIL", "GPU", "INFO", "VERBOSE", "WARNING", "array_of"]

@@ -46,6 +46,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # the result first; the order is th
     "allocate": (_I, _I),
     "free": (None, _I),
     "copy": (_P, _P, _P, _P, _I),
+    "start_profiling": (_P, _I, _I, _I),
+    "end_profiling": (_P, _I, _I, _P),
 }
 
 _TYPES = {name: ctypes.CFUNCTYPE(*signature) for name, signature in _SIGNATURES.items()}

@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import logging
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dmlvk.errors import DmlError
-from dmlvk.onnx.engine import Program
+from dmlvk.onnx.engine import Program, State
 from dmlvk.onnx.execution import Held, Resident
 from dmlvk.onnx.loading import Model
 from dmlvk.onnx.values import element_of, stored
-from dmlvk.onnxruntime.interface import Api, array_of
+from dmlvk.onnxruntime.interface import WARNING, array_of
 from dmlvk.onnxruntime.library import Library
 from dmlvk.onnxruntime.memory import Content, Memory, size_of
 from dmlvk.onnxruntime.on_host import DEVICE_CANNOT, HostPart
-
-if TYPE_CHECKING:
-    from dmlvk.device import Device
-
-_log = logging.getLogger("dmlvk")
+from dmlvk.onnxruntime.sessions import Session
+from dmlvk.recording import KernelTime
 
 _RECORD = 20
 """Numbers that provider.c tells of each tensor: address, element type, place, number of dimensions, dimensions."""
@@ -35,10 +32,9 @@ class Part:
     """A part of a graph that is ready to run.
 
     Args:
-        api: ONNX Runtime's functions.
+        session: whose part it is.
         library: what ONNX Runtime calls.
         memory: where values lie on the device.
-        device: computes it.
         model: what it is.
         inputs: for each input of the fused node its name; ``None`` for one that is not needed.
         outputs: the names of the outputs.
@@ -46,18 +42,18 @@ class Part:
 
     def __init__(
         self,
-        api: Api,
+        session: Session,
         library: Library,
         memory: Memory,
-        device: Device,
         model: Model,
         inputs: Sequence[str | None],
         outputs: Sequence[str],
     ) -> None:
-        self.api = api
+        self.api = session.api
+        self._session = session
         self._library = library
         self._memory = memory
-        self._device = device
+        self._device = session.device
         self._model = model
         self._inputs = list(inputs)
         self._outputs = list(outputs)
@@ -65,7 +61,7 @@ class Part:
         self._lock = threading.RLock()
         self._on_host: HostPart | None = None
         self._lent: list[tuple[str, weakref.ref[Content]]] = []
-        self._program = Program(device, model, flags=device.own_flags)
+        self._program = Program(session.device, model, flags=session.device.own_flags)
         self._caches = self._program.cache_outputs
         self._kept = set(self._caches)
         try:
@@ -109,11 +105,24 @@ class Part:
 
     def _computed(self, arrays: dict[str, Any], bound: Callable[[str, tuple[int, ...]], Any]) -> list[Any]:
         try:
-            state = self._program.run(arrays, kept=self._kept, targets=bound)
+            state = self._ran(arrays, bound)
         except DEVICE_CANNOT as error:
             found = self._by_host(arrays, error)
             return [found[name] for name in self._outputs]
         return [state.known[name] if name in state.known else state.values[name] for name in self._outputs]
+
+    def _ran(self, arrays: dict[str, Any], bound: Callable[[str, tuple[int, ...]], Any]) -> State:
+        profiles = self._session.profiles
+        if not profiles:
+            return self._program.run(arrays, kept=self._kept, targets=bound)
+        # Kernels are timed where that changes nothing but the time: caches stay where they are.
+        is_timed = not self._caches and self._device.info.limits.timestamp_valid_bits > 0
+        kernels: list[KernelTime] = []
+        begun = time.perf_counter_ns()
+        state = self._program.run(arrays, kernels if is_timed else None, kept=self._kept, targets=bound)
+        said = {"provider": "DmlVk", "device": self._device.info.name, "nodes": str(len(self._model.proto.graph.node))}
+        profiles.add(self._model.name, begun, time.perf_counter_ns(), kernels, said)
+        return state
 
     def _by_host(self, arrays: dict[str, Any], error: DmlError) -> dict[str, Any]:
         """The outputs by ONNX Runtime's CPU provider.
@@ -131,7 +140,8 @@ class Part:
 
     def _tell(self, error: DmlError) -> None:
         message = " ".join(f"{error}".split())
-        _log.warning("%s: ONNX Runtime's CPU provider computes what the device cannot: %s", self._model.name, message)
+        told = f"{self._model.name}: ONNX Runtime's CPU provider computes what the device cannot: {message}"
+        self._session.log(WARNING, told)
 
     def _settle(self) -> None:
         """Before a run: what the last one has written and somebody still has gets memory of its own.

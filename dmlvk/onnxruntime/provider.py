@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
 import functools
 import itertools
 import logging
@@ -23,6 +22,7 @@ from dmlvk.onnxruntime.interface import GPU, INFO, VERBOSE, Api
 from dmlvk.onnxruntime.library import Library
 from dmlvk.onnxruntime.memory import Memory, size_of
 from dmlvk.onnxruntime.parts import Part, numbers_of, records
+from dmlvk.onnxruntime.sessions import Session
 from dmlvk.operators import FeatureLevel
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
 
@@ -43,21 +43,6 @@ class _FusionOptions(ctypes.Structure):
     _fields_ = (("version", ctypes.c_uint32), ("drop_constant_initializers", ctypes.c_bool))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Session:
-    """ONNX Runtime's session, as the provider sees it.
-
-    Attributes:
-        api: ONNX Runtime's functions.
-        device: where it computes.
-        logger: ONNX Runtime's.
-    """
-
-    api: Api
-    device: Device
-    logger: int
-
-
 class Provider:
     """What provider.c calls.
 
@@ -71,7 +56,7 @@ class Provider:
         self._apis: dict[int, Api] = {}
         self._devices: dict[tuple[int, FeatureLevel, str], Device] = {}
         self._indices: dict[int, int] = {}
-        self._sessions: dict[int, _Session] = {}
+        self._sessions: dict[int, Session] = {}
         self._parts: dict[int, Part] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.Lock()
@@ -89,6 +74,8 @@ class Provider:
             "allocate": self.memory.allocate,
             "free": self.memory.free,
             "copy": self._guarded(self._copy),
+            "start_profiling": self._guarded_session(lambda session, *given: session.profiles.start(*given)),
+            "end_profiling": self._guarded_session(lambda session, *given: session.profiles.end(session.api, *given)),
         }
 
     # Errors: none may leave for C, and each becomes a status.
@@ -187,7 +174,7 @@ class Provider:
         device = self._device(said, chosen)
         with self._lock:
             key = next(self._numbers)
-            self._sessions[key] = _Session(api, device, logger)
+            self._sessions[key] = Session(api, device, logger)
         ctypes.c_int64.from_address(number or 0).value = key
         api.log(logger, INFO, f"{PROVIDER}: {device.info.name}, feature level {device.feature_level.label}")
 
@@ -216,7 +203,7 @@ class Provider:
 
     # Graphs.
 
-    def _claim(self, session: _Session, handle: int, support: int) -> None:
+    def _claim(self, session: Session, handle: int, support: int) -> None:
         api = session.api
         graph = Graph(api, handle)
         if not graph.nodes:
@@ -228,17 +215,16 @@ class Provider:
             api.call("EpGraphSupportInfo_AddNodesToFuse", support, nodes, len(part), ctypes.byref(options))
         taken = sum(len(part) for part in claims.parts)
         where = f"{PROVIDER}: {graph.name or 'a graph'}"
-        api.log(
-            session.logger,
+        session.log(
             INFO,
             f"{where}: the device computes {taken} of {len(graph.nodes)} nodes, in {len(claims.parts)} parts",
         )
         for index, reason in claims.reasons.items():
             proto = graph.nodes[index].proto
             name = proto.name or next(iter(proto.output), "")
-            api.log(session.logger, VERBOSE, f"{where}: node {name!r} ({proto.op_type}) stays: {reason}")
+            session.log(VERBOSE, f"{where}: node {name!r} ({proto.op_type}) stays: {reason}")
 
-    def _compile(self, session: _Session, handle: int, node: int, number: int | None) -> None:
+    def _compile(self, session: Session, handle: int, node: int, number: int | None) -> None:
         api = session.api
         graph = Graph(api, handle)
         name = api.text("Node_GetName", node)
@@ -249,10 +235,9 @@ class Provider:
         needed = [value for value in dict.fromkeys(given) if value and value in graph.values and value not in constants]
         model = graph.model(graph.nodes, needed, outputs, constants, name=name)
         part = Part(
-            api,
+            session,
             self._library,
             self.memory,
-            session.device,
             model,
             [value if value in needed else None for value in given],
             outputs,

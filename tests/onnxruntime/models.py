@@ -56,10 +56,13 @@ def chain(batch: int | str = "batch") -> onnx.ModelProto:
     )
 
 
-def session_of(model: onnx.ModelProto | str, **options: Any) -> onnxruntime.InferenceSession:
+def session_of(
+    model: onnx.ModelProto | str, *, log_severity: int = 4, profile: str = "", **options: Any
+) -> onnxruntime.InferenceSession:
     """A session with the provider first, that never tries again without it."""
     made = onnxruntime.SessionOptions()
-    made.log_severity_level = 4
+    made.log_severity_level = log_severity
+    made.enable_profiling, made.profile_file_prefix = bool(profile), profile
     made.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     source = model if isinstance(model, str) else model.SerializeToString()
     session = onnxruntime.InferenceSession(source, made, providers=[(PROVIDER, options), "CPUExecutionProvider"])

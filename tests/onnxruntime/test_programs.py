@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from dmlvk.onnxruntime import PROVIDER
+from dmlvk.onnxruntime.unchanged import STARTUP
 from tests.onnxruntime.models import alone, session_of
 
 _FLOAT, _INT64 = TensorProto.FLOAT, TensorProto.INT64
@@ -169,18 +171,62 @@ def test_the_device_gives_what_the_cpu_gives(program: Callable[[], Any], on_host
             np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
-def test_a_program_runs_unchanged(tmp_path: Path) -> None:
+_PROGRAM = """
+import multiprocessing, subprocess, sys
+import onnxruntime
+from beside import PROVIDERS
+
+def first(path):
+    return onnxruntime.InferenceSession(path, providers=PROVIDERS).get_providers()[0]
+
+if __name__ == "__main__":
+    found = [first(sys.argv[1])]
+    if sys.argv[2] == "first":
+        with multiprocessing.get_context("spawn").Pool(1) as pool:
+            found += pool.map(first, [sys.argv[1]])
+        found += [subprocess.run([sys.executable, __file__, sys.argv[1], "last"], stdout=-1, text=True).stdout.strip()]
+    print(*found)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> list[str]:
+    """A program that knows nothing of dmlvk, with its arguments."""
     onnx.save(segmentation()[0], tmp_path / "model.onnx")
     (tmp_path / "beside.py").write_text("PROVIDERS = ['CPUExecutionProvider']\n")
-    (tmp_path / "program.py").write_text(
-        "import sys\n"
-        "import onnxruntime\n"
-        "from beside import PROVIDERS\n"
-        "session = onnxruntime.InferenceSession(sys.argv[1], providers=PROVIDERS)\n"
-        "print(session.get_providers(), sys.argv[2:])\n"
-    )
-    command = [sys.executable, "-m", "dmlvk.onnxruntime", "--device", "0", str(tmp_path / "program.py")]
+    (tmp_path / "program.py").write_text(_PROGRAM)
+    return [str(tmp_path / "program.py"), str(tmp_path / "model.onnx"), "first"]
+
+
+def test_a_program_runs_unchanged_and_so_do_the_processes_that_it_starts(program: list[str]) -> None:
+    command = [sys.executable, "-m", "dmlvk.onnxruntime", "--device", "0", *program]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout == f"{PROVIDER} {PROVIDER} {PROVIDER}\n", done.stderr
+
+
+@pytest.mark.parametrize(("value", "expected"), [("1", PROVIDER), ("0", "CPUExecutionProvider")])
+def test_an_environment_variable_is_enough_where_a_wheel_is_installed(
+    program: list[str], value: str, expected: str
+) -> None:
+    # What site-packages do with the wheel's .pth file when Python starts.
+    start = f"import site, sys, runpy; site.addsitedir({str(STARTUP)!r}); sys.argv = {program[:2]} + ['last']; "
+    start += f"sys.path.insert(0, {str(Path(program[0]).parent)!r}); runpy.run_path(sys.argv[0], run_name='__main__')"
     done = subprocess.run(
-        [*command, str(tmp_path / "model.onnx"), "--more"], capture_output=True, text=True, check=False
+        [sys.executable, "-c", start],
+        env=os.environ | {"DMLVK_ONNXRUNTIME": value, "DMLVK_DEVICE": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert done.stdout == f"['{PROVIDER}', 'CPUExecutionProvider'] ['--more']\n", done.stderr
+    assert done.stdout == f"{expected}\n", done.stderr
+
+
+def test_without_what_dmlvk_needs_a_program_runs_by_other_providers(program: list[str]) -> None:
+    start = f"import site, sys, runpy; site.addsitedir({str(STARTUP)!r}); sys.argv = {program[:2]} + ['last']; "
+    start += "sys.modules['dmlvk.onnxruntime.library'] = None; "
+    start += f"sys.path.insert(0, {str(Path(program[0]).parent)!r}); runpy.run_path(sys.argv[0], run_name='__main__')"
+    environment = os.environ | {"DMLVK_ONNXRUNTIME": "1"}
+    done = subprocess.run([sys.executable, "-c", start], env=environment, capture_output=True, text=True, check=False)
+    assert done.stdout == "CPUExecutionProvider\n", done.stderr
+    assert done.stderr.startswith("DMLVK_ONNXRUNTIME: onnxruntime runs without dmlvk: ")
+    assert len(done.stderr.splitlines()) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import subprocess
 import sys
 import threading
@@ -228,9 +229,9 @@ def test_an_error_names_node_and_rule(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_a_run_shows_to_be_too_much_for_the_device_is_computed_by_the_cpu_provider(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    session, given = session_of(chain()), inputs(3)
+    session, given = session_of(chain(), log_severity=2), inputs(3)
 
     def refuse(*_: object, **__: object) -> None:
         raise dml.DeviceLimitError("MatMul: 9 bytes; a buffer has 8")
@@ -238,9 +239,25 @@ def test_what_a_run_shows_to_be_too_much_for_the_device_is_computed_by_the_cpu_p
     monkeypatch.setattr(Program, "run", refuse)
     for _ in range(2):
         np.testing.assert_allclose(session.run(None, given)[0], alone(chain()).run(None, given)[0], rtol=1e-5)
-    told = [record.message for record in caplog.records if "CPU provider computes" in record.message]
-    assert len(told) == 1
-    assert told[0].endswith("MatMul: 9 bytes; a buffer has 8")
+    told = [line for line in capfd.readouterr().err.splitlines() if "CPU provider computes" in line]
+    assert len(told) == 1, "once in ONNX Runtime's log"
+    assert "MatMul: 9 bytes; a buffer has 8" in told[0]
+
+
+def test_kernels_are_in_the_profile_that_onnxruntime_writes(tmp_path: Path) -> None:
+    session = session_of(chain(), profile=str(tmp_path / "profile"))
+    wanted = session_of(chain()).run(None, inputs(3))[0]
+    assert session.run(None, inputs(3))[0].tobytes() == wanted.tobytes(), "the same bits while it is profiled"
+    events = json.loads(Path(session.end_profiling()).read_text())
+    if int(onnxruntime.__version__.split(".")[1]) < 25:
+        pytest.skip("ONNX Runtime before 1.25 asks no provider for events: only its own are there")
+    (run,) = (event for event in events if event["cat"] == "Kernel" and event["name"].endswith("_run"))
+    assert run["args"]["nodes"] == "4"
+    (node,) = (event for event in events if event["cat"] == "Node" and event["name"].endswith("_kernel_time"))
+    assert node["ts"] <= run["ts"] <= run["ts"] + run["dur"] <= node["ts"] + node["dur"] + 2, "where the node ran"
+    kernels = [event for event in events if event["args"].get("parent_name")]
+    assert [event["name"].split()[0] for event in kernels] == ["MatMul", "Tanh", "second", "Softmax"]
+    assert all(run["ts"] - 1 <= event["ts"] <= run["ts"] + run["dur"] + 1 for event in kernels)
 
 
 def test_a_library_of_another_interface_is_refused_in_one_line(tmp_path: Path) -> None:

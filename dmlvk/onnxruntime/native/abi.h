@@ -1,7 +1,8 @@
 /* What dmlvk's execution provider needs of ONNX Runtime's binary interface.
  *
  * Written for version 24 of the interface (ONNX Runtime 1.24), which is the least that it works with: its tables of
- * functions only ever grow at their end, so newer versions have the same functions at the same places. No package of
+ * functions only ever grow at their end, so newer versions have the same functions at the same places. What version 25
+ * has for profiling is used where it is there. No package of
  * the registries carries ONNX Runtime's headers; names, places and arguments follow its public documentation
  * (https://onnxruntime.ai/docs/api/c/, OrtApi, OrtEpApi, OrtEp, OrtEpFactory and the structures beside them), and
  * tests/onnxruntime calls each of them in the versions that are installed.
@@ -16,6 +17,9 @@
 #include <stdint.h>
 
 #define DMLVK_ABI_VERSION 24
+
+/* The version that has profilers of providers: what below is said to be since 25 is not touched before. */
+#define DMLVK_ABI_PROFILING_VERSION 25
 
 #if defined(_WIN32)
 #define DMLVK_CALL __stdcall
@@ -117,7 +121,10 @@ typedef void Opaque;
     _(MemoryDevice_GetVendorId, 11)                   \
     _(MemoryDevice_GetDeviceId, 12)                   \
     _(CreateHardwareDevice, 16)                       \
-    _(ReleaseHardwareDevice, 17)
+    _(ReleaseHardwareDevice, 17)                      \
+    _(CreateProfilingEvent, 65)              /* since 25 */ \
+    _(ReleaseProfilingEvent, 66)             /* since 25 */ \
+    _(ProfilingEventsContainer_AddEvents, 72) /* since 25 */
 
 /* OrtApiBase, which never changes. */
 typedef struct {
@@ -171,6 +178,16 @@ typedef struct NodeComputeInfo {
     void (DMLVK_CALL *ReleaseState)(struct NodeComputeInfo *self, void *state);
 } NodeComputeInfo;
 
+/* OrtEpProfilerImpl, since 25. */
+typedef struct Profiler {
+    uint32_t version;
+    void (DMLVK_CALL *Release)(struct Profiler *self);
+    Status *(DMLVK_CALL *StartProfiling)(struct Profiler *self, int64_t offset_ns);
+    Status *(DMLVK_CALL *StartEvent)(struct Profiler *self, uint64_t id);
+    Status *(DMLVK_CALL *StopEvent)(struct Profiler *self, uint64_t id, const Opaque *event);
+    Status *(DMLVK_CALL *EndProfiling)(struct Profiler *self, Opaque *events);
+} Profiler;
+
 /* OrtEp */
 typedef struct Ep {
     uint32_t version;
@@ -192,6 +209,8 @@ typedef struct Ep {
     const char *(DMLVK_CALL *GetCompiledModelCompatibilityInfo)(struct Ep *self, const Opaque *graph);
     Status *(DMLVK_CALL *GetKernelRegistry)(struct Ep *self, const Opaque **registry);
     Status *(DMLVK_CALL *IsConcurrentRunSupported)(struct Ep *self, bool *is_supported);
+    Status *(DMLVK_CALL *Sync)(struct Ep *self);                                  /* since 25 */
+    Status *(DMLVK_CALL *CreateProfiler)(struct Ep *self, Profiler **profiler); /* since 25 */
 } Ep;
 
 /* OrtEpFactory */

@@ -50,6 +50,8 @@ typedef struct {
     int64_t (*allocate)(int64_t size);
     void (*free)(int64_t address);
     Status *(*copy)(void *factory, const int64_t *from, const int64_t *to, int64_t count);
+    Status *(*start_profiling)(int64_t ep, int64_t profiler, int64_t offset_ns);
+    Status *(*end_profiling)(int64_t ep, int64_t profiler, Opaque *events);
 } Callbacks;
 
 typedef struct {
@@ -57,7 +59,8 @@ typedef struct {
     const Function *api;
     const Function *ep_api;
     char name[64];
-    uint32_t vendor; /* of its memory */
+    uint32_t vendor;  /* of its memory */
+    uint32_t version; /* of the interface that sessions' providers are for */
 } OwnFactory;
 
 typedef struct {
@@ -65,6 +68,11 @@ typedef struct {
     OwnFactory *factory;
     int64_t id;
 } OwnEp;
+
+typedef struct {
+    Profiler base;
+    OwnEp *ep;
+} OwnProfiler;
 
 typedef struct {
     NodeComputeInfo base;
@@ -269,6 +277,39 @@ static Status *DMLVK_CALL ep_concurrent(Ep *self, bool *is_supported) {
     return NULL;
 }
 
+/* Profiling. */
+
+static void DMLVK_CALL profiler_release(Profiler *self) { free(self); }
+
+static Status *DMLVK_CALL profiler_start(Profiler *self, int64_t offset_ns) {
+    OwnEp *ep = ((OwnProfiler *)self)->ep;
+    if (!enter()) return gone(ep->factory);
+    Status *status = python.start_profiling(ep->id, (int64_t)(intptr_t)self, offset_ns);
+    leave();
+    return status;
+}
+
+static Status *DMLVK_CALL profiler_end(Profiler *self, Opaque *events) {
+    OwnEp *ep = ((OwnProfiler *)self)->ep;
+    if (!enter()) return NULL; /* a session that is released when Python has ended */
+    Status *status = python.end_profiling(ep->id, (int64_t)(intptr_t)self, events);
+    leave();
+    return status;
+}
+
+static Status *DMLVK_CALL ep_create_profiler(Ep *self, Profiler **created) {
+    OwnProfiler *profiler = calloc(1, sizeof *profiler);
+    *created = NULL;
+    if (profiler == NULL) return no_memory(((OwnEp *)self)->factory);
+    profiler->base.version = DMLVK_ABI_PROFILING_VERSION;
+    profiler->base.Release = profiler_release;
+    profiler->base.StartProfiling = profiler_start;
+    profiler->base.EndProfiling = profiler_end;
+    profiler->ep = (OwnEp *)self;
+    *created = &profiler->base;
+    return NULL;
+}
+
 /* Memory. */
 
 static void *DMLVK_CALL allocate(Allocator *self, size_t size) {
@@ -378,12 +419,13 @@ static Status *DMLVK_CALL factory_create_ep(Factory *self, const Opaque *const *
         return status;
     }
     ep->factory = factory;
-    ep->base.version = DMLVK_ABI_VERSION;
+    ep->base.version = factory->version;
     ep->base.GetName = ep_name;
     ep->base.GetCapability = ep_capability;
     ep->base.Compile = ep_compile;
     ep->base.ReleaseNodeComputeInfos = ep_release_infos;
     ep->base.IsConcurrentRunSupported = ep_concurrent;
+    if (factory->version >= DMLVK_ABI_PROFILING_VERSION) ep->base.CreateProfiler = ep_create_profiler;
     *created = &ep->base;
     return NULL;
 }
@@ -509,6 +551,9 @@ EXPORT Status *CreateEpFactories(const char *registered_name, const ApiBase *bas
     if (factory == NULL) return failure(first, "dmlvk: the host has no memory left");
     factory->api = base->GetApi(DMLVK_ABI_VERSION);
     factory->ep_api = (const Function *)CALL(factory->api, API_GetEpApi, const void *, void)();
+    factory->version = minor >= DMLVK_ABI_PROFILING_VERSION && base->GetApi(DMLVK_ABI_PROFILING_VERSION) != NULL
+                           ? DMLVK_ABI_PROFILING_VERSION
+                           : DMLVK_ABI_VERSION;
     size_t length = strlen(registered_name), ending = strlen(STAND_IN);
     bool is_own = length < ending || strcmp(registered_name + length - ending, STAND_IN) != 0 ||
                   strcmp(registered_name, python.name) == 0;
