@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +12,7 @@ import numpy as np
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, ModelFileError, UnsupportedError
+from dmlvk.language.chain import StepChain, counters
 from dmlvk.language.folder import ModelFolder
 from dmlvk.language.sampling import Sampler, Sampling
 
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 CHUNKS = (512, 128, 32, 8)
 """Tokens of a prompt that are run at once: few sizes, so that prompts of any length need few plans. The bits of a text
 do not depend on how it is divided."""
+
+_FEWEST_CHAINED = 4
+"""Tokens for which steps are recorded one behind the other."""
 
 
 class LanguageModel:
@@ -74,6 +79,7 @@ class LanguageModel:
         self.length = 0
         self.generated = 0
         self._tokens: list[int] = []
+        self._chain: tuple[object, StepChain] | None = None
 
     def __enter__(self) -> LanguageModel:
         return self
@@ -83,6 +89,7 @@ class LanguageModel:
 
     def close(self) -> None:
         """Frees what lies on the device."""
+        self._chain = None
         self._caches = {}
         self._session.close()
 
@@ -152,7 +159,7 @@ class LanguageModel:
     ) -> Iterator[int]:
         """Tokens behind a prompt, until one that ends the text, or until there is no more room.
 
-        The next token is computed while the one before is looked at.
+        The next token is computed while the one before is looked at, and takes its input from it on the device.
 
         Args:
             tokens: the whole text so far; what the caches have of it already is not computed again.
@@ -171,26 +178,58 @@ class LanguageModel:
         self.generated = 0
         if left < 1:
             return
-        chosen = sampler.token(self.logits(checked[start:]))
-        while True:
-            ahead = None
-            if left > 1:
-                ahead = sampler.token(self._step(chosen, 1)) if not sampler.penalizes else None
-            token = int(chosen.item())
-            if token in self.folder.end_tokens or left == 1:
-                if ahead is not None:  # it was computed for nothing
-                    self.length -= 1
-                if token not in self.folder.end_tokens:
-                    self.generated += 1
-                    yield token
-                return
-            self._tokens.append(token)
-            self.generated += 1
-            if ahead is None:
-                sampler.note([token])
-                ahead = sampler.token(self._step(chosen, 1))
+        token = int(sampler.token(self.logits(checked[start:])).item())
+        chain = None if sampler.penalizes or left < _FEWEST_CHAINED else self._chain_for(sampler, token)
+        yield from self._stepped(sampler, token, left) if chain is None else self._chained(chain, token, left)
+
+    def _stepped(self, sampler: Sampler, token: int, left: int) -> Iterator[int]:
+        """A token and those behind it, one after the other."""
+        while token not in self.folder.end_tokens:
+            self.generated, left = self.generated + 1, left - 1
             yield token
-            chosen, left = ahead, left - 1
+            if not left:
+                return
+            sampler.note([token])
+            following = sampler.token(self._step(np.array([[token]], np.int64), 1))
+            self._tokens.append(token)
+            token = int(following.item())
+
+    def _chained(self, chain: StepChain, token: int, left: int) -> Iterator[int]:
+        """The same while the device goes on: a step is submitted before the token of the one before it is known."""
+        submitted = done = 0
+        while token not in self.folder.end_tokens:
+            self.generated, left = self.generated + 1, left - 1
+            if left:
+                done += 1
+                while submitted < done + (left > 1):
+                    chain.submit()
+                    submitted += 1
+                self._tokens.append(token)
+                self.length = len(self._tokens)
+            yield token
+            if not left:
+                return
+            token = chain.token()
+
+    def _chain_for(self, sampler: Sampler, token: int) -> StepChain | None:
+        """Steps that follow one another on the device, begun with a token; ``None`` where a step depends on more."""
+        feeds = [self._feed(np.array([[token]], np.int64), 1, past) for past in (self.length, self.length + 1)]
+        of_caches = {past: cache for (past, _), cache in self._caches.items()}
+        caches = {present: cache for (_, present), cache in self._caches.items()}
+        now, then = (self._session.standing_step({**feed, **of_caches}, caches) for feed in feeds)
+        if now is None or then is None:
+            return None
+        names = self.folder.names
+        growing = counters(now, then, names.input_ids)
+        if growing is None:
+            return None
+        key = now.compiled, dataclasses.replace(sampler.sampling, seed=0)
+        if self._chain is None or self._chain[0] != key:
+            chooser = sampler.chooser({name: now.given[name] for name in growing})
+            self._chain = key, StepChain(self.device, now, names.input_ids, names.logits, chooser)
+        chain = self._chain[1]
+        chain.start(now, token, sampler.state)
+        return chain
 
     def _step(self, tokens: Any, count: int) -> Array:
         """Runs one chunk of tokens; the logits behind it."""
@@ -202,10 +241,7 @@ class LanguageModel:
 
     def _run(self, tokens: Any, count: int, wanted: Sequence[str]) -> list[OrtValue]:
         """Runs one chunk of tokens, of the host or an array on the device; the outputs that are wanted."""
-        names, total = self.folder.names, self.length + count
-        feed: dict[str, Any] = {names.input_ids: tokens, names.attention_mask: np.ones((1, total), np.int64)}
-        if names.position_ids in self._inputs:
-            feed[names.position_ids] = np.arange(self.length, total, dtype=np.int64)[None]
+        feed = self._feed(tokens, count, self.length)
         binding = self._session.io_binding()
         for name, value in feed.items():
             if isinstance(value, np.ndarray):
@@ -218,8 +254,16 @@ class LanguageModel:
             binding.bind_ortvalue_input(past, cache)
             binding.bind_ortvalue_output(present, cache)
         binding.run()
-        self.length = total
+        self.length += count
         return list(binding.get_outputs()[: len(wanted)])
+
+    def _feed(self, tokens: Any, count: int, past: int) -> dict[str, Any]:
+        """The inputs of so many tokens behind others, but for the caches."""
+        names, total = self.folder.names, past + count
+        feed: dict[str, Any] = {names.input_ids: tokens, names.attention_mask: np.ones((1, total), np.int64)}
+        if names.position_ids in self._inputs:
+            feed[names.position_ids] = np.arange(past, total, dtype=np.int64)[None]
+        return feed
 
     def _checked_tokens(self, tokens: Sequence[int], *, whole: bool = False) -> list[int]:
         checked = [int(token) for token in tokens]

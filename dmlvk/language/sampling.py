@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from dmlvk import functions as F
-from dmlvk.datatypes import DataType
+from dmlvk.datatypes import DataType, checked_data_type
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
@@ -60,6 +62,23 @@ class Sampling:
                 raise InvalidArgumentError(f"Sampling: {name} must be from {least} to {most}; got {value!r}")
 
 
+@dataclasses.dataclass(frozen=True)
+class Chooser:
+    """A graph that chooses a token and says what the next step of a decoder reads: to be recorded behind a step.
+
+    Attributes:
+        graph: reads ``logits`` and what ``state`` names but for the token.
+        counts: what numbers that grow by one are called in the graph, by the decoder's inputs.
+        state: shapes and types of what goes from step to step.
+        following: which of the state an output is for the next step.
+    """
+
+    graph: CompiledGraph
+    counts: Mapping[str, str]
+    state: Mapping[str, tuple[tuple[int, ...], DataType]]
+    following: Mapping[str, str]
+
+
 class Sampler:
     """Chooses tokens on a device.
 
@@ -71,10 +90,11 @@ class Sampler:
     """
 
     def __init__(self, device: Device, vocabulary: int, data_type: DataType, sampling: Sampling) -> None:
-        self._device, self._vocabulary = device, vocabulary
+        self._device, self._vocabulary, self._data_type, self.sampling = device, vocabulary, data_type, sampling
         self._is_greedy = sampling.temperature == 0
         self.penalizes = sampling.repetition_penalty != 1
-        self._graph = self._made(data_type, sampling)
+        graph = Graph(device)
+        self._graph = graph.compile(**self._chosen(graph))
         key = sampling.seed & 0xFFFFFFFF, sampling.seed >> 32
         self._state = device.array(np.array([0, 0, 0, 0, *key], np.uint32).reshape(1, 1, 1, 6))
         self._seen = np.zeros(vocabulary, np.uint8)
@@ -104,8 +124,33 @@ class Sampler:
             self._state = outputs["next_state"]
         return outputs["token"]
 
-    def _made(self, data_type: DataType, sampling: Sampling) -> CompiledGraph:
+    @property
+    def state(self) -> dict[str, npt.NDArray[np.generic]]:
+        """What the next choice goes on from, besides logits, as :class:`Chooser` names it; waits for the last one."""
+        return {} if self._is_greedy else {"state": self._state.numpy()}
+
+    def chooser(self, counts: Mapping[str, npt.NDArray[np.generic]]) -> Chooser:
+        """The same choice together with numbers that grow by one; without a penalty of repetitions.
+
+        Args:
+            counts: an array of its shape and type for each of the decoder's inputs that grows.
+        """
         graph = Graph(self._device)
+        outputs = self._chosen(graph)
+        names = {name: f"count_{place}" for place, name in enumerate(counts)}
+        state: dict[str, tuple[tuple[int, ...], DataType]] = {"token": ((1, 1), DataType.INT64)}
+        if not self._is_greedy:
+            state["state"] = ((1, 1, 1, 6), DataType.UINT32)
+        following = {"token": "token", "next_state": "state"}
+        for name, array in counts.items():
+            data_type, shape = checked_data_type(array.dtype, "Sampler.chooser"), array.shape or (1,)
+            outputs[f"next_{names[name]}"] = graph.input(names[name], data_type, shape) + 1
+            state[names[name]] = shape, data_type
+            following[f"next_{names[name]}"] = names[name]
+        return Chooser(graph.compile(**outputs), names, state, following)
+
+    def _chosen(self, graph: Graph) -> dict[str, Any]:
+        data_type, sampling = self._data_type, self.sampling
         logits = graph.input("logits", data_type, (1, self._vocabulary))
         if data_type is not DataType.FLOAT32:
             logits = F.cast(logits, output_data_type=DataType.FLOAT32)
@@ -115,10 +160,10 @@ class Sampler:
             logits = F.if_(seen, F.if_(logits > 0, logits / penalty, logits * penalty), logits)
         if self._is_greedy:
             token = F.argmax(logits, [1], AxisDirection.INCREASING, output_data_type=DataType.INT64)
-            return graph.compile(token=token)
+            return {"token": token}
         return self._at_random(graph, logits, sampling)
 
-    def _at_random(self, graph: Graph, logits: Expression, sampling: Sampling) -> CompiledGraph:
+    def _at_random(self, graph: Graph, logits: Expression, sampling: Sampling) -> dict[str, Any]:
         """The token at which the sum of probabilities exceeds a random part of it, the likeliest tokens first."""
         count = min(sampling.top_k or _MOST_SAMPLED, _MOST_SAMPLED, self._vocabulary)
         values, tokens = F.top_k1(logits, 1, count, AxisDirection.DECREASING)
@@ -132,7 +177,7 @@ class Sampler:
         point = bits * 2.0**-24 * total
         place = F.sum(F.cast((sums <= point) & may, output_data_type=DataType.UINT32), axis=1, keepdims=True)
         token = F.gather_elements(tokens, F.if_(place < count, place, count - 1), 1)
-        return graph.compile(token=F.cast(token, output_data_type=DataType.INT64), next_state=next_state)
+        return {"token": F.cast(token, output_data_type=DataType.INT64), "next_state": next_state}
 
 
-__all__ = ["Sampler", "Sampling"]
+__all__ = ["Chooser", "Sampler", "Sampling"]

@@ -29,6 +29,7 @@ from dmlvk.onnx.joining import Joined, joined
 from dmlvk.onnx.limits import DEFAULT_LIMITS, Budget, Limits, size_of
 from dmlvk.onnx.loading import Model, Step, subgraph
 from dmlvk.onnx.planning import Live, NotDynamicError, Placement, Planner, RoundPlan, viewed
+from dmlvk.onnx.standing import StandingStep
 from dmlvk.onnx.values import NUMPY_TYPES, Array, dense, element_of, memory_of
 from dmlvk.recording import KernelTime
 
@@ -297,6 +298,23 @@ class Program:
         if self.last != [made]:
             self.last, self.placements = [made], {**self.constant_placements(), **made.plan.placements}
         return state
+
+    def standing_step(self, arrays: Mapping[str, Any], targets: Targets) -> StandingStep | None:
+        """A decoder's run as it lies on the device, without running it; ``None`` where no plan of all lengths does it.
+
+        Args:
+            arrays: as for :meth:`run`; all but the caches come from the host.
+            targets: likewise, for all caches.
+        """
+        run = None if self._decoding is None else self._decoding.taken(arrays)
+        if self._decoding is None or run is None:
+            return None
+        state = State(self._constants, run.arrays)
+        made: _Round | None = self._decoder_plans.of(state.key(), lambda: self._made_for_decoder(run, state))
+        if made is None or made.segment is None:
+            return None
+        memory = self._decoding.memory(run, made.plan.assembly.lengths, targets, list(self.cache_outputs))
+        return made.segment.standing({name: state.uploaded(name) for name in made.segment.uploads}, memory)
 
     def _made_for_decoder(self, run: DecoderRun, state: State) -> _Round | None:
         assert self._decoding is not None  # its run was taken

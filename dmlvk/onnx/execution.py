@@ -18,6 +18,7 @@ from dmlvk.errors import DeviceLimitError, UnsupportedError
 from dmlvk.graphs.description import OperatorGraphNode
 from dmlvk.kernels.program import Place
 from dmlvk.onnx.assembly import Assembled
+from dmlvk.onnx.standing import StandingStep
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, memory_of, restored, size_in_bytes, stored
 from dmlvk.recording import KernelTime
 from dmlvk.resident_runs import BoundMemory
@@ -309,6 +310,16 @@ class Segment:
             self._own_memory = self._device.arrays.bound(self._places(), self._uploaded.values(), read)
         self._device.arrays.run_again(self.compiled, self._own_memory, given)
         return found
+
+    def standing(self, arrays: Mapping[str, Any], elsewhere: Mapping[str, DeviceArray]) -> StandingStep:
+        """A run as it lies on the device, with arguments as of :meth:`run`; the inputs all come from the host."""
+        places: dict[tuple[Place, int], DeviceArray | BufferBinding] = {**self._places()}
+        places |= {(Place.OUTPUT, self._names.index(name)): array for name, array in elsewhere.items()}
+        inputs = {source.name: number for number, source in enumerate(self._sources) if source.kind == "input"}
+        outputs = {name: number for number, name in enumerate(self._names)}
+        return StandingStep(
+            self.compiled, places, inputs, outputs, {name: np.asarray(arrays[name]) for name in self._uploaded}
+        )
 
     def _places(self) -> dict[tuple[Place, int], BufferBinding]:
         """What lies where: the graph's own buffers; others stand in for the memory that outputs are given."""

@@ -28,6 +28,7 @@ from dmlvk.onnx.loading import Model, ValueInfo, load, reloaded
 from dmlvk.onnx.options import HOST_PROVIDER, PROVIDER, RunOptions, SessionOptions, device_id_of, option_of
 from dmlvk.onnx.ort_values import IOBinding, OrtValue, type_name, value_of
 from dmlvk.onnx.planning import Placement
+from dmlvk.onnx.standing import StandingStep
 from dmlvk.operators import FeatureLevel
 from dmlvk.portable import Origin, Portable, leave_device, shared_device
 from dmlvk.profiling import median_times, write_trace
@@ -400,6 +401,26 @@ class InferenceSession(Portable):
                 value.taken(self.device)
                 values.append(value)
             return values
+
+    def standing_step(self, feed: Mapping[str, Any], caches: Mapping[str, OrtValue]) -> StandingStep | None:
+        """A decoder's run as it lies on the device, without running it. dmlvk's own.
+
+        Args:
+            feed: the inputs; all but the caches come from the host.
+            caches: the values that the caches' outputs are bound to.
+
+        Returns:
+            What runs where; ``None`` where the model is no decoder that one plan of all lengths does.
+
+        Raises:
+            DmlError: as for :meth:`run`.
+        """
+        arrays = self._checked_inputs(feed)
+        self._check_open()
+        bound = {name: value.taken(self.device) for name, value in caches.items()}
+        with self._lock, memory_checked(self._model.name):
+            self._check_open()
+            return self._program.standing_step(arrays, bound)
 
     def io_binding(self) -> IOBinding:
         """What :meth:`run_with_iobinding` takes: inputs and outputs that may lie on the device."""

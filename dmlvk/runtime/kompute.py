@@ -49,10 +49,10 @@ from dmlvk.runtime.submissions import Submissions
 from dmlvk.runtime.transfers import Transfers
 from dmlvk.runtime.turns import once_free, wait_for
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryGuard, MemoryRequest, open_instance
-from dmlvk.runtime.work import Allocation, Launch, Recording
+from dmlvk.runtime.work import Allocation, Chain, Launch, Recording
 from dmlvk.weak_calls import weakly
 
-__all__ = ["Allocation", "Engine", "Launch", "Recording"]
+__all__ = ["Allocation", "Chain", "Engine", "Launch", "Recording"]
 
 _Result = TypeVar("_Result")
 
@@ -451,6 +451,7 @@ class Engine:
         download: Sequence[Allocation] = (),
         *,
         timestamps: bool = False,
+        chain: Chain | None = None,
     ) -> Recording:
         """Records dispatches, to be run as often as needed.
 
@@ -459,17 +460,18 @@ class Engine:
             upload: allocations whose host side every run copies to the device first, whether it changed or not.
             download: allocations whose device side every run copies to the host last.
             timestamps: whether to note the device's time after each step, for :meth:`Recording.dispatch_seconds`.
+            chain: what it belongs to; such a recording uploads nothing.
         """
         with self.afterwards, self.lock, Guard(self, "recording"):
             if self._numbers is None:
-                return self._recorded(launches, upload, download, timestamps)
+                return self._recorded(launches, upload, download, timestamps, chain)
             told_launches, places = self._numbers.told(launches)
             try:
                 if places and self._needs_staging:
                     # Other recordings read other words of these buffers, which are copied, too.
                     self.submissions.finish_all(list(self._running))
                     self._upload(list(dict.fromkeys(buffer for buffer, _ in places)))
-                recording = self._recorded(told_launches, upload, download, timestamps)
+                recording = self._recorded(told_launches, upload, download, timestamps, chain)
             except BaseException:
                 self._numbers.give_back(places)
                 raise
@@ -477,10 +479,15 @@ class Engine:
             return recording
 
     def _recorded(
-        self, launches: Sequence[Launch], upload: Sequence[Allocation], download: Sequence[Allocation], timestamps: bool
+        self,
+        launches: Sequence[Launch],
+        upload: Sequence[Allocation],
+        download: Sequence[Allocation],
+        timestamps: bool,
+        chain: Chain | None,
     ) -> Recording:
         steps: list[int] = []  # which of Kompute's operations are dispatches
-        most = 3 + 2 * len(launches)
+        most = 4 + 2 * len(launches)
         sequence = self._manager.sequence(0, most) if timestamps else self._manager.sequence()
         recorded = 0
 
@@ -493,6 +500,8 @@ class Engine:
         if uploaded:
             record_step(self._kp.OpTensorSyncDevice(uploaded))
         unsettled: dict[Allocation, None] = {}  # written since the last dependency
+        if chain is not None:
+            record_step(self._dependency(chain.memory))
         for launch in told(launches, len(launches), "kernels prepared by the driver"):
             if launch.depends:
                 record_step(self._dependency(unsettled))
@@ -516,6 +525,7 @@ class Engine:
             downloads=frozenset(download),
             dispatch_steps=tuple(steps),
             seconds_per_tick=self.info.limits.timestamp_period_in_nanoseconds * 1e-9,
+            chain=chain,
         )
         self._recordings.add(recording)
         return recording

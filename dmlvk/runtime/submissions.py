@@ -83,14 +83,14 @@ class Submissions:
         """The submitted work that must not be under way beside a recording, and what was not waited for too long."""
         running = list(self.running)  # from which others take theirs without the lock
         overdue = frozenset(running[: 1 - MOST_RUNNING])
-        return [
-            other
-            for other in running
-            if other is recording
-            or other in overdue
-            or not other.written.isdisjoint(recording.bound)
-            or not recording.written.isdisjoint(other.bound)
-        ]
+        return [other for other in running if other is recording or other in overdue or _are_rivals(recording, other)]
+
+
+def _are_rivals(recording: Recording, other: Recording) -> bool:
+    """Whether one writes what the other one uses, and nothing on the device orders them."""
+    if recording.chain is not None and recording.chain is other.chain:
+        return False
+    return not other.written.isdisjoint(recording.bound) or not recording.written.isdisjoint(other.bound)
 
 
 def _let_go(recording: Recording) -> None:

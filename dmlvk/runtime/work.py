@@ -67,6 +67,20 @@ class Launch:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class Chain:
+    """Recordings that wait for one another on the device: each begins with a barrier behind those submitted before it.
+
+    The host so submits one while another of the same chain still runs. (A barrier's first scope is everything that was
+    submitted to the queue before: Vulkan 1.3, 7.1, submission order.)
+
+    Attributes:
+        memory: what one of them writes, and another one reads or writes.
+    """
+
+    memory: tuple[Allocation, ...]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class Recording:
     """Recorded work.
 
@@ -78,6 +92,7 @@ class Recording:
         downloads: those that it copies to the host last.
         dispatch_steps: which of the sequence's operations, counted from 1, are dispatches.
         seconds_per_tick: of the device's clock.
+        chain: the one that it belongs to.
         waiting: held by a thread that waits for the last submission without the engine's lock.
     """
 
@@ -88,6 +103,7 @@ class Recording:
     downloads: frozenset[Allocation]
     dispatch_steps: tuple[int, ...]
     seconds_per_tick: float
+    chain: Chain | None = None
     waiting: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
     def dispatch_seconds(self) -> list[float]:

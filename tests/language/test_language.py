@@ -112,6 +112,23 @@ def test_likeliest_tokens_are_those_of_onnx_runtime(folder: Path) -> None:
         assert len(made) == 8 == model.generated
 
 
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, 20, 0.95, seed=2**40 + 7)], ids=["greedy", "random"])
+def test_steps_that_follow_one_another_on_the_device_choose_as_single_ones(folder: Path, sampling: Sampling) -> None:
+    with LanguageModel(folder, max_length=40) as model:
+        tokens = [65, 66, 67]
+        sampler = Sampler(model.device, model.folder.vocabulary, dml.FLOAT32, sampling)
+        expected = [int(sampler.token(model.logits(tokens)).item())]
+        while len(expected) < 12 and expected[-1] not in model.folder.end_tokens:
+            expected.append(int(sampler.token(model.logits(expected[-1:])).item()))
+        for most in (12, 5, 4, 12):  # again on what was recorded, and with a step that nobody wants behind the end
+            begun = model.generate(tokens, sampling, most=12)
+            assert [next(begun) for _ in range(3)] == expected[:3]
+            begun.close()
+            assert list(model.generate(tokens, sampling, most=most)) == expected[:most]
+        assert list(model.generate(tokens, sampling))[:12] == expected, "to the end of the room"
+        assert model.length <= model.max_length
+
+
 def test_a_text_may_go_on_and_begin_anew_with_the_same_logits(folder: Path) -> None:
     with LanguageModel(folder, max_length=64) as model:
         whole = model.logits([65, 66, 67, 68, 69]).numpy()

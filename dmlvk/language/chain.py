@@ -1,0 +1,191 @@
+"""Steps of a decoder that follow one another on the device: each takes its token from the one before.
+
+A step's kernels, the choice of its token, and the lengths of the next step are recorded once for each of two sets of
+memory, of which one holds what the other one's step reads. The host then only submits the two recordings in turn, the
+next one while the present one still runs, and reads one token of each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dmlvk.arrays import copy_elements
+from dmlvk.buffers import Buffer
+from dmlvk.device_arrays import Array
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.kernels.program import Place, Region
+from dmlvk.memory_pool import Storage
+from dmlvk.recording import HazardTracker, scheduled
+from dmlvk.runtime.kompute import Allocation, Chain, Launch, Recording
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from dmlvk.binding import BufferBinding
+    from dmlvk.device import Device
+    from dmlvk.graphs.compiled import CompiledGraph
+    from dmlvk.language.sampling import Chooser
+    from dmlvk.onnx.standing import StandingStep
+
+_Memory = Array | Storage | Buffer
+_Places = dict[tuple[Place, int], tuple[Allocation, int]]
+
+
+def counters(now: StandingStep, then: StandingStep, token: str) -> list[str] | None:
+    """The inputs that grow by one from a step to the next one; ``None`` where others change, or another plan is taken.
+
+    Args:
+        now: a step.
+        then: the next one.
+        token: the input that takes the token.
+    """
+    if now.compiled is not then.compiled or token not in now.given:
+        return None
+    growing = []
+    for name, array in now.given.items():
+        later = then.given[name]
+        if name == token or np.array_equal(array, later):
+            continue
+        if array.dtype.kind not in "iu" or array.shape != later.shape or not np.array_equal(array + 1, later):
+            return None
+        growing.append(name)
+    return growing
+
+
+class StepChain:
+    """The two recordings, and what they run on.
+
+    Args:
+        device: where.
+        step: a step of the decoder.
+        token: its input that takes the token.
+        logits: its output.
+        chooser: chooses a token, and counts; its ``counts`` are the step's inputs that grow.
+    """
+
+    def __init__(self, device: Device, step: StandingStep, token: str, logits: str, chooser: Chooser) -> None:
+        self._engine, self._counts = device.engine, chooser.counts
+        self._constant = {name: step.inputs[name] for name in step.given if name not in (token, *chooser.counts)}
+        self._graphs = step.compiled, chooser.graph  # whose constants are theirs
+        self._owners: list[_Memory] = [
+            memory.storage if isinstance(memory, Array) else memory.buffer for memory in step.places.values()
+        ]
+        self._sets = [
+            {name: device.empty(shape, dtype) for name, (shape, dtype) in chooser.state.items()} for _ in "ab"
+        ]
+        scratch = [Storage(device.arrays.pool, size) for size in chooser.graph.temporary_pages]
+        self._owners += [*scratch, *(array.storage for one in self._sets for array in one.values())]
+        works = [self._works(step, token, logits, chooser, scratch, turn) for turn in (0, 1)]
+        engine = device.engine
+        launches = [_launches(device, work) for work in works]
+        shared = dict.fromkeys(allocation for both in launches for launch in both for allocation in launch.written)
+        chain = Chain(tuple(shared))
+        self._recordings: list[Recording] = [
+            engine.record(both, (), [self._sets[1 - turn]["token"].storage.allocation], chain=chain)
+            for turn, both in enumerate(launches)
+        ]
+        self._submitted = self._read = 0
+
+    def _works(
+        self,
+        step: StandingStep,
+        token: str,
+        logits: str,
+        chooser: Chooser,
+        scratch: Sequence[Storage],
+        turn: int,
+    ) -> list[tuple[CompiledGraph, _Places]]:
+        """What one recording runs: the step on one set of memory, and then the choice, into the other one."""
+        now, then = self._sets[turn], self._sets[1 - turn]
+        of_step: dict[tuple[Place, int], Array | BufferBinding] = {**step.places}
+        for name, number in step.inputs.items():
+            if name == token or name in chooser.counts:
+                of_step[Place.INPUT, number] = now["token" if name == token else chooser.counts[name]]
+        made: Mapping[str, Array | BufferBinding] = {
+            "logits": of_step[Place.OUTPUT, step.outputs[logits]],
+            **{name: array for name, array in now.items() if name != "token"},
+        }
+        of_choice: dict[tuple[Place, int], Array | BufferBinding] = {}
+        for number, point in enumerate(chooser.graph.inputs):
+            of_choice[Place.INPUT, number] = made[point.name]
+        for number, point in enumerate(chooser.graph.outputs):
+            of_choice[Place.OUTPUT, number] = then[chooser.following[point.name]]
+        found = _found(of_choice)
+        for number, storage in enumerate(scratch):
+            found[Place.TEMPORARY, number] = storage.allocation, 0
+        return [(step.compiled, _found(of_step)), (chooser.graph, found)]
+
+    def start(self, step: StandingStep, token: int, state: Mapping[str, npt.NDArray[np.generic]]) -> None:
+        """Begins with a token behind those in the caches.
+
+        Args:
+            step: as before, with the numbers that are given to the step of this token.
+            token: its input.
+            state: what the choice of tokens goes on from.
+        """
+        self._check()
+        values = {"token": np.array([[token]], np.int64), **state}
+        values |= {name: step.given[of_step] for of_step, name in self._counts.items()}
+        for name, array in self._sets[0].items():
+            self._write(array.storage, values[name])
+        for name, number in self._constant.items():
+            memory = step.places[Place.INPUT, number]
+            assert not isinstance(memory, Array)  # what the host writes has a buffer of the plan's own
+            memory.buffer.upload(np.ascontiguousarray(step.given[name]).reshape(-1), memory.offset)
+        self._submitted = self._read = 0
+
+    def _write(self, storage: Storage, values: npt.NDArray[np.generic]) -> None:
+        contents = np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+
+        def fill(there: npt.NDArray[np.uint8]) -> None:
+            copy_elements(there[: contents.size], contents)
+
+        self._engine.write(storage.allocation, fill, keeps_contents=False)
+
+    def submit(self) -> None:
+        """Hands the next step to the device."""
+        self._check()
+        self._engine.submit(self._recordings[self._submitted % 2])
+        self._submitted += 1
+
+    def token(self) -> int:
+        """The token of the earliest step whose token was not asked for yet; waits for that step alone."""
+        turn = self._read % 2
+        self._engine.wait(self._recordings[turn])
+        self._read += 1
+        storage = self._sets[1 - turn]["token"].storage
+        return int(storage.allocation.host_bytes[:8].view(np.int64)[0])
+
+    def _check(self) -> None:
+        if any(memory.is_closed for memory in self._owners):
+            raise InvalidArgumentError("the memory of a decoder's step was closed")
+
+
+def _found(places: Mapping[tuple[Place, int], Array | BufferBinding]) -> _Places:
+    return {
+        place: ((memory.storage if isinstance(memory, Array) else memory.buffer).allocation, memory.offset)
+        for place, memory in places.items()
+    }
+
+
+def _launches(device: Device, works: Sequence[tuple[CompiledGraph, _Places]]) -> list[Launch]:
+    """Kernels one behind the other, with which of them wait."""
+    hazards, recorded = HazardTracker(), []
+    for compiled, places in works:
+
+        def locate(
+            region: Region, compiled: CompiledGraph = compiled, places: _Places = places
+        ) -> tuple[Buffer | Allocation, int]:
+            if region.place is Place.CONSTANTS:
+                assert compiled.constants is not None  # what has steps that read them has them
+                return compiled.constants, 0
+            return places[region.place, region.index]
+
+        recorded += scheduled(compiled.steps, locate, hazards)
+    return [step.launch(device.engine) for step in recorded]
+
+
+__all__ = ["StepChain", "counters"]

@@ -1,0 +1,37 @@
+"""A decoder's step as it lies on the device: what runs, and where, for those who record it for many steps."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from dmlvk.kernels.program import Place
+from dmlvk.onnx.values import Array
+
+if TYPE_CHECKING:
+    from dmlvk.binding import BufferBinding
+    from dmlvk.device_arrays import Array as DeviceArray
+    from dmlvk.graphs.compiled import CompiledGraph
+
+
+@dataclasses.dataclass(frozen=True)
+class StandingStep:
+    """A run whose caches lie where they will be in the next one.
+
+    Attributes:
+        compiled: what runs.
+        places: what lies where; the caches, and memory of the plan's own.
+        inputs: the numbers of the inputs that the host writes before each run, by name.
+        outputs: the numbers of the outputs, by name.
+        given: what the host writes before this run.
+    """
+
+    compiled: CompiledGraph
+    places: Mapping[tuple[Place, int], DeviceArray | BufferBinding]
+    inputs: Mapping[str, int]
+    outputs: Mapping[str, int]
+    given: Mapping[str, Array]
+
+
+__all__ = ["StandingStep"]
