@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dmlvk.cli.bench_decoder import decoder
 from dmlvk.cli.selection import NumberRange, arithmetic_option, device_selector
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _DEFAULT_OPERATORS = "IDENTITY,SIGN,THRESHOLD,LOGICAL_GREATER_THAN,IF,ADD,EXP"
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option(
     "--operators",
     "-o",
@@ -58,7 +59,9 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}
     "--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Draw it: .svg, .png, .webp, .jpg."
 )
 @arithmetic_option
+@click.pass_context
 def bench(
+    context: click.Context,
     operators: str,
     attributes: str,
     device: str | None,
@@ -76,7 +79,11 @@ def bench(
     All results are verified before anything is timed. GB/s counts each byte that is read or written once; on GPUs by
     the device's clock, many dispatches back to back. «Alone» is one operator by the wall, from the call until its
     result is there. Times are medians, with the tenth and the ninetieth of a hundred samples.
+
+    ``dmlvk bench decoder`` times a language model.
     """
+    if context.invoked_subcommand is not None:
+        return
     from dmlvk.bench.libraries import LIBRARIES, opened
     from dmlvk.bench.measurement import measure
     from dmlvk.bench.own import OwnLibrary
@@ -125,6 +132,9 @@ def bench(
         write_plot(report, plot)
     if stopped:
         raise KeyboardInterrupt
+
+
+bench.add_command(decoder)
 
 
 def _by_kind(names: list[str]) -> tuple[list[str], list[str]]:

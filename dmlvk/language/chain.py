@@ -18,8 +18,8 @@ from dmlvk.device_arrays import Array
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.program import Place, Region
 from dmlvk.memory_pool import Storage
-from dmlvk.recording import HazardTracker, scheduled
-from dmlvk.runtime.kompute import Allocation, Chain, Launch, Recording
+from dmlvk.recording import HazardTracker, KernelTime, RecordedStep, scheduled
+from dmlvk.runtime.kompute import Allocation, Chain, Recording
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -64,9 +64,19 @@ class StepChain:
         token: its input that takes the token.
         logits: its output.
         chooser: chooses a token, and counts; its ``counts`` are the step's inputs that grow.
+        timestamps: whether to note the device's time, for :meth:`kernel_times`.
     """
 
-    def __init__(self, device: Device, step: StandingStep, token: str, logits: str, chooser: Chooser) -> None:
+    def __init__(
+        self,
+        device: Device,
+        step: StandingStep,
+        token: str,
+        logits: str,
+        chooser: Chooser,
+        *,
+        timestamps: bool = False,
+    ) -> None:
         self._engine, self._counts = device.engine, chooser.counts
         self._constant = {name: step.inputs[name] for name in step.given if name not in (token, *chooser.counts)}
         self._graphs = step.compiled, chooser.graph  # whose constants are theirs
@@ -79,12 +89,15 @@ class StepChain:
         scratch = [Storage(device.arrays.pool, size) for size in chooser.graph.temporary_pages]
         self._owners += [*scratch, *(array.storage for one in self._sets for array in one.values())]
         works = [self._works(step, token, logits, chooser, scratch, turn) for turn in (0, 1)]
-        engine = device.engine
-        launches = [_launches(device, work) for work in works]
+        steps = [_steps(work) for work in works]
+        self._labels = [step.step.label for step in steps[0]]
+        launches = [[step.launch(device.engine) for step in both] for both in steps]
         shared = dict.fromkeys(allocation for both in launches for launch in both for allocation in launch.written)
         chain = Chain(tuple(shared))
         self._recordings: list[Recording] = [
-            engine.record(both, (), [self._sets[1 - turn]["token"].storage.allocation], chain=chain)
+            device.engine.record(
+                both, (), [self._sets[1 - turn]["token"].storage.allocation], timestamps=timestamps, chain=chain
+            )
             for turn, both in enumerate(launches)
         ]
         self._submitted = self._read = 0
@@ -123,11 +136,12 @@ class StepChain:
 
         Args:
             step: as before, with the numbers that are given to the step of this token.
-            token: its input.
+            token: its input, of all sequences.
             state: what the choice of tokens goes on from.
         """
         self._check()
-        values = {"token": np.array([[token]], np.int64), **state}
+        first = self._sets[0]["token"]
+        values = {"token": np.full(first.shape, token, np.int64), **state}
         values |= {name: step.given[of_step] for of_step, name in self._counts.items()}
         for name, array in self._sets[0].items():
             self._write(array.storage, values[name])
@@ -152,12 +166,22 @@ class StepChain:
         self._submitted += 1
 
     def token(self) -> int:
-        """The token of the earliest step whose token was not asked for yet; waits for that step alone."""
+        """The first sequence's token of the earliest step that was not asked for its yet; waits for that step alone."""
         turn = self._read % 2
         self._engine.wait(self._recordings[turn])
         self._read += 1
         storage = self._sets[1 - turn]["token"].storage
         return int(storage.allocation.host_bytes[:8].view(np.int64)[0])
+
+    @property
+    def launch_count(self) -> int:
+        """Kernels of a step."""
+        return len(self._labels)
+
+    def kernel_times(self) -> list[KernelTime]:
+        """What each kernel took in the step that :meth:`token` was last asked for; of a chain with timestamps."""
+        spans = self._engine.dispatch_spans(self._recordings[(self._read - 1) % 2])
+        return [KernelTime(label, *span) for label, span in zip(self._labels, spans, strict=True)]
 
     def _check(self) -> None:
         if any(memory.is_closed for memory in self._owners):
@@ -171,9 +195,10 @@ def _found(places: Mapping[tuple[Place, int], Array | BufferBinding]) -> _Places
     }
 
 
-def _launches(device: Device, works: Sequence[tuple[CompiledGraph, _Places]]) -> list[Launch]:
+def _steps(works: Sequence[tuple[CompiledGraph, _Places]]) -> list[RecordedStep]:
     """Kernels one behind the other, with which of them wait."""
-    hazards, recorded = HazardTracker(), []
+    hazards = HazardTracker()
+    recorded: list[RecordedStep] = []
     for compiled, places in works:
 
         def locate(
@@ -185,7 +210,7 @@ def _launches(device: Device, works: Sequence[tuple[CompiledGraph, _Places]]) ->
             return places[region.place, region.index]
 
         recorded += scheduled(compiled.steps, locate, hazards)
-    return [step.launch(device.engine) for step in recorded]
+    return recorded
 
 
 __all__ = ["StepChain", "counters"]

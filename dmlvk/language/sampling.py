@@ -87,10 +87,14 @@ class Sampler:
         vocabulary: how many tokens there are.
         data_type: of the logits.
         sampling: how tokens are chosen.
+        batch: sequences, of which each gets its likeliest token.
     """
 
-    def __init__(self, device: Device, vocabulary: int, data_type: DataType, sampling: Sampling) -> None:
+    def __init__(
+        self, device: Device, vocabulary: int, data_type: DataType, sampling: Sampling, batch: int = 1
+    ) -> None:
         self._device, self._vocabulary, self._data_type, self.sampling = device, vocabulary, data_type, sampling
+        self._batch = batch
         self._is_greedy = sampling.temperature == 0
         self.penalizes = sampling.repetition_penalty != 1
         graph = Graph(device)
@@ -138,7 +142,7 @@ class Sampler:
         graph = Graph(self._device)
         outputs = self._chosen(graph)
         names = {name: f"count_{place}" for place, name in enumerate(counts)}
-        state: dict[str, tuple[tuple[int, ...], DataType]] = {"token": ((1, 1), DataType.INT64)}
+        state: dict[str, tuple[tuple[int, ...], DataType]] = {"token": ((self._batch, 1), DataType.INT64)}
         if not self._is_greedy:
             state["state"] = ((1, 1, 1, 6), DataType.UINT32)
         following = {"token": "token", "next_state": "state"}
@@ -151,7 +155,7 @@ class Sampler:
 
     def _chosen(self, graph: Graph) -> dict[str, Any]:
         data_type, sampling = self._data_type, self.sampling
-        logits = graph.input("logits", data_type, (1, self._vocabulary))
+        logits = graph.input("logits", data_type, (self._batch, self._vocabulary))
         if data_type is not DataType.FLOAT32:
             logits = F.cast(logits, output_data_type=DataType.FLOAT32)
         if self.penalizes:

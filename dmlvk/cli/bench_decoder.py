@@ -1,0 +1,203 @@
+"""``dmlvk bench decoder``: what prompts and tokens of a language model take, and whether its bits are the same."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dmlvk.cli.selection import arithmetic_option, device_selector
+
+if TYPE_CHECKING:
+    from dmlvk.arithmetic import Arithmetic
+    from dmlvk.bench.decoder import DecoderBench
+    from dmlvk.bench.decoder_models import DecoderSize
+    from dmlvk.device import Device
+
+_HASHED = {
+    "steps alone": (1, 80, [1] * 24),
+    "one chunk": (1, 80, [24]),
+    "chunks of 7 and 17, a larger cache": (1, 300, [7, 17]),
+    "a batch of 3": (3, 96, [24]),
+}
+"""Batch, capacity of caches and chunks of the prompt, by what is to have the same bits."""
+
+_HASHED_STEPS = 48
+
+
+@click.command()
+@click.option("--size", "-s", default="tiny", show_default=True, metavar="NAME", help="tiny, 135M, 1B or 8B.")
+@click.option("--lengths", "-l", default="16,512,4000", show_default=True, metavar="N,...", help="Of the text before.")
+@click.option("--prompts", "-p", default="512", show_default=True, metavar="N,...", help="Tokens of prompts; or none.")
+@click.option("--batches", "-b", default="1", show_default=True, metavar="N,...", help="Sequences at once.")
+@click.option("--tokens", "-n", type=click.IntRange(8, 100_000), default=64, show_default=True, help="For medians.")
+@click.option("--data-type", "-t", type=click.Choice(["float16", "float32"]), default="float16", show_default=True)
+@click.option("--torch/--no-torch", default=True, help="Beside PyTorch (FLOAT16, CUDA graphs), where it is installed.")
+@click.option("--kernels", is_flag=True, help="What each kind of kernel takes.")
+@click.option("--hash", "hashes", is_flag=True, help="Hashes logits of several batches, caches and chunks instead.")
+@click.option("--folder", type=click.Path(file_okay=False, path_type=Path), help="Where models are kept.")
+@click.option("--device", "-d", metavar="N|NAME", help="Index, UUID, PCI address or part of the name.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write all.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Tokens over lengths: .svg, .png."
+)
+@arithmetic_option
+@click.pass_context
+def decoder(
+    context: click.Context,
+    size: str,
+    lengths: str,
+    prompts: str,
+    batches: str,
+    tokens: int,
+    data_type: str,
+    torch: bool,
+    kernels: bool,
+    hashes: bool,
+    folder: Path | None,
+    device: str | None,
+    json_file: Path | None,
+    plot: Path | None,
+    arithmetic: Arithmetic | None,
+) -> None:
+    """Time a llama of random int4 weights (MatMulNBits, GroupQueryAttention): prompts, and tokens one by one.
+
+    A step is submitted while the one before is computed; times of tokens are medians from one to the next. «Host» is
+    what submitting takes meanwhile, «kernels» what they take by the device's clock. With --hash, exits with 1 when the
+    logits' bits depend on the batch, the cache's capacity, or the prompt's division into chunks.
+    """
+    from dmlvk.bench.decoder_models import SIZES
+    from dmlvk.device import Device
+
+    if size not in SIZES:
+        raise click.UsageError(f"--size: {size!r} is none of {', '.join(SIZES)}")
+    before, new, counts = _numbers(lengths, "--lengths"), _numbers(prompts, "--prompts"), _numbers(batches, "--batches")
+    if not before or not counts:
+        raise click.UsageError("--lengths and --batches: at least one is needed")
+    if plot is not None:
+        from dmlvk.bench.plot import check_plot_path
+
+        check_plot_path(plot)
+    capacity = max((*before, *new)) + tokens + 16
+    selector = None if device is None else device_selector(device)
+    with _model(size, data_type, capacity, folder) as file, Device(selector, arithmetic=arithmetic) as opened:
+        click.echo(f"{size} ({data_type}, int4 weights, {file.with_suffix('.onnx.data').stat().st_size / 1e6:.0f} MB)")
+        click.echo(f"on {opened.info.name}, {opened.info.driver}")
+        if hashes:
+            if not _hash_all(opened, file, SIZES[size], data_type):
+                context.exit(1)
+            return
+        results = []
+        for batch in counts:
+            with contextlib.closing(_bench(opened, file, SIZES[size], capacity, batch, data_type)) as bench:
+                results.append(_timed(bench, batch, before, new, tokens, kernels=kernels))
+    if torch:
+        _time_torch(SIZES[size], capacity, results, tokens)
+    if json_file is not None:
+        json_file.write_text(json.dumps(results, indent=2), encoding="utf-8")
+    if plot is not None:
+        from dmlvk.bench.decoder_plot import write_decoder_plot
+
+        write_decoder_plot(results, f"{size}, {opened.info.name}", plot)
+
+
+def _numbers(text: str, option: str) -> list[int]:
+    try:
+        numbers = [int(part) for part in text.split(",") if part and part != "none"]
+    except ValueError:
+        numbers = [0]
+    if any(number < 1 for number in numbers):
+        raise click.UsageError(f"{option}: positive integers with commas between them; got {text!r}")
+    return numbers
+
+
+@contextlib.contextmanager
+def _model(size: str, data_type: str, capacity: int, folder: Path | None) -> Iterator[Path]:
+    """The file of the model, which is written where it is not there already."""
+    from dmlvk.bench.decoder_models import SIZES, write_decoder
+
+    with tempfile.TemporaryDirectory() if folder is None else contextlib.nullcontext(folder) as place:
+        Path(place).mkdir(parents=True, exist_ok=True)
+        places = max(4096 + 256, capacity)
+        file = Path(place) / f"{size}-{data_type}-{places}.onnx"
+        if not file.is_file():
+            write_decoder(file, SIZES[size], places, data_type)
+        yield file
+
+
+def _bench(device: Device, file: Path, size: DecoderSize, capacity: int, batch: int, data_type: str) -> DecoderBench:
+    from dmlvk.bench.decoder import DecoderBench
+    from dmlvk.datatypes import DataType
+
+    return DecoderBench(device, file, size, capacity, batch, DataType.from_name(data_type.upper()))
+
+
+def _timed(
+    bench: DecoderBench, batch: int, lengths: Sequence[int], prompts: Sequence[int], tokens: int, *, kernels: bool
+) -> dict[str, Any]:
+    result: dict[str, Any] = {"batch": batch, "loading_seconds": bench.loading_seconds, "prompts": {}, "tokens": {}}
+    click.echo(f"batch {batch}: opened in {bench.loading_seconds:.2f} s")
+    for count in prompts:
+        first, seconds = bench.prompt(count)
+        result["prompts"][count] = {"first_seconds": first, "seconds": seconds}
+        click.echo(f"  prompt of {count:5}: {_ms(seconds)} (the first time {_ms(first)})")
+    for length in lengths:
+        times = bench.tokens(length, tokens)
+        result["tokens"][length] = {
+            "seconds": times.seconds,
+            "slowest_tenth_seconds": times.slowest,
+            "host_seconds": times.host_seconds,
+            "device_seconds": times.device_seconds,
+            "launches": times.launches,
+        }
+        by_device = "" if times.device_seconds is None else f", kernels {_ms(times.device_seconds)}"
+        click.echo(
+            f"  token behind {length:5}: {_ms(times.seconds)} (nine of ten within {_ms(times.slowest)}, host "
+            f"{_ms(times.host_seconds)}{by_device}, {times.launches} launches)"
+        )
+        if kernels:
+            for label, (seconds, launches) in bench.kernels(length).items():
+                click.echo(f"    {_ms(seconds)} {launches:4} x {label}")
+    return result
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3f} ms"
+
+
+def _time_torch(size: DecoderSize, capacity: int, results: Sequence[dict[str, Any]], tokens: int) -> None:
+    try:
+        from dmlvk.bench.decoder_torch import TorchDecoder
+
+        for result in results:
+            decoder_of_torch = TorchDecoder(size, capacity, result["batch"])
+            for kind in ("prompts", "tokens"):
+                for count, times in result[kind].items():
+                    given = (count, 0, 5) if kind == "prompts" else (1, count, tokens)
+                    times["torch_seconds"] = decoder_of_torch.seconds(*given)
+                    click.echo(f"PyTorch, batch {result['batch']}: {kind} {count}: {_ms(times['torch_seconds'])}")
+    except ImportError as error:
+        click.echo(f"not beside PyTorch: {error}")
+    except RuntimeError as error:  # memory that the device does not have, most often
+        click.echo(f"PyTorch stopped: {' '.join(str(error).split())[:200]}")
+
+
+def _hash_all(device: Device, file: Path, size: DecoderSize, data_type: str) -> bool:
+    found: dict[str, str] = {}
+    for name, (batch, capacity, chunks) in _HASHED.items():
+        with contextlib.closing(_bench(device, file, size, capacity, batch, data_type)) as bench:
+            found[name] = bench.hashed_logits(_HASHED_STEPS, chunks)
+        click.echo(f"{found[name]}  {_HASHED_STEPS} steps behind 24 tokens: {name}")
+    return _are_one(found)
+
+
+def _are_one(hashes: Mapping[str, str]) -> bool:
+    return len(set(hashes.values())) == 1
+
+
+__all__ = ["decoder"]
