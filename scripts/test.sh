@@ -2,9 +2,10 @@
 # The second command on a fresh machine: set up what is missing, then run the tests on every CPU driver at hand.
 #
 #     scripts/test.sh          the quick tests: every operator, data type and driver, but no sweeps (tests/effort.py)
-#     scripts/test.sh --all    all tests, as CI runs them
-#     scripts/test.sh tests/operators -k sign    arguments go to pytest: all tests that they choose; --quick before
-#                                                them leaves the sweeps among these out
+#     scripts/test.sh --all    all tests, as CI runs them: most on one of the drivers
+#     scripts/test.sh --every-driver             all tests, on every driver
+#     scripts/test.sh tests/operators -k sign    arguments go to pytest: all tests that they choose, on every driver;
+#                                                --quick or --all before them: as above
 #
 # They run in a process for each core, 8 at most; -n 0 runs them in one, and so does -s, which shows what they print.
 #
@@ -13,8 +14,9 @@ set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 
 case ${1:---quick} in
-    --quick) export DMLVK_TEST_QUICK=1 && shift $(($# > 0)) ;;
-    --all) shift ;;
+    --quick) export DMLVK_TEST_QUICK=1 DMLVK_TEST_TURNS=1 && shift $(($# > 0)) ;;
+    --all) export DMLVK_TEST_TURNS=1 && shift ;;
+    --every-driver) shift ;;
 esac
 
 scripts/setup.sh --tests

@@ -24,7 +24,7 @@ _choose_drivers()  # before anything loads Vulkan
 
 import dmlvk as dml  # noqa: E402  # the driver choice must come first
 from dmlvk.runtime.specialization import NAIVE_DRIVERS  # noqa: E402
-from tests.effort import IS_QUICK, quick_items  # noqa: E402
+from tests.effort import IS_QUICK, TAKES_TURNS, OfTurn, items_of_turns, quick_items  # noqa: E402
 
 
 @pytest.hookimpl(optionalhook=True)  # there is no such hook where pytest-xdist is switched off
@@ -36,10 +36,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """The quick command leaves out what tests say of themselves: see tests/effort.py."""
+    """Tests take turns on devices, and the quick command leaves out what tests say of themselves: see effort.py."""
+    left_out: list[pytest.Item] = []
     if IS_QUICK:
         items[:], left_out = quick_items(items)
-        config.hook.pytest_deselected(items=left_out)
+    items[:], others = items_of_turns(items, {_short_name(info): info for info in _DEVICES})
+    config.hook.pytest_deselected(items=left_out + others)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fixtures that have all devices have those of this test."""
+    OfTurn.begin(item)
 
 
 BUDGET = 10.0
@@ -91,6 +99,7 @@ _DEVICES = dml.list_devices()
 def pytest_report_header() -> list[str]:
     """Names the devices, so that a log shows what was tested."""
     extent = ["quick tests only; scripts/test.sh --all runs the sweeps, too"] if IS_QUICK else []
+    extent += ["most tests on one of the devices; scripts/test.sh --every-driver: on each"] if TAKES_TURNS else []
     return extent + [f"Vulkan device {info.index}: {info.name} ({info.kind}, {info.driver})" for info in _DEVICES]
 
 

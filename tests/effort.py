@@ -1,8 +1,15 @@
-"""What the quick command leaves out of the tests: ``scripts/test.sh`` without arguments.
+"""What the tests leave out: of the drivers, in which a test takes its turn, and of the tests the sweeps.
 
-Whatever is asked for by its path runs whole, and so does everything with ``scripts/test.sh --all``, as CI has it. The
-quick command leaves out what repeats a promise that it tests already. It still has every operator on every driver, each
-data type of each of its tensors and every pattern of kernels. There are five ways to say what may be left out:
+Whatever is asked for by its path runs whole, and so does everything with ``scripts/test.sh --every-driver``.
+
+``scripts/test.sh --all``, as CI has it, runs all tests, most of them on one driver each, which follows from the test's
+name: of one function's tests each driver has some. Most of such a test's time goes into what the drivers' compilers do,
+and a fault of a driver is seldom one test's alone. ``@pytest.mark.every_driver`` stands at those that run on
+each: every operator with each of its data types, and what drivers are expected to do in their own ways.
+
+The quick command, ``scripts/test.sh`` without arguments, also leaves out what repeats a promise that it tests already.
+It still has every operator on every driver, each data type of each of its tensors and every pattern of kernels. There
+are five ways to say what may be left out:
 
 - ``@pytest.mark.sweep``: the test.
 - :func:`some`: most of a parameter's values.
@@ -15,13 +22,17 @@ from __future__ import annotations
 
 import collections
 import os
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pytest
 
 IS_QUICK = os.environ.get("DMLVK_TEST_QUICK") == "1"
 """Whether this is the quick command."""
+
+TAKES_TURNS = os.environ.get("DMLVK_TEST_TURNS") == "1"
+"""Whether a test runs on one of the drivers, unless it is marked."""
 
 _Item = TypeVar("_Item")
 
@@ -52,6 +63,72 @@ class Turns:
         """Of all devices those that the case is run on."""
         number = self._numbers.get(case.name, 0)
         return list(devices) if number == 0 else [devices[number % len(devices)]]
+
+
+class OfTurn(list[_Device]):
+    """Of all devices those that the test which runs is run on: a session's fixture, which changes with each test."""
+
+    _open: ClassVar[list[OfTurn[Any]]] = []
+    _running: ClassVar[list[pytest.Item]] = []
+
+    def __init__(self, devices: Iterable[_Device]) -> None:
+        super().__init__(devices)
+        self._every = list(self)
+        self._open.append(self)
+        if self._running:
+            self._choose(*self._running)
+
+    def close(self) -> None:
+        """Changes no more."""
+        self._open.remove(self)
+
+    @classmethod
+    def begin(cls, item: pytest.Item) -> None:
+        """From now on this test runs."""
+        cls._running[:] = [item]
+        for devices in cls._open:
+            devices._choose(item)
+
+    def _choose(self, item: pytest.Item) -> None:
+        takes_turn = TAKES_TURNS and len(self._every) > 1 and not item.get_closest_marker("every_driver")
+        self[:] = [self._every[_hash(item.nodeid) % len(self._every)]] if takes_turn else self._every
+
+
+def _hash(name: str) -> int:
+    return zlib.crc32(name.encode())
+
+
+def items_of_turns(items: Sequence[_Item], devices: Mapping[str, object]) -> tuple[list[_Item], list[_Item]]:
+    """Of the tests that the fixture ``device`` makes for each device, those of the device whose turn it is; the others.
+
+    Which one it is follows from a test's name; where a function has several tests, no device is without any.
+
+    Args:
+        items: all tests.
+        devices: the fixture's parameters, by what tests are named after.
+    """
+    families: dict[str, dict[str, dict[str, _Item]]] = {}
+    for item in items if TAKES_TURNS and len(devices) > 1 else []:
+        test: Any = item
+        callspec = getattr(test, "callspec", None)
+        if callspec is None or callspec.params.get("device") not in devices.values():
+            continue
+        words = callspec.id.split("-")
+        name = next((name for name in devices if name in words), None)
+        if name is not None and not test.get_closest_marker("every_driver"):
+            words.remove(name)
+            families.setdefault(test.nodeid.partition("[")[0], {}).setdefault("-".join(words), {})[name] = item
+    names = list(devices)
+    left_out: set[int] = set()
+    for function, cases in families.items():
+        turns = {case: _hash(function + case) % len(names) for case in sorted(cases)}
+        if len(turns) > 1 and len(set(turns.values())) == 1:
+            last = max(turns)
+            turns[last] = (turns[last] + 1) % len(names)
+        for case, by_device in cases.items():
+            turn = names[turns[case]]
+            left_out |= {id(item) for name, item in by_device.items() if turn in by_device and name != turn}
+    return [item for item in items if id(item) not in left_out], [item for item in items if id(item) in left_out]
 
 
 def quick_items(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[pytest.Item]]:

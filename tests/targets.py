@@ -1,15 +1,36 @@
-"""Devices that are taken for others when kernels are chosen: what GPUs run is tested on processors."""
+"""All devices, and such that are taken for others when kernels are chosen: what GPUs run is tested on processors."""
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
 import dmlvk as dml
+from dmlvk.conformance.execution import Workbench
 from dmlvk.kernels.kernel import WalkKernel
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU, Target
+from tests.effort import OfTurn
+
+
+@contextmanager
+def every_device() -> Iterator[list[dml.Device]]:
+    """All devices, open; of these the list has those that the running test is run on (tests/effort.py)."""
+    with ExitStack() as stack:
+        devices = [stack.enter_context(dml.Device(info.index)) for info in dml.list_devices() if info.usable]
+        yield stack.enter_context(closing(OfTurn(devices)))
+
+
+@contextmanager
+def every_bench() -> Iterator[list[Workbench]]:
+    """A workbench on each of them: what costs time to prepare is prepared once."""
+    with ExitStack() as stack:
+        devices = [stack.enter_context(dml.Device(info.index)) for info in dml.list_devices() if info.usable]
+        benches = [stack.enter_context(closing(Workbench(device))) for device in devices]
+        yield stack.enter_context(closing(OfTurn(benches)))
 
 
 def all_walk_as_gpus(monkeypatch: pytest.MonkeyPatch, *, as_gpus: bool = True) -> None:

@@ -23,6 +23,8 @@ DENORMALS = np.arange(1 << 11, dtype=np.uint16).view(np.float16)
 
 Answers = dict[int, list[bool]]
 
+pytestmark = pytest.mark.every_driver  # drivers differ in what is tried
+
 
 def _sums(device: dml.Device) -> None:
     """Sums of denormals and small numbers, which NumPy's must equal."""

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
 
 import pytest
 
-import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
+from tests.targets import every_bench
 
 
 @pytest.fixture(scope="session")
 def benches() -> Iterator[list[Workbench]]:
     """A workbench on every device, open for the whole session."""
-    with ExitStack() as stack:
-        devices = [stack.enter_context(dml.Device(info.index)) for info in dml.list_devices() if info.usable]
-        yield [stack.enter_context(closing(Workbench(device))) for device in devices]
+    with every_bench() as benches:
+        yield benches
 
 
 @pytest.fixture(scope="session", autouse=True)

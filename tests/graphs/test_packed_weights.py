@@ -25,6 +25,8 @@ SIZES = ((1, 40, 2048 + 96), (3, 33, 1152), (17, 40, 512), (40, 72, 320))
 TYPES = tuple(itertools.product((dml.FLOAT16, dml.FLOAT32), (dml.UINT4, dml.INT4, dml.UINT8, dml.INT8), (False, True)))
 """Of numbers and integers, and whether there are zero points."""
 
+pytestmark = pytest.mark.every_driver  # one driver skips most of them
+
 
 @dataclasses.dataclass(frozen=True)
 class Weights:

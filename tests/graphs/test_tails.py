@@ -37,6 +37,8 @@ RELU = dml.FusedActivation(dml.ActivationRelu)
 TANH = dml.FusedActivation(dml.ActivationTanh)
 OPERANDS = ("mean", "variance", "scale", "shift")
 
+pytestmark = pytest.mark.every_driver  # one driver skips most of them
+
 
 @pytest.fixture
 def gpu(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> dml.Device:

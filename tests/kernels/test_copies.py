@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from dmlvk.kernels.target import GPU
 from dmlvk.kernels.views import View
 from dmlvk.operators import check_operator
 from dmlvk.operators.movement import Join, Slice1
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_walk_as_gpus, every_bench
 
 Array = npt.NDArray[Any]
 
@@ -92,9 +91,8 @@ def test_packed_copies_become_one_row_of_wide_elements() -> None:
 @pytest.fixture(scope="module")
 def benches() -> Iterator[list[Workbench]]:
     """A workbench on every device."""
-    with ExitStack() as stack:
-        devices = [stack.enter_context(dml.Device(info.index)) for info in dml.list_devices() if info.usable]
-        yield [stack.enter_context(closing(Workbench(device))) for device in devices]
+    with every_bench() as benches:
+        yield benches
 
 
 def _check_slice(benches: list[Workbench], desc: Any) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from dmlvk.kernels import copies
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
 from dmlvk.operators.rearrangement import DepthSpaceOrder, DepthToSpace1, SpaceToDepth1
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_walk_as_gpus, every_device
 
 _TYPES = (dml.UINT8, dml.FLOAT16, dml.FLOAT32)
 
@@ -22,8 +21,8 @@ _TYPES = (dml.UINT8, dml.FLOAT16, dml.FLOAT32)
 @pytest.fixture(scope="module")
 def devices() -> Iterator[list[dml.Device]]:
     """Every device."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(dml.Device(info.index)) for info in dml.list_devices() if info.usable]
+    with every_device() as devices:
+        yield devices
 
 
 def _blocks(deep: Any, block: int, order: DepthSpaceOrder) -> Any:

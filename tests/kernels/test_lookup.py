@@ -87,6 +87,7 @@ def test_the_functions_are_looked_up_and_what_is_exact_is_not() -> None:
     assert [lookup.table_desc(desc, GPU) is None for desc in powers] == [True, False]
 
 
+@pytest.mark.every_driver
 def test_what_is_faster_computed_is_looked_up_by_naive_drivers_alone(device: dml.Device) -> None:
     large = dml.TensorDesc(dml.FLOAT16, (lookup.FEWEST_ELEMENTS,))
     desc = dml.ElementWiseExp(input_tensor=large, output_tensor=large, scale_bias=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -12,7 +11,7 @@ import dmlvk as dml
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
 from dmlvk.operators.rearrangement import Padding, PaddingMode
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_walk_as_gpus, every_device
 
 _TYPES = (dml.UINT8, dml.FLOAT16, dml.FLOAT32)
 
@@ -20,8 +19,8 @@ _TYPES = (dml.UINT8, dml.FLOAT16, dml.FLOAT32)
 @pytest.fixture(scope="module")
 def devices() -> Iterator[list[dml.Device]]:
     """Every device."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(dml.Device(info.index)) for info in dml.list_devices() if info.usable]
+    with every_device() as devices:
+        yield devices
 
 
 @pytest.mark.parametrize("data_type", _TYPES, ids=lambda t: t.name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import dmlvk as dml
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import CPU, GPU, Target
 from dmlvk.operators.movement import Join, Split
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_walk_as_gpus, every_device
 
 _MANY = dataclasses.replace(GPU, buffers=8)
 
@@ -22,8 +21,8 @@ _MANY = dataclasses.replace(GPU, buffers=8)
 @pytest.fixture(scope="module")
 def devices() -> Iterator[list[dml.Device]]:
     """Every device."""
-    with ExitStack() as stack:
-        yield [stack.enter_context(dml.Device(info.index)) for info in dml.list_devices() if info.usable]
+    with every_device() as devices:
+        yield devices
 
 
 def _both(data_type: dml.DataType, sizes: Sequence[tuple[int, ...]], axis: int) -> tuple[Any, Any]:

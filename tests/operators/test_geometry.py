@@ -321,6 +321,7 @@ def test_two_tiles_of_a_work_group(name: str, benches: list[Workbench], monkeypa
     assert tiles_along == {("tiled", 1, 1), ("tiled", 1, 2), ("tiled", 2, 1)}
 
 
+@pytest.mark.every_driver
 @pytest.mark.parametrize(
     "name", ["activation_softplus-float32", "activation_gelu-float16", "constant_pow-float32", "threshold-int32"]
 )

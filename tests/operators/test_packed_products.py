@@ -56,6 +56,7 @@ _SMALL = TILES[-1]
 _SIGNS = [(dml.INT8, dml.INT8), (dml.UINT8, dml.INT8), (dml.INT8, dml.UINT8), (dml.UINT8, dml.UINT8)]
 
 
+@pytest.mark.every_driver
 @pytest.mark.parametrize(
     ("tile", "has_dot_product", "left", "right"),
     [

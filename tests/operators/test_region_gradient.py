@@ -188,6 +188,7 @@ def test_nearest_neighbours_have_no_slope(benches: list[Workbench]) -> None:
         assert not found.any()
 
 
+@pytest.mark.every_driver
 @pytest.mark.parametrize(("function", "turns"), [(AVERAGE, 10), (MAX, 30)])
 def test_sums_of_several_launches(
     function: dml.ReduceFunction, turns: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch

@@ -19,6 +19,7 @@ CASES = sample_cases()
 TURNS = Turns(CASES)
 
 
+@pytest.mark.every_driver
 @pytest.mark.combinations
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_samples(case: SampleCase, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:

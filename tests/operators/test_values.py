@@ -53,6 +53,7 @@ def _sparse_batches(case: ValueCase, step: int, total: int, most_attribute_sets:
     return _in_pieces(made) if case.desc_class.operator_name == "ELEMENT_WISE_POW" else made
 
 
+@pytest.mark.every_driver
 @pytest.mark.combinations
 @CASES
 def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:

@@ -12,7 +12,7 @@ import pytest
 from dmlvk.conformance.cases import ValueCase, value_cases
 from dmlvk.conformance.samples import SampleCase, sample_cases
 from tests import effort
-from tests.effort import Turns, covering, quick_items, shown
+from tests.effort import OfTurn, Turns, covering, items_of_turns, quick_items, shown
 
 
 @dataclasses.dataclass(eq=False)
@@ -31,7 +31,7 @@ def _items(test: str, marker: str | None, **parameters: str) -> list[Any]:
     """A test for every combination of its parameters' values, which are letters."""
     made: list[Any] = []
     for values in itertools.product(*parameters.values()):
-        specification = SimpleNamespace(params=dict(zip(parameters, values, strict=True)))
+        specification = SimpleNamespace(params=dict(zip(parameters, values, strict=True)), id="-".join(values))
         made.append(_Item(f"{test}[{'-'.join(values)}]" if values else test, marker, specification))
     return made
 
@@ -51,6 +51,51 @@ def test_quick_tests_show_each_value_of_each_parameter_on_each_device() -> None:
         *(f"each[{a}-{b}]" for a in "abc" for b in "de"),
     ]
     assert sorted(item.nodeid for item in [*quick, *left_out]) == sorted(item.nodeid for item in [*pairs, *others])
+
+
+@pytest.mark.parametrize("takes_turns", [True, False])
+def test_tests_run_on_one_device_each_and_of_a_function_on_all(
+    monkeypatch: pytest.MonkeyPatch, takes_turns: bool
+) -> None:
+    monkeypatch.setattr(effort, "TAKES_TURNS", takes_turns)
+    many = _items("many", None, case="abcdefghijklmnop", device="xy")
+    marked = _items("marked", "every_driver", device="xy")
+    others = _items("single", None, device="xy") + _items("without", None, case="xy") + _items("plain", None)
+    pairs = [item for n in range(20) for item in _items(f"pair{n}", None, device="xy", case="ab")]
+    found: tuple[list[Any], list[Any]] = items_of_turns([*many, *marked, *others, *pairs], {"x": "x", "y": "y"})
+    taken, left_out = found
+    if not takes_turns:
+        assert (taken, left_out) == ([*many, *marked, *others, *pairs], [])
+        return
+    assert [item.nodeid for item in taken if item in marked or item.nodeid.startswith(("without", "plain"))] == [
+        "marked[x]", "marked[y]", "without[x]", "without[y]", "plain",
+    ]  # fmt: skip
+    assert sorted(item.callspec.params["case"] for item in taken if item in many) == sorted("abcdefghijklmnop")
+    assert {item.callspec.params["device"] for item in taken if item in many} == set("xy")
+    assert sum(item.nodeid.startswith("single") for item in taken) == 1
+    for n in range(20):
+        family = [item.callspec.params for item in taken if item.nodeid.startswith(f"pair{n}[")]
+        assert sorted(each["case"] for each in family) == ["a", "b"]
+        assert sorted(each["device"] for each in family) == ["x", "y"], "no device is without any"
+
+
+def test_a_list_of_devices_has_the_one_of_the_test_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effort, "TAKES_TURNS", True)
+    monkeypatch.setattr(OfTurn, "_open", [])
+    monkeypatch.setattr(OfTurn, "_running", [])
+    devices = OfTurn("xy")
+    items = _items("many", None, case="abcdefghijklmnop")
+    seen = []
+    for item in items:
+        OfTurn.begin(item)
+        assert len(devices) == 1 and OfTurn("xy") == devices
+        seen.append(devices[0])
+    assert set(seen) == set("xy")
+    OfTurn.begin(_items("marked", "every_driver")[0])
+    assert devices == ["x", "y"]
+    monkeypatch.setattr(effort, "TAKES_TURNS", False)
+    OfTurn.begin(items[0])
+    assert devices == ["x", "y"]
 
 
 @pytest.mark.parametrize("cases", [value_cases(), sample_cases()], ids=["values", "samples"])
