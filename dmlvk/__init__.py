@@ -3,23 +3,14 @@
 The same bits on every device, within a stated and tested error: see README.md.
 """
 
-from dmlvk import command_start
+from dmlvk.support import command_start
 
 command_start.begins()  # before the others, which take a quarter of a second
 
 # ruff: noqa: E402
-from dmlvk.binding import BindingTable, BufferArrayBinding, BufferBinding
-from dmlvk.buffers import Buffer
-from dmlvk.compilation import (
-    BindingProperties,
-    CompiledOperator,
-    ExecutionFlags,
-    Operator,
-    OperatorInitializer,
-)
+from dmlvk.arrays.device_array import Array
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device, Feature
-from dmlvk.device_arrays import Array
 from dmlvk.errors import (
     ArithmeticWarning,
     CallError,
@@ -46,6 +37,18 @@ from dmlvk.graphs import (
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.compiled import CompiledGraph
 from dmlvk.graphs.expression import Expression
+from dmlvk.objects.binding import BindingTable, BufferArrayBinding, BufferBinding
+from dmlvk.objects.buffers import Buffer
+from dmlvk.objects.compilation import (
+    BindingProperties,
+    CompiledOperator,
+    ExecutionFlags,
+    Operator,
+    OperatorInitializer,
+)
+from dmlvk.objects.portable import default_device
+from dmlvk.objects.profiling import write_trace
+from dmlvk.objects.recording import CommandRecorder, KernelTime
 from dmlvk.operators import (
     ActivationCelu,
     ActivationElu,
@@ -151,9 +154,6 @@ from dmlvk.operators import (
 )
 from dmlvk.operators import families as _families
 from dmlvk.operators.families import *  # noqa: F403  # the families say what they export
-from dmlvk.portable import default_device
-from dmlvk.profiling import write_trace
-from dmlvk.recording import CommandRecorder, KernelTime
 from dmlvk.runtime.vulkan import DeviceInfo, list_devices
 from dmlvk.tensors import TensorDesc, TensorFlags
 

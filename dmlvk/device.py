@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, overload
 
 import numpy.typing as npt
 
-from dmlvk.arithmetic import Arithmetic, checked_arithmetic, default_arithmetic
-from dmlvk.arithmetic_trial import arithmetic_faults
-from dmlvk.arithmetic_trial import warn as warn_of_arithmetic
-from dmlvk.arrays import checked_array, plain_array
-from dmlvk.binding import BindingTable, BufferBinding
-from dmlvk.buffers import Buffer
-from dmlvk.compilation import (
+from dmlvk.arrays.conversion import Casting, checked_casting
+from dmlvk.arrays.device_array import Array, array_tensor
+from dmlvk.arrays.memory_pool import MemoryPool, Storage
+from dmlvk.arrays.tensor_bytes import checked_array, plain_array
+from dmlvk.datatypes import DataType, DataTypeLike, checked_data_type
+from dmlvk.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
+from dmlvk.graphs.description import GraphDesc
+from dmlvk.kernels.target import Target
+from dmlvk.objects.binding import BindingTable, BufferBinding
+from dmlvk.objects.buffers import Buffer
+from dmlvk.objects.compilation import (
     CompiledOperator,
     CompiledSingleOperator,
     Dispatchable,
@@ -26,26 +30,22 @@ from dmlvk.compilation import (
     OperatorInitializer,
     checked_flags,
 )
-from dmlvk.conversion import Casting, checked_casting
-from dmlvk.datatypes import DataType, DataTypeLike, checked_data_type
-from dmlvk.device_arrays import Array, array_tensor
-from dmlvk.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
-from dmlvk.graphs.description import GraphDesc
-from dmlvk.half_trial import TRIALS
-from dmlvk.integers import checked_integer
-from dmlvk.kernels.target import Target
-from dmlvk.lookup_tables import LookupTables
-from dmlvk.memory_pool import MemoryPool, Storage
+from dmlvk.objects.lookup_tables import LookupTables
+from dmlvk.objects.portable import refuse_pickling
+from dmlvk.objects.profiling import median_times
+from dmlvk.objects.recording import CommandRecorder, KernelTime
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
-from dmlvk.pieces import PieceRuns
-from dmlvk.portable import refuse_pickling
-from dmlvk.profiling import median_times
-from dmlvk.recording import CommandRecorder, KernelTime
-from dmlvk.resident_runs import OnDevice, ResidentRuns
-from dmlvk.running import Run, RunCache, checked_inputs
+from dmlvk.running.host_runs import Run, RunCache, checked_inputs
+from dmlvk.running.resident_runs import OnDevice, ResidentRuns
+from dmlvk.running.streaming import PieceRuns
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
+from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic, default_arithmetic
+from dmlvk.support.integers import checked_integer
 from dmlvk.tensors import TensorDesc
+from dmlvk.trials.arithmetic_trial import arithmetic_faults
+from dmlvk.trials.arithmetic_trial import warn as warn_of_arithmetic
+from dmlvk.trials.half_trial import TRIALS
 
 if TYPE_CHECKING:
     from dmlvk.graphs.compiled import CompiledGraph

@@ -26,7 +26,7 @@ from typing import Any
 from dmlvk.graphs.numpy_words import ALIASES, BOTH, WORDS, either
 from dmlvk.graphs.operator_functions import function_name, made_function
 from dmlvk.operators import OPERATORS
-from dmlvk.suggestions import suggestion
+from dmlvk.support.suggestions import suggestion
 
 _functions = {function_name(name): made_function(kind) for name, kind in sorted(OPERATORS.items())}
 _functions |= {

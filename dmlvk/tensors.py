@@ -10,9 +10,9 @@ from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING
 
 from dmlvk.datatypes import DataType, DataTypeLike, checked_data_type
-from dmlvk.dynamic_sizes import is_dynamic
+from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.integers import UINT64_MAX, checked_integer
+from dmlvk.support.integers import UINT64_MAX, checked_integer
 
 MAXIMUM_DIMENSION_COUNT = 8
 """DML_TENSOR_DIMENSION_COUNT_MAX1."""

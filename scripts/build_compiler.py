@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from dmlvk.kernels.glslang import own_program
+from dmlvk.kernels.library.glslang import own_program
 
 SOURCE = Path(__file__).parent / "native" / "shader_compiler.cpp"
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the rows of coefficients that shaders read (dmlvk/kernels/coefficients.bin).
+"""Makes the rows of coefficients that shaders read (dmlvk/kernels/library/coefficients.bin).
 
     python scripts/make_coefficients.py           write them
     python scripts/make_coefficients.py --check   say whether they are what this makes; for tests
@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-TARGET = Path(__file__).resolve().parent.parent / "dmlvk" / "kernels" / "coefficients.bin"
+TARGET = Path(__file__).resolve().parent.parent / "dmlvk" / "kernels" / "library" / "coefficients.bin"
 
 DIGITS = 50
 """Of the decimal numbers: derivatives are differences of functions, which takes most of them."""

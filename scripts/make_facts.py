@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write dmlvk/kernels/facts.json: what the plan of a kernel must know of a compiled shader, without reading it.
+"""Write dmlvk/kernels/library/facts.json: what the plan of a kernel must know of a compiled shader, without reading it.
 
     python scripts/make_facts.py            after a change of an element-wise shader, or a new one
     python scripts/make_facts.py --check    write nothing; name what differs
@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from dmlvk.kernels.facts import FILE, Facts, function_name, measured
+from dmlvk.kernels.library.facts import FILE, Facts, function_name, measured
 from dmlvk.kernels.variants import regular_variants
 
 TOLERANCE = 0.1

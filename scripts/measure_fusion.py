@@ -26,8 +26,8 @@ from dmlvk import functions as F
 from dmlvk.bench.libraries import module
 from dmlvk.bench.own import OwnLibrary
 from dmlvk.bench.report import named
-from dmlvk.kernels import glsl
-from dmlvk.running import Run
+from dmlvk.kernels.library import glsl
+from dmlvk.running.host_runs import Run
 from scripts.measuring import argument_parser, torch_named, write_measured
 from scripts.shader_tools.operations import operations
 from scripts.shader_tools.spirv import Module

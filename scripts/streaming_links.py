@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.arrays import copied, copy_elements
+from dmlvk.arrays.tensor_bytes import copied, copy_elements
 
 _BYTES_OF_A_THREAD = 640 * 2**20
 _GIBIBYTE = 2**30

@@ -27,8 +27,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from dmlvk.kernels import library
 from dmlvk.kernels.catalog import all_variants
-from dmlvk.runtime.coherence import without_coherence
-from dmlvk.spirv import binding_count, module_instructions, module_words
+from dmlvk.spirv.coherence import without_coherence
+from dmlvk.spirv.modules import binding_count, module_instructions, module_words
 from scripts.cross.platform_table import add_row
 
 MOST_BUFFERS = 30

@@ -23,7 +23,7 @@ def _choose_drivers() -> None:
 _choose_drivers()  # before anything loads Vulkan
 
 import dmlvk as dml  # noqa: E402  # the driver choice must come first
-from dmlvk.runtime.specialization import NAIVE_DRIVERS  # noqa: E402
+from dmlvk.spirv.specialization import NAIVE_DRIVERS  # noqa: E402
 from tests.effort import IS_QUICK, TAKES_TURNS, OfTurn, items_of_turns, quick_items  # noqa: E402
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import dmlvk as dml
-from dmlvk.arrays import elements_of, has_views, lay_out
+from dmlvk.arrays.tensor_bytes import elements_of, has_views, lay_out
 from dmlvk.bench.libraries import module
 from dmlvk.bench.task import Array, Task
 

@@ -16,12 +16,13 @@ from typing import NoReturn
 
 import click
 
-from dmlvk import __version__, command_start
+from dmlvk import __version__
 from dmlvk.cli.bench import bench
 from dmlvk.cli.chat import chat, convert
 from dmlvk.cli.commands import devices, operators, run
 from dmlvk.cli.conformance import conformance
 from dmlvk.errors import DmlError, ModelFileError
+from dmlvk.support import command_start
 
 EXIT_BAD_INPUT = 2
 _EXIT_INTERRUPTED = 130

@@ -13,12 +13,12 @@ from dmlvk.cli.bench_decoder import decoder
 from dmlvk.cli.selection import NumberRange, arithmetic_option, device_selector
 
 if TYPE_CHECKING:
-    from dmlvk.arithmetic import Arithmetic
     from dmlvk.bench.measurement import Result
     from dmlvk.bench.report import BenchReport
     from dmlvk.bench.task_measurement import TaskResult
     from dmlvk.bench.workload import Workload
     from dmlvk.datatypes import DataType
+    from dmlvk.support.arithmetic import Arithmetic
 
 _DEFAULT_OPERATORS = "IDENTITY,SIGN,THRESHOLD,LOGICAL_GREATER_THAN,IF,ADD,EXP"
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30}

@@ -14,10 +14,10 @@ import click
 from dmlvk.cli.selection import arithmetic_option, device_selector
 
 if TYPE_CHECKING:
-    from dmlvk.arithmetic import Arithmetic
     from dmlvk.bench.decoder import DecoderBench
     from dmlvk.bench.decoder_models import DecoderSize
     from dmlvk.device import Device
+    from dmlvk.support.arithmetic import Arithmetic
 
 _HASHED = {
     "steps alone": (1, 80, [1] * 24),

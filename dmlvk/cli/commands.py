@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from dmlvk.arithmetic import Arithmetic
 from dmlvk.cli.selection import arithmetic_option, device_selector
+from dmlvk.support.arithmetic import Arithmetic
 
 
 @click.command()
@@ -99,7 +99,7 @@ def run(
     """
     from dmlvk.device import Device
     from dmlvk.models import Timing, load_model, run_model
-    from dmlvk.profiling import write_trace
+    from dmlvk.objects.profiling import write_trace
 
     if not timing and (iterations, warm_up, repeat, trace) != (None, None, None, None):
         raise click.UsageError("--iterations, --warm-up, --repeat and --trace are for --timing", context)

@@ -16,9 +16,9 @@ import click
 from dmlvk.cli.selection import arithmetic_option, device_selector
 
 if TYPE_CHECKING:  # loading NumPy and all operators takes longer than showing the help
-    from dmlvk.arithmetic import Arithmetic
     from dmlvk.conformance.results import Report
     from dmlvk.conformance.runner import Request
+    from dmlvk.support.arithmetic import Arithmetic
 
 _EXIT_BROKEN, _EXIT_UNUSABLE, _EXIT_INTERRUPTED = 1, 2, 130
 
@@ -134,8 +134,8 @@ def conformance(
 
 def _state_directory(report: Path | None) -> Path | None:
     """Where exhaustive runs are kept that may be interrupted."""
-    from dmlvk.caches import user_cache
     from dmlvk.conformance.state import usable_directory
+    from dmlvk.support.caches import user_cache
 
     if report is not None:
         return report / "state"

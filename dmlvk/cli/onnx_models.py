@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
-from dmlvk.files import check_regular
-from dmlvk.profiling import write_trace
+from dmlvk.objects.profiling import write_trace
+from dmlvk.support.files import check_regular
 
 if TYPE_CHECKING:
     from dmlvk.device import Device

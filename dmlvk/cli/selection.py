@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dmlvk.arithmetic import ARITHMETICS
+from dmlvk.support.arithmetic import ARITHMETICS
 
 _INDEX_DIGITS = 9
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from dmlvk.conformance.results import FORMAT
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.files import read_bytes
+from dmlvk.support.files import read_bytes
 
 Document = dict[str, Any]
 

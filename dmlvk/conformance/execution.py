@@ -96,7 +96,8 @@ class Workbench:
 def element_view(contents: Bytes, data_type: dml.DataType, sizes: Sequence[int], strides: Sequence[int]) -> Array:
     """A tensor's elements in its bytes: element [i, j …] lies at index i * strides[0] + j * strides[1] + …
 
-    Those of 4-bit types lie in a byte each, as :func:`dmlvk.arrays.unpacked` gives them: their bits are the low ones.
+    Those of 4-bit types lie in a byte each, as :func:`dmlvk.arrays.tensor_bytes.unpacked` gives them:
+    their bits are the low ones.
     """
     if data_type.size_in_bits == 4:
         return np.lib.stride_tricks.as_strided(contents, tuple(sizes), tuple(strides))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.arrays import packed, unpacked
+from dmlvk.arrays.tensor_bytes import packed, unpacked
 from dmlvk.conformance.execution import Placement, Workbench, element_view
 from dmlvk.conformance.references.bounded import Expected, expected_outputs, fault
 from dmlvk.conformance.samples import Sample, SampleCase

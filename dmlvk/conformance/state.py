@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from dmlvk.caches import file_contents
+from dmlvk.support.caches import file_contents
 
 _FORMAT = 1
 

@@ -22,9 +22,9 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any, TypeAlias, TypeVar
 
 import dmlvk as dml
-from dmlvk.arithmetic import Arithmetic
 from dmlvk.conformance.execution import Workbench
 from dmlvk.errors import DeviceNotFoundError, DmlError
+from dmlvk.support.arithmetic import Arithmetic
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

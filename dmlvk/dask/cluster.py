@@ -15,7 +15,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from distributed.worker_memory import parse_memory_limit
 
 from dmlvk.errors import DeviceNotFoundError, InvalidArgumentError
-from dmlvk.portable import default_device
+from dmlvk.objects.portable import default_device
 from dmlvk.runtime.vulkan import DeviceInfo, list_devices
 from dmlvk.runtime.vulkan.devices import choose
 

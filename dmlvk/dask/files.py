@@ -13,7 +13,7 @@ from dask.base import compute
 from dask.diagnostics.progress import ProgressBar
 
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.files import check_regular
+from dmlvk.support.files import check_regular
 
 _THREADS = 3
 """One waits for a file to be read, one for the device, one for a file to be written."""

@@ -11,11 +11,11 @@ import numpy as np
 from dask.base import tokenize
 from dask.delayed import delayed
 
-from dmlvk.compilation import CompiledOperator
 from dmlvk.dask.models import Array, Block, BlockModel, FunctionModel, as_block_model
 from dmlvk.errors import DmlError, InvalidArgumentError
-from dmlvk.integers import checked_integer
+from dmlvk.objects.compilation import CompiledOperator
 from dmlvk.operators import OperatorDesc
+from dmlvk.support.integers import checked_integer
 
 Model: TypeAlias = "OperatorDesc | CompiledOperator | Callable[..., Any] | Any"
 """An operator's description, a compiled operator or graph, an ONNX session, or a function of expressions."""

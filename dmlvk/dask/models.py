@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 from dask.base import tokenize
 
-from dmlvk.compilation import CompiledOperator, ExecutionFlags, Operator
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device
 from dmlvk.errors import InvalidArgumentError
@@ -18,8 +17,9 @@ from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.compiled import CompiledGraph, GraphOrigin
 from dmlvk.graphs.description import GraphDesc
 from dmlvk.graphs.expression import Expression
+from dmlvk.objects.compilation import CompiledOperator, ExecutionFlags, Operator
+from dmlvk.objects.portable import default_device, pending
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
-from dmlvk.portable import default_device, pending
 from dmlvk.tensors import TensorDesc
 
 Array = npt.NDArray[Any]

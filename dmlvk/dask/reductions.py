@@ -12,11 +12,11 @@ import numpy as np
 from dmlvk.dask.models import Array
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.objects.portable import default_device
 from dmlvk.operators import FeatureLevel, OperatorDesc, ReduceFunction, check_operator
 from dmlvk.operators.arithmetic import ElementWiseDivide, ElementWiseSqrt
 from dmlvk.operators.logarithm import ElementWiseLog
 from dmlvk.operators.reduction import Reduce
-from dmlvk.portable import default_device
 from dmlvk.tensors import TensorDesc
 
 _SUM = ReduceFunction.SUM

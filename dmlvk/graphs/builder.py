@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.arrays import check_range, lay_out, plain_array
-from dmlvk.compilation import ExecutionFlags
-from dmlvk.conversion import converted
+from dmlvk.arrays.conversion import converted
+from dmlvk.arrays.tensor_bytes import check_range, lay_out, plain_array
 from dmlvk.datatypes import DataType, DataTypeLike, checked_data_type
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.graphs.description import (
@@ -44,9 +43,10 @@ from dmlvk.graphs.given_members import (
     single,
 )
 from dmlvk.graphs.outputs import WantedOutputs, complete_members, complete_types, made_outputs
-from dmlvk.integers import checked_integers
+from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.operators import OPERATORS, Field, OperatorDesc
 from dmlvk.operators.members import scalar_value
+from dmlvk.support.integers import checked_integers
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc, TensorFlags
 
 if TYPE_CHECKING:

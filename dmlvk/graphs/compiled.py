@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.binding import BufferBinding
-from dmlvk.buffers import Buffer
-from dmlvk.compilation import BindPoint, CompiledOperator, ExecutionFlags
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.description import GraphDesc
 from dmlvk.graphs.inspection import node_values
@@ -24,11 +21,14 @@ from dmlvk.graphs.pictures import write_picture
 from dmlvk.graphs.placement import placed, steps, steps_once
 from dmlvk.graphs.stages import Stage, fused_stages, prepared, single_stages
 from dmlvk.kernels.program import Place, Region
+from dmlvk.objects.binding import BufferBinding
+from dmlvk.objects.buffers import Buffer
+from dmlvk.objects.compilation import BindPoint, CompiledOperator, ExecutionFlags
+from dmlvk.objects.portable import Origin
+from dmlvk.objects.recording import HazardTracker, scheduled
 from dmlvk.operators import FeatureLevel
-from dmlvk.portable import Origin
-from dmlvk.recording import HazardTracker, scheduled
+from dmlvk.support.tokens import token_of
 from dmlvk.tensors import TensorDesc
-from dmlvk.tokens import token_of
 
 if TYPE_CHECKING:
     from dmlvk.device import Device

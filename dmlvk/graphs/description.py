@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.compilation import Operator
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.integers import checked_integer
-from dmlvk.tokens import token_of
+from dmlvk.objects.compilation import Operator
+from dmlvk.support.integers import checked_integer
+from dmlvk.support.tokens import token_of
 
 if TYPE_CHECKING:
     from dmlvk.device import Device

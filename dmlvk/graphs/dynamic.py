@@ -1,7 +1,7 @@
 """Graphs whose tensors have dynamic sizes: lowered once, and launched with the numbers of each set of sizes.
 
 Nothing of a kernel is chosen here anew: whatever a lowering decides by comparing sizes is among the guards of the plan
-(:mod:`dmlvk.dynamic_sizes`). What is left of it are numbers, which one function gives for all launches together.
+(:mod:`dmlvk.dynamic.sizes`). What is left of it are numbers, which one function gives for all launches together.
 Memory is laid out for capacities, which grow geometrically; what a kernel computes follows from sizes alone.
 """
 
@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from dmlvk.binding import BufferBinding
-from dmlvk.buffers import Buffer
-from dmlvk.compilation import ExecutionFlags
-from dmlvk.dynamic_sizes import Guards, coefficients_of, is_dynamic
+from dmlvk.dynamic.sizes import Guards, coefficients_of, is_dynamic
 from dmlvk.graphs.description import GraphDesc
 from dmlvk.graphs.network import Value, network
 from dmlvk.graphs.placement import Placement, placed, steps_once
 from dmlvk.graphs.stages import Stage, fused_stages, prepared, single_stages
-from dmlvk.kernels import coefficients
+from dmlvk.kernels.library import coefficients
 from dmlvk.kernels.program import Place, Program, Region, Step
 from dmlvk.kernels.small_programs import copy_step
 from dmlvk.kernels.target import Target
-from dmlvk.recording import Access, HazardTracker, scheduled
+from dmlvk.objects.binding import BufferBinding
+from dmlvk.objects.buffers import Buffer
+from dmlvk.objects.compilation import ExecutionFlags
+from dmlvk.objects.recording import Access, HazardTracker, scheduled
 from dmlvk.runtime.kompute import Allocation, Launch
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 import numpy as np
 
+from dmlvk.arrays.indexing import axis_order, part_of, reshaped_sizes
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.integers import checked_integers
 from dmlvk.operators.members import RoundingMode
-from dmlvk.parts import axis_order, part_of, reshaped_sizes
+from dmlvk.support.integers import checked_integers
 from dmlvk.tensors import TensorDesc, packed_strides, reshaped_strides
 
 if TYPE_CHECKING:

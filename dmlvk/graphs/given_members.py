@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dmlvk.arrays import plain_array
+from dmlvk.arrays.tensor_bytes import plain_array
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators import FeatureLevel, Field, OperatorDesc
 from dmlvk.operators.checks import check_dimensions
 from dmlvk.operators.members import checked_member
-from dmlvk.suggestions import suggestion
+from dmlvk.support.suggestions import suggestion
 from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:

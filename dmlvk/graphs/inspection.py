@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from dmlvk.compilation import ExecutionFlags
 from dmlvk.graphs.description import GraphDesc, OutputGraphEdge
+from dmlvk.objects.compilation import ExecutionFlags
 
 if TYPE_CHECKING:
     from dmlvk.graphs.compiled import CompiledGraph

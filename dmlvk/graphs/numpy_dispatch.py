@@ -17,7 +17,7 @@ import numpy as np
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.expression import Expression
 from dmlvk.graphs.numpy_words import BOTH, WORDS
-from dmlvk.suggestions import suggestion
+from dmlvk.support.suggestions import suggestion
 
 _BINARY = {
     "add": "add",

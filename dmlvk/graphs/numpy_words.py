@@ -15,10 +15,10 @@ from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.expression import Expression
 from dmlvk.graphs.operator_functions import bound_arguments, needs_expression
-from dmlvk.integers import checked_integer, checked_integers
 from dmlvk.operators import OPERATORS
 from dmlvk.operators.matrix import MatrixTransform
 from dmlvk.operators.members import AxisDirection, ReduceFunction, checked_boolean
+from dmlvk.support.integers import checked_integer, checked_integers
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 if TYPE_CHECKING:

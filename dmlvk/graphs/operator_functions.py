@@ -14,7 +14,7 @@ from dmlvk.operators import Field, IsInfinityMode, OperatorDesc, RandomGenerator
 from dmlvk.operators.convolution import ConvolutionDirection, ConvolutionMode
 from dmlvk.operators.matrix import MatrixTransform
 from dmlvk.operators.members import checked_boolean
-from dmlvk.suggestions import suggestion
+from dmlvk.support.suggestions import suggestion
 
 if TYPE_CHECKING:
     from dmlvk.graphs.builder import Graph

@@ -8,9 +8,9 @@ from typing import Any
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.integers import checked_integers
 from dmlvk.operators import Field, OperatorDesc
 from dmlvk.operators.shapes import Draft, member_text
+from dmlvk.support.integers import checked_integers
 from dmlvk.tensors import TensorDesc
 
 _USUAL_TYPES = (DataType.UINT8, DataType.UINT32, DataType.FLOAT32)

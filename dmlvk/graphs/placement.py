@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from dmlvk.compilation import RESOURCE_ALIGNMENT
 from dmlvk.graphs.memory import SMALL_ALIGNMENT, Item, MemoryPlan, plan_memory, plan_pages
 from dmlvk.graphs.network import Network, Value
 from dmlvk.graphs.stages import Stage
 from dmlvk.kernels.program import Place, Region, Step
 from dmlvk.kernels.small_programs import copy_step
 from dmlvk.kernels.target import Target
+from dmlvk.objects.compilation import RESOURCE_ALIGNMENT
 
 
 @dataclasses.dataclass(frozen=True)

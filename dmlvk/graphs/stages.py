@@ -8,7 +8,6 @@ import logging
 import os
 from collections.abc import Collection, Mapping, Sequence
 
-from dmlvk.compilation import permits_in_place
 from dmlvk.errors import ShaderCompilationError
 from dmlvk.graphs.fusion.functions import Function, function_of
 from dmlvk.graphs.fusion.grouping import Group, Limits, grouped
@@ -17,13 +16,14 @@ from dmlvk.graphs.fusion.packed_weights import PackedProduct, find_packed_produc
 from dmlvk.graphs.fusion.tails import Tail, factor_of, find_tails
 from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.normalization import batch_factor, batch_factor_program, batch_shift_program
 from dmlvk.kernels.program import Place, Program, Region, Step
+from dmlvk.kernels.rows.normalization import batch_factor, batch_factor_program, batch_shift_program
 from dmlvk.kernels.target import Target
+from dmlvk.objects.compilation import permits_in_place
 from dmlvk.operators import BatchNormalization
-from dmlvk.progress import told
+from dmlvk.support.progress import told
+from dmlvk.support.threads import map_in_threads
 from dmlvk.tensors import TensorDesc
-from dmlvk.threads import map_in_threads
 
 _log = logging.getLogger("dmlvk")
 

@@ -4,38 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from dmlvk.kernels import (
-    batch_training,
-    block_products,
-    cached_attention,
-    casts,
-    copies,
-    fills,
-    indexed,
-    integer_products,
-    interleaved,
-    matrix_tiles,
-    normalization,
-    optimizer,
-    padded,
-    parts,
-    quantized,
-    quantized_blocks,
-    random,
-    recurrent_steps,
-    reduction,
-    region_alignment,
-    region_gradient,
-    regions,
-    resample,
-    resample_gradient,
-    residual_normalization,
-    scan,
-    sorting,
-    trials,
-    window,
-)
+from dmlvk.kernels import trials
+from dmlvk.kernels.composed import batch_training, cached_attention, optimizer, recurrent_steps
+from dmlvk.kernels.elementwise import casts, fills, quantized_blocks, random
+from dmlvk.kernels.movement import copies, indexed, interleaved, padded, parts
+from dmlvk.kernels.products import block_products, integer_products, matrix_tiles, quantized
+from dmlvk.kernels.rows import normalization, reduction, residual_normalization, scan, sorting
 from dmlvk.kernels.variants import ShaderVariant, regular_variants
+from dmlvk.kernels.windows import region_alignment, region_gradient, regions, resample, resample_gradient, window
 
 SOURCES: tuple[Callable[[], Iterable[ShaderVariant]], ...] = (
     regular_variants,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels import library, special_values
-from dmlvk.spirv import with_work_group_size
+from dmlvk.spirv.modules import with_work_group_size
 
 WORK_GROUP_SIZE = 256
 """Invocations of a work group, as in ``shaders/patterns``; SwiftShader's limit."""
@@ -56,7 +56,7 @@ class Kernel(ABC):
 
 @dataclasses.dataclass(frozen=True)
 class WalkKernel(Kernel):
-    """A kernel that goes through elements by a memory walk: shaders/patterns/elementwise.glsl, along_axes.glsl.
+    """A kernel that goes through elements by a memory walk: patterns/elementwise/elementwise.glsl, along_axes.glsl.
 
     Attributes:
         geometry: values of the specialization constants that follow from the description.

@@ -5,37 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from dmlvk.errors import DeviceLimitError
-from dmlvk.kernels import (
-    along_axes,
-    attention,
-    batch_training,
-    cached_attention,
-    casts,
-    convolution,
-    elementwise,
-    fills,
-    indexed,
-    integer_products,
-    matrix,
-    movement,
-    normalization,
-    optimizer,
-    quantized,
-    quantized_blocks,
-    random,
-    recurrent,
-    reduction,
-    regions,
-    resample,
-    resample_gradient,
-    residual_normalization,
-    scan,
-    sorting,
-    window,
-)
+from dmlvk.kernels.composed import attention, batch_training, cached_attention, optimizer, recurrent
+from dmlvk.kernels.elementwise import casts, elementwise, fills, quantized_blocks, random
 from dmlvk.kernels.kernel import WORK_GROUPS_PER_ROW, Kernel
+from dmlvk.kernels.movement import indexed, movement
+from dmlvk.kernels.products import convolution, integer_products, matrix, quantized
 from dmlvk.kernels.program import Program, of_kernel
+from dmlvk.kernels.rows import along_axes, normalization, reduction, residual_normalization, scan, sorting
 from dmlvk.kernels.target import Target
+from dmlvk.kernels.windows import regions, resample, resample_gradient, window
 from dmlvk.operators import OperatorDesc
 from dmlvk.operators.declaration import Pattern
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dmlvk.datatypes import DataType
-from dmlvk.kernels.elementwise import lower as lower_elementwise
-from dmlvk.kernels.elementwise import lower_conversion, lower_lookup
+from dmlvk.kernels.elementwise.elementwise import lower as lower_elementwise
+from dmlvk.kernels.elementwise.elementwise import lower_conversion, lower_lookup
 from dmlvk.kernels.lookup import TABLE_SIZE_IN_BYTES
 from dmlvk.kernels.program import Place, Program, Region, Step, operand_regions
 from dmlvk.kernels.target import Target

@@ -11,7 +11,7 @@ import functools
 from dmlvk.datatypes import float32_bits
 from dmlvk.kernels import library
 from dmlvk.operators import OperatorDesc
-from dmlvk.spirv import with_constant
+from dmlvk.spirv.modules import with_constant
 
 SPECIAL_ATTRIBUTE = 1001
 """The ``constant_id`` of ``shaders/include/special_attribute.glsl``."""

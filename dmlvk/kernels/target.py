@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from dmlvk.datatypes import DataType
-from dmlvk.runtime.specialization import NAIVE_DRIVERS
+from dmlvk.spirv.specialization import NAIVE_DRIVERS
 
 if TYPE_CHECKING:
     from dmlvk.runtime.vulkan import DeviceInfo

@@ -19,10 +19,10 @@ from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, Sup
 
 Walk = Literal["contiguous", "rows", "tiled", "strided", "held", "long", "alone"]
 WALKS: tuple[Walk, ...] = ("contiguous", "rows", "tiled", "strided")
-"""How an element-wise kernel goes through memory; ``shaders/patterns/elementwise.glsl`` counts them from 0."""
+"""How an element-wise kernel goes through memory; ``patterns/elementwise/elementwise.glsl`` counts them from 0."""
 
 AXES_WALKS: tuple[Walk, ...] = ("held", "long", "alone")
-"""How a kernel along axes goes through rows; ``shaders/patterns/along_axes.glsl`` says how."""
+"""How a kernel along axes goes through rows; ``shaders/patterns/rows/along_axes.glsl`` says how."""
 
 BLOCK = 4
 """Neighbouring elements that one lane of a row takes at once."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 from dmlvk.datatypes import DataType
-from dmlvk.dynamic_sizes import is_dynamic, is_multiple, tells_multiples, typical
+from dmlvk.dynamic.sizes import is_dynamic, is_multiple, tells_multiples, typical
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, work_groups
 from dmlvk.kernels.layout import ANY_SIZE, FoldedLayout, open_ended
 from dmlvk.kernels.target import Target

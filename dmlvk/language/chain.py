@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dmlvk.arrays import copy_elements
-from dmlvk.buffers import Buffer
-from dmlvk.device_arrays import Array
+from dmlvk.arrays.device_array import Array
+from dmlvk.arrays.memory_pool import Storage
+from dmlvk.arrays.tensor_bytes import copy_elements
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.program import Place, Region
-from dmlvk.memory_pool import Storage
-from dmlvk.recording import HazardTracker, KernelTime, RecordedStep, scheduled
+from dmlvk.objects.buffers import Buffer
+from dmlvk.objects.recording import HazardTracker, KernelTime, RecordedStep, scheduled
 from dmlvk.runtime.kompute import Allocation, Chain, Recording
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from dmlvk.binding import BufferBinding
     from dmlvk.device import Device
     from dmlvk.graphs.compiled import CompiledGraph
     from dmlvk.language.sampling import Chooser
+    from dmlvk.objects.binding import BufferBinding
     from dmlvk.onnx.standing import StandingStep
 
 _Memory = Array | Storage | Buffer

@@ -17,8 +17,8 @@ from dmlvk.language.folder import ModelFolder
 from dmlvk.language.sampling import Sampler, Sampling
 
 if TYPE_CHECKING:
+    from dmlvk.arrays.device_array import Array
     from dmlvk.device import Device
-    from dmlvk.device_arrays import Array
     from dmlvk.onnx import NodeArg, OrtValue
 
 CHUNKS = (512, 128, 32, 8)

@@ -18,8 +18,8 @@ from dmlvk.graphs.expression import Expression
 from dmlvk.operators import AxisDirection
 
 if TYPE_CHECKING:
+    from dmlvk.arrays.device_array import Array
     from dmlvk.device import Device
-    from dmlvk.device_arrays import Array
     from dmlvk.graphs.compiled import CompiledGraph
 
 _MOST_SAMPLED = 1024

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from dmlvk.compilation import CompiledOperator, ExecutionFlags, Operator, is_owned
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.description import GraphDesc, InputGraphEdge, OperatorGraphNode, OutputGraphEdge
 from dmlvk.models.bindings import BindPoint, Bound, parse_bindings
@@ -35,6 +34,7 @@ from dmlvk.models.values import (
     refuse_later,
     string,
 )
+from dmlvk.objects.compilation import CompiledOperator, ExecutionFlags, Operator, is_owned
 from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, ScaleBias, Size2D
 from dmlvk.operators.members import directml_prefix
 from dmlvk.tensors import TensorDesc, TensorFlags

@@ -21,7 +21,7 @@ from PIL import Image, UnidentifiedImageError
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.files import open_regular
+from dmlvk.support.files import open_regular
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 """File name endings, in lower case, that mean a picture."""

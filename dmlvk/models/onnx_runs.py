@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.buffers import Buffer
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError, ModelFileError, UnsupportedError
 from dmlvk.models.json_source import shortened
 from dmlvk.models.onnx_dispatchables import OnnxBinding, OnnxDispatchable
 from dmlvk.models.resources import ArrayValues, Resource
+from dmlvk.objects.buffers import Buffer
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
+    from dmlvk.objects.recording import KernelTime
     from dmlvk.onnx import InferenceSession, NodeArg
-    from dmlvk.recording import KernelTime
 
 _NUMPY_NAMES = {"float": "float32", "double": "float64"}
 

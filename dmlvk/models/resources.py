@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from dmlvk.datatypes import DataType
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.files import check_regular, read_bytes
 from dmlvk.models import images
 from dmlvk.models.json_source import JsonNode, shortened
 from dmlvk.models.values import (
@@ -30,6 +29,7 @@ from dmlvk.models.values import (
     typed_array,
     typed_value,
 )
+from dmlvk.support.files import check_regular, read_bytes
 
 MAXIMUM_BUFFER_BYTES = 2**32 - 4
 """Largest buffer that a resource may ask for; a device's own limit may be lower."""

@@ -16,9 +16,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.binding import BindingTable, BufferArrayBinding, BufferBinding
-from dmlvk.buffers import Buffer
-from dmlvk.compilation import CompiledOperator
 from dmlvk.device import Device
 from dmlvk.errors import DmlError, OutOfMemoryError
 from dmlvk.models import images
@@ -39,7 +36,10 @@ from dmlvk.models.model import Model
 from dmlvk.models.onnx_dispatchables import OnnxBinding, OnnxDispatchable
 from dmlvk.models.onnx_runs import OnnxRun, resolved, stored
 from dmlvk.models.resources import Resource
-from dmlvk.recording import KernelTime
+from dmlvk.objects.binding import BindingTable, BufferArrayBinding, BufferBinding
+from dmlvk.objects.buffers import Buffer
+from dmlvk.objects.compilation import CompiledOperator
+from dmlvk.objects.recording import KernelTime
 
 
 @dataclasses.dataclass(frozen=True)

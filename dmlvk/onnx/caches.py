@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlvk.device_arrays import Array as DeviceArray
+from dmlvk.arrays.device_array import Array as DeviceArray
+from dmlvk.arrays.memory_pool import Storage
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.memory_pool import Storage
 from dmlvk.onnx.execution import Held
 from dmlvk.onnx.loading import Model, Step, ValueInfo
 from dmlvk.onnx.values import DATA_TYPES, Array

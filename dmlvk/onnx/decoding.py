@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dmlvk.device_arrays import Array as DeviceArray
+from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.onnx.caches import Cache, CachePair, Caches, cache_pairs, check_lengths
 from dmlvk.onnx.counting import Counting

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from onnx import TensorProto, helper
 
-from dmlvk.dynamic_sizes import is_dynamic, value_of
+from dmlvk.dynamic.sizes import is_dynamic, value_of
 from dmlvk.onnx.dynamic_shapes import Given, NoRuleError, rule_of
 from dmlvk.onnx.loading import Step
 from dmlvk.onnx.values import Derived, Known, Tensor, Value

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlvk.binding import BufferBinding
-from dmlvk.buffers import Buffer
-from dmlvk.compilation import ExecutionFlags
-from dmlvk.dynamic_sizes import Guards
+from dmlvk.dynamic.sizes import Guards
 from dmlvk.graphs.dynamic import DynamicGraph, Layout
 from dmlvk.kernels.program import Place
+from dmlvk.objects.binding import BufferBinding
+from dmlvk.objects.buffers import Buffer
+from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.onnx.assembly import Assembled
 from dmlvk.onnx.execution import Resident, Usage, Weights
 from dmlvk.onnx.host import Repeated

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from onnx import helper
 
-from dmlvk.dynamic_sizes import is_dynamic, value_of
+from dmlvk.dynamic.sizes import is_dynamic, value_of
 from dmlvk.onnx.loading import Step
 from dmlvk.onnx.values import Derived, Known, NotOnDevice, Tensor, Value, broadcast_shape
 

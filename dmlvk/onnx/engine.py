@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import dmlvk.onnx.operators as operators
-from dmlvk.collection import collection_paused
-from dmlvk.compilation import ExecutionFlags
-from dmlvk.dynamic_sizes import Guards
+from dmlvk.dynamic.sizes import Guards
 from dmlvk.errors import ModelFileError, OutOfMemoryError
+from dmlvk.objects.compilation import ExecutionFlags
+from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.assembly import Assembled, Parts
 from dmlvk.onnx.caches import Cache
 from dmlvk.onnx.control import CONTROL_FLOW, run_control_flow
@@ -31,7 +31,7 @@ from dmlvk.onnx.loading import Model, Step, subgraph
 from dmlvk.onnx.planning import Live, NotDynamicError, Placement, Planner, RoundPlan, viewed
 from dmlvk.onnx.standing import StandingStep
 from dmlvk.onnx.values import NUMPY_TYPES, Array, dense, element_of, memory_of
-from dmlvk.recording import KernelTime
+from dmlvk.support.collection import collection_paused
 
 if TYPE_CHECKING:
     from dmlvk.device import Device

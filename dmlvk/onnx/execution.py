@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dmlvk.binding import BindingTable, BufferBinding
-from dmlvk.buffers import Buffer
-from dmlvk.compilation import RESOURCE_ALIGNMENT, ExecutionFlags
-from dmlvk.device_arrays import Array as DeviceArray
+from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.errors import DeviceLimitError, UnsupportedError
 from dmlvk.graphs.description import OperatorGraphNode
 from dmlvk.kernels.program import Place
+from dmlvk.objects.binding import BindingTable, BufferBinding
+from dmlvk.objects.buffers import Buffer
+from dmlvk.objects.compilation import RESOURCE_ALIGNMENT, ExecutionFlags
+from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.assembly import Assembled
 from dmlvk.onnx.standing import StandingStep
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, memory_of, restored, size_in_bytes, stored
-from dmlvk.recording import KernelTime
-from dmlvk.resident_runs import BoundMemory
+from dmlvk.running.resident_runs import BoundMemory
 from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:

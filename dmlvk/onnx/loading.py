@@ -21,10 +21,10 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import AttributeProto, TensorProto, helper, inliner, numpy_helper
 
 from dmlvk.errors import InvalidArgumentError, ModelFileError
-from dmlvk.files import open_regular, read_bytes
 from dmlvk.onnx.exceptions import InvalidProtobuf, NoSuchFile
 from dmlvk.onnx.local_functions import count_nodes, key_of
 from dmlvk.onnx.values import Array
+from dmlvk.support.files import open_regular, read_bytes
 
 _MOST_ELEMENTS = 2**32 - 1
 _LEAST_MAPPED = 2**20

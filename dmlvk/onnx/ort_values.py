@@ -11,11 +11,11 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper
 
-from dmlvk.device_arrays import Array as DeviceArray
+from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.errors import InvalidArgumentError, OutOfMemoryError, UnsupportedError
-from dmlvk.integers import checked_integers
 from dmlvk.onnx.execution import Held
 from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES, Array, element_name, element_of
+from dmlvk.support.integers import checked_integers
 
 if TYPE_CHECKING:
     from dmlvk.device import Device

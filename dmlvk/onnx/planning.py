@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import TensorProto
 
-from dmlvk.dynamic_sizes import Guards, is_dynamic
+from dmlvk.dynamic.sizes import Guards, is_dynamic
 from dmlvk.errors import DeviceRemovedError, DmlError, ModelFileError, UnsupportedError
 from dmlvk.onnx.assembly import Assembly, Parts, fills
 from dmlvk.onnx.branches import branch_of

@@ -16,10 +16,12 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 
-from dmlvk.arithmetic import Arithmetic, checked_arithmetic
-from dmlvk.compilation import ExecutionFlags
 from dmlvk.device import Device
 from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, ModelFileError, OutOfMemoryError
+from dmlvk.objects.compilation import ExecutionFlags
+from dmlvk.objects.portable import Origin, Portable, leave_device, shared_device
+from dmlvk.objects.profiling import median_times, write_trace
+from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.engine import Program, State
 from dmlvk.onnx.execution import Held, Usage
 from dmlvk.onnx.feeds import check_name, checked_inputs, checked_outputs
@@ -30,10 +32,8 @@ from dmlvk.onnx.ort_values import IOBinding, OrtValue, type_name, value_of
 from dmlvk.onnx.planning import Placement
 from dmlvk.onnx.standing import StandingStep
 from dmlvk.operators import FeatureLevel
-from dmlvk.portable import Origin, Portable, leave_device, shared_device
-from dmlvk.profiling import median_times, write_trace
-from dmlvk.recording import KernelTime
-from dmlvk.tokens import token_of
+from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic
+from dmlvk.support.tokens import token_of
 
 
 @dataclasses.dataclass(frozen=True)

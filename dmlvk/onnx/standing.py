@@ -10,9 +10,9 @@ from dmlvk.kernels.program import Place
 from dmlvk.onnx.values import Array
 
 if TYPE_CHECKING:
-    from dmlvk.binding import BufferBinding
-    from dmlvk.device_arrays import Array as DeviceArray
+    from dmlvk.arrays.device_array import Array as DeviceArray
     from dmlvk.graphs.compiled import CompiledGraph
+    from dmlvk.objects.binding import BufferBinding
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from onnx import TensorProto, helper
 
-from dmlvk.arrays import elements_of, lay_out
+from dmlvk.arrays.tensor_bytes import elements_of, lay_out
 from dmlvk.datatypes import DataType
-from dmlvk.dynamic_sizes import as_size, value_of
+from dmlvk.dynamic.sizes import as_size, value_of
 from dmlvk.errors import DmlError
 from dmlvk.tensors import TensorDesc, packed_strides
 

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dmlvk.caches import user_cache
 from dmlvk.errors import DmlError, UnsupportedError
+from dmlvk.support.caches import user_cache
 
 SOURCES = Path(__file__).parent / "native"
 

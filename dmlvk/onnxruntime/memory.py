@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.binding import BufferBinding
 from dmlvk.errors import DeviceLimitError, DmlError, OutOfMemoryError
 from dmlvk.kernels.program import Place
+from dmlvk.objects.binding import BufferBinding
 from dmlvk.onnx.execution import Held, Resident
 from dmlvk.onnx.values import DATA_TYPES, NUMPY_TYPES, stored
 from dmlvk.onnxruntime.interface import array_of

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dmlvk.errors import DmlError
+from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.engine import Program, State
 from dmlvk.onnx.execution import Held, Resident
 from dmlvk.onnx.loading import Model
@@ -22,7 +23,6 @@ from dmlvk.onnxruntime.library import Library
 from dmlvk.onnxruntime.memory import Content, Memory, size_of
 from dmlvk.onnxruntime.on_host import DEVICE_CANNOT, HostPart
 from dmlvk.onnxruntime.sessions import Session
-from dmlvk.recording import KernelTime
 
 _RECORD = 20
 """Numbers that provider.c tells of each tensor: address, element type, place, number of dimensions, dimensions."""

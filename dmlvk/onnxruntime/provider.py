@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import numpy as np
 
 import dmlvk
-from dmlvk.arithmetic import Arithmetic, checked_arithmetic
 from dmlvk.device import Device
 from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.onnxruntime.claims import claims_of
@@ -25,6 +24,7 @@ from dmlvk.onnxruntime.parts import Part, numbers_of, records
 from dmlvk.onnxruntime.sessions import Session
 from dmlvk.operators import FeatureLevel
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
+from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic
 
 PROVIDER = "DmlVkExecutionProvider"
 """The provider's name, for ``providers=[…]``."""

@@ -10,8 +10,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from dmlvk.objects.recording import KernelTime
 from dmlvk.onnxruntime.interface import Api
-from dmlvk.recording import KernelTime
 
 if TYPE_CHECKING:
     from dmlvk.device import Device

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from dmlvk.datatypes import DataType
-from dmlvk.dynamic_sizes import is_dynamic
+from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.errors import CallError, InvalidArgumentError, UnsupportedError
 from dmlvk.operators.fusion import FusedActivation, activations_attribute, fused_activation_attribute
 from dmlvk.operators.levels import FeatureLevel
@@ -48,9 +48,9 @@ from dmlvk.operators.members import (
     unsigned_attribute,
 )
 from dmlvk.operators.shapes import ShapeRule
-from dmlvk.suggestions import suggestion
+from dmlvk.support.suggestions import suggestion
+from dmlvk.support.tokens import token_of
 from dmlvk.tensors import TensorDesc
-from dmlvk.tokens import token_of
 
 if TYPE_CHECKING:  # type checkers carry typing_extensions' declarations with them; nothing is imported when running
     from typing_extensions import dataclass_transform

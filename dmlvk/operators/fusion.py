@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.operators.levels import FeatureLevel
 from dmlvk.operators.members import Field, bits_of, checked_member, member
-from dmlvk.tokens import token_of
+from dmlvk.support.tokens import token_of
 
 if TYPE_CHECKING:
     from dmlvk.operators.declaration import OperatorDesc

@@ -15,8 +15,8 @@ import numpy as np
 
 from dmlvk.datatypes import DataType, checked_data_type
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.integers import checked_integer
 from dmlvk.operators.levels import FeatureLevel
+from dmlvk.support.integers import checked_integer
 from dmlvk.tensors import TensorDesc
 
 _UINT32_MAX = 2**32 - 1

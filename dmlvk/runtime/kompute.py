@@ -37,7 +37,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
-from dmlvk.progress import told
 from dmlvk.runtime import validation
 from dmlvk.runtime.afterwards import Afterwards, new_lock
 from dmlvk.runtime.forked import end_without_exit_handlers, keep_for_ever
@@ -50,7 +49,8 @@ from dmlvk.runtime.transfers import Transfers
 from dmlvk.runtime.turns import once_free, wait_for
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryGuard, MemoryRequest, open_instance
 from dmlvk.runtime.work import Allocation, Chain, Launch, Recording
-from dmlvk.weak_calls import weakly
+from dmlvk.support.progress import told
+from dmlvk.support.weak_calls import weakly
 
 __all__ = ["Allocation", "Chain", "Engine", "Launch", "Recording"]
 

@@ -16,10 +16,10 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from dmlvk.errors import OutOfMemoryError
-from dmlvk.runtime.general_shaders import general_shader, numbers_of
 from dmlvk.runtime.vulkan import DeviceLimits
 from dmlvk.runtime.work import Allocation, Launch, Recording
-from dmlvk.spirv import binding_count
+from dmlvk.spirv.general_shaders import general_shader, numbers_of
+from dmlvk.spirv.modules import binding_count
 
 MOST_WORK_GROUPS = 2**10
 """Of a launch that may be told its numbers."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
 from dmlvk.errors import OutOfMemoryError
-from dmlvk.runtime.coherence import without_coherence
-from dmlvk.runtime.flattening import flattened
-from dmlvk.runtime.specialization import NAIVE_DRIVERS, on_processor, specialized
 from dmlvk.runtime.work import Launch
-from dmlvk.spirv import uses_constant, with_constant, with_float_controls
+from dmlvk.spirv.coherence import without_coherence
+from dmlvk.spirv.flattening import flattened
+from dmlvk.spirv.modules import uses_constant, with_constant, with_float_controls
+from dmlvk.spirv.specialization import NAIVE_DRIVERS, on_processor, specialized
 
 if TYPE_CHECKING:
     from dmlvk.runtime.kompute import Engine

@@ -20,8 +20,8 @@ from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from dmlvk.arrays.device_array import Array
 from dmlvk.device import Device
-from dmlvk.device_arrays import Array
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.torch import operators
 from dmlvk.torch.lowering import LOWERINGS, NotLowered, has_lowering, lowered, name_of

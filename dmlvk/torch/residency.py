@@ -11,8 +11,8 @@ import torch
 from dmlvk.torch.types import to_numpy
 
 if TYPE_CHECKING:
+    from dmlvk.arrays.device_array import Array
     from dmlvk.device import Device
-    from dmlvk.device_arrays import Array
 
 
 class Residency:

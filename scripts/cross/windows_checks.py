@@ -82,7 +82,7 @@ with dml.Device() as device:
 assert (found[0][0].view(np.uint32) == found[1][0].view(np.uint32)).all()
 assert found[1][1] < found[0][1], "nothing was fused"
 """,
-        needs="from dmlvk.kernels import glsl; assert glsl.compiler()",
+        needs="from dmlvk.kernels.library import glsl; assert glsl.compiler()",
     ),
     Check(
         "threads share a device",
@@ -138,8 +138,8 @@ def run(a0):
         return device.run(graph.compile(y=abs(a) * 2 + a0), {"a": np.float32([-1, 2, -3])})["y"].tolist()
 os.environ["DMLVK_CACHE_DIR"] = str(folder)
 assert run(1) == [3, 5, 7]
-from dmlvk.kernels import glsl
-from dmlvk import arithmetic_trial
+from dmlvk.kernels.library import glsl
+from dmlvk.trials import arithmetic_trial
 glsl._in_memory.clear(); arithmetic_trial._found.clear()
 files = [open(path, "r+b") for path in folder.iterdir()]
 for file in files:

@@ -5,7 +5,7 @@
 //
 //     glslangValidator -V --target-env vulkan1.1 -S comp --nan-clamp -g0 -I… -D… FILE
 //
-// and says what `spirv-val --target-env vulkan1.1` says. dmlvk/kernels/glslang.py runs it, scripts/build_compiler.py
+// and says what `spirv-val --target-env vulkan1.1` says. dmlvk/kernels/library/glslang.py runs it, scripts/build_compiler.py
 // builds it against the libraries of glslang and SPIRV-Tools; scripts/cross/glslang.py for other systems, from glslang's
 // source, WITHOUT_VALIDATOR.
 //

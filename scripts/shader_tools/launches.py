@@ -16,8 +16,8 @@ from dmlvk.errors import DmlError
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import Target
 from dmlvk.operators import OPERATORS, OperatorDesc
-from dmlvk.runtime.coherence import without_coherence
-from dmlvk.spirv import binding_count
+from dmlvk.spirv.coherence import without_coherence
+from dmlvk.spirv.modules import binding_count
 
 _ELEMENTS = 2**20
 _TASK_BYTES = 2**24

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 
-from dmlvk.spirv import HEADER_WORDS, module_instructions, module_words
+from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words
 
 _BOUND = 3
 _DECORATE, _NO_CONTRACTION = 71, 42

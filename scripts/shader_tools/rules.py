@@ -290,7 +290,7 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             "shared-memory",
             f"*.{way}",
             "size of the shared memory is unknown: *",
-            "16 bytes for each invocation of a work group; dmlvk/kernels/along_axes.py gives it 256 at most",
+            "16 bytes for each invocation of a work group; dmlvk/kernels/rows/along_axes.py gives it 256 at most",
         )
         for way in ("held", "long")
     ),
@@ -383,13 +383,13 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
         "shared-memory",
         "reduction.*",
         "size of the shared memory is unknown: *",
-        "a state for each invocation of a work group; dmlvk/kernels/reduction.py has more than 256 where they fit",
+        "a state for each invocation of a work group; dmlvk/kernels/rows/reduction.py has more than 256 where they fit",
     ),
     Exemption(
         "shared-memory",
         "*er_lines",
         "size of the shared memory is unknown: *",
-        "its length is a line's; dmlvk/kernels/index_lines.py takes it where a line fits into what the device has",
+        "its length is a line's; index_lines.py takes it where a line fits into what the device has",
     ),
     Exemption(
         "atomic",

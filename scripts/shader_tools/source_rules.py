@@ -29,14 +29,14 @@ _DEVICE_FILE = "include/device_arithmetic.glsl"
 _FMA = re.compile(r"\bfma\s*\(")
 _LOOSE_FILES = (_EXACT_FILE, "include/half_exponential.glsl")
 _LOOSE = re.compile(r"\bloose_product_plus\s*\(")
-_DEVICE_FILES = (_DEVICE_FILE, "patterns/matrix_terms.glsl")
+_DEVICE_FILES = (_DEVICE_FILE, "patterns/products/matrix_terms.glsl")
 _DEVICE = re.compile(r"\bdevice_product_plus\s*\(")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _DECLARATION = re.compile(r"^\s*(?:layout\s*\(|shared\b|(?:\w+\s+)*buffer\s+\w+\s*\{)", re.MULTILINE)
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
 
-RUN_TIME_SOURCES = ("patterns/fused_operands.glsl",)
+RUN_TIME_SOURCES = ("patterns/elementwise/fused_operands.glsl",)
 """What only kernels include that are put together for graphs (dmlvk/graphs/fusion); their tests lint them."""
 
 

@@ -1,9 +1,9 @@
 // ACTIVATION_CELU: f(x) = max(0, x) + min(0, Alpha * (e^(x / Alpha) - 1)).
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "special_attribute.glsl"
 #include "celu.glsl"
 
 #define OPERATION(x) FORM(celu, INPUT_0)(x, ATTRIBUTE_ALPHA, SPECIAL_ATTRIBUTE)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,9 +1,9 @@
 // ACTIVATION_ELU: f(x) = x if x >= 0, else Alpha * (e^x - 1).
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "special_attribute.glsl"
 #include "exponential_linear.glsl"
 
 #define OPERATION(x) FORM(elu, INPUT_0)(x, ATTRIBUTE_ALPHA, SPECIAL_ATTRIBUTE)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -2,8 +2,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "gelu.glsl"
 
 #define OPERATION(x) FORM(gelu, INPUT_0)(x)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,8 +1,8 @@
 // ACTIVATION_HARDMAX, ACTIVATION_HARDMAX1: 1 at the first of a row's largest elements, 0 elsewhere. A number is above NaN.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 
 #define NAN_RANK BELOW_ALL
 #define RESULT_WITHOUT_SUM 0x3f800000u
-#include "along_axes.glsl"
+#include "rows/along_axes.glsl"

@@ -1,7 +1,7 @@
 // ACTIVATION_IDENTITY: f(x) = x.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 
 #define OPERATION(x) (x)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,7 +1,7 @@
 // ACTIVATION_LINEAR: f(x) = Alpha * x + Beta, rounded once; FLOAT32 denormals count as zero.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "piecewise_linear.glsl"
 
 #if !INPUT_0_IS_FLOAT16
@@ -9,4 +9,4 @@
 #endif
 
 #define OPERATION(x) FORM(linear, INPUT_0)(x, ATTRIBUTE_ALPHA, ATTRIBUTE_BETA)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

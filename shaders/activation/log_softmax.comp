@@ -1,7 +1,7 @@
 // ACTIVATION_LOG_SOFTMAX, ACTIVATION_LOG_SOFTMAX1: f(x) = ln(e^x / sum of e^x over the row).
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "log_softmax.glsl"
 
 #define NAN_RANK ABOVE_ALL
@@ -23,4 +23,4 @@
 #define result_of(difference, term, row) log_softmax_f32(difference, row)
 #define has_rare_results(has_far, row) (has_far || has_small_logarithm(row))
 #define rare_result_of(result, x, basis, row) rare_log_softmax_f32(result, x, basis, row)
-#include "along_axes.glsl"
+#include "rows/along_axes.glsl"

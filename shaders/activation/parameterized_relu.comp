@@ -2,8 +2,8 @@
 // as zero. Integers wrap.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "piecewise_linear.glsl"
 
 #define OPERATION(x, slope) FORM(parameterized_relu, INPUT_0)(x, slope)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

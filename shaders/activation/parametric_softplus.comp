@@ -2,7 +2,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "softplus.glsl"
 
 #if !INPUT_0_IS_FLOAT16
@@ -10,4 +10,4 @@
 #endif
 
 #define OPERATION(x) FORM(parametric_softplus, INPUT_0)(x, ATTRIBUTE_ALPHA, ATTRIBUTE_BETA)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

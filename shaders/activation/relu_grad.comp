@@ -1,8 +1,8 @@
 // ACTIVATION_RELU_GRAD: f(x, gradient) = the gradient if x > 0, else 0.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 
 #define OPERATION(x, gradient) (FORM(is_greater, INPUT_0)(x, 0u) ? (gradient) : 0u)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,7 +1,7 @@
 // ACTIVATION_SCALED_ELU: f(x) = Gamma * x if x > 0, else Gamma * (Alpha * e^x - Alpha).
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "exponential_linear.glsl"
 
 #if !INPUT_0_IS_FLOAT16
@@ -9,4 +9,4 @@
 #endif
 
 #define OPERATION(x) FORM(scaled_elu, INPUT_0)(x, ATTRIBUTE_ALPHA, ATTRIBUTE_GAMMA)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,7 +1,7 @@
 // ACTIVATION_SCALED_TANH: f(x) = Alpha * tanh(Beta * x).
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "scaled_tanh.glsl"
 
 #if !INPUT_0_IS_FLOAT16
@@ -9,4 +9,4 @@
 #endif
 
 #define OPERATION(x) FORM(scaled_tanh, INPUT_0)(x, ATTRIBUTE_ALPHA, ATTRIBUTE_BETA)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

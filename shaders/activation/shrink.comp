@@ -2,8 +2,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define LONG_FOR_INTEGERS
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "shrink.glsl"
 
 #define OPERATION(x) CONCATENATE(shrink_, INPUT_0)(x, ATTRIBUTE_BIAS, ATTRIBUTE_THRESHOLD)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

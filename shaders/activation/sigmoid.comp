@@ -1,8 +1,8 @@
 // ACTIVATION_SIGMOID: f(x) = 1 / (1 + e^-x).
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "sigmoid.glsl"
 
 #define OPERATION(x) FORM(sigmoid, INPUT_0)(x)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,7 +1,7 @@
 // ACTIVATION_SOFTMAX, ACTIVATION_SOFTMAX1: f(x) = e^x / sum of e^x over the row.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "softmax.glsl"
 
 #define NAN_RANK ABOVE_ALL
@@ -24,4 +24,4 @@
 #define result_of(difference, term, row) softmax_f32(term, row)
 #define has_rare_results(has_far, row) (has_far)
 #define rare_result_of(result, x, basis, row) unscaled_share(result)
-#include "along_axes.glsl"
+#include "rows/along_axes.glsl"

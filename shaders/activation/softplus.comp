@@ -2,7 +2,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "special_attribute.glsl"
 #include "softplus.glsl"
 
@@ -11,4 +11,4 @@
 #endif
 
 #define OPERATION(x) FORM(softplus, INPUT_0)(x, ATTRIBUTE_STEEPNESS, SPECIAL_ATTRIBUTE)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,8 +1,8 @@
 // ACTIVATION_SOFTSIGN: f(x) = x / (1 + |x|).
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "softsign.glsl"
 
 #define OPERATION(x) FORM(softsign, INPUT_0)(x)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

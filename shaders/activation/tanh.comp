@@ -1,8 +1,8 @@
 // ACTIVATION_TANH: f(x) = tanh(x).
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "hyperbolic.glsl"
 
 #define OPERATION(x) FORM(tanh, INPUT_0)(x)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

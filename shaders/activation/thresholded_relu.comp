@@ -1,8 +1,8 @@
 // ACTIVATION_THRESHOLDED_RELU: f(x) = x if x > Alpha, else 0.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 
 #define OPERATION(x) (FORM(is_greater, INPUT_0)(x, ATTRIBUTE_ALPHA) ? (x) : 0u)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

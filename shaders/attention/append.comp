@@ -1,4 +1,4 @@
 // CACHED_ATTENTION, first: new keys and values go behind those that are in the caches; queries and keys are turned by the angles
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "attention_append.glsl"
+#include "composed/attention_append.glsl"

@@ -1,4 +1,4 @@
 // CACHED_ATTENTION, last: what attention_segments.glsl made of each segment is joined, in the order of the segments.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "attention_join.glsl"
+#include "composed/attention_join.glsl"

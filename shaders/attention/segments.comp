@@ -1,4 +1,4 @@
 // CACHED_ATTENTION: what queries make of a segment of 256 keys, or of all segments in turn.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "attention_segments.glsl"
+#include "composed/attention_segments.glsl"

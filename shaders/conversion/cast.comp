@@ -4,7 +4,7 @@
 #if INPUT_0_BITS == 64 || OUTPUT_BITS == 64
 #define LONG_OPERATION
 #endif
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "special_attribute.glsl"
 #include "casting.glsl"
 
@@ -111,4 +111,4 @@ RESULT converted(uvec2 x)
 #endif
 
 #define OPERATION(x) converted(x)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

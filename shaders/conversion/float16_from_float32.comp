@@ -1,8 +1,8 @@
 // FLOAT16 from FLOAT32, rounded to nearest even: devices whose own conversion should be taken are tried by it
-// (dmlvk/half_trial.py).
+// (dmlvk/trials/half_trial.py).
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "float16.glsl"
 
 // Bits beyond the half, which are dropped where it is stored, are seen.
@@ -13,4 +13,4 @@ uint float16_or_more(uint x)
 }
 
 #define OPERATION(x) float16_or_more(x)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -2,4 +2,4 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#include "interleaved.glsl"
+#include "movement/interleaved.glsl"

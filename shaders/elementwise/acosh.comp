@@ -1,7 +1,7 @@
 // ELEMENT_WISE_ACOSH: f(x) = acosh(x) = ln(x + sqrt(x * x - 1)). Of 1 +0, of what is below 1 NaN.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "inverse_hyperbolic_cosine.glsl"
 #include "prescaling.glsl"
 
@@ -10,4 +10,4 @@
 #endif
 
 #define OPERATION(x) FORM(acosh, INPUT_0)(SCALED(x))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -2,8 +2,8 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "fused_activation.glsl"
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 
 #define OPERATION(a, b) ACTIVATED(FORM(add, INPUT_0)(a, b))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

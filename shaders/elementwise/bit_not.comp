@@ -1,7 +1,7 @@
 // ELEMENT_WISE_BIT_NOT: f(x) = ~x, every bit inverted.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 
 #define OPERATION(x) (~(x))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,7 +1,7 @@
 // ELEMENT_WISE_BIT_OR: f(a, b) = a | b, the disjunction of the bits.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 
 #define OPERATION(a, b) ((a) | (b))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,8 +1,8 @@
 // ELEMENT_WISE_BIT_SHIFT_RIGHT: f(a, b) = a >> b, zeros coming in; 0 when b is the width of the type or more.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "shift.glsl"
 
 #define OPERATION(a, b) FORM(shift_right, INPUT_0)(a, b)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,7 +1,7 @@
 // ELEMENT_WISE_CEIL: f(x) = the smallest integer that is not less than x; NaN gives the canonical NaN.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "rounding.glsl"
 #include "prescaling.glsl"
 
@@ -11,4 +11,4 @@
 #endif
 
 #define OPERATION(x) FORM(ceiling, INPUT_0)(SCALED(x))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,7 +1,7 @@
 // ELEMENT_WISE_CLIP1: f(x) = max(Min, min(x, Max)). The bounds arrive in the tensor's data type, a NaN as the canonical one.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 #include "prescaling.glsl"
 
@@ -15,4 +15,4 @@
 // For kernels of several operators, see dmlvk/graphs/fusion/forms.py.
 #define OPERATION_BESIDE_SIGNS(x, sign_of_max, sign_of_min) \
     CONCATENATE(larger_number_beside_, sign_of_min)(CONCATENATE(smaller_beside_, sign_of_max)(x, ATTRIBUTE_MAX), ATTRIBUTE_MIN)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

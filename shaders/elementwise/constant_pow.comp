@@ -2,10 +2,10 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "special_attribute.glsl"
 #include "power.glsl"
 #include "prescaling.glsl"
 
 #define OPERATION(x) FORM(constant_power, INPUT_0)(SCALED(x), ATTRIBUTE_EXPONENT, SPECIAL_ATTRIBUTE)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -2,7 +2,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "prescaling.glsl"
 #include "trigonometry.glsl"
 
@@ -11,4 +11,4 @@
 #endif
 
 #define OPERATION(x) FORM(cos, INPUT_0)(SCALED(x))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,9 +1,9 @@
 // ELEMENT_WISE_COSH: f(x) = cosh(x).
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "hyperbolic.glsl"
 #include "prescaling.glsl"
 
 #define OPERATION(x) FORM(cosh, INPUT_0)(SCALED(x))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

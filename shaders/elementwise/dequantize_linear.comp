@@ -1,7 +1,7 @@
 // ELEMENT_WISE_DEQUANTIZE_LINEAR: f(x, scale, zero_point) = (x - zero_point) * scale, rounded once.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "quantization.glsl"
 
 #if INPUT_0_BITS == 8 || (INPUT_0_BITS == 16 && OUTPUT_BITS == 32)
@@ -16,4 +16,4 @@
 #else
 #define OPERATION(x, scale) DEQUANTIZED(x, 0u, scale)
 #endif
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

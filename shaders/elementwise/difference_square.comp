@@ -2,9 +2,9 @@
 // the exact square is rounded once. FLOAT32 denormals count as zero. Integers wrap.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "integer_arithmetic.glsl"
 
 #define OPERATION(a, b) FORM(difference_square, INPUT_0)(a, b)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -2,7 +2,7 @@
 // zero; 0 when divided by zero.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"
 #include "integer_division.glsl"
@@ -11,4 +11,4 @@
 // For kernels of several operators, see dmlvk/graphs/fusion/forms.py: of a power of two, whose reciprocal is one.
 #define OPERATION_BY_POWER(a, b, reciprocal) plain_product(a, reciprocal)
 #define OPERATION_BY_POWER_MAY_VANISH(a, b, reciprocal, largest_vanishing) product_with_number(a, reciprocal, largest_vanishing)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

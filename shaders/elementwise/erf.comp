@@ -2,9 +2,9 @@
 // is given.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "error_function.glsl"
 #include "prescaling.glsl"
 
 #define OPERATION(x) FORM(erf, INPUT_0)(SCALED(x))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,7 +1,7 @@
 // ELEMENT_WISE_FLOOR: f(x) = the largest integer that is not greater than x; NaN gives the canonical NaN.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "rounding.glsl"
 #include "prescaling.glsl"
 
@@ -11,4 +11,4 @@
 #endif
 
 #define OPERATION(x) FORM(rounded, INPUT_0)(SCALED(x), TOWARD_MINUS_INFINITY)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

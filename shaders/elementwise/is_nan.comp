@@ -1,8 +1,8 @@
 // ELEMENT_WISE_IS_NAN: f(x) = 1 if x is NaN, else 0.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 
 #define OPERATION(x) uint(FORM(is_nan, INPUT_0)(x))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

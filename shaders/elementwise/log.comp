@@ -1,9 +1,9 @@
 // ELEMENT_WISE_LOG: f(x) = ln x. Of +-0 -infinity, of what is below zero NaN.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "logarithm.glsl"
 #include "prescaling.glsl"
 
 #define OPERATION(x) FORM(log, INPUT_0)(SCALED(x))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

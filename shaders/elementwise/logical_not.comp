@@ -1,7 +1,7 @@
 // ELEMENT_WISE_LOGICAL_NOT: f(x) = 1 if x is zero, else 0.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 
 #define OPERATION(x) uint((x) == 0u)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,7 +1,7 @@
 // ELEMENT_WISE_MAX: f(a, b) = max(a, b). Of a number and NaN the number; +0 is above -0.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 
 #if INPUT_0_IS_FLOAT16
@@ -13,4 +13,4 @@
 // For kernels of several operators, see dmlvk/graphs/fusion/forms.py.
 #define OPERATION_BESIDE_POSITIVE(a, number) larger_beside_positive(a, number)
 #define OPERATION_BESIDE_NEGATIVE(a, number) larger_beside_negative(a, number)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -2,9 +2,9 @@
 // zero. Integers: truncated toward zero.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "integer_arithmetic.glsl"
 
 #define OPERATION(a, b) FORM(mean, INPUT_0)(a, b)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -2,9 +2,9 @@
 // as zero. Integers: 0 modulo zero.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "integer_division.glsl"
 #include "modulus.glsl"
 
 #define OPERATION(a, b) FORM(modulus_floor, INPUT_0)(a, b)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,7 +1,7 @@
 // ELEMENT_WISE_MULTIPLY: f(a, b) = a * b. Floats: rounded once; FLOAT32 denormals count as zero. Integers wrap.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "integer_arithmetic.glsl"
 
@@ -11,4 +11,4 @@
 #define OPERATION_WITH_NUMBER(a, number, largest_vanishing) product_with_number(a, number, largest_vanishing)
 #define OPERATION_OF_BOUNDED(a, b) product_of_bounded(a, b)
 #define OPERATION_WITH_BOUNDED(a, b) product_with_bounded(a, b)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

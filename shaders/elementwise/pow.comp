@@ -7,7 +7,7 @@
 #else
 #define LONG_OPERATION
 #endif
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "half_power.glsl"
 #include "integer_power.glsl"
 #include "prescaling.glsl"
@@ -49,4 +49,4 @@
 
 #define POWER FORM(CONCATENATE(FORM(power, INPUT_0), _by), INPUT_1)
 #define OPERATION(x, e) BOUNDED(POWER(SCALED(x), e))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,7 +1,7 @@
 // ELEMENT_WISE_QUANTIZE_LINEAR: f(x, scale, zero_point) = clamp(round(x / scale) + zero_point), halves to even, by the exact quotient.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "quantization.glsl"
 
 #define QUANTIZED(x, scale, zero_point) \
@@ -11,4 +11,4 @@
 #else
 #define OPERATION(x, scale) QUANTIZED(x, scale, 0u)
 #endif
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -3,7 +3,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "quantization.glsl"
 
 #define SUM(a, a_scale, a_zero, b, b_scale, b_zero, scale, zero) \
@@ -28,4 +28,4 @@
 #else
 #define OPERATION(a, a_scale, b, b_scale, scale) SUM(a, a_scale, 0u, b, b_scale, 0u, scale, 0u)
 #endif
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

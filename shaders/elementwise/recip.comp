@@ -2,9 +2,9 @@
 // as zero.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "division.glsl"
 #include "prescaling.glsl"
 
 #define OPERATION(x) FORM(recip, INPUT_0)(SCALED(x))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

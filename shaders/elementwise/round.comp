@@ -1,7 +1,7 @@
 // ELEMENT_WISE_ROUND: f(x) = x rounded to an integer by RoundingMode; NaN gives the canonical NaN.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "rounding.glsl"
 
 #if INPUT_0_IS_FLOAT16
@@ -10,4 +10,4 @@
 #endif
 
 #define OPERATION(x) FORM(rounded, INPUT_0)(x, ATTRIBUTE_ROUNDING_MODE)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,11 +1,11 @@
 // ELEMENT_WISE_SUBTRACT: f(a, b) = a - b. Floats: rounded once; FLOAT32 denormals count as zero. Integers wrap.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "integer_arithmetic.glsl"
 
 #define OPERATION(a, b) FORM(subtract, INPUT_0)(a, b)
 // For kernels of several operators, see dmlvk/graphs/fusion/forms.py.
 #define OPERATION_PLAIN(a, b) plain_difference(a, b)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -3,9 +3,9 @@
 // rounded once.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 #include "prescaling.glsl"
 
 #define OPERATION(x) FORM(larger, INPUT_0)(SCALED(x), ATTRIBUTE_MIN)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

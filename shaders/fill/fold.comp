@@ -3,7 +3,7 @@
 // windows whose largest element it is (HAS_INDICES).
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "folding.glsl"
+#include "windows/folding.glsl"
 #include "window_average.glsl"
 
 #if OUTPUT_BITS == 16
@@ -100,4 +100,4 @@ uint folded(uint number)
 }
 
 #define OPERATION(number) folded(number)
-#include "each_place.glsl"
+#include "elementwise/each_place.glsl"

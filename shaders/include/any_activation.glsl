@@ -2,7 +2,7 @@
 // the activation's own operator gives. `first` and `second` are its attributes, in the order of the operator's members.
 //
 // The compile script passes OPERAND, the data type, and ANY_ACTIVATION: 0 where only the first ones of the list occur, which keeps the
-// kernel small. dmlvk/kernels/recurrent.py counts kinds as here.
+// kernel small. dmlvk/kernels/composed/recurrent.py counts kinds as here.
 #ifndef ANY_ACTIVATION_GLSL
 #define ANY_ACTIVATION_GLSL
 

@@ -1,6 +1,6 @@
 // Rows of coefficients in memory, for functions that are short polynomials in each of many intervals: an idea of S. Gal and
 // B. Bachelis, «An accurate elementary mathematical library for the IEEE floating point standard» (1991). One row of 16 bytes, or a pair
-// of 8, is read for every element, through the caches. scripts/make_coefficients.py makes the rows; dmlvk/kernels/coefficients.py
+// of 8, is read for every element, through the caches. scripts/make_coefficients.py makes the rows; dmlvk/kernels/library/coefficients.py
 // binds them behind a kernel's operands.
 //
 // A kernel reads rows of one width: COEFFICIENTS_ARE_PAIRS, defined before, says that it is pairs. The buffer is the same.

@@ -2,7 +2,7 @@
 // instructions, as glslang knows no words for it before its version 13.
 //
 // A type cannot be named to glslang as the parameter of another type: the number that stands in its place is looked up in the compiled
-// module (dmlvk/kernels/cooperative_types.py).
+// module (dmlvk/spirv/cooperative_types.py).
 //
 // Included at the head of a shader, before anything else is declared.
 #ifndef COOPERATIVE_MATRIX_GLSL

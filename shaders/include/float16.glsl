@@ -10,7 +10,7 @@
 #define ONE_F16 0x3c00u
 
 // Whether unpackHalf2x16 keeps denormals: it does so always on a device, or never (as GLSL.std.450 says). The host tries it
-// (dmlvk/half_trial.py) and sets the constant in the module.
+// (dmlvk/trials/half_trial.py) and sets the constant in the module.
 layout(constant_id = 1002) const bool UNPACKS_DENORMALS = false;
 
 // Whether packHalf2x16 rounds to nearest even: Vulkan lets a device round as it likes. The host tries that too.

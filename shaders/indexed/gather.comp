@@ -1,7 +1,7 @@
 // GATHER, GATHER_ELEMENTS, GATHER_ND, GATHER_ND1: the elements that indices point to.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "gather_operands.glsl"
+#include "movement/gather_operands.glsl"
 
 #define CHOOSE(n) \
     if (INDICES > n) { \
@@ -16,4 +16,4 @@ UNIT unit_at(Places places)
     return LOAD_UNIT(sparse, source);
 }
 
-#include "gathering.glsl"
+#include "movement/gathering.glsl"

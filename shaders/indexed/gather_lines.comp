@@ -3,7 +3,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#include "index_lines.glsl"
+#include "movement/index_lines.glsl"
 
 uint choice_of(Index index) { return nearest_choice(index, LENGTH); }
 

@@ -1,7 +1,7 @@
 // ONE_HOT: OnValue where the place along the axis is the one that the index means, OffValue elsewhere.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "gather_operands.glsl"
+#include "movement/gather_operands.glsl"
 
 UNIT unit_at(Places places)
 {
@@ -9,4 +9,4 @@ UNIT unit_at(Places places)
     return LOAD_UNIT(sparse, places.position == hot ? CHOICE_STRIDE_0 : 0u);
 }
 
-#include "gathering.glsl"
+#include "movement/gathering.glsl"

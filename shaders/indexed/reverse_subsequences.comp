@@ -1,7 +1,7 @@
 // REVERSE_SUBSEQUENCES: the first elements of each sequence in opposite order, as many as its length says.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "gather_operands.glsl"
+#include "movement/gather_operands.glsl"
 
 UNIT unit_at(Places places)
 {
@@ -11,4 +11,4 @@ UNIT unit_at(Places places)
     return LOAD_UNIT(sparse, places.sparse + position * CHOICE_STRIDE_0);
 }
 
-#include "gathering.glsl"
+#include "movement/gathering.glsl"

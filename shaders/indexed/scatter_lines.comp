@@ -6,7 +6,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
-#include "index_lines.glsl"
+#include "movement/index_lines.glsl"
 
 // The last number of 16 bits means no place.
 uint choice_of(Index index) { return min(choice_or_none(index, LENGTH), 0xffffu); }

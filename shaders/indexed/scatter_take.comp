@@ -2,7 +2,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define HAS_UPDATES
-#include "gather_operands.glsl"
+#include "movement/gather_operands.glsl"
 
 // Updates are numbered along these axes, the innermost first.
 #define MOVE_TO_UPDATE(n) \
@@ -24,4 +24,4 @@ UNIT unit_at(Places places)
     return LOAD_UNIT(updates, place);
 }
 
-#include "gathering.glsl"
+#include "movement/gathering.glsl"

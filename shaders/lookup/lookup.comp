@@ -2,7 +2,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define LOOKUP_TABLE
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 
 uint looked_up(uint bits)
 {
@@ -10,4 +10,4 @@ uint looked_up(uint bits)
 }
 
 #define OPERATION(x) looked_up(x)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

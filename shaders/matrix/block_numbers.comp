@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // Packed weights as numbers.
-#include "block_numbers.glsl"
+#include "products/block_numbers.glsl"

@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // GEMM of few rows with packed weights, on processors.
-#include "block_processors.glsl"
+#include "products/block_processors.glsl"

@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // GEMM of few rows with packed weights, on GPUs.
-#include "block_rows.glsl"
+#include "products/block_rows.glsl"

@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // GEMM and CONVOLUTION on processors.
-#include "matrix_blocks.glsl"
+#include "products/matrix_blocks.glsl"

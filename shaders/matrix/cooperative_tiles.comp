@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // Products of 8-bit integers, of packed operands, by matrices that subgroups hold together.
-#include "cooperative_tiles.glsl"
+#include "products/cooperative_tiles.glsl"

@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // Products and convolutions of 8-bit integers.
-#include "integer_products.glsl"
+#include "products/integer_products.glsl"

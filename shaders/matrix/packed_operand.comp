@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // Operands of products of 8-bit integers, packed for tiles.
-#include "packed_operand.glsl"
+#include "products/packed_operand.glsl"

@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // Sums of the lines of packed operands.
-#include "packed_sums.glsl"
+#include "products/packed_sums.glsl"

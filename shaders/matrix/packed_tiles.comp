@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // Products of 8-bit integers, of packed operands.
-#include "packed_tiles.glsl"
+#include "products/packed_tiles.glsl"

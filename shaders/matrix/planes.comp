@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // Convolutions whose windows overlap in planes.
-#include "matrix_planes.glsl"
+#include "products/matrix_planes.glsl"

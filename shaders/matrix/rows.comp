@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // GEMM of few rows, on GPUs.
-#include "matrix_rows.glsl"
+#include "products/matrix_rows.glsl"

@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // GEMM of few rows, on GPUs that a sum for each invocation would not keep busy.
-#include "matrix_shared_rows.glsl"
+#include "products/matrix_shared_rows.glsl"

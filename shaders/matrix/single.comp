@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // GEMM and CONVOLUTION of little work, on GPUs.
-#include "matrix_single.glsl"
+#include "products/matrix_single.glsl"

@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // GEMM and CONVOLUTION: adds the segments of sums that were computed side by side.
-#include "matrix_sums.glsl"
+#include "products/matrix_sums.glsl"

@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // GEMM and CONVOLUTION on GPUs.
-#include "matrix_tiles.glsl"
+#include "products/matrix_tiles.glsl"

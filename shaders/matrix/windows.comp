@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // CONVOLUTION of few channels for each result, on GPUs.
-#include "matrix_windows.glsl"
+#include "products/matrix_windows.glsl"

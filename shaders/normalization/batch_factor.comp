@@ -1,7 +1,7 @@
 // The first step of BATCH_NORMALIZATION: Scale / sqrt(Variance + Epsilon), each step rounded to FLOAT32.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"
 #include "widening.glsl"
@@ -9,4 +9,4 @@
 #define OPERATION(variance, scale) \
     divide_f32(FORM(widened, INPUT_1)(scale), \
         sqrt_f32(add_f32(FORM(widened, INPUT_0)(variance), parameters.attributes[0])))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

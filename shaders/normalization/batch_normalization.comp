@@ -3,11 +3,11 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "fused_activation.glsl"
-#include "four_operands.glsl"
+#include "elementwise/four_operands.glsl"
 #include "shifted_and_scaled.glsl"
 #include "widening.glsl"
 
 #define OPERATION(x, mean, factor, bias) \
     ACTIVATED(FORM(narrowed, OUTPUT)(shifted_and_scaled( \
         FORM(widened, INPUT_0)(x), FORM(widened, INPUT_1)(mean), factor, FORM(widened, INPUT_3)(bias))))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

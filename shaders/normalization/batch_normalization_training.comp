@@ -3,7 +3,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "fused_activation.glsl"
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "comparison.glsl"
 #include "mean_difference.glsl"
@@ -20,4 +20,4 @@ uint normalized(uint x, uvec2 mean, uint factor, uint bias, uint added)
 #define OPERATION(x, mean, factor, bias, added) \
     ACTIVATED(FORM(narrowed, OUTPUT)(normalized( \
         FORM(widened, INPUT_0)(x), mean, factor, FORM(widened, INPUT_3)(bias), FORM(widened, INPUT_4)(added))))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,11 +1,11 @@
 // A step of BATCH_NORMALIZATION_TRAINING_GRAD: g * (x - mean), each step rounded to FLOAT32. The mean has two words.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "mean_difference.glsl"
 #include "widening.glsl"
 
 #define OPERATION(x, gradient, mean) \
     multiply_f32(FORM(widened, INPUT_1)(gradient), difference_from(FORM(widened, INPUT_0)(x), mean))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -2,7 +2,7 @@
 // FLOAT16 tensors the result is rounded once more. The mean has two words.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"
 #include "mean_difference.glsl"
@@ -19,4 +19,4 @@ uint scale_gradient(uint sum, uint of_gradients, uvec2 mean, uint given, uint va
 #define OPERATION(sum, of_gradients, mean, given, variance) \
     FORM(narrowed, OUTPUT)(scale_gradient( \
         sum, of_gradients, mean, FORM(widened, INPUT_3)(given), FORM(widened, INPUT_4)(variance)))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,7 +1,7 @@
 // A step of BATCH_NORMALIZATION_TRAINING_GRAD: (sum / n) / (Variance + Epsilon), or sum / n alone, each step rounded to FLOAT32.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"
 #include "widening.glsl"
@@ -17,4 +17,4 @@ uint slope(uint sum, uint variance)
 }
 
 #define OPERATION(sum, variance) slope(sum, FORM(widened, INPUT_1)(variance))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

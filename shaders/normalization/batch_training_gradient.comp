@@ -2,7 +2,7 @@
 // rounded once more. The mean has two words.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "mean_difference.glsl"
 #include "widening.glsl"
@@ -16,4 +16,4 @@ uint gradient_of(uint x, uint gradient, uvec2 mean, uint of_gradients, uint slop
 #define OPERATION(x, gradient, mean, of_gradients, slope, factor) \
     FORM(narrowed, OUTPUT)(gradient_of( \
         FORM(widened, INPUT_0)(x), FORM(widened, INPUT_1)(gradient), mean, of_gradients, slope, factor))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -2,7 +2,7 @@
 // with the bits of the steps one by one: reduction/sum.comp, inverse_deviation.comp and mean_variance_normalization.comp.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "held_rows.glsl"
+#include "rows/held_rows.glsl"
 #include "arithmetic.glsl"
 #include "comparison.glsl"
 #include "division.glsl"

@@ -1,9 +1,9 @@
 // A step of MEAN_VARIANCE_NORMALIZATION: 1 / sqrt(variance + Epsilon), each step rounded.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"
 
 #define OPERATION(variance) recip_f32(sqrt_f32(add_f32(variance, parameters.attributes[0])))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -3,7 +3,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
-#include "four_operands.glsl"
+#include "elementwise/four_operands.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"
 #include "power.glsl"
@@ -17,4 +17,4 @@ uint response_gradient(uint x, uint g, uint base, uint sum)
 
 #define OPERATION(x, g, base, sum) \
     FORM(narrowed, OUTPUT)(response_gradient(FORM(widened, INPUT_0)(x), FORM(widened, INPUT_1)(g), base, sum))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

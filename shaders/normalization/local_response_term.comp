@@ -2,7 +2,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"
 #include "power.glsl"
@@ -15,4 +15,4 @@ uint response_term(uint x, uint g, uint base)
 }
 
 #define OPERATION(x, g, base) response_term(FORM(widened, INPUT_0)(x), FORM(widened, INPUT_1)(g), base)
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -1,7 +1,7 @@
 // The last step of LP_NORMALIZATION: x / max(norm, Epsilon), rounded to FLOAT32; of FLOAT16 tensors once more.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise_operands.glsl"
+#include "elementwise/elementwise_operands.glsl"
 #include "comparison.glsl"
 #include "division.glsl"
 #include "widening.glsl"
@@ -11,4 +11,4 @@ uint divisor_of(uint norm, uint epsilon) { return is_nan_f32(norm) ? norm : larg
 
 #define OPERATION(x, norm) \
     FORM(narrowed, OUTPUT)(divide_f32(FORM(widened, INPUT_0)(x), divisor_of(norm, parameters.attributes[0])))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

@@ -3,7 +3,7 @@
 #extension GL_GOOGLE_include_directive : require
 #define OUTPUT NUMBER
 #define OUTPUT_BITS NUMBER_BITS
-#include "quantized_blocks.glsl"
+#include "elementwise/quantized_blocks.glsl"
 #include "quantization.glsl"
 
 uint result_of(Places places)

@@ -3,7 +3,7 @@
 #extension GL_GOOGLE_include_directive : require
 #define OUTPUT INTEGER
 #define OUTPUT_BITS INTEGER_BITS
-#include "quantized_blocks.glsl"
+#include "elementwise/quantized_blocks.glsl"
 #include "quantization.glsl"
 
 uint result_of(Places places)

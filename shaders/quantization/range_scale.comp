@@ -1,4 +1,4 @@
 // DYNAMIC_QUANTIZE_LINEAR: the scale and the zero point that follow from the smallest and the largest element.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "range_scale.glsl"
+#include "elementwise/range_scale.glsl"

@@ -2,7 +2,7 @@
 // f = clamp(round(sum * left_scale * right_scale / scale) + zero), halves to even, by the exact quotient.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "scaled_sums.glsl"
+#include "products/scaled_sums.glsl"
 #include "exact_scaling.glsl"
 
 uint result_of(Places places)

@@ -2,7 +2,7 @@
 // then with the bias, rounded again; then as OUTPUT. The compile script passes SUM_WORDS, the words of a sum: 1 or 3.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "scaled_sums.glsl"
+#include "products/scaled_sums.glsl"
 #include "arithmetic.glsl"
 #include "exact_scaling.glsl"
 

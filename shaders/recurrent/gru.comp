@@ -4,7 +4,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define GATES 3u
-#include "recurrent.glsl"
+#include "composed/recurrent.glsl"
 
 #define UPDATE_GATE 0u
 #define RESET_GATE 1u
@@ -60,4 +60,4 @@ Unit stepped(uint unit)
 
 #define WRITES_HIDDEN 1
 #define WRITES_SECOND 0
-#include "recurrent_step.glsl"
+#include "composed/recurrent_step.glsl"

@@ -2,7 +2,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define GATES 4u
-#include "recurrent.glsl"
+#include "composed/recurrent.glsl"
 
 // As the weights lie.
 #define INPUT_GATE 0u
@@ -54,4 +54,4 @@ Unit stepped(uint unit)
 #define FIRST_GATE 0u
 #define PRODUCT_GATES 4u
 #define MULTIPLIED_STATE read_state
-#include "recurrent_step.glsl"
+#include "composed/recurrent_step.glsl"

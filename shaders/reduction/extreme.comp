@@ -16,7 +16,7 @@
 #if !defined(WIDE) && !ARG
 #define LOADS_NEXT_AHEAD
 #endif
-#include "reduction_operands.glsl"
+#include "rows/reduction_operands.glsl"
 #include "comparison.glsl"
 
 #define IS_SMALLEST (MODE % 2u == 1u)
@@ -173,7 +173,7 @@ uint result_of(State state) { return element_of(state.key); }
 #endif
 
 #ifdef IN_PIECES
-#include "reduction_pieces.glsl"
+#include "rows/reduction_pieces.glsl"
 #else
-#include "reduction.glsl"
+#include "rows/reduction.glsl"
 #endif

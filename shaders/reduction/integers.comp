@@ -9,7 +9,7 @@
 #define STATE_WORDS 1
 #endif
 #define HAS_ANY_ORDER
-#include "reduction_operands.glsl"
+#include "rows/reduction_operands.glsl"
 
 #define OF_MAGNITUDES (MODE == 1u)
 #define OF_SQUARES (MODE == 2u)
@@ -82,9 +82,9 @@ ELEMENT result_of(State state) { return state.value; }
 #ifdef SCAN
 State with_element(State state, ELEMENT x) { return joined(state, State(x)); }
 #define prefix_result_of(state) result_of(state)
-#include "scan.glsl"
+#include "rows/scan.glsl"
 #elif defined(IN_PIECES)
-#include "reduction_pieces.glsl"
+#include "rows/reduction_pieces.glsl"
 #else
-#include "reduction.glsl"
+#include "rows/reduction.glsl"
 #endif

@@ -3,7 +3,7 @@
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require
 #define STATE_WORDS 5
-#include "reduction_operands.glsl"
+#include "rows/reduction_operands.glsl"
 #include "double_sums.glsl"
 
 #define HAS_ZERO 16u
@@ -86,7 +86,7 @@ uint result_of(State state)
 #ifdef SCAN
 State with_element(State state, uint x) { return joined(state, state_of_element(x, true)); }
 #define prefix_result_of(state) result_of(state)
-#include "scan.glsl"
+#include "rows/scan.glsl"
 #else
-#include "reduction.glsl"
+#include "rows/reduction.glsl"
 #endif

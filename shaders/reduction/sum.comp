@@ -5,7 +5,7 @@
 #extension GL_EXT_control_flow_attributes : require
 #define STATE_WORDS 7
 #define RESULT_IS_WIDE
-#include "reduction_operands.glsl"
+#include "rows/reduction_operands.glsl"
 #include "term_sums.glsl"
 #if TERMS == 2
 #include "exponential.glsl"
@@ -310,7 +310,7 @@ uint quick_result_of(QuickState sum)
     return OUTPUT_WIDTH == 16u ? float16_from_float32(result) : result;
 }
 #endif
-#include "scan.glsl"
+#include "rows/scan.glsl"
 #else
 // As float32; the mean in two words has two.
 uvec2 finished(State state)
@@ -371,8 +371,8 @@ uvec2 result_of(State state)
 }
 
 #ifdef IN_PIECES
-#include "reduction_pieces.glsl"
+#include "rows/reduction_pieces.glsl"
 #else
-#include "reduction.glsl"
+#include "rows/reduction.glsl"
 #endif
 #endif

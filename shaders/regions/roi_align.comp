@@ -1,4 +1,4 @@
 // ROI_ALIGN, ROI_ALIGN1: the average or the largest of the samples of each output.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "roi_align.glsl"
+#include "windows/roi_align.glsl"

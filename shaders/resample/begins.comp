@@ -1,7 +1,7 @@
 // The first step of RESAMPLE_GRAD and RESAMPLE_GRAD1: where the elements begin, along an axis, that come from each element.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "resample_begins.glsl"
+#include "windows/resample_begins.glsl"
 
 uint element_from(float place)
 {

@@ -2,7 +2,7 @@
 // neighbouring elements for an invocation, which loads their blocks by fours. Sums are those of gradient_sums.glsl.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "gradient_sums.glsl"
+#include "windows/gradient_sums.glsl"
 
 void main()
 {

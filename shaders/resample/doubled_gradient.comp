@@ -4,7 +4,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : enable
-#include "gradient_sums.glsl"
+#include "windows/gradient_sums.glsl"
 
 // The parts of an element in its four rows, or columns.
 vec4 parts_of(uint element, uint size)

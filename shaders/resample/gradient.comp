@@ -1,7 +1,7 @@
 // RESAMPLE_GRAD, RESAMPLE_GRAD1: gradients of any resampling.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "gradient_sums.glsl"
+#include "windows/gradient_sums.glsl"
 
 #define OPERATION(number) gradient_of(number)
-#include "each_place.glsl"
+#include "elementwise/each_place.glsl"

@@ -6,7 +6,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define RESAMPLE_BLOCKS
-#include "resample.glsl"
+#include "windows/resample.glsl"
 #include "weighting.glsl"
 
 #define NUMBER_OF(type, x) CONCATENATE(NUMBER_OF_, type)(x)

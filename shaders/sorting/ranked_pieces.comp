@@ -1,4 +1,4 @@
 // TOP_K, TOP_K1: sorted lists of short pieces of rows.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "ranked_pieces.glsl"
+#include "rows/ranked_pieces.glsl"

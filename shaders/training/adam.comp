@@ -4,7 +4,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define LONG_OPERATION
-#include "several_outputs.glsl"
+#include "elementwise/several_outputs.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"
 #include "widening.glsl"
@@ -92,4 +92,4 @@ uint adam(uint parameter, uint first, uint second, uint gradient)
 
 #define OPERATION(parameter, first, second, gradient) \
     adam(FORM(widened, INPUT_0)(parameter), FORM(widened, INPUT_1)(first), FORM(widened, INPUT_2)(second), FORM(widened, INPUT_3)(gradient))
-#include "elementwise.glsl"
+#include "elementwise/elementwise.glsl"

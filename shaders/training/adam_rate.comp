@@ -2,7 +2,7 @@
 // rounded once to FLOAT32, and so is each step that follows.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "adam_rate.glsl"
+#include "composed/adam_rate.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"
 

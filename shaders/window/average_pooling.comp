@@ -9,4 +9,4 @@
 #define WITH_TERM(sum, x, with) sum = with(sum, x);
 #define RESULT_OF(sum, window) average_of(sum, COUNTS_PADDING ? TAPS_OF_WINDOW : taps_inside(window))
 #include "window_average.glsl"
-#include "window_sum.glsl"
+#include "windows/window_sum.glsl"

@@ -2,8 +2,8 @@
 // behind it are rounded to float32. The parameters are Beta, Alpha / LocalSize and Bias. With QUARTERS the quick way comes first.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "local_response.glsl"
-#include "local_response_result.glsl"
+#include "windows/local_response.glsl"
+#include "windows/local_response_result.glsl"
 
 // The square of a tap along the channels; 0 where there is none.
 float square_of_tap(Window window, uint tap)

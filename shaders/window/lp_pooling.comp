@@ -19,4 +19,4 @@
     }
 #define RESULT_OF(sum, window) square_root(sum)
 #endif
-#include "window_sum.glsl"
+#include "windows/window_sum.glsl"

@@ -2,7 +2,7 @@
 // in two words. P is a parameter. Padding adds nothing.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "window.glsl"
+#include "windows/window.glsl"
 #include "window_sums.glsl"
 #include "arithmetic.glsl"
 #include "division.glsl"

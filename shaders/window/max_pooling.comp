@@ -9,7 +9,7 @@
 #if INPUT_BITS == 32 || INPUT_BITS == 16
 #define WINDOW_BLOCKS
 #endif
-#include "window.glsl"
+#include "windows/window.glsl"
 #include "comparison.glsl"
 
 // Integers in the order of elements, and back; the lowest value of a type.

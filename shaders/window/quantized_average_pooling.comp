@@ -4,7 +4,7 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define WINDOW_SCALES
-#include "window.glsl"
+#include "windows/window.glsl"
 #include "exact_scaling.glsl"
 
 #define STEPS_ABOVE_LEAST CONCATENATE(STEPS_ABOVE_LEAST_, INPUT)

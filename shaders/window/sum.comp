@@ -8,4 +8,4 @@
 #define HAS_SIGN
 #define WITH_TERM(sum, x, with) sum = with(sum, x);
 #define RESULT_OF(sum, window) fast_two_sum(sum.high, sum.low)
-#include "window_sum.glsl"
+#include "windows/window_sum.glsl"

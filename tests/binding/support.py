@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.compilation import CompiledSingleOperator
+from dmlvk.objects.compilation import CompiledSingleOperator
 
 Binding = dml.BufferBinding
 

@@ -17,8 +17,8 @@ from onnx import helper
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk import functions as F
-from dmlvk import portable
 from dmlvk.dask import BlockFunction, map_blocks, map_overlap, reduce
+from dmlvk.objects import portable
 from tests.onnx.models import model, two_branches
 
 VALUES = np.random.default_rng(7).standard_normal((70, 50)).astype(np.float32)

@@ -15,9 +15,9 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk import portable
 from dmlvk.dask import from_npy, map_blocks, store
 from dmlvk.dask.files import _NpySource, _NpyTarget
+from dmlvk.objects import portable
 
 VALUES = np.arange(60 * 40, dtype=np.float32).reshape(60, 40)
 

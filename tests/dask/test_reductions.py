@@ -12,8 +12,8 @@ import pytest
 from dask import config
 
 import dmlvk as dml
-from dmlvk import portable
 from dmlvk.dask import reduce
+from dmlvk.objects import portable
 
 
 @pytest.fixture(autouse=True)

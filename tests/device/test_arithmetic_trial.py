@@ -13,13 +13,14 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk import arithmetic_trial, device
-from dmlvk.arithmetic_trial import faults, operands
+from dmlvk import device
 from dmlvk.kernels import library
 from dmlvk.kernels.trials import RESULTS
 from dmlvk.runtime.shader_forms import ShaderForms
 from dmlvk.runtime.work import Launch
-from dmlvk.spirv import with_float_controls
+from dmlvk.spirv.modules import with_float_controls
+from dmlvk.trials import arithmetic_trial
+from dmlvk.trials.arithmetic_trial import faults, operands
 from scripts.shader_tools.metal import with_products_as_fma
 
 Floats = npt.NDArray[np.float32]

@@ -14,7 +14,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk import functions as F
-from dmlvk import memory_pool
+from dmlvk.arrays import memory_pool
 
 RNG = np.random.default_rng(3)
 X = RNG.integers(-9, 9, (3, 4, 5)).astype(np.float32)

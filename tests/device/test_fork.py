@@ -150,7 +150,7 @@ def test_a_child_fuses_kernels_whatever_its_parents_threads_are_doing(
     """Another thread may have the locks of the kernels' compiler when the process forks."""
     monkeypatch.setenv("DMLVK_CACHE_DIR", str(tmp_path))
     program = """
-from dmlvk.kernels import glsl, glslang
+from dmlvk.kernels.library import glsl, glslang
 
 def fused(device, number):
     graph = dml.Graph(device)
@@ -196,7 +196,7 @@ with dml.Device(index) as device:
 
 KEPT = """
 import os, warnings, weakref
-from dmlvk import portable
+from dmlvk.objects import portable
 warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of forks beside threads
 
 class Thing:  # stands for a device

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
-from dmlvk import half_trial
 from dmlvk.runtime.kompute import Engine
-from dmlvk.runtime.specialization import NAIVE_DRIVERS, PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
-from dmlvk.spirv import uses_constant
+from dmlvk.spirv.modules import uses_constant
+from dmlvk.spirv.specialization import NAIVE_DRIVERS, PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
+from dmlvk.trials import half_trial
 from tests.operators.broken import break_shader
 
 UNPACKING = "floatBitsToUint(unpackHalf2x16(x).x)"

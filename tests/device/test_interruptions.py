@@ -129,8 +129,8 @@ thread.join(20)
 def test_an_interrupted_large_copy_is_over_when_the_interrupt_is_raised(device: dml.Device) -> None:
     """No thread goes on writing to memory that its owner may free."""
     program = """
-import dmlvk.arrays
-dmlvk.arrays.os.cpu_count = lambda: 4
+import dmlvk.arrays.tensor_bytes
+dmlvk.arrays.tensor_bytes.os.cpu_count = lambda: 4
 
 def interrupt(*_):
     raise KeyboardInterrupt
@@ -159,7 +159,7 @@ def test_garbage_that_is_collected_in_another_thread_during_a_large_copy_is_free
 ) -> None:
     """The copy holds the engine's lock and starts threads; in one of them a buffer's finalizer may run."""
     program = f"""
-import dmlvk.shared_work
+import dmlvk.support.shared_work
 
 class Model:
     def __init__(self):
@@ -172,7 +172,7 @@ buffer.upload(big_values)
 check(device)
 before = len(device.engine._allocations)
 for moment in range(1, 120):
-    dmlvk.shared_work._forget_threads()  # as in the first large copy of a process, which starts them
+    dmlvk.support.shared_work._forget_threads()  # as in the first large copy of a process, which starts them
     gc.collect()
     gc.disable()
     Model()

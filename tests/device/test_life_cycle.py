@@ -12,7 +12,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk import device as device_module
-from dmlvk import running
+from dmlvk.running import host_runs
 from dmlvk.runtime import kompute, pipelines
 from tests.binding.support import Binding, buffer_with, compiled, execute, floats, sign, table_for, threshold
 from tests.device.processes import output_of
@@ -147,7 +147,7 @@ def test_descriptions_that_were_run_keep_a_bounded_number_of_operators(
 
 
 def test_large_runs_keep_no_buffers(fresh: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "KEPT_RUN_BYTES", 511)
+    monkeypatch.setattr(host_runs, "KEPT_RUN_BYTES", 511)
     operator = compiled(fresh, sign(floats(64)))
     for _ in range(3):
         assert np.array_equal(fresh.run(operator, {"InputTensor": VALUES})["OutputTensor"], np.sign(VALUES))
@@ -156,9 +156,9 @@ def test_large_runs_keep_no_buffers(fresh: dml.Device, monkeypatch: pytest.Monke
 
 def test_runs_keep_a_bounded_number_of_bytes_in_all(fresh: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """64 operators could hold 16 GiB otherwise; the least recently used buffers go first, and come when needed."""
-    assert device_module._KEPT_OPERATORS * running.KEPT_RUN_BYTES == 16 * running.KEPT_RUN_BYTES_IN_ALL
-    assert [running.kept_bytes_in_all(gibibytes * 2**30) // 2**20 for gibibytes in (2, 8, 80)] == [256, 1024, 1024]
-    monkeypatch.setattr(running, "KEPT_RUN_BYTES_IN_ALL", 3 * 512)
+    assert device_module._KEPT_OPERATORS * host_runs.KEPT_RUN_BYTES == 16 * host_runs.KEPT_RUN_BYTES_IN_ALL
+    assert [host_runs.kept_bytes_in_all(gibibytes * 2**30) // 2**20 for gibibytes in (2, 8, 80)] == [256, 1024, 1024]
+    monkeypatch.setattr(host_runs, "KEPT_RUN_BYTES_IN_ALL", 3 * 512)
     operators = [compiled(fresh, threshold(floats(64), bound)) for bound in range(5)]
     order = [0, 1, 2, 0, 3, 4, 1, 1, 0]
     for bound in order:

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
-from dmlvk import running
-from dmlvk.arrays import copied, copy_elements
+from dmlvk.arrays.tensor_bytes import copied, copy_elements
+from dmlvk.running import host_runs
 from dmlvk.runtime import kompute, submissions
 from dmlvk.runtime.afterwards import Afterwards, new_lock
 from dmlvk.runtime.kompute import Engine
@@ -42,8 +42,8 @@ def test_one_thread_copies_in_while_one_waits_for_the_device_and_one_copies_out(
         meet("copies out")
         return copied(source)
 
-    monkeypatch.setattr("dmlvk.running.copy_elements", copying_in)
-    monkeypatch.setattr("dmlvk.running.copied", copying_out)
+    monkeypatch.setattr("dmlvk.running.host_runs.copy_elements", copying_in)
+    monkeypatch.setattr("dmlvk.running.host_runs.copied", copying_out)
     watch.before = lambda: meet("waits")
 
     def work(role: str, number: int) -> None:
@@ -81,7 +81,7 @@ def test_an_operator_has_three_runs_at_most(fresh: dml.Device, watch: Watch, thr
     operator, go_on = compiled(fresh, sign(floats(SIZE))), threading.Event()
     watch.before = lambda: go_on.wait(PATIENCE)
     tasks = [threads.submit(run, fresh, operator, number) for number in range(8)]
-    watch.wait_until(running.MOST_RUNS_AT_ONCE)
+    watch.wait_until(host_runs.MOST_RUNS_AT_ONCE)
     go_on.set()
     for task in tasks:
         task.result(PATIENCE)
@@ -97,7 +97,7 @@ def test_runs_at_once_take_a_bounded_number_of_bytes(
     limit: int,
     most: int,
 ) -> None:
-    monkeypatch.setattr(running, "KEPT_RUN_BYTES_IN_ALL", limit)
+    monkeypatch.setattr(host_runs, "KEPT_RUN_BYTES_IN_ALL", limit)
     operator, go_on = compiled(fresh, sign(floats(SIZE))), threading.Event()
     watch.before = lambda: go_on.wait(PATIENCE)
     tasks = [threads.submit(run, fresh, operator, number) for number in range(6)]
@@ -111,7 +111,7 @@ def test_runs_at_once_take_a_bounded_number_of_bytes(
 def test_large_buffers_are_kept_while_several_threads_need_them(
     fresh: dml.Device, watch: Watch, threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "KEPT_RUN_BYTES", 1)
+    monkeypatch.setattr(host_runs, "KEPT_RUN_BYTES", 1)
     operator, go_on, leaver = compiled(fresh, sign(floats(SIZE))), threading.Event(), threading.get_ident()
     watch.before = lambda: threading.get_ident() == leaver or go_on.wait(PATIENCE)
     stays = threads.submit(run, fresh, operator)
@@ -235,7 +235,7 @@ def test_what_an_interrupt_leaves_on_the_device_is_waited_for(
         events.append("copied")
         copy_elements(destination, source)
 
-    monkeypatch.setattr("dmlvk.running.copy_elements", copying)
+    monkeypatch.setattr("dmlvk.running.host_runs.copy_elements", copying)
     for number in range(2):
         watch.before = interrupt
         with pytest.raises(KeyboardInterrupt):

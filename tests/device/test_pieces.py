@@ -15,13 +15,13 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk import cuts, pieces
 from dmlvk import functions as F
-from dmlvk.compilation import CompiledOperator
 from dmlvk.conformance.cases import attribute_sets, axes_attributes, value_cases
 from dmlvk.conformance.execution import describe
-from dmlvk.cuts import cut_of
-from dmlvk.running import RunCache
+from dmlvk.objects.compilation import CompiledOperator
+from dmlvk.running import chunks, streaming
+from dmlvk.running.chunks import cut_of
+from dmlvk.running.host_runs import RunCache
 from dmlvk.tensors import packed_strides
 from tests.binding.support import compiled, floats, sign, threshold
 from tests.device.watching import NEEDS_FENCES, Watch, allocation_count
@@ -34,8 +34,8 @@ Arrays = dict[str, npt.NDArray[Any]]
 
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuts, "PIECE_BYTES", _PIECE)
-    monkeypatch.setattr(cuts, "LEAST_BYTES", 2 * _PIECE)
+    monkeypatch.setattr(chunks, "PIECE_BYTES", _PIECE)
+    monkeypatch.setattr(chunks, "LEAST_BYTES", 2 * _PIECE)
 
 
 def _numbers(*shape: int, seed: int = 0) -> npt.NDArray[np.float32]:
@@ -126,7 +126,7 @@ def test_pieces_give_the_bits_of_the_whole(device: dml.Device, name: str) -> Non
     assert _count(model) == case.pieces
     got = device.run(model, case.inputs)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(cuts, "LEAST_BYTES", 2**30)
+        patched.setattr(chunks, "LEAST_BYTES", 2**30)
         whole = device.run(case.model(device), case.inputs)
     assert got.keys() == whole.keys()
     for output, result in whole.items():
@@ -212,11 +212,11 @@ def test_a_run_in_pieces_takes_memory_for_a_few_pieces(fresh: dml.Device) -> Non
     assert np.array_equal(fresh.run(model, {"InputTensor": x})["OutputTensor"], np.sign(x))
     held = {allocation.tensor for allocation in fresh.engine._allocations}
     size = sum(allocation.size_in_bytes for allocation in fresh.engine._allocations)
-    assert 0 < size <= 2 * pieces.MOST_AT_ONCE * _PIECE
+    assert 0 < size <= 2 * streaming.MOST_AT_ONCE * _PIECE
     model = compiled(fresh, sign(floats(x.size)))
     assert np.array_equal(fresh.run(model, {"InputTensor": x})["OutputTensor"], np.sign(x))
     again = {allocation.tensor for allocation in fresh.engine._allocations}
-    assert held <= again and len(again) <= 2 * pieces.MOST_AT_ONCE, "an operator that computes the same has it, too"
+    assert held <= again and len(again) <= 2 * streaming.MOST_AT_ONCE, "an operator that computes the same has it, too"
 
 
 def test_memory_for_pieces_of_a_few_operators_is_kept(fresh: dml.Device) -> None:
@@ -226,8 +226,8 @@ def test_memory_for_pieces_of_a_few_operators_is_kept(fresh: dml.Device) -> None
         assert np.array_equal(fresh.run(model, {"InputTensor": x})["OutputTensor"], np.maximum(x, np.float32(bound)))
         del model
         # Of pieces of two lengths.
-        assert allocation_count(fresh) <= pieces._KEPT_PLANS * 2 * 2 * pieces.MOST_AT_ONCE
-    assert len(fresh._pieces._kept) == pieces._KEPT_PLANS
+        assert allocation_count(fresh) <= streaming._KEPT_PLANS * 2 * 2 * streaming.MOST_AT_ONCE
+    assert len(fresh._pieces._kept) == streaming._KEPT_PLANS
 
 
 def test_what_fails_in_a_piece_is_raised_and_the_next_run_works(
@@ -246,7 +246,7 @@ def test_what_fails_in_a_piece_is_raised_and_the_next_run_works(
     monkeypatch.setattr(RunCache, "execute", short)
     with pytest.raises(dml.OutOfMemoryError, match="on purpose"):
         fresh.run(model, {"InputTensor": x})
-    assert 1 <= len(calls) <= pieces.MOST_AT_ONCE, "pieces were begun when one had failed"
+    assert 1 <= len(calls) <= streaming.MOST_AT_ONCE, "pieces were begun when one had failed"
     monkeypatch.setattr(RunCache, "execute", execute)
     assert np.array_equal(fresh.run(model, {"InputTensor": x})["OutputTensor"], np.sign(x))
 

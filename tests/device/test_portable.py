@@ -15,7 +15,7 @@ import pytest
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk import functions as F
-from dmlvk import portable
+from dmlvk.objects import portable
 from tests.device.processes import output_of
 from tests.onnx.models import two_branches
 

@@ -22,7 +22,8 @@ from dmlvk import functions as F
 from dmlvk.conformance.execution import Workbench
 from dmlvk.graphs import GraphDesc, InputGraphEdge, IntermediateGraphEdge, OutputGraphEdge
 from dmlvk.graphs.fusion.functions import operator_source
-from dmlvk.kernels import glsl, glslang, walks
+from dmlvk.kernels import walks
+from dmlvk.kernels.library import glsl, glslang
 from dmlvk.operators import REGULAR_OPERATORS
 from scripts.shader_tools.rules import lint
 from tests.effort import some

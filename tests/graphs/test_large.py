@@ -14,7 +14,7 @@ import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.graphs.fusion.functions import function_of
 from dmlvk.graphs.fusion.grouping import Limits, grouped
-from dmlvk.progress import told
+from dmlvk.support.progress import told
 
 COUNT = 10_000
 SIZES = (4, 16)

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.kernels import block_products
-from dmlvk.kernels.block_products import RowTile
+from dmlvk.kernels.products import block_products
+from dmlvk.kernels.products.block_products import RowTile
 from dmlvk.kernels.target import Target
 from tests.effort import some
 from tests.targets import all_walk_as_gpus

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import dmlvk as dml
-from dmlvk.arrays import logical_view
+from dmlvk.arrays.tensor_bytes import logical_view
 from dmlvk.conformance.execution import Judge, Workbench
 from dmlvk.graphs.inspection import node_values
 from dmlvk.graphs.network import Value

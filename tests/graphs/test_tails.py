@@ -14,9 +14,9 @@ import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.pictures import graph_as_dot, graph_as_svg
-from dmlvk.kernels import matrix
-from dmlvk.kernels.matrix_choice import Choice, Work
-from dmlvk.kernels.matrix_tiles import (
+from dmlvk.kernels.products import matrix
+from dmlvk.kernels.products.matrix_choice import Choice, Work
+from dmlvk.kernels.products.matrix_tiles import (
     IN_TURN,
     LARGE,
     MEDIUM,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dmlvk.kernels import glslang
+from dmlvk.kernels.library import glslang
 from scripts.build_compiler import BuildError, build
 
 

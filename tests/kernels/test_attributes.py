@@ -12,7 +12,7 @@ import dmlvk as dml
 from dmlvk.conformance.cases import FLOATS
 from dmlvk.conformance.references.rounding import FLOAT16, round_fraction
 from dmlvk.conformance.references.scaling import integer_minimum
-from dmlvk.kernels.elementwise import converted_bits
+from dmlvk.kernels.elementwise.elementwise import converted_bits
 
 INTEGERS = [dml.INT8, dml.INT16, dml.INT32, dml.UINT8, dml.UINT16, dml.UINT32]
 _NUMBERS = sorted({float(np.float32(value)) for value in FLOATS if math.isfinite(value)})

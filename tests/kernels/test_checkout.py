@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from dmlvk.errors import ShaderLibraryError
-from dmlvk.kernels import glslang
 from dmlvk.kernels.library import checkout as checkout_module
+from dmlvk.kernels.library import glslang
 from dmlvk.kernels.library import store as store_module
 from dmlvk.kernels.library.checkout import Checkout
 from dmlvk.kernels.library.compiler import Compiler
@@ -182,7 +182,7 @@ def test_several_processes_at_once_get_the_same(many: str, shaders: Path, tmp_pa
     program = f"""
 import hashlib, sys
 from pathlib import Path
-from dmlvk.kernels import glslang
+from dmlvk.kernels.library import glslang
 from dmlvk.kernels.library import checkout
 from dmlvk.kernels.variants import ShaderVariant
 glslang.own_program = lambda: Path({many!r})

@@ -8,15 +8,15 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.kernels import library
-from dmlvk.kernels.cooperative_types import with_component_types
 from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.packed_products import COOPERATIVE_TILES, TILES
+from dmlvk.kernels.products.packed_products import COOPERATIVE_TILES, TILES
 from dmlvk.kernels.target import GPU, Target
 from dmlvk.runtime.vulkan import CooperativeMatrix, DeviceInfo, list_devices
 from dmlvk.runtime.vulkan import structures as vk
 from dmlvk.runtime.vulkan.devices import cooperative_matrices
-from dmlvk.spirv import module_instructions, module_words
+from dmlvk.spirv.cooperative_types import with_component_types
+from dmlvk.spirv.modules import module_instructions, module_words
 from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid
 
 VARIANTS = [tile.variant(family, False).name for tile in COOPERATIVE_TILES for family in ("gemm", "convolution")]

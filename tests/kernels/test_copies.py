@@ -15,10 +15,10 @@ import dmlvk as dml
 from dmlvk.conformance.execution import Placement, Workbench
 from dmlvk.conformance.samples import sample_cases
 from dmlvk.conformance.sampling import check_sample
-from dmlvk.kernels import copies
-from dmlvk.kernels.copies import FoldedCopy, fold_copy
 from dmlvk.kernels.kernel import WalkKernel
 from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.movement import copies
+from dmlvk.kernels.movement.copies import FoldedCopy, fold_copy
 from dmlvk.kernels.target import GPU
 from dmlvk.kernels.views import View
 from dmlvk.operators import check_operator

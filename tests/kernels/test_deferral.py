@@ -16,7 +16,7 @@ from dmlvk.kernels import library, walks
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.target import CPU
 from dmlvk.operators import OPERATORS, OperatorDesc
-from dmlvk.spirv import uses_constant
+from dmlvk.spirv.modules import uses_constant
 from tests.binding.support import buffer_with, compiled, execute
 from tests.targets import all_walk_as_gpus, kernel_of
 

@@ -9,10 +9,10 @@ import pytest
 from dmlvk.conformance.cases import attribute_sets, value_cases
 from dmlvk.conformance.execution import LAYOUTS, describe, layout_of
 from dmlvk.kernels import library
-from dmlvk.kernels.facts import Facts, facts_of, function_name, measured
+from dmlvk.kernels.library.facts import Facts, facts_of, function_name, measured
 from dmlvk.kernels.target import CPU, GPU
 from dmlvk.kernels.variants import regular_variants
-from dmlvk.kernels.volume import LONG_FUNCTION_WORDS, called_words
+from dmlvk.spirv.volume import LONG_FUNCTION_WORDS, called_words
 from scripts import make_facts
 from tests.targets import kernel_of
 
@@ -61,7 +61,7 @@ def test_lowering_reads_no_compiled_shader(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_function_of_a_new_operator_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     known = facts_of("element_wise_sin.float32.rows")
-    monkeypatch.setattr("dmlvk.kernels.facts._stored", dict)
+    monkeypatch.setattr("dmlvk.kernels.library.facts._stored", dict)
     assert facts_of("element_wise_sin.float32.rows") == known == measured("element_wise_sin.float32.contiguous")
 
 

@@ -14,11 +14,12 @@ from random import Random
 
 import pytest
 
-from dmlvk.kernels import cooperative_types, glsl, glslang
 from dmlvk.kernels.catalog import all_variants
-from dmlvk.kernels.glslang import CompilerProcessError, CompilerTimeoutError, compile_many, validate_many
+from dmlvk.kernels.library import glsl, glslang
+from dmlvk.kernels.library.glslang import CompilerProcessError, CompilerTimeoutError, compile_many, validate_many
 from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.spirv import cooperative_types
 from scripts.shader_tools.compiler import Compiler
 from scripts.shader_tools.project import SHADERS
 
@@ -177,7 +178,7 @@ def test_a_forked_process_has_a_compiler_of_its_own(many: str, shaders: Path) ->
 
 def test_nothing_is_left_running_when_python_ends(many: str, shaders: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from dmlvk.kernels import glslang as g\n"
+        "import sys; from pathlib import Path; from dmlvk.kernels.library import glslang as g\n"
         f"g.compile_many({many!r}, Path({str(shaders)!r}), 'family/first.comp', {FOLDERS!r}, {{'CHOICE': '1'}}, "
         "sys.stdin.read())\n"
         f"print(g._pool({many!r})._idle[0]._process.pid)"

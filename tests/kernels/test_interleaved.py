@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
-from dmlvk.kernels import copies
 from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.movement import copies
 from dmlvk.kernels.target import GPU
 from dmlvk.operators.rearrangement import DepthSpaceOrder, DepthToSpace1, SpaceToDepth1
 from tests.targets import all_walk_as_gpus, every_device

@@ -14,8 +14,9 @@ import dmlvk as dml
 from dmlvk.conformance.cases import ValueCase, sweep_sets, value_cases
 from dmlvk.conformance.execution import describe
 from dmlvk.errors import DeviceLimitError
-from dmlvk.kernels import elementwise, walks
 from dmlvk.kernels import kernel as kernel_module
+from dmlvk.kernels import walks
+from dmlvk.kernels.elementwise import elementwise
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, WalkKernel
 from dmlvk.kernels.layout import ANY_SIZE, FoldedLayout, fold
 from dmlvk.kernels.target import GPU

@@ -13,9 +13,10 @@ import dmlvk as dml
 from dmlvk.conformance.samples import sample_cases
 from dmlvk.conformance.samples.products import convolution_desc
 from dmlvk.datatypes import DataType
-from dmlvk.kernels import integer_products, library, matrix_tiles, packed_products
+from dmlvk.kernels import library
 from dmlvk.kernels.kernel import Kernel
 from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.products import integer_products, matrix_tiles, packed_products
 from dmlvk.kernels.target import CPU, GPU, Target
 from dmlvk.operators import OperatorDesc
 from scripts.shader_tools import opcodes

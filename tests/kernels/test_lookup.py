@@ -10,13 +10,13 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.compilation import CompiledSingleOperator
 from dmlvk.conformance.cases import sweep_sets
 from dmlvk.kernels import lookup
 from dmlvk.kernels.lookup import TABLE_ENTRIES
 from dmlvk.kernels.target import GPU
+from dmlvk.objects.compilation import CompiledSingleOperator
 from dmlvk.operators import REGULAR_OPERATORS, OperatorDesc
-from dmlvk.runtime.specialization import NAIVE_DRIVERS
+from dmlvk.spirv.specialization import NAIVE_DRIVERS
 from tests.effort import some
 from tests.targets import all_walk_as_gpus
 

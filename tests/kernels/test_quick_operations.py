@@ -14,11 +14,11 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.kernels import library, walks
-from dmlvk.kernels.volume import LONG_FUNCTION_WORDS, called_words
 from dmlvk.operators import OPERATORS, OperatorDesc
 from dmlvk.runtime import shader_forms
-from dmlvk.runtime.specialization import ON_PROCESSOR, PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
-from dmlvk.spirv import uses_constant
+from dmlvk.spirv.modules import uses_constant
+from dmlvk.spirv.specialization import ON_PROCESSOR, PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
+from dmlvk.spirv.volume import LONG_FUNCTION_WORDS, called_words
 from tests.targets import all_walk_as_gpus, kernel_of
 
 SHADERS = Path(__file__).parents[2] / "shaders"

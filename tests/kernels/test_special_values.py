@@ -15,8 +15,8 @@ from dmlvk.datatypes import float32_bits
 from dmlvk.kernels.kernel import Kernel
 from dmlvk.kernels.special_values import SPECIAL_ATTRIBUTE, SPECIAL_VALUES, special_attribute
 from dmlvk.operators import OPERATORS, FusedActivation, OperatorDesc
-from dmlvk.runtime.specialization import specialized
-from dmlvk.spirv import with_constant
+from dmlvk.spirv.modules import with_constant
+from dmlvk.spirv.specialization import specialized
 from tests.graphs.support import X
 from tests.targets import kernel_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dmlvk.kernels.volume import called_words
+from dmlvk.spirv.volume import called_words
 
 _FMA, _CLAMP = 50, 43
 

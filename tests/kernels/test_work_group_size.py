@@ -10,8 +10,8 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.operators import OperatorDesc
-from dmlvk.runtime.flattening import flattened
-from dmlvk.runtime.specialization import specialized
+from dmlvk.spirv.flattening import flattened
+from dmlvk.spirv.specialization import specialized
 from tests.targets import kernel_of
 
 

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk import portable
+from dmlvk.objects import portable
 from tests.onnx.models import model, two_branches
 
 

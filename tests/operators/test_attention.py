@@ -13,7 +13,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.sampling import run_sample
-from dmlvk.kernels import attention
+from dmlvk.kernels.composed import attention
 from dmlvk.operators import check_operator
 from tests.targets import all_walk_as_gpus
 

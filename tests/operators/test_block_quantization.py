@@ -13,7 +13,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk import functions as F
-from dmlvk.arrays import elements_of, lay_out
+from dmlvk.arrays.tensor_bytes import elements_of, lay_out
 from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.samples import Sample
 from dmlvk.conformance.sampling import check_sample

@@ -22,15 +22,15 @@ from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.references.bounded import Bounded, fault
 from dmlvk.conformance.references.device_arithmetic import is_rounded_by_device, outputs_within_error
 from dmlvk.conformance.samples.products import convolution_desc, values
-from dmlvk.kernels import library, matrix
-from dmlvk.kernels.convolution import ConvolutionTail, lower_with_tail
-from dmlvk.kernels.cooperative_types import FLOATS_SOURCE
+from dmlvk.kernels import library
 from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.kernels.library.compiler import Compiler
 from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.matrix_choice import Choice, Work
-from dmlvk.kernels.matrix_tiles import (
+from dmlvk.kernels.products import matrix
+from dmlvk.kernels.products.convolution import ConvolutionTail, lower_with_tail
+from dmlvk.kernels.products.matrix_choice import Choice, Work
+from dmlvk.kernels.products.matrix_tiles import (
     COOPERATIVE,
     IN_TURN,
     ONE_SEGMENT,
@@ -42,7 +42,8 @@ from dmlvk.kernels.target import GPU, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
 from dmlvk.runtime.vulkan import CooperativeMatrix, list_devices
-from dmlvk.spirv import module_instructions, module_words
+from dmlvk.spirv.cooperative_types import FLOATS_SOURCE
+from dmlvk.spirv.modules import module_instructions, module_words
 from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid
 from tests.operators.test_products import gemm_desc, on_llvmpipe
 
@@ -272,7 +273,7 @@ def imitated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Tile,
     shutil.copytree(Path("shaders").resolve(), tmp_path / "shaders")
     shutil.copy(Path(__file__).parent / "cooperative_floats.glsl", tmp_path / "shaders" / "include")
     # Loops that are not written out are compiled in a fourth of the time.
-    pattern = tmp_path / "shaders" / "patterns" / "matrix_cooperative.glsl"
+    pattern = tmp_path / "shaders" / "patterns" / "products" / "matrix_cooperative.glsl"
     text = pattern.read_text()
     for loop, count in _UNROLLED.items():
         assert text.count(loop) == count, loop

@@ -17,10 +17,11 @@ from dmlvk.conformance.references.device_arithmetic import OPERATORS, is_rounded
 from dmlvk.conformance.samples import sample_cases
 from dmlvk.conformance.samples.products import KINDS, convolution_desc, values
 from dmlvk.datatypes import DataType
-from dmlvk.kernels import library, matrix
+from dmlvk.kernels import library
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.matrix_choice import Choice, Work
-from dmlvk.kernels.matrix_tiles import (
+from dmlvk.kernels.products import matrix
+from dmlvk.kernels.products.matrix_choice import Choice, Work
+from dmlvk.kernels.products.matrix_tiles import (
     IN_TURN,
     MEDIUM,
     ON_PROCESSORS,

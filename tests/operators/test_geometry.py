@@ -18,8 +18,9 @@ import dmlvk as dml
 from dmlvk.conformance import patterns
 from dmlvk.conformance.cases import SWEPT, ValueCase, axes_attributes, sweep_sets, value_cases
 from dmlvk.conformance.execution import Bytes, Judge, Placement, Workbench, describe, element_view
-from dmlvk.kernels import elementwise, walks
 from dmlvk.kernels import kernel as kernel_module
+from dmlvk.kernels import walks
+from dmlvk.kernels.elementwise import elementwise
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.target import CPU, GPU

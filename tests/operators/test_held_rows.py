@@ -10,8 +10,8 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
-from dmlvk.kernels import held_rows
 from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.rows import held_rows
 from dmlvk.kernels.target import CPU, GPU
 from dmlvk.operators import fused_activation
 from tests.operators.test_products import on_llvmpipe

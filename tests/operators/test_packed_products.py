@@ -12,9 +12,9 @@ import pytest
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
 from dmlvk.datatypes import DataType
-from dmlvk.kernels import packed_products
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.packed_products import TILES, PackedTile
+from dmlvk.kernels.products import packed_products
+from dmlvk.kernels.products.packed_products import TILES, PackedTile
 from dmlvk.kernels.target import CPU, GPU, Target
 from dmlvk.operators import OperatorDesc
 

@@ -10,9 +10,9 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
-from dmlvk.kernels import window as window_kernels
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
+from dmlvk.kernels.windows import window as window_kernels
 
 WINDOWS: dict[str, Any] = {
     "dimension_count": 2,

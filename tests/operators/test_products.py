@@ -16,11 +16,11 @@ from dmlvk.conformance.references.bounded import expected_outputs
 from dmlvk.conformance.samples.products import KINDS, convolution_desc, values
 from dmlvk.conformance.sampling import run_sample, sample_fault
 from dmlvk.datatypes import DataType
-from dmlvk.kernels import matrix, matrix_choice
-from dmlvk.kernels.convolution import convolution_product
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.matrix_choice import Choice, Work
-from dmlvk.kernels.matrix_tiles import (
+from dmlvk.kernels.products import matrix, matrix_choice
+from dmlvk.kernels.products.convolution import convolution_product
+from dmlvk.kernels.products.matrix_choice import Choice, Work
+from dmlvk.kernels.products.matrix_tiles import (
     EIGHT_ROWS,
     IN_TURN,
     MEDIUM,

@@ -16,7 +16,7 @@ from dmlvk.conformance.references.bounded import Bounded, expected_outputs
 from dmlvk.conformance.samples.recurrent import ACTIVATIONS, recurrent_desc, recurrent_inputs
 from dmlvk.conformance.sampling import run_sample
 from dmlvk.datatypes import DataType
-from dmlvk.kernels import recurrent
+from dmlvk.kernels.composed import recurrent
 from dmlvk.operators import check_operator
 from tests.targets import all_walk_as_gpus
 

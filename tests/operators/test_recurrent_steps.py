@@ -15,9 +15,9 @@ from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.samples.recurrent import recurrent_desc, recurrent_inputs
 from dmlvk.conformance.sampling import run_sample
 from dmlvk.datatypes import DataType
-from dmlvk.kernels import recurrent
+from dmlvk.kernels.composed import recurrent
+from dmlvk.kernels.composed.recurrent_steps import FEW, LARGE, SMALL_BLOCK, USUAL, WIDE_BLOCK, StepBlock, StepTile
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.recurrent_steps import FEW, LARGE, SMALL_BLOCK, USUAL, WIDE_BLOCK, StepBlock, StepTile
 from dmlvk.kernels.target import CPU, GPU, Target
 from tests.targets import all_walk_as_gpus
 

@@ -14,8 +14,8 @@ import pytest
 
 import dmlvk as dml
 from dmlvk import DataType, ReduceFunction
-from dmlvk.kernels import reduction
 from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.rows import reduction
 from dmlvk.kernels.target import CPU, GPU
 from dmlvk.operators import check_operator
 from dmlvk.operators.levels import FeatureLevel

@@ -15,8 +15,8 @@ import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.samples import Sample
 from dmlvk.conformance.sampling import check_sample
-from dmlvk.kernels import region_alignment
 from dmlvk.kernels.target import CPU
+from dmlvk.kernels.windows import region_alignment
 from tests.targets import all_walk_as_gpus
 
 Array = npt.NDArray[Any]

@@ -16,8 +16,8 @@ import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.samples import Sample
 from dmlvk.conformance.sampling import check_sample
-from dmlvk.kernels import region_gradient
 from dmlvk.kernels.target import CPU
+from dmlvk.kernels.windows import region_gradient
 from tests.targets import all_walk_as_gpus
 
 Array = npt.NDArray[Any]

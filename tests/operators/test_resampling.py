@@ -10,9 +10,9 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
-from dmlvk.kernels import resample as resample_kernels
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
+from dmlvk.kernels.windows import resample as resample_kernels
 
 NEAREST, LINEAR = dml.InterpolationMode.NEAREST_NEIGHBOR, dml.InterpolationMode.LINEAR
 

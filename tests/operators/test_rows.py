@@ -12,8 +12,8 @@ import dmlvk as dml
 from dmlvk.conformance.cases import ValueCase, axes_attributes, value_cases
 from dmlvk.conformance.comparison import as_bits
 from dmlvk.conformance.execution import Judge, Workbench, describe
-from dmlvk.kernels import along_axes
 from dmlvk.kernels import kernel as kernel_module
+from dmlvk.kernels.rows import along_axes
 from dmlvk.kernels.target import CPU
 from dmlvk.operators import OPERATORS, OperatorDesc
 from tests.operators.geometries import Geometry, packed

@@ -15,8 +15,8 @@ import pytest
 import dmlvk as dml
 from dmlvk import AxisDirection, DataType
 from dmlvk.conformance.execution import Placement, Workbench
-from dmlvk.kernels import scan
 from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.rows import scan
 from dmlvk.kernels.target import GPU
 from tests.effort import some
 from tests.targets import all_walk_as_gpus

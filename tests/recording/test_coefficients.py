@@ -9,7 +9,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk import functions as F
-from dmlvk.kernels import coefficients
+from dmlvk.kernels.library import coefficients
 
 TENSOR = dml.TensorDesc(dml.FLOAT32, (64,))
 GELU = dml.ActivationGelu(input_tensor=TENSOR, output_tensor=TENSOR)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dmlvk as dml
-from dmlvk.recording import Access, HazardTracker
+from dmlvk.objects.recording import Access, HazardTracker
 from tests.binding.support import Binding, compiled, floats, greater_than, sign, table_for
 
 BUFFERS: Any = {name: object() for name in "ABCDE"}

@@ -26,14 +26,16 @@ from typing import Literal
 
 import pytest
 
-from dmlvk.kernels import coefficients, cooperative_types, library
+from dmlvk.kernels import library
 from dmlvk.kernels.catalog import all_variants
+from dmlvk.kernels.library import coefficients
+from dmlvk.spirv import cooperative_types
 
 PROGRAM = """
 import json, re, sys
 import numpy as np
 import dmlvk as dml
-from dmlvk.recording import HazardTracker
+from dmlvk.objects.recording import HazardTracker
 from dmlvk.runtime import kompute, validation
 
 chains, dependencies = json.loads(sys.argv[1])

@@ -11,9 +11,9 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.kernels import library
-from dmlvk.runtime.coherence import without_coherence
 from dmlvk.runtime.pipelines import Pipelines
-from dmlvk.spirv import module_instructions, module_words
+from dmlvk.spirv.coherence import without_coherence
+from dmlvk.spirv.modules import module_instructions, module_words
 
 VARIANTS = ("element_wise_add.float32.rows", "element_wise_sign.int8.strided", "activation_softmax.float16.held")
 COHERENT = 23

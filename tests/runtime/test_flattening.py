@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
-from dmlvk.kernels import glsl, library
-from dmlvk.runtime.flattening import flattened
+from dmlvk.kernels import library
+from dmlvk.kernels.library import glsl
 from dmlvk.runtime.kompute import Launch
-from dmlvk.runtime.specialization import specialized
-from dmlvk.spirv import module_instructions, module_words
+from dmlvk.spirv.flattening import flattened
+from dmlvk.spirv.modules import module_instructions, module_words
+from dmlvk.spirv.specialization import specialized
 
 SELECTION_MERGE = 247
 DECORATE, NO_CONTRACTION = 71, 42

@@ -17,10 +17,10 @@ from dmlvk.errors import OutOfMemoryError
 from dmlvk.kernels import library
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.runtime import launch_numbers
-from dmlvk.runtime.general_shaders import general_shader, numbers_of
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.pipelines import Pipelines
-from dmlvk.spirv import binding_count, module_instructions, module_words
+from dmlvk.spirv.general_shaders import general_shader, numbers_of
+from dmlvk.spirv.modules import binding_count, module_instructions, module_words
 from tests.effort import some
 
 _DECORATE, _SPEC_ID = 71, 1

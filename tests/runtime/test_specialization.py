@@ -14,7 +14,8 @@ import pytest
 import dmlvk as dml
 from dmlvk.kernels import library
 from dmlvk.runtime.pipelines import Pipelines
-from dmlvk.runtime.specialization import (
+from dmlvk.spirv.modules import module_instructions, module_words
+from dmlvk.spirv.specialization import (
     NAIVE_DRIVERS,
     ON_NAIVE_DRIVER,
     ON_PROCESSOR,
@@ -23,7 +24,6 @@ from dmlvk.runtime.specialization import (
     on_processor,
     specialized,
 )
-from dmlvk.spirv import module_instructions, module_words
 
 NumberArray = npt.NDArray[np.uint32]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dmlvk.kernels import glslang
+from dmlvk.kernels.library import glslang
 from scripts.shader_tools import opcodes
 from scripts.shader_tools.rules import RULES, Exemption, lint
 from scripts.shader_tools.spirv import Module

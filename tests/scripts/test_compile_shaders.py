@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from dmlvk.kernels import glslang
 from dmlvk.kernels.library import compiler as compiler_module
+from dmlvk.kernels.library import glslang
 from dmlvk.kernels.library import store as store_module
 from dmlvk.kernels.library.pack import PackedLibrary
 from scripts.shader_tools.compiler import Compiler

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dmlvk.kernels import coefficients
+from dmlvk.kernels.library import coefficients
 from scripts import make_coefficients
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
-from dmlvk.runtime.specialization import NAIVE_DRIVERS
+from dmlvk.spirv.specialization import NAIVE_DRIVERS
 from scripts import measure_product_errors
 from scripts.docs_tools.product_errors import product_errors_section
 from scripts.measure_product_errors import DATA_TYPES, KINDS, errors, operands, true_sums

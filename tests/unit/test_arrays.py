@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.arrays import checked_array, lay_out, logical_view, with_long_integers
+from dmlvk.arrays.tensor_bytes import checked_array, lay_out, logical_view, with_long_integers
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.tensors import TensorDesc, elements_overlap
 

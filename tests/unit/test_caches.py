@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dmlvk.caches import file_contents, user_cache
+from dmlvk.support.caches import file_contents, user_cache
 
 
 def test_the_users_cache_is_where_the_system_has_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dmlvk import caches
-from dmlvk.kernels import glsl
+from dmlvk.kernels.library import glsl
+from dmlvk.support import caches
 
 
 def test_kernels_are_not_kept_where_others_can_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dmlvk.dynamic_sizes import (
+from dmlvk.dynamic.sizes import (
     Guards,
     applied,
     as_size,

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from dmlvk import result_memory
-from dmlvk.arrays import copied
+from dmlvk.arrays import result_memory
+from dmlvk.arrays.tensor_bytes import copied
 
 COUNT = result_memory.LEAST_BYTES // 4
 FLOAT32 = np.dtype(np.float32)

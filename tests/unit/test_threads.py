@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from dmlvk.threads import map_in_threads
+from dmlvk.support.threads import map_in_threads
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5, 100])

@@ -15,7 +15,7 @@ import numpy as np
 import dmlvk as dml
 from dmlvk.conformance.cases import typical_attributes, value_cases
 from dmlvk.conformance.samples import sample_cases
-from dmlvk.tokens import token_of
+from dmlvk.support.tokens import token_of
 from tests.device.processes import PREAMBLE
 
 
@@ -57,7 +57,7 @@ def test_tokens_tell_bits_apart_and_are_the_same_in_every_process() -> None:
     assert len({token_of(value) for value in values}) == len(values)
     assert token_of([1, 2]) == token_of((1, 2))
     program = """
-from dmlvk.tokens import token_of
+from dmlvk.support.tokens import token_of
 celu = dml.FusedActivation(dml.ActivationCelu, alpha=0.1)
 print(token_of([dml.ElementWiseAdd1(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor, fused_activation=celu)]))
 """

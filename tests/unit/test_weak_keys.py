@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dmlvk import weak_keys
-from dmlvk.weak_keys import WeakKeys
+from dmlvk.support import weak_keys
+from dmlvk.support.weak_keys import WeakKeys
 
 
 class Thing:

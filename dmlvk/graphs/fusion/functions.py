@@ -12,16 +12,16 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from dmlvk.datatypes import DataType
-from dmlvk.kernels import glsl
-from dmlvk.kernels.elementwise import lower
-from dmlvk.kernels.facts import facts_of
+from dmlvk.kernels.elementwise.elementwise import lower
+from dmlvk.kernels.library import glsl
+from dmlvk.kernels.library.facts import facts_of
 from dmlvk.kernels.special_values import SPECIAL_VALUES, special_attribute
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import attribute_words, operands_of, variant
 from dmlvk.operators import OperatorDesc
 
-_PATTERN = "elementwise.glsl"
-_OPERANDS = "elementwise_operands.glsl"
+_PATTERN = "elementwise/elementwise.glsl"
+_OPERANDS = "elementwise/elementwise_operands.glsl"
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _DIRECTIVE = re.compile(r"\s*#\s*(\w+)\s*(.*)", re.DOTALL)
 _INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')

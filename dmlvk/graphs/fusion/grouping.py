@@ -14,7 +14,7 @@ import functools
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 from dmlvk.datatypes import DataType
-from dmlvk.dynamic_sizes import typical
+from dmlvk.dynamic.sizes import typical
 from dmlvk.graphs.fusion.functions import Function
 from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.graphs.spaces import Space, View, joined
@@ -22,7 +22,7 @@ from dmlvk.kernels import walks
 from dmlvk.kernels.layout import FoldedLayout
 from dmlvk.kernels.target import GPU, Target
 from dmlvk.kernels.variants import lanes, lines
-from dmlvk.kernels.volume import LONG_FUNCTION_WORDS
+from dmlvk.spirv.volume import LONG_FUNCTION_WORDS
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 

@@ -18,8 +18,8 @@ from dmlvk.graphs.fusion.grouping import Group, computes_with_floats, is_scalar_
 from dmlvk.graphs.fusion.ranges import ANYTHING, Held, Range
 from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.graphs.spaces import View
-from dmlvk.kernels import glsl
 from dmlvk.kernels.kernel import WalkKernel, launch_size
+from dmlvk.kernels.library import glsl
 from dmlvk.kernels.variants import WALKS, lanes, lines, tile_size, tiles_at_once
 
 
@@ -80,13 +80,13 @@ def kernel_source(group: Group, network: Network) -> KernelSource:
             "#version 450",
             "#extension GL_GOOGLE_include_directive : require",
             *_defines(before),
-            '#include "fused_operands.glsl"',
+            '#include "elementwise/fused_operands.glsl"',
             '#include "comparison.glsl"',
             '#include "float32.glsl"',
             *functions,
             *_defines(behind),
             *operation,
-            '#include "elementwise.glsl"',
+            '#include "elementwise/elementwise.glsl"',
             "",
         ]
     )

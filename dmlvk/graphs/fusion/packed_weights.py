@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 from dmlvk.graphs.fusion.tails import Tail
 from dmlvk.graphs.network import Network, Node, Value
-from dmlvk.kernels.block_products import can_multiply, lower_product
-from dmlvk.kernels.block_weights import BlockWeights, weights_of
+from dmlvk.kernels.products.block_products import can_multiply, lower_product
+from dmlvk.kernels.products.block_weights import BlockWeights, weights_of
 from dmlvk.kernels.program import Program
 from dmlvk.kernels.target import Target
 from dmlvk.operators import ActivationRelu, FusedActivation, Gemm

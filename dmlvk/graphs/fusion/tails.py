@@ -11,13 +11,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dmlvk.compilation import same_elements
 from dmlvk.graphs.network import Network, Node, Value
-from dmlvk.kernels.convolution import TAIL_BUFFERS, ConvolutionTail, lower_with_tail
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.normalization import batch_factor
+from dmlvk.kernels.products.convolution import TAIL_BUFFERS, ConvolutionTail, lower_with_tail
 from dmlvk.kernels.program import Program
+from dmlvk.kernels.rows.normalization import batch_factor
 from dmlvk.kernels.target import Target
+from dmlvk.objects.compilation import same_elements
 from dmlvk.operators import (
     ActivationRelu,
     BatchNormalization,

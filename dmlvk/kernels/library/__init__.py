@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dmlvk.errors import ShaderLibraryError
-from dmlvk.kernels import glsl
+from dmlvk.kernels.library import glsl
 
 if TYPE_CHECKING:
     from dmlvk.kernels.library.checkout import Checkout

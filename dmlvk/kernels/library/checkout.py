@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dmlvk.errors import ShaderLibraryError
-from dmlvk.kernels import glsl
+from dmlvk.kernels.library import glsl
 from dmlvk.kernels.library.keys import Keys, compilers, touched
 from dmlvk.kernels.library.pack import PackedLibrary, PackError
 from dmlvk.kernels.library.store import Store, contents, file_name, write

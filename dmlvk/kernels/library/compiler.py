@@ -14,11 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
-from dmlvk.kernels import cooperative_types, glslang
-from dmlvk.kernels.cooperative_types import has_cooperative_matrices, with_component_types
-from dmlvk.kernels.decorations import PASSES, with_decorations
-from dmlvk.kernels.glsl import FLAGS, INCLUDE_DIRECTORIES, RELEASE_FLAGS
+from dmlvk.kernels.library import glslang
+from dmlvk.kernels.library.glsl import FLAGS, INCLUDE_DIRECTORIES, RELEASE_FLAGS
 from dmlvk.kernels.library.sources import SourceError, SourceTree
+from dmlvk.spirv import cooperative_types
+from dmlvk.spirv.cooperative_types import has_cooperative_matrices, with_component_types
+from dmlvk.spirv.decorations import PASSES, with_decorations
 
 GLSLANG: Final = glslang.ONE
 SPIRV_VAL: Final = "spirv-val"

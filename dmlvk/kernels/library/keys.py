@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from dmlvk.kernels import glslang
+from dmlvk.kernels.library import glslang
 
 _FIRST_LINE = "dmlvk shader keys 1"
 

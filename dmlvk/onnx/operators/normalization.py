@@ -6,7 +6,7 @@ import math
 
 from onnx import TensorProto
 
-from dmlvk.kernels.residual_normalization import BUFFERS
+from dmlvk.kernels.rows.residual_normalization import BUFFERS
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.elementwise import pair
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates

@@ -12,10 +12,10 @@ from ctypes import c_char_p, c_int32, c_uint32, c_uint64, c_void_p
 from functools import lru_cache
 from typing import Any
 
-from dmlvk.caches import spare_full_disk
 from dmlvk.errors import DeviceNotFoundError, DeviceRemovedError, DmlError, OutOfMemoryError
 from dmlvk.runtime.vulkan import portability
 from dmlvk.runtime.vulkan import structures as vk
+from dmlvk.support.caches import spare_full_disk
 
 # What dmlvk asks for: newer structures are only read from devices that have them. Kompute itself asks for 1.1; the
 # version asked for changes neither which devices are listed nor their order.

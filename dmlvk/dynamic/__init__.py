@@ -1,0 +1,1 @@
+"""Sizes that are not known when a plan is made."""

@@ -1,0 +1,1 @@
+"""Operators that are made of steps of others."""

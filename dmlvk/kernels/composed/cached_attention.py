@@ -1,0 +1,272 @@
+"""Lowers CACHED_ATTENTION: new rows go into the caches, queries see segments of them, segments are joined."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.errors import DeviceLimitError
+from dmlvk.kernels.kernel import PlainKernel, launch_size, work_groups
+from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.target import Target
+from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.operators import OperatorDesc
+from dmlvk.operators.cached_attention import CachedAttention
+from dmlvk.operators.type_groups import FLOATS
+from dmlvk.tensors import TensorDesc
+
+SEGMENT = 256
+"""Keys of a segment, as in ``shaders/patterns/composed/attention_results.glsl``."""
+
+_ROWS = (1, 2, 4)
+"""Rows of queries that a work group may have."""
+
+_TILE_ROWS = 64
+"""Rows of queries of a work group where there are many."""
+
+_TILE_ELEMENTS = (64, 128)
+"""That heads of values may have there."""
+
+_FEW_TOKENS = 16
+"""Up to so many new tokens, segments are spread over work groups: there are few other ones."""
+
+_MOST_SEGMENTS_OF_PROCESSOR = 16
+"""That an invocation may go through on a processor, by the turns of loops that llvmpipe ends."""
+
+_MOST_BUFFERS = 11
+"""That a kernel binds."""
+
+
+def variants() -> Iterator[ShaderVariant]:
+    """The shaders."""
+    for data_type in FLOATS:
+        bits = ("ELEMENT_BITS", str(data_type.size_in_bits))
+        for name in ("append", "carry_over", "join"):
+            yield ShaderVariant(_name(name, data_type), f"attention/{name}.comp", (bits,))
+        for rows in _ROWS:
+            name = f"{_name('segments', data_type)}.{rows}"
+            yield ShaderVariant(name, "attention/segments.comp", (bits, ("ROWS", f"{rows}u")))
+        for elements in _TILE_ELEMENTS:
+            name = f"{_name('tiles', data_type)}.{elements}"
+            yield ShaderVariant(name, "attention/tiles.comp", (bits, ("DIMS", f"{elements // 16}u")))
+
+
+def _name(shader: str, data_type: DataType) -> str:
+    return f"cached_attention.{shader}.{data_type.name.lower()}"
+
+
+class _Lowering:
+    """The steps of one description."""
+
+    def __init__(self, desc: CachedAttention, target: Target) -> None:
+        self.desc = desc
+        self.target = target
+        self.builder = ProgramBuilder(desc, target)
+        self.batch, self.tokens, self.size, self.value_size = desc.sizes
+        self.heads, self.key_heads = desc.query_head_count, desc.key_value_head_count
+        self.group = self.heads // self.key_heads
+        self.type = desc.query_tensor.data_type
+        self.capacity = desc.present_key_tensor.sizes[2]
+        self.lengths = [self.builder.reads["ends_tensor"], self.builder.reads["total_tensor"]]
+        self.segments = -(-self.capacity // SEGMENT)
+        self.is_turned = desc.cosine_tensor is not None
+        queries = self.heads * self.size // 2
+        keys, values = self.key_heads * self.size // 2, self.key_heads * self.value_size // 2
+        stacked = queries + keys + values
+        is_stacked = desc.key_tensor is None
+        self.rows = (stacked,) * 3 if is_stacked else (queries, keys, values)
+        self.firsts = (queries, queries + keys) if is_stacked else (0, 0)
+
+    def program(self) -> Program:
+        """All steps."""
+        if self.target.buffers < _MOST_BUFFERS:
+            raise DeviceLimitError(
+                f"{self.desc.operator_name}: needs {_MOST_BUFFERS} buffers in a kernel; the device has "
+                f"{self.target.buffers}"
+            )
+        if not self.desc.keeps_past:
+            self._carry_over("key", self.size)
+            self._carry_over("value", self.value_size)
+        query, row = self._append()
+        output = self.builder.writes["output_tensor"]
+        tiled = next((size for size in _TILE_ELEMENTS if size >= self.value_size), None)
+        if self.tokens > _FEW_TOKENS and tiled is not None and not self.target.is_cpu:
+            tiles = self.batch * self.key_heads * -(-self.group * self.tokens // _TILE_ROWS)
+            self._attend(f"{_name('tiles', self.type)}.{tiled}", tiles, (), (), query, row, output, "results")
+            return self.builder.program()
+        tile = next(rows for rows in reversed(_ROWS) if rows <= max(1, self.group * self.tokens))
+        tiles = self.batch * self.key_heads * -(-self.group * self.tokens // tile)
+        most = _MOST_SEGMENTS_OF_PROCESSOR if self.target.is_cpu else math.inf
+        is_few = self.tokens <= _FEW_TOKENS and not self.target.is_cpu
+        if self.segments == 1 or (not is_few and self.segments <= most):
+            self._segments(tile, tiles, query, row, output, is_alone=True)
+        else:
+            rows = self.batch * self.heads * self.tokens
+            parts = self.builder.scratch(rows * self.segments * (self.value_size + 2) * 4)
+            self._segments(tile, tiles, query, row, parts, is_alone=False)
+            self._join(parts)
+        return self.builder.program()
+
+    def _carry_over(self, role: str, size: int) -> None:
+        """Keys or values of the past in the present tensor."""
+        present, past = self.builder.writes[f"present_{role}_tensor"], f"past_{role}_tensor"
+        tensor: TensorDesc | None = getattr(self.desc, past)
+        items = self.batch * self.key_heads * self.capacity * size // 2
+        groups = launch_size(self.desc.operator_name, items)
+        parameters = (
+            items,
+            self.tokens,
+            self.capacity,
+            0 if tensor is None else tensor.sizes[2],
+            self.key_heads,
+            size // 2,
+        )
+        kernel = PlainKernel(_name("carry_over", self.type), groups, (int(groups[1] > 1), 1), parameters)
+        source = self.lengths[0] if tensor is None else self.builder.reads[past]
+        self.builder.launch(kernel, [source, *self.lengths], [present], label=f"past {role}s")
+
+    def _append(self) -> tuple[Region, int]:
+        """New rows in the caches; the queries, turned where they are to be, and the pairs from token to token there."""
+        reads, writes, desc = self.builder.reads, self.builder.writes, self.desc
+        given = reads["query_tensor"]
+        queries = self.heads * self.size // 2 if self.is_turned else 0
+        size_in_bytes = self.batch * self.tokens * self.heads * self.size * self.type.size_in_bytes
+        turned = self.builder.scratch(size_in_bytes) if self.is_turned else None
+        pairs = queries + self.key_heads * (self.size + self.value_size) // 2
+        items = self.batch * self.tokens * pairs
+        groups = launch_size(desc.operator_name, items)
+        table = desc.cosine_tensor
+        constants = (
+            int(groups[1] > 1),
+            1,
+            queries,
+            self.key_heads,
+            self.size,
+            self.value_size,
+            0 if table is None else table.sizes[1],
+            int(desc.is_interleaved),
+            int(desc.position_tensor is not None),
+        )
+        places = 1 if table is None else table.sizes[0]
+        parameters = (items, self.tokens, self.capacity, places, *self.rows, *self.firsts)
+        operands = [
+            given,
+            reads.get("key_tensor", given),
+            reads.get("value_tensor", given),
+            *self.lengths,
+            *(reads.get(f"{name}_tensor", given) for name in ("cosine", "sine", "position")),
+        ]
+        present = [writes["present_key_tensor"], writes["present_value_tensor"]]
+        kernel = PlainKernel(_name("append", self.type), groups, constants, parameters)
+        self.builder.launch(kernel, operands, [turned or present[0], *present], label="new keys and values")
+        return (turned, queries) if turned is not None else (given, self.rows[0])
+
+    @property
+    def _common(self) -> tuple[int, ...]:
+        """Constants of the kernels that make results."""
+        desc = self.desc
+        has_sink = desc.sink_tensor is not None
+        return (
+            self.value_size,
+            self.group,
+            self.key_heads,
+            int(desc.is_causal),
+            int(has_sink),
+            int(desc.has_empty_sink and not has_sink),
+        )
+
+    def _segments(self, tile: int, tiles: int, query: Region, row: int, result: Region, *, is_alone: bool) -> None:
+        self._attend(
+            f"{_name('segments', self.type)}.{tile}",
+            tiles if is_alone else tiles * self.segments,
+            (int(is_alone),),
+            (tiles, self.segments),
+            query,
+            row,
+            result,
+            "results" if is_alone else "segments",
+        )
+
+    def _attend(
+        self,
+        variant: str,
+        groups: int,
+        own_constants: tuple[int, ...],
+        own_parameters: tuple[int, ...],
+        query: Region,
+        row: int,
+        result: Region,
+        label: str,
+    ) -> None:
+        """Launches a kernel that multiplies queries with keys.
+
+        Args:
+            variant: the kernel.
+            groups: work groups.
+            own_constants: what it has behind the constants that all have.
+            own_parameters: what it has behind the first of the parameters that all have.
+            query: the queries.
+            row: from token to token there, in pairs.
+            result: where results go.
+            label: for people.
+        """
+        desc, reads, writes = self.desc, self.builder.reads, self.builder.writes
+        columns, lines = work_groups(groups, 1)
+        bias, cap = desc.bias_tensor, desc.softcap or 1.0
+        constants = (
+            int(lines > 1),
+            1,
+            *self._common,
+            self.size,
+            int(desc.softcap != 0),
+            int(bias is not None),
+            *own_constants,
+        )
+        parameters = (
+            groups,
+            self.tokens,
+            self.capacity,
+            desc.window,
+            *own_parameters,
+            row,
+            *(float32_bits(number) for number in (desc.scale, cap, 1.0 / cap)),
+            *((0,) * 4 if bias is None else _steps(bias)),
+            0 if bias is None else bias.sizes[3],
+        )
+        operands = [
+            query,
+            writes["present_key_tensor"],
+            writes["present_value_tensor"],
+            *self.lengths,
+            reads.get("bias_tensor", query),
+            reads.get("sink_tensor", query),
+        ]
+        kernel = PlainKernel(variant, (columns, lines, 1), constants, parameters)
+        self.builder.launch(kernel, operands, [result], label=label)
+
+    def _join(self, parts: Region) -> None:
+        items = self.batch * self.heads * self.tokens * self.value_size // 2
+        groups = launch_size(self.desc.operator_name, items)
+        constants = (int(groups[1] > 1), 1, *self._common)
+        parameters = (items, self.tokens, self.capacity, self.desc.window, self.segments)
+        kernel = PlainKernel(_name("join", self.type), groups, constants, parameters)
+        sink = self.builder.reads.get("sink_tensor", parts)
+        output = self.builder.writes["output_tensor"]
+        self.builder.launch(kernel, [parts, *self.lengths, sink], [output], label="results")
+
+
+def _steps(bias: TensorDesc) -> tuple[int, ...]:
+    """Steps along the axes of a bias, 0 along those of one element."""
+    pairs = zip(bias.sizes, bias.element_strides, strict=True)
+    return tuple(0 if size == 1 else stride for size, stride in pairs)
+
+
+def lower(desc: OperatorDesc, target: Target) -> Program:
+    """The program of a CACHED_ATTENTION.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
+    """
+    assert isinstance(desc, CachedAttention)
+    return _Lowering(desc, target).program()

@@ -1,0 +1,1 @@
+"""Element-wise operators, and what else computes each element from its place."""

@@ -1,0 +1,56 @@
+"""Lowers CAST: a walk through elements, by the widths of the two data types."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+
+from dmlvk.datatypes import DataType
+from dmlvk.kernels.elementwise.elementwise import lower_walk
+from dmlvk.kernels.movement.copies import copy
+from dmlvk.kernels.program import Program, ProgramBuilder, of_kernel
+from dmlvk.kernels.target import Target
+from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
+from dmlvk.kernels.views import View
+from dmlvk.operators import OperatorDesc
+from dmlvk.operators.cast import Cast
+from dmlvk.tensors import TensorDesc
+
+_BY_WIDTH = {8: DataType.UINT8, 16: DataType.UINT16, 32: DataType.UINT32, 64: DataType.UINT64}
+
+_TOLD = 16
+"""A bit that makes the number of two kinds of data type no 0, which would say nothing."""
+
+
+def lower(desc: OperatorDesc, target: Target) -> Program:
+    """The program that computes a checked description on a device.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    assert isinstance(desc, Cast)
+    source, result = desc.input_tensor, desc.output_tensor
+    if source.data_type is result.data_type:
+        builder = ProgramBuilder(desc, target)
+        read = (builder.reads["input_tensor"], View.of(source))
+        copy(builder, read, (builder.writes["output_tensor"], View.of(result)), source.data_type.size_in_bits)
+        return builder.program()
+    kernel = lower_walk(desc.operator_name, "CAST", (_by_width(source), _by_width(result)), target)
+    kinds = _kind(source.data_type) | _kind(result.data_type) << 2 | _TOLD
+    return of_kernel(desc, dataclasses.replace(kernel, special_attribute=kinds))
+
+
+def variants() -> Iterator[ShaderVariant]:
+    """The shaders of casts."""
+    for source, result, walk in itertools.product(_BY_WIDTH.values(), _BY_WIDTH.values(), WALKS):
+        yield walking_variant("CAST", "conversion/cast.comp", (source, result), walk, {})
+
+
+def _by_width(tensor: TensorDesc) -> TensorDesc:
+    return dataclasses.replace(tensor, data_type=_BY_WIDTH[tensor.data_type.size_in_bits])
+
+
+def _kind(data_type: DataType) -> int:
+    """As ``cast.comp`` counts: without a sign, with one, float."""
+    return 2 if data_type.is_float else int(data_type.name.startswith("INT"))

@@ -1,0 +1,190 @@
+"""Lowers an element-wise operator description to one kernel."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.kernels import special_values, walks
+from dmlvk.kernels.kernel import WalkKernel, launch_size
+from dmlvk.kernels.layout import fold
+from dmlvk.kernels.library.facts import facts_of
+from dmlvk.kernels.target import GPU, Target
+from dmlvk.kernels.variants import (
+    CONVERSION_TYPES,
+    CONVERSION_VARIANT_NAME,
+    LOOKUP_TYPES,
+    AttributeWord,
+    Walk,
+    attribute_words,
+    lookup_variant_name,
+    operands_of,
+    shader_name,
+    variant_name,
+)
+from dmlvk.operators import OperatorDesc
+from dmlvk.spirv.volume import LONG_FUNCTION_WORDS
+from dmlvk.tensors import TensorDesc
+
+
+def lower(desc: OperatorDesc, target: Target) -> WalkKernel:
+    """The kernel that computes a checked description on a device.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    tensors = [(field, tensor) for field, tensor in desc.inputs + desc.outputs if tensor is not None]
+    types, present = operands_of(desc)
+    sizes = tensors[-1][1].sizes
+    layout = fold(sizes, [_strides_along(sizes, tensor) for _, tensor in tensors])
+    attributes = _attribute_values(desc, present)
+    special_attribute = special_values.special_attribute(desc)
+
+    def variant(walk: Walk) -> str:
+        return variant_name(shader_name(type(desc), present), types, walk, present)
+
+    plan = walks.plan(
+        layout,
+        types,
+        target,
+        takes_a_while=lambda walk: _takes_a_while(desc, variant(walk)),
+        defers_what_is_rare=lambda walk: facts_of(variant(walk)).defers,
+    )
+    made = _kernel(desc.operator_name, variant(plan.walk), plan, attributes)
+    return dataclasses.replace(made, special_attribute=special_attribute)
+
+
+def _takes_a_while(desc: OperatorDesc, variant: str) -> bool:
+    """Whether an operator calculates, and does not only choose, which is quicker than it is long.
+
+    Exact functions of one FLOAT16 tensor calculate too: they do so in FLOAT32.
+    """
+    types = [tensor.data_type for _, tensor in desc.inputs if tensor is not None]
+    calculates = desc.declaration.accuracy.promise != "exact" or types == [DataType.FLOAT16]
+    return calculates and facts_of(variant).words >= LONG_FUNCTION_WORDS
+
+
+def lower_lookup(desc: OperatorDesc, target: Target) -> WalkKernel:
+    """The kernel that reads the results of a checked description from a table; it has one 16-bit input and output.
+
+    The table is bound between the two.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    (source,) = (tensor for _, tensor in desc.inputs if tensor is not None)
+    (written,) = (tensor for _, tensor in desc.outputs if tensor is not None)
+    layout = fold(written.sizes, [_strides_along(written.sizes, source), written.element_strides])
+    plan = walks.plan(layout, LOOKUP_TYPES, target, lambda walk: True)
+    return _kernel(desc.operator_name, lookup_variant_name(plan.walk), plan, ())
+
+
+def lower_walk(
+    label: str, name: str, tensors: Sequence[TensorDesc], target: Target, attributes: tuple[int, ...] = ()
+) -> WalkKernel:
+    """A kernel that goes through the elements of tensors, for one step of an operator that takes several.
+
+    Args:
+        label: the operator, for messages.
+        name: of the shader's variants but for data types and walk: :func:`dmlvk.kernels.variants.walking_variant`.
+        tensors: the inputs and, last, the output; where an input has size 1 and the output has not, it is broadcast.
+        target: the device.
+        attributes: the attribute words of the push constants.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    sizes, types = tensors[-1].sizes, tuple(tensor.data_type for tensor in tensors)
+    layout = fold(sizes, [_strides_of_broadcast(sizes, tensor) for tensor in tensors])
+    plan = walks.plan(layout, types, target, lambda walk: False)
+    return _kernel(label, variant_name(name, types, plan.walk), plan, attributes)
+
+
+def lower_conversion(elements: int) -> WalkKernel:
+    """The kernel that converts so many packed FLOAT32 to FLOAT16.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    layout = fold((elements,), [(1,), (1,)])
+    plan = walks.plan(layout, CONVERSION_TYPES, GPU, lambda walk: False)  # contiguous on all devices
+    return _kernel("FLOAT16 from FLOAT32", CONVERSION_VARIANT_NAME, plan, ())
+
+
+def _kernel(label: str, variant: str, walk: walks.Plan, attributes: tuple[int, ...]) -> WalkKernel:
+    return WalkKernel(
+        variant=variant,
+        geometry=walk.geometry,
+        work_groups=launch_size(label, walk.invocations, walk.work_group_size),
+        work_items=walk.work_items,
+        attributes=attributes,
+        work_group_size=walk.work_group_size,
+    )
+
+
+def _strides_along(sizes: Sequence[int], tensor: TensorDesc) -> tuple[int, ...]:
+    """A tensor's strides; zeros for one that holds the single element which is used everywhere."""
+    return tensor.element_strides if tensor.sizes == tuple(sizes) else (0,) * len(sizes)
+
+
+def _strides_of_broadcast(sizes: Sequence[int], tensor: TensorDesc) -> tuple[int, ...]:
+    """A tensor's strides, zeros along axes where it has one element for all."""
+    steps = zip(sizes, tensor.sizes, tensor.element_strides, strict=True)
+    return tuple(0 if own == 1 and size > 1 else stride for size, own, stride in steps)
+
+
+def _attribute_values(desc: OperatorDesc, present: tuple[str, ...]) -> tuple[int, ...]:
+    values = []
+    for word in attribute_words(type(desc), desc.output_type, present):
+        value, own_type = _attribute(desc, word)
+        if value is None:
+            values.append(0)
+        elif word.field.type == "scale_bias":
+            values.append(float32_bits((value.scale, value.bias)[word.part]))
+        elif word.field.enumeration is not None:
+            values.append(int(value))
+        elif own_type is None:
+            values.append(float32_bits(value))
+        else:
+            values.append((converted_bits(value, own_type) >> (32 * word.part)) & 0xFFFFFFFF)
+    return tuple(values)
+
+
+def _attribute(desc: OperatorDesc, word: AttributeWord) -> tuple[Any, DataType | None]:
+    """An attribute's value, and the data type to which it is converted; ``None``: it stays as it is."""
+    converted_to = word.field.converted_to
+    if word.is_fused:
+        fused = desc.activation
+        assert fused is not None  # where its words come from
+        # All tensors that a fused activation would have are results of this operator.
+        return fused.value_of(word.field.attribute), None if converted_to is None else desc.output_type
+    own_type = None if converted_to is None else getattr(desc, converted_to).data_type
+    return getattr(desc, word.field.attribute), own_type
+
+
+_CANONICAL_NAN = {DataType.FLOAT64: 0x7FF8000000000000, DataType.FLOAT32: 0x7FC00000, DataType.FLOAT16: 0x7E00}
+
+
+def converted_bits(value: float, data_type: DataType) -> int:
+    """A number among the attributes converted to a tensor's data type, as the bits that the shader expects.
+
+    Types narrower than 32 bits are extended to a word. To FLOAT16 rounded to nearest even; to an integer type truncated
+    toward zero and saturated, NaN to 0. A NaN of a float type becomes the canonical quiet one.
+    """
+    if math.isnan(value):
+        return _CANONICAL_NAN.get(data_type, 0)
+    if data_type is DataType.FLOAT64:
+        return int(np.float64(value).view(np.uint64))
+    if data_type is DataType.FLOAT32:
+        return float32_bits(value)
+    if data_type is DataType.FLOAT16:
+        with np.errstate(over="ignore"):
+            return int(np.float16(np.float32(value)).view(np.uint16))
+    limits = np.iinfo(data_type.numpy_dtype)
+    bounded = limits.max if value >= limits.max else limits.min if value <= limits.min else math.trunc(value)
+    return int(bounded) & ((1 << max(data_type.size_in_bits, 32)) - 1)

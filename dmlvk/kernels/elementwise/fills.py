@@ -1,0 +1,301 @@
+"""Lowers the operators that fill tensors from attributes and places, and VALUE_SCALE_2D."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.kernels.elementwise.elementwise import converted_bits, lower_walk
+from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.movement.copies import copy, fill
+from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
+from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
+from dmlvk.kernels.views import View
+from dmlvk.operators import OperatorDesc
+from dmlvk.operators.filling import blocks_along
+from dmlvk.operators.pooling import MaxPooling2
+from dmlvk.operators.type_groups import FLOATS
+from dmlvk.tensors import TensorDesc
+
+_FOLD_STATE_BYTES = 16
+"""What one of several launches of FOLD hands on for each element of the output: STATE_WORDS in the shader."""
+
+
+def lower(desc: OperatorDesc, target: Target) -> Program:
+    """The program that computes a checked description on a device.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    builder = ProgramBuilder(desc, target)
+    _LOWERINGS[desc.operator_name](builder, desc)
+    return builder.program()
+
+
+def variants() -> Iterator[ShaderVariant]:
+    """The shaders of diagonals, sequences and scaled values."""
+    for bits in (8, 16, 32, 64):
+        own = {"OUTPUT": f"uint{bits}", "OUTPUT_BITS": str(bits)}
+        for has_input in (0, 1):
+            defines = {**own, "HAS_INPUT": str(has_input)}
+            name = f"diagonal.uint{bits}{'.input' * has_input}"
+            yield ShaderVariant(name, "fill/diagonal.comp", tuple(sorted(defines.items())))
+        for is_float in (0, 1) if bits in (16, 32) else (0,):
+            defines = {"OUTPUT_BITS": str(bits), "HAS_INPUT": "0", "IS_FLOAT": str(is_float)}
+            name = f"sequence.{'float' if is_float else 'uint'}{bits}"
+            yield ShaderVariant(name, "fill/sequence.comp", tuple(sorted(defines.items())))
+    for data_type in FLOATS:
+        name, bits = data_type.name.lower(), data_type.size_in_bits
+        for has_indices in (0, 1):
+            defines = {"OUTPUT": name, "OUTPUT_BITS": str(bits), "HAS_INDICES": str(has_indices)}
+            variant = f"fold{'.indices' * has_indices}.{name}"
+            yield ShaderVariant(variant, "fill/fold.comp", tuple(sorted(defines.items())))
+        for walk in WALKS:
+            types = (data_type, DataType.FLOAT32, data_type)
+            yield walking_variant("value_scale", "conversion/value_scale.comp", types, walk, {}, attributes=1)
+
+
+def _packed(
+    b: ProgramBuilder, tensor: TensorDesc, make: Callable[[Region], None], member: str = "output_tensor"
+) -> None:
+    """Adds what makes the packed elements of the output, and a copy where it is not packed."""
+    bits = tensor.data_type.size_in_bits
+    region = b.writes[member]
+    if tensor.is_packed:
+        make(region)
+        return
+    packed = b.scratch(-(-tensor.element_count * bits // 32) * 4)
+    make(packed)
+    copy(b, (packed, View.packed(tensor.sizes)), (region, View.of(tensor)), bits, label="to its strides")
+
+
+def _places_kernel(
+    name: str, tensor: TensorDesc, operator: str, constants: tuple[int, ...], *words: int
+) -> PlainKernel:
+    """A kernel of ``places.glsl``."""
+    per_word = max(1, 32 // tensor.data_type.size_in_bits)
+    groups = launch_size(operator, -(-tensor.element_count // per_word))
+    attributes = (*words, *[0] * (5 - len(words)))
+    return PlainKernel(
+        variant=name,
+        work_groups=groups,
+        constants=(int(groups[1] > 1), 1, *(constants or (1, 1))),
+        parameters=(tensor.element_count, *attributes),
+    )
+
+
+def _two_words(value: int) -> tuple[int, int]:
+    return value & 0xFFFFFFFF, value >> 32 & 0xFFFFFFFF
+
+
+def _diagonal(b: ProgramBuilder, desc: Any, first: int, last: int, is_outside: bool) -> None:
+    tensor: TensorDesc = desc.output_tensor
+    bits = tensor.data_type.size_in_bits
+    source: TensorDesc | None = getattr(desc, "input_tensor", None)
+    value = _two_words(converted_bits(desc.value, tensor.data_type))
+    reads: list[Region] = []
+    if source is not None:
+        reads = [b.reads["input_tensor"]]
+        if not source.is_packed:
+            packed = b.scratch(-(-source.element_count * bits // 32) * 4)
+            copy(b, (reads[0], View.of(source)), (packed, View.packed(source.sizes)), bits, label="packed input")
+            reads = [packed]
+    name = f"diagonal.uint{bits}{'.input' * (source is not None)}"
+    height, width = tensor.sizes[-2:]
+    words = (first, last, int(is_outside), *value)
+    kernel = _places_kernel(name, tensor, desc.operator_name, (width, height), *words)
+    _packed(b, tensor, lambda region: b.launch(kernel, reads, [region]))
+
+
+def _diagonal_matrix(b: ProgramBuilder, desc: Any) -> None:
+    _diagonal(b, desc, desc.offset, desc.offset, False)
+
+
+def _diagonal_matrix1(b: ProgramBuilder, desc: Any) -> None:
+    begin, end = desc.diagonal_fill_begin, desc.diagonal_fill_end
+    first, last = (begin, end - 1) if begin < end else (end, begin - 1)
+    if begin == end:
+        first, last = 1, 0  # no diagonal
+    _diagonal(b, desc, first, last, begin > end)
+
+
+def _constant(b: ProgramBuilder, desc: Any) -> None:
+    data_type = desc.output_tensor.data_type
+    bits = data_type.size_in_bits
+    value = converted_bits(desc.value, data_type) & ((1 << bits) - 1)
+    fill(b, (b.writes["output_tensor"], View.of(desc.output_tensor)), bits, value)
+
+
+def _sequence(b: ProgramBuilder, desc: Any) -> None:
+    tensor: TensorDesc = desc.output_tensor
+    data_type = tensor.data_type
+    if data_type is DataType.FLOAT16:  # the numbers of the type, as FLOAT32
+        numbers = [_of_half(desc.value_start), _of_half(desc.value_delta)]
+        words = [word for number in numbers for word in (float32_bits(number), 0)]
+    elif data_type is DataType.FLOAT32:
+        words = [float32_bits(desc.value_start), 0, float32_bits(desc.value_delta), 0]
+    else:
+        words = [*_two_words(desc.value_start), *_two_words(desc.value_delta)]
+    kind = "float" if data_type.is_float else "uint"
+    kernel = _places_kernel(f"sequence.{kind}{data_type.size_in_bits}", tensor, desc.operator_name, (), *words)
+    _packed(b, tensor, lambda region: b.launch(kernel, [], [region]))
+
+
+def _of_half(value: float) -> float:
+    """The FLOAT16 number that is nearest to a value."""
+    with np.errstate(over="ignore"):
+        return float(np.float16(np.float32(value)))
+
+
+_SPATIAL_AXES = 6
+
+
+@dataclasses.dataclass(frozen=True)
+class _Folded:
+    """What is added up at the places of a window's positions.
+
+    Attributes:
+        source, result: names of the tensors' members.
+        blocks: positions along each spatial dimension.
+        window, dilations: the window's places along each, and how far apart they are.
+        more: the constants that tell a gradient of averages.
+        indices: for each element of the source, the number of the result's element that it belongs to.
+    """
+
+    source: str
+    result: str
+    blocks: tuple[int, ...]
+    window: Sequence[int]
+    dilations: Sequence[int]
+    more: tuple[int, int, int]
+    indices: Region | None = None
+
+    def turns(self, strides: Sequence[int]) -> _Turns:
+        """What an element of the result's addends are found by."""
+        rows = zip(self.blocks, self.window, self.dilations, strides, strict=True)
+        candidates = tuple(
+            min(blocks, (places - 1) * dilation // stride + 1) for blocks, places, dilation, stride in rows
+        )
+        by_places, by_positions = math.prod(self.window), math.prod(candidates)
+        return _Turns(by_positions < by_places, min(by_positions, by_places), candidates)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Turns:
+    """How the addends of an element are gone through.
+
+    Attributes:
+        by_positions: by the positions that a window may have over the element; else by the window's places.
+        count: of either, how many there are.
+        candidates: the positions along each spatial dimension.
+    """
+
+    by_positions: bool
+    count: int
+    candidates: tuple[int, ...]
+
+    @property
+    def constants(self) -> tuple[int, ...]:
+        """The constants that tell of it; the last dimension is the innermost one."""
+        missing = (1,) * (_SPATIAL_AXES - len(self.candidates))
+        return (int(self.by_positions), self.count, *missing, *self.candidates)
+
+
+def _fold(b: ProgramBuilder, desc: Any) -> None:
+    blocks = blocks_along(desc, desc.output_tensor.sizes[2:])
+    folded = _Folded("input_tensor", "output_tensor", blocks, desc.window_sizes, desc.dilations, (0, 1, 0))
+    _fold_windows(b, desc, folded)
+
+
+def _average_pooling_grad(b: ProgramBuilder, desc: Any) -> None:
+    """Each window's gradient falls on all its elements alike."""
+    blocks = tuple(desc.input_gradient_tensor.sizes[2:])
+    padded = any((*desc.start_padding, *desc.end_padding))
+    counts_inside = padded and not desc.include_padding
+    divisor = 1 if counts_inside else math.prod(desc.window_size)
+    more = (1, divisor, int(counts_inside))
+    names = ("input_gradient_tensor", "output_gradient_tensor")
+    _fold_windows(b, desc, _Folded(*names, blocks, desc.window_size, (1,) * len(blocks), more))
+
+
+def _max_pooling_grad(b: ProgramBuilder, desc: Any) -> None:
+    """The forward operator finds each window's largest element, which its gradient belongs to."""
+    gradients = desc.input_gradient_tensor
+    maxima = TensorDesc(gradients.data_type, gradients.sizes)
+    places = TensorDesc(DataType.UINT32, gradients.sizes)
+    indices = b.scratch(places.size_in_bytes)
+    with b.passing_scratch():
+        members = {field.attribute: value for field, value in desc.attributes}
+        forward = MaxPooling2(
+            input_tensor=desc.input_tensor, output_tensor=maxima, output_indices_tensor=places, **members
+        )
+        b.operator(forward, [b.reads["input_tensor"]], [b.scratch(maxima.size_in_bytes), indices], "largest elements")
+    blocks = tuple(gradients.sizes[2:])
+    names = ("input_gradient_tensor", "output_gradient_tensor")
+    _fold_windows(b, desc, _Folded(*names, blocks, desc.window_size, desc.dilations, (1, 1, 0), indices))
+
+
+def _fold_windows(b: ProgramBuilder, desc: Any, folded: _Folded) -> None:
+    source, tensor, blocks = getattr(desc, folded.source), getattr(desc, folded.result), folded.blocks
+    bits, spatial = tensor.data_type.size_in_bits, tensor.sizes[2:]
+    region = b.reads[folded.source]
+    if not source.is_packed:
+        packed = b.scratch(-(-source.element_count * bits // 32) * 4)
+        copy(b, (region, View.of(source)), (packed, View.packed(source.sizes)), bits, label="packed input")
+        region = packed
+    axes = zip(spatial, folded.window, folded.dilations, desc.strides, desc.start_padding, blocks, strict=True)
+    constants = [math.prod(folded.window), math.prod(blocks)]
+    constants += [1, 1, 1, 1, 0, 1] * (_SPATIAL_AXES - len(spatial))  # the last axis is the innermost one
+    constants += [number for axis in axes for number in axis]
+    groups = launch_size(desc.operator_name, -(-tensor.element_count * bits // 32))
+    turns, elements_of_word = folded.turns(desc.strides), 32 // bits
+    # An invocation goes through the elements of a word, and twice through the turns of each; a loop's end is one, too.
+    is_in_parts = elements_of_word * (2 * turns.count + 3) + 1 > MOST_LOOP_TURNS
+    reads = [region] if folded.indices is None else [region, folded.indices]
+    name = f"fold{'.indices' * (folded.indices is not None)}.{tensor.data_type.name.lower()}"
+    state = b.scratch(_FOLD_STATE_BYTES * tensor.element_count) if is_in_parts else None
+
+    def launches(written: Region) -> None:
+        step = (MOST_LOOP_TURNS - 1) // elements_of_word - 2 if is_in_parts else turns.count
+        for adds in (0, 1) if is_in_parts else (0,):
+            for first in range(0, turns.count, step):
+                kernel = PlainKernel(
+                    variant=name,
+                    work_groups=groups,
+                    constants=(int(groups[1] > 1), 1, *constants, int(is_in_parts), *folded.more, *turns.constants),
+                    parameters=(tensor.element_count, first, first + step, adds),
+                )
+                b.launch(kernel, reads, [written, state or written])
+
+    _packed(b, tensor, launches, folded.result)
+
+
+def _value_scale(b: ProgramBuilder, desc: Any) -> None:
+    tensor: TensorDesc = desc.input_tensor
+    channels = len(desc.bias)
+    bias = TensorDesc(DataType.FLOAT32, (1, channels, 1, 1))
+    region = b.scratch(bias.size_in_bytes)
+    for channel, value in enumerate(desc.bias):
+        place = View((1,), (1,), channel)
+        fill(b, (region, place), 32, float32_bits(value), label="bias", is_independent=True)
+    tensors = (tensor, bias, desc.output_tensor)
+    kernel = lower_walk(desc.operator_name, "value_scale", tensors, b.target, (float32_bits(desc.scale),))
+    b.launch(kernel, [b.reads["input_tensor"], region], [b.writes["output_tensor"]])
+
+
+_LOWERINGS: Mapping[str, Callable[[ProgramBuilder, Any], None]] = {
+    "AVERAGE_POOLING_GRAD": _average_pooling_grad,
+    "DIAGONAL_MATRIX": _diagonal_matrix,
+    "DIAGONAL_MATRIX1": _diagonal_matrix1,
+    "FILL_VALUE_CONSTANT": _constant,
+    "FILL_VALUE_SEQUENCE": _sequence,
+    "FOLD": _fold,
+    "MAX_POOLING_GRAD": _max_pooling_grad,
+    "VALUE_SCALE_2D": _value_scale,
+}

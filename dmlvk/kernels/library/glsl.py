@@ -1,0 +1,285 @@
+"""Compiles kernels that are put together while a program runs, with the machine's GLSL compiler; keeps them on disk.
+
+The compiler is dmlvk-glslang, which wheels bring and set-up builds, or glslangValidator (Debian's package
+glslang-tools, the Vulkan SDK), looked for on the PATH; the environment variable DMLVK_GLSLANG names another. Compiled
+kernels are kept by content in the user's cache directory, or where DMLVK_CACHE_DIR says: a kernel that was compiled
+once needs no compiler any more.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import functools
+import hashlib
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+if sys.platform == "linux":
+    import resource
+
+from dmlvk.errors import ShaderCompilationError
+from dmlvk.kernels.library import glslang
+from dmlvk.spirv.decorations import PASSES, with_decorations
+from dmlvk.support.caches import file_contents, is_own, user_cache
+
+FLAGS = ("-V", "--target-env", "vulkan1.1", "-S", "comp", "--nan-clamp")
+"""``--nan-clamp`` changes nothing as long as the linter refuses min, max and clamp of floats; it makes them defined
+for NaN in a shader that is tried out before it is linted."""
+
+RELEASE_FLAGS = ("-g0",)
+"""No names and no source text: smaller files, and nothing in them that depends on the machine."""
+
+INCLUDE_DIRECTORIES = ("include", "patterns", ".")
+"""Where ``#include`` looks besides the directory of the including file, below the shader directory."""
+
+_KEPT_IN_MEMORY = 256
+_KEPT_ON_DISK_BYTES = 64 * 2**20
+_FILE_FORMAT = "2"
+_CHECKSUM_BYTES = 32
+
+_log = logging.getLogger("dmlvk")
+_lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    """In a process that was forked: another thread of its parent may have it."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
+
+_in_memory: collections.OrderedDict[str, bytes] = collections.OrderedDict()
+_refused: collections.OrderedDict[str, str] = collections.OrderedDict()
+
+
+def source_directory() -> Path | None:
+    """The GLSL sources: inside an installed package, or beside it in a checkout."""
+    package = Path(__file__).parents[2]
+    for directory in (package / "shaders", package.parent / "shaders"):
+        if (directory / "include").is_dir():
+            return directory
+    return None
+
+
+@functools.cache
+def source_text(path: str) -> str | None:
+    """A file below the shader directory; ``None`` when it is not there."""
+    directory = source_directory()
+    if directory is None:
+        return None
+    try:
+        return (directory / path).read_text(encoding="utf-8")
+    except OSError:
+        return None
+
+
+@functools.cache
+def _library_digest() -> str:
+    """A hash of everything that a kernel may include."""
+    directory = source_directory()
+    hasher = hashlib.sha256()
+    for file in sorted(directory.rglob("*.glsl")) if directory is not None else ():
+        hasher.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return hasher.hexdigest()
+
+
+def compiler() -> str | None:
+    """The path of the machine's GLSL compiler; ``None`` when there is none."""
+    return next(iter(glslang.candidates()), None)
+
+
+def cache_directory() -> Path | None:
+    """Where compiled kernels are kept; ``None`` when there is no such place."""
+    chosen = os.environ.get("DMLVK_CACHE_DIR")
+    directory = Path(chosen) if chosen else user_cache("kernels")
+    if directory is not None and not is_own(directory):
+        _warn_of(directory)
+        return None
+    return directory
+
+
+@functools.lru_cache(maxsize=8)  # once for each
+def _warn_of(directory: Path) -> None:
+    _log.warning(
+        "%s: kernels are not kept there: the folder must be the user's own, and no other user may write to it",
+        directory,
+    )
+
+
+def compiled(source: str) -> bytes | None:
+    """The SPIR-V of a kernel.
+
+    Args:
+        source: GLSL, which may include files of ``shaders/include`` and ``shaders/patterns``.
+
+    Returns:
+        The module; ``None`` when it was never compiled before and there is no compiler.
+
+    Raises:
+        ShaderCompilationError: when the compiler refuses it, or does not end.
+    """
+    facts = [source, _library_digest(), *FLAGS, *RELEASE_FLAGS, PASSES, _FILE_FORMAT]
+    key = hashlib.sha256("\0".join(facts).encode()).hexdigest()
+    with _lock:
+        spirv = _in_memory.get(key)
+        if key in _refused:
+            raise ShaderCompilationError(_refused[key])
+    if spirv is None:
+        spirv = _from_disk(key) or _made(key, source)
+    if spirv is None:
+        return None
+    with _lock:
+        _in_memory[key] = spirv
+        _in_memory.move_to_end(key)
+        if len(_in_memory) > _KEPT_IN_MEMORY:
+            _in_memory.popitem(last=False)
+    return spirv
+
+
+def _made(key: str, source: str) -> bytes | None:
+    """Compiles a kernel and keeps it; ``None`` when there is no compiler."""
+    found, directory = compiler(), source_directory()
+    if found is None or directory is None:
+        return None
+    try:
+        spirv = _compile(source, found, directory)
+    except ShaderCompilationError as error:
+        with _lock:
+            _refused[key] = str(error)  # so that nobody waits again for a compiler that does not end
+            if len(_refused) > _KEPT_IN_MEMORY:
+                _refused.popitem(last=False)
+        raise
+    _to_disk(key, spirv)
+    return spirv
+
+
+def _compile(source: str, compiler_path: str, directory: Path) -> bytes:
+    if glslang.compiles_many(compiler_path):
+        try:
+            return _compiled_by_many(source, compiler_path, directory)
+        except glslang.CompilerProcessError as error:
+            others = [path for path in glslang.candidates() if path != compiler_path]
+            if isinstance(error, glslang.CompilerTimeoutError) or not others:
+                raise ShaderCompilationError(f"{compiler_path} does not work: {error}") from error
+            _log.info("%s; %s compiles instead", error, others[0])
+            compiler_path = others[0]
+    return _compiled_by_one(source, compiler_path, directory)
+
+
+def _compiled_by_many(source: str, compiler_path: str, directory: Path) -> bytes:
+    answer = glslang.compile_many(compiler_path, directory, "kernel.comp", INCLUDE_DIRECTORIES, {}, source)
+    if not answer.is_done:
+        raise ShaderCompilationError(f"{compiler_path} refuses a fused kernel: {' '.join(answer.message.split())}")
+    return with_decorations(answer.module)
+
+
+def _compiled_by_one(source: str, compiler_path: str, directory: Path) -> bytes:
+    try:
+        temporary = tempfile.TemporaryDirectory(prefix="dmlvk-kernel-")
+    except OSError as error:
+        raise ShaderCompilationError(f"{compiler_path} has no place to compile in: {error}") from error
+    with temporary as folder:
+        (Path(folder) / "kernel.comp").write_text(source, encoding="utf-8")
+        includes = [f"-I{directory / name}" for name in INCLUDE_DIRECTORIES]
+        command = [compiler_path, *FLAGS, *RELEASE_FLAGS, *includes, "-o", "kernel.spv", "kernel.comp"]
+        try:
+            status, said = _run(command, folder)
+            if status != 0:
+                raise ShaderCompilationError(
+                    f"{compiler_path} refuses a fused kernel: {' '.join(said.split()) or f'exit status {status}'}"
+                )
+            return with_decorations((Path(folder) / "kernel.spv").read_bytes())
+        except subprocess.TimeoutExpired as error:
+            raise ShaderCompilationError(f"{compiler_path} did not end within {glslang.SECONDS} seconds") from error
+        except (OSError, ValueError) as error:
+            raise ShaderCompilationError(f"{compiler_path} does not work: {error}") from error
+
+
+def _run(command: list[str], folder: str) -> tuple[int, str]:
+    """Exit status and output of the compiler, which may take neither for ever nor all memory."""
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        try:
+            if sys.platform == "linux":
+                with contextlib.suppress(OSError):  # it may be done already
+                    resource.prlimit(process.pid, resource.RLIMIT_AS, (glslang.MEMORY_BYTES, glslang.MEMORY_BYTES))
+            said, _ = process.communicate(timeout=glslang.SECONDS)
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode, said
+
+
+def _from_disk(key: str) -> bytes | None:
+    """A kept kernel, unless its file is damaged."""
+    directory = cache_directory()
+    if directory is None:
+        return None
+    path = directory / f"{key}.kernel"
+    try:
+        contents = file_contents(path)
+    except OSError:
+        return None
+    spirv = contents[_CHECKSUM_BYTES:]
+    if not spirv or _checksum(key, spirv) != contents[:_CHECKSUM_BYTES]:
+        _log.warning("%s is damaged; the kernel is compiled anew", path)
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)  # the least recently used files go first
+    return spirv
+
+
+def _checksum(key: str, spirv: bytes) -> bytes:
+    """Of the key too: a file under another kernel's name is damaged."""
+    return hashlib.sha256(key.encode() + spirv).digest()
+
+
+def _to_disk(key: str, spirv: bytes) -> None:
+    """Keeps a kernel; a directory that cannot be written is no reason to fail."""
+    directory = cache_directory()
+    if directory is None:
+        return
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=directory, suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(_checksum(key, spirv) + spirv)
+            os.replace(name, directory / f"{key}.kernel")  # whole or not at all, also beside other processes
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+        _drop_old_ones(directory)
+    except OSError as error:
+        _log.info("fused kernels cannot be kept in %s: %s", directory, error)
+
+
+def _drop_old_ones(directory: Path) -> None:
+    files = []
+    for path in directory.glob("*.kernel"):
+        with contextlib.suppress(OSError):  # another process may have dropped it
+            status = path.stat()
+            files.append((status.st_mtime, status.st_size, path))
+    size = sum(file_size for _, file_size, _ in files)
+    for _, file_size, path in sorted(files):
+        if size <= _KEPT_ON_DISK_BYTES:
+            break
+        with contextlib.suppress(OSError):
+            path.unlink()
+        size -= file_size

@@ -1,0 +1,1 @@
+"""Operators that move elements."""

@@ -1,0 +1,121 @@
+"""Copies in which elements of two or four lines alternate in one line: shaders/patterns/movement/interleaved.glsl."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.layout import open_ended
+from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
+
+if TYPE_CHECKING:
+    from dmlvk.kernels.movement.copies import FoldedCopy
+
+_PLANES = (2, 4)
+_WIDTHS = (8, 16, 32)
+
+
+def variants() -> Iterator[ShaderVariant]:
+    """Every shader variant."""
+    for planes in _PLANES:
+        for bits in _WIDTHS:
+            for is_apart in (False, True):
+                defines = [("BITS", str(bits)), ("PLANES", str(planes))] + [("APART", "1")] * is_apart
+                name = _variant_name(bits, planes, is_apart)
+                yield ShaderVariant(name, "copies/interleaved.comp", tuple(sorted(defines)))
+
+
+def _variant_name(bits: int, planes: int, is_apart: bool) -> str:
+    return f"interleaved.bits{bits}.{'apart' if is_apart else 'together'}{planes}"
+
+
+def interleaved(folded: FoldedCopy, operator_name: str) -> PlainKernel | None:
+    """The kernel of such a copy; ``None``: it is none, or its lines are not made of whole vectors.
+
+    Args:
+        folded: the copy, of 8 axes at most.
+        operator_name: for messages.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    if folded.bits not in _WIDTHS or len(folded.sizes) < 2 or folded.target[0] != 1 or 1 not in folded.source[1:]:
+        return None
+    other = folded.source.index(1)
+    together = _Lines(folded.source, folded.first_source, folded.target, folded.first_target, 0, other, False)
+    apart = _Lines(folded.target, folded.first_target, folded.source, folded.first_source, other, 0, True)
+    for lines in (together, apart):
+        if lines.alternate(folded.sizes) and lines.are_vectors(folded.sizes, 128 // folded.bits):
+            return _kernel(lines, folded, operator_name)
+    return None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Lines:
+    """Lines, and the one in which their elements alternate.
+
+    Attributes:
+        strides: of the lines, along every axis of the copy.
+        first: the lines' element whose coordinates are all 0.
+        joint: the strides of the other operand.
+        first_joint: its first element.
+        across: the axis that leads from line to line.
+        along: the one along each line.
+        are_made: whether the lines are the target.
+    """
+
+    strides: tuple[int, ...]
+    first: int
+    joint: tuple[int, ...]
+    first_joint: int
+    across: int
+    along: int
+    are_made: bool
+
+    def others(self, axes: int) -> list[int]:
+        """The other ones of so many axes."""
+        return [axis for axis in range(axes) if axis not in (self.across, self.along)]
+
+    def alternate(self, sizes: Sequence[int]) -> bool:
+        """Whether each line has its neighbours as the other operand has every second one, or every fourth."""
+        count = sizes[self.across]
+        neighbours = (self.strides[self.along], self.joint[self.across]) == (1, 1)
+        return count in _PLANES and neighbours and self.joint[self.along] == count
+
+    def are_vectors(self, sizes: Sequence[int], length: int) -> bool:
+        """Whether everything lies at multiples of so many elements."""
+        strides = [operand[axis] for axis in self.others(len(sizes)) for operand in (self.joint, self.strides)]
+        numbers = (sizes[self.along], self.strides[self.across], self.first, self.first_joint, *strides)
+        return all(number >= 0 and number % length == 0 for number in numbers)
+
+
+def _kernel(lines: _Lines, folded: FoldedCopy, operator_name: str) -> PlainKernel:
+    length = 128 // folded.bits
+    others = lines.others(len(folded.sizes))
+    count = folded.sizes[lines.across]
+    piece = length if lines.are_made else length // count  # elements of each line that an invocation takes
+    sizes = [folded.sizes[lines.along] // piece, *(folded.sizes[axis] for axis in others)]
+    missing = MAXIMUM_DIMENSION_COUNT - len(sizes)
+
+    def steps(along: int, strides: Sequence[int], unit: int) -> list[int]:
+        return [along, *(strides[axis] // unit for axis in others), *[0] * missing]
+
+    items = math.prod(sizes)
+    groups = launch_size(operator_name, items)
+    vectors = count * piece // length
+    geometry = (*steps(1, lines.strides, piece), *steps(vectors, lines.joint, length))
+    return PlainKernel(
+        variant=_variant_name(folded.bits, count, lines.are_made),
+        work_groups=groups,
+        constants=(
+            *(int(groups[1] > 1), 1, 0, 0),
+            *(*open_ended(sizes), *[1] * missing),
+            *geometry,
+            lines.strides[lines.across] // piece,
+        ),
+        parameters=(items, lines.first // piece, lines.first_joint // length),
+    )

@@ -1,0 +1,185 @@
+"""Lowers TILE, PADDING and blocks between depth and space to copies from view to view."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dmlvk.kernels.elementwise.elementwise import converted_bits
+from dmlvk.kernels.movement.copies import copy, fill, repeated_value
+from dmlvk.kernels.movement.padded import padded
+from dmlvk.kernels.program import ProgramBuilder, Region
+from dmlvk.kernels.views import View
+from dmlvk.operators.filling import blocks_along
+from dmlvk.operators.rearrangement import DepthSpaceOrder, PaddingMode
+
+
+def _copy_all(b: ProgramBuilder, desc: Any, source: View, target: View) -> None:
+    bits = desc.output_tensor.data_type.size_in_bits
+    copy(b, (b.reads["input_tensor"], source), (b.writes["output_tensor"], target), bits)
+
+
+def _tile(b: ProgramBuilder, desc: Any) -> None:
+    source, target = View.of(desc.input_tensor), View.of(desc.output_tensor)
+    for axis in reversed(range(len(desc.repeats))):
+        target = target.split(axis, (desc.repeats[axis], source.sizes[axis]))
+        source = source.repeated(axis, desc.repeats[axis])
+    _copy_all(b, desc, source, target)
+
+
+def _blocks(deep: View, flat: View, block: int, order: DepthSpaceOrder) -> tuple[View, View]:
+    """The same elements in the same order, of a tensor with deep channels and of one with pixels in blocks."""
+    channels = flat.sizes[1]
+    pixels = flat.split(3, (deep.sizes[3], block)).split(2, (deep.sizes[2], block))  # n, c, h, i, w, j
+    if order is DepthSpaceOrder.DEPTH_COLUMN_ROW:
+        return deep.split(1, (block, block, channels)), pixels.permuted((0, 3, 5, 1, 2, 4))
+    return deep.split(1, (channels, block, block)), pixels.permuted((0, 1, 3, 5, 2, 4))
+
+
+def _order(desc: Any) -> DepthSpaceOrder:
+    return getattr(desc, "order", DepthSpaceOrder.DEPTH_COLUMN_ROW)
+
+
+def _depth_to_space(b: ProgramBuilder, desc: Any) -> None:
+    deep, flat = View.of(desc.input_tensor), View.of(desc.output_tensor)
+    _copy_all(b, desc, *_blocks(deep, flat, desc.block_size, _order(desc)))
+
+
+def _space_to_depth(b: ProgramBuilder, desc: Any) -> None:
+    flat, deep = View.of(desc.input_tensor), View.of(desc.output_tensor)
+    target, source = _blocks(deep, flat, desc.block_size, _order(desc))
+    _copy_all(b, desc, source, target)
+
+
+def _padding(b: ProgramBuilder, desc: Any) -> None:
+    source, whole = View.of(desc.input_tensor), View.of(desc.output_tensor)
+    middle = whole.window(desc.start_padding, source.sizes, (1,) * len(source.sizes))
+    region, bits = b.writes["output_tensor"], desc.output_tensor.data_type.size_in_bits
+    if desc.padding_mode is PaddingMode.CONSTANT:
+        value = converted_bits(desc.padding_value, desc.output_tensor.data_type) & ((1 << bits) - 1)
+        # Processors gain nothing by it: they copy whole rows faster than they ask where each element lies.
+        words = repeated_value(value, bits)
+        at_once = None if b.target.is_cpu else padded(b.operator_name, source, whole, desc.start_padding, words, bits)
+        if at_once is not None:
+            b.launch(at_once, [b.reads["input_tensor"]], [region])
+            return
+        _copy_all(b, desc, source, middle)
+        fill_around(b, (region, whole), desc.start_padding, source.sizes, value, bits)
+        return
+    _copy_all(b, desc, source, middle)
+    _mirror_around(b, desc, region, whole)
+
+
+def fill_around(
+    b: ProgramBuilder,
+    target: tuple[Region, View],
+    starts: tuple[int, ...],
+    sizes: tuple[int, ...],
+    value: int,
+    bits: int,
+) -> None:
+    """Adds fills of everything around the middle of a view: of one slab before it and one behind it along each axis.
+
+    Args:
+        b: the program.
+        target: where, and which elements in all.
+        starts: where the middle begins along each axis.
+        sizes: how long it is.
+        value: its bits.
+        bits: of an element.
+    """
+    region, whole = target
+    left = whole
+    for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+        end = start + size
+        for first, count in ((0, start), (end, left.sizes[axis] - end)):
+            if count:
+                slab = left.part(axis, first, count)
+                fill(b, (region, slab), bits, value & ((1 << bits) - 1), label="padding", is_independent=True)
+        left = left.part(axis, start, size)
+
+
+def _unfold(b: ProgramBuilder, desc: Any) -> None:
+    tensor, bits = desc.input_tensor, desc.input_tensor.data_type.size_in_bits
+    batch, channels, *spatial = tensor.sizes
+    region, source = b.reads["input_tensor"], View.of(tensor)
+    if any(desc.start_padding) or any(desc.end_padding):
+        starts = (0, 0, *desc.start_padding)
+        padded = View.packed([sum(part) for part in zip(starts, tensor.sizes, (0, 0, *desc.end_padding), strict=True)])
+        scratch = b.scratch(-(-math.prod(padded.sizes) * bits // 32) * 4)
+        middle = padded.window(starts, tensor.sizes, (1,) * len(starts))
+        copy(b, (region, source), (scratch, middle), bits, label="padded input")
+        fill_around(b, (scratch, padded), starts, tensor.sizes, 0, bits)
+        region, source = scratch, padded
+    windows, blocks = tuple(desc.window_sizes), blocks_along(desc, spatial)
+    inner = source.strides[2:]
+    strides = (
+        *source.strides[:2],
+        *(stride * step for stride, step in zip(inner, desc.dilations, strict=True)),
+        *(stride * step for stride, step in zip(inner, desc.strides, strict=True)),
+    )
+    moved = View((batch, channels, *windows, *blocks), strides, source.first)
+    target = View.of(desc.output_tensor)
+    target = View(target.sizes[-3:], target.strides[-3:])  # those before are of size 1
+    target = target.split(2, blocks).split(1, (channels, *windows))
+    copy(b, (region, moved), (b.writes["output_tensor"], target), bits, label="windows")
+
+
+def _mirror_around(b: ProgramBuilder, desc: Any, region: Region, whole: View) -> None:
+    """Pads axis by axis, from what the output has already."""
+    sizes, bits = desc.input_tensor.sizes, desc.output_tensor.data_type.size_in_bits
+    rows = whole.window(desc.start_padding, sizes, (1,) * len(sizes))  # full along the axes that are done
+    for axis, size in enumerate(sizes):
+        start, end = desc.start_padding[axis], desc.end_padding[axis]
+        before = View(
+            (*rows.sizes[:axis], start + size, *rows.sizes[axis + 1 :]),
+            (*rows.strides[:axis], -rows.strides[axis], *rows.strides[axis + 1 :]),
+            rows.first + (size - 1) * rows.strides[axis],
+        )
+        behind = View((*rows.sizes[:axis], size + end, *rows.sizes[axis + 1 :]), rows.strides, rows.first)
+        for line in (before, behind):
+            _continue(b, (region, line), axis, size, desc.padding_mode, bits)
+        rows = View(
+            (*rows.sizes[:axis], start + size + end, *rows.sizes[axis + 1 :]),
+            rows.strides,
+            rows.first - start * rows.strides[axis],
+        )
+
+
+def _continue(
+    b: ProgramBuilder, target: tuple[Region, View], axis: int, size: int, mode: PaddingMode, bits: int
+) -> None:
+    """Continues a view along an axis, whose first ``size`` places are there already."""
+    region, line = target
+    there, length = size, line.sizes[axis]
+    # What follows first: at most so many places, from this one on, in this direction; and after how many all repeats.
+    most, first, step, period = {
+        PaddingMode.EDGE: (length, size - 1, 0, 1),
+        PaddingMode.REFLECTION: (size - 1, size - 2, -1, 2 * (size - 1)),
+        PaddingMode.SYMMETRIC: (size, size - 1, -1, 2 * size),
+        PaddingMode.WRAP: (size, 0, 1, size),
+    }[PaddingMode.EDGE if mode is PaddingMode.REFLECTION and size == 1 else mode]
+    while there < length:
+        if there == size:
+            count = min(most, length - there)
+            source = line.part(axis, first, count, step)
+        else:
+            back = there // period * period
+            count = min(back, length - there)
+            source = line.part(axis, there - back, count)
+        copy(b, (region, source), (region, line.part(axis, there, count)), bits, label="padding")
+        there += count
+
+
+LOWERINGS: Mapping[str, Callable[[ProgramBuilder, Any], None]] = {
+    "DEPTH_TO_SPACE": _depth_to_space,
+    "DEPTH_TO_SPACE1": _depth_to_space,
+    "PADDING": _padding,
+    "PADDING1": _padding,
+    "SPACE_TO_DEPTH": _space_to_depth,
+    "SPACE_TO_DEPTH1": _space_to_depth,
+    "TILE": _tile,
+    "UNFOLD": _unfold,
+}
+"""By operator."""

@@ -1,0 +1,1 @@
+"""Sums of products: matrices, convolutions, packed weights, 8-bit integers."""

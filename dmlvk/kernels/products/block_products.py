@@ -1,0 +1,367 @@
+"""Lowers products with packed weights: kernels read them as they are, or parts are made numbers first.
+
+A few rows wait for the weights: kernels of their own read each once, and have it as a float in registers alone. For
+many rows the tiles of :mod:`dmlvk.kernels.products.matrix_tiles` are faster, and parts of the weights go through
+scratch memory as numbers. The bits are the same, and those of DEQUANTIZE and GEMM.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.errors import DeviceLimitError
+from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
+from dmlvk.kernels.products.block_weights import LEAST_BLOCK, WORD_BITS, BlockWeights, ZeroKind, weights_of_blocks
+from dmlvk.kernels.products.matrix import Product, gemm_product
+from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region
+from dmlvk.kernels.target import Target
+from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.operators import Gemm, MatrixTransform, OperatorDesc
+from dmlvk.operators.block_weights import DequantizeBlocks
+from dmlvk.operators.type_groups import FLOATS
+from dmlvk.tensors import TensorDesc
+
+_BITS = (2, 4, 8)
+_SEGMENT = 1024
+"""As in ``shaders/patterns/products/block_products.glsl``."""
+
+_EIGHT = 8
+"""Neighbours that an invocation of ``shaders/patterns/products/block_numbers.glsl`` makes."""
+
+_RELU = "ACTIVATION_RELU"
+_NOTHING = "ACTIVATION_IDENTITY"
+
+_PROCESSOR_INVOCATIONS = 8
+_MOST_ROWS = 32
+"""Rows up to which a GPU multiplies packed weights; each needs its own sum of every weight that was made a float."""
+
+_MOST_ROWS_OF_PROCESSORS = 3
+"""Each is computed by itself: with several rows of a column llvmpipe keeps in memory what others keep in registers."""
+
+_PART_BYTES = 32 * 2**20
+"""Of weights that become numbers at once, but for two parts that take turns."""
+
+_BUFFERS = 6
+"""That a kernel here binds, at most."""
+
+_PART_COLUMNS = 64
+"""Parts begin at multiples of so many columns: then results of theirs begin at multiples of 16 bytes."""
+
+_BUSY_GROUPS = 264
+"""Work groups that keep a GPU busy."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RowTile:
+    """A kernel of ``shaders/patterns/products/block_rows.glsl``.
+
+    Attributes:
+        bits: of a weight.
+        rows: of each invocation.
+        columns: of each invocation.
+        line_vectors: vectors of 16 bytes of a column in a stage.
+        left_lines: rows, times segments beside one another, that a stage has room for.
+        invocations: of a work group.
+    """
+
+    bits: int
+    rows: int
+    columns: int
+    line_vectors: int
+    left_lines: int
+    invocations: int = 64
+
+    @property
+    def stage_terms(self) -> int:
+        """Terms in a stage."""
+        return self.line_vectors * 4 * WORD_BITS // self.bits
+
+    def segments_beside(self, segments: int) -> int:
+        """Segments that a work group computes at one time: a power of two."""
+        most, found = self.left_lines // self.rows, 1
+        while found < segments and 2 * found <= most:
+            found *= 2
+        return found
+
+    def across(self, segments: int) -> int:
+        """Columns of a work group, for sums of so many segments."""
+        return self.invocations * self.columns // self.segments_beside(segments)
+
+    def groups(self, product: Product) -> int:
+        """Work groups."""
+        across = self.across(-(-product.terms // _SEGMENT))
+        return -(-product.rows // self.rows) * -(-product.columns // across)
+
+    def cost(self, product: Product) -> int:
+        """What a product takes, in about the same units for all: a work group's time, as often as it counts."""
+        segments = -(-product.terms // _SEGMENT)
+        turns = -(-segments // self.segments_beside(segments))
+        return turns * self.columns * (28 + 8 * self.rows) * max(self.groups(product), _BUSY_GROUPS)
+
+    def variant(self, data_type: DataType, target: Target) -> ShaderVariant:
+        """Its shader."""
+        sums = self.rows * self.columns
+        defines = {
+            "BLOCK_ROWS": str(self.rows),
+            "BLOCK_COLUMNS": str(self.columns),
+            "INVOCATIONS": str(self.invocations),
+            "LINE_VECTORS": str(self.line_vectors),
+            "LEFT_LINES": str(self.left_lines),
+            "UNIT_WORDS": str(4 if sums <= 2 else 2 if sums <= 4 else 1),
+        }
+        size = f".{self.rows}x{self.columns}.{self.invocations}x{self.line_vectors}x{self.left_lines}"
+        return _variant("rows", data_type, self.bits, size, defines, target)
+
+
+def row_tiles(bits: int) -> list[RowTile]:
+    """The tiles among which a GPU chooses."""
+    vectors = {2: 2, 4: 4, 8: 4}[bits]
+    few = [RowTile(bits, rows, 1, vectors, 8) for rows in (1, 2, 4)]
+    return [*few, RowTile(bits, 8, 1, vectors // 2, 8)]
+
+
+def _processor_variant(data_type: DataType, bits: int, target: Target) -> ShaderVariant:
+    defines = {"BLOCK_ROWS": "1", "INVOCATIONS": str(_PROCESSOR_INVOCATIONS)}
+    return _variant("processors", data_type, bits, "", defines, target)
+
+
+def _numbers_variant(data_type: DataType, bits: int) -> ShaderVariant:
+    return _variant("numbers", data_type, bits, "", {}, Target())
+
+
+def _variant(
+    way: str, data_type: DataType, bits: int, size: str, defines: dict[str, str], target: Target
+) -> ShaderVariant:
+    type_name = data_type.name.lower()
+    given = {**defines, "OPERAND": type_name, "OPERAND_BITS": str(data_type.size_in_bits), "WEIGHT_BITS": str(bits)}
+    name = f"blocks.{type_name}.{bits}.{way}{size}"
+    if target.device_arithmetic and data_type is DataType.FLOAT32:
+        given[DEVICE_ARITHMETIC] = "1"
+        name += ".device"
+    return ShaderVariant(name, f"matrix/block_{way}.comp", tuple(sorted(given.items())))
+
+
+def variants() -> Iterator[ShaderVariant]:
+    """All shaders of these products."""
+    for data_type in FLOATS:
+        targets = [Target()] + [Target(device_arithmetic=True)] * (data_type is DataType.FLOAT32)
+        for bits in _BITS:
+            yield _numbers_variant(data_type, bits)
+            for target in targets:
+                for tile in row_tiles(bits):
+                    yield tile.variant(data_type, target)
+                yield _processor_variant(data_type, bits, target)
+
+
+def can_multiply(product: Gemm, weights: BlockWeights, target: Target) -> bool:
+    """Whether a product with packed weights can be computed so on a device, and gains by it."""
+    fused = product.fused_activation
+    is_plain = fused is None or fused.operator_name in (_NOTHING, _RELU)
+    is_single = all(size == 1 for size in product.output_tensor.sizes[:-2])
+    has_blocks = weights.has_groups or any(
+        (blocks.term_step == 0 or blocks.term_block > 1) or (blocks.column_step == 0 or blocks.column_block > 1)
+        for blocks in (weights.scale,)
+    )
+    is_bound = target.buffers >= _BUFFERS
+    return is_bound and is_plain and is_single and has_blocks and product.a_tensor.data_type is weights.data_type
+
+
+def lower_blocks(desc: OperatorDesc, target: Target) -> Program:
+    """The program of DMLVK_DEQUANTIZE_BLOCKS.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
+    """
+    assert isinstance(desc, DequantizeBlocks)
+    if target.buffers < _BUFFERS:
+        raise DeviceLimitError(f"{desc.operator_name}: needs {_BUFFERS} buffers in a kernel; got {target.buffers}")
+    builder, weights = ProgramBuilder(desc, target), weights_of_blocks(desc)
+    regions = [builder.reads.get(member) for member in _MEMBERS]
+    _add_numbers(builder, weights, regions, desc.output_tensor, builder.writes["output_tensor"], (0, weights.columns))
+    return builder.program()
+
+
+_MEMBERS = ("packed_tensor", "scale_tensor", "zero_point_tensor", "group_index_tensor")
+
+
+def lower_product(desc: Gemm, weights: BlockWeights, sizes: Sequence[int], target: Target) -> Program:
+    """The program of a GEMM with packed weights.
+
+    Args:
+        desc: the product, as of numbers.
+        weights: what they are made of.
+        sizes: bytes of the weights' operands: integers, scales, and zeros and groups where there are some. The
+            program's inputs are the first matrix, these, and the addend where there is one.
+        target: the device.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
+    """
+    builder = ProgramBuilder(desc, target)
+    left = builder.reads["a_tensor"]
+    given = iter(Region(Place.INPUT, 1 + number, 0, size) for number, size in enumerate(sizes))
+    packed, scale = next(given), next(given)
+    zero = next(given) if weights.zero_kind is not ZeroKind.NUMBER else None
+    groups = next(given) if weights.has_groups else None
+    addend = None
+    if desc.c_tensor is not None:
+        addend = Region(Place.INPUT, 1 + len(sizes), 0, desc.c_tensor.size_in_bytes)
+    regions = [packed, scale, zero, groups]
+    product = gemm_product(desc)
+    most_rows = _MOST_ROWS_OF_PROCESSORS if target.is_cpu else _MOST_ROWS
+    if weights.lies_along_terms and product.rows <= most_rows:
+        _add_rows(builder, desc, product, weights, left, regions, addend)
+    else:
+        _add_parts(builder, desc, weights, left, regions, addend)
+    return builder.program()
+
+
+def _add_rows(
+    builder: ProgramBuilder,
+    desc: Gemm,
+    product: Product,
+    weights: BlockWeights,
+    left: Region,
+    regions: Sequence[Region | None],
+    addend: Region | None,
+) -> None:
+    """One kernel that reads packed weights."""
+    target = builder.target
+    relu = desc.fused_activation is not None and desc.fused_activation.operator_name == _RELU
+    constants = (
+        *weights.constants(),
+        int(addend is not None),
+        int(relu),
+        int(product.left_along_terms and product.left_has_vectors),
+        int(product.output_has_pairs and product.data_type is DataType.FLOAT16),
+    )
+    if target.is_cpu:
+        rows, variant = 1, _processor_variant(weights.data_type, weights.bits, target)
+        invocations = across = _PROCESSOR_INVOCATIONS
+        constants = (*constants, weights.common_block(_SEGMENT))
+    else:
+        tile = min(row_tiles(weights.bits), key=lambda tile: tile.cost(product))
+        rows, variant, invocations = tile.rows, tile.variant(weights.data_type, target), tile.invocations
+        segments = -(-product.terms // _SEGMENT)
+        beside, across = tile.segments_beside(segments), tile.across(segments)
+        block = weights.common_block(tile.stage_terms)
+        is_whole = weights.has_whole_segments and product.terms % _SEGMENT == 0
+        constants = (*constants, block, beside, int(weights.has_vectors), tile.stage_terms // block, int(is_whole))
+    tiles = -(-product.rows // rows), -(-product.columns // across)
+    groups = tiles[0] * tiles[1]
+    work_groups = launch_size(builder.operator_name, groups * invocations, invocations)
+    steps = (*product.left[:2], *product.others[4:6], *product.others[8:10])  # of the addend, and of the output
+    alpha, beta = float32_bits(desc.alpha), float32_bits(desc.beta)
+    kernel = PlainKernel(
+        variant.name,
+        work_groups,
+        (int(work_groups[1] > 1), 1, *constants),
+        (groups, product.rows, product.columns, product.terms, *tiles, *steps, alpha, beta),
+        work_group_size=invocations,
+    )
+    packed, scale, zero, _ = regions
+    assert packed is not None  # weights have both
+    assert scale is not None
+    reads = [left, packed, scale, zero or scale, addend or left]
+    builder.launch(kernel, reads, [builder.writes["output_tensor"]], label="packed weights")
+
+
+def _add_parts(
+    builder: ProgramBuilder,
+    desc: Gemm,
+    weights: BlockWeights,
+    left: Region,
+    regions: Sequence[Region | None],
+    addend: Region | None,
+) -> None:
+    """Parts of the weights become numbers, and are multiplied, one after the other."""
+    along_terms = weights.term_step <= weights.column_step
+    width = weights.data_type.size_in_bits // 8
+    line = -(-weights.terms // _EIGHT) * _EIGHT  # of a column's numbers
+    at_once = max(_PART_BYTES // (line * width) // _PART_COLUMNS * _PART_COLUMNS, _PART_COLUMNS)
+    columns = weights.columns
+    parts = [(first, min(first + at_once, columns)) for first in range(0, columns, at_once)]
+    widest = min(at_once, columns)
+    if not along_terms:
+        line = -(-widest // _EIGHT) * _EIGHT
+    size = (widest if along_terms else weights.terms) * line * width
+    scratch = [builder.scratch(size) for _ in parts[:2]]
+    output = builder.writes["output_tensor"]
+    for number, (first, end) in enumerate(parts):
+        count = end - first
+        sizes, steps = ((count, weights.terms) if along_terms else (weights.terms, count)), (line, 1)
+        leading = (1,) * (desc.output_tensor.dimension_count - 2)
+        numbers = TensorDesc(weights.data_type, sizes, steps)
+        region = scratch[number % 2].part(0, size)
+        _add_numbers(builder, weights, regions, numbers, region, (first, end), along_terms=along_terms, is_padded=True)
+        of_part = dataclasses.replace(
+            desc,
+            b_tensor=TensorDesc(weights.data_type, (*leading, *sizes), (*(0 for _ in leading), *steps)),
+            trans_b=MatrixTransform.TRANSPOSE if along_terms else MatrixTransform.NONE,
+            c_tensor=None if desc.c_tensor is None else _columns(desc.c_tensor, count),
+            output_tensor=_columns(desc.output_tensor, count),
+        )
+        reads = [left, region]
+        if addend is not None:
+            assert desc.c_tensor is not None  # which it is
+            reads.append(_from(addend, first * desc.c_tensor.element_strides[-1] * width))
+        result = _from(output, first * desc.output_tensor.element_strides[-1] * width)
+        builder.operator(of_part, reads, [result], "numbers of packed weights")
+
+
+def _columns(tensor: TensorDesc, count: int) -> TensorDesc:
+    """Some columns of a matrix, from the first one on."""
+    return TensorDesc(tensor.data_type, (*tensor.sizes[:-1], count), tensor.element_strides)
+
+
+def _from(region: Region, offset: int) -> Region:
+    return region.part(offset, region.size_in_bytes - offset)
+
+
+def _add_numbers(
+    builder: ProgramBuilder,
+    weights: BlockWeights,
+    regions: Sequence[Region | None],
+    numbers: TensorDesc,
+    output: Region,
+    part: tuple[int, int],
+    *,
+    along_terms: bool = True,
+    is_padded: bool = False,
+) -> None:
+    """The kernel that makes numbers of some columns, in lines along the terms or across the columns."""
+    first, end = part
+    lines, inner = (end - first, weights.terms) if along_terms else (weights.terms, end - first)
+    line, step = numbers.element_strides
+    eights = -(-inner // _EIGHT)
+    inner_step, outer_step = weights.term_step, weights.column_step
+    scales = (weights.scale, weights.zero)
+    shared = weights.common_block(_EIGHT) == _EIGHT and weights.terms % _EIGHT == 0
+    if not along_terms:
+        inner_step, outer_step = outer_step, inner_step
+        shared = all(blocks.column_step == 0 or blocks.column_block % _EIGHT == 0 for blocks in scales)
+        shared = shared and weights.columns % _EIGHT == 0
+    are_words = inner_step == 1 and outer_step % max(_EIGHT, weights.word_terms) == 0
+    stores_eights = step == 1 and line % _EIGHT == 0 and (is_padded or inner % _EIGHT == 0)
+    assert step == 1 or lines * inner == 0 or inner == 1  # outputs whose lines are not runs are made elsewhere
+    work_groups = launch_size(builder.operator_name, lines * eights)
+    constants = (
+        *weights.constants(),
+        *map(int, (along_terms, weights.has_groups, shared and not weights.has_groups, are_words, stores_eights)),
+    )
+    kernel = PlainKernel(
+        _numbers_variant(weights.data_type, weights.bits).name,
+        work_groups,
+        (int(work_groups[1] > 1), 1, *constants),
+        (lines * eights, eights, inner, first, weights.columns, weights.terms, line),
+    )
+    packed, scale, zero, groups = regions
+    assert packed is not None  # weights have both
+    assert scale is not None
+    builder.launch(kernel, [packed, scale, zero or scale, groups or scale], [output], label="packed weights as numbers")
+
+
+__all__ = ["LEAST_BLOCK", "can_multiply", "lower_blocks", "lower_product", "variants"]

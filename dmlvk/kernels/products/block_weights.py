@@ -1,0 +1,245 @@
+"""Where packed weights lie: what kernels that read them are told (``shaders/patterns/products/block_weights.glsl``)."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from dmlvk.datatypes import DataType
+from dmlvk.operators import ElementWiseDequantizeLinear, Gemm, MatrixTransform, OperatorDesc
+from dmlvk.operators.block_quantization import Dequantize
+from dmlvk.operators.block_weights import DequantizeBlocks, row_bytes
+from dmlvk.tensors import TensorDesc
+
+WORD_BITS = 32
+LEAST_BLOCK = 16
+"""Terms that share a scale, at least, where kernels multiply packed weights."""
+
+_VECTOR_BITS = 128
+_SEGMENT = 1024
+_BITS_OF_BYTE = 8
+
+
+class ZeroKind(enum.IntEnum):
+    """What stands for zero, as the shaders number it."""
+
+    NUMBER = 0
+    PACKED = 1
+    FLOAT = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Blocks:
+    """Where the scales or zeros of blocks lie; steps are in elements, 0 where one counts for the whole axis.
+
+    Attributes:
+        term_block: terms of a block.
+        term_step: from block to block along the terms.
+        column_block: columns of a block.
+        column_step: from block to block along the columns.
+    """
+
+    term_block: int = 1
+    term_step: int = 0
+    column_block: int = 1
+    column_step: int = 0
+
+    def words(self) -> tuple[int, int, int, int]:
+        """The specialization constants."""
+        return self.term_block, self.term_step, self.column_block, self.column_step
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockWeights:
+    """A matrix of packed weights, columns x terms.
+
+    Attributes:
+        data_type: of the numbers, and of the scales.
+        bits: of an integer.
+        is_signed: whether integers are signed.
+        columns: of the product.
+        terms: of each of its sums.
+        term_step: from term to term, in elements.
+        column_step: from column to column.
+        scale: where scales lie.
+        zero: where zeros lie.
+        zero_kind: what these are.
+        zero_number: what stands for zero everywhere, of ``ZeroKind.NUMBER``.
+        has_groups: whether the block of a term is looked up.
+    """
+
+    data_type: DataType
+    bits: int
+    is_signed: bool
+    columns: int
+    terms: int
+    term_step: int
+    column_step: int
+    scale: Blocks
+    zero: Blocks = Blocks()
+    zero_kind: ZeroKind = ZeroKind.NUMBER
+    zero_number: int = 0
+    has_groups: bool = False
+
+    @property
+    def word_terms(self) -> int:
+        """Integers of a 32-bit word."""
+        return WORD_BITS // self.bits
+
+    def constants(self) -> tuple[int, ...]:
+        """The specialization constants from id 2 to 14."""
+        own = (self.zero_kind, self.zero_number, int(self.is_signed), self.term_step, self.column_step)
+        return (*map(int, own), *self.scale.words(), *self.zero.words())
+
+    def common_block(self, most: int) -> int:
+        """Terms that share a scale and a zero, at most so many, of which it is a part."""
+        blocks = [blocks.term_block for blocks in (self.scale, self.zero) if blocks.term_step]
+        return math.gcd(most, *blocks)
+
+    @property
+    def has_whole_segments(self) -> bool:
+        """Whether segments of 1024 terms are whole blocks."""
+        return not any(_SEGMENT % blocks.term_block for blocks in (self.scale, self.zero) if blocks.term_step)
+
+    @property
+    def lies_along_terms(self) -> bool:
+        """Whether columns are whole words of neighbouring terms, and blocks too: what kernels of few rows ask for."""
+        whole = self.column_step % self.word_terms == 0 or self.columns == 1
+        block = self.common_block(_VECTOR_BITS)
+        return self.term_step == 1 and whole and block >= LEAST_BLOCK and not self.has_groups
+
+    @property
+    def has_vectors(self) -> bool:
+        """Whether 16 bytes of a column can be loaded at once."""
+        return self.columns == 1 or self.column_step * self.bits % _VECTOR_BITS == 0
+
+
+def weights_of(source: OperatorDesc, product: Gemm) -> BlockWeights | None:
+    """The weights by which a GEMM multiplies that reads what another operator makes of packed integers.
+
+    Args:
+        source: the operator that makes numbers of them, whose output is the product's second matrix.
+        product: the GEMM.
+
+    Returns:
+        ``None`` where they are no such weights, or lie in more dimensions than two.
+    """
+    right = product.b_tensor
+    if any(size > 1 for size in right.sizes[:-2]):
+        return None
+    axes = list(zip(right.sizes[-2:], right.element_strides[-2:], strict=True))
+    columns, terms = axes if product.trans_b is MatrixTransform.TRANSPOSE else (axes[1], axes[0])
+    if isinstance(source, DequantizeBlocks):
+        own = weights_of_blocks(source)
+        line = source.output_tensor.element_strides
+        fits = (columns[0] == 1 or columns[1] == line[0]) and (terms[0] == 1 or terms[1] == line[1])
+        fits = fits and columns[0] <= own.columns and terms[0] <= own.terms
+        return dataclasses.replace(own, columns=columns[0], terms=terms[0]) if fits else None
+    if isinstance(source, Dequantize):
+        scale, *zeros = source.quantization_tensors
+        return _weights(source.input_tensor, scale, zeros[0] if zeros else None, source.output_tensor, columns, terms)
+    if isinstance(source, ElementWiseDequantizeLinear):
+        if source.input_tensor.data_type.size_in_bits != _BITS_OF_BYTE:
+            return None
+        scale, zero = source.scale_tensor, source.zero_point_tensor
+        return _weights(source.input_tensor, scale, zero, source.output_tensor, columns, terms)
+    return None
+
+
+def weights_of_blocks(desc: DequantizeBlocks) -> BlockWeights:
+    """All weights that DMLVK_DEQUANTIZE_BLOCKS makes numbers of."""
+    columns, terms = desc.output_tensor.sizes
+    blocks = -(-terms // desc.block_size)
+    steps = desc.scale_tensor.element_strides
+    weights = BlockWeights(
+        data_type=desc.scale_tensor.data_type,
+        bits=desc.bits,
+        is_signed=False,
+        columns=columns,
+        terms=terms,
+        term_step=1,
+        column_step=row_bytes(blocks * desc.block_size, desc.bits) * _BITS_OF_BYTE // desc.bits,
+        scale=Blocks(desc.block_size, steps[1], 1, steps[0]),
+        zero_number=1 << (desc.bits - 1),
+        has_groups=desc.group_index_tensor is not None,
+    )
+    zero = desc.zero_point_tensor
+    if zero is None:
+        return weights
+    if zero.data_type is DataType.UINT8:
+        line = row_bytes(blocks, desc.bits) * _BITS_OF_BYTE // desc.bits
+        found, kind = Blocks(desc.block_size, 1, 1, line), ZeroKind.PACKED
+    else:
+        steps = zero.element_strides
+        found, kind = Blocks(desc.block_size, steps[1], 1, steps[0]), ZeroKind.FLOAT
+    return dataclasses.replace(weights, zero=found, zero_kind=kind, zero_number=0)
+
+
+def _weights(
+    source: TensorDesc,
+    scale: TensorDesc,
+    zero: TensorDesc | None,
+    output: TensorDesc,
+    columns: tuple[int, int],
+    terms: tuple[int, int],
+) -> BlockWeights | None:
+    """Of tensors whose axes agree, with blocks where those of parameters are shorter."""
+    column_axis, term_axis = _axis_of(output, columns), _axis_of(output, terms)
+    large = [axis for axis, size in enumerate(output.sizes) if size > 1]
+    if any(axis not in (column_axis, term_axis) for axis in large) or None in (column_axis, term_axis):
+        return None
+    if column_axis == term_axis and large:
+        return None
+
+    def blocks(tensor: TensorDesc) -> Blocks:
+        return Blocks(*_blocks(output, tensor, term_axis), *_blocks(output, tensor, column_axis))
+
+    def step(axis: int | None) -> int:
+        return source.element_strides[axis] if axis is not None and axis >= 0 else 0
+
+    return BlockWeights(
+        data_type=scale.data_type,
+        bits=source.data_type.size_in_bits,
+        is_signed=source.data_type in (DataType.INT4, DataType.INT8),
+        columns=columns[0],
+        terms=terms[0],
+        term_step=step(term_axis),
+        column_step=step(column_axis),
+        scale=blocks(scale),
+        zero=Blocks() if zero is None else blocks(zero),
+        zero_kind=ZeroKind.NUMBER if zero is None else ZeroKind.PACKED,
+    )
+
+
+_NO_AXIS = -1
+"""Where a matrix has one row or column, whichever axis that is."""
+
+
+def _axis_of(output: TensorDesc, wanted: tuple[int, int]) -> int | None:
+    """The axis that a matrix sees with a size and a stride; ``None`` where it sees none, or a part of several."""
+    size, stride = wanted
+    if size == 1:
+        return _NO_AXIS
+    axes = zip(output.sizes, output.element_strides, strict=True)
+    found = [axis for axis, (own, step) in enumerate(axes) if own >= size and own > 1 and step == stride]
+    return found[0] if len(found) == 1 else None
+
+
+def _blocks(output: TensorDesc, tensor: TensorDesc, axis: int | None) -> tuple[int, int]:
+    """The length of a block along an axis, and the step between blocks."""
+    if axis is None or axis == _NO_AXIS or tensor.sizes[axis] == 1 or tensor.element_strides[axis] == 0:
+        return 1, 0
+    return output.sizes[axis] // tensor.sizes[axis], tensor.element_strides[axis]
+
+
+def operands(desc: Any) -> Iterator[str]:
+    """The members of an operator that makes numbers of packed integers, as kernels bind them: integers, scale, zero."""
+    if isinstance(desc, DequantizeBlocks):
+        yield from ("packed_tensor", "scale_tensor", "zero_point_tensor", "group_index_tensor")
+    elif isinstance(desc, Dequantize):
+        yield from ("input_tensor", "quantization_tensors[0]", "quantization_tensors[1]")
+    else:
+        yield from ("input_tensor", "scale_tensor", "zero_point_tensor")

@@ -1,0 +1,442 @@
+"""Lowers products of matrices and convolutions: a kernel, where needed one that adds segments, and an activation."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.dynamic.sizes import is_multiple
+from dmlvk.errors import DeviceLimitError
+from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.products.matrix_choice import Choice, Work, choose
+from dmlvk.kernels.products.matrix_tiles import (
+    IN_TURN,
+    ONE_SEGMENT,
+    SEGMENT,
+    SIDE_BY_SIDE,
+    SUMS_INVOCATIONS,
+    Tile,
+    sums_variant,
+)
+from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.target import Target
+from dmlvk.operators import Gemm, MatrixTransform, OperatorDesc
+from dmlvk.tensors import TensorDesc
+
+_RELU = "ACTIVATION_RELU"
+_ALPHA = -2  # where it stands among the last words of a GEMM
+_NOTHING = "ACTIVATION_IDENTITY"
+
+
+@dataclasses.dataclass(frozen=True)
+class Product:
+    """What the kernels of a product or a convolution are told.
+
+    Attributes:
+        family: ``"gemm"`` or ``"convolution"``.
+        data_type: of all operands.
+        batches: products, or groups of channels.
+        rows: of each.
+        columns: of each.
+        terms: of each result.
+        left: the left operand's strides: row, term, and two more.
+        others: the words of the parameters behind those.
+        left_along_terms: whether neighbours in memory are neighbouring terms.
+        left_has_vectors: whether four of them can be loaded at once.
+        right_along_terms: the same of the right operand.
+        right_has_vectors: the same of the right operand; of a convolution's, whether windows have one place each, and
+            four neighbouring columns can be loaded at once.
+        output_has_pairs: whether results of columns 2n and 2n + 1 share a word that holds nothing else.
+        geometry: further specialization constants.
+        output_has_fours: whether columns 4n to 4n + 3 lie behind one another, at multiples of four elements.
+        output_has_rows: whether all columns of its rows lie behind one another.
+        input_has_fours: whether rows of a convolution's input are whole fours, at multiples of four elements.
+        plane: height and width of a convolution's output, where its windows overlap in planes.
+        shape: the words of the parameters behind the left operand's strides, where kernels are told the shape at run
+            time; ``None`` where it does not go into them.
+        left_has_eights: whether eight of the left operand's neighbours can be loaded at once.
+        right_has_eights: the same of the right operand.
+        inner_channels: how many channels of a place of a convolution's window are neighbouring terms; 1: the places of
+            a channel are.
+    """
+
+    family: str
+    data_type: DataType
+    batches: int
+    rows: int
+    columns: int
+    terms: int
+    left: tuple[int, int, int, int]
+    others: tuple[int, ...]
+    left_along_terms: bool
+    left_has_vectors: bool
+    right_along_terms: bool
+    right_has_vectors: bool
+    output_has_pairs: bool
+    geometry: tuple[int, ...] = ()
+    output_has_fours: bool = False
+    output_has_rows: bool = False
+    input_has_fours: bool = False
+    plane: tuple[int, int] | None = None
+    shape: tuple[int, ...] | None = None
+    left_has_eights: bool = False
+    right_has_eights: bool = False
+    inner_channels: int = 1
+
+    def work(self, *, gives_results: bool = True) -> Work:
+        """What the choice of a tile depends on."""
+        shape = (self.rows, self.columns, self.terms, self.batches)
+        any_shape = self.shape is not None
+        along = self.right_along_terms
+        eights = self.left_has_eights and self.right_has_eights
+        return Work(self.family, *shape, gives_results, along, any_shape, self.plane, self.data_type, eights)
+
+    @property
+    def has_plain_sums(self) -> bool:
+        """Whether sums are not multiplied."""
+        return self.family == "convolution" or self.others[_ALPHA] == float32_bits(1.0)
+
+    @property
+    def segments(self) -> int:
+        """Of each sum, but for tiles that have others."""
+        return -(-self.terms // SEGMENT)
+
+    def totals_bytes(self, copies: int) -> int:
+        """Scratch memory for totals."""
+        return copies * self.batches * self.rows * self.columns * 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Ways:
+    """What a kernel does with its sums.
+
+    Attributes:
+        come: ``ONE_SEGMENT``, ``IN_TURN`` or ``SIDE_BY_SIDE``.
+        has_addend: whether something is added to each.
+        relu: whether RELU is applied.
+        writes_totals: whether totals are written, and not results.
+    """
+
+    come: int
+    has_addend: bool
+    relu: bool
+    writes_totals: bool
+
+    @property
+    def flags(self) -> int:
+        """All of it in a word, for kernels that are told so at run time: ``shaders/patterns/products/matrix.glsl``."""
+        return self.come | self.has_addend << 2 | self.relu << 3 | self.writes_totals << 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Tail:
+    """What a graph computes of a convolution's results before anything else reads them: ``matrix_tail.glsl``.
+
+    Attributes:
+        normalization: mean, factor and bias for each channel, of BATCH_NORMALIZATION; ``None``: there is none.
+        residual: what is added then, in the layout of the results; ``None``: nothing.
+        relu: whether RELU is applied at last.
+    """
+
+    normalization: tuple[Region, Region, Region] | None
+    residual: Region | None
+    relu: bool
+
+    def regions(self, instead: Region) -> list[Region]:
+        """What kernels bind for it, with something else where there is nothing."""
+        return [*(self.normalization or (instead,) * 3), self.residual or instead]
+
+    @property
+    def constants(self) -> tuple[int, int]:
+        """The last specialization constants."""
+        return int(self.normalization is not None), int(self.residual is not None)
+
+
+def lower_gemm(desc: OperatorDesc, target: Target) -> Program:
+    """The program of a GEMM.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
+    """
+    assert isinstance(desc, Gemm)
+    builder = ProgramBuilder(desc, target)
+    addend = builder.reads.get("c_tensor")
+    a, b = builder.reads["a_tensor"], builder.reads["b_tensor"]
+    product = gemm_product(desc, with_eights=target.device_arithmetic)
+    lower_product(builder, desc, product, target, a, b, addend)
+    return builder.program()
+
+
+def gemm_product(desc: Gemm, *, with_eights: bool = False) -> Product:
+    """A GEMM in the terms of its kernels.
+
+    Args:
+        desc: the GEMM.
+        with_eights: whether kernels that load eight elements at once are to be had.
+    """
+    sizes, batch_sizes = desc.output_tensor.sizes, _batches(desc.output_tensor.sizes)
+    rows, columns = sizes[-2:]
+    a, b = _matrix(desc.a_tensor, desc.trans_a), _matrix(desc.b_tensor, desc.trans_b)
+    c = (0, 0, 0, 0) if desc.c_tensor is None else _matrix(desc.c_tensor, MatrixTransform.NONE)
+    out = _matrix(desc.output_tensor, MatrixTransform.NONE)
+    terms = desc.a_tensor.sizes[-1 if desc.trans_a is MatrixTransform.NONE else -2]
+    left_lines = (terms, a[1]), (rows, a[0]), list(zip(batch_sizes, a[2:], strict=True))
+    right_lines = (terms, b[0]), (columns, b[1]), list(zip(batch_sizes, b[2:], strict=True))
+    left_along_terms, left_vectors = lines(*left_lines)
+    right_along_terms, right_vectors = lines(*right_lines)
+    others = (b[1], b[0], *b[2:], *c, *out, batch_sizes[1], float32_bits(desc.alpha), float32_bits(desc.beta))
+    is_half = desc.output_tensor.data_type is DataType.FLOAT16
+    far = [stride for size, stride in zip((rows, *batch_sizes), (out[0], *out[2:]), strict=True) if size > 1]
+    return Product(
+        family="gemm",
+        data_type=desc.output_tensor.data_type,
+        batches=batch_sizes[0] * batch_sizes[1],
+        rows=rows,
+        columns=columns,
+        terms=terms,
+        left=a,
+        others=others,
+        left_along_terms=left_along_terms,
+        left_has_vectors=left_vectors,
+        right_along_terms=right_along_terms,
+        right_has_vectors=right_vectors,
+        output_has_pairs=is_half
+        and out[1] == 1
+        and is_multiple(columns, 2)
+        and all(is_multiple(stride, 2) for stride in far),
+        output_has_fours=out[1] == 1 and is_multiple(columns, 4) and all(is_multiple(stride, 4) for stride in far),
+        output_has_rows=out[1] == 1,
+        shape=others,
+        left_has_eights=with_eights and left_vectors and lines(*left_lines, count=8)[1],
+        right_has_eights=with_eights and right_vectors and lines(*right_lines, count=8)[1],
+    )
+
+
+def _batches(sizes: Sequence[int]) -> tuple[int, int]:
+    """The sizes of the outer and the inner leading dimension, of which there are up to two."""
+    outer, inner = (1, 1, *sizes[:-2])[-2:]
+    return outer, inner
+
+
+def _matrix(tensor: TensorDesc, transform: MatrixTransform) -> tuple[int, int, int, int]:
+    """Strides in elements from row to row, from column to column, and of the two leading dimensions."""
+    strides = (0, 0, *tensor.element_strides)[-4:]
+    row, column = strides[2:] if transform is MatrixTransform.NONE else reversed(strides[2:])
+    return row, column, strides[0], strides[1]
+
+
+def lines(
+    terms: tuple[int, int], others: tuple[int, int], outside: Iterable[tuple[int, int]], *, count: int = 4
+) -> tuple[bool, bool]:
+    """Along which axis an operand's neighbours lie, and whether four of them lie at multiples of four elements.
+
+    Args:
+        terms: size and stride along the terms.
+        others: the same along rows or columns.
+        outside: the same of all axes that lead from matrix to matrix.
+        count: another number than four.
+
+    Returns:
+        whether they lie along the terms, and whether so many can be loaded at once.
+    """
+    along_terms = terms[1] == 1 or (others[1] != 1 and terms[1] <= others[1])
+    inner, outer = (terms, others) if along_terms else (others, terms)
+    far = [outer, *outside]
+    has_vectors = (
+        inner[1] == 1
+        and is_multiple(inner[0], count)
+        and all(is_multiple(stride, count) for size, stride in far if size > 1)
+    )
+    return along_terms, has_vectors
+
+
+def lower_product(
+    builder: ProgramBuilder,
+    desc: OperatorDesc,
+    product: Product,
+    target: Target,
+    left: Region,
+    right: Region,
+    addend: Region | None,
+    tail: Tail | None = None,
+) -> None:
+    """Adds the steps that compute a product, and those of its activation; or of what comes in the place of that.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
+    """
+    (_, tensor), output = desc.outputs[0], builder.writes["output_tensor"]
+    assert tensor is not None  # outputs of products are not optional
+    fused = desc.activation
+    follows = None if fused is None or fused.operator_name in (_NOTHING, _RELU) else fused
+    result = output
+    if follows is not None and "input_tensor" not in follows.activation.declaration.in_place:
+        result = builder.scratch(tensor.size_in_bytes)
+    relu = tail.relu if tail is not None else fused is not None and fused.operator_name == _RELU
+    choice = choose(product.work(), target)
+    _add_sums(builder, product, choice, (left, right, addend), result, relu, tail)
+    if follows is not None:
+        members: dict[str, Any] = {field.attribute: value for field, value in follows.attributes}
+        activation = follows.activation(**members, **dict.fromkeys(("input_tensor", "output_tensor"), tensor))
+        builder.operator(activation, [result], [output], follows.operator_name)
+
+
+def _add_sums(
+    builder: ProgramBuilder,
+    product: Product,
+    choice: Choice,
+    operands: tuple[Region, Region, Region | None],
+    result: Region,
+    relu: bool,
+    tail: Tail | None,
+) -> None:
+    left, right, addend = operands
+    tile = choice.tile
+    row_tiles, column_tiles = tile.grid(product.rows, product.columns, product.plane)
+    segments = tile.segments(product.terms)
+    come = choice.segments_come if segments > 1 else ONE_SEGMENT
+    writes_totals = come == SIDE_BY_SIDE or (come == IN_TURN and product.data_type is DataType.FLOAT16)
+    copies = segments if come == SIDE_BY_SIDE else 1
+    groups = row_tiles * column_tiles * product.batches * copies
+    size = product.totals_bytes(copies)
+    if writes_totals and size >= 2**32:
+        name = product.family.upper()
+        raise DeviceLimitError(f"{name}: sums of {product.terms} terms take {size} bytes of scratch memory")
+    totals = builder.scratch(size) if writes_totals else None
+    ways = Ways(come, addend is not None, relu, writes_totals)
+    first_tail = None if writes_totals else tail  # whoever finishes results computes it
+    for kernel in _sum_kernels(product, choice, ways, groups, builder.target, first_tail):
+        further = [] if first_tail is None else first_tail.regions(left)
+        builder.launch(kernel, [left, right, addend or left, *further], [totals or result])
+    if totals is None:
+        return
+    # Which takes every segment for as long as most tiles' are.
+    sizes = (product.rows, product.columns, segments * SEGMENT, row_tiles, column_tiles)
+    invocations = product.batches * product.rows * product.columns // (2 if _stores_pairs(product) else 1)
+    work_groups = launch_size(product.family.upper(), invocations, SUMS_INVOCATIONS)
+    adder = PlainKernel(
+        sums_variant(product.family, product.data_type, has_tail=tail is not None).name,
+        work_groups,
+        (int(work_groups[1] > 1), *_constants(product, ways), *(() if tail is None else tail.constants)),
+        (invocations, *sizes, 0, 0, *product.left, *product.others),
+        work_group_size=SUMS_INVOCATIONS,
+    )
+    further = [] if tail is None else tail.regions(totals)
+    builder.launch(adder, [totals, addend or totals, *further], [result], label="sums of segments")
+
+
+def _sum_kernels(
+    product: Product, choice: Choice, ways: Ways, groups: int, target: Target, tail: Tail | None = None
+) -> list[PlainKernel]:
+    """The launches that compute sums, or their segments."""
+    tile = choice.tile
+    variant = tile.variant(product.family, product.data_type, target, has_tail=tail is not None).name
+    work_groups = launch_size(product.family.upper(), groups * tile.invocations, tile.invocations)
+    sizes = (product.rows, product.columns, product.terms, *tile.grid(product.rows, product.columns, product.plane))
+    segments = tile.segments(product.terms)
+    at_once = segments if ways.come != IN_TURN else min(segments, choice.segments_at_once)
+    constants: tuple[int, ...] = (1,)  # operands may begin behind the start of their buffers
+    described = (*product.left, *product.others)
+    if tile.is_for_any_shape:
+        assert product.shape is not None  # what such tiles are chosen for
+        described = (ways.flags, *product.left, *product.shape)
+    else:
+        constants = _constants(product, ways, in_eights=tile.is_cooperative)
+        if tile.block is not None:
+            constants = _in_planes(product, tile.block, constants)
+        fills_tiles = tile.step > 0 and is_multiple(product.terms, tile.step)
+        of_fours = int(product.output_has_fours), int(fills_tiles)
+        if product.family == "gemm" and tile.stores_fours:
+            constants = (*constants, *of_fours)
+        constants = (*constants, *(() if tail is None else tail.constants))
+        if product.family == "convolution" and tile.stores_fours and not tile.is_cooperative:
+            behind = (0,) * (_FOURS_OF_CONVOLUTION - 1 - len(constants))
+            constants = (*constants, *behind, *of_fours)
+        if tile.is_cooperative:
+            behind = (0,) * (_FIRST_OF_COOPERATIVE - 1 - len(constants))
+            constants = (*constants, *behind, *_cooperative(product, tile, ways))
+    return [
+        PlainKernel(
+            variant,
+            work_groups,
+            (int(work_groups[1] > 1), *constants),
+            (groups, *sizes, first, min(first + at_once, segments), *described),
+            work_group_size=tile.invocations,
+        )
+        for first in range(0, segments, at_once)
+    ]
+
+
+def float32_sum_kernels(product: Product, target: Target) -> list[PlainKernel]:
+    """The launches that compute a product's sums as packed FLOAT32, whatever its data type, and nothing else of it.
+
+    Each has the left and the right operand, anything in the place of the addend, and the sums.
+
+    Raises:
+        DeviceLimitError: when there is more work than the device can address.
+    """
+    choice = choose(product.work(gives_results=False), target)
+    writes_totals = product.data_type is DataType.FLOAT16
+    come = IN_TURN if writes_totals or choice.tile.segments(product.terms) > 1 else ONE_SEGMENT
+    groups = math.prod(choice.tile.grid(product.rows, product.columns, product.plane)) * product.batches
+    return _sum_kernels(product, choice, Ways(come, False, False, writes_totals), groups, target)
+
+
+def _stores_pairs(product: Product) -> bool:
+    return product.output_has_pairs and product.data_type is DataType.FLOAT16
+
+
+def _in_planes(product: Product, block: tuple[int, int], constants: tuple[int, ...]) -> tuple[int, ...]:
+    """The constants where tiles are blocks of planes: ``shaders/patterns/products/matrix_planes.glsl``."""
+    assert product.plane is not None  # what such tiles are chosen for
+    is_half = product.data_type is DataType.FLOAT16
+    stored = product.output_has_pairs if is_half else product.output_has_fours
+    stored_at_once = 2 if is_half else 4
+    is_stored_so = stored and not (product.plane[1] % stored_at_once or block[1] % stored_at_once)
+    is_loaded_so = not is_half and product.input_has_fours and block[1] % 4 == 0
+    vectors = int(is_loaded_so), int(is_stored_so)
+    return (*constants[:_RIGHT_HAS_VECTORS], *vectors, *constants[_RIGHT_HAS_VECTORS + 2 :])
+
+
+def _cooperative(product: Product, tile: Tile, ways: Ways) -> tuple[int, ...]:
+    """The last constants of ``shaders/patterns/products/matrix_cooperative.glsl``."""
+    left_is_whole = product.left_has_eights and product.rows >= tile.rows
+    # What two tiles have is cut where results are stored by fours.
+    is_wide = product.family == "gemm" and product.columns >= tile.columns and product.columns % 4 == 0
+    right_is_whole = product.right_has_eights and is_wide
+    are_sums = product.has_plain_sums and not (ways.has_addend or ways.relu)
+    lengths = product.terms, *((tile.segment,) if product.terms > tile.segment else ())
+    steps_are_whole = not any(length % tile.step for length in lengths)
+    return int(left_is_whole), int(right_is_whole), product.inner_channels, int(are_sums), int(steps_are_whole)
+
+
+_FOURS_OF_CONVOLUTION = 38
+"""The last constants but one of ``shaders/patterns/products/matrix_tiles.glsl`` for convolutions."""
+
+_FIRST_OF_COOPERATIVE = 38
+"""The first constant that these kernels alone have."""
+
+_RIGHT_HAS_VECTORS = 7
+"""Where that stands among the constants; what is told of the output stands behind it."""
+
+
+def _constants(product: Product, ways: Ways, *, in_eights: bool = False) -> tuple[int, ...]:
+    """The specialization constants from id 1 on, for kernels that load operands by fours or by eights."""
+    left_has_vectors = product.left_has_eights if in_eights else product.left_has_vectors
+    right_has_vectors = product.right_has_eights if in_eights else product.right_has_vectors
+    return (
+        1,  # operands may begin behind the start of their buffers
+        ways.come,
+        int(ways.has_addend),
+        int(ways.relu),
+        int(product.left_along_terms),
+        int(left_has_vectors),
+        int(product.right_along_terms),
+        int(right_has_vectors),
+        int(_stores_pairs(product)),
+        int(ways.writes_totals),
+        *product.geometry,
+    )

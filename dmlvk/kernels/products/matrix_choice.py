@@ -1,0 +1,231 @@
+"""Which tile computes how much work, and how the segments of its sums come together.
+
+None of this changes a bit of a result, but for tiles of cooperative matrices, which are only for those who permit a
+device its own arithmetic.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+
+from dmlvk.datatypes import DataType
+from dmlvk.dynamic.sizes import typical
+from dmlvk.kernels.products.matrix_tiles import (
+    COOPERATIVE,
+    EIGHT_ROWS,
+    FEW_ROWS,
+    FLAT,
+    FOUR_ROWS,
+    IN_TURN,
+    LARGE,
+    LARGE_FUSED,
+    MEDIUM,
+    ON_NAIVE_PROCESSORS,
+    ON_PROCESSORS,
+    ON_PROCESSORS_OF_A_SHAPE,
+    ONE_SEGMENT,
+    PLANES,
+    ROWS_ACROSS,
+    ROWS_OF_HALVES,
+    SEGMENT,
+    SHARED_ROW,
+    SHARED_ROWS,
+    SIDE_BY_SIDE,
+    SINGLE,
+    SIXTEEN_ROWS,
+    TALL,
+    WINDOWS,
+    Tile,
+)
+from dmlvk.kernels.target import Target
+
+_FOLD_FOR_TURNS = 4
+"""How many times as many work groups as keep a GPU busy make segments in turn as fast as side by side."""
+
+_MOST_SCRATCH = 2**28
+"""Bytes of totals up to which segments are computed side by side."""
+
+_FEWEST_COOPERATIVE = {DataType.FLOAT16: (17, 16, 16), DataType.FLOAT32: (64, 64, 16)}
+"""Rows, columns and terms from which on their tiles are not empty for the most part."""
+
+_FEWEST_TILES_OF_PARTS = 48
+"""Work groups from which on matrices of the parts of FLOAT32 are faster than fused additions."""
+
+_FEWEST_ROWS_FOR_TALL = 65
+
+_MOST_ROWS = 16
+"""Rows up to which tiles of few rows are used: a second one of them finds the right operand cached."""
+
+_ROWS_FOR_WINDOWS = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """How a product is computed.
+
+    Attributes:
+        tile: the tile.
+        segments_come: ``ONE_SEGMENT``, ``IN_TURN`` or ``SIDE_BY_SIDE``.
+        segments_at_once: how many a launch computes of those that come in turn.
+    """
+
+    tile: Tile
+    segments_come: int
+    segments_at_once: int = 2**32
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """What a choice depends on.
+
+    Attributes:
+        family: ``"gemm"`` or ``"convolution"``.
+        rows: of each product.
+        columns: of each product.
+        terms: of each result.
+        batches: products, or groups of a convolution.
+        gives_results: whether results are wanted, and not sums.
+        right_along_terms: whether the right operand's neighbours in memory are neighbouring terms.
+        has_any_shape: whether kernels can be told the shape at run time.
+        plane: height and width of a convolution's output, where windows overlap in planes.
+        data_type: of the operands.
+        has_eights: whether both operands of a product can be loaded by eights.
+    """
+
+    family: str
+    rows: int
+    columns: int
+    terms: int
+    batches: int
+    gives_results: bool = True
+    right_along_terms: bool = False
+    has_any_shape: bool = True
+    plane: tuple[int, int] | None = None
+    data_type: DataType = DataType.FLOAT32
+    has_eights: bool = False
+
+    def groups(self, tile: Tile) -> int:
+        """Tiles that cover all results."""
+        return math.prod(tile.grid(self.rows, self.columns, self.plane)) * self.batches
+
+
+def choose(work: Work, target: Target) -> Choice:
+    """Chooses how a product is computed on a device."""
+    plane = None if work.plane is None else (typical(work.plane[0]), typical(work.plane[1]))
+    rows, columns, batches = typical(work.rows), typical(work.columns), typical(work.batches)
+    work = dataclasses.replace(work, rows=rows, columns=columns, batches=batches, plane=plane)
+    is_short = work.terms <= SEGMENT
+    is_convolution = work.family == "convolution" and work.gives_results
+    if is_convolution and is_short and work.rows <= _ROWS_FOR_WINDOWS and not target.is_cpu:
+        if work.plane is None:
+            return Choice(WINDOWS, ONE_SEGMENT)
+        return Choice(PLANES[int(work.plane[1] % 4 > 0)], ONE_SEGMENT)
+    tiles = _tiles_for(work, target)
+    for tile in tiles:
+        segments = tile.segments(work.terms)
+        fits = segments * work.rows * work.columns * work.batches * 4 <= _MOST_SCRATCH
+        groups = work.groups(tile)
+        is_enough = groups >= tile.fewest_groups
+        may_be_cut = fits and tile.segment == SEGMENT  # longer ones would be few, and of unequal length
+        if is_enough or tile is tiles[-1] or (may_be_cut and groups * segments >= tile.fewest_groups):
+            if segments == 1:
+                return Choice(tile, ONE_SEGMENT)
+            is_plenty = groups >= tile.fewest_groups * (1 if target.is_cpu else _FOLD_FOR_TURNS)
+            come = IN_TURN if is_plenty or not fits else SIDE_BY_SIDE
+            return Choice(tile, come, tile.segments_at_once(target))
+    raise AssertionError("a device without tiles")
+
+
+def _is_full_across(tile: Tile, work: Work) -> bool:
+    """Whether its tiles compute at most a quarter more columns than smaller ones would."""
+    padded = [-(-work.columns // columns) * columns for columns in (tile.columns, MEDIUM.columns)]
+    return 4 * padded[0] <= 5 * padded[1]
+
+
+def _cooperative_tiles_for(work: Work, target: Target) -> list[Tile]:
+    """Those of cooperative matrices; none where they are not to be had, or would be empty for the most part."""
+    shape = (work.rows, work.columns, work.terms)
+    if not (target.multiplies_matrices_of(work.data_type) and target.device_arithmetic and work.gives_results):
+        return []
+    tiles = [tile for tile in COOPERATIVE if work.family in tile.families and work.data_type in tile.types]
+    if not tiles or any(map(operator.lt, shape, _FEWEST_COOPERATIVE[work.data_type])):
+        return []
+    if work.family == "gemm" and not work.has_eights:
+        return []  # element by element they are slower than what rounds each sum
+    if work.data_type is DataType.FLOAT32:
+        smallest = tiles[-1]
+        groups = work.groups(smallest) * smallest.segments(work.terms)
+        if groups < _FEWEST_TILES_OF_PARTS:
+            return []
+    return [
+        tile
+        for tile in tiles
+        if (tile is tiles[-1] or (2 * work.rows > tile.rows and 2 * work.columns > tile.columns))
+        and tile.shared_memory <= target.shared_memory
+        and tile.invocations <= target.work_group_size
+    ]
+
+
+def _tiles_for_few_rows(work: Work) -> list[Tile]:
+    """Those that wait for the right operand."""
+    across = [] if work.right_along_terms else _tiles_across(work)
+    if work.rows == 1:
+        return [*across, *SHARED_ROW]
+    if work.rows <= SHARED_ROWS[0].rows:
+        return [*across, *SHARED_ROWS]
+    four, eight = FEW_ROWS
+    if work.rows <= four.rows:
+        if not work.right_along_terms:
+            return [*across, EIGHT_ROWS, dataclasses.replace(four, fewest_groups=400), *SHARED_ROWS]
+        lines = [FOUR_ROWS[1]] if work.data_type is DataType.FLOAT16 else []
+        return [*lines, EIGHT_ROWS, four, *SHARED_ROWS]
+    sixteen = SIXTEEN_ROWS if work.right_along_terms else SINGLE[-1]
+    if work.rows <= eight.rows:
+        return [*across, EIGHT_ROWS, eight, dataclasses.replace(sixteen, fewest_groups=128), SHARED_ROWS[-1]]
+    return [*across, *([sixteen] if work.right_along_terms else []), EIGHT_ROWS, SINGLE[-1]]
+
+
+def _tiles_across(work: Work) -> list[Tile]:
+    """Those whose invocations have four neighbouring columns, which lie next to one another."""
+    is_half = work.data_type is DataType.FLOAT16
+    row, eight = ROWS_OF_HALVES if is_half else ROWS_ACROSS
+    if work.rows == 1:
+        return [row]
+    four = FOUR_ROWS[0]
+    if is_half and work.rows <= SHARED_ROWS[0].rows:
+        return [dataclasses.replace(four, fewest_groups=264)]
+    if is_half and work.rows <= four.rows:
+        return [dataclasses.replace(four, fewest_groups=128)]
+    if is_half and eight.rows < work.rows <= 3 * four.rows:
+        return [four]
+    return [eight, four] if is_half or work.rows > eight.rows else [eight]
+
+
+def _tiles_for(work: Work, target: Target) -> list[Tile]:
+    """The tiles among which a device chooses, from the largest to the smallest."""
+    if tiles := _cooperative_tiles_for(work, target):
+        return tiles
+    if target.is_cpu:
+        if target.is_naive:
+            return list(ON_NAIVE_PROCESSORS)
+        return list(ON_PROCESSORS if work.has_any_shape else ON_PROCESSORS_OF_A_SHAPE)
+    if work.family == "gemm":
+        is_fused = work.data_type is DataType.FLOAT16 or target.device_arithmetic
+        widest = LARGE_FUSED if is_fused else LARGE
+        wide = [FLAT] if work.rows <= FLAT.rows else [widest] if _is_full_across(widest, work) else []
+        tiles = _tiles_for_few_rows(work) if work.rows <= _MOST_ROWS else [*wide, MEDIUM, *SINGLE]
+    else:
+        # The largest are for whom they suffice without a cut through the terms: what is cut has to be put together.
+        large = [LARGE] if work.rows < _FEWEST_ROWS_FOR_TALL else [LARGE, TALL]
+        tiles = [*(tile for tile in large if work.groups(tile) >= tile.fewest_groups), MEDIUM, *SINGLE]
+    most_rows = -(-work.rows // SINGLE[-1].rows) * SINGLE[-1].rows  # a tile shall not be empty for the most part
+    fitting = [
+        tile
+        for tile in tiles
+        if tile.rows <= most_rows
+        and tile.shared_memory <= target.shared_memory
+        and tile.invocations <= target.work_group_size
+    ]
+    return fitting or [ON_NAIVE_PROCESSORS[-1]]  # which needs neither shared memory nor more than four invocations

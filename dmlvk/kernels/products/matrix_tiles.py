@@ -1,0 +1,430 @@
+"""The shapes in which products and convolutions are computed; ``matrix_choice.py`` chooses among them.
+
+None of this changes a bit of a result: the order of a sum follows from its number of terms alone. Only where a target
+permits the device's own arithmetic have tiles another variant for FLOAT32, which rounds as the device likes, and are
+there tiles of cooperative matrices.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from dmlvk.datatypes import DataType
+from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
+from dmlvk.kernels.target import GPU, MOST_LOOP_TURNS, Target
+from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.spirv import cooperative_types
+
+SEGMENT = 1024
+"""Terms that are added up in a row, as in ``shaders/patterns/products/matrix.glsl``: part of the bits of every sum."""
+
+TYPES = (DataType.FLOAT32, DataType.FLOAT16)
+FAMILIES = ("gemm", "convolution")
+
+ONE_SEGMENT, IN_TURN, SIDE_BY_SIDE = range(3)
+"""How the segments of a sum come together: see ``shaders/patterns/products/matrix.glsl``."""
+
+_DEVICE_ARITHMETIC = dataclasses.replace(GPU, device_arithmetic=True)
+
+SUMS_INVOCATIONS = 128
+"""Of a work group that adds segments' sums: as many as every Vulkan device has."""
+
+_HAS_TAIL = "HAS_TAIL"
+
+_GROUPS_FOR_PROCESSORS = 8
+"""Work groups that keep a processor busy."""
+
+_TERMS_IN_TURN = 8
+"""Terms of each turn where a segment's sums are computed with care, as in ``shaders/patterns/products/matrix.glsl``."""
+
+_COOPERATIVE_GROUPS = 132
+"""Work groups that multiply cooperative matrices and keep a GPU busy."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tile:
+    """A block of results that a work group computes.
+
+    Attributes:
+        name: of the variant.
+        rows: results downwards.
+        columns: results across.
+        invocations: of a work group.
+        shared_memory: bytes that a work group needs.
+        source: below ``shaders/``.
+        defines: preprocessor definitions.
+        fewest_groups: work groups from which on it keeps a device busy.
+        families: of those that it can compute.
+        is_for_any_shape: whether its kernels are told the shape at run time, so that one pipeline is for all of them.
+        block: results of each invocation, downwards and across in an image, where they are so.
+        segment: terms that are added up in a row.
+        step: terms that are in shared memory at once, of tiles that may be told that there are no others; else 0.
+        types: data types for which there are kernels of it.
+    """
+
+    name: str
+    rows: int
+    columns: int
+    invocations: int
+    shared_memory: int
+    source: str
+    defines: tuple[tuple[str, str], ...]
+    fewest_groups: int = 0
+    families: tuple[str, ...] = FAMILIES
+    is_for_any_shape: bool = False
+    block: tuple[int, int] | None = None
+    segment: int = SEGMENT
+    step: int = 0
+    types: tuple[DataType, ...] = TYPES
+
+    def grid(self, rows: int, columns: int, plane: tuple[int, int] | None = None) -> tuple[int, int]:
+        """Tiles downwards and across that cover so many results; of images of a plane, for those that want to know."""
+        if self.block is not None:
+            assert plane is not None  # what such tiles are chosen for
+            blocks = -(-plane[0] // self.block[0]) * -(-plane[1] // self.block[1])
+            return rows, -(-columns // (plane[0] * plane[1]) * blocks // self.invocations)
+        return -(-rows // self.rows), -(-columns // self.columns)
+
+    def segments_at_once(self, target: Target) -> int:
+        """How many segments an invocation may compute in one launch."""
+        if not target.is_cpu:
+            return 2**32
+        results = self.rows * self.columns // self.invocations
+        turns = results * (SEGMENT // _TERMS_IN_TURN + 3) + 2 * self.rows + SEGMENT  # with those that end a loop
+        return max(1, MOST_LOOP_TURNS // turns)
+
+    @property
+    def stores_fours(self) -> bool:
+        """Whether an invocation of a product stores four neighbouring results at once, where they may be."""
+        return self.source.endswith("/tiles.comp") or self.is_cooperative
+
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether subgroups multiply matrices that they hold together."""
+        return self.source == cooperative_types.FLOATS_SOURCE
+
+    def segments(self, terms: int) -> int:
+        """Of a sum of so many terms."""
+        return -(-terms // self.segment)
+
+    @property
+    def may_have_tail(self) -> bool:
+        """Whether there are kernels of it that compute what a graph has behind a convolution, too."""
+        runs_elsewhere = self.source.endswith("processors.comp") or self.is_cooperative
+        return "convolution" in self.families and not runs_elsewhere
+
+    def variant(self, family: str, data_type: DataType, target: Target, *, has_tail: bool = False) -> ShaderVariant:
+        """The shader of a family for a data type.
+
+        Args:
+            family: ``"gemm"`` or ``"convolution"``.
+            data_type: of all operands.
+            target: the device.
+            has_tail: whether it computes what a graph has behind a convolution: ``patterns/products/matrix_tail.glsl``.
+        """
+        defines, name = dict(self.defines), self.name
+        if has_tail:
+            defines[_HAS_TAIL] = "1"
+            name += ".tail"
+        if (target.device_arithmetic or self.is_cooperative) and data_type is DataType.FLOAT32:
+            # FLOAT16's products are exact: nothing is gained there by other bits.
+            defines[DEVICE_ARITHMETIC] = "1"
+            name += ".device"
+        return _variant(family, data_type, name, self.source, defines)
+
+
+def _shared(name: str, rows: int, columns: int, terms: int, results: tuple[int, int], fewest_groups: int) -> Tile:
+    """A tile of ``shaders/patterns/products/matrix_tiles.glsl``."""
+    invocations = rows * columns // (results[0] * results[1])
+    memory = terms * (rows // 4 + 1 + columns // 4) * 16 + terms * 16 + 8
+    sizes = {"ROWS": rows, "COLUMNS": columns, "TERMS": terms}
+    defines = {f"TILE_{key}": str(value) for key, value in sizes.items()}
+    defines |= {"RESULT_ROWS": str(results[0]), "RESULT_COLUMNS": str(results[1]), "INVOCATIONS": str(invocations)}
+    assert invocations % columns == 0  # what convolutions want
+    source, described = "matrix/tiles.comp", tuple(defines.items())
+    # With eight by eight results, which products with fused additions have, it is 1% slower to know.
+    step = terms if results != (8, 8) else 0
+    return Tile(name, rows, columns, invocations, memory, source, described, fewest_groups, step=step)
+
+
+def _windows(name: str, columns: int, invocations: int) -> Tile:
+    """A tile of ``shaders/patterns/products/matrix_windows.glsl``: a row of results, so many for each invocation."""
+    defines = (("BLOCK_COLUMNS", str(columns)), ("INVOCATIONS", str(invocations)))
+    return Tile(name, 1, columns * invocations, invocations, 0, "matrix/windows.comp", defines, 0, ("convolution",))
+
+
+def _planes(name: str, block: tuple[int, int], invocations: int) -> Tile:
+    """A tile of ``shaders/patterns/products/matrix_planes.glsl``: a block of an image for each invocation."""
+    sizes = {"BLOCK_ROWS": f"{block[0]}u", "BLOCK_COLUMNS": f"{block[1]}u", "INVOCATIONS": str(invocations)}
+    results = block[0] * block[1] * invocations
+    source, defines = "matrix/planes.comp", tuple(sizes.items())
+    return Tile(name, 1, results, invocations, 0, source, defines, 0, ("convolution",), block=block)
+
+
+def _single(rows: int, columns: int, terms: int, results: int, fewest_groups: int) -> Tile:
+    """A tile of ``shaders/patterns/products/matrix_single.glsl``: so many results downwards for each invocation."""
+    invocations = rows * columns // results
+    memory = 2 * (rows + columns) * (terms // 4 + 1) * 16 + 8
+    sizes = {"TILE_ROWS": rows, "TILE_COLUMNS": columns, "TILE_TERMS": terms, "RESULT_ROWS": results}
+    sizes["INVOCATIONS"] = invocations
+    defines = tuple((key, str(value)) for key, value in sizes.items())
+    return Tile(f"{rows}x{columns}", rows, columns, invocations, memory, "matrix/single.comp", defines, fewest_groups)
+
+
+def _rows(name: str, rows: int, columns: int, terms: int, stage: int, invocations: int, fewest_groups: int) -> Tile:
+    """A tile of ``shaders/patterns/products/matrix_rows.glsl``: all rows of so many columns for each invocation."""
+    sizes = {"BLOCK_ROWS": rows, "BLOCK_COLUMNS": columns, "TERMS_AT_ONCE": terms, "STAGE_TERMS": stage}
+    sizes["INVOCATIONS"] = invocations
+    defines = tuple((key, str(value)) for key, value in sizes.items())
+    memory = rows * stage * 4 + 4
+    source = "matrix/rows.comp"
+    return Tile(name, rows, columns * invocations, invocations, memory, source, defines, fewest_groups, ("gemm",))
+
+
+def _shared_rows(rows: int, columns: int, stage: int, fewest_groups: int) -> Tile:
+    """A tile of ``shaders/patterns/products/matrix_shared_rows.glsl``: sums whose products all invocations compute."""
+    invocations = stage // 4 * columns // 4
+    assert invocations >= rows * columns
+    assert stage % 16 == 0
+    memory = rows * columns * (stage // 4 + 1) * 16 + invocations * 4 + 8
+    sizes = {"BLOCK_ROWS": rows, "BLOCK_COLUMNS": columns, "STAGE_TERMS": stage, "INVOCATIONS": invocations}
+    defines = tuple((key, str(value)) for key, value in sizes.items())
+    name, source = f"shared.{rows}x{columns}", "matrix/shared_rows.comp"
+    return Tile(name, rows, columns, invocations, memory, source, defines, fewest_groups, ("gemm",))
+
+
+def _block(name: str, rows: int, columns: int, invocations: int) -> Tile:
+    """A tile of ``shaders/patterns/products/matrix_blocks.glsl``: a block for each invocation."""
+    defines = {"BLOCK_ROWS": rows, "BLOCK_COLUMNS": columns, "INVOCATIONS": invocations}
+    named = tuple((key, str(value)) for key, value in defines.items())
+    groups = _GROUPS_FOR_PROCESSORS
+    return Tile(name, rows, columns * invocations, invocations, 0, "matrix/blocks.comp", named, groups)
+
+
+def _processors(name: str, rows: int, columns: int, is_for_any_shape: bool) -> Tile:
+    """A tile of ``shaders/patterns/products/matrix_processors.glsl``: a block for each invocation."""
+    invocations = min(columns, 8)
+    defines = {"BLOCK_ROWS": rows, "BLOCK_COLUMNS": columns, "INVOCATIONS": invocations}
+    defines["SHAPE_AT_RUN_TIME"] = int(is_for_any_shape)
+    named = tuple((key, str(value)) for key, value in defines.items())
+    families = FAMILIES if is_for_any_shape else ("convolution",)
+    return Tile(
+        name if is_for_any_shape else f"{name}_of_a_shape",
+        rows,
+        columns * invocations,
+        invocations,
+        0,
+        "matrix/processors.comp",
+        named,
+        _GROUPS_FOR_PROCESSORS,
+        families,
+        is_for_any_shape,
+    )
+
+
+def _cooperative(
+    family: str,
+    data_type: DataType,
+    size: tuple[int, int, int],
+    results: tuple[int, int],
+    segment: int,
+    fewest_groups: int = _COOPERATIVE_GROUPS,
+) -> Tile:
+    """A tile of ``shaders/patterns/products/matrix_cooperative.glsl``.
+
+    Args:
+        family: what it computes.
+        data_type: of the operands.
+        size: rows, columns, and terms at once.
+        results: of each subgroup of 32 invocations, downwards and across.
+        segment: terms that are added up in a row.
+        fewest_groups: work groups from which on it keeps a device busy.
+    """
+    rows, columns, terms = size
+    subgroups = rows * columns // (results[0] * results[1])
+    spaces = (max(lines * (terms // 8 + 1), terms * (lines // 8 + 1)) for lines in (rows, columns))
+    parts = 3 if data_type is DataType.FLOAT32 else 1
+    memory = 16 * max(parts * sum(spaces), subgroups * 16 * (results[1] // 4 + 1)) + 16 * terms + 8
+    defines = {
+        "TILE_ROWS": str(rows),
+        "TILE_COLUMNS": str(columns),
+        "STEP_TERMS": str(terms),
+        "RESULT_ROWS": str(results[0]),
+        "RESULT_COLUMNS": str(results[1]),
+        "SEGMENT": f"{segment}u",
+        "INVOCATIONS": str(32 * subgroups),
+    }
+    return Tile(
+        f"cooperative.{rows}x{columns}x{terms}.{results[0]}x{results[1]}",
+        rows,
+        columns,
+        32 * subgroups,
+        memory,
+        cooperative_types.FLOATS_SOURCE,
+        tuple(defines.items()),
+        fewest_groups,
+        (family,),
+        segment=segment,
+        step=terms,
+        types=(data_type,),
+    )
+
+
+_LONG_SEGMENT = 4096
+"""Of large tiles, whose totals are too many for registers."""
+
+COOPERATIVE = (
+    _cooperative("gemm", DataType.FLOAT16, (128, 128, 64), (32, 64), _LONG_SEGMENT),
+    _cooperative("gemm", DataType.FLOAT16, (64, 64, 64), (32, 32), SEGMENT),
+    _cooperative("convolution", DataType.FLOAT16, (128, 64, 32), (64, 32), _LONG_SEGMENT, 2 * _COOPERATIVE_GROUPS),
+    _cooperative("convolution", DataType.FLOAT16, (128, 64, 32), (32, 32), _LONG_SEGMENT),
+    _cooperative("convolution", DataType.FLOAT16, (64, 64, 32), (32, 32), SEGMENT),
+    _cooperative("gemm", DataType.FLOAT32, (128, 128, 16), (32, 64), _LONG_SEGMENT, 200),
+    _cooperative("gemm", DataType.FLOAT32, (64, 64, 16), (32, 32), SEGMENT),
+)
+"""For each family and data type from the larger to the smaller, where a device has such matrices and may round sums as
+it likes. On an NVIDIA H100 the first reaches 275 TFLOP/s, and of FLOAT32 56; the smallest are for little work, which is
+cut into segments. Convolutions of FLOAT32 are as fast without, or faster."""
+
+LARGE = _shared("64x128", 64, 128, 16, (8, 4), 500)
+"""For products of large matrices, and convolutions with many results: on an NVIDIA H200 23 TFLOP/s for FLOAT32, 37 for
+FLOAT16."""
+
+LARGE_FUSED = dataclasses.replace(_shared("64x128.8x8", 64, 128, 16, (8, 8), 500), families=("gemm",))
+"""As ``LARGE`` for products whose additions are one instruction with them: 43 TFLOP/s for FLOAT16 on an NVIDIA H100, 41
+with the former. (Convolutions lose 6% by it.)"""
+
+TALL = _shared("128x64", 128, 64, 16, (8, 4), 350)
+"""The same for convolutions of many channels: what is loaded of the input, element by element, serves twice as many."""
+
+MEDIUM = _shared("64x32", 64, 32, 16, (4, 4), 200)
+
+FLAT = _shared("32x64", 32, 64, 32, (4, 4), 200)
+"""For products of 17 to 32 rows: twice as fast there as what is next, FLOAT16."""
+
+SINGLE = (
+    _single(32, 32, 16, 4, 200),
+    _single(16, 32, 32, 2, 200),
+)
+"""From the larger to the smaller. The fewer results an invocation has, the sooner it is through its terms: on an
+NVIDIA H200 the smaller takes 35 us for the 2048 terms of 512 x 49 results, where a tile of 64 x 64 takes 160."""
+
+ROWS_ACROSS = (
+    _rows("row_of_fours", 1, 4, 8, 1024, 64, 264),
+    _rows("eight_rows_of_fours", 8, 4, 8, 256, 128, 264),
+)
+"""For products of few rows, whose right operand has neighbouring columns next to one another."""
+
+EIGHT_ROWS = _rows("eight_rows", 8, 1, 16, 256, 128, 264)
+"""The same for more than two rows and any right operand."""
+
+ROWS_OF_HALVES = (
+    _rows("row_of_many_fours", 1, 4, 32, 1024, 64, 264),
+    _rows("eight_rows_of_many_fours", 8, 4, 16, 256, 128, 264),
+)
+"""As ``ROWS_ACROSS`` for FLOAT16, whose elements are half as large: more of them are on their way at once."""
+
+FOUR_ROWS = (
+    _rows("four_rows_of_fours", 4, 4, 16, 512, 128, 200),
+    _rows("four_rows", 4, 1, 32, 512, 128, 264),
+)
+"""Where tiles of eight rows would be too few, or half empty: across, and of any right operand. What a second one reads
+of it is cached."""
+
+SHARED_ROW = (_shared_rows(1, 32, 64, 256), _shared_rows(1, 16, 128, 200))
+"""For one row where sums are too few for the former, or terms lie next to one another. The first reads a matrix of
+4096 x 4096 at 1970 GB/s on an NVIDIA H100, and the second one of 1024 x 1024 at 430. With an invocation for each sum,
+which waits for each term of its own, it was 1000 and 160."""
+
+SHARED_ROWS = (_shared_rows(2, 16, 64, 400), _shared_rows(2, 8, 128, 200))
+"""The same for two rows; the second one for up to eight, if columns are few."""
+
+FEW_ROWS = (
+    dataclasses.replace(_single(4, 32, 32, 1, 256), families=("gemm",)),
+    dataclasses.replace(_single(8, 32, 32, 2, 400), families=("gemm",)),
+)
+"""For up to four and up to eight rows, where ``EIGHT_ROWS`` are too few, and ``SHARED_ROWS`` would be many."""
+
+SIXTEEN_ROWS = dataclasses.replace(_single(16, 32, 32, 4, 200), name="16x32x4", families=("gemm",))
+"""For nine rows and more, where terms lie next to one another: 1466 GB/s of a matrix of 16384 x 16384 on an NVIDIA
+H100 where ``EIGHT_ROWS`` has 900."""
+
+WINDOWS = _windows("windows", 4, 64)
+"""For convolutions of one segment and few rows, depthwise ones above all."""
+
+PLANES = (_planes("planes_of_fours", (4, 4), 128), _planes("planes", (4, 2), 128))
+"""The same where windows overlap: what each invocation loads serves all windows that see it. The first is for outputs
+whose rows are whole fours."""
+
+_BLOCKS = (("wide", 16, 16), ("blocks", 8, 8), ("small", 4, 4))
+
+ON_PROCESSORS = tuple(_processors(*block, True) for block in _BLOCKS)
+"""From the largest to the smallest."""
+
+ON_PROCESSORS_OF_A_SHAPE = tuple(_processors(*block, False) for block in _BLOCKS)
+"""The same for convolutions whose shape does not go into push constants: see ``Product.shape``."""
+
+ON_NAIVE_PROCESSORS = (_block("few", 4, 4, 4),)
+"""Likewise, where a driver keeps in memory what others keep in registers."""
+
+TILES = (
+    LARGE,
+    LARGE_FUSED,
+    TALL,
+    FLAT,
+    MEDIUM,
+    *SINGLE,
+    *ROWS_ACROSS,
+    EIGHT_ROWS,
+    *ROWS_OF_HALVES,
+    *FOUR_ROWS,
+    *SHARED_ROW,
+    *SHARED_ROWS,
+    *FEW_ROWS,
+    SIXTEEN_ROWS,
+    WINDOWS,
+    *PLANES,
+    *ON_PROCESSORS,
+    *ON_PROCESSORS_OF_A_SHAPE,
+    *ON_NAIVE_PROCESSORS,
+)
+"""For both data types."""
+
+
+def sums_variant(family: str, data_type: DataType, *, has_tail: bool = False) -> ShaderVariant:
+    """The shader that adds segments' sums and finishes results."""
+    defines = {"INVOCATIONS": str(SUMS_INVOCATIONS)}
+    if has_tail:
+        defines[_HAS_TAIL] = "1"
+    return _variant(family, data_type, "sums.tail" if has_tail else "sums", "matrix/sums.comp", defines)
+
+
+def _variant(family: str, data_type: DataType, name: str, source: str, defines: dict[str, str]) -> ShaderVariant:
+    type_name = data_type.name.lower()
+    all_defines = {
+        **defines,
+        "CONVOLUTION": str(int(family == "convolution")),
+        "OPERAND": type_name,
+        "OPERAND_BITS": str(data_type.size_in_bits),
+    }
+    return ShaderVariant(f"{family}.{type_name}.{name}", source, tuple(sorted(all_defines.items())))
+
+
+def matrix_variants() -> Iterator[ShaderVariant]:
+    """Every variant of products and convolutions."""
+    for family in FAMILIES:
+        for data_type in TYPES:
+            yield sums_variant(family, data_type)
+            for tile in (*TILES, *COOPERATIVE):
+                if data_type not in tile.types:
+                    continue
+                if family in tile.families:
+                    targets = (GPU, _DEVICE_ARITHMETIC) if data_type is DataType.FLOAT32 else (GPU,)
+                    yield from dict.fromkeys(tile.variant(family, data_type, target) for target in targets)
+                if family == "convolution" and tile.may_have_tail:
+                    yield from dict.fromkeys(
+                        tile.variant(family, data_type, target, has_tail=True) for target in (GPU, _DEVICE_ARITHMETIC)
+                    )
+            if family == "convolution":
+                yield sums_variant(family, data_type, has_tail=True)

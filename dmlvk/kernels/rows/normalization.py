@@ -1,0 +1,267 @@
+"""Lowers operators that shift and scale elements by a mean and a variance."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.kernels.composed import batch_gradient
+from dmlvk.kernels.elementwise.elementwise import lower_walk
+from dmlvk.kernels.kernel import WalkKernel
+from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region, Step
+from dmlvk.kernels.rows import held_rows, reduction
+from dmlvk.kernels.target import Target
+from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
+from dmlvk.operators import (
+    OPERATORS,
+    BatchNormalization,
+    BatchNormalizationGrad,
+    FusedActivation,
+    LpNormalization,
+    MeanVarianceNormalization,
+    MeanVarianceNormalization1,
+    MeanVarianceNormalization2,
+    OperatorDesc,
+)
+from dmlvk.operators.type_groups import FLOATS
+from dmlvk.tensors import TensorDesc, packed_strides
+
+_RELU = "ACTIVATION_RELU"
+"""The activation that the last step applies itself; all others are a step of their own."""
+
+
+def lower(desc: OperatorDesc, target: Target) -> Program:
+    """The program of an operator.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    if isinstance(desc, BatchNormalization):
+        return _batch_normalization(desc, target)
+    if isinstance(desc, BatchNormalizationGrad):
+        return batch_gradient.lower(desc, target)
+    if isinstance(desc, LpNormalization):
+        return _lp_normalization(desc, target)
+    assert isinstance(desc, MeanVarianceNormalization | MeanVarianceNormalization1 | MeanVarianceNormalization2)
+    return _mean_variance_normalization(desc, target)
+
+
+def variants() -> Iterator[ShaderVariant]:
+    """All shader variants that these operators have."""
+    yield from held_rows.variants()
+    for data_type, walk in itertools.product(FLOATS, WALKS):
+        of_factor = (data_type, data_type, DataType.FLOAT32)
+        yield walking_variant("batch_factor", "normalization/batch_factor.comp", of_factor, walk, {}, attributes=1)
+        types: tuple[DataType, ...] = (data_type, data_type, DataType.FLOAT32, data_type, data_type)
+        for activation in (None, _RELU):
+            name, defines = with_activation("batch_normalization", activation)
+            yield walking_variant(name, "normalization/batch_normalization.comp", types, walk, defines)
+        types = (data_type, DataType.UINT64, DataType.FLOAT32, data_type, data_type, data_type)
+        for activation in (None, _RELU):
+            name, defines = with_activation("mean_variance_normalization", activation)
+            source = "normalization/mean_variance_normalization.comp"
+            yield walking_variant(name, source, types, walk, defines, attributes=1)
+        of_norm = (data_type, DataType.FLOAT32, data_type)
+        yield walking_variant(
+            "lp_normalization", "normalization/lp_normalization.comp", of_norm, walk, {}, attributes=1
+        )
+    factors = (DataType.FLOAT32, DataType.FLOAT32)
+    yield walking_variant(
+        "inverse_deviation", "normalization/inverse_deviation.comp", factors, "contiguous", {}, attributes=1
+    )
+
+
+def with_activation(name: str, activation: str | None) -> tuple[str, Mapping[str, str]]:
+    """A variant's name and definitions, with an activation that its shader applies."""
+    if activation is None:
+        return name, {}
+    short = activation.removeprefix("ACTIVATION_")
+    return f"{name}.{short.lower()}", {f"FUSED_{short}": "1"}
+
+
+def applied_at_once(fused: FusedActivation | None) -> str | None:
+    """The activation that the last step of an operator applies itself."""
+    return _RELU if fused is not None and fused.operator_name == _RELU else None
+
+
+def add_activation(builder: ProgramBuilder, fused: FusedActivation | None, tensor: TensorDesc, region: Region) -> None:
+    """Adds the step that applies an activation in place, where the operator's last step has not done so."""
+    if fused is None or fused.operator_name == "ACTIVATION_IDENTITY" or applied_at_once(fused) is not None:
+        return
+    members: dict[str, Any] = {field.attribute: value for field, value in fused.attributes}
+    members |= {"input_tensor": tensor, "output_tensor": tensor}
+    builder.operator(OPERATORS[fused.operator_name](**members), [region], [region])
+
+
+def scratch_tensor(data_type: DataType, sizes: tuple[int, ...]) -> TensorDesc:
+    """A packed tensor in scratch memory."""
+    return TensorDesc(data_type, sizes, strides=packed_strides(sizes))
+
+
+def batch_factor(desc: BatchNormalization) -> TensorDesc:
+    """What each element is multiplied by, less its mean: a tensor between the steps of the operator."""
+    sizes = tuple(map(max, desc.variance_tensor.sizes, desc.scale_tensor.sizes))
+    return scratch_tensor(DataType.FLOAT32, sizes)
+
+
+def _factor_kernel(desc: BatchNormalization, target: Target) -> WalkKernel:
+    tensors = (desc.variance_tensor, desc.scale_tensor, batch_factor(desc))
+    return lower_walk(desc.operator_name, "batch_factor", tensors, target, (float32_bits(desc.epsilon),))
+
+
+def batch_factor_program(desc: BatchNormalization, target: Target) -> Program:
+    """The first step of BATCH_NORMALIZATION alone: reads variance and scale, writes :func:`batch_factor`."""
+    reads = [
+        Region(Place.INPUT, number, 0, tensor.size_in_bytes)
+        for number, tensor in enumerate((desc.variance_tensor, desc.scale_tensor))
+    ]
+    writes = [Region(Place.OUTPUT, 0, 0, batch_factor(desc).size_in_bytes)]
+    return Program((Step("factor", _factor_kernel(desc, target), tuple(reads), tuple(writes)),))
+
+
+def batch_shift_program(desc: BatchNormalization, target: Target) -> Program:
+    """The other steps: reads input, mean, factor and bias, in the places of input, mean, variance and scale."""
+    builder = ProgramBuilder(desc, target)
+    tensors = (desc.input_tensor, desc.mean_tensor, batch_factor(desc), desc.bias_tensor)
+    reads = [Region(Place.INPUT, number, 0, tensor.size_in_bytes) for number, tensor in enumerate(tensors)]
+    _add_shift(builder, desc, target, reads)
+    return builder.program()
+
+
+def _add_shift(builder: ProgramBuilder, desc: BatchNormalization, target: Target, reads: list[Region]) -> None:
+    name, _ = with_activation("batch_normalization", applied_at_once(desc.fused_activation))
+    tensors = (desc.input_tensor, desc.mean_tensor, batch_factor(desc), desc.bias_tensor, desc.output_tensor)
+    kernel = lower_walk(desc.operator_name, name, tensors, target)
+    builder.launch(kernel, reads, [builder.writes["output_tensor"]], label="shift and scale")
+    add_activation(builder, desc.fused_activation, desc.output_tensor, builder.writes["output_tensor"])
+
+
+def _batch_normalization(desc: BatchNormalization, target: Target) -> Program:
+    builder = ProgramBuilder(desc, target)
+    factors = builder.scratch(batch_factor(desc).size_in_bytes)
+    kernel = _factor_kernel(desc, target)
+    builder.launch(kernel, [builder.reads["variance_tensor"], builder.reads["scale_tensor"]], [factors], label="factor")
+    reads = [builder.reads["input_tensor"], builder.reads["mean_tensor"], factors, builder.reads["bias_tensor"]]
+    _add_shift(builder, desc, target, reads)
+    return builder.program()
+
+
+_HAS_MEAN, _HAS_FACTOR, _HAS_SCALE, _HAS_BIAS = 1, 2, 4, 8
+"""What shaders/normalization/mean_variance_normalization.comp is told of its operands."""
+
+MeanVariance = MeanVarianceNormalization | MeanVarianceNormalization1 | MeanVarianceNormalization2
+
+
+def _axes_of(desc: MeanVariance) -> tuple[int, ...]:
+    """The axes over which mean and variance are taken."""
+    if isinstance(desc, MeanVarianceNormalization):
+        return (1, 2, 3) if desc.cross_channel else (2, 3)
+    return tuple(desc.axes)
+
+
+def _mean_variance_normalization(desc: MeanVariance, target: Target) -> Program:
+    builder = ProgramBuilder(desc, target)
+    has_mean = not isinstance(desc, MeanVarianceNormalization2) or desc.use_mean
+    has_factor = desc.use_variance if isinstance(desc, MeanVarianceNormalization2) else desc.normalize_variance
+    if not (has_mean and has_factor and _add_held_rows(builder, desc)):
+        _add_steps(builder, desc, has_mean, has_factor)
+    add_activation(builder, desc.fused_activation, desc.output_tensor, builder.writes["output_tensor"])
+    return builder.program()
+
+
+def _add_held_rows(builder: ProgramBuilder, desc: MeanVariance) -> bool:
+    """Adds the one step that normalizes rows which GPUs can hold, if these are such; processors gain nothing by it."""
+    if builder.target.is_cpu:
+        return False
+    kernel = held_rows.kernel(
+        desc.operator_name,
+        desc.input_tensor,
+        desc.output_tensor,
+        desc.scale_tensor,
+        desc.bias_tensor,
+        _axes_of(desc),
+        desc.epsilon,
+        has_relu=applied_at_once(desc.fused_activation) is not None,
+    )
+    if kernel is None:
+        return False
+    read = builder.reads["input_tensor"]
+    scale, bias = (builder.reads.get(name, read) for name in ("scale_tensor", "bias_tensor"))
+    builder.launch(kernel, [read, scale, bias], [builder.writes["output_tensor"]], label="rows")
+    return True
+
+
+def _add_steps(builder: ProgramBuilder, desc: MeanVariance, has_mean: bool, has_factor: bool) -> None:
+    """Adds the steps that sum up rows of any length and lie, and then go through all elements."""
+    axes, source = _axes_of(desc), desc.input_tensor
+    read = builder.reads["input_tensor"]
+    sizes = tuple(1 if axis in axes else size for axis, size in enumerate(source.sizes))
+    factor, mean = scratch_tensor(DataType.FLOAT32, sizes), scratch_tensor(DataType.UINT64, sizes)
+    rows = reduction.Rows.of(source, axes, factor)
+    # What is absent is taken from here, and not looked at.
+    absent = builder.scratch(16)
+    means = factors = absent
+    if has_mean:
+        means = builder.scratch(mean.size_in_bytes)
+        of_mean = dataclasses.replace(reduction.SUM, ending=reduction.MEAN_IN_TWO_WORDS)
+        reduction.add_reduction(builder, of_mean, rows, read, means, width=64, label="means")
+    if has_factor:
+        factors = builder.scratch(-(-factor.size_in_bytes // 16) * 16)
+        squares = reduction.SUM_OF_ROUNDED_SQUARES if has_mean else reduction.SUM_OF_SQUARES
+        of_variance = dataclasses.replace(squares, ending=reduction.DIVIDED)
+        companion = means if has_mean else None
+        reduction.add_reduction(
+            builder, of_variance, rows, read, factors, width=32, companion=companion, label="variances"
+        )
+        # Scratch memory goes on behind the factors: no kernel is needed for what is left over of four of them.
+        whole = TensorDesc(factor.data_type, (-(-factor.element_count // 4) * 4,))
+        kernel = lower_walk(
+            desc.operator_name, "inverse_deviation", (whole, whole), builder.target, (float32_bits(desc.epsilon),)
+        )
+        builder.launch(kernel, [factors], [factors], label="factors")
+    _add_shift_and_scale(builder, desc, (mean if has_mean else None, means), (factor if has_factor else None, factors))
+
+
+def _add_shift_and_scale(
+    builder: ProgramBuilder,
+    desc: MeanVariance,
+    mean: tuple[TensorDesc | None, Region],
+    factor: tuple[TensorDesc | None, Region],
+) -> None:
+    """Adds the step that goes through all elements; the absent region is that of an absent mean or factor."""
+    source, absent = desc.input_tensor, builder.scratch(16)
+    ones = (1,) * source.dimension_count
+    scale, bias = (
+        (tensor, builder.reads[name] if tensor is not None else absent)
+        for name, tensor in (("scale_tensor", desc.scale_tensor), ("bias_tensor", desc.bias_tensor))
+    )
+    operands = (mean, factor, scale, bias)
+    types = (DataType.UINT64, DataType.FLOAT32, source.data_type, source.data_type)
+    tensors = [
+        tensor or scratch_tensor(data_type, ones) for (tensor, _), data_type in zip(operands, types, strict=True)
+    ]
+    present = zip((_HAS_MEAN, _HAS_FACTOR, _HAS_SCALE, _HAS_BIAS), operands, strict=True)
+    has = sum(bit for bit, (tensor, _) in present if tensor is not None)
+    name, _ = with_activation("mean_variance_normalization", applied_at_once(desc.fused_activation))
+    kernel = lower_walk(desc.operator_name, name, (source, *tensors, desc.output_tensor), builder.target, (has,))
+    reads = [builder.reads["input_tensor"], *(region for _, region in operands)]
+    builder.launch(kernel, reads, [builder.writes["output_tensor"]], label="shift and scale")
+
+
+def _lp_normalization(desc: LpNormalization, target: Target) -> Program:
+    builder = ProgramBuilder(desc, target)
+    source, read = desc.input_tensor, builder.reads["input_tensor"]
+    sizes = tuple(1 if axis == desc.axis else size for axis, size in enumerate(source.sizes))
+    norm = scratch_tensor(DataType.FLOAT32, sizes)
+    norms = builder.scratch(norm.size_in_bytes)
+    root = dataclasses.replace(reduction.SUM_OF_SQUARES, ending=reduction.SQUARE_ROOT)
+    of_norm = reduction.SUM_OF_MAGNITUDES if desc.p == 1 else root
+    rows = reduction.Rows.of(source, (desc.axis,), norm)
+    reduction.add_reduction(builder, of_norm, rows, read, norms, width=32, label="norms")
+    tensors = (source, norm, desc.output_tensor)
+    kernel = lower_walk(desc.operator_name, "lp_normalization", tensors, target, (float32_bits(desc.epsilon),))
+    builder.launch(kernel, [read, norms], [builder.writes["output_tensor"]], label="quotients")
+    return builder.program()

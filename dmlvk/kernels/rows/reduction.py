@@ -1,0 +1,469 @@
+"""Lowers operators that make one element of each row, and the reductions that other operators begin with."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+from dmlvk.dynamic.sizes import is_multiple, typical
+from dmlvk.kernels.kernel import WORK_GROUP_SIZE, PlainKernel, launch_size
+from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order
+from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.target import Target
+from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.operators import Argmax, Argmin, AxisDirection, OperatorDesc, Reduce, ReduceFunction
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
+
+CHUNK = 16384
+"""Elements of a row that are reduced at once: ``CHUNK`` in shaders/patterns/rows/reduction_operands.glsl."""
+
+CHUNK_OF_STATES = 4096
+"""The same where elements are states of chunks."""
+
+_ELEMENTS_OF_LANE = 16
+_ELEMENTS_OF_BLOCK = 4
+_BLOCKS_AT_ONCE = 4
+"""Of neighbouring lanes that an invocation goes through together."""
+
+_MOST_LANES = 256
+_LANES_OF_COLUMN = 16
+"""How many invocations share a chunk, at most, where rows are neighbours in memory."""
+
+_LARGER_GROUPS = (1024, 512)
+"""Invocations of a work group where rows are neighbours, on GPUs that have so many: pieces of memory are longer."""
+
+_FEWEST_GROUPS = 128
+"""How many work groups there are at least where they are larger."""
+
+_FEWEST_ON_PROCESSORS = 16
+"""From so many chunks on a processor's invocations take whole ones."""
+
+_FEWEST_ELEMENTS_IN_PIECES = 2**19
+_SHORTEST_IN_PIECES = 64
+"""Of so many elements in all, and so long rows, processors cut the chunks of rows that are neighbours into pieces
+(patterns/rows/reduction_pieces.glsl). Naive drivers do not: they lose by it, and SwiftShader's compiler does not
+come to an end over pieces of integers."""
+
+_FEWEST_LANES_OF_PIECE = 4
+_ELEMENTS_OF_PIECE = 256
+"""A piece has at most so many elements, if it has more lanes than the fewest."""
+
+_UNSIGNED, _SIGNED, _FLOAT = 0, 1, 2
+AS_IT_IS, DIVIDED, SQUARE_ROOT, LOGARITHM, LOGARITHM_AND_PEAK, MEAN_IN_TWO_WORDS = range(6)
+"""What becomes of a sum: ``ENDING`` in shaders/reduction/sum.comp."""
+
+_OF_MAGNITUDES = 1
+"""The mode of sums of magnitudes."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Reduction:
+    """A function of rows.
+
+    Attributes:
+        shader: of which shader, without its width: ``"sum"``.
+        state_words: words of what a chunk comes to, for elements of 32 bits or less.
+        state_words_of_wide: the same for elements of 64 bits; 0: there are none.
+        defines: the shader's definitions.
+        mode: its ``MODE``.
+        ending: its ``ENDING``.
+        name: what its variants are called, where that is not the shader's name.
+        piece_words: words of what a piece of a chunk comes to, for elements of 32 bits or less; 0: chunks are not cut
+            into pieces.
+    """
+
+    shader: str
+    state_words: int
+    state_words_of_wide: int = 0
+    defines: tuple[tuple[str, str], ...] = ()
+    mode: int = 0
+    ending: int = AS_IT_IS
+    name: str = ""
+    piece_words: int = 0
+
+    def variant(self, is_wide: bool, of_states: bool, several_lanes: bool, loads_ahead: bool) -> ShaderVariant:
+        """The shader variant for a width of elements, at the first launch or a later one, by lanes of an invocation.
+
+        Args:
+            is_wide: whether elements have 64 bits.
+            of_states: whether its elements are the states of chunks.
+            several_lanes: whether an invocation goes through several lanes.
+            loads_ahead: whether it loads four blocks, or four states, at once, as GPUs want it.
+        """
+        words = {"wide": is_wide, "states": of_states, "lanes": several_lanes, "ahead": loads_ahead}
+        name = ".".join(["reduction", self.name or self.shader, *(word for word, holds in words.items() if holds)])
+        switches = {"PARTIALS": of_states, "SEVERAL_LANES": several_lanes, "LOADS_AHEAD": loads_ahead}
+        defines = [*self.defines, *((switch, str(int(holds))) for switch, holds in switches.items())]
+        defines += [("WIDE", "1")] * is_wide
+        return ShaderVariant(name, f"reduction/{self.shader}.comp", tuple(sorted(defines)))
+
+    def variant_of_pieces(self, of_pairs: bool) -> ShaderVariant:
+        """The shader variant that reduces pieces of chunks.
+
+        Args:
+            of_pairs: whether an invocation has two rows that are neighbours.
+        """
+        return self._variant({"pieces": True, "pairs": of_pairs}, {"IN_PIECES": True, "ROW_PAIRS": of_pairs})
+
+    def variant_that_joins(self) -> ShaderVariant:
+        """The shader variant that joins the pieces of each chunk."""
+        return self._variant({"joined": True}, {"JOINS_PIECES": True})
+
+    def _variant(self, words: dict[str, bool], defines: dict[str, bool]) -> ShaderVariant:
+        name = ".".join(["reduction", self.name or self.shader, *(word for word, holds in words.items() if holds)])
+        switches = (("PARTIALS", "0"), ("SEVERAL_LANES", "1"), ("LOADS_AHEAD", "0"))
+        others = ((define, "1") for define, holds in defines.items() if holds)
+        return ShaderVariant(name, f"reduction/{self.shader}.comp", tuple(sorted((*self.defines, *switches, *others))))
+
+    def words(self, is_wide: bool) -> int:
+        """Words of a state."""
+        return self.state_words_of_wide if is_wide else self.state_words
+
+
+def _sum(name: str, terms: int, mode: int = 0, ending: int = AS_IT_IS) -> Reduction:
+    pieces = 3 if terms < 2 else 0
+    return Reduction(
+        "sum", 7, defines=(("TERMS", str(terms)),), mode=mode, ending=ending, name=name, piece_words=pieces
+    )
+
+
+_EXTREME = Reduction("extreme", 1, 2, (("ARG", "0"),), name="extreme", piece_words=1)
+_PLACE = Reduction("extreme", 2, 3, (("ARG", "1"),), name="place", piece_words=2)
+_INTEGERS = Reduction("integers", 1, 2, piece_words=1)
+_PRODUCT = Reduction("product", 5)
+SUM = _sum("sum", 0)
+SUM_OF_MAGNITUDES = _sum("sum", 0, mode=_OF_MAGNITUDES)
+SUM_OF_SQUARES = _sum("squares", 1)
+SUM_OF_POWERS = _sum("powers", 2, ending=LOGARITHM_AND_PEAK)
+SUM_OF_SQUARED_DIFFERENCES = _sum("differences", 3)
+SUM_OF_ROUNDED_SQUARES = _sum("rounded_squares", 4)
+"""Of differences from a mean, for normalizations: shaders/include/rounded_squares.glsl says how exact it is."""
+
+MAXIMUM = _EXTREME
+MINIMUM = dataclasses.replace(_EXTREME, mode=1)
+
+_OF_FLOATS = {
+    ReduceFunction.SUM: SUM,
+    ReduceFunction.AVERAGE: dataclasses.replace(SUM, ending=DIVIDED),
+    ReduceFunction.L1: SUM_OF_MAGNITUDES,
+    ReduceFunction.L2: dataclasses.replace(SUM_OF_SQUARES, ending=SQUARE_ROOT),
+    ReduceFunction.SUM_SQUARE: SUM_OF_SQUARES,
+    ReduceFunction.LOG_SUM: dataclasses.replace(SUM, ending=LOGARITHM),
+    ReduceFunction.LOG_SUM_EXP: SUM_OF_POWERS,
+    ReduceFunction.MULTIPLY: _PRODUCT,
+}
+_OF_INTEGERS = {
+    ReduceFunction.SUM: _INTEGERS,
+    ReduceFunction.L1: dataclasses.replace(_INTEGERS, mode=1),
+    ReduceFunction.SUM_SQUARE: dataclasses.replace(_INTEGERS, mode=2),
+    ReduceFunction.MULTIPLY: dataclasses.replace(_INTEGERS, mode=3),
+}
+_OF_ALL = {
+    ReduceFunction.MAX: MAXIMUM,
+    ReduceFunction.MIN: MINIMUM,
+    ReduceFunction.ARGMAX: _PLACE,
+    ReduceFunction.ARGMIN: dataclasses.replace(_PLACE, mode=1),
+}
+_SUMS = (SUM, SUM_OF_SQUARES, SUM_OF_POWERS, SUM_OF_SQUARED_DIFFERENCES, SUM_OF_ROUNDED_SQUARES)
+_SHADERS = (_EXTREME, _PLACE, _INTEGERS, _PRODUCT, *_SUMS)
+
+
+def variants() -> Iterator[ShaderVariant]:
+    """All shader variants of reductions."""
+    for reduction in _SHADERS:
+        for is_wide in (False, True):
+            if reduction.words(is_wide):
+                for of_states, several_lanes in itertools.product((False, True), repeat=2):
+                    yield reduction.variant(is_wide, of_states, several_lanes, False)
+                    yield reduction.variant(is_wide, of_states, several_lanes, True)
+        if reduction.piece_words:
+            yield from map(reduction.variant_of_pieces, (False, True))
+            yield reduction.variant_that_joins()
+
+
+def lower(desc: OperatorDesc, target: Target) -> Program:
+    """The program of an operator.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    assert isinstance(desc, (Argmax, Argmin, Reduce))
+    builder = ProgramBuilder(desc, target)
+    source, result = desc.input_tensor, desc.output_tensor
+    read, written = builder.reads["input_tensor"], builder.writes["output_tensor"]
+    function = desc.function if isinstance(desc, Reduce) else _searched(desc)
+    reduction = _OF_ALL.get(function) or (_OF_FLOATS if source.data_type.is_float else _OF_INTEGERS)[function]
+    if not isinstance(desc, Reduce) and desc.axis_direction is AxisDirection.DECREASING:
+        reduction = dataclasses.replace(reduction, mode=reduction.mode + 2)
+    companion = None
+    rows = Rows.of(source, desc.axes)
+    if reduction == SUM_OF_POWERS:
+        companion = builder.scratch(4 * rows.count)
+        add_reduction(builder, MAXIMUM, rows, read, companion, width=32, label="peaks")
+    add_reduction(
+        builder,
+        reduction,
+        Rows.of(source, desc.axes, result),
+        read,
+        written,
+        width=result.data_type.size_in_bits,
+        companion=companion,
+    )
+    return builder.program()
+
+
+def _searched(desc: Argmax | Argmin) -> ReduceFunction:
+    return ReduceFunction.ARGMAX if isinstance(desc, Argmax) else ReduceFunction.ARGMIN
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    """The rows of a tensor, and where each one's result lies.
+
+    Rows are numbered through the axes that lead from row to row, from the smallest stride in the tensor upwards.
+
+    Attributes:
+        source: the tensor.
+        row: the axes of a row, the last one first.
+        others: the other axes; operands are the tensor and the result.
+    """
+
+    source: TensorDesc
+    row: FoldedLayout
+    others: FoldedLayout
+
+    @classmethod
+    def of(cls, source: TensorDesc, axes: Sequence[int], result: TensorDesc | None = None) -> Rows:
+        """The rows along some axes.
+
+        Args:
+            source: the tensor.
+            axes: the axes.
+            result: what has an element for each row; without one, results lie one behind the other by row number.
+        """
+        along = sorted(axes)
+        other = [axis for axis in range(len(source.sizes)) if axis not in along]
+        strides = source.element_strides
+        row = fold_in_order([source.sizes[axis] for axis in along], [[strides[axis] for axis in along]])
+        if not row.sizes:
+            row = FoldedLayout((1,), ((0,),))
+        sizes, steps = [source.sizes[axis] for axis in other], [strides[axis] for axis in other]
+        if result is not None:
+            folded = fold(sizes, [[result.element_strides[axis] for axis in other], steps])
+            return cls(source, row, FoldedLayout(folded.sizes, (folded.strides[1], folded.strides[0])))
+        folded = fold(sizes, [steps])
+        packed = tuple(math.prod(folded.sizes[:axis]) for axis in range(len(folded.sizes)))
+        return cls(source, row, FoldedLayout(folded.sizes, (folded.strides[0], packed)))
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return math.prod(self.others.sizes)
+
+    @property
+    def length(self) -> int:
+        """Elements of a row."""
+        return math.prod(self.row.sizes)
+
+    @property
+    def are_neighbours(self) -> bool:
+        """Whether elements of different rows lie closer together than those of one row."""
+        return bool(self.others.sizes) and 0 < self.others.strides[0][0] < self.row.strides[0][0]
+
+    @property
+    def have_pairs(self) -> bool:
+        """Whether every second row is followed by the next one in memory, at an even place."""
+        further = (*self.row.strides[0], *self.others.strides[0][1:])
+        is_even = is_multiple(self.others.sizes[0], 2) and all(is_multiple(stride, 2) for stride in further)
+        return self.others.strides[0][0] == 1 and is_even
+
+    @property
+    def have_blocks(self) -> bool:
+        """Whether every whole group of four neighbours begins at a multiple of four elements."""
+        strides = self.row.strides[0]
+        within = len(self.row.sizes) == 1 or is_multiple(self.row.sizes[0], 4)
+        further = (*strides[1:], *self.others.strides[0])
+        return within and strides[0] == 1 and all(is_multiple(stride, 4) for stride in further)
+
+
+def lanes(length: int) -> int:
+    """How many lanes a chunk of a row has: shaders/patterns/rows/reduction.glsl says why."""
+    count = 1
+    while count < _MOST_LANES and count * _ELEMENTS_OF_LANE < length:
+        count *= 4
+    return count
+
+
+def add_reduction(
+    builder: ProgramBuilder,
+    reduction: Reduction,
+    rows: Rows,
+    read: Region,
+    written: Region,
+    *,
+    width: int,
+    companion: Region | None = None,
+    label: str = "",
+) -> None:
+    """Adds the launches that reduce rows.
+
+    Args:
+        builder: what they are added to.
+        reduction: the function.
+        rows: the rows, with the places of their results.
+        read: where the tensor is.
+        written: where the results are.
+        width: bits of a result.
+        companion: where two words (or one) for each row are, by row number, for functions that need them.
+        label: for people.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    is_wide = rows.source.data_type.size_in_bits == 64
+    length, chunk_size, of_states = rows.length, CHUNK, False
+    pieces = _pieces(builder.target, reduction, rows)
+    while True:
+        chunks = -(-length // chunk_size)
+        made = companion
+        if pieces:
+            made = builder.scratch(4 * reduction.piece_words * rows.count * chunks * pieces)
+            kernel = _kernel_of_pieces(builder, reduction, rows, chunks, pieces)
+            builder.launch(kernel, [read, read], [made], label=f"{label} pieces".strip())
+        kernel = _kernel(builder, reduction, rows, length, chunks, of_states, width, pieces)
+        size = 4 * reduction.words(is_wide) * rows.count * chunks
+        target_region = written if chunks == 1 else builder.scratch(size)
+        builder.launch(kernel, [read, made or read], [target_region], label=label)
+        if chunks == 1:
+            return
+        read, length, chunk_size, of_states, pieces = target_region, chunks, CHUNK_OF_STATES, True, 0
+
+
+def _kernel(
+    builder: ProgramBuilder,
+    reduction: Reduction,
+    rows: Rows,
+    length: int,
+    chunks: int,
+    of_states: bool,
+    width: int,
+    pieces: int,
+) -> PlainKernel:
+    is_wide = rows.source.data_type.size_in_bits == 64
+    of_chunk = lanes(length)
+    are_neighbours = rows.are_neighbours and not of_states
+    own = _lanes_of_invocation(builder.target, of_chunk, rows.count * chunks, are_neighbours)
+    loads_ahead = not builder.target.is_cpu and length >= _ELEMENTS_OF_LANE * of_chunk
+    variant = reduction.variant(is_wide, of_states, own > 1, loads_ahead)
+    group_size = WORK_GROUP_SIZE
+    if are_neighbours and own > 1:
+        state_bytes = 4 * reduction.words(is_wide)
+        group_size = _invocations_of_group(builder.target, of_chunk // own, rows.count * chunks, state_bytes)
+    chunks_of_group = group_size * own // of_chunk
+    groups = launch_size(builder.operator_name, -(-rows.count * chunks // chunks_of_group) * WORK_GROUP_SIZE)
+    return PlainKernel(
+        variant=(reduction.variant_that_joins() if pieces else variant).name,
+        work_groups=groups,
+        work_group_size=group_size,
+        constants=(
+            int(groups[1] > 1),
+            *_constants(rows, of_chunk, own, are_neighbours, chunks == 1, width),
+            int(is_multiple(length, _BLOCKS_AT_ONCE * _ELEMENTS_OF_BLOCK)),
+            group_size,
+            int(reduction.mode == _OF_MAGNITUDES),
+            *[pieces] * (pieces > 0),
+        ),
+        parameters=_parameters(reduction, rows, length, chunks),
+    )
+
+
+def _kernel_of_pieces(
+    builder: ProgramBuilder, reduction: Reduction, rows: Rows, chunks: int, pieces: int
+) -> PlainKernel:
+    of_chunk = lanes(rows.length)
+    of_pairs = rows.have_pairs
+    invocations = rows.count // (2 if of_pairs else 1) * chunks * pieces
+    groups = launch_size(builder.operator_name, invocations)
+    blocks, remainder = divmod(min(rows.length, CHUNK), _ELEMENTS_OF_BLOCK * of_chunk)
+    are_alike = remainder == 0 and (chunks == 1 or rows.length % CHUNK == 0)
+    return PlainKernel(
+        variant=reduction.variant_of_pieces(of_pairs).name,
+        work_groups=groups,
+        constants=(
+            int(groups[1] > 1),
+            *_constants(rows, of_chunk, of_chunk // pieces, True, False, 32),
+            blocks if are_alike else 0,
+            WORK_GROUP_SIZE,
+            int(reduction.mode == _OF_MAGNITUDES),
+            pieces,
+        ),
+        parameters=_parameters(reduction, rows, rows.length, chunks),
+    )
+
+
+def _constants(rows: Rows, of_chunk: int, own: int, are_neighbours: bool, is_last: bool, width: int) -> tuple[int, ...]:
+    """Those from 1 to 11: shaders/patterns/rows/reduction_operands.glsl."""
+    data_type = rows.source.data_type
+    kind = _FLOAT if data_type.is_float else _SIGNED if data_type.name.startswith("INT") else _UNSIGNED
+    return (
+        1,
+        len(rows.row.sizes),
+        len(rows.others.sizes),
+        of_chunk,
+        own,
+        data_type.size_in_bits,
+        kind,
+        int(rows.have_blocks),
+        int(are_neighbours),
+        int(is_last),
+        width,
+    )
+
+
+def _parameters(reduction: Reduction, rows: Rows, length: int, chunks: int) -> tuple[int, ...]:
+    sizes = [*rows.row.sizes, *rows.others.sizes]
+    missing = MAXIMUM_DIMENSION_COUNT - len(sizes)
+    zeros = [0] * missing
+    return (
+        rows.count,
+        length,
+        chunks,
+        rows.length,
+        reduction.mode + 256 * reduction.ending,
+        *sizes,
+        *[1] * missing,
+        *[*rows.row.strides[0], *rows.others.strides[0], *zeros],
+        *[*[0] * len(rows.row.sizes), *rows.others.strides[1], *zeros],
+    )
+
+
+def _pieces(target: Target, reduction: Reduction, rows: Rows) -> int:
+    """Into how many pieces a chunk is cut, which are reduced by a launch of their own; 0: it is not."""
+    chunks = rows.count * -(-rows.length // CHUNK)
+    chunks, length = typical(chunks), typical(rows.length)
+    is_small = typical(rows.count) * length < _FEWEST_ELEMENTS_IN_PIECES or length < _SHORTEST_IN_PIECES
+    is_possible = reduction.piece_words and rows.are_neighbours and rows.source.data_type.size_in_bits < 64
+    if not is_possible or is_small or not target.is_cpu or target.is_naive or chunks < _FEWEST_ON_PROCESSORS:
+        return 0
+    of_chunk = own = lanes(rows.length)
+    elements = -(-min(rows.length, CHUNK) // of_chunk)
+    while own > _FEWEST_LANES_OF_PIECE and own * elements > _ELEMENTS_OF_PIECE:
+        own //= 4
+    return of_chunk // own
+
+
+def _lanes_of_invocation(target: Target, of_chunk: int, chunks: int, are_neighbours: bool) -> int:
+    if target.is_cpu and typical(chunks) >= _FEWEST_ON_PROCESSORS:
+        return of_chunk
+    return max(1, of_chunk // _LANES_OF_COLUMN) if are_neighbours or target.is_cpu else 1
+
+
+def _invocations_of_group(target: Target, of_chunk: int, chunks: int, state_bytes: int) -> int:
+    """How many invocations a work group has where rows are neighbours in memory."""
+    for size in _LARGER_GROUPS:
+        has_limits = size <= target.work_group_size and size * state_bytes <= target.shared_memory
+        if has_limits and not target.is_cpu and typical(chunks) * of_chunk >= _FEWEST_GROUPS * size:
+            return size
+    return WORK_GROUP_SIZE

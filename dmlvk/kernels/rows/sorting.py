@@ -1,0 +1,185 @@
+"""Lowers TOP_K and TOP_K1: sorted lists of pieces of rows, which are merged two by two until each row has one.
+
+What is compared are candidates, a key and a place in the row each, no two of which are equal: so the result does not
+depend on the order of comparisons. No step but the selection of a few elements waits for other invocations.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable
+
+from dmlvk.datatypes import DataType
+from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.layout import fold
+from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.target import Target
+from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.operators import OperatorDesc
+from dmlvk.operators.members import AxisDirection
+from dmlvk.operators.sorting import TopK, TopK1
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
+
+RANKED_PIECE = 32
+"""Elements of a piece of which every one is compared with every other."""
+
+LONGEST_RANKED_ROW = 64
+"""A row of so many elements is one such piece."""
+
+SELECTED_PIECE = 8192
+"""Most elements of a piece of which a work group selects a few."""
+
+LEAST_SELECTED_PIECE = 1024
+WORK_GROUPS_WANTED = 512
+"""Pieces become shorter, down to the least length, until there are so many: a GPU's cores want work."""
+
+_INVOCATIONS = 256
+_BITS = (8, 16, 32, 64)
+_FORMS = {DataType.FLOAT32: 2, DataType.FLOAT16: 3}
+
+
+def variants() -> Iterable[ShaderVariant]:
+    """Every shader variant of the pattern."""
+    for bits in _BITS:
+        words = 2 if bits == 64 else 1
+        defines = (("KEY_WORDS", str(words)), ("UNIT_BITS", str(bits)))
+        collected = ("COLLECTED", f"{most_selected(bits) * SELECTED_PIECE // _INVOCATIONS}u")
+        yield ShaderVariant(f"ranked_pieces.{bits}bits", "sorting/ranked_pieces.comp", defines)
+        yield ShaderVariant(f"selected_pieces.{bits}bits", "sorting/selected_pieces.comp", (collected, *defines))
+        yield ShaderVariant(f"ordered_results.{bits}bits", "sorting/ordered_results.comp", defines)
+    for words in (1, 2):
+        word_defines = (("KEY_WORDS", str(words)),)
+        yield ShaderVariant(f"merged_lists.{32 * words}bits", "sorting/merged_lists.comp", word_defines)
+
+
+def most_selected(bits: int) -> int:
+    """How many elements of a piece a work group selects at most: as shared memory has room for."""
+    return 16 if bits == 64 else 32
+
+
+@dataclasses.dataclass(frozen=True)
+class _Rows:
+    """What every step must know.
+
+    Attributes:
+        bits: of an element.
+        rows: how many there are.
+        length: elements of a row.
+        wanted: elements that are kept of a row.
+        geometry: the specialization constants from the sizes of the axes on.
+    """
+
+    bits: int
+    rows: int
+    length: int
+    wanted: int
+    geometry: tuple[int, ...]
+
+    def kernel(
+        self, name: str, work: int, pieces: int, piece: int, kept: int, groups: tuple[int, int, int]
+    ) -> PlainKernel:
+        """A kernel of shaders/patterns/rows/ordered_rows.glsl."""
+        return PlainKernel(
+            variant=f"{name}.{self.bits}bits",
+            work_groups=groups,
+            constants=(int(groups[1] > 1), 1, 0, 0, *self.geometry),
+            parameters=(work, self.length, pieces, piece, kept),
+        )
+
+
+def lower(desc: OperatorDesc, target: Target) -> Program:
+    """The program of a checked description.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    assert isinstance(desc, (TopK, TopK1))  # the operators of this pattern
+    rows = _rows(desc)
+    name = desc.operator_name
+    builder = ProgramBuilder(desc, target)
+    source = builder.reads["input_tensor"]
+    is_selected = not target.is_cpu and rows.length > LONGEST_RANKED_ROW and rows.wanted <= most_selected(rows.bits)
+    if is_selected:
+        piece = _selected_piece(rows)
+        pieces = -(-rows.length // piece)
+        work = rows.rows * pieces
+        groups = launch_size(name, work * _INVOCATIONS)
+    else:
+        piece = rows.length if rows.length <= LONGEST_RANKED_ROW else RANKED_PIECE
+        pieces = -(-rows.length // piece)
+        work = rows.rows * pieces * piece
+        groups = launch_size(name, work)
+    kept = min(rows.wanted, piece)
+    lists = _lists(builder, rows, pieces * kept)
+    step = "selected_pieces" if is_selected else "ranked_pieces"
+    builder.launch(rows.kernel(step, work, pieces, piece, kept, groups), [source], [lists], label="pieces of rows")
+    lists = _merged(builder, name, rows, lists, pieces, kept)
+    work = rows.rows * rows.wanted
+    kernel = rows.kernel("ordered_results", work, 1, rows.length, rows.wanted, launch_size(name, work))
+    results = [builder.writes["output_value_tensor"], builder.writes["output_index_tensor"]]
+    builder.launch(kernel, [source, lists], results, label="results")
+    return builder.program()
+
+
+def _selected_piece(rows: _Rows) -> int:
+    piece = SELECTED_PIECE
+    while piece > LEAST_SELECTED_PIECE and rows.rows * -(-rows.length // piece) < WORK_GROUPS_WANTED:
+        piece //= 2
+    return piece
+
+
+def _lists(builder: ProgramBuilder, rows: _Rows, candidates: int) -> Region:
+    """Memory for so many candidates of each row."""
+    return builder.scratch(-(-rows.rows * candidates * (16 if rows.bits == 64 else 8) // 16) * 16)
+
+
+def _merged(builder: ProgramBuilder, name: str, rows: _Rows, lists: Region, count: int, held: int) -> Region:
+    """Adds the steps that leave one list of each row, and says where these lists are."""
+    other: Region | None = None
+    while count > 1:
+        kept = min(rows.wanted, 2 * held)
+        pairs = -(-count // 2)
+        # The first merged lists are the longest ones of all but for what is rounded up: there are two places in turn.
+        size = _candidate_bytes(rows) * rows.rows * pairs * kept
+        if other is None or other.size_in_bytes < size:
+            other = _lists(builder, rows, pairs * kept)
+        work = rows.rows * pairs * 2 * held
+        groups = launch_size(name, work)
+        kernel = PlainKernel(
+            variant=f"merged_lists.{64 if rows.bits == 64 else 32}bits",
+            work_groups=groups,
+            constants=(int(groups[1] > 1), 1),
+            parameters=(work, count, held, kept),
+        )
+        builder.launch(kernel, [lists], [other], label="lists merged")
+        lists, other = other, lists
+        count, held = pairs, kept
+    return lists
+
+
+def _candidate_bytes(rows: _Rows) -> int:
+    return 16 if rows.bits == 64 else 8
+
+
+def _rows(desc: TopK | TopK1) -> _Rows:
+    source, values, places = desc.input_tensor, desc.output_value_tensor, desc.output_index_tensor
+    others = [axis for axis in range(source.dimension_count) if axis != desc.axis]
+    strides = [[tensor.element_strides[axis] for axis in others] for tensor in (places, source, values)]
+    layout = fold([source.sizes[axis] for axis in others], strides)
+    missing = [0] * (MAXIMUM_DIMENSION_COUNT - len(layout.sizes))
+    geometry = [*layout.sizes, *[1] * len(missing)]
+    of_places, of_source, of_values = layout.strides
+    for operand in (of_source, of_values, of_places):
+        geometry += [*operand, *missing]
+    geometry += [tensor.element_strides[desc.axis] for tensor in (source, values, places)]
+    smallest_first = isinstance(desc, TopK1) and desc.axis_direction is AxisDirection.INCREASING
+    form = _FORMS.get(source.data_type, int(source.data_type.name.startswith("INT")))
+    geometry += [form, int(smallest_first), int(places.data_type is DataType.UINT64)]
+    return _Rows(
+        bits=source.data_type.size_in_bits,
+        rows=math.prod(layout.sizes),
+        length=source.sizes[desc.axis],
+        wanted=desc.k,
+        geometry=tuple(geometry),
+    )

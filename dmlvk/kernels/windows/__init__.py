@@ -1,0 +1,1 @@
+"""Operators whose results depend on windows, regions or neighbours."""

@@ -1,0 +1,58 @@
+"""Lowers operators that take regions of interest out of images: shaders/regions/."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from dmlvk.datatypes import float32_bits
+from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.program import Program, ProgramBuilder
+from dmlvk.kernels.target import Target
+from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.kernels.windows import region_alignment, region_gradient
+from dmlvk.operators import OperatorDesc
+from dmlvk.operators.region_gradient import RoiAlignGrad
+from dmlvk.operators.regions import RoiPooling, pooling_scale
+from dmlvk.operators.type_groups import FLOATS
+
+TAPS = 32768
+"""Elements of a bin that a launch goes through: fewer than the turns that every driver lets a loop have."""
+
+
+def variants() -> Iterator[ShaderVariant]:
+    """The variants of all operators of this pattern."""
+    for data_type in FLOATS:
+        name = data_type.name.lower()
+        defines = (("INPUT", name), ("INPUT_BITS", str(data_type.size_in_bits)))
+        yield ShaderVariant(f"roi_pooling.{name}", "regions/roi_pooling.comp", defines)
+
+
+def lower(desc: OperatorDesc, target: Target) -> Program:
+    """The program that computes a checked description.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    if isinstance(desc, RoiAlignGrad):
+        return region_gradient.lower_gradient(desc, target)
+    if not isinstance(desc, RoiPooling):
+        return region_alignment.lower_alignment(desc, target)
+    source, regions, result = desc.input_tensor, desc.roi_tensor, desc.output_tensor
+    elements = math.prod(result.sizes)
+    groups = launch_size(desc.operator_name, elements)
+    constants = [int(groups[1] > 1), 1, float32_bits(pooling_scale(desc)), *source.sizes]
+    constants += [desc.pooled_size.height, desc.pooled_size.width]
+    for tensor in (source, regions, result):
+        constants += tensor.element_strides
+    builder = ProgramBuilder(desc, target)
+    reads = [builder.reads["input_tensor"], builder.reads["roi_tensor"]]
+    for first in range(0, source.sizes[2] * source.sizes[3], TAPS):
+        kernel = PlainKernel(
+            variant=f"roi_pooling.{result.data_type.name.lower()}",
+            work_groups=groups,
+            constants=tuple(constants),
+            parameters=(elements, first),
+        )
+        builder.launch(kernel, reads, [builder.writes["output_tensor"]])
+    return builder.program()

@@ -1,0 +1,472 @@
+"""Lowers operators whose results depend on windows over the spatial axes: shaders/patterns/windows/window.glsl."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.kernels.elementwise.elementwise import lower_walk
+from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.movement.scattering import max_unpooling
+from dmlvk.kernels.products.integer_products import stride_of
+from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
+from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
+from dmlvk.kernels.windows import local_response
+from dmlvk.kernels.windows.local_response import factor_of, kernel_of_channels, quarters_of, response_numbers
+from dmlvk.operators import OPERATORS, OperatorDesc
+from dmlvk.operators.local_response import LocalResponseNormalization, LocalResponseNormalizationGrad
+from dmlvk.operators.pooling import MaxUnpooling, dilations_of
+from dmlvk.operators.quantized_pooling import QuantizedLinearAveragePooling
+from dmlvk.tensors import TensorDesc
+
+_AXES = 5
+"""Batch, channel, depth, height and width."""
+
+_BYTES = (DataType.INT8, DataType.UINT8)
+
+_TAPS_AT_ONCE = 32768
+"""Taps of a window that one of several launches takes."""
+
+_STATE_BYTES = 20
+"""What such a launch hands on to the next for each element of the output: STATE_WORDS in the shaders."""
+
+_WINDOWS_OF_BLOCK = 4
+"""Windows that an invocation goes through at once: WINDOWS_OF_BLOCK in the shaders."""
+
+_MOST_TAPS_OF_BLOCK = 64
+"""Of a window: beyond, sharing its rows gains nothing."""
+
+_SCALE_CONSTANTS = 6
+"""Specialization constants of scales and zero points."""
+
+_LARGEST_NORM_BY_SUM = 2
+"""From P = 3 on LP_POOLING takes powers."""
+
+
+def lower(desc: OperatorDesc, target: Target) -> Program:
+    """The program that computes a checked description.
+
+    Raises:
+        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
+    """
+    if isinstance(desc, LocalResponseNormalizationGrad):
+        return _local_response_gradient(desc, target)
+    return max_unpooling(desc, target) if isinstance(desc, MaxUnpooling) else _pooled(desc, target)
+
+
+def variants() -> Iterator[ShaderVariant]:
+    """The variants of all operators with windows."""
+    for data_type in OPERATORS["MAX_POOLING2"].declaration.support[-1].data_types["input_tensor"]:
+        yield _variant("max_pooling", "max_pooling", data_type)
+    for data_type in (DataType.FLOAT32, DataType.FLOAT16):
+        yield _variant("average_pooling", "average_pooling", data_type)
+        yield _variant("lp_pooling.1", "lp_pooling", data_type, P="1")
+        yield _variant("lp_pooling.2", "lp_pooling", data_type, P="2")
+        yield _variant("lp_pooling.power", "lp_pooling_power", data_type)
+        yield _variant("local_response_normalization", "local_response_normalization", data_type)
+        yield _variant("local_response_base", "local_response_base", data_type, result=DataType.FLOAT32)
+        for walk in WALKS:
+            types = (data_type, data_type, DataType.FLOAT32, DataType.FLOAT32)
+            name = "local_response_term"
+            yield walking_variant(name, f"normalization/{name}.comp", types, walk, {}, attributes=2)
+            of_result = (data_type, data_type, DataType.FLOAT32, DataType.FLOAT32, data_type)
+            name = "local_response_gradient"
+            yield walking_variant(name, f"normalization/{name}.comp", of_result, walk, {}, attributes=1)
+    yield _variant("window_sum", "sum", DataType.FLOAT32)
+    yield from local_response.variants()
+    for source in _BYTES:
+        for result in _BYTES:
+            yield _quantized_variant(source, result)
+
+
+def _quantized_variant(source: DataType, result: DataType) -> ShaderVariant:
+    names = {"INPUT": source.name.lower(), "OUTPUT": result.name.lower()}
+    defines = {**names, "INPUT_BITS": "8", "OUTPUT_BITS": "8"}
+    name = ".".join(("quantized_average_pooling", *names.values()))
+    return ShaderVariant(name, "window/quantized_average_pooling.comp", tuple(sorted(defines.items())))
+
+
+def _variant(name: str, source: str, data_type: DataType, result: DataType | None = None, **more: str) -> ShaderVariant:
+    result = result or data_type
+    names = {"INPUT": data_type.name.lower(), "OUTPUT": result.name.lower()}
+    bits = {"INPUT_BITS": str(data_type.size_in_bits), "OUTPUT_BITS": str(result.size_in_bits)}
+    defines = {**names, **bits, **more}
+    return ShaderVariant(f"{name}.{names['INPUT']}", f"window/{source}.comp", tuple(sorted(defines.items())))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Tensor:
+    """Sizes and strides in elements along the five axes; strides of axes of size 1 are 0."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tensor: TensorDesc) -> _Tensor:
+        sizes, strides = list(tensor.sizes), list(tensor.element_strides)
+        missing = _AXES - len(sizes)
+        sizes[2:2] = [1] * missing
+        strides[2:2] = [0] * missing
+        return cls(tuple(sizes), tuple(step if size > 1 else 0 for size, step in zip(sizes, strides, strict=True)))
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """What a step along each axis adds to an element's number in logical order."""
+        return tuple(math.prod(self.sizes[axis + 1 :]) for axis in range(_AXES))
+
+
+class _Channels(_Tensor):
+    """A tensor of which only each element's channel counts as its number."""
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """A step along the channels alone goes to another one."""
+        return (0, 1, 0, 0, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Windows:
+    """Where windows lie, along three axes.
+
+    Attributes:
+        axes: which of the five these are.
+        taps: elements of a window.
+        dilations: how far apart they are.
+        steps: how far apart windows are.
+        start: elements of padding before the input.
+    """
+
+    axes: tuple[int, int, int]
+    taps: tuple[int, ...]
+    dilations: tuple[int, ...]
+    steps: tuple[int, ...]
+    start: tuple[int, ...]
+
+    @classmethod
+    def of(cls, desc: Any) -> _Windows:
+        """Those of a pooling operator."""
+        return cls(
+            axes=(2, 3, 4),
+            taps=_of_depth(desc.window_size, 1),
+            dilations=_of_depth(dilations_of(desc), 1),
+            steps=_of_depth(desc.strides, 1),
+            start=_of_depth(desc.start_padding, 0),
+        )
+
+    @classmethod
+    def around(
+        cls,
+        desc: LocalResponseNormalization | LocalResponseNormalizationGrad,
+        source: _Tensor,
+        is_mirrored: bool = False,
+    ) -> _Windows:
+        """Those around each element: across channels, or over height and width.
+
+        Args:
+            desc: the description.
+            source: the tensor.
+            is_mirrored: whether those elements are meant around which the element lies.
+        """
+        before, behind = (desc.local_size - 1) // 2, desc.local_size // 2
+        if is_mirrored:
+            before, behind = behind, before
+        axes = (1, 3, 4)
+        is_used = (True, False, False) if desc.cross_channel else (False, True, True)
+        furthest = [source.sizes[axis] - 1 if used else 0 for axis, used in zip(axes, is_used, strict=True)]
+        start = tuple(min(before, extent) for extent in furthest)
+        taps = tuple(first + min(behind, extent) + 1 for first, extent in zip(start, furthest, strict=True))
+        return cls(axes=axes, taps=taps, dilations=(1, 1, 1), steps=(1, 1, 1), start=start)
+
+    def most_inside(self, source: _Tensor) -> tuple[int, ...]:
+        """Of a window, the most elements along each axis that can lie inside the input."""
+        rows = zip(self.axes, self.taps, self.dilations, strict=True)
+        return tuple(min(taps, -(-source.sizes[axis] // dilation)) for axis, taps, dilation in rows)
+
+    def turns(self, source: _Tensor) -> int:
+        """The most turns of loops that going through a window takes, with each loop's last one, which only ends it."""
+        depth, height, width = self.most_inside(source)
+        return (depth + 1) + depth * (height + 1) + depth * height * (width + 1)
+
+
+_NO_BLOCK = (0, 1, 0, 1)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Block:
+    """Windows one below the other that an invocation of a GPU goes through at once.
+
+    Attributes:
+        axis: the axis of height among the five.
+        rows: the output's elements along it.
+        row_step: rows of the input from one window to the next.
+        row_output_step: elements of the output from one row to the next.
+    """
+
+    axis: int
+    rows: int
+    row_step: int
+    row_output_step: int
+
+    @classmethod
+    def of(cls, pools: _Pools, target: Target, order: Sequence[int]) -> _Block | None:
+        """The block of maxima whose output is packed, if there is one."""
+        windows, source, result, bits = pools.windows, pools.source, pools.result, pools.bits
+        axis = windows.axes[1]
+        is_fit = bits in (16, 32) and not target.is_cpu
+        is_fit = is_fit and result.sizes[axis] >= _WINDOWS_OF_BLOCK and math.prod(windows.taps) <= _MOST_TAPS_OF_BLOCK
+        if not is_fit or any(dilation > 1 for dilation in windows.dilations):
+            return None
+        rows = zip(windows.axes, windows.taps, windows.steps, windows.start, strict=True)
+        if not all(
+            start < taps and (result.sizes[along] - 1) * step - start < source.sizes[along]
+            for along, taps, step, start in rows
+        ):
+            return None
+        innermost = next((along for along in order if result.sizes[along] > 1), axis)
+        if innermost == axis or (bits == 16 and result.sizes[innermost] % 2):
+            return None
+        return cls(axis, result.sizes[axis], windows.steps[1], result.strides[axis])
+
+    def items(self, elements: int, bits: int) -> int:
+        """How many invocations there are, for so many elements of the output."""
+        return elements // self.rows * -(-self.rows // _WINDOWS_OF_BLOCK) * bits // 32
+
+    @property
+    def constants(self) -> tuple[int, ...]:
+        """The constants that tell of it."""
+        return (1, self.row_step, self.row_output_step, self.rows)
+
+
+def _of_depth(values: Sequence[int], missing: int) -> tuple[int, ...]:
+    """Values for depth, height and width, of which the first may be absent."""
+    return (*[missing] * (_AXES - 2 - len(values)), *values)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Pools:
+    """What is made of windows, and where it lies.
+
+    Attributes:
+        variant: the shader.
+        source: what the windows lie in.
+        result: what is made of them.
+        windows: where they lie.
+        bits: of an element of the result.
+        rounds: how often a window's elements are gone through: sums may have to be made again, of scaled elements.
+        numbers: what the shader computes with.
+        places: where indices go, and their data type's words; ``None``: nowhere.
+        is_maximum: whether windows may be gone through in blocks.
+        counts_padding: whether padding counts.
+        scales: the constants of scales and zero points.
+        quarters: 4 times the exponent of what has a quick way, else 0.
+    """
+
+    variant: str
+    source: _Tensor
+    result: _Tensor
+    windows: _Windows
+    bits: int
+    rounds: int
+    numbers: tuple[int, ...]
+    places: tuple[_Tensor, int] | None = None
+    is_maximum: bool = False
+    counts_padding: bool = False
+    scales: Sequence[int] = (0,) * _SCALE_CONSTANTS
+    quarters: int = 0
+
+
+def _pooled(desc: Any, target: Target) -> Program:
+    is_quantized = isinstance(desc, QuantizedLinearAveragePooling)
+    source = (_Channels if is_quantized else _Tensor).of(desc.input_tensor)
+    is_local = isinstance(desc, LocalResponseNormalization)
+    is_maximum = desc.operator_name.startswith("MAX_")
+    places: TensorDesc | None = getattr(desc, "output_indices_tensor", None)
+    data_type: DataType = desc.output_tensor.data_type
+    builder = ProgramBuilder(desc, target)
+    output = builder.writes["output_tensor"]
+    if is_local:
+        windows = _Windows.around(desc, source)
+        kernel = kernel_of_channels(desc, windows.start[0], windows.taps[0])
+        if kernel is not None:
+            builder.launch(kernel, [builder.reads["input_tensor"]], [output])
+            return builder.program()
+    writes = [output]
+    if is_maximum:
+        writes.append(builder.writes.get("output_indices_tensor", output))
+    reads = [builder.reads["input_tensor"]]
+    pools = _Pools(
+        variant=f"{_shader_name(desc)}.{data_type.name.lower()}",
+        source=source,
+        result=_Tensor.of(desc.output_tensor),
+        windows=_Windows.around(desc, source) if is_local else _Windows.of(desc),
+        bits=data_type.size_in_bits,
+        rounds=1 if is_maximum or is_quantized else 2,
+        numbers=_numbers(desc),
+        places=None if places is None else (_Tensor.of(places), places.data_type.size_in_bits // 32),
+        is_maximum=is_maximum,
+        counts_padding=bool(getattr(desc, "include_padding", False)),
+        scales=_scales(desc, builder, reads) if is_quantized else (0,) * _SCALE_CONSTANTS,
+        quarters=quarters_of(desc) if is_local else 0,
+    )
+    _launch(builder, pools, reads, writes)
+    return builder.program()
+
+
+def _launch(builder: ProgramBuilder, pools: _Pools, reads: Sequence[Region], writes: Sequence[Region]) -> None:
+    """Adds the launches that go through windows: several where these have more elements than loops have turns."""
+    source, result, windows = pools.source, pools.result, pools.windows
+    order = _order_of_memory(result)
+    elements_at_once = max(1, 32 // pools.bits) if _is_packed(result, order) else 1
+    is_in_parts = elements_at_once * (pools.rounds * windows.turns(source) + 1) > MOST_LOOP_TURNS
+    is_packed = _is_packed(result, order) and not is_in_parts
+    elements = math.prod(result.sizes)
+    items = -(-elements * pools.bits // 32) if is_packed and pools.bits < 32 else elements
+    block = None
+    if pools.is_maximum and is_packed and pools.places is None:
+        block = _Block.of(pools, builder.target, order)
+    if block is not None:
+        items = block.items(elements, pools.bits)
+    groups = launch_size(builder.operator_name, items)
+    places, words_of_place = pools.places or (result, 0)
+    constants = [
+        int(groups[1] > 1),
+        1,
+        int(is_packed),
+        words_of_place,
+        int(pools.counts_padding),
+        *_axes(windows, order, source, result, places, block),
+        *_windows(windows, source),
+        *pools.scales,
+        int(is_in_parts),
+        *(_NO_BLOCK if block is None else block.constants),
+        pools.quarters,
+    ]
+    state = builder.scratch(_STATE_BYTES * elements) if is_in_parts else writes[0]
+    parts = [(0, 0, 0)]
+    if is_in_parts:
+        firsts = range(0, math.prod(windows.most_inside(source)), _TAPS_AT_ONCE)
+        parts = [(first, first + _TAPS_AT_ONCE, round) for round in range(pools.rounds) for first in firsts]
+    for part in parts:
+        kernel = PlainKernel(
+            variant=pools.variant,
+            work_groups=groups,
+            constants=tuple(constant & 0xFFFFFFFF for constant in constants),
+            parameters=(items, elements, *part, *pools.numbers),
+        )
+        builder.launch(kernel, reads, [*writes, state])
+
+
+def _scales(desc: QuantizedLinearAveragePooling, builder: ProgramBuilder, reads: list[Region]) -> list[int]:
+    """The constants of scales and zero points, which are put behind what is read."""
+    members = ("input_scale_tensor", "input_zero_point_tensor", "output_scale_tensor", "output_zero_point_tensor")
+    stand_in = reads[0]
+    reads += [builder.reads.get(member, stand_in) for member in members]
+    present = [int(member in builder.reads) for member in members if "zero" in member]
+    return [*present, *(stride_of(getattr(desc, member)) for member in members)]
+
+
+def _numbers(desc: Any) -> tuple[int, ...]:
+    """What an operator computes with."""
+    if isinstance(desc, LocalResponseNormalization):
+        return response_numbers(desc)
+    return (int(getattr(desc, "p", 0)),)
+
+
+def _local_response_gradient(desc: LocalResponseNormalizationGrad, target: Target) -> Program:
+    """What is divided by, a term of each element, the terms' sums around each element, and the gradients."""
+    builder = ProgramBuilder(desc, target)
+    x, gradient = desc.input_tensor, desc.input_gradient_tensor
+    of_x, of_gradient = builder.reads["input_tensor"], builder.reads["input_gradient_tensor"]
+    wide = TensorDesc(DataType.FLOAT32, x.sizes)
+    base, terms, sums = (builder.scratch(wide.size_in_bytes) for _ in range(3))
+    numbers = response_numbers(desc)
+
+    def around(name: str, source: TensorDesc, reads: Region, result: Region, is_mirrored: bool) -> None:
+        tensor = _Tensor.of(source)
+        windows = _Windows.around(desc, tensor, is_mirrored)
+        variant = f"{name}.{source.data_type.name.lower()}"
+        _launch(builder, _Pools(variant, tensor, _Tensor.of(wide), windows, 32, 2, numbers), [reads], [result])
+
+    def each(name: str, tensors: Sequence[TensorDesc], words: tuple[int, ...], *regions: Region) -> None:
+        kernel = lower_walk(desc.operator_name, name, tensors, target, words)
+        builder.launch(kernel, regions[:-1], regions[-1:], label=name)
+
+    around("local_response_base", x, of_x, base, False)
+    factor = 2.0 * float(factor_of(desc)) * float(np.float32(desc.beta))
+    with np.errstate(over="ignore"):
+        words = (numbers[0], float32_bits(float(np.float32(factor))))
+    each("local_response_term", (x, gradient, wide, wide), words, of_x, of_gradient, base, terms)
+    around("window_sum", wide, terms, sums, True)
+    result = builder.writes["output_gradient_tensor"]
+    tensors = (x, gradient, wide, wide, desc.output_gradient_tensor)
+    each("local_response_gradient", tensors, numbers[:1], of_x, of_gradient, base, sums, result)
+    return builder.program()
+
+
+def _shader_name(desc: Any) -> str:
+    if isinstance(desc, LocalResponseNormalization):
+        return "local_response_normalization"
+    if desc.operator_name.startswith("MAX_"):
+        return "max_pooling"
+    if desc.operator_name.startswith("AVERAGE_"):
+        return "average_pooling"
+    if isinstance(desc, QuantizedLinearAveragePooling):
+        return f"quantized_average_pooling.{desc.input_tensor.data_type.name.lower()}"
+    return f"lp_pooling.{desc.p}" if desc.p <= _LARGEST_NORM_BY_SUM else "lp_pooling.power"
+
+
+def _order_of_memory(tensor: _Tensor) -> list[int]:
+    """The axes from the innermost one in memory to the outermost; those of size 1 come first."""
+    return sorted(range(_AXES), key=lambda axis: (tensor.strides[axis], -axis))
+
+
+def _is_packed(tensor: _Tensor, order: Sequence[int]) -> bool:
+    """Whether the elements are one run of neighbours in this order of axes."""
+    expected = 1
+    for axis in order:
+        if tensor.sizes[axis] > 1 and tensor.strides[axis] != expected:
+            return False
+        expected *= tensor.sizes[axis]
+    return True
+
+
+def _axes(
+    windows: _Windows, order: Sequence[int], source: _Tensor, result: _Tensor, places: _Tensor, block: _Block | None
+) -> list[int]:
+    """The constants of the output's axes; the last one's size is left out, for what is left is its coordinate."""
+    steps = [1] * _AXES
+    for axis, step in zip(windows.axes, windows.steps, strict=True):
+        steps[axis] = step
+    constants: list[int] = []
+    for place, axis in enumerate(order):
+        is_last = place == _AXES - 1
+        at_once = _WINDOWS_OF_BLOCK if block is not None and axis == block.axis else 1
+        step = steps[axis] * at_once
+        constants += [
+            0 if is_last else -(-result.sizes[axis] // at_once),
+            source.strides[axis] * step,
+            *(step if axis == spatial else 0 for spatial in windows.axes),
+            result.strides[axis] * at_once,
+            places.strides[axis],
+            source.numbers[axis] * step,
+        ]
+    return constants
+
+
+def _windows(windows: _Windows, source: _Tensor) -> list[int]:
+    """The constants of the windows' axes, and how far the padded input begins before the input."""
+    constants: list[int] = []
+    starts = [0, 0]
+    rows = zip(windows.axes, windows.taps, windows.dilations, windows.start, strict=True)
+    for axis, taps, dilation, padding in rows:
+        stride, number = source.strides[axis], source.numbers[axis]
+        constants += [taps, dilation, padding, source.sizes[axis], stride * dilation, number * dilation]
+        starts[0] += padding * stride
+        starts[1] += padding * number
+    return [*constants, *starts]

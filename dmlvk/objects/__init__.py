@@ -1,0 +1,1 @@
+"""DirectML's objects: buffers, binding tables, compiled operators, recorders."""

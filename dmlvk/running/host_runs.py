@@ -1,0 +1,422 @@
+"""Runs a compiled operator or graph on arrays, with buffers of its own: what ``Device.run`` does."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.arrays.conversion import Casting
+from dmlvk.arrays.tensor_bytes import (
+    checked_array,
+    copied,
+    copy_elements,
+    elements_of,
+    has_views,
+    lay_out,
+    logical_view,
+    may_overlap,
+)
+from dmlvk.errors import InvalidArgumentError, OutOfMemoryError
+from dmlvk.kernels.program import Place, Region
+from dmlvk.objects.buffers import Buffer
+from dmlvk.objects.compilation import CompiledOperator, CompiledSingleOperator
+from dmlvk.objects.recording import HazardTracker, KernelTime, scheduled
+from dmlvk.runtime.afterwards import INSIDE
+from dmlvk.runtime.kompute import Allocation, Engine, Recording
+from dmlvk.support.weak_keys import WeakKeys
+from dmlvk.tensors import TensorDesc
+
+KEPT_RUN_BYTES = 256 * 2**20
+"""Buffers of up to this size are kept between two runs of a compiled operator, where the device has 8 GiB and more: to
+make them anew takes ten times as long as a run. Else a thirty-second of its memory."""
+
+KEPT_RUN_BYTES_IN_ALL = 4 * KEPT_RUN_BYTES
+"""Buffers of up to this size are kept by all compiled operators together; those not used for longest go first. Where
+the device has less memory than 8 GiB, an eighth of it."""
+
+MOST_RUNS_AT_ONCE = 3
+"""Of a compiled operator: one lays out its inputs, one waits for the device, one copies its outputs out."""
+
+Arrays = dict[str, npt.NDArray[Any]]
+
+
+def checked_inputs(compiled: CompiledOperator, inputs: Mapping[str, Any], casting: Casting | None = None) -> Arrays:
+    """An array for each input that the compiled operator has, OWNED_BY_DML or not.
+
+    Raises:
+        InvalidArgumentError: when one is missing, unknown, or does not fit its tensor.
+    """
+    return {
+        member: checked_array(value, tensor, f"{compiled.name}: {member}", casting)
+        for member, tensor, value in wanted_inputs(compiled, inputs)
+    }
+
+
+def wanted_inputs(compiled: CompiledOperator, inputs: Mapping[str, Any]) -> list[tuple[str, TensorDesc, Any]]:
+    """The inputs that the compiled operator has: DirectML's name, tensor, and what was given.
+
+    Raises:
+        InvalidArgumentError: when the given ones have other names.
+    """
+    if not isinstance(inputs, Mapping):
+        raise InvalidArgumentError(f"{compiled.name}: run takes the inputs as a mapping by member name; got {inputs!r}")
+    wanted = {
+        point.name: tensor
+        for point, tensor in zip(compiled.inputs, compiled.input_tensors, strict=True)
+        if tensor is not None
+    }
+    if any(member not in wanted for member in inputs):
+        inputs = _by_directml_names(compiled, inputs, wanted)
+    for member in wanted:
+        if member not in inputs:
+            raise InvalidArgumentError(f"{compiled.name}: {member}: an array is missing")
+    return [(member, tensor, inputs[member]) for member, tensor in wanted.items()]
+
+
+def _by_directml_names(
+    compiled: CompiledOperator, inputs: Mapping[str, Any], wanted: Mapping[str, TensorDesc]
+) -> dict[str, Any]:
+    """The inputs of an operator that are given by Python names, ``input_tensor`` for ``InputTensor``, or by either."""
+    fields = [field for field, _ in compiled.desc.inputs] if isinstance(compiled, CompiledSingleOperator) else []
+    names = {field.attribute: field.name for field in fields if field.name in wanted}
+    renamed: dict[str, Any] = {}
+    for member, value in inputs.items():
+        name = names.get(member, member) if isinstance(member, str) else member
+        if name not in wanted:
+            raise InvalidArgumentError(
+                f"{compiled.name}: has no input {member!r} to give an array for; it has {list(wanted)}"
+            )
+        if name in renamed:
+            raise InvalidArgumentError(f"{compiled.name}: {name} is given twice, by both of its names")
+        renamed[name] = value
+    return renamed
+
+
+class Run:
+    """A compiled operator with buffers of its own and everything recorded.
+
+    It knows what it needs of the compiled operator, but does not keep it alive. An operator's persistent resource is
+    written from the host here, as the initializer would write it.
+
+    Args:
+        engine: the device.
+        compiled: what is run.
+        timestamps: whether to note what each kernel takes.
+    """
+
+    def __init__(self, engine: Engine, compiled: CompiledOperator, *, timestamps: bool = False) -> None:
+        self._engine = engine
+        self._name = compiled.name
+        self._inputs = [
+            (point.name, tensor, compiled.owned.get(number, Region(Place.INPUT, number, 0, tensor.size_in_bytes)))
+            for number, (point, tensor) in enumerate(zip(compiled.inputs, compiled.input_tensors, strict=True))
+            if tensor is not None
+        ]
+        self._outputs = [
+            (point.name, point.tensor, Region(Place.OUTPUT, number, 0, point.size_in_bytes))
+            for number, point in enumerate(compiled.outputs)
+            if point.tensor is not None
+        ]
+        self._constants: Buffer | None = compiled.constants
+        self._labels = [step.label for step in compiled.steps]
+        self._allocations: dict[tuple[Place, int], Allocation] = {}
+        self._is_submitted = False
+        # Frees the memory when nobody refers to this object any more.
+        self._release = weakref.finalize(self, _release_all, engine, self._allocations)
+        try:
+            self.recording = self._record(compiled, timestamps)
+            self._input_views = [self._view(*member) for member in self._inputs]
+            self._output_views = [self._view(*member) for member in self._outputs]
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Frees the buffers."""
+        self._input_views, self._output_views = [], []
+        self._release()
+
+    def _record(self, compiled: CompiledOperator, timestamps: bool) -> Recording:
+        for key, size in _sizes(compiled).items():
+            self._allocations[key] = self._engine.allocate(size, zeroed=False, owner=self)
+        uploaded = [self._allocations[region.place, region.index] for _, _, region in self._inputs]
+        written = [self._allocations[region.place, region.index] for _, _, region in self._outputs]
+        steps = scheduled(compiled.steps, self._locate, HazardTracker())
+        return self._engine.record(
+            [step.launch(self._engine) for step in steps],
+            upload=list(dict.fromkeys(uploaded)),
+            download=written,
+            timestamps=timestamps,
+        )
+
+    def _locate(self, region: Region) -> tuple[Buffer | Allocation, int]:
+        if region.place is Place.CONSTANTS:
+            assert self._constants is not None  # what has steps that read them has them
+            return self._constants, 0
+        return self._allocations[region.place, region.index], 0
+
+    def _view(self, member: str, tensor: TensorDesc, region: Region) -> _View:
+        host_bytes = self._allocations[region.place, region.index].host_bytes[region.offset :]
+        elements = logical_view(host_bytes, tensor) if has_views(tensor) else None
+        return _View(member, tensor, host_bytes, elements, may_overlap(tensor))
+
+    def kernel_times(self) -> list[KernelTime]:
+        """What each kernel took in the last run; only where timestamps were asked for."""
+        spans = self._engine.dispatch_spans(self.recording)
+        return [KernelTime(label, *span) for label, span in zip(self._labels, spans, strict=True)]
+
+    def execute(
+        self, arrays: Mapping[str, npt.NDArray[Any]], results: Mapping[str, npt.NDArray[Any]] | None = None
+    ) -> Arrays:
+        """Lays out the inputs, runs, and copies the outputs out. One thread at a time, inside a call or a visit.
+
+        Args:
+            arrays: the inputs.
+            results: where the outputs go; ``None``: into new arrays.
+        """
+        engine = self._engine
+        engine.check_open()  # else the views lead nowhere
+        if self._is_submitted:  # and was not waited for, because an interrupt came
+            engine.wait(self.recording)
+        for view in self._input_views:
+            if view.overlaps or view.elements is None:
+                lay_out(arrays[view.member], view.tensor, view.host_bytes, f"{self._name}: {view.member}")
+            else:
+                copy_elements(view.elements, arrays[view.member])
+        self._is_submitted = True
+        if self._constants is None:
+            engine.run_whole(self.recording)
+        else:
+            engine.run(self.recording)
+        self._is_submitted = False
+        if results is None:
+            return {view.member: view.copied() for view in self._output_views}
+        for view in self._output_views:
+            assert view.elements is not None  # whoever has room for results knows their types
+            copy_elements(results[view.member], view.elements)
+        return dict(results)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _View:
+    """A tensor of a :class:`Run` in the host's memory."""
+
+    member: str
+    tensor: TensorDesc
+    host_bytes: npt.NDArray[np.uint8]
+    elements: npt.NDArray[Any] | None  # none of a 4-bit type
+    overlaps: bool
+
+    def copied(self) -> npt.NDArray[Any]:
+        """The elements, in C order."""
+        return elements_of(self.host_bytes, self.tensor) if self.elements is None else copied(self.elements)
+
+
+def _sizes(compiled: CompiledOperator) -> dict[tuple[Place, int], int]:
+    """Bytes of the buffers for a run."""
+    sizes = {(Place.INPUT, number): point.size_in_bytes for number, point in enumerate(compiled.inputs)}
+    sizes |= {(Place.OUTPUT, number): point.size_in_bytes for number, point in enumerate(compiled.outputs)}
+    sizes |= {(Place.TEMPORARY, number): size for number, size in enumerate(compiled.temporary_pages)}
+    sizes[Place.PERSISTENT, 0] = compiled.persistent_resource_size
+    return {key: (size + 3) & ~3 for key, size in sizes.items() if size}
+
+
+def _release_all(engine: Engine, allocations: Mapping[tuple[Place, int], Allocation]) -> None:
+    for allocation in allocations.values():
+        engine.release_later(allocation)
+
+
+class _Seat:
+    """Buffers for one run of a compiled operator at a time.
+
+    Attributes:
+        lock: held by the thread that runs it.
+        run: the buffers, if there are any at the moment.
+    """
+
+    __slots__ = ("lock", "run")
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.run: Run | None = None
+
+
+class _Seats:
+    """For as many runs of a compiled operator at once as make sense.
+
+    Buffers that are let go are freed when nobody refers to them: when the thread that works with them is done.
+
+    Args:
+        run_size: bytes of the buffers of one.
+        most: runs at once.
+        device_bytes: memory of the device.
+
+    Attributes:
+        seats: at least one; fewer when memory is short.
+        are_kept: whether buffers are kept when nobody uses them.
+    """
+
+    def __init__(self, run_size: int, most: int, device_bytes: int) -> None:
+        count = min(most, kept_bytes_in_all(device_bytes) // max(run_size, 1))
+        self.seats = tuple(_Seat() for _ in range(max(count, 1)))
+        self.are_kept = run_size <= min(KEPT_RUN_BYTES, device_bytes // 32)
+        self._run_size = run_size
+        self._turn = 0
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the buffers that are kept."""
+        return self._run_size * sum(seat.run is not None for seat in self.seats) if self.are_kept else 0
+
+    def next(self) -> _Seat:
+        """One that is free; if none is, the one that was taken first, more or less."""
+        for seat in self.seats:
+            if not seat.lock.locked():
+                return seat
+        self._turn += 1
+        return self.seats[self._turn % len(self.seats)]
+
+    def leave(self, left: _Seat) -> None:
+        """Lets go of what is not kept, unless other threads are about to need it: then the last of them does."""
+        if any(seat.lock.locked() for seat in self.seats if seat is not left):
+            return
+        run = left.run
+        for seat in self.seats:
+            seat.run = None
+        if run is not None:
+            run.close()  # to which an exception may still refer
+
+    def shrink(self) -> int:
+        """Lets go of all buffers but those of one run; returns how many runs it lets go."""
+        runs = [seat for seat in self.seats if seat.run is not None]
+        for seat in runs[1:]:
+            seat.run = None
+        return len(runs[1:])
+
+    def narrow(self) -> bool:
+        """Leaves one seat, which has buffers; whether there is one."""
+        runs = [seat for seat in self.seats if seat.run is not None]
+        self.seats = tuple(runs[:1]) or self.seats
+        return bool(runs)
+
+
+def kept_bytes_in_all(device_bytes: int) -> int:
+    """What all compiled operators of a device with so much memory keep at most."""
+    return min(KEPT_RUN_BYTES_IN_ALL, device_bytes // 8)
+
+
+def _nothing() -> None:
+    """Stands for a weak reference to what is gone."""
+
+
+class RunCache:
+    """The runs that are kept from one call to the next; large ones are kept while several threads want them.
+
+    Several threads may run a compiled operator at once, each with buffers of its own: while one waits for the device,
+    others copy.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._device_bytes = engine.info.memory
+        self._runs: WeakKeys[CompiledOperator, _Seats] = WeakKeys()
+        self._last: tuple[Callable[[], CompiledOperator | None], Callable[[], _Seats | None]] = _nothing, _nothing
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[CompiledOperator]:
+        return iter([compiled for compiled, _ in self._runs.items()])
+
+    def clear(self) -> None:
+        """Forgets all of them."""
+        self._runs.clear()
+
+    def execute(
+        self,
+        compiled: CompiledOperator,
+        arrays: Mapping[str, npt.NDArray[Any]],
+        results: Mapping[str, npt.NDArray[Any]] | None = None,
+        most_at_once: int = MOST_RUNS_AT_ONCE,
+    ) -> Arrays:
+        """Runs a compiled operator, with kept buffers where there are some.
+
+        Args:
+            compiled: the operator.
+            arrays: its inputs.
+            results: where its outputs go; ``None``: into new arrays.
+            most_at_once: runs of it at a time; the same in every call.
+        """
+        visit = self._engine.afterwards.visit()
+        if visit is INSIDE:
+            # In a signal's handler or a finalizer, in the middle of a run: that one and this must not wait for others.
+            with contextlib.closing(Run(self._engine, compiled)) as run:
+                return run.execute(arrays, results)
+        last, seats_of_last = self._last
+        seats = (seats_of_last() if last() is compiled else None) or self._used_now(compiled, most_at_once)
+        made_room = False
+        while True:
+            try:
+                with self._engine.afterwards, visit:
+                    seat = seats.seats[0]
+                    if seat.lock.locked():
+                        seat = seats.next()
+                    with seat.lock:
+                        if seat in seats.seats:  # still
+                            return self._execute(seat, seats, compiled, arrays, results)
+            except OutOfMemoryError:
+                if made_room or not self._make_room(seats):
+                    raise
+                made_room = True
+
+    def _used_now(self, compiled: CompiledOperator, most: int) -> _Seats:
+        with self._engine.afterwards, self._engine.lock:
+            # The order in which they were used says which goes first.
+            seats = self._runs.get(compiled) or _Seats(sum(_sizes(compiled).values()), most, self._device_bytes)
+            self._runs.keep(compiled, seats)
+            self._last = weakref.ref(compiled), weakref.ref(seats)
+            return seats
+
+    def _execute(
+        self,
+        seat: _Seat,
+        seats: _Seats,
+        compiled: CompiledOperator,
+        arrays: Mapping[str, npt.NDArray[Any]],
+        results: Mapping[str, npt.NDArray[Any]] | None,
+    ) -> Arrays:
+        run = seat.run or self._filled(seat, seats, compiled)
+        if seats.are_kept:
+            return run.execute(arrays, results)
+        try:
+            return run.execute(arrays, results)
+        finally:
+            seats.leave(seat)
+
+    def _filled(self, seat: _Seat, seats: _Seats, compiled: CompiledOperator) -> Run:
+        run = seat.run = Run(self._engine, compiled)
+        with self._engine.lock:
+            size = sum(each.kept_bytes for _, each in self._runs.items())
+            for other, kept in self._runs.items():
+                if size <= kept_bytes_in_all(self._device_bytes):
+                    break
+                if kept is not seats and kept.kept_bytes:
+                    size -= kept.kept_bytes
+                    self._runs.drop(other)
+        return run
+
+    def _make_room(self, seats: _Seats) -> bool:
+        """Does with the buffers of one run of each operator when memory is short; whether that may be of help."""
+        afterwards = self._engine.afterwards
+        with afterwards, self._engine.lock:
+            let_go = sum(each.shrink() for _, each in self._runs.items())
+            waits = seats.narrow()
+            afterwards.do_inside()
+            return bool(let_go) or waits

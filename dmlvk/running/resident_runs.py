@@ -1,0 +1,428 @@
+"""Runs a compiled operator or graph where its inputs are, and leaves the outputs there: ``run(…, keep=True)``."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.arrays.array_operators import Operations
+from dmlvk.arrays.conversion import Casting
+from dmlvk.arrays.device_array import Array
+from dmlvk.arrays.indexing import AxisPart, Part
+from dmlvk.arrays.memory_pool import MemoryPool, Storage
+from dmlvk.arrays.output_targets import check_shared_memory, checked_targets
+from dmlvk.arrays.tensor_bytes import checked_array, copy_elements, has_views, lay_out, logical_view, may_overlap
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.kernels.program import Place, Region
+from dmlvk.objects.binding import BufferBinding
+from dmlvk.objects.buffers import Buffer
+from dmlvk.objects.compilation import BindPoint, CompiledOperator, Operator
+from dmlvk.objects.recording import HazardTracker, RecordedStep, scheduled
+from dmlvk.operators.movement import Slice1
+from dmlvk.running.host_runs import wanted_inputs
+from dmlvk.runtime.kompute import Allocation, Recording
+from dmlvk.support.weak_calls import weakly
+from dmlvk.support.weak_keys import WeakKeys
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, MINIMUM_BUFFER_TENSOR_ALIGNMENT, TensorDesc
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+_KEPT_RECORDINGS = 32
+"""Recordings that are kept of each compiled operator: each for the memory of its operands."""
+
+_KEPT_COPIES = 32
+"""Operators for copies on the device that are kept compiled."""
+
+OnDevice = (Array, Buffer, BufferBinding)
+"""What ``Device.run`` reads where it is."""
+
+Given = Array | BufferBinding | npt.NDArray[Any]
+_Place = tuple[Allocation, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class BoundMemory:
+    """Where everything is that a run touches, and what keeps it there.
+
+    Attributes:
+        places: allocations, and offsets in bytes.
+        owners: what the allocations belong to.
+        uploads: what the host has written anew before every run.
+        downloads: what it reads after every run.
+    """
+
+    places: dict[tuple[Place, int], _Place]
+    owners: list[Array | Buffer | Storage]
+    uploads: tuple[Allocation, ...] = ()
+    downloads: tuple[Allocation, ...] = ()
+
+
+class ResidentRuns:
+    """Runs on memory that stays on the device.
+
+    Args:
+        pool: where memory for outputs and uploads comes from.
+    """
+
+    def __init__(self, pool: MemoryPool) -> None:
+        self.pool = pool
+        self._recordings: WeakKeys[CompiledOperator, collections.OrderedDict[tuple[_Place, ...], Recording]]
+        self._recordings = WeakKeys()
+        self._copies: collections.OrderedDict[Slice1, CompiledOperator] = collections.OrderedDict()
+        self.operations = Operations()
+        pool.when_freed(weakly(self._forget))
+
+    def clear(self) -> None:
+        """Forgets all recordings and operators."""
+        self._recordings.clear()
+        self._copies.clear()
+        self.operations.clear()
+
+    def execute(
+        self,
+        compiled: CompiledOperator,
+        inputs: Mapping[str, Any],
+        casting: Casting | None = None,
+        out: Mapping[str, Any] | None = None,
+    ) -> dict[str, Array]:
+        """Runs a compiled operator; returns without waiting for the device.
+
+        Args:
+            compiled: of the device.
+            inputs: by member name; arrays, Arrays, Buffers and BufferBindings.
+            casting: what of inputs may be converted.
+            out: where outputs are to be written, by member name.
+
+        Raises:
+            InvalidArgumentError: when one is missing, unknown, closed, of another device, or does not fit its tensor.
+        """
+        engine = self.pool.engine
+        given = {
+            member: self._checked(value, tensor, f"{compiled.name}: {member}", casting)
+            for member, tensor, value in wanted_inputs(compiled, inputs)
+        }
+        targets = checked_targets(compiled, {} if out is None else out)
+        with engine.afterwards, engine.lock:
+            engine.check_open()
+            operands = self._inputs(compiled, given)
+            outputs: dict[str, Array] = {}
+            for number, point in enumerate(compiled.outputs):
+                if point.tensor is not None:
+                    made = targets[point.name] if point.name in targets else self._new(compiled, point)
+                    operands.places[Place.OUTPUT, number] = made.storage.allocation, made.offset
+                    operands.owners.append(made)
+                    outputs[point.name] = made
+            if targets:
+                check_shared_memory(compiled, operands.places, targets)
+            self._add_scratch(compiled, operands)
+        self._submit(compiled, operands)
+        return outputs
+
+    def _new(self, compiled: CompiledOperator, point: BindPoint) -> Array:
+        assert point.tensor is not None  # an absent output has no array
+        return Array(compiled.device, Storage(self.pool, point.size_in_bytes), point.tensor)
+
+    def run_bound(self, compiled: CompiledOperator, places: Mapping[tuple[Place, int], Array | BufferBinding]) -> None:
+        """Runs a compiled operator on memory that was checked already; returns without waiting for the device.
+
+        Args:
+            compiled: of the device.
+            places: what lies where, the scratch memory among it; packed, and large enough.
+
+        Raises:
+            InvalidArgumentError: when some of it was closed.
+        """
+        self._submit(compiled, self.bound(places))
+
+    def bound(
+        self,
+        places: Mapping[tuple[Place, int], Array | BufferBinding],
+        uploads: Iterable[Buffer] = (),
+        downloads: Iterable[Buffer] = (),
+    ) -> BoundMemory:
+        """Memory for :meth:`run_again`, with arguments and errors as of :meth:`run_bound`.
+
+        Args:
+            places: as of :meth:`run_bound`.
+            uploads: what the host writes before every run, for which no submission of its own is needed then.
+            downloads: what it reads after every run, likewise.
+        """
+        owners = dict.fromkeys(
+            memory.storage if isinstance(memory, Array) else memory.buffer for memory in places.values()
+        )
+        sent, fetched = (tuple(buffer.allocation for buffer in buffers) for buffers in (uploads, downloads))
+        return BoundMemory(_found(places), list(owners), sent, fetched)
+
+    def run_again(
+        self, compiled: CompiledOperator, memory: BoundMemory, others: Mapping[tuple[Place, int], Array]
+    ) -> None:
+        """As :meth:`run_bound`, on memory that is the same in many runs.
+
+        Args:
+            compiled: of the device.
+            memory: what lies where.
+            others: what lies elsewhere in this run.
+        """
+        owners = [*memory.owners, *others.values()]
+        places = {**memory.places, **_found(others)}
+        unused = {memory.places[place][0] for place in others}
+        uploads, downloads = (
+            tuple(allocation for allocation in allocations if allocation not in unused)
+            for allocations in (memory.uploads, memory.downloads)
+        )
+        self._submit(compiled, BoundMemory(places, owners, uploads, downloads))
+
+    def scheduled(
+        self, compiled: CompiledOperator, places: Mapping[tuple[Place, int], Array | BufferBinding]
+    ) -> list[RecordedStep]:
+        """The kernels that :meth:`run_bound` runs, with which of them wait."""
+        return scheduled(compiled.steps, _locator(compiled.constants, _found(places)), HazardTracker())
+
+    def _add_scratch(self, compiled: CompiledOperator, operands: BoundMemory) -> None:
+        for number, size in enumerate(compiled.temporary_pages):
+            scratch = Storage(self.pool, size)
+            operands.owners.append(scratch)
+            operands.places[Place.TEMPORARY, number] = scratch.allocation, 0
+
+    def _submit(self, compiled: CompiledOperator, operands: BoundMemory) -> None:
+        """Hands the kernels to the device, unless something was closed meanwhile."""
+
+        def prepare() -> Recording | None:
+            for owner in operands.owners:
+                _ = _allocation_of(owner)
+            return self._recording(compiled, operands) if compiled.steps else None
+
+        self.pool.engine.submit_prepared(prepare)
+
+    def _checked(self, value: Any, tensor: TensorDesc, where: str, casting: Casting | None) -> Given:
+        """An input that fits its tensor, or would after a copy."""
+        if isinstance(value, Buffer):
+            value = BufferBinding(value)
+        if isinstance(value, BufferBinding):
+            return self._checked_binding(value, tensor, where)
+        if not isinstance(value, Array):
+            return checked_array(value, tensor, where, casting)
+        if value.device.engine is not self.pool.engine:
+            raise InvalidArgumentError(f"{where}: the array belongs to another device")
+        if value.data_type is not tensor.data_type:
+            raise InvalidArgumentError(
+                f"{where}: the array's data type must be {tensor.data_type.name}; got {value.data_type.name}"
+            )
+        fits = value.ndim == len(tensor.sizes) and all(
+            length == size or (length == 1 and stride == 0)
+            for length, size, stride in zip(value.shape, tensor.sizes, tensor.element_strides, strict=True)
+        )
+        if not fits:
+            raise InvalidArgumentError(
+                f"{where}: the array's shape must be {list(tensor.sizes)}; got {list(value.shape)}"
+            )
+        return value
+
+    def _checked_binding(self, value: BufferBinding, tensor: TensorDesc, where: str) -> BufferBinding:
+        if value.buffer.engine is not self.pool.engine:
+            raise InvalidArgumentError(f"{where}: the buffer belongs to another device")
+        value.buffer.check_usable(f"{where}: the buffer was closed")
+        if value.end > value.buffer.size_in_bytes or value.offset % tensor.binding_alignment:
+            raise InvalidArgumentError(
+                f"{where}: the range must begin at a multiple of {tensor.binding_alignment} bytes inside of the "
+                f"buffer's {value.buffer.size_in_bytes} bytes, and end there; got {value.offset} to {value.end}"
+            )
+        if value.end - value.offset < tensor.size_in_bytes:
+            raise InvalidArgumentError(
+                f"{where}: the tensor needs {tensor.size_in_bytes} bytes; got {value.end - value.offset}"
+            )
+        return value
+
+    def _inputs(self, compiled: CompiledOperator, given: Mapping[str, Given]) -> BoundMemory:
+        """Where the inputs are, after what must be copied was."""
+        places: dict[tuple[Place, int], _Place] = {}
+        owners: list[Array | Buffer | Storage] = []
+        persistent: dict[str, tuple[Region, TensorDesc]] = {}
+        for number, (point, tensor) in enumerate(zip(compiled.inputs, compiled.input_tensors, strict=True)):
+            if tensor is None:
+                continue
+            value = given[point.name]
+            if number in compiled.owned:
+                persistent[point.name] = compiled.owned[number], tensor
+                continue
+            if isinstance(value, BufferBinding):
+                owners.append(value.buffer)
+                places[Place.INPUT, number] = value.buffer.allocation, value.offset
+                continue
+            array = self._laid_out(compiled, value, tensor, f"{compiled.name}: {point.name}")
+            owners.append(array)
+            places[Place.INPUT, number] = array.storage.allocation, array.offset
+        if persistent:
+            storage = self._persistent(compiled, given, persistent)
+            owners.append(storage)
+            places[Place.PERSISTENT, 0] = storage.allocation, 0
+        return BoundMemory(places, owners)
+
+    def _laid_out(
+        self, compiled: CompiledOperator, value: Array | npt.NDArray[Any], tensor: TensorDesc, where: str
+    ) -> Array:
+        """An array whose elements lie as a tensor wants them."""
+        if isinstance(value, Array):
+            if value.fits(tensor):
+                return value
+            if not may_overlap(tensor) and value.shape == tensor.sizes:
+                return self.moved(value, tensor=tensor)
+            value = np.broadcast_to(value.numpy(), tuple(tensor.sizes))  # elements that coincide must be equal
+        return self.uploaded(compiled.device, value, tensor, where)
+
+    def uploaded(self, device: Device, values: npt.NDArray[Any], tensor: TensorDesc, where: str) -> Array:
+        """An array on the device.
+
+        Args:
+            device: the one that the pool belongs to.
+            values: of the tensor's sizes and type.
+            tensor: how they are to lie.
+            where: the call, for messages.
+        """
+        array = Array(device, Storage(self.pool, tensor.size_in_bytes), tensor)
+        fill = functools.partial(_fill, values, tensor, where)
+        self.pool.engine.write(array.storage.allocation, fill, keeps_contents=False)
+        return array
+
+    def _persistent(
+        self, compiled: CompiledOperator, given: Mapping[str, Given], wanted: Mapping[str, tuple[Region, TensorDesc]]
+    ) -> Storage:
+        """The persistent resource, written from the host, as the initializer would write it."""
+        storage = Storage(self.pool, compiled.persistent_resource_size)
+        contents = {member: self._host_bytes(given[member], tensor) for member, (_, tensor) in wanted.items()}
+
+        def fill(host_bytes: npt.NDArray[np.uint8]) -> None:
+            for member, (region, tensor) in wanted.items():
+                target = host_bytes[region.offset : region.offset + region.size_in_bytes]
+                value = contents[member]
+                if isinstance(given[member], BufferBinding):
+                    copy_elements(target, value[: target.size])
+                else:
+                    _fill(value, tensor, f"{compiled.name}: {member}", target)
+
+        self.pool.engine.write(storage.allocation, fill, keeps_contents=False)
+        return storage
+
+    def _host_bytes(self, value: Given, tensor: TensorDesc) -> npt.NDArray[Any]:
+        if isinstance(value, BufferBinding):
+            return value.buffer.download(np.uint8, tensor.size_in_bytes, value.offset)
+        return np.broadcast_to(value.numpy(), tuple(tensor.sizes)) if isinstance(value, Array) else value
+
+    def _recording(self, compiled: CompiledOperator, operands: BoundMemory) -> Recording:
+        """The kernels, recorded for the memory of the operands."""
+        kept = self._recordings.get(compiled)
+        if kept is None:
+            kept = collections.OrderedDict()
+            self._recordings.keep(compiled, kept)
+        key = (*operands.places.values(), *((allocation, -1) for allocation in operands.uploads))
+        recording = kept.get(key)
+        if recording is None:
+            steps = scheduled(compiled.steps, _locator(compiled.constants, operands.places), HazardTracker())
+            engine = self.pool.engine
+            launches = [step.launch(engine) for step in steps]
+            recording = kept[key] = engine.record(launches, operands.uploads, operands.downloads)
+            if len(kept) > _KEPT_RECORDINGS:
+                kept.popitem(last=False)
+        kept.move_to_end(key)
+        return recording
+
+    def _forget(self, allocation: Allocation) -> None:
+        """Lets go of the recordings that use memory which is freed."""
+        for _, kept in self._recordings.items():
+            for key in [key for key in kept if any(used is allocation for used, _ in key)]:
+                del kept[key]
+
+    def moved(self, array: Array, part: Part | None = None, *, tensor: TensorDesc | None = None) -> Array:
+        """A copy of an array, or of a part of it, on the device; of 4-bit types it goes through the host.
+
+        Args:
+            array: what is copied.
+            part: what of it; ``None``: all.
+            tensor: of the copy; ``None``: packed.
+        """
+        axes = tuple(AxisPart(0, size, 1) for size in array.shape) if part is None else part.axes
+        made = tensor or TensorDesc(array.data_type, [axis.count for axis in axes])
+        size = array.dtype.itemsize
+        first = array.offset % MINIMUM_BUFFER_TENSOR_ALIGNMENT // size
+        no_axis_is_left = first and array.ndim == MAXIMUM_DIMENSION_COUNT  # to say where it begins
+        if no_axis_is_left or not has_views(array.tensor):  # nothing on the device moves elements of 4 bits
+            taken = tuple(slice(a.start, _end(a), a.step) for a in axes)
+            return self.uploaded(array.device, array.numpy()[taken], made, repr(array))
+        sizes, strides = list(array.shape), list(array.tensor.element_strides)
+        offsets, windows = [axis.window[0] for axis in axes], [axis.window[1] for axis in axes]
+        steps, written = [axis.step for axis in axes], made
+        if first:  # the second of two: a binding begins at a multiple of 16 bytes
+            sizes, strides = [2, *sizes], [first, *strides]
+            offsets, windows, steps = [1, *offsets], [1, *windows], [1, *steps]
+            written = TensorDesc(made.data_type, (1, *made.sizes), (0, *made.element_strides), made.size_in_bytes)
+        desc = Slice1(
+            input_tensor=TensorDesc(array.data_type, sizes, strides),
+            output_tensor=written,
+            dimension_count=len(sizes),
+            input_window_offsets=offsets,
+            input_window_sizes=windows,
+            input_window_strides=steps,
+        )
+        engine = self.pool.engine
+        with engine.afterwards, engine.lock:
+            compiled = self._copy(array.device, desc)
+            copy = Array(array.device, Storage(self.pool, made.size_in_bytes), made)
+            source = array.storage.allocation, array.offset - first * size
+            places = {(Place.INPUT, 0): source, (Place.OUTPUT, 0): (copy.storage.allocation, 0)}
+            operands = BoundMemory(places, [array, copy])
+            self._add_scratch(compiled, operands)
+        self._submit(compiled, operands)
+        return copy
+
+    def _copy(self, device: Device, desc: Slice1) -> CompiledOperator:
+        compiled = self._copies.get(desc)
+        if compiled is None:
+            compiled = self._copies[desc] = device.compile_operator(Operator(device, desc))
+            if len(self._copies) > _KEPT_COPIES:
+                self._copies.popitem(last=False)
+        self._copies.move_to_end(desc)
+        return compiled
+
+
+def _owner_of(memory: Array | BufferBinding) -> Array | Buffer:
+    return memory if isinstance(memory, Array) else memory.buffer
+
+
+def _allocation_of(owner: Array | Buffer | Storage) -> Allocation:
+    return owner.storage.allocation if isinstance(owner, Array) else owner.allocation
+
+
+def _found(places: Mapping[tuple[Place, int], Array | BufferBinding]) -> dict[tuple[Place, int], _Place]:
+    return {place: (_allocation_of(_owner_of(memory)), memory.offset) for place, memory in places.items()}
+
+
+def _end(axis: AxisPart) -> int | None:
+    end = axis.start + axis.count * axis.step
+    return end if end >= 0 else None
+
+
+def _fill(values: npt.NDArray[Any], tensor: TensorDesc, where: str, host_bytes: npt.NDArray[np.uint8]) -> None:
+    """Writes a logical array where a tensor's strides put its elements."""
+    if may_overlap(tensor) or not has_views(tensor):
+        lay_out(values, tensor, host_bytes, where)
+    else:
+        copy_elements(logical_view(host_bytes, tensor), values)
+
+
+def _locator(
+    constants: Buffer | None, places: Mapping[tuple[Place, int], _Place]
+) -> Callable[[Region], tuple[Buffer | Allocation, int]]:
+    def locate(region: Region) -> tuple[Buffer | Allocation, int]:
+        if region.place is Place.CONSTANTS:
+            assert constants is not None  # what has steps that read them has them
+            return constants, 0
+        return places[region.place, region.index]
+
+    return locate

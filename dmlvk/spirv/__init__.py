@@ -1,0 +1,1 @@
+"""SPIR-V modules: read, measured, and rewritten for devices and launches."""

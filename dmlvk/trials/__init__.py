@@ -1,0 +1,1 @@
+"""What a device is tried for when it is opened."""

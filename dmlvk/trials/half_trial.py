@@ -1,0 +1,107 @@
+"""Whether a device's own conversions between FLOAT16 and FLOAT32 are exact, found by trying."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.datatypes import DataType
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.program import Region, Step
+from dmlvk.kernels.small_programs import conversion_step
+from dmlvk.kernels.target import Target
+from dmlvk.objects.buffers import Buffer
+from dmlvk.objects.recording import run_once
+from dmlvk.operators import ElementWiseMultiply
+from dmlvk.spirv.specialization import PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
+from dmlvk.tensors import TensorDesc
+
+if TYPE_CHECKING:
+    from dmlvk.runtime.kompute import Engine
+
+_PATTERNS = 2**16
+_SIZE_IN_BYTES = 2 * _PATTERNS
+_ONE, _INFINITY, _CANONICAL_NAN = 0x3C00, 0x7C00, 0x7E00
+_SIGN, _FLOAT32_SIGN = 0x8000, 0x80000000
+_FLOAT32_NANS = (0x7F800001, 0x7FBFFFFF, 0x7FC00000, 0x7FFFFFFF)
+
+
+def unpacks_denormals(engine: Engine) -> bool:
+    """Whether ``unpackHalf2x16`` keeps denormals: every FLOAT16 times 1 must come back, and NaN as the canonical one.
+
+    Args:
+        engine: a device, whose shaders take its own conversion while this runs.
+
+    Raises:
+        OutOfMemoryError: when the device has no memory for it.
+        DeviceRemovedError: when the device is lost or closed.
+    """
+    patterns = np.arange(_PATTERNS, dtype=np.uint16)
+    ones = np.full(_PATTERNS, _ONE, np.uint16)
+    tensor = TensorDesc(DataType.FLOAT16, (_PATTERNS,))
+    desc = ElementWiseMultiply(a_tensor=tensor, b_tensor=tensor, output_tensor=tensor)
+    with Buffer(engine, _SIZE_IN_BYTES) as a, Buffer(engine, _SIZE_IN_BYTES) as b, Buffer(engine, _SIZE_IN_BYTES) as c:
+        a.upload(patterns)
+        b.upload(ones)
+        program = lower(desc, Target.of(engine.info))
+        run_once(engine, lambda reads, writes: program.placed(reads, writes, None), (a, b), c)
+        products = c.download(np.uint16, (_PATTERNS,))
+    is_nan = (patterns & 0x7FFF) > _INFINITY
+    return bool(np.array_equal(products, np.where(is_nan, np.uint16(_CANONICAL_NAN), patterns)))
+
+
+def packs_to_nearest_even(engine: Engine) -> bool:
+    """Whether ``packHalf2x16`` rounds to nearest even: tried on both sides of every border between two results.
+
+    What lies between two numbers that have the same result has it too, as no conversion decreases where numbers grow.
+
+    Args:
+        engine: a device, whose shaders take its own conversion while this runs.
+
+    Raises:
+        OutOfMemoryError: when the device has no memory for it.
+        DeviceRemovedError: when the device is lost or closed.
+    """
+    numbers, expected = rounding_borders()
+    found = np.empty_like(expected)
+    with Buffer(engine, numbers.nbytes) as source, Buffer(engine, expected.nbytes) as target:
+        source.upload(numbers)
+
+        def made(reads: list[Region], writes: list[Region]) -> list[Step]:
+            return [conversion_step(len(numbers), *reads, *writes)]
+
+        run_once(engine, made, (source,), target)
+        found = target.download(np.uint16, expected.shape)
+    return bool(np.array_equal(found, expected))
+
+
+def rounding_borders() -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint16]]:
+    """Bits of FLOAT32, and of the FLOAT16 that is nearest to each: the first and last number of every result, and ties.
+
+    A tie lies in the middle of two neighbours, and goes to the even one.
+
+    Returns:
+        the FLOAT16 themselves, what lies in the middle between two of them and next to it on either side, the greatest
+        and least numbers, infinity, NaN, and all of that with the other sign.
+    """
+    halves = np.arange(_INFINITY + 1, dtype=np.uint16)
+    values = halves.view(np.float16).astype(np.float32)
+    values[-1] = 2.0**16  # infinity takes part in rounding as the number that would follow
+    middles = ((values[:-1] + values[1:]) / 2).view(np.uint32)  # exact: 12 bits
+    evens = halves[:-1] + (halves[:-1] & 1)
+    special = np.array([1, 0x007FFFFF, 0x7F7FFFFF, 0x7F800000, *_FLOAT32_NANS], np.uint32)
+    of_special = [0, 0, _INFINITY, _INFINITY, *[_CANONICAL_NAN] * len(_FLOAT32_NANS)]
+    numbers = np.concatenate((values.view(np.uint32), middles - 1, middles, middles + 1, special))
+    expected = np.concatenate((halves, halves[:-1], evens, halves[1:], np.array(of_special, np.uint16)))
+    negative = np.where(expected == _CANONICAL_NAN, expected, expected | np.uint16(_SIGN))
+    return np.concatenate((numbers, numbers | np.uint32(_FLOAT32_SIGN))), np.concatenate((expected, negative))
+
+
+TRIALS: Mapping[int, Callable[[Engine], bool]] = {
+    UNPACKS_DENORMALS: unpacks_denormals,
+    PACKS_TO_NEAREST_EVEN: packs_to_nearest_even,
+}
+"""By the ``constant_id`` by which a shader is told."""

@@ -1,0 +1,154 @@
+// CACHED_ATTENTION, first: new keys and values go behind those that are in the caches; queries and keys are turned by the angles
+// of their places: (x, y) becomes (x * cos - y * sin, y * cos + x * sin). FLOAT16 results are rounded once.
+#ifndef ATTENTION_APPEND_GLSL
+#define ATTENTION_APPEND_GLSL
+
+layout(local_size_x = 256) in;
+
+layout(push_constant) uniform Parameters {
+    uint base_query; // where operands begin in their buffers, in words
+    uint base_key;
+    uint base_value;
+    uint base_ends;
+    uint base_total;
+    uint base_cosine;
+    uint base_sine;
+    uint base_position;
+    uint base_turned;
+    uint base_keys;
+    uint base_values;
+    uint work_items;
+    uint tokens; // of a sequence
+    uint capacity; // of the caches
+    uint places; // rows of both tables
+    uint query_row; // from token to token in the operands, in pairs
+    uint key_row;
+    uint value_row;
+    uint first_key; // where the first token's keys and values begin
+    uint first_value;
+} parameters;
+
+#define LANES 4
+#include "buffers.glsl"
+
+BUFFER(0, query)
+BUFFER(1, key)
+BUFFER(2, value)
+BUFFER(3, ends)
+BUFFER(4, total)
+BUFFER(5, cosine)
+BUFFER(6, sine)
+BUFFER(7, position)
+BUFFER(8, turned)
+BUFFER(9, keys)
+BUFFER(10, values)
+
+layout(constant_id = 2) const uint QUERY_PAIRS = 32u; // of a token: all heads' pairs of queries, none where they stay as they are
+layout(constant_id = 3) const uint KEY_HEADS = 1u;
+layout(constant_id = 4) const uint SIZE = 64u;
+layout(constant_id = 5) const uint VALUE_SIZE = 64u;
+layout(constant_id = 6) const uint TURNED = 0u; // half of the elements of a head that are turned
+layout(constant_id = 7) const bool ARE_NEIGHBOURS = false; // whether elements are turned with their neighbours
+layout(constant_id = 8) const bool HAS_POSITIONS = false;
+
+#include "composed/cached_attention.glsl"
+
+uint product(uint a, uint b)
+{
+    precise float result = uintBitsToFloat(a) * uintBitsToFloat(b);
+    return as_result(result);
+}
+
+#define NO_ELEMENT 0xffffffffu
+
+// The number of the element that one is turned with; itself where it is not turned.
+uint partner_of(uint element)
+{
+    if (ARE_NEIGHBOURS) {
+        return element ^ 1u;
+    }
+    return element < TURNED ? element + TURNED : element - TURNED;
+}
+
+uint turned(uint x, uint partner, uint element, uint angle)
+{
+    bool is_second = ARE_NEIGHBOURS ? (element & 1u) == 1u : element >= TURNED;
+    uint cosine = NUMBER_AT(cosine, angle);
+    uint sine = NUMBER_AT(sine, angle);
+    uint own = product(x, cosine);
+    uint other = product(partner, sine);
+    precise float result = uintBitsToFloat(own) + uintBitsToFloat(is_second ? other : other ^ SIGN_F32);
+    return as_result(result);
+}
+
+uint angle_of(uint element)
+{
+    return ARE_NEIGHBOURS ? element >> 1u : element < TURNED ? element : element - TURNED;
+}
+
+#define TURNED_PAIR(name, first, pair, row) \
+    uvec2 bits = PAIR_BITS(name, (first) + (pair)); \
+    for (uint i = 0u; i < 2u; ++i) { \
+        uint element = 2u * (pair) + i; \
+        if (element < 2u * TURNED) { \
+            uint partner = NUMBER_AT(name, 2u * (first) + partner_of(element)); \
+            uint value = turned(i == 0u ? bits.x : bits.y, partner, element, (row) * TURNED + angle_of(element)); \
+            result[i] = value; \
+        } else { \
+            result[i] = i == 0u ? bits.x : bits.y; \
+        } \
+    }
+
+void main()
+{
+    uint item = invocation_index();
+    if (item >= parameters.work_items) {
+        return;
+    }
+    uint key_pairs = KEY_HEADS * (SIZE / 2u);
+    uint pairs = QUERY_PAIRS + key_pairs + KEY_HEADS * (VALUE_SIZE / 2u);
+    uint token = item / pairs; // of all sequences
+    uint pair = item - token * pairs;
+    uint sequence = token / parameters.tokens;
+    uint number = token - sequence * parameters.tokens;
+    uint place = past_of(sequence) + number; // among the sequence's keys
+    uint row = place;
+    if (HAS_POSITIONS) {
+        row = words_position[BASE_WORD(position) + 2u * token]; // the low word
+    }
+    row = min(row, parameters.places - 1u);
+    uint result[2];
+    if (pair < QUERY_PAIRS) {
+        uint head = pair / (SIZE / 2u);
+        uint first = token * parameters.query_row + head * (SIZE / 2u);
+        uint within = pair - head * (SIZE / 2u);
+        TURNED_PAIR(query, first, within, row)
+        STORE_PAIR(turned, token * QUERY_PAIRS + pair, uvec2(result[0], result[1]));
+        return;
+    }
+    if (place >= parameters.capacity) {
+        return;
+    }
+    pair -= QUERY_PAIRS;
+    if (pair < key_pairs) {
+        uint head = pair / (SIZE / 2u);
+        uint within = pair - head * (SIZE / 2u);
+        uint first = parameters.first_key + token * parameters.key_row + head * (SIZE / 2u);
+        uint target = ((sequence * KEY_HEADS + head) * parameters.capacity + place) * (SIZE / 2u) + within;
+        if (2u * within >= 2u * TURNED) {
+            MOVE_PAIR(keys, target, key, first + within);
+            return;
+        }
+        TURNED_PAIR(key, first, within, row)
+        STORE_PAIR(keys, target, uvec2(result[0], result[1]));
+        return;
+    }
+    pair -= key_pairs;
+    uint head = pair / (VALUE_SIZE / 2u);
+    uint within = pair - head * (VALUE_SIZE / 2u);
+    uint source = parameters.first_value + token * parameters.value_row + pair;
+    uint target = ((sequence * KEY_HEADS + head) * parameters.capacity + place) * (VALUE_SIZE / 2u) + within;
+    MOVE_PAIR(values, target, value, source);
+}
+
+#endif

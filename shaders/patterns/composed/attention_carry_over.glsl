@@ -1,0 +1,49 @@
+// CACHED_ATTENTION, before: keys or values of the past go into the present cache, zeros behind what is appended.
+#ifndef ATTENTION_CARRY_OVER_GLSL
+#define ATTENTION_CARRY_OVER_GLSL
+
+layout(local_size_x = 256) in;
+
+layout(push_constant) uniform Parameters {
+    uint base_past; // where operands begin in their buffers, in words
+    uint base_ends;
+    uint base_total;
+    uint base_present;
+    uint work_items;
+    uint tokens;
+    uint capacity;
+    uint past_capacity;
+    uint heads; // of a sequence
+    uint pairs; // of a row
+} parameters;
+
+#define LANES 4
+#include "buffers.glsl"
+
+BUFFER(0, past)
+BUFFER(1, ends)
+BUFFER(2, total)
+BUFFER(3, present)
+
+#include "composed/cached_attention.glsl"
+
+void main()
+{
+    uint item = invocation_index();
+    if (item >= parameters.work_items) {
+        return;
+    }
+    uint row = item / parameters.pairs;
+    uint pair = item - row * parameters.pairs;
+    uint head = row / parameters.capacity; // of all sequences
+    uint place = row - head * parameters.capacity;
+    uint past = min(past_of(head / parameters.heads), parameters.past_capacity);
+    if (place < past) {
+        uint source = (head * parameters.past_capacity + place) * parameters.pairs + pair;
+        MOVE_PAIR(present, item, past, source);
+    } else if (place >= past + parameters.tokens) {
+        CLEAR_PAIR(present, item);
+    }
+}
+
+#endif

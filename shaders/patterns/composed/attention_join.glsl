@@ -1,0 +1,64 @@
+// CACHED_ATTENTION, last: what attention_segments.glsl made of each segment is joined, in the order of the segments.
+#ifndef ATTENTION_JOIN_GLSL
+#define ATTENTION_JOIN_GLSL
+
+layout(local_size_x = 256) in;
+
+layout(push_constant) uniform Parameters {
+    uint base_parts; // where operands begin in their buffers, in words
+    uint base_ends;
+    uint base_total;
+    uint base_sink;
+    uint base_output;
+    uint work_items;
+    uint tokens;
+    uint capacity;
+    uint window;
+    uint segments;
+} parameters;
+
+#define LANES 4
+#include "buffers.glsl"
+
+BUFFER(0, parts)
+BUFFER(1, ends)
+BUFFER(2, total)
+BUFFER(3, sink)
+BUFFER(4, output)
+
+#include "composed/cached_attention.glsl"
+#include "composed/attention_results.glsl"
+
+void main()
+{
+    uint item = invocation_index();
+    if (item >= parameters.work_items) {
+        return;
+    }
+    uint row = item / (VALUE_SIZE / 2u); // of all heads of keys
+    uint pair = item - row * (VALUE_SIZE / 2u);
+    uint rows = parameters.tokens * GROUP;
+    uint key_head = row / rows;
+    uint within = row - key_head * rows;
+    uint token = within / GROUP;
+    uint sequence = key_head / KEY_HEADS;
+    uint head = (key_head - sequence * KEY_HEADS) * GROUP + within % GROUP;
+    uvec2 seen = seen_by(past_of(sequence), token);
+    float peak = NO_PEAK;
+    float total = 0.0;
+    vec2 sum = vec2(0.0);
+    for (uint segment = seen.x / KEYS; segment <= seen.y / KEYS; ++segment) {
+        uint part = BASE_WORD(parts) + (row * parameters.segments + segment) * (VALUE_SIZE + 2u);
+        float own_peak = uintBitsToFloat(words_parts[part]);
+        vec2 weights = weights_of(peak, own_peak);
+        total = weighted(total, uintBitsToFloat(words_parts[part + 1u]), weights);
+        sum.x = weighted(sum.x, uintBitsToFloat(words_parts[part + 2u + 2u * pair]), weights);
+        sum.y = weighted(sum.y, uintBitsToFloat(words_parts[part + 3u + 2u * pair]), weights);
+        peak = larger_peak(peak, own_peak);
+    }
+    uint target = ((sequence * parameters.tokens + token) * KEY_HEADS * GROUP + head) * (VALUE_SIZE / 2u) + pair;
+    uvec2 bits = uvec2(result_of(sum.x, total, peak, head), result_of(sum.y, total, peak, head));
+    STORE_PAIR(output, target, bits);
+}
+
+#endif

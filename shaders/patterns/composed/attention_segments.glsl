@@ -1,0 +1,265 @@
+// CACHED_ATTENTION: what queries make of a segment of 256 keys, or of all segments in turn.
+//
+// A work group has up to ROWS rows: queries of the heads that share a head of keys, token by token. Scores are sums in the order
+// of a head's elements. Of a segment the sums of values are taken in 8 chains of 32 keys, which are added in their order; segments
+// are joined in their order (shares.glsl). So a result follows from its own query and the keys that it sees, each with its place:
+// not from the other rows, the capacity, or which segments are computed where.
+//
+// The compile script passes ELEMENT_BITS and ROWS.
+#ifndef ATTENTION_SEGMENTS_GLSL
+#define ATTENTION_SEGMENTS_GLSL
+
+layout(local_size_x = 256) in;
+
+layout(push_constant) uniform Parameters {
+    uint base_query; // where operands begin in their buffers, in words
+    uint base_keys;
+    uint base_values;
+    uint base_ends;
+    uint base_total;
+    uint base_bias;
+    uint base_sink;
+    uint base_result;
+    uint work_items; // work groups
+    uint tokens;
+    uint capacity;
+    uint window; // 0: none
+    uint tiles; // work groups for all rows
+    uint segments; // of the caches
+    uint query_row; // from token to token, in pairs
+    uint scale; // a float32, as the next two
+    uint cap;
+    uint inverse_cap;
+    uint bias_sequence; // steps between the elements of the bias
+    uint bias_head;
+    uint bias_token;
+    uint bias_key;
+    uint bias_keys; // how many there are
+} parameters;
+
+#define LANES 4
+#include "buffers.glsl"
+
+BUFFER(0, query)
+BUFFER(1, keys)
+BUFFER(2, values)
+BUFFER(3, ends)
+BUFFER(4, total)
+BUFFER(5, bias)
+BUFFER(6, sink)
+BUFFER(7, result)
+
+#include "composed/cached_attention.glsl"
+#include "composed/attention_results.glsl"
+#include "composed/attention_scores.glsl"
+
+layout(constant_id = 11) const bool IS_ALONE = true; // whether a work group goes through all segments
+
+#define CHAIN 32u
+#define CHAINS 8u
+#define BLOCKS 4u // of 32 pairs, in the largest head
+
+shared float queries[1024]; // ROWS heads
+shared float shares[ROWS * KEYS]; // scores first
+shared vec2 exchanged[(CHAINS - 1u) * ROWS * CHAIN];
+shared float chain_totals[CHAINS * ROWS];
+shared uint peaks[ROWS]; // places of scores from the largest down: the least of each row
+
+#define ADD_KEY(CONDITION) \
+    { \
+        uvec2 bits = PAIR_BITS(values, (first_value + key) * (VALUE_SIZE / 2u) + pair); \
+        vec2 value = vec2(uintBitsToFloat(bits.x), uintBitsToFloat(bits.y)); \
+        for (uint r = 0u; r < ROWS; ++r) { \
+            if (CONDITION) { \
+                float share = shares[r * KEYS + key - begin]; \
+                precise float total = totals[r] + share; \
+                totals[r] = total; \
+                sums[r] = vec2(WITH_PRODUCT(sums[r].x, share, value.x), WITH_PRODUCT(sums[r].y, share, value.y)); \
+            } \
+        } \
+    }
+
+void main()
+{
+    uint group = work_group_index();
+    if (group >= parameters.work_items) {
+        return;
+    }
+    uint invocation = index_in_group();
+    uint tile = group % parameters.tiles;
+    uint rows = parameters.tokens * GROUP;
+    uint tiles_of_head = (rows + ROWS - 1u) / ROWS;
+    uint key_head = tile / tiles_of_head; // of all sequences
+    uint first_row = (tile - key_head * tiles_of_head) * ROWS;
+    uint row_count = min(ROWS, rows - first_row);
+    uint sequence = key_head / KEY_HEADS;
+    uint first_head = (key_head - sequence * KEY_HEADS) * GROUP;
+    uint past = past_of(sequence);
+    uvec2 seen[ROWS];
+    for (uint r = 0u; r < ROWS; ++r) {
+        seen[r] = seen_by(past, (first_row + min(r, row_count - 1u)) / GROUP);
+    }
+    uint first_seen = seen[0].x;
+    uint last_seen = seen[ROWS - 1u].y;
+    uint first_segment = first_seen / KEYS;
+    uint last_segment = last_seen / KEYS;
+    if (!IS_ALONE) {
+        uint own = group / parameters.tiles;
+        if (own < first_segment || own > last_segment) {
+            return;
+        }
+        first_segment = own;
+        last_segment = own;
+    }
+    for (uint i = invocation; i < ROWS * (SIZE / 2u); i += KEYS) {
+        uint r = i / (SIZE / 2u);
+        uint row = first_row + min(r, row_count - 1u);
+        uint token = row / GROUP;
+        uint head = first_head + row % GROUP;
+        uint place = (sequence * parameters.tokens + token) * parameters.query_row + head * (SIZE / 2u) + i % (SIZE / 2u);
+        uvec2 bits = PAIR_BITS(query, place);
+        queries[2u * i] = uintBitsToFloat(bits.x);
+        queries[2u * i + 1u] = uintBitsToFloat(bits.y);
+    }
+    uint first_key = key_head * parameters.capacity;
+    uint first_value = first_key;
+    uint chain = invocation / CHAIN;
+    uint lane = invocation % CHAIN;
+    vec2 all_sums[BLOCKS * ROWS];
+    float all_totals[ROWS];
+    float all_peaks[ROWS];
+    for (uint r = 0u; r < ROWS; ++r) {
+        all_totals[r] = 0.0;
+        all_peaks[r] = NO_PEAK;
+    }
+    for (uint i = 0u; i < BLOCKS * ROWS; ++i) {
+        all_sums[i] = vec2(0.0);
+    }
+    for (uint segment = first_segment; segment <= last_segment; ++segment) {
+        uint begin = segment * KEYS;
+        if (invocation < ROWS) {
+            peaks[invocation] = UNSEEN;
+        }
+        barrier(); // the queries are there, and the peaks of the segment before were read
+        uint own_key = begin + invocation;
+        bool is_seen = own_key >= first_seen && own_key <= last_seen;
+        float products[ROWS];
+        for (uint r = 0u; r < ROWS; ++r) {
+            products[r] = 0.0;
+        }
+        if (is_seen) {
+            for (uint pair = 0u; pair < SIZE / 2u; ++pair) {
+                uvec2 bits = PAIR_BITS(keys, (first_key + own_key) * (SIZE / 2u) + pair);
+                vec2 key = vec2(uintBitsToFloat(bits.x), uintBitsToFloat(bits.y));
+                for (uint r = 0u; r < ROWS; ++r) {
+                    float sum = WITH_PRODUCT(products[r], queries[r * SIZE + 2u * pair], key.x);
+                    products[r] = WITH_PRODUCT(sum, queries[r * SIZE + 2u * pair + 1u], key.y);
+                }
+            }
+        }
+        for (uint r = 0u; r < ROWS; ++r) {
+            if (own_key >= seen[r].x && own_key <= seen[r].y) {
+                uint row = first_row + min(r, row_count - 1u);
+                float score = score_of(products[r], sequence, first_head + row % GROUP, row / GROUP, own_key);
+                shares[r * KEYS + invocation] = score;
+                atomicMin(peaks[r], order_of(score));
+            }
+        }
+        barrier();
+        float own_peaks[ROWS];
+        for (uint r = 0u; r < ROWS; ++r) {
+            own_peaks[r] = peak_of(peaks[r]);
+            bool has_peak = floatBitsToUint(own_peaks[r]) != 0xff800000u;
+            precise float below = shares[r * KEYS + invocation] - own_peaks[r];
+            bool counts = has_peak && own_key >= seen[r].x && own_key <= seen[r].y;
+            shares[r * KEYS + invocation] = counts ? share_of(below) : 0.0;
+        }
+        barrier();
+        uint from = max(begin + chain * CHAIN, first_seen);
+        uint to = min(begin + chain * CHAIN + CHAIN, last_seen + 1u);
+        bool all_see = from >= seen[ROWS - 1u].x && to <= seen[0].y + 1u;
+        vec2 weights[ROWS];
+        for (uint block = 0u; block < BLOCKS; ++block) {
+            if (block * CHAIN >= VALUE_SIZE / 2u) {
+                break;
+            }
+            uint pair = block * CHAIN + lane;
+            bool has_pair = pair < VALUE_SIZE / 2u;
+            vec2 sums[ROWS];
+            float totals[ROWS];
+            for (uint r = 0u; r < ROWS; ++r) {
+                sums[r] = vec2(0.0);
+                totals[r] = 0.0;
+            }
+            if (has_pair && all_see) {
+                for (uint key = from; key < to; ++key) {
+                    ADD_KEY(true)
+                }
+            } else if (has_pair) {
+                for (uint key = from; key < to; ++key) {
+                    ADD_KEY(key >= seen[r].x && key <= seen[r].y)
+                }
+            }
+            for (uint r = 0u; r < ROWS; ++r) {
+                if (chain > 0u) {
+                    exchanged[((chain - 1u) * ROWS + r) * CHAIN + lane] = sums[r];
+                }
+                if (block == 0u && lane == 0u) {
+                    chain_totals[chain * ROWS + r] = totals[r];
+                }
+            }
+            barrier();
+            if (chain == 0u) {
+                for (uint r = 0u; r < ROWS; ++r) {
+                    precise vec2 sum = sums[r];
+                    for (uint other = 0u; other < CHAINS - 1u; ++other) {
+                        sum = sum + exchanged[(other * ROWS + r) * CHAIN + lane];
+                    }
+                    if (block == 0u) {
+                        precise float total = chain_totals[r];
+                        for (uint other = 1u; other < CHAINS; ++other) {
+                            total = total + chain_totals[other * ROWS + r];
+                        }
+                        weights[r] = weights_of(all_peaks[r], own_peaks[r]);
+                        all_totals[r] = weighted(all_totals[r], total, weights[r]);
+                        all_peaks[r] = larger_peak(all_peaks[r], own_peaks[r]);
+                    }
+                    vec2 before = all_sums[block * ROWS + r];
+                    all_sums[block * ROWS + r] =
+                        vec2(weighted(before.x, sum.x, weights[r]), weighted(before.y, sum.y, weights[r]));
+                }
+            }
+            barrier();
+        }
+    }
+    if (chain != 0u) {
+        return;
+    }
+    for (uint r = 0u; r < row_count; ++r) {
+        uint row = first_row + r;
+        uint token = row / GROUP;
+        uint head = first_head + row % GROUP;
+        uint target = ((sequence * parameters.tokens + token) * KEY_HEADS * GROUP + head) * (VALUE_SIZE / 2u);
+        uint part = BASE_WORD(result) + ((key_head * rows + row) * parameters.segments + first_segment) * (VALUE_SIZE + 2u);
+        if (!IS_ALONE && lane == 0u) {
+            words_result[part] = floatBitsToUint(all_peaks[r]);
+            words_result[part + 1u] = floatBitsToUint(all_totals[r]);
+        }
+        for (uint block = 0u; block < BLOCKS; ++block) {
+            uint pair = block * CHAIN + lane;
+            if (pair < VALUE_SIZE / 2u) {
+                vec2 sum = all_sums[block * ROWS + r];
+                if (IS_ALONE) {
+                    uvec2 bits = uvec2(
+                        result_of(sum.x, all_totals[r], all_peaks[r], head), result_of(sum.y, all_totals[r], all_peaks[r], head));
+                    STORE_PAIR(result, target + pair, bits);
+                } else {
+                    words_result[part + 2u + 2u * pair] = floatBitsToUint(sum.x);
+                    words_result[part + 3u + 2u * pair] = floatBitsToUint(sum.y);
+                }
+            }
+        }
+    }
+}
+
+#endif

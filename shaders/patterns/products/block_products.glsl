@@ -1,0 +1,260 @@
+// Products of rows with weights of block_weights.glsl that lie along the terms: what kernels have in common. A column's terms are whole
+// words, and a block is so many of them.
+//
+// The bits are those of matrix.glsl: the same numbers are multiplied, and their products added in the same order.
+#ifndef BLOCK_PRODUCTS_GLSL
+#define BLOCK_PRODUCTS_GLSL
+#extension GL_EXT_control_flow_attributes : enable
+
+#include "arithmetic.glsl"
+#include "comparison.glsl"
+#include "datatypes.glsl"
+
+#define LANES 4
+#define CONVOLUTION 0
+
+layout(push_constant) uniform Parameters {
+    uint base_left; // where operands begin in their buffers, in words
+    uint base_packed;
+    uint base_scale;
+    uint base_zero;
+    uint base_addend;
+    uint base_output;
+    uint work_items; // work groups
+    uint rows;
+    uint columns;
+    uint terms;
+    uint row_tiles;
+    uint column_tiles;
+    // Strides in elements.
+    uint left_row;
+    uint left_term;
+    uint addend_row;
+    uint addend_column;
+    uint output_row;
+    uint output_column;
+    uint alpha;
+    uint beta;
+} parameters;
+
+#include "buffers.glsl"
+
+// Where there is no zero or addend, something else is bound in its place, and not read.
+BUFFER(0, left)
+BUFFER(1, packed)
+BUFFER(2, scale)
+BUFFER(3, zero)
+BUFFER(4, addend)
+BUFFER(5, output)
+
+#include "products/block_weights.glsl"
+#include "float16_rounding.glsl"
+#include "products/matrix_terms.glsl"
+
+layout(constant_id = 15) const bool HAS_ADDEND = false;
+layout(constant_id = 16) const bool APPLIES_RELU = false;
+// Whether terms 4n to 4n + 3 of a row can be loaded at once.
+layout(constant_id = 17) const bool LEFT_HAS_VECTORS = false;
+// Whether results of columns 2n and 2n + 1 share a word that holds nothing else.
+layout(constant_id = 18) const bool OUTPUT_HAS_PAIRS = false;
+// How many terms have a scale and a zero in common: a multiple of WORD_TERMS.
+layout(constant_id = 19) const uint BLOCK = 1u;
+
+#define SEGMENT 1024u
+#define SEGMENTS ((parameters.terms + (SEGMENT - 1u)) / SEGMENT)
+
+uint left_index(uint row, uint term)
+{
+    return BASE(OPERAND_BITS, left) + row * parameters.left_row + term * parameters.left_term;
+}
+
+// Four terms of a row, as bits of float32; those from `end` on are zeros.
+uvec4 left_four(uint row, uint term, uint end)
+{
+    uvec4 bits = uvec4(0u);
+    if (LEFT_HAS_VECTORS) {
+        if (term < end) {
+#if OPERAND_BITS == 16
+            uvec2 pairs = pairs_left[left_index(row, term) >> 2u];
+            bits = uvec4(float32_from_float16_pair(pairs.x), float32_from_float16_pair(pairs.y));
+#else
+            uvec4 loaded = fours_left[left_index(row, term) >> 2u];
+            bits = uvec4(operand(loaded.x), operand(loaded.y), operand(loaded.z), operand(loaded.w));
+#endif
+        }
+        return bits;
+    }
+    [[unroll]] for (uint i = 0u; i < 4u; ++i) {
+        if (term + i < end) {
+            bits[i] = operand(LOAD(OPERAND, words_left, left_index(row, term + i)));
+        }
+    }
+    return bits;
+}
+
+// What of a block's scale and zero the weights of a word are made with, both as floats without denormals.
+#if OPERAND_BITS == 16
+#define NUMBER_OF(bits) uintBitsToFloat(float32_from_float16(bits))
+#else
+#define NUMBER_OF(bits) uintBitsToFloat(operand(bits))
+#endif
+vec2 entry_of(uint scale, uint zero)
+{
+    return vec2(NUMBER_OF(scale), ZERO_KIND == ZERO_IS_FLOAT ? NUMBER_OF(zero) : float_of_short(int(zero)));
+}
+
+// There are never as many work groups: see float16_rounding.glsl.
+#define HIDDEN_ZERO (parameters.work_items >> 31u)
+
+// The integers of a word as floats with something added, which is a power of two: their bits stand where a float of that exponent has its
+// ones. Signed ones have half of their range added before.
+#define FLIPPED(word) (WEIGHTS_ARE_SIGNED ? (word) ^ (WEIGHT_BITS == 8 ? 0x80808080u : WEIGHT_BITS == 4 ? 0x88888888u : 0xaaaaaaaau) : (word))
+#define HALF_RANGE (WEIGHTS_ARE_SIGNED ? float(1 << (WEIGHT_BITS - 1)) : 0.0)
+#define BIASED_12(word) uintBitsToFloat(((word) & (WEIGHT_MASK << 12u)) | exponent_11_) // 2^11 + integer
+#define BIASED_16(word) uintBitsToFloat(((word) & (WEIGHT_MASK << 16u)) | exponent_7_) // 2^7 + integer
+// The bits of such powers of two. The compiler does not know them: one instruction has two masks where one of them lies in a register.
+#define FIND_EXPONENTS \
+    uint exponent_11_ = 0x45000000u | HIDDEN_ZERO; \
+    uint exponent_7_ = 0x43000000u | HIDDEN_ZERO;
+
+#if WEIGHT_BITS == 4
+#define BIASED_TERMS(word, biased) \
+    biased[0] = BIASED_16((word) << 16u); \
+    biased[1] = BIASED_12((word) << 8u); \
+    biased[2] = BIASED_16((word) << 8u); \
+    biased[3] = BIASED_12(word); \
+    biased[4] = BIASED_16(word); \
+    biased[5] = BIASED_12((word) >> 8u); \
+    biased[6] = BIASED_16((word) >> 8u); \
+    biased[7] = BIASED_12((word) >> 16u);
+#define IS_BIASED_16(i) ((i) % 2u == 0u)
+#elif WEIGHT_BITS == 8
+#define BIASED_TERMS(word, biased) \
+    biased[0] = BIASED_12((word) << 12u); \
+    biased[1] = BIASED_12((word) << 4u); \
+    biased[2] = BIASED_12((word) >> 4u); \
+    biased[3] = BIASED_12((word) >> 12u);
+#define IS_BIASED_16(i) false
+#else
+#define BIASED_TERMS(word, biased) \
+    [[unroll]] for (uint i_ = 0u; i_ < 8u; ++i_) { \
+        uint moved_ = i_ < 3u ? (word) << (12u - 4u * i_) : (word) >> (4u * i_ - 12u); \
+        biased[2u * i_] = BIASED_12(moved_); \
+        biased[2u * i_ + 1u] = uintBitsToFloat((moved_ & (3u << 14u)) | 0x44000000u); /* 2^9 + integer */ \
+    }
+#define IS_BIASED_16(i) false
+#endif
+#if WEIGHT_BITS == 2
+#define BIAS(i) ((i) % 2u == 0u ? 2048.0 : 512.0)
+#else
+#define BIAS(i) (IS_BIASED_16(i) ? 128.0 : 2048.0)
+#endif
+
+// The weights of a word as floats, into an array, `from` there on; of a block's entry. Exact before they are rounded: of FLOAT16 the products of what is biased with the
+// scale have 12 + 11 bits, and so has what is subtracted.
+#if OPERAND_BITS == 16
+#define WEIGHTS_OF(word, entry, weights, from) \
+    { \
+        uint word_ = FLIPPED(word); \
+        FIND_EXPONENTS \
+        float biased_[WORD_TERMS]; \
+        BIASED_TERMS(word_, biased_) \
+        if (ZERO_KIND == ZERO_IS_FLOAT) { \
+            [[unroll]] for (uint i = 0u; i < WORD_TERMS; ++i) { \
+                precise float integer_ = biased_[i] - (BIAS(i) + HALF_RANGE); \
+                precise float difference_ = integer_ - (entry).y; \
+                precise float product_ = difference_ * (entry).x; \
+                weights[(from) + i] = product_; \
+            } \
+        } else { \
+            [[unroll]] for (uint i = 0u; i < WORD_TERMS; ++i) { \
+                precise float bias_ = (-BIAS(i) - HALF_RANGE) - (entry).y; \
+                precise float moved_by_ = bias_ * (entry).x; \
+                weights[(from) + i] = exact_product_plus(biased_[i], (entry).x, moved_by_); \
+            } \
+        } \
+        [[unroll]] for (uint i = 0u; i < WORD_TERMS; i += 2u) { \
+            vec2 exact_ = vec2(weights[(from) + i], weights[(from) + i + 1u]); \
+            vec2 rounded_ = as_rounded_to_float16(exact_, HIDDEN_ZERO); \
+            weights[(from) + i] = rounded_.x; \
+            weights[(from) + i + 1u] = rounded_.y; \
+        } \
+    }
+#else
+#define WEIGHTS_OF(word, entry, weights, from) \
+    { \
+        uint word_ = FLIPPED(word); \
+        FIND_EXPONENTS \
+        float biased_[WORD_TERMS]; \
+        BIASED_TERMS(word_, biased_) \
+        [[unroll]] for (uint i = 0u; i < WORD_TERMS; ++i) { \
+            precise float integer_ = biased_[i] - (BIAS(i) + HALF_RANGE); \
+            precise float difference_ = integer_ - (entry).y; \
+            precise float weight_ = difference_ * (entry).x; \
+            weights[(from) + i] = weight_; \
+            LOOK_AT_DIFFERENCE(difference_) \
+        } \
+    }
+#if LOOKS_AT_DENORMALS
+// Floats that stand for zero may leave a difference of any magnitude; integers leave at least 1.
+#define LOOK_AT_DIFFERENCE(difference) \
+    if (ZERO_KIND == ZERO_IS_FLOAT) { \
+        own_difference_lowest = min(own_difference_lowest, lowest_of(floatBitsToUint(difference))); \
+    }
+#else
+#define LOOK_AT_DIFFERENCE(difference)
+#endif
+#endif
+
+#if LOOKS_AT_DENORMALS
+// Whether no weight, no product and no sum is denormal, by the lowest operands of the left side, scales and differences. See
+// has_no_denormals: a weight is at least the product of the last two.
+bool is_free_of_denormals(uint left_lowest, uint scale_lowest, uint difference_lowest)
+{
+    if (left_lowest == NO_LOWEST || scale_lowest == NO_LOWEST || difference_lowest == NO_LOWEST) {
+        return true;
+    }
+    if (ZERO_KIND != ZERO_IS_FLOAT) {
+        return has_no_denormals(left_lowest, scale_lowest);
+    }
+    uint weight = ((scale_lowest + 1u) >> 24u) + ((difference_lowest + 1u) >> 24u);
+    return weight >= 152u && weight + ((left_lowest + 1u) >> 24u) >= 152u + 127u;
+}
+#endif
+
+// A segment's sum by its definition, as in matrix_exact_sum.glsl.
+uint exact_sum(uint row, uint column, uint first, uint end)
+{
+    uint sum = 0u;
+    for (uint turn = first; turn < end; turn += 8u) {
+        for (uint term = turn; term < min(turn + 8u, end); ++term) {
+            uint a = operand(LOAD(OPERAND, words_left, left_index(row, term)));
+            uint b = operand(weight_at(column, term));
+#if OPERAND_BITS == 32
+            sum = sum_plus(sum, multiply_f32(a, b));
+#else
+            sum = floatBitsToUint(exact_product_plus(uintBitsToFloat(a), uintBitsToFloat(b), uintBitsToFloat(sum)));
+#endif
+        }
+    }
+    return sum;
+}
+
+// The result of a complete sum, as in matrix.glsl.
+uint finished(uint sum, uint row, uint column)
+{
+    uint value = multiply_f32(sum, parameters.alpha);
+    if (HAS_ADDEND) {
+        uint index = BASE(OPERAND_BITS, addend) + row * parameters.addend_row + column * parameters.addend_column;
+        value = add_f32(value, multiply_f32(WIDE(LOAD(OPERAND, words_addend, index)), parameters.beta));
+    }
+    uint result = NARROW(value);
+    return APPLIES_RELU ? FORM(larger, OPERAND)(result, 0u) : result;
+}
+
+uint output_index(uint row, uint column)
+{
+    return BASE(OPERAND_BITS, output) + row * parameters.output_row + column * parameters.output_column;
+}
+
+#endif

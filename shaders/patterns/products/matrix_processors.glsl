@@ -1,0 +1,142 @@
+// Blocks of results, one for each invocation, without shared memory: for processors, where invocations that wait for each other are put
+// aside with all that they hold. Neighbouring invocations compute neighbouring columns.
+//
+// What counts here is also the time that a driver takes to make the kernel. llvmpipe makes a ladder of branches of an array that is
+// indexed by a variable, and executes all of it for each index: with a block of 256 sums that took LLVM 4 of 4.5 s, and a quarter of the
+// kernel's time. So sums are brought to the front, one after the other, and nothing is indexed by a variable. And as loops are
+// executed once at least, what is rare is one loop over all sums, not one inside of the loop that stores them.
+//
+// The compile script passes BLOCK_ROWS, BLOCK_COLUMNS, INVOCATIONS and SHAPE_AT_RUN_TIME.
+#define ADDS_SEGMENTS 0
+#define COUNTS_TERMS 1
+#include "products/matrix.glsl"
+#include "products/matrix_block_place.glsl"
+
+layout(local_size_x = INVOCATIONS) in;
+
+#define RESULTS (BLOCK_ROWS * BLOCK_COLUMNS)
+
+uint left_bits(uint first, Term term) { return operand(LOAD(OPERAND, words_left, first + term.left)); }
+
+// As in matrix.glsl.
+uint exact_sum(uint left, Window window, Term start, uint terms)
+{
+    Term term = start;
+    uint sum = 0u;
+    // Several terms in each turn: llvmpipe ends loops, unasked, when an invocation has been through 65535 turns in all.
+    for (uint turn = 0u; turn < terms; turn += TERMS_IN_TURN) {
+        [[unroll]] for (uint i = 0u; i < TERMS_IN_TURN; ++i) {
+            uint a = left_bits(left, term);
+            uint b = right_bits(window, term);
+#if OPERAND_BITS == 32
+            uint next = sum_plus(sum, multiply_f32(a, b));
+#else
+            uint next = floatBitsToUint(exact_product_plus(uintBitsToFloat(a), uintBitsToFloat(b), uintBitsToFloat(sum)));
+#endif
+            sum = a == PADDING || b == PADDING || turn + i >= terms ? sum : next;
+            if (turn + i + 1u < terms) {
+                term = term_behind(term);
+            }
+        }
+    }
+    return sum;
+}
+
+// A segment's sum goes into the total, and that into the output, where it is complete.
+void deliver(Batch batch, uint sum, uint row, uint column, uint place, uint segment)
+{
+    uint index = WRITES_TOTALS ? batch.results + row * parameters.columns + column : batch.results + row * OUTPUT_ROW + place;
+    if (SEGMENTS_COME == IN_TURN && segment > 0u) {
+        sum = sum_plus(words_output[index], sum);
+    }
+    if (WRITES_TOTALS || segment + 1u < SEGMENTS) {
+        words_output[index] = sum;
+    } else {
+        STORE(OPERAND_BITS, words_output, index, finished(batch, sum, row, column));
+    }
+}
+
+void main()
+{
+    uint group = work_group_index();
+    if (group >= parameters.work_items) {
+        return;
+    }
+    Block block = block_of(group);
+    Batch batch = block.batch;
+
+    // What lies outside is computed with padding or what lies at the edge, and not stored.
+    Window windows[BLOCK_COLUMNS];
+    uint places[BLOCK_COLUMNS];
+    Place distance = place_at(INVOCATIONS);
+    Place place = place_at(block.own_column);
+    [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
+        windows[j] = window_at(batch, place, block.own_column + j * INVOCATIONS < parameters.columns);
+        places[j] = output_place(place);
+        place = place_behind(place, distance);
+    }
+    uint rows[BLOCK_ROWS]; // where each begins
+    [[unroll]] for (uint i = 0u; i < BLOCK_ROWS; ++i) {
+        rows[i] = batch.left + min(block.first_row + i, parameters.rows - 1u) * parameters.left_row;
+    }
+    for (uint segment = block.first_segment; segment < block.end_segment; ++segment) {
+        uint first = segment * SEGMENT;
+        uint terms = min(SEGMENT, parameters.terms - first);
+        float sums[RESULTS];
+        [[unroll]] for (uint i = 0u; i < RESULTS; ++i) {
+            sums[i] = 0.0;
+        }
+        uint left_classes = 0u;
+        uint right_classes = 0u;
+        Term start = term_at(first);
+        Term term = start;
+        for (uint number = 0u; number < terms; ++number) {
+            float b[BLOCK_COLUMNS];
+            [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
+                uint bits = right_bits(windows[j], term);
+                right_classes |= class_of(bits);
+                b[j] = uintBitsToFloat(bits);
+            }
+            [[unroll]] for (uint i = 0u; i < BLOCK_ROWS; ++i) {
+                uint bits = left_bits(rows[i], term);
+                left_classes |= class_of(bits);
+                [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
+                    sums[i * BLOCK_COLUMNS + j] = product_plus(uintBitsToFloat(bits), b[j], sums[i * BLOCK_COLUMNS + j]);
+                }
+            }
+            term = term_behind(term);
+        }
+        for (uint i = is_plain(left_classes, right_classes) ? RESULTS : 0u; i < RESULTS; ++i) {
+            uint left = batch.left + min(block.first_row + i / BLOCK_COLUMNS, parameters.rows - 1u) * parameters.left_row;
+            uint column = block.own_column + i % BLOCK_COLUMNS * INVOCATIONS;
+            Window window = window_at(batch, place_at(column), column < parameters.columns);
+            float exact = uintBitsToFloat(exact_sum(left, window, start, terms));
+            [[unroll]] for (uint k = 0u; k < RESULTS; ++k) {
+                sums[k] = k == i ? exact : sums[k];
+            }
+        }
+        for (uint i = 0u; i < BLOCK_ROWS; ++i) {
+            uint row = block.first_row + i;
+            uint column = block.own_column;
+            float next[BLOCK_COLUMNS];
+            [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
+                next[j] = sums[j];
+            }
+            [[unroll]] for (uint k = 0u; k < RESULTS - BLOCK_COLUMNS; ++k) {
+                sums[k] = sums[k + BLOCK_COLUMNS];
+            }
+            for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
+                if (row < parameters.rows && column < parameters.columns) {
+                    deliver(batch, floatBitsToUint(next[0]), row, column, places[0], segment);
+                }
+                uint own_place = places[0];
+                [[unroll]] for (uint k = 0u; k + 1u < BLOCK_COLUMNS; ++k) {
+                    next[k] = next[k + 1u];
+                    places[k] = places[k + 1u];
+                }
+                places[BLOCK_COLUMNS - 1] = own_place; // all are where they were when the row is done
+                column += INVOCATIONS;
+            }
+        }
+    }
+}

@@ -1,0 +1,506 @@
+// Tiles of results, one for each work group: operands go through shared memory, TILE_TERMS terms at a time, and each invocation keeps
+// RESULT_ROWS x RESULT_COLUMNS results in registers. For GPUs.
+//
+// There is one tile of each operand: what is loaded for the next terms waits in registers until the present ones have been computed
+// with. A second tile instead takes shared memory, with which fewer work groups fit beside each other, and was slower.
+//
+// The compile script passes TILE_ROWS, TILE_COLUMNS, TILE_TERMS, RESULT_ROWS and RESULT_COLUMNS (4 or 8 each) and INVOCATIONS =
+// (TILE_ROWS / RESULT_ROWS) * (TILE_COLUMNS / RESULT_COLUMNS). For convolutions that is a multiple of TILE_COLUMNS, and
+// TILE_TERMS * TILE_COLUMNS / 4 a multiple of it.
+#define ADDS_SEGMENTS 0
+#define COUNTS_TERMS 0
+#define SHAPE_AT_RUN_TIME 0
+#include "products/matrix.glsl"
+#include "products/matrix_fours.glsl"
+#include "products/matrix_groups.glsl"
+
+layout(local_size_x = INVOCATIONS) in;
+
+#define INVOCATION_ROWS (TILE_ROWS / RESULT_ROWS)
+#define INVOCATION_COLUMNS (TILE_COLUMNS / RESULT_COLUMNS)
+// How many fours hold what an invocation multiplies.
+#define ROW_FOURS (RESULT_ROWS / 4)
+#define COLUMN_FOURS (RESULT_COLUMNS / 4)
+// Fours of a line of terms; four more floats move the lines of the left tile, which is often written across, to other banks.
+#define LEFT_LINE (TILE_ROWS / 4 + 1)
+#define RIGHT_LINE (TILE_COLUMNS / 4)
+#define RIGHT_TILE (TILE_TERMS * LEFT_LINE)
+
+// Results lie here too before they are stored.
+shared vec4 tiles[RIGHT_TILE + TILE_TERMS * RIGHT_LINE];
+#if LOOKS_AT_DENORMALS
+shared uint left_lowest;
+shared uint right_lowest;
+#endif
+#if CONVOLUTION
+// Of the terms that are loaded next: computed once, and not by each of the columns.
+shared uvec4 term_places[TILE_TERMS];
+#endif
+
+// Whether there are as many terms as tiles have: then all are there whenever a tile is loaded.
+#if CONVOLUTION
+layout(constant_id = 39) const bool TERMS_FILL_TILES = false;
+#else
+layout(constant_id = 12) const bool TERMS_FILL_TILES = false;
+#endif
+
+#define LEFT_FOURS (TILE_ROWS * TILE_TERMS / 4)
+#define RIGHT_FOURS (TILE_COLUMNS * TILE_TERMS / 4)
+#define LEFT_LOADS ((LEFT_FOURS + INVOCATIONS - 1) / INVOCATIONS)
+#define RIGHT_LOADS ((RIGHT_FOURS + INVOCATIONS - 1) / INVOCATIONS)
+
+// Whether an invocation loads columns that are neighbours, and not terms. Of a convolution, whose RIGHT_HAS_VECTORS means that windows
+// have one place each, and that columns 4n to 4n + 3 lie behind one another, at multiples of four elements: that is a product as GEMM's.
+#if CONVOLUTION
+#define RIGHT_IS_ACROSS RIGHT_HAS_VECTORS
+#else
+#define RIGHT_IS_ACROSS (!RIGHT_ALONG_TERMS)
+#endif
+
+// The first row and term of the four elements that an invocation loads in its i-th turn.
+uvec2 left_place(uint i, uint invocation)
+{
+    uint number = invocation + i * INVOCATIONS;
+    return LEFT_ALONG_TERMS ? uvec2(number / (TILE_TERMS / 4), number % (TILE_TERMS / 4) * 4u)
+                            : uvec2(number % (TILE_ROWS / 4) * 4u, number / (TILE_ROWS / 4));
+}
+// The same for the first term and column.
+uvec2 right_place(uint i, uint invocation)
+{
+    uint number = invocation + i * INVOCATIONS;
+    if (RIGHT_IS_ACROSS) {
+        return uvec2(number / (TILE_COLUMNS / 4), number % (TILE_COLUMNS / 4) * 4u);
+    }
+#if CONVOLUTION
+    return uvec2(number / TILE_COLUMNS * 4u, number % TILE_COLUMNS);
+#else
+    return uvec2(number % (TILE_TERMS / 4) * 4u, number / (TILE_TERMS / 4));
+#endif
+}
+bool is_left_four(uint i, uint invocation) { return LEFT_FOURS % INVOCATIONS == 0 || invocation + i * INVOCATIONS < LEFT_FOURS; }
+bool is_right_four(uint i, uint invocation)
+{
+    return RIGHT_FOURS % INVOCATIONS == 0 || invocation + i * INVOCATIONS < RIGHT_FOURS;
+}
+
+// Where the four elements lie that an invocation loads in its i-th turn, of the first tile of terms. What lies outside of the matrix is
+// computed with what lies at its edge, and not stored.
+uint left_beginning(Batch batch, uint i, uint row, uint term, uint invocation)
+{
+    uvec2 place = left_place(i, invocation);
+    uint last = parameters.rows - (!LEFT_ALONG_TERMS && LEFT_HAS_VECTORS ? 4u : 1u);
+    return left_index(batch, min(row + place.x, last), term + place.y);
+}
+
+// What an invocation loads of the left operand in its i-th turn. `is_whole`: all terms of the tile are there.
+Four left_four(Batch batch, uint beginning, bool is_whole, uint i, uint row, uint term, uint end, uint invocation)
+{
+    uvec2 place = left_place(i, invocation);
+    uvec2 at = uvec2(row + place.x, term + place.y);
+    Four four = Four(uvec4(0u), 0u);
+    if (!is_left_four(i, invocation) || !(is_whole || at.y < end)) {
+        return four;
+    }
+    if (LEFT_HAS_VECTORS) {
+        return LOAD_VECTOR(left, beginning);
+    }
+    uint last = parameters.rows - 1u;
+    uvec2 next = uvec2(LEFT_ALONG_TERMS ? 0u : 1u, LEFT_ALONG_TERMS ? 1u : 0u);
+    [[unroll]] for (uint element = 0u; element < 4u; ++element) {
+        if (is_whole || at.y + element * next.y < end) {
+            uint index = LEFT_ALONG_TERMS && LEFT_TERMS_ARE_EVEN
+                ? beginning + element * parameters.left_term
+                : left_index(batch, min(at.x + element * next.x, last), at.y + element * next.y);
+            LOAD_ELEMENT(four, element, left, index)
+        }
+    }
+    return four;
+}
+
+#if CONVOLUTION
+// What an invocation loads of the input in its i-th turn: four terms of its column, which is the same in every turn; or one term of its
+// four.
+Four right_four(Column own, uint beginning, uint i, uint term, uint end, uint invocation)
+{
+    uint place = right_place(i, invocation).x;
+    Four four = Four(uvec4(0u), 0u);
+    if (RIGHT_HAS_VECTORS) {
+        if (is_right_four(i, invocation) && (TERMS_FILL_TILES || term + place < end)) {
+            four = LOAD_VECTOR(right, beginning + (term + place) * parameters.input_channel);
+        }
+        return four;
+    }
+    if (is_right_four(i, invocation)) {
+        [[unroll]] for (uint element = 0u; element < 4u; ++element) {
+            uint index = index_of_term(own, beginning, term_places[place + element]);
+            if (index != NOWHERE) {
+                LOAD_ELEMENT(four, element, right, index)
+            }
+        }
+    }
+    return four;
+}
+#else
+uint right_beginning(Batch batch, uint i, uint column, uint term, uint invocation)
+{
+    uvec2 place = right_place(i, invocation);
+    uint last = parameters.columns - (!RIGHT_ALONG_TERMS && RIGHT_HAS_VECTORS ? 4u : 1u);
+    return batch.right + (term + place.x) * parameters.right_term + min(column + place.y, last) * parameters.right_column;
+}
+Four right_four(Batch batch, uint beginning, bool is_whole, uint i, uint column, uint term, uint end, uint invocation)
+{
+    uvec2 place = right_place(i, invocation);
+    uvec2 at = uvec2(term + place.x, column + place.y);
+    Four four = Four(uvec4(0u), 0u);
+    if (!is_right_four(i, invocation) || !(is_whole || at.x < end)) {
+        return four;
+    }
+    if (RIGHT_HAS_VECTORS) {
+        return LOAD_VECTOR(right, beginning);
+    }
+    uint last = parameters.columns - 1u;
+    uvec2 next = uvec2(RIGHT_ALONG_TERMS ? 1u : 0u, RIGHT_ALONG_TERMS ? 0u : 1u);
+    [[unroll]] for (uint element = 0u; element < 4u; ++element) {
+        if (is_whole || at.x + element * next.x < end) {
+            uint index = right_index(column_at(batch, min(at.y + element * next.y, last)), at.x + element * next.x);
+            LOAD_ELEMENT(four, element, right, index)
+        }
+    }
+    return four;
+}
+#endif
+
+// Writes what was loaded in the i-th turn into an operand's tile.
+void put_left(uint i, vec4 four, uint invocation)
+{
+    uvec2 place = left_place(i, invocation);
+    uint at = place.y * LEFT_LINE + place.x / 4u;
+    if (LEFT_ALONG_TERMS) {
+        tiles[at][place.x & 3u] = four.x;
+        tiles[at + LEFT_LINE][place.x & 3u] = four.y;
+        tiles[at + 2u * LEFT_LINE][place.x & 3u] = four.z;
+        tiles[at + 3u * LEFT_LINE][place.x & 3u] = four.w;
+    } else {
+        tiles[at] = four;
+    }
+}
+void put_right(uint i, vec4 four, uint invocation)
+{
+    uvec2 place = right_place(i, invocation);
+    uint at = RIGHT_TILE + place.x * RIGHT_LINE + place.y / 4u;
+    if (!RIGHT_IS_ACROSS) {
+        tiles[at][place.y & 3u] = four.x;
+        tiles[at + RIGHT_LINE][place.y & 3u] = four.y;
+        tiles[at + 2u * RIGHT_LINE][place.y & 3u] = four.z;
+        tiles[at + 3u * RIGHT_LINE][place.y & 3u] = four.w;
+    } else {
+        tiles[at] = four;
+    }
+}
+
+// What follows stands in main() as it is: arrays that functions share are kept in memory by some drivers.
+#define LOAD_LEFT(term, is_whole) \
+    [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
+        left_loaded[i] = left_four(batch, left_next[i], is_whole, i, first_row, term, end, invocation); \
+    }
+#if CONVOLUTION
+#define PLACE_TERMS(term) \
+    if (!RIGHT_HAS_VECTORS && invocation < TILE_TERMS) { \
+        term_places[invocation] = place_of_term((term) + invocation, end); \
+    }
+#define LOAD_TILES(term) \
+    { \
+        [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
+            right_loaded[i] = right_four(own, own_beginning, i, term, end, invocation); \
+        } \
+        if (TERMS_FILL_TILES || (term) + TILE_TERMS <= end) { \
+            LOAD_LEFT(term, true) \
+        } else { \
+            LOAD_LEFT(term, false) \
+        } \
+    }
+#else
+#define PLACE_TERMS(term)
+#define LOAD_RIGHT(term, is_whole) \
+    [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
+        right_loaded[i] = right_four(batch, right_next[i], is_whole, i, first_column, term, end, invocation); \
+        right_next[i] += TILE_TERMS * parameters.right_term; \
+    }
+#define LOAD_TILES(term) \
+    if (TERMS_FILL_TILES || (term) + TILE_TERMS <= end) { \
+        LOAD_LEFT(term, true) \
+        LOAD_RIGHT(term, true) \
+    } else { \
+        LOAD_LEFT(term, false) \
+        LOAD_RIGHT(term, false) \
+    }
+#endif
+
+#define PUT_TILES \
+    [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
+        left_next[i] += TILE_TERMS * parameters.left_term; \
+        if (is_left_four(i, invocation)) { \
+            uvec4 bits = operands_of(left_loaded[i], LEFT_HAS_VECTORS); \
+            LOOK_AT(own_left_lowest, bits) \
+            put_left(i, uintBitsToFloat(bits), invocation); \
+        } \
+    } \
+    [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
+        if (is_right_four(i, invocation)) { \
+            uvec4 bits = operands_of(right_loaded[i], RIGHT_HAS_VECTORS); \
+            LOOK_AT(own_right_lowest, bits) \
+            put_right(i, uintBitsToFloat(bits), invocation); \
+        } \
+    }
+
+#define ADD_PRODUCTS \
+    [[unroll]] for (uint step = 0u; step < TILE_TERMS; ++step) { \
+        vec4 a[ROW_FOURS]; \
+        vec4 b[COLUMN_FOURS]; \
+        [[unroll]] for (uint i = 0u; i < ROW_FOURS; ++i) { \
+            a[i] = tiles[step * LEFT_LINE + i * INVOCATION_ROWS + own_row]; \
+        } \
+        [[unroll]] for (uint i = 0u; i < COLUMN_FOURS; ++i) { \
+            b[i] = tiles[RIGHT_TILE + step * RIGHT_LINE + i * INVOCATION_COLUMNS + own_column]; \
+        } \
+        [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) { \
+            [[unroll]] for (uint j = 0u; j < RESULT_COLUMNS; ++j) { \
+                sums[i * RESULT_COLUMNS + j] = product_plus(a[i / 4u][i & 3u], b[j / 4u][j & 3u], sums[i * RESULT_COLUMNS + j]); \
+            } \
+        } \
+    }
+
+// Whether columns 4n to 4n + 3 of the output lie behind one another, at multiples of four elements: an invocation, whose sums are such
+// fours, stores them from its registers. Nothing waits for anything then.
+#if CONVOLUTION
+layout(constant_id = 38) const bool OUTPUT_HAS_FOURS = false;
+#else
+layout(constant_id = 11) const bool OUTPUT_HAS_FOURS = false;
+#endif
+
+// Where the four sums stand that an invocation has at a number.
+uvec2 place_of_four(uint number, uint own_row, uint own_column)
+{
+    uint i = number / COLUMN_FOURS;
+    uint row = i / 4u * (INVOCATION_ROWS * 4u) + own_row * 4u + i % 4u;
+    return uvec2(row, (number % COLUMN_FOURS * INVOCATION_COLUMNS + own_column) * 4u);
+}
+
+uint index_of_four(Batch batch, uint row, uint column)
+{
+    if (WRITES_TOTALS) {
+        return batch.results + row * parameters.columns + column;
+    }
+#if CONVOLUTION
+    return output_index(batch, row, column);
+#else
+    return batch.results + row * OUTPUT_ROW + column;
+#endif
+}
+
+// What a graph adds to four results, which nobody changes meanwhile.
+uvec4 residual_four(Batch batch, uint row, uint column, uint segment)
+{
+#if HAS_TAIL
+    if (TAIL_ADDS && !WRITES_TOTALS && segment + 1u == SEGMENTS) {
+        uint index = residual_index(output_index(batch, row, column)) >> 2u;
+#if OPERAND_BITS == 16
+        uvec2 pairs = pairs_residual[index];
+        return uvec4(pairs.x & 0xffffu, pairs.x >> 16u, pairs.y & 0xffffu, pairs.y >> 16u);
+#else
+        return fours_residual[index];
+#endif
+    }
+#endif
+    return uvec4(0u);
+}
+
+// What is done with four complete sums of a segment.
+void deliver_four(Batch batch, uvec4 sums, uvec4 residual, uint row, uint column, uint segment)
+{
+    uint index = index_of_four(batch, row, column);
+    if (SEGMENTS_COME != ONE_SEGMENT) {
+        if (SEGMENTS_COME == IN_TURN && segment > 0u) {
+            uvec4 before = fours_output[index >> 2u];
+            [[unroll]] for (uint part = 0u; part < 4u; ++part) {
+                sums[part] = sum_plus(before[part], sums[part]);
+            }
+        }
+        if (WRITES_TOTALS || segment + 1u < SEGMENTS) {
+            fours_output[index >> 2u] = sums;
+            return;
+        }
+    }
+    uvec4 results;
+    [[unroll]] for (uint part = 0u; part < 4u; ++part) {
+        results[part] = finished_beside(batch, sums[part], residual[part], row, column + part);
+    }
+#if OPERAND_BITS == 16
+    pairs_output[index >> 2u] = uvec2(results.x | results.y << 16u, results.z | results.w << 16u);
+#else
+    fours_output[index >> 2u] = results;
+#endif
+}
+
+// A segment's sums leave the registers through shared memory, one of RESULT_ROWS at a time, so that neighbouring invocations store
+// neighbouring results. This is what is done with such a part: an invocation stores results of one column, or of one pair of columns,
+// `column_index` from the first of their row.
+#define AT_ONCE (32 / OPERAND_BITS)
+#define STORED_FROM_ROW_TO_ROW (INVOCATIONS / (TILE_COLUMNS / AT_ONCE))
+void deliver(Batch batch, bool plain, uint turn, uint first_row, uint first_column, uint segment, uint end, uint column_index,
+    uint invocation)
+{
+    uint first_tile_column = invocation % (TILE_COLUMNS / AT_ONCE) * AT_ONCE;
+    for (uint tile_row = invocation / (TILE_COLUMNS / AT_ONCE); tile_row < INVOCATION_ROWS; tile_row += STORED_FROM_ROW_TO_ROW) {
+        uint row = first_row + turn / 4u * (INVOCATION_ROWS * 4u) + tile_row * 4u + turn % 4u;
+        uint word = 0u;
+        for (uint part = 0u; part < AT_ONCE; ++part) {
+            uint tile_column = first_tile_column + part;
+            uint column = first_column + tile_column;
+            if (row < parameters.rows && column < parameters.columns) {
+                float known = tiles[tile_row * RIGHT_LINE + tile_column / 4u][tile_column & 3u];
+                uint sum = plain && is_finite(known) ? floatBitsToUint(known) : exact_sum(batch, row, column, segment * SEGMENT, end);
+                if (is_complete(batch, sum, row, column, segment)) {
+                    uint result = finished(batch, sum, row, column);
+                    uint index = part == 0u ? batch.results + row * OUTPUT_ROW + column_index : output_index(batch, row, column);
+#if OPERAND_BITS == 16
+                    if (OUTPUT_HAS_PAIRS) {
+                        word |= result << (part * 16u);
+                        if (part == 1u) {
+                            words_output[index >> 1u] = word;
+                        }
+                        continue;
+                    }
+#endif
+                    STORE(OPERAND_BITS, words_output, index, result);
+                }
+            }
+        }
+    }
+}
+
+void main()
+{
+    uint group = work_group_index();
+    if (group >= parameters.work_items) {
+        return;
+    }
+    uint invocation = index_in_group();
+    Place place = place_of(group);
+    Batch batch = place.batch;
+    uint first_row = place.first_row;
+    uint first_column = place.first_column;
+#if CONVOLUTION
+    uint loaded_column = first_column + (RIGHT_HAS_VECTORS ? invocation % (TILE_COLUMNS / 4) * 4u : invocation % TILE_COLUMNS);
+    Column own = column_at(batch, min(loaded_column, parameters.columns - (RIGHT_HAS_VECTORS ? 4u : 1u)));
+    uint own_beginning = beginning_of(own);
+#endif
+    uint stored_column = first_column + invocation % (TILE_COLUMNS / AT_ONCE) * AT_ONCE;
+    uint column_index = output_index(batch, 0u, min(stored_column, parameters.columns - 1u)) - batch.results;
+    uint own_row = invocation / INVOCATION_COLUMNS;
+    uint own_column = invocation % INVOCATION_COLUMNS;
+    Four left_loaded[LEFT_LOADS];
+    Four right_loaded[RIGHT_LOADS];
+    uint left_next[LEFT_LOADS];
+#if !CONVOLUTION
+    uint right_next[RIGHT_LOADS];
+#endif
+    float sums[RESULT_ROWS * RESULT_COLUMNS];
+    for (uint segment = place.first_segment; segment < place.end_segment; ++segment) {
+        uint first = segment * SEGMENT;
+        uint end = min(first + SEGMENT, parameters.terms);
+        [[unroll]] for (uint i = 0u; i < RESULT_ROWS * RESULT_COLUMNS; ++i) {
+            sums[i] = 0.0;
+        }
+        [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) {
+            left_next[i] = left_beginning(batch, i, first_row, first, invocation);
+        }
+#if CONVOLUTION
+        if (!RIGHT_HAS_VECTORS) {
+            PLACE_TERMS(first)
+            barrier();
+        }
+#else
+        [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) {
+            right_next[i] = right_beginning(batch, i, first_column, first, invocation);
+        }
+#endif
+#if LOOKS_AT_DENORMALS
+        uint own_left_lowest = NO_LOWEST;
+        uint own_right_lowest = NO_LOWEST;
+        if (invocation == 0u) {
+            left_lowest = NO_LOWEST;
+            right_lowest = NO_LOWEST;
+        }
+#endif
+        LOAD_TILES(first)
+#if CONVOLUTION
+        if (!RIGHT_HAS_VECTORS) {
+            barrier(); // all have read the places of the first terms
+        }
+#endif
+        for (uint term = first; term < end; term += TILE_TERMS) {
+            PUT_TILES
+            PLACE_TERMS(term + TILE_TERMS)
+            barrier();
+            if (term + TILE_TERMS < end) {
+                LOAD_TILES(term + TILE_TERMS)
+            }
+            ADD_PRODUCTS
+            barrier();
+        }
+        bool plain = true;
+#if LOOKS_AT_DENORMALS
+        atomicMin(left_lowest, own_left_lowest);
+        atomicMin(right_lowest, own_right_lowest);
+        barrier();
+        plain = has_no_denormals(left_lowest, right_lowest);
+#endif
+        if (OUTPUT_HAS_FOURS) {
+            uvec4 residuals[RESULT_ROWS * COLUMN_FOURS]; // all are loaded before the first one is needed
+            [[unroll]] for (uint number = 0u; number < RESULT_ROWS * COLUMN_FOURS; ++number) {
+                uvec2 at = uvec2(first_row, first_column) + place_of_four(number, own_row, own_column);
+                at = min(at, uvec2(parameters.rows - 1u, parameters.columns - 4u));
+                residuals[number] = residual_four(batch, at.x, at.y, segment);
+            }
+            uint rare = 0u; // a bit for each four that has to be computed with care
+            [[unroll]] for (uint number = 0u; number < RESULT_ROWS * COLUMN_FOURS; ++number) {
+                uvec2 at = uvec2(first_row, first_column) + place_of_four(number, own_row, own_column);
+                if (at.x < parameters.rows && at.y < parameters.columns) {
+                    vec4 four = vec4(sums[4u * number], sums[4u * number + 1u], sums[4u * number + 2u], sums[4u * number + 3u]);
+                    if (plain && is_finite(four.x) && is_finite(four.y) && is_finite(four.z) && is_finite(four.w)) {
+                        deliver_four(batch, floatBitsToUint(four), residuals[number], at.x, at.y, segment);
+                    } else {
+                        rare |= 1u << number;
+                    }
+                }
+            }
+            for (; rare != 0u; rare &= rare - 1u) {
+                uvec2 at = uvec2(first_row, first_column) + place_of_four(uint(findLSB(rare)), own_row, own_column);
+                uvec4 four = uvec4(0u);
+                for (uint part = 0u; part < 4u; ++part) {
+                    four[part] = exact_sum(batch, at.x, at.y + part, first, end);
+                }
+                deliver_four(batch, four, residual_four(batch, at.x, at.y, segment), at.x, at.y, segment);
+            }
+#if LOOKS_AT_DENORMALS
+            barrier(); // all have read what the lowest operands are
+#endif
+            continue;
+        }
+        for (uint turn = 0u; turn < RESULT_ROWS; ++turn) {
+            [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {
+                if (turn == i) {
+                    [[unroll]] for (uint four = 0u; four < COLUMN_FOURS; ++four) {
+                        uint sum = i * RESULT_COLUMNS + 4u * four;
+                        tiles[own_row * RIGHT_LINE + four * INVOCATION_COLUMNS + own_column] =
+                            vec4(sums[sum], sums[sum + 1u], sums[sum + 2u], sums[sum + 3u]);
+                    }
+                }
+            }
+            barrier();
+            deliver(batch, plain, turn, first_row, first_column, segment, end, column_index, invocation);
+            barrier();
+        }
+    }
+}

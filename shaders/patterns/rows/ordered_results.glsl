@@ -1,0 +1,28 @@
+// The elements that the list of each row names, and their places.
+#define WRITES_RESULTS
+#include "rows/ordered_rows.glsl"
+
+void main()
+{
+    uint item = invocation_index();
+    if (item >= parameters.work_items) {
+        return;
+    }
+    uint number = item % parameters.kept;
+    RowStart start = start_of(item / parameters.kept);
+    uint place = PLACE_OF(CANDIDATE_AT(lists, item));
+    uint target = start.values + number * VALUES_STEP;
+#if UNIT_BITS == 64
+    pairs_values[(BASE_WORD(values) >> 1u) + target] = LOAD_ELEMENT(start.input_ + place * INPUT_STEP);
+#else
+    uint element = LOAD_ELEMENT(start.input_ + place * INPUT_STEP);
+    STORE(UNIT_BITS, words_values, BASE(UNIT_BITS, values) + target, element);
+#endif
+    target = start.places + number * PLACES_STEP;
+    if (PLACES_ARE_PAIRS) {
+        words_places[BASE_WORD(places) + 2u * target] = place;
+        words_places[BASE_WORD(places) + 2u * target + 1u] = 0u;
+    } else {
+        words_places[BASE_WORD(places) + target] = place;
+    }
+}

@@ -1,0 +1,126 @@
+// Rows of elements that an operator puts in order: parameters, buffers, where elements lie, and their candidates.
+//
+// The first step finds candidates in pieces of a row and makes a sorted list of each; further steps merge lists
+// (merged_lists.glsl); the last one writes what the list of each row holds. Lists have a fixed number of places; those that
+// are left over hold NO_CANDIDATE, which comes behind all others.
+//
+// The compile script passes UNIT_BITS, the width of an element, and KEY_WORDS. A file that defines WRITES_RESULTS has the
+// outputs among its buffers.
+#define LANES 4
+#include "datatypes.glsl"
+
+layout(local_size_x = 256) in;
+
+layout(push_constant) uniform Parameters {
+    // Where each operand begins in its buffer, in words; a multiple of 4.
+    uint base_input;
+#ifdef WRITES_RESULTS
+    uint base_lists;
+    uint base_values;
+    uint base_places;
+#else
+    uint base_lists;
+#endif
+    uint work_items; // invocations, or work groups
+    uint row_length;
+    uint pieces;     // of a row
+    uint piece;      // elements of a piece
+    uint kept;       // places of a list
+} parameters;
+
+#include "buffers.glsl"
+
+BUFFER(0, input)
+BUFFER(1, lists)
+#ifdef WRITES_RESULTS
+BUFFER(2, values)
+BUFFER(3, places)
+#endif
+
+#include "axes.glsl"
+#include "rows/candidates.glsl"
+
+ALL_STRIDES(input, 12)
+ALL_STRIDES(values, 20)
+ALL_STRIDES(places, 28)
+layout(constant_id = 36) const uint INPUT_STEP = 1u; // along the axis of the rows
+layout(constant_id = 37) const uint VALUES_STEP = 1u;
+layout(constant_id = 38) const uint PLACES_STEP = 1u;
+layout(constant_id = 39) const uint ELEMENT_FORM = 0u;
+layout(constant_id = 40) const bool SMALLEST_FIRST = false;
+layout(constant_id = 41) const bool PLACES_ARE_PAIRS = false; // of 64 bits
+
+#define UNSIGNED_FORM 0u
+#define SIGNED_FORM 1u
+#define FLOAT32_FORM 2u
+#define FLOAT16_FORM 3u
+
+// Where a row begins in each operand, in elements.
+struct RowStart {
+    uint input_;
+    uint values;
+    uint places;
+};
+
+#define MOVE_TO_ROW(axis) \
+    if (SIZE_##axis > 1u) { \
+        uint coordinate = row % SIZE_##axis; \
+        row /= SIZE_##axis; \
+        start.input_ += coordinate * STRIDE_input_##axis; \
+        start.values += coordinate * STRIDE_values_##axis; \
+        start.places += coordinate * STRIDE_places_##axis; \
+    }
+RowStart start_of(uint row)
+{
+    RowStart start = RowStart(0u, 0u, 0u);
+    MOVE_TO_ROW(0) MOVE_TO_ROW(1) MOVE_TO_ROW(2) MOVE_TO_ROW(3) MOVE_TO_ROW(4) MOVE_TO_ROW(5) MOVE_TO_ROW(6) MOVE_TO_ROW(7)
+    return start;
+}
+
+#if UNIT_BITS == 64
+#define LOAD_ELEMENT(place) pairs_input[(BASE_WORD(input) >> 1u) + (place)]
+#elif UNIT_BITS == 32
+#define LOAD_ELEMENT(place) words_input[BASE_WORD(input) + (place)]
+#elif UNIT_BITS == 16
+#define LOAD_ELEMENT(place) LOAD(uint16, words_input, BASE(16, input) + (place))
+#else
+#define LOAD_ELEMENT(place) LOAD(uint8, words_input, BASE(8, input) + (place))
+#endif
+
+#define SIGN_OF_WORD 0x80000000u
+
+// A number whose bits are a sign and a magnitude, the sign in the highest bit: both zeros are equal, the least key is above 0.
+uint key_of_float(uint bits, bool is_nan)
+{
+    uint rising = (bits & SIGN_OF_WORD) != 0u ? 0u - bits : bits + SIGN_OF_WORD;
+    uint key = SMALLEST_FIRST ? 0u - rising : rising;
+    return is_nan ? 0u : key;
+}
+
+#if UNIT_BITS == 64
+CANDIDATE candidate_of(uvec2 element, uint place)
+{
+    uint high = ELEMENT_FORM == SIGNED_FORM ? element.y ^ SIGN_OF_WORD : element.y;
+    uint mask = SMALLEST_FIRST ? 0xffffffffu : 0u;
+    return MAKE_CANDIDATE(high ^ mask, element.x ^ mask, place);
+}
+#else
+CANDIDATE candidate_of(uint element, uint place)
+{
+    uint bits = element << (32 - UNIT_BITS); // what decides stands at the top
+    uint key = ELEMENT_FORM == SIGNED_FORM ? bits ^ SIGN_OF_WORD : bits;
+    key ^= SMALLEST_FIRST ? 0xffffffffu : 0u;
+    if (ELEMENT_FORM == FLOAT32_FORM) {
+        key = key_of_float(bits, (bits & 0x7fffffffu) > 0x7f800000u);
+    }
+    if (ELEMENT_FORM == FLOAT16_FORM) {
+        key = key_of_float(bits, (bits & 0x7fffffffu) > 0x7c000000u);
+    }
+    return MAKE_CANDIDATE(key, 0u, place);
+}
+#endif
+
+CANDIDATE candidate_at(uint row_start, uint place)
+{
+    return candidate_of(LOAD_ELEMENT(row_start + place * INPUT_STEP), place);
+}
