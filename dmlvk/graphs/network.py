@@ -1,4 +1,7 @@
-"""A checked graph in a form to work with: nodes that know where their inputs come from (rules 84 to 92)."""
+"""A checked graph in a form to work with: nodes that know where their inputs come from.
+
+Rules 84 to 92 of docs/reference/rules.md.
+"""
 
 from __future__ import annotations
 

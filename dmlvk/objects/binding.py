@@ -1,4 +1,7 @@
-"""The tables that bind buffers to the tensors of operators, graphs and initializers (rules 39 to 72)."""
+"""The tables that bind buffers to the tensors of operators, graphs and initializers.
+
+Rules 39 to 72 of docs/reference/rules.md.
+"""
 
 from __future__ import annotations
 

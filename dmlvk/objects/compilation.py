@@ -1,4 +1,7 @@
-"""What is made before anything is bound: operators, compiled operators and their initializers (rules 31 to 38)."""
+"""What is made before anything is bound: operators, compiled operators and their initializers.
+
+Rules 31 to 38 of docs/reference/rules.md.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _MOST_TURNS = 8
 """How often it does so at most: ``MOST_TURNS`` in the shader."""
 
 _MOST_INVOCATIONS = 1024
-"""Of lines of 8192 elements 1024 invocations made 4456 GB/s on an NVIDIA H200, 256 invocations 3394."""
+"""Fewer are slower on long lines: docs/notes/speed.md, «Moving, reducing»."""
 
 _FEWEST_ELEMENTS = 512
 _FEWEST_LINES = 16

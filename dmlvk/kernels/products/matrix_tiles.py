@@ -284,16 +284,14 @@ COOPERATIVE = (
     _cooperative("gemm", DataType.FLOAT32, (64, 64, 16), (32, 32), SEGMENT),
 )
 """For each family and data type from the larger to the smaller, where a device has such matrices and may round sums as
-it likes. On an NVIDIA H100 the first reaches 275 TFLOP/s, and of FLOAT32 56; the smallest are for little work, which is
-cut into segments. Convolutions of FLOAT32 are as fast without, or faster."""
+it likes. The smallest are for little work, which is cut into segments. Convolutions of FLOAT32 are as
+fast without, or faster."""
 
 LARGE = _shared("64x128", 64, 128, 16, (8, 4), 500)
-"""For products of large matrices, and convolutions with many results: on an NVIDIA H200 23 TFLOP/s for FLOAT32, 37 for
-FLOAT16."""
+"""For products of large matrices, and convolutions with many results."""
 
 LARGE_FUSED = dataclasses.replace(_shared("64x128.8x8", 64, 128, 16, (8, 8), 500), families=("gemm",))
-"""As ``LARGE`` for products whose additions are one instruction with them: 43 TFLOP/s for FLOAT16 on an NVIDIA H100, 41
-with the former. (Convolutions lose 6% by it.)"""
+"""As ``LARGE`` for products whose additions are one instruction with them. (Convolutions lose by it.)"""
 
 TALL = _shared("128x64", 128, 64, 16, (8, 4), 350)
 """The same for convolutions of many channels: what is loaded of the input, element by element, serves twice as many."""
@@ -307,8 +305,7 @@ SINGLE = (
     _single(32, 32, 16, 4, 200),
     _single(16, 32, 32, 2, 200),
 )
-"""From the larger to the smaller. The fewer results an invocation has, the sooner it is through its terms: on an
-NVIDIA H200 the smaller takes 35 us for the 2048 terms of 512 x 49 results, where a tile of 64 x 64 takes 160."""
+"""From the larger to the smaller. The fewer results an invocation has, the sooner it is through its terms."""
 
 ROWS_ACROSS = (
     _rows("row_of_fours", 1, 4, 8, 1024, 64, 264),
@@ -333,9 +330,8 @@ FOUR_ROWS = (
 of it is cached."""
 
 SHARED_ROW = (_shared_rows(1, 32, 64, 256), _shared_rows(1, 16, 128, 200))
-"""For one row where sums are too few for the former, or terms lie next to one another. The first reads a matrix of
-4096 x 4096 at 1970 GB/s on an NVIDIA H100, and the second one of 1024 x 1024 at 430. With an invocation for each sum,
-which waits for each term of its own, it was 1000 and 160."""
+"""For one row where sums are too few for the former, or terms lie next to one another. An
+invocation for each sum would wait for each term of its own, twice as long and longer (docs/notes/speed.md)."""
 
 SHARED_ROWS = (_shared_rows(2, 16, 64, 400), _shared_rows(2, 8, 128, 200))
 """The same for two rows; the second one for up to eight, if columns are few."""
@@ -347,8 +343,7 @@ FEW_ROWS = (
 """For up to four and up to eight rows, where ``EIGHT_ROWS`` are too few, and ``SHARED_ROWS`` would be many."""
 
 SIXTEEN_ROWS = dataclasses.replace(_single(16, 32, 32, 4, 200), name="16x32x4", families=("gemm",))
-"""For nine rows and more, where terms lie next to one another: 1466 GB/s of a matrix of 16384 x 16384 on an NVIDIA
-H100 where ``EIGHT_ROWS`` has 900."""
+"""For nine rows and more, where terms lie next to one another."""
 
 WINDOWS = _windows("windows", 4, 64)
 """For convolutions of one segment and few rows, depthwise ones above all."""
