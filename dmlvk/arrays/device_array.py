@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -201,6 +202,16 @@ class Array(ArrayOperators):
             return array.__dlpack__(max_version=max_version)
         except TypeError:  # a NumPy before 2.1
             return array.__dlpack__()
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> types.ModuleType:
+        """:mod:`dmlvk.array_api`, whose functions take this array where it lies.
+
+        Raises:
+            InvalidArgumentError: another version than 2024.12 or one before it is asked for.
+        """
+        from dmlvk.array_api.array import namespace
+
+        return namespace(api_version)
 
     def __getitem__(self, key: Any) -> Array:
         """A part, by integers, slices, ``...`` and ``None``, as in NumPy; a copy where a slice goes backwards.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -69,6 +69,10 @@ class ResidentRuns:
 
     Args:
         pool: where memory for outputs and uploads comes from.
+
+    Attributes:
+        operations: compiled operators of Python between Arrays.
+        programs: compiled graphs of :mod:`dmlvk.array_api`, by their structure.
     """
 
     def __init__(self, pool: MemoryPool) -> None:
@@ -77,6 +81,7 @@ class ResidentRuns:
         self._recordings = WeakKeys()
         self._copies: collections.OrderedDict[Slice1, CompiledOperator] = collections.OrderedDict()
         self.operations = Operations()
+        self.programs: collections.OrderedDict[Hashable, CompiledOperator] = collections.OrderedDict()
         pool.when_freed(weakly(self._forget))
 
     def clear(self) -> None:
@@ -84,6 +89,7 @@ class ResidentRuns:
         self._recordings.clear()
         self._copies.clear()
         self.operations.clear()
+        self.programs.clear()
 
     def execute(
         self,

@@ -1,0 +1,403 @@
+"""The standard's array: elements on a device, of any shape, that no function changes behind another's back."""
+
+from __future__ import annotations
+
+import math
+import types
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.array_api.dtypes import (
+    INTEGERS,
+    DataTypeError,
+    DType,
+    check_number,
+    device_type,
+)
+from dmlvk.array_api.dtypes import bool as bool_dtype
+from dmlvk.array_api.lazy import Shape, Value
+from dmlvk.array_api.operators import Operators
+from dmlvk.device_arrays import Array as DeviceArray
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.portable import refuse_pickling
+from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+VERSION = "2024.12"
+
+
+class Array(Operators):
+    """An array of the standard. Made by the functions of :mod:`dmlvk.array_api`; ``asarray`` takes a ``dmlvk.Array``.
+
+    Elements are computed when they are needed (``numpy.asarray``, ``float``, a sum, …), several element-wise operations
+    at once. ``x[key] = value`` and ``x += y`` give this array new elements: other arrays that were made from it, by
+    slices too, keep theirs.
+
+    Attributes:
+        device: where the elements are, a ``dmlvk.Device``.
+        dtype: their type, one of :mod:`dmlvk.array_api`'s.
+        shape: sizes along 0 to 8 axes, any of which may be 0.
+    """
+
+    __array_ufunc__ = None  # NumPy's arrays on the left leave an operator to this class, which refuses them
+
+    __hash__ = None  # type: ignore[assignment]  # == gives an array
+
+    def __init__(self, device: Device, dtype: DType, shape: Shape, value: Value | None) -> None:
+        self.device = device
+        self.dtype = dtype
+        self.shape = shape
+        self._value = value
+        if value is not None:
+            value.handles += 1
+
+    def __del__(self) -> None:
+        value = getattr(self, "_value", None)
+        if value is not None:
+            value.handles -= 1
+
+    def __reduce__(self) -> NoReturn:
+        refuse_pickling("array_api.Array", "pickle its values: numpy.asarray(array)")
+
+    def __copy__(self) -> Array:
+        return Array(self.device, self.dtype, self.shape, self._value)
+
+    def __deepcopy__(self, _memory: object) -> Array:
+        return self.__copy__()  # elements are never changed
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def T(self) -> Array:
+        """The transposed matrix.
+
+        Raises:
+            InvalidArgumentError: when there are not two axes.
+        """
+        if self.ndim != 2:
+            raise InvalidArgumentError(f"{self._text()}.T: needs 2 axes; use mT or permute_dims")
+        return self.mT
+
+    @property
+    def mT(self) -> Array:
+        """The last two axes exchanged.
+
+        Raises:
+            InvalidArgumentError: when there are fewer.
+        """
+        from dmlvk.array_api.products import matrix_transpose
+
+        return matrix_transpose(self)
+
+    @property
+    def value(self) -> Value:
+        """The elements, of which there must be some, perhaps not computed yet."""
+        assert self._value is not None, self.shape  # callers have looked for empty axes
+        return self._value
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the elements still have to be computed."""
+        return self._value is not None and self._value.is_pending
+
+    def device_array(self) -> DeviceArray:
+        """The elements as a ``dmlvk.Array``, not copied; (1,) where there is no axis; ``bool`` as UINT8.
+
+        Raises:
+            InvalidArgumentError: when there are no elements.
+        """
+        if self._value is None:
+            raise InvalidArgumentError(f"{self._text()}: a dmlvk.Array has elements")
+        return self._value.array()
+
+    def numpy(self) -> npt.NDArray[Any]:
+        """A copy of the elements in main memory; waits for what computes them."""
+        if self._value is None:
+            return np.empty(self.shape, self.dtype)
+        return self._value.array().numpy().reshape(self.shape).view(self.dtype)
+
+    def __array__(self, dtype: npt.DTypeLike = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """For NumPy: :meth:`numpy`, converted where another type is asked for."""
+        if copy is False:
+            raise ValueError(f"{self._text()} cannot become a NumPy array without a copy: it is in the device's memory")
+        return self.numpy() if dtype is None else self.numpy().astype(dtype, copy=False)
+
+    def _text(self) -> str:
+        return f"array_api.Array {self.dtype.name} {list(self.shape)}"
+
+    def __repr__(self) -> str:
+        return f"Array({np.array2string(self.numpy(), separator=', ', threshold=20)}, dtype={self.dtype.name})"
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> types.ModuleType:
+        """:mod:`dmlvk.array_api`.
+
+        Raises:
+            InvalidArgumentError: another version than 2024.12 or one before it is asked for.
+        """
+        return namespace(api_version)
+
+    def to_device(self, device: Device, /, *, stream: None = None) -> Array:
+        """The array on a device; the same one where it is there already, else a copy through main memory.
+
+        Raises:
+            InvalidArgumentError: streams are asked for, of which dmlvk has none.
+        """
+        from dmlvk.array_api.creation import asarray, checked_device
+
+        if stream is not None:
+            raise InvalidArgumentError(f"{self._text()}.to_device: there are no streams; got {stream!r}")
+        if checked_device(device, "to_device") is self.device:
+            return self
+        return asarray(self.numpy(), device=device)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        """Main memory: other libraries cannot reach what a Vulkan device has, and get a copy."""
+        return (1, 0)
+
+    def __dlpack__(
+        self,
+        *,
+        stream: object = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        """For other libraries: a copy in main memory.
+
+        Raises:
+            BufferError: without a copy, or for another device, it is not to be had.
+        """
+        if copy is False:
+            raise BufferError(f"{self._text()} is in the device's memory: other libraries get a copy")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError(f"{self._text()} can be copied to main memory (1, 0); got dl_device={dl_device!r}")
+        array: Any = self.numpy()
+        try:
+            return array.__dlpack__(max_version=max_version)
+        except TypeError:  # a NumPy before 2.1
+            return array.__dlpack__()
+
+    def _number(self, what: str) -> Any:
+        if self.size != 1:
+            raise TypeError(f"{self._text()} is no {what}: it has {self.size} elements")
+        return self.numpy().item()
+
+    def item(self) -> Any:
+        """The only element as a number of Python.
+
+        Raises:
+            TypeError: there are more, or none.
+        """
+        return self._number("number")
+
+    def tolist(self) -> Any:
+        """The elements in nested lists."""
+        return self.numpy().tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self._number("truth value"))
+
+    def __float__(self) -> float:
+        return float(self._number("number"))
+
+    def __int__(self) -> int:
+        return int(self._number("number"))
+
+    def __complex__(self) -> complex:
+        return complex(self._number("number"))
+
+    def __index__(self) -> int:
+        if self.dtype not in INTEGERS or self.ndim:
+            raise TypeError(f"{self._text()} is no index: it must be an integer without axes")
+        return int(self._number("index"))
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError(f"{self._text()} has no length: it has no axis")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        if not self.shape:
+            raise TypeError(f"{self._text()} cannot be iterated over: it has no axis")
+        return (self[number] for number in range(self.shape[0]))
+
+    def __getitem__(self, key: Any, /) -> Array:
+        """Elements by integers, slices, ``...``, ``None``, integer arrays, or one boolean array.
+
+        Raises:
+            InvalidArgumentError: it is another index.
+            IndexError: it lies outside.
+        """
+        from dmlvk.array_api.indexing import item_of
+
+        return item_of(self, key)
+
+    def __setitem__(self, key: Any, value: Any, /) -> None:
+        """New elements where an index says; other arrays keep theirs.
+
+        Raises:
+            InvalidArgumentError: it is another index, or the value does not broadcast to what it names.
+            IndexError: it lies outside.
+        """
+        from dmlvk.array_api.indexing import with_item
+
+        self._become(with_item(self, key, value))
+
+    def _become(self, other: Array) -> Array:
+        old, self._value = self._value, other._value
+        if self._value is not None:
+            self._value.handles += 1
+        if old is not None:
+            old.handles -= 1
+        return self
+
+
+def namespace(api_version: str | None) -> types.ModuleType:
+    """The module for a version of the standard.
+
+    Raises:
+        InvalidArgumentError: it is not that of the version.
+    """
+    from dmlvk import array_api
+
+    if api_version not in (None, "2021.12", "2022.12", "2023.12", VERSION):
+        raise InvalidArgumentError(f"__array_namespace__: has version {VERSION}; got {api_version!r}")
+    return array_api
+
+
+def checked(x: Any, where: str) -> Array:
+    """An operand as the standard's array: a ``dmlvk.Array`` is taken as it lies.
+
+    Raises:
+        DataTypeError: it is something else.
+    """
+    if isinstance(x, Array):
+        return x
+    if isinstance(x, DeviceArray):
+        from dmlvk.array_api.creation import asarray
+
+        return asarray(x)
+    raise DataTypeError(f"{where}: takes arrays of dmlvk.array_api; got {type(x).__name__}: use asarray")
+
+
+def is_number(x: object) -> bool:
+    """Whether it is a number of Python, or NumPy's of one."""
+    return isinstance(x, (bool, int, float, complex, np.number, np.bool_))
+
+
+def operands(where: str, *given: Any) -> list[Array]:
+    """Arrays of one device, and numbers as arrays of their type.
+
+    Raises:
+        DataTypeError: one is something else, or a number does not fit beside the arrays.
+        InvalidArgumentError: there is no array, or they are on several devices.
+    """
+    arrays = [checked(one, where) for one in given if not is_number(one)]
+    if not arrays:
+        raise DataTypeError(f"{where}: needs an array; got numbers only")
+    first = arrays[0]
+    if any(one.device is not first.device for one in arrays):
+        raise InvalidArgumentError(f"{where}: the arrays are on several devices: use to_device")
+    rest = iter(arrays)
+    return [number_beside(one, first, where) if is_number(one) else next(rest) for one in given]
+
+
+def number_beside(number: Any, array: Array, where: str) -> Array:
+    """A number as an array without axes, of another one's type and device.
+
+    Raises:
+        DataTypeError: the type does not hold it.
+    """
+    from dmlvk.array_api.lazy import number as number_value
+
+    plain = number.item() if isinstance(number, np.generic) else number
+    check_number(plain, array.dtype, where)
+    data_type = device_type(array.dtype)
+    return Array(array.device, array.dtype, (), number_value(array.device, plain, data_type))
+
+
+def broadcast(where: str, shapes: list[Shape]) -> Shape:
+    """The shape to which others broadcast.
+
+    Raises:
+        InvalidArgumentError: they do not, or it has more than 8 axes.
+    """
+    rank = max(len(shape) for shape in shapes)
+    made: list[int] = []
+    for column in zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True):
+        others = {size for size in column if size != 1}
+        if len(others) > 1:
+            raise InvalidArgumentError(
+                f"{where}: the shapes do not broadcast: {' and '.join(str(list(shape)) for shape in shapes)}"
+            )
+        made.append(others.pop() if others else 1)
+    return checked_shape(tuple(made), where)
+
+
+def checked_shape(shape: Shape, where: str) -> Shape:
+    """A shape that arrays can have.
+
+    Raises:
+        InvalidArgumentError: when it has more than 8 axes.
+    """
+    if len(shape) > MAXIMUM_DIMENSION_COUNT:
+        raise InvalidArgumentError(f"{where}: arrays have at most {MAXIMUM_DIMENSION_COUNT} axes; got {list(shape)}")
+    return shape
+
+
+def checked_axis(axis: Any, rank: int, where: str) -> int:
+    """An axis from 0 on.
+
+    Raises:
+        InvalidArgumentError: there is no such axis.
+    """
+    try:
+        number = axis.__index__()
+    except AttributeError as error:
+        raise InvalidArgumentError(f"{where}: axis must be an integer; got {axis!r}") from error
+    if not -rank <= number < rank:
+        raise InvalidArgumentError(f"{where}: axis must be from {-rank} to {rank - 1}; got {number}")
+    return int(number % rank)
+
+
+def checked_axes(axis: Any, rank: int, where: str) -> tuple[int, ...]:
+    """One or several axes from 0 on, in order; all of them for ``None``.
+
+    Raises:
+        InvalidArgumentError: there is no such axis, or one is named twice.
+    """
+    if axis is None:
+        return tuple(range(rank))
+    given = axis if isinstance(axis, (tuple, list)) else (axis,)
+    axes = [checked_axis(one, rank, where) for one in given]
+    if len(set(axes)) < len(axes):
+        raise InvalidArgumentError(f"{where}: each axis must be named once; got {axis!r}")
+    return tuple(sorted(axes))
+
+
+def is_bool(x: Array) -> bool:
+    """Whether the elements are truth values."""
+    return x.dtype == bool_dtype
+
+
+def along(axis: int, item: Any) -> tuple[Any, ...]:
+    """The index of a part along one axis."""
+    return (*(slice(None),) * axis, item)

@@ -1,0 +1,76 @@
+"""From functions of expressions to arrays: computed when needed, or now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dmlvk.array_api.array import Array, broadcast
+from dmlvk.array_api.dtypes import DType, device_type
+from dmlvk.array_api.lazy import Operation, Shape, Value, computed, deferred
+from dmlvk.device import Device
+from dmlvk.device_arrays import Array as DeviceArray
+
+
+def applied(
+    where: str,
+    form: Callable[..., Any],
+    arrays: list[Array],
+    dtype: DType,
+    attributes: tuple[Any, ...] = (),
+    shape: Shape | None = None,
+) -> Array:
+    """The result of an element-wise form, which is computed when it is needed.
+
+    Args:
+        where: the function, for messages.
+        form: of :mod:`dmlvk.array_api.forms`.
+        arrays: its operands, of one device.
+        dtype: of the result.
+        attributes: what else the form takes.
+        shape: of the result; ``None``: to which the operands broadcast.
+
+    Raises:
+        InvalidArgumentError: the shapes do not broadcast.
+    """
+    made = broadcast(where, [one.shape for one in arrays]) if shape is None else shape
+    device = arrays[0].device
+    if 0 in made:
+        return Array(device, dtype, made, None)
+    operation = Operation(form, attributes, is_elementwise=True)
+    value = deferred(device, operation, [one.value for one in arrays], device_type(dtype), made)
+    return Array(device, dtype, made, value)
+
+
+def computed_now(
+    form: Callable[..., Any],
+    arrays: Sequence[Array],
+    results: Sequence[tuple[DType, Shape]],
+    attributes: tuple[Any, ...] = (),
+    device: Device | None = None,
+) -> list[Array]:
+    """The results of any form, computed now, in one graph with what its operands wait for.
+
+    Args:
+        form: a function of the graph, the operands' expressions and the attributes, of one expression or several.
+        arrays: the operands, of one device; none is empty.
+        results: type and shape of each; none is empty.
+        attributes: what else the form takes.
+        device: where, if there are no operands.
+    """
+    where = arrays[0].device if device is None else device
+    described = [(device_type(dtype), shape) for dtype, shape in results]
+    values = computed(where, Operation(form, attributes), [one.value for one in arrays], described)
+    return [Array(where, dtype, shape, value) for (dtype, shape), value in zip(results, values, strict=True)]
+
+
+def one_now(form: Callable[..., Any], x: Array, dtype: DType, shape: Shape, attributes: tuple[Any, ...] = ()) -> Array:
+    """The only result of a form of one operand, computed now."""
+    (made,) = computed_now(form, [x], [(dtype, shape)], attributes)
+    return made
+
+
+def seen(x: Array, array: DeviceArray | None, shape: Shape) -> Array:
+    """A view of an array's memory, as an array of the same type."""
+    value = None if array is None else Value(x.device, device_type(x.dtype), shape, array=array)
+    return Array(x.device, x.dtype, shape, value)

@@ -1,0 +1,350 @@
+"""The standard's functions that make arrays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dmlvk import functions as F
+from dmlvk.array_api import forms
+from dmlvk.array_api.array import Array, checked, checked_shape, is_number
+from dmlvk.array_api.calls import applied, computed_now
+from dmlvk.array_api.dtypes import (
+    FLOATS,
+    INTEGERS,
+    NUMERIC,
+    SUPPORTED,
+    DataTypeError,
+    DType,
+    check_is,
+    check_number,
+    checked_dtype,
+    device_type,
+    float32,
+    int64,
+)
+from dmlvk.array_api.dtypes import bool as bool_dtype
+from dmlvk.array_api.lazy import Shape, Value
+from dmlvk.array_api.lazy import number as number_value
+from dmlvk.datatypes import DataType
+from dmlvk.device import Device
+from dmlvk.device_arrays import Array as DeviceArray
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.graphs.builder import Graph
+from dmlvk.graphs.expression import Expression
+from dmlvk.portable import default_device
+
+
+def checked_device(device: Any, where: str) -> Device:
+    """The device that is meant: ``None`` is the process's (``dmlvk.default_device``).
+
+    Raises:
+        InvalidArgumentError: it is none.
+    """
+    if device is None:
+        return default_device()
+    if not isinstance(device, Device):
+        raise InvalidArgumentError(f"{where}: device must be a dmlvk.Device; got {device!r}")
+    return device
+
+
+def _shape_of(shape: Any, where: str) -> Shape:
+    given = shape if isinstance(shape, (tuple, list)) else (shape,)
+    try:
+        sizes = tuple(one.__index__() for one in given)
+    except AttributeError as error:
+        raise InvalidArgumentError(f"{where}: shape must be integers; got {shape!r}") from error
+    if any(size < 0 for size in sizes):
+        raise InvalidArgumentError(f"{where}: sizes must not be below 0; got {list(sizes)}")
+    return checked_shape(sizes, where)
+
+
+def _natural(number: Any) -> DType:
+    if isinstance(number, (bool, np.bool_)):
+        return bool_dtype
+    return int64 if isinstance(number, (int, np.integer)) else float32
+
+
+def asarray(obj: Any, /, *, dtype: Any = None, device: Device | None = None, copy: bool | None = None) -> Array:
+    """An array of what is given.
+
+    Args:
+        obj: a number, nested lists of them, an array, or what NumPy or DLPack make one of. A ``dmlvk.Array`` is used
+            where it lies: closing or overwriting it later closes or changes this array, too.
+        dtype: ``None``: the array's own; int64, float32 or bool of Python's numbers.
+        device: a ``dmlvk.Device``; ``None``: the array's, or the process's.
+        copy: ``False``: an error where elements would have to be copied; ``True``: always.
+
+    Raises:
+        DataTypeError: the device does not compute with the type.
+        InvalidArgumentError: it is no array, or would have to be copied.
+    """
+    wanted = None if dtype is None else checked_dtype(dtype, "asarray")
+    if isinstance(obj, DeviceArray):
+        obj = _of_device_array(obj, copy)
+    if isinstance(obj, Array):
+        if device is not None and checked_device(device, "asarray") is not obj.device:
+            if copy is False:
+                raise InvalidArgumentError("asarray: an array of another device cannot be had without a copy")
+            return asarray(obj.numpy(), dtype=wanted, device=device)
+        from dmlvk.array_api.elementwise import converted
+
+        if wanted not in (None, obj.dtype) and copy is False:
+            raise InvalidArgumentError(f"asarray: {obj.dtype.name} cannot become {wanted} without a copy")
+        made = converted(obj, obj.dtype if wanted is None else wanted, "asarray")
+        return obj.__copy__() if made is obj and copy else made
+    if copy is False:
+        raise InvalidArgumentError("asarray: elements come to the device by a copy; got copy=False")
+    return _uploaded(_plain(obj, wanted), checked_device(device, "asarray"))
+
+
+def _of_device_array(array: DeviceArray, copy: bool | None) -> Array:
+    dtype = bool_dtype if array.is_truth else checked_dtype(array.dtype, "asarray")
+    if dtype not in SUPPORTED or array.data_type.size_in_bits < 8:
+        raise DataTypeError(f"asarray: {array.data_type.name} is no type of the standard's")
+    own = array.device.array(array) if copy else array
+    return Array(array.device, dtype, array.shape, Value(array.device, array.data_type, array.shape, array=own))
+
+
+def _plain(obj: Any, wanted: DType | None) -> Any:
+    """NumPy's array of something, in a type that the device has."""
+    try:
+        values = np.asarray(obj)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise InvalidArgumentError(f"asarray: not an array: {error}") from error
+    if wanted is None:
+        is_of_python = (is_number(obj) and not isinstance(obj, np.generic)) or isinstance(obj, (list, tuple, range))
+        if is_of_python and values.dtype == np.float64:
+            values = values.astype(np.float32)
+        elif is_of_python and values.dtype == np.int32:
+            values = values.astype(np.int64)  # NumPy 1 on Windows
+        return values.astype(checked_dtype(values.dtype, "asarray"), copy=False)
+    if values.dtype.kind not in "biuf":
+        raise DataTypeError(f"asarray: {values.dtype} cannot become {wanted.name}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        return values.astype(wanted)
+
+
+def _uploaded(values: Any, device: Device) -> Array:
+    checked_shape(values.shape, "asarray")
+    if values.size == 0:
+        return Array(device, values.dtype, values.shape, None)
+    array = device.array(np.ascontiguousarray(values).reshape(values.shape))
+    value = Value(device, device_type(values.dtype), values.shape, array=array)
+    return Array(device, values.dtype, values.shape, value)
+
+
+def from_dlpack(x: Any, /, *, device: Device | None = None, copy: bool | None = None) -> Array:
+    """An array of another library's, through main memory.
+
+    Raises:
+        BufferError: without a copy it is not to be had.
+        DataTypeError: the device does not compute with its type.
+    """
+    if isinstance(x, (Array, DeviceArray)):
+        return asarray(x, device=device, copy=copy)
+    if copy is False:
+        raise BufferError("from_dlpack: elements come to the device by a copy")
+    return asarray(np.from_dlpack(x), device=device)
+
+
+def _filled(graph: Graph, number: Any, data_type: DataType, shape: Shape) -> Expression:
+    return F.fill_value_constant(number, output_data_type=data_type, output_sizes=shape or (1,), graph=graph)
+
+
+def _sequence(graph: Graph, start: Any, step: Any, data_type: DataType, count: int) -> Expression:
+    return F.fill_value_sequence(start, step, output_data_type=data_type, output_sizes=(count,), graph=graph)
+
+
+def full(shape: Any, fill_value: Any, *, dtype: Any = None, device: Device | None = None) -> Array:
+    """One number everywhere.
+
+    Raises:
+        InvalidArgumentError: there is no such shape.
+        DataTypeError: the type does not hold the number.
+    """
+    sizes, place = _shape_of(shape, "full"), checked_device(device, "full")
+    if isinstance(fill_value, Array):
+        fill_value = fill_value.item()
+    wanted = _natural(fill_value) if dtype is None else checked_dtype(dtype, "full")
+    plain = fill_value.item() if isinstance(fill_value, np.generic) else fill_value
+    if isinstance(plain, complex):
+        raise DataTypeError(f"full: {plain!r}: Vulkan has no complex numbers")
+    if wanted == bool_dtype:
+        plain = int(bool(plain))
+    elif wanted in INTEGERS:
+        plain = int(plain)
+        check_number(plain, wanted, "full")
+    else:
+        plain = float(plain)
+    if 0 in sizes:
+        return Array(place, wanted, sizes, None)
+    value = number_value(place, plain, device_type(wanted))
+    one = Array(place, wanted, (), value)
+    return applied("full", forms.broadcast, [one], wanted, (sizes,), sizes) if sizes else one
+
+
+def full_like(x: Any, /, fill_value: Any, *, dtype: Any = None, device: Device | None = None) -> Array:
+    """One number everywhere, in the shape, the type and on the device of another array."""
+    like = checked(x, "full_like")
+    return full(like.shape, fill_value, dtype=like.dtype if dtype is None else dtype, device=device or like.device)
+
+
+def zeros(shape: Any, *, dtype: Any = None, device: Device | None = None) -> Array:
+    """0 everywhere, of float32 if nothing else is asked for."""
+    return full(shape, 0, dtype=float32 if dtype is None else dtype, device=device)
+
+
+def ones(shape: Any, *, dtype: Any = None, device: Device | None = None) -> Array:
+    """1 everywhere, of float32 if nothing else is asked for."""
+    return full(shape, 1, dtype=float32 if dtype is None else dtype, device=device)
+
+
+def empty(shape: Any, *, dtype: Any = None, device: Device | None = None) -> Array:
+    """Elements that nothing is said of: they are 0, so that programs do the same on every device."""
+    return zeros(shape, dtype=dtype, device=device)
+
+
+def zeros_like(x: Any, /, *, dtype: Any = None, device: Device | None = None) -> Array:
+    """0 everywhere, in the shape, the type and on the device of another array."""
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+def ones_like(x: Any, /, *, dtype: Any = None, device: Device | None = None) -> Array:
+    """1 everywhere, in the shape, the type and on the device of another array."""
+    return full_like(x, 1, dtype=dtype, device=device)
+
+
+def empty_like(x: Any, /, *, dtype: Any = None, device: Device | None = None) -> Array:
+    """Elements that nothing is said of, in the shape, the type and on the device of another array."""
+    return full_like(x, 0, dtype=dtype, device=device)
+
+
+def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Device | None = None) -> Array:
+    """Numbers from a first one on, by a step, up to a last one, which is not among them.
+
+    Raises:
+        InvalidArgumentError: the step is 0.
+    """
+    first, last = (0, start) if stop is None else (start, stop)
+    if step == 0:
+        raise InvalidArgumentError("arange: step must not be 0")
+    is_whole = all(isinstance(one, (int, np.integer)) for one in (first, last, step))
+    wanted = (int64 if is_whole else float32) if dtype is None else checked_dtype(dtype, "arange")
+    check_is(wanted, NUMERIC, "arange")
+    count = max(0, -((first - last) // step) if is_whole else math.ceil((last - first) / step))
+    place = checked_device(device, "arange")
+    if count == 0:
+        return Array(place, wanted, (0,), None)
+    if wanted in INTEGERS:
+        first, step = int(first), int(step)
+        check_number(first, wanted, "arange")
+    attributes = (first, step, device_type(wanted), int(count))
+    (made,) = computed_now(_sequence, [], [(wanted, (int(count),))], attributes, place)
+    return made
+
+
+def _spaced(graph: Graph, start: float, stop: float, count: int, parts: int) -> Expression:
+    place = _sequence(graph, 0, 1, DataType.INT32, count)
+    step = (stop - start) / parts if parts else 0.0
+    made = F.add(
+        F.multiply(F.cast(place, output_data_type=DataType.FLOAT32), graph.constant(step, DataType.FLOAT32)),
+        graph.constant(start, DataType.FLOAT32),
+    )
+    is_last = F.equal(place, graph.constant(parts if parts else -1, DataType.INT32))
+    return F.where(is_last, graph.constant(stop, DataType.FLOAT32), made)
+
+
+def linspace(
+    start: Any, stop: Any, /, num: int, *, dtype: Any = None, device: Device | None = None, endpoint: bool = True
+) -> Array:
+    """Numbers at equal distances from a first one to a last one.
+
+    Raises:
+        InvalidArgumentError: their number is below 0.
+    """
+    wanted = float32 if dtype is None else checked_dtype(dtype, "linspace")
+    check_is(wanted, FLOATS, "linspace")
+    place = checked_device(device, "linspace")
+    if num < 0:
+        raise InvalidArgumentError(f"linspace: num must not be below 0; got {num}")
+    if num == 0:
+        return Array(place, wanted, (0,), None)
+    attributes = (float(start), float(stop), int(num), num - 1 if endpoint else num)
+    (made,) = computed_now(_spaced, [], [(wanted, (int(num),))], attributes, place)
+    return made
+
+
+def _offsets(graph: Graph, rows: int, columns: int) -> Expression:
+    """How far each element of a matrix is above the diagonal."""
+    row = _sequence(graph, 0, 1, DataType.INT32, rows).reshape(rows, 1)
+    return F.subtract(_sequence(graph, 0, 1, DataType.INT32, columns), row)
+
+
+def _diagonal(graph: Graph, rows: int, columns: int, k: int, data_type: DataType) -> Expression:
+    is_there = F.equal(_offsets(graph, rows, columns), graph.constant(k, DataType.INT32))
+    return is_there if data_type is DataType.UINT8 else F.cast(is_there, output_data_type=data_type)
+
+
+def eye(
+    n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: Any = None, device: Device | None = None
+) -> Array:
+    """A matrix with 1 on a diagonal, the k-th above the main one, and 0 elsewhere."""
+    shape = _shape_of((n_rows, n_rows if n_cols is None else n_cols), "eye")
+    wanted = float32 if dtype is None else checked_dtype(dtype, "eye")
+    place = checked_device(device, "eye")
+    if 0 in shape:
+        return Array(place, wanted, shape, None)
+    attributes = (*shape, max(-(2**31), min(2**31 - 1, int(k))), device_type(wanted))
+    (made,) = computed_now(_diagonal, [], [(wanted, shape)], attributes, place)
+    return made
+
+
+def _triangle(graph: Graph, x: Expression, k: int, is_lower: bool) -> Expression:
+    offsets = _offsets(graph, *x.sizes[-2:])
+    limit = graph.constant(k, DataType.INT32)
+    is_kept = F.less_equal(offsets, limit) if is_lower else F.greater_equal(offsets, limit)
+    return F.where(is_kept, x, graph.constant(0, x.data_type))
+
+
+def _triangular(name: str, x: Any, k: int, is_lower: bool) -> Array:
+    array = checked(x, name)
+    if array.ndim < 2:
+        raise InvalidArgumentError(f"{name}: needs 2 axes at least; got {list(array.shape)}")
+    return applied(name, _triangle, [array], array.dtype, (int(k), is_lower), array.shape)
+
+
+def tril(x: Any, /, *, k: int = 0) -> Array:
+    """The elements up to the k-th diagonal, and 0 above it."""
+    return _triangular("tril", x, k, True)
+
+
+def triu(x: Any, /, *, k: int = 0) -> Array:
+    """The elements from the k-th diagonal on, and 0 below it."""
+    return _triangular("triu", x, k, False)
+
+
+def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Array, ...]:
+    """Each vector along an axis of its own, repeated along those of the others.
+
+    Raises:
+        InvalidArgumentError: one is no vector, or there is no such indexing.
+    """
+    from dmlvk.array_api.manipulation import broadcast_arrays, reshape
+
+    vectors = [checked(one, "meshgrid") for one in arrays]
+    if indexing not in ("xy", "ij") or any(one.ndim != 1 for one in vectors):
+        raise InvalidArgumentError("meshgrid: takes vectors, and indexing 'xy' or 'ij'")
+    if len({one.dtype for one in vectors}) > 1:
+        raise DataTypeError("meshgrid: the vectors must have one type")
+    axes = list(range(len(vectors)))
+    if indexing == "xy" and len(axes) > 1:
+        axes[0], axes[1] = 1, 0
+    seen = [
+        reshape(one, tuple(-1 if place == axis else 1 for place in range(len(vectors))) if one.size else
+                tuple(0 if place == axis else 1 for place in range(len(vectors))))
+        for one, axis in zip(vectors, axes, strict=True)
+    ]  # fmt: skip
+    return tuple(broadcast_arrays(*seen)) if seen else ()

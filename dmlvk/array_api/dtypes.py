@@ -1,0 +1,223 @@
+"""The standard's data types: which there are, which of them promote to what, and what they can hold."""
+
+from __future__ import annotations
+
+import builtins
+import dataclasses
+import functools
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dmlvk.datatypes import DataType
+from dmlvk.errors import InvalidArgumentError
+
+DType: TypeAlias = "np.dtype[Any]"
+"""NumPy's objects stand for the standard's data types."""
+
+
+class DataTypeError(InvalidArgumentError, TypeError):
+    """Arrays or numbers of these data types are not combined, or the device does not compute with them."""
+
+
+_PYTHON_BOOL = builtins.bool
+
+bool: DType = np.dtype(np.bool_)
+int8: DType = np.dtype(np.int8)
+int16: DType = np.dtype(np.int16)
+int32: DType = np.dtype(np.int32)
+int64: DType = np.dtype(np.int64)
+uint8: DType = np.dtype(np.uint8)
+uint16: DType = np.dtype(np.uint16)
+uint32: DType = np.dtype(np.uint32)
+uint64: DType = np.dtype(np.uint64)
+float32: DType = np.dtype(np.float32)
+float64: DType = np.dtype(np.float64)
+complex64: DType = np.dtype(np.complex64)
+complex128: DType = np.dtype(np.complex128)
+
+SIGNED = (int8, int16, int32, int64)
+UNSIGNED = (uint8, uint16, uint32, uint64)
+INTEGERS = (*SIGNED, *UNSIGNED)
+FLOATS = (float32,)
+NUMERIC = (*INTEGERS, *FLOATS)
+SUPPORTED = (bool, *NUMERIC)
+
+_REFUSED = {
+    float64: "Vulkan devices need not have float64 arithmetic, and dmlvk's shaders compute without it: use float32",
+    complex64: "Vulkan has no complex numbers: keep real and imaginary parts in two arrays",
+    complex128: "Vulkan has no complex numbers: keep real and imaginary parts in two arrays",
+}
+
+_KINDS: dict[str, tuple[DType, ...]] = {
+    "bool": (bool,),
+    "signed integer": SIGNED,
+    "unsigned integer": UNSIGNED,
+    "integral": INTEGERS,
+    "real floating": (float32, float64),
+    "complex floating": (complex64, complex128),
+    "numeric": (*INTEGERS, float32, float64, complex64, complex128),
+}
+
+
+def checked_dtype(value: object, where: str) -> DType:
+    """A data type that arrays on the device can have.
+
+    Args:
+        value: one of the standard's, or what NumPy takes for it.
+        where: the function, for messages.
+
+    Raises:
+        DataTypeError: when there is no such type, or the device does not compute with it.
+    """
+    try:
+        found: DType = np.dtype(value)  # type: ignore[call-overload]  # which refuses what it does not know
+    except TypeError as error:
+        raise DataTypeError(f"{where}: {value!r} is no data type") from error
+    if value is None or found not in SUPPORTED:
+        reason = _REFUSED.get(found, f"there are {', '.join(one.name for one in SUPPORTED)}")
+        raise DataTypeError(f"{where}: {value if value is None else found.name} is not supported: {reason}")
+    native: DType = found.newbyteorder("=")
+    return native
+
+
+def device_type(dtype: DType) -> DataType:
+    """DirectML's type of the elements: UINT8 of 0 and 1 stands for ``bool``."""
+    return DataType.UINT8 if dtype == bool else DataType[dtype.name.upper()]
+
+
+def check_is(dtype: DType, accepted: tuple[DType, ...], where: str) -> None:
+    """Checks an operand's type.
+
+    Raises:
+        DataTypeError: when it is none of these.
+    """
+    if dtype not in accepted:
+        raise DataTypeError(f"{where}: takes {', '.join(one.name for one in accepted)}; got {dtype.name}")
+
+
+@functools.cache
+def promoted(first: DType, second: DType, where: str) -> DType:
+    """The type to which both promote, by the standard's tables.
+
+    Raises:
+        DataTypeError: when there is none: types of different kinds, and uint64 beside signed integers.
+    """
+    if first == second:
+        return first
+    if first in INTEGERS and second in INTEGERS:
+        found = np.promote_types(first, second)
+        if found in INTEGERS:
+            return found
+    raise DataTypeError(
+        f"{where}: {first.name} and {second.name} have no common type: convert one with astype (the standard leaves "
+        "types of different kinds, and uint64 beside signed integers, without one)"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class FloatInfo:
+    """What ``finfo`` tells; the smallest normal number is the smallest that arithmetic keeps, others count as zero."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+@dataclasses.dataclass(frozen=True)
+class IntegerInfo:
+    """What ``iinfo`` tells."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def _dtype_of(value: Any) -> DType:
+    return np.dtype(getattr(value, "dtype", value))
+
+
+def finfo(type: Any, /) -> FloatInfo:
+    """The limits of float32 (also asked of an array).
+
+    Raises:
+        DataTypeError: it is another type.
+    """
+    dtype = checked_dtype(_dtype_of(type), "finfo")
+    check_is(dtype, FLOATS, "finfo")
+    found = np.finfo(np.float32)
+    return FloatInfo(32, float(found.eps), float(found.max), float(found.min), float(found.smallest_normal), dtype)
+
+
+def iinfo(type: Any, /) -> IntegerInfo:
+    """The limits of an integer type (also asked of an array).
+
+    Raises:
+        DataTypeError: it is another type.
+    """
+    dtype = checked_dtype(_dtype_of(type), "iinfo")
+    check_is(dtype, INTEGERS, "iinfo")
+    found = np.iinfo(dtype)
+    return IntegerInfo(found.bits, int(found.max), int(found.min), dtype)
+
+
+def isdtype(dtype: Any, kind: Any) -> Any:
+    """Whether a type is another one, of a kind (``"integral"``, ``"real floating"``, …), or of one of several.
+
+    Raises:
+        InvalidArgumentError: there is no such kind.
+    """
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, one) for one in kind)
+    if isinstance(kind, str):
+        if kind not in _KINDS:
+            raise InvalidArgumentError(f"isdtype: there is no kind {kind!r}; there are {', '.join(_KINDS)}")
+        return np.dtype(dtype) in _KINDS[kind]
+    return np.dtype(dtype) == np.dtype(kind)
+
+
+def can_cast(from_: Any, to: Any, /) -> Any:
+    """Whether a type (or an array's) promotes to another one."""
+    try:
+        return promoted(_dtype_of(from_), _dtype_of(to), "can_cast") == _dtype_of(to)
+    except DataTypeError:
+        return False
+
+
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """The type to which arrays, types and Python's numbers promote together.
+
+    Raises:
+        DataTypeError: they have no common type.
+        InvalidArgumentError: there is no array and no type among them.
+    """
+    numbers = [
+        item for item in arrays_and_dtypes if isinstance(item, (int, float, complex)) and not hasattr(item, "dtype")
+    ]
+    others = [item for item in arrays_and_dtypes if not any(item is number for number in numbers)]
+    if not others:
+        raise InvalidArgumentError("result_type: needs an array or a data type")
+    found = functools.reduce(lambda a, b: promoted(a, b, "result_type"), map(_dtype_of, others))
+    for number in numbers:
+        check_number(number, found, "result_type")
+    return found
+
+
+def check_number(number: Any, dtype: DType, where: str) -> None:
+    """Checks that a Python number may stand beside arrays of a type.
+
+    Raises:
+        DataTypeError: it is of a kind that the type does not hold.
+    """
+    is_bool = isinstance(number, (np.bool_, _PYTHON_BOOL))
+    accepted = (
+        dtype == bool if is_bool else dtype in NUMERIC if isinstance(number, (int, np.integer)) else dtype in FLOATS
+    )
+    if not accepted or isinstance(number, complex):
+        raise DataTypeError(f"{where}: the number {number!r} is not combined with {dtype.name}")
+    if dtype in INTEGERS and not np.iinfo(dtype).min <= int(number) <= np.iinfo(dtype).max:
+        raise DataTypeError(f"{where}: the number {number!r} is beyond {dtype.name}")

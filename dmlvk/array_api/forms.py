@@ -1,0 +1,319 @@
+"""What the standard's element-wise functions are in DirectML's operators.
+
+Each function is given the graph and the operands' expressions, whose shapes broadcast, and computes the standard's
+special values where the operator of that name has others. FLOAT32 denormals count as zero, as everywhere in dmlvk.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dmlvk import functions as F
+from dmlvk.datatypes import DataType
+from dmlvk.graphs.builder import Graph
+from dmlvk.graphs.expression import Expression
+
+Form = Callable[..., Expression]
+
+_UNSIGNED = {
+    DataType.INT8: DataType.UINT8,
+    DataType.INT16: DataType.UINT16,
+    DataType.INT32: DataType.UINT32,
+    DataType.INT64: DataType.UINT64,
+}
+_LARGEST = float(np.finfo(np.float32).max)
+_SIGN_BIT = -(2**31)
+_LN_2 = math.log(2)
+
+
+def named(name: str) -> Form:
+    """The function of ``dmlvk.functions`` of that name."""
+    function = getattr(F, name)
+
+    def form(_graph: Graph, *operands: Expression) -> Expression:
+        made: Expression = function(*operands)
+        return made
+
+    form.__name__ = name
+    return form
+
+
+NAMED = {
+    name: named(name)
+    for name in (
+        "add", "subtract", "multiply", "divide", "abs", "negate", "sqrt", "exp", "log", "ceil", "floor", "round",
+        "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "atan_yx",
+        "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isnan", "isinf", "identity",
+        "logical_and", "logical_or", "logical_xor", "logical_not", "bit_and", "bit_or", "bit_xor", "bit_not", "where",
+        "max", "min", "sign",
+    )
+}  # fmt: skip
+"""What is an operator of DirectML as it is."""
+
+
+def constant(graph: Graph, value: float, like: Expression) -> Expression:
+    """A number in the type of an operand."""
+    return graph.constant(value, like.data_type)
+
+
+def seen_as(x: Expression, data_type: DataType) -> Expression:
+    """The same bits in another type of the same size."""
+    return x.reinterpret(x.sizes, x.tensor.element_strides, data_type)
+
+
+def cast(_graph: Graph, x: Expression, data_type: DataType) -> Expression:
+    """The elements in another type: floats lose their fractions, integers too large wrap around."""
+    return x if x.data_type is data_type else F.cast(x, output_data_type=data_type)
+
+
+def truth(graph: Graph, x: Expression) -> Expression:
+    """1 where an element is not 0, as UINT8."""
+    return F.not_equal(x, constant(graph, 0, x))
+
+
+def truncated(graph: Graph, x: Expression) -> Expression:
+    """The integer part, with the sign."""
+    return F.where(F.less(x, constant(graph, 0.0, x)), F.ceil(x), F.floor(x))
+
+
+def zero_minus(graph: Graph, x: Expression) -> Expression:
+    """The negative of an unsigned integer, modulo its range."""
+    return F.subtract(constant(graph, 0, x), x)
+
+
+def reciprocal(graph: Graph, x: Expression) -> Expression:
+    """1 / x, correctly rounded."""
+    return F.divide(constant(graph, 1.0, x), x)
+
+
+def square(_graph: Graph, x: Expression) -> Expression:
+    """The square."""
+    return F.multiply(x, x)
+
+
+def is_finite(graph: Graph, x: Expression) -> Expression:
+    """1 for numbers, 0 for infinities and NaN."""
+    return F.less_equal(F.abs(x), constant(graph, _LARGEST, x))
+
+
+def positive_sign(graph: Graph, x: Expression) -> Expression:
+    """The sign of unsigned integers: 0 or 1."""
+    return cast(graph, truth(graph, x), x.data_type)
+
+
+def sign_of_float(_graph: Graph, x: Expression) -> Expression:
+    """-1, 0 or 1, and NaN of NaN."""
+    return F.where(F.isnan(x), x, F.sign(x))
+
+
+def larger(_graph: Graph, a: Expression, b: Expression) -> Expression:
+    """The larger of two floats; NaN where one of them is."""
+    return F.where(F.greater(a, b), a, F.where(F.greater_equal(b, a), b, F.add(a, b)))
+
+
+def smaller(_graph: Graph, a: Expression, b: Expression) -> Expression:
+    """The smaller of two floats; NaN where one of them is."""
+    return F.where(F.less(a, b), a, F.where(F.less_equal(b, a), b, F.add(a, b)))
+
+
+def left_shift(graph: Graph, x: Expression, distance: Expression) -> Expression:
+    """An integer times a power of two modulo its range; 0 where nothing of it is left."""
+    plain, steps = _as_unsigned(x), _as_unsigned(distance)
+    shifted = F.bit_shift_left(plain, _within(graph, steps))
+    return seen_as(F.where(_is_far(graph, steps), constant(graph, 0, plain), shifted), x.data_type)
+
+
+def right_shift(graph: Graph, x: Expression, distance: Expression) -> Expression:
+    """An integer divided by a power of two, rounded down."""
+    plain, steps = _as_unsigned(x), _as_unsigned(distance)
+
+    def shifted(of: Expression) -> Expression:
+        made = F.bit_shift_right(of, _within(graph, steps))
+        return F.where(_is_far(graph, steps), constant(graph, 0, of), made)
+
+    if plain.data_type is x.data_type:
+        return shifted(x)
+    is_negative = F.less(x, constant(graph, 0, x))
+    return seen_as(F.where(is_negative, F.bit_not(shifted(F.bit_not(plain))), shifted(plain)), x.data_type)
+
+
+def _as_unsigned(x: Expression) -> Expression:
+    return seen_as(x, _UNSIGNED[x.data_type]) if x.data_type in _UNSIGNED else x
+
+
+def _within(graph: Graph, steps: Expression) -> Expression:
+    return F.bit_and(steps, constant(graph, steps.data_type.size_in_bits - 1, steps))
+
+
+def _is_far(graph: Graph, steps: Expression) -> Expression:
+    return F.greater_equal(steps, constant(graph, steps.data_type.size_in_bits, steps))
+
+
+def floor_divided(graph: Graph, a: Expression, b: Expression) -> Expression:
+    """The quotient rounded down."""
+    if not a.data_type.is_float:
+        return a // b
+    plain = F.divide(a, b)
+    floored: Expression = a // b
+    # Where the quotient is no number, or none that has a fraction, it is what division gives.
+    is_plain = F.logical_or(F.equal(b, constant(graph, 0, b)), F.logical_not(is_finite(graph, b)))
+    at_infinity = F.where(F.logical_and(is_finite(graph, a), F.isinf(b)), F.floor(_toward(graph, a, b, plain)), plain)
+    return F.where(is_plain, at_infinity, F.where(F.isinf(a), plain, floored))
+
+
+def _toward(graph: Graph, a: Expression, b: Expression, plain: Expression) -> Expression:
+    """A quotient by an infinity: 0, or a number just below it where the signs differ."""
+    zero = constant(graph, 0.0, a)
+    differ = F.logical_or(
+        F.logical_and(F.less(a, zero), F.greater(b, zero)), F.logical_and(F.greater(a, zero), F.less(b, zero))
+    )
+    return F.where(differ, constant(graph, -1.0, a), plain)
+
+
+def remainder(graph: Graph, a: Expression, b: Expression) -> Expression:
+    """What is left by the quotient rounded down; of the divisor's sign."""
+    made = F.remainder(a, b)
+    if not a.data_type.is_float:
+        return made
+    zero = constant(graph, 0.0, a)
+    # A number fits into an infinity of its sign; where signs differ the infinity is what is left.
+    same = F.logical_or(
+        F.logical_or(F.equal(a, zero), F.logical_and(F.greater(a, zero), F.greater(b, zero))),
+        F.logical_and(F.less(a, zero), F.less(b, zero)),
+    )
+    by_infinity = F.where(same, F.where(F.equal(a, zero), copied_sign(graph, a, b), a), b)
+    signed = F.where(F.equal(made, zero), copied_sign(graph, made, b), made)
+    return F.where(F.logical_and(F.isinf(b), is_finite(graph, a)), by_infinity, signed)
+
+
+def sign_bit(graph: Graph, x: Expression) -> Expression:
+    """1 where the sign is minus, of zeros and NaN, too."""
+    bits = seen_as(x, DataType.INT32)
+    return F.less(bits, constant(graph, 0, bits))
+
+
+def copied_sign(graph: Graph, x: Expression, sign: Expression) -> Expression:
+    """The magnitude of one with the sign of another one."""
+    magnitude, bits = seen_as(x, DataType.INT32), seen_as(sign, DataType.INT32)
+    kept = F.bit_and(magnitude, constant(graph, 2**31 - 1, magnitude))
+    return seen_as(F.bit_or(kept, F.bit_and(bits, constant(graph, _SIGN_BIT, bits))), DataType.FLOAT32)
+
+
+def next_after(graph: Graph, a: Expression, b: Expression) -> Expression:
+    """The next float from one toward another one, denormals among them."""
+    first, second = _ordered(graph, a), _ordered(graph, b)
+    step = F.where(F.less(first, second), constant(graph, 1, first), constant(graph, -1, first))
+    moved = F.add(first, step)
+    back = F.where(
+        F.less(moved, constant(graph, 0, moved)), F.subtract(constant(graph, _SIGN_BIT, moved), moved), moved
+    )
+    near = F.where(F.equal(first, second), seen_as(b, DataType.INT32), back)
+    is_nan = F.logical_or(F.isnan(a), F.isnan(b))
+    return seen_as(F.where(is_nan, seen_as(F.add(a, b), DataType.INT32), near), DataType.FLOAT32)
+
+
+def _ordered(graph: Graph, x: Expression) -> Expression:
+    """A float's place in the order of all floats: its bits as an integer, those below zero counted downwards."""
+    bits = seen_as(x, DataType.INT32)
+    return F.where(F.less(bits, constant(graph, 0, bits)), F.subtract(constant(graph, _SIGN_BIT, bits), bits), bits)
+
+
+def exp_minus_1(graph: Graph, x: Expression) -> Expression:
+    """e^x - 1, exact near 0: Kahan's quotient of differences (Higham, Accuracy and Stability, 2002, section 1.14.1)."""
+    one = constant(graph, 1.0, x)
+    u = F.exp(x)
+    less = F.subtract(u, one)
+    near = F.divide(F.multiply(less, x), F.log(u))
+    is_plain = F.logical_or(F.logical_not(is_finite(graph, u)), F.equal(less, F.negate(one)))
+    return F.where(F.equal(u, one), x, F.where(is_plain, less, near))
+
+
+def log_of_1_plus(graph: Graph, x: Expression) -> Expression:
+    """ln(1 + x), exact near 0: Kahan's correction of the logarithm of the rounded sum."""
+    one = constant(graph, 1.0, x)
+    u = F.add(x, one)
+    made = F.log(u)
+    near = F.divide(F.multiply(made, x), F.subtract(u, one))
+    is_plain = F.logical_or(F.logical_not(is_finite(graph, u)), F.less_equal(u, constant(graph, 0.0, u)))
+    return F.where(F.equal(u, one), x, F.where(is_plain, made, near))
+
+
+def log_base_2(graph: Graph, x: Expression) -> Expression:
+    """The exponent, and the logarithm of the significand around 1: exact for powers of two."""
+    bits = seen_as(x, DataType.INT32)
+    exponent = F.where(
+        F.greater_equal(F.bit_and(bits, constant(graph, 0x7FFFFF, bits)), constant(graph, 0x3504F3, bits)),
+        constant(graph, 1, bits),
+        constant(graph, 0, bits),
+    )
+    biased = seen_as(
+        F.bit_shift_right(seen_as(bits, DataType.UINT32), graph.constant(23, DataType.UINT32)), DataType.INT32
+    )
+    power = F.add(F.subtract(biased, constant(graph, 127, bits)), exponent)
+    scaled = F.subtract(bits, F.multiply(power, constant(graph, 2**23, bits)))
+    significand = seen_as(scaled, DataType.FLOAT32)
+    made = F.add(cast(graph, power, DataType.FLOAT32), F.multiply(F.log(significand), constant(graph, 1 / _LN_2, x)))
+    is_normal = F.logical_and(F.greater(x, constant(graph, 0.0, x)), F.less_equal(x, constant(graph, _LARGEST, x)))
+    return F.where(is_normal, made, F.log(x))
+
+
+def log_base_10(graph: Graph, x: Expression) -> Expression:
+    """ln(x) / ln(10)."""
+    return F.divide(F.log(x), constant(graph, math.log(10), x))
+
+
+def log_of_sum_of_exp(graph: Graph, a: Expression, b: Expression) -> Expression:
+    """ln(e^a + e^b) without overflow: the larger one, and what the other one adds to it."""
+    most = larger(graph, a, b)
+    added = log_of_1_plus(graph, F.exp(F.negate(F.abs(F.subtract(a, b)))))
+    return F.where(F.logical_and(F.equal(a, b), F.isinf(a)), most, F.add(most, added))
+
+
+def hypotenuse(graph: Graph, a: Expression, b: Expression) -> Expression:
+    """The length of (a, b) without overflow: the larger one times the root of 1 + the square of the quotient."""
+    first, second = F.abs(a), F.abs(b)
+    most, least = F.where(F.less(first, second), second, first), F.where(F.less(first, second), first, second)
+    quotient = F.divide(least, most)
+    made = F.multiply(most, F.sqrt(F.add(F.multiply(quotient, quotient), constant(graph, 1.0, a))))
+    zero = constant(graph, 0.0, a)
+    made = F.where(F.equal(most, zero), zero, made)
+    is_infinite = F.logical_or(F.isinf(a), F.isinf(b))
+    return F.where(is_infinite, constant(graph, math.inf, a), made)
+
+
+def power_of_integers(graph: Graph, base: Expression, exponent: Expression, bits: int) -> Expression:
+    """base^exponent modulo the type's range, by squaring, for exponents of so many bits that are not below 0."""
+    made = constant(graph, 1, base).broadcast_to(base.sizes)
+    factor, zero = base, constant(graph, 0, exponent)
+    for bit in range(bits):
+        has_bit = F.not_equal(F.bit_and(exponent, constant(graph, 1 << bit, exponent)), zero)
+        made = F.where(has_bit, F.multiply(made, factor), made)
+        if bit + 1 < bits:
+            factor = F.multiply(factor, factor)
+    return made
+
+
+def power_of_floats(_graph: Graph, base: Expression, exponent: Expression) -> Expression:
+    """base^exponent."""
+    made: Expression = F.pow(base, exponent)
+    return made
+
+
+def power_by_number(_graph: Graph, base: Expression, exponent: float) -> Expression:
+    """base^exponent for one number."""
+    made: Expression = base**exponent
+    return made
+
+
+def chosen(_graph: Graph, condition: Expression, a: Expression, b: Expression) -> Any:
+    """One of two where a condition is not 0, else the other one."""
+    return F.where(condition, a, b)
+
+
+def broadcast(_graph: Graph, x: Expression, shape: tuple[int, ...]) -> Expression:
+    """The elements repeated along axes."""
+    return x.broadcast_to(shape or (1,))

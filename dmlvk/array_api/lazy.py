@@ -1,0 +1,328 @@
+"""Values that are computed when they are needed: consecutive element-wise operations become one graph, and one kernel.
+
+An element-wise operation makes a :class:`Value` that knows its operands. When its elements are needed, it and what it
+is made of become a graph, which the graph compiler fuses; graphs are kept compiled by their structure. What was checked
+when the operation was called is not checked again. Bits do not depend on how operations are gathered: fused kernels
+compute what the operators compute one by one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dmlvk.datatypes import DataType
+from dmlvk.device_arrays import Array as DeviceArray
+from dmlvk.graphs.builder import Graph
+from dmlvk.graphs.expression import Expression
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+    from dmlvk.graphs.compiled import CompiledGraph
+
+Shape = tuple[int, ...]
+
+MOST_PENDING = 32
+"""Operations that are gathered into one graph at most: what is longer is computed on the way."""
+
+_MOST_PROGRAMS = 256
+"""Compiled graphs that are kept of a device; those not used for longest go first."""
+
+_MOST_NUMBERS = 256
+"""Numbers that are kept on a device as arrays; those not used for longest go first."""
+
+_programs_lock = threading.Lock()
+
+
+class Settings(threading.local):
+    """Whether element-wise operations wait; of each thread."""
+
+    is_lazy = True
+
+
+SETTINGS = Settings()
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """What is computed: a function of expressions, and of numbers that belong to the graph.
+
+    Attributes:
+        function: called with the graph, the operands' expressions, and the attributes.
+        attributes: whatever has a text that tells it from others.
+        is_elementwise: whether it may wait for what else is done with its result.
+    """
+
+    function: Callable[..., Any]
+    attributes: tuple[Any, ...] = ()
+    is_elementwise: bool = False
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for operations that compute the same; numbers by their text, since -0 equals 0."""
+        return self.function, repr(self.attributes)
+
+
+class Value:
+    """Elements on a device, or how they follow from others.
+
+    Attributes:
+        device: where they are.
+        data_type: DirectML's type.
+        shape: any, without empty axes; in memory that of no axis is (1,).
+        handles: how many arrays of the user's have this value.
+        uses: operations that wait for it.
+        weight: how many operations wait with it, itself among them; what is shared counts twice.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_array",
+        "_operands",
+        "data_type",
+        "device",
+        "handles",
+        "operation",
+        "shape",
+        "uses",
+        "weight",
+    )
+
+    def __init__(
+        self,
+        device: Device,
+        data_type: DataType,
+        shape: Shape,
+        *,
+        array: DeviceArray | None = None,
+        operation: Operation | None = None,
+        operands: tuple[Value, ...] = (),
+    ) -> None:
+        self.device, self.data_type, self.shape = device, data_type, shape
+        self.operation = operation
+        self.handles = self.uses = 0
+        self._array = array
+        self._operands: tuple[Value, ...] | None = operands
+        self.weight: int = 0 if array is not None else 1 + sum(one.weight for one in operands)
+        for one in operands:
+            one.uses += 1
+
+    @property
+    def memory_shape(self) -> Shape:
+        """The shape that it has in memory."""
+        return self.shape or (1,)
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it still has to be computed."""
+        return self._array is None
+
+    def operands_if_pending(self) -> tuple[Value, ...] | None:
+        """What it is computed from, if it is not computed yet."""
+        operands = self._operands  # first: another thread may be computing it
+        return operands if self._array is None else None
+
+    def settle(self, array: DeviceArray) -> None:
+        """Takes the computed elements, and lets go of the operands."""
+        operands = self._operands or ()
+        self._array = array
+        self._operands = None
+        self.weight = 0
+        for one in operands:
+            one.uses -= 1
+
+    def array(self) -> DeviceArray:
+        """The elements, computed now if they were not yet."""
+        if self._array is None:
+            operands, operation = self.operands_if_pending(), self.operation
+            if operands is not None and operation is not None:
+                (array,) = _evaluated(self.device, operation, operands, [self])
+                self.settle(array)
+        assert self._array is not None  # what is not pending has one
+        return self._array
+
+
+def deferred(
+    device: Device, operation: Operation, operands: Sequence[Value], data_type: DataType, shape: Shape
+) -> Value:
+    """The result of an element-wise operation, which is computed when it is needed.
+
+    Args:
+        device: where the operands are.
+        operation: of one result.
+        operands: all on the device.
+        data_type: of the result.
+        shape: of the result.
+    """
+    made = tuple(operands)
+    if 1 + sum(one.weight for one in made) > MOST_PENDING:
+        for one in made:
+            one.array()
+    value = Value(device, data_type, shape, operation=operation, operands=made)
+    if not SETTINGS.is_lazy:
+        value.array()
+    return value
+
+
+def computed(
+    device: Device, operation: Operation, operands: Sequence[Value], results: Sequence[tuple[DataType, Shape]]
+) -> list[Value]:
+    """The results of an operation, computed now, in one graph with what its operands wait for.
+
+    Args:
+        device: where the operands are.
+        operation: of as many results as are described.
+        operands: all on the device.
+        results: data type and shape of each.
+    """
+    values = [Value(device, data_type, shape) for data_type, shape in results]
+    for value, array in zip(values, _evaluated(device, operation, tuple(operands), values), strict=True):
+        value.settle(array)
+    return values
+
+
+def number(device: Device, value: float, data_type: DataType) -> Value:
+    """A number of Python as a value without axes: in memory, so that other numbers need no other graph."""
+    bits = np.array(value, data_type.numpy_dtype)
+    key = ("number", data_type, bits.tobytes())
+    known = _looked_up(device, key)
+    if known is None:
+        known = _kept(device, key, device.array(bits.reshape(1)), "number", _MOST_NUMBERS)
+    return Value(device, data_type, (), array=known)
+
+
+def _looked_up(device: Device, key: Hashable) -> Any:
+    programs = device.arrays.programs
+    with _programs_lock:
+        found = programs.get(key)
+        if found is not None:
+            programs.move_to_end(key)
+        return found
+
+
+def _kept(device: Device, key: Hashable, made: Any, kind: str, most: int) -> Any:
+    programs = device.arrays.programs
+    with _programs_lock:
+        programs[key] = made
+        same = [known for known in programs if known[0] == kind] if len(programs) > most else []  # type: ignore[index]
+        for known in same[: max(0, len(same) - most)]:
+            del programs[known]
+    return made
+
+
+def _evaluated(
+    device: Device, operation: Operation, operands: tuple[Value, ...], results: Sequence[Value]
+) -> list[DeviceArray]:
+    """Runs an operation with everything that its operands wait for."""
+    plan = _Plan(operation, operands)
+    key = ("program", *plan.key, tuple((one.data_type, one.memory_shape) for one in results))
+    program: CompiledGraph = _looked_up(device, key) or _kept(
+        device, key, plan.compiled(device, results), "program", _MOST_PROGRAMS
+    )
+    made = device.run(program, plan.inputs, keep=True)
+    for number, value in plan.others:
+        value.settle(made[f"value {number}"])
+    return [made[f"result {number}"] for number in range(len(results))]
+
+
+class _Plan:
+    """What a graph consists of: operations that wait, in an order in which they can be computed.
+
+    Attributes:
+        inputs: arrays by the names of the graph's inputs.
+        others: operations on the way whose values somebody else needs, too, with their places.
+        key: equal for plans of one structure.
+    """
+
+    def __init__(self, operation: Operation, operands: tuple[Value, ...]) -> None:
+        self._operation, self._operands = operation, operands
+        self._steps: list[tuple[Value, tuple[Value, ...] | None]] = []
+        self._places: dict[int, int] = {}
+        for operand in operands:
+            self._add(operand)
+        self.inputs = {
+            f"input {place}": value.array() for place, (value, parts) in enumerate(self._steps) if parts is None
+        }
+        uses = [0] * len(self._steps)
+        counted = [parts for _, parts in self._steps if parts is not None]
+        for parts in [operands, *counted] if operation.is_elementwise else counted:
+            for part in parts:
+                uses[self._places[id(part)]] += 1
+        # What only this graph reads is not written: a use outside of it, or an array of the user's, needs it.
+        self.others = [
+            (place, value)
+            for place, (value, parts) in enumerate(self._steps)
+            if parts is not None and (value.handles > 0 or value.uses > uses[place])
+        ]
+        self.key: tuple[Hashable, ...] = (
+            operation.key,
+            tuple(self._places[id(one)] for one in operands),
+            tuple(self._key_of(place) for place in range(len(self._steps))),
+            tuple(place for place, _ in self.others),
+        )
+
+    def _add(self, root: Value) -> None:
+        """Adds a value behind everything that it is made of."""
+        pending: list[tuple[Value, tuple[Value, ...] | None, bool]] = [(root, root.operands_if_pending(), False)]
+        while pending:
+            value, parts, is_ready = pending.pop()
+            if id(value) in self._places:
+                continue
+            if parts is None or is_ready:
+                self._places[id(value)] = len(self._steps)
+                self._steps.append((value, parts))
+                continue
+            pending.append((value, parts, True))
+            pending += [(part, part.operands_if_pending(), False) for part in parts if id(part) not in self._places]
+
+    def _key_of(self, place: int) -> Hashable:
+        value, parts = self._steps[place]
+        if parts is None:
+            tensor = self.inputs[f"input {place}"].tensor
+            return tensor.data_type, tensor.sizes, tensor.strides
+        assert value.operation is not None  # what waits has one
+        return value.operation.key, value.shape, tuple(self._places[id(part)] for part in parts)
+
+    def compiled(self, device: Device, results: Sequence[Value]) -> CompiledGraph:
+        """The graph, ready to run."""
+        graph = Graph(device)
+        made: list[Expression] = []
+        for place, (value, parts) in enumerate(self._steps):
+            if parts is None:
+                tensor = self.inputs[f"input {place}"].tensor
+                made.append(graph.input(f"input {place}", tensor.data_type, tensor.sizes, tensor.strides))
+            else:
+                assert value.operation is not None  # what waits has one
+                expression = _applied(graph, value.operation, [made[self._places[id(part)]] for part in parts])
+                made.append(_shaped(expression, value))
+        root = _applied(graph, self._operation, [made[self._places[id(one)]] for one in self._operands])
+        found = root if isinstance(root, tuple) else (root,)
+        outputs = {f"value {place}": made[place] for place, _ in self.others}
+        outputs |= {
+            f"result {number}": _shaped(one, value)
+            for number, (one, value) in enumerate(zip(found, results, strict=True))
+        }
+        return graph.compile(outputs)
+
+
+def _applied(graph: Graph, operation: Operation, operands: Sequence[Expression]) -> Any:
+    return operation.function(graph, *operands, *operation.attributes)
+
+
+def _shaped(expression: Expression, value: Value) -> Expression:
+    """The expression in the shape that the value has in memory."""
+    wanted = value.memory_shape
+    assert expression.data_type is value.data_type, (expression, value.data_type)
+    if expression.sizes == wanted:
+        return expression
+    if math.prod(expression.sizes) != math.prod(wanted):
+        return expression.broadcast_to(wanted)
+    from dmlvk import functions
+
+    packed: Expression = expression if expression.tensor.is_packed else functions.identity(expression)
+    return packed.reshape(wanted)

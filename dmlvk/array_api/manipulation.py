@@ -1,0 +1,288 @@
+"""The standard's functions of shapes, and conversions of types."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+from dmlvk import functions as F
+from dmlvk.array_api import forms
+from dmlvk.array_api.array import (
+    Array,
+    along,
+    broadcast,
+    checked,
+    checked_axes,
+    checked_axis,
+    checked_shape,
+    operands,
+)
+from dmlvk.array_api.calls import applied, computed_now, seen
+from dmlvk.array_api.creation import asarray
+from dmlvk.array_api.dtypes import INTEGERS, check_is, checked_dtype, promoted
+from dmlvk.array_api.elementwise import converted
+from dmlvk.array_api.lazy import Shape
+from dmlvk.device import Device
+from dmlvk.errors import InvalidArgumentError
+from dmlvk.graphs.builder import Graph
+from dmlvk.graphs.expression import Expression
+
+
+def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Device | None = None) -> Array:
+    """The elements in another type: floats lose their fractions, integers that are too large wrap around.
+
+    Raises:
+        DataTypeError: the device does not compute with the type.
+    """
+    array = checked(x, "astype")
+    made = converted(array, checked_dtype(dtype, "astype"))
+    made = made.to_device(device) if device is not None else made
+    return made.__copy__() if made is array and copy else made
+
+
+def _resized(x: Array, shape: Shape) -> Array:
+    """The same elements in another shape of as many."""
+    checked_shape(shape, "reshape")
+    if shape == x.shape:
+        return x
+    return seen(x, x.device_array().reshape(shape or (1,)) if x.size else None, shape)
+
+
+def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
+    """The same elements in another shape, in which one size may be -1.
+
+    Raises:
+        InvalidArgumentError: it has another number of elements.
+    """
+    array = checked(x, "reshape")
+    wanted = [int(one) for one in (shape if isinstance(shape, (tuple, list)) else (shape,))]
+    if wanted.count(-1) == 1:
+        known = math.prod(one for one in wanted if one != -1)
+        if known and array.size % known == 0:
+            wanted[wanted.index(-1)] = array.size // known
+    if math.prod(wanted) != array.size or any(one < 0 for one in wanted):
+        raise InvalidArgumentError(f"reshape: {list(array.shape)} has {array.size} elements; got {list(wanted)}")
+    made = _resized(array, tuple(wanted))
+    return made.__copy__() if made is array and copy else made
+
+
+def permute_dims(x: Any, /, axes: Any) -> Array:
+    """The axes in another order.
+
+    Raises:
+        InvalidArgumentError: it is no order of them.
+    """
+    array = checked(x, "permute_dims")
+    order = tuple(checked_axis(axis, array.ndim, "permute_dims") for axis in axes)
+    if sorted(order) != list(range(array.ndim)):
+        raise InvalidArgumentError(f"permute_dims: axes must name each of {array.ndim} axes once; got {axes!r}")
+    shape = tuple(array.shape[axis] for axis in order)
+    if not order or order == tuple(range(array.ndim)):
+        return array
+    return seen(array, array.device_array().transpose(order) if array.size else None, shape)
+
+
+def moveaxis(x: Any, source: Any, destination: Any, /) -> Array:
+    """Some axes at other places, the others in their order.
+
+    Raises:
+        InvalidArgumentError: there are no such axes, or not as many places.
+    """
+    array = checked(x, "moveaxis")
+    given = [one if isinstance(one, (tuple, list)) else (one,) for one in (source, destination)]
+    taken, places = ([checked_axis(axis, array.ndim, "moveaxis") for axis in axes] for axes in given)
+    if len(set(taken)) != len(taken) or len(set(places)) != len(places) or len(taken) != len(places):
+        raise InvalidArgumentError(
+            f"moveaxis: needs as many places as axes, each once; got {source!r}, {destination!r}"
+        )
+    order = [axis for axis in range(array.ndim) if axis not in taken]
+    for place, axis in sorted(zip(places, taken, strict=True)):
+        order.insert(place, axis)
+    return permute_dims(array, tuple(order))
+
+
+def expand_dims(x: Any, /, *, axis: int = 0) -> Array:
+    """A new axis of size 1.
+
+    Raises:
+        IndexError: there is no such place.
+    """
+    array = checked(x, "expand_dims")
+    rank = array.ndim + 1
+    if not -rank <= axis < rank:
+        raise IndexError(f"expand_dims: axis must be from {-rank} to {rank - 1}; got {axis}")
+    place = axis % rank
+    return _resized(array, (*array.shape[:place], 1, *array.shape[place:]))
+
+
+def squeeze(x: Any, /, axis: Any) -> Array:
+    """Without some axes of size 1.
+
+    Raises:
+        InvalidArgumentError: one has another size, or is not there.
+    """
+    array = checked(x, "squeeze")
+    axes = checked_axes(axis, array.ndim, "squeeze")
+    if any(array.shape[one] != 1 for one in axes):
+        raise InvalidArgumentError(f"squeeze: axes of size 1 can go; got {axis!r} of {list(array.shape)}")
+    return _resized(array, tuple(size for place, size in enumerate(array.shape) if place not in axes))
+
+
+def broadcast_to(x: Any, /, shape: Any) -> Array:
+    """The elements repeated along axes of size 1, and along new ones in front.
+
+    Raises:
+        InvalidArgumentError: the shape does not follow from it.
+    """
+    array, wanted = checked(x, "broadcast_to"), tuple(int(one) for one in shape)
+    if broadcast("broadcast_to", [array.shape, wanted]) != wanted:
+        raise InvalidArgumentError(f"broadcast_to: {list(array.shape)} does not broadcast to {list(wanted)}")
+    if wanted == array.shape:
+        return array
+    return applied("broadcast_to", forms.broadcast, [array], array.dtype, (wanted,), wanted)
+
+
+def broadcast_arrays(*arrays: Any) -> tuple[Array, ...]:
+    """All in the shape to which they broadcast.
+
+    Raises:
+        InvalidArgumentError: they do not.
+    """
+    given = operands("broadcast_arrays", *arrays)
+    shape = broadcast("broadcast_arrays", [one.shape for one in given])
+    return tuple(broadcast_to(one, shape) for one in given)
+
+
+def _joined(_graph: Graph, *arguments: Any) -> Expression:
+    *tensors, axis = arguments
+    return F.concatenate(tensors, axis) if len(tensors) > 1 else F.identity(tensors[0])
+
+
+def concat(arrays: Any, /, *, axis: int | None = 0) -> Array:
+    """Arrays behind one another along an axis; ``None``: all their elements in a row.
+
+    Raises:
+        InvalidArgumentError: other sizes differ.
+        DataTypeError: they have no common type.
+    """
+    given = operands("concat", *arrays)
+    if axis is None:
+        given, axis = [reshape(one, (-1,) if one.size else (0,)) for one in given], 0
+    first = given[0]
+    place = checked_axis(axis, first.ndim, "concat")
+    for one in given:
+        if one.ndim != first.ndim or any(
+            a != b for number, (a, b) in enumerate(zip(one.shape, first.shape, strict=True)) if number != place
+        ):
+            raise InvalidArgumentError(
+                f"concat: sizes must be equal but along axis {place}; got {[list(one.shape) for one in given]}"
+            )
+    dtype = functools.reduce(lambda a, b: promoted(a, b, "concat"), [one.dtype for one in given])
+    shape = list(first.shape)
+    shape[place] = sum(one.shape[place] for one in given)
+    full = [converted(one, dtype) for one in given if one.size]
+    if not full:
+        return Array(first.device, dtype, tuple(shape), None)
+    (made,) = computed_now(_joined, full, [(dtype, tuple(shape))], (place,))
+    return made
+
+
+def stack(arrays: Any, /, *, axis: int = 0) -> Array:
+    """Arrays of one shape behind one another along a new axis.
+
+    Raises:
+        InvalidArgumentError: their shapes differ.
+    """
+    given = operands("stack", *arrays)
+    if any(one.shape != given[0].shape for one in given):
+        raise InvalidArgumentError(f"stack: shapes must be equal; got {[list(one.shape) for one in given]}")
+    place = checked_axis(axis, given[0].ndim + 1, "stack")
+    return concat([expand_dims(one, axis=place) for one in given], axis=place)
+
+
+def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The parts along an axis, without it."""
+    array = checked(x, "unstack")
+    place = checked_axis(axis, array.ndim, "unstack")
+    return tuple(array[along(place, number)] for number in range(array.shape[place]))
+
+
+def flip(x: Any, /, *, axis: Any = None) -> Array:
+    """The elements in the opposite order along some axes, or all of them."""
+    array = checked(x, "flip")
+    axes = checked_axes(axis, array.ndim, "flip")
+    return array[tuple(slice(None, None, -1 if place in axes else 1) for place in range(array.ndim))]
+
+
+def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
+    """The elements moved along axes; those beyond the end come again at the beginning.
+
+    Raises:
+        InvalidArgumentError: there are not as many shifts as axes.
+    """
+    array = checked(x, "roll")
+    if axis is None:
+        flat = reshape(array, (array.size,))
+        return reshape(roll(flat, shift, axis=0), array.shape)
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(axes)
+    if len(shifts) != len(axes):
+        raise InvalidArgumentError(f"roll: needs as many shifts as axes; got {shift!r} and {axis!r}")
+    for distance, one in zip(shifts, axes, strict=True):
+        place = checked_axis(one, array.ndim, "roll")
+        cut = int(distance) % (array.shape[place] or 1)
+        if cut and array.size:
+            parts = [array[along(place, slice(-cut, None))], array[along(place, slice(None, -cut))]]
+            array = concat(parts, axis=place)
+    return array
+
+
+def tile(x: Any, repetitions: Any, /) -> Array:
+    """The array, repeated along each axis.
+
+    Raises:
+        InvalidArgumentError: a number of repetitions is below 0.
+    """
+    array, counts = checked(x, "tile"), tuple(int(one) for one in repetitions)
+    rank = max(array.ndim, len(counts))
+    shape, counts = (1,) * (rank - array.ndim) + array.shape, (1,) * (rank - len(counts)) + counts
+    if any(one < 0 for one in counts):
+        raise InvalidArgumentError(f"tile: repetitions must not be below 0; got {list(counts)}")
+    made = _resized(array, shape)
+    for axis, count in enumerate(counts):
+        if count != 1:
+            made = concat([made] * count, axis=axis) if count else made[along(axis, slice(0, 0))]
+    return made
+
+
+def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
+    """Each element several times in a row: as often for all, or as an array of integers says.
+
+    Raises:
+        InvalidArgumentError: a number is below 0, or there are not as many as elements.
+    """
+    from dmlvk.array_api import searching, statistics
+    from dmlvk.array_api.creation import arange
+    from dmlvk.array_api.indexing import take
+
+    array = checked(x, "repeat")
+    if axis is None:
+        array, axis = reshape(array, (array.size,)), 0
+    place = checked_axis(axis, array.ndim, "repeat")
+    size = array.shape[place]
+    counts = repeats if isinstance(repeats, Array) else asarray(repeats, device=array.device)
+    check_is(counts.dtype, INTEGERS, "repeat")
+    if counts.ndim > 1 or (counts.ndim == 1 and counts.shape[0] not in (1, size)):
+        raise InvalidArgumentError(f"repeat: repeats must be one number or {size}; got {list(counts.shape)}")
+    if size == 0:
+        return array
+    counts = broadcast_to(counts, (size,))
+    if int(statistics.min(counts)) < 0:
+        raise InvalidArgumentError("repeat: repeats must not be below 0")
+    ends = statistics.cumulative_sum(converted(counts, checked_dtype("int64", "repeat")))
+    total = int(ends[-1])
+    if total == 0:
+        return array[along(place, slice(0, 0))]
+    sources = searching.searchsorted(ends, arange(total, device=array.device), side="right")
+    return take(array, sources, axis=place)

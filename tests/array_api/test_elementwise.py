@@ -1,0 +1,231 @@
+"""Element-wise functions give what array-api-strict gives: exactly, or within their stated roundings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import dmlvk.array_api as xp
+from tests.array_api.samples import (
+    ALL,
+    FLOATS,
+    INTEGERS,
+    NUMERIC,
+    arrays,
+    check,
+    ours,
+    pairs,
+    shapes,
+    strict,
+    theirs,
+    tried,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # NumPy's, of overflow in the reference
+
+EXACT_OF_ONE = {
+    "abs": NUMERIC,
+    "bitwise_invert": ("bool", *INTEGERS),
+    "ceil": NUMERIC,
+    "conj": (),
+    "floor": NUMERIC,
+    "isfinite": NUMERIC,
+    "isinf": NUMERIC,
+    "isnan": NUMERIC,
+    "logical_not": ("bool",),
+    "negative": NUMERIC,
+    "positive": NUMERIC,
+    "real": (),
+    "reciprocal": FLOATS,
+    "round": NUMERIC,
+    "sign": NUMERIC,
+    "signbit": FLOATS,
+    "sqrt": FLOATS,
+    "square": NUMERIC,
+    "trunc": NUMERIC,
+}
+ROUNDED_OF_ONE = {
+    "acos": 4.0,
+    "acosh": 4.0,
+    "asin": 4.0,
+    "asinh": 4.0,
+    "atan": 4.0,
+    "atanh": 4.0,
+    "cos": 4.0,
+    "cosh": 4.0,
+    "exp": 4.0,
+    "expm1": 6.0,
+    "log": 4.0,
+    "log1p": 6.0,
+    "log2": 4.0,
+    "log10": 4.0,
+    "sin": 4.0,
+    "sinh": 4.0,
+    "tan": 4.0,
+    "tanh": 4.0,
+}
+EXACT_OF_TWO = {
+    "add": NUMERIC,
+    "bitwise_and": ("bool", *INTEGERS),
+    "bitwise_or": ("bool", *INTEGERS),
+    "bitwise_xor": ("bool", *INTEGERS),
+    "copysign": FLOATS,
+    "divide": FLOATS,
+    "equal": ALL,
+    "greater": NUMERIC,
+    "greater_equal": NUMERIC,
+    "less": NUMERIC,
+    "less_equal": NUMERIC,
+    "logical_and": ("bool",),
+    "logical_or": ("bool",),
+    "logical_xor": ("bool",),
+    "maximum": NUMERIC,
+    "minimum": NUMERIC,
+    "multiply": NUMERIC,
+    "not_equal": ALL,
+    "subtract": NUMERIC,
+}
+ROUNDED_OF_TWO = {"atan2": 4.0, "hypot": 4.0, "logaddexp": 4.0}
+OTHERS = {
+    "bitwise_left_shift", "bitwise_right_shift", "clip", "floor_divide", "imag", "nextafter", "pow", "remainder",
+    "where", "conj", "real",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name, dtypes in EXACT_OF_ONE.items() if dtypes])
+@tried
+@given(data=st.data())
+def test_functions_of_one_array_are_exact(name: str, data: Any) -> None:
+    x = data.draw(st.sampled_from(EXACT_OF_ONE[name]).flatmap(lambda dtype: arrays(dtype, shapes())))
+    check(getattr(xp, name)(ours(x)), getattr(strict, name)(theirs(x)))
+
+
+@pytest.mark.parametrize("name", ROUNDED_OF_ONE)
+@tried
+@given(data=st.data())
+def test_functions_of_one_array_are_rounded(name: str, data: Any) -> None:
+    x = data.draw(arrays("float32", shapes()))
+    check(getattr(xp, name)(ours(x)), getattr(strict, name)(theirs(x, is_wide=True)), ulps=ROUNDED_OF_ONE[name])
+
+
+@pytest.mark.parametrize("name", EXACT_OF_TWO)
+@tried
+@given(data=st.data())
+def test_functions_of_two_arrays_are_exact(name: str, data: Any) -> None:
+    a, b = data.draw(pairs(EXACT_OF_TWO[name]))
+    signs = name not in ("maximum", "minimum")  # of zeros, which are equal
+    check(getattr(xp, name)(ours(a), ours(b)), getattr(strict, name)(theirs(a), theirs(b)), signs=signs)
+
+
+@pytest.mark.parametrize("name", ROUNDED_OF_TWO)
+@tried
+@given(data=st.data())
+def test_functions_of_two_arrays_are_rounded(name: str, data: Any) -> None:
+    a, b = data.draw(pairs(FLOATS))
+    wanted = getattr(strict, name)(theirs(a, is_wide=True), theirs(b, is_wide=True))
+    check(getattr(xp, name)(ours(a), ours(b)), wanted, ulps=ROUNDED_OF_TWO[name])
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "remainder"])
+@tried
+@given(data=st.data())
+def test_division_of_integers_rounds_down(name: str, data: Any) -> None:
+    a, b = data.draw(pairs(INTEGERS))
+    assume(np.all(b != 0))
+    check(getattr(xp, name)(ours(a), ours(b)), getattr(strict, name)(theirs(a), theirs(b)))
+
+
+@pytest.mark.parametrize("name", ["floor_divide", "remainder"])
+@tried
+@given(data=st.data())
+def test_division_of_floats_has_the_special_values_of_the_standard(name: str, data: Any) -> None:
+    a, b = data.draw(pairs(FLOATS))
+    if name == "floor_divide":
+        assume(np.all(np.isfinite(a)))  # an infinity's quotient may be NaN or infinite
+    made, wanted = getattr(xp, name)(ours(a), ours(b)), getattr(strict, name)(theirs(a), theirs(b))
+    check(made, wanted)
+
+
+@pytest.mark.parametrize("name", ["bitwise_left_shift", "bitwise_right_shift"])
+@tried
+@given(data=st.data())
+def test_shifts_leave_nothing_of_what_is_moved_out(name: str, data: Any) -> None:
+    a = data.draw(st.sampled_from(INTEGERS).flatmap(lambda dtype: arrays(dtype, shapes())))
+    b = data.draw(arrays(a.dtype.name, a.shape, 0, 70))
+    check(getattr(xp, name)(ours(a), ours(b)), getattr(strict, name)(theirs(a), theirs(b)))
+
+
+@tried
+@given(data=st.data())
+def test_the_next_float_is_the_next_one(data: Any) -> None:
+    a, b = data.draw(pairs(FLOATS))
+    with np.errstate(all="ignore"):
+        wanted = np.nextafter(a, b)
+    made = np.asarray(xp.nextafter(ours(a), ours(b)))
+    np.testing.assert_array_equal(made, wanted)
+
+
+@tried
+@given(data=st.data())
+def test_integers_are_raised_to_powers(data: Any) -> None:
+    a, b = data.draw(pairs(INTEGERS, 0, 20))
+    check(xp.pow(ours(a), ours(b)), strict.pow(theirs(a), theirs(b)))
+
+
+@tried
+@given(data=st.data())
+def test_floats_are_raised_to_powers(data: Any) -> None:
+    a, b = data.draw(pairs(FLOATS))
+    check(xp.pow(ours(a), ours(b)), strict.pow(theirs(a, is_wide=True), theirs(b, is_wide=True)), ulps=8)
+
+
+@tried
+@given(data=st.data())
+def test_floats_are_raised_to_a_number(data: Any) -> None:
+    x, power = data.draw(arrays("float32", shapes())), data.draw(st.sampled_from([2, 3, 0.5, -1, -2.5, 0, 1]))
+    check(ours(x) ** power, theirs(x, is_wide=True) ** power, ulps=8)
+
+
+@tried
+@given(data=st.data())
+def test_elements_are_kept_within_bounds(data: Any) -> None:
+    dtype = data.draw(st.sampled_from(NUMERIC))
+    x = data.draw(arrays(dtype, shapes()))
+    low, high = sorted(data.draw(st.tuples(st.integers(0, 100), st.integers(0, 100))))
+    low_or_none, high_or_none = data.draw(st.sampled_from([(low, high), (None, high), (low, None), (None, None)]))
+    check(xp.clip(ours(x), low_or_none, high_or_none), strict.clip(theirs(x), low_or_none, high_or_none))
+
+
+@tried
+@given(data=st.data())
+def test_a_condition_chooses(data: Any) -> None:
+    a, b = data.draw(pairs(ALL))
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    condition = data.draw(arrays("bool", shape[-1:]))
+    check(xp.where(ours(condition), ours(a), ours(b)), strict.where(theirs(condition), theirs(a), theirs(b)))
+
+
+@tried
+@given(data=st.data())
+def test_real_numbers_are_their_own_conjugates(data: Any) -> None:
+    x = data.draw(arrays("float32", shapes()))
+    for name in ("conj", "real"):
+        check(getattr(xp, name)(ours(x)), x)
+
+
+@pytest.mark.parametrize(
+    "word", ["+", "-", "*", "//", "%", "&", "|", "^", "<<", ">>", "<", "<=", ">", ">=", "==", "!="]
+)
+@pytest.mark.parametrize("dtype", ["int32", "uint8"])
+def test_operators_take_numbers_on_both_sides_and_in_place(word: str, dtype: str) -> None:
+    values = np.array([1, 2, 3, 7], dtype)
+    names = {"x": ours(values), "y": theirs(values)}
+    for text in (f"x {word} 2", f"2 {word} x", f"x {word} x"):
+        check(eval(text, dict(names)), eval(text.replace("x", "y"), dict(names)))  # noqa: S307  # of the list above
+    if word not in ("<", "<=", ">", ">=", "==", "!="):
+        exec(f"x {word}= 2; y {word}= 2", names)  # noqa: S102  # of the list above
+        check(names["x"], names["y"])
