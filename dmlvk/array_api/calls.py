@@ -72,5 +72,6 @@ def one_now(form: Callable[..., Any], x: Array, dtype: DType, shape: Shape, attr
 
 def seen(x: Array, array: DeviceArray | None, shape: Shape) -> Array:
     """A view of an array's memory, as an array of the same type."""
-    value = None if array is None else Value(x.device, device_type(x.dtype), shape, array=array)
+    is_shared = x._value is not None and x._value.is_shared
+    value = None if array is None else Value(x.device, device_type(x.dtype), shape, array=array, is_shared=is_shared)
     return Array(x.device, x.dtype, shape, value)

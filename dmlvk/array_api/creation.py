@@ -105,7 +105,8 @@ def _of_device_array(array: DeviceArray, copy: bool | None) -> Array:
     if dtype not in SUPPORTED or array.data_type.size_in_bits < 8:
         raise DataTypeError(f"asarray: {array.data_type.name} is no type of the standard's")
     own = array.device.array(array) if copy else array
-    return Array(array.device, dtype, array.shape, Value(array.device, array.data_type, array.shape, array=own))
+    value = Value(array.device, array.data_type, array.shape, array=own, is_shared=own is array)
+    return Array(array.device, dtype, array.shape, value)
 
 
 def _plain(obj: Any, wanted: DType | None) -> Any:

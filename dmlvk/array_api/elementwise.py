@@ -50,7 +50,7 @@ def _one(
         array = checked(x, name)
         check_is(array.dtype, accepted, name)
         made = form(array.dtype)
-        return array if made is None else applied(name, made, [array], result or array.dtype)
+        return array.__copy__() if made is None else applied(name, made, [array], result or array.dtype)
 
     named: Callable[..., Array] = _named(function, name, doc)
     return named
@@ -293,7 +293,7 @@ def clip(x: Any, /, min: Any = None, max: Any = None) -> Array:
         made = function(made, bound)
         if made.dtype != dtype:
             raise DataTypeError(f"clip: bounds of {checked(bound, 'clip').dtype.name} do not fit {dtype.name}")
-    return made if made is not x else positive(made)
+    return made if made is not x else made.__copy__()
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:

@@ -99,7 +99,7 @@ def _part(x: Array, items: tuple[Any, ...]) -> Array:
     if 0 in made:
         return seen(x, None, made)
     if made == x.shape and all(one == slice(0, size, 1) for one, size in zip(plain, x.shape, strict=True)):
-        return x
+        return x.__copy__()
     array = x.device_array()
     part = array[tuple(plain)] if plain else array
     return seen(x, part.reshape(made or (1,)), made)
@@ -211,11 +211,11 @@ def with_item(x: Array, key: Any, value: Any) -> Array:
             return where(mask, new, x)
     if x.size == 0:
         item_of(x, key)  # whether it is an index
-        return x
+        return x.__copy__()
     places = item_of(reshape(arange(x.size, dtype=int32, device=x.device), x.shape), key)
     updates = broadcast_to(_squeezed(new, places.ndim), places.shape)
     if places.size == 0:
-        return x
+        return x.__copy__()
     flat = [reshape(one, (one.size,)) for one in (x, places, updates)]
     (made,) = computed_now(_scattered, flat, [(x.dtype, (x.size,))])
     return reshape(made, x.shape)

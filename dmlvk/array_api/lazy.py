@@ -77,6 +77,7 @@ class Value:
         shape: any, without empty axes; in memory that of no axis is (1,).
         handles: how many arrays of the user's have this value.
         uses: operations that wait for it.
+        is_shared: whether a ``dmlvk.Array`` of the user's has its memory, which may be overwritten or closed.
         weight: how many operations wait with it, itself among them; what is shared counts twice.
     """
 
@@ -87,6 +88,7 @@ class Value:
         "data_type",
         "device",
         "handles",
+        "is_shared",
         "operation",
         "shape",
         "uses",
@@ -102,10 +104,12 @@ class Value:
         array: DeviceArray | None = None,
         operation: Operation | None = None,
         operands: tuple[Value, ...] = (),
+        is_shared: bool = False,
     ) -> None:
         self.device, self.data_type, self.shape = device, data_type, shape
         self.operation = operation
         self.handles = self.uses = 0
+        self.is_shared = is_shared
         self._array = array
         self._operands: tuple[Value, ...] | None = operands
         self.weight: int = 0 if array is not None else 1 + sum(one.weight for one in operands)
@@ -164,6 +168,9 @@ def deferred(
         for one in made:
             one.array()
     value = Value(device, data_type, shape, operation=operation, operands=made)
+    for one in made:
+        if one.is_shared:
+            one.array().storage.add_waiting(value)
     if not SETTINGS.is_lazy:
         value.array()
     return value

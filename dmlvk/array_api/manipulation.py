@@ -45,7 +45,7 @@ def _resized(x: Array, shape: Shape) -> Array:
     """The same elements in another shape of as many."""
     checked_shape(shape, "reshape")
     if shape == x.shape:
-        return x
+        return x.__copy__()
     return seen(x, x.device_array().reshape(shape or (1,)) if x.size else None, shape)
 
 
@@ -63,8 +63,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Array:
             wanted[wanted.index(-1)] = array.size // known
     if math.prod(wanted) != array.size or any(one < 0 for one in wanted):
         raise InvalidArgumentError(f"reshape: {list(array.shape)} has {array.size} elements; got {list(wanted)}")
-    made = _resized(array, tuple(wanted))
-    return made.__copy__() if made is array and copy else made
+    return _resized(array, tuple(wanted))
 
 
 def permute_dims(x: Any, /, axes: Any) -> Array:
@@ -79,7 +78,7 @@ def permute_dims(x: Any, /, axes: Any) -> Array:
         raise InvalidArgumentError(f"permute_dims: axes must name each of {array.ndim} axes once; got {axes!r}")
     shape = tuple(array.shape[axis] for axis in order)
     if not order or order == tuple(range(array.ndim)):
-        return array
+        return array.__copy__()
     return seen(array, array.device_array().transpose(order) if array.size else None, shape)
 
 
@@ -139,7 +138,7 @@ def broadcast_to(x: Any, /, shape: Any) -> Array:
     if broadcast("broadcast_to", [array.shape, wanted]) != wanted:
         raise InvalidArgumentError(f"broadcast_to: {list(array.shape)} does not broadcast to {list(wanted)}")
     if wanted == array.shape:
-        return array
+        return array.__copy__()
     return applied("broadcast_to", forms.broadcast, [array], array.dtype, (wanted,), wanted)
 
 
@@ -235,7 +234,7 @@ def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Array:
         if cut and array.size:
             parts = [array[along(place, slice(-cut, None))], array[along(place, slice(None, -cut))]]
             array = concat(parts, axis=place)
-    return array
+    return array.__copy__()
 
 
 def tile(x: Any, repetitions: Any, /) -> Array:
@@ -276,7 +275,7 @@ def repeat(x: Any, repeats: Any, /, *, axis: int | None = None) -> Array:
     if counts.ndim > 1 or (counts.ndim == 1 and counts.shape[0] not in (1, size)):
         raise InvalidArgumentError(f"repeat: repeats must be one number or {size}; got {list(counts.shape)}")
     if size == 0:
-        return array
+        return array.__copy__()
     counts = broadcast_to(counts, (size,))
     if int(statistics.min(counts)) < 0:
         raise InvalidArgumentError("repeat: repeats must not be below 0")

@@ -65,7 +65,7 @@ def _reduction(
             raise InvalidArgumentError(f"{where}: there are no elements along axes {list(axes)} of {list(x.shape)}")
         return full(shape, empty, dtype=x.dtype, device=x.device)
     if not axes:
-        return x
+        return x.__copy__()
     return one_now(form, x, x.dtype, shape, (function, axes))
 
 
@@ -241,7 +241,7 @@ def diff(x: Any, /, *, axis: int = -1, n: int = 1, prepend: Any = None, append: 
     if n < 0:
         raise InvalidArgumentError(f"diff: n must not be below 0; got {n}")
     if n == 0:
-        return array
+        return array.__copy__()
     parts = [checked(one, "diff") for one in (prepend, array, append) if one is not None]
     array = concat(parts, axis=place) if len(parts) > 1 else array
     function = not_equal if array.dtype == bool_dtype else subtract

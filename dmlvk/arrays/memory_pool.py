@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable
+from typing import Protocol
 
 from dmlvk.errors import InvalidArgumentError, OutOfMemoryError
 from dmlvk.runtime.kompute import Allocation, Engine
@@ -109,18 +110,29 @@ class MemoryPool:
         self.engine.release_unused(allocation)
 
 
+class Waiting(Protocol):
+    """What is computed from memory later."""
+
+    def array(self) -> object:
+        """Computes it."""
+
+
 class Storage:
     """A piece of a pool's memory, for as long as somebody refers to it.
 
     Args:
         pool: where it comes from, and goes.
         size_in_bytes: how much.
+
+    Attributes:
+        waiting: what still has to be computed from its contents.
     """
 
     def __init__(self, pool: MemoryPool, size_in_bytes: int) -> None:
         self._pool = pool
         self._allocation = pool.take(size_in_bytes, self)
         self._release = weakref.finalize(self, pool.give_back, self._allocation)
+        self.waiting: weakref.WeakSet[Waiting] | None = None
 
     @property
     def is_closed(self) -> bool:
@@ -141,7 +153,21 @@ class Storage:
             raise InvalidArgumentError("Array: was closed")
         return self._allocation
 
+    def add_waiting(self, value: Waiting) -> None:
+        """Notes what is to be computed before the contents change."""
+        if self.waiting is None:
+            self.waiting = weakref.WeakSet()
+        self.waiting.add(value)
+
+    def settle(self) -> None:
+        """Has everything computed that waits for the contents, which are about to change."""
+        waiting, self.waiting = self.waiting, None
+        for value in list(waiting or ()):
+            value.array()
+
     def close(self) -> None:
         """Frees the memory; closing twice is allowed."""
+        if not self.is_closed:
+            self.settle()
         if self._release.detach() is not None:
             self._pool.free(self._allocation)

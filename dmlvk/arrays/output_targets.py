@@ -36,6 +36,7 @@ def checked_targets(compiled: CompiledOperator, out: object) -> dict[str, Array]
                 f"it has {list(known)}"
             )
         _check_target(compiled, known[name], array)
+        array.storage.settle()
         targets[name] = array
     return targets
 

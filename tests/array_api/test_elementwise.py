@@ -225,7 +225,7 @@ def test_operators_take_numbers_on_both_sides_and_in_place(word: str, dtype: str
     values = np.array([1, 2, 3, 7], dtype)
     names = {"x": ours(values), "y": theirs(values)}
     for text in (f"x {word} 2", f"2 {word} x", f"x {word} x"):
-        check(eval(text, dict(names)), eval(text.replace("x", "y"), dict(names)))  # noqa: S307  # of the list above
+        check(eval(text, dict(names)), eval(text.replace("x", "y"), dict(names)))  # of the list above
     if word not in ("<", "<=", ">", ">=", "==", "!="):
-        exec(f"x {word}= 2; y {word}= 2", names)  # noqa: S102  # of the list above
+        exec(f"x {word}= 2; y {word}= 2", names)  # of the list above
         check(names["x"], names["y"])
