@@ -43,6 +43,8 @@ FLOATS = (float32,)
 NUMERIC = (*INTEGERS, *FLOATS)
 SUPPORTED = (bool, *NUMERIC)
 
+_FLOATING = (float32, float64, complex64, complex128)
+
 _REFUSED = {
     float64: "Vulkan devices need not have float64 arithmetic, and dmlvk's shaders compute without it: use float32",
     complex64: "Vulkan has no complex numbers: keep real and imaginary parts in two arrays",
@@ -109,6 +111,8 @@ def promoted(first: DType, second: DType, where: str) -> DType:
         found = np.promote_types(first, second)
         if found in INTEGERS:
             return found
+    if first in _FLOATING and second in _FLOATING:  # of names: there are no arrays of most
+        return np.promote_types(first, second)
     raise DataTypeError(
         f"{where}: {first.name} and {second.name} have no common type: convert one with astype (the standard leaves "
         "types of different kinds, and uint64 beside signed integers, without one)"
