@@ -20,9 +20,9 @@ from dmlvk.array_api.dtypes import (
 from dmlvk.array_api.dtypes import bool as bool_dtype
 from dmlvk.array_api.lazy import Shape, Value
 from dmlvk.array_api.operators import Operators
-from dmlvk.device_arrays import Array as DeviceArray
+from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.portable import refuse_pickling
+from dmlvk.objects.portable import refuse_pickling
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 from dmlvk.array_api.array import Array, broadcast
 from dmlvk.array_api.dtypes import DType, device_type
 from dmlvk.array_api.lazy import Operation, Shape, Value, computed, deferred
+from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.device import Device
-from dmlvk.device_arrays import Array as DeviceArray
 
 
 def applied(

@@ -28,13 +28,13 @@ from dmlvk.array_api.dtypes import (
 from dmlvk.array_api.dtypes import bool as bool_dtype
 from dmlvk.array_api.lazy import Shape, Value
 from dmlvk.array_api.lazy import number as number_value
+from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device
-from dmlvk.device_arrays import Array as DeviceArray
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
-from dmlvk.portable import default_device
+from dmlvk.objects.portable import default_device
 
 
 def checked_device(device: Any, where: str) -> Device:

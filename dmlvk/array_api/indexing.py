@@ -13,7 +13,7 @@ from dmlvk.array_api.calls import computed_now, seen
 from dmlvk.array_api.dtypes import INTEGERS, DataTypeError, check_is, int32, int64, promoted
 from dmlvk.array_api.elementwise import add, converted, less, multiply, where
 from dmlvk.array_api.lazy import Shape
-from dmlvk.device_arrays import Array as DeviceArray
+from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression

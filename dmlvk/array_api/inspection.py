@@ -7,7 +7,7 @@ from typing import Any
 from dmlvk.array_api.creation import checked_device
 from dmlvk.array_api.dtypes import SUPPORTED, DType, float32, int64, isdtype
 from dmlvk.device import Device
-from dmlvk.portable import default_device
+from dmlvk.objects.portable import default_device
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 

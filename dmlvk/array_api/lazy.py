@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.datatypes import DataType
-from dmlvk.device_arrays import Array as DeviceArray
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dmlvk.device_arrays import Array as DeviceArray
+from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
