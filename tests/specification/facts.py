@@ -2,7 +2,8 @@
 
 ``*.json``: by operator the feature level that introduced it, the members in order, the inputs that may share their
 range with the output, the groups of tensors that must agree, and by feature level what each tensor may be and whether
-it may be absent. A table holds from its level up to the next one. To add an operator, add an entry.
+it may be absent, for tensors that may be the same together (``"InputTensor, OutputTensor"``). A table holds from its
+level up to the next one. To add an operator, add an entry.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ def _operator(name: str, entry: dict[str, Any]) -> OperatorFacts:
                 tuple(DataType[name] for name in facts["data_types"]),
                 facts.get("optional", False),
             )
-            for member, facts in table.items()
+            for members, facts in table.items()
+            for member in members.split(", ")
         }
         for level, table in sorted(entry["support"].items())
     }
