@@ -26,8 +26,10 @@ def test_python_blocks_run_in_order(capsys: pytest.CaptureFixture[str]) -> None:
 def test_it_is_one_screen() -> None:
     """What it is, how to try it, what works, how exact and how fast it is; all else is in docs/."""
     text = README.read_text(encoding="utf-8")
-    assert re.findall(r"^## (.*)", text, re.M) == ["Try it", "What works", "How exact", "How fast", "Read on"]
+    assert re.findall(r"^## (.*)", text, re.M) == ["Try it", "What runs, and how fast", "How exact", "Read on"]
     assert len(text.splitlines()) <= 100
+    prose = re.sub(r"^```text.*?^```", "", text, flags=re.M | re.S)
+    assert max(map(len, prose.splitlines())) <= 120
     assert "](docs/pictures/" in text
     for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
         assert (README.parent / target).exists(), f"README.md leads to {target}, which is not there"
