@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dmlvk.support.processes import reach_processes
+
 _PACKAGE = "onnxruntime"
 _OURS = "dmlvk.onnx"
 _CAPI = (
@@ -73,13 +75,20 @@ class _Finder(importlib.metadata.DistributionFinder):
             yield _Distribution()
 
 
-def install() -> None:
+def install(*, processes: bool = True) -> None:
     """From now on ``import onnxruntime`` gives ``dmlvk.onnx``, and so do the modules below ``onnxruntime.capi``.
 
     To be called before the program's own imports: what has ONNX Runtime already keeps it. Where its package is
     installed, its tools (``onnxruntime.quantization``, ``onnxruntime.transformers``) are still there, and use dmlvk's
     sessions. Calling it again changes nothing.
+
+    Args:
+        processes: whether Python processes that this one starts from now on (by multiprocessing or as commands) do the
+            same, by the environment variable ``DMLVK_AS_ONNXRUNTIME``.
     """
+    if processes:
+        os.environ["DMLVK_AS_ONNXRUNTIME"] = "1"
+        reach_processes()
     if isinstance(sys.modules.get(_PACKAGE), _StandIn):
         return
     found = importlib.machinery.PathFinder.find_spec(_PACKAGE)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import onnxruntime
 
 from dmlvk.onnxruntime import PROVIDER
 from dmlvk.onnxruntime.startup import _dmlvk_startup
-
-STARTUP = Path(_dmlvk_startup.__file__).parent
+from dmlvk.support.processes import STARTUP, reach_processes
 
 
 def first(providers: Sequence[Any] | None, options: Mapping[str, str]) -> list[Any]:
@@ -72,10 +69,7 @@ def pass_on(device: str | None) -> None:
     os.environ[_dmlvk_startup.VARIABLE] = "1"
     if device is not None:
         os.environ["DMLVK_DEVICE"] = device
-    if not any(Path(place, "dmlvk_startup.pth").is_file() for place in sys.path):  # a checkout
-        own = (os.fspath(STARTUP), os.fspath(STARTUP.parents[2]))
-        given = os.environ.get("PYTHONPATH")
-        os.environ["PYTHONPATH"] = os.pathsep.join([*own, *([given] if given else [])])
+    reach_processes()
     _dmlvk_startup.install()
 
 

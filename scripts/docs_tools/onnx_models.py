@@ -58,9 +58,12 @@ dmlvk.onnx.install()                                # from now on `import onnxru
 
 `python scripts/try_packages.py` does that with programs around thirteen packages that ship their models, from OCR to
 speech, and compares texts, labels, scores and every output of every model with ONNX Runtime's.
+`python scripts/try_exports.py` exports tiny models of transformers (BERT, GPT-2, T5, Whisper, CLIP, ViT, DETR,
+SegFormer, Swin, SAM, Llama, Qwen3, Gemma 2) by both of PyTorch's exporters, and compares their outputs.
 
 Where ONNX Runtime's own package is installed, its tools (`onnxruntime.quantization` and so on) are still there, and
-use dmlvk's sessions. What imported `onnxruntime` before keeps it, and so do processes that the program starts.
+use dmlvk's sessions. What imported `onnxruntime` before keeps it. Python processes that the program
+starts do the same, by the environment variable `DMLVK_AS_ONNXRUNTIME=1`, which works for any program, too.
 
 Sessions (`run`, `run_with_ort_values`, `run_with_iobinding`, `run_async`, `get_inputs`, `get_modelmeta` and so on),
 `OrtValue`, `IOBinding`, `SessionOptions`, `RunOptions` and `get_available_providers` are there under their names, and

@@ -62,6 +62,40 @@ def test_a_program_for_onnx_runtime_runs_unchanged(tmp_path: Path, as_module: bo
     assert done.stdout.split("\n")[:3] == ["NoSuchFile", "InvalidArgumentError", "[2.0, 0.0, 6.0] True __main__"]
 
 
+_STARTS_OTHERS = """
+import multiprocessing, subprocess, sys
+import onnxruntime as ort
+
+def name(_):
+    import onnxruntime
+    return onnxruntime.get_build_info().split()[0], len(onnxruntime.InferenceSession(sys.argv[1]).get_inputs())
+
+if __name__ == "__main__":
+    for way in ("fork", "spawn"):
+        with multiprocessing.get_context(way).Pool(1) as pool:
+            print(*pool.map(name, [0])[0])
+    code = "import onnxruntime.capi, onnxruntime as o; print(o.get_build_info().split()[0], o.__name__)"
+    print(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no forks")
+def test_processes_of_a_program_run_by_dmlvk_as_well(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(_STARTS_OTHERS)
+    model = str(tmp_path / "model.onnx")
+    onnx.save(two_branches(), model)
+    done = subprocess.run(
+        [sys.executable, "-m", "dmlvk.onnx", str(tmp_path / "program.py"), model],
+        env={**os.environ, "PYTHONPATH": str(Path(dml.__file__).parents[1])},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["dmlvk 1", "dmlvk 1", "dmlvk dmlvk.onnx"], done.stderr
+
+
 def test_a_program_that_is_not_there_is_told_so() -> None:
     for arguments in (["nowhere.py"], ["-x"], []):
         done = subprocess.run([sys.executable, "-m", "dmlvk.onnx", *arguments], capture_output=True, check=False)

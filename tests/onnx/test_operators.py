@@ -349,3 +349,30 @@ def test_regions_are_aligned_as_by_definition(
     )
     expected: Any = onnx.reference.ReferenceEvaluator(of_node(told, feed, 22)).run(None, feed)
     np.testing.assert_allclose(y, expected[0], rtol=1e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("op_type", ["AveragePool", "LpPool", "Conv"])
+@pytest.mark.parametrize("automatic", ["SAME_UPPER", "SAME_LOWER"])
+def test_strides_beyond_a_window_pass_over_what_onnx_runtime_passes_over(
+    device: dml.Device, op_type: str, automatic: str
+) -> None:
+    for size, width, stride in ((6, 1, 3), (9, 1, 4), (5, 2, 5), (10, 1, 5)):
+        feed = {"x": numbers(1, 1, 2, size)}
+        if op_type == "Conv":
+            feed["w"] = numbers(1, 1, 1, width)
+        node = helper.make_node(
+            op_type, list(feed), ["y"], kernel_shape=[1, width], strides=[1, stride], auto_pad=automatic
+        )
+        model = of_node(node, feed, 22)
+        expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feed)[0]
+        (found,) = run(device, node, feed, opset=22)
+        np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=f"{size} by {width}, {stride} apart")
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4)])
+def test_axes_that_a_tensor_lacks_are_left_out_of_its_mean_and_variance(
+    device: dml.Device, shape: tuple[int, ...]
+) -> None:
+    node, feed = helper.make_node("MeanVarianceNormalization", ["x"], ["y"]), {"x": numbers(*shape)}
+    expected = onnxruntime.InferenceSession(of_node(node, feed).SerializeToString()).run(None, feed)[0]
+    np.testing.assert_allclose(run(device, node, feed)[0], expected, rtol=1e-5, atol=1e-6)

@@ -37,18 +37,24 @@ def onnx_runtime() -> Any:
     In a program that has dmlvk.onnx in its place (``dmlvk.onnx.install``) that one stays there.
     """
     with _importing:
-        is_theirs = getattr(sys.modules.get(_PACKAGE), "__name__", _PACKAGE) == _PACKAGE
-        hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if not is_theirs and _is_of_package(name)}
-        try:
-            found = importlib.import_module(_PACKAGE)
-            return found if hasattr(found, "InferenceSession") else None
-        except ImportError:
-            return None
-        finally:
-            if hidden:
-                for name in [name for name in sys.modules if _is_of_package(name)]:
-                    del sys.modules[name]
-                sys.modules.update(hidden)
+        found = _theirs()
+        # a process whose environment asks for dmlvk.onnx in its place has that one now, and it stays
+        return found if getattr(found, "__name__", _PACKAGE) == _PACKAGE else _theirs()
+
+
+def _theirs() -> Any:
+    is_theirs = getattr(sys.modules.get(_PACKAGE), "__name__", _PACKAGE) == _PACKAGE
+    hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if not is_theirs and _is_of_package(name)}
+    try:
+        found = importlib.import_module(_PACKAGE)
+        return found if hasattr(found, "InferenceSession") else None
+    except ImportError:
+        return None
+    finally:
+        if hidden:
+            for name in [name for name in sys.modules if _is_of_package(name)]:
+                del sys.modules[name]
+            sys.modules.update(hidden)
 
 
 def _is_of_package(name: str) -> bool:

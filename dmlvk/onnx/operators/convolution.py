@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dmlvk.onnx.assembly import New
+from dmlvk.onnx.operators.movement import sliced
 from dmlvk.onnx.translation import Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
 
@@ -83,6 +84,34 @@ def window_of(node: Node, sizes: tuple[int, ...], size: tuple[int, ...], *, outp
     return Window(size, strides, dilations, tuple(start), tuple(end))
 
 
+def cropped(node: Node, tensor: Tensor, size: Sequence[int], output: Sequence[int], *, from_short: int) -> Tensor:
+    """Without the elements that SAME_* passes over before the first window, where strides are longer than windows.
+
+    ONNX's formula for the padding is negative there, and ONNX Runtime reads it so: elements are left out. DirectML and
+    TensorFlow take it as 0.
+
+    Args:
+        node: its attributes count.
+        tensor: batch, channels, spatial axes.
+        size: of the window.
+        output: of the spatial axes of the output.
+        from_short: from how many missing elements of padding on ONNX Runtime's operator counts them.
+    """
+    automatic, rank = node.text("auto_pad", "NOTSET"), tensor.rank - 2
+    strides, dilations = node.list("strides") or [1] * rank, node.list("dilations") or [1] * rank
+    if automatic not in ("SAME_UPPER", "SAME_LOWER") or not len(size) == len(strides) == len(dilations) == rank:
+        return tensor
+    later = automatic == "SAME_LOWER"
+    passed = [
+        max(0, length - (out - 1) * stride - (width - 1) * dilation - from_short - later) // 2
+        for length, out, stride, width, dilation in zip(tensor.shape[2:], output, strides, size, dilations, strict=True)
+    ]
+    if not any(passed):
+        return tensor
+    sizes = [length - before for length, before in zip(tensor.shape[2:], passed, strict=True)]
+    return sliced(node, tensor, [0, 0, *passed], [*tensor.shape[:2], *sizes], [1] * tensor.rank)
+
+
 def widened(tensor: Tensor) -> Tensor:
     """With an axis of size 1 behind the channels, where there is only one spatial axis."""
     return tensor.with_axis(2) if tensor.rank == 3 else tensor
@@ -111,6 +140,7 @@ def convolved(node: Node, tensor: Tensor, weights: Tensor, bias: int) -> Tensor:
     if tuple(node.list("kernel_shape") or weights.shape[2:]) != weights.shape[2:]:
         raise NotOnDevice(f"kernel_shape {node.list('kernel_shape')} for weights of {list(weights.shape)}")
     sizes = _convolved_sizes(node, tensor.shape[2:], weights.shape[2:])
+    tensor = cropped(node, tensor, weights.shape[2:], sizes, from_short=2)
     window = window_of(node, tensor.shape[2:], weights.shape[2:], output=sizes)
     output = New(tensor.element, (tensor.shape[0], weights.shape[0], *sizes))
     numbers = _bias(node, bias, weights.shape[0])

@@ -128,9 +128,10 @@ def instance_normalization(node: Node) -> None:
 
 @translates("MeanVarianceNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"])
 def mean_variance_normalization(node: Node) -> None:
-    """Over some axes, by default all but the channels'."""
+    """Over some axes, by default all but the channels'; those that a tensor lacks are left out, as by ONNX Runtime."""
     tensor = node.tensor(0)
-    axes = [node.axis(axis, tensor.rank) for axis in node.list("axes") or [0, 2, 3]]
+    given = node.list("axes") or [0, 2, 3]
+    axes = [node.axis(axis, tensor.rank) for axis in given if axis < tensor.rank]
     node.set(normalized(node, tensor, axes, epsilon=1e-9))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.assembly import New
-from dmlvk.onnx.operators.convolution import Window, widened, window_of
+from dmlvk.onnx.operators.convolution import Window, cropped, widened, window_of
 from dmlvk.onnx.operators.elementwise import pair
 from dmlvk.onnx.operators.movement import padded
 from dmlvk.onnx.translation import FLOATS, Node, translates
@@ -139,6 +139,8 @@ def average_pool(node: Node) -> None:
     """Padding counts when count_include_pad says so; what ceil_mode adds behind it never does."""
     tensor = node.tensor(0)
     output = _output(node, tensor)
+    if node.version >= 19:  # ONNX Runtime refuses it before
+        tensor = cropped(node, tensor, node.list("kernel_shape") or [], output[2:], from_short=1)
     window = pool_window(node, tensor, output)
     included = bool(node.integer("count_include_pad"))
     given = window_of(node, tensor.shape[2:], tuple(node.list("kernel_shape") or ()), output=output[2:])
@@ -156,6 +158,7 @@ def lp_pool(node: Node) -> None:
     """The p-norm of each window."""
     tensor = node.tensor(0)
     output = _output(node, tensor)
+    tensor = cropped(node, tensor, node.list("kernel_shape") or [], output[2:], from_short=1)
     window = pool_window(node, tensor, output)
     node.set(pooled(node, "LP_POOLING1", tensor, output, window, p=node.integer("p", 2)))
 

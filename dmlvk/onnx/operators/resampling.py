@@ -176,10 +176,10 @@ def _by_taps(node: Node, tensor: Tensor, asked: _Request) -> Tensor:
 def _places(transformation: str, length: int, out: int, scale: float, region: tuple[float, float]) -> Array:
     """The place of each element of the output among the input's."""
     x, whole = np.arange(out, dtype=np.float64), scale * length
-    if transformation == "half_pixel" or (transformation == "pytorch_half_pixel" and whole != 1):
+    if transformation == "half_pixel" or (transformation == "pytorch_half_pixel" and out > 1):
         return (x + 0.5) / scale - 0.5
     if transformation == "pytorch_half_pixel":
-        return np.full(out, -0.5)
+        return np.zeros(out)
     if transformation == "asymmetric":
         return x / scale
     if transformation == "align_corners":
