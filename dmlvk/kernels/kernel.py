@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from dmlvk.errors import DeviceLimitError
+from dmlvk.errors import DeviceLimitError, ShaderLibraryError
 from dmlvk.kernels import library, special_values
+from dmlvk.spirv.constant_names import Constants, constants_of
 from dmlvk.spirv.modules import with_work_group_size
 
 WORK_GROUP_SIZE = 256
@@ -95,20 +96,48 @@ class PlainKernel(Kernel):
     Its push constants are where each operand begins, in words, in the order of the bindings, and the parameters behind.
 
     Attributes:
-        constants: the specialization constants, from id 0 on.
+        constants: the specialization constants by their names in the shader: all but those that follow from the launch,
+            ``LAUNCH_HAS_ROWS`` and ``OPERANDS_HAVE_OFFSETS`` (which is true).
         parameters: the words of the push constants behind the operands' places; at most 32 with these.
+
+    Raises:
+        ShaderLibraryError: a constant is not given, or the shader has none of a name; or the shader cannot be loaded.
     """
 
-    constants: tuple[int, ...] = ()
+    constants: Mapping[str, int] = dataclasses.field(default_factory=dict, hash=False)
     parameters: tuple[int, ...] = ()
+    _values: tuple[int, ...] = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_values", self._in_order(_constants(self.variant)))
+
+    def _in_order(self, known: Constants) -> tuple[int, ...]:
+        given = {"LAUNCH_HAS_ROWS": int(self.work_groups[1] > 1), "OPERANDS_HAVE_OFFSETS": 1, **self.constants}
+        if unknown := sorted(given.keys() - known.ids.keys() - _FROM_LAUNCH):
+            raise ShaderLibraryError(f"{self.variant} has no specialization constant {unknown[0]}")
+        if missing := sorted(known.ids.keys() - given.keys()):
+            raise ShaderLibraryError(f"{self.variant} is not given its specialization constant {missing[0]}")
+        values = [0] * known.count
+        for name, number in known.ids.items():
+            values[number] = given[name]
+        return tuple(values)
 
     def specialization(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
         """The constants, wherever operands begin."""
-        return self.constants
+        return self._values
 
     def push_constants(self, base_offsets: Sequence[int]) -> tuple[int, ...]:
         """Where operands begin in words, and the parameters."""
         return (*(offset // 4 for offset in base_offsets), *(word & 0xFFFFFFFF for word in self.parameters))
+
+
+_FROM_LAUNCH = frozenset(("LAUNCH_HAS_ROWS", "OPERANDS_HAVE_OFFSETS"))
+"""Constants of ``shaders/patterns/buffers.glsl`` that follow from the launch."""
+
+
+@functools.lru_cache(maxsize=4096)
+def _constants(variant: str) -> Constants:
+    return constants_of(library.load(variant))
 
 
 @functools.lru_cache(maxsize=256)

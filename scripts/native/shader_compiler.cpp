@@ -17,6 +17,8 @@
 //     compile ROOT NAME FOLDERS PREAMBLE SOURCE
 //                        a shader: the directory that all names are relative to, its file's name, where #include looks
 //                        besides the including file's directory (a line each), #define lines, GLSL text
+//     compile-with-names ROOT NAME FOLDERS PREAMBLE SOURCE
+//                        the same, and the module keeps the shader's names
 //     validate MODULE    a module in this machine's byte order
 //
 // An answer is a line "STATUS MODULE MESSAGE" (status 0: done, 1: refused; then two lengths) and two parts: the module,
@@ -67,6 +69,7 @@ struct Job {
     std::string folders;
     std::string preamble;
     std::string source;
+    bool keeps_names;
 };
 
 // Looks for #include "…" beside the including files, the innermost first, then in the folders, the last first: as
@@ -152,7 +155,7 @@ Answer compile(const Job& job)
         spv::SpvBuildLogger logger;
         glslang::SpvOptions options;
         options.generateDebugInfo = false;
-        options.stripDebugInfo = true;
+        options.stripDebugInfo = !job.keeps_names;
         glslang::GlslangToSpv(*program.getIntermediate(EShLangCompute), words, &logger, &options);
         answer.message += logger.getAllMessages();
         answer.module.assign(reinterpret_cast<const char*>(words.data()), words.size() * sizeof(words[0]));
@@ -244,7 +247,9 @@ int serve()
                 throw std::runtime_error("the request ends too early");
         Answer answer;
         if (word == "compile" && parts.size() == 5)
-            answer = compile({parts[0], parts[1], parts[2], parts[3], parts[4]});
+            answer = compile({parts[0], parts[1], parts[2], parts[3], parts[4], false});
+        else if (word == "compile-with-names" && parts.size() == 5)
+            answer = compile({parts[0], parts[1], parts[2], parts[3], parts[4], true});
         else if (word == "validate" && parts.size() == 1)
             answer = validator.validate(parts[0]);
         else

@@ -109,7 +109,7 @@ def _constants(columns: int, strides: tuple[int, int] | None = None, zero: bool 
     )
     kernel = lower(desc, ABLE).steps[-1].kernel
     assert isinstance(kernel, PlainKernel) and kernel.variant in VARIANTS
-    return kernel.constants[2:]
+    return tuple(kernel.constants[name] for name in ("HAS_ZEROS", "OUTPUT_HAS_FOURS", "RESULTS_ARE_SUMS"))
 
 
 def test_how_results_are_stored() -> None:

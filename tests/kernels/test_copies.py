@@ -216,8 +216,8 @@ def test_every_element_has_one_invocation(bits: int) -> None:
             bits, sizes, tuple(math.prod(sizes[:i]) for i in range(len(sizes))), (7,) * len(sizes), 0, 0
         )
         kernel: Any = copies.kernel_of(folded, GPU, "SLICE1")
-        axis, interleave = kernel.constants[3], kernel.constants[4]
-        counted = kernel.constants[5 : 5 + len(sizes)]
+        axis, interleave = kernel.constants["LANE_AXIS"], kernel.constants["INTERLEAVE"]
+        counted = [kernel.constants[f"SIZE_{number}"] for number in range(len(sizes))]
         along = -(-counted[axis] // (4 * interleave)) * interleave
         assert kernel.parameters[0] == math.prod(counted) // counted[axis] * along
         assert along * 4 < 2 * counted[axis]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -190,14 +190,15 @@ def test_the_choice() -> None:
     assert not set(_chosen(depthwise)) & set(VARIANTS)
 
 
-def _constants(desc: OperatorDesc) -> tuple[int, ...]:
+def _constants(desc: OperatorDesc) -> Mapping[str, int]:
     (kernel,) = (step.kernel for step in lower(desc, ABLE).steps if step.kernel.variant in VARIANTS)
     assert isinstance(kernel, PlainKernel)
     return kernel.constants
 
 
 def test_operands_are_loaded_by_eights_where_eights_lie_behind_one_another() -> None:
-    """Constants of the left operand stand at 5 and 6, of the right one at 7 and 8, and of the output at 9 and 11."""
+    of_operands = ("LEFT_ALONG_TERMS", "LEFT_HAS_VECTORS", "RIGHT_ALONG_TERMS", "RIGHT_HAS_VECTORS")
+    names = (*of_operands, "OUTPUT_HAS_PAIRS", "OUTPUT_HAS_FOURS")
     products: list[tuple[dict[str, Any], tuple[int, int, int], tuple[int, ...]]] = [
         ({}, (512, 512, 512), (1, 1, 0, 1, 1, 1)),
         ({"trans_a": _TRANSPOSE, "trans_b": _TRANSPOSE}, (512, 512, 512), (0, 1, 1, 1, 1, 1)),
@@ -205,7 +206,7 @@ def test_operands_are_loaded_by_eights_where_eights_lie_behind_one_another() -> 
     ]
     for options, shape, expected in products:
         constants = _constants(gemm_desc(dml.FLOAT16, *shape, **options))
-        assert (*constants[5:10], constants[11]) == expected
+        assert tuple(constants[name] for name in names) == expected
     for data_type in SMALLEST:
         for shape in ((512, 516, 512), (512, 512, 516)):
             assert not set(_chosen(gemm_desc(data_type, *shape))) & set(VARIANTS)
@@ -216,11 +217,12 @@ def test_operands_are_loaded_by_eights_where_eights_lie_behind_one_another() -> 
         ((32, 64, 56, 56), (64, 64, 1, 1), {"strides": (2, 2)}, 0),
         ((32, 64, 56, 56), (64, 64, 1, 1), {"start": (0, 8)}, 0),
     ):
-        assert _constants(convolution_desc(dml.FLOAT16, sizes, window, **options))[8] == across
+        assert _constants(convolution_desc(dml.FLOAT16, sizes, window, **options))["RIGHT_HAS_VECTORS"] == across
 
 
 def test_what_is_whole_is_loaded_without_tests() -> None:
-    """Of both operands; channels of a place; whether sums are results, and steps are whole. They stand from 38 on."""
+    """Of both operands; channels of a place; whether sums are results, and steps are whole."""
+    names = ("LEFT_IS_WHOLE", "RIGHT_IS_WHOLE", "CHANNELS_OF_PLACE", "RESULTS_ARE_SUMS", "STEPS_ARE_WHOLE")
     bias = {"start": (1, 1), "end": (1, 1), "bias": True}
     plain = {**bias, "bias": False}
     for desc, expected in (
@@ -235,7 +237,7 @@ def test_what_is_whole_is_loaded_without_tests() -> None:
         (convolution_desc(dml.FLOAT16, (32, 128, 28, 28), (128, 64, 3, 3), groups=2, **bias), (1, 0, 64, 0, 1)),
         (convolution_desc(dml.FLOAT16, (32, 12, 28, 28), (128, 12, 3, 3), **plain), (0, 0, 1, 1, 0)),
     ):
-        assert _constants(desc)[38:] == expected
+        assert tuple(_constants(desc)[name] for name in names) == expected
 
 
 def test_filters_are_copied_with_channels_behind_one_another() -> None:

@@ -101,11 +101,11 @@ def test_include_of_an_include_counts(project: Project, capsys: Output) -> None:
     assert summary(capsys) == "2 compiled, 1 unchanged, 0 removed, 0 failed"
 
 
-@pytest.mark.parametrize("name", ["FLAGS", "RELEASE_FLAGS", "PASSES", "INCLUDE_DIRECTORIES"])
+@pytest.mark.parametrize("name", ["FLAGS", "PASSES", "NAMES_KEPT", "INCLUDE_DIRECTORIES"])
 def test_key_covers_flags(project: Project, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     compiler = Compiler.find(project.tree)
     before = compiler.key(project.variants[0])
-    changed: object = "other" if name == "PASSES" else ("-Od",)
+    changed: object = "other" if name in ("PASSES", "NAMES_KEPT") else ("-Od",)
     monkeypatch.setattr(compiler_module, name, changed)
     assert compiler.key(project.variants[0]) != before
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.errors import DeviceLimitError
@@ -93,7 +93,7 @@ class _Lowering:
         tiled = next((size for size in _TILE_ELEMENTS if size >= self.value_size), None)
         if self.tokens > _FEW_TOKENS and tiled is not None and not self.target.is_cpu:
             tiles = self.batch * self.key_heads * -(-self.group * self.tokens // _TILE_ROWS)
-            self._attend(f"{_name('tiles', self.type)}.{tiled}", tiles, (), (), query, row, output, "results")
+            self._attend(f"{_name('tiles', self.type)}.{tiled}", tiles, {}, (), query, row, output, "results")
             return self.builder.program()
         tile = next(rows for rows in reversed(_ROWS) if rows <= max(1, self.group * self.tokens))
         tiles = self.batch * self.key_heads * -(-self.group * self.tokens // tile)
@@ -122,7 +122,7 @@ class _Lowering:
             self.key_heads,
             size // 2,
         )
-        kernel = PlainKernel(_name("carry_over", self.type), groups, (int(groups[1] > 1), 1), parameters)
+        kernel = PlainKernel(_name("carry_over", self.type), groups, parameters=parameters)
         source = self.lengths[0] if tensor is None else self.builder.reads[past]
         self.builder.launch(kernel, [source, *self.lengths], [present], label=f"past {role}s")
 
@@ -137,17 +137,15 @@ class _Lowering:
         items = self.batch * self.tokens * pairs
         groups = launch_size(desc.operator_name, items)
         table = desc.cosine_tensor
-        constants = (
-            int(groups[1] > 1),
-            1,
-            queries,
-            self.key_heads,
-            self.size,
-            self.value_size,
-            0 if table is None else table.sizes[1],
-            int(desc.is_interleaved),
-            int(desc.position_tensor is not None),
-        )
+        constants = {
+            "QUERY_PAIRS": queries,
+            "KEY_HEADS": self.key_heads,
+            "SIZE": self.size,
+            "VALUE_SIZE": self.value_size,
+            "TURNED": 0 if table is None else table.sizes[1],
+            "ARE_NEIGHBOURS": int(desc.is_interleaved),
+            "HAS_POSITIONS": int(desc.position_tensor is not None),
+        }
         places = 1 if table is None else table.sizes[0]
         parameters = (items, self.tokens, self.capacity, places, *self.rows, *self.firsts)
         operands = [
@@ -163,24 +161,24 @@ class _Lowering:
         return (turned, queries) if turned is not None else (given, self.rows[0])
 
     @property
-    def _common(self) -> tuple[int, ...]:
+    def _common(self) -> dict[str, int]:
         """Constants of the kernels that make results."""
         desc = self.desc
         has_sink = desc.sink_tensor is not None
-        return (
-            self.value_size,
-            self.group,
-            self.key_heads,
-            int(desc.is_causal),
-            int(has_sink),
-            int(desc.has_empty_sink and not has_sink),
-        )
+        return {
+            "VALUE_SIZE": self.value_size,
+            "GROUP": self.group,
+            "KEY_HEADS": self.key_heads,
+            "IS_CAUSAL": int(desc.is_causal),
+            "HAS_SINK": int(has_sink),
+            "HAS_EMPTY_SINK": int(desc.has_empty_sink and not has_sink),
+        }
 
     def _segments(self, tile: int, tiles: int, query: Region, row: int, result: Region, *, is_alone: bool) -> None:
         self._attend(
             f"{_name('segments', self.type)}.{tile}",
             tiles if is_alone else tiles * self.segments,
-            (int(is_alone),),
+            {"IS_ALONE": int(is_alone)},
             (tiles, self.segments),
             query,
             row,
@@ -192,7 +190,7 @@ class _Lowering:
         self,
         variant: str,
         groups: int,
-        own_constants: tuple[int, ...],
+        own_constants: Mapping[str, int],
         own_parameters: tuple[int, ...],
         query: Region,
         row: int,
@@ -204,7 +202,7 @@ class _Lowering:
         Args:
             variant: the kernel.
             groups: work groups.
-            own_constants: what it has behind the constants that all have.
+            own_constants: what it has besides the constants that all have.
             own_parameters: what it has behind the first of the parameters that all have.
             query: the queries.
             row: from token to token there, in pairs.
@@ -214,15 +212,13 @@ class _Lowering:
         desc, reads, writes = self.desc, self.builder.reads, self.builder.writes
         columns, lines = work_groups(groups, 1)
         bias, cap = desc.bias_tensor, desc.softcap or 1.0
-        constants = (
-            int(lines > 1),
-            1,
-            *self._common,
-            self.size,
-            int(desc.softcap != 0),
-            int(bias is not None),
-            *own_constants,
-        )
+        constants = {
+            **self._common,
+            "SIZE": self.size,
+            "HAS_CAP": int(desc.softcap != 0),
+            "HAS_BIAS": int(bias is not None),
+            **own_constants,
+        }
         parameters = (
             groups,
             self.tokens,
@@ -248,9 +244,8 @@ class _Lowering:
     def _join(self, parts: Region) -> None:
         items = self.batch * self.heads * self.tokens * self.value_size // 2
         groups = launch_size(self.desc.operator_name, items)
-        constants = (int(groups[1] > 1), 1, *self._common)
         parameters = (items, self.tokens, self.capacity, self.desc.window, self.segments)
-        kernel = PlainKernel(_name("join", self.type), groups, constants, parameters)
+        kernel = PlainKernel(_name("join", self.type), groups, self._common, parameters)
         sink = self.builder.reads.get("sink_tensor", parts)
         output = self.builder.writes["output_tensor"]
         self.builder.launch(kernel, [parts, *self.lengths, sink], [output], label="results")

@@ -162,6 +162,9 @@ SMALL_BLOCK = StepBlock("small", 4, 4)
 WIDE_BLOCK = StepBlock("wide", 16, 16)
 """As many sums as GEMM's largest tile for processors has."""
 
+_VECTORS = ("LEFT_HAS_VECTORS", "RIGHT_ALONG_TERMS", "RIGHT_HAS_VECTORS")
+"""The specialization constants of kernels that multiply by ``StepTile``: ``_Shape.vectors``."""
+
 _BLOCKS = (SMALL_BLOCK, WIDE_BLOCK)
 
 _FEWEST_GROUPS_FOR_LARGE = SINGLE[0].fewest_groups
@@ -331,14 +334,14 @@ def step_kernel(
         *(*attributes, 0, 0, 0, 0, 0, 0)[:6],
         shape.clip,
     )
-    has_rows, unusual = int(work_groups[1] > 1), any(kind >= _USUAL for kind in kinds)
+    unusual = any(kind >= _USUAL for kind in kinds)
     if tile is None:
         variant = _variant_name(name, shape.data_type, unusual)
-        return PlainKernel(variant, work_groups, (has_rows, 1), (*parameters, shape.second_recurrences))
+        return PlainKernel(variant, work_groups, parameters=(*parameters, shape.second_recurrences))
     return PlainKernel(
         _variant_name(name, shape.data_type, unusual, tile),
         work_groups,
-        (has_rows, 1, *map(int, shape.vectors)),
+        dict(zip(_VECTORS, map(int, shape.vectors), strict=True)) if isinstance(tile, StepTile) else {},
         (*parameters, *shape.weight_strides),
         work_group_size=invocations,
     )

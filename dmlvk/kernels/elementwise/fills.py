@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dmlvk.datatypes import DataType, float32_bits
+from dmlvk.kernels import constants
 from dmlvk.kernels.elementwise.elementwise import converted_bits, lower_walk
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.movement.copies import copy, fill
@@ -76,16 +77,16 @@ def _packed(
 
 
 def _places_kernel(
-    name: str, tensor: TensorDesc, operator: str, constants: tuple[int, ...], *words: int
+    name: str, tensor: TensorDesc, operator: str, last_sizes: tuple[int, int], *words: int
 ) -> PlainKernel:
-    """A kernel of ``places.glsl``."""
+    """A kernel of ``places.glsl``, which asks for width and height where places in them matter."""
     per_word = max(1, 32 // tensor.data_type.size_in_bits)
     groups = launch_size(operator, -(-tensor.element_count // per_word))
     attributes = (*words, *[0] * (5 - len(words)))
     return PlainKernel(
         variant=name,
         work_groups=groups,
-        constants=(int(groups[1] > 1), 1, *(constants or (1, 1))),
+        constants={"WIDTH": last_sizes[0], "HEIGHT": last_sizes[1]},
         parameters=(tensor.element_count, *attributes),
     )
 
@@ -143,7 +144,7 @@ def _sequence(b: ProgramBuilder, desc: Any) -> None:
     else:
         words = [*_two_words(desc.value_start), *_two_words(desc.value_delta)]
     kind = "float" if data_type.is_float else "uint"
-    kernel = _places_kernel(f"sequence.{kind}{data_type.size_in_bits}", tensor, desc.operator_name, (), *words)
+    kernel = _places_kernel(f"sequence.{kind}{data_type.size_in_bits}", tensor, desc.operator_name, (1, 1), *words)
     _packed(b, tensor, lambda region: b.launch(kernel, [], [region]))
 
 
@@ -164,7 +165,9 @@ class _Folded:
         source, result: names of the tensors' members.
         blocks: positions along each spatial dimension.
         window, dilations: the window's places along each, and how far apart they are.
-        more: the constants that tell a gradient of averages.
+        divisor: what sums are divided by.
+        is_alike_in_window: whether the source has an element for each position, that of all places of the window.
+        divides_by_places_inside: whether each addend is divided by how many of its window's places lie in the result.
         indices: for each element of the source, the number of the result's element that it belongs to.
     """
 
@@ -173,7 +176,9 @@ class _Folded:
     blocks: tuple[int, ...]
     window: Sequence[int]
     dilations: Sequence[int]
-    more: tuple[int, int, int]
+    divisor: int = 1
+    is_alike_in_window: bool = False
+    divides_by_places_inside: bool = False
     indices: Region | None = None
 
     def turns(self, strides: Sequence[int]) -> _Turns:
@@ -201,15 +206,16 @@ class _Turns:
     candidates: tuple[int, ...]
 
     @property
-    def constants(self) -> tuple[int, ...]:
+    def constants(self) -> dict[str, int]:
         """The constants that tell of it; the last dimension is the innermost one."""
         missing = (1,) * (_SPATIAL_AXES - len(self.candidates))
-        return (int(self.by_positions), self.count, *missing, *self.candidates)
+        candidates = constants.numbered("CANDIDATES", (*missing, *self.candidates))
+        return {"BY_POSITIONS": int(self.by_positions), "TURNS": self.count, **candidates}
 
 
 def _fold(b: ProgramBuilder, desc: Any) -> None:
     blocks = blocks_along(desc, desc.output_tensor.sizes[2:])
-    folded = _Folded("input_tensor", "output_tensor", blocks, desc.window_sizes, desc.dilations, (0, 1, 0))
+    folded = _Folded("input_tensor", "output_tensor", blocks, desc.window_sizes, desc.dilations)
     _fold_windows(b, desc, folded)
 
 
@@ -219,9 +225,9 @@ def _average_pooling_grad(b: ProgramBuilder, desc: Any) -> None:
     padded = any((*desc.start_padding, *desc.end_padding))
     counts_inside = padded and not desc.include_padding
     divisor = 1 if counts_inside else math.prod(desc.window_size)
-    more = (1, divisor, int(counts_inside))
     names = ("input_gradient_tensor", "output_gradient_tensor")
-    _fold_windows(b, desc, _Folded(*names, blocks, desc.window_size, (1,) * len(blocks), more))
+    dilations = (1,) * len(blocks)
+    _fold_windows(b, desc, _Folded(*names, blocks, desc.window_size, dilations, divisor, True, counts_inside))
 
 
 def _max_pooling_grad(b: ProgramBuilder, desc: Any) -> None:
@@ -238,7 +244,7 @@ def _max_pooling_grad(b: ProgramBuilder, desc: Any) -> None:
         b.operator(forward, [b.reads["input_tensor"]], [b.scratch(maxima.size_in_bytes), indices], "largest elements")
     blocks = tuple(gradients.sizes[2:])
     names = ("input_gradient_tensor", "output_gradient_tensor")
-    _fold_windows(b, desc, _Folded(*names, blocks, desc.window_size, desc.dilations, (1, 1, 0), indices))
+    _fold_windows(b, desc, _Folded(*names, blocks, desc.window_size, desc.dilations, 1, True, False, indices))
 
 
 def _fold_windows(b: ProgramBuilder, desc: Any, folded: _Folded) -> None:
@@ -249,10 +255,11 @@ def _fold_windows(b: ProgramBuilder, desc: Any, folded: _Folded) -> None:
         packed = b.scratch(-(-source.element_count * bits // 32) * 4)
         copy(b, (region, View.of(source)), (packed, View.packed(source.sizes)), bits, label="packed input")
         region = packed
-    axes = zip(spatial, folded.window, folded.dilations, desc.strides, desc.start_padding, blocks, strict=True)
-    constants = [math.prod(folded.window), math.prod(blocks)]
-    constants += [1, 1, 1, 1, 0, 1] * (_SPATIAL_AXES - len(spatial))  # the last axis is the innermost one
-    constants += [number for axis in axes for number in axis]
+    missing = _SPATIAL_AXES - len(spatial)  # the last axis is the innermost one
+
+    def of_axes(name: str, numbers: Sequence[int], absent: int = 1) -> dict[str, int]:
+        return constants.numbered(name, [*[absent] * missing, *numbers])
+
     groups = launch_size(desc.operator_name, -(-tensor.element_count * bits // 32))
     turns, elements_of_word = folded.turns(desc.strides), 32 // bits
     # An invocation goes through the elements of a word, and twice through the turns of each; a loop's end is one, too.
@@ -261,6 +268,22 @@ def _fold_windows(b: ProgramBuilder, desc: Any, folded: _Folded) -> None:
     name = f"fold{'.indices' * (folded.indices is not None)}.{tensor.data_type.name.lower()}"
     state = b.scratch(_FOLD_STATE_BYTES * tensor.element_count) if is_in_parts else None
 
+    geometry = {
+        "PLACES": math.prod(folded.window),
+        "POSITIONS": math.prod(blocks),
+        **of_axes("SIZE", spatial),
+        **of_axes("WINDOW", folded.window),
+        **of_axes("DILATION", folded.dilations),
+        **of_axes("STRIDE", desc.strides),
+        **of_axes("START", desc.start_padding, 0),
+        **of_axes("BLOCKS", blocks),
+        "IN_PARTS": int(is_in_parts),
+        "IS_ALIKE_IN_WINDOW": int(folded.is_alike_in_window),
+        "DIVISOR": folded.divisor,
+        "DIVIDES_BY_PLACES_INSIDE": int(folded.divides_by_places_inside),
+        **turns.constants,
+    }
+
     def launches(written: Region) -> None:
         step = (MOST_LOOP_TURNS - 1) // elements_of_word - 2 if is_in_parts else turns.count
         for adds in (0, 1) if is_in_parts else (0,):
@@ -268,7 +291,7 @@ def _fold_windows(b: ProgramBuilder, desc: Any, folded: _Folded) -> None:
                 kernel = PlainKernel(
                     variant=name,
                     work_groups=groups,
-                    constants=(int(groups[1] > 1), 1, *constants, int(is_in_parts), *folded.more, *turns.constants),
+                    constants=geometry,
                     parameters=(tensor.element_count, first, first + step, adds),
                 )
                 b.launch(kernel, reads, [written, state or written])

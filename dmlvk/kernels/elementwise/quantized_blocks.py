@@ -59,9 +59,17 @@ class _Axis:
     zero: tuple[int, int]
     output: int
 
-    def words(self) -> tuple[int, ...]:
-        """The specialization constants."""
-        return (self.size, self.source, *self.scale, *self.zero, self.output)
+    def constants(self, place: int) -> dict[str, int]:
+        """The specialization constants of the axis at this place, the innermost one's 0."""
+        return {
+            f"SIZE_{place}": self.size,
+            f"SOURCE_STEP_{place}": self.source,
+            f"SCALE_BLOCK_{place}": self.scale[0],
+            f"SCALE_STEP_{place}": self.scale[1],
+            f"ZERO_BLOCK_{place}": self.zero[0],
+            f"ZERO_STEP_{place}": self.zero[1],
+            f"OUTPUT_STEP_{place}": self.output,
+        }
 
     def with_outer(self, outer: _Axis) -> _Axis | None:
         """This axis and the next one outwards as one; ``None`` where that is not possible."""
@@ -122,12 +130,12 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     elements, bits = math.prod(output.sizes), output.data_type.size_in_bits
     items = -(-elements * bits // 32) if is_packed and bits < 32 else elements
     groups = launch_size(desc.operator_name, items)
-    constants = [int(groups[1] > 1), 1, int(is_packed), len(zeros)]
-    for axis in axes:
-        constants += axis.words()
-    constants += (1, 0, 1, 0, 1, 0, 0) * (MAXIMUM_DIMENSION_COUNT - len(axes))
+    constants = {"OUTPUT_PACKED": int(is_packed), "HAS_ZERO": len(zeros)}
+    missing = [_Axis(1, 0, (1, 0), (1, 0), 0)] * (MAXIMUM_DIMENSION_COUNT - len(axes))
+    for place, axis in enumerate([*axes, *missing]):
+        constants |= axis.constants(place)
     number, integer = scale.data_type, (output if isinstance(desc, Quantize) else source).data_type
-    kernel = PlainKernel(_variant_name(type(desc), number, integer), groups, tuple(constants), (items, elements))
+    kernel = PlainKernel(_variant_name(type(desc), number, integer), groups, constants, (items, elements))
     reads = list(builder.reads.values())
     reads += [reads[0]] * (3 - len(reads))  # what stands in for an absent zero point
     builder.launch(kernel, reads, [builder.writes["output_tensor"]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.layout import fold_in_order
 from dmlvk.kernels.program import Program, ProgramBuilder
@@ -12,7 +13,6 @@ from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
 from dmlvk.operators.random import RandomGenerator
-from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 
 def variants() -> Iterable[ShaderVariant]:
@@ -33,19 +33,18 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     elements = math.prod(output.sizes)
     groups = -(-elements // 4)
     layout = fold_in_order(output.sizes, [output.element_strides])
-    missing = MAXIMUM_DIMENSION_COUNT - len(layout.sizes)
-    axes = (*layout.sizes, *[1] * missing, *layout.strides[0], *[0] * missing)
+    axes = constants.axes(layout.sizes, {"output": layout.strides[0]})
     launch = launch_size(desc.operator_name, groups)
     state_step = desc.input_state_tensor.element_strides[-1]
     kernel = PlainKernel(
         variant="random_groups",
         work_groups=launch,
-        constants=(int(launch[1] > 1), 1, 0, 0, *axes, int(layout.is_contiguous)),
+        constants={**axes, "HAS_FOURS": int(layout.is_contiguous)},
         parameters=(elements, state_step, 0),
     )
     builder.launch(kernel, [state], [builder.writes["output_tensor"]], label="numbers")
     if desc.output_state_tensor is not None:
         step = desc.output_state_tensor.element_strides[-1]
-        advance = PlainKernel("random_state", (1, 1, 1), constants=(0, 1), parameters=(groups, state_step, step))
+        advance = PlainKernel("random_state", (1, 1, 1), parameters=(groups, state_step, step))
         builder.launch(advance, [state], [builder.writes["output_state_tensor"]], label="state", is_independent=True)
     return builder.program()

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
 from dmlvk.kernels.library import glslang
-from dmlvk.kernels.library.glsl import FLAGS, INCLUDE_DIRECTORIES, RELEASE_FLAGS
+from dmlvk.kernels.library.glsl import FLAGS, INCLUDE_DIRECTORIES
 from dmlvk.kernels.library.sources import SourceError, SourceTree
-from dmlvk.spirv import cooperative_types
+from dmlvk.spirv.constant_names import NAMES_KEPT, with_constant_names_only
 from dmlvk.spirv.cooperative_types import has_cooperative_matrices, with_component_types
 from dmlvk.spirv.decorations import PASSES, with_decorations
 
@@ -70,7 +70,7 @@ def key_of(tree: SourceTree, version: str, variant: Variant) -> str:
     Raises:
         SourceError: a source or include is missing or ambiguous.
     """
-    common = [version, *FLAGS, *RELEASE_FLAGS, *INCLUDE_DIRECTORIES, PASSES]
+    common = [version, *FLAGS, *INCLUDE_DIRECTORIES, PASSES, NAMES_KEPT]
     content = json.dumps([common, variant.source, tree.digest(variant.source), sorted(variant.defines)])
     return hashlib.sha256(content.encode()).hexdigest()[:_KEY_DIGITS]
 
@@ -114,7 +114,7 @@ class Compiler:
     @cached_property
     def flags(self) -> list[str]:
         """Everything on the command line that is the same for all variants."""
-        return [*FLAGS, *RELEASE_FLAGS, *(f"-I{folder}" for folder in self._folders)]
+        return [*FLAGS, *(f"-I{folder}" for folder in self._folders)]
 
     @cached_property
     def _folders(self) -> list[str]:
@@ -126,11 +126,7 @@ class Compiler:
 
     def command(self, variant: Variant, output: str, *, debug: bool = False) -> list[str]:
         """GlslangValidator's command line for a variant, to be run beside the shader directory."""
-        # What would strip a module of names is as old as the validator: it leaves them there, and says so.
-        keeps_names = debug or variant.source in cooperative_types.SOURCES
-        flags = [flag for flag in self.flags if not (keeps_names and flag in RELEASE_FLAGS)]
-        if debug:
-            flags += DEBUG_FLAGS
+        flags = [*self.flags, *(DEBUG_FLAGS if debug else ())]
         defines = [f"-D{name}={value}" if value else f"-D{name}" for name, value in sorted(variant.defines)]
         program = GLSLANG if glslang.compiles_many(self.glslang) else self.glslang
         return [program, *flags, *defines, "-o", output, f"{self.tree.root.name}/{variant.source}"]
@@ -162,6 +158,7 @@ class Compiler:
         try:
             # Validators as old as the compilers that have to do do not know their instructions: tests have a newer one.
             is_validated = not has_cooperative_matrices(data)
+            data = data if debug else with_constant_names_only(data)
             data = with_decorations(with_component_types(data), precise=DEVICE_ARITHMETIC not in dict(variant.defines))
         except ValueError as error:
             raise CompileError(f"{self.glslang} left no readable module: {error}") from error
@@ -174,10 +171,18 @@ class Compiler:
         try:
             source = self.tree.file(variant.source).text
             answer = glslang.compile_many(
-                self.glslang, root.resolve().parent, name, self._folders, dict(variant.defines), source
+                self.glslang,
+                root.resolve().parent,
+                name,
+                self._folders,
+                dict(variant.defines),
+                source,
+                keeps_names=True,
             )
-        except (SourceError, glslang.CompilerProcessError) as error:
+        except SourceError as error:
             raise CompileError(str(error)) from error
+        except glslang.CompilerProcessError as error:
+            raise CompileError(f"{error}; scripts/setup.sh builds it anew where it is older than these") from error
         said = _without_blank_lines(answer.message)
         if not answer.is_done or said:
             raise CompileError(said or f"{glslang.MANY} refuses it without a message")

@@ -83,7 +83,14 @@ def compiles_many(path: str) -> bool:
 
 
 def compile_many(
-    path: str, root: Path, name: str, folders: Iterable[str], defines: Mapping[str, str], source: str
+    path: str,
+    root: Path,
+    name: str,
+    folders: Iterable[str],
+    defines: Mapping[str, str],
+    source: str,
+    *,
+    keeps_names: bool = False,
 ) -> Answer:
     """Compiles a shader with :data:`MANY`.
 
@@ -94,13 +101,14 @@ def compile_many(
         folders: where ``#include`` looks besides the including file's directory.
         defines: macros.
         source: the shader's text.
+        keeps_names: whether the module has the shader's names.
 
     Raises:
         CompilerProcessError: the program does not work.
     """
     preamble = "".join(f"#define {macro} {value}".rstrip() + "\n" for macro, value in sorted(defines.items()))
     parts = (str(root), name, "\n".join(folders), preamble, source)
-    return _pool(path).ask("compile", [part.encode() for part in parts])
+    return _pool(path).ask("compile-with-names" if keeps_names else "compile", [part.encode() for part in parts])
 
 
 def validate_many(path: str, module: bytes) -> Answer:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import is_multiple
-from dmlvk.kernels import walks
+from dmlvk.kernels import constants, walks
 from dmlvk.kernels.kernel import Kernel, PlainKernel, WalkKernel, launch_size
 from dmlvk.kernels.layout import FoldedLayout
 from dmlvk.kernels.movement.interleaved import interleaved
@@ -286,7 +286,6 @@ def _kernel(folded: FoldedCopy, kind: str, operator_name: str, value: tuple[int,
         return PlainKernel(
             variant=f"{kind}.bits{folded.bits}.small",
             work_groups=groups,
-            constants=(int(groups[1] > 1), 1),
             parameters=parameters,
         )
     axis, interleave = _lanes(padded)
@@ -294,11 +293,18 @@ def _kernel(folded: FoldedCopy, kind: str, operator_name: str, value: tuple[int,
     along = -(-padded[axis] // block) * interleave
     items = math.prod(padded) // padded[axis] * along
     groups = launch_size(operator_name, items)
-    constants = (int(groups[1] > 1), 1, row_elements, axis, interleave, *padded, *strides, *source_strides)
+    numbers = {
+        "ROW_ELEMENTS": row_elements,
+        "LANE_AXIS": axis,
+        "INTERLEAVE": interleave,
+        **constants.numbered("SIZE", padded),
+        **constants.numbered("TARGET_STRIDE", strides),
+        **constants.numbered("SOURCE_STRIDE", source_strides),
+    }
     return PlainKernel(
         variant=f"{kind}.bits{folded.bits}.large",
         work_groups=groups,
-        constants=tuple(number & 0xFFFFFFFF for number in constants),
+        constants={name: number & 0xFFFFFFFF for name, number in numbers.items()},
         parameters=(items, *firsts),
     )
 

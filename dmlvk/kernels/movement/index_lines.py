@@ -101,14 +101,12 @@ def _kernel(
         variant=variant,
         work_groups=groups,
         work_group_size=invocations,
-        constants=(
-            int(groups[1] > 1),
-            1,
-            length,
-            invocations,
-            count,
-            int(index_type.size_in_bits == 2 * _WORD),
-            int(index_type in (DataType.INT32, DataType.INT64)),
-        ),
+        constants={
+            "LENGTH": length,
+            "INVOCATIONS": invocations,
+            "INDICES_OF_LINE": count,
+            "INDEX_IS_PAIR": int(index_type.size_in_bits == 2 * _WORD),
+            "INDEX_IS_SIGNED": int(index_type in (DataType.INT32, DataType.INT64)),
+        },
         parameters=(lines.sizes[0], *steps),
     )

@@ -10,6 +10,7 @@ import dataclasses
 import math
 
 from dmlvk.datatypes import DataType
+from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.layout import fold, fold_in_order
 from dmlvk.kernels.target import Target
@@ -162,21 +163,27 @@ def kernel_of(operation: str, walk: Walk, unit: int, index_type: DataType, *, ha
     return PlainKernel(
         variant=variant_name(operation, unit) + ".many" * has_many,
         work_groups=groups,
-        constants=(int(groups[1] > 1), 1, 0, int(is_packed), *geometry(walk, index_type)),
+        constants=_geometry(walk, index_type, is_packed=is_packed),
         parameters=(walk.elements,),
     )
 
 
-def geometry(walk: Walk, index_type: DataType) -> tuple[int, ...]:
-    """The specialization constants of shaders/patterns/movement/indexed.glsl from the sizes of the axes on."""
+def _geometry(walk: Walk, index_type: DataType, *, is_packed: bool) -> dict[str, int]:
+    """The specialization constants of shaders/patterns/movement/indexed.glsl."""
     axes = list(reversed(walk.axes))
-    missing = MAXIMUM_DIMENSION_COUNT - len(axes)
-    values = [*(axis.size for axis in axes), *[1] * missing]
-    for operand in ("dense", "index", "sparse", "position"):
-        values += [*(getattr(axis, operand) for axis in axes), *[0] * missing]
+    strides = {
+        "dense": [axis.dense for axis in axes],
+        "index": [axis.index for axis in axes],
+        "sparse": [axis.sparse for axis in axes],
+        "position": [axis.position for axis in axes],
+    }
     missing = MAXIMUM_DIMENSION_COUNT - len(walk.choices)
-    values += [*(size for size, _ in walk.choices), *[1] * missing]
-    values += [*(stride for _, stride in walk.choices), *[0] * missing]
-    values += [len(walk.choices), walk.index_step]
-    values += [int(index_type in _INDEX_PAIRS), int(index_type in _SIGNED_INDICES)]
-    return tuple(values)
+    return {
+        **constants.axes([axis.size for axis in axes], strides, is_packed=is_packed),
+        **constants.numbered("CHOICES", [*(size for size, _ in walk.choices), *[1] * missing]),
+        **constants.numbered("CHOICE_STRIDE", [*(stride for _, stride in walk.choices), *[0] * missing]),
+        "INDICES": len(walk.choices),
+        "INDEX_STEP": walk.index_step,
+        "INDEX_IS_PAIR": int(index_type in _INDEX_PAIRS),
+        "INDEX_IS_SIGNED": int(index_type in _SIGNED_INDICES),
+    }

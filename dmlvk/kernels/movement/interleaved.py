@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.layout import open_ended
 from dmlvk.kernels.variants import ShaderVariant
-from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 if TYPE_CHECKING:
     from dmlvk.kernels.movement.copies import FoldedCopy
@@ -99,23 +99,20 @@ def _kernel(lines: _Lines, folded: FoldedCopy, operator_name: str) -> PlainKerne
     count = folded.sizes[lines.across]
     piece = length if lines.are_made else length // count  # elements of each line that an invocation takes
     sizes = [folded.sizes[lines.along] // piece, *(folded.sizes[axis] for axis in others)]
-    missing = MAXIMUM_DIMENSION_COUNT - len(sizes)
 
     def steps(along: int, strides: Sequence[int], unit: int) -> list[int]:
-        return [along, *(strides[axis] // unit for axis in others), *[0] * missing]
+        return [along, *(strides[axis] // unit for axis in others)]
 
     items = math.prod(sizes)
     groups = launch_size(operator_name, items)
     vectors = count * piece // length
-    geometry = (*steps(1, lines.strides, piece), *steps(vectors, lines.joint, length))
+    strides = {"lines": steps(1, lines.strides, piece), "joint": steps(vectors, lines.joint, length)}
     return PlainKernel(
         variant=_variant_name(folded.bits, count, lines.are_made),
         work_groups=groups,
-        constants=(
-            *(int(groups[1] > 1), 1, 0, 0),
-            *(*open_ended(sizes), *[1] * missing),
-            *geometry,
-            lines.strides[lines.across] // piece,
-        ),
+        constants={
+            **constants.axes(open_ended(sizes), strides),
+            "LINE_STEP": lines.strides[lines.across] // piece,
+        },
         parameters=(items, lines.first // piece, lines.first_joint // length),
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.program import Program, ProgramBuilder
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
 from dmlvk.operators.nonzero import NonzeroCoordinates
-from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 SEGMENT = 64
 """Elements that an invocation goes through, and numbers of which it makes a sum."""
@@ -49,17 +49,20 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     builder = ProgramBuilder(desc, target)
     read, coordinates = builder.reads["input_tensor"], builder.writes["output_coordinates_tensor"]
     numbers = builder.scratch(4 * starts[-1])
-    missing = MAXIMUM_DIMENSION_COUNT - source.dimension_count
     magnitude = (1 << (bits - 1)) - 1 if source.data_type.is_float else (1 << bits) - 1
-    axes = (*source.sizes[::-1], *[1] * missing, *source.element_strides[::-1], *[0] * missing)
-    geometry = (*axes, magnitude, rows.sizes[-1], *rows.element_strides[-2:])
+    row_step, column_step = rows.element_strides[-2:]
+    elements_of = {
+        **constants.axes(source.sizes[::-1], {"input": source.element_strides[::-1]}),
+        "MAGNITUDE": magnitude,
+        "COLUMNS": rows.sizes[-1],
+        "ROW_STEP": row_step,
+        "COLUMN_STEP": column_step,
+    }
     groups = launch_size(name, counts[0])
-    levels = [*starts[1:5], *[0] * 4][:4]
+    levels = {f"LEVEL_{level}": start for level, start in enumerate([*starts[1:5], *[0] * 4][:4], 1)}
     for level in range(len(counts)):
         if level == 0:
-            kernel = PlainKernel(
-                f"nonzero_counts.{bits}bits", groups, (int(groups[1] > 1), 1, 0, 0, *geometry), (elements,)
-            )
+            kernel = PlainKernel(f"nonzero_counts.{bits}bits", groups, elements_of, (elements,))
             builder.launch(kernel, [read], [numbers], label="counts")
         below = numbers.part(4 * starts[level], 4 * counts[level])
         is_last = level == len(counts) - 1
@@ -67,12 +70,12 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
         if not is_last:
             above = numbers.part(4 * starts[level + 1], 4 * counts[level + 1])
         launch = launch_size(name, -(-counts[level] // SEGMENT))
-        prefix = PlainKernel("prefix_numbers", launch, (int(launch[1] > 1), 1), (counts[level],))
+        prefix = PlainKernel("prefix_numbers", launch, parameters=(counts[level],))
         builder.launch(prefix, [], [below, above], label="how many come before")
     kernel = PlainKernel(
         f"nonzero_coordinates.{bits}bits",
         groups,
-        (int(groups[1] > 1), 1, 0, 0, *geometry, len(counts), *levels),
+        {**elements_of, "LEVELS": len(counts), **levels},
         (elements,),
     )
     total = builder.writes["output_count_tensor"]

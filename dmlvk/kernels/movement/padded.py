@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 
+from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.movement.index_walks import UNITS, lanes, variant_name, variant_of
 from dmlvk.kernels.variants import ShaderVariant
@@ -99,14 +100,15 @@ def padded(
     invocations = -(-elements // (128 // unit)) if has_vectors else -(-items // lanes(unit))
     groups = launch_size(operator_name, invocations)
     missing = MAXIMUM_DIMENSION_COUNT - len(axes)
-    constants = [int(groups[1] > 1), 1, 0, int(unit < 32), *(axis.size for axis in axes), *[1] * missing]
-    for operand in ("dense", "sparse", "start"):
-        constants += [*(getattr(axis, operand) for axis in axes), *[0] * missing]
-    constants += [*(axis.length for axis in axes), *[1] * missing]
+    strides = {"dense": [axis.dense for axis in axes], "sparse": [axis.sparse for axis in axes]}
     return PlainKernel(
         variant=_of_vectors(unit) if has_vectors else variant_name(_PADDED, unit),
         work_groups=groups,
-        constants=tuple(constants),
+        constants={
+            **constants.axes([axis.size for axis in axes], strides, is_packed=unit < 32),
+            **constants.numbered("START", [*(axis.start for axis in axes), *[0] * missing]),
+            **constants.numbered("LENGTH", [*(axis.length for axis in axes), *[1] * missing]),
+        },
         parameters=(elements, *value),
     )
 

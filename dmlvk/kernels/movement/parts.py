@@ -10,6 +10,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 
+from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.movement.copies import SMALL_IN_BYTES, WIDTHS, FoldedCopy, copy, fold_copy
 from dmlvk.kernels.program import ProgramBuilder, Region
@@ -119,11 +120,15 @@ def _kernel(builder: ProgramBuilder, parts: Sequence[Part], bits: int, is_split:
         width += rows.width
     items = first.rows * width
     groups = launch_size(builder.operator_name, items)
-    geometry = [number for start, rows in zip(starts, found, strict=True) for number in (start, rows.step)]
     return PlainKernel(
         variant=_variant_name(len(parts), is_split),
         work_groups=groups,
-        constants=(int(groups[1] > 1), 1, width, first.whole_step, *geometry),
+        constants={
+            "WIDTH": width,
+            "STEP": first.whole_step,
+            **constants.numbered("START", starts),
+            **constants.numbered("STEP", [rows.step for rows in found]),
+        },
         parameters=(items, first.first),
     )
 

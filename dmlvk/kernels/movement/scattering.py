@@ -146,7 +146,7 @@ def cleared(builder: ProgramBuilder, name: str, size_in_bytes: int, label: str) 
     region = builder.scratch(-(-size_in_bytes // 16) * 16)
     fours = region.size_in_bytes // 16
     groups = launch_size(name, fours)
-    clear = PlainKernel(_CLEAR, groups, constants=(int(groups[1] > 1), 1), parameters=(fours,))
+    clear = PlainKernel(_CLEAR, groups, parameters=(fours,))
     builder.launch(clear, [], [region], label=label)
     return region
 

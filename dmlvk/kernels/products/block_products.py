@@ -231,17 +231,17 @@ def _add_rows(
     """One kernel that reads packed weights."""
     target = builder.target
     relu = desc.fused_activation is not None and desc.fused_activation.operator_name == _RELU
-    constants = (
-        *weights.constants(),
-        int(addend is not None),
-        int(relu),
-        int(product.left_along_terms and product.left_has_vectors),
-        int(product.output_has_pairs and product.data_type is DataType.FLOAT16),
-    )
+    constants = {
+        **weights.constants(),
+        "HAS_ADDEND": int(addend is not None),
+        "APPLIES_RELU": int(relu),
+        "LEFT_HAS_VECTORS": int(product.left_along_terms and product.left_has_vectors),
+        "OUTPUT_HAS_PAIRS": int(product.output_has_pairs and product.data_type is DataType.FLOAT16),
+    }
     if target.is_cpu:
         rows, variant = 1, _processor_variant(weights.data_type, weights.bits, target)
         invocations = across = _PROCESSOR_INVOCATIONS
-        constants = (*constants, weights.common_block(_SEGMENT))
+        constants["BLOCK"] = weights.common_block(_SEGMENT)
     else:
         tile = min(row_tiles(weights.bits), key=lambda tile: tile.cost(product))
         rows, variant, invocations = tile.rows, tile.variant(weights.data_type, target), tile.invocations
@@ -249,7 +249,13 @@ def _add_rows(
         beside, across = tile.segments_beside(segments), tile.across(segments)
         block = weights.common_block(tile.stage_terms)
         is_whole = weights.has_whole_segments and product.terms % _SEGMENT == 0
-        constants = (*constants, block, beside, int(weights.has_vectors), tile.stage_terms // block, int(is_whole))
+        constants |= {
+            "BLOCK": block,
+            "SEGMENTS_BESIDE": beside,
+            "PACKED_HAS_VECTORS": int(weights.has_vectors),
+            "ENTRIES": tile.stage_terms // block,
+            "SEGMENTS_ARE_WHOLE": int(is_whole),
+        }
     tiles = -(-product.rows // rows), -(-product.columns // across)
     groups = tiles[0] * tiles[1]
     work_groups = launch_size(builder.operator_name, groups * invocations, invocations)
@@ -258,7 +264,7 @@ def _add_rows(
     kernel = PlainKernel(
         variant.name,
         work_groups,
-        (int(work_groups[1] > 1), 1, *constants),
+        constants,
         (groups, product.rows, product.columns, product.terms, *tiles, *steps, alpha, beta),
         work_group_size=invocations,
     )
@@ -348,14 +354,18 @@ def _add_numbers(
     stores_eights = step == 1 and line % _EIGHT == 0 and (is_padded or inner % _EIGHT == 0)
     assert step == 1 or lines * inner == 0 or inner == 1  # outputs whose lines are not runs are made elsewhere
     work_groups = launch_size(builder.operator_name, lines * eights)
-    constants = (
-        *weights.constants(),
-        *map(int, (along_terms, weights.has_groups, shared and not weights.has_groups, are_words, stores_eights)),
-    )
+    constants = {
+        **weights.constants(),
+        "LINES_ARE_TERMS": int(along_terms),
+        "HAS_GROUPS": int(weights.has_groups),
+        "EIGHTS_SHARE_A_BLOCK": int(shared and not weights.has_groups),
+        "EIGHTS_ARE_WORDS": int(are_words),
+        "STORES_EIGHTS": int(stores_eights),
+    }
     kernel = PlainKernel(
         _numbers_variant(weights.data_type, weights.bits).name,
         work_groups,
-        (int(work_groups[1] > 1), 1, *constants),
+        constants,
         (lines * eights, eights, inner, first, weights.columns, weights.terms, line),
     )
     packed, scale, zero, groups = regions

@@ -47,9 +47,14 @@ class Blocks:
     column_block: int = 1
     column_step: int = 0
 
-    def words(self) -> tuple[int, int, int, int]:
-        """The specialization constants."""
-        return self.term_block, self.term_step, self.column_block, self.column_step
+    def constants(self, name: str) -> dict[str, int]:
+        """The specialization constants, by what the shader calls the numbers."""
+        return {
+            f"{name}_TERM_BLOCK": self.term_block,
+            f"{name}_TERM": self.term_step,
+            f"{name}_COLUMN_BLOCK": self.column_block,
+            f"{name}_COLUMN": self.column_step,
+        }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,10 +94,17 @@ class BlockWeights:
         """Integers of a 32-bit word."""
         return WORD_BITS // self.bits
 
-    def constants(self) -> tuple[int, ...]:
-        """The specialization constants from id 2 to 14."""
-        own = (self.zero_kind, self.zero_number, int(self.is_signed), self.term_step, self.column_step)
-        return (*map(int, own), *self.scale.words(), *self.zero.words())
+    def constants(self) -> dict[str, int]:
+        """The specialization constants of ``shaders/patterns/products/block_weights.glsl``."""
+        return {
+            "ZERO_KIND": int(self.zero_kind),
+            "ZERO_NUMBER": int(self.zero_number),
+            "WEIGHTS_ARE_SIGNED": int(self.is_signed),
+            "PACKED_TERM": int(self.term_step),
+            "PACKED_COLUMN": int(self.column_step),
+            **self.scale.constants("SCALE"),
+            **self.zero.constants("ZERO"),
+        }
 
     def common_block(self, most: int) -> int:
         """Terms that share a scale and a zero, at most so many, of which it is a part."""

@@ -21,6 +21,15 @@ _HALF_WORD = 2**16
 _MOST_PLACES, _LARGEST_STEP = 25, 2
 """Of windows whose weights and elements an invocation can hold."""
 
+_SPATIAL = ("DEPTH", "HEIGHT", "WIDTH")
+
+_GEOMETRY = tuple(
+    f"{name}_{axis}"
+    for name in ("FILTER", "OUTPUT_STEP", "FILTER_STEP", "FIRST", "INPUT_STEP", "INPUT", "OUTPUT")
+    for axis in _SPATIAL
+)
+"""Constants of shaders/patterns/products/convolution_operands.glsl."""
+
 _AXES_OF_SHAPE = ("sizes", "steps", "signed", "signed", None, "extents", "output")
 """What `_geometry` gives for each axis, `None` where kernels for any shape have 1."""
 
@@ -134,16 +143,12 @@ def _channels_behind_one_another(desc: Convolution) -> TensorDesc:
 
 def _with_inner_channels(product: Product) -> Product:
     """A product of the filter that was copied so."""
-    places = math.prod(product.geometry[:3])
+    places = math.prod(product.geometry[f"FILTER_{axis}"] for axis in _SPATIAL)
     left = (product.terms, 1, 1, product.rows * product.terms)
-    geometry = (*product.geometry[:_IS_SPLIT], 0, *product.geometry[_IS_SPLIT + 1 :])
+    geometry = {**product.geometry, "FILTER_IS_SPLIT": 0}
     return dataclasses.replace(
         product, left=left, geometry=geometry, left_has_eights=True, inner_channels=product.terms // places
     )
-
-
-_IS_SPLIT = 21
-"""Where that stands in the geometry."""
 
 
 def place_stride(window: TensorDesc) -> int | None:
@@ -204,7 +209,11 @@ def convolution_product(desc: Convolution, window: TensorDesc, *, with_eights: b
         output_has_pairs=output.data_type is DataType.FLOAT16 and _has_vectors(output, 2),
         output_has_fours=_has_vectors(output, 4),
         input_has_fours=is_multiple(source.sizes[-1], 4) and _has_vectors(source, 4),
-        geometry=(*_geometry(desc, window), int(is_split), *_reached(desc)),
+        geometry={
+            **dict(zip(_GEOMETRY, _geometry(desc, window), strict=True)),
+            "FILTER_IS_SPLIT": int(is_split),
+            **{f"REACHED_{axis}": size for axis, size in zip(_SPATIAL, _reached(desc), strict=True)},
+        },
         shape=_shape(desc, window, bias_stride),
         plane=_plane(desc, window),
         right_has_eights=with_eights and _is_pointwise(desc) and _has_vectors(source, 8),

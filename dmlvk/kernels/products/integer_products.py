@@ -128,11 +128,14 @@ def _add(
     row_tiles, column_tiles = -(-product.rows // _BLOCK), -(-product.columns // (_BLOCK * _INVOCATIONS))
     groups = row_tiles * column_tiles * product.batches
     work_groups = launch_size(product.family.upper(), groups * _INVOCATIONS, _INVOCATIONS)
-    # Numbers 4 to 10 belong to kernels of floats; those behind are a convolution's geometry.
-    told = (int(work_groups[1] > 1), 1, *(int(zero is not None) for zero in zeros), *(0,) * 7, *product.geometry)
+    left_zero, right_zero = zeros
+    constants = {
+        "HAS_LEFT_ZERO": int(left_zero is not None),
+        "HAS_RIGHT_ZERO": int(right_zero is not None),
+        **product.geometry,
+    }
     sizes = (groups, product.rows, product.columns, product.terms, row_tiles, column_tiles)
     bound = [*operands, *(zero or operands[0] for zero in zeros)]
-    constants = told if product.family == "convolution" else told[:4]
     for first in range(0, product.segments, _SEGMENTS_AT_ONCE):
         end = min(first + _SEGMENTS_AT_ONCE, product.segments)
         kernel = PlainKernel(

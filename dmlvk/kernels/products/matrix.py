@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from dmlvk.datatypes import DataType, float32_bits
@@ -50,7 +50,7 @@ class Product:
         right_has_vectors: the same of the right operand; of a convolution's, whether windows have one place each, and
             four neighbouring columns can be loaded at once.
         output_has_pairs: whether results of columns 2n and 2n + 1 share a word that holds nothing else.
-        geometry: further specialization constants.
+        geometry: a convolution's specialization constants.
         output_has_fours: whether columns 4n to 4n + 3 lie behind one another, at multiples of four elements.
         output_has_rows: whether all columns of its rows lie behind one another.
         input_has_fours: whether rows of a convolution's input are whole fours, at multiples of four elements.
@@ -76,7 +76,7 @@ class Product:
     right_along_terms: bool
     right_has_vectors: bool
     output_has_pairs: bool
-    geometry: tuple[int, ...] = ()
+    geometry: Mapping[str, int] = dataclasses.field(default_factory=dict, hash=False)
     output_has_fours: bool = False
     output_has_rows: bool = False
     input_has_fours: bool = False
@@ -150,9 +150,9 @@ class Tail:
         return [*(self.normalization or (instead,) * 3), self.residual or instead]
 
     @property
-    def constants(self) -> tuple[int, int]:
-        """The last specialization constants."""
-        return int(self.normalization is not None), int(self.residual is not None)
+    def constants(self) -> dict[str, int]:
+        """The specialization constants that tell of it."""
+        return {"TAIL_NORMALIZES": int(self.normalization is not None), "TAIL_ADDS": int(self.residual is not None)}
 
 
 def lower_gemm(desc: OperatorDesc, target: Target) -> Program:
@@ -320,7 +320,7 @@ def _add_sums(
     adder = PlainKernel(
         sums_variant(product.family, product.data_type, has_tail=tail is not None).name,
         work_groups,
-        (int(work_groups[1] > 1), *_constants(product, ways), *(() if tail is None else tail.constants)),
+        {**_constants(product, ways), **({} if tail is None else tail.constants)},
         (invocations, *sizes, 0, 0, *product.left, *product.others),
         work_group_size=SUMS_INVOCATIONS,
     )
@@ -338,7 +338,7 @@ def _sum_kernels(
     sizes = (product.rows, product.columns, product.terms, *tile.grid(product.rows, product.columns, product.plane))
     segments = tile.segments(product.terms)
     at_once = segments if ways.come != IN_TURN else min(segments, choice.segments_at_once)
-    constants: tuple[int, ...] = (1,)  # operands may begin behind the start of their buffers
+    constants: dict[str, int] = {}
     described = (*product.left, *product.others)
     if tile.is_for_any_shape:
         assert product.shape is not None  # what such tiles are chosen for
@@ -346,23 +346,18 @@ def _sum_kernels(
     else:
         constants = _constants(product, ways, in_eights=tile.is_cooperative)
         if tile.block is not None:
-            constants = _in_planes(product, tile.block, constants)
-        fills_tiles = tile.step > 0 and is_multiple(product.terms, tile.step)
-        of_fours = int(product.output_has_fours), int(fills_tiles)
-        if product.family == "gemm" and tile.stores_fours:
-            constants = (*constants, *of_fours)
-        constants = (*constants, *(() if tail is None else tail.constants))
-        if product.family == "convolution" and tile.stores_fours and not tile.is_cooperative:
-            behind = (0,) * (_FOURS_OF_CONVOLUTION - 1 - len(constants))
-            constants = (*constants, *behind, *of_fours)
+            constants |= _in_planes(product, tile.block)
+        constants |= {} if tail is None else tail.constants
         if tile.is_cooperative:
-            behind = (0,) * (_FIRST_OF_COOPERATIVE - 1 - len(constants))
-            constants = (*constants, *behind, *_cooperative(product, tile, ways))
+            constants |= _cooperative(product, tile, ways)
+        elif tile.stores_fours:
+            fills_tiles = tile.step > 0 and is_multiple(product.terms, tile.step)
+            constants |= {"OUTPUT_HAS_FOURS": int(product.output_has_fours), "TERMS_FILL_TILES": int(fills_tiles)}
     return [
         PlainKernel(
             variant,
             work_groups,
-            (int(work_groups[1] > 1), *constants),
+            constants,
             (groups, *sizes, first, min(first + at_once, segments), *described),
             work_group_size=tile.invocations,
         )
@@ -389,20 +384,19 @@ def _stores_pairs(product: Product) -> bool:
     return product.output_has_pairs and product.data_type is DataType.FLOAT16
 
 
-def _in_planes(product: Product, block: tuple[int, int], constants: tuple[int, ...]) -> tuple[int, ...]:
-    """The constants where tiles are blocks of planes: ``shaders/patterns/products/matrix_planes.glsl``."""
+def _in_planes(product: Product, block: tuple[int, int]) -> dict[str, int]:
+    """What is otherwise where tiles are blocks of planes: ``shaders/patterns/products/matrix_planes.glsl``."""
     assert product.plane is not None  # what such tiles are chosen for
     is_half = product.data_type is DataType.FLOAT16
     stored = product.output_has_pairs if is_half else product.output_has_fours
     stored_at_once = 2 if is_half else 4
     is_stored_so = stored and not (product.plane[1] % stored_at_once or block[1] % stored_at_once)
     is_loaded_so = not is_half and product.input_has_fours and block[1] % 4 == 0
-    vectors = int(is_loaded_so), int(is_stored_so)
-    return (*constants[:_RIGHT_HAS_VECTORS], *vectors, *constants[_RIGHT_HAS_VECTORS + 2 :])
+    return {"RIGHT_HAS_VECTORS": int(is_loaded_so), "OUTPUT_HAS_PAIRS": int(is_stored_so)}
 
 
-def _cooperative(product: Product, tile: Tile, ways: Ways) -> tuple[int, ...]:
-    """The last constants of ``shaders/patterns/products/matrix_cooperative.glsl``."""
+def _cooperative(product: Product, tile: Tile, ways: Ways) -> dict[str, int]:
+    """The constants that only these kernels have: ``shaders/patterns/products/matrix_cooperative.glsl``."""
     left_is_whole = product.left_has_eights and product.rows >= tile.rows
     # What two tiles have is cut where results are stored by fours.
     is_wide = product.family == "gemm" and product.columns >= tile.columns and product.columns % 4 == 0
@@ -410,33 +404,31 @@ def _cooperative(product: Product, tile: Tile, ways: Ways) -> tuple[int, ...]:
     are_sums = product.has_plain_sums and not (ways.has_addend or ways.relu)
     lengths = product.terms, *((tile.segment,) if product.terms > tile.segment else ())
     steps_are_whole = not any(length % tile.step for length in lengths)
-    return int(left_is_whole), int(right_is_whole), product.inner_channels, int(are_sums), int(steps_are_whole)
+    constants = {
+        "LEFT_IS_WHOLE": int(left_is_whole),
+        "RIGHT_IS_WHOLE": int(right_is_whole),
+        "CHANNELS_OF_PLACE": product.inner_channels,
+        "RESULTS_ARE_SUMS": int(are_sums),
+        "STEPS_ARE_WHOLE": int(steps_are_whole),
+    }
+    if product.family == "gemm":
+        constants["OUTPUT_HAS_FOURS"] = int(product.output_has_fours)
+    return constants
 
 
-_FOURS_OF_CONVOLUTION = 38
-"""The last constants but one of ``shaders/patterns/products/matrix_tiles.glsl`` for convolutions."""
-
-_FIRST_OF_COOPERATIVE = 38
-"""The first constant that these kernels alone have."""
-
-_RIGHT_HAS_VECTORS = 7
-"""Where that stands among the constants; what is told of the output stands behind it."""
-
-
-def _constants(product: Product, ways: Ways, *, in_eights: bool = False) -> tuple[int, ...]:
-    """The specialization constants from id 1 on, for kernels that load operands by fours or by eights."""
+def _constants(product: Product, ways: Ways, *, in_eights: bool = False) -> dict[str, int]:
+    """The specialization constants of kernels that load operands by fours or by eights."""
     left_has_vectors = product.left_has_eights if in_eights else product.left_has_vectors
     right_has_vectors = product.right_has_eights if in_eights else product.right_has_vectors
-    return (
-        1,  # operands may begin behind the start of their buffers
-        ways.come,
-        int(ways.has_addend),
-        int(ways.relu),
-        int(product.left_along_terms),
-        int(left_has_vectors),
-        int(product.right_along_terms),
-        int(right_has_vectors),
-        int(_stores_pairs(product)),
-        int(ways.writes_totals),
-        *product.geometry,
-    )
+    return {
+        "SEGMENTS_COME": ways.come,
+        "HAS_ADDEND": int(ways.has_addend),
+        "APPLIES_RELU": int(ways.relu),
+        "LEFT_ALONG_TERMS": int(product.left_along_terms),
+        "LEFT_HAS_VECTORS": int(left_has_vectors),
+        "RIGHT_ALONG_TERMS": int(product.right_along_terms),
+        "RIGHT_HAS_VECTORS": int(right_has_vectors),
+        "OUTPUT_HAS_PAIRS": int(_stores_pairs(product)),
+        "WRITES_TOTALS": int(ways.writes_totals),
+        **product.geometry,
+    }

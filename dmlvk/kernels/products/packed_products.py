@@ -29,9 +29,6 @@ _SUBGROUP_INVOCATIONS = 32
 _PACKING_INVOCATIONS, _SUMS_INVOCATIONS = 128, 64
 """As in ``shaders/patterns/products/packed_operand.glsl`` and ``packed_sums.glsl``."""
 
-_FIRST_OF_GEOMETRY = 11
-"""The first specialization constant of a convolution's geometry: ``patterns/products/convolution_operands.glsl``."""
-
 _INNER_BATCHES = 12
 """Where the number of inner batches stands among a GEMM's ``others``: ``gemm_product`` in ``matrix.py``."""
 
@@ -214,9 +211,7 @@ def add_product(builder: ProgramBuilder, product: Product, tile: PackedTile, ope
     kernel = PlainKernel(
         tile.variant(product.family, builder.target.has_integer_dot_product).name,
         work_groups,
-        _constants(
-            product, (int(work_groups[1] > 1), 1, int(has_zeros), *_layout_of_results(product, tile, has_zeros))
-        ),
+        {"HAS_ZEROS": int(has_zeros), **_layout_of_results(product, tile, has_zeros), **product.geometry},
         (*sizes, *product.left, *product.others),
         work_group_size=tile.invocations,
     )
@@ -238,16 +233,12 @@ def _lies_packed(product: Product, side: _Side, operand: Operand) -> bool:
     return (inner_count == 1 or inner == size) and (inner_count == product.batches or outer == inner_count * size)
 
 
-def _layout_of_results(product: Product, tile: PackedTile, has_zeros: bool) -> tuple[int, ...]:
+def _layout_of_results(product: Product, tile: PackedTile, has_zeros: bool) -> dict[str, int]:
     """What tiles of cooperative matrices are told of the output: ``patterns/products/cooperative_tiles.glsl``."""
     if not tile.is_cooperative:
-        return ()
-    return int(product.output_has_fours), int(product.output_has_rows and not has_zeros)
-
-
-def _constants(product: Product, first: tuple[int, ...]) -> tuple[int, ...]:
-    """Specialization constants: a kernel's own, and a convolution's geometry."""
-    return (*first, *(0,) * (_FIRST_OF_GEOMETRY - len(first)), *product.geometry) if product.geometry else first
+        return {}
+    are_sums = product.output_has_rows and not has_zeros
+    return {"OUTPUT_HAS_FOURS": int(product.output_has_fours), "RESULTS_ARE_SUMS": int(are_sums)}
 
 
 def _pack(builder: ProgramBuilder, product: Product, side: _Side, operand: Operand) -> Region:
@@ -256,11 +247,18 @@ def _pack(builder: ProgramBuilder, product: Product, side: _Side, operand: Opera
     along = product.right_along_terms if side.is_right else product.left_along_terms
     has_vectors = product.right_has_vectors if side.is_right else product.left_has_vectors
     work_groups = launch_size(builder.operator_name, vectors, _PACKING_INVOCATIONS)
-    flags = (side.is_right, operand.zero is not None, operand.flipped, along, along and has_vectors)
+    constants = {
+        "IS_RIGHT": int(side.is_right),
+        "HAS_ZERO": int(operand.zero is not None),
+        "FLIPPED": int(operand.flipped),
+        "ALONG_TERMS": int(along),
+        "HAS_WORDS": int(along and has_vectors),
+        **product.geometry,
+    }
     kernel = PlainKernel(
         _operand_variant(product.family).name,
         work_groups,
-        _constants(product, (int(work_groups[1] > 1), 1, *map(int, flags))),
+        constants,
         (
             vectors,
             *(product.rows, product.columns, product.terms),
@@ -283,7 +281,7 @@ def _sum(builder: ProgramBuilder, product: Product, side: _Side, operand: Operan
     kernel = PlainKernel(
         _SUMS.name,
         work_groups,
-        (int(work_groups[1] > 1), 1, int(operand.zero is not None), operand.flipped),
+        {"HAS_ZERO": int(operand.zero is not None), "FLIPPED": operand.flipped},
         (lines, side.packed_lines, side.lines, side.line_vectors, operand.zero_stride, operand.zero_batch_stride),
         work_group_size=_SUMS_INVOCATIONS,
     )

@@ -90,6 +90,8 @@ class _Operand:
 
 
 _ABSENT = _Operand(None, (0,) * _AXES)
+_STEPS = ("SUMS", "LEFT_SCALE", "RIGHT_SCALE", "SCALE", "ZERO", "BIAS", "OUTPUT")
+"""What the shader calls its operands."""
 
 
 def _scale_sums(
@@ -111,14 +113,20 @@ def _scale_sums(
     elements = math.prod(sizes)
     items = -(-elements * bits // 32) if is_packed and bits < 32 else elements
     groups = launch_size(builder.operator_name, items)
-    constants = [int(groups[1] > 1), 1, int(is_packed), *(int(one.region is not None) for one in operands[4:])]
+    zero, bias = operands[4:]
+    constants = {
+        "OUTPUT_PACKED": int(is_packed),
+        "HAS_ZERO": int(zero.region is not None),
+        "HAS_BIAS": int(bias.region is not None),
+    }
     for place, axis in enumerate(order):
         # The last axis' size is left out: what is left of an element's number is its coordinate.
-        constants.append(0 if place == _AXES - 1 else sizes[axis])
-        constants += [one.strides[axis] for one in (*operands, written)]
+        constants[f"SIZE_{place}"] = 0 if place == _AXES - 1 else sizes[axis]
+        steps = zip(_STEPS, (*operands, written), strict=True)
+        constants |= {f"{name}_STEP_{place}": one.strides[axis] for name, one in steps}
     stand_in = operands[0].region
     assert stand_in is not None  # sums are never absent
-    kernel = PlainKernel(variant.name, groups, tuple(constants), (items, elements))
+    kernel = PlainKernel(variant.name, groups, constants, (items, elements))
     reads = [one.region or stand_in for one in operands]
     builder.launch(kernel, reads, [builder.writes["output_tensor"]], label="scaled sums")
 
@@ -246,7 +254,7 @@ def _wide_sums(desc: MatrixMultiplyIntegerToFloat, builder: ProgramBuilder) -> t
         kernel = PlainKernel(
             variant.name,
             groups,
-            (int(groups[1] > 1), 1, *(int(zero is not None) for zero in zeros)),
+            {f"HAS_{side}_ZERO": int(zero is not None) for side, zero in zip(("LEFT", "RIGHT"), zeros, strict=True)},
             (elements, rows, columns, channels, first, min(first + _TERMS_AT_ONCE, terms), *strides),
         )
         bound = [*operands, *(zero or operands[0] for zero in zeros)]
@@ -277,7 +285,7 @@ def lower_dynamic(desc: OperatorDesc, target: Target) -> Program:
         builder.operator(end, [region], [ends[-1]], function.name.lower())
     scale, zero = builder.writes["output_scale_tensor"], builder.writes["output_zero_point_tensor"]
     byte = desc.output_tensor.data_type
-    kernel = PlainKernel(_variant("range_scale", {"OUTPUT": byte}).name, (1, 1, 1), (0, 1))
+    kernel = PlainKernel(_variant("range_scale", {"OUTPUT": byte}).name, (1, 1, 1))
     builder.launch(kernel, ends, [scale, zero], label="scale and zero point")
     quantized = ElementWiseQuantizeLinear(
         input_tensor=source,

@@ -60,6 +60,9 @@ def kernel(
     def parts(of: Sequence[int]) -> tuple[list[int], list[list[int]]]:
         return [source.sizes[axis] for axis in of], [[each[axis] for axis in of] for each in strides]
 
+    def how_given(tensor: TensorDesc | None, steps: Sequence[int]) -> int:
+        return _ABSENT if tensor is None else _ALONG_ROW if steps[0] else _ONE_FOR_ROW
+
     row, other = fold_in_order(*parts(along)), fold(*parts(others))
     length = math.prod(row.sizes)
     if not _lie_in_one_piece(row, other) or length > reduction.CHUNK or len(other.sizes) > _MOST_OTHER_AXES:
@@ -72,20 +75,16 @@ def kernel(
     return PlainKernel(
         variant=_VARIANT,
         work_groups=groups,
-        constants=(
-            int(groups[1] > 1),
-            1,
-            source.data_type.size_in_bits,
-            len(other.sizes),
-            lanes,
-            blocks_of_lane,
-            int(length == _ELEMENTS_OF_BLOCK * lanes * blocks_of_lane),
-            *(
-                _ABSENT if tensor is None else _ALONG_ROW if steps[0] else _ONE_FOR_ROW
-                for tensor, steps in zip((scale, bias), row.strides[1:3], strict=True)
-            ),
-            int(has_relu),
-        ),
+        constants={
+            "WIDTH": source.data_type.size_in_bits,
+            "OTHER_AXES": len(other.sizes),
+            "LANES_OF_ROW": lanes,
+            "BLOCKS_OF_LANE": blocks_of_lane,
+            "HAS_ALL_BLOCKS": int(length == _ELEMENTS_OF_BLOCK * lanes * blocks_of_lane),
+            "SCALE": how_given(scale, row.strides[1]),
+            "BIAS": how_given(bias, row.strides[2]),
+            "HAS_RELU": int(has_relu),
+        },
         parameters=(
             count,
             length,

@@ -367,14 +367,13 @@ def _kernel(
         variant=(reduction.variant_that_joins() if pieces else variant).name,
         work_groups=groups,
         work_group_size=group_size,
-        constants=(
-            int(groups[1] > 1),
-            *_constants(rows, of_chunk, own, are_neighbours, chunks == 1, width),
-            int(is_multiple(length, _BLOCKS_AT_ONCE * _ELEMENTS_OF_BLOCK)),
-            group_size,
-            int(reduction.mode == _OF_MAGNITUDES),
-            *[pieces] * (pieces > 0),
-        ),
+        constants={
+            **_constants(rows, of_chunk, own, are_neighbours, chunks == 1, width),
+            "HAS_WHOLE_FOURS": int(is_multiple(length, _BLOCKS_AT_ONCE * _ELEMENTS_OF_BLOCK)),
+            "GROUP_SIZE": group_size,
+            "OF_MAGNITUDES": int(reduction.mode == _OF_MAGNITUDES),
+            **({"PIECES": pieces} if pieces else {}),
+        },
         parameters=_parameters(reduction, rows, length, chunks),
     )
 
@@ -391,35 +390,32 @@ def _kernel_of_pieces(
     return PlainKernel(
         variant=reduction.variant_of_pieces(of_pairs).name,
         work_groups=groups,
-        constants=(
-            int(groups[1] > 1),
-            *_constants(rows, of_chunk, of_chunk // pieces, True, False, 32),
-            blocks if are_alike else 0,
-            WORK_GROUP_SIZE,
-            int(reduction.mode == _OF_MAGNITUDES),
-            pieces,
-        ),
+        constants={
+            **_constants(rows, of_chunk, of_chunk // pieces, True, False, 32),
+            "BLOCKS_OF_LANE": blocks if are_alike else 0,
+            "OF_MAGNITUDES": int(reduction.mode == _OF_MAGNITUDES),
+            "PIECES": pieces,
+        },
         parameters=_parameters(reduction, rows, rows.length, chunks),
     )
 
 
-def _constants(rows: Rows, of_chunk: int, own: int, are_neighbours: bool, is_last: bool, width: int) -> tuple[int, ...]:
-    """Those from 1 to 11: shaders/patterns/rows/reduction_operands.glsl."""
+def _constants(rows: Rows, of_chunk: int, own: int, are_neighbours: bool, is_last: bool, width: int) -> dict[str, int]:
+    """Those of shaders/patterns/rows/reduction_operands.glsl that every kernel has."""
     data_type = rows.source.data_type
     kind = _FLOAT if data_type.is_float else _SIGNED if data_type.name.startswith("INT") else _UNSIGNED
-    return (
-        1,
-        len(rows.row.sizes),
-        len(rows.others.sizes),
-        of_chunk,
-        own,
-        data_type.size_in_bits,
-        kind,
-        int(rows.have_blocks),
-        int(are_neighbours),
-        int(is_last),
-        width,
-    )
+    return {
+        "ROW_AXES": len(rows.row.sizes),
+        "OTHER_AXES": len(rows.others.sizes),
+        "LANES_OF_CHUNK": of_chunk,
+        "LANES_OF_INVOCATION": own,
+        "WIDTH": data_type.size_in_bits,
+        "KIND": kind,
+        "HAS_BLOCKS": int(rows.have_blocks),
+        "ROWS_ARE_NEIGHBOURS": int(are_neighbours),
+        "IS_LAST": int(is_last),
+        "OUTPUT_WIDTH": width,
+    }
 
 
 def _parameters(reduction: Reduction, rows: Rows, length: int, chunks: int) -> tuple[int, ...]:

@@ -36,13 +36,11 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     rows, length = desc.input_tensor.sizes
     columns, lines = work_groups(rows, 1)
     skip = desc.skip_tensor
-    constants = (
-        int(lines > 1),
-        1,
-        int(skip is not None),
-        int(desc.bias_tensor is not None),
-        int(desc.sum_tensor is not None),
-    )
+    constants = {
+        "HAS_SKIP": int(skip is not None),
+        "HAS_BIAS": int(desc.bias_tensor is not None),
+        "GIVES_SUM": int(desc.sum_tensor is not None),
+    }
     repeated = 1 if skip is None else skip.sizes[0]
     parameters = (rows, length // 2, repeated, float32_bits(desc.epsilon))
     kernel = PlainKernel(_name(desc.input_tensor.data_type), (columns, lines, 1), constants, parameters)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from dmlvk.datatypes import DataType
+from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
@@ -19,7 +20,6 @@ from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
 from dmlvk.operators.members import AxisDirection
 from dmlvk.operators.sorting import TopK, TopK1
-from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 RANKED_PIECE = 32
 """Elements of a piece of which every one is compared with every other."""
@@ -67,14 +67,14 @@ class _Rows:
         rows: how many there are.
         length: elements of a row.
         wanted: elements that are kept of a row.
-        geometry: the specialization constants from the sizes of the axes on.
+        geometry: the specialization constants.
     """
 
     bits: int
     rows: int
     length: int
     wanted: int
-    geometry: tuple[int, ...]
+    geometry: Mapping[str, int]
 
     def kernel(
         self, name: str, work: int, pieces: int, piece: int, kept: int, groups: tuple[int, int, int]
@@ -83,7 +83,7 @@ class _Rows:
         return PlainKernel(
             variant=f"{name}.{self.bits}bits",
             work_groups=groups,
-            constants=(int(groups[1] > 1), 1, 0, 0, *self.geometry),
+            constants=self.geometry,
             parameters=(work, self.length, pieces, piece, kept),
         )
 
@@ -149,7 +149,6 @@ def _merged(builder: ProgramBuilder, name: str, rows: _Rows, lists: Region, coun
         kernel = PlainKernel(
             variant=f"merged_lists.{64 if rows.bits == 64 else 32}bits",
             work_groups=groups,
-            constants=(int(groups[1] > 1), 1),
             parameters=(work, count, held, kept),
         )
         builder.launch(kernel, [lists], [other], label="lists merged")
@@ -167,19 +166,20 @@ def _rows(desc: TopK | TopK1) -> _Rows:
     others = [axis for axis in range(source.dimension_count) if axis != desc.axis]
     strides = [[tensor.element_strides[axis] for axis in others] for tensor in (places, source, values)]
     layout = fold([source.sizes[axis] for axis in others], strides)
-    missing = [0] * (MAXIMUM_DIMENSION_COUNT - len(layout.sizes))
-    geometry = [*layout.sizes, *[1] * len(missing)]
     of_places, of_source, of_values = layout.strides
-    for operand in (of_source, of_values, of_places):
-        geometry += [*operand, *missing]
-    geometry += [tensor.element_strides[desc.axis] for tensor in (source, values, places)]
-    smallest_first = isinstance(desc, TopK1) and desc.axis_direction is AxisDirection.INCREASING
-    form = _FORMS.get(source.data_type, int(source.data_type.name.startswith("INT")))
-    geometry += [form, int(smallest_first), int(places.data_type is DataType.UINT64)]
+    geometry = {
+        **constants.axes(layout.sizes, {"input": of_source, "values": of_values, "places": of_places}),
+        "INPUT_STEP": source.element_strides[desc.axis],
+        "VALUES_STEP": values.element_strides[desc.axis],
+        "PLACES_STEP": places.element_strides[desc.axis],
+        "ELEMENT_FORM": _FORMS.get(source.data_type, int(source.data_type.name.startswith("INT"))),
+        "SMALLEST_FIRST": int(isinstance(desc, TopK1) and desc.axis_direction is AxisDirection.INCREASING),
+        "PLACES_ARE_PAIRS": int(places.data_type is DataType.UINT64),
+    }
     return _Rows(
         bits=source.data_type.size_in_bits,
         rows=math.prod(layout.sizes),
         length=source.sizes[desc.axis],
         wanted=desc.k,
-        geometry=tuple(geometry),
+        geometry=geometry,
     )

@@ -85,6 +85,12 @@ def kernel_of_channels(desc: LocalResponseNormalization, before: int, taps: int)
     return PlainKernel(
         variant=f"{_NAME}.{desc.input_tensor.data_type.name.lower()}",
         work_groups=groups,
-        constants=(int(groups[1] > 1), 1, quarters, taps, before, channels, plane // _LANES),
+        constants={
+            "QUARTERS": quarters,
+            "TAPS": taps,
+            "BEFORE": before,
+            "CHANNELS": channels,
+            "PLANE_FOURS": plane // _LANES,
+        },
         parameters=(items, *response_numbers(desc)),
     )

@@ -54,6 +54,10 @@ def variants() -> Iterator[ShaderVariant]:
                 )
 
 
+_HAS_QUICK_WAY = "roi_align.linear.average.float32"
+"""The shader that has another way for GPUs."""
+
+
 def _variant(mode: InterpolationMode, found: str, data_type: DataType) -> str:
     return f"roi_align.{mode.name.lower()}.{found}.{data_type.name.lower()}"
 
@@ -140,7 +144,6 @@ def place_samples(builder: ProgramBuilder, desc: Any, sampling: Sampling, table:
     kernel = PlainKernel(
         variant=f"region_places.{name}",
         work_groups=groups,
-        constants=(int(groups[1] > 1), 1),
         parameters=tuple(parameters),
     )
     reads = [builder.reads["roi_tensor"], builder.reads["batch_indices_tensor"]]
@@ -180,15 +183,17 @@ def reduce_samples(
     state_bytes = _STATE_BYTES[how.found]
     together = min(elements, _MOST_STATE_BYTES // state_bytes) if is_in_parts else elements
     state = builder.scratch(together * state_bytes) if is_in_parts else output
+    variant = _variant(how.mode, how.found, source.data_type)
+    own = {"IS_QUICK": int(not builder.target.is_cpu)} if variant == _HAS_QUICK_WAY else {}
     parts = list(_parts(builder.operator_name, most)) if is_in_parts else [(0, _ALL)]
     for first_element in range(0, elements, together):
         count = min(together, elements - first_element)
         groups = launch_size(builder.operator_name, count)
         for first, end in parts:
             kernel = PlainKernel(
-                variant=_variant(how.mode, how.found, source.data_type),
+                variant=variant,
                 work_groups=groups,
-                constants=(int(groups[1] > 1), 1, int(is_in_parts), int(not builder.target.is_cpu)),
+                constants={"IN_PARTS": int(is_in_parts), **own},
                 parameters=(count, first_element, first, end, *parameters),
             )
             builder.launch(kernel, [builder.reads["input_tensor"], table], [output, state])

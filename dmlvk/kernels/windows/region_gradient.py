@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dmlvk.datatypes import float32_bits
@@ -146,13 +146,13 @@ class _Gradient:
         items: int,
         parameters: tuple[int, ...],
         regions: tuple[list[Region], list[Region]],
-        *more: int,
+        constants: Mapping[str, int] | None = None,
     ) -> None:
         groups = launch_size(self.desc.operator_name, items)
         kernel = PlainKernel(
             variant=shader,
             work_groups=groups,
-            constants=(int(groups[1] > 1), 1, *more),
+            constants=constants or {},
             parameters=parameters,
         )
         self.builder.launch(kernel, *regions, label=shader.partition(".")[0].replace("_", " "))
@@ -191,7 +191,7 @@ class _Gradient:
                     is_first = block is blocks[0][0]
                     is_last = block is blocks[-1][-1]
                     part = _IS_CONTINUED * (not is_first) | _GOES_ON * (not is_last)
-                    constants = (int(is_in_parts), lanes)
+                    constants = {"IN_PARTS": int(is_in_parts), "CHANNEL_LANES": lanes}
                     self._gather_block(block, regions[0], (first_item, count, part), state, constants)
 
     def _gather_block(
@@ -200,7 +200,7 @@ class _Gradient:
         first_weighted: int,
         items: tuple[int, int, int],
         state: Region,
-        constants: tuple[int, int],
+        constants: Mapping[str, int],
     ) -> None:
         first_item, count, part = items
         members = self.desc
@@ -211,7 +211,7 @@ class _Gradient:
         name = f"{members.interpolation_mode.name.lower()}.{self.function}.{self.type_name}"
         reads = [self.tables, self.builder.reads["input_gradient_tensor"]]
         writes = [self.builder.writes["output_gradient_tensor"], state]
-        self._launch(f"region_gather.{name}", count, tuple(parameters), (reads, writes), *constants)
+        self._launch(f"region_gather.{name}", count, tuple(parameters), (reads, writes), constants)
 
     def _blocks(self, regions: range) -> Iterator[_Block]:
         """What each launch takes of these regions, in the order of all sums: regions, rows, columns."""

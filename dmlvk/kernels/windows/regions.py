@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from dmlvk.datatypes import float32_bits
+from dmlvk.kernels.constants import numbered
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.program import Program, ProgramBuilder
 from dmlvk.kernels.target import Target
@@ -41,17 +42,26 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     source, regions, result = desc.input_tensor, desc.roi_tensor, desc.output_tensor
     elements = math.prod(result.sizes)
     groups = launch_size(desc.operator_name, elements)
-    constants = [int(groups[1] > 1), 1, float32_bits(pooling_scale(desc)), *source.sizes]
-    constants += [desc.pooled_size.height, desc.pooled_size.width]
-    for tensor in (source, regions, result):
-        constants += tensor.element_strides
+    batches, channels, height, width = source.sizes
+    geometry = {
+        "SCALE": float32_bits(pooling_scale(desc)),
+        "BATCHES": batches,
+        "CHANNELS": channels,
+        "HEIGHT": height,
+        "WIDTH": width,
+        "POOLED_HEIGHT": desc.pooled_size.height,
+        "POOLED_WIDTH": desc.pooled_size.width,
+        **numbered("INPUT_STRIDE", source.element_strides),
+        **numbered("REGION_STRIDE", regions.element_strides),
+        **numbered("OUTPUT_STRIDE", result.element_strides),
+    }
     builder = ProgramBuilder(desc, target)
     reads = [builder.reads["input_tensor"], builder.reads["roi_tensor"]]
     for first in range(0, source.sizes[2] * source.sizes[3], TAPS):
         kernel = PlainKernel(
             variant=f"roi_pooling.{result.data_type.name.lower()}",
             work_groups=groups,
-            constants=tuple(constants),
+            constants=geometry,
             parameters=(elements, first),
         )
         builder.launch(kernel, reads, [builder.writes["output_tensor"]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -21,7 +22,10 @@ from dmlvk.operators.resampling import InterpolationMode, Resampling, resampling
 from dmlvk.tensors import TensorDesc
 
 _AXES = 5
-_MOST_RESAMPLED = 4
+_RESAMPLED = "ABCD"
+"""What the shaders call the resampled axes, from the last one on."""
+
+_MOST_RESAMPLED = len(_RESAMPLED)
 _MOST_PLAIN = 2
 """Axes that can be averaged over without a look at denormals on the way."""
 
@@ -98,7 +102,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     is_plain = len(mapped) <= _MOST_PLAIN and not any(how.is_antialiased for _, how in mapped)
     elements = math.prod(result.sizes)
     items = -(-elements // _ELEMENTS_OF_ITEM) if is_packed else elements
-    block, doubling = None, [0, 0]
+    block, doubling = None, (0, 0)
     if is_linear and is_packed and is_plain:
         block = _axis_of_blocks(axes, [how for _, how in mapped])
     if block is not None:
@@ -111,17 +115,33 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
         items = elements // rows * blocks // _ELEMENTS_OF_ITEM
         axes[block] = dataclasses.replace(axes[block], size=blocks, output_step=row_step * _ROWS_OF_BLOCK)
     groups = launch_size(desc.operator_name, items)
-    constants = [int(groups[1] > 1), 1, int(is_packed), rounding_of(members)]
-    constants.append(int(is_multiple(axes[0].size, _ELEMENTS_OF_ITEM)))
+    numbers = {
+        "OUTPUT_PACKED": int(is_packed),
+        "ROUNDING": rounding_of(members),
+        "ROWS_OF_FOUR": int(is_multiple(axes[0].size, _ELEMENTS_OF_ITEM)),
+        "IS_PLAIN": int(is_plain),
+        "IN_PARTS": int(is_in_parts),
+    }
     for place, axis in enumerate(axes):
         step = _ROWS_OF_BLOCK if place == block else 1
-        steps = [step * int(axis.number == number) for number in range(_MOST_RESAMPLED)]
-        constants += [0 if place == _AXES - 1 else axis.size, axis.input_step, axis.output_step, *steps]
-    for number, how in mapped:
-        constants += resampled_axis(how, source.sizes[number], source.element_strides[number])
-    constants += resampled_axis(Resampling(1.0, 0.0, 0.0), 1, 0) * (_MOST_RESAMPLED - len(mapped))
-    constants += [int(is_plain), int(block is not None), row_step, rows, int(is_in_parts)]
-    constants += doubling
+        numbers |= {
+            f"SIZE_{place}": 0 if place == _AXES - 1 else axis.size,
+            f"INPUT_STEP_{place}": axis.input_step,
+            f"OUTPUT_STEP_{place}": axis.output_step,
+            **{f"STEP_{name}_{place}": step * int(axis.number == n) for n, name in enumerate(_RESAMPLED)},
+        }
+    absent = (Resampling(1.0, 0.0, 0.0), 1, 0)
+    resampled = [(how, source.sizes[number], source.element_strides[number]) for number, how in mapped]
+    for name, of_axis in itertools.zip_longest(_RESAMPLED, resampled, fillvalue=absent):
+        numbers |= resampled_axis(str(name), *of_axis)
+    if is_linear:
+        numbers |= {
+            "IN_BLOCKS": int(block is not None),
+            "ROW_OUTPUT_STEP": row_step,
+            "OUTPUT_ROWS": rows,
+            "IS_DOUBLED": doubling[0],
+            "HAS_PAIRS": doubling[1],
+        }
     data_type: DataType = result.data_type
     name = f"linear.{data_type.name.lower()}" if is_linear else f"nearest.{_MOVED_AS[data_type.size_in_bits]}"
     builder = ProgramBuilder(desc, target)
@@ -132,7 +152,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
         kernel = PlainKernel(
             variant=f"resample.{name}",
             work_groups=groups,
-            constants=tuple(constant & 0xFFFFFFFF for constant in constants),
+            constants={name: number & 0xFFFFFFFF for name, number in numbers.items()},
             parameters=(items, elements, first, first + step),
         )
         builder.launch(kernel, [builder.reads["input_tensor"]], [output, state])
@@ -148,7 +168,7 @@ def _axis_of_blocks(axes: Sequence[_Axis], mapped: Sequence[Resampling]) -> int 
     return next(place for place, axis in enumerate(axes) if axis.number == 1)
 
 
-def _doubling(source: TensorDesc, result: TensorDesc, mapped: Sequence[tuple[int, Resampling]]) -> list[int]:
+def _doubling(source: TensorDesc, result: TensorDesc, mapped: Sequence[tuple[int, Resampling]]) -> tuple[int, int]:
     """Whether both axes are doubled around the middles of elements, and whether two neighbours lie in a vector."""
     extents = [source.sizes[axis] for axis, _ in mapped]
     is_doubled = all(
@@ -164,7 +184,7 @@ def _doubling(source: TensorDesc, result: TensorDesc, mapped: Sequence[tuple[int
         and not any(step % 2 for step in steps)
         and source.data_type.size_in_bits == 32
     )
-    return [int(is_doubled), int(has_pairs)]
+    return int(is_doubled), int(has_pairs)
 
 
 def _averaging(mapped: Sequence[Resampling]) -> tuple[int, bool]:
@@ -245,18 +265,26 @@ def _is_packed(axes: Sequence[_Axis]) -> bool:
     return True
 
 
-def resampled_axis(how: Resampling, extent: int, stride: int) -> list[int]:
-    """The constants of a resampled axis."""
-    scale = np.float32(how.scale)
-    numbers = (
-        float(scale),
-        _exact_inverse(how),
-        _without_denormal(how.input_offset),
-        _without_denormal(how.output_offset),
-    )
-    radius = float(np.float32(1) / scale) if how.is_antialiased else 0.0
-    last = applied(_bits_rounded_down, extent - 1)
-    return [*(float32_bits(number) for number in numbers), last, extent, stride, float32_bits(radius)]
+def resampled_axis(name: str, how: Resampling, extent: int, stride: int) -> dict[str, int]:
+    """The constants of a resampled axis, by what the shader calls it."""
+    radius = float(np.float32(1) / np.float32(how.scale)) if how.is_antialiased else 0.0
+    return {
+        **{f"{constant}_{name}": value for constant, value in place_constants(how, extent).items()},
+        f"EXTENT_{name}": extent,
+        f"STRIDE_{name}": stride,
+        f"RADIUS_{name}": float32_bits(radius),
+    }
+
+
+def place_constants(how: Resampling, extent: int) -> dict[str, int]:
+    """The constants by which shaders find places in the input, as bits of FLOAT32."""
+    return {
+        "SCALE": float32_bits(float(np.float32(how.scale))),
+        "INVERSE": float32_bits(_exact_inverse(how)),
+        "INPUT_OFFSET": float32_bits(_without_denormal(how.input_offset)),
+        "OUTPUT_OFFSET": float32_bits(_without_denormal(how.output_offset)),
+        "LAST": applied(_bits_rounded_down, extent - 1),
+    }
 
 
 def _bits_rounded_down(number: int) -> int:

@@ -17,15 +17,13 @@ from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.kernels.views import View
-from dmlvk.kernels.windows.resample import NEAREST_OR_LOWER, UPPER, is_same, resampled_axis, rounding_of
+from dmlvk.kernels.windows.resample import NEAREST_OR_LOWER, UPPER, is_same, place_constants, rounding_of
 from dmlvk.operators import OperatorDesc
 from dmlvk.operators.resampling import InterpolationMode, Resampling, resamplings
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
 _AXES = 4
-_NUMBERS = 5
-"""Of an axis, those that tell of places: Resampled in the shader."""
 
 _STATE_BYTES = 24
 """What one of several launches hands on to the next for each element of the output: STATE_WORDS in the shader."""
@@ -80,10 +78,9 @@ class _Axis:
         return 0 if self.how is None else self.extent + 1
 
     @property
-    def numbers(self) -> list[int]:
-        """The numbers of places, as bits."""
-        how = self.how or Resampling(1.0, 0.0, 0.0)
-        return resampled_axis(how, self.extent, 0)[:_NUMBERS]
+    def places(self) -> dict[str, int]:
+        """The constants by which places are found."""
+        return place_constants(self.how or Resampling(1.0, 0.0, 0.0), self.extent)
 
     def _stretches(self) -> Iterator[tuple[int, int]]:
         """From which element of its output to which, of those that are looked at together."""
@@ -222,7 +219,7 @@ def _launch_table(builder: ProgramBuilder, axis: _Axis, rounding: int | None, ta
     kernel = PlainKernel(
         variant="resample.begins",
         work_groups=groups,
-        constants=(int(groups[1] > 1), 1, int(rounding is None), rounding or 0, *axis.numbers),
+        constants={"IS_LINEAR": int(rounding is None), "ROUNDING": rounding or 0, **axis.places},
         parameters=(axis.begins, axis.entries, axis.size),
     )
     builder.launch(kernel, [], [table], label="where elements begin")
@@ -245,15 +242,24 @@ def _launch(
     is_in_parts = elements_of_word * (rounds * (most + 2) + 2) + 1 > MOST_LOOP_TURNS
     of_weights = _WEIGHT_BITS * sum(axis.how is not None for axis in axes) if rounding is None else 0
     groups = launch_size(builder.operator_name, -(-result.element_count * bits // 32))
-    constants = [int(groups[1] > 1), 1, int(is_in_parts), int(rounding is None)]
-    constants.append((_LEAST_EXPONENT + of_weights + 127) << 23)
-    for axis in axes:
-        constants += [axis.extent, axis.size, int(axis.how is not None), *axis.numbers, axis.begins]
+    constants = {
+        "IN_PARTS": int(is_in_parts),
+        "IS_LINEAR": int(rounding is None),
+        "LEAST_MAGNITUDE": (_LEAST_EXPONENT + of_weights + 127) << 23,
+    }
+    for name, axis in zip("ABCD", axes, strict=True):
+        constants |= {
+            f"SIZE_{name}": axis.extent,
+            f"COUNT_{name}": axis.size,
+            f"IS_RESAMPLED_{name}": int(axis.how is not None),
+            **{f"{constant}_{name}": value for constant, value in axis.places.items()},
+            f"BEGINS_{name}": axis.begins,
+        }
     shortcut = None if is_in_parts or builder.target.is_cpu else _shortcut(axes, rounding, result.data_type)
     if shortcut is not None:
         variant, block_rows = shortcut
         groups = launch_size(builder.operator_name, result.element_count // _NEIGHBOURS)
-        numbers = (int(groups[1] > 1), *constants[1:], block_rows)
+        numbers = {**constants, "BLOCK_ROWS": block_rows}
         builder.launch(
             PlainKernel(variant, groups, numbers, (result.element_count, 0, most, 0)), reads, [written, written]
         )
@@ -265,7 +271,7 @@ def _launch(
             kernel = PlainKernel(
                 variant=f"resample.gradient.{result.data_type.name.lower()}",
                 work_groups=groups,
-                constants=(*constants, 1),
+                constants={**constants, "BLOCK_ROWS": 1},
                 parameters=(result.element_count, first, first + step, round),
             )
             builder.launch(kernel, reads, [written, state])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,8 +42,8 @@ _WINDOWS_OF_BLOCK = 4
 _MOST_TAPS_OF_BLOCK = 64
 """Of a window: beyond, sharing its rows gains nothing."""
 
-_SCALE_CONSTANTS = 6
-"""Specialization constants of scales and zero points."""
+_SPATIAL = ("DEPTH", "HEIGHT", "WIDTH")
+"""What the shader calls the axes that windows move along."""
 
 _LARGEST_NORM_BY_SUM = 2
 """From P = 3 on LP_POOLING takes powers."""
@@ -194,7 +194,9 @@ class _Windows:
         return (depth + 1) + depth * (height + 1) + depth * height * (width + 1)
 
 
-_NO_BLOCK = (0, 1, 0, 1)
+_NO_BLOCK = {"IN_BLOCKS": 0, "ROW_STEP": 1, "ROW_OUTPUT_STEP": 0, "OUTPUT_ROWS": 1}
+_BITS_OF_BLOCKS = (16, 32)
+"""Of elements for which there is a shader of blocks."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,7 +220,7 @@ class _Block:
         """The block of maxima whose output is packed, if there is one."""
         windows, source, result, bits = pools.windows, pools.source, pools.result, pools.bits
         axis = windows.axes[1]
-        is_fit = bits in (16, 32) and not target.is_cpu
+        is_fit = bits in _BITS_OF_BLOCKS and not target.is_cpu
         is_fit = is_fit and result.sizes[axis] >= _WINDOWS_OF_BLOCK and math.prod(windows.taps) <= _MOST_TAPS_OF_BLOCK
         if not is_fit or any(dilation > 1 for dilation in windows.dilations):
             return None
@@ -238,9 +240,14 @@ class _Block:
         return elements // self.rows * -(-self.rows // _WINDOWS_OF_BLOCK) * bits // 32
 
     @property
-    def constants(self) -> tuple[int, ...]:
+    def constants(self) -> dict[str, int]:
         """The constants that tell of it."""
-        return (1, self.row_step, self.row_output_step, self.rows)
+        return {
+            "IN_BLOCKS": 1,
+            "ROW_STEP": self.row_step,
+            "ROW_OUTPUT_STEP": self.row_output_step,
+            "OUTPUT_ROWS": self.rows,
+        }
 
 
 def _of_depth(values: Sequence[int], missing: int) -> tuple[int, ...]:
@@ -263,8 +270,7 @@ class _Pools:
         places: where indices go, and their data type's words; ``None``: nowhere.
         is_maximum: whether windows may be gone through in blocks.
         counts_padding: whether padding counts.
-        scales: the constants of scales and zero points.
-        quarters: 4 times the exponent of what has a quick way, else 0.
+        own: the constants that only some operators' shaders have.
     """
 
     variant: str
@@ -277,8 +283,7 @@ class _Pools:
     places: tuple[_Tensor, int] | None = None
     is_maximum: bool = False
     counts_padding: bool = False
-    scales: Sequence[int] = (0,) * _SCALE_CONSTANTS
-    quarters: int = 0
+    own: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 def _pooled(desc: Any, target: Target) -> Program:
@@ -311,8 +316,7 @@ def _pooled(desc: Any, target: Target) -> Program:
         places=None if places is None else (_Tensor.of(places), places.data_type.size_in_bits // 32),
         is_maximum=is_maximum,
         counts_padding=bool(getattr(desc, "include_padding", False)),
-        scales=_scales(desc, builder, reads) if is_quantized else (0,) * _SCALE_CONSTANTS,
-        quarters=quarters_of(desc) if is_local else 0,
+        own=_scales(desc, builder, reads) if is_quantized else {"QUARTERS": quarters_of(desc)} if is_local else {},
     )
     _launch(builder, pools, reads, writes)
     return builder.program()
@@ -334,19 +338,17 @@ def _launch(builder: ProgramBuilder, pools: _Pools, reads: Sequence[Region], wri
         items = block.items(elements, pools.bits)
     groups = launch_size(builder.operator_name, items)
     places, words_of_place = pools.places or (result, 0)
-    constants = [
-        int(groups[1] > 1),
-        1,
-        int(is_packed),
-        words_of_place,
-        int(pools.counts_padding),
-        *_axes(windows, order, source, result, places, block),
-        *_windows(windows, source),
-        *pools.scales,
-        int(is_in_parts),
-        *(_NO_BLOCK if block is None else block.constants),
-        pools.quarters,
-    ]
+    has_blocks = pools.is_maximum and pools.bits in _BITS_OF_BLOCKS
+    constants = {
+        "OUTPUT_PACKED": int(is_packed),
+        "WORDS_OF_INDEX": words_of_place,
+        "COUNTS_PADDING": int(pools.counts_padding),
+        **_axes(windows, order, source, result, places, block),
+        **_windows(windows, source),
+        **pools.own,
+        "IN_PARTS": int(is_in_parts),
+        **(block.constants if block is not None else _NO_BLOCK if has_blocks else {}),
+    }
     state = builder.scratch(_STATE_BYTES * elements) if is_in_parts else writes[0]
     parts = [(0, 0, 0)]
     if is_in_parts:
@@ -356,19 +358,25 @@ def _launch(builder: ProgramBuilder, pools: _Pools, reads: Sequence[Region], wri
         kernel = PlainKernel(
             variant=pools.variant,
             work_groups=groups,
-            constants=tuple(constant & 0xFFFFFFFF for constant in constants),
+            constants={name: number & 0xFFFFFFFF for name, number in constants.items()},
             parameters=(items, elements, *part, *pools.numbers),
         )
         builder.launch(kernel, reads, [*writes, state])
 
 
-def _scales(desc: QuantizedLinearAveragePooling, builder: ProgramBuilder, reads: list[Region]) -> list[int]:
+def _scales(desc: QuantizedLinearAveragePooling, builder: ProgramBuilder, reads: list[Region]) -> dict[str, int]:
     """The constants of scales and zero points, which are put behind what is read."""
     members = ("input_scale_tensor", "input_zero_point_tensor", "output_scale_tensor", "output_zero_point_tensor")
     stand_in = reads[0]
     reads += [builder.reads.get(member, stand_in) for member in members]
-    present = [int(member in builder.reads) for member in members if "zero" in member]
-    return [*present, *(stride_of(getattr(desc, member)) for member in members)]
+    return {
+        "HAS_SOURCE_ZERO": int("input_zero_point_tensor" in builder.reads),
+        "HAS_ZERO": int("output_zero_point_tensor" in builder.reads),
+        "SOURCE_SCALE_STEP": stride_of(desc.input_scale_tensor),
+        "SOURCE_ZERO_STEP": stride_of(desc.input_zero_point_tensor),
+        "SCALE_STEP": stride_of(desc.output_scale_tensor),
+        "ZERO_STEP": stride_of(desc.output_zero_point_tensor),
+    }
 
 
 def _numbers(desc: Any) -> tuple[int, ...]:
@@ -438,35 +446,43 @@ def _is_packed(tensor: _Tensor, order: Sequence[int]) -> bool:
 
 def _axes(
     windows: _Windows, order: Sequence[int], source: _Tensor, result: _Tensor, places: _Tensor, block: _Block | None
-) -> list[int]:
+) -> dict[str, int]:
     """The constants of the output's axes; the last one's size is left out, for what is left is its coordinate."""
     steps = [1] * _AXES
     for axis, step in zip(windows.axes, windows.steps, strict=True):
         steps[axis] = step
-    constants: list[int] = []
+    constants: dict[str, int] = {}
     for place, axis in enumerate(order):
         is_last = place == _AXES - 1
         at_once = _WINDOWS_OF_BLOCK if block is not None and axis == block.axis else 1
         step = steps[axis] * at_once
-        constants += [
-            0 if is_last else -(-result.sizes[axis] // at_once),
-            source.strides[axis] * step,
-            *(step if axis == spatial else 0 for spatial in windows.axes),
-            result.strides[axis] * at_once,
-            places.strides[axis],
-            source.numbers[axis] * step,
-        ]
+        along = zip(_SPATIAL, windows.axes, strict=True)
+        constants |= {
+            f"SIZE_{place}": 0 if is_last else -(-result.sizes[axis] // at_once),
+            f"INPUT_STEP_{place}": source.strides[axis] * step,
+            **{f"{name}_STEP_{place}": step if axis == spatial else 0 for name, spatial in along},
+            f"OUTPUT_STEP_{place}": result.strides[axis] * at_once,
+            f"INDICES_STEP_{place}": places.strides[axis],
+            f"NUMBER_STEP_{place}": source.numbers[axis] * step,
+        }
     return constants
 
 
-def _windows(windows: _Windows, source: _Tensor) -> list[int]:
+def _windows(windows: _Windows, source: _Tensor) -> dict[str, int]:
     """The constants of the windows' axes, and how far the padded input begins before the input."""
-    constants: list[int] = []
+    constants: dict[str, int] = {}
     starts = [0, 0]
-    rows = zip(windows.axes, windows.taps, windows.dilations, windows.start, strict=True)
-    for axis, taps, dilation, padding in rows:
+    rows = zip(_SPATIAL, windows.axes, windows.taps, windows.dilations, windows.start, strict=True)
+    for name, axis, taps, dilation, padding in rows:
         stride, number = source.strides[axis], source.numbers[axis]
-        constants += [taps, dilation, padding, source.sizes[axis], stride * dilation, number * dilation]
+        constants |= {
+            f"TAPS_{name}": taps,
+            f"DILATION_{name}": dilation,
+            f"PADDING_{name}": padding,
+            f"EXTENT_{name}": source.sizes[axis],
+            f"TAP_STEP_{name}": stride * dilation,
+            f"TAP_NUMBER_{name}": number * dilation,
+        }
         starts[0] += padding * stride
         starts[1] += padding * number
-    return [*constants, *starts]
+    return {**constants, "INPUT_START": starts[0], "NUMBER_START": starts[1]}

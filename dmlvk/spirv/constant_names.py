@@ -1,0 +1,97 @@
+"""The names of a module's specialization constants: kept when it is compiled, and read by what launches it.
+
+SPIR-V numbers these constants; their names in GLSL are debug information (OpName), of which nothing else is kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from array import array
+from collections.abc import Mapping
+
+from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words
+
+NAMES_KEPT = "names of specialization constants"
+"""Changes when something else is kept of a module's debug information."""
+
+FIRST_OF_DRIVER = 1000
+"""Constants with this ``constant_id`` and above are set in the module, and no launch gives them."""
+
+_NAME, _DECORATE, _SPEC_ID, _FUNCTION = 5, 71, 1, 54
+_DEBUG = frozenset((2, 3, 4, _NAME, 6, 7, 8, 317, 330))  # sources, names, lines, what processed the module
+
+
+@dataclasses.dataclass(frozen=True)
+class Constants:
+    """A module's specialization constants.
+
+    Attributes:
+        ids: by name the ``constant_id``, of those that a launch gives.
+        count: how many values a launch gives, from id 0 on: ids that the module has not are given 0.
+    """
+
+    ids: Mapping[str, int]
+    count: int
+
+
+def with_constant_names_only(data: bytes) -> bytes:
+    """A module without debug information but for the names of its specialization constants.
+
+    Args:
+        data: a module of glslang, with names.
+
+    Returns:
+        the module, in the byte order of this machine.
+
+    Raises:
+        ValueError: the bytes are not a SPIR-V module, or a specialization constant has no name.
+    """
+    words = module_words(data)
+    made = words[:HEADER_WORDS]
+    places = _places(words)
+    missing = set(places)
+    for position, opcode, operands in module_instructions(words):
+        if opcode == _NAME and operands[0] in places:
+            missing.discard(operands[0])
+        elif opcode in _DEBUG:
+            continue
+        made.extend(words[position : position + 1 + len(operands)])
+    if missing:
+        raise ValueError(f"there is no name for the specialization constant {min(places[each] for each in missing)}")
+    return made.tobytes()
+
+
+def constants_of(spirv: bytes) -> Constants:
+    """What a launch of a module may be given.
+
+    Args:
+        spirv: a module with the names of its constants.
+
+    Raises:
+        ValueError: the bytes are not a SPIR-V module, or two constants share a name.
+    """
+    words = module_words(spirv)
+    places = {result: place for result, place in _places(words).items() if place < FIRST_OF_DRIVER}
+    ids: dict[str, int] = {}
+    for _, opcode, operands in module_instructions(words):
+        if opcode == _FUNCTION:
+            break
+        if opcode == _NAME and operands[0] in places:
+            name = operands[1:].tobytes().partition(b"\0")[0].decode()
+            if name in ids:
+                raise ValueError(
+                    f"{name} is the name of the specialization constants {ids[name]} and {places[operands[0]]}"
+                )
+            ids[name] = places[operands[0]]
+    return Constants(ids, max(places.values(), default=-1) + 1)
+
+
+def _places(words: array[int]) -> dict[int, int]:
+    """By result the ``constant_id`` of every specialization constant."""
+    places: dict[int, int] = {}
+    for _, opcode, operands in module_instructions(words):
+        if opcode == _FUNCTION:
+            break
+        if opcode == _DECORATE and operands[1] == _SPEC_ID:
+            places[operands[0]] = operands[2]
+    return places
