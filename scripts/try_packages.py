@@ -3,6 +3,7 @@
     python scripts/try_packages.py                  all of them
     python scripts/try_packages.py magika ddddocr   some
     python scripts/try_packages.py --light          those whose models and packages are small
+    python scripts/try_packages.py --provider       by ONNX Runtime alone, and with dmlvk's provider inside of it
 
 Each package is installed by pip into an environment of its own (below build/packages, or --folder; all together take
 some 2 GB, and are kept), where dmlvk and what it needs come from the Python that runs this. A program must print the
@@ -11,6 +12,10 @@ largest element when both compute the same inputs, nor a score by more than one 
 results differ by more than a tenth of that (without its changes of the model, or from inputs whose last bit is another
 one), ten times as much is allowed; and 5 in a hundred where the model rounds to integers between its layers
 (DynamicQuantizeLinear): a last bit decides about whole steps there, layer after layer.
+
+With --provider the second run is ONNX Runtime's, too, as ``DMLVK_ONNXRUNTIME=1`` has it; what is printed must be the
+same, scores within one in a thousand, and the device must have nodes of each model. There are more programs then,
+around models that are made here: segmentation, detection, sentence embeddings, onnxruntime-genai with SmolLM2-135M.
 """
 
 from __future__ import annotations
@@ -30,10 +35,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from scripts.package_tools.made_programs import MADE_PROGRAMS
 from scripts.package_tools.programs import PROGRAMS, Program
 
 ROOT = Path(__file__).resolve().parents[1]
-_BESIDE = ROOT / "scripts" / "package_tools" / "beside.py"
+_TOOLS = ROOT / "scripts" / "package_tools"
 
 LARGEST_DIFFERENCE = 1e-4
 """Of a float output, as a part of its largest element."""
@@ -50,7 +56,7 @@ class Outcome:
 
     Attributes:
         problems: what differs; empty: nothing.
-        models: for each model what ``beside.py`` reports.
+        models: for each model what ``beside.py`` or ``inside.py`` reports.
         seconds: the time of both runs.
     """
 
@@ -86,20 +92,32 @@ def python_of(folder: Path, name: str, program: Program) -> Path:
     return python
 
 
-def tried(python: Path, program: Program) -> Outcome:
-    """Runs a program by both, and compares."""
+def tried(python: Path, program: Program, *, is_inside: bool = False) -> Outcome:
+    """Runs a program by both, and compares.
+
+    Args:
+        python: the interpreter that has its packages.
+        program: what is run.
+        is_inside: whether dmlvk is ONNX Runtime's provider, or in its place.
+    """
     begun = time.perf_counter()
+    wrapper = _TOOLS / ("inside.py" if is_inside else "beside.py")
     with tempfile.TemporaryDirectory() as folder:
         source, report = Path(folder) / "program.py", Path(folder) / "report.json"
         source.write_text(program.text, encoding="utf-8")
+        if program.prepared:
+            module = "scripts.package_tools.prepare"
+            subprocess.run([sys.executable, "-m", module, program.prepared, folder, str(python)], cwd=ROOT, check=True)
         expected, problem = _printed([str(python), str(source)], folder)
         if problem:
             return Outcome([f"by ONNX Runtime itself: {problem}"], {}, time.perf_counter() - begun)
-        found, problem = _printed([str(python), str(_BESIDE), str(report), str(source)], folder)
+        found, problem = _printed([str(python), str(wrapper), str(report), str(source)], folder)
         models = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
-    allowed = max([_SCORES, *map(_bound, models.values())])
+    allowed = _SCORES if is_inside else max([_SCORES, *map(_bound, models.values())])
     problems = [problem] if problem else list(_differences(found, expected, "result", allowed))
-    for name, entry in models.items():
+    if is_inside:
+        problems += [f"{name}: the device has none of it" for name, entry in models.items() if entry.get("device") == 0]
+    for name, entry in ({} if is_inside else models).items():
         if not entry["same"]:
             problems.append(f"{name}: other values")
         if not entry["largest"] <= _bound(entry):
@@ -145,28 +163,37 @@ def _differences(a: Any, b: Any, where: str, allowed: float) -> Iterator[str]:
         yield f"{where}: {a!r} for {b!r}"
 
 
+def _told(entry: dict[str, Any]) -> str:
+    """What was found of a model."""
+    if "calls" not in entry:
+        return ", ".join(f"{value} {name}" for name, value in entry.items())
+    hosted = f"; host: {', '.join(entry['hosted'])}" if entry["hosted"] else ""
+    return f"{entry['calls']} runs, {entry['largest']:.1e} (ONNX Runtime's own {entry['own']:.1e}){hosted}"
+
+
 def main() -> int:
     """Tries the packages that are asked for; 1 where something differs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", help=f"packages: {', '.join(PROGRAMS)}")
+    parser.add_argument("names", nargs="*", help=f"programs: {', '.join(PROGRAMS | MADE_PROGRAMS)}")
     parser.add_argument("--light", action="store_true", help="only those whose models and packages are small")
+    parser.add_argument("--provider", action="store_true", help="with dmlvk's provider inside of ONNX Runtime")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "packages", help="where environments are kept")
     parser.add_argument("--python", type=Path, help="one interpreter that has all packages already")
     arguments = parser.parse_args()
-    unknown = set(arguments.names) - set(PROGRAMS)
+    programs = PROGRAMS | MADE_PROGRAMS if arguments.provider else PROGRAMS
+    unknown = set(arguments.names) - set(programs)
     if unknown:
         parser.error(f"there is no program for {', '.join(sorted(unknown))}")
     failed = []
-    for name in arguments.names or PROGRAMS:
-        program = PROGRAMS[name]
+    for name in arguments.names or programs:
+        program = programs[name]
         if arguments.light and not program.is_light:
             continue
-        outcome = tried(arguments.python or python_of(arguments.folder, name, program), program)
+        python = arguments.python or python_of(arguments.folder, name, program)
+        outcome = tried(python, program, is_inside=arguments.provider)
         print(f"{'ok ' if not outcome.problems else 'BAD'} {name} ({outcome.seconds:.0f} s)", flush=True)
         for model, entry in outcome.models.items():
-            hosted = f"; host: {', '.join(entry['hosted'])}" if entry["hosted"] else ""
-            line = f"{entry['calls']} runs, {entry['largest']:.1e} (ONNX Runtime's own {entry['own']:.1e}){hosted}"
-            print(f"      {model}: {line}", flush=True)
+            print(f"      {model}: {_told(entry)}", flush=True)
         for problem in outcome.problems:
             print(f"    {problem}", flush=True)
         failed += [name] if outcome.problems else []

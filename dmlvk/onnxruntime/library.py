@@ -45,7 +45,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # the result first; the order is th
     "compute": (_P, _I, _P, _P, _I),
     "allocate": (_I, _I),
     "free": (None, _I),
-    "copy": (_P, _P, _P, _P, _I),
+    "copy": (_P, _P, _I, _I, _I, _I),
     "start_profiling": (_P, _I, _I, _I),
     "end_profiling": (_P, _I, _I, _P),
 }

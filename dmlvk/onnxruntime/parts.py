@@ -157,19 +157,18 @@ class Part:
 
     def _input(self, record: list[int]) -> Any:
         """An input, where it is."""
-        address, element, is_on_device, rank, *sizes = record
+        address, element, is_on_device, rank = record[:4]
         if element == 0:
             return None  # left out
-        shape = tuple(sizes[:rank])
+        shape = tuple(record[4 : 4 + rank])
         if is_on_device:
             return self._memory.tensor(address, element, shape, self._device)
         return array_of(element, shape, _room(address, size_of(element, shape)))
 
     def _output(self, context: int, place: int, shape: tuple[int, ...]) -> tuple[int, int]:
         """Where ONNX Runtime wants an output, and whether that is on the device."""
-        sizes = (ctypes.c_int64 * max(len(shape), 1))(*shape)
-        record = (ctypes.c_int64 * 2)()
-        status = self._library.output(self.api.factory, context, place, sizes, len(shape), record)
+        record = _PLACE()
+        status = self._library.output(self.api.factory, context, place, _sizes(shape), len(shape), record)
         if status:
             message = (self.api.call("GetErrorMessage", status) or b"").decode(errors="replace")
             self.api.call("ReleaseStatus", status)
@@ -196,6 +195,15 @@ class Part:
         else:
             array = value.array() if isinstance(value, (Resident, Held)) else value
             ctypes.memmove(address, np.ascontiguousarray(stored(array)).ctypes.data, size)
+
+
+_PLACE = ctypes.c_int64 * 2
+
+
+@functools.lru_cache(maxsize=1024)
+def _sizes(shape: tuple[int, ...]) -> Any:
+    """A shape as ONNX Runtime reads it."""
+    return (ctypes.c_int64 * max(len(shape), 1))(*shape)
 
 
 @functools.lru_cache(maxsize=64)

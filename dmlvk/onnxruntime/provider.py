@@ -19,8 +19,8 @@ from dmlvk.onnxruntime.claims import claims_of
 from dmlvk.onnxruntime.graphs import Graph, constant_names, read_by
 from dmlvk.onnxruntime.interface import GPU, INFO, VERBOSE, Api
 from dmlvk.onnxruntime.library import Library
-from dmlvk.onnxruntime.memory import Memory, size_of
-from dmlvk.onnxruntime.parts import Part, numbers_of, records
+from dmlvk.onnxruntime.memory import Memory
+from dmlvk.onnxruntime.parts import Part, numbers_of
 from dmlvk.onnxruntime.sessions import Session
 from dmlvk.operators import FeatureLevel
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
@@ -31,6 +31,8 @@ PROVIDER = "DmlVkExecutionProvider"
 
 OPTIONS = ("device", "feature_level", "arithmetic")
 """What its options may say."""
+
+_FROM_DEVICE, _ON_DEVICE = 1, 3
 
 _log = logging.getLogger("dmlvk")
 
@@ -270,17 +272,14 @@ class Provider:
         made = api.pointer("CreateMemoryInfo_V2", b"DmlVk", GPU, vendor, info.index, 0, 0, 0)
         api.call("EpDevice_AddAllocatorInfo", ep_device, made)
 
-    def _copy(self, api: Api, sources: int, targets: int, count: int) -> None:
-        there = records(numbers_of(sources, count)), records(numbers_of(targets, count))
-        for source, target in zip(*there, strict=True):
-            address, element, is_on_device, rank, *sizes = source
-            size = size_of(element, tuple(sizes[:rank]))
-            if is_on_device and target[2]:
-                self.memory.copied(address, target[0], size)
-            elif is_on_device:
-                self.memory.fetch(address, size, target[0])
-            else:
-                self.memory.put(target[0], size, np.frombuffer(ctypes.string_at(address, size), np.uint8))
+    def _copy(self, api: Api, way: int, source: int, target: int, size: int) -> None:
+        """Copies bytes: from the device where the first bit of the way is set, to it where the second one is."""
+        if way == _ON_DEVICE:
+            self.memory.copied(source, target, size)
+        elif way == _FROM_DEVICE:
+            self.memory.fetch(source, size, target)
+        else:
+            self.memory.put(target, size, np.frombuffer(ctypes.string_at(source, size), np.uint8))
 
 
 def _options(pairs: Mapping[str, str], *, is_own: bool) -> dict[str, str]:

@@ -49,7 +49,7 @@ typedef struct {
     Status *(*compute)(int64_t program, Opaque *context, const int64_t *inputs, int64_t count);
     int64_t (*allocate)(int64_t size);
     void (*free)(int64_t address);
-    Status *(*copy)(void *factory, const int64_t *from, const int64_t *to, int64_t count);
+    Status *(*copy)(void *factory, int64_t way, int64_t from, int64_t to, int64_t size);
     Status *(*start_profiling)(int64_t ep, int64_t profiler, int64_t offset_ns);
     Status *(*end_profiling)(int64_t ep, int64_t profiler, Opaque *events);
 } Callbacks;
@@ -345,28 +345,40 @@ static bool DMLVK_CALL transfer_can_copy(const DataTransfer *self, const Opaque 
     return is_own[0] || is_own[1];
 }
 
+/* Where a value lies, and whether that is on the device. */
+static Status *place_of(const Function *api, const Opaque *value, int64_t *address, int *device_type) {
+    const void *contents = NULL;
+    const Opaque *memory = NULL;
+    Status *status = CALL(api, API_GetTensorData, Status *, const Opaque *, const void **)(value, &contents);
+    if (status == NULL)
+        status = CALL(api, API_GetTensorMemoryInfo, Status *, const Opaque *, const Opaque **)(value, &memory);
+    if (status == NULL) CALL(api, API_MemoryInfoGetDeviceType, void, const Opaque *, int *)(memory, device_type);
+    *address = (int64_t)(intptr_t)contents;
+    return status;
+}
+
 static Status *DMLVK_CALL transfer_copy(DataTransfer *self, const Opaque **from, Opaque **to, Opaque **streams,
                                         size_t count) {
     (void)streams;
     OwnFactory *factory = ((OwnDataTransfer *)self)->factory;
-    int64_t few[2 * 8 * RECORD];
-    int64_t *records = count <= 8 ? few : malloc(2 * count * RECORD * sizeof *records);
-    if (records == NULL) return no_memory(factory);
-    Status *status = NULL;
-    for (size_t i = 0; i < count && status == NULL; i++) {
-        status = describe(factory->api, from[i], records + i * RECORD);
-        if (status == NULL) status = describe(factory->api, to[i], records + (count + i) * RECORD);
-    }
-    if (status == NULL) {
-        if (enter()) {
-            status = python.copy(factory, records, records + count * RECORD, (int64_t)count);
+    for (size_t i = 0; i < count; i++) {
+        int64_t source = 0, target = 0;
+        int source_type = 0, target_type = 0;
+        size_t size = 0;
+        Status *status = place_of(factory->api, from[i], &source, &source_type);
+        if (status == NULL) status = place_of(factory->api, to[i], &target, &target_type);
+        if (status == NULL)
+            status = CALL(factory->api, API_GetTensorSizeInBytes, Status *, const Opaque *, size_t *)(from[i], &size);
+        if (status == NULL && enter()) {
+            int64_t way = (source_type == DMLVK_MEMORY_GPU) | (target_type == DMLVK_MEMORY_GPU) << 1;
+            status = python.copy(factory, way, source, target, (int64_t)size);
             leave();
-        } else {
+        } else if (status == NULL) {
             status = gone(factory);
         }
+        if (status != NULL) return status;
     }
-    if (records != few) free(records);
-    return status;
+    return NULL;
 }
 
 /* The factory of providers. */
