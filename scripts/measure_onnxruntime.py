@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Measure what a run costs inside of ONNX Runtime beside ``dmlvk.onnx``: the same graph, in turns, from NumPy to NumPy.
 
-    python scripts/measure_onnxruntime.py [--runs 2000] [--model FILE.onnx]
+    python scripts/measure_onnxruntime.py [--runs 2000] [--model FILE.onnx | --resnet]
 
-Without a model it is two small products, of which the device's work is nearly nothing. Medians of both, and of the
-differences from turn to turn; graphs are not rewritten by ONNX Runtime, so that both compute the same. Of a model,
-sizes that it leaves open are 1, and inputs are random. On a machine that does something else, too, the processor's time
-of the calling thread says more, and is told as well.
+Without a model it is two small products, of which the device's work is nearly nothing; or a ResNet-50. Medians of both,
+and of the differences from turn to turn; graphs are not rewritten by ONNX Runtime, so that both compute the same. Of a
+model, sizes that it leaves open are 1, and inputs are random. On a machine that does something else, too, the
+processor's time of the calling thread says more, and is told as well.
 
 Exit status: 0 measured, 1 results differ, 2 wrong usage.
 """
@@ -26,7 +26,7 @@ import onnxruntime
 
 import dmlvk.onnx
 from dmlvk.onnxruntime import PROVIDER
-from tests.onnxruntime.models import chain
+from tests.onnxruntime.models import chain, resnet50
 
 _TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16, "tensor(int64)": np.int64}
 
@@ -36,12 +36,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--runs", type=int, default=2_000)
     parser.add_argument("--model", type=Path)
+    parser.add_argument("--resnet", action="store_true")
     options = parser.parse_args(arguments)
-    source = chain(4).SerializeToString() if options.model is None else str(options.model)
-    made = onnxruntime.SessionOptions()
-    made.log_severity_level = 4
-    made.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    inside = onnxruntime.InferenceSession(source, made, providers=[PROVIDER, "CPUExecutionProvider"])
+    made = resnet50() if options.resnet else chain(4)
+    source = made.SerializeToString() if options.model is None else str(options.model)
+    session_options = onnxruntime.SessionOptions()
+    session_options.log_severity_level = 4
+    session_options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    inside = onnxruntime.InferenceSession(source, session_options, providers=[PROVIDER, "CPUExecutionProvider"])
     inside.disable_fallback()
     alone = dmlvk.onnx.InferenceSession(source)
     random = np.random.default_rng(0)
@@ -64,7 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         processor.append(used)
     first, second = np.array(times[options.runs // 10 :]).T
     own_first, own_second = np.median(processor[options.runs // 10 :], axis=0)
-    print(f"{alone.device.info.name}, onnxruntime {onnxruntime.__version__}, {options.model or 'two small products'}")
+    what = options.model or ("ResNet-50" if options.resnet else "two small products")
+    print(f"{alone.device.info.name}, onnxruntime {onnxruntime.__version__}, {what}")
     print(f"inside of ONNX Runtime {np.median(first):9.1f} us, dmlvk.onnx {np.median(second):9.1f} us, medians")
     print(f"difference {np.median(first - second):+.1f} us, ratio {np.median(first) / np.median(second):.3f}")
     print(f"the thread's processor time {own_first:.1f} and {own_second:.1f} us, {own_first - own_second:+.1f} us")
