@@ -159,6 +159,7 @@ def floor_divided(graph: Graph, a: Expression, b: Expression) -> Expression:
         return a // b
     plain = F.divide(a, b)
     floored: Expression = a // b
+    floored = F.where(F.equal(floored, constant(graph, 0.0, a)), copied_sign(graph, floored, plain), floored)
     # Where the quotient is no number, or none that has a fraction, it is what division gives.
     is_plain = F.logical_or(F.equal(b, constant(graph, 0, b)), F.logical_not(is_finite(graph, b)))
     at_infinity = F.where(F.logical_and(is_finite(graph, a), F.isinf(b)), F.floor(_toward(graph, a, b, plain)), plain)
@@ -237,7 +238,7 @@ def log_of_1_plus(graph: Graph, x: Expression) -> Expression:
     one = constant(graph, 1.0, x)
     u = F.add(x, one)
     made = F.log(u)
-    near = F.divide(F.multiply(made, x), F.subtract(u, one))
+    near = F.multiply(made, F.divide(x, F.subtract(u, one)))
     is_plain = F.logical_or(F.logical_not(is_finite(graph, u)), F.less_equal(u, constant(graph, 0.0, u)))
     return F.where(F.equal(u, one), x, F.where(is_plain, made, near))
 
@@ -280,7 +281,8 @@ def hypotenuse(graph: Graph, a: Expression, b: Expression) -> Expression:
     quotient = F.divide(least, most)
     made = F.multiply(most, F.sqrt(F.add(F.multiply(quotient, quotient), constant(graph, 1.0, a))))
     zero = constant(graph, 0.0, a)
-    made = F.where(F.equal(most, zero), zero, made)
+    are_zero = F.logical_and(F.equal(first, zero), F.equal(second, zero))
+    made = F.where(are_zero, zero, made)
     is_infinite = F.logical_or(F.isinf(a), F.isinf(b))
     return F.where(is_infinite, constant(graph, math.inf, a), made)
 

@@ -187,7 +187,8 @@ def test_floats_are_raised_to_powers(data: Any) -> None:
 @given(data=st.data())
 def test_floats_are_raised_to_a_number(data: Any) -> None:
     x, power = data.draw(arrays("float32", shapes())), data.draw(st.sampled_from([2, 3, 0.5, -1, -2.5, 0, 1]))
-    check(ours(x) ** power, theirs(x, is_wide=True) ** power, ulps=8)
+    wanted = strict.pow(theirs(x, is_wide=True), strict.asarray(np.full(x.shape, float(power))))
+    check(ours(x) ** power, wanted, ulps=8)
 
 
 @tried
@@ -215,6 +216,38 @@ def test_real_numbers_are_their_own_conjugates(data: Any) -> None:
     x = data.draw(arrays("float32", shapes()))
     for name in ("conj", "real"):
         check(getattr(xp, name)(ours(x)), x)
+
+
+SPECIAL = np.array(
+    [0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 3.0, -3.0, 0.5, -0.5, 1e-30, 3e38, -3e38, np.inf, -np.inf, np.nan], np.float32
+)
+
+
+@pytest.mark.parametrize("name", [name for name in EXACT_OF_ONE if "float32" in EXACT_OF_ONE[name]] + [*ROUNDED_OF_ONE])
+def test_special_values_of_one_array(name: str) -> None:
+    wanted = getattr(strict, name)(theirs(SPECIAL, is_wide=name in ROUNDED_OF_ONE))
+    check(getattr(xp, name)(ours(SPECIAL)), wanted, ulps=ROUNDED_OF_ONE.get(name, 0))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name in EXACT_OF_TWO if "float32" in EXACT_OF_TWO[name]]
+    + [*ROUNDED_OF_TWO, "floor_divide", "remainder", "pow"],
+)
+def test_special_values_of_two_arrays(name: str) -> None:
+    is_wide = name in ROUNDED_OF_TWO or name == "pow"
+    a, b = SPECIAL[:, None], SPECIAL
+    if name == "floor_divide":  # an infinity's quotient may be NaN or infinite
+        a = a[:13]
+    made = getattr(xp, name)(ours(a), ours(b))
+    wanted = getattr(strict, name)(theirs(a, is_wide=is_wide), theirs(b, is_wide=is_wide))
+    check(made, wanted, ulps=8 if is_wide else 0, signs=name not in ("maximum", "minimum"))
+
+
+@pytest.mark.parametrize("power", [2, 3, 0.5, -1, -2.5, 0, 1])
+def test_special_values_to_the_power_of_a_number(power: float) -> None:
+    wanted = strict.pow(theirs(SPECIAL, is_wide=True), strict.asarray(np.full(SPECIAL.shape, float(power))))
+    check(ours(SPECIAL) ** power, wanted, ulps=8)
 
 
 @pytest.mark.parametrize(
