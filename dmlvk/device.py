@@ -31,7 +31,7 @@ from dmlvk.objects.compilation import (
     checked_flags,
 )
 from dmlvk.objects.lookup_tables import LookupTables
-from dmlvk.objects.portable import refuse_pickling
+from dmlvk.objects.portable import opens_devices, refuse_pickling
 from dmlvk.objects.profiling import median_times
 from dmlvk.objects.recording import CommandRecorder, KernelTime
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
@@ -97,6 +97,7 @@ def _any_on_device(inputs: object) -> bool:
     return False
 
 
+@opens_devices
 class Device:
     """A Vulkan device, opened for work (IDMLDevice). A context manager; several threads may share it.
 

@@ -11,7 +11,8 @@ import numpy as np
 from dask.base import tokenize
 from dask.delayed import delayed
 
-from dmlvk.dask.models import Array, Block, BlockModel, FunctionModel, as_block_model
+from dmlvk.dask.model_kinds import as_block_model
+from dmlvk.dask.models import Array, Block, BlockModel, FunctionModel
 from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.objects.compilation import CompiledOperator
 from dmlvk.operators import OperatorDesc

@@ -195,32 +195,6 @@ def drawn(function: Callable[..., Any], blocks: Sequence[Block], label: str) -> 
     return graph.compile(made)
 
 
-def as_block_model(model: Any, outputs: Sequence[str] | None = None) -> BlockModel:
-    """A model for blocks.
-
-    Args:
-        model: a description, a compiled operator or graph, an ONNX session, or a function of expressions.
-        outputs: the names of those that are wanted; ``None``: all.
-
-    Raises:
-        InvalidArgumentError: when it is none of them, or has no such output.
-    """
-    if isinstance(model, BlockModel):
-        return model
-    if isinstance(model, (OperatorDesc, CompiledOperator)):
-        return TensorModel(model, outputs)
-    if type(model).__name__ == "InferenceSession" and type(model).__module__.startswith("dmlvk.onnx"):
-        from dmlvk.dask.sessions import SessionModel
-
-        return SessionModel(model, outputs)
-    if callable(model) and not isinstance(model, type):
-        return FunctionModel(model, outputs)
-    raise InvalidArgumentError(
-        "dmlvk.dask: a model is an operator's description, a compiled operator or graph, an ONNX session, or a "
-        f"function of expressions; got {model!r}"
-    )
-
-
 def chosen(label: str, there: Mapping[str, Any], wanted: Sequence[str] | None) -> dict[str, Any]:
     """The outputs that are wanted, in the order in which they are."""
     if wanted is None:

@@ -42,9 +42,11 @@ from dmlvk.graphs.given_members import (
     flat_operands,
     single,
 )
+from dmlvk.graphs.numpy_dispatch import GraphWithNumPyWords
+from dmlvk.graphs.operand_types import common_sizes, data_type_of, fitting, output_type_of, shares_sizes, type_beside
 from dmlvk.graphs.outputs import WantedOutputs, complete_members, complete_types, made_outputs
 from dmlvk.objects.compilation import ExecutionFlags
-from dmlvk.operators import OPERATORS, Field, OperatorDesc
+from dmlvk.operators import OPERATORS, OperatorDesc
 from dmlvk.operators.members import scalar_value
 from dmlvk.support.integers import checked_integers
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc, TensorFlags
@@ -59,9 +61,6 @@ Operand = Expression | float | int | np.generic | npt.NDArray[Any]
 Operands = Operand | Sequence[Expression] | None
 """What a member of an operator can be given: an operand, several where it is an array of tensors, or nothing."""
 
-_OUTPUT_TYPES = (DataType.UINT8, DataType.FLOAT32)
-"""The data types of outputs that no input decides, as DirectMLX has them: the first one that the operator has."""
-
 
 @dataclasses.dataclass(frozen=True)
 class _Node:
@@ -71,7 +70,7 @@ class _Node:
     sources: tuple[Source | None, ...]
 
 
-class Graph:
+class Graph(GraphWithNumPyWords):
     """A graph that is being built.
 
     Args:
@@ -133,7 +132,7 @@ class Graph:
         if isinstance(value, (bool, int, float)) and wanted is not None:
             return self._scalar(value, wanted, name or f"{value!r}")
         array = plain_array(value, "Graph.constant")
-        data_type = _data_type_of(array) if wanted is None else wanted
+        data_type = data_type_of(array) if wanted is None else wanted
         if array.dtype == np.bool_ and data_type is DataType.UINT8:
             array = array.view(np.uint8)
         if array.dtype != data_type.numpy_dtype and array.dtype.kind in "biuf" and wanted is not None:
@@ -301,14 +300,15 @@ class Graph:
         check_given(kind, tensors, attributes or {})
         present = {member: operand for member, operand in tensors.items() if operand is not None}
         expressions = self._expressions(kind, present, output_data_type)
-        sizes = _common_sizes(kind, expressions)
+        sizes = common_sizes(kind, expressions)
         rank = max(len(sizes), self._fewest_dimensions(kind))
         padded = (1,) * (rank - len(sizes)) + sizes
         members: dict[str, Any] = dict(attributes or {})
         for member, expression in expressions.items():
-            members[member] = expression.broadcast_to(padded).tensor if _shares(kind, member) else expression.tensor
+            seen = expression.broadcast_to(padded) if shares_sizes(kind, member) else expression
+            members[member] = seen.tensor
         (output,) = (field for field in kind.fields if field.kind == "output")
-        data_type = _output_type(kind, output, members, output_data_type)
+        data_type = output_type_of(kind, output, members, output_data_type)
         strides: tuple[int, ...] | None = None
         if output_strides is not None:
             given = checked_integers(output_strides, f"{operator}: output_strides", 0, 2**32 - 1)
@@ -349,10 +349,10 @@ class Graph:
                     raise InvalidArgumentError(f"{kind.operator_name}: {member} belongs to another graph")
             elif isinstance(operand, np.ndarray):
                 array = plain_array(operand, f"{kind.operator_name}: {member}")
-                found[member] = self.constant(_fitting(kind, member, array, found, output_type))
+                found[member] = self.constant(fitting(kind, member, array, found, output_type))
             elif isinstance(operand, (bool, int, float, np.integer, np.floating)):
                 number = operand.item() if isinstance(operand, np.generic) else operand
-                data_type = _type_beside(kind, member.partition("[")[0], found, output_type)
+                data_type = type_beside(kind, member.partition("[")[0], found, output_type)
                 found[member] = self._scalar(number, data_type, f"{number!r}")
             else:
                 raise InvalidArgumentError(
@@ -494,114 +494,3 @@ def _is_the_same(written: TensorDesc | None, seen: TensorDesc) -> bool:
     return (1,) * leading + tuple(seen.sizes) == written.sizes and written.element_strides[
         leading:
     ] == seen.element_strides
-
-
-def _data_type_of(array: npt.NDArray[Any]) -> DataType:
-    name = "UINT8" if array.dtype == np.bool_ else array.dtype.name.upper()
-    if name not in DataType.__members__:
-        raise InvalidArgumentError(f"Graph.constant: no tensor has elements of dtype {array.dtype}")
-    return DataType[name]
-
-
-def _shares(kind: type[OperatorDesc], member: str) -> bool:
-    """Whether a tensor must have the output's sizes."""
-    outputs = {field.attribute for field in kind.fields if field.kind == "output"}
-    return any(member in group and outputs & set(group) for group in kind.same_sizes)
-
-
-def _common_sizes(kind: type[OperatorDesc], expressions: Mapping[str, Expression]) -> tuple[int, ...]:
-    """The shape that all operands broadcast to."""
-    sharing = {member: e for member, e in expressions.items() if _shares(kind, member)} or dict(expressions)
-    rank = max((len(e.sizes) for e in sharing.values()), default=1)
-    common = [1] * rank
-    for member, expression in sharing.items():
-        padded = (1,) * (rank - len(expression.sizes)) + expression.sizes
-        for axis, size in enumerate(padded):
-            if size != 1 and common[axis] not in (1, size):
-                others = ", ".join(f"{m} {shape_text(e.sizes)}" for m, e in sharing.items())
-                raise InvalidArgumentError(
-                    f"{kind.operator_name}: the shapes do not broadcast: {others} (axis {axis}: {common[axis]} and "
-                    f"{size} of {member})"
-                )
-            common[axis] = max(common[axis], size)
-    return tuple(common)
-
-
-_DEFAULT_TYPES = (np.dtype(np.float64), np.dtype(np.int64))
-"""What NumPy takes for Python's numbers, and where it is told nothing: no wish of the caller's."""
-
-
-def _fitting(
-    kind: type[OperatorDesc],
-    member: str,
-    array: npt.NDArray[Any],
-    known: Mapping[str, Expression],
-    output_type: DataType | None,
-) -> npt.NDArray[Any]:
-    """An array of one of NumPy's default types in the one that it must agree with, where no value changes."""
-    if array.dtype not in _DEFAULT_TYPES:
-        return array
-    attribute = member.partition("[")[0]
-    wanted = _agreed_type(kind, attribute, known, output_type)
-    accepted = kind.declaration.support[-1].data_types[attribute]
-    if wanted is None and known and not any(each.numpy_dtype == array.dtype for each in accepted):
-        first = next(iter(known.values())).data_type
-        wanted = first if first in accepted else None
-    if wanted is None or wanted.size_in_bits < 8 or wanted.numpy_dtype == array.dtype:
-        return array
-    return converted(array, wanted.numpy_dtype, f"{kind.operator_name}: {member}")
-
-
-def _agreed_type(
-    kind: type[OperatorDesc], member: str, known: Mapping[str, Expression], output_type: DataType | None
-) -> DataType | None:
-    for group in kind.same_data_type:
-        if member in group:
-            for other in group:
-                if other in known:
-                    return known[other].data_type
-            outputs = {field.attribute for field in kind.fields if field.kind == "output"}
-            if output_type is not None and outputs & set(group):
-                return output_type
-    return None
-
-
-def _type_beside(
-    kind: type[OperatorDesc], member: str, known: Mapping[str, Expression], output_type: DataType | None
-) -> DataType:
-    """The data type of a number among the operands: that of the tensors which it must agree with."""
-    agreed = _agreed_type(kind, member, known, output_type)
-    if agreed is not None:
-        return agreed
-    for rule in kind.declaration.data_type_rules:
-        if rule.member == member and rule.source in known:
-            return rule.wanted(known[rule.source].data_type)
-    accepted = kind.declaration.support[-1].data_types[member]
-    if len(accepted) == 1:
-        return accepted[0]
-    if known:
-        first = next(iter(known.values())).data_type
-        if first in accepted:
-            return first
-    raise InvalidArgumentError(
-        f"{kind.operator_name}: a number does not tell the data type of {member}: give graph.constant(number, type)"
-    )
-
-
-def _output_type(
-    kind: type[OperatorDesc], output: Field, members: Mapping[str, Any], wanted: DataType | None
-) -> DataType:
-    """The data type of the output: that of the inputs that it must agree with, else the one that is asked for."""
-    for group in kind.same_data_type:
-        if output.attribute in group:
-            agreeing: list[DataType] = [members[member].data_type for member in group if member in members]
-            if agreeing:
-                if wanted not in (None, agreeing[0]):
-                    raise InvalidArgumentError(
-                        f"{kind.operator_name}: the output is {agreeing[0].name}, as its inputs are; got {wanted}"
-                    )
-                return agreeing[0]
-    if wanted is not None:
-        return wanted
-    accepted = kind.declaration.support[-1].data_types[output.attribute]
-    return next((data_type for data_type in _OUTPUT_TYPES if data_type in accepted), accepted[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -40,6 +41,22 @@ class Source:
 def shape_text(sizes: Sequence[int]) -> str:
     """A shape for messages: ``[2, 3]``."""
     return str([int(size) for size in sizes])
+
+
+class GraphOfExpressions(abc.ABC):
+    """What expressions ask of their graph, beside ``apply``: words of NumPy's, which are made of expressions."""
+
+    @abc.abstractmethod
+    def matrix_product(self, first: Operand, second: Operand) -> Expression:
+        """What ``first @ second`` gives."""
+
+    @abc.abstractmethod
+    def universal_function(self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """What a universal function of NumPy gives for expressions."""
+
+    @abc.abstractmethod
+    def numpy_function(self, called: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """What another function of NumPy gives for expressions."""
 
 
 class Expression:
@@ -141,17 +158,13 @@ class Expression:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **named: Any) -> Any:
         """For NumPy: ``np.sin(x)``, and what an array on the left of an operator does."""
-        from dmlvk.graphs.numpy_dispatch import universal
-
-        return universal(ufunc, method, inputs, named)
+        return self.graph.universal_function(ufunc, method, inputs, named)
 
     def __array_function__(
         self, called: Callable[..., Any], _types: object, arguments: Sequence[Any], named: Mapping[str, Any]
     ) -> Any:
         """For NumPy: ``np.concatenate([x, y])``."""
-        from dmlvk.graphs.numpy_dispatch import function
-
-        return function(called, arguments, named)
+        return self.graph.numpy_function(called, arguments, named)
 
     def reshape(self, *sizes: int | Sequence[int]) -> Expression:
         """The same elements in another shape, given as integers or as one sequence of them; one size may be -1.
@@ -263,9 +276,7 @@ class Expression:
         return self._matrix_product(other, self)
 
     def _matrix_product(self, first: Operand, second: Operand) -> Expression:
-        from dmlvk.graphs.numpy_words import matmul
-
-        return matmul(first, second)
+        return self.graph.matrix_product(first, second)
 
     def __floordiv__(self, other: Operand) -> Expression:
         return self._floor_division(self, other)

@@ -10,14 +10,17 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.graphs.expression import Expression
-from dmlvk.graphs.numpy_words import BOTH, WORDS
+from dmlvk.graphs.expression import Expression, GraphOfExpressions
+from dmlvk.graphs.numpy_words import BOTH, WORDS, matmul
 from dmlvk.support.suggestions import suggestion
+
+if TYPE_CHECKING:
+    from dmlvk.graphs.builder import Operand
 
 _BINARY = {
     "add": "add",
@@ -60,6 +63,22 @@ _OTHER_NAMES = {"amax": "max", "amin": "min", "true_divide": "divide"}
 """Before NumPy 2."""
 
 _BOUNDS = {"a_min": "min", "a_max": "max"}
+
+
+class GraphWithNumPyWords(GraphOfExpressions):
+    """A graph whose expressions NumPy's functions take."""
+
+    def matrix_product(self, first: Operand, second: Operand) -> Expression:
+        """What ``first @ second`` gives."""
+        return matmul(first, second)
+
+    def universal_function(self, ufunc: np.ufunc, method: str, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """What a universal function of NumPy gives: see :func:`universal`."""
+        return universal(ufunc, method, inputs, named)
+
+    def numpy_function(self, called: Callable[..., Any], arguments: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        """What another function of NumPy gives: see :func:`function`."""
+        return function(called, arguments, named)
 
 
 def universal(ufunc: np.ufunc, method: str, inputs: Sequence[Any], named: Mapping[str, Any]) -> Any:

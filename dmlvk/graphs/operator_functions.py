@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import keyword
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dmlvk.errors import CallError, InvalidArgumentError
-from dmlvk.graphs.expression import Expression
+from dmlvk.graphs.expression import Expression, GraphOfExpressions
 from dmlvk.graphs.outputs import length_of
 from dmlvk.operators import Field, IsInfinityMode, OperatorDesc, RandomGeneratorType, RoundingMode
 from dmlvk.operators.convolution import ConvolutionDirection, ConvolutionMode
@@ -155,11 +155,9 @@ def _graph_of(where: str, operands: Mapping[str, Any], values: dict[str, Any]) -
     Raises:
         InvalidArgumentError: when there is no graph.
     """
-    from dmlvk.graphs.builder import Graph
-
     given = values.pop("graph", None)
-    if isinstance(given, Graph):
-        return given
+    if isinstance(given, GraphOfExpressions):
+        return cast("Graph", given)
     if given is not None:
         raise InvalidArgumentError(f"{where}: graph must be a dmlvk.Graph; got {given!r}")
     graphs = [operand.graph for operand in _each(operands.values()) if isinstance(operand, Expression)]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dmlvk.kernels import trials
 from dmlvk.kernels.composed import batch_training, cached_attention, optimizer, recurrent_steps
 from dmlvk.kernels.elementwise import casts, fills, quantized_blocks, random
+from dmlvk.kernels.library.named import VARIANTS
 from dmlvk.kernels.movement import copies, indexed, interleaved, padded, parts
 from dmlvk.kernels.products import block_products, integer_products, matrix_tiles, quantized
 from dmlvk.kernels.rows import normalization, reduction, residual_normalization, scan, sorting
@@ -52,3 +53,6 @@ def all_variants() -> list[ShaderVariant]:
     """Every variant that the package has, sorted by name."""
     found = {variant.name: variant for source in SOURCES for variant in source()}
     return [found[name] for name in sorted(found)]
+
+
+VARIANTS.append(all_variants)

@@ -1,28 +1,19 @@
-"""From a checked description to the program that computes it: by the pattern that its declaration names."""
+"""Which module computes which pattern, and of some patterns which operator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from dmlvk.errors import DeviceLimitError
+from dmlvk.kernels import catalog  # noqa: F401  # a checkout compiles what it names
 from dmlvk.kernels.composed import attention, batch_training, cached_attention, optimizer, recurrent
 from dmlvk.kernels.elementwise import casts, elementwise, fills, quantized_blocks, random
-from dmlvk.kernels.kernel import WORK_GROUPS_PER_ROW, Kernel
 from dmlvk.kernels.movement import indexed, movement
 from dmlvk.kernels.products import convolution, integer_products, matrix, quantized
-from dmlvk.kernels.program import Program, of_kernel
+from dmlvk.kernels.program import of_kernel
+from dmlvk.kernels.registry import LOWERINGS, Lowering, lower
 from dmlvk.kernels.rows import along_axes, normalization, reduction, residual_normalization, scan, sorting
-from dmlvk.kernels.target import Target
 from dmlvk.kernels.windows import regions, resample, resample_gradient, window
-from dmlvk.operators import OperatorDesc
 from dmlvk.operators.declaration import Pattern
-
-Lowering = Callable[[OperatorDesc, Target], Program]
-"""What makes the program of a checked description for a device.
-
-Raises:
-    DeviceLimitError: when there is more work than the device, or Vulkan's guaranteed launch sizes, can address.
-"""
 
 _PRODUCTS: Mapping[str, Lowering] = {
     "GEMM": matrix.lower_gemm,
@@ -51,7 +42,7 @@ _NORMALIZATIONS: Mapping[str, Lowering] = {
     "BATCH_NORMALIZATION_TRAINING_GRAD": batch_training.lower_gradient,
 }
 
-LOWERINGS: Mapping[Pattern, Lowering] = {
+_BY_PATTERN: Mapping[Pattern, Lowering] = {
     "elementwise": lambda desc, target: of_kernel(desc, elementwise.lower(desc, target)),
     "rows": lambda desc, target: of_kernel(desc, along_axes.lower(desc, target)),
     "normalization": lambda desc, target: _NORMALIZATIONS.get(desc.operator_name, normalization.lower)(desc, target),
@@ -74,33 +65,6 @@ LOWERINGS: Mapping[Pattern, Lowering] = {
 }
 """By pattern. Each module of a pattern knows its shaders' variants, too: :mod:`dmlvk.kernels.catalog`."""
 
+LOWERINGS.update(_BY_PATTERN)
 
-def lower(desc: OperatorDesc, target: Target) -> Program:
-    """The program that computes a checked description on a device.
-
-    Raises:
-        DeviceLimitError: when there is more work than the device, or Vulkan's guaranteed launch sizes, can address; or
-            a kernel would need more than the device has.
-    """
-    program = LOWERINGS[desc.declaration.pattern](desc, target)
-    for step in program.steps:
-        _check_limits(desc, step.kernel, target)
-    return program
-
-
-def _check_limits(desc: OperatorDesc, kernel: Kernel, target: Target) -> None:
-    """Refuses a kernel that a device cannot run: drivers crash, or lose the device, where they should say so.
-
-    Shared memory needs no look: no shader has more than every Vulkan device gives, which the linter sees to, but for
-    tiles that are chosen by the memory that a device has.
-    """
-    if kernel.work_group_size > target.work_group_size:
-        raise DeviceLimitError(
-            f"{desc.operator_name}: {kernel.variant} needs work groups of {kernel.work_group_size} invocations; the "
-            f"device has {target.work_group_size}"
-        )
-    if any(groups > WORK_GROUPS_PER_ROW for groups in kernel.work_groups):
-        raise DeviceLimitError(
-            f"{desc.operator_name}: {kernel.variant} needs {max(kernel.work_groups)} work groups in a row; Vulkan "
-            f"guarantees {WORK_GROUPS_PER_ROW}"
-        )
+__all__ = ["LOWERINGS", "Lowering", "lower"]

@@ -8,6 +8,7 @@ import enum
 from collections.abc import Iterator, Sequence
 
 from dmlvk.kernels.kernel import Kernel
+from dmlvk.kernels.registry import lower
 from dmlvk.kernels.target import Target
 from dmlvk.operators import OperatorDesc
 
@@ -185,8 +186,6 @@ class ProgramBuilder:
             writes: a region for each output that it has.
             label: for people; the operator's own name without one.
         """
-        from dmlvk.kernels.lowering import lower  # which knows all patterns, and so those that use this
-
         program = lower(desc, self.target)
         scratch = self.scratch(program.scratch_bytes) if program.scratch_bytes else None
         for step in program.placed(reads, writes, scratch):

@@ -13,6 +13,7 @@ import contextlib
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from dmlvk.errors import UnsupportedError
@@ -26,6 +27,7 @@ _KEPT_ARRIVALS = 32
 """Models that arrived and stay, so that they need not be made anew when they arrive again; the last ones."""
 
 Model = TypeVar("Model", bound="Portable")
+DeviceT = TypeVar("DeviceT", bound="Device")
 
 
 class _Process:
@@ -59,6 +61,19 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_begin_anew)
 
 
+_ways_to_open: list[Callable[..., Device]] = []
+
+
+def opens_devices(kind: type[DeviceT]) -> type[DeviceT]:
+    """Decorates the class of devices: so this module, which devices need, need not know it."""
+    _ways_to_open.append(kind)
+    return kind
+
+
+def _open(selector: int | str | None = None, **options: Any) -> Device:
+    return _ways_to_open[-1](selector, **options)
+
+
 def default_device(feature_level: FeatureLevel = FeatureLevel.LEVEL_6_4) -> Device:
     """The device that this process shares: opened by the first call, the same one for all others.
 
@@ -72,8 +87,6 @@ def default_device(feature_level: FeatureLevel = FeatureLevel.LEVEL_6_4) -> Devi
         DeviceNotFoundError: when there is no device, or none that DMLVK_DEVICE describes.
         UnsupportedError: when it cannot run dmlvk's shaders, or not in a process that was forked.
     """
-    from dmlvk.device import Device
-
     level = FeatureLevel(feature_level)
     with _process.lock:
         device = _process.devices.get(level)
@@ -81,7 +94,7 @@ def default_device(feature_level: FeatureLevel = FeatureLevel.LEVEL_6_4) -> Devi
             if device is not None:
                 with contextlib.suppress(RuntimeError):  # what was lost may not even be freed
                     device.close()
-            device = _process.devices[level] = Device(feature_level=level)
+            device = _process.devices[level] = _open(feature_level=level)
         return device
 
 
@@ -99,12 +112,10 @@ def shared_device(
     Raises:
         InvalidArgumentError, DeviceNotFoundError, UnsupportedError: as for ``Device``.
     """
-    from dmlvk.device import Device
-
     try:
         level = FeatureLevel(feature_level)
     except ValueError:
-        return Device(selector, feature_level=feature_level, arithmetic=arithmetic)  # which says what is wrong
+        return _open(selector, feature_level=feature_level, arithmetic=arithmetic)  # which says what is wrong
     how = default_arithmetic() if arithmetic is None else arithmetic
     with _process.lock:
         device = _process.devices.get(level) if selector is None else None
@@ -113,7 +124,7 @@ def shared_device(
         key = (type(selector), selector, os.environ.get("DMLVK_DEVICE"), level, how)
         device = _process.shared.get(key)
         if device is None or device.engine.is_removed:
-            device = _process.shared[key] = Device(selector, feature_level=level, arithmetic=how)
+            device = _process.shared[key] = _open(selector, feature_level=level, arithmetic=how)
         _process.users.setdefault(device, weakref.WeakSet()).add(user)
         return device
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.arrays.array_operators import Operations
 from dmlvk.arrays.conversion import Casting
 from dmlvk.arrays.device_array import Array
 from dmlvk.arrays.indexing import AxisPart, Part
 from dmlvk.arrays.memory_pool import MemoryPool, Storage
+from dmlvk.arrays.operations import Operations
 from dmlvk.arrays.output_targets import check_shared_memory, checked_targets
 from dmlvk.arrays.tensor_bytes import checked_array, copy_elements, has_views, lay_out, logical_view, may_overlap
 from dmlvk.errors import InvalidArgumentError

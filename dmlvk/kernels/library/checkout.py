@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 from dmlvk.errors import ShaderLibraryError
 from dmlvk.kernels.library import glsl
 from dmlvk.kernels.library.keys import Keys, compilers, touched
+from dmlvk.kernels.library.named import VARIANTS
 from dmlvk.kernels.library.pack import PackedLibrary, PackError
 from dmlvk.kernels.library.store import Store, contents, file_name, write
 
 if TYPE_CHECKING:
-    from dmlvk.kernels.library.compiler import Compiler
-    from dmlvk.kernels.variants import ShaderVariant
+    from dmlvk.kernels.library.compiler import Compiler, Variant
 
 OR_SET_UP = "or run scripts/setup.sh"
 
@@ -49,10 +49,8 @@ _PACKAGE_AT_START = _touched_package()
 
 
 @functools.cache
-def _variants() -> Mapping[str, ShaderVariant]:
-    from dmlvk.kernels.catalog import all_variants
-
-    return {variant.name: variant for variant in all_variants()}
+def _variants() -> Mapping[str, Variant]:
+    return {variant.name: variant for named in VARIANTS for variant in named()}
 
 
 class Checkout:

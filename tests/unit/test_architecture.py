@@ -1,0 +1,99 @@
+"""What docs/architecture.md says of the package's folders holds, and nothing in it imports in circles."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "dmlvk"
+MEASURING = ("dmlvk.conformance", "dmlvk.bench")
+"""Only the command, and these themselves, import them."""
+
+
+def _name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {_name(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def _imports(node: ast.AST) -> Iterator[tuple[str, int]]:
+    """Modules of the package that code imports, those inside functions included, and those of types alone left out."""
+    if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        yield from itertools.chain.from_iterable(map(_imports, node.orelse))
+        return
+    if isinstance(node, ast.Import):
+        yield from ((alias.name, node.lineno) for alias in node.names if alias.name in MODULES)
+    if isinstance(node, ast.ImportFrom) and node.module in MODULES:
+        for alias in node.names:
+            member = f"{node.module}.{alias.name}"
+            yield (member if member in MODULES else str(node.module)), node.lineno
+    for child in ast.iter_child_nodes(node):
+        yield from _imports(child)
+
+
+ONE_KNOT = "dmlvk.array_api"
+"""Its functions are made of one another, as the standard defines them, and Arrays name it when they are asked to."""
+
+
+def _is_untied(name: str, module: str) -> bool:
+    is_named = name == "dmlvk.arrays.device_array" or name.startswith(ONE_KNOT)
+    return module != name and not (is_named and module.startswith(ONE_KNOT))
+
+
+IMPORTS = {
+    name: {
+        module: line
+        for module, line in _imports(ast.parse(path.read_text(encoding="utf-8")))
+        if _is_untied(name, module)
+    }
+    for name, path in MODULES.items()
+}
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    done: set[str] = set()
+    way: list[str] = []
+
+    def follow(name: str) -> None:
+        if name in way:
+            circle = [*way[way.index(name) :], name]
+            steps = (f"{a}:{IMPORTS[a][b]} imports {b}" for a, b in itertools.pairwise(circle))
+            raise AssertionError("modules import each other in a circle: " + ", ".join(steps))
+        if name not in done:
+            way.append(name)
+            for other in IMPORTS[name]:
+                follow(other)
+            way.pop()
+            done.add(name)
+
+    for name in MODULES:
+        follow(name)
+
+
+def test_only_the_command_imports_what_measures() -> None:
+    wrong = [
+        f"{name}:{line} imports {module}"
+        for name, imports in IMPORTS.items()
+        for module, line in imports.items()
+        if module.startswith(MEASURING) and not name.startswith((*MEASURING, "dmlvk.cli"))
+    ]
+    assert not wrong
+
+
+def test_the_page_on_architecture_names_every_folder_and_no_other() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    folders = {f"dmlvk/{path.parent.name}/" for path in PACKAGE.glob("*/__init__.py")}
+    families = {f"{path.parent.name}/" for path in (PACKAGE / "kernels").glob("*/__init__.py")}
+    named = set(re.findall(r"`(dmlvk/\w+/)`", page))
+    assert named == folders
+    assert families <= set(re.findall(r"`(\w+/)`", page))
+
+
+def test_patterns_lie_in_folders_of_the_same_names_as_kernels() -> None:
+    kernels = {path.parent.name for path in (PACKAGE / "kernels").glob("*/__init__.py")} - {"library"}
+    assert {path.name for path in (ROOT / "shaders" / "patterns").iterdir() if path.is_dir()} == kernels
