@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 
 from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words
+from dmlvk.spirv.opcodes import NUMBERS
 
-_MEMBER_DECORATE = 72
+_MEMBER_DECORATE = NUMBERS["OpMemberDecorate"]
 _TYPES = range(19, 40)  # OpTypeVoid to OpTypeForwardPointer: what decorates something stands before them
 _COHERENT = 23
 

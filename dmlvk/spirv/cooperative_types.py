@@ -10,13 +10,14 @@ from __future__ import annotations
 from array import array
 
 from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words
+from dmlvk.spirv.opcodes import numbers
 
 SOURCE = "matrix/cooperative_tiles.comp"
 FLOATS_SOURCE = "matrix/cooperative_floats.comp"
 SOURCES = (SOURCE, FLOATS_SOURCE)
 """The shaders that have such matrices: of bytes, and of numbers of 16 bits."""
 
-_OP_CAPABILITY, _OP_TYPE_INT, _OP_TYPE_FLOAT, _OP_CONSTANT = 17, 21, 22, 43
+_OP_CAPABILITY, _OP_TYPE_INT, _OP_TYPE_FLOAT, _OP_CONSTANT = numbers("Capability TypeInt TypeFloat Constant")
 _OP_TYPE_COOPERATIVE_MATRIX = 4456
 _BOUND = 3  # the place in the header of the number above all that the module gives
 _FLOAT16, _INT8 = 9, 39  # capabilities

@@ -5,8 +5,11 @@ from __future__ import annotations
 from array import array
 
 from dmlvk.spirv.modules import module_instructions, module_words
+from dmlvk.spirv.opcodes import numbers
 
-_OP_EXT_INST, _OP_VARIABLE, _OP_DECORATE, _OP_MEMBER_DECORATE, _OP_TYPE_POINTER = 12, 59, 71, 72, 32
+_OP_EXT_INST, _OP_VARIABLE, _OP_DECORATE, _OP_MEMBER_DECORATE, _OP_TYPE_POINTER = numbers(
+    "ExtInst Variable Decorate MemberDecorate TypePointer"
+)
 _STORAGE_BUFFER = 12
 _FMA = 50  # of GLSL.std.450, the only set of functions that shaders may call
 _RESTRICT, _ALIASED, _NO_CONTRACTION = 19, 20, 42

@@ -12,15 +12,21 @@ from collections import Counter
 from typing import TypeAlias
 
 from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words
+from dmlvk.spirv.opcodes import NUMBERS, numbers, opcode_range
 
 _BOUND = 3  # the header's word that says how many numbers there are
-_CONSTANTS, _CONSTANTS_OF_TRUTH = range(41, 47), (41, 42)
-_TYPE_BOOL, _TYPE_INT, _TYPE_FLOAT, _TYPE_POINTER = 20, 21, 22, 32
-_FUNCTION, _PARAMETER, _FUNCTION_END, _VARIABLE, _LOAD, _STORE, _ACCESS_CHAIN = 54, 55, 56, 59, 61, 62, 65
-_EXTENDED = 12  # a function of GLSL.std.450
-_LOGICAL_OR, _LOGICAL_AND, _LOGICAL_NOT, _SELECT, _PHI = 166, 167, 168, 169, 245
-_SELECTION_MERGE, _LABEL, _BRANCH, _BRANCH_CONDITIONAL = 247, 248, 249, 250
-_ENDS = range(246, 256)  # OpLoopMerge to OpUnreachable, but for OpLabel
+_CONSTANTS, _CONSTANTS_OF_TRUTH = (
+    opcode_range("OpConstantTrue", "OpConstantNull"),
+    numbers("ConstantTrue ConstantFalse"),
+)
+_TYPE_BOOL, _TYPE_INT, _TYPE_FLOAT, _TYPE_POINTER = numbers("TypeBool TypeInt TypeFloat TypePointer")
+_FUNCTION, _PARAMETER, _FUNCTION_END, _VARIABLE, _LOAD, _STORE, _ACCESS_CHAIN = numbers(
+    "Function FunctionParameter FunctionEnd Variable Load Store AccessChain"
+)
+_EXTENDED = NUMBERS["OpExtInst"]  # a function of GLSL.std.450
+_LOGICAL_OR, _LOGICAL_AND, _LOGICAL_NOT, _SELECT, _PHI = numbers("LogicalOr LogicalAnd LogicalNot Select Phi")
+_SELECTION_MERGE, _LABEL, _BRANCH, _BRANCH_CONDITIONAL = numbers("SelectionMerge Label Branch BranchConditional")
+_ENDS = opcode_range("OpLoopMerge", "OpUnreachable")  # but for OpLabel
 
 _LOCAL = 7
 _READABLE = (1, _LOCAL, 9)  # and inputs, and push constants: buffers may end before what a side does not read

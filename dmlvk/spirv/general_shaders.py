@@ -10,16 +10,21 @@ from array import array
 from collections.abc import Iterable, Iterator
 
 from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words
+from dmlvk.spirv.opcodes import NUMBERS, numbers
 
 _BOUND = 3  # the header's word that says how many names there are
-_MEMBER_DECORATE, _DECORATE = 72, 71
+_MEMBER_DECORATE, _DECORATE = numbers("MemberDecorate Decorate")
 _SPEC_ID, _BLOCK, _ARRAY_STRIDE, _NON_WRITABLE, _BINDING, _DESCRIPTOR_SET, _OFFSET = 1, 2, 6, 24, 33, 34, 35
-_ENTRY_POINT = 15
-_TYPE_BOOL, _TYPE_INT, _TYPE_ARRAY, _TYPE_RUNTIME_ARRAY, _TYPE_STRUCT, _TYPE_POINTER = 20, 21, 28, 29, 30, 32
-_CONSTANT, _SPEC_CONSTANT, _SPEC_CONSTANT_OP = 43, 50, 52
+_ENTRY_POINT = NUMBERS["OpEntryPoint"]
+_TYPE_BOOL, _TYPE_INT, _TYPE_ARRAY, _TYPE_RUNTIME_ARRAY, _TYPE_STRUCT, _TYPE_POINTER = numbers(
+    "TypeBool TypeInt TypeArray TypeRuntimeArray TypeStruct TypePointer"
+)
+_CONSTANT, _SPEC_CONSTANT, _SPEC_CONSTANT_OP = numbers("Constant SpecConstant SpecConstantOp")
 _COMPOSITES = (44, 51)
-_FUNCTION, _FUNCTION_END, _VARIABLE, _LOAD, _STORE, _ACCESS_CHAIN, _LABEL = 54, 56, 59, 61, 62, 65, 248
-_EQUAL, _NOT_EQUAL, _ADD, _SWITCH = 170, 171, 128, 251
+_FUNCTION, _FUNCTION_END, _VARIABLE, _LOAD, _STORE, _ACCESS_CHAIN, _LABEL = numbers(
+    "Function FunctionEnd Variable Load Store AccessChain Label"
+)
+_EQUAL, _NOT_EQUAL, _ADD, _SWITCH = numbers("IEqual INotEqual IAdd Switch")
 _PRIVATE, _PUSH_CONSTANT, _STORAGE_BUFFER = 6, 9, 12
 _FIRST_OF_DRIVER = 1000  # specialization constants from here on are no pipeline's, but set in the module
 

@@ -6,18 +6,20 @@ import sys
 from array import array
 from collections.abc import Collection, Iterator
 
+from dmlvk.spirv.opcodes import NUMBERS, numbers
+
 HEADER_WORDS = 5
 """What stands before a module's first instruction."""
 
 _MAGIC = 0x07230203
 _BOUND = 3  # the place in the header of the number above all that the module gives to types, constants and results
 _EXECUTION_MODE, _LOCAL_SIZE = 16, 17
-_TYPE_INT, _CONSTANT, _CONSTANT_COMPOSITE = 21, 43, 44
+_TYPE_INT, _CONSTANT, _CONSTANT_COMPOSITE = numbers("TypeInt Constant ConstantComposite")
 _BUILT_IN, _WORK_GROUP_SIZE = 11, 25
-_FUNCTION = 54  # constants stand before the first of them
-_SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE, _SPEC_CONSTANT = 48, 49, 50
+_FUNCTION = NUMBERS["OpFunction"]  # constants stand before the first of them
+_SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE, _SPEC_CONSTANT = numbers("SpecConstantTrue SpecConstantFalse SpecConstant")
 _DECORATE, _SPEC_ID, _BINDING = 71, 1, 33
-_CAPABILITY, _EXTENSION, _ENTRY_POINT = 17, 10, 15
+_CAPABILITY, _EXTENSION, _ENTRY_POINT = numbers("Capability Extension EntryPoint")
 _FLOAT_CONTROLS_NAME = array("I", b"SPV_KHR_float_controls\0\0")
 _FLOAT_CONTROLS = {
     "shaderSignedZeroInfNanPreserveFloat32": (4466, 4461),

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable
 
 from dmlvk.spirv.modules import HEADER_WORDS, module_instructions, module_words, with_constant
+from dmlvk.spirv.opcodes import NUMBERS, numbers
 
 NAIVE_DRIVERS = frozenset({"SwiftShader driver"})
 """Their optimizers take the constants for unknown: what these exclude is compiled all the same, and executed."""
@@ -26,34 +27,38 @@ PACKS_TO_NEAREST_EVEN = 1004
 ON_NAIVE_DRIVER = 1003
 """The ``constant_id`` by which a shader sees that it runs on one of ``NAIVE_DRIVERS``."""
 
-_TYPE_BOOL = 20
-_CONSTANT_TRUE, _CONSTANT_FALSE, _CONSTANT, _CONSTANT_COMPOSITE = 41, 42, 43, 44
-_SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE, _SPEC_CONSTANT, _SPEC_CONSTANT_COMPOSITE = 48, 49, 50, 51
-_SPEC_CONSTANT_OP = 52
+_TYPE_BOOL = NUMBERS["OpTypeBool"]
+_CONSTANT_TRUE, _CONSTANT_FALSE, _CONSTANT, _CONSTANT_COMPOSITE = numbers(
+    "ConstantTrue ConstantFalse Constant ConstantComposite"
+)
+_SPEC_CONSTANT_TRUE, _SPEC_CONSTANT_FALSE, _SPEC_CONSTANT, _SPEC_CONSTANT_COMPOSITE = numbers(
+    "SpecConstantTrue SpecConstantFalse SpecConstant SpecConstantComposite"
+)
+_SPEC_CONSTANT_OP = NUMBERS["OpSpecConstantOp"]
 _DECORATE, _SPEC_ID = 71, 1
-_FUNCTION = 54  # constants stand before the first of them
+_FUNCTION = NUMBERS["OpFunction"]  # constants stand before the first of them
 
 # What glslang makes of constants: numbers are of 32 bits without sign, and true is 1.
 _OPERATIONS: dict[int, Callable[..., int]] = {
-    128: operator.add,  # OpIAdd
-    130: operator.sub,
-    132: operator.mul,
-    134: operator.floordiv,  # OpUDiv
-    137: operator.mod,
-    166: operator.or_,  # OpLogicalOr
-    167: operator.and_,
-    168: operator.not_,
-    169: lambda condition, accepted, rejected: accepted if condition else rejected,  # OpSelect
-    170: operator.eq,  # OpIEqual
-    171: operator.ne,
-    172: operator.gt,  # OpUGreaterThan
-    174: operator.ge,
-    176: operator.lt,
-    178: operator.le,
-    197: operator.or_,  # OpBitwiseOr
-    199: operator.and_,
+    NUMBERS["OpIAdd"]: operator.add,
+    NUMBERS["OpISub"]: operator.sub,
+    NUMBERS["OpIMul"]: operator.mul,
+    NUMBERS["OpUDiv"]: operator.floordiv,
+    NUMBERS["OpUMod"]: operator.mod,
+    NUMBERS["OpLogicalOr"]: operator.or_,
+    NUMBERS["OpLogicalAnd"]: operator.and_,
+    NUMBERS["OpLogicalNot"]: operator.not_,
+    NUMBERS["OpSelect"]: lambda condition, accepted, rejected: accepted if condition else rejected,
+    NUMBERS["OpIEqual"]: operator.eq,
+    NUMBERS["OpINotEqual"]: operator.ne,
+    NUMBERS["OpUGreaterThan"]: operator.gt,
+    NUMBERS["OpUGreaterThanEqual"]: operator.ge,
+    NUMBERS["OpULessThan"]: operator.lt,
+    NUMBERS["OpULessThanEqual"]: operator.le,
+    NUMBERS["OpBitwiseOr"]: operator.or_,
+    NUMBERS["OpBitwiseAnd"]: operator.and_,
 }
-_DIVISIONS = (134, 137)
+_DIVISIONS = numbers("UDiv UMod")
 
 
 def on_processor(spirv: bytes) -> bytes:

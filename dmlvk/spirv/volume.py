@@ -7,11 +7,14 @@ import functools
 import math
 
 from dmlvk.spirv.modules import module_instructions, module_words
+from dmlvk.spirv.opcodes import numbers
 
 LONG_FUNCTION_WORDS = 500
 """Words of SPIR-V from which on a function that calculates is slower than memory: MULTIPLY has 506, ADD 420."""
 
-_FUNCTION, _FUNCTION_END, _FUNCTION_CALL, _VARIABLE, _ACCESS_CHAIN, _EXTENDED = 54, 56, 57, 59, 65, 12
+_FUNCTION, _FUNCTION_END, _FUNCTION_CALL, _VARIABLE, _ACCESS_CHAIN, _EXTENDED = numbers(
+    "Function FunctionEnd FunctionCall Variable AccessChain ExtInst"
+)
 _STORAGE_BUFFER = 12
 _FMA = 50
 

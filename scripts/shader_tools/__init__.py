@@ -2,5 +2,5 @@
 
 ``project`` knows where things are, ``sources`` reads GLSL and its includes, ``preprocessor`` finds undefined macros,
 ``compiler`` runs glslang and spirv-val, ``library`` is the compiled library on disk, ``progress`` tells how far a run
-is, ``opcodes`` and ``spirv`` read SPIR-V, ``rules`` and ``checks`` say what a shader must not contain.
+is, ``spirv`` reads SPIR-V, ``rules`` and ``checks`` say what a shader must not contain.
 """

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
+from dmlvk.spirv import opcodes
 from dmlvk.spirv.specialization import PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
-from scripts.shader_tools import opcodes
 from scripts.shader_tools.spirv import Instruction, Module, UnknownSizeError, decode_string
 
 MAX_INVOCATIONS: Final = 256

@@ -10,7 +10,7 @@ from dmlvk.kernels import library
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.variants import tiles_at_once
 from dmlvk.operators import OPERATORS
-from scripts.shader_tools.opcodes import opcode
+from dmlvk.spirv.opcodes import opcode
 from scripts.shader_tools.spirv import Module
 
 # SPIR-V numbers its instructions in groups: arithmetic (from SNegate on), logic and comparisons (from Any on), bits and

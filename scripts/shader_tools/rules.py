@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
+from dmlvk.spirv.opcodes import GLSL_FUNCTIONS, functions, opcode_range, opcodes
 from scripts.shader_tools import checks
-from scripts.shader_tools.opcodes import GLSL_FUNCTIONS, functions, opcode_range, opcodes
 from scripts.shader_tools.spirv import Module
 
 

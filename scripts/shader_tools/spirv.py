@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from scripts.shader_tools import opcodes
-from scripts.shader_tools.opcodes import opcode
+from dmlvk.spirv import opcodes
+from dmlvk.spirv.opcodes import opcode
 
 
 class MalformedModuleError(ValueError):

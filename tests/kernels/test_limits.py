@@ -19,7 +19,7 @@ from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.products import integer_products, matrix_tiles, packed_products
 from dmlvk.kernels.target import CPU, GPU, Target
 from dmlvk.operators import OperatorDesc
-from scripts.shader_tools import opcodes
+from dmlvk.spirv import opcodes
 from scripts.shader_tools.spirv import Module
 
 _LEAST_SHARED_MEMORY, _LEAST_INVOCATIONS, _LEAST_WORK_GROUPS = 16384, 128, 65535

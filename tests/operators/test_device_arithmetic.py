@@ -37,7 +37,7 @@ from dmlvk.kernels.products.matrix_tiles import (
 )
 from dmlvk.kernels.target import CPU, GPU, Target
 from dmlvk.operators import OperatorDesc
-from scripts.shader_tools import opcodes
+from dmlvk.spirv import opcodes
 from scripts.shader_tools.spirv import Module
 from tests.operators.test_products import gemm_desc, on_llvmpipe
 from tests.targets import all_walk_as_gpus

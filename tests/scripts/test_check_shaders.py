@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from dmlvk.kernels.library import glslang
-from scripts.shader_tools import opcodes
+from dmlvk.spirv import opcodes
 from scripts.shader_tools.rules import RULES, Exemption, lint
 from scripts.shader_tools.spirv import Module
 

@@ -9,8 +9,8 @@ import pytest
 
 from dmlvk.kernels.library.compiler import Compiler
 from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.spirv import opcodes
 from dmlvk.spirv.decorations import with_decorations
-from scripts.shader_tools import opcodes
 from scripts.shader_tools.rules import KNOWN_INSTRUCTIONS, RULES
 from scripts.shader_tools.spirv import MalformedModuleError, Module, UnknownSizeError
 

@@ -1,4 +1,4 @@
-"""The part of SPIR-V's vocabulary that the linter speaks: instruction, decoration and built-in function numbers."""
+"""SPIR-V's vocabulary as far as shaders need it: the numbers of instructions, decorations and built-in functions."""
 
 from __future__ import annotations
 
@@ -132,6 +132,15 @@ def opcode(name: str) -> int:
         KeyError: the table has no such instruction.
     """
     return NUMBERS[name]
+
+
+def numbers(names: str) -> tuple[int, ...]:
+    """The numbers of several instructions, named without their ``Op`` and separated by blanks, in that order.
+
+    Raises:
+        KeyError: the table has no such instruction.
+    """
+    return tuple(NUMBERS[f"Op{name}"] for name in names.split())
 
 
 def opcodes(names: str) -> frozenset[int]:
