@@ -40,9 +40,10 @@ def environment(device: DeviceInfo, libraries: Iterable[dict[str, str]]) -> dict
 
 def write_json(path: Path, contents: dict[str, Any]) -> None:
     """Writes what was measured; each result on a line of its own."""
-    head = json.dumps({**contents, "results": []}, indent=1).removesuffix("[]\n}")
+    others = {name: value for name, value in contents.items() if name != "results"}
+    head = json.dumps(others, indent=1).removesuffix("\n}")
     results = ",\n".join(f"  {json.dumps(result)}" for result in contents["results"])
-    path.write_text(f"{head}[\n{results}\n ]\n}}\n", encoding="utf-8")
+    path.write_text(f'{head},\n "results": [\n{results}\n ]\n}}\n', encoding="utf-8")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -139,13 +139,16 @@ def sample_fault(where: str, outcome: Outcome, expected: Mapping[str, Expected])
     return next((text for text in faults if text is not None), None)
 
 
-def check_case(benches: Sequence[Workbench], case: SampleCase, layouts_for_each: int = len(LAYOUTS)) -> int:
+def check_case(
+    benches: Sequence[Workbench], case: SampleCase, layouts_for_each: int = len(LAYOUTS), *, step: int = 1
+) -> int:
     """Runs all samples of a case in all layouts on every device; all must give what the reference says, and equal bits.
 
     Args:
         benches: the devices.
         case: operator and data types.
         layouts_for_each: so many of the layouts for each sample, in turn. Cases begin with different ones.
+        step: each so many-th sample alone, at least one. Cases begin with different ones.
 
     Returns:
         how many samples there were.
@@ -155,7 +158,10 @@ def check_case(benches: Sequence[Workbench], case: SampleCase, layouts_for_each:
     """
     count = 0
     turn = zlib.crc32(case.name.encode())
-    for sample in case.samples():
+    samples: Iterable[Sample] = case.samples()
+    if step > 1 and (every := list(samples)):
+        samples = every[turn % min(step, len(every)) :: step]
+    for sample in samples:
         layouts = [LAYOUTS[(turn + number) % len(LAYOUTS)] for number in range(layouts_for_each)]
         turn += layouts_for_each
         count += 1
