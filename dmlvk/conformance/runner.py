@@ -17,15 +17,17 @@ import numpy as np
 import dmlvk as dml
 from dmlvk.conformance import exhaustive
 from dmlvk.conformance.cases import ValueCase, value_cases
+from dmlvk.conformance.facets import FacetError
 from dmlvk.conformance.measurement import measure_case
 from dmlvk.conformance.reference_hashes import ReferenceHashes
-from dmlvk.conformance.results import CaseReport, Plan, Report
+from dmlvk.conformance.results import CaseReport, Measurement, Plan, Report
 from dmlvk.conformance.sample_measurement import measure_sample_case
 from dmlvk.conformance.samples import SampleCase, sample_cases
 from dmlvk.conformance.state import State
 from dmlvk.conformance.workers import Context, WorkerCrashError, Workers
 from dmlvk.errors import DeviceRemovedError, InvalidArgumentError
 from dmlvk.operators import operators_named
+from dmlvk.operators.shapes import member_text
 
 _CASES_FOR_ONE_PROCESS = 20
 """So many cases take less time than starting other processes."""
@@ -159,7 +161,35 @@ def _measure_cases(
 
 
 def _measured(context: Context, case: Case, plan: Plan) -> CaseReport:
-    return measure_sample_case(context, case) if isinstance(case, SampleCase) else measure_case(context, case, plan)
+    """A case's report; of one whose operator's reference or sampler is at fault, with that line for every device."""
+    try:
+        return measure_sample_case(context, case) if isinstance(case, SampleCase) else measure_case(context, case, plan)
+    except FacetError as error:
+        failed = [
+            Measurement(
+                device=number,
+                results=0,
+                broken=0,
+                misrounded=0,
+                worst=None,
+                sha256="",
+                failure=str(error),
+                profile={},
+                seconds=0.0,
+            )
+            for number in range(len(context.devices))
+        ]
+        return CaseReport(
+            name=case.name,
+            operator=case.desc_class.operator_name,
+            data_types={member_text(attribute): data_type.name for attribute, data_type in case.data_types},
+            exhaustive=False,
+            promise=case.desc_class.declaration.accuracy.promise,
+            bound=None,
+            inputs_sha256="",
+            reference_run="unknown",
+            measurements=tuple(failed),
+        )
 
 
 def _measure_exhaustive_runs(

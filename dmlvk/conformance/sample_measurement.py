@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dmlvk.conformance.execution import Workbench
+from dmlvk.conformance.facets import result_of
 from dmlvk.conformance.references.bounded import Expected, expected_outputs, wrong_places
 from dmlvk.conformance.references.device_arithmetic import is_rounded_by_device, outputs_within_error
 from dmlvk.conformance.results import CaseReport, Element, Measurement, WorstResult
@@ -113,7 +115,8 @@ def measure_sample_case(context: Context, case: SampleCase) -> CaseReport:
         if context.stopped():
             raise Stopped
         _update(inputs_digest, sample)
-        expected = reference(sample.desc, sample.inputs)
+        desc, inputs = sample.desc, sample.inputs
+        expected = result_of(desc.operator_name, "reference", functools.partial(reference, desc, inputs))
         for run in runs:
             if run.failure is None:
                 run.take(sample, expected)

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
+from dmlvk.conformance import facets
 from dmlvk.conformance.references import (
     arithmetic,
     error_function,
@@ -174,6 +175,16 @@ def expected_output(desc: dml.OperatorDesc, inputs: list[Array]) -> Array:
     """What the operator must give for logical input arrays, in the order of its input members that are given.
 
     The output itself; or, where :func:`has_true_values`, the true values in float64.
+
+    Raises:
+        FacetError: when the operator has no reference, or it fails, or gives another type.
     """
-    output: Array = REFERENCES[desc.operator_name](desc, *inputs)
+    name, compute = desc.operator_name, REFERENCES.get(desc.operator_name)
+    if compute is None:
+        raise facets.missing(name, "reference", "dmlvk/conformance/references")
+    given = compute
+    output: Array = facets.result_of(name, "reference", lambda: given(desc, *inputs))
+    wanted = desc.output_type.numpy_dtype
+    if not has_true_values(desc) and output.dtype != wanted:
+        raise facets.fault(name, "reference", f"gives {output.dtype}; the output is {np.dtype(wanted)}")
     return output

@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.conformance import references
-from dmlvk.errors import UnsupportedError
+from dmlvk.conformance import facets, references
 from dmlvk.operators import OperatorDesc
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -110,12 +109,28 @@ def expected_outputs(desc: OperatorDesc, inputs: Mapping[str, Array]) -> Mapping
     """What an operator's outputs must be, by DirectML's names.
 
     Raises:
-        UnsupportedError: when the operator has no reference.
+        FacetError: when the operator has no reference, or it fails, or gives other outputs, types or shapes.
     """
-    compute = SAMPLE_REFERENCES.get(desc.operator_name)
+    name, compute = desc.operator_name, SAMPLE_REFERENCES.get(desc.operator_name)
     if compute is None:
-        raise UnsupportedError(f"{desc.operator_name}: has no reference in dmlvk/conformance/references")
-    return compute(desc, inputs)
+        raise facets.missing(name, "reference", "dmlvk/conformance/references")
+    given = compute
+    expected = facets.result_of(name, "reference", lambda: given(desc, inputs))
+    tensors = {field.name: tensor for field, tensor in desc.outputs if tensor is not None}
+    if set(expected) != set(tensors):
+        raise facets.fault(name, "reference", f"gives {sorted(expected)}; the outputs are {sorted(tensors)}")
+    for member, tensor in tensors.items():
+        value = expected[member]
+        if isinstance(value, Bounded):
+            found: tuple[object, ...] = (np.broadcast(value.values, value.bound).shape,)
+            wanted: tuple[object, ...] = (tuple(tensor.sizes),)
+        else:
+            found = (value.dtype, value.shape)
+            wanted = (np.dtype(tensor.data_type.numpy_dtype), tuple(tensor.sizes))
+        if found != wanted:
+            words = " of shape ".join(map(str, found)), " of shape ".join(map(str, wanted))
+            raise facets.fault(name, "reference", f"gives {words[0]} as {member}; it must be {words[1]}")
+    return expected
 
 
 for _module in pkgutil.iter_modules(references.__path__):  # each declares references of its own

@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from dmlvk.conformance import facets
 from dmlvk.datatypes import DataType
-from dmlvk.errors import UnsupportedError
 from dmlvk.kernels.variants import supported_data_types
 from dmlvk.operators import OPERATORS, OperatorDesc
 
@@ -84,12 +84,12 @@ class SampleCase:
         """The samples, the same ones on every machine.
 
         Raises:
-            UnsupportedError: when the operator has none.
+            FacetError: when the operator has none, or its sampler fails.
         """
-        make = SAMPLERS.get(self.desc_class.operator_name)
+        name, make = self.desc_class.operator_name, SAMPLERS.get(self.desc_class.operator_name)
         if make is None:
-            raise UnsupportedError(f"{self.desc_class.operator_name}: has no samples in dmlvk/conformance/samples")
-        return make(dict(self.data_types), np.random.default_rng(20261123))
+            raise facets.missing(name, "sampler", "dmlvk/conformance/samples")
+        return facets.each_of(name, "sampler", make(dict(self.data_types), np.random.default_rng(20261123)))
 
 
 def sample_cases() -> list[SampleCase]:
