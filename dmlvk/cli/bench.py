@@ -15,6 +15,7 @@ from dmlvk.cli.selection import NumberRange, arithmetic_option, device_selector
 if TYPE_CHECKING:
     from dmlvk.bench.measurement import Result
     from dmlvk.bench.report import BenchReport
+    from dmlvk.bench.task import Task
     from dmlvk.bench.task_measurement import TaskResult
     from dmlvk.bench.workload import Workload
     from dmlvk.datatypes import DataType
@@ -143,11 +144,14 @@ def _by_kind(names: list[str]) -> tuple[list[str], list[str]]:
     from dmlvk.operators import REGULAR_OPERATORS
 
     regular = [name for name in names if name in REGULAR_OPERATORS]
+    lacking = [name for name in names if name not in REGULAR_OPERATORS and name not in OPERATORS_WITH_TASKS]
     with_tasks = [name for name in names if name in OPERATORS_WITH_TASKS]
     if not regular and not with_tasks:
         raise click.UsageError(
             f"--operators: there is nothing to time {names[0]} with; such are {', '.join(OPERATORS_WITH_TASKS)}"
         )
+    if lacking:
+        click.echo(f"not timed, for there is no bench task in dmlvk/bench/tasks.py: {', '.join(lacking)}", err=True)
     return regular, with_tasks
 
 
@@ -162,22 +166,28 @@ def _bench_tasks(
 ) -> None:
     """Operators whose tensors have sizes of their own, beside PyTorch."""
     import dataclasses
+    import functools
+    import itertools
 
     from dmlvk.bench.peaks import peak_of
     from dmlvk.bench.report import environment, write_json
     from dmlvk.bench.task_measurement import measure_task
     from dmlvk.bench.task_plot import write_task_plot
     from dmlvk.bench.tasks import tasks
+    from dmlvk.conformance.facets import FacetError, result_of
     from dmlvk.device import Device
     from dmlvk.errors import DeviceLimitError, OutOfMemoryError
 
-    every = [
-        task
-        for name in names
-        for data_type in _data_types(data_types)
-        for size in parsed_sizes(sizes)
-        for task in tasks(name, data_type, size)
-    ]
+    every, asked = [], list(itertools.product(_data_types(data_types), parsed_sizes(sizes)))
+
+    def tasks_of(name: str) -> list[Task]:
+        return [task for data_type, size in asked for task in tasks(name, data_type, size)]
+
+    for name in names:
+        try:
+            every += result_of(name, "bench task", functools.partial(tasks_of, name))
+        except FacetError as error:
+            click.echo(f"not timed: {error}", err=True)
     chosen = list({(task.name, task.data_type): task for task in every}.values())  # some are the same for every size
     if not chosen:
         raise click.UsageError(f"no operator of these takes such data types: {', '.join(names)}; {data_types}")

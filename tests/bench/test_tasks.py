@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import pytest
 
 import dmlvk as dml
 from dmlvk.bench import task_measurement
+from dmlvk.bench import tasks as tasks_module
 from dmlvk.bench.task import Task
 from dmlvk.bench.task_measurement import TaskResult, measure_task
 from dmlvk.bench.tasks import OPERATORS_WITH_TASKS, tasks
@@ -27,6 +29,21 @@ def test_tasks_are_descriptions_that_hold(name: str) -> None:
         assert set(inputs) == {field.name for field, tensor in task.desc.inputs if tensor is not None}
         for member, below in task.indices.items():
             assert 0 <= inputs[member].min() <= inputs[member].max() < below
+
+
+def test_an_operator_whose_tasks_fail_or_are_not_there_is_named_and_the_others_are_timed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(data_type: dml.DataType, size: int) -> Iterator[Task]:
+        raise ZeroDivisionError("no rows")
+
+    monkeypatch.setitem(tasks_module._MAKERS, "JOIN", failing)
+    outcome = Outcome(capsys, "bench", "-o", "JOIN,LP_NORMALIZATION,GATHER", "-t", "float32", "-s", "16KiB")
+    assert outcome.status == 0
+    lacking, failed = outcome.err.splitlines()[:2]
+    assert lacking == "not timed, for there is no bench task in dmlvk/bench/tasks.py: LP_NORMALIZATION"
+    assert failed.startswith("not timed: JOIN: bench task: ZeroDivisionError: no rows (test_tasks.py:")
+    assert "gather" in outcome.out.lower()
 
 
 def test_a_task_is_timed(any_device: dml.Device) -> None:
