@@ -15,6 +15,7 @@ except ImportError as _error:  # pragma: no cover - the tests have it
     raise ImportError("dmlvk.onnx needs the onnx package: pip install dmlvk[onnx]") from _error
 
 from dmlvk.onnx import environment as _environment
+from dmlvk.onnx.arguments import ModelMetadata, NodeArg
 from dmlvk.onnx.environment import *  # noqa: F403
 from dmlvk.onnx.execution import Usage
 from dmlvk.onnx.installation import install
@@ -27,8 +28,8 @@ from dmlvk.onnx.options import (
     SessionOptions,
 )
 from dmlvk.onnx.ort_values import IOBinding, OrtValue
-from dmlvk.onnx.planning import Placement
-from dmlvk.onnx.session import InferenceSession, ModelMetadata, NodeArg
+from dmlvk.onnx.round_plans import Placement
+from dmlvk.onnx.session import InferenceSession
 
 from dmlvk.onnx import capi  # isort: skip  # has the names of this module
 

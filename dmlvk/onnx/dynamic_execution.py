@@ -19,7 +19,7 @@ from dmlvk.onnx.assembly import Assembled
 from dmlvk.onnx.execution import Resident, Usage, Weights
 from dmlvk.onnx.host import Repeated
 from dmlvk.onnx.loading import Step
-from dmlvk.onnx.planning import RoundPlan
+from dmlvk.onnx.round_plans import RoundPlan
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Tensor, stored
 
 if TYPE_CHECKING:

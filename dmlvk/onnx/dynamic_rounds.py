@@ -14,7 +14,7 @@ from dmlvk.errors import DmlError
 from dmlvk.graphs.dynamic import open_sizes
 from dmlvk.onnx.dynamic_execution import DynamicRound
 from dmlvk.onnx.loading import Model
-from dmlvk.onnx.planning import Live, NotDynamicError
+from dmlvk.onnx.round_plans import Live, NotDynamicError
 from dmlvk.onnx.values import element_of
 
 _log = logging.getLogger("dmlvk")

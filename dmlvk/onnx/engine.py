@@ -28,7 +28,8 @@ from dmlvk.onnx.host import Repeated, evaluate
 from dmlvk.onnx.joining import Joined, joined
 from dmlvk.onnx.limits import DEFAULT_LIMITS, Budget, Limits, size_of
 from dmlvk.onnx.loading import Model, Step, subgraph
-from dmlvk.onnx.planning import Live, NotDynamicError, Placement, Planner, RoundPlan, viewed
+from dmlvk.onnx.planning import Planner
+from dmlvk.onnx.round_plans import Live, NotDynamicError, Placement, RoundPlan, viewed
 from dmlvk.onnx.standing import StandingStep
 from dmlvk.onnx.values import NUMPY_TYPES, Array, dense, element_of, memory_of
 from dmlvk.support.collection import collection_paused

@@ -7,9 +7,7 @@ are known. A node whose shape depends on the contents of a small tensor waits fo
 
 from __future__ import annotations
 
-import collections
 import contextlib
-import dataclasses
 import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +18,7 @@ from onnx import TensorProto
 
 from dmlvk.dynamic.sizes import Guards, is_dynamic
 from dmlvk.errors import DeviceRemovedError, DmlError, ModelFileError, UnsupportedError
-from dmlvk.onnx.assembly import Assembly, Parts, fills
+from dmlvk.onnx.assembly import Assembly, Parts
 from dmlvk.onnx.branches import branch_of
 from dmlvk.onnx.control import CONTROL_FLOW
 from dmlvk.onnx.derived import current, derived_numbers, fix, has_open_sizes
@@ -34,6 +32,7 @@ from dmlvk.onnx.joining import Joined
 from dmlvk.onnx.limits import DEFAULT_LIMITS, MOST_AXES, Limits
 from dmlvk.onnx.loading import Model, Step
 from dmlvk.onnx.operators.activation import fused_activation_of
+from dmlvk.onnx.round_plans import Live, NotDynamicError, Placement, RoundPlan, check_halves, readers_of, viewed
 from dmlvk.onnx.translation import Node, translation_of
 from dmlvk.onnx.values import (
     DATA_TYPES,
@@ -63,72 +62,6 @@ _NOT_TRANSLATED = "is not translated"
 
 _SHAPES_ONLY = ("EyeLike", "Shape", "Size")
 """Operators whose results follow from the shape of their input."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Placement:
-    """Where a node is computed.
-
-    Attributes:
-        node: its name, or its first output's.
-        op_type: its operator.
-        place: ``"device"``; ``"host"``; ``"constant"``: computed once, when the model is planned.
-        reason: why it is not on the device, or what else is worth knowing.
-        program: what computes it where the device does not: ``"dmlvk"``, functions whose results are the same bits on
-            every machine; ``"onnxruntime"``; ``"onnx"``, the onnx package's reference evaluator. Empty: nothing yet.
-    """
-
-    node: str
-    op_type: str
-    place: str
-    reason: str = ""
-    program: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
-class Live:
-    """A value that is there when a round begins, other than those that are known.
-
-    Attributes:
-        element: ONNX's element type; ``None`` for what the device does not have.
-        shape: its shape.
-    """
-
-    element: int | None
-    shape: tuple[int, ...]
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class RoundPlan:
-    """One round.
-
-    Attributes:
-        assembly: the operators of the device's graph.
-        outputs: what the graph gives, by the values' names.
-        fetched: views of inputs that the host reads, by the values' names.
-        host: what the host computes afterwards, in order.
-        rest: what is planned when that is done.
-        known: values that are known from now on.
-        derived: integers that follow from open sizes, by the values' names.
-        prelude: what the host computes of such integers, once for each set of sizes, in order.
-        contents: the contents of inputs that were looked at: the plan holds for these only.
-        placements: where each node is computed, by its index in the model.
-    """
-
-    assembly: Assembly
-    outputs: dict[str, Tensor]
-    fetched: dict[str, Tensor]
-    host: tuple[Step, ...]
-    rest: tuple[Step, ...]
-    known: dict[str, Any]
-    derived: dict[str, Derived]
-    prelude: tuple[Step, ...]
-    contents: dict[str, Array]
-    placements: dict[int, Placement]
-
-
-class NotDynamicError(Exception):
-    """A plan can be made for plain sizes only; the message says why."""
 
 
 class Planner:
@@ -194,7 +127,7 @@ class Planner:
         self._placements: dict[int, Placement] = {}
         self._done: set[int] = set()
         self._wanted_later: set[str] = set()
-        self._readers = _readers(model)
+        self._readers = readers_of(model)
 
     def planned(self, steps: Sequence[Step]) -> RoundPlan:
         """The round that computes as many of these nodes as it can.
@@ -600,7 +533,7 @@ class Planner:
             NotOnDevice: when there is one.
         """
         for tensor in tensors:
-            _check_halves(tensor)
+            check_halves(tensor)
             size = math.prod(tensor.shape) * tensor.data_type.size_in_bits // 8
             if tensor.rank > MOST_AXES or size > self._limits.result_bytes:
                 raise NotOnDevice(f"a tensor {list(tensor.shape)} of {size} bytes")
@@ -656,37 +589,6 @@ class Planner:
             else:
                 outputs[name] = self._assembly.as_written(value, f"copy {name}")
         return outputs, fetched
-
-
-def _check_halves(tensor: Tensor) -> None:
-    """Refuses views of 4-bit types that are not all of their bytes in order: nothing on the device can copy them.
-
-    Raises:
-        NotOnDevice: when it is one.
-    """
-    if tensor.data_type.size_in_bits < 8 and not (tensor.is_packed and fills(tensor)):
-        raise NotOnDevice(f"the device does not move elements of {tensor.data_type.name}")
-
-
-def viewed(array: Array, tensor: Tensor) -> Array:
-    """An array as a tensor sees the same bytes."""
-    flat = np.ascontiguousarray(array).reshape(-1)
-    if flat.dtype == np.bool_ or tensor.data_type.numpy_dtype.itemsize != flat.dtype.itemsize:
-        return np.lib.stride_tricks.as_strided(flat, tensor.shape, [step * flat.itemsize for step in tensor.strides])
-    typed = flat.view(NUMPY_TYPES[tensor.element])
-    return np.lib.stride_tricks.as_strided(typed, tensor.shape, [step * typed.itemsize for step in tensor.strides])
-
-
-def _readers(model: Model) -> dict[str, list[Step | None]]:
-    """The nodes that read each value; ``None`` among them: it is an output of the model."""
-    found: dict[str, list[Step | None]] = {}
-    for step in model.steps:
-        given = collections.Counter(step.proto.input)
-        for name in step.reads:
-            found.setdefault(name, []).extend([step] * max(given[name], 1))
-    for info in model.outputs:
-        found.setdefault(info.name, []).append(None)
-    return found
 
 
 __all__ = ["Live", "Placement", "Planner", "RoundPlan", "viewed"]

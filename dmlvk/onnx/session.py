@@ -22,46 +22,19 @@ from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.objects.portable import Origin, Portable, leave_device, shared_device
 from dmlvk.objects.profiling import median_times, write_trace
 from dmlvk.objects.recording import KernelTime
+from dmlvk.onnx.arguments import ModelMetadata, NodeArg, node_arg
 from dmlvk.onnx.engine import Program, State
 from dmlvk.onnx.execution import Held, Usage
 from dmlvk.onnx.feeds import check_name, checked_inputs, checked_outputs
 from dmlvk.onnx.limits import Limits
-from dmlvk.onnx.loading import Model, ValueInfo, load, reloaded
+from dmlvk.onnx.loading import Model, load, reloaded
 from dmlvk.onnx.options import HOST_PROVIDER, PROVIDER, RunOptions, SessionOptions, device_id_of, option_of
-from dmlvk.onnx.ort_values import IOBinding, OrtValue, type_name, value_of
-from dmlvk.onnx.planning import Placement
+from dmlvk.onnx.ort_values import IOBinding, OrtValue, value_of
+from dmlvk.onnx.round_plans import Placement
 from dmlvk.onnx.standing import StandingStep
 from dmlvk.operators import FeatureLevel
 from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic
 from dmlvk.support.tokens import token_of
-
-
-@dataclasses.dataclass(frozen=True)
-class NodeArg:
-    """An input or an output of a model.
-
-    Attributes:
-        name: its name.
-        shape: sizes, names of sizes that differ from run to run, ``None`` for unknown ones.
-        type: ``"tensor(float)"`` and so on.
-    """
-
-    name: str
-    shape: list[int | str | None]
-    type: str
-
-
-@dataclasses.dataclass(frozen=True)
-class ModelMetadata:
-    """What a model's file says of itself."""
-
-    custom_metadata_map: dict[str, str]
-    description: str
-    domain: str
-    graph_description: str
-    graph_name: str
-    producer_name: str
-    version: int
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -261,11 +234,11 @@ class InferenceSession(Portable):
 
     def get_inputs(self) -> list[NodeArg]:
         """The inputs that must be given."""
-        return [_node_arg(info) for info in self._model.inputs]
+        return [node_arg(info) for info in self._model.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         """The outputs, in order."""
-        return [_node_arg(info) for info in self._model.outputs]
+        return [node_arg(info) for info in self._model.outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """None: initializers are constants here."""
@@ -609,8 +582,4 @@ def _own_array(state: State, name: str) -> Any:
     return value
 
 
-def _node_arg(info: ValueInfo) -> NodeArg:
-    return NodeArg(info.name, list(info.shape or ()), type_name(info.proto.type))
-
-
-__all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "RunOptions", "SessionOptions"]
+__all__ = ["InferenceSession", "RunOptions", "SessionOptions"]

@@ -21,7 +21,7 @@ import numpy as np
 from dmlvk.errors import DmlError, ModelFileError
 from dmlvk.onnx.engine import Program
 from dmlvk.onnx.loading import Model, Step
-from dmlvk.onnx.planning import Live, Placement
+from dmlvk.onnx.round_plans import Live, Placement
 from dmlvk.onnx.translation import translation_of
 from dmlvk.onnx.values import NUMPY_TYPES
 from dmlvk.onnxruntime.graphs import Graph, GraphNode, constant_names, read_by, written_by
