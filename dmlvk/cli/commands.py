@@ -76,6 +76,11 @@ def operators(names: tuple[str, ...], as_json: bool, feature_level: str | None) 
     type=click.Path(dir_okay=False, path_type=Path),
     help="With --timing: write the kernels' device times for chrome://tracing or ui.perfetto.dev.",
 )
+@click.option(
+    "--root",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="The folder in which files must lie that a model file names; by default it may name any.",
+)
 @arithmetic_option
 @click.pass_context
 def run(
@@ -89,6 +94,7 @@ def run(
     warm_up: int | None,
     repeat: int | None,
     trace: Path | None,
+    root: Path | None,
     arithmetic: Arithmetic | None,
 ) -> None:
     """Run MODEL, a DxDispatch model file or an ONNX model (.onnx).
@@ -118,7 +124,7 @@ def run(
         raise click.UsageError("--input is for ONNX models", context)
     given = {"iterations": iterations, "warm_up": warm_up, "repeats": repeat}
     times = Timing(**{name: number for name, number in given.items() if number is not None})
-    loaded = load_model(model)
+    loaded = load_model(model, root)
     with Device(selector, arithmetic=arithmetic) as opened:
         click.echo(f"Running on '{opened.info.name}'")
         result = run_model(loaded, opened, output_dir, click.echo, times if timing else None)

@@ -11,7 +11,7 @@ from dmlvk.models.commands import Command, Names, parse_command
 from dmlvk.models.dispatchables import Dispatchable, parse_dispatchable
 from dmlvk.models.json_source import read_json_file
 from dmlvk.models.onnx_dispatchables import OnnxDispatchable
-from dmlvk.models.resources import Resource, parse_resource
+from dmlvk.models.resources import FILES_BELOW, Resource, parse_resource
 from dmlvk.models.values import Members, array
 
 
@@ -32,7 +32,7 @@ class Model:
     commands: tuple[Command, ...]
 
 
-def load_model(path: str | os.PathLike[str]) -> Model:
+def load_model(path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> Model:
     """Reads and checks a model file in DxDispatch's format.
 
     Everything that can be checked without a device is checked here, the files that it refers to included. Members that
@@ -41,11 +41,20 @@ def load_model(path: str | os.PathLike[str]) -> Model:
 
     Args:
         path: the JSON file.
+        root: the folder in which all files must lie that it names by ``sourcePath``, links followed; ``None``: it may
+            name any file that the user may read. To be given where the model file comes from somebody else.
 
     Raises:
         ModelFileError: with the place of what is wrong.
     """
-    path = Path(path)
+    token = FILES_BELOW.set(None if root is None else Path(root).resolve())
+    try:
+        return _loaded(Path(path))
+    finally:
+        FILES_BELOW.reset(token)
+
+
+def _loaded(path: Path) -> Model:
     members = Members(read_json_file(path), "a model file")
     resource_nodes = Members(members.required("resources"), "resources").values
     dispatchable_nodes = Members(members.required("dispatchables"), "dispatchables").values

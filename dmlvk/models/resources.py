@@ -6,6 +6,7 @@ exists, so that a count with too many zeros ends in a message and not in an exha
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
 import os
 from pathlib import Path
@@ -30,6 +31,9 @@ from dmlvk.models.values import (
     typed_value,
 )
 from dmlvk.support.files import check_regular, read_bytes
+
+FILES_BELOW: contextvars.ContextVar[Path | None] = contextvars.ContextVar("FILES_BELOW", default=None)
+"""The folder in which files must lie, resolved, while a model file is loaded; ``None``: anywhere."""
 
 MAXIMUM_BUFFER_BYTES = 2**32 - 4
 """Largest buffer that a resource may ask for; a device's own limit may be lower."""
@@ -497,6 +501,17 @@ def _file_values(
         return RawValues.open(path), (element_type,)
 
 
+def check_below_root(node: JsonNode, path: Path) -> None:
+    """Refuses a file outside of the folder that ``load_model`` was given, before anything is asked of it.
+
+    Raises:
+        ModelFileError: when it lies, or its links lead, outside.
+    """
+    root = FILES_BELOW.get()
+    if root is not None and not path.resolve().is_relative_to(root):
+        raise node.error(f"{shortened(os.fspath(path))} lies outside of {shortened(os.fspath(root))}")
+
+
 def source_path(node: JsonNode, directory: Path) -> Path:
     """The file that ``sourcePath`` names: beside the model file, else in the current directory.
 
@@ -508,6 +523,7 @@ def source_path(node: JsonNode, directory: Path) -> Path:
         raise node.error(f"sourcePath must name a file; got {shortened(name)}")
     try:
         for path in (directory / name, Path(name)):
+            check_below_root(node, path)
             if path.is_file():
                 if not os.access(path, os.R_OK):
                     raise node.error(f"sourcePath: {shortened(name)} may not be read")

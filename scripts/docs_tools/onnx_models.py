@@ -107,6 +107,9 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
 - An index beyond an axis counts as the nearest one in it (`Gather`, `GatherElements`, `GatherND`), by DirectML's rules,
   and what would be scattered there is left out; ONNX Runtime ends with an error. Constants of `Gather` and
   `GatherElements` are checked when the model is planned: an error names the node and the index.
+- Resize with align_corners and scales that give no whole size places elements by the scale, as ONNX's own suite has it;
+  ONNX Runtime takes the whole size. RoiAlign with sampling_ratio 0 takes at most four samples for each element of the
+  image's longer side (of 256 at least) along an axis, however large a region is.
 - `session.usage` tells launches, waits and memory of the last run, beside the least memory that any plan needs.
 - `session.profile(inputs)` gives the device's time of each kernel; `session.write_picture("graph.svg")` draws the
   graphs.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from PIL import Image
 
 import dmlvk as dml
-from dmlvk.models import Model
+from dmlvk.models import Model, load_model
 from dmlvk.models.resources import Resource
 
 Load = Callable[[Any], Model]
@@ -379,3 +380,23 @@ def test_files_that_change_after_loading(resource: ResourceOf, tmp_path: Path) -
     (tmp_path / "a.bin").unlink()
     with pytest.raises(dml.InvalidArgumentError, match="cannot be read"):
         raw.values.read()
+
+
+def test_a_root_keeps_what_a_model_file_reads_inside(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    (root / "below").mkdir(parents=True)
+    for folder in (tmp_path, root, root / "below"):
+        np.save(folder / "x.npy", np.zeros(4, np.float32))
+    (root / "link.npy").symlink_to(tmp_path / "x.npy")
+
+    def load(name: str) -> None:
+        values = {"initialValuesDataType": "FLOAT32", "initialValues": {"sourcePath": name}}
+        path = root / "model.json"
+        path.write_text(json.dumps({"resources": {"a": values}, "dispatchables": {}, "commands": []}))
+        load_model(path, root)
+
+    load("x.npy")
+    load("below/../below/x.npy")
+    for name in ("../x.npy", "link.npy", str(tmp_path / "x.npy"), "../nowhere.npy"):
+        with pytest.raises(dml.ModelFileError, match="lies outside of"):
+            load(name)

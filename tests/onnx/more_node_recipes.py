@@ -211,6 +211,8 @@ def resampled(d: Draw, name: str) -> Drawn:
         return Drawn(
             name, [array, np.zeros(0, np.float32), np.zeros(0, np.float32), sizes], given, steady=(1, 2, 3), tolerance=4
         )
+    if given.get("coordinate_transformation_mode") == "align_corners":
+        scales = np.ceil(scales)  # ONNX's suite places by the scale itself, ONNX Runtime by the whole size
     return Drawn(name, [array, np.zeros(0, np.float32), scales], given, steady=(1, 2), tolerance=4)
 
 

@@ -228,3 +228,52 @@ def test_a_value_that_no_buffer_holds_is_named_with_its_node(device: dml.Device)
         dml.DeviceLimitError, match=r"'y', which the node 'too large' gives: .*max_storage_buffer_range"
     ):
         ort.InferenceSession(made, device=device).run(None, {"x": X[0, :1]})
+
+
+def test_integers_that_onnx_runtime_would_cut_off_do_not_reach_it(any_device: dml.Device) -> None:
+    made = helper.make_node(
+        "GroupQueryAttention",
+        ["q", "q", "q", "", "", "l", "n"],
+        ["y"],
+        domain="com.microsoft",
+        num_heads=4,
+        kv_num_heads=2**40,  # 0 in 32 bits, and a divisor
+    )
+    infos = [
+        helper.make_tensor_value_info("q", TensorProto.FLOAT, [1, 1, 32]),
+        helper.make_tensor_value_info("l", TensorProto.INT32, [1]),
+        helper.make_tensor_value_info("n", TensorProto.INT32, [1]),
+    ]
+    graph = helper.make_graph([made], "heads", infos, [onnx.ValueInfoProto(name="y")])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    contents = helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    feed = {"q": np.ones((1, 1, 32), np.float32), "l": np.zeros(1, np.int32), "n": np.ones(1, np.int32)}
+    with pytest.raises(dml.ModelFileError, match=r"GroupQueryAttention.*more than 32 bits"):
+        ort.InferenceSession(contents, device=any_device).run(None, feed)
+
+
+def test_a_region_of_any_size_is_sampled_in_a_moment(any_device: dml.Device) -> None:
+    def run(ratio: int, extent: float) -> Any:
+        made = helper.make_node(
+            "RoiAlign", ["x", "r", "b"], ["y"], sampling_ratio=ratio, output_height=1, output_width=1
+        )
+        feed: dict[str, Any] = {
+            "x": np.ones((1, 1, 8, 8), np.float32),
+            "r": np.array([[0, 0, extent, extent]], np.float32),
+            "b": np.zeros(1, np.int64),
+        }
+        infos = [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+            for name, a in feed.items()
+        ]
+        graph = helper.make_graph([made], "regions", infos, [onnx.ValueInfoProto(name="y")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 16)], ir_version=8)
+        return ort.InferenceSession(model, device=any_device).run(None, feed)[0]
+
+    start = time.perf_counter()
+    np.testing.assert_allclose(run(0, 1e9), 0, atol=1e-3)
+    with pytest.raises(dml.ModelFileError, match="RoiAlign"):
+        run(2**20, 8)
+    with pytest.raises(dml.ModelFileError, match="RoiAlign"):
+        run(2**15 + 1, 8)
+    assert time.perf_counter() - start < 30

@@ -25,6 +25,11 @@ _IR_VERSION = 10
 _FOREIGN = re.compile("float4|float8|bfloat16|complex|int2|int4")
 """Types of which it makes no arrays, or such of other types."""
 
+_BEYOND = 2**31
+_NARROWED = ("", "com.microsoft")
+_OF_64_BITS = ("Constant", "Shape")
+"""Operators whose integers have 64 bits by their meaning."""
+
 _importing = threading.Lock()
 _sessions: weakref.WeakKeyDictionary[Step, dict[tuple[bytes, ...], Any]] = weakref.WeakKeyDictionary()
 _making = threading.Lock()
@@ -78,6 +83,10 @@ def computed(
         NotComputed: when there is no such package, or it does not have this operator for these types.
         ValueError: when the node cannot be computed from these values.
     """
+    for attribute in step.proto.attribute:
+        if abs(attribute.i) >= _BEYOND and step.domain in _NARROWED and step.proto.op_type not in _OF_64_BITS:
+            # It takes the lower 32 bits of many of them, and divides by what may be 0 then: the process would end.
+            raise NotComputed(f"{attribute.name} is {attribute.i}, which takes more than 32 bits")
     if onnx_runtime() is None:
         raise NotComputed("is not installed (pip install onnxruntime)")
     narrow = next((value.dtype for value in values.values() if _is_narrow(value)), None)

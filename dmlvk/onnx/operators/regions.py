@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -15,8 +16,15 @@ from dmlvk.onnx.values import NotOnDevice, Tensor
 from dmlvk.operators.members import ReduceFunction
 
 _LINEAR = 1  # DML_INTERPOLATION_MODE
-_ANY_NUMBER = 2**32 - 1
+_LEAST_SIDE = 256
 _MOST_SAMPLES = 32768
+_MOST_WORK = 2**30
+"""Samples of all elements together; what takes more is the host's to refuse or to compute."""
+
+_MOST_IMAGES = 4
+"""How many times the image's longer side a region's samples go, whose number follows from its size: a region may claim
+any size, and a device that computes for seconds is lost."""
+
 _NO_BATCH = 2**32
 _PLACES: Mapping[int, float] = {TensorProto.FLOAT: 2.0**-23, TensorProto.FLOAT16: 2.0**-10}
 """How far neighbouring numbers are from one another, at most, relative to them."""
@@ -36,6 +44,8 @@ def roi_align(node: Node) -> None:
     ratio, scale = node.integer("sampling_ratio"), node.real("spatial_scale", 1.0)
     if ratio > _MOST_SAMPLES:
         raise NotOnDevice(f"more than {_MOST_SAMPLES} samples along an axis")
+    if ratio > 0 and math.prod(output.shape) * ratio * ratio > _MOST_WORK:
+        raise NotOnDevice(f"more than {_MOST_WORK} samples")
     if not np.isfinite(scale) or (not is_half_pixel and scale <= 0.0):
         raise NotOnDevice(f"the spatial_scale {scale}")
     indices = indices.viewed(indices.shape, indices.strides, TensorProto.UINT64)
@@ -53,7 +63,7 @@ def roi_align(node: Node) -> None:
         "output_pixel_offset": -0.5,
         "out_of_bounds_input_value": 0.0,
         "minimum_samples_per_output": max(ratio, 1),
-        "maximum_samples_per_output": ratio if ratio > 0 else _ANY_NUMBER,
+        "maximum_samples_per_output": ratio if ratio > 0 else _MOST_IMAGES * max(*tensor.shape[2:], _LEAST_SIDE),
         "align_regions_to_corners": False,
     }
 
