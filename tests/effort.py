@@ -14,6 +14,8 @@ are five ways to say what may be left out:
 - ``@pytest.mark.sweep``: the test.
 - :func:`some`: most of a parameter's values.
 - ``@pytest.mark.combinations``: of the test's parameters so many combinations that no value of any of them is missing.
+  Of tests on devices that have several lists of parameters (``@pytest.mark.parametrize``) so many that nothing in a
+  list is missing, without being marked.
 - :class:`Turns`: for all cases of an operator but one, all drivers but one.
 - ``IS_QUICK``: what a test makes of it, for example fewer random examples.
 """
@@ -136,13 +138,31 @@ def quick_items(items: Sequence[pytest.Item]) -> tuple[list[pytest.Item], list[p
     combined: dict[str, list[tuple[pytest.Item, set[object]]]] = {}
     for item in items:
         parameters = getattr(getattr(item, "callspec", None), "params", None)
-        if parameters is not None and item.get_closest_marker("combinations"):
-            test = item.nodeid.partition("[")[0]
+        if parameters is None or item.get_closest_marker("sweep"):
+            continue  # what is left out shows nothing
+        test = item.nodeid.partition("[")[0]
+        if item.get_closest_marker("combinations"):
             combined.setdefault(test, []).append((item, shown(parameters)))
+        elif _ON_DEVICES & set(getattr(item, "fixturenames", ())):
+            chosen = _chosen_of_lists(item, parameters)
+            if len(chosen) > 1:
+                combined.setdefault(test, []).append((item, chosen))
     thinned = {item for tests in combined.values() for item, _ in tests}
     taken = {item for tests in combined.values() for item in covering(tests)}
     left_out = {item for item in items if item.get_closest_marker("sweep")} | thinned - taken
     return [item for item in items if item not in left_out], [item for item in items if item in left_out]
+
+
+_ON_DEVICES = {"device", "devices", "benches"}
+
+
+def _chosen_of_lists(item: pytest.Item, parameters: Mapping[str, Any]) -> set[object]:
+    """What a test has of each of its lists of parameters: what stands in one of them together stays together."""
+    found: set[object] = set()
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0].replace(",", " ").split() if isinstance(mark.args[0], str) else mark.args[0]
+        found.add((*names, *(repr(parameters[name]) for name in names)))
+    return found
 
 
 def shown(parameters: Mapping[str, Any]) -> set[object]:

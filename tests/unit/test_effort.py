@@ -53,6 +53,27 @@ def test_quick_tests_show_each_value_of_each_parameter_on_each_device() -> None:
     assert sorted(item.nodeid for item in [*quick, *left_out]) == sorted(item.nodeid for item in [*pairs, *others])
 
 
+def test_quick_tests_on_devices_show_what_is_in_each_list_of_parameters() -> None:
+    @pytest.mark.parametrize("first", "abc")
+    @pytest.mark.parametrize(("second", "third"), ["de", "dg", "fe"])
+    def test() -> None: ...
+
+    marks = list(getattr(test, "pytestmark"))  # noqa: B009  # mypy knows of none
+    made: list[Any] = _items("test", None, first="abc", second="df", third="eg")
+    listed = [item for item in made if "f-g" not in item.nodeid]
+    for item in listed:
+        item.iter_markers = lambda name: marks
+        item.fixturenames = ["benches"]
+    found: tuple[list[Any], list[Any]] = quick_items(listed)
+    taken = [tuple(item.callspec.params.values()) for item in found[0]]
+    assert len(taken) == 3 < len(listed)
+    assert {first for first, *_ in taken} == set("abc")
+    assert {second + third for _, second, third in taken} == {"de", "dg", "fe"}
+    for item in listed:
+        item.fixturenames = []
+    assert quick_items(listed) == (listed, []), "what runs on no device is cheap"
+
+
 @pytest.mark.parametrize("takes_turns", [True, False])
 def test_tests_run_on_one_device_each_and_of_a_function_on_all(
     monkeypatch: pytest.MonkeyPatch, takes_turns: bool
