@@ -87,6 +87,7 @@ class TorchDecoder:
         torch = self._torch
         tokens = torch.zeros((self._batch, count), dtype=torch.int64, device="cuda")
         side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())  # which makes what the step reads
         with torch.no_grad(), torch.cuda.stream(side):
             for _ in range(3):
                 self._step(tokens, past)

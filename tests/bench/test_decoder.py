@@ -1,0 +1,81 @@
+"""``dmlvk bench decoder`` times what it says, and a text's logits have the same bits on every device."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dmlvk as dml
+from dmlvk.bench.decoder import DecoderBench
+from dmlvk.bench.decoder_models import SIZES, write_decoder
+from dmlvk.bench.decoder_plot import write_decoder_plot
+from tests.cli.outcome import Outcome
+from tests.drawings import texts
+
+HASH = "e883d51d14d97b63"
+"""Of an NVIDIA H100, llvmpipe and SwiftShader (``dmlvk bench decoder --hash -t float32``)."""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The smallest size."""
+    file = tmp_path_factory.mktemp("decoder") / "tiny.onnx"
+    write_decoder(file, SIZES["tiny"], 4096 + 256, np.float32)
+    return file
+
+
+@pytest.mark.parametrize(("batch", "capacity", "chunks"), [(1, 80, [24]), (2, 300, [7, 17])])
+def test_logits_have_the_bits_of_every_device_batch_cache_and_chunk(
+    device: dml.Device, model: Path, batch: int, capacity: int, chunks: list[int]
+) -> None:
+    made = DecoderBench(device, model, SIZES["tiny"], capacity, batch, dml.FLOAT32)
+    with contextlib.closing(made) as bench:
+        assert bench.hashed_logits(48, chunks) == HASH
+
+
+def texts_of(plot: Path) -> set[str]:
+    """What is written in a plot."""
+    return {box.what for box in texts(ElementTree.parse(plot).getroot())}
+
+
+def test_the_command_says_what_prompts_and_tokens_take(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    results, plot = tmp_path / "results.json", tmp_path / "plot.svg"
+    arguments = ["-l", "16,64", "-p", "8", "-n", "8", "-b", "2", "--no-torch", "--kernels"]
+    outcome = Outcome(capsys, "bench", "decoder", *arguments, "--json", str(results), "--plot", str(plot))
+    assert outcome.status == 0, outcome.err
+    (result,) = json.loads(results.read_text())
+    assert result["batch"] == 2 and set(result["prompts"]) == {"8"} and set(result["tokens"]) == {"16", "64"}
+    for times in result["tokens"].values():
+        assert times["host_seconds"] > 0 and 0 < times["seconds"] <= times["slowest_tenth_seconds"]
+        assert f"{times['launches']} launches" in outcome.out
+    assert "x gate + gate" in outcome.out
+    assert "dmlvk, batch 2" in texts_of(plot)
+
+
+def test_a_plot_has_a_line_for_each_batch_and_library(tmp_path: Path) -> None:
+    tokens = {"16": {"seconds": 0.002, "torch_seconds": 0.001}, "4000": {"seconds": 0.003, "torch_seconds": 0.002}}
+    file = tmp_path / "plot.svg"
+    write_decoder_plot([{"batch": 1, "tokens": tokens}, {"batch": 8, "tokens": tokens}], "1B", file)
+    names = {f"{library}, batch {batch}" for library in ("dmlvk", "PyTorch FLOAT16") for batch in (1, 8)}
+    assert names <= texts_of(file)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["-s", "3B"], "'3B' is none of tiny, 135M, 1B, 8B"),
+        (["-l", "16,x"], "positive integers with commas between them; got '16,x'"),
+        (["-b", "none"], "at least one is needed"),
+        (["--plot", "tokens.txt"], ".svg"),
+    ],
+)
+def test_what_cannot_be_timed_is_refused(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], message: str
+) -> None:
+    outcome = Outcome(capsys, "bench", "decoder", *arguments)
+    assert outcome.status == 2 and message in outcome.err
