@@ -1,15 +1,16 @@
-"""From a checked description to the program that computes it: by the pattern that its declaration names.
+"""From a checked description to the program that computes it: by its operator, or its declaration's pattern.
 
-:mod:`dmlvk.kernels.lowering` enters the modules of all patterns here. Programs that have other operators among their
+A function that makes programs says itself of which descriptions: :func:`lowering`. :mod:`dmlvk.kernels.lowering`
+imports all of their modules, and enters what computes whole patterns. Programs that have other operators among their
 steps ask here for them, and need not know who computes them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
-from dmlvk.errors import DeviceLimitError
+from dmlvk.errors import DeviceLimitError, UnsupportedError
 from dmlvk.kernels.kernel import WORK_GROUPS_PER_ROW, Kernel
 from dmlvk.kernels.target import Target
 from dmlvk.operators import OperatorDesc
@@ -26,7 +27,42 @@ Raises:
 """
 
 LOWERINGS: dict[Pattern, Lowering] = {}
-"""By pattern."""
+"""By pattern: of operators that have none of their own."""
+
+_BY_OPERATOR: dict[str, Callable[[Any, Target], Program]] = {}
+
+_A = TypeVar("_A", bound=OperatorDesc)
+_B = TypeVar("_B", bound=OperatorDesc)
+_C = TypeVar("_C", bound=OperatorDesc)
+_D = TypeVar("_D", bound=OperatorDesc)
+_Declared = Callable[[Callable[[_D, Target], "Program"]], Callable[[_D, Target], "Program"]]
+
+
+@overload
+def lowering(first: type[_A], /) -> _Declared[_A]: ...
+@overload
+def lowering(first: type[_A], second: type[_B], /) -> _Declared[_A | _B]: ...
+@overload
+def lowering(first: type[_A], second: type[_B], third: type[_C], /) -> _Declared[_A | _B | _C]: ...
+def lowering(*desc_classes: type[OperatorDesc]) -> _Declared[Any]:
+    """Declares a function to be what makes the programs of some operators.
+
+    Args:
+        desc_classes: their descriptions: what the function is given is one of these.
+
+    Raises:
+        ValueError: one of them has such a function already.
+    """
+
+    def declared(function: Callable[[Any, Target], Program]) -> Callable[[Any, Target], Program]:
+        for desc_class in desc_classes:
+            name = desc_class.operator_name
+            if name in _BY_OPERATOR:
+                raise ValueError(f"{name}: lowering: {_BY_OPERATOR[name].__module__} has one already")
+            _BY_OPERATOR[name] = function
+        return function
+
+    return declared
 
 
 def lower(desc: OperatorDesc, target: Target) -> Program:
@@ -35,8 +71,13 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     Raises:
         DeviceLimitError: when there is more work than the device, or Vulkan's guaranteed launch sizes, can address; or
             a kernel would need more than the device has.
+        UnsupportedError: when nothing computes the operator.
     """
-    program = LOWERINGS[desc.declaration.pattern](desc, target)
+    pattern = desc.declaration.pattern
+    found = _BY_OPERATOR.get(desc.operator_name) or LOWERINGS.get(pattern)
+    if found is None:
+        raise UnsupportedError(f"{desc.operator_name}: lowering: there is none in dmlvk/kernels, nor for {pattern!r}")
+    program = found(desc, target)
     for step in program.steps:
         _check_limits(desc, step.kernel, target)
     return program

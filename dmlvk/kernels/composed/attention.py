@@ -10,8 +10,9 @@ from collections.abc import Iterator, Sequence
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import power_of_two_in
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
-from dmlvk.operators import MatrixTransform, MultiheadAttention, MultiheadAttention1, OperatorDesc, operator_desc
+from dmlvk.operators import MatrixTransform, MultiheadAttention, MultiheadAttention1, operator_desc
 from dmlvk.operators.attention import MultiheadAttentionMaskType, head_counts, part_sizes, past_lengths, source_of
 from dmlvk.tensors import TensorDesc
 
@@ -411,11 +412,11 @@ def _broadcast(view: _View, sizes: Sequence[int]) -> _View:
     return view.shaped(sizes, [0 if size == 1 else stride for size, stride in pairs])
 
 
-def lower(desc: OperatorDesc, target: Target) -> Program:
+@lowering(MultiheadAttention, MultiheadAttention1)
+def lower(desc: MultiheadAttention | MultiheadAttention1, target: Target) -> Program:
     """The program of a MULTIHEAD_ATTENTION or MULTIHEAD_ATTENTION1.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
     """
-    assert isinstance(desc, (MultiheadAttention, MultiheadAttention1))
     return _Lowering(desc, target).program()

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels.elementwise.elementwise import lower_walk
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.rows import reduction
 from dmlvk.kernels.rows.normalization import add_activation, applied_at_once, scratch_tensor, with_activation
 from dmlvk.kernels.target import Target
@@ -17,7 +18,6 @@ from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
 from dmlvk.operators import (
     BatchNormalizationTraining,
     BatchNormalizationTrainingGrad,
-    OperatorDesc,
     operator_desc,
 )
 from dmlvk.operators.type_groups import FLOATS
@@ -50,13 +50,13 @@ def _gradient_steps(data_type: DataType) -> Iterator[tuple[str, tuple[DataType, 
     yield "batch_training_gradient", (data_type, data_type, two_words, number, number, number, data_type), 0
 
 
-def lower(desc: OperatorDesc, target: Target) -> Program:
+@lowering(BatchNormalizationTraining)
+def lower(desc: BatchNormalizationTraining, target: Target) -> Program:
     """The program of a BATCH_NORMALIZATION_TRAINING.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    assert isinstance(desc, BatchNormalizationTraining)
     builder = ProgramBuilder(desc, target)
     reads, writes = builder.reads, builder.writes
     source, sizes = desc.input_tensor, tuple(desc.scale_tensor.sizes)
@@ -80,13 +80,13 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     return builder.program()
 
 
-def lower_gradient(desc: OperatorDesc, target: Target) -> Program:
+@lowering(BatchNormalizationTrainingGrad)
+def lower_gradient(desc: BatchNormalizationTrainingGrad, target: Target) -> Program:
     """The program of a BATCH_NORMALIZATION_TRAINING_GRAD.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    assert isinstance(desc, BatchNormalizationTrainingGrad)
     builder = ProgramBuilder(desc, target)
     sizes, epsilon = tuple(desc.mean_tensor.sizes), float32_bits(desc.epsilon)
     x, gradient, given, variance, scale = (

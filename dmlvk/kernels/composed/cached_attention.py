@@ -9,9 +9,9 @@ from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size, work_groups
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
-from dmlvk.operators import OperatorDesc
 from dmlvk.operators.cached_attention import CachedAttention
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
@@ -257,11 +257,11 @@ def _steps(bias: TensorDesc) -> tuple[int, ...]:
     return tuple(0 if size == 1 else stride for size, stride in pairs)
 
 
-def lower(desc: OperatorDesc, target: Target) -> Program:
+@lowering(CachedAttention)
+def lower(desc: CachedAttention, target: Target) -> Program:
     """The program of a CACHED_ATTENTION.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
     """
-    assert isinstance(desc, CachedAttention)
     return _Lowering(desc, target).program()

@@ -12,9 +12,10 @@ from dmlvk.kernels import walks
 from dmlvk.kernels.kernel import PlainKernel, WalkKernel, launch_size
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant, variant_name, walking_variant
-from dmlvk.operators import AdamOptimizer, OperatorDesc, operator_desc
+from dmlvk.operators import AdamOptimizer, operator_desc
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc, packed_strides
 
@@ -37,13 +38,13 @@ def variants() -> Iterator[ShaderVariant]:
         yield walking_variant("adam", "training/adam.comp", types, "contiguous", further, attributes=6)
 
 
-def lower(desc: OperatorDesc, target: Target) -> Program:
+@lowering(AdamOptimizer)
+def lower(desc: AdamOptimizer, target: Target) -> Program:
     """The program of a checked description.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    assert isinstance(desc, AdamOptimizer)
     builder = ProgramBuilder(desc, target)
     rate = builder.scratch(4)
     builder.launch(_rate(desc), [builder.reads["training_step_tensor"]], [rate], label="rate")

@@ -10,10 +10,10 @@ from dmlvk.datatypes import DataType
 from dmlvk.kernels.elementwise.elementwise import lower_walk
 from dmlvk.kernels.movement.copies import copy
 from dmlvk.kernels.program import Program, ProgramBuilder, of_kernel
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
 from dmlvk.kernels.views import View
-from dmlvk.operators import OperatorDesc
 from dmlvk.operators.cast import Cast
 from dmlvk.tensors import TensorDesc
 
@@ -23,13 +23,13 @@ _TOLD = 16
 """A bit that makes the number of two kinds of data type no 0, which would say nothing."""
 
 
-def lower(desc: OperatorDesc, target: Target) -> Program:
+@lowering(Cast)
+def lower(desc: Cast, target: Target) -> Program:
     """The program that computes a checked description on a device.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    assert isinstance(desc, Cast)
     source, result = desc.input_tensor, desc.output_tensor
     if source.data_type is result.data_type:
         builder = ProgramBuilder(desc, target)

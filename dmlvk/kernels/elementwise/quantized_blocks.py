@@ -9,13 +9,12 @@ from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.kernel import PlainKernel, launch_size
-from dmlvk.kernels.products import block_products
 from dmlvk.kernels.program import Program, ProgramBuilder
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import ElementWiseDequantizeLinear, ElementWiseQuantizeLinear, OperatorDesc
 from dmlvk.operators.block_quantization import QUANTIZED, Dequantize, Quantize
-from dmlvk.operators.block_weights import DequantizeBlocks
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 
@@ -106,15 +105,13 @@ def _axes(source: TensorDesc, scale: TensorDesc, zero: TensorDesc | None, output
     return folded
 
 
-def lower(desc: OperatorDesc, target: Target) -> Program:
+@lowering(Quantize, Dequantize)
+def lower(desc: Quantize | Dequantize, target: Target) -> Program:
     """The program of a QUANTIZE or DEQUANTIZE.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    if isinstance(desc, DequantizeBlocks):
-        return block_products.lower_blocks(desc, target)
-    assert isinstance(desc, (Quantize, Dequantize))  # the other operators of this pattern
     builder = ProgramBuilder(desc, target)
     source, output = desc.input_tensor, desc.output_tensor
     scale, *zeros = desc.quantization_tensors

@@ -9,9 +9,9 @@ from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.layout import fold_in_order
 from dmlvk.kernels.program import Program, ProgramBuilder
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
-from dmlvk.operators import OperatorDesc
 from dmlvk.operators.random import RandomGenerator
 
 
@@ -21,13 +21,13 @@ def variants() -> Iterable[ShaderVariant]:
         yield ShaderVariant(name, f"random/{name}.comp", ())
 
 
-def lower(desc: OperatorDesc, target: Target) -> Program:
+@lowering(RandomGenerator)
+def lower(desc: RandomGenerator, target: Target) -> Program:
     """The program of a checked description.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    assert isinstance(desc, RandomGenerator)  # the operator of this pattern
     builder = ProgramBuilder(desc, target)
     state, output = builder.reads["input_state_tensor"], desc.output_tensor
     elements = math.prod(output.sizes)

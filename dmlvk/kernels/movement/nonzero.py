@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.program import Program, ProgramBuilder
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
-from dmlvk.operators import OperatorDesc
 from dmlvk.operators.nonzero import NonzeroCoordinates
 
 SEGMENT = 64
@@ -28,13 +28,13 @@ def variants() -> Iterable[ShaderVariant]:
     yield ShaderVariant("prefix_numbers", "nonzero/prefix_numbers.comp", ())
 
 
-def lower(desc: OperatorDesc, target: Target) -> Program:
+@lowering(NonzeroCoordinates)
+def lower(desc: NonzeroCoordinates, target: Target) -> Program:
     """The program of a checked description.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    assert isinstance(desc, NonzeroCoordinates)  # the operator of this pattern
     source, rows = desc.input_tensor, desc.output_coordinates_tensor
     elements = math.prod(source.sizes)
     counts = [-(-elements // SEGMENT)]

@@ -17,9 +17,10 @@ from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.products.block_weights import LEAST_BLOCK, WORD_BITS, BlockWeights, ZeroKind, weights_of_blocks
 from dmlvk.kernels.products.matrix import Product, gemm_product
 from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
-from dmlvk.operators import Gemm, MatrixTransform, OperatorDesc
+from dmlvk.operators import Gemm, MatrixTransform
 from dmlvk.operators.block_weights import DequantizeBlocks
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
@@ -169,13 +170,13 @@ def can_multiply(product: Gemm, weights: BlockWeights, target: Target) -> bool:
     return is_bound and is_plain and is_single and has_blocks and product.a_tensor.data_type is weights.data_type
 
 
-def lower_blocks(desc: OperatorDesc, target: Target) -> Program:
+@lowering(DequantizeBlocks)
+def lower_blocks(desc: DequantizeBlocks, target: Target) -> Program:
     """The program of DMLVK_DEQUANTIZE_BLOCKS.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
     """
-    assert isinstance(desc, DequantizeBlocks)
     if target.buffers < _BUFFERS:
         raise DeviceLimitError(f"{desc.operator_name}: needs {_BUFFERS} buffers in a kernel; got {target.buffers}")
     builder, weights = ProgramBuilder(desc, target), weights_of_blocks(desc)

@@ -11,8 +11,9 @@ from dmlvk.dynamic.sizes import is_multiple
 from dmlvk.kernels.products.matrix import Product, Tail, lower_product
 from dmlvk.kernels.products.matrix_choice import choose
 from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
-from dmlvk.operators import Convolution, ConvolutionDirection, ConvolutionMode, ElementWiseIdentity, OperatorDesc
+from dmlvk.operators import Convolution, ConvolutionDirection, ConvolutionMode, ElementWiseIdentity
 from dmlvk.tensors import TensorDesc
 
 _WORD = 2**32
@@ -53,7 +54,8 @@ class ConvolutionTail:
     relu: bool
 
 
-def lower_convolution(desc: OperatorDesc, target: Target) -> Program:
+@lowering(Convolution)
+def lower_convolution(desc: Convolution, target: Target) -> Program:
     """The program of a CONVOLUTION.
 
     Raises:
@@ -88,8 +90,7 @@ def _tail_regions(desc: Convolution, tail: ConvolutionTail, given: int) -> Tail:
     return Tail(normalization, residual, tail.relu)
 
 
-def _lowered(desc: OperatorDesc, target: Target, tail: ConvolutionTail | None) -> Program:
-    assert isinstance(desc, Convolution)
+def _lowered(desc: Convolution, target: Target, tail: ConvolutionTail | None) -> Program:
     if tail is not None:
         # ResNet-50 took 1.2 times as long with tails behind cooperative matrices, 16 rows of whose sums come at a time.
         target = target.without_matrices_of_floats()

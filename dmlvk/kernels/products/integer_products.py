@@ -15,9 +15,10 @@ from dmlvk.kernels.products.convolution import convolution_product, place_stride
 from dmlvk.kernels.products.matrix import Product, gemm_product
 from dmlvk.kernels.products.packed_products import Operand
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
-from dmlvk.operators import Convolution, ElementWiseIdentity, Gemm, MatrixTransform, OperatorDesc
+from dmlvk.operators import Convolution, ElementWiseIdentity, Gemm, MatrixTransform
 from dmlvk.operators.convolution import ConvolutionDirection, ConvolutionMode
 from dmlvk.operators.integer_products import ConvolutionInteger, MatrixMultiplyInteger
 from dmlvk.tensors import TensorDesc
@@ -31,13 +32,13 @@ _SEGMENTS_AT_ONCE = 32
 _TYPES = (DataType.INT8, DataType.UINT8)
 
 
-def lower_matrix(desc: OperatorDesc, target: Target) -> Program:
+@lowering(MatrixMultiplyInteger)
+def lower_matrix(desc: MatrixMultiplyInteger, target: Target) -> Program:
     """The program of a MATRIX_MULTIPLY_INTEGER.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
     """
-    assert isinstance(desc, MatrixMultiplyInteger)
     alike = Gemm(
         a_tensor=desc.a_tensor,
         b_tensor=desc.b_tensor,
@@ -60,13 +61,13 @@ def lower_matrix(desc: OperatorDesc, target: Target) -> Program:
     return builder.program()
 
 
-def lower_convolution(desc: OperatorDesc, target: Target) -> Program:
+@lowering(ConvolutionInteger)
+def lower_convolution(desc: ConvolutionInteger, target: Target) -> Program:
     """The program of a CONVOLUTION_INTEGER.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
     """
-    assert isinstance(desc, ConvolutionInteger)
     builder = ProgramBuilder(desc, target)
     window, region = desc.filter_tensor, builder.reads["filter_tensor"]
     if place_stride(window) is None:

@@ -22,6 +22,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     sums_variant,
 )
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.operators import Gemm, MatrixTransform, OperatorDesc
 from dmlvk.tensors import TensorDesc
@@ -155,13 +156,13 @@ class Tail:
         return {"TAIL_NORMALIZES": int(self.normalization is not None), "TAIL_ADDS": int(self.residual is not None)}
 
 
-def lower_gemm(desc: OperatorDesc, target: Target) -> Program:
+@lowering(Gemm)
+def lower_gemm(desc: Gemm, target: Target) -> Program:
     """The program of a GEMM.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
     """
-    assert isinstance(desc, Gemm)
     builder = ProgramBuilder(desc, target)
     addend = builder.reads.get("c_tensor")
     a, b = builder.reads["a_tensor"], builder.reads["b_tensor"]

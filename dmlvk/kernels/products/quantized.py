@@ -10,6 +10,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.products.integer_products import stride_of
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import (
@@ -17,7 +18,6 @@ from dmlvk.operators import (
     ConvolutionInteger,
     ElementWiseQuantizeLinear,
     MatrixMultiplyInteger,
-    OperatorDesc,
     Reduce,
     ReduceFunction,
 )
@@ -149,13 +149,13 @@ def _integer_matrix(
     return region, sums
 
 
-def lower_matrix(desc: OperatorDesc, target: Target) -> Program:
+@lowering(QuantizedLinearMatrixMultiply)
+def lower_matrix(desc: QuantizedLinearMatrixMultiply, target: Target) -> Program:
     """The program of a QUANTIZED_LINEAR_MATRIX_MULTIPLY.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
     """
-    assert isinstance(desc, QuantizedLinearMatrixMultiply)
     builder = ProgramBuilder(desc, target)
     rows, columns = _AXES - 2, _AXES - 1
     read = builder.reads.get
@@ -172,13 +172,13 @@ def lower_matrix(desc: OperatorDesc, target: Target) -> Program:
     return builder.program()
 
 
-def lower_convolution(desc: OperatorDesc, target: Target) -> Program:
+@lowering(QuantizedLinearConvolution)
+def lower_convolution(desc: QuantizedLinearConvolution, target: Target) -> Program:
     """The program of a QUANTIZED_LINEAR_CONVOLUTION.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
     """
-    assert isinstance(desc, QuantizedLinearConvolution)
     builder = ProgramBuilder(desc, target)
     sums = TensorDesc(DataType.INT32, desc.output_tensor.sizes)
     region = builder.scratch(sums.size_in_bytes)
@@ -203,13 +203,13 @@ def lower_convolution(desc: OperatorDesc, target: Target) -> Program:
     return builder.program()
 
 
-def lower_matrix_to_float(desc: OperatorDesc, target: Target) -> Program:
+@lowering(MatrixMultiplyIntegerToFloat)
+def lower_matrix_to_float(desc: MatrixMultiplyIntegerToFloat, target: Target) -> Program:
     """The program of a MATRIX_MULTIPLY_INTEGER_TO_FLOAT.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
     """
-    assert isinstance(desc, MatrixMultiplyIntegerToFloat)
     builder = ProgramBuilder(desc, target)
     is_short = desc.a_tensor.data_type in _BYTES and desc.a_tensor.sizes[-1] <= _TERMS_OF_ONE_WORD
     region, sums = (_integer_matrix if is_short else _wide_sums)(desc, builder)
@@ -262,13 +262,13 @@ def _wide_sums(desc: MatrixMultiplyIntegerToFloat, builder: ProgramBuilder) -> t
     return region, TensorDesc(DataType.INT32, desc.output_tensor.sizes)
 
 
-def lower_dynamic(desc: OperatorDesc, target: Target) -> Program:
+@lowering(DynamicQuantizeLinear)
+def lower_dynamic(desc: DynamicQuantizeLinear, target: Target) -> Program:
     """The program of a DYNAMIC_QUANTIZE_LINEAR.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
     """
-    assert isinstance(desc, DynamicQuantizeLinear)
     builder = ProgramBuilder(desc, target)
     source, region = desc.input_tensor, builder.reads["input_tensor"]
     if source.data_type is not DataType.FLOAT32:

@@ -11,9 +11,10 @@ from dmlvk.dynamic.sizes import is_multiple, typical
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, PlainKernel, launch_size
 from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
-from dmlvk.operators import Argmax, Argmin, AxisDirection, OperatorDesc, Reduce, ReduceFunction
+from dmlvk.operators import Argmax, Argmin, AxisDirection, Reduce, ReduceFunction
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 
 CHUNK = 16384
@@ -183,13 +184,13 @@ def variants() -> Iterator[ShaderVariant]:
             yield reduction.variant_that_joins()
 
 
-def lower(desc: OperatorDesc, target: Target) -> Program:
+@lowering(Argmax, Argmin, Reduce)
+def lower(desc: Argmax | Argmin | Reduce, target: Target) -> Program:
     """The program of an operator.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    assert isinstance(desc, (Argmax, Argmin, Reduce))
     builder = ProgramBuilder(desc, target)
     source, result = desc.input_tensor, desc.output_tensor
     read, written = builder.reads["input_tensor"], builder.writes["output_tensor"]

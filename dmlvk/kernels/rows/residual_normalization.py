@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels.kernel import PlainKernel, work_groups
 from dmlvk.kernels.program import Program, ProgramBuilder
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
-from dmlvk.operators import OperatorDesc
 from dmlvk.operators.residual_normalization import ResidualNormalization
 from dmlvk.operators.type_groups import FLOATS
 
@@ -28,9 +28,9 @@ def _name(data_type: DataType) -> str:
     return f"residual_normalization.{data_type.name.lower()}"
 
 
-def lower(desc: OperatorDesc, target: Target) -> Program:
+@lowering(ResidualNormalization)
+def lower(desc: ResidualNormalization, target: Target) -> Program:
     """The program of a RESIDUAL_NORMALIZATION."""
-    assert isinstance(desc, ResidualNormalization)
     builder = ProgramBuilder(desc, target)
     reads, writes = builder.reads, builder.writes
     rows, length = desc.input_tensor.sizes

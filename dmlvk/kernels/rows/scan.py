@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, PlainKernel, launch_size
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.rows.reduction import Rows
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
-from dmlvk.operators import AxisDirection, OperatorDesc
+from dmlvk.operators import AxisDirection
 from dmlvk.operators.scan import CumulativeProduct, CumulativeSummation
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
@@ -63,13 +64,13 @@ def variants() -> Iterator[ShaderVariant]:
     yield _SUMS.variant(False, whole_rows=True)
 
 
-def lower(desc: OperatorDesc, target: Target) -> Program:
+@lowering(CumulativeSummation, CumulativeProduct)
+def lower(desc: CumulativeSummation | CumulativeProduct, target: Target) -> Program:
     """The program of a checked description.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    assert isinstance(desc, (CumulativeSummation, CumulativeProduct))  # the operators of this pattern
     return _Launches(desc, target).program()
 
 

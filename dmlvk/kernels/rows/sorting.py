@@ -15,9 +15,9 @@ from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
-from dmlvk.operators import OperatorDesc
 from dmlvk.operators.members import AxisDirection
 from dmlvk.operators.sorting import TopK, TopK1
 
@@ -88,13 +88,13 @@ class _Rows:
         )
 
 
-def lower(desc: OperatorDesc, target: Target) -> Program:
+@lowering(TopK, TopK1)
+def lower(desc: TopK | TopK1, target: Target) -> Program:
     """The program of a checked description.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    assert isinstance(desc, (TopK, TopK1))  # the operators of this pattern
     rows = _rows(desc)
     name = desc.operator_name
     builder = ProgramBuilder(desc, target)

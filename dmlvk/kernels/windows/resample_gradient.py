@@ -14,12 +14,12 @@ from dmlvk.datatypes import DataType
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.movement.copies import copy
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.kernels.views import View
 from dmlvk.kernels.windows.resample import NEAREST_OR_LOWER, UPPER, is_same, place_constants, rounding_of
-from dmlvk.operators import OperatorDesc
-from dmlvk.operators.resampling import InterpolationMode, Resampling, resamplings
+from dmlvk.operators.resampling import InterpolationMode, ResampleGrad, ResampleGrad1, Resampling, resamplings
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
@@ -172,7 +172,8 @@ def _places(how: Resampling, first: int, end: int, extent: int) -> npt.NDArray[n
     return inside
 
 
-def lower(desc: OperatorDesc, target: Target) -> Program:
+@lowering(ResampleGrad, ResampleGrad1)
+def lower(desc: ResampleGrad | ResampleGrad1, target: Target) -> Program:
     """The program that computes a checked description.
 
     Raises:
