@@ -14,6 +14,7 @@ import ctypes
 import dataclasses
 import math
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +39,12 @@ _ALIGNMENT = 256
 
 _SMALL = 4096
 """Bytes of a value that the host keeps at hand, since its contents may decide how something is planned."""
+
+_LARGE = 2**16
+"""Bytes from which on memory is used again."""
+
+_MOST_STAGED = 2**26
+"""Bytes of memory that is kept for that."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -84,6 +91,34 @@ class Traffic:
     to_host: int = 0
 
 
+class _Staging:
+    """Memory of the host for what is copied: large pieces are used again, as the system gives new ones page by page."""
+
+    def __init__(self) -> None:
+        self._pieces: dict[int, list[tuple[bytearray, weakref.ref[npt.NDArray[np.uint8]]]]] = {}
+        self._bytes = 0
+
+    def array(self, size: int) -> npt.NDArray[np.uint8]:
+        """An array of so many bytes; it is used again when neither it nor a view of it is left."""
+        if size < _LARGE:
+            return np.empty(size, np.uint8)
+        pieces = self._pieces.setdefault(size, [])
+        for place, (room, reference) in enumerate(pieces):
+            if reference() is None:
+                array = np.frombuffer(room, np.uint8)
+                pieces[place] = (room, weakref.ref(array))
+                return array
+        room = bytearray(size)
+        array = np.frombuffer(room, np.uint8)
+        if self._bytes + size > _MOST_STAGED:
+            self._pieces.clear()
+            self._bytes = 0
+        if size <= _MOST_STAGED:
+            self._pieces.setdefault(size, []).append((room, weakref.ref(array)))
+            self._bytes += size
+        return array
+
+
 class Memory:
     """All memory of the device that ONNX Runtime has."""
 
@@ -94,6 +129,7 @@ class Memory:
         self._bases: list[int] = []
         self._free: dict[int, list[int]] = collections.defaultdict(list)
         self._next = _FIRST
+        self._staging = _Staging()
 
     @property
     def count(self) -> int:
@@ -149,6 +185,13 @@ class Memory:
             content = Content(value, size, device)
             block.contents[offset] = content
             return content
+
+    def put_from(self, address: int, size: int, source: int) -> None:
+        """Notes a copy of bytes at an address of the host."""
+        with self._lock:
+            array = self._staging.array(size)
+            ctypes.memmove(array.ctypes.data, source, size)
+            self.put(address, size, array)
 
     @staticmethod
     def _touched(block: _Block, offset: int, size: int) -> list[tuple[int, Content]]:

@@ -10,8 +10,6 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import numpy as np
-
 import dmlvk
 from dmlvk.device import Device
 from dmlvk.errors import DmlError, InvalidArgumentError
@@ -279,7 +277,7 @@ class Provider:
         elif way == _FROM_DEVICE:
             self.memory.fetch(source, size, target)
         else:
-            self.memory.put(target, size, np.frombuffer(ctypes.string_at(source, size), np.uint8))
+            self.memory.put_from(target, size, source)
 
 
 def _options(pairs: Mapping[str, str], *, is_own: bool) -> dict[str, str]:

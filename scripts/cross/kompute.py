@@ -26,7 +26,7 @@ from scripts.kompute_changes import LOCAL_VERSION
 VERSION = f"{KOMPUTE_VERSION}+{LOCAL_VERSION}"
 
 _OPTIONS = (
-    "-std=c++17", "-O2", "-DNDEBUG", "-w", "-fvisibility=hidden", "-DFMT_HEADER_ONLY", "-DKOMPUTE_BUILD_PYTHON=1",
+    "-std=c++17", "-O2", "-DNDEBUG", "-w", "-fvisibility=hidden", "-DFMT_HEADER_ONLY",
     "-DKOMPUTE_DISABLE_VK_DEBUG_LAYERS=1", "-DKOMPUTE_OPT_DISABLE_VULKAN_VERSION_CHECK",
     "-DKOMPUTE_OPT_LOG_LEVEL_DISABLED=1", "-DKOMPUTE_LOG_LEVEL_TRACE=0", "-DKOMPUTE_LOG_LEVEL_DEBUG=1",
     "-DKOMPUTE_LOG_LEVEL_INFO=2", "-DKOMPUTE_LOG_LEVEL_WARN=3", "-DKOMPUTE_LOG_LEVEL_ERROR=4",
@@ -34,6 +34,9 @@ _OPTIONS = (
     "-DKOMPUTE_OPT_ACTIVE_LOG_LEVEL=KOMPUTE_LOG_LEVEL_OFF",
 )  # fmt: skip
 """As Kompute's CMakeLists.txt has them with the options of ``build_kompute.py``."""
+
+_FOR_PYTHON = "-DKOMPUTE_BUILD_PYTHON=1"
+"""For the module alone: it lets Kompute's headers bring Python's, of one version, which nothing else in them uses."""
 
 _SYSTEM_HEADERS = ("vulkan", "vk_video", "fmt")
 """Folders of /usr/include that are the same on all systems; the others there are this system's own."""
@@ -84,16 +87,15 @@ class _Build:
                 replacement.apply(source)
         query = "import pybind11; print(pybind11.get_include())"
         told = subprocess.run([builder, "-c", query], capture_output=True, text=True, check=True).stdout.strip()
-        includes = [source / "src" / "include", self._shader(source), self._system_headers(), Path(told)]
-        first, *others = pythons
+        includes = [source / "src" / "include", self._shader(source), self._system_headers()]
         headers = {minor: self._headers(minor, folder) for minor, folder in pythons.items()}
         files = [*sorted((source / "src").glob("*.cpp")), source / "src" / "logger" / "Logger.cpp"]
         main = source / "python" / "src" / "main.cpp"
         with ThreadPoolExecutor(self._jobs) as compilers:
-            common = [compilers.submit(self._compiled, file, first, [*includes, headers[first]]) for file in files]
+            common = [compilers.submit(self._compiled, file, "common", includes) for file in files]
             modules = {
-                minor: compilers.submit(self._compiled, main, minor, [*includes, headers[minor]])
-                for minor in (first, *others)
+                minor: compilers.submit(self._compiled, main, f"3{minor}", [*includes, Path(told), own], _FOR_PYTHON)
+                for minor, own in headers.items()
             }
             objects = [future.result() for future in common]
             for minor, module in modules.items():
@@ -123,9 +125,9 @@ class _Build:
             (made / "pyconfig.h").write_text(windows_python.CONFIGURATION, encoding="ascii")
         return made
 
-    def _compiled(self, file: Path, minor: int, includes: Sequence[Path]) -> Path:
-        made = self._folder / f"{file.stem}-{minor}.o"
-        words = [*self._target.compiler, *_OPTIONS, *self._target.flags, *(f"-I{path}" for path in includes)]
+    def _compiled(self, file: Path, kind: str, includes: Sequence[Path], *options: str) -> Path:
+        made = self._folder / f"{file.stem}-{kind}.o"
+        words = [*self._target.compiler, *_OPTIONS, *options, *self._target.flags, *(f"-I{path}" for path in includes)]
         run([*words, "-c", "-o", str(made), str(file)])
         return made
 

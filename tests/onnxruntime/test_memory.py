@@ -92,3 +92,18 @@ def test_bytes_of_any_place_are_those_that_were_written() -> None:
     assert memory.count == 0
     with pytest.raises(dmlvk.errors.DmlError, match="are no memory of the device's"):
         memory.contents(base, 4)
+
+
+def test_memory_of_large_inputs_is_used_again_only_when_nothing_looks_at_it() -> None:
+    memory = Memory()
+    contents = [np.full(2**17, value, np.uint8) for value in (1, 2, 3)]
+    address = memory.allocate(2**17)
+    memory.put_from(address, 2**17, contents[0].ctypes.data)
+    seen = memory.contents(address, 2**17)[5:].view(np.uint8)
+    for values in contents[1:]:
+        memory.put_from(address, 2**17, values.ctypes.data)
+        assert memory.contents(address, 2**17).tobytes() == values.tobytes()
+    assert set(seen) == {1}, "a view keeps what it looks at"
+    del seen
+    memory.free(address)
+    assert len({memory._staging.array(2**17).ctypes.data for _ in range(3)}) == 1, "what nothing looks at is used again"
