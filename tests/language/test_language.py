@@ -17,6 +17,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.language import Conversation, LanguageModel, Sampling, convert_gguf
 from dmlvk.language.sampling import Sampler
+from scripts import compare_tokens
 from tests.language.small_llama import CONTEXT, HEADS, KEY_HEADS, LAYERS, write_llama
 
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -281,3 +282,16 @@ def test_the_command_converts_and_talks(folder: Path, tmp_path: Path) -> None:
     assert "tokens/s" in said.stderr
     with LanguageModel(tmp_path / "made") as model:
         assert said.stdout == "".join(Conversation(model).reply("Hello", most=3)) + "\n"
+
+
+def test_the_script_that_compares_tokens_finds_the_same_and_a_difference(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert compare_tokens.main([str(folder), "--prompts", "1", "--tokens", "4"]) == 0
+    assert "same: 4 tokens" in capsys.readouterr().out
+    tokens = compare_tokens.Reference.tokens
+    monkeypatch.setattr(
+        compare_tokens.Reference, "tokens", lambda *given: ([260, *tokens(*given)[0][1:]], [[1.0, 2.0]])
+    )
+    assert compare_tokens.main([str(folder), "--prompts", "1", "--tokens", "4"]) == 1
+    assert "DIFFERENT" in capsys.readouterr().out
