@@ -308,7 +308,7 @@ def test_integers_are_reduced(name: str, data: Any) -> None:
 @given(data=st.data())
 def test_floats_are_reduced(name: str, data: Any) -> None:
     x = data.draw(arrays("float32", shapes(smallest=1), -10, 10))
-    if data.draw(st.booleans()) and name in ("max", "min"):
+    if x.ndim and name in ("max", "min") and data.draw(st.booleans()):
         x[..., :1] = np.nan
     axis, keepdims = data.draw(axes_of(x)), data.draw(st.booleans())
     if name in ("var", "std"):
