@@ -72,11 +72,14 @@ def constants_of(spirv: bytes) -> Constants:
     """
     words = module_words(spirv)
     places = {result: place for result, place in _places(words).items() if place < FIRST_OF_DRIVER}
+    unnamed = set(places)
     ids: dict[str, int] = {}
     for _, opcode, operands in module_instructions(words):
         if opcode == _FUNCTION:
             break
-        if opcode == _NAME and operands[0] in places:
+        # A local variable that is nothing but the constant is a later name of the same result.
+        if opcode == _NAME and operands[0] in unnamed:
+            unnamed.discard(operands[0])
             name = operands[1:].tobytes().partition(b"\0")[0].decode()
             if name in ids:
                 raise ValueError(

@@ -42,6 +42,13 @@ def test_every_constant_of_every_shader_has_a_name_of_its_own() -> None:
         assert all(re.fullmatch("[A-Za-z]\\w*", constant) for constant in constants.ids), source
 
 
+def test_a_local_variable_that_is_a_constant_does_not_take_its_name() -> None:
+    """``const uint step = LANES_OF_CHUNK;`` gives the constant a second name."""
+    ids = constants_of(library.load("reduction.sum.states.ahead")).ids
+    assert "LANES_OF_CHUNK" in ids
+    assert "step" not in ids
+
+
 def test_nothing_else_keeps_its_name() -> None:
     """Neither functions nor variables, nor the text and the path of a source."""
     words = module_words(library.load(VARIANT))

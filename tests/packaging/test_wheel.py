@@ -149,7 +149,8 @@ def test_wheel_contains_the_package_with_type_hints_and_license_and_nothing_else
     assert "dmlvk/py.typed" in names
     assert "dmlvk/conformance/reference_hashes.json" in names
     assert f"{NAME}.dist-info/licenses/LICENSE" in names
-    assert {name.split("/")[0] for name in names} == {"dmlvk", f"{NAME}.dist-info"}
+    startup = {"_dmlvk_startup.py", "dmlvk_startup.pth"}  # looks at environment variables when Python starts
+    assert {name.split("/")[0] for name in names} == {"dmlvk", f"{NAME}.dist-info", *startup}
     assert not [name for name in names if "__pycache__" in name]
 
 
