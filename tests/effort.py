@@ -80,6 +80,11 @@ class OfTurn(list[_Device]):
         if self._running:
             self._choose(*self._running)
 
+    @property
+    def every(self) -> list[_Device]:
+        """All of them, whichever test runs."""
+        return self._every
+
     def close(self) -> None:
         """Changes no more."""
         self._open.remove(self)

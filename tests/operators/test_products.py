@@ -41,6 +41,7 @@ from dmlvk.kernels.products.matrix_tiles import (
 from dmlvk.kernels.target import CPU, Target
 from dmlvk.operators import check_operator, families
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS
+from tests.effort import OfTurn
 from tests.targets import all_walk_as_gpus
 
 Array = npt.NDArray[Any]
@@ -87,8 +88,9 @@ def only(monkeypatch: pytest.MonkeyPatch, tile: Tile, come: int) -> None:
 
 
 def on_llvmpipe(benches: Sequence[Workbench]) -> list[Workbench]:
-    """Those that compile a GPU's kernels in no more than a second: not SwiftShader, which takes ten."""
-    return [bench for bench in benches if not Target.of(bench.device.info).is_naive] or list(benches)
+    """Those that compile a GPU's kernels in no more than a second: not SwiftShader, which takes ten and gigabytes."""
+    every = benches.every if isinstance(benches, OfTurn) else benches  # not those of the turn
+    return [bench for bench in every if not Target.of(bench.device.info).is_naive] or list(benches)
 
 
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
