@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.errors import InvalidArgumentError
+from dmlvk.graphs.channels_last import with_channels_last
 from dmlvk.graphs.description import GraphDesc
 from dmlvk.graphs.inspection import node_values
 from dmlvk.graphs.memory import MemoryPlan
@@ -104,11 +105,16 @@ class CompiledGraph(CompiledOperator):
         self.outputs = tuple(BindPoint.of_tensor(name, tensor) for name, tensor in seen)
         target = device.target_for(flags)
         lasting = {*(Value("input", number) for number in lasting_inputs), *self.network.constants}
-        made = fused_stages(self.network, target, lasting) if fuse else single_stages(self.network, target)
+        planned = with_channels_last(self.network, target) if fuse else self.network
+        made = fused_stages(planned, target, lasting) if fuse else single_stages(planned, target)
         sizes = {value: tensor.size_in_bytes for value, tensor in made.inner.items()}
-        self.network = dataclasses.replace(self.network, sizes=self.network.sizes | sizes)
-        self.inner_tensors = made.inner
-        once, others = prepared(self.network, made.stages, lasting)
+        planned = dataclasses.replace(planned, sizes=planned.sizes | sizes)
+        copies = {
+            value: tensor for node in planned.nodes for _, tensor, value in node.writes() if value not in self.network.sizes
+        }
+        self.network = dataclasses.replace(self.network, sizes=planned.sizes, names=planned.names)
+        self.inner_tensors = {**made.inner, **copies}
+        once, others = prepared(planned, made.stages, lasting)
         self.stages: tuple[Stage, ...] = tuple(others)
         self.stages_once: tuple[Stage, ...] = tuple(once)
         self.fusion_remark = made.remark
@@ -118,10 +124,10 @@ class CompiledGraph(CompiledOperator):
             if tensor is not None
         }
         most_bytes = device.info.limits.largest_buffer if most_temporary_bytes is None else most_temporary_bytes
-        placement = placed(self.network, self.stages, regions, most_bytes, self.stages_once)
+        placement = placed(planned, self.stages, regions, most_bytes, self.stages_once)
         self.memory: MemoryPlan = placement.memory
         self.temporary_pages = placement.temporary_pages
-        self.steps = tuple(steps(self.network, self.stages, placement, target))
+        self.steps = tuple(steps(planned, self.stages, placement, target))
         self._steps_once, self._scratch_bytes_once = steps_once(self.stages_once, placement)
         for step in (*self._steps_once, *self.steps):
             step.kernel.spirv()  # a shader that is missing is missed here, not when it is run

@@ -10,6 +10,9 @@
 
 const uint SIDE = 16u;
 #define SUBGROUP gl_SubgroupID
+#define LANE gl_SubgroupInvocationID
+// What a subgroup has stored in shared memory is seen by all of it.
+#define SUBGROUP_BARRIER subgroupBarrier();
 #if OPERAND_BITS == 32
 #define LEFT_FLOATS COOPERATIVE_MATRIX_OF_BRAIN_FLOATS(SIDE, SIDE, AS_LEFT)
 #define RIGHT_FLOATS COOPERATIVE_MATRIX_OF_BRAIN_FLOATS(SIDE, SIDE, AS_RIGHT)

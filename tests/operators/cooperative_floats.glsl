@@ -7,6 +7,8 @@ const uint SIDE = 16u;
 #define BY_ROWS 0u
 #define BY_COLUMNS 1u
 #define SUBGROUP (gl_LocalInvocationID.x / 32u)
+#define LANE (gl_LocalInvocationID.x % 32u)
+#define SUBGROUP_BARRIER barrier();
 #define OWN_ROW (gl_LocalInvocationID.x % 32u / 2u)
 #define FIRST_OWN_COLUMN (gl_LocalInvocationID.x % 2u * 8u)
 

@@ -91,18 +91,18 @@ def _tail_regions(desc: Convolution, tail: ConvolutionTail, given: int) -> Tail:
 
 
 def _lowered(desc: Convolution, target: Target, tail: ConvolutionTail | None) -> Program:
-    if tail is not None:
-        # ResNet-50 took 1.2 times as long with tails behind cooperative matrices, 16 rows of whose sums come at a time.
-        target = target.without_matrices_of_floats()
     builder = ProgramBuilder(desc, target)
     window, region = desc.filter_tensor, builder.reads["filter_tensor"]
     packed = window if place_stride(window) is not None else TensorDesc(window.data_type, window.sizes)
     words = "the filter, packed"
     product = convolution_product(desc, packed, with_eights=target.device_arithmetic)
+    if tail is not None and not choose(product.work(), target).tile.is_of_channels:
+        # ResNet-50 took 1.2 times as long with tails behind cooperative matrices, where results lie by columns.
+        target = target.without_matrices_of_floats()
     if has_inner_channels(desc, product, target):
-        packed, words = _channels_behind_one_another(desc), "the filter, places before channels"
+        packed, words = channels_behind_one_another(desc), "the filter, places before channels"
         product = _with_inner_channels(product)
-    if packed is not window:
+    if packed.element_strides != window.element_strides:
         copied = builder.scratch(packed.size_in_bytes)
         copy = ElementWiseIdentity(input_tensor=window, output_tensor=packed)
         builder.operator(copy, [region], [copied], words)
@@ -130,7 +130,14 @@ def has_inner_channels(desc: Convolution, product: Product, target: Target) -> b
     return may_gain and choose(product.work(), target).tile.is_cooperative
 
 
-def _channels_behind_one_another(desc: Convolution) -> TensorDesc:
+def gains_by_channels_last(desc: Convolution, target: Target) -> bool:
+    """Whether a CONVOLUTION whose output has its channels behind one another has kernels that gain by it."""
+    packed = TensorDesc(desc.filter_tensor.data_type, desc.filter_tensor.sizes)
+    product = convolution_product(desc, packed, with_eights=target.device_arithmetic)
+    return choose(product.work(), target).tile.is_of_channels
+
+
+def channels_behind_one_another(desc: Convolution) -> TensorDesc:
     """The filter as it is copied for kernels that take its channels place by place."""
     sizes = desc.filter_tensor.sizes
     forward = desc.direction is ConvolutionDirection.FORWARD
@@ -193,6 +200,8 @@ def convolution_product(desc: Convolution, window: TensorDesc, *, with_eights: b
     )
     columns = output.sizes[0] * math.prod(output.sizes[2:])
     bias_stride = 0 if desc.bias_tensor is None else desc.bias_tensor.element_strides[1]
+    are_last = desc.group_count == 1 and has_channel_eights(output) and has_channel_eights(source)
+    has_channels = with_eights and are_last
     return Product(
         family="convolution",
         data_type=output.data_type,
@@ -218,6 +227,18 @@ def convolution_product(desc: Convolution, window: TensorDesc, *, with_eights: b
         shape=_shape(desc, window, bias_stride),
         plane=_plane(desc, window),
         right_has_eights=with_eights and _is_pointwise(desc) and _has_vectors(source, 8),
+        has_channels=has_channels,
+    )
+
+
+def has_channel_eights(tensor: TensorDesc) -> bool:
+    """Whether channels of FLOAT16 lie behind one another in memory, in eights at multiples of eight elements."""
+    places = zip(tensor.sizes, tensor.element_strides, strict=True)
+    return (
+        tensor.data_type is DataType.FLOAT16
+        and tensor.element_strides[1] == 1
+        and is_multiple(tensor.sizes[1], 8)
+        and all(is_multiple(stride, 8) for axis, (size, stride) in enumerate(places) if axis != 1 and size > 1)
     )
 
 

