@@ -1,4 +1,4 @@
-"""Which tensors inside of a graph lie with their channels behind one another: those around convolutions that gain by it.
+"""Which tensors inside of a graph have their channels behind one another: those around convolutions that gain by it.
 
 Convolutions by cooperative matrices load eight channels of a place at once where these are neighbours, and store eight
 results. So between them, and through what only follows their layout (element-wise operators, BATCH_NORMALIZATION,
@@ -12,11 +12,12 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Collection
+from typing import Any
 
 from dmlvk.datatypes import DataType
-from dmlvk.dynamic_sizes import is_multiple, typical
+from dmlvk.dynamic.sizes import is_multiple, typical
 from dmlvk.graphs.network import Network, Node, Value
-from dmlvk.kernels.convolution import channels_behind_one_another, gains_by_channels_last
+from dmlvk.kernels.products.convolution import channels_behind_one_another, gains_by_channels_last
 from dmlvk.kernels.target import Target
 from dmlvk.operators import (
     AveragePooling,
@@ -63,7 +64,7 @@ def with_channels_last(network: Network, target: Target) -> Network:
 
 
 def is_image(tensor: TensorDesc) -> bool:
-    """Whether a tensor may have its channels last: FLOAT16, packed, with channels in eights and more places than one."""
+    """Whether a tensor may have its channels last: FLOAT16, packed, with channels in eights and several places."""
     packed = TensorDesc(tensor.data_type, tensor.sizes)
     return (
         tensor.data_type is DataType.FLOAT16
@@ -155,7 +156,7 @@ class _Layouts:
             copied = self._copy(filters, desc.filter_tensor, window, "places before channels")
             changed = dataclasses.replace(
                 changed,
-                desc=dataclasses.replace(changed.desc, filter_tensor=window),
+                desc=_with(changed.desc, {"filter_tensor": window}),
                 inputs=(changed.inputs[0], copied, *changed.inputs[2:]),
             )
         return changed
@@ -212,5 +213,6 @@ class _Layouts:
 
 
 def _with(desc: OperatorDesc, members: dict[str, TensorDesc]) -> OperatorDesc:
-    changed: OperatorDesc = dataclasses.replace(desc, **members)
-    return changed
+    changed: Any = desc  # the classes of descriptions are made as dataclasses
+    laid: OperatorDesc = dataclasses.replace(changed, **members)
+    return laid

@@ -109,9 +109,8 @@ class CompiledGraph(CompiledOperator):
         made = fused_stages(planned, target, lasting) if fuse else single_stages(planned, target)
         sizes = {value: tensor.size_in_bytes for value, tensor in made.inner.items()}
         planned = dataclasses.replace(planned, sizes=planned.sizes | sizes)
-        copies = {
-            value: tensor for node in planned.nodes for _, tensor, value in node.writes() if value not in self.network.sizes
-        }
+        written = {value: tensor for node in planned.nodes for _, tensor, value in node.writes()}
+        copies = {value: tensor for value, tensor in written.items() if value not in self.network.sizes}
         self.network = dataclasses.replace(self.network, sizes=planned.sizes, names=planned.names)
         self.inner_tensors = {**made.inner, **copies}
         once, others = prepared(planned, made.stages, lasting)

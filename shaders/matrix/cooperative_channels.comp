@@ -2,4 +2,4 @@
 #extension GL_GOOGLE_include_directive : require
 
 // CONVOLUTION of tensors whose channels lie behind one another, by matrices that subgroups hold together.
-#include "matrix_channels.glsl"
+#include "products/matrix_channels.glsl"

@@ -95,8 +95,8 @@ class Product:
         any_shape = self.shape is not None
         along = self.right_along_terms
         eights = self.left_has_eights and self.right_has_eights
-        last = any_shape, self.plane, self.data_type, eights, self.has_channels
-        return Work(self.family, *shape, gives_results, along, *last)
+        made = Work(self.family, *shape, gives_results, along, any_shape, self.plane, self.data_type, eights)
+        return dataclasses.replace(made, has_channels=self.has_channels)
 
     @property
     def has_plain_sums(self) -> bool:
@@ -408,6 +408,8 @@ def _cooperative(product: Product, tile: Tile, ways: Ways) -> dict[str, int]:
     are_sums = product.has_plain_sums and not (ways.has_addend or ways.relu)
     lengths = product.terms, *((tile.segment,) if product.terms > tile.segment else ())
     steps_are_whole = not any(length % tile.step for length in lengths)
+    if tile.is_of_channels:
+        return {"CHANNELS_OF_PLACE": product.inner_channels, "STEPS_ARE_WHOLE": int(steps_are_whole)}
     constants = {
         "LEFT_IS_WHOLE": int(left_is_whole),
         "RIGHT_IS_WHOLE": int(right_is_whole),

@@ -282,7 +282,7 @@ def _of_channels(size: tuple[int, int, int], results: tuple[int, int], segment: 
     rows, columns, terms = size
     lines = (rows + columns) * (terms // 8 + 1)
     memory = 16 * max(lines, made.invocations // 2 * (results[0] // 4 + 1)) + 16 * terms
-    name = made.name.replace("cooperative", "channels" if segment > SEGMENT else "channels.cut")
+    name = f"{made.name}.channels" if segment > SEGMENT else f"{made.name}.channels.cut"
     return dataclasses.replace(made, name=name, source=cooperative_types.CHANNELS_SOURCE, shared_memory=memory)
 
 
@@ -327,8 +327,8 @@ OF_CHANNELS = (
     _of_channels((64, 64, 64), (32, 32), _LONG_SEGMENT, _COOPERATIVE_GROUPS),
     _of_channels((64, 64, 64), (32, 32), SEGMENT, _COOPERATIVE_GROUPS),
 )
-"""The same for convolutions of FLOAT16 whose channels lie behind one another. On an NVIDIA H100 the first has 128 TFLOP/s
-for a window of 3 x 3; the last is for little work, which is cut into segments."""
+"""The same for convolutions of FLOAT16 whose channels lie behind one another. On an NVIDIA H100 the first has 120
+TFLOP/s for a window of 3 x 3; the last is for little work, which is cut into segments."""
 
 ROWS_ACROSS = (
     _rows("row_of_fours", 1, 4, 8, 1024, 64, 264),

@@ -21,8 +21,8 @@ layout(constant_id = 40) const uint CHANNELS_OF_PLACE = 1u;
 #define INNER_CHANNELS CHANNELS_OF_PLACE
 // Whether the terms of every segment are whole steps.
 layout(constant_id = 42) const bool STEPS_ARE_WHOLE = false;
-#include "matrix.glsl"
-#include "matrix_groups.glsl"
+#include "products/matrix.glsl"
+#include "products/matrix_groups.glsl"
 
 layout(local_size_x = INVOCATIONS) in;
 
@@ -116,9 +116,16 @@ OfChannels of_channels(Batch batch, uint row)
     return found;
 }
 
-// Four numbers as FLOAT16 and back.
-uvec2 packed_four(vec4 numbers) { return uvec2(packHalf2x16(numbers.xy), packHalf2x16(numbers.zw)); }
-vec4 unpacked_four(uvec2 four) { return vec4(unpackHalf2x16(four.x), unpackHalf2x16(four.y)); }
+// Four numbers as FLOAT16, where the device rounds them so, and back.
+uvec2 packed_four(vec4 numbers)
+{
+    uvec2 four = uvec2(0u);
+    if (PACKS_TO_NEAREST_EVEN) {
+        four = uvec2(packHalf2x16(numbers.xy), packHalf2x16(numbers.zw));
+    }
+    return four;
+}
+vec4 unpacked_four(uvec2 four) { return uintBitsToFloat(uvec4(float32_from_float16_pair(four.x), float32_from_float16_pair(four.y))); }
 uint lowest_of(vec4 numbers)
 {
     uvec4 bits = floatBitsToUint(numbers) & MAGNITUDE_F32;
@@ -131,14 +138,15 @@ uint highest_of(vec4 numbers)
 }
 
 // Four results before RELU, in few operations. `is_rare` is set for those that take more: what is not finite, and what shifted_and_scaled
-// looks at.
+// looks at. NVIDIA's compiler takes one conversion behind the other for nothing, and leaves both out: `first_segment`, which is zero here, is
+// unknown to it.
 uvec2 quick_four(vec4 sums, OfChannels channels, uint half_eight, uvec2 residual, inout bool is_rare)
 {
     precise vec4 values = sums;
     if (HAS_ADDEND) {
         values = values + channels.addend[half_eight];
     }
-    uvec2 four = packed_four(values);
+    uvec2 four = packed_four(values) | parameters.first_segment;
 #if HAS_TAIL
     if (TAIL_NORMALIZES) {
         precise vec4 difference = unpacked_four(four) - channels.mean[half_eight];
@@ -146,7 +154,7 @@ uvec2 quick_four(vec4 sums, OfChannels channels, uint half_eight, uvec2 residual
         precise vec4 sum = product + channels.bias[half_eight];
         uint lowest = min(lowest_of(difference), min(lowest_of(product), lowest_of(sum)));
         is_rare = is_rare || lowest <= SMALLEST_NORMAL_F32 || max(highest_of(product), highest_of(sum)) >= INFINITY_F32;
-        four = packed_four(sum);
+        four = packed_four(sum) | parameters.first_segment;
     }
     if (TAIL_ADDS) {
         precise vec4 sum = unpacked_four(four) + unpacked_four(residual);

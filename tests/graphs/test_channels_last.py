@@ -1,0 +1,175 @@
+"""Convolutions whose channels lie last, by matrices that subgroups hold together, and graphs that choose this layout.
+
+No processor here has such matrices: the kernels run with what imitates them, as in test_cooperative_floats.py.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dmlvk as dml
+from dmlvk import functions as F
+from dmlvk.conformance.references.bounded import fault
+from dmlvk.conformance.references.device_arithmetic import outputs_within_error
+from dmlvk.conformance.samples.products import convolution_desc, values
+from dmlvk.graphs import channels_last as layouts
+from dmlvk.kernels import library
+from dmlvk.kernels.library.compiler import Compiler
+from dmlvk.kernels.library.sources import SourceTree
+from dmlvk.kernels.products.matrix_tiles import matrix_variants
+from dmlvk.kernels.target import GPU, Target
+from dmlvk.kernels.variants import ShaderVariant
+from dmlvk.spirv.cooperative_types import CHANNELS_SOURCE
+from tests.cooperative_modules import NEEDS_VALIDATOR, assert_valid
+
+VARIANTS = {variant.name: variant for variant in matrix_variants() if variant.source == CHANNELS_SOURCE}
+ABLE = dataclasses.replace(
+    GPU, has_cooperative_halves=True, device_arithmetic=True, shared_memory=49152, work_group_size=1024, buffers=32
+)
+_ALLOWED = dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
+
+
+@NEEDS_VALIDATOR
+@pytest.mark.parametrize("name", VARIANTS)
+def test_modules_are_valid(name: str) -> None:
+    assert_valid(name)
+
+
+@pytest.fixture
+def able(device: dml.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dml.Device:
+    """A device that has such matrices, or what imitates them."""
+    if Target.of(device.info).is_naive:
+        pytest.skip("SwiftShader compiles these kernels for a minute")
+    shutil.copytree(Path("shaders").resolve(), tmp_path / "shaders")
+    shutil.copy(Path("tests/operators/cooperative_floats.glsl").resolve(), tmp_path / "shaders" / "include")
+    pattern = tmp_path / "shaders" / "patterns" / "products" / "matrix_channels.glsl"
+    text = pattern.read_text()
+    loop = "[[unroll]] for (uint k ="  # not written out it is compiled in a fourth of the time
+    assert text.count(loop) == 1
+    pattern.write_text(text.replace(loop, loop.removeprefix("[[unroll]] ")))
+    compiler = Compiler.find(SourceTree(tmp_path / "shaders"))
+    load = library.load
+
+    @functools.cache
+    def compiled(variant: ShaderVariant) -> bytes:
+        return compiler.compile(variant)
+
+    monkeypatch.setattr(library, "load", lambda name: compiled(VARIANTS[name]) if name in VARIANTS else load(name))
+    monkeypatch.setattr(dml.Device, "target", property(lambda _: dataclasses.replace(ABLE, shared_memory=32768)))
+    return device
+
+
+@pytest.mark.parametrize(
+    ("sizes", "window", "options"),
+    [
+        ((2, 32, 9, 11), (72, 32, 3, 3), {"start": (1, 1), "end": (1, 1), "bias": True}),
+        pytest.param((3, 40, 8, 10), (56, 40, 1, 1), {"bias": True}, marks=pytest.mark.sweep),
+        pytest.param((2, 128, 6, 5), (24, 128, 3, 3), {"bias": False}, marks=pytest.mark.sweep),
+        pytest.param(
+            (2, 24, 8, 9),
+            (24, 32, 3, 3),
+            {"direction": dml.ConvolutionDirection.BACKWARD, "strides": (2, 2), "bias": False},
+            marks=pytest.mark.sweep,
+        ),
+    ],
+    ids=["3x3", "1x1", "segments", "backward"],
+)
+def test_results_are_within_the_stated_error(
+    able: dml.Device, sizes: tuple[int, ...], window: tuple[int, ...], options: dict[str, Any]
+) -> None:
+    """Padding, which an infinite weight does not meet, edges that no tile divides, two segments."""
+    random = np.random.default_rng(1)
+    packed = convolution_desc(dml.FLOAT16, sizes, window, **options)
+    desc = dataclasses.replace(
+        packed,
+        input_tensor=layouts.channels_last(packed.input_tensor),
+        output_tensor=layouts.channels_last(packed.output_tensor),
+    )
+    inputs = {
+        "InputTensor": values("normal", sizes, dml.FLOAT16, random),
+        "FilterTensor": values("normal", window, dml.FLOAT16, random),
+    }
+    inputs["FilterTensor"][(1,) + (0,) * (len(window) - 1)] = np.inf
+    if desc.bias_tensor is not None:
+        inputs["BiasTensor"] = values("normal", tuple(desc.bias_tensor.sizes), dml.FLOAT16, random)
+    compiled = able.compile_operator(able.create_operator(desc), _ALLOWED)
+    assert any(step.kernel.variant in VARIANTS for step in compiled.steps)
+    made = able.run(compiled, inputs)["OutputTensor"]
+    assert fault("CONVOLUTION", made, outputs_within_error(desc, inputs)["OutputTensor"]) is None
+    assert np.isinf(made).any()
+
+
+def _block(graph: dml.Graph, random: np.random.Generator, *, strides: tuple[int, ...] | None) -> dml.Expression:
+    """A convolution, BATCH_NORMALIZATION, a sum and RELU, in one layout."""
+    size, channels = (2, 24, 5, 6), (1, 24, 1, 1)
+    names = ("mean", "variance", "scale", "shift")
+    x = graph.input("x", dml.FLOAT16, size, strides)
+    weights = graph.constant(random.normal(0, 0.1, (24, 24, 3, 3)).astype(np.float16))
+    more: dict[str, Any] = {} if strides is None else {"output_strides": strides}
+    y = F.convolution(x, weights, start_padding=(1, 1), end_padding=(1, 1), **more)
+    operands = [graph.input(name, dml.FLOAT16, channels) for name in names]
+    y = F.batch_normalization(y, *operands, True, 1e-3, **more)
+    y = F.add(y, graph.input("other", dml.FLOAT16, size, strides), **more)
+    result: dml.Expression = F.activation_relu(y, **more)
+    return result
+
+
+def _arrays() -> dict[str, Any]:
+    random = np.random.default_rng(2)
+    arrays = {name: random.normal(size=(1, 24, 1, 1)) for name in ("mean", "variance", "scale", "shift")}
+    arrays |= {name: random.normal(size=(2, 24, 5, 6)) for name in ("x", "other")}
+    arrays["variance"] = abs(arrays["variance"])
+    arrays["variance"].flat[:3] = 0, np.inf, -1
+    arrays["scale"].flat[3] = arrays["mean"].flat[5] = arrays["shift"].flat[5] = 0
+    arrays["other"].flat[:7] = np.inf, -np.inf, np.nan, -0.0, 6e-8, -6e-8, 65504
+    arrays["x"][0, :, 1, 1] = 0
+    arrays["x"][1, :, 2, 2] = np.inf
+    return {name: array.astype(np.float16) for name, array in arrays.items()}
+
+
+def test_what_follows_has_the_bits_of_the_operators(able: dml.Device) -> None:
+    """Rare operands among them: infinities, NaN, zeros of both signs, denormals."""
+    graph = dml.Graph(able)
+    y = _block(graph, np.random.default_rng(1), strides=(720, 1, 144, 24))
+    fused, single = (graph.compile({"y": y}, flags=_ALLOWED, fuse=fuse) for fuse in (True, False))
+    (variant,) = (step.kernel.variant for step in fused.steps if step.kernel.variant in VARIANTS)
+    assert variant.endswith(".tail")
+    results = [able.run(each, _arrays())["y"] for each in (fused, single)]
+    assert results[0].tobytes() == results[1].tobytes()
+
+
+def test_a_graph_copies_its_ends_alone(able: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two convolutions: what is between them is not copied, and filters are only once."""
+    monkeypatch.setattr(layouts, "_COST", 0.0)
+    monkeypatch.setattr(layouts, "_COST_OF_LAUNCH", 0.0)
+    graph, random = dml.Graph(able), np.random.default_rng(3)
+    x = graph.input("x", dml.FLOAT16, (4, 24, 8, 8))
+    first, second = (graph.constant(random.normal(0, 0.1, (24, 24, 3, 3)).astype(np.float16)) for _ in range(2))
+    y = F.activation_relu(F.convolution(x, first))
+    y = F.convolution(F.max_pooling(y, (2, 2)), second)
+    arrays = {"x": random.normal(size=(4, 24, 8, 8)).astype(np.float16)}
+    compiled = graph.compile({"y": y}, flags=_ALLOWED)
+    assert [stage.nodes[0].desc.operator_name for stage in compiled.stages] == [
+        "ELEMENT_WISE_IDENTITY",
+        "CONVOLUTION",
+        "MAX_POOLING",
+        "CONVOLUTION",
+        "ELEMENT_WISE_IDENTITY",
+    ]
+    assert len(compiled.stages_once) == 2
+    expected = able.run(graph.compile({"y": y}), arrays)["y"]
+    assert np.allclose(able.run(compiled, arrays)["y"], expected, rtol=2e-3, atol=2e-3)
+
+
+def test_copies_that_cost_more_than_is_gained_are_not_made(able: dml.Device) -> None:
+    graph = dml.Graph(able)
+    y = _block(graph, np.random.default_rng(1), strides=None)
+    compiled = graph.compile({"y": y}, flags=_ALLOWED)
+    assert not any(step.kernel.variant in VARIANTS for step in compiled.steps)
