@@ -335,6 +335,12 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             ("shared-memory", "* bytes of shared memory, limit 16384"),
         )
     ),
+    Exemption(
+        "relaxed-precision",
+        "convolution.float16.cooperative.*.channels*",
+        "OpDecorate %* RelaxedPrecision",
+        "GLSL declares gl_SubgroupInvocationID mediump; it, its quotients and remainders are below 32",
+    ),
     *(
         Exemption(
             rule,
