@@ -151,7 +151,7 @@ def main() -> int:
     parser.add_argument("-b", "--batch", type=int, nargs="+", default=[1, 32], help="pictures at once")
     parser.add_argument("-t", "--type", choices=sorted(_TYPES), default="float16", help="of pictures and weights")
     parser.add_argument("-s", "--size", type=int, default=224, help="places along both axes, at least 32")
-    parser.add_argument("--arithmetic", choices=["default", "device"], default="device")
+    parser.add_argument("--arithmetic", choices=["portable", "device"], default="device")
     arguments = parser.parse_args()
     if min(arguments.batch) < 1 or arguments.size < 32:
         parser.error("a batch has at least 1 picture, and a picture at least 32 places along both axes")
