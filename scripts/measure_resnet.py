@@ -58,8 +58,9 @@ class Network:
             x, filters, strides=(stride,) * 2, start_padding=(side // 2,) * 2, end_padding=(side // 2,) * 2
         )
         sizes = (1, channels, 1, 1)
-        state = [self._constant(low, high, *sizes) for low, high in ((-0.1, 0.1), (0.5, 1.5), (0.5, 1.0), (-0.1, 0.1))]
-        return F.batch_normalization(made, *state, True, 1e-5)
+        ranges = ((-0.1, 0.1), (0.5, 1.5), (0.5, 1.0), (-0.1, 0.1))
+        mean, variance, scale, shift = (self._constant(low, high, *sizes) for low, high in ranges)
+        return F.batch_normalization(made, mean, variance, scale, shift, True, 1e-5)
 
     def _block(self, x: Any, inner: int, stride: int) -> Any:
         made = F.activation_relu(self._convolution(x, inner, 1))

@@ -17,7 +17,8 @@ NAMES_KEPT = "names of specialization constants"
 FIRST_OF_DRIVER = 1000
 """Constants with this ``constant_id`` and above are set in the module, and no launch gives them."""
 
-_NAME, _DECORATE, _SPEC_ID, _FUNCTION = 5, 71, 1, 54
+_NAME, _DECORATE, _SPEC_ID, _FUNCTION, _COMPOSITE = 5, 71, 1, 54, 51
+_BUILT_IN, _WORK_GROUP_SIZE = 11, 25
 _DEBUG = frozenset((2, 3, 4, _NAME, 6, 7, 8, 317, 330))  # sources, names, lines, what processed the module
 
 
@@ -44,7 +45,7 @@ def with_constant_names_only(data: bytes) -> bytes:
         the module, in the byte order of this machine.
 
     Raises:
-        ValueError: the bytes are not a SPIR-V module, or a specialization constant has no name.
+        ValueError: the bytes are not a SPIR-V module, or a constant that is no work group's size has no name.
     """
     words = module_words(data)
     made = words[:HEADER_WORDS]
@@ -56,6 +57,7 @@ def with_constant_names_only(data: bytes) -> bytes:
         elif opcode in _DEBUG:
             continue
         made.extend(words[position : position + 1 + len(operands)])
+    missing -= _work_group_sizes(words)
     if missing:
         raise ValueError(f"there is no name for the specialization constant {min(places[each] for each in missing)}")
     return made.tobytes()
@@ -87,6 +89,20 @@ def constants_of(spirv: bytes) -> Constants:
                 )
             ids[name] = places[operands[0]]
     return Constants(ids, max(places.values(), default=-1) + 1)
+
+
+def _work_group_sizes(words: array[int]) -> set[int]:
+    """What a work group's size is made of: ``local_size_x_id`` has no name in GLSL, and the linter objects to it."""
+    sizes: set[int] = set()
+    made: set[int] = set()
+    for _, opcode, operands in module_instructions(words):
+        if opcode == _FUNCTION:
+            break
+        if opcode == _DECORATE and tuple(operands[1:3]) == (_BUILT_IN, _WORK_GROUP_SIZE):
+            made.add(operands[0])
+        elif opcode == _COMPOSITE and operands[1] in made:
+            sizes.update(operands[2:])
+    return sizes
 
 
 def _places(words: array[int]) -> dict[int, int]:

@@ -114,8 +114,8 @@ def _block(graph: dml.Graph, random: np.random.Generator, *, strides: tuple[int,
     weights = graph.constant(random.normal(0, 0.1, (24, 24, 3, 3)).astype(np.float16))
     more: dict[str, Any] = {} if strides is None else {"output_strides": strides}
     y = F.convolution(x, weights, start_padding=(1, 1), end_padding=(1, 1), **more)
-    operands = [graph.input(name, dml.FLOAT16, channels) for name in names]
-    y = F.batch_normalization(y, *operands, True, 1e-3, **more)
+    mean, variance, scale, shift = (graph.input(name, dml.FLOAT16, channels) for name in names)
+    y = F.batch_normalization(y, mean, variance, scale, shift, True, 1e-3, **more)
     y = F.add(y, graph.input("other", dml.FLOAT16, size, strides), **more)
     result: dml.Expression = F.activation_relu(y, **more)
     return result
