@@ -93,7 +93,7 @@ def test_modules_have_the_work_groups_and_the_shared_memory_that_the_plan_counts
     """Of every product's kernel: what is compiled is what the plan asks the limits for."""
     plans = {
         tile.variant(family, data_type, target, has_tail=has_tail).name: (tile.invocations, tile.shared_memory)
-        for tile in (*matrix_tiles.TILES, *matrix_tiles.COOPERATIVE)
+        for tile in (*matrix_tiles.TILES, *matrix_tiles.COOPERATIVE, *matrix_tiles.OF_CHANNELS)
         for family in tile.families
         for data_type in tile.types
         for target in (GPU, Target(device_arithmetic=True))
