@@ -34,7 +34,9 @@ except ImportError:
 _STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
 """Channels, blocks and stride of each stage (He et al., Deep Residual Learning, 2016, table 1)."""
 
-_TYPES = {"float16": dml.FLOAT16, "float32": dml.FLOAT32}
+TYPES = {"float16": dml.FLOAT16, "float32": dml.FLOAT32}
+"""What pictures and weights may be of."""
+
 _RUNS = 10
 _SECONDS = 0.5
 
@@ -150,7 +152,7 @@ def main() -> int:
     assert __doc__
     parser = argument_parser(__doc__)
     parser.add_argument("-b", "--batch", type=int, nargs="+", default=[1, 32], help="pictures at once")
-    parser.add_argument("-t", "--type", choices=sorted(_TYPES), default="float16", help="of pictures and weights")
+    parser.add_argument("-t", "--type", choices=sorted(TYPES), default="float16", help="of pictures and weights")
     parser.add_argument("-s", "--size", type=int, default=224, help="places along both axes, at least 32")
     parser.add_argument("--arithmetic", choices=["portable", "device"], default="device")
     arguments = parser.parse_args()
@@ -160,7 +162,7 @@ def main() -> int:
     results: list[dict[str, Any]] = []
     with dml.Device(arguments.device, arithmetic=arguments.arithmetic) as device:
         for batch in arguments.batch:
-            seconds = measure(device, _TYPES[arguments.type], batch, arguments.size)
+            seconds = measure(device, TYPES[arguments.type], batch, arguments.size)
             result = {"batch": batch, "type": arguments.type, "arithmetic": arguments.arithmetic, "seconds": seconds}
             line = f"{batch:4} pictures  {arguments.type}  {arguments.arithmetic} arithmetic  {seconds * 1e3:9.3f} ms"
             if with_torch:

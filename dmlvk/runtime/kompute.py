@@ -25,6 +25,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
+import itertools
 import logging
 import os
 import sys
@@ -175,7 +176,8 @@ class Engine:
             except BaseException:
                 self._memory.close()
                 raise
-        self._pipelines = Pipelines(self._manager)
+        # llvmpipe compiles when a shader is dispatched for the first time, and not when its pipeline is made.
+        self._pipelines = Pipelines(self._manager, side_by_side=not self.shaders.are_compiled_slowly)
         self._transfers = Transfers(self._kp, self._manager)
         self._numbers: LaunchNumbers | None = None
         finds_out = self.shaders.are_compiled_slowly and not self._needs_staging
@@ -502,12 +504,13 @@ class Engine:
         unsettled: dict[Allocation, None] = {}  # written since the last dependency
         if chain is not None:
             record_step(self._dependency(chain.memory))
-        for launch in told(launches, len(launches), "kernels prepared by the driver"):
+        for number, launch in enumerate(told(launches, len(launches), "kernels prepared by the driver"), 1):
             if launch.depends:
                 record_step(self._dependency(unsettled))
                 unsettled.clear()
             push = np.array(launch.push_constants, np.uint32)
-            record_step(self._kp.OpAlgoDispatch(self._pipelines.of(launch, push, self.shaders.of), push))
+            ahead = itertools.islice(launches, number, None)
+            record_step(self._kp.OpAlgoDispatch(self._pipelines.of(launch, push, self.shaders.of, ahead), push))
             steps.append(recorded)
             unsettled.update(dict.fromkeys(launch.written))
         downloaded = [allocation.tensor for allocation in download if allocation.has_staging]

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn
@@ -224,6 +224,47 @@ def test_a_shader_is_compiled_once_for_all_buffers_and_sizes(
     engine.run(later)
     signs(64, -VALUES)
     assert len(compilations) == 3
+
+
+@pytest.mark.skipif(not hasattr(kompute._kompute().Manager, "algorithms"), reason="Kompute as it is on PyPI")
+@pytest.mark.parametrize("most_kept", [1, 256], ids="keeps {}".format)
+def test_the_shaders_of_a_recording_are_compiled_by_several_threads(
+    engine: Engine, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch, most_kept: int
+) -> None:
+    """Also more of them than are kept; each launch computes with its own, and what is kept is not compiled again."""
+    monkeypatch.setattr(pipelines, "MOST_COMPILED", most_kept)
+    engine._pipelines = pipelines.Pipelines(engine._manager, side_by_side=True)
+    together: list[int] = []
+    compile_together = pipelines.Pipelines._compile_together
+
+    def counted(self: pipelines.Pipelines, launches: Sequence[Launch], shader: pipelines.ShaderOf) -> list[Any]:
+        together.append(len(launches))
+        return compile_together(self, launches, shader)
+
+    monkeypatch.setattr(pipelines.Pipelines, "_compile_together", counted)
+    kinds = [dml.ElementWiseNegate, dml.ElementWiseAbs, dml.ElementWiseSign, dml.ElementWiseCeil]
+    functions: list[Any] = [np.negative, np.abs, np.sign, np.ceil]
+    buffers = [engine.allocate(256) for _ in range(len(kinds) + 1)]
+    launches = []
+    for kind, source, target in zip(kinds, buffers, buffers[1:], strict=False):
+        kernel = compiled(any_device, kind(input_tensor=floats(64), output_tensor=floats(64))).steps[0].kernel
+        whole = launch(any_device, source, target, depends=True)
+        launches.append(dataclasses.replace(whole, spirv=kernel.spirv()))
+    for _ in range(2):
+        fill(engine, buffers[0], VALUES)
+        engine.run(engine.record(launches, buffers[:1], buffers[1:]))
+        expected = VALUES
+        for function, target in zip(functions, buffers[1:], strict=True):
+            expected = function(expected)
+            assert np.array_equal(engine.read(target, lambda seen: seen.view(np.float32).copy()), expected)
+    assert together == ([4, 3, 2] if most_kept == 1 else [4])
+
+
+@pytest.mark.skipif(not hasattr(kompute._kompute().Manager, "algorithms"), reason="Kompute as it is on PyPI")
+def test_lists_of_which_one_is_shorter_make_no_algorithms(engine: Engine) -> None:
+    tensors = [[engine.allocate(256).tensor]]
+    with pytest.raises(RuntimeError, match="lists of algorithms of unequal length"):
+        engine._manager.algorithms(tensors, [], [(1, 1, 1)], [[]], [[]])
 
 
 def test_releasing_twice_and_closing_twice_are_allowed(engine: Engine) -> None:
