@@ -86,7 +86,7 @@ def _inputs(session: InferenceSession, given: Sequence[str]) -> dict[str, npt.ND
         files[name] = Path(file)
     feed = {}
     for name, argument in arguments.items():
-        array = _read(files[name], argument) if name in files else _random(argument)
+        array = _read(files[name], argument) if name in files else random_input(argument)
         source = f"'{files[name]}'" if name in files else "random numbers, the same every time"
         click.echo(f"input {name}: {argument.type} {list(array.shape)}: {source}")
         feed[name] = array
@@ -134,9 +134,18 @@ def _numpy_type(argument: NodeArg) -> np.dtype[Any]:
         raise InvalidArgumentError(f"the input {argument.name!r} of {argument.type} must be given") from None
 
 
-def _random(argument: NodeArg) -> npt.NDArray[Any]:
+def random_input(argument: NodeArg, open_size: int = 1) -> npt.NDArray[Any]:
+    """Random numbers for an input, the same every time: of 0 to 1, integers 0 and 1.
+
+    Args:
+        argument: the input.
+        open_size: what sizes are that the model leaves open.
+
+    Raises:
+        InvalidArgumentError: when the input is of no numbers.
+    """
     dtype = _numpy_type(argument)
-    shape = [size if isinstance(size, int) else 1 for size in argument.shape]
+    shape = [size if isinstance(size, int) else open_size for size in argument.shape]
     generator = np.random.default_rng(0)
     if dtype.kind == "f":
         return generator.random(shape, np.float32).astype(dtype)

@@ -202,6 +202,7 @@ class Program:
         if joins:
             self._steps = joined(self._steps, self._constants, [info.name for info in model.outputs])
         self._weights = Weights(device)
+        self._weights.upload_ahead(self._steps, self._constants)
         self._rounds = _Rounds()
         self._dynamic = DynamicRounds(model, tells_multiples=not device.target.is_cpu)
         self._parts: Parts = {}

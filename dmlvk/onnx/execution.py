@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +19,11 @@ from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import RESOURCE_ALIGNMENT, ExecutionFlags
 from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.assembly import Assembled
+from dmlvk.onnx.loading import Step
 from dmlvk.onnx.standing import StandingStep
-from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, memory_of, restored, size_in_bytes, stored
+from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, dense, memory_of, restored, size_in_bytes, stored
 from dmlvk.running.resident_runs import BoundMemory
+from dmlvk.support.mapped_files import check_unchanged, file_of
 from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
 
 _CHUNK = 64 * 2**20
 """Bytes of weights that share a buffer, where they are not larger themselves."""
+
+_PRODUCTS = frozenset(
+    {"Conv", "ConvTranspose", "FusedConv", "FusedGemm", "FusedMatMul", "Gather", "Gemm", "MatMul", "MatMulNBits"}
+)
+"""Operators that read large constants, as they are."""
 
 _MOST_FETCHED = 2**20
 """Bytes of an output that every run of a decoder copies to the host, whether it is read or not."""
@@ -73,6 +80,7 @@ class Weights:
 
         Raises:
             DeviceLimitError, OutOfMemoryError: when the device cannot have them.
+            ModelFileError: when they lie in a file that was written to since it was read.
         """
         pending = [(array, size) for array, size in arrays if self.found(array) is None]
         group: list[tuple[Array, int]] = []
@@ -86,11 +94,31 @@ class Weights:
         if group:
             self._upload_together(group)
 
+    def upload_ahead(self, steps: Iterable[Step], constants: Mapping[str, Any]) -> None:
+        """Uploads weights that lie in files and that products read as they are, whatever is planned later.
+
+        So a file may be written over as soon as a session is made of it.
+
+        Args:
+            steps: the nodes that read them.
+            constants: what is known, by name.
+
+        Raises:
+            DeviceLimitError, OutOfMemoryError, ModelFileError: as for :meth:`upload`.
+        """
+        names = dict.fromkeys(name for step in steps if step.proto.op_type in _PRODUCTS for name in step.reads)
+        arrays = [dense(constants[name]) for name in names if isinstance(constants.get(name), np.ndarray)]
+        self.upload([(array, array.nbytes) for array in arrays if file_of(array) is not None])
+
     def _upload_together(self, group: Sequence[tuple[Array, int]]) -> None:
+        check_unchanged(array for array, _ in group)
         buffer = self._device.create_buffer(sum(_aligned(size) for _, size in group))
         offset = 0
         for array, size in group:
             buffer.upload(stored(array), offset)
+            file = file_of(array)
+            if file is not None:
+                file.release(array)
             self._bindings[memory_of(array)] = (array, BufferBinding(buffer, offset, size))
             offset += _aligned(size)
 

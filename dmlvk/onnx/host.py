@@ -20,6 +20,7 @@ from dmlvk.onnx.expansion import body_of
 from dmlvk.onnx.limits import DEFAULT_LIMITS, Limits, check_claims
 from dmlvk.onnx.loading import Step
 from dmlvk.onnx.values import Known, Tensor, Value
+from dmlvk.support.mapped_files import check_unchanged
 
 _MOST_KNOWN = 4096
 """Elements of inputs that shape inference looks at."""
@@ -120,8 +121,10 @@ def evaluate(
         limits: what it may take.
 
     Raises:
-        ModelFileError: naming the node, when it cannot be computed or would take too much.
+        ModelFileError: naming the node, when it cannot be computed or would take too much; naming a file that was
+            written to since the model was loaded, and has what is needed.
     """
+    check_unchanged(values.values())
     reasons: list[str] = []
     found = own_results(step, values, model, limits, reasons)
     if found is not None:

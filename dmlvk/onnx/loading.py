@@ -10,7 +10,6 @@ import dataclasses
 import heapq
 import math
 import os
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,19 +17,15 @@ from typing import Any
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no annotations
-from onnx import AttributeProto, TensorProto, helper, inliner, numpy_helper
+from onnx import AttributeProto, TensorProto, inliner, numpy_helper
 
 from dmlvk.errors import InvalidArgumentError, ModelFileError
 from dmlvk.onnx.exceptions import InvalidProtobuf, NoSuchFile
+from dmlvk.onnx.external_data import ExternalData
 from dmlvk.onnx.local_functions import count_nodes, key_of
 from dmlvk.onnx.values import Array
-from dmlvk.support.files import open_regular, read_bytes
 
 _MOST_ELEMENTS = 2**32 - 1
-_LEAST_MAPPED = 2**20
-"""Bytes of an initializer from which on it stays in its file, as weights do in ONNX Runtime: a large model is not
-copied into memory before the device has it. Whoever writes over the file meanwhile changes the model."""
-
 _MOST_NESTED = 64
 """Graphs inside graphs; deeper ones would exhaust Python's stack."""
 
@@ -135,7 +130,7 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto, most_nodes: i
         ModelFileError: when it cannot be read or breaks a rule.
         InvalidArgumentError: when it is something else.
     """
-    folder: Path | None = None
+    external = ExternalData(None)
     if isinstance(source, onnx.ModelProto):
         name = source.graph.name or "model"
         proto = onnx.ModelProto()
@@ -149,9 +144,9 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto, most_nodes: i
                     f"InferenceSession: takes a path, the bytes of a model's file, or a ModelProto; got {source!r}"
                 )
             path = Path(source)
-            name, folder = str(path), path.parent
+            name, external = str(path), ExternalData(path.parent)
             try:
-                contents = read_bytes(path)
+                contents = external.model_at(path)
             except FileNotFoundError as error:
                 raise NoSuchFile(f"{name}: {error}") from error
             except (OSError, ValueError) as error:
@@ -166,7 +161,7 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto, most_nodes: i
             proto.ParseFromString(contents)
         except (DecodeError, RuntimeError, ValueError) as error:
             raise InvalidProtobuf(f"{name}: is no ONNX model: {error}") from error
-    return _Loader(name, proto, folder, most_nodes).loaded()
+    return _Loader(name, proto, external, most_nodes).loaded()
 
 
 def reloaded(name: str, contents: bytes, constants: Mapping[str, Array]) -> Model:
@@ -179,12 +174,12 @@ def reloaded(name: str, contents: bytes, constants: Mapping[str, Array]) -> Mode
     """
     proto = onnx.ModelProto()
     proto.ParseFromString(contents)
-    return _Loader(name, proto, None).loaded(constants)
+    return _Loader(name, proto, ExternalData(None)).loaded(constants)
 
 
 def subgraph(model: Model, graph: onnx.GraphProto) -> Model:
     """A graph inside one of a model's nodes as a model of its own; what it takes from outside are further inputs."""
-    return _Loader(model.name, model.proto, None).inside(model, graph)
+    return _Loader(model.name, model.proto, ExternalData(None)).inside(model, graph)
 
 
 def label_of(proto: onnx.NodeProto) -> str:
@@ -193,35 +188,23 @@ def label_of(proto: onnx.NodeProto) -> str:
     return f"node {name} ({proto.op_type})"
 
 
-_BITS_OF_INTEGERS = (8, 16, 32, 64)
-_MAPPED = frozenset(
-    (
-        *(TensorProto.DataType.Value(f"{kind}{bits}") for kind in ("INT", "UINT") for bits in _BITS_OF_INTEGERS),
-        *(TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE, TensorProto.BOOL),
-    )
-)
-"""Element types that NumPy has itself, whose elements lie in files as little-endian machines have them in memory."""
-
-
-def _lies_as_in_memory(element: int) -> bool:
-    return element in _MAPPED and sys.byteorder == "little"
-
-
 class _Loader:
     """Checks one model.
 
     Args:
         name: for messages.
         proto: the model, which is changed.
-        folder: where external data may lie; ``None``: nowhere.
+        external: reads what does not lie in it.
         most_nodes: that it may have; ``None``: that was checked before.
     """
 
-    def __init__(self, name: str, proto: onnx.ModelProto, folder: Path | None, most_nodes: int | None = None) -> None:
+    def __init__(
+        self, name: str, proto: onnx.ModelProto, external: ExternalData, most_nodes: int | None = None
+    ) -> None:
         self._most_nodes = most_nodes
         self._name = name
         self._proto = proto
-        self._folder = folder
+        self._external = external
         self._opsets: dict[str, int] = {}
 
     def _error(self, message: str) -> ModelFileError:
@@ -264,12 +247,12 @@ class _Loader:
         """The contents of large Constant nodes, which keep a tensor of no elements in their place."""
         found: dict[str, Array] = {}
         for node in graph.node:
-            if not _is_constant(node) or len(node.attribute[0].t.raw_data) < _LARGE_CONSTANT:
+            tensor = node.attribute[0].t if _is_constant(node) else TensorProto()
+            if len(tensor.raw_data) < _LARGE_CONSTANT and tensor.data_location != TensorProto.EXTERNAL:
                 continue
-            tensor = node.attribute[0].t
             if node.output[0] in found:
                 raise self._error(f"{label_of(node)}: the value {node.output[0]!r} is there already")
-            found[node.output[0]] = self._array(tensor, f"{label_of(node)}: attribute 'value'")
+            found[node.output[0]] = self._array(tensor, f"{label_of(node)}: attribute 'value'", may_be_mapped=True)
             element = tensor.data_type
             tensor.Clear()
             tensor.data_type = element
@@ -366,64 +349,19 @@ class _Loader:
         shape = tuple(tensor.dims)
         if min(shape, default=1) < 0 or math.prod(shape) > _MOST_ELEMENTS:
             raise self._error(f"{what} has the impossible shape {list(shape)}")
+        mapped = None
+        if tensor.data_location == TensorProto.EXTERNAL:
+            try:
+                mapped = self._external.read(tensor, may_be_mapped=may_be_mapped)
+            except (OSError, ValueError) as error:
+                raise self._error(f"{what}: {error}") from error
         try:
-            mapped = None
-            if tensor.data_location == TensorProto.EXTERNAL:
-                mapped = self._read_external(tensor, what, may_be_mapped=may_be_mapped)
             array = numpy_helper.to_array(tensor) if mapped is None else mapped
         except (ValueError, TypeError, KeyError, IndexError, OverflowError, AttributeError, RuntimeError) as error:
             raise self._error(f"{what} of shape {list(shape)} is not valid: {error}") from error
         if array.shape != shape:
             raise self._error(f"{what} has {array.size} elements, which do not fit its shape {list(shape)}")
         return array
-
-    def _read_external(self, tensor: onnx.TensorProto, what: str, *, may_be_mapped: bool) -> Array | None:
-        """Takes a tensor's bytes from a file in the model's folder, and nowhere else.
-
-        Returns:
-            An array in the file's mapping; ``None`` where the tensor was given its contents.
-        """
-        mapped = None
-        entries = {entry.key: entry.value for entry in tensor.external_data}
-        location = entries.get("location", "")
-        if self._folder is None:
-            raise self._error(f"{what}: its data lies in another file {location!r}; give the model as a path")
-        try:
-            folder = self._folder.resolve()
-            path = (folder / location).resolve() if location and "\0" not in location else folder
-            is_there = location and not os.path.isabs(location) and folder in path.parents and path.is_file()
-        except (OSError, ValueError, RuntimeError) as error:  # names that are too long, links that lead in circles
-            raise self._error(f"{what}: its data must lie in a file of the model's folder: {error}") from error
-        if not is_there:
-            raise self._error(f"{what}: its data must lie in a file inside the model's folder; got {location!r}")
-        try:
-            width = helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
-            size = math.prod(tensor.dims) * width
-            if tensor.data_type in (TensorProto.INT4, TensorProto.UINT4):
-                size = -(-math.prod(tensor.dims) // 2)
-            offset = int(entries.get("offset", 0))
-            length = int(entries.get("length", size))
-        except (ValueError, KeyError, TypeError) as error:
-            raise self._error(f"{what}: its external data is not described: {error}") from error
-        try:
-            with open_regular(path) as file:
-                there = os.fstat(file.fileno()).st_size
-                if length != size or offset < 0 or offset + length > there:
-                    raise self._error(
-                        f"{what}: {size} bytes are needed; {length} from byte {offset} on of {location!r} with "
-                        f"{there} bytes are no such"
-                    )
-                if may_be_mapped and length >= _LEAST_MAPPED and _lies_as_in_memory(tensor.data_type):
-                    dtype = helper.tensor_dtype_to_np_dtype(tensor.data_type)
-                    mapped = np.asarray(np.memmap(file, dtype, "r", offset, tuple(tensor.dims)))
-                else:
-                    file.seek(offset)
-                    tensor.raw_data = file.read(length)
-        except (OSError, ValueError) as error:
-            raise self._error(f"{what}: {error}") from error
-        tensor.data_location = TensorProto.DEFAULT
-        del tensor.external_data[:]
-        return mapped
 
     def _dense(self, sparse: onnx.SparseTensorProto, what: str) -> Array:
         values, indices = self._array(sparse.values, what), self._array(sparse.indices, what)

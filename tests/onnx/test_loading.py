@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.onnx.loading import load
+from dmlvk.support.mapped_files import file_of, files_of
 from tests.onnx.models import model, two_branches
 
 _OPSET = helper.make_opsetid("", 17)
@@ -54,13 +54,62 @@ def test_large_weights_stay_in_their_file(any_device: dml.Device, tmp_path: Path
         initializer.external_data.add(key=key, value=value)
     (tmp_path / "weights").write_bytes(bytes(12) + weights.tobytes())
     (tmp_path / "model.onnx").write_bytes(made.SerializeToString())
-    array: Any = load(tmp_path / "model.onnx").constants["w"]
-    while isinstance(array, np.ndarray):
-        array = array.base
-    assert isinstance(array, mmap.mmap)
+    assert file_of(load(tmp_path / "model.onnx").constants["w"]) is not None
     session = ort.InferenceSession(tmp_path / "model.onnx", device=any_device)
     given = {"x": np.ones((1, 600), np.float32)}
     assert session.run(None, given)[0].tobytes() == whole.run(None, given)[0].tobytes()
+
+
+def _products(folder: Path, weights: np.ndarray[Any, Any]) -> Path:
+    """A model of a weight that is an initializer, and another that a Constant node holds; rows are open."""
+    nodes = [
+        helper.make_node("Constant", [], ["second"], value=numpy_helper.from_array(weights * 2)),
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("MatMul", ["a", "second"], ["y"]),
+    ]
+    element = helper.np_dtype_to_tensor_dtype(weights.dtype)
+    x, y = (helper.make_tensor_value_info(name, element, ["rows", len(weights)]) for name in "xy")
+    graph = helper.make_graph(nodes, "products", [x], [y], [numpy_helper.from_array(weights, "w")])
+    path = folder / "model.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[_OPSET], ir_version=8), path)
+    return path
+
+
+def test_weights_inside_of_a_model_s_file_stay_there_and_give_the_same(any_device: dml.Device, tmp_path: Path) -> None:
+    weights = np.random.default_rng(0).standard_normal((192, 192)).astype(np.float32)
+    path = _products(tmp_path, weights)
+    loaded = load(path)
+    assert len(files_of(loaded.constants.values())) == 1
+    assert loaded.proto.ByteSize() < 1000
+    np.testing.assert_array_equal(loaded.constants["second"], weights * 2)
+    whole, mapped = (ort.InferenceSession(source, device=any_device) for source in (path.read_bytes(), path))
+    given = {"x": np.ones((3, 192), np.float32)}
+    np.testing.assert_array_equal(mapped.run(None, given)[0], whole.run(None, given)[0])
+
+
+def test_a_model_s_file_may_be_written_over_as_soon_as_there_is_a_session(
+    any_device: dml.Device, tmp_path: Path
+) -> None:
+    weights = np.random.default_rng(0).standard_normal((192, 192)).astype(np.float32)
+    sessions = [ort.InferenceSession(_products(tmp_path, weights * sign), device=any_device) for sign in (1, -3)]
+    given = {"x": np.ones((3, 192), np.float32)}
+    first, second = (session.run(None, given)[0] for session in sessions)
+    np.testing.assert_allclose(second, first * 9, rtol=1e-4, atol=1e-3)
+
+
+def test_weights_that_the_host_needs_from_a_file_that_was_written_over_are_refused(
+    any_device: dml.Device, tmp_path: Path
+) -> None:
+    nodes = [helper.make_node("Compress", ["w", "which"], ["y"], axis=0)]
+    weights = {"w": np.ones((192, 192), np.float32)}
+    path = tmp_path / "model.onnx"
+    onnx.save(model(nodes, {"which": [192]}, ["y"], weights, element=TensorProto.BOOL), path)
+    session = ort.InferenceSession(path, device=any_device)
+    given = {"which": np.arange(192) < 3}
+    assert session.run(None, given)[0].shape == (3, 192)
+    path.write_bytes(b"another")
+    with pytest.raises(dml.ModelFileError, match=r"model\.onnx: was written to after the model was loaded"):
+        session.run(None, given)
 
 
 def test_external_data_outside_the_folder_or_of_another_size_is_refused(any_device: dml.Device, tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def _fed(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "V" or (value.dtype.kind not in "biufOU" and value.dtype.isbuiltin != 1):
             raise NotComputed(f"takes no {value.dtype} from here")
-        return np.asarray(value, order="C")
+        return np.require(value, requirements=["C", "A"])  # weights in a file may begin at any byte
     if isinstance(value, (list, tuple)):
         return [_fed(part) for part in value]
     return value

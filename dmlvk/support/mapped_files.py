@@ -1,0 +1,106 @@
+"""Contents of files that stay there until they are needed, and whose pages are given back afterwards."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.errors import ModelFileError
+from dmlvk.support.files import open_regular
+
+Array = npt.NDArray[Any]
+
+_DROP = getattr(mmap, "MADV_DONTNEED", None)
+"""Drops pages of a mapping; those of a file are read again where they are needed. Windows has no such advice."""
+
+
+class MappedFile(mmap.mmap):
+    """A regular file in memory, read only.
+
+    Attributes:
+        path: where it lay.
+        length: its bytes when it was mapped.
+    """
+
+    path: Path
+    length: int
+    _file: BinaryIO
+    _address: int
+    _written: int
+
+    @classmethod
+    def opened(cls, path: Path) -> MappedFile:
+        """Maps a file that is not empty.
+
+        Raises:
+            OSError, ValueError: when it cannot be opened, is empty or no regular file.
+        """
+        file = open_regular(path)
+        status = os.fstat(file.fileno())
+        made = cls(file.fileno(), status.st_size, access=mmap.ACCESS_READ)
+        made.path, made._file, made.length, made._written = path, file, status.st_size, status.st_mtime_ns
+        made._address = _address(np.frombuffer(made, np.uint8))
+        return made
+
+    def array(self, data_type: npt.DTypeLike, offset: int, shape: tuple[int, ...]) -> Array:
+        """What lies at a byte of the file, which need not be aligned: a view."""
+        count = int(np.prod(shape, dtype=np.int64))
+        return np.frombuffer(self, data_type, count, offset).reshape(shape)
+
+    @property
+    def is_as_it_was(self) -> bool:
+        """Whether nobody has written to the file since. A file in its place, as renaming puts it, is another one."""
+        status = os.fstat(self._file.fileno())
+        return (status.st_size, status.st_mtime_ns) == (self.length, self._written)
+
+    def release(self, array: Array | None = None) -> None:
+        """Gives back the memory of the pages that a contiguous array of this file lies in, or of all its pages.
+
+        They can be read again.
+        """
+        if _DROP is None:
+            return
+        begin, size = (0, self.length) if array is None else (_address(array) - self._address, array.nbytes)
+        first = begin // mmap.PAGESIZE * mmap.PAGESIZE
+        self.madvise(_DROP, first, begin + size - first)
+
+
+def file_of(array: Array) -> MappedFile | None:
+    """The file whose contents an array shows; ``None``: it lies in memory of its own."""
+    base: Any = array
+    while base is not None and not isinstance(base, MappedFile):
+        base = base.obj if isinstance(base, memoryview) else getattr(base, "base", None)
+    return base
+
+
+def files_of(arrays: Iterable[Any]) -> list[MappedFile]:
+    """The files that arrays show, each once; other values than arrays have none."""
+    found = {id(file): file for array in arrays if isinstance(array, np.ndarray) and (file := file_of(array))}
+    return list(found.values())
+
+
+def check_unchanged(arrays: Iterable[Any]) -> None:
+    """Refuses to read arrays whose file was written to since it was mapped: they are others now.
+
+    Raises:
+        ModelFileError: naming the file.
+    """
+    for file in files_of(arrays):
+        if not file.is_as_it_was:
+            raise ModelFileError(
+                f"{file.path}: was written to after the model was loaded, and weights that are needed now lay in it; "
+                "load the model anew, and put new files in an old one's place by renaming them"
+            )
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+__all__ = ["MappedFile", "check_unchanged", "file_of", "files_of"]
