@@ -8,11 +8,11 @@ from typing import Any, TypeAlias
 
 import dask.array as da
 import numpy as np
-from dask.base import tokenize
 from dask.delayed import delayed
 
 from dmlvk.dask.model_kinds import as_block_model
 from dmlvk.dask.models import Array, Block, BlockModel, FunctionModel
+from dmlvk.dask.sending import sent
 from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.objects.compilation import CompiledOperator
 from dmlvk.operators import OperatorDesc
@@ -66,6 +66,10 @@ def map_blocks(
     Shapes, chunks and dtypes of the results are known before anything runs. Results have the same bits whichever
     devices compute them.
 
+    With a client of Dask's a model of 1 MiB or more is sent to its cluster here, once for all arrays that it is mapped
+    over while that client is the current one, and those arrays belong to it, as persisted ones
+    do; a smaller one travels with each.
+
     Args:
         model: an operator's description, a compiled operator or graph, an ONNX session (whose outputs' shapes a run
             with zeros tells here, once for each shape of blocks); or a function of expressions, as
@@ -93,7 +97,7 @@ def map_blocks(
     if isinstance(block_model, FunctionModel):
         block_model = block_model.without_function()
     layout = {output: grid.layout(output, blocks, _axes(drop_axis), _axes(new_axis)) for output, blocks in made.items()}
-    sent = _sent(block_model, name)
+    operand = sent(block_model, name)
     indices = grid.indices()
     operands: list[Any] = []
     for value, index in zip(given, indices, strict=True):
@@ -101,11 +105,11 @@ def map_blocks(
     label = name or block_model.label
     if len(layout) == 1:
         (placed,) = layout.values()
-        return placed.mapped(_only_result, label, sent, *operands)
+        return placed.mapped(_only_result, label, operand, *operands)
     everything = da.blockwise(
         _all_results,
         grid.axes,
-        sent,
+        operand,
         None,
         *operands,
         token=label,
@@ -382,12 +386,6 @@ def _refuse_mask(value: object, label: str) -> None:
     """What is masked would be computed with, and the mask be lost."""
     if isinstance(value, np.ma.MaskedArray):
         raise InvalidArgumentError(f"{label}: takes no masked arrays: fill them first (numpy.ma.filled)")
-
-
-def _sent(model: BlockModel, name: str | None) -> Any:
-    """The model as a task of its own: a worker gets it once."""
-    token = tokenize(model)
-    return delayed(model, name=f"{name or model.label}-model-{token}", traverse=False)
 
 
 def _whole(value: Array) -> Any:

@@ -211,12 +211,18 @@ class Portable:
         assert isinstance(made, type(self))
         return made
 
+    def _token(self) -> str:
+        """Its origin's, which is a digest of all weights: made once."""
+        known: str | None = self.__dict__.get("_known_token")
+        if known is None:
+            known = self.__dict__["_known_token"] = self.origin.token
+        return known
+
     def __reduce__(self) -> tuple[Any, ...]:
-        origin = self.origin
-        return _arrived, (type(self), origin.token, origin)
+        return _arrived, (type(self), self._token(), self.origin)
 
     def __dask_tokenize__(self) -> tuple[str, str]:
-        return type(self).__qualname__, self.origin.token
+        return type(self).__qualname__, self._token()
 
     if not TYPE_CHECKING:  # there it would accept any attribute
 
@@ -247,6 +253,7 @@ def _arrived(kind: type[Portable], token: str, origin: Origin) -> Portable:
         known = _process.arrivals.get(key)
         if known is None or not (known.is_pending or not _is_lost(known)):
             known = _process.arrivals[key] = pending(kind, origin)
+            known.__dict__["_known_token"] = token
         _process.arrivals.move_to_end(key)
         while len(_process.arrivals) > _KEPT_ARRIVALS:
             _process.arrivals.popitem(last=False)

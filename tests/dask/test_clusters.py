@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+import unittest.mock
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
@@ -25,8 +26,9 @@ from distributed import Client
 
 import dmlvk as dml
 from dmlvk import functions as F
-from dmlvk.dask import LocalCluster, map_overlap, reduce
+from dmlvk.dask import LocalCluster, map_blocks, map_overlap, reduce
 from dmlvk.dask.cluster import _environment, _once, _wanted, selector_of
+from dmlvk.objects.portable import Portable
 from tests.effort import IS_QUICK
 
 DEVICES = dml.list_devices()
@@ -132,6 +134,38 @@ def check_a_model_is_compiled_once_in_each_worker_however_often_it_arrives(clust
     assert len({(pid, model) for pid, model, _ in results}) == len({pid for pid, *_ in results})
 
 
+def check_a_large_model_is_sent_once_and_outlives_the_worker_that_has_it(cluster: Started) -> None:
+    """Whatever arrays it is mapped over."""
+    _, client = cluster
+    weights = np.random.default_rng(1).standard_normal((512, 1024)).astype(np.float32)
+    with dml.Device(DEVICES[0].index) as device:
+        graph = dml.Graph(device)
+        x = graph.input("x", dml.FLOAT32, (1, 512))
+        compiled = graph.compile(y=F.gemm(x, graph.constant(weights)))
+        first, second = (np.random.default_rng(seed).standard_normal((6, 512)).astype(np.float32) for seed in (2, 3))
+        expected = [device.run(compiled, {"x": row[None]})["y"][0] for row in second]
+    sent: list[object] = []
+    reduce_portable = Portable.__reduce__
+
+    def counted(model: Portable) -> tuple[Any, ...]:
+        sent.append(model)
+        return reduce_portable(model)
+
+    with client.as_current(), unittest.mock.patch.object(Portable, "__reduce__", counted):
+        client.compute(map_blocks(compiled, da.from_array(first, chunks=(1, 512)))).result(timeout=300)
+        assert sent
+        sent.clear()
+        mapped = map_blocks(compiled, da.from_array(second, chunks=(1, 512)))
+        assert np.array_equal(client.compute(mapped).result(timeout=300), expected)
+        assert sent == []
+    holders = {worker for key, each in client.who_has().items() if "-model-" in str(key) for worker in each}
+    killed = [pid for address, pid in client.run(os.getpid).items() if address in holders]
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    assert killed and np.array_equal(client.compute(mapped).result(timeout=300), expected)
+    client.wait_for_workers(WORKERS, timeout=300)
+
+
 def check_a_lost_device_fails_the_task_with_the_error_of_dmlvk_and_the_worker_goes_on(cluster: Started) -> None:
     _, client = cluster
     (worker, *_) = client.scheduler_info(n_workers=-1)["workers"]
@@ -203,16 +237,20 @@ CHECKS = (
     check_one_worker_and_four_of_unlike_devices_give_the_same_bits,
     check_a_model_is_compiled_once_in_each_worker_however_often_it_arrives,
     check_a_lost_device_fails_the_task_with_the_error_of_dmlvk_and_the_worker_goes_on,
+    check_a_large_model_is_sent_once_and_outlives_the_worker_that_has_it,
     check_a_worker_from_elsewhere_joins_by_the_preload,
     check_a_worker_killed_in_the_middle_changes_nothing,
 )
+SLOW_CHECKS = (check_a_large_model_is_sent_once_and_outlives_the_worker_that_has_it,)
+"""A worker more is started; the quick command does without."""
 
 
 def test_a_cluster_of_unlike_devices() -> None:
     """One test, because pytest-xdist would start a cluster in each of its processes that gets one of several."""
     with started() as cluster:
         for check in CHECKS:
-            check(cluster)
+            if not (IS_QUICK and check in SLOW_CHECKS):
+                check(cluster)
 
 
 def test_devices_that_a_cluster_can_have() -> None:
