@@ -14,7 +14,7 @@ Transposing, reshaping and broadcasting are views of the same bytes, too.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -371,6 +371,7 @@ class Graph(GraphWithNumPyWords):
         *,
         flags: ExecutionFlags = ExecutionFlags.NONE,
         fuse: bool = True,
+        lasting_inputs: Collection[str] = (),
         **named: Expression,
     ) -> CompiledGraph:
         """Makes the graph ready to run.
@@ -379,6 +380,7 @@ class Graph(GraphWithNumPyWords):
             outputs: the graph's outputs by name; a single one without a name is called ``output``.
             flags: as for ``Device.compile_operator``.
             fuse: as for ``Device.compile_graph``.
+            lasting_inputs: likewise, by their names.
             named: further outputs.
 
         Raises:
@@ -405,6 +407,7 @@ class Graph(GraphWithNumPyWords):
             output_names=list(wanted),
             input_tensors=list(self._inputs.values()),
             output_tensors=[tensor for _, tensor in written],
+            lasting_inputs=[place for place, name in enumerate(self._inputs) if name in lasting_inputs],
         )
 
     def _as_written(self, expression: Expression) -> tuple[Source, TensorDesc]:

@@ -22,12 +22,12 @@ from dmlvk.graphs.pictures import write_picture
 from dmlvk.graphs.placement import placed, steps, steps_once
 from dmlvk.graphs.stages import Stage, fused_stages, prepared, single_stages
 from dmlvk.kernels.program import Place, Region
-from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import BindPoint, CompiledOperator, ExecutionFlags
 from dmlvk.objects.portable import Origin
 from dmlvk.objects.recording import HazardTracker, scheduled
 from dmlvk.operators import FeatureLevel
+from dmlvk.runtime.kompute import Allocation
 from dmlvk.support.tokens import token_of
 from dmlvk.tensors import TensorDesc
 
@@ -154,8 +154,10 @@ class CompiledGraph(CompiledOperator):
         """The contents of its constant nodes, in memory of its own."""
         return self._constants
 
-    def prepare(self, inputs: Mapping[int, BufferBinding]) -> None:
+    def prepare(self, inputs: Mapping[int, tuple[Buffer | Allocation, int]]) -> None:
         """Computes what is the same in every run: for those who named ``lasting_inputs``, before the first run.
+
+        To be called again where they changed nevertheless.
 
         Args:
             inputs: where those of them lie, by their numbers, and stay as they are.
@@ -164,9 +166,9 @@ class CompiledGraph(CompiledOperator):
             return
         scratch = self.device.create_buffer(self._scratch_bytes_once) if self._scratch_bytes_once else None
 
-        def locate(region: Region) -> tuple[Buffer, int]:
+        def locate(region: Region) -> tuple[Buffer | Allocation, int]:
             if region.place is Place.INPUT:
-                return inputs[region.index].buffer, inputs[region.index].offset
+                return inputs[region.index]
             buffer = scratch if region.place is Place.TEMPORARY else self._constants
             assert buffer is not None
             return buffer, 0

@@ -23,7 +23,6 @@ from dmlvk.kernels.library import coefficients
 from dmlvk.kernels.program import Place, Program, Region, Step
 from dmlvk.kernels.small_programs import copy_step
 from dmlvk.kernels.target import Target
-from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.objects.recording import Access, HazardTracker, scheduled
@@ -353,15 +352,17 @@ class DynamicGraph:
             )
         return made
 
-    def prepare(self, layout: Layout, inputs: Mapping[int, BufferBinding]) -> None:
+    def prepare(self, layout: Layout, inputs: Mapping[int, tuple[Buffer | Allocation, int]]) -> None:
         """Uploads its constants, and computes what is the same in every run, whatever the sizes are.
+
+        To be called again where lasting inputs changed nevertheless.
 
         Args:
             layout: any one.
             inputs: where its lasting inputs lie, by their numbers.
         """
         placement = layout.placement
-        if placement.constants:
+        if placement.constants and self.constants is None:
             self.constants = self.device.create_buffer(len(placement.constants))
             self.constants.upload(np.frombuffer(placement.constants, np.uint8))
         if not self.stages_once:
@@ -369,9 +370,9 @@ class DynamicGraph:
         steps, scratch_bytes = steps_once(self.stages_once, placement)
         scratch = self.device.create_buffer(scratch_bytes) if scratch_bytes else None
 
-        def locate(region: Region) -> tuple[Buffer, int]:
+        def locate(region: Region) -> tuple[Buffer | Allocation, int]:
             if region.place is Place.INPUT:
-                return inputs[region.index].buffer, inputs[region.index].offset
+                return inputs[region.index]
             buffer = scratch if region.place is Place.TEMPORARY else self.constants
             assert buffer is not None
             return buffer, 0

@@ -212,7 +212,7 @@ class DynamicSegment:
             if place not in self._buffers:
                 self._buffers[place] = self._device.create_buffer(size)
         if is_first and self.graph.constants is None:
-            self.graph.prepare(layout, self._constants)
+            self.graph.prepare(layout, {n: (each.buffer, each.offset) for n, each in self._constants.items()})
         bound: dict[tuple[Place, int], tuple[Allocation, int]] = {
             place: (buffer.allocation, 0) for place, buffer in self._buffers.items()
         }

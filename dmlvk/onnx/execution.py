@@ -253,7 +253,7 @@ class Segment:
                 self._uploaded[source.name] = buffer
             bindings.append(BufferBinding(buffer))
         self._sources, self._bindings = assembled.inputs, bindings
-        self.compiled.prepare(dict(enumerate(bindings)))
+        self.compiled.prepare({number: (each.buffer, each.offset) for number, each in enumerate(bindings)})
         self._outputs: dict[int, Buffer] = {}
         for number, point in enumerate(self.compiled.outputs):
             if point.name not in elsewhere:

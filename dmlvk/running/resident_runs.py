@@ -5,14 +5,15 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable, Iterable, Mapping
+import itertools
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dmlvk.arrays.conversion import Casting
-from dmlvk.arrays.device_array import Array
+from dmlvk.arrays.device_array import Array, array_tensor
 from dmlvk.arrays.indexing import AxisPart, Part
 from dmlvk.arrays.memory_pool import MemoryPool, Storage
 from dmlvk.arrays.operations import Operations
@@ -22,7 +23,7 @@ from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.program import Place, Region
 from dmlvk.objects.binding import BufferBinding
 from dmlvk.objects.buffers import Buffer
-from dmlvk.objects.compilation import BindPoint, CompiledOperator, Operator
+from dmlvk.objects.compilation import RESOURCE_ALIGNMENT, BindPoint, CompiledOperator, Operator
 from dmlvk.objects.recording import HazardTracker, RecordedStep, scheduled
 from dmlvk.operators.movement import Slice1
 from dmlvk.running.host_runs import wanted_inputs
@@ -47,6 +48,9 @@ Given = Array | BufferBinding | npt.NDArray[Any]
 _Place = tuple[Allocation, int]
 
 
+_numbers = itertools.count()
+
+
 @dataclasses.dataclass(frozen=True)
 class BoundMemory:
     """Where everything is that a run touches, and what keeps it there.
@@ -56,12 +60,14 @@ class BoundMemory:
         owners: what the allocations belong to.
         uploads: what the host has written anew before every run.
         downloads: what it reads after every run.
+        number: of no other memory.
     """
 
     places: dict[tuple[Place, int], _Place]
     owners: list[Array | Buffer | Storage]
     uploads: tuple[Allocation, ...] = ()
     downloads: tuple[Allocation, ...] = ()
+    number: int = dataclasses.field(default_factory=_numbers.__next__)
 
 
 class ResidentRuns:
@@ -77,7 +83,7 @@ class ResidentRuns:
 
     def __init__(self, pool: MemoryPool) -> None:
         self.pool = pool
-        self._recordings: WeakKeys[CompiledOperator, collections.OrderedDict[tuple[_Place, ...], Recording]]
+        self._recordings: WeakKeys[CompiledOperator, collections.OrderedDict[tuple[object, ...], Recording]]
         self._recordings = WeakKeys()
         self._copies: collections.OrderedDict[Slice1, CompiledOperator] = collections.OrderedDict()
         self.operations = Operations()
@@ -167,23 +173,31 @@ class ResidentRuns:
         return BoundMemory(_found(places), list(owners), sent, fetched)
 
     def run_again(
-        self, compiled: CompiledOperator, memory: BoundMemory, others: Mapping[tuple[Place, int], Array]
+        self,
+        compiled: CompiledOperator,
+        memory: BoundMemory,
+        others: Mapping[tuple[Place, int], Array],
+        read: Collection[tuple[Place, int]] = (),
     ) -> None:
         """As :meth:`run_bound`, on memory that is the same in many runs.
 
         Args:
             compiled: of the device.
             memory: what lies where.
-            others: what lies elsewhere in this run.
+            others: what lies elsewhere in this run, or there is no such place in the memory.
+            read: places of those that the host reads after the run.
         """
         owners = [*memory.owners, *others.values()]
-        places = {**memory.places, **_found(others)}
-        unused = {memory.places[place][0] for place in others}
+        elsewhere = _found(others)
+        places = {**memory.places, **elsewhere}
+        unused = {memory.places[place][0] for place in others if place in memory.places}
         uploads, downloads = (
             tuple(allocation for allocation in allocations if allocation not in unused)
             for allocations in (memory.uploads, memory.downloads)
         )
-        self._submit(compiled, BoundMemory(places, owners, uploads, downloads))
+        downloads += tuple(elsewhere[place][0] for place in read)
+        key = (memory.number, *elsewhere.items(), *read)
+        self._submit(compiled, BoundMemory(places, owners, uploads, downloads), key)
 
     def scheduled(
         self, compiled: CompiledOperator, places: Mapping[tuple[Place, int], Array | BufferBinding]
@@ -197,13 +211,20 @@ class ResidentRuns:
             operands.owners.append(scratch)
             operands.places[Place.TEMPORARY, number] = scratch.allocation, 0
 
-    def _submit(self, compiled: CompiledOperator, operands: BoundMemory) -> None:
-        """Hands the kernels to the device, unless something was closed meanwhile."""
+    def _submit(self, compiled: CompiledOperator, operands: BoundMemory, key: tuple[object, ...] | None = None) -> None:
+        """Hands the kernels to the device, unless something was closed meanwhile.
+
+        Args:
+            compiled: of the device.
+            operands: what lies where.
+            key: what tells these operands from all others; ``None``: they do themselves.
+        """
 
         def prepare() -> Recording | None:
             for owner in operands.owners:
                 _ = _allocation_of(owner)
-            return self._recording(compiled, operands) if compiled.steps else None
+            known = tuple(operands.places.values()) if key is None else key
+            return self._recording(compiled, operands, known) if compiled.steps else None
 
         self.pool.engine.submit_prepared(prepare)
 
@@ -297,6 +318,45 @@ class ResidentRuns:
         self.pool.engine.write(array.storage.allocation, fill, keeps_contents=False)
         return array
 
+    def uploaded_together(self, device: Device, values: Sequence[npt.NDArray[Any]]) -> list[Array]:
+        """Arrays that share memory, so that runs have few pieces of it to look after.
+
+        Args:
+            device: the one that the pool belongs to.
+            values: their elements.
+
+        Raises:
+            DeviceLimitError, OutOfMemoryError: when the device cannot have them.
+        """
+        tensors = [array_tensor(array.dtype, array.shape, "uploaded_together") for array in values]
+        sizes = [-(-tensor.size_in_bytes // RESOURCE_ALIGNMENT) * RESOURCE_ALIGNMENT for tensor in tensors]
+        storage = Storage(self.pool, sum(sizes))
+        offsets = [end - size for end, size in zip(itertools.accumulate(sizes), sizes, strict=True)]
+
+        def fill(host_bytes: npt.NDArray[np.uint8]) -> None:
+            for array, tensor, offset in zip(values, tensors, offsets, strict=True):
+                _fill(array, tensor, "uploaded_together", host_bytes[offset:])
+
+        self.pool.engine.write(storage.allocation, fill, keeps_contents=False)
+        return [
+            Array(device, storage, tensor, offset, is_whole=False)
+            for tensor, offset in zip(tensors, offsets, strict=True)
+        ]
+
+    def overwrite(self, array: Array, values: npt.NDArray[Any]) -> None:
+        """Gives an array other elements; what still has to be computed from the former ones is computed before.
+
+        Args:
+            array: packed.
+            values: of its shape and type.
+        """
+        array.storage.settle()
+
+        def fill(host_bytes: npt.NDArray[np.uint8]) -> None:
+            _fill(values, array.tensor, repr(array), host_bytes[array.offset :])
+
+        self.pool.engine.write(array.storage.allocation, fill, keeps_contents=not array.is_whole)
+
     def _persistent(
         self, compiled: CompiledOperator, given: Mapping[str, Given], wanted: Mapping[str, tuple[Region, TensorDesc]]
     ) -> Storage:
@@ -321,13 +381,12 @@ class ResidentRuns:
             return value.buffer.download(np.uint8, tensor.size_in_bytes, value.offset)
         return np.broadcast_to(value.numpy(), tuple(tensor.sizes)) if isinstance(value, Array) else value
 
-    def _recording(self, compiled: CompiledOperator, operands: BoundMemory) -> Recording:
+    def _recording(self, compiled: CompiledOperator, operands: BoundMemory, key: tuple[object, ...]) -> Recording:
         """The kernels, recorded for the memory of the operands."""
         kept = self._recordings.get(compiled)
         if kept is None:
             kept = collections.OrderedDict()
             self._recordings.keep(compiled, kept)
-        key = (*operands.places.values(), *((allocation, -1) for allocation in operands.uploads))
         recording = kept.get(key)
         if recording is None:
             steps = scheduled(compiled.steps, _locator(compiled.constants, operands.places), HazardTracker())
@@ -342,7 +401,7 @@ class ResidentRuns:
     def _forget(self, allocation: Allocation) -> None:
         """Lets go of the recordings that use memory which is freed."""
         for _, kept in self._recordings.items():
-            for key in [key for key in kept if any(used is allocation for used, _ in key)]:
+            for key in [key for key, recording in kept.items() if recording.uses(allocation)]:
                 del kept[key]
 
     def moved(self, array: Array, part: Part | None = None, *, tensor: TensorDesc | None = None) -> Array:

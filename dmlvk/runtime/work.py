@@ -106,6 +106,10 @@ class Recording:
     chain: Chain | None = None
     waiting: threading.Lock = dataclasses.field(default_factory=threading.Lock)
 
+    def uses(self, allocation: Allocation) -> bool:
+        """Whether it reads, writes or copies an allocation."""
+        return allocation in self.bound or allocation in self.uploads or allocation in self.downloads
+
     def dispatch_seconds(self) -> list[float]:
         """What each dispatch took on the device, in its last run; only for a recording made with timestamps."""
         return [seconds for _, seconds in self.dispatch_spans()]

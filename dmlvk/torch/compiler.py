@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
+import enum
 import functools
 import logging
 import operator
@@ -14,19 +16,19 @@ import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._dynamo import register_backend
 from torch._dynamo.backends.common import aot_autograd
+from torch._guards import TracingContext
 from torch.fx import GraphModule, Node
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from dmlvk.arrays.device_array import Array
 from dmlvk.device import Device
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.torch import operators
-from dmlvk.torch.lowering import LOWERINGS, NotLowered, has_lowering, lowered, name_of
+from dmlvk.torch.lowering import LOWERINGS, NotLowered, has_lowering, name_of
+from dmlvk.torch.parts import Part
 from dmlvk.torch.residency import Residency
-from dmlvk.torch.types import from_numpy
 
 assert operators  # importing it registers the lowerings
 
@@ -83,12 +85,15 @@ def backend(
         InvalidArgumentError: there is no such option.
     """
     device, residency = _device_for(dict(options or {}))
-    compiler = functools.partial(_compiled, device, residency)
+    compilers = {kind: functools.partial(_compiled, _Place(device, residency), kind) for kind in _Kind}
     decompositions = {**core_aten_decompositions(), **get_decompositions(_DECOMPOSED)}
     for kept in _KEPT:
         decompositions.pop(kept, None)
     compile_both = aot_autograd(
-        fw_compiler=compiler, bw_compiler=compiler, inference_compiler=compiler, decompositions=decompositions
+        fw_compiler=compilers[_Kind.FORWARD],
+        bw_compiler=compilers[_Kind.BACKWARD],
+        inference_compiler=compilers[_Kind.INFERENCE],
+        decompositions=decompositions,
     )
     with sdpa_kernel(SDPBackend.MATH):  # attention as products and a softmax, which have gradients
         made: Callable[..., Any] = compile_both(module, list(example_inputs))
@@ -130,13 +135,48 @@ def _device_for(options: dict[str, Any]) -> tuple[Device, Residency]:
         return known
 
 
-def _compiled(device: Device, residency: Residency, module: GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
+class _Kind(enum.Enum):
+    """Of AOTAutograd's graphs."""
+
+    FORWARD = enum.auto()
+    BACKWARD = enum.auto()
+    INFERENCE = enum.auto()
+
+
+@dataclasses.dataclass(frozen=True)
+class _Place:
+    """Where a graph is computed, and what of its arguments and results is known.
+
+    Attributes:
+        device: the device.
+        residency: what lies there.
+        weights: names of the arguments that are parameters and buffers of modules.
+        are_lasting: whether these seldom change.
+        returned: how many results the program gets; the others are for the backward graph. ``None``: all.
+    """
+
+    device: Device
+    residency: Residency
+    weights: frozenset[str] = frozenset()
+    are_lasting: bool = False
+    returned: int | None = None
+
+
+def _compiled(place: _Place, kind: _Kind, module: GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
     """A graph of ATen's operators as a function of tensors; one with open sizes is made anew for each of them."""
+    metadata = getattr(TracingContext.try_get(), "fw_metadata", None)
+    if metadata is not None and kind is not _Kind.BACKWARD:
+        names = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+        place = dataclasses.replace(
+            place,
+            weights=frozenset(names[number] for number in metadata.static_input_indices),
+            are_lasting=kind is _Kind.INFERENCE,
+            returned=metadata.num_forward if kind is _Kind.FORWARD else None,
+        )
     is_open = any(isinstance(item, (torch.SymInt, torch.SymFloat)) for item in examples) or any(
         isinstance(size, torch.SymInt) for item in examples if isinstance(item, torch.Tensor) for size in item.shape
     )
-    made = _OpenSizes(device, residency, module) if is_open else _in_parts(device, residency, module)
-    return _boxed(made)
+    return _boxed(_OpenSizes(place, module) if is_open else _in_parts(place, module))
 
 
 def _boxed(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
@@ -154,8 +194,8 @@ def _boxed(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
 class _OpenSizes:
     """A graph whose sizes vary from call to call: one for each of them, and the last ones are kept."""
 
-    def __init__(self, device: Device, residency: Residency, module: GraphModule) -> None:
-        self._device, self._residency, self._module = device, residency, module
+    def __init__(self, place: _Place, module: GraphModule) -> None:
+        self._place, self._module = place, module
         self._made: collections.OrderedDict[tuple[object, ...], Callable[..., Any]] = collections.OrderedDict()
         self._lock = threading.Lock()
 
@@ -168,7 +208,7 @@ class _OpenSizes:
             made = self._made.get(key)
             if made is None:
                 fixed = make_fx(self._module, tracing_mode="fake")(*arguments)
-                made = self._made[key] = _in_parts(self._device, self._residency, fixed)
+                made = self._made[key] = _in_parts(self._place, fixed)
                 while len(self._made) > _KEPT_SIZES:
                     self._made.popitem(last=False)
             self._made.move_to_end(key)
@@ -188,16 +228,16 @@ class _Supported(OperatorSupportBase):
         return node.name not in self._refused and has_lowering(node)
 
 
-def _in_parts(device: Device, residency: Residency, module: GraphModule) -> Callable[..., Any]:
+def _in_parts(place: _Place, module: GraphModule) -> Callable[..., Any]:
     """The graph with as few and as large parts on the device as make no circles."""
     refused: set[str] = set()
     reasons: dict[str, str] = {}
     while True:
         copy = GraphModule(module, _copied(module.graph))
-        parts, names = _partitioned(copy, refused)
+        parts, nodes = _partitioned(copy, refused)
         try:
-            for name in names:
-                setattr(parts, name, _Part(device, residency, getattr(parts, name)))
+            for node in nodes:
+                setattr(parts, str(node.target), _part(place, getattr(parts, str(node.target)), node))
         except NotLowered as error:
             if error.node is None:
                 raise
@@ -217,8 +257,27 @@ def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
     return made
 
 
-def _partitioned(module: GraphModule, refused: set[str]) -> tuple[GraphModule, list[str]]:
-    """The module with parts for the device as modules inside it, and their names."""
+def _part(place: _Place, module: GraphModule, node: Node) -> Part:
+    """What stands for a node that calls a part."""
+    weights = [
+        number
+        for number, given in enumerate(node.args)
+        if isinstance(given, Node) and given.op == "placeholder" and given.name in place.weights
+    ]
+    inner = next(iter(reversed(module.graph.nodes))).args[0]
+    count = 1 if isinstance(inner, Node) else len(inner)
+    shown = {node: 0} if isinstance(inner, Node) else {user: user.args[1] for user in node.users}
+    unread = set() if place.returned is None else set(range(count))
+    for given, number in shown.items():
+        for user in given.users:
+            returned = user.args[0][: place.returned] if user.op == "output" else ()
+            if user.op != "output" or given in returned:
+                unread.discard(number)
+    return Part(place.device, place.residency, module, weights, are_lasting=place.are_lasting, unread=unread)
+
+
+def _partitioned(module: GraphModule, refused: set[str]) -> tuple[GraphModule, list[Node]]:
+    """The module with parts for the device as modules inside it, and the nodes that call them."""
     partitioner = CapabilityBasedPartitioner(module, _Supported(refused), allows_single_node_partition=True)
     found = partitioner.propose_partitions()
     computed = [
@@ -226,50 +285,7 @@ def _partitioned(module: GraphModule, refused: set[str]) -> tuple[GraphModule, l
     ]
     large = [part for part in found if len(part.nodes) >= _LEAST_NODES or len(part.nodes) == len(computed)]
     fused = partitioner.fuse_partitions(large)
-    names = [node.target for node in fused.graph.nodes if node.op == "call_module"]
-    return fused, [str(name) for name in names]
-
-
-class _Part(torch.nn.Module):
-    """A part of a graph on the device."""
-
-    def __init__(self, device: Device, residency: Residency, module: GraphModule) -> None:
-        super().__init__()
-        self._device, self._residency = device, residency
-        self._graph, self._taken = lowered(module, device)
-        output = next(iter(reversed(module.graph.nodes)))
-        given = output.args[0]
-        self._is_single = isinstance(given, Node)
-        listed = [given] if isinstance(given, Node) else list(given)
-        self._examples = [item.meta["val"] if isinstance(item, Node) else item for item in listed]
-        self._examples = [_like(item) if isinstance(item, torch.Tensor) else item for item in self._examples]
-
-    def forward(self, *tensors: Any) -> Any:
-        """Runs it."""
-        feed = {name: self._residency.array(tensors[int(name.removeprefix("input "))]) for name in self._taken}
-        arrays = self._device.run(self._graph, feed, keep=True)
-        results = [self._result(number, arrays) for number in range(len(self._examples))]
-        return results[0] if self._is_single else results
-
-    def _result(self, number: int, arrays: Mapping[str, Array]) -> Any:
-        example = self._examples[number]
-        if not isinstance(example, torch.Tensor):
-            return example
-        array = arrays[f"output {number}"]
-        tensor = from_numpy(array.numpy(), example)
-        if example.dtype is not torch.bfloat16:  # the array has more digits than the tensor
-            self._residency.keep(tensor, array)
-        return tensor
-
-
-def _like(example: torch.Tensor) -> torch.Tensor:
-    """A tensor of the same type, shape and strides, without memory."""
-    return torch.empty_strided(
-        tuple(int(size) for size in example.shape),
-        tuple(int(step) for step in example.stride()),
-        dtype=example.dtype,
-        device="meta",
-    )
+    return fused, [node for node in fused.graph.nodes if node.op == "call_module"]
 
 
 def _tell(module: GraphModule, reasons: Mapping[str, str]) -> None:

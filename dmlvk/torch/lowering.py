@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from dmlvk.graphs.compiled import CompiledGraph
 
 Lowering = Callable[..., Any]
+
+_INPUT = "input "
 
 LOWERINGS: dict[str, Lowering] = {}
 """What computes each of ATen's operators, by its name with its overload."""
@@ -135,25 +137,32 @@ def reduced(x: Expression, *, function: ReduceFunction, axes: Sequence[int]) -> 
     return F.reduce(x, function=function, axes=list(axes), output_data_type=x.data_type)
 
 
-def lowered(module: GraphModule, device: Device) -> tuple[CompiledGraph, list[str]]:
-    """A module whose nodes all have a lowering, as a compiled graph, and its inputs' names.
+def lowered(module: GraphModule, device: Device, lasting: Collection[int]) -> tuple[CompiledGraph, list[int]]:
+    """A module whose nodes all have a lowering, as a compiled graph, and which of its arguments the inputs are.
 
-    Its inputs are called ``input 0`` and so on, its outputs ``output 0`` and so on; those that are no tensors, and
-    arguments of the module on which no output depends, are left out.
+    Inputs are called ``input 0`` and so on by the arguments' places, outputs ``output 0`` and so on; those that are no
+    tensors, and arguments of the module on which no output depends, are left out.
+
+    Args:
+        module: the nodes.
+        device: where they are computed.
+        lasting: places of arguments that are the same in most calls: what follows from them alone is computed once.
 
     Raises:
         NotLowered: with the node that cannot be computed.
     """
     graph, outputs = _graph_of(module, device, None)
     names = graph.inputs_of(outputs.values())
+    arguments = [int(name.removeprefix(_INPUT)) for name in names]
+    lasting_names = [name for name, argument in zip(names, arguments, strict=True) if argument in lasting]
     try:
-        return graph.compile(outputs), names
+        return graph.compile(outputs, lasting_inputs=lasting_names), arguments
     except InvalidArgumentError:  # an argument that only results need which nobody reads
         graph, outputs = _graph_of(module, device, set(names))
     except DmlError as error:
         raise NotLowered(str(error)) from error
     try:
-        return graph.compile(outputs), names
+        return graph.compile(outputs, lasting_inputs=lasting_names), arguments
     except DmlError as error:
         raise NotLowered(str(error)) from error
 
@@ -169,7 +178,7 @@ def _graph_of(module: GraphModule, device: Device, names: set[str] | None) -> tu
         example = node.meta.get("val")
         if node.op == "placeholder":
             if isinstance(example, torch.Tensor) and node.users:
-                name, data_type, shape = f"input {place}", DATA_TYPES[example.dtype], tuple(example.shape) or (1,)
+                name, data_type, shape = f"{_INPUT}{place}", DATA_TYPES[example.dtype], tuple(example.shape) or (1,)
                 if names is None or name in names:
                     values[node] = graph.input(name, data_type, shape)
                 else:
