@@ -562,3 +562,28 @@ class ActivationThresholdedRelu(OperatorDesc):
             Support("3_0", (1, 8), FLOATS),
         ),
     )
+
+
+__all__ = [
+    "ActivationCelu",
+    "ActivationElu",
+    "ActivationGelu",
+    "ActivationHardSigmoid",
+    "ActivationHardSwish",
+    "ActivationIdentity",
+    "ActivationLeakyRelu",
+    "ActivationLinear",
+    "ActivationParameterizedRelu",
+    "ActivationParametricSoftplus",
+    "ActivationRelu",
+    "ActivationReluGrad",
+    "ActivationScaledElu",
+    "ActivationScaledTanh",
+    "ActivationShrink",
+    "ActivationSigmoid",
+    "ActivationSoftplus",
+    "ActivationSoftsign",
+    "ActivationSwish",
+    "ActivationTanh",
+    "ActivationThresholdedRelu",
+]

@@ -170,3 +170,14 @@ class ElementWiseBitXor(OperatorDesc):
             Support("4_1", (1, 8), ALL_TYPES),
         ),
     )
+
+
+__all__ = [
+    "ElementWiseBitAnd",
+    "ElementWiseBitCount",
+    "ElementWiseBitNot",
+    "ElementWiseBitOr",
+    "ElementWiseBitShiftLeft",
+    "ElementWiseBitShiftRight",
+    "ElementWiseBitXor",
+]

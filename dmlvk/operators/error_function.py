@@ -31,3 +31,6 @@ class ElementWiseErf(OperatorDesc):
             Support("3_0", (1, 8), FLOATS),
         ),
     )
+
+
+__all__ = ["ElementWiseErf"]

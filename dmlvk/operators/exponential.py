@@ -116,3 +116,6 @@ class ElementWiseTanh(OperatorDesc):
             Support("3_0", (1, 8), FLOATS),
         ),
     )
+
+
+__all__ = ["ElementWiseCosh", "ElementWiseExp", "ElementWiseSinh", "ElementWiseTanh"]

@@ -150,3 +150,6 @@ class ConvolutionInteger(OperatorDesc):
             ),
         ),
     )
+
+
+__all__ = ["ConvolutionInteger", "MatrixMultiplyInteger"]

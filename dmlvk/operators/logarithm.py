@@ -184,3 +184,13 @@ class ElementWisePow(OperatorDesc):
             Support("3_0", (1, 8), TYPES_TO_32),
         ),
     )
+
+
+__all__ = [
+    "ElementWiseAcosh",
+    "ElementWiseAsinh",
+    "ElementWiseAtanh",
+    "ElementWiseConstantPow",
+    "ElementWiseLog",
+    "ElementWisePow",
+]

@@ -70,3 +70,6 @@ class NonzeroCoordinates(OperatorDesc):
             ),
         ),
     )
+
+
+__all__ = ["NonzeroCoordinates"]

@@ -197,3 +197,6 @@ class ElementWiseQuantizedLinearAdd(OperatorDesc):
             ),
         ),
     )
+
+
+__all__ = ["ElementWiseDequantizeLinear", "ElementWiseQuantizeLinear", "ElementWiseQuantizedLinearAdd"]

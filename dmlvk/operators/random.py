@@ -59,3 +59,6 @@ class RandomGenerator(OperatorDesc):
             Support("4_0", (1, 8), (DataType.UINT32,)),
         ),
     )
+
+
+__all__ = ["RandomGenerator", "RandomGeneratorType"]

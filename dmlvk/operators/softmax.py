@@ -173,3 +173,13 @@ class ActivationSoftmax1(OperatorDesc):
         accuracy=_SHARES,
         support=(Support("5_1", (1, 8), FLOATS),),
     )
+
+
+__all__ = [
+    "ActivationHardmax",
+    "ActivationHardmax1",
+    "ActivationLogSoftmax",
+    "ActivationLogSoftmax1",
+    "ActivationSoftmax",
+    "ActivationSoftmax1",
+]

@@ -83,3 +83,6 @@ class TopK1(OperatorDesc):
         accuracy=EXACT,
         support=_tables()[1:],
     )
+
+
+__all__ = ["TopK", "TopK1"]

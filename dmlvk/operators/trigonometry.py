@@ -170,3 +170,14 @@ class ElementWiseTan(OperatorDesc):
             Support("3_0", (1, 8), FLOATS),
         ),
     )
+
+
+__all__ = [
+    "ElementWiseAcos",
+    "ElementWiseAsin",
+    "ElementWiseAtan",
+    "ElementWiseAtanYx",
+    "ElementWiseCos",
+    "ElementWiseSin",
+    "ElementWiseTan",
+]
