@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from dmlvk.bench.registry import bench_tasks
 from dmlvk.bench.task import InTorch, Task
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OperatorDesc, operator_desc
@@ -33,6 +34,7 @@ def _pool_members(window: int, stride: int, pad: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@bench_tasks("AVERAGE_POOLING_GRAD")
 def averages(data_type: DataType, size: int) -> Iterator[Task]:
     """Of windows of 2 x 2 side by side."""
     n, c, h, w = _images(data_type, size)
@@ -49,6 +51,7 @@ def averages(data_type: DataType, size: int) -> Iterator[Task]:
     yield _task(f"2x2, stride 2, {n}x{c}x{h}x{w}", desc, in_torch)
 
 
+@bench_tasks("MAX_POOLING_GRAD")
 def maxima(data_type: DataType, size: int) -> Iterator[Task]:
     """Of windows of 3 x 3 in steps of 2; the maxima are found first, by PyTorch, too."""
     n, c, h, w = _images(data_type, size)
@@ -67,6 +70,7 @@ def maxima(data_type: DataType, size: int) -> Iterator[Task]:
     yield _task(f"3x3, stride 2, {n}x{c}x{h}x{w}", desc, in_torch)
 
 
+@bench_tasks("LOCAL_RESPONSE_NORMALIZATION_GRAD")
 def local_responses(data_type: DataType, size: int) -> Iterator[Task]:
     """Across five channels; PyTorch computes the normalized values first, and the sums of squares are made of these."""
     n, c, h, w = _images(data_type, size)
@@ -105,6 +109,7 @@ def _resampled(
     return _task(f"by 2, {n}x{c}x{h}x{w}", desc, in_torch)
 
 
+@bench_tasks("RESAMPLE_GRAD")
 def linear(data_type: DataType, size: int) -> Iterator[Task]:
     """Bilinear, between the middles of pixels."""
     yield _resampled(
@@ -112,6 +117,7 @@ def linear(data_type: DataType, size: int) -> Iterator[Task]:
     )
 
 
+@bench_tasks("RESAMPLE_GRAD1")
 def nearest(data_type: DataType, size: int) -> Iterator[Task]:
     """Nearest elements as PyTorch has them: rounded down, between corners of pixels."""
     yield _resampled(

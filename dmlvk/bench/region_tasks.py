@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dmlvk.bench.libraries import module
+from dmlvk.bench.registry import bench_tasks
 from dmlvk.bench.task import Array, Task
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, operator_desc
@@ -95,6 +96,8 @@ def _task(operator_name: str, data_type: DataType, size: int, tensors: Mapping[s
     )  # fmt: skip
 
 
+@bench_tasks("ROI_ALIGN", "ROI_ALIGN")
+@bench_tasks("ROI_ALIGN1", "ROI_ALIGN1")
 def regions(operator_name: str, data_type: DataType, size: int) -> Iterator[Task]:
     """Averages."""
     image, count = _sizes(data_type, size)
@@ -112,6 +115,7 @@ def regions(operator_name: str, data_type: DataType, size: int) -> Iterator[Task
     yield _task(operator_name, data_type, size, tensors, in_torch)
 
 
+@bench_tasks("ROI_ALIGN_GRAD")
 def region_gradients(data_type: DataType, size: int) -> Iterator[Task]:
     """Of the images, of averages."""
     image, count = _sizes(data_type, size)

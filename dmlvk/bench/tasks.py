@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import functools
+import importlib
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+import pkgutil
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from dmlvk.bench import gradient_tasks, training_tasks
-from dmlvk.bench.region_tasks import region_gradients, regions
+from dmlvk import bench
+from dmlvk.bench.registry import MAKERS, bench_tasks
 from dmlvk.bench.task import InTorch, Task
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OPERATORS, DequantizeBlocks, OperatorDesc, fused_activation, operator_desc
@@ -26,7 +27,7 @@ def tasks(operator_name: str, data_type: DataType, size_in_bytes: int) -> list[T
         data_type: of the first tensor.
         size_in_bytes: of the largest tensor, roughly: of a square matrix, for products.
     """
-    make = _MAKERS.get(operator_name)
+    make = MAKERS.get(operator_name)
     if make is None or operator_name not in OPERATORS:
         return []
     return [task for task in make(data_type, size_in_bytes) if _is_supported(task)]
@@ -75,6 +76,7 @@ _LARGEST_MATRIX = 2**30
 """Bytes of what a few rows are multiplied with: otherwise 16 times those of a square product's matrix."""
 
 
+@bench_tasks("GEMM")
 def _products(data_type: DataType, size: int) -> Iterator[Task]:
     side = max(16, math.isqrt(size // data_type.size_in_bytes) // 16 * 16)
     yield _product(side, side, side, data_type, series="GEMM n x n x n")
@@ -89,6 +91,7 @@ _PACKED = ((2048, 2048), (8192, 2048), (2048, 8192), (14336, 4096), (128256, 204
 """Columns and terms of products that language models of 1 and 8 billion weights are made of."""
 
 
+@bench_tasks("DEQUANTIZE")
 def _dequantized(data_type: DataType, size: int) -> Iterator[Task]:
     """By itself; and before GEMM, whose kernels read packed weights (4 bits in blocks of 32) of up to so many bytes."""
     yield from _blocks("DEQUANTIZE", data_type, size)
@@ -123,6 +126,7 @@ _CONVOLUTIONS = (
 """Of ResNet-50, and a depthwise one: channels, side of the image, of the window, stride, output channels, groups."""
 
 
+@bench_tasks("CONVOLUTION")
 def _convolutions(data_type: DataType, size: int) -> Iterator[Task]:
     for batch in (32, 1) if size >= 2**24 else (1,):
         for shape in _CONVOLUTIONS:
@@ -163,6 +167,8 @@ def _images(data_type: DataType, size: int) -> tuple[int, int, int, int]:
     return max(1, size // data_type.size_in_bytes // (64 * side * side)), 64, side, side
 
 
+@bench_tasks("AVERAGE_POOLING", "AVERAGE_POOLING", 2, 2, 0)
+@bench_tasks("MAX_POOLING", "MAX_POOLING", 3, 2, 1)
 def _pools(operator_name: str, window: int, stride: int, pad: int, data_type: DataType, size: int) -> Iterator[Task]:
     n, c, h, w = _images(data_type, size)
     out = (h + 2 * pad - window) // stride + 1
@@ -189,6 +195,7 @@ def _matrix(data_type: DataType, size: int) -> tuple[int, int]:
     return max(1, size // data_type.size_in_bytes // ROW), ROW
 
 
+@bench_tasks("REDUCE")
 def _reductions(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
     source = TensorDesc(data_type, (1, 1, rows, columns))
@@ -213,6 +220,7 @@ def _reduced_in_torch(call: str, axes: tuple[int, ...]) -> InTorch:
     return lambda torch, inputs: getattr(torch, call)(inputs[0], dim=axes, keepdim=True)
 
 
+@bench_tasks("ARGMAX")
 def _argmax(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
     desc = operator_desc(
@@ -223,6 +231,7 @@ def _argmax(data_type: DataType, size: int) -> Iterator[Task]:
     yield _moving(f"of rows, {rows} x {columns}", desc, lambda torch, inputs: torch.argmax(inputs[0], -1, True))
 
 
+@bench_tasks("JOIN")
 def _join(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size // 4)
     part, whole = TensorDesc(data_type, (rows, columns)), TensorDesc(data_type, (4 * rows, columns))
@@ -233,6 +242,7 @@ def _join(data_type: DataType, size: int) -> Iterator[Task]:
     yield _moving(f"4 of {rows} x {columns}, side by side", desc, lambda torch, inputs: torch.cat(list(inputs), 1))
 
 
+@bench_tasks("SPLIT")
 def _split(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
     part, whole = TensorDesc(data_type, (rows, columns // 4)), TensorDesc(data_type, (rows, columns))
@@ -240,6 +250,7 @@ def _split(data_type: DataType, size: int) -> Iterator[Task]:
     yield _moving(f"{rows} x {columns} into 4", desc, None)
 
 
+@bench_tasks("SLICE1")
 def _slices(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
     source = TensorDesc(data_type, (rows, columns))
@@ -258,6 +269,7 @@ def _sliced(offset: int, length: int, step: int) -> InTorch:
     return lambda torch, inputs: inputs[0][offset : offset + length, ::step].clone()
 
 
+@bench_tasks("PADDING")
 def _padding(data_type: DataType, size: int) -> Iterator[Task]:
     n, c, h, w = _images(data_type, size)
     desc = operator_desc(
@@ -270,6 +282,7 @@ def _padding(data_type: DataType, size: int) -> Iterator[Task]:
     )
 
 
+@bench_tasks("TILE")
 def _tile(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size // 4)
     source, result = TensorDesc(data_type, (rows, columns)), TensorDesc(data_type, (2 * rows, 2 * columns))
@@ -277,6 +290,7 @@ def _tile(data_type: DataType, size: int) -> Iterator[Task]:
     yield _moving(f"2 x 2, {rows} x {columns}", desc, lambda torch, inputs: torch.tile(inputs[0], (2, 2)))
 
 
+@bench_tasks("CAST")
 def _cast(data_type: DataType, size: int) -> Iterator[Task]:
     count = size // data_type.size_in_bytes
     wanted = DataType.FLOAT16 if data_type is DataType.FLOAT32 else DataType.FLOAT32
@@ -285,6 +299,7 @@ def _cast(data_type: DataType, size: int) -> Iterator[Task]:
     yield _moving(f"to {name}, {count}", desc, lambda torch, inputs: inputs[0].to(getattr(torch, name)))
 
 
+@bench_tasks("QUANTIZE", "QUANTIZE")
 def _blocks(operator_name: str, data_type: DataType, size: int) -> Iterator[Task]:
     """A scale and a zero point for every 32 elements of a row, as weights of few bits have them."""
     rows, columns = _matrix(data_type, size)
@@ -300,6 +315,7 @@ def _blocks(operator_name: str, data_type: DataType, size: int) -> Iterator[Task
         yield Task(name, desc, data_type, _bytes(desc), "B/s")
 
 
+@bench_tasks("GATHER")
 def _gathers(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
     source = TensorDesc(data_type, (rows, columns))
@@ -314,6 +330,8 @@ def _gathers(data_type: DataType, size: int) -> Iterator[Task]:
     yield _moving(f"of rows, {rows} x {columns}", desc, in_torch, indices={"IndicesTensor": rows})
 
 
+@bench_tasks("GATHER_ELEMENTS", "GATHER_ELEMENTS")
+@bench_tasks("SCATTER", "SCATTER")
 def _elements(operator_name: str, data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
     source, places = TensorDesc(data_type, (rows, columns)), TensorDesc(DataType.INT64, (rows, columns))
@@ -332,6 +350,7 @@ def _elements(operator_name: str, data_type: DataType, size: int) -> Iterator[Ta
     )
 
 
+@bench_tasks("DEPTH_TO_SPACE")
 def _depth_to_space(data_type: DataType, size: int) -> Iterator[Task]:
     n, c, h, w = _images(data_type, size)
     desc = operator_desc(
@@ -341,6 +360,7 @@ def _depth_to_space(data_type: DataType, size: int) -> Iterator[Task]:
     yield _moving(f"2, {n}x{c}x{h}x{w}", desc, None)
 
 
+@bench_tasks("CUMULATIVE_SUMMATION")
 def _cumulative(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
     tensor = TensorDesc(data_type, (1, 1, rows, columns))
@@ -356,6 +376,7 @@ def _cumsum(axis: int) -> InTorch:
     return lambda torch, inputs: torch.cumsum(inputs[0], axis)
 
 
+@bench_tasks("TOP_K")
 def _top_k(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
     desc = operator_desc(
@@ -366,6 +387,7 @@ def _top_k(data_type: DataType, size: int) -> Iterator[Task]:
     yield _moving(f"10 of {columns}, {rows} rows", desc, lambda torch, inputs: torch.topk(inputs[0], 10, -1).values)
 
 
+@bench_tasks("MEAN_VARIANCE_NORMALIZATION1")
 def _normalizations(data_type: DataType, size: int) -> Iterator[Task]:
     rows, columns = _matrix(data_type, size)
     tensor = TensorDesc(data_type, (1, 1, rows, columns))
@@ -396,6 +418,7 @@ def _normalizations(data_type: DataType, size: int) -> Iterator[Task]:
     yield _moving(f"of images, {n}x{c}x{h}x{w}", desc, instances_in_torch, work=work)
 
 
+@bench_tasks("BATCH_NORMALIZATION")
 def _batch_normalization(data_type: DataType, size: int) -> Iterator[Task]:
     n, c, h, w = _images(data_type, size)
     tensor, channel = TensorDesc(data_type, (n, c, h, w)), TensorDesc(data_type, (1, c, 1, 1))
@@ -411,6 +434,7 @@ def _batch_normalization(data_type: DataType, size: int) -> Iterator[Task]:
     yield _moving(f"{n}x{c}x{h}x{w}", desc, in_torch)
 
 
+@bench_tasks("LOCAL_RESPONSE_NORMALIZATION")
 def _local_responses(data_type: DataType, size: int) -> Iterator[Task]:
     """Across five channels."""
     n, c, h, w = _images(data_type, size)
@@ -426,6 +450,7 @@ def _local_responses(data_type: DataType, size: int) -> Iterator[Task]:
     yield _moving(f"of 5 channels, {n}x{c}x{h}x{w}", desc, in_torch)
 
 
+@bench_tasks("RESAMPLE1")
 def _resample(data_type: DataType, size: int) -> Iterator[Task]:
     n, c, h, w = _images(data_type, size // 4)
     desc = operator_desc(
@@ -445,6 +470,9 @@ _GATES_IN_TORCH = {"RNN": [0], "GRU": [1, 0, 2], "LSTM": [0, 2, 3, 1]}
 """Which of DirectML's gates PyTorch's are: DirectML has z r h, and i o f c; PyTorch r z n, and i f g o."""
 
 
+@bench_tasks("GRU", "GRU", 3)
+@bench_tasks("LSTM", "LSTM", 4)
+@bench_tasks("RNN", "RNN", 1)
 def _recurrent(name: str, gates: int, data_type: DataType, size: int) -> Iterator[Task]:
     """A layer of 512 units: 32 sequences of up to 128 steps."""
     units, batch = 512, 32
@@ -483,6 +511,8 @@ def _recurrent(name: str, gates: int, data_type: DataType, size: int) -> Iterato
     yield Task(f"{name} {units}, {steps} steps of {batch}", desc, data_type, work, "OP/s", in_torch, deviation=0.05)
 
 
+@bench_tasks("MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION", 16)
+@bench_tasks("MULTIHEAD_ATTENTION1", "MULTIHEAD_ATTENTION1", 4)
 def _attention(name: str, key_heads: int, data_type: DataType, size: int) -> Iterator[Task]:
     """Eight sequences of 1024, 16 heads of 64; of fewer where less memory is asked for."""
     batch, heads, head = 8, 16, 64
@@ -504,50 +534,9 @@ def _attention(name: str, key_heads: int, data_type: DataType, size: int) -> Ite
     yield Task(words, desc, data_type, 4 * batch * heads * length * length * head, "OP/s", in_torch)
 
 
-_Maker: TypeAlias = Callable[[DataType, int], Iterator[Task]]
+for _module in pkgutil.iter_modules(bench.__path__):  # some have tasks of their own families
+    if _module.name.endswith("_tasks"):
+        importlib.import_module(f"{bench.__name__}.{_module.name}")
 
-_MAKERS: Mapping[str, _Maker] = {
-    "ADAM_OPTIMIZER": training_tasks.adam,
-    "ARGMAX": _argmax,
-    "AVERAGE_POOLING": functools.partial(_pools, "AVERAGE_POOLING", 2, 2, 0),
-    "AVERAGE_POOLING_GRAD": gradient_tasks.averages,
-    "BATCH_NORMALIZATION": _batch_normalization,
-    "BATCH_NORMALIZATION_TRAINING": training_tasks.batch_normalization,
-    "BATCH_NORMALIZATION_TRAINING_GRAD": training_tasks.batch_gradients,
-    "CAST": _cast,
-    "CONVOLUTION": _convolutions,
-    "CUMULATIVE_SUMMATION": _cumulative,
-    "DEPTH_TO_SPACE": _depth_to_space,
-    "DEQUANTIZE": _dequantized,
-    "GATHER": _gathers,
-    "GATHER_ELEMENTS": functools.partial(_elements, "GATHER_ELEMENTS"),
-    "GEMM": _products,
-    "GRU": functools.partial(_recurrent, "GRU", 3),
-    "JOIN": _join,
-    "LOCAL_RESPONSE_NORMALIZATION": _local_responses,
-    "LOCAL_RESPONSE_NORMALIZATION_GRAD": gradient_tasks.local_responses,
-    "LSTM": functools.partial(_recurrent, "LSTM", 4),
-    "MAX_POOLING": functools.partial(_pools, "MAX_POOLING", 3, 2, 1),
-    "MAX_POOLING_GRAD": gradient_tasks.maxima,
-    "MEAN_VARIANCE_NORMALIZATION1": _normalizations,
-    "MULTIHEAD_ATTENTION": functools.partial(_attention, "MULTIHEAD_ATTENTION", 16),
-    "MULTIHEAD_ATTENTION1": functools.partial(_attention, "MULTIHEAD_ATTENTION1", 4),
-    "PADDING": _padding,
-    "QUANTIZE": functools.partial(_blocks, "QUANTIZE"),
-    "REDUCE": _reductions,
-    "RESAMPLE1": _resample,
-    "RESAMPLE_GRAD": gradient_tasks.linear,
-    "RESAMPLE_GRAD1": gradient_tasks.nearest,
-    "RNN": functools.partial(_recurrent, "RNN", 1),
-    "ROI_ALIGN": functools.partial(regions, "ROI_ALIGN"),
-    "ROI_ALIGN1": functools.partial(regions, "ROI_ALIGN1"),
-    "ROI_ALIGN_GRAD": region_gradients,
-    "SCATTER": functools.partial(_elements, "SCATTER"),
-    "SLICE1": _slices,
-    "SPLIT": _split,
-    "TILE": _tile,
-    "TOP_K": _top_k,
-}
-
-OPERATORS_WITH_TASKS = tuple(_MAKERS)
+OPERATORS_WITH_TASKS = tuple(sorted(MAKERS))
 """The operators that have tasks."""

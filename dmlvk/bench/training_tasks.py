@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from dmlvk.bench.registry import bench_tasks
 from dmlvk.bench.task import Array, InTorch, Task
 from dmlvk.datatypes import DataType
 from dmlvk.operators import OperatorDesc, operator_desc
@@ -21,6 +22,7 @@ def _task(words: str, desc: OperatorDesc, in_torch: InTorch, **more: Any) -> Tas
     return Task(f"{desc.operator_name} {words}", desc, tensors[0].data_type, work, "B/s", in_torch, **more)
 
 
+@bench_tasks("ADAM_OPTIMIZER")
 def adam(data_type: DataType, size: int) -> Iterator[Task]:
     """One step of many parameters; PyTorch's fused kernel works in place."""
     count = max(1, size // data_type.size_in_bytes)
@@ -54,6 +56,7 @@ def _images(data_type: DataType, size: int) -> tuple[TensorDesc, TensorDesc, str
     return images, channel, "x".join(map(str, images.sizes))
 
 
+@bench_tasks("BATCH_NORMALIZATION_TRAINING")
 def batch_normalization(data_type: DataType, size: int) -> Iterator[Task]:
     """By the batch's own mean and variance."""
     images, channel, words = _images(data_type, size)
@@ -69,6 +72,7 @@ def batch_normalization(data_type: DataType, size: int) -> Iterator[Task]:
     yield _task(words, desc, in_torch)
 
 
+@bench_tasks("BATCH_NORMALIZATION_TRAINING_GRAD")
 def batch_gradients(data_type: DataType, size: int) -> Iterator[Task]:
     """Of a batch of mean 0 and variance 1."""
     images, channel, words = _images(data_type, size)

@@ -6,8 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-from dmlvk.conformance.references import REFERENCES
-from dmlvk.conformance.references.bounded import SAMPLE_REFERENCES
+from dmlvk.conformance.references.registry import REFERENCES
 from dmlvk.operators import OPERATORS
 from scripts.docs_tools.markdown import page, table
 
@@ -220,7 +219,7 @@ def _references(names: list[str]) -> str:
     """The functions in ``dmlvk/conformance/references/``, of few operators."""
     functions: dict[str, None] = {}
     for name in names:
-        reference = REFERENCES.get(name) or SAMPLE_REFERENCES[name]
+        reference = REFERENCES[name]
         module = reference.__module__.removeprefix("dmlvk.conformance.references").lstrip(".")
         functions[f"`{module + '.' if module else ''}{reference.__name__}`"] = None
     return ", ".join(functions) if len(functions) <= 6 else "each its own"

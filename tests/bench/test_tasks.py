@@ -9,7 +9,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.bench import task_measurement
-from dmlvk.bench import tasks as tasks_module
+from dmlvk.bench.registry import MAKERS
 from dmlvk.bench.task import Task
 from dmlvk.bench.task_measurement import TaskResult, measure_task
 from dmlvk.bench.tasks import OPERATORS_WITH_TASKS, tasks
@@ -37,7 +37,7 @@ def test_an_operator_whose_tasks_fail_or_are_not_there_is_named_and_the_others_a
     def failing(data_type: dml.DataType, size: int) -> Iterator[Task]:
         raise ZeroDivisionError("no rows")
 
-    monkeypatch.setitem(tasks_module._MAKERS, "JOIN", failing)
+    monkeypatch.setitem(MAKERS, "JOIN", failing)
     outcome = Outcome(capsys, "bench", "-o", "JOIN,LP_NORMALIZATION,GATHER", "-t", "float32", "-s", "16KiB")
     assert outcome.status == 0
     lacking, failed = outcome.err.splitlines()[:2]

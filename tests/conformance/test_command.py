@@ -22,7 +22,8 @@ from dmlvk.conformance import runner
 from dmlvk.conformance.cases import value_cases
 from dmlvk.conformance.measurement import measure_case
 from dmlvk.conformance.reference_hashes import ReferenceHashes
-from dmlvk.conformance.references import REFERENCES, device_arithmetic
+from dmlvk.conformance.references import device_arithmetic
+from dmlvk.conformance.references.registry import REFERENCES
 from dmlvk.conformance.results import CaseReport, Plan
 from dmlvk.conformance.samples import products
 from dmlvk.operators import OPERATORS, REGULAR_OPERATORS, Accuracy

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dmlvk.conformance.facets import FacetError
-from dmlvk.conformance.references import REFERENCES
-from dmlvk.conformance.references.bounded import SAMPLE_REFERENCES, expected_outputs
+from dmlvk.conformance.references.bounded import expected_outputs
+from dmlvk.conformance.references.registry import REFERENCES
 from dmlvk.conformance.samples import SAMPLERS, Sample, Types, sample_cases
 from tests.conformance.test_command import conformance
 
@@ -40,15 +40,15 @@ def _failing_sampler(types: Types, random: np.random.Generator) -> Iterator[Samp
 SLICES = SAMPLERS["SLICE1"]
 SLIPS: dict[str, tuple[dict[str, Any], str, Any, str]] = {
     "no reference": (
-        SAMPLE_REFERENCES,
+        REFERENCES,
         "SLICE1",
         None,
         "SLICE1: reference: there is none in dmlvk/conformance",
     ),
     "no sampler": (SAMPLERS, "SLICE1", None, "SLICE1: sampler: there is none in dmlvk/conformance/samples"),
-    "a type": (SAMPLE_REFERENCES, "SLICE1", _without_shape, "SLICE1: reference: gives float64 of shape "),
-    "a name": (SAMPLE_REFERENCES, "SLICE1", _of_another_name, "SLICE1: reference: gives ['Output']; the outputs are "),
-    "a reference": (SAMPLE_REFERENCES, "SLICE1", _failing, "SLICE1: reference: IndexError: axis 9 (test_facets.py:"),
+    "a type": (REFERENCES, "SLICE1", _without_shape, "SLICE1: reference: gives float64 of shape "),
+    "a name": (REFERENCES, "SLICE1", _of_another_name, "SLICE1: reference: gives ['Output']; the outputs are "),
+    "a reference": (REFERENCES, "SLICE1", _failing, "SLICE1: reference: IndexError: axis 9 (test_facets.py:"),
     "a sampler": (SAMPLERS, "SLICE1", _failing_sampler, "SLICE1: sampler: ZeroDivisionError: no rows (test_facets.py:"),
     "no formula": (REFERENCES, "ELEMENT_WISE_SIGN", None, "ELEMENT_WISE_SIGN: reference: there is none in "),
     "a formula": (REFERENCES, "ELEMENT_WISE_SIGN", _failing, "ELEMENT_WISE_SIGN: reference: IndexError: axis 9 ("),

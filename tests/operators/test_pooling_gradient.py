@@ -10,7 +10,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
-from dmlvk.conformance.references.bounded import SAMPLE_REFERENCES
+from dmlvk.conformance.references.registry import REFERENCES
 from tests.operators.differences import differences
 
 _GEOMETRIES: dict[str, dict[str, Any]] = {
@@ -144,7 +144,7 @@ def test_gradients_of_maxima_are_the_differences_of_the_forward_operator(benches
     gradients = random.standard_normal(windows).astype(np.float32)
 
     def loss(values: npt.NDArray[np.float64]) -> float:
-        maxima_of_values = SAMPLE_REFERENCES[forward.operator_name](forward, {"InputTensor": values})["OutputTensor"]
+        maxima_of_values = REFERENCES[forward.operator_name](forward, {"InputTensor": values})["OutputTensor"]
         return float(np.sum(gradients * np.asarray(maxima_of_values)))  # of FLOAT64, as differences need
 
     expected = differences(loss, x)

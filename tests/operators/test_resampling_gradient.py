@@ -10,7 +10,8 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
-from dmlvk.conformance.references.bounded import SAMPLE_REFERENCES, Bounded
+from dmlvk.conformance.references.bounded import Bounded
+from dmlvk.conformance.references.registry import REFERENCES
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
 from tests.operators.differences import differences
@@ -86,7 +87,7 @@ def test_gradients_are_the_differences_of_the_forward_operator(
     gradients = random.standard_normal(resampled).astype(np.float32)
 
     def loss(values: npt.NDArray[np.float64]) -> float:
-        result = SAMPLE_REFERENCES[forward.operator_name](forward, {"InputTensor": values})["OutputTensor"]
+        result = REFERENCES[forward.operator_name](forward, {"InputTensor": values})["OutputTensor"]
         return float(np.sum(gradients * (result.values if isinstance(result, Bounded) else result)))  # of FLOAT64
 
     expected = differences(loss, x, 1.0)  # the operator is linear

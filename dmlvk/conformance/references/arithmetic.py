@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
+from dmlvk.conformance.references.registry import REFERENCES, reference
 from dmlvk.conformance.references.rounding import (
     Float64Array,
     float_format,
@@ -38,16 +39,19 @@ def rounded_as(x: Array, numbers: Float64Array) -> Array:
     return round_to_format(numbers, float_format(x.dtype), denormals_are_zero=x.dtype == np.float32)
 
 
+@reference("ELEMENT_WISE_ADD")
 def add(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     """Rounded to odd, then to the type."""
     return rounded_as(a, sum_to_odd(operand(a), operand(b))) if a.dtype.kind == "f" else a + b
 
 
+@reference("ELEMENT_WISE_SUBTRACT")
 def subtract(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     """The sum with the negated operand."""
     return rounded_as(a, sum_to_odd(operand(a), -operand(b))) if a.dtype.kind == "f" else a - b
 
 
+@reference("ELEMENT_WISE_MULTIPLY")
 def multiply(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     """Exact in float64."""
     if a.dtype.kind != "f":
@@ -57,6 +61,7 @@ def multiply(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
         return rounded_as(a, operand(a) * operand(b))
 
 
+@reference("ELEMENT_WISE_DIVIDE")
 def divide(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     """Floats in float64. Integers: NumPy's floored quotient, and one more where it was not exact and is negative."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -68,6 +73,7 @@ def divide(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     return truncated
 
 
+@reference("ELEMENT_WISE_MEAN")
 def mean(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     """Half of the sum in wider types; NumPy's fmod is the remainder that truncation leaves."""
     if a.dtype.kind == "f":
@@ -77,6 +83,7 @@ def mean(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     return whole.astype(a.dtype)
 
 
+@reference("ELEMENT_WISE_DIFFERENCE_SQUARE")
 def difference_square(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     """FLOAT32 in two steps. FLOAT16 at once: see :func:`_exact_difference_square`."""
     if a.dtype.kind != "f":
@@ -104,6 +111,7 @@ def _exact_difference_square(a: Float64Array, b: Float64Array) -> Float64Array:
     return np.where(np.isfinite(difference), square * 2.0**-28, difference)
 
 
+@reference("ELEMENT_WISE_MODULUS_TRUNCATE")
 def modulus_truncate(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     """NumPy's fmod, which is exact in float64."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -112,6 +120,7 @@ def modulus_truncate(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
         return rounded_as(a, np.fmod(operand(a), operand(b)))
 
 
+@reference("ELEMENT_WISE_MODULUS_FLOOR")
 def modulus_floor(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     """Integers: NumPy's remainder. Floats: fmod, and once the divisor where that is of the other sign."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -123,6 +132,7 @@ def modulus_floor(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
     return rounded_as(a, total)
 
 
+@reference("ELEMENT_WISE_RECIP")
 def recip(desc: dml.ElementWiseRecip, x: Array) -> Array:
     """In float64."""
     x = prescaled(x, desc.scale_bias)
@@ -130,8 +140,23 @@ def recip(desc: dml.ElementWiseRecip, x: Array) -> Array:
         return rounded_as(x, 1.0 / operand(x))
 
 
+@reference("ELEMENT_WISE_SQRT")
 def sqrt(desc: dml.ElementWiseSqrt, x: Array) -> Array:
     """In float64."""
     x = prescaled(x, desc.scale_bias)
     with np.errstate(invalid="ignore"):
         return rounded_as(x, np.sqrt(operand(x)))
+
+
+@reference("ELEMENT_WISE_ADD1")
+def fused_add(desc: dml.OperatorDesc, a: Array, b: Array) -> Array:
+    """The sum as ELEMENT_WISE_ADD gives it; then what the activation's own reference makes of a tensor of such sums."""
+    total: Array = add(desc, a, b)
+    fused = desc.activation
+    if fused is None:
+        return total
+    tensor = dml.TensorDesc(desc.output_type, total.shape)
+    attributes = {field.name: value for field, value in fused.attributes}
+    alone = dml.operator_desc(fused.operator_name, InputTensor=tensor, OutputTensor=tensor, **attributes)
+    result: Array = REFERENCES[fused.operator_name](alone, total)
+    return result

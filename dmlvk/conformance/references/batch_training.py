@@ -9,8 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.references.bounded import Bounded, Expected, reference
+from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.reduction import spacing
+from dmlvk.conformance.references.registry import reference
 
 Array = npt.NDArray[Any]
 

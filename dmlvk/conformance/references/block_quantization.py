@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.conformance.references.bounded import reference
+from dmlvk.conformance.references.registry import reference
 from dmlvk.conformance.references.rounding import FLOAT32, float_format, round_to_format, widened
 from dmlvk.datatypes import DataType
 

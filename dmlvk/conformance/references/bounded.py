@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.conformance import facets, references
+from dmlvk.conformance import facets
+from dmlvk.conformance.references.registry import REFERENCES
 from dmlvk.operators import OperatorDesc
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -33,22 +32,6 @@ class Bounded:
 
 Expected: TypeAlias = "Array | Bounded"
 """An array of an output's data type whose every bit is settled, or true values with a bound."""
-
-SampleReference: TypeAlias = Callable[[Any, Mapping[str, Array]], Mapping[str, Expected]]
-"""Called with a description and its inputs by DirectML's names; gives every output by its name."""
-
-SAMPLE_REFERENCES: dict[str, SampleReference] = {}
-"""By operator; modules of this folder fill it in: :func:`reference`."""
-
-
-def reference(operator_name: str) -> Callable[[SampleReference], SampleReference]:
-    """Declares a function to be an operator's reference."""
-
-    def declared(function: SampleReference) -> SampleReference:
-        SAMPLE_REFERENCES[operator_name] = function
-        return function
-
-    return declared
 
 
 def fault(where: str, got: Array, expected: Expected) -> str | None:
@@ -111,7 +94,7 @@ def expected_outputs(desc: OperatorDesc, inputs: Mapping[str, Array]) -> Mapping
     Raises:
         FacetError: when the operator has no reference, or it fails, or gives other outputs, types or shapes.
     """
-    name, compute = desc.operator_name, SAMPLE_REFERENCES.get(desc.operator_name)
+    name, compute = desc.operator_name, REFERENCES.get(desc.operator_name)
     if compute is None:
         raise facets.missing(name, "reference", "dmlvk/conformance/references")
     given = compute
@@ -131,7 +114,3 @@ def expected_outputs(desc: OperatorDesc, inputs: Mapping[str, Array]) -> Mapping
             words = " of shape ".join(map(str, found)), " of shape ".join(map(str, wanted))
             raise facets.fault(name, "reference", f"gives {words[0]} as {member}; it must be {words[1]}")
     return expected
-
-
-for _module in pkgutil.iter_modules(references.__path__):  # each declares references of its own
-    importlib.import_module(f"{references.__name__}.{_module.name}")

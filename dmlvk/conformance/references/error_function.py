@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
+from dmlvk.conformance.references.registry import reference
 from dmlvk.conformance.references.rounding import Float64Array, arithmetic_values
 from dmlvk.conformance.references.scaling import prescaled
 
@@ -32,11 +33,13 @@ _NEAR_ZERO = 0.5
 """Where the series ends and the sum begins."""
 
 
+@reference("ELEMENT_WISE_ERF")
 def error_function(desc: dml.ElementWiseErf, x: Array) -> Float64Array:
     """The series, or 1 less the complement."""
     return _by_block(erf, arithmetic_values(prescaled(x, desc.scale_bias)))
 
 
+@reference("ACTIVATION_GELU")
 def gelu(desc: dml.ActivationGelu, x: Array) -> Float64Array:
     """X times the normal distribution's probability of values below x."""
     return _by_block(_gelu, arithmetic_values(x))

@@ -13,12 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
+from dmlvk.conformance.references.registry import reference
 from dmlvk.conformance.references.rounding import Float64Array, arithmetic_values
 from dmlvk.conformance.references.scaling import prescaled
 
 Array = npt.NDArray[Any]
 
 
+@reference("ELEMENT_WISE_EXP")
 def exponential(desc: dml.ElementWiseExp, x: Array) -> Float64Array:
     """NumPy's exp; infinite beyond float64, which is far beyond float32."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -26,6 +28,7 @@ def exponential(desc: dml.ElementWiseExp, x: Array) -> Float64Array:
     return true
 
 
+@reference("ELEMENT_WISE_SINH")
 def hyperbolic_sine(desc: dml.ElementWiseSinh, x: Array) -> Float64Array:
     """NumPy's sinh."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -33,6 +36,7 @@ def hyperbolic_sine(desc: dml.ElementWiseSinh, x: Array) -> Float64Array:
     return true
 
 
+@reference("ELEMENT_WISE_COSH")
 def hyperbolic_cosine(desc: dml.ElementWiseCosh, x: Array) -> Float64Array:
     """NumPy's cosh."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -40,6 +44,7 @@ def hyperbolic_cosine(desc: dml.ElementWiseCosh, x: Array) -> Float64Array:
     return true
 
 
+@reference("ACTIVATION_TANH", "ELEMENT_WISE_TANH")
 def hyperbolic_tangent(desc: dml.ElementWiseTanh | dml.ActivationTanh, x: Array) -> Float64Array:
     """NumPy's tanh."""
     with np.errstate(invalid="ignore"):
@@ -52,6 +57,7 @@ def _attribute(value: float) -> float:
     return float(arithmetic_values(np.array([value], np.float32))[0])
 
 
+@reference("ACTIVATION_SCALED_TANH")
 def scaled_hyperbolic_tangent(desc: dml.ActivationScaledTanh, x: Array) -> Float64Array:
     """Products of float32 values are exact in float64, and neither overflow nor vanish."""
     with np.errstate(invalid="ignore"):
@@ -66,11 +72,13 @@ def _logistic(t: Float64Array) -> Float64Array:
         return np.where(t > -1.0, 0.5 + 0.5 * np.tanh(0.5 * t), power / (1.0 + power))
 
 
+@reference("ACTIVATION_SIGMOID")
 def logistic(desc: dml.ActivationSigmoid, x: Array) -> Float64Array:
     """See :func:`_logistic`."""
     return _logistic(arithmetic_values(x))
 
 
+@reference("ACTIVATION_SWISH")
 def swish(desc: dml.ActivationSwish, x: Array) -> Float64Array:
     """The product; its limit where an infinity meets a zero."""
     numbers = arithmetic_values(x)
@@ -80,6 +88,7 @@ def swish(desc: dml.ActivationSwish, x: Array) -> Float64Array:
     return np.where(np.isinf(numbers) & (argument < 0), np.copysign(0.0, numbers), product)
 
 
+@reference("ACTIVATION_ELU")
 def exponential_linear(desc: dml.ActivationElu, x: Array) -> Float64Array:
     """NumPy's expm1."""
     numbers = arithmetic_values(x)
@@ -87,6 +96,7 @@ def exponential_linear(desc: dml.ActivationElu, x: Array) -> Float64Array:
         return np.where(numbers >= 0, numbers, _attribute(desc.alpha) * np.expm1(numbers))
 
 
+@reference("ACTIVATION_SCALED_ELU")
 def scaled_exponential_linear(desc: dml.ActivationScaledElu, x: Array) -> Float64Array:
     """NumPy's expm1; the product of the factors is exact in float64."""
     numbers = arithmetic_values(x)
@@ -95,6 +105,7 @@ def scaled_exponential_linear(desc: dml.ActivationScaledElu, x: Array) -> Float6
         return np.where(numbers >= 0, gamma * numbers, gamma * alpha * np.expm1(numbers))
 
 
+@reference("ACTIVATION_CELU")
 def continuous_exponential_linear(desc: dml.ActivationCelu, x: Array) -> Float64Array:
     """NumPy's expm1; a zero or infinite Alpha by its limits."""
     numbers = arithmetic_values(x)

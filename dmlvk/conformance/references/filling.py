@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.conformance.references.bounded import Bounded, Expected, reference
+from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.movement import window_indices
+from dmlvk.conformance.references.registry import reference
 from dmlvk.datatypes import DataType
 
 Array = npt.NDArray[Any]

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.references.bounded import Expected, reference
+from dmlvk.conformance.references.bounded import Expected
 from dmlvk.conformance.references.products import terms_of
+from dmlvk.conformance.references.registry import reference
 
 Array = npt.NDArray[Any]
 

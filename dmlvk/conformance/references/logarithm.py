@@ -8,12 +8,14 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
+from dmlvk.conformance.references.registry import reference
 from dmlvk.conformance.references.rounding import Float64Array, arithmetic_values
 from dmlvk.conformance.references.scaling import prescaled
 
 Array = npt.NDArray[Any]
 
 
+@reference("ELEMENT_WISE_LOG")
 def logarithm(desc: dml.ElementWiseLog, x: Array) -> Float64Array:
     """NumPy's logarithm."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -21,6 +23,7 @@ def logarithm(desc: dml.ElementWiseLog, x: Array) -> Float64Array:
     return true
 
 
+@reference("ELEMENT_WISE_ACOSH")
 def inverse_hyperbolic_cosine(desc: dml.ElementWiseAcosh, x: Array) -> Float64Array:
     """NumPy's arccosh."""
     with np.errstate(invalid="ignore"):
@@ -28,6 +31,7 @@ def inverse_hyperbolic_cosine(desc: dml.ElementWiseAcosh, x: Array) -> Float64Ar
     return true
 
 
+@reference("ELEMENT_WISE_ASINH")
 def inverse_hyperbolic_sine(desc: dml.ElementWiseAsinh, x: Array) -> Float64Array:
     """NumPy's arcsinh."""
     with np.errstate(invalid="ignore"):
@@ -35,6 +39,7 @@ def inverse_hyperbolic_sine(desc: dml.ElementWiseAsinh, x: Array) -> Float64Arra
     return true
 
 
+@reference("ELEMENT_WISE_ATANH")
 def inverse_hyperbolic_tangent(desc: dml.ElementWiseAtanh, x: Array) -> Float64Array:
     """NumPy's arctanh."""
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -54,6 +59,7 @@ def _factor(value: float) -> np.float64:
     return np.float64(arithmetic_values(np.array([value], np.float32))[0])
 
 
+@reference("ACTIVATION_SOFTPLUS")
 def softplus(desc: dml.ActivationSoftplus, x: Array) -> Float64Array:
     """The formula; the product of two float32 numbers is exact in float64."""
     steepness = _factor(desc.steepness)
@@ -62,6 +68,7 @@ def softplus(desc: dml.ActivationSoftplus, x: Array) -> Float64Array:
     return true
 
 
+@reference("ACTIVATION_PARAMETRIC_SOFTPLUS")
 def parametric_softplus(desc: dml.ActivationParametricSoftplus, x: Array) -> Float64Array:
     """The formula; the product of two float32 numbers is exact in float64."""
     with np.errstate(invalid="ignore"):

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.conformance.references.bounded import Expected, reference
+from dmlvk.conformance.references.bounded import Expected
+from dmlvk.conformance.references.registry import reference
 
 Array = npt.NDArray[Any]
 

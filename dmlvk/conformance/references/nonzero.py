@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.conformance.references.bounded import reference
+from dmlvk.conformance.references.registry import reference
 from dmlvk.operators.nonzero import NonzeroCoordinates
 
 Array = npt.NDArray[Any]

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 import dmlvk as dml
 from dmlvk.conformance.references import arithmetic
-from dmlvk.conformance.references.bounded import Expected, reference
+from dmlvk.conformance.references.bounded import Expected
+from dmlvk.conformance.references.registry import reference
 
 Array = npt.NDArray[Any]
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 import dmlvk as dml
 from dmlvk.conformance.references.arithmetic import operand, rounded_as
+from dmlvk.conformance.references.registry import reference
 from dmlvk.conformance.references.rounding import Float64Array, sum_to_odd, truncated_affine, widened
 from dmlvk.conformance.references.scaling import prescaled
 
@@ -21,11 +22,13 @@ def _attribute(value: float) -> float:
     return math.copysign(0.0, value) if abs(value) < 2.0**-126 else value
 
 
+@reference("ACTIVATION_LINEAR")
 def linear(desc: dml.ActivationLinear, x: Array) -> Array:
     """As a ScaleBias of the same numbers."""
     return prescaled(x, dml.ScaleBias(desc.alpha, desc.beta))
 
 
+@reference("ACTIVATION_HARD_SIGMOID")
 def hard_sigmoid(desc: dml.ActivationHardSigmoid, x: Array) -> Array:
     """The rounded line between the bounds; what is not above zero is +0."""
     line = widened(prescaled(x, dml.ScaleBias(desc.alpha, desc.beta)))
@@ -33,6 +36,7 @@ def hard_sigmoid(desc: dml.ActivationHardSigmoid, x: Array) -> Array:
     return rounded_as(x, np.where(np.isnan(line), np.nan, bounded))
 
 
+@reference("ACTIVATION_HARD_SWISH")
 def hard_swish(desc: dml.ActivationHardSwish, x: Array) -> Float64Array:
     """The true value: in float64 the line's product is exact, so that its sum and the last product are rounded."""
     numbers = operand(x)
@@ -49,16 +53,19 @@ def _with_slope(x: Array, slope: Float64Array | float) -> Array:
         return rounded_as(x, np.where(numbers < 0, numbers * slope, numbers))
 
 
+@reference("ACTIVATION_LEAKY_RELU")
 def leaky_relu(desc: dml.ActivationLeakyRelu, x: Array) -> Array:
     """The product is exact in float64."""
     return _with_slope(x, _attribute(desc.alpha))
 
 
+@reference("ACTIVATION_PARAMETERIZED_RELU")
 def parameterized_relu(desc: dml.ActivationParameterizedRelu, x: Array, slope: Array) -> Array:
     """The product is exact in float64; integers are NumPy's."""
     return _with_slope(x, operand(slope)) if x.dtype.kind == "f" else np.where(x < 0, x * slope, x)
 
 
+@reference("ACTIVATION_SHRINK")
 def shrink(desc: dml.ActivationShrink, x: Array) -> Array:
     """Sums of floats are rounded to odd, then to the type; those of integers are truncated from exact numbers."""
     bias, threshold = _attribute(desc.bias), _attribute(desc.threshold)
@@ -72,6 +79,7 @@ def shrink(desc: dml.ActivationShrink, x: Array) -> Array:
     return np.where(wide > threshold, down, np.where(wide < -threshold, up, 0)).astype(x.dtype)
 
 
+@reference("ACTIVATION_SOFTSIGN")
 def softsign(desc: dml.ActivationSoftsign, x: Array) -> Float64Array:
     """The true value, in float64."""
     numbers = operand(x)

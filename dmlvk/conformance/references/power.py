@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
+from dmlvk.conformance.references.registry import reference
 from dmlvk.conformance.references.rounding import Float64Array, arithmetic_values
 from dmlvk.conformance.references.scaling import prescaled
 
@@ -22,12 +23,14 @@ _BEYOND = 2.0**33
 """Above all integers of 32 bits."""
 
 
+@reference("ELEMENT_WISE_CONSTANT_POW")
 def constant_power(desc: dml.ElementWiseConstantPow, x: Array) -> Float64Array:
     """C's pow of float64, whose special values NumPy hands on."""
     exponent = arithmetic_values(np.array([desc.exponent], np.float32))[0]
     return _float_power(arithmetic_values(prescaled(x, desc.scale_bias)), exponent)
 
 
+@reference("ELEMENT_WISE_POW")
 def power(desc: dml.ElementWisePow, x: Array, exponent: Array) -> Array:
     """True values for floats, integers for integers."""
     x = prescaled(x, desc.scale_bias)

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.references import REFERENCES
-from dmlvk.conformance.references.bounded import Bounded, Expected, reference
+from dmlvk.conformance.references.bounded import Bounded, Expected
+from dmlvk.conformance.references.registry import REFERENCES, reference
 
 Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float32]

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
+from dmlvk.conformance.references.registry import reference
 from dmlvk.conformance.references.rounding import FLOAT32, float_format, round_to_format, sum_to_odd, widened
 
 Array = npt.NDArray[Any]
@@ -53,6 +54,7 @@ def _saturated(numbers: Float64Array, zero_point: Array, data_type: np.dtype[Any
     return bounded.astype(data_type)
 
 
+@reference("ELEMENT_WISE_QUANTIZE_LINEAR")
 def quantize_linear(desc: dml.ElementWiseQuantizeLinear, *inputs: Array) -> Array:
     """Divided in float64; the halves on both sides are then held against the dividend."""
     named = _zeros_where_absent(desc, inputs)
@@ -62,6 +64,7 @@ def quantize_linear(desc: dml.ElementWiseQuantizeLinear, *inputs: Array) -> Arra
     return _saturated(nearest, named["zero_point_tensor"], desc.output_type.numpy_dtype)
 
 
+@reference("ELEMENT_WISE_DEQUANTIZE_LINEAR")
 def dequantize_linear(desc: dml.ElementWiseDequantizeLinear, *inputs: Array) -> Array:
     """The difference in two parts, whose products with the scale are exact in float64, added to odd and rounded."""
     named = _zeros_where_absent(desc, inputs)
@@ -76,6 +79,7 @@ def dequantize_linear(desc: dml.ElementWiseDequantizeLinear, *inputs: Array) -> 
     return round_to_format(total, target, denormals_are_zero=target is FLOAT32)
 
 
+@reference("ELEMENT_WISE_QUANTIZED_LINEAR_ADD")
 def quantized_linear_add(desc: dml.ElementWiseQuantizedLinearAdd, *inputs: Array) -> Array:
     """Products of 8 by 24 bits are exact in float64; their sum is rounded to odd there, and the quotient as above."""
     named = _zeros_where_absent(desc, inputs)

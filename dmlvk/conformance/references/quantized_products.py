@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
-from dmlvk.conformance.references.bounded import Expected, reference
+from dmlvk.conformance.references.bounded import Expected
 from dmlvk.conformance.references.integer_products import convolution_integer, matrix_multiply_integer
+from dmlvk.conformance.references.registry import reference
 
 Array = npt.NDArray[Any]
 

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.conformance.references.bounded import Expected, reference
+from dmlvk.conformance.references.bounded import Expected
+from dmlvk.conformance.references.registry import reference
 from dmlvk.operators.rearrangement import DepthSpaceOrder, PaddingMode
 
 Array = npt.NDArray[Any]

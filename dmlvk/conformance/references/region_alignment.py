@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.conformance.references.bounded import Bounded, Expected, reference
+from dmlvk.conformance.references.bounded import Bounded, Expected
+from dmlvk.conformance.references.registry import reference
 from dmlvk.operators.members import ReduceFunction
 from dmlvk.operators.resampling import InterpolationMode
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.conformance.references.bounded import Bounded, Expected, reference
+from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.region_alignment import (
     AxisSamples,
     flushed,
@@ -17,6 +17,7 @@ from dmlvk.conformance.references.region_alignment import (
     region_axes,
     sampled,
 )
+from dmlvk.conformance.references.registry import reference
 from dmlvk.operators.members import ReduceFunction
 from dmlvk.operators.resampling import InterpolationMode
 

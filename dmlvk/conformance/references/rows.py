@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 import dmlvk as dml
+from dmlvk.conformance.references.registry import reference
 from dmlvk.conformance.references.rounding import widened
 
 Array = npt.NDArray[Any]
@@ -30,6 +31,7 @@ def _back(rows: Array, shape: tuple[int, ...], order: list[int]) -> Array:
     return np.ascontiguousarray(np.transpose(rows.reshape(shape), np.argsort(order)))
 
 
+@reference("ACTIVATION_HARDMAX", "ACTIVATION_HARDMAX1")
 def hardmax(desc: dml.OperatorDesc, x: Array) -> Array:
     """NumPy's argmax of float64, where a number is above NaN; it finds the first of equals."""
     rows, shape, order = _rows(desc, widened(x))
@@ -55,6 +57,7 @@ def _relative(x: Array) -> tuple[Float64Array, Float64Array]:
     return differences, powers.sum(axis=1, keepdims=True)
 
 
+@reference("ACTIVATION_SOFTMAX", "ACTIVATION_SOFTMAX1")
 def softmax(desc: dml.OperatorDesc, x: Array) -> Float64Array:
     """The quotient, in float64."""
     rows, shape, order = _rows(desc, widened(x))
@@ -63,6 +66,7 @@ def softmax(desc: dml.OperatorDesc, x: Array) -> Float64Array:
         return _back(np.exp(differences) / (1 + others), shape, order)
 
 
+@reference("ACTIVATION_LOG_SOFTMAX", "ACTIVATION_LOG_SOFTMAX1")
 def log_softmax(desc: dml.OperatorDesc, x: Array) -> Float64Array:
     """The difference, in float64: of two numbers that are not above zero."""
     rows, shape, order = _rows(desc, widened(x))

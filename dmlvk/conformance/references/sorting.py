@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dmlvk.conformance.references.bounded import reference
 from dmlvk.conformance.references.indexed import as_bits
+from dmlvk.conformance.references.registry import reference
 from dmlvk.operators.members import AxisDirection
 from dmlvk.operators.sorting import TopK, TopK1
 
