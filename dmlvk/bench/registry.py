@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from dmlvk.bench.task import Task
-from dmlvk.datatypes import DataType
 
-MAKERS: dict[str, Callable[[DataType, int], Iterator[Task]]] = {}
+MAKERS: dict[str, functools.partial[Iterator[Task]]] = {}
 """By DirectML's name of the operator; modules of this folder fill it in.
 
 Called with the data type of the first tensor and the size in bytes of the largest, roughly: of a square matrix, for
@@ -32,7 +31,7 @@ def bench_tasks(operator_name: str, *arguments: Any) -> Callable[[_Maker], _Make
 
     def declared(function: _Maker) -> _Maker:
         if operator_name in MAKERS:
-            raise ValueError(f"{operator_name}: bench task: {function.__module__} has a second one")
+            raise ValueError(f"{operator_name}: bench task: {MAKERS[operator_name].func.__module__} has one already")
         MAKERS[operator_name] = functools.partial(function, *arguments)
         return function
 

@@ -1,58 +1,23 @@
-"""Every shader variant that the package has."""
+"""Every module that declares lowerings and shader variants is imported here, and so all of them are known."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import importlib
+import pkgutil
 
-from dmlvk.kernels import trials
-from dmlvk.kernels.composed import batch_training, cached_attention, optimizer, recurrent_steps
-from dmlvk.kernels.elementwise import casts, fills, quantized_blocks, random
+from dmlvk.kernels import composed, elementwise, movement, products, rows, trials, windows
 from dmlvk.kernels.library.named import VARIANTS
-from dmlvk.kernels.movement import copies, indexed, interleaved, padded, parts
-from dmlvk.kernels.products import block_products, integer_products, matrix_tiles, quantized
-from dmlvk.kernels.rows import normalization, reduction, residual_normalization, scan, sorting
-from dmlvk.kernels.variants import ShaderVariant, regular_variants
-from dmlvk.kernels.windows import region_alignment, region_gradient, regions, resample, resample_gradient, window
+from dmlvk.kernels.variants import ShaderVariant
 
-SOURCES: tuple[Callable[[], Iterable[ShaderVariant]], ...] = (
-    regular_variants,
-    integer_products.variants,
-    quantized.variants,
-    quantized_blocks.variants,
-    fills.variants,
-    casts.variants,
-    copies.variants,
-    interleaved.variants,
-    padded.variants,
-    parts.variants,
-    normalization.variants,
-    batch_training.variants,
-    cached_attention.variants,
-    optimizer.variants,
-    reduction.variants,
-    scan.variants,
-    indexed.variants,
-    sorting.variants,
-    random.variants,
-    matrix_tiles.matrix_variants,
-    block_products.variants,
-    recurrent_steps.variants,
-    window.variants,
-    resample.variants,
-    resample_gradient.variants,
-    residual_normalization.variants,
-    regions.variants,
-    region_alignment.variants,
-    region_gradient.variants,
-    trials.variants,
-)
-"""What names the variants of each pattern."""
+for _room in (composed, elementwise, movement, products, rows, windows):
+    for _module in pkgutil.iter_modules(_room.__path__):
+        importlib.import_module(f"{_room.__name__}.{_module.name}")
 
 
 def all_variants() -> list[ShaderVariant]:
     """Every variant that the package has, sorted by name."""
-    found = {variant.name: variant for source in SOURCES for variant in source()}
+    found = {variant.name: variant for variants in VARIANTS for variant in variants()}
     return [found[name] for name in sorted(found)]
 
 
-VARIANTS.append(all_variants)
+__all__ = ["all_variants", "trials"]

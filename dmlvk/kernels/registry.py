@@ -1,8 +1,8 @@
 """From a checked description to the program that computes it: by its operator, or its declaration's pattern.
 
-A function that makes programs says itself of which descriptions: :func:`lowering`. :mod:`dmlvk.kernels.lowering`
-imports all of their modules, and enters what computes whole patterns. Programs that have other operators among their
-steps ask here for them, and need not know who computes them.
+A function that makes programs says itself of which descriptions, or of which pattern: :func:`lowering`,
+:func:`pattern_lowering`. :mod:`dmlvk.kernels.catalog` imports all of their modules. Programs that have other operators
+among their steps ask here for them, and need not know who computes them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,25 @@ Raises:
 
 LOWERINGS: dict[Pattern, Lowering] = {}
 """By pattern: of operators that have none of their own."""
+
+_Of = TypeVar("_Of", bound=Lowering)
+
+
+def pattern_lowering(pattern: Pattern) -> Callable[[_Of], _Of]:
+    """Declares a function to be what makes the programs of a pattern's operators, but for those with one of their own.
+
+    Raises:
+        ValueError: the pattern has such a function already.
+    """
+
+    def declared(function: _Of) -> _Of:
+        if pattern in LOWERINGS:
+            raise ValueError(f"{pattern}: lowering: {LOWERINGS[pattern].__module__} has one already")
+        LOWERINGS[pattern] = function
+        return function
+
+    return declared
+
 
 _BY_OPERATOR: dict[str, Callable[[Any, Target], Program]] = {}
 

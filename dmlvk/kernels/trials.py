@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dmlvk.kernels.kernel import PlainKernel, work_groups
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Region, Step
 from dmlvk.kernels.variants import ShaderVariant
 
@@ -14,6 +15,7 @@ OPERANDS, RESULTS = 3, 12
 _VARIANT = ShaderVariant("trial.arithmetic", "trial/arithmetic.comp", ())
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """Every shader variant."""
     yield _VARIANT

@@ -15,6 +15,7 @@ from typing import Literal
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, Support, accepts_data_type
 
 Walk = Literal["contiguous", "rows", "tiled", "strided", "held", "long", "alone"]
@@ -401,6 +402,7 @@ def _attribute_sets(desc_class: type[OperatorDesc], data_types: Mapping[str, Dat
         yield tuple(name for name in chosen if name is not None)
 
 
+@shader_variants
 def regular_variants() -> list[ShaderVariant]:
     """The variants of operators that go through elements or rows, and of what looks results up or converts them."""
     found = {made.name: made for made in (conversion_variant(), *map(lookup_variant, WALKS))}

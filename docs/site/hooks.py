@@ -19,12 +19,26 @@ _REFERENCE = re.compile(r"^::: dmlvk\.(\w+)$", re.MULTILINE)
 
 def public_names() -> list[str]:
     """Every name of ``dmlvk.__all__``, read without importing the package."""
+    return sorted(name for name in _imported(ROOT / "dmlvk" / "__init__.py") if not name.startswith("_"))
+
+
+def _imported(path: Path) -> set[str]:
+    """The names that a module imports; where it imports all of another's, those that this one lists or imports."""
     names: set[str] = set()
-    for path in (ROOT / "dmlvk" / "__init__.py", ROOT / "dmlvk" / "operators" / "families.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ImportFrom):
-                names |= {alias.asname or alias.name for alias in node.names}
-    return sorted(name for name in names if name != "*" and not name.startswith("_"))
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            names |= {alias.asname or alias.name for alias in node.names}
+            if "*" in names:
+                names.remove("*")
+                names |= _exported((ROOT / str(node.module).replace(".", "/")).with_suffix(".py"))
+    return names
+
+
+def _exported(path: Path) -> set[str]:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "__all__":
+            return set(ast.literal_eval(node.value))
+    return _imported(path)
 
 
 def descriptions_page() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 
@@ -37,7 +38,7 @@ def test_an_operator_whose_tasks_fail_or_are_not_there_is_named_and_the_others_a
     def failing(data_type: dml.DataType, size: int) -> Iterator[Task]:
         raise ZeroDivisionError("no rows")
 
-    monkeypatch.setitem(MAKERS, "JOIN", failing)
+    monkeypatch.setitem(MAKERS, "JOIN", functools.partial(failing))
     outcome = Outcome(capsys, "bench", "-o", "JOIN,LP_NORMALIZATION,GATHER", "-t", "float32", "-s", "16KiB")
     assert outcome.status == 0
     lacking, failed = outcome.err.splitlines()[:2]

@@ -98,7 +98,7 @@ def expected_outputs(desc: OperatorDesc, inputs: Mapping[str, Array]) -> Mapping
     if compute is None:
         raise facets.missing(name, "reference", "dmlvk/conformance/references")
     given = compute
-    expected = facets.result_of(name, "reference", lambda: given(desc, inputs))
+    expected: Mapping[str, Expected] = facets.result_of(name, "reference", lambda: given(desc, inputs))
     tensors = {field.name: tensor for field, tensor in desc.outputs if tensor is not None}
     if set(expected) != set(tensors):
         raise facets.fault(name, "reference", f"gives {sorted(expected)}; the outputs are {sorted(tensors)}")

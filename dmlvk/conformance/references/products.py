@@ -92,7 +92,7 @@ def activated(desc: dml.OperatorDesc, results: Array) -> Expected:
     tensor = dml.TensorDesc(desc.output_type, results.shape)
     attributes = {field.name: value for field, value in fused.attributes}
     alone = dml.operator_desc(fused.operator_name, InputTensor=tensor, OutputTensor=tensor, **attributes)
-    values = REFERENCES[fused.operator_name](alone, results)
+    values: Array = REFERENCES[fused.operator_name](alone, results)
     if alone.accuracy.promise != "accurate":
         return values
     digits = 10 if desc.output_type is dml.FLOAT16 else 23

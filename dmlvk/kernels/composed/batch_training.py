@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels.elementwise.elementwise import lower_walk
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.rows import reduction
@@ -28,6 +29,7 @@ Operand = tuple[TensorDesc, Region]
 _NAME = "batch_normalization_training"
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """All shader variants that these operators have, beside those of other normalizations."""
     for data_type, walk in itertools.product(FLOATS, WALKS):

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size, work_groups
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
@@ -38,6 +39,7 @@ _MOST_BUFFERS = 11
 """That a kernel binds."""
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The shaders."""
     for data_type in FLOATS:

@@ -11,6 +11,7 @@ from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels import walks
 from dmlvk.kernels.kernel import PlainKernel, WalkKernel, launch_size
 from dmlvk.kernels.layout import fold
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
@@ -26,6 +27,7 @@ _LEAST_COEFFICIENT, _LEAST_EPSILON = 2.0**-20, 2.0**-100
 """Of what the shader's quick arithmetic is right for, unless they are 0."""
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The shaders of the operator."""
     for step in _STEP_TYPES:

@@ -23,6 +23,7 @@ from dmlvk.kernels.elementwise.elementwise import converted_bits
 from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.kernels.products.matrix import float32_sum_kernels, gemm_product
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import pattern_lowering
 from dmlvk.kernels.target import Target
 from dmlvk.operators import Gemm, Gru, Lstm, MatrixTransform, OperatorDesc, Rnn, operator_desc
 from dmlvk.operators.recurrent import RecurrentNetworkDirection, direction_count
@@ -37,6 +38,7 @@ _MOST_PROJECTIONS = 2**28
 Recurrent = Rnn | Lstm | Gru
 
 
+@pattern_lowering("recurrent")
 def lower(desc: OperatorDesc, target: Target) -> Program:
     """The program of an operator.
 

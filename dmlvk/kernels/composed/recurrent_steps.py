@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels.elementwise.elementwise import converted_bits
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.products.matrix import Product
 from dmlvk.kernels.products.matrix_tiles import MEDIUM, SINGLE
 from dmlvk.kernels.target import Target
@@ -208,6 +209,7 @@ def step_tile(
     return tile
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """All shader variants that these operators have."""
     for (name, source), data_type, any_activation in itertools.product(_SOURCES.items(), FLOATS, (False, True)):

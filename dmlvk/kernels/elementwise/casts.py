@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.elementwise.elementwise import lower_walk
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.copies import copy
 from dmlvk.kernels.program import Program, ProgramBuilder, of_kernel
 from dmlvk.kernels.registry import lowering
@@ -41,6 +42,7 @@ def lower(desc: Cast, target: Target) -> Program:
     return of_kernel(desc, dataclasses.replace(kernel, special_attribute=kinds))
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The shaders of casts."""
     for source, result, walk in itertools.product(_BY_WIDTH.values(), _BY_WIDTH.values(), WALKS):

@@ -14,6 +14,8 @@ from dmlvk.kernels import special_values, walks
 from dmlvk.kernels.kernel import WalkKernel, launch_size
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.library.facts import facts_of
+from dmlvk.kernels.program import Program, of_kernel
+from dmlvk.kernels.registry import pattern_lowering
 from dmlvk.kernels.target import GPU, Target
 from dmlvk.kernels.variants import (
     CONVERSION_TYPES,
@@ -30,6 +32,12 @@ from dmlvk.kernels.variants import (
 from dmlvk.operators import OperatorDesc
 from dmlvk.spirv.volume import LONG_FUNCTION_WORDS
 from dmlvk.tensors import TensorDesc
+
+
+@pattern_lowering("elementwise")
+def lower_alone(desc: OperatorDesc, target: Target) -> Program:
+    """The program of one kernel: see :func:`lower`."""
+    return of_kernel(desc, lower(desc, target))
 
 
 def lower(desc: OperatorDesc, target: Target) -> WalkKernel:

@@ -13,8 +13,10 @@ from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels import constants
 from dmlvk.kernels.elementwise.elementwise import converted_bits, lower_walk
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.copies import copy, fill
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import pattern_lowering
 from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
 from dmlvk.kernels.views import View
@@ -28,6 +30,7 @@ _FOLD_STATE_BYTES = 16
 """What one of several launches of FOLD hands on for each element of the output: STATE_WORDS in the shader."""
 
 
+@pattern_lowering("fill")
 def lower(desc: OperatorDesc, target: Target) -> Program:
     """The program that computes a checked description on a device.
 
@@ -39,6 +42,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     return builder.program()
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The shaders of diagonals, sequences and scaled values."""
     for bits in (8, 16, 32, 64):

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
@@ -21,6 +22,7 @@ from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 _AXIS_WORDS = 7
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The shaders of both operators."""
     for operator in (Quantize, Dequantize):

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.layout import fold_in_order
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
@@ -15,6 +16,7 @@ from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators.random import RandomGenerator
 
 
+@shader_variants
 def variants() -> Iterable[ShaderVariant]:
     """Every shader variant of the pattern."""
     for name in ("random_groups", "random_state"):

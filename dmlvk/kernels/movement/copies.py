@@ -16,6 +16,7 @@ from dmlvk.dynamic.sizes import is_multiple
 from dmlvk.kernels import constants, walks
 from dmlvk.kernels.kernel import Kernel, PlainKernel, WalkKernel, launch_size
 from dmlvk.kernels.layout import FoldedLayout
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.interleaved import interleaved
 from dmlvk.kernels.program import ProgramBuilder, Region
 from dmlvk.kernels.target import Target
@@ -334,6 +335,7 @@ def _lanes(sizes: Sequence[int]) -> tuple[int, int]:
     return min(candidates, key=waste)  # the first of the best
 
 
+@shader_variants
 def variants() -> list[ShaderVariant]:
     """The shaders of copies and fills."""
     found = []

@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement import index_lines, nonzero, scattering
 from dmlvk.kernels.movement.index_walks import UNITS, Axis, Walk, kernel_of, takes_many, variant_of
 from dmlvk.kernels.program import Program, of_kernel
+from dmlvk.kernels.registry import pattern_lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
@@ -15,6 +17,7 @@ from dmlvk.operators.indexed import Gather, GatherElements, GatherNd, GatherNd1,
 from dmlvk.tensors import TensorDesc
 
 
+@pattern_lowering("indexed")
 def lower(desc: OperatorDesc, target: Target) -> Program:
     """The program of a checked description.
 
@@ -24,6 +27,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     return _LOWERINGS[desc.operator_name](desc, target)
 
 
+@shader_variants
 def variants() -> Iterable[ShaderVariant]:
     """Every shader variant of the pattern."""
     for operation, units in (("gather", UNITS), ("reverse_subsequences", UNITS), ("one_hot", UNITS[1:])):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.layout import open_ended
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.variants import ShaderVariant
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ _PLANES = (2, 4)
 _WIDTHS = (8, 16, 32)
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """Every shader variant."""
     for planes in _PLANES:

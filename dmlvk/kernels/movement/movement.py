@@ -9,12 +9,14 @@ from dmlvk.kernels.movement import rearrangement
 from dmlvk.kernels.movement.copies import copy, fill
 from dmlvk.kernels.movement.parts import Part, copy_parts
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import pattern_lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.views import View
 from dmlvk.operators import OperatorDesc
 from dmlvk.tensors import TensorDesc
 
 
+@pattern_lowering("copies")
 def lower(desc: OperatorDesc, target: Target) -> Program:
     """The program that computes a checked description on a device.
 

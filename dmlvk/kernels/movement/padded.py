@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.index_walks import UNITS, lanes, variant_name, variant_of
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.kernels.views import View
@@ -16,6 +17,7 @@ from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 _PADDED = "padded"
 
 
+@shader_variants
 def variants() -> Iterable[ShaderVariant]:
     """Every shader variant."""
     for unit in UNITS:

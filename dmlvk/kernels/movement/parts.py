@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.copies import SMALL_IN_BYTES, WIDTHS, FoldedCopy, copy, fold_copy
 from dmlvk.kernels.program import ProgramBuilder, Region
 from dmlvk.kernels.variants import ShaderVariant
@@ -57,6 +58,7 @@ class _Rows:
     first: int
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """Every shader variant."""
     for count in _PARTS:

@@ -14,6 +14,7 @@ from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.products.block_weights import LEAST_BLOCK, WORD_BITS, BlockWeights, ZeroKind, weights_of_blocks
 from dmlvk.kernels.products.matrix import Product, gemm_product
 from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region
@@ -145,6 +146,7 @@ def _variant(
     return ShaderVariant(name, f"matrix/block_{way}.comp", tuple(sorted(given.items())))
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """All shaders of these products."""
     for data_type in FLOATS:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.products import packed_products
 from dmlvk.kernels.products.convolution import convolution_product, place_stride
 from dmlvk.kernels.products.matrix import Product, gemm_product
@@ -156,6 +157,7 @@ def _variant(family: str, left: DataType, right: DataType) -> ShaderVariant:
     return ShaderVariant(name, "matrix/integer.comp", tuple(sorted(defines.items())))
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The shaders of both."""
     for family in ("gemm", "convolution"):

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.target import GPU, MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.spirv import cooperative_types
@@ -429,6 +430,7 @@ def _variant(family: str, data_type: DataType, name: str, source: str, defines: 
     return ShaderVariant(f"{family}.{type_name}.{name}", source, tuple(sorted(all_defines.items())))
 
 
+@shader_variants
 def matrix_variants() -> Iterator[ShaderVariant]:
     """Every variant of products and convolutions."""
     for family in FAMILIES:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.products.integer_products import stride_of
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
@@ -43,6 +44,7 @@ _TERMS_AT_ONCE = 16384
 _WORDS_OF_WIDE_SUM = 3
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The shaders of all of these operators."""
     for data_type in _BYTES:

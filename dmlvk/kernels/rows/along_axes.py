@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dmlvk.dynamic.sizes import is_multiple, typical
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, WalkKernel, launch_size
 from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order, open_ended
+from dmlvk.kernels.program import Program, of_kernel
+from dmlvk.kernels.registry import pattern_lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import BLOCK, BLOCKS_HELD, Walk, operand_types, shader_name, variant_name
 from dmlvk.operators import OperatorDesc
@@ -18,6 +20,12 @@ FEWEST_LANES_OF_A_GROUP = 128
 
 ROWS_FOR_PROCESSORS = 16
 """From so many rows on a processor's invocations take whole rows: with fewer it would have nothing for its vectors."""
+
+
+@pattern_lowering("rows")
+def lower_alone(desc: OperatorDesc, target: Target) -> Program:
+    """The program of one kernel: see :func:`lower`."""
+    return of_kernel(desc, lower(desc, target))
 
 
 def lower(desc: OperatorDesc, target: Target) -> WalkKernel:

@@ -11,7 +11,9 @@ from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels.composed import batch_gradient
 from dmlvk.kernels.elementwise.elementwise import lower_walk
 from dmlvk.kernels.kernel import WalkKernel
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region, Step
+from dmlvk.kernels.registry import pattern_lowering
 from dmlvk.kernels.rows import held_rows, reduction
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
@@ -33,6 +35,7 @@ _RELU = "ACTIVATION_RELU"
 """The activation that the last step applies itself; all others are a step of their own."""
 
 
+@pattern_lowering("normalization")
 def lower(desc: OperatorDesc, target: Target) -> Program:
     """The program of an operator.
 
@@ -49,6 +52,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     return _mean_variance_normalization(desc, target)
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """All shader variants that these operators have."""
     yield from held_rows.variants()

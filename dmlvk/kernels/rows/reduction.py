@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dmlvk.dynamic.sizes import is_multiple, typical
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, PlainKernel, launch_size
 from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
@@ -171,6 +172,7 @@ _SUMS = (SUM, SUM_OF_SQUARES, SUM_OF_POWERS, SUM_OF_SQUARED_DIFFERENCES, SUM_OF_
 _SHADERS = (_EXTREME, _PLACE, _INTEGERS, _PRODUCT, *_SUMS)
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """All shader variants of reductions."""
     for reduction in _SHADERS:

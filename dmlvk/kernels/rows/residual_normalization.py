@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels.kernel import PlainKernel, work_groups
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
@@ -17,6 +18,7 @@ BUFFERS = 6
 """That the kernel binds."""
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The shaders."""
     for data_type in FLOATS:

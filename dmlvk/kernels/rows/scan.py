@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, PlainKernel, launch_size
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.rows.reduction import Rows
@@ -57,6 +58,7 @@ _INTEGERS = _Scan("integers", 1)
 _WIDE_INTEGERS = _Scan("integers", 2, is_wide=True)
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """All shader variants of the pattern."""
     for scan in (_SUMS, _PRODUCTS, _INTEGERS, _WIDE_INTEGERS):

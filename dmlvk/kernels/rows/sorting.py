@@ -14,6 +14,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.layout import fold
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
@@ -39,6 +40,7 @@ _BITS = (8, 16, 32, 64)
 _FORMS = {DataType.FLOAT32: 2, DataType.FLOAT16: 3}
 
 
+@shader_variants
 def variants() -> Iterable[ShaderVariant]:
     """Every shader variant of the pattern."""
     for bits in _BITS:

@@ -10,6 +10,7 @@ from typing import Any
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import ShaderVariant
@@ -35,6 +36,7 @@ _ROOM_FOR_ROUNDING = 64
 _ALL = 2**32 - 1
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The variants of all operators that resize regions."""
     for data_type in FLOATS:

@@ -10,6 +10,7 @@ from typing import Any
 from dmlvk.datatypes import float32_bits
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE, PlainKernel, launch_size
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.copies import fill
 from dmlvk.kernels.program import SCRATCH_ALIGNMENT, Program, ProgramBuilder, Region
 from dmlvk.kernels.target import Target
@@ -41,6 +42,7 @@ _PART_BYTES = 128
 _IS_CONTINUED, _GOES_ON = 1, 2
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The variants of the shaders that make gradients."""
     for mode in InterpolationMode:

@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from dmlvk.datatypes import float32_bits
 from dmlvk.kernels.constants import numbered
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder
+from dmlvk.kernels.registry import pattern_lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.kernels.windows import region_alignment, region_gradient
@@ -21,6 +23,7 @@ TAPS = 32768
 """Elements of a bin that a launch goes through: fewer than the turns that every driver lets a loop have."""
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The variants of all operators of this pattern."""
     for data_type in FLOATS:
@@ -29,6 +32,7 @@ def variants() -> Iterator[ShaderVariant]:
         yield ShaderVariant(f"roi_pooling.{name}", "regions/roi_pooling.comp", defines)
 
 
+@pattern_lowering("regions")
 def lower(desc: OperatorDesc, target: Target) -> Program:
     """The program that computes a checked description.
 

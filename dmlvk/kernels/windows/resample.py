@@ -13,7 +13,9 @@ import numpy as np
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.dynamic.sizes import applied, is_multiple
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder
+from dmlvk.kernels.registry import pattern_lowering
 from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
@@ -51,6 +53,7 @@ _MOVED_AS = {8: "uint8", 16: "uint16", 32: "uint32"}
 _LINEAR_TYPES = (DataType.FLOAT32, DataType.FLOAT16, DataType.INT8, DataType.UINT8)
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The variants of all operators that resample."""
     for bits, name in _MOVED_AS.items():
@@ -81,6 +84,7 @@ class _Axis:
     number: int
 
 
+@pattern_lowering("resample")
 def lower(desc: OperatorDesc, target: Target) -> Program:
     """The program that computes a checked description.
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.copies import copy
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
@@ -44,6 +45,7 @@ _BLOCK_COLUMNS, _MOST_BLOCK_ROWS = 2, 4
 """Of the blocks that elements go into for ``shaders/resample/block_gradient.comp``."""
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The variants of both operators."""
     yield ShaderVariant("resample.begins", "resample/begins.comp", ())

@@ -12,9 +12,11 @@ import numpy as np
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels.elementwise.elementwise import lower_walk
 from dmlvk.kernels.kernel import PlainKernel, launch_size
+from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.scattering import max_unpooling
 from dmlvk.kernels.products.integer_products import stride_of
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import pattern_lowering
 from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
 from dmlvk.kernels.windows import local_response
@@ -49,6 +51,7 @@ _LARGEST_NORM_BY_SUM = 2
 """From P = 3 on LP_POOLING takes powers."""
 
 
+@pattern_lowering("window")
 def lower(desc: OperatorDesc, target: Target) -> Program:
     """The program that computes a checked description.
 
@@ -60,6 +63,7 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
     return max_unpooling(desc, target) if isinstance(desc, MaxUnpooling) else _pooled(desc, target)
 
 
+@shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The variants of all operators with windows."""
     for data_type in OPERATORS["MAX_POOLING2"].declaration.support[-1].data_types["input_tensor"]:
