@@ -150,7 +150,8 @@ class Device:
         if not self.info.usable:
             raise UnsupportedError(f"{self.info.name}: dmlvk cannot use this device: {self.info.unusable_reason}")
         self.engine, self.arithmetic_faults = _opened(self.info)
-        self._checked: dict[OperatorDesc, None] = {}  # descriptions that were found right: networks repeat them
+        # Descriptions that were found right. Networks repeat them: equal ones become one, with what it knows of itself.
+        self._checked: dict[OperatorDesc, OperatorDesc] = {}
         self._compiled: collections.OrderedDict[OperatorDesc, CompiledOperator] = collections.OrderedDict()
         self._runs = RunCache(self.engine)
         self._pieces = PieceRuns(self.engine, self._runs)
@@ -237,9 +238,11 @@ class Device:
             raise InvalidArgumentError(f"create_operator: takes an operator description; got {desc!r}")
         if desc.has_dynamic_sizes:
             check_operator(desc, self.feature_level)
-        elif desc not in self._checked:
+        elif (known := self._checked.get(desc)) is not None:
+            desc = known
+        else:
             check_operator(desc, self.feature_level)
-            self._checked[desc] = None
+            self._checked[desc] = desc
             if len(self._checked) > _CHECKED_OPERATORS:
                 with contextlib.suppress(StopIteration, RuntimeError, KeyError):  # other threads may do the same
                     del self._checked[next(iter(self._checked))]

@@ -8,6 +8,7 @@ axes are split and reordered until both sides count the same elements in the sam
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -62,6 +63,17 @@ class Space:
 
     def _ordered_by(self, last: View) -> Space:
         """The same space with the fewest axes, innermost first in the order of one view."""
+        if len(self.sizes) < 2:
+            return self
+        every = self.strides.values()
+        if set(map(type, itertools.chain.from_iterable(every))) == {int}:
+            # Many views of a large group have the same strides: these are folded once. A hash would make dynamic ones
+            # plain numbers.
+            leading = self.strides[last]
+            distinct = [*(strides for strides in dict.fromkeys(every) if strides != leading), leading]
+            layout = fold(self.sizes, distinct)
+            folded = dict(zip(distinct, layout.strides, strict=True))
+            return Space(layout.sizes, {view: folded[strides] for view, strides in self.strides.items()})
         chosen = [view for view in self.strides if view != last] + [last]
         layout = self.folded(last)
         return Space(layout.sizes, dict(zip(chosen, layout.strides, strict=True)))
@@ -74,6 +86,8 @@ def joined(a: Space, view_of_a: View, b: Space, view_of_b: View) -> Space | None
     side is split there.
     """
     first, second = a._ordered_by(view_of_a), b._ordered_by(view_of_b)
+    if first.sizes == second.sizes and first.strides[view_of_a] == second.strides[view_of_b]:
+        return Space(first.sizes, {**first.strides, **second.strides})
     cursors = _Cursor(first, view_of_a), _Cursor(second, view_of_b)
     sizes: list[int] = []
     while not cursors[0].is_done and not cursors[1].is_done:

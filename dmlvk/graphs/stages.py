@@ -85,9 +85,11 @@ def fused_stages(network: Network, target: Target, lasting: Collection[Value] = 
     tails = {tail.product.index: tail for tail in find_tails(network, target)}
     packed = {found.product.index: found for found in find_packed_products(network, target, tails.values())}
     tails = {index: tail for index, tail in tails.items() if index not in packed}
+    of_desc = {id(node.desc): node.desc for node in network.nodes}  # many nodes share one
+    function_by_desc = {number: function_of(desc, target) for number, desc in of_desc.items()}
     functions: dict[int, Function] = {}
     for node in network.nodes:
-        function = function_of(node.desc, target)
+        function = function_by_desc[id(node.desc)]
         if function is not None:
             functions[node.index] = function
     # One binding is left for the coefficients that some functions read.

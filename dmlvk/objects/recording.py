@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -33,14 +34,43 @@ class Access:
     start: int
     end: int
 
-    def overlaps(self, other: Access) -> bool:
-        """Whether the two share a byte."""
-        return self.memory is other.memory and self.start < other.end and other.start < self.end
-
     @property
     def allocation(self) -> Allocation:
         """The memory itself."""
         return self.memory.allocation if isinstance(self.memory, Buffer) else self.memory
+
+
+class _Ranges:
+    """Bytes of several memories, as ranges in rising order that neither overlap nor touch."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[Buffer | Allocation, list[int], list[int]]] = {}
+
+    def overlap(self, access: Access) -> bool:
+        """Whether one of the bytes is among them."""
+        _, starts, ends = self._found.get(id(access.memory), (None, [], []))
+        before = bisect.bisect_left(starts, access.end)  # so many begin before its end; the last of them ends last
+        return before > 0 and ends[before - 1] > access.start
+
+    def add(self, access: Access) -> None:
+        """Takes more of them in."""
+        _, starts, ends = self._found.setdefault(id(access.memory), (access.memory, [], []))
+        first = bisect.bisect_left(ends, access.start)
+        last = bisect.bisect_right(starts, access.end)
+        start = min([access.start, *starts[first:last][:1]])
+        end = max([access.end, *ends[first:last][-1:]])
+        starts[first:last], ends[first:last] = [start], [end]
+
+    def take_over(self, others: _Ranges) -> None:
+        """Takes those of others in, which have none afterwards."""
+        for memory, starts, ends in others._found.values():
+            for start, end in zip(starts, ends, strict=True):
+                self.add(Access(memory, start, end))
+        others.clear()
+
+    def clear(self) -> None:
+        """Forgets them."""
+        self._found.clear()
 
 
 class HazardTracker:
@@ -52,9 +82,9 @@ class HazardTracker:
     """
 
     def __init__(self) -> None:
-        self._read: list[Access] = []
-        self._written: list[Access] = []
-        self._siblings: list[Access] = []  # what the last dispatch wrote, and those of its group before it
+        self._read = _Ranges()
+        self._written = _Ranges()
+        self._written_by_group = _Ranges()  # what the last dispatch wrote, and those of its group before it
 
     def depends(self, reads: list[Access], writes: list[Access], *, is_independent: bool = False) -> bool:
         """Notes a dispatch, and tells whether it must wait for those before it.
@@ -65,20 +95,18 @@ class HazardTracker:
             is_independent: whether it and the dispatches before it that are told so write different words, although
                 their ranges may overlap.
         """
-        siblings = self._siblings if is_independent else []
-        others = [access for access in self._written if not any(access is sibling for sibling in siblings)]
-        waits = any(
-            access.overlaps(earlier)
-            for accesses, earlier_ones in ((reads, self._written), (writes, others), (writes, self._read))
-            for access in accesses
-            for earlier in earlier_ones
-        )
+        if not is_independent:
+            self._written.take_over(self._written_by_group)
+        waits = any(self._written.overlap(access) or self._written_by_group.overlap(access) for access in reads)
+        waits = waits or any(self._written.overlap(access) or self._read.overlap(access) for access in writes)
         if waits:
             self._read.clear()
             self._written.clear()
-        self._read += reads
-        self._written += writes
-        self._siblings = [*siblings, *writes]
+            self._written_by_group.clear()
+        for access in reads:
+            self._read.add(access)
+        for access in writes:
+            self._written_by_group.add(access)
         return waits
 
 

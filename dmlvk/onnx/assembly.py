@@ -25,6 +25,7 @@ from dmlvk.onnx.values import (
     Source,
     Tensor,
     dense,
+    described,
     memory_of,
     size_in_bytes,
     strides_in,
@@ -286,7 +287,7 @@ def _as_member(value: Any, field: Field | None) -> Any:
     if isinstance(value, Tensor):
         return value.desc
     if isinstance(value, New):
-        return TensorDesc(DATA_TYPES[value.element], value.shape or (1,))
+        return described(DATA_TYPES[value.element], tuple(value.shape))
     if isinstance(value, (list, tuple)) and any(isinstance(item, (Tensor, New)) for item in value):
         return [_as_member(item, None) for item in value]
     if field is not None and field.enumeration is not None and isinstance(value, int):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +14,7 @@ from onnx import TensorProto, helper
 
 from dmlvk.arrays.tensor_bytes import elements_of, lay_out
 from dmlvk.datatypes import DataType
-from dmlvk.dynamic.sizes import as_size, value_of
+from dmlvk.dynamic.sizes import as_size, is_dynamic, value_of
 from dmlvk.errors import DmlError
 from dmlvk.tensors import TensorDesc, packed_strides
 
@@ -185,12 +186,8 @@ class Tensor:
     @property
     def desc(self) -> TensorDesc:
         """As DirectML sees it; a scalar has one dimension of one element."""
-        sizes, strides = self.shape or (1,), self.strides or (1,)
-        return TensorDesc(
-            self.data_type,
-            sizes,
-            None if self.is_packed else strides,
-            total_tensor_size_in_bytes=self.source.size_in_bytes,
+        return described(
+            self.data_type, self.shape, None if self.is_packed else self.strides, self.source.size_in_bytes
         )
 
     def viewed(self, shape: Sequence[int], strides: Sequence[int] | None = None, element: int | None = None) -> Tensor:
@@ -298,11 +295,35 @@ class Awaited:
 Value = Tensor | Known | Awaited | Derived
 
 
+def described(
+    data_type: DataType, shape: tuple[int, ...], strides: tuple[int, ...] | None = None, total: int | None = None
+) -> TensorDesc:
+    """A tensor as DirectML sees it; a scalar has one dimension of one element.
+
+    Args:
+        data_type: of its elements.
+        shape: as ONNX has it.
+        strides: in elements; ``None``: it lies in order without gaps.
+        total: bytes of what it is a view of; ``None``: its own.
+    """
+    sizes, steps = shape or (1,), None if strides is None else strides or (1,)
+    if is_dynamic((sizes, steps, total)):
+        return TensorDesc(data_type, sizes, steps, total)
+    return _described(data_type, sizes, steps, total)
+
+
+@functools.lru_cache(maxsize=4096)  # the tensors of a network are of few shapes
+def _described(
+    data_type: DataType, sizes: tuple[int, ...], strides: tuple[int, ...] | None, total: int | None
+) -> TensorDesc:
+    return TensorDesc(data_type, sizes, strides, total)
+
+
 def size_in_bytes(data_type: DataType, shape: Sequence[int]) -> int:
     """Bytes of a packed tensor of any number of axes, a multiple of 4, as DirectML counts them."""
     sizes = (math.prod(shape),) if len(shape) > MOST_DIMENSIONS else tuple(shape) or (1,)
     try:
-        return TensorDesc(data_type, sizes).size_in_bytes
+        return described(data_type, sizes).size_in_bytes
     except DmlError as error:
         raise NotOnDevice(str(error)) from error
 

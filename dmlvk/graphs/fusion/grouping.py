@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import typical
@@ -67,6 +67,52 @@ class Operand:
         return DataType[f"UINT{self.bits}"]
 
 
+@dataclasses.dataclass(frozen=True)
+class Sums:
+    """What the operators of a kernel come to together.
+
+    Attributes:
+        volume: words of SPIR-V that their functions take.
+        words: of parameters, for their attributes and for scalar constants.
+        equal_reads: how often one operator of floats reads the same value, at most.
+        writes_integers: whether one writes integers.
+        calculates: whether one's results are not exact.
+    """
+
+    volume: int = 0
+    words: int = 0
+    equal_reads: int = 0
+    writes_integers: bool = False
+    calculates: bool = False
+
+    @classmethod
+    def of(cls, node: Node, function: Function, scalar_words: int) -> Sums:
+        """Those of one operator.
+
+        Args:
+            node: the operator.
+            function: what it computes.
+            scalar_words: parameters for the scalar constants that it reads.
+        """
+        values = [value for _, _, value in node.reads()]
+        return cls(
+            function.volume,
+            scalar_words + len(function.attributes),
+            max(map(values.count, values), default=0) if computes_with_floats(function.types) else 0,
+            not computes_with_floats(function.types[-1:]),
+            node.desc.declaration.accuracy.promise != "exact",
+        )
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(
+            self.volume + other.volume,
+            self.words + other.words,
+            max(self.equal_reads, other.equal_reads),
+            self.writes_integers or other.writes_integers,
+            self.calculates or other.calculates,
+        )
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Group:
     """Operators of one kernel.
@@ -80,6 +126,7 @@ class Group:
         inputs: the tensors that the kernel reads; scalar constants are parameters instead.
         outputs: the tensors that it writes; the one of the narrowest elements is the first, by which its walk goes.
         target: the device.
+        sums: what its operators come to.
     """
 
     nodes: tuple[Node, ...]
@@ -90,6 +137,7 @@ class Group:
     inputs: tuple[Operand, ...] = ()
     outputs: tuple[Operand, ...] = ()
     target: Target = GPU
+    sums: Sums = Sums()
 
     @property
     def types(self) -> tuple[DataType, ...]:
@@ -110,8 +158,7 @@ class Group:
 
     def _takes_a_while(self) -> bool:
         """Whether the functions calculate, and are slower than memory: as for single operators."""
-        calculates = any(node.desc.declaration.accuracy.promise != "exact" for node in self.nodes)
-        return calculates and self.volume >= LONG_FUNCTION_WORDS
+        return self.sums.calculates and self.sums.volume >= LONG_FUNCTION_WORDS
 
     @property
     def hiding_words(self) -> int:
@@ -121,21 +168,9 @@ class Group:
         be an infinity, NaN or -0. It knows it where integers cancel, as in ``BIT_XOR(a, a)``, or in
         ``DEQUANTIZE_LINEAR(a, scale, a)``. So integers are hidden, and of equal operands each in another way.
         """
-        reads = [
-            [value for _, _, value in node.reads()]
-            for node, function in zip(self.nodes, self.functions, strict=True)
-            if computes_with_floats(function.types)
-        ]
-        if not self.target.is_cpu or not reads:
-            return 0
-        writes_integers = any(not computes_with_floats(function.types[-1:]) for function in self.functions)
-        equal = max(read.count(value) for read in reads for value in read)
-        return equal if writes_integers or equal > 1 else 0
-
-    @property
-    def volume(self) -> int:
-        """Words of SPIR-V that the functions take."""
-        return sum(function.volume for function in self.functions)
+        sums = self.sums
+        is_needed = self.target.is_cpu and (sums.writes_integers or sums.equal_reads > 1)
+        return sums.equal_reads if is_needed else 0
 
 
 def computes_with_floats(types: Sequence[DataType]) -> bool:
@@ -183,6 +218,16 @@ def _outputs_agree(group: Group) -> bool:
     return are_equal and walk in ("contiguous", "rows") and lanes(walk, types) == lanes(walk, widened)
 
 
+def _add(inputs: list[Operand], operand: Operand, space: Space) -> None:
+    """Adds what a kernel reads, unless it reads the same in the same way already."""
+    strides = space.strides
+    if not any(
+        operand.value == known.value and operand.bits == known.bits and strides[operand.view] == strides[known.view]
+        for known in inputs
+    ):
+        inputs.append(operand)
+
+
 class _Grouping:
     """The groups so far."""
 
@@ -215,8 +260,29 @@ class _Grouping:
         read = frozenset(value for _, _, value in node.reads())
         if function is None or space is None:
             return Group((node,), None, (), written, read)
-        single = Group((node,), space, (function,), written, read, target=self._target)
-        return self._completed(single) or Group((node,), None, (), written, read)
+        inputs: list[Operand] = []
+        scalar_words = 0
+        for number, tensor, value in node.reads():
+            operand = Operand(value, View(node.index, False, number), tensor.data_type.size_in_bits)
+            if is_scalar_constant(self._network, value, space.strides[operand.view]):
+                scalar_words += max(1, operand.bits // 32)
+            else:
+                _add(inputs, operand, space)
+        outputs = [
+            Operand(value, View(node.index, True, number), tensor.data_type.size_in_bits)
+            for number, tensor, value in node.writes()
+        ]
+        return Group(
+            (node,),
+            space,
+            (function,),
+            written,
+            read,
+            tuple(inputs),
+            tuple(sorted(outputs, key=lambda operand: operand.bits)),
+            self._target,
+            Sums.of(node, function, scalar_words),
+        )
 
     def result(self) -> list[Group]:
         self._join_along_edges()
@@ -256,86 +322,79 @@ class _Grouping:
         space = joined(first.space, view_of_first, second.space, view_of_second)
         if space is None:
             return False
-        order = sorted(
-            zip(first.nodes + second.nodes, first.functions + second.functions, strict=True),
-            key=lambda pair: self._position[pair[0].index],
-        )
-        written = first.written | second.written
-        group = self._completed(
-            Group(
-                tuple(node for node, _ in order),
-                space,
-                tuple(function for _, function in order),
-                written,
-                (first.read | second.read) - written,
-                target=self._target,
-            )
-        )
+        group = self._merged(first, second, space)
         if group is None or self._something_between(first, second) or self._something_between(second, first):
             return False
         for node in group.nodes:
             self._group_of[node.index] = group
         return True
 
-    def _completed(self, group: Group) -> Group | None:
-        """The group with its operands; ``None`` when it cannot be one kernel."""
-        assert group.space is not None
-        writes = {value: View(node.index, True, number) for node in group.nodes for number, _, value in node.writes()}
-        strides = group.space.strides
-        bits: dict[Value, int] = {
-            value: tensor.data_type.size_in_bits for node in group.nodes for _, tensor, value in node.writes()
-        }
+    def _merged(self, first: Group, second: Group, space: Space) -> Group | None:
+        """One group of two; ``None`` when it cannot be one kernel.
+
+        What either reads of the other one, and what only these two read, needs no memory any more. So only their
+        operands are looked at: large graphs have groups of many operators.
+        """
+        strides = space.strides
+        between = {operand.value: operand for operand in (*first.outputs, *second.outputs)}
         inputs: list[Operand] = []
-        words = 1 + group.hiding_words + sum(len(function.attributes) for function in group.functions)
-        for node in group.nodes:
-            for number, tensor, value in node.reads():
-                view, width = View(node.index, False, number), tensor.data_type.size_in_bits
-                if value in writes:
-                    # Another element, or a part of one: the value must go through memory.
-                    if strides[view] != strides[writes[value]] or bits[value] != width:
-                        return None
-                elif is_scalar_constant(self._network, value, strides[view]):
-                    words += max(1, width // 32)
-                elif not any(
-                    value == known.value and width == known.bits and strides[view] == strides[known.view]
-                    for known in inputs
-                ):
-                    inputs.append(Operand(value, view, width))
-        inside = {node.index for node in group.nodes}
-        outputs = [
-            Operand(value, view, bits[value]) for value, view in writes.items() if self._is_needed(value, inside)
-        ]
-        outputs.sort(key=lambda operand: operand.bits)
-        words += len(inputs) + len(outputs)
-        limits = self._limits
-        fits = (
-            len(inputs) <= limits.inputs
-            and 0 < len(outputs) <= limits.outputs
-            and len(inputs) + len(outputs) <= limits.buffers
-            and words <= limits.push_constant_words
+        for operand in sorted((*first.inputs, *second.inputs), key=self._place):
+            source = between.get(operand.value)
+            if source is None:
+                _add(inputs, operand, space)
+            elif strides[operand.view] != strides[source.view] or operand.bits != source.bits:
+                return None  # another element, or a part of one: the value must go through memory
+        outputs = [operand for operand in between.values() if self._is_needed(operand.value, (first, second))]
+        outputs.sort(key=lambda operand: (operand.bits, *self._place(operand)))
+        pairs = list(zip(first.nodes + second.nodes, first.functions + second.functions, strict=True))
+        pairs.sort(key=lambda pair: self._position[pair[0].index])
+        written = first.written | second.written
+        group = Group(
+            tuple(node for node, _ in pairs),
+            space,
+            tuple(function for _, function in pairs),
+            written,
+            (first.read | second.read) - written,
+            tuple(inputs),
+            tuple(outputs),
+            self._target,
+            first.sums + second.sums,
         )
-        completed = dataclasses.replace(group, inputs=tuple(inputs), outputs=tuple(outputs))
-        if len(group.nodes) == 1:
-            return completed
-        return completed if fits and self._is_quickly_compiled(completed) and _outputs_agree(completed) else None
+        return group if self._fits(group) and self._is_quickly_compiled(group) and _outputs_agree(group) else None
+
+    def _place(self, operand: Operand) -> tuple[int, int]:
+        """Where an operand stands in the graph."""
+        return self._position[operand.view.node], operand.view.number
+
+    def _fits(self, group: Group) -> bool:
+        """Whether it has no more operands and parameters than a kernel may."""
+        limits, inputs, outputs = self._limits, len(group.inputs), len(group.outputs)
+        return (
+            inputs <= limits.inputs
+            and 0 < outputs <= limits.outputs
+            and inputs + outputs <= limits.buffers
+            and 1 + group.hiding_words + group.sums.words + inputs + outputs <= limits.push_constant_words
+        )
 
     def _is_quickly_compiled(self, group: Group) -> bool:
         """Whether a driver compiles the kernel in about a second."""
         if len(group.layout.sizes) > MAXIMUM_DIMENSION_COUNT:
             return False
         elements = lanes(group.plan.walk, group.types) * (lines(group.types) if group.plan.walk == "tiled" else 1)
-        return group.volume * elements <= self._limits.volume
+        return group.sums.volume * elements <= self._limits.volume
 
-    def _is_needed(self, value: Value, inside: Container[int]) -> bool:
-        """Whether a value is read outside of the group that writes it, whose nodes have these indices."""
-        return value in self._graph_outputs or any(node.index not in inside for node in self._readers.get(value, ()))
+    def _is_needed(self, value: Value, inside: tuple[Group, Group]) -> bool:
+        """Whether a value is read outside of two groups, one of which writes it."""
+        readers = self._readers.get(value, ())
+        return value in self._graph_outputs or any(self._group_of[node.index] not in inside for node in readers)
 
     def _successors(self, group: Group) -> Iterator[Group]:
         readers = self._readers_outside.get(group)
         if readers is None:
-            inside = {node.index for node in group.nodes}
-            reading = {node.index for value in group.written for node in self._readers.get(value, ())}
-            readers = self._readers_outside[group] = tuple(sorted(reading - inside))
+            values = group.written if group.space is None else [operand.value for operand in group.outputs]
+            reading = {node.index for value in values for node in self._readers.get(value, ())}
+            outside = sorted(index for index in reading if self._group_of[index] is not group)
+            readers = self._readers_outside[group] = tuple(outside)
         return (self._group_of[reader] for reader in readers)
 
     def _something_between(self, first: Group, second: Group) -> bool:
