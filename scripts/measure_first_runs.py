@@ -25,9 +25,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import dmlvk as dml  # of this checkout
+from dmlvk.bench.network_graphs import GraphOperations
+from dmlvk.bench.networks import NETWORKS
 from dmlvk.runtime import pipelines
-from scripts.measure_resnet import TYPES, Network
 from scripts.measuring import argument_parser
+
+TYPES = {"float16": dml.FLOAT16, "float32": dml.FLOAT32}
+"""What pictures and weights may be of."""
 
 _CACHES = ("__GL_SHADER_DISK_CACHE_PATH", "MESA_SHADER_CACHE_DIR", "DMLVK_CACHE_DIR", "XDG_CACHE_HOME")
 """The variables by which drivers are told where to keep what they compiled: NVIDIA's, Mesa's; and dmlvk's own."""
@@ -43,15 +47,16 @@ def first_runs(device: int | str | None, arithmetic: Any, name: str, batches: li
         batches: numbers of pictures, one after the other.
         size: places along both axes of a picture.
     """
+    resnet = NETWORKS["ResNet-50"]
     start = time.perf_counter()
     with dml.Device(device, arithmetic=arithmetic) as opened:
         result: dict[str, Any] = {"device": opened.info.name, "open": time.perf_counter() - start, "batches": []}
         for batch in batches:
-            network = Network(opened, TYPES[name])
-            logits = network.logits(batch, size)
+            operations = GraphOperations(opened, TYPES[name])
+            logits = resnet.draw(operations, batch, **{**resnet.sizes, "side": size})
             pictures = np.zeros((batch, 3, size, size), TYPES[name].numpy_dtype)
             times, compilations = [time.perf_counter()], opened.engine.compilations
-            compiled = network.graph.compile({"y": logits})
+            compiled = operations.graph.compile({"y": logits})
             for _ in range(3):
                 times.append(time.perf_counter())
                 opened.run(compiled, {"x": pictures})

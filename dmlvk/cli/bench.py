@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dmlvk.cli.bench_decoder import decoder
+from dmlvk.cli.bench_models import models
 from dmlvk.cli.selection import NumberRange, arithmetic_option, device_selector
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def bench(
     the device's clock, many dispatches back to back. «Alone» is one operator by the wall, from the call until its
     result is there. Times are medians, with the tenth and the ninetieth of a hundred samples.
 
-    ``dmlvk bench decoder`` times a language model.
+    ``dmlvk bench models`` times whole networks, ``dmlvk bench decoder`` a language model.
     """
     if context.invoked_subcommand is not None:
         return
@@ -136,6 +137,7 @@ def bench(
 
 
 bench.add_command(decoder)
+bench.add_command(models)
 
 
 def _by_kind(names: list[str]) -> tuple[list[str], list[str]]:
