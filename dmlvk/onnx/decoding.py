@@ -8,12 +8,15 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.onnx.caches import Cache, CachePair, Caches, cache_pairs, check_lengths
+from dmlvk.onnx.caches import Cache, CachePair, Caches, Lengths, cache_pairs, check_lengths
 from dmlvk.onnx.counting import Counting
 from dmlvk.onnx.execution import Held
 from dmlvk.onnx.loading import Model, Step
+from dmlvk.onnx.values import Array
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -105,6 +108,48 @@ class Decoding:
         made = {name: counted[name] for name in self._counting.made}
         return DecoderRun({**given, **made, **own}, counted, tuple(caches))
 
+    def lengths_in(self, run: DecoderRun, lengths: Collection[Lengths]) -> list[tuple[Lengths, list[Cache]]]:
+        """What a plan knows of lengths, each once, with the caches of a run that tell all that is to be checked.
+
+        Args:
+            run: the run.
+            lengths: the plan's.
+        """
+        several = {(of.ends, of.total, of.batch, of.tokens, of.places): of for of in lengths}
+        kinds = {(cache.pair.ends, cache.pair.total, cache.shape, cache.rows): cache for cache in run.caches}
+        return [(of, list(kinds.values())) for of in several.values()]  # most often those of all layers are the same
+
+    def again(
+        self, run: DecoderRun, arrays: Mapping[str, Any], lengths: Sequence[tuple[Lengths, Sequence[Cache]]]
+    ) -> dict[str, Array] | None:
+        """What the device reads in a run on the caches of an earlier one, which are bound to their outputs.
+
+        Args:
+            run: the earlier one.
+            arrays: the inputs, but for the caches.
+            lengths: as :meth:`lengths_in` gives them.
+
+        Returns:
+            Arrays by name; ``None`` where their shapes or types are not those of the earlier run, or there are more
+            tokens than the caches show.
+
+        Raises:
+            InvalidArgumentError: when lengths contradict one another, or a cache.
+        """
+        counted = self._counting.counted(arrays)
+        given = {name: value for name, value in arrays.items() if name not in self._counting.dropped}
+        given |= {name: counted[name] for name in self._counting.made}
+        for name, value in given.items():
+            earlier = run.arrays[name]
+            if not isinstance(value, np.ndarray) or value.shape != earlier.shape or value.dtype != earlier.dtype:
+                return None
+        for of, caches in lengths:
+            total = np.asarray(counted[of.total])
+            if total.size != 1 or any(int(total.reshape(-1)[0]) > cache.rows for cache in caches):
+                return None
+            check_lengths(self._model.name, of, counted, caches)
+        return given
+
     @property
     def cache_outputs(self) -> dict[str, str]:
         """The outputs that show caches, with the inputs that they go on from."""
@@ -125,8 +170,7 @@ class Decoding:
             InvalidArgumentError: when lengths contradict one another, a cache, or what an output is bound to.
         """
         pasts: dict[tuple[str, str], list[int]] = {}
-        several = {(of.ends, of.total, of.batch, of.tokens, of.places): of for of in lengths}
-        for length in several.values():  # most often those of all layers are the same
+        for length, _ in self.lengths_in(run, lengths):
             found = check_lengths(self._model.name, length, run.counted, run.caches)
             pasts[length.ends, length.total] = found
         bound: dict[str, Any] = {}

@@ -207,7 +207,7 @@ class Program:
         self._dynamic = DynamicRounds(model, tells_multiples=not device.target.is_cpu)
         self._parts: Parts = {}
         self._inside: dict[tuple[Step, str], Program] = {}
-        self._decoding = Decoding.of(device, model, self._steps, self._constants)
+        self.decoding = Decoding.of(device, model, self._steps, self._constants)
         self._decoder_plans = DecoderPlans(_KEPT_PLANS)
 
     def forget(self) -> None:
@@ -257,7 +257,7 @@ class Program:
         if self._outer_budget is None:
             given = self._model_bytes + sum(size_of(array) for array in arrays.values())
             self._budget = Budget(self._stated_limits.beside(given))
-        decoder_run = None if self._decoding is None or times is not None else self._decoding.taken(arrays)
+        decoder_run = None if self.decoding is None or times is not None else self.decoding.taken(arrays)
         if decoder_run is not None:
             decoded = self._decoded(decoder_run, kept, targets or {})
             if decoded is not None:
@@ -285,16 +285,16 @@ class Program:
 
     def _decoded(self, run: DecoderRun, kept: Collection[str], targets: Targets) -> State | None:
         """Computes everything by a decoder's plan; ``None`` where one graph on the device does not do."""
-        assert self._decoding is not None  # its run was taken
+        assert self.decoding is not None  # its run was taken
         state = State(self._constants, run.arrays)
         made: _Round | None = self._decoder_plans.of(state.key(), lambda: self._made_for_decoder(run, state))
         if made is None or made.segment is None:
             return None
-        memory = self._decoding.memory(run, made.plan.assembly.lengths, targets, kept)
+        memory = self.decoding.memory(run, made.plan.assembly.lengths, targets, kept)
         state.known.update(made.plan.known)
         arrays = {name: state.uploaded(name) for name in made.segment.uploads}
         state.values.update(made.segment.run(arrays, kept, memory))
-        state.values.update(self._decoding.shown(run, memory))
+        state.values.update(self.decoding.shown(run, memory))
         for name, value in run.counted.items():
             state.values.setdefault(name, value)
         if self.last != [made]:
@@ -308,23 +308,23 @@ class Program:
             arrays: as for :meth:`run`; all but the caches come from the host.
             targets: likewise, for all caches.
         """
-        run = None if self._decoding is None else self._decoding.taken(arrays)
-        if self._decoding is None or run is None:
+        run = None if self.decoding is None else self.decoding.taken(arrays)
+        if self.decoding is None or run is None:
             return None
         state = State(self._constants, run.arrays)
         made: _Round | None = self._decoder_plans.of(state.key(), lambda: self._made_for_decoder(run, state))
         if made is None or made.segment is None:
             return None
-        memory = self._decoding.memory(run, made.plan.assembly.lengths, targets, list(self.cache_outputs))
+        memory = self.decoding.memory(run, made.plan.assembly.lengths, targets, list(self.cache_outputs))
         return made.segment.standing({name: state.uploaded(name) for name in made.segment.uploads}, memory)
 
     def _made_for_decoder(self, run: DecoderRun, state: State) -> _Round | None:
-        assert self._decoding is not None  # its run was taken
+        assert self.decoding is not None  # its run was taken
         planner = self.planner(state.known, state.live(), state.host_array, run.capacities)
-        plan = planner.planned(self._decoding.steps)
+        plan = planner.planned(self.decoding.steps)
         if plan.rest or plan.host or plan.contents or plan.fetched or not run.capacities.keys() <= plan.outputs.keys():
             return None
-        for step in self._decoding.counting_steps:
+        for step in self.decoding.counting_steps:
             name = step.proto.name or next(iter(step.proto.output), "")
             plan.placements[step.index] = Placement(name, step.proto.op_type, "host", "counts, before each run")
         return self._made(plan, state, run.capacities)
@@ -422,7 +422,7 @@ class Program:
     @property
     def cache_outputs(self) -> dict[str, str]:
         """The outputs that show a decoder's caches, with the inputs that they go on from."""
-        return {} if self._decoding is None else self._decoding.cache_outputs
+        return {} if self.decoding is None else self.decoding.cache_outputs
 
     @property
     def steps(self) -> Sequence[Step]:

@@ -22,6 +22,7 @@ from dmlvk.onnx.assembly import Assembled
 from dmlvk.onnx.loading import Step
 from dmlvk.onnx.standing import StandingStep
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, dense, memory_of, restored, size_in_bytes, stored
+from dmlvk.onnx.whole_runs import WholeRun
 from dmlvk.running.resident_runs import BoundMemory
 from dmlvk.support.mapped_files import check_unchanged, file_of
 from dmlvk.tensors import TensorDesc
@@ -279,6 +280,11 @@ class Segment:
         return tuple(self._uploaded)
 
     @property
+    def lying(self) -> Mapping[str, Resident]:
+        """Where the outputs lie that are given no memory, from a run until the next one."""
+        return self._found()
+
+    @property
     def usage(self) -> Usage:
         """What a run takes; the weights that plans share are not among it."""
         recorded = self._device.arrays.scheduled(self.compiled, self._places())
@@ -348,6 +354,18 @@ class Segment:
         return StandingStep(
             self.compiled, places, inputs, outputs, {name: np.asarray(arrays[name]) for name in self._uploaded}
         )
+
+    def whole(self, read: Collection[str], elsewhere: Mapping[str, DeviceArray] | None = None) -> WholeRun:
+        """Its runs as one submission each.
+
+        Args:
+            read: the outputs that the host reads behind every run; all others stay on the device until the next one.
+            elsewhere: as for :meth:`run`, of all runs; whoever runs it keeps that memory.
+        """
+        places: dict[tuple[Place, int], DeviceArray | BufferBinding] = {**self._places()}
+        places |= {(Place.OUTPUT, self._names.index(name)): array for name, array in (elsewhere or {}).items()}
+        fetched = {name: self._outputs[number] for number, name in enumerate(self._names) if name in read}
+        return WholeRun(self._device, self.compiled, places, self._uploaded, fetched)
 
     def _places(self) -> dict[tuple[Place, int], BufferBinding]:
         """What lies where: the graph's own buffers; others stand in for the memory that outputs are given."""

@@ -66,7 +66,7 @@ class Library:
         path: of its file.
 
     Attributes:
-        output: asks ONNX Runtime for an output's memory; ``dmlvk_output`` of provider.c.
+        outputs: asks ONNX Runtime for outputs' memory; ``dmlvk_outputs`` of provider.c.
         threads: the identities of threads that have computed.
 
     Raises:
@@ -85,9 +85,9 @@ class Library:
         self._native.dmlvk_detach.restype = _I
         self._native.dmlvk_factory_vendor.restype = ctypes.c_uint32
         self._native.dmlvk_factory_vendor.argtypes = [_P]
-        self.output: Any = self._native.dmlvk_output
-        self.output.restype = _P
-        self.output.argtypes = [_P, _P, _I, _P, _I, _P]
+        self.outputs: Any = self._native.dmlvk_outputs
+        self.outputs.restype = _P
+        self.outputs.argtypes = [_P, _P, _I, _I, _P, _P]
         self._callbacks: _Callbacks | None = None
         self.threads: set[int] = set()
 

@@ -57,12 +57,23 @@ class Content:
         size: bytes.
         device: where a ``Resident`` lies.
         reads: how many parts have read it.
+        is_there: whether it still lies at its place.
+        output: of which part's outputs it is which; ``None``: of none.
     """
 
     value: Any
     size: int
     device: Device | None = None
     reads: int = 0
+    is_there: bool = True
+    output: tuple[set[str], str] | None = None
+    """The names of those that the host reads, and its name."""
+
+    def is_read(self, *, by_host: bool) -> None:
+        """Notes for the part's next runs who reads what they give."""
+        if self.output is not None:
+            names, name = self.output
+            (names.add if by_host else names.discard)(name)
 
     def settle(self) -> None:
         """Moves what a part's next run would write again into memory of its own."""
@@ -153,6 +164,8 @@ class Memory:
         with self._lock:
             block = self._blocks.pop(address, None)
             if block is not None:
+                for content in block.contents.values():
+                    content.is_there = False
                 room = max(-(-block.size // _ALIGNMENT), 1) * _ALIGNMENT
                 self._free[room].append(address)
 
@@ -167,7 +180,14 @@ class Memory:
 
     # Writing.
 
-    def put(self, address: int, size: int, value: Any, device: Device | None = None) -> Content | None:
+    def put(
+        self,
+        address: int,
+        size: int,
+        value: Any,
+        device: Device | None = None,
+        output: tuple[set[str], str] | None = None,
+    ) -> Content | None:
         """Notes what lies at a place from now on; ``None``: nothing, since it has no bytes."""
         if size == 0:
             return None
@@ -175,6 +195,7 @@ class Memory:
             block, offset = self._found(address, size)
             for start, old in self._touched(block, offset, size):
                 del block.contents[start]
+                old.is_there = False
                 if start < offset or start + old.size > offset + size:
                     kept = self._bytes(old)
                     if start < offset:
@@ -182,7 +203,7 @@ class Memory:
                     if start + old.size > offset + size:
                         rest = kept[offset + size - start :]
                         block.contents[offset + size] = Content(rest, rest.nbytes)
-            content = Content(value, size, device)
+            content = Content(value, size, device, output=output)
             block.contents[offset] = content
             return content
 
@@ -190,8 +211,13 @@ class Memory:
         """Notes a copy of bytes at an address of the host."""
         with self._lock:
             array = self._staging.array(size)
-            ctypes.memmove(array.ctypes.data, source, size)
+            ctypes.memmove(address_of(array), source, size)
             self.put(address, size, array)
+
+    def room(self, size: int) -> npt.NDArray[np.uint8]:
+        """Memory of the host for what lies at a place."""
+        with self._lock:
+            return self._staging.array(size)
 
     @staticmethod
     def _touched(block: _Block, offset: int, size: int) -> list[tuple[int, Content]]:
@@ -204,6 +230,8 @@ class Memory:
     def _bytes(self, content: Content) -> npt.NDArray[np.uint8]:
         """What it holds, as the host has it."""
         value = content.value
+        if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 1 and value.size == content.size:
+            return value
         if isinstance(value, (Held, Resident)):
             self.traffic.to_host += content.size
             value = value.array()
@@ -217,6 +245,7 @@ class Memory:
             block, offset = self._found(address, size)
             exact = block.contents.get(offset)
             if exact is not None and exact.size == size:
+                exact.is_read(by_host=True)
                 return self._bytes(exact)
             found = np.zeros(size, np.uint8)
             for start, content in self._touched(block, offset, size):
@@ -228,7 +257,7 @@ class Memory:
     def fetch(self, address: int, size: int, target: int) -> None:
         """Writes what lies at a place to an address of the host."""
         found = self.contents(address, size)
-        ctypes.memmove(target, found.ctypes.data, size)
+        ctypes.memmove(target, address_of(found), size)
 
     def copied(self, source: int, target: int, size: int) -> None:
         """Lets a place hold what another one holds."""
@@ -252,6 +281,31 @@ class Memory:
         with self._lock:
             content.settle()
 
+    def of_host(self, address: int, size: int) -> npt.NDArray[np.uint8] | None:
+        """The bytes at a place for a part that brings them to the device itself; ``None`` where they lie there.
+
+        What is read several times is to lie there, too (:meth:`tensor`), unless it is small.
+        """
+        with self._lock:
+            block, offset = self._found(address, size)
+            content = block.contents.get(offset)
+            if content is None or content.size != size or (content.reads and size > _SMALL):
+                return None
+            if isinstance(content.value, (Held, Resident)):
+                return None
+            content.is_read(by_host=False)
+            content.reads += 1
+            self.traffic.to_device += size
+            return self._bytes(content)
+
+    def held(self, address: int, size: int) -> Content | None:
+        """What lies on the device at a place, in an array of its own; ``None`` where that is not so."""
+        with self._lock:
+            block, offset = self._found(address, size)
+            content = block.contents.get(offset)
+            is_held = content is not None and content.size == size and isinstance(content.value, Held)
+            return content if is_held else None
+
     def tensor(self, address: int, element: int, shape: tuple[int, ...], device: Device) -> Any:
         """A tensor as ``dmlvk.onnx`` computes with it: an array of the host, or what lies on the device already."""
         size = size_of(element, shape)
@@ -265,6 +319,7 @@ class Memory:
                 content = self.put(address, size, self.contents(address, size))
                 assert content is not None
             content.settle()
+            content.is_read(by_host=False)
             value = content.value
             content.reads += 1
             if isinstance(value, np.ndarray) and value.dtype == np.uint8 and content.reads == 1 and dtype.kind != "V":
@@ -282,6 +337,11 @@ class Memory:
                     content.value = Held(element, shape, device.array(array))
                     return content.value
             return array
+
+
+def address_of(array: npt.NDArray[Any]) -> int:
+    """Where an array's first byte lies; ``array.ctypes.data`` takes three times as long."""
+    return int(array.__array_interface__["data"][0])
 
 
 def lasting(value: Resident, device: Device) -> Any:

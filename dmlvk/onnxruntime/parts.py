@@ -7,7 +7,7 @@ import functools
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,13 @@ from dmlvk.onnx.loading import Model
 from dmlvk.onnx.values import element_of, stored
 from dmlvk.onnxruntime.interface import WARNING, array_of
 from dmlvk.onnxruntime.library import Library
-from dmlvk.onnxruntime.memory import Content, Memory, size_of
+from dmlvk.onnxruntime.memory import Content, Memory, address_of, size_of
 from dmlvk.onnxruntime.on_host import DEVICE_CANNOT, HostPart
+from dmlvk.onnxruntime.repeats import ADDRESS, PLACE, SIZES, Bytes, Repeat, Repeats, Table
 from dmlvk.onnxruntime.sessions import Session
 
-_RECORD = 20
-"""Numbers that provider.c tells of each tensor: address, element type, place, number of dimensions, dimensions."""
+_MOST_DIMENSIONS = 16
+"""For which provider.c has room."""
 
 
 class Part:
@@ -64,6 +65,9 @@ class Part:
         self._program = Program(session.device, model, flags=session.device.own_flags)
         self._caches = self._program.cache_outputs
         self._kept = set(self._caches)
+        self._read: set[str] = set()
+        """The outputs that the host has read."""
+        self._repeats = Repeats(self._program, inputs, outputs)
         try:
             self._program.plan_static_shapes()
         except DEVICE_CANNOT as error:
@@ -72,36 +76,102 @@ class Part:
     def forget(self) -> None:
         """Frees what lies on the device."""
         with self._lock:
+            self._repeats.clear()
             self._program.forget()
 
-    def run(self, context: int, numbers: list[int]) -> None:
+    def run(self, context: int, table: Table) -> None:
         """Computes.
 
         Args:
             context: ONNX Runtime's, of this run.
-            numbers: what provider.c tells of the inputs.
+            table: what provider.c tells of the inputs.
 
         Raises:
             DmlError: when it cannot be done, on the device or on the host.
         """
+        self._device.engine.check_open()
+        with self._lock:
+            self._settle()
+            repeat = None if self._session.profiles else self._repeats.of(table, self._read)
+            if repeat is None or not self._repeated(repeat, context, table):
+                self._run_anew(context, table)
+
+    def _run_anew(self, context: int, table: Table) -> None:
         arrays: dict[str, Any] = {}
         addresses: dict[str, int] = {}
-        for name, record in zip(self._inputs, records(numbers), strict=True):
+        for name, record in zip(self._inputs, table.tolist(), strict=True):
             if name is not None:
                 arrays[name] = self._input(record)
-                addresses[name] = record[0]
+                addresses[name] = record[ADDRESS]
 
         def bound(name: str, shape: tuple[int, ...]) -> Any:
             """A cache that is to be appended to where it lies: its output is bound to its input's memory."""
             past = self._caches[name]
-            address, is_on_device = self._output(context, self._places[name], shape)
+            ((address, is_on_device),) = self._rooms(context, self._places[name], [shape])
             return arrays[past] if is_on_device and address == addresses[past] else None
 
-        self._device.engine.check_open()
-        with self._lock:
-            self._settle()
-            for place, value in enumerate(self._computed(arrays, bound)):
-                self._give(context, place, value)
+        read = set(self._read)
+        contents = {}
+        for place, value in enumerate(self._computed(arrays, bound)):
+            content = self._give(context, place, value)
+            if content is not None and self._outputs[place] in self._caches:
+                contents[self._outputs[place]] = content
+        if self._kept == self._caches.keys() and self._on_host is None:
+            self._repeats.note(table, arrays, contents, read)
+
+    def _repeated(self, repeat: Repeat, context: int, table: Table) -> bool:
+        """Computes as an earlier run did, in one submission; says whether it can."""
+        given = self._given(repeat, table)
+        if given is None:
+            return False
+        rooms = self._rooms(context, 0, repeat.shapes)
+        if repeat.caches is not None:
+            places = [self._places[cache.pair.present] for cache in repeat.caches.run.caches]
+            lie = [rooms[place] for place in places]
+            if lie != [(address, 1) for address in table[repeat.caches.rows, ADDRESS].tolist()]:
+                return False
+        sizes = {
+            name: size_of(repeat.tensors[name].tensor.element, repeat.tensors[name].tensor.shape)
+            for name in repeat.read
+        }
+        results = {name: self._memory.room(size) for name, size in sizes.items()}
+        repeat.whole.run(given, results)
+        for name, (address, is_on_device) in zip(self._outputs, rooms, strict=True):
+            if name in results and not is_on_device:
+                ctypes.memmove(address, address_of(results[name]), sizes[name])
+            elif name in results:
+                self._memory.put(address, sizes[name], results[name], output=(self._read, name))
+                self._memory.traffic.to_host += sizes[name]
+            elif name in repeat.tensors:
+                self._lend(name, address, repeat.tensors[name])
+        return True
+
+    def _given(self, repeat: Repeat, table: Table) -> dict[str, Bytes] | None:
+        """The bytes of all inputs that the host writes; ``None`` where it is another run, or they are on the device."""
+        if repeat.caches is not None:
+            of_caches = set(repeat.caches.rows.tolist())
+            arrays = {
+                name: self._input(record)
+                for row, (name, record) in enumerate(zip(self._inputs, table.tolist(), strict=True))
+                if name is not None and row not in of_caches
+            }
+            counted = repeat.caches.decoding.again(repeat.caches.run, arrays, repeat.caches.lengths)
+            if counted is None:
+                return None
+            return {
+                name: np.ascontiguousarray(stored(array)).reshape(-1).view(np.uint8) for name, array in counted.items()
+            }
+        found = {}
+        for given in repeat.given:
+            address, is_on_device = int(table[given.row, ADDRESS]), table[given.row, PLACE]
+            if is_on_device:
+                contents = self._memory.of_host(address, given.size)
+                if contents is None:
+                    return None
+                found[given.name] = contents
+            else:
+                found[given.name] = np.frombuffer(_room(address, given.size), np.uint8)
+        return found
 
     def _computed(self, arrays: dict[str, Any], bound: Callable[[str, tuple[int, ...]], Any]) -> list[Any]:
         try:
@@ -157,26 +227,27 @@ class Part:
 
     def _input(self, record: list[int]) -> Any:
         """An input, where it is."""
-        address, element, is_on_device, rank = record[:4]
+        address, element, is_on_device, rank = record[:SIZES]
         if element == 0:
             return None  # left out
-        shape = tuple(record[4 : 4 + rank])
+        shape = tuple(record[SIZES : SIZES + rank])
         if is_on_device:
             return self._memory.tensor(address, element, shape, self._device)
         return array_of(element, shape, _room(address, size_of(element, shape)))
 
-    def _output(self, context: int, place: int, shape: tuple[int, ...]) -> tuple[int, int]:
-        """Where ONNX Runtime wants an output, and whether that is on the device."""
-        record = _PLACE()
-        status = self._library.output(self.api.factory, context, place, _sizes(shape), len(shape), record)
+    def _rooms(self, context: int, first: int, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, int]]:
+        """Where ONNX Runtime wants some outputs, from one on, and whether that is on the device."""
+        numbers = (ctypes.c_int64 * (2 * len(shapes)))()
+        status = self._library.outputs(self.api.factory, context, first, len(shapes), _sizes(tuple(shapes)), numbers)
         if status:
             message = (self.api.call("GetErrorMessage", status) or b"").decode(errors="replace")
             self.api.call("ReleaseStatus", status)
-            raise DmlError(f"the output {self._outputs[place]!r}: {message}")
-        return record[0], record[1]
+            raise DmlError(f"the outputs {self._outputs[first : first + len(shapes)]}: {message}")
+        found = list(numbers)
+        return list(zip(found[::2], found[1::2], strict=True))
 
-    def _give(self, context: int, place: int, value: Any) -> None:
-        """Writes an output where ONNX Runtime wants it."""
+    def _give(self, context: int, place: int, value: Any) -> Content | None:
+        """Writes an output where ONNX Runtime wants it; returns what lies there then, where that is on the device."""
         if isinstance(value, Resident):
             element, shape = value.tensor.element, value.tensor.shape
         elif isinstance(value, Held):
@@ -184,41 +255,47 @@ class Part:
         else:
             value = np.asarray(value)
             element, shape = element_of(value) or 0, value.shape
-        address, is_on_device = self._output(context, place, shape)
+        ((address, is_on_device),) = self._rooms(context, place, [shape])
         size = size_of(element, shape)
         if not address or not size:
-            return
+            return None
+        name = self._outputs[place]
+        if is_on_device and isinstance(value, Resident):
+            return self._lend(name, address, value)
         if is_on_device:
-            content = self._memory.put(address, size, value, self._device)
-            if isinstance(value, Resident) and content is not None:
-                self._lent.append((self._outputs[place], weakref.ref(content)))
-        else:
-            array = value.array() if isinstance(value, (Resident, Held)) else value
-            ctypes.memmove(address, np.ascontiguousarray(stored(array)).ctypes.data, size)
+            return self._memory.put(address, size, value, self._device, (self._read, name))
+        array = value.array() if isinstance(value, (Resident, Held)) else value
+        ctypes.memmove(address, np.ascontiguousarray(stored(array)).ctypes.data, size)
+        return None
 
-
-_PLACE = ctypes.c_int64 * 2
+    def _lend(self, name: str, address: int, value: Resident) -> Content | None:
+        """Lets an output be what the device has written, until the next run."""
+        size = size_of(value.tensor.element, value.tensor.shape)
+        content = self._memory.put(address, size, value, self._device, (self._read, name))
+        if content is not None:
+            self._lent.append((name, weakref.ref(content)))
+        return content
 
 
 @functools.lru_cache(maxsize=1024)
-def _sizes(shape: tuple[int, ...]) -> Any:
-    """A shape as ONNX Runtime reads it."""
-    return (ctypes.c_int64 * max(len(shape), 1))(*shape)
+def _sizes(shapes: tuple[tuple[int, ...], ...]) -> Any:
+    """Shapes as provider.c reads them."""
+    numbers: list[int] = []
+    for shape in shapes:
+        numbers += [len(shape), *shape, *(0,) * (_MOST_DIMENSIONS - len(shape))]
+    return (ctypes.c_int64 * len(numbers))(*numbers)
 
 
 @functools.lru_cache(maxsize=64)
-def _row(count: int) -> Any:
-    return ctypes.c_int64 * (count * _RECORD)
+def _rows(count: int) -> Any:
+    return ctypes.c_int64 * (count * (SIZES + _MOST_DIMENSIONS))
 
 
-def numbers_of(address: int, count: int) -> list[int]:
-    """What provider.c tells of so many tensors."""
-    return _row(count).from_address(address)[:] if count else []
-
-
-def records(numbers: list[int]) -> Iterator[list[int]]:
-    """The same, one by one."""
-    return (numbers[start : start + _RECORD] for start in range(0, len(numbers), _RECORD))
+def table_of(address: int, count: int) -> Table:
+    """What provider.c tells of so many tensors, where it has that."""
+    if not count:
+        return np.empty((0, SIZES + _MOST_DIMENSIONS), np.int64)
+    return np.frombuffer(_rows(count).from_address(address), np.int64).reshape(count, -1)
 
 
 def _room(address: int, size: int) -> Any:
@@ -226,4 +303,4 @@ def _room(address: int, size: int) -> Any:
     return (ctypes.c_char * size).from_address(address) if size and address else b""
 
 
-__all__ = ["Part", "numbers_of", "records"]
+__all__ = ["Part", "table_of"]

@@ -18,7 +18,7 @@ from dmlvk.onnxruntime.graphs import Graph, constant_names, read_by
 from dmlvk.onnxruntime.interface import GPU, INFO, VERBOSE, Api
 from dmlvk.onnxruntime.library import Library
 from dmlvk.onnxruntime.memory import Memory
-from dmlvk.onnxruntime.parts import Part, numbers_of
+from dmlvk.onnxruntime.parts import Part, table_of
 from dmlvk.onnxruntime.sessions import Session
 from dmlvk.operators import FeatureLevel
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
@@ -257,7 +257,7 @@ class Provider:
         part = self._parts[number]
         self._library.threads.add(threading.get_ident())
         try:
-            part.run(context, numbers_of(inputs, count))
+            part.run(context, table_of(inputs, count))
         except BaseException as error:  # noqa: BLE001 - it would be lost in C
             return part.api.failure(_told(error))
         return None

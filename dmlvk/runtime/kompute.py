@@ -592,13 +592,14 @@ class Engine:
 
         def submit() -> None:
             if prepared is not None:
-                self._start(prepared)
+                self.begin(prepared)
             if note is not None:
                 note()
 
         once_free(self, "running on the device", blockers, submit)
 
-    def _start(self, recording: Recording) -> None:
+    def begin(self, recording: Recording) -> None:
+        """Hands a recording to the device, whose lock is held, when none of its rivals is under way."""
         waiting = [allocation for allocation in recording.bound - recording.uploads if allocation.upload_pending]
         if waiting:
             self._upload(waiting)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 
+_RUNNING = "running on the device"
+
 _MOST_WAITS = 3
 """How often a call waits without the lock for what is in its way; other threads may submit more every time."""
 
@@ -65,7 +67,7 @@ def _once_free(
 
 def wait_for(engine: Engine, found: Callable[[], list[Recording]]) -> None:
     """Waits for what a function finds, which is called while the device cannot be closed."""
-    guard = Guard(engine, "running on the device")
+    guard = Guard(engine, _RUNNING)
     if engine.afterwards.in_call():
         with engine.lock, guard:
             engine.submissions.finish_all(found())
@@ -73,3 +75,24 @@ def wait_for(engine: Engine, found: Callable[[], list[Recording]]) -> None:
     with engine.afterwards, engine.afterwards.visit(), guard:
         for recording in found():
             engine.submissions.finish_outside(recording)
+
+
+def run_between(engine: Engine, recording: Recording, fill: Callable[[], object], take: Callable[[], object]) -> None:
+    """Runs a recording on what a function writes, and waits; no other thread runs or awaits the same recording.
+
+    Args:
+        engine: the device.
+        recording: what is run; it uploads what is written, and downloads what is read.
+        fill: writes the host's side of memory, when nothing is under way any more that uses it.
+        take: reads the host's side of memory; the device is not closed meanwhile.
+    """
+
+    def begin() -> None:
+        fill()
+        engine.begin(recording)
+
+    with engine.afterwards, engine.afterwards.visit():
+        once_free(engine, _RUNNING, lambda: engine.submissions.rivals(recording), begin)
+        with Guard(engine, _RUNNING):
+            engine.submissions.finish(recording)
+        take()

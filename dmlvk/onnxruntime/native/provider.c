@@ -189,27 +189,32 @@ static Status *DMLVK_CALL compute(NodeComputeInfo *self, void *state, Opaque *co
     return status;
 }
 
-/* Called by Python while it computes: memory for an output. */
-EXPORT Status *dmlvk_output(OwnFactory *factory, Opaque *context, int64_t index, const int64_t *dimensions,
-                            int64_t rank, int64_t *record) {
+/* Called by Python while it computes: memory for outputs, from one of them on. A shape is one number, how
+ * many dimensions, and room for MOST_DIMENSIONS; a place two: address, and whether it is on the device. */
+EXPORT Status *dmlvk_outputs(OwnFactory *factory, Opaque *context, int64_t first, int64_t count,
+                             const int64_t *shapes, int64_t *places) {
     const Function *api = factory->api;
-    Opaque *value = NULL;
-    void *contents = NULL;
-    const Opaque *memory = NULL;
-    int device_type = 0;
-    Status *status = CALL(
-        api, API_KernelContext_GetOutput, Status *, Opaque *, size_t, const int64_t *, size_t, Opaque **)(
-        context, (size_t)index, dimensions, (size_t)rank, &value);
-    if (status == NULL && value != NULL) {
-        status = CALL(api, API_GetTensorMutableData, Status *, Opaque *, void **)(value, &contents);
-        if (status == NULL)
-            status = CALL(api, API_GetTensorMemoryInfo, Status *, const Opaque *, const Opaque **)(value, &memory);
-        if (status == NULL)
-            CALL(api, API_MemoryInfoGetDeviceType, void, const Opaque *, int *)(memory, &device_type);
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t *shape = shapes + i * (1 + MOST_DIMENSIONS);
+        Opaque *value = NULL;
+        void *contents = NULL;
+        const Opaque *memory = NULL;
+        int device_type = 0;
+        Status *status = CALL(
+            api, API_KernelContext_GetOutput, Status *, Opaque *, size_t, const int64_t *, size_t, Opaque **)(
+            context, (size_t)(first + i), shape + 1, (size_t)shape[0], &value);
+        if (status == NULL && value != NULL) {
+            status = CALL(api, API_GetTensorMutableData, Status *, Opaque *, void **)(value, &contents);
+            if (status == NULL)
+                status = CALL(api, API_GetTensorMemoryInfo, Status *, const Opaque *, const Opaque **)(value, &memory);
+            if (status == NULL)
+                CALL(api, API_MemoryInfoGetDeviceType, void, const Opaque *, int *)(memory, &device_type);
+        }
+        if (status != NULL) return status;
+        places[2 * i] = (int64_t)(intptr_t)contents;
+        places[2 * i + 1] = device_type;
     }
-    record[0] = (int64_t)(intptr_t)contents;
-    record[1] = device_type;
-    return status;
+    return NULL;
 }
 
 /* A session's provider. */

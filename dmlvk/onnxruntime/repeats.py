@@ -1,0 +1,222 @@
+"""What runs of a part of a graph have in common is found out once: a run that is like an earlier one is one submission.
+
+A small graph takes a device less time than Python takes to see that it is the same graph again. So what a run consists
+of is kept by what ONNX Runtime tells of its inputs: their types and shapes, and of a decoder's caches where they lie.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dmlvk.onnx.execution import Held, Resident, Segment
+from dmlvk.onnx.values import DATA_TYPES
+from dmlvk.onnx.whole_runs import Bytes, WholeRun
+
+if TYPE_CHECKING:
+    from dmlvk.onnx.caches import Cache, Lengths
+    from dmlvk.onnx.decoding import DecoderRun, Decoding
+    from dmlvk.onnx.engine import Program
+    from dmlvk.onnxruntime.memory import Content
+
+ADDRESS, ELEMENT, PLACE, RANK, SIZES = range(5)
+"""Columns of a table of inputs: address, element type, whether it is on the device, how many dimensions; these."""
+
+Table = npt.NDArray[np.int64]
+"""What provider.c tells of a run's inputs, a row for each."""
+
+_MOST = 8
+"""Runs of a part that are kept."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Given:
+    """An input that the host writes: its row, its name, and its bytes."""
+
+    row: int
+    name: str
+    size: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Caches:
+    """A decoder's caches, as long as they lie where they do.
+
+    Attributes:
+        decoding: the decoder.
+        run: the run that appended to them last.
+        lengths: what is to be checked of it.
+        contents: what lies at their places.
+        rows: of the table, those of the caches.
+    """
+
+    decoding: Decoding
+    run: DecoderRun
+    lengths: Sequence[tuple[Lengths, Sequence[Cache]]]
+    contents: Sequence[Content]
+    rows: npt.NDArray[np.intp]
+
+    @property
+    def are_there(self) -> bool:
+        """Whether nobody has written or freed them otherwise."""
+        return all(content.is_there for content in self.contents)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Repeat:
+    """A run that can be repeated.
+
+    Attributes:
+        whole: what runs.
+        given: the inputs that the host writes; of a decoder those that nothing is counted of.
+        read: the outputs that it reads.
+        tensors: all outputs that are no caches, with where the device has them.
+        shapes: of all outputs, in order.
+        caches: of a decoder.
+    """
+
+    whole: WholeRun
+    given: Sequence[Given]
+    read: frozenset[str]
+    tensors: Mapping[str, Resident]
+    shapes: Sequence[tuple[int, ...]]
+    caches: Caches | None = None
+
+
+class Repeats:
+    """The runs of a part that were noted. Bounded; those not used for longest go first.
+
+    Args:
+        program: the part's.
+        inputs: for each input its name; ``None`` for one that is not needed.
+        outputs: the names of the outputs.
+    """
+
+    def __init__(self, program: Program, inputs: Sequence[str | None], outputs: Sequence[str]) -> None:
+        self._program = program
+        self._inputs, self._outputs = list(inputs), list(outputs)
+        decoding = program.decoding
+        pasts = set() if decoding is None else set(decoding.cache_outputs.values())
+        self._caches = np.array([row for row, name in enumerate(inputs) if name in pasts], np.intp)
+        self._kept: collections.OrderedDict[bytes, Repeat] = collections.OrderedDict()
+        self._last = b""
+
+    def clear(self) -> None:
+        """Forgets all of them."""
+        self._kept.clear()
+
+    def _key(self, table: Table) -> bytes:
+        return (table[self._caches] if self._caches.size else table[:, ELEMENT:]).tobytes()
+
+    def of(self, table: Table, read: Collection[str]) -> Repeat | None:
+        """The run that one with such inputs repeats.
+
+        Args:
+            table: the inputs.
+            read: the outputs that the host reads.
+        """
+        key = self._key(table)
+        repeat = self._kept.get(key)
+        if repeat is None:
+            return None
+        if repeat.read != read or (repeat.caches is not None and not repeat.caches.are_there):
+            del self._kept[key]
+            return None
+        self._kept.move_to_end(key)
+        return repeat
+
+    def note(
+        self, table: Table, arrays: Mapping[str, Any], contents: Mapping[str, Content], read: Collection[str]
+    ) -> None:
+        """Notes the run that was just done, where the same comes a second time and can be repeated.
+
+        Args:
+            table: its inputs.
+            arrays: likewise, by name.
+            contents: of a decoder, what lies at its caches' places.
+            read: the outputs that the host reads.
+        """
+        key = self._key(table)
+        if read and key == self._last:
+            repeat = self._made(table, arrays, contents, frozenset(read))
+            if repeat is not None:
+                self._kept[key] = repeat
+                if len(self._kept) > _MOST:
+                    self._kept.popitem(last=False)
+        self._last = key
+
+    def _made(
+        self, table: Table, arrays: Mapping[str, Any], contents: Mapping[str, Content], read: frozenset[str]
+    ) -> Repeat | None:
+        segment = _only_segment(self._program)
+        if segment is None:
+            return None
+        tensors = segment.lying
+        if self._caches.size:
+            return self._made_for_decoder(segment, tensors, arrays, contents, read)
+        if not all(name in tensors for name in self._outputs) or not _are_whole_bytes(tensors.values()):
+            return None
+        given = []
+        for row, name in enumerate(self._inputs):
+            if name in segment.uploads:
+                element, shape = int(table[row, ELEMENT]), table[row, SIZES : SIZES + int(table[row, RANK])]
+                if DATA_TYPES[element].size_in_bits < 8:
+                    return None
+                given.append(Given(row, name, int(np.prod(shape)) * DATA_TYPES[element].size_in_bytes))
+        if len(given) != len(segment.uploads):
+            return None
+        shapes = [tensors[name].tensor.shape for name in self._outputs]
+        return Repeat(segment.whole(read), given, read, tensors, shapes)
+
+    def _made_for_decoder(
+        self,
+        segment: Segment,
+        tensors: Mapping[str, Resident],
+        arrays: Mapping[str, Any],
+        contents: Mapping[str, Content],
+        read: frozenset[str],
+    ) -> Repeat | None:
+        decoding, made = self._program.decoding, self._program.last[0]
+        run = None if decoding is None else decoding.taken(arrays)
+        if decoding is None or run is None or not _are_whole_bytes(tensors.values()):
+            return None
+        memory = {}
+        shapes = {name: there.tensor.shape for name, there in tensors.items()}
+        for cache in run.caches:
+            name, there = cache.pair.present, contents.get(cache.pair.present)
+            if cache.is_growing or there is None or not isinstance(cache.given, Held) or there.value is None:
+                return None
+            if there.value.on_device.storage is not cache.given.on_device.storage:
+                return None
+            memory[name] = cache.given.on_device
+            batch, heads, _, size = cache.shape
+            shapes[name] = (batch, heads, cache.shown, size)
+        if not all(name in shapes for name in self._outputs) or not run.arrays.keys() >= set(segment.uploads):
+            return None
+        lengths = decoding.lengths_in(run, made.plan.assembly.lengths)
+        caches = Caches(decoding, run, lengths, list(contents.values()), self._caches)
+        whole = segment.whole(read, memory)
+        return Repeat(whole, (), read, tensors, [shapes[name] for name in self._outputs], caches)
+
+
+def _only_segment(program: Program) -> Segment | None:
+    """The graph that the last run was; ``None`` where it was more, or more than shapes decide what is computed."""
+    if len(program.last) != 1:
+        return None
+    (made,) = program.last
+    plan = made.plan
+    if plan.rest or plan.host or plan.contents or plan.fetched or not isinstance(made.segment, Segment):
+        return None
+    return made.segment
+
+
+def _are_whole_bytes(tensors: Collection[Resident]) -> bool:
+    return all(there.tensor.data_type.size_in_bits >= 8 for there in tensors)
+
+
+__all__ = ["ADDRESS", "ELEMENT", "PLACE", "RANK", "SIZES", "Bytes", "Repeat", "Repeats", "Table"]
