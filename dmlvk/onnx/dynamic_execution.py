@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from dmlvk.onnx.host import Repeated
 from dmlvk.onnx.loading import Step
 from dmlvk.onnx.round_plans import RoundPlan
 from dmlvk.onnx.values import NUMPY_TYPES, Array, Tensor, stored
+from dmlvk.onnx.whole_runs import WholeRun, bytes_of
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -115,6 +116,7 @@ class DynamicSegment:
         self._memory: Any = ()
         self._bound: collections.OrderedDict[tuple[int, ...], _Bound] = collections.OrderedDict()
         self._uploaded_for: tuple[int, ...] = ()
+        self._has_whole_runs = False  # which upload without leaving word
         self.empty_inputs: dict[str, Array] = {}
 
     @property
@@ -158,18 +160,45 @@ class DynamicSegment:
             name = self._sources[number].name
             if name in values:
                 self._buffers[Place.INPUT, number].upload(stored(np.asarray(values[name])))
-            elif self._uploaded_for != sizes:
+            elif self._uploaded_for != sizes or self._has_whole_runs:
                 self._buffers[Place.INPUT, number].upload(stored(np.asarray(bound.arrays[name])))
         self._uploaded_for = sizes
         self._device.engine.run(bound.recording)
         self.empty_inputs = {
             name: np.broadcast_to(np.zeros((), value.dtype), value.shape) for name, value in values.items()
         }
+        return self.lying, bound.arrays
+
+    @property
+    def uploads(self) -> tuple[str, ...]:
+        """The names of the values that every run uploads."""
+        return tuple(source.name for source in self._sources if source.name in self.empty_inputs)
+
+    @property
+    def lying(self) -> dict[str, Resident]:
+        """Where the outputs of the last run lie, until the next one."""
         found = {}
-        for number, (name, tensor, shape) in enumerate(zip(self._names, self._tensors, bound.shapes, strict=True)):
+        shapes = self._bound[self._uploaded_for].shapes
+        for number, (name, tensor, shape) in enumerate(zip(self._names, self._tensors, shapes, strict=True)):
             of_run = dataclasses.replace(tensor, shape=shape, strides=())
             found[name] = Resident(of_run, self._buffers[Place.OUTPUT, number])
-        return found, bound.arrays
+        return found
+
+    def whole(self, read: Collection[str]) -> WholeRun:
+        """Runs like the last one as one submission each, as long as there are those buffers.
+
+        Args:
+            read: the outputs that the host reads behind every run; all others stay on the device until the next one.
+        """
+        sizes, layout = self._uploaded_for, self._layout
+        assert layout is not None  # there was a run
+        launches = self.graph.launches(self.graph.numbers(sizes)[0], layout, self._memory)
+        written = {self._sources[number].name: self._buffers[Place.INPUT, number] for number in self._uploads()}
+        fetched = {name: self._buffers[Place.OUTPUT, number] for number, name in enumerate(self._names) if name in read}
+        arrays = self._bound[sizes].arrays
+        fixed = {name: bytes_of(np.asarray(arrays[name])) for name in written if name not in self.empty_inputs}
+        self._has_whole_runs = True
+        return WholeRun(self._device, launches, written, fetched, self._buffers.values(), fixed)
 
     def _bind(self, sizes: tuple[int, ...]) -> _Bound:
         numbers, needed = self.graph.numbers(sizes)

@@ -365,7 +365,9 @@ class Segment:
         places: dict[tuple[Place, int], DeviceArray | BufferBinding] = {**self._places()}
         places |= {(Place.OUTPUT, self._names.index(name)): array for name, array in (elsewhere or {}).items()}
         fetched = {name: self._outputs[number] for number, name in enumerate(self._names) if name in read}
-        return WholeRun(self._device, self.compiled, places, self._uploaded, fetched)
+        launches = [step.launch(self._device.engine) for step in self._device.arrays.scheduled(self.compiled, places)]
+        kept = [memory.buffer for memory in places.values() if isinstance(memory, BufferBinding)]
+        return WholeRun(self._device, launches, self._uploaded, fetched, kept)
 
     def _places(self) -> dict[tuple[Place, int], BufferBinding]:
         """What lies where: the graph's own buffers; others stand in for the memory that outputs are given."""

@@ -2,60 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dmlvk.arrays.tensor_bytes import copy_elements
-from dmlvk.kernels.program import Place
-from dmlvk.objects.binding import BufferBinding
+from dmlvk.onnx.values import stored
 from dmlvk.runtime.turns import run_between
 
 if TYPE_CHECKING:
-    from dmlvk.arrays.device_array import Array as DeviceArray
     from dmlvk.device import Device
-    from dmlvk.graphs.compiled import CompiledGraph
     from dmlvk.objects.buffers import Buffer
+    from dmlvk.runtime.work import Launch
 
 Bytes = npt.NDArray[np.uint8]
+
+
+def bytes_of(array: npt.NDArray[Any]) -> Bytes:
+    """An array as its bytes lie in a tensor."""
+    return np.ascontiguousarray(stored(array)).reshape(-1).view(np.uint8)
 
 
 class WholeRun:
     """A graph, recorded for memory that stays where it is.
 
-    It keeps the buffers among that memory; of arrays, whoever runs it knows that they are still there.
+    It keeps its buffers; of arrays among that memory, whoever runs it knows that they are still there.
 
     Args:
         device: where it runs.
-        compiled: the graph.
-        places: what lies where.
+        launches: of the graph.
         written: the memory that the host writes before each run, by name; a run brings it to the device.
         read: the memory that it reads after each run, likewise.
+        kept: all buffers that are in use.
+        fixed: the bytes of what is written and is the same in each run.
     """
 
     def __init__(
         self,
         device: Device,
-        compiled: CompiledGraph,
-        places: Mapping[tuple[Place, int], DeviceArray | BufferBinding],
+        launches: Sequence[Launch],
         written: Mapping[str, Buffer],
         read: Mapping[str, Buffer],
+        kept: Collection[Buffer],
+        fixed: Mapping[str, Bytes] | None = None,
     ) -> None:
         self._engine = device.engine
-        self._kept = [memory.buffer for memory in places.values() if isinstance(memory, BufferBinding)]
-        launches = [step.launch(device.engine) for step in device.arrays.scheduled(compiled, places)]
+        self._kept, self._fixed = list(kept), dict(fixed or {})
         given, fetched = ([buffer.allocation for buffer in memory.values()] for memory in (written, read))
         self._recording = device.engine.record(launches, given, fetched)
         self._given = {name: buffer.allocation.host_bytes for name, buffer in written.items()}
         self._fetched = {name: buffer.allocation.host_bytes for name, buffer in read.items()}
 
+    @property
+    def is_there(self) -> bool:
+        """Whether its buffers are."""
+        return not any(buffer.is_closed for buffer in self._kept)
+
     def run(self, given: Mapping[str, Bytes], results: Mapping[str, Bytes]) -> None:
         """Runs, and waits.
 
         Args:
-            given: the bytes of everything that the host writes, packed.
+            given: the bytes of everything that the host writes and is not fixed, packed.
             results: where the bytes of what it reads are to be written.
 
         Raises:
@@ -64,7 +73,7 @@ class WholeRun:
 
         def fill() -> None:
             for name, target in self._given.items():
-                source = given[name]
+                source = given[name] if name in given else self._fixed[name]
                 copy_elements(target[: source.size], source)
 
         def take() -> None:
@@ -74,4 +83,4 @@ class WholeRun:
         run_between(self._engine, self._recording, fill, take)
 
 
-__all__ = ["Bytes", "WholeRun"]
+__all__ = ["Bytes", "WholeRun", "bytes_of"]

@@ -7,6 +7,7 @@ others. So dmlvk stands in for the one that runs on any GPU there: models whose 
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 try:
@@ -29,6 +30,20 @@ try:
     _genai.register_execution_provider_library(STANDS_IN_FOR, library_path())
 except Exception as _error:
     raise DmlError(" ".join(f"dmlvk.onnxruntime.genai: {_error}".split())) from _error
+
+
+def _stay() -> None:
+    """Keeps onnxruntime-genai from taking providers' memory away while the interpreter ends.
+
+    It does so when its module is cleared. Generators that a program has in a cycle are collected after that, and free
+    their caches there.
+    """
+    cleanup = getattr(_genai.onnxruntime_genai, "_cleanup", None)
+    if cleanup is not None:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(cleanup))
+
+
+_stay()
 
 
 def take_models() -> None:

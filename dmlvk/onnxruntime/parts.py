@@ -18,11 +18,12 @@ from dmlvk.onnx.engine import Program, State
 from dmlvk.onnx.execution import Held, Resident
 from dmlvk.onnx.loading import Model
 from dmlvk.onnx.values import element_of, stored
+from dmlvk.onnx.whole_runs import Bytes, bytes_of
 from dmlvk.onnxruntime.interface import WARNING, array_of
 from dmlvk.onnxruntime.library import Library
 from dmlvk.onnxruntime.memory import Content, Memory, address_of, size_of
 from dmlvk.onnxruntime.on_host import DEVICE_CANNOT, HostPart
-from dmlvk.onnxruntime.repeats import ADDRESS, PLACE, SIZES, Bytes, Repeat, Repeats, Table
+from dmlvk.onnxruntime.repeats import ADDRESS, PLACE, SIZES, Repeat, Repeats, Table
 from dmlvk.onnxruntime.sessions import Session
 
 _MOST_DIMENSIONS = 16
@@ -158,9 +159,7 @@ class Part:
             counted = repeat.caches.decoding.again(repeat.caches.run, arrays, repeat.caches.lengths)
             if counted is None:
                 return None
-            return {
-                name: np.ascontiguousarray(stored(array)).reshape(-1).view(np.uint8) for name, array in counted.items()
-            }
+            return {name: bytes_of(array) for name, array in counted.items()}
         found = {}
         for given in repeat.given:
             address, is_on_device = int(table[given.row, ADDRESS]), table[given.row, PLACE]

@@ -16,11 +16,12 @@ import numpy.typing as npt
 
 from dmlvk.onnx.execution import Held, Resident, Segment
 from dmlvk.onnx.values import DATA_TYPES
-from dmlvk.onnx.whole_runs import Bytes, WholeRun
+from dmlvk.onnx.whole_runs import WholeRun
 
 if TYPE_CHECKING:
     from dmlvk.onnx.caches import Cache, Lengths
     from dmlvk.onnx.decoding import DecoderRun, Decoding
+    from dmlvk.onnx.dynamic_execution import DynamicSegment
     from dmlvk.onnx.engine import Program
     from dmlvk.onnxruntime.memory import Content
 
@@ -124,7 +125,8 @@ class Repeats:
         repeat = self._kept.get(key)
         if repeat is None:
             return None
-        if repeat.read != read or (repeat.caches is not None and not repeat.caches.are_there):
+        are_there = repeat.whole.is_there and (repeat.caches is None or repeat.caches.are_there)
+        if repeat.read != read or not are_there:
             del self._kept[key]
             return None
         self._kept.move_to_end(key)
@@ -158,6 +160,8 @@ class Repeats:
             return None
         tensors = segment.lying
         if self._caches.size:
+            if not isinstance(segment, Segment):
+                return None
             return self._made_for_decoder(segment, tensors, arrays, contents, read)
         if not all(name in tensors for name in self._outputs) or not _are_whole_bytes(tensors.values()):
             return None
@@ -204,13 +208,13 @@ class Repeats:
         return Repeat(whole, (), read, tensors, [shapes[name] for name in self._outputs], caches)
 
 
-def _only_segment(program: Program) -> Segment | None:
+def _only_segment(program: Program) -> Segment | DynamicSegment | None:
     """The graph that the last run was; ``None`` where it was more, or more than shapes decide what is computed."""
     if len(program.last) != 1:
         return None
     (made,) = program.last
     plan = made.plan
-    if plan.rest or plan.host or plan.contents or plan.fetched or not isinstance(made.segment, Segment):
+    if plan.rest or plan.host or plan.contents or plan.fetched:
         return None
     return made.segment
 
@@ -219,4 +223,4 @@ def _are_whole_bytes(tensors: Collection[Resident]) -> bool:
     return all(there.tensor.data_type.size_in_bits >= 8 for there in tensors)
 
 
-__all__ = ["ADDRESS", "ELEMENT", "PLACE", "RANK", "SIZES", "Bytes", "Repeat", "Repeats", "Table"]
+__all__ = ["ADDRESS", "ELEMENT", "PLACE", "RANK", "SIZES", "Repeat", "Repeats", "Table"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +72,45 @@ def test_tokens_are_those_of_the_cpu_and_caches_stay_on_the_device(folder: Path,
 def test_a_provider_of_its_own_name_gives_the_same_tokens(folder: Path) -> None:
     genai.register_execution_provider_library("dmlvk", dmlvk.onnxruntime.library_path())
     assert tokens_of(folder, dmlvk.onnxruntime.PROVIDER, 5) == tokens_of(folder, None, 5)
+
+
+def test_generators_in_turn_go_on_from_caches_of_their_own(folder: Path) -> None:
+    import dmlvk.onnxruntime.genai
+
+    assert dmlvk.onnxruntime.genai
+    wanted = tokens_of(folder, None, 8, is_shared=True)
+    config = genai.Config(str(folder))
+    config.clear_providers()
+    config.append_provider("webgpu")
+    model = genai.Model(config)
+    generators = [genai.Generator(model, genai.GeneratorParams(model)) for _ in range(3)]
+    found: list[list[int]] = [[] for _ in generators]
+    for start, generator in enumerate(generators):
+        generator.append_tokens(PROMPT[: len(PROMPT) - start])
+        for token in PROMPT[len(PROMPT) - start :]:  # the prompt's last tokens one by one
+            generator.append_tokens([token])
+    for _ in range(8):
+        for tokens, generator in zip(found, generators, strict=True):
+            generator.generate_next_token()
+            tokens.append(int(generator.get_next_tokens()[0]))
+    assert found == [wanted] * 3
+
+
+def test_the_interpreter_ends_well_with_a_generator_that_only_a_cycle_keeps(folder: Path) -> None:
+    program = (
+        "import sys, numpy\n"
+        "import dmlvk.onnxruntime.genai\n"
+        "import onnxruntime_genai as genai\n"
+        "config = genai.Config(sys.argv[1])\n"
+        "config.clear_providers()\n"
+        "config.append_provider('webgpu')\n"
+        "model = genai.Model(config)\n"
+        "generator = genai.Generator(model, genai.GeneratorParams(model))\n"
+        "generator.append_tokens([7, 200, 31])\n"
+        "generator.generate_next_token()\n"
+        "numpy.kept = lambda: generator\n"
+        "print('end')\n"
+    )
+    command = [sys.executable, "-c", program, str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (0, "end\n"), done.stderr

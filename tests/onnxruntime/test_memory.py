@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 from onnx import helper
 
+import dmlvk.onnx
 import dmlvk.onnxruntime
 from dmlvk.onnxruntime.memory import Memory
 from tests.onnxruntime.models import WIDTH, chain, inputs, model_of, session_of
@@ -74,6 +75,30 @@ def test_an_output_that_is_kept_survives_later_runs() -> None:
         wanted.append(session.run(None, given)[0])
     for value, array in zip(kept, wanted, strict=True):
         assert value.numpy().tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("batch", ["batch", 2])
+def test_runs_that_repeat_give_what_each_would_give_alone(batch: int | str) -> None:
+    """From the host to the host, in sizes that change, between runs whose outputs stay on the device."""
+    session, alone = session_of(chain(batch)), dmlvk.onnx.InferenceSession(chain(batch).SerializeToString())
+    binding = session.io_binding()
+    kept: list[tuple[Any, bytes]] = []
+    before = dmlvk.onnxruntime.traffic()
+    counts = [2, 2, 2, 5, 5, 5, 2, 70, 70, 70, 2, 5] if batch == "batch" else [2] * 12
+    for seed, count in enumerate(counts):
+        given = inputs(count, seed)
+        wanted = alone.run(None, given)[0].tobytes()
+        assert session.run(None, given)[0].tobytes() == wanted
+        if seed % 4 == 3:
+            for _ in range(3):
+                binding.bind_cpu_input("x", given["x"])
+                bind(binding, "y", (count, WIDTH))
+                session.run_with_iobinding(binding)
+                kept.append((binding.get_outputs()[0], wanted))
+    after = dmlvk.onnxruntime.traffic()
+    assert after.to_device - before.to_device >= sum(counts) * WIDTH * 4, "what goes to the device is counted"
+    for value, wanted in kept:
+        assert value.numpy().tobytes() == wanted
 
 
 def test_bytes_of_any_place_are_those_that_were_written() -> None:
