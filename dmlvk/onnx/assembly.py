@@ -91,6 +91,7 @@ class Assembly:
 
     Attributes:
         lengths: what nodes read that append to such caches.
+        appended: the outputs that show caches to which nodes append.
         propagates_nan: as for :class:`~dmlvk.onnx.loading.Model`.
     """
 
@@ -98,6 +99,7 @@ class Assembly:
         self.device = device
         self._capacities = {} if capacities is None else capacities
         self.lengths: list[Lengths] = []
+        self.appended: set[str] = set()
         self.propagates_nan = False
         self._parts: Parts = {} if parts is None else parts
         self._nodes: list[_Node] = []

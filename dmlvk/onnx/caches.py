@@ -14,7 +14,7 @@ from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.arrays.memory_pool import Storage
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.onnx.execution import Held
-from dmlvk.onnx.loading import Model, Step, ValueInfo
+from dmlvk.onnx.loading import ValueInfo
 from dmlvk.onnx.values import DATA_TYPES, Array
 from dmlvk.tensors import TensorDesc
 
@@ -33,8 +33,9 @@ class CachePair:
         past: the input.
         present: the output.
         node: the node that appends, for messages.
-        ends: the value that says where sequences end.
-        total: the value that says how long the longest is.
+        ends: the value that says where sequences end; where there is no total, how many rows all have before.
+        total: the value that says how long the longest is; empty: none does.
+        grows: whether the output has the rows of the input and those of all new tokens, whatever is counted.
     """
 
     past: str
@@ -42,6 +43,7 @@ class CachePair:
     node: str
     ends: str
     total: str
+    grows: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,11 +52,12 @@ class Lengths:
 
     Attributes:
         node: the node, for messages.
-        ends: the value that says where sequences end.
-        total: the value that says how long the longest is.
+        ends: as of :class:`CachePair`.
+        total: likewise.
         batch: sequences.
         tokens: new ones of each.
         places: for how many there are angles; ``None``: nothing is turned by its place.
+        masked: keys that a mask of the node has; ``None``: it has none.
     """
 
     node: str
@@ -63,9 +66,12 @@ class Lengths:
     batch: int
     tokens: int
     places: int | None
+    masked: int | None = None
 
     def pasts(self, counted: Mapping[str, Any]) -> list[int]:
         """How many keys each sequence has before its new tokens."""
+        if not self.total:
+            return [int(np.asarray(counted[self.ends]).reshape(-1)[0])] * self.batch
         total = int(np.asarray(counted[self.total]).reshape(-1)[0])
         ends = [int(end) for end in np.asarray(counted[self.ends]).reshape(-1)]
         return [0 if total == self.tokens else end + 1 - self.tokens for end in ends]
@@ -219,29 +225,19 @@ def check_lengths(model: str, lengths: Lengths, counted: Mapping[str, Any], cach
     """The keys that each sequence has before its new tokens.
 
     Raises:
-        InvalidArgumentError: when lengths contradict one another, or a cache.
+        InvalidArgumentError: when lengths contradict one another, a mask, or a cache.
     """
     where = f"{model}: {lengths.node}"
-    ends = np.asarray(counted[lengths.ends]).reshape(-1)
-    total = int(np.asarray(counted[lengths.total]).reshape(-1)[0])
-    longest = int(ends.max()) + 1
-    if longest > total:
-        raise InvalidArgumentError(
-            f"{where}: {lengths.ends!r} says that a sequence has {longest} tokens; {lengths.total!r} says at most "
-            f"{total}"
-        )
-    if lengths.places is not None and total > lengths.places:
-        raise InvalidArgumentError(
-            f"{where}: {lengths.total!r} says that a sequence has {total} tokens; the tables of cosines and sines have "
-            f"{lengths.places} places"
-        )
     pasts = lengths.pasts(counted)
-    if min(pasts) < 0 or int(ends.min()) < 0:
-        raise InvalidArgumentError(
-            f"{where}: {lengths.ends!r} says that a sequence has {int(ends.min()) + 1} tokens; it is given "
-            f"{lengths.tokens} new ones"
-        )
+    if lengths.total:
+        _check_ends(where, lengths, counted, pasts)
+    elif pasts[0] < 0:
+        raise InvalidArgumentError(f"{where}: {lengths.ends!r} says that {pasts[0]} tokens stand before the new ones")
     most = max(pasts)
+    if lengths.masked is not None and lengths.masked != most + lengths.tokens:
+        raise InvalidArgumentError(
+            f"{where}: {most} tokens and {lengths.tokens} new ones contradict a mask of {lengths.masked} keys"
+        )
     for cache in caches:
         if (cache.pair.ends, cache.pair.total) != (lengths.ends, lengths.total):
             continue
@@ -262,21 +258,26 @@ def check_lengths(model: str, lengths: Lengths, counted: Mapping[str, Any], cach
     return pasts
 
 
-def cache_pairs(model: Model, steps: Sequence[Step]) -> list[CachePair]:
-    """The inputs and outputs of a model that are caches of its GroupQueryAttention nodes, and nothing else."""
-    inputs, outputs = {info.name for info in model.inputs}, {info.name for info in model.outputs}
-    readers: dict[str, int] = {}
-    for step in steps:
-        for name in step.reads:
-            readers[name] = readers.get(name, 0) + 1
-    found = []
-    for step in steps:
-        if step.proto.op_type != "GroupQueryAttention" or step.domain != "com.microsoft":
-            continue
-        given, made = list(step.proto.input), list(step.proto.output)
-        if len(given) < 7 or len(made) < 3 or not all((given[5], given[6])):
-            continue
-        for past, present in zip(given[3:5], made[1:3], strict=True):
-            if past in inputs and present in outputs and readers[past] == 1 and present not in readers:
-                found.append(CachePair(past, present, step.label, given[5], given[6]))
-    return found
+def _check_ends(where: str, lengths: Lengths, counted: Mapping[str, Any], pasts: Sequence[int]) -> None:
+    """Looks whether the ends of sequences go with the longest one, with the new tokens, and with the angles."""
+    ends = np.asarray(counted[lengths.ends]).reshape(-1)
+    total = int(np.asarray(counted[lengths.total]).reshape(-1)[0])
+    longest = int(ends.max()) + 1
+    if longest > total:
+        raise InvalidArgumentError(
+            f"{where}: {lengths.ends!r} says that a sequence has {longest} tokens; {lengths.total!r} says at most "
+            f"{total}"
+        )
+    if lengths.places is not None and total > lengths.places:
+        raise InvalidArgumentError(
+            f"{where}: {lengths.total!r} says that a sequence has {total} tokens; the tables of cosines and sines have "
+            f"{lengths.places} places"
+        )
+    if min(pasts) < 0 or int(ends.min()) < 0:
+        raise InvalidArgumentError(
+            f"{where}: {lengths.ends!r} says that a sequence has {int(ends.min()) + 1} tokens; it is given "
+            f"{lengths.tokens} new ones"
+        )
+
+
+__all__ = ["Cache", "CachePair", "Caches", "Lengths", "check_lengths"]

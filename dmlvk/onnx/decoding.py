@@ -12,7 +12,8 @@ import numpy as np
 
 from dmlvk.arrays.device_array import Array as DeviceArray
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.onnx.caches import Cache, CachePair, Caches, Lengths, cache_pairs, check_lengths
+from dmlvk.onnx.cache_pairs import cache_pairs, with_rows
+from dmlvk.onnx.caches import Cache, CachePair, Caches, Lengths, check_lengths
 from dmlvk.onnx.counting import Counting
 from dmlvk.onnx.execution import Held
 from dmlvk.onnx.loading import Model, Step
@@ -65,17 +66,23 @@ class Decoding:
         self._caches = Caches(device)
         self._counting = counting
         self.steps = counting.rest
-        self.counting_steps = counting.steps
+        self.counting_steps = tuple(step for step in counting.steps if step.index >= 0)
+        self._open = [
+            (info.name, [axis for axis, size in enumerate(info.shape or ()) if not isinstance(size, int)])
+            for info in model.inputs
+            if info.name not in counting.dropped and info.name not in {pair.past for pair in pairs}
+        ]
 
     @classmethod
     def of(cls, device: Device, model: Model, steps: Sequence[Step], constants: Mapping[str, Any]) -> Decoding | None:
         """A model as a decoder; ``None`` where it has no caches, or lengths that are more than counts."""
-        pairs = cache_pairs(model, steps)
+        told, rows = with_rows(model, steps)
+        pairs = cache_pairs(model, told)
         if not pairs:
             return None
-        lengths = {name for pair in pairs for name in (pair.ends, pair.total)}
+        lengths = {name for pair in pairs for name in (pair.ends, pair.total) if name}
         try:
-            return cls(device, model, pairs, Counting(model, steps, constants, lengths))
+            return cls(device, model, pairs, Counting(model, [*rows, *told], constants, lengths))
         except ValueError as reason:
             _log.debug("%s: its lengths are computed on the device: %s", model.name, reason)
             return None
@@ -88,19 +95,19 @@ class Decoding:
             InvalidArgumentError: when there are lengths of other sequences than the caches have.
         """
         counted = self._counting.counted(arrays)
-        caches = []
+        caches: list[Cache] = []
         for pair in self._pairs:
-            total, ends = counted.get(pair.total), counted.get(pair.ends)
-            if total is None or ends is None or total.size != 1:
+            total, ends = self._longest(pair, counted, arrays), counted.get(pair.ends)
+            if total is None or ends is None:
                 return None
             info = self._infos[pair.past]
-            cache = self._caches.taken(pair, info, arrays[pair.past], int(total.reshape(-1)[0]))
-            if cache is None:
+            cache = self._caches.taken(pair, info, arrays[pair.past], total)
+            if cache is None or (pair.grows and cache.rows != int(ends[0])):
                 return None
-            if ends.size != cache.shape[0]:
+            if ends.size != (cache.shape[0] if pair.total else 1):
                 raise InvalidArgumentError(
-                    f"{self._model.name}: {pair.node}: {pair.ends!r} must have a number for each of "
-                    f"{cache.shape[0]} sequences; got {ends.size}"
+                    f"{self._model.name}: {pair.node}: {pair.ends!r} must have a number for "
+                    f"{f'each of {cache.shape[0]}' if pair.total else 'all'} sequences; got {ends.size}"
                 )
             caches.append(cache)
         own = {cache.pair.past: cache for cache in caches}
@@ -115,7 +122,7 @@ class Decoding:
             run: the run.
             lengths: the plan's.
         """
-        several = {(of.ends, of.total, of.batch, of.tokens, of.places): of for of in lengths}
+        several = {(of.ends, of.total, of.batch, of.tokens, of.places, of.masked): of for of in lengths}
         kinds = {(cache.pair.ends, cache.pair.total, cache.shape, cache.rows): cache for cache in run.caches}
         return [(of, list(kinds.values())) for of in several.values()]  # most often those of all layers are the same
 
@@ -136,6 +143,8 @@ class Decoding:
         Raises:
             InvalidArgumentError: when lengths contradict one another, or a cache.
         """
+        if any(cache.pair.grows for cache in run.caches):
+            return None
         counted = self._counting.counted(arrays)
         given = {name: value for name, value in arrays.items() if name not in self._counting.dropped}
         given |= {name: counted[name] for name in self._counting.made}
@@ -144,11 +153,35 @@ class Decoding:
             if not isinstance(value, np.ndarray) or value.shape != earlier.shape or value.dtype != earlier.dtype:
                 return None
         for of, caches in lengths:
-            total = np.asarray(counted[of.total])
+            total = np.asarray(counted[of.total] if of.total else 0)
             if total.size != 1 or any(int(total.reshape(-1)[0]) > cache.rows for cache in caches):
                 return None
             check_lengths(self._model.name, of, counted, caches)
         return given
+
+    def _longest(self, pair: CachePair, counted: Mapping[str, Any], arrays: Mapping[str, Any]) -> int | None:
+        """How long the longest sequence of a cache is at most; 0: as long as the cache has room for."""
+        if pair.total:
+            total = counted.get(pair.total)
+            return None if total is None or total.size != 1 else int(total.reshape(-1)[0])
+        if not pair.grows:
+            return 0
+        # The new tokens are one of the open sizes; which one, the plan knows.
+        sizes = [np.shape(arrays[name])[axis] for name, axes in self._open for axis in axes]
+        return int(counted[pair.ends][0]) + max(sizes, default=1)
+
+    def settled(self, run: DecoderRun, lengths: Collection[Lengths]) -> DecoderRun | None:
+        """The run, where caches that grow show what they have with the plan's new tokens; ``None``: more than there is
+        room for.
+        """
+        tokens = {of.ends: of.tokens for of in lengths}
+        caches = tuple(
+            dataclasses.replace(cache, shown=cache.rows + tokens.get(cache.pair.ends, 0)) if cache.pair.grows else cache
+            for cache in run.caches
+        )
+        if any(cache.shown > cache.shape[2] for cache in caches):
+            return None
+        return dataclasses.replace(run, caches=caches)
 
     @property
     def cache_outputs(self) -> dict[str, str]:

@@ -288,8 +288,10 @@ class Program:
         assert self.decoding is not None  # its run was taken
         state = State(self._constants, run.arrays)
         made: _Round | None = self._decoder_plans.of(state.key(), lambda: self._made_for_decoder(run, state))
-        if made is None or made.segment is None:
+        settled = None if made is None else self.decoding.settled(run, made.plan.assembly.lengths)
+        if made is None or made.segment is None or settled is None:
             return None
+        run = settled
         memory = self.decoding.memory(run, made.plan.assembly.lengths, targets, kept)
         state.known.update(made.plan.known)
         arrays = {name: state.uploaded(name) for name in made.segment.uploads}
@@ -313,16 +315,18 @@ class Program:
             return None
         state = State(self._constants, run.arrays)
         made: _Round | None = self._decoder_plans.of(state.key(), lambda: self._made_for_decoder(run, state))
-        if made is None or made.segment is None:
+        settled = None if made is None else self.decoding.settled(run, made.plan.assembly.lengths)
+        if made is None or made.segment is None or settled is None:
             return None
-        memory = self.decoding.memory(run, made.plan.assembly.lengths, targets, list(self.cache_outputs))
+        memory = self.decoding.memory(settled, made.plan.assembly.lengths, targets, list(self.cache_outputs))
         return made.segment.standing({name: state.uploaded(name) for name in made.segment.uploads}, memory)
 
     def _made_for_decoder(self, run: DecoderRun, state: State) -> _Round | None:
         assert self.decoding is not None  # its run was taken
         planner = self.planner(state.known, state.live(), state.host_array, run.capacities)
         plan = planner.planned(self.decoding.steps)
-        if plan.rest or plan.host or plan.contents or plan.fetched or not run.capacities.keys() <= plan.outputs.keys():
+        appended = plan.outputs.keys() & plan.assembly.appended
+        if plan.rest or plan.host or plan.contents or plan.fetched or not run.capacities.keys() <= appended:
             return None
         for step in self.decoding.counting_steps:
             name = step.proto.name or next(iter(step.proto.output), "")
@@ -453,7 +457,7 @@ class Program:
             live,
             contents,
             self._evaluated,
-            strict=self._strict,
+            strict=self._strict and capacities is None,  # without room there is another plan
             parts=self._parts,
             limits=self._limits,
             capacities=capacities,

@@ -49,7 +49,7 @@ def _sizes(desc: Any) -> Mapping[str, Sequence[int]]:
         check_sizes(desc, "past_value_tensor", (batch, key_heads, past, value_size))
         if desc.keeps_past or past > capacity:
             refuse(desc, "past_key_tensor", f"of {past} keys must go into the {capacity} of PresentKeyTensor")
-    check_sizes(desc, "ends_tensor", (batch,))
+    check_sizes(desc, "ends_tensor", (1,) if desc.counts_past else (batch,))
     check_sizes(desc, "total_tensor", (1,))
     if (desc.cosine_tensor is None) != (desc.sine_tensor is None):
         refuse(desc, "cosine_tensor", "and SineTensor must be given together")
@@ -97,7 +97,7 @@ class CachedAttention(OperatorDesc, is_listed=False):
     """Attention over a cache of keys and values, to which those of new tokens are added (dmlvk's own operator).
 
     A sequence's first new token follows those that it has in the cache: their number is ``ends + 1 - tokens``, or 0
-    where ``total`` is the number of new tokens.
+    where ``total`` is the number of new tokens. With ``counts_past`` it is what ``ends`` says, for all sequences.
     """
 
     query_tensor: TensorDesc = tensor_input("batch, tokens, heads * size; or with keys and values behind the queries")
@@ -105,7 +105,9 @@ class CachedAttention(OperatorDesc, is_listed=False):
     value_tensor: TensorDesc | None = tensor_input("batch, tokens, heads of keys * size of values", default=None)
     past_key_tensor: TensorDesc | None = tensor_input("batch, heads of keys, capacity of the past, size", default=None)
     past_value_tensor: TensorDesc | None = tensor_input("the same of values", default=None)
-    ends_tensor: TensorDesc = tensor_input("INT32, batch: the place of each sequence's last token")
+    ends_tensor: TensorDesc = tensor_input(
+        "INT32, batch: the place of each sequence's last token; or, where CountsPast, one number: the keys of the past"
+    )
     total_tensor: TensorDesc = tensor_input("INT32, one number: the length of the longest sequence")
     cosine_tensor: TensorDesc | None = tensor_input("places, half of the elements that are turned", default=None)
     sine_tensor: TensorDesc | None = tensor_input("the same", default=None)
@@ -123,6 +125,9 @@ class CachedAttention(OperatorDesc, is_listed=False):
     is_causal: bool = boolean_attribute("whether a query sees no key behind its own")
     is_interleaved: bool = boolean_attribute("whether elements are turned with their neighbours")
     has_empty_sink: bool = boolean_attribute("whether a score of 0 takes a share, where no sink is given")
+    counts_past: bool = boolean_attribute(
+        "whether EndsTensor has how many keys each sequence has before its new tokens"
+    )
     keeps_past: bool = boolean_attribute("whether the present tensors hold the past already: only new rows are written")
 
     declaration: ClassVar = Declaration(

@@ -124,7 +124,7 @@ class _Lowering:
             self.key_heads,
             size // 2,
         )
-        kernel = PlainKernel(_name("carry_over", self.type), groups, parameters=parameters)
+        kernel = PlainKernel(_name("carry_over", self.type), groups, self._of_lengths, parameters)
         source = self.lengths[0] if tensor is None else self.builder.reads[past]
         self.builder.launch(kernel, [source, *self.lengths], [present], label=f"past {role}s")
 
@@ -140,6 +140,7 @@ class _Lowering:
         groups = launch_size(desc.operator_name, items)
         table = desc.cosine_tensor
         constants = {
+            **self._of_lengths,
             "QUERY_PAIRS": queries,
             "KEY_HEADS": self.key_heads,
             "SIZE": self.size,
@@ -163,11 +164,17 @@ class _Lowering:
         return (turned, queries) if turned is not None else (given, self.rows[0])
 
     @property
+    def _of_lengths(self) -> dict[str, int]:
+        """Constants of all kernels."""
+        return {"COUNTS_PAST": int(self.desc.counts_past)}
+
+    @property
     def _common(self) -> dict[str, int]:
         """Constants of the kernels that make results."""
         desc = self.desc
         has_sink = desc.sink_tensor is not None
         return {
+            **self._of_lengths,
             "VALUE_SIZE": self.value_size,
             "GROUP": self.group,
             "KEY_HEADS": self.key_heads,

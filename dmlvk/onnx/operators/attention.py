@@ -6,6 +6,9 @@ import dataclasses
 
 from onnx import TensorProto
 
+from dmlvk.onnx.cache_pairs import APPENDS
+from dmlvk.onnx.joining.pattern import JOINED
+from dmlvk.onnx.operators.appending import Heads, appended
 from dmlvk.onnx.operators.elementwise import pair
 from dmlvk.onnx.operators.heads import (
     MASKED,
@@ -44,15 +47,14 @@ def onnx_attention(node: Node) -> None:
     precision = node.integer("softmax_precision") or element
     if precision not in FLOATS:
         raise NotOnDevice("scores of more precision than FLOAT32")
+    _check_softcap(node)
     wide = TensorProto.FLOAT if TensorProto.FLOAT in (precision, element) else element
-    given = _Given.of(node, wide)
+    given = _Given.of(node, wide, has_past=node.has(_PAST_KEY))
     sizes = given.sizes
     added, lonely = _added(node, sizes, wide)
     scale = node.attribute("scale")
     scale = sizes.size**-0.5 if scale is None else float(scale)
     cap, wants_scores = node.real("softcap"), node.wants(_SCORES)
-    if cap < 0:
-        raise NotOnDevice(f"softcap must not be below 0; got {cap}")
     if cap or wants_scores:
         key, value = given.key, given.value
         if given.past is not None:
@@ -82,6 +84,51 @@ def onnx_attention(node: Node) -> None:
             node.set(node.cast(present, element), index)
 
 
+@translates(APPENDS, by=["CACHED_ATTENTION"], domain=JOINED)
+def appending_attention(node: Node) -> None:
+    """A decoder's attention that is told how many rows the caches have to which it appends."""
+    node.check_element(0, *FLOATS)
+    _check_softcap(node)
+    if node.has(_LENGTHS) or node.wants(_SCORES):
+        raise NotOnDevice("scores and nonpad_kv_seqlen do not go with caches that are appended to")
+    given, element = _Given.of(node, node.element(0), has_past=False), node.element(0)
+    if given.key.element != element or given.value.element != element:
+        raise NotOnDevice("queries, keys and values are of several types")
+    left, right = node.integer("left_window_size", -1), node.integer("right_window_size", -1)
+    is_causal = bool(node.integer("is_causal")) or right == 0
+    if left < -1 or right < -1 or (right > 0 and not is_causal) or (left >= 0 and not is_causal):
+        raise NotOnDevice(f"windows of {left} and {right} keys")
+    sizes = given.sizes
+    heads = Heads(sizes.batch, sizes.queries, sizes.heads, sizes.key_heads, sizes.size, sizes.value_size)
+    if sizes.own != sizes.queries:
+        raise NotOnDevice(f"{sizes.queries} queries and {sizes.own} new keys")
+    added = None
+    if node.has(_MASK):
+        mask = _of_four(node.tensor(_MASK))
+        added = _as_numbers(node, mask, element)
+    scale = node.attribute("scale")
+    query, key, value = (merged(node, part) for part in (given.query, given.key, given.value))
+    output, *presents = appended(
+        node,
+        (query, key, value),
+        heads,
+        scale=sizes.size**-0.5 if scale is None else float(scale),
+        is_causal=is_causal,
+        added=added,
+        softcap=node.real("softcap"),
+        window=left + 1,
+    )
+    node.set(output if len(node.shape(0)) == 3 else headed(node, output, sizes.heads), _OUTPUT)
+    for index, present in zip((_PRESENT_KEY, _PRESENT_VALUE), presents, strict=True):
+        if node.wants(index):
+            node.set(present, index)
+
+
+def _check_softcap(node: Node) -> None:
+    if node.real("softcap") < 0:
+        raise NotOnDevice(f"softcap must not be below 0; got {node.real('softcap')}")
+
+
 @dataclasses.dataclass(frozen=True)
 class _Given:
     """Queries, keys and values as batch, heads, length, size; those of the past likewise."""
@@ -92,15 +139,15 @@ class _Given:
     past: tuple[Tensor, Tensor] | None
 
     @classmethod
-    def of(cls, node: Node, element: int) -> _Given:
-        """The inputs of a node, in an element type."""
+    def of(cls, node: Node, element: int, *, has_past: bool) -> _Given:
+        """The inputs of a node, in an element type; with those of the past where they count."""
         counts = (node.integer("q_num_heads"), node.integer("kv_num_heads"), node.integer("kv_num_heads"))
         parts = []
         for index, count in enumerate(counts):
             tensor = node.cast(node.tensor(index), element)
             parts.append(tensor if tensor.rank == 4 else headed(node, tensor, count))
         past = None
-        if node.has(_PAST_KEY):
+        if has_past:
             past = (node.cast(node.tensor(_PAST_KEY), element), node.cast(node.tensor(_PAST_VALUE), element))
         return cls(parts[0], parts[1], parts[2], past)
 

@@ -19,6 +19,7 @@ from dmlvk.onnx.operators.heads import (
     places,
     summed,
 )
+from dmlvk.onnx.operators.masked_heads import heads_behind
 from dmlvk.onnx.operators.matrix import product
 from dmlvk.onnx.operators.quantization import of_matrix
 from dmlvk.onnx.operators.quantized import integer_product
@@ -42,15 +43,18 @@ _INTEGERS = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
 
 @translates(
     "MultiHeadAttention",
-    by=["MULTIHEAD_ATTENTION1"],
+    by=["MULTIHEAD_ATTENTION1", "CACHED_ATTENTION"],
     domain=MICROSOFT,
-    note="without shared buffers of past and present",
+    note="past and present may share a buffer; without beams and the scores as an output",
 )
 def multi_head_attention(node: Node) -> None:
     """Queries, keys and values apart or stacked, with a bias for all three."""
     node.check_element(0, *FLOATS)
-    if any(node.has(index) for index in (8, 9)) or node.wants(3):
-        raise NotOnDevice("shared buffers, beams and the scores as an output are not there yet")
+    if node.has(9) or node.wants(3):
+        raise NotOnDevice("beams and the scores as an output are not there yet")
+    if node.has(8):
+        heads_behind(node, bias=3, mask=4, added=5)
+        return
     heads = node.integer("num_heads")
     has_past = node.has(6) and 0 not in node.shape(6)  # the first step of a decoder has none
     sources, sizes = _sources(node, heads, node.shape(6)[2] if has_past else 0)

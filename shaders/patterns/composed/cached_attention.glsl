@@ -13,9 +13,15 @@
 #define WITH_PRODUCT with_product
 #endif
 
+// Whether `ends` has one number: how many keys all sequences have before their new tokens.
+layout(constant_id = 12) const bool COUNTS_PAST = false;
+
 // How many keys a sequence has in the cache before its new tokens. Whatever the lengths are, nothing outside is touched.
 uint past_of(uint sequence)
 {
+    if (COUNTS_PAST) {
+        return min(words_ends[BASE_WORD(ends)], parameters.capacity);
+    }
     if (words_total[BASE_WORD(total)] == parameters.tokens) {
         return 0u;
     }

@@ -1,0 +1,128 @@
+"""Which inputs and outputs of a model are caches of keys and values, and what says how many rows they have."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import onnx
+from onnx import TensorProto, helper
+
+from dmlvk.onnx.caches import CachePair
+from dmlvk.onnx.joining.pattern import JOINED
+from dmlvk.onnx.loading import Model, Step
+
+ROWS = "rows of caches that grow"
+"""The name of a value that no model has: how many rows all those caches have that have as many as there are keys."""
+
+APPENDS = "AttentionThatAppends"
+"""What ONNX's Attention is where it is told the number of rows, by an input of its own."""
+
+_SHAPES = "rows and other sizes of caches that grow"
+
+
+@dataclasses.dataclass(frozen=True)
+class Appending:
+    """Where a node that appends to caches has what.
+
+    Attributes:
+        past: its inputs of keys and values from before.
+        ends: its input that says where sequences end; without a total, how many rows there are.
+        total: its input that says how long the longest sequence is; ``None``: it has none.
+        is_optional: whether caches grow where ``ends`` is not given: then they have the rows that there are.
+    """
+
+    past: tuple[int, int]
+    ends: int
+    total: int | None = None
+    is_optional: bool = False
+
+
+APPENDING = {
+    ("com.microsoft", "GroupQueryAttention"): Appending((3, 4), 5, 6),
+    ("com.microsoft", "MultiHeadAttention"): Appending((6, 7), 8, is_optional=True),
+    ("com.microsoft", "DecoderMaskedMultiHeadAttention"): Appending((5, 6), 7),
+    ("", "Attention"): Appending((4, 5), 7, is_optional=True),
+    (JOINED, APPENDS): Appending((4, 5), 7),
+}
+"""The nodes, by domain and operator. The outputs 1 and 2 are keys and values with those of the new tokens."""
+
+
+def with_rows(model: Model, steps: Sequence[Step]) -> tuple[list[Step], list[Step]]:
+    """The steps, of which those whose caches grow are told by a number how many rows these have.
+
+    Returns:
+        the steps, and those that make the number :data:`ROWS`; none where no cache grows so.
+    """
+    caches, made, first = _Caches(model, steps), [], ""
+    for step in steps:
+        kind = APPENDING.get((step.domain, step.proto.op_type))
+        given = list(step.proto.input)
+        is_growing = kind is not None and kind.is_optional and not any(given[kind.ends : kind.ends + 1])
+        if kind is None or not is_growing or len(caches.of(step, kind)) != 2:
+            made.append(step)
+            continue
+        first = first or given[kind.past[0]]
+        proto = onnx.NodeProto()
+        proto.CopyFrom(step.proto)
+        proto.input.extend([""] * (kind.ends + 1 - len(given)))
+        proto.input[kind.ends] = ROWS
+        schema = step.schema
+        if not step.domain:  # ONNX's own has no such input
+            proto.op_type, proto.domain, schema = APPENDS, JOINED, None
+        made.append(dataclasses.replace(step, proto=proto, schema=schema, reads=(*step.reads, ROWS)))
+    if not first:
+        return made, []
+    nodes = [
+        helper.make_node("Shape", [first], [_SHAPES], start=2, end=3),
+        helper.make_node("Cast", [_SHAPES], [ROWS], to=TensorProto.INT32),
+    ]
+    return made, [Step(-1, node, onnx.defs.get_schema(node.op_type, 21), tuple(node.input)) for node in nodes]
+
+
+def cache_pairs(model: Model, steps: Sequence[Step]) -> list[CachePair]:
+    """The inputs and outputs of a model that are caches of its attention, and nothing else."""
+    caches, found = _Caches(model, steps), []
+    for step in steps:
+        kind = APPENDING.get((step.domain, step.proto.op_type))
+        given = list(step.proto.input)
+        if kind is None or len(given) <= max(kind.ends, kind.total or 0) or not given[kind.ends]:
+            continue
+        ends, total = given[kind.ends], "" if kind.total is None else given[kind.total]
+        if kind.total is not None and not total:
+            continue
+        for past, present in caches.of(step, kind):
+            found.append(CachePair(past, present, step.label, ends, total, grows=ends == ROWS))
+    return found
+
+
+class _Caches:
+    """What of a model may be a cache.
+
+    Args:
+        model: the model.
+        steps: its nodes.
+    """
+
+    def __init__(self, model: Model, steps: Sequence[Step]) -> None:
+        self._inputs, self._outputs = {info.name for info in model.inputs}, {info.name for info in model.outputs}
+        self._readers: dict[str, int] = {}
+        for step in steps:
+            for name in step.reads:
+                self._readers[name] = self._readers.get(name, 0) + 1
+
+    def of(self, step: Step, kind: Appending) -> list[tuple[str, str]]:
+        """Inputs and outputs of the model that a node reads and writes as caches, and no other one reads."""
+        given, made = list(step.proto.input), list(step.proto.output)
+        pasts = [given[index] for index in kind.past if index < len(given)]
+        return [
+            (past, present)
+            for past, present in zip(pasts, made[1:3], strict=False)
+            if past in self._inputs
+            and present in self._outputs
+            and self._readers[past] == 1
+            and present not in self._readers
+        ]
+
+
+__all__ = ["APPENDING", "APPENDS", "ROWS", "Appending", "cache_pairs", "with_rows"]

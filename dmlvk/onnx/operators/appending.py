@@ -1,0 +1,151 @@
+"""Attention that appends to caches by CACHED_ATTENTION: what the operators of every domain have in common."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+from onnx import TensorProto
+
+from dmlvk.onnx.assembly import New
+from dmlvk.onnx.cache_pairs import APPENDING, Appending
+from dmlvk.onnx.caches import Lengths
+from dmlvk.onnx.translation import Node
+from dmlvk.onnx.values import NotOnDevice, Tensor
+
+
+def numbers(node: Node, index: int, count: int) -> Tensor:
+    """Lengths as a tensor of INT32."""
+    tensor = node.packed(node.tensor(index))
+    if math.prod(tensor.shape) != count or tensor.element != TensorProto.INT32:
+        raise NotOnDevice(f"input {index} must be {count} numbers of INT32; got {list(tensor.shape)}")
+    return tensor.viewed((count,))
+
+
+@dataclasses.dataclass(frozen=True)
+class Heads:
+    """The sizes of what is appended.
+
+    Attributes:
+        batch: sequences.
+        tokens: new ones of each.
+        heads: of queries.
+        key_heads: of keys and values.
+        size: of a head of queries and keys.
+        value_size: of a head of values.
+    """
+
+    batch: int
+    tokens: int
+    heads: int
+    key_heads: int
+    size: int
+    value_size: int
+
+
+def cached(
+    node: Node, heads: Heads, element: int, places: int | None = None, masked: int | None = None
+) -> dict[str, Any]:
+    """The caches, where they lie in memory of their own that stays; else those of the past, and new ones.
+
+    Args:
+        node: the node.
+        heads: the sizes.
+        element: of queries.
+        places: as of :class:`Lengths`.
+        masked: likewise.
+    """
+    kind = APPENDING[node.proto.domain, node.op_type]
+    capacity = node.assembly.capacity_of(node.proto.output[1] if len(node.proto.output) > 1 else "")
+    members: dict[str, Any] = {"keeps_past": capacity is not None}
+    if capacity is None:
+        past = node.shape(kind.past[0])[2] if node.has(kind.past[0]) else 0
+        total = _total(node, kind, heads.tokens, past)
+        if places is not None and total > places:
+            raise NotOnDevice(f"{total} tokens, and angles for {places}")
+        if masked is not None and masked != total:
+            raise NotOnDevice(f"{total} tokens contradict a mask of {masked} keys")
+        capacity = max(total, past)
+        if past:
+            members |= {
+                "past_key_tensor": node.packed(node.tensor(kind.past[0])),
+                "past_value_tensor": node.packed(node.tensor(kind.past[1])),
+            }
+    else:
+        node.assembly.appended.update(node.proto.output[1:3])
+        total_name = "" if kind.total is None else node.proto.input[kind.total]
+        node.assembly.lengths.append(
+            Lengths(node.name, node.proto.input[kind.ends], total_name, heads.batch, heads.tokens, places, masked)
+        )
+    return {
+        **members,
+        "output_tensor": New(element, (heads.batch, heads.tokens, heads.heads * heads.value_size)),
+        "present_key_tensor": New(element, (heads.batch, heads.key_heads, capacity, heads.size)),
+        "present_value_tensor": New(element, (heads.batch, heads.key_heads, capacity, heads.value_size)),
+    }
+
+
+def _total(node: Node, kind: Appending, tokens: int, capacity: int) -> int:
+    """How long the longest sequence is, with its new tokens."""
+    if kind.total is not None:
+        return node.integers(kind.total)[0]
+    before = node.integers(kind.ends)[0]
+    if before < 0 or before + tokens > capacity:
+        raise NotOnDevice(f"{before} tokens and {tokens} new ones do not go into caches of {capacity}")
+    return before + tokens
+
+
+def appended(
+    node: Node,
+    sources: tuple[Tensor, Tensor, Tensor],
+    heads: Heads,
+    *,
+    scale: float,
+    is_causal: bool,
+    added: Tensor | None = None,
+    softcap: float = 0.0,
+    window: int = 0,
+) -> list[Tensor]:
+    """Attention of queries, keys and values of one type behind so many keys as an input says.
+
+    Args:
+        node: the node.
+        sources: queries, keys and values: batch, tokens, heads * size.
+        heads: their sizes.
+        scale: what scores are multiplied by.
+        is_causal: whether a query sees no key behind its own.
+        added: what is added to scores: batch or 1, heads or 1, tokens or 1, keys.
+        softcap: scores are bent to stay below it; 0: they are not.
+        window: how many keys a query sees, its own last; 0: all.
+
+    Returns:
+        The results, and all keys and values.
+    """
+    kind, element = APPENDING[node.proto.domain, node.op_type], sources[0].element
+    if added is not None:
+        added = added.broadcast((*added.shape[:2], heads.tokens, added.shape[3]))
+    count = numbers(node, kind.ends, 1)
+    names = ("query_tensor", "key_tensor", "value_tensor")
+    return list(
+        node.apply_all(
+            "CACHED_ATTENTION",
+            **{name: node.packed(tensor) for name, tensor in zip(names, sources, strict=True)},
+            ends_tensor=count,
+            total_tensor=count,
+            counts_past=True,
+            is_interleaved=False,
+            has_empty_sink=False,
+            bias_tensor=added,
+            query_head_count=heads.heads,
+            key_value_head_count=heads.key_heads,
+            scale=scale,
+            softcap=softcap,
+            window=window,
+            is_causal=is_causal,
+            **cached(node, heads, element, masked=None if added is None else added.shape[3]),
+        )
+    )
+
+
+__all__ = ["Heads", "appended", "cached", "numbers"]

@@ -1,0 +1,91 @@
+"""ONNX Runtime's MultiHeadAttention that is told how many tokens stand before, and DecoderMaskedMultiHeadAttention."""
+
+from __future__ import annotations
+
+import math
+
+from onnx import TensorProto
+
+from dmlvk.onnx.operators.appending import Heads, appended
+from dmlvk.onnx.operators.elementwise import pair
+from dmlvk.onnx.operators.heads import chosen, compared, summed
+from dmlvk.onnx.operators.rotary import split
+from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
+from dmlvk.onnx.values import NotOnDevice, Tensor
+
+
+@translates(
+    "DecoderMaskedMultiHeadAttention",
+    by=["CACHED_ATTENTION"],
+    domain=MICROSOFT,
+    note="past and present share a buffer; without beams, cross attention and the scores as an output",
+)
+def decoder_masked_attention(node: Node) -> None:
+    """One new token of each sequence; past and present are one buffer."""
+    if node.has(9) or (node.has(8) and node.integers(8) != [1]):
+        raise NotOnDevice("beams are not there yet")
+    if node.integer("output_qk") or node.wants(3):
+        raise NotOnDevice("the scores as an output are not there yet")
+    if not node.integer("past_present_share_buffer"):
+        raise NotOnDevice("past and present must share a buffer (past_present_share_buffer = 1)")
+    if not all(node.has(index) for index in (1, 2, 5, 6, 7)):
+        raise NotOnDevice("needs keys and values, new and of the past, and past_sequence_length")
+    if node.shape(0)[1] != 1:
+        raise NotOnDevice(f"takes one new token of each sequence; got {node.shape(0)[1]}")
+    heads_behind(node, bias=10, mask=3, added=4)
+
+
+def heads_behind(node: Node, *, bias: int, mask: int, added: int) -> None:
+    """Attention of queries, keys and values of three dimensions behind the tokens of the past.
+
+    Args:
+        node: the node; an input says how many tokens the past has.
+        bias: which input is added to queries, keys and values.
+        mask: which one says which keys are seen: batch and keys.
+        added: which one is added to scores.
+    """
+    node.check_element(0, *FLOATS)
+    sources = [node.tensor(index) for index in range(3)]
+    if any(tensor.rank != 3 for tensor in sources):
+        raise NotOnDevice("queries, keys and values behind a past must have three dimensions")
+    query, key, value = sources
+    heads = node.integer("num_heads")
+    batch, tokens, hidden = query.shape
+    if heads < 1 or hidden % heads or value.shape[2] % heads or key.shape != query.shape:
+        raise NotOnDevice(f"{list(query.shape)} and {list(key.shape)} are not queries and keys of {heads} heads")
+    sizes = Heads(batch, tokens, heads, heads, hidden // heads, value.shape[2] // heads)
+    if node.has(bias):
+        parts = split(node, node.tensor(bias), [hidden, hidden, value.shape[2]], 0)
+        sources = [
+            pair(node, "ELEMENT_WISE_ADD", tensor, part.viewed((1, 1, part.shape[0])))
+            for tensor, part in zip(sources, parts, strict=True)
+        ]
+    shown = summed(
+        node,
+        node.cast(node.tensor(added), query.element) if node.has(added) else None,
+        _hiding(node, node.tensor(mask), batch, query.element) if node.has(mask) else None,
+    )
+    made = appended(
+        node,
+        (sources[0], sources[1], sources[2]),
+        sizes,
+        scale=node.real("scale") or 1 / math.sqrt(sizes.size),
+        is_causal=bool(node.integer("unidirectional")),
+        added=shown,
+    )
+    for index, tensor in enumerate(made):
+        if index == 0 or node.wants(index):
+            node.set(tensor, index)
+
+
+def _hiding(node: Node, mask: Tensor, batch: int, element: int) -> Tensor:
+    """What is added to scores where a mask hides keys."""
+    if mask.element not in (TensorProto.INT32, TensorProto.INT64) or mask.rank != 2 or mask.shape[0] != batch:
+        raise NotOnDevice(f"behind a past a mask must have {batch} x keys integers; got {list(mask.shape)}")
+    filtered = node.real("mask_filter_value", -10000.0) if node.attribute("mask_filter_value") is not None else -10000.0
+    hidden = compared(node, "EQUALS", node.cast(mask, TensorProto.INT32), node.scalar(0, TensorProto.INT32))
+    found = chosen(node, hidden, node.scalar(filtered, element), node.scalar(0.0, element))
+    return node.packed(found).viewed((batch, 1, 1, mask.shape[1]))
+
+
+__all__ = ["heads_behind"]
