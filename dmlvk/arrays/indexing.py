@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dmlvk.dynamic.sizes import is_dynamic
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.support.integers import checked_integers
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
@@ -93,6 +94,10 @@ def part_of(sizes: Sequence[int], key: object, whole: str) -> Part:
 
 
 def _sliced(item: slice, size: int, where: str) -> AxisPart:
+    if is_dynamic((size, item.start, item.stop)) and item.step in (None, 1):  # a range has plain numbers only
+        start, stop = (_bound(given, size, default) for given, default in ((item.start, 0), (item.stop, size)))
+        if start < stop:
+            return AxisPart(start, stop - start, 1)
     try:
         taken = range(*item.indices(size))
     except (TypeError, ValueError) as error:
@@ -102,7 +107,17 @@ def _sliced(item: slice, size: int, where: str) -> AxisPart:
     return AxisPart(taken.start, len(taken), taken.step if len(taken) > 1 else 1)
 
 
+def _bound(given: int | None, size: int, default: int) -> int:
+    """Where a slice begins or ends, from 0 to the size."""
+    if given is None:
+        return default
+    counted = given + size if given < 0 else given
+    return 0 if counted < 0 else counted if counted < size else size
+
+
 def _index(item: object, size: int, where: str) -> int:
+    if isinstance(item, int) and is_dynamic(size) and -size <= item < size:
+        return item if item >= 0 else size + item
     try:
         if isinstance(item, (bool, np.bool_, np.ndarray)):
             raise TypeError
@@ -123,7 +138,7 @@ def reshaped_sizes(sizes: Sequence[int], values: tuple[Any, ...], whole: str) ->
         InvalidArgumentError: when it holds another number of elements.
     """
     wanted = _one_by_one(values, f"{whole}: reshape: sizes", -1)
-    asked, count = str(list(wanted)), math.prod(sizes)
+    asked, count = list(wanted), math.prod(sizes)
     if wanted.count(-1) == 1:
         others = -math.prod(wanted)
         if others > 0 and count % others == 0:

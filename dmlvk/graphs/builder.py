@@ -328,12 +328,14 @@ class Graph(GraphWithNumPyWords):
         return made if rank == len(sizes) else made.reinterpret(sizes, result.element_strides[rank - len(sizes) :])
 
     def _operator_node(self, desc: OperatorDesc, sources: tuple[Source | None, ...], name: str) -> int:
+        is_open = desc.has_dynamic_sizes  # then a hash would make plain numbers of them
         key = (desc, sources, name)
-        if key not in self._known:
+        if is_open or key not in self._known:
             node = OperatorGraphNode(self.device.create_operator(desc), name)
             self._nodes.append(_Node(node, sources))
-            self._known[key] = len(self._nodes) - 1
-        return self._known[key]
+        if is_open:
+            return len(self._nodes) - 1
+        return self._known.setdefault(key, len(self._nodes) - 1)
 
     def _fewest_dimensions(self, kind: type[OperatorDesc]) -> int:
         return kind.declaration.support_at(self.device.feature_level).dimensions[0]
@@ -390,6 +392,27 @@ class Graph(GraphWithNumPyWords):
             raise InvalidArgumentError(f"Graph.compile: outputs must be given by name; got {outputs!r}")
         wanted: dict[str, Expression] = {"output": outputs} if isinstance(outputs, Expression) else dict(outputs or {})
         wanted |= named
+        desc, written = self.described(wanted)
+        return self.device.compile_graph(
+            desc,
+            flags,
+            fuse=fuse,
+            input_names=list(self._inputs),
+            output_names=list(wanted),
+            input_tensors=list(self._inputs.values()),
+            output_tensors=written,
+            lasting_inputs=[place for place, name in enumerate(self._inputs) if name in lasting_inputs],
+        )
+
+    def described(self, wanted: Mapping[str, Expression]) -> tuple[GraphDesc, list[TensorDesc]]:
+        """The graph as ``Device.compile_graph`` takes it, and how its outputs are seen.
+
+        Args:
+            wanted: the outputs.
+
+        Raises:
+            InvalidArgumentError: when there is no output, or an input leads to none.
+        """
         if not wanted:
             raise InvalidArgumentError("Graph.compile: needs at least one output")
         for name, expression in wanted.items():
@@ -398,17 +421,7 @@ class Graph(GraphWithNumPyWords):
                     f"Graph.compile: {name} must be an expression of this graph; got {expression!r}"
                 )
         written = [self._as_written(expression) for expression in wanted.values()]
-        desc = self._description([source for source, _ in written])
-        return self.device.compile_graph(
-            desc,
-            flags,
-            fuse=fuse,
-            input_names=list(self._inputs),
-            output_names=list(wanted),
-            input_tensors=list(self._inputs.values()),
-            output_tensors=[tensor for _, tensor in written],
-            lasting_inputs=[place for place, name in enumerate(self._inputs) if name in lasting_inputs],
-        )
+        return self._description([source for source, _ in written]), [tensor for _, tensor in written]
 
     def _as_written(self, expression: Expression) -> tuple[Source, TensorDesc]:
         """A node that writes the expression, packed, and how its output is seen.

@@ -10,5 +10,6 @@ on the device between calls. What the device lacks is computed by PyTorch on the
 """
 
 from dmlvk.torch.compiler import backend, load
+from dmlvk.torch.lazy import DeviceTensor
 
-__all__ = ["backend", "load"]
+__all__ = ["DeviceTensor", "backend", "load"]

@@ -97,6 +97,31 @@ def test_weights_go_to_the_device_once_and_again_when_they_change(any_device: dm
         assert difference(run(x), model(x)) < LIMIT
 
 
+def test_what_only_the_backward_graph_reads_stays_on_the_device(any_device: dml.Device) -> None:
+    model, x = nn.Sequential(nn.Linear(8, 16), nn.Tanh(), nn.Linear(16, 4)), torch.randn(3, 8)
+    made = compiled(model, any_device)(x)
+    kept = [value for value in made.grad_fn.saved_tensors if isinstance(value, dmlvk.torch.DeviceTensor)]
+    assert kept and all(value._host is None for value in kept)
+    made.sum().backward()
+    assert all(value._host is None for value in kept)
+    hidden = next(value for value in kept if value.shape == (3, 16))
+    assert difference(hidden * 1, model[1](model[0](x))) < LIMIT  # any other function gets its elements
+    assert hidden.numpy().shape == (3, 16)
+
+
+def test_weights_that_change_change_what_follows_from_them(any_device: dml.Device) -> None:
+    model, x = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4)).eval(), torch.randn(2, 3, 4, 4)
+    run = compiled(model, any_device)
+    with torch.no_grad():
+        for factor in (1, 3, 0.5):
+            model[1].weight.mul_(factor)
+            model[1].running_var.mul_(factor)
+            for _ in range(2):
+                assert difference(run(x), model(x)) < LIMIT, factor
+        model[1].weight = nn.Parameter(torch.full((4,), 7.0))  # another tensor in the same place
+        assert difference(run(x), model(x)) < LIMIT
+
+
 @pytest.mark.parametrize("make", ["network", "transformer"])
 def test_training_follows_the_losses_of_the_cpu(device: dml.Device, make: str) -> None:
     if make == "network":
@@ -182,6 +207,18 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "splits": lambda x: x.split([2, 3], 2)[1] + torch.chunk(x, 5, 2)[0],
     "indices": lambda x: (
         x[:, torch.tensor([2, 0, -1])] + x.index_select(1, torch.tensor([0, 1, 1])) + x.gather(2, (x > 0).long())[:, :3]
+    ),
+    "indices of later axes": lambda x: (
+        x[:, torch.tensor([0, 1, 1]), torch.tensor([3, -1, 0])]
+        + x[torch.tensor([2, 0]), :, torch.tensor([1, 1])][:1, :3].T[:3]
+    ),
+    "put": lambda x: (
+        x.index_put((torch.tensor([0, 2]), torch.tensor([1, 3])), x[0, :2] * 2)
+        + x.index_put((torch.tensor([1, 1]),), x[:2], accumulate=True)
+        + torch.where(x > 0, x, 0.5).masked_fill(x > 1, 3.0)
+    ),
+    "added at indices": lambda x: (
+        x.scatter_add(1, (x > 0).long(), x * 2) + x.index_add(0, torch.tensor([1, 1]), x[:2] * 3)
     ),
     "pairs of indices": lambda x: x[torch.tensor([0, 1, 1]), torch.tensor([3, -1, 0])],
     "scatter": lambda x: (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -190,81 +191,7 @@ def arange(context: Context, *bounds: Any, **_: Any) -> Expression:
     return context.graph.constant(np.arange(context.shape[0], dtype=np.int64) * step + start)
 
 
-# Elements by index.
-
-
-@lowers("embedding.default")
-def embedding(context: Context, weight: Expression, indices: Expression, *_: Any, **__: Any) -> Expression:
-    """Rows of a matrix."""
-    return _rows_of(context, weight, 0, indices)
-
-
-@lowers("index_select.default")
-def index_select(context: Context, x: Expression, dim: int, index: Expression) -> Expression:
-    """Places of an axis."""
-    return _rows_of(context, x, dim, index)
-
-
-def _rows_of(context: Context, x: Expression, dim: int, index: Expression) -> Expression:
-    """What lies at the indices along an axis: [before, indices, after]."""
-    axis = dim % x.ndim
-    before, after = x.sizes[:axis], x.sizes[axis + 1 :]
-    flat = context.reshaped(index, (_count(index.sizes),))
-    folded = context.reshaped(x, (_count(before), x.sizes[axis], _count(after)))
-    made = F.gather(folded, flat.reshape(1, 1, -1), axis=1, index_dimensions=1)
-    return made
-
-
-def _count(sizes: Sequence[int]) -> int:
-    count = 1
-    for size in sizes:
-        count *= size
-    return count
-
-
-@lowers("index.Tensor")
-def index_tensor(context: Context, x: Expression, indices: Sequence[Expression | None]) -> Expression:
-    """Elements at the places that integers name along the first axes, or along one."""
-    given = [(axis, index) for axis, index in enumerate(indices) if index is not None]
-    if any(index.is_truth or index.data_type is DataType.UINT8 for _, index in given):
-        raise NotLowered("how many elements masks choose depends on the data")
-    if len(given) == 1:
-        axis, index = given[0]
-        return _rows_of(context, x, axis, index)
-    if [axis for axis, _ in given] != list(range(len(given))):
-        raise NotLowered("indices of several axes that are not the first ones")
-    shape = torch.broadcast_shapes(*(index.sizes for _, index in given))
-    place: Expression | None = None
-    for axis, index in given:
-        size = x.sizes[axis]
-        own = context.cast(index, DataType.INT64)
-        own = F.if_(own < 0, own + size, own)
-        place = own if place is None else place * size + own
-    assert place is not None
-    count = _count(x.sizes[: len(given)])
-    folded = context.reshaped(x, (count, *x.sizes[len(given) :]))
-    return _rows_of(context, folded, 0, place.broadcast_to(shape))
-
-
-@lowers("gather.default")
-def gather(context: Context, x: Expression, dim: int, index: Expression, *_: Any, **__: Any) -> Expression:
-    """Of each row the elements at its indices."""
-    axis = dim % x.ndim
-    key = tuple(slice(0, size) if place != axis else slice(None) for place, size in enumerate(index.sizes))
-    return F.gather_elements(x[key], index, axis=axis)
-
-
-@lowers("scatter.src", "scatter.value")
-def scatter(context: Context, x: Expression, dim: int, index: Expression, source: Any) -> Expression:
-    """Elements at their row's indices; of several for one place the last one."""
-    axis = dim % x.ndim
-    if isinstance(source, Expression):
-        updates = context.tensor(source)[tuple(slice(0, size) for size in index.sizes)]
-    else:
-        updates = context.tensor(source).broadcast_to(index.sizes)
-    if any(size != own for place, (size, own) in enumerate(zip(index.sizes, x.sizes, strict=True)) if place != axis):
-        raise NotLowered("indices of fewer rows than there are")
-    return F.scatter(context.tensor(x), index, updates, axis=axis)
+# Tensors put into others.
 
 
 @lowers("select_scatter.default")
@@ -331,5 +258,5 @@ def pixel_shuffle(context: Context, x: Expression, upscale_factor: int) -> Expre
     """Channels become blocks of pixels."""
     *batch, channels, height, width = x.sizes
     r = upscale_factor
-    apart = context.reshaped(x, (_count(batch), channels // (r * r), r, r, height, width))
+    apart = context.reshaped(x, (math.prod(batch), channels // (r * r), r, r, height, width))
     return context.reshaped(apart.transpose([0, 1, 4, 2, 5, 3]), context.shape)

@@ -7,8 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from dmlvk import functions as F
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.expression import Expression
@@ -279,20 +277,3 @@ def batch_norm_training(
     means = learned[0] * (1 - momentum) + middle * momentum
     variances = learned[1] * (1 - momentum) + spread * (momentum * wide)
     return made, middle, inverse, means, variances
-
-
-@lowers("embedding_dense_backward.default")
-def embedding_backward(
-    context: Context, gradient: Expression, indices: Expression, count: int, padding: int, by_frequency: bool
-) -> Expression:
-    """Rows of the gradient added up by index, as a product with a matrix of ones: in the order of the indices."""
-    flat = context.reshaped(context.cast(indices, DataType.INT32), (1, math.prod(indices.sizes)))
-    if by_frequency or math.prod(indices.sizes) * count > 2**26:
-        raise NotLowered("gradients of large embeddings, or scaled by frequency")
-    numbers = context.graph.constant(np.arange(count, dtype=np.int32).reshape(count, 1))
-    is_there = F.logical_equals(numbers, flat)
-    if padding >= 0:
-        is_there = F.logical_and(is_there, F.not_equal(flat, context.graph.constant(padding, DataType.INT32)))
-    chosen = F.cast(is_there, output_data_type=context.data_type)
-    rows = context.reshaped(context.tensor(gradient), (math.prod(indices.sizes), gradient.sizes[-1]))
-    return F.matmul(chosen, rows)
