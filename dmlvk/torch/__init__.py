@@ -11,5 +11,6 @@ on the device between calls. What the device lacks is computed by PyTorch on the
 
 from dmlvk.torch.compiler import backend, load
 from dmlvk.torch.lazy import DeviceTensor
+from dmlvk.torch.optimizer import Adam
 
-__all__ = ["DeviceTensor", "backend", "load"]
+__all__ = ["Adam", "DeviceTensor", "backend", "load"]

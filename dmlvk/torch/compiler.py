@@ -26,6 +26,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from dmlvk.device import Device
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.torch import operators
+from dmlvk.torch.devices import device_for
 from dmlvk.torch.lowering import LOWERINGS, NotLowered, has_lowering, name_of
 from dmlvk.torch.parts import Part
 from dmlvk.torch.residency import Residency
@@ -60,8 +61,6 @@ _DECOMPOSED = [
 _KEPT = [torch.ops.aten.embedding_dense_backward.default]
 """Operators that are lowered, though PyTorch would take them apart."""
 
-_devices: dict[str, tuple[Device, Residency]] = {}
-_devices_lock = threading.Lock()
 _said: set[str] = set()
 
 
@@ -84,7 +83,7 @@ def backend(
     Raises:
         InvalidArgumentError: there is no such option.
     """
-    device, residency = _device_for(dict(options or {}))
+    device, residency = device_for(dict(options or {}))
     compilers = {kind: functools.partial(_compiled, _Place(device, residency), kind) for kind in _Kind}
     decompositions = {**core_aten_decompositions(), **get_decompositions(_DECOMPOSED)}
     for kept in _KEPT:
@@ -115,24 +114,9 @@ def load(program: torch.export.ExportedProgram, **options: Any) -> torch.nn.Modu
     """
     if not isinstance(program, torch.export.ExportedProgram):
         raise InvalidArgumentError(f"dmlvk.torch.load: needs a torch.export.ExportedProgram; got {program!r}")
-    _device_for(options)
+    device_for(options)
     made: torch.nn.Module = torch.compile(program.module(), backend=functools.partial(backend, options=options))
     return made
-
-
-def _device_for(options: dict[str, Any]) -> tuple[Device, Residency]:
-    """The device that options name, which stays open, and what lies on it."""
-    unknown = set(options) - {"device", "arithmetic"}
-    if unknown:
-        raise InvalidArgumentError(f"dmlvk.torch: there is no option {sorted(unknown)}; there are device, arithmetic")
-    selector, arithmetic = options.get("device"), options.get("arithmetic")
-    with _devices_lock:
-        key = f"{id(selector) if isinstance(selector, Device) else selector!r} {arithmetic!r}"
-        known = _devices.get(key)
-        if known is None or known[0].engine.is_removed:
-            device = selector if isinstance(selector, Device) else Device(selector, arithmetic=arithmetic)
-            known = _devices[key] = device, Residency(device)
-        return known
 
 
 class _Kind(enum.Enum):

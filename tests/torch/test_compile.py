@@ -14,7 +14,8 @@ import dmlvk as dml
 torch = pytest.importorskip("torch")  # CI has it in a check of its own
 
 import dmlvk.torch  # noqa: E402 - needs PyTorch
-from dmlvk.torch.compiler import _device_for  # noqa: E402
+from dmlvk.torch.devices import device_for  # noqa: E402
+from tests.torch.networks import network  # noqa: E402
 
 nn, functional = torch.nn, torch.nn.functional
 LIMIT = 1e-4
@@ -45,36 +46,6 @@ def difference(got: Any, wanted: Any) -> float:
     return float((got.double() - wide).abs().max() / max(float(wide.abs().max()), 1e-30))
 
 
-def network() -> Any:
-    return nn.Sequential(
-        nn.Conv2d(3, 8, 3, padding=1),
-        nn.BatchNorm2d(8),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(8, 16, 3, stride=2),
-        nn.SiLU(),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(16, 5),
-        nn.LayerNorm(5),
-        nn.GELU(),
-    )
-
-
-class Transformer(torch.nn.Module):  # type: ignore[misc, name-defined]  # of a package that may be missing
-    """An embedding, a layer, a product."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(50, 32)
-        self.layer = nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True, activation="gelu")
-        self.head = nn.Linear(32, 50)
-
-    def forward(self, tokens: Any) -> Any:
-        """Logits."""
-        return self.head(self.layer(self.embedding(tokens)))
-
-
 def test_a_network_is_one_graph_on_the_device_and_right(device: dml.Device, caplog: pytest.LogCaptureFixture) -> None:
     model, x = network().eval(), torch.randn(2, 3, 32, 32)
     with torch.no_grad(), caplog.at_level(logging.WARNING, "dmlvk"):
@@ -85,7 +56,7 @@ def test_a_network_is_one_graph_on_the_device_and_right(device: dml.Device, capl
 def test_weights_go_to_the_device_once_and_again_when_they_change(any_device: dml.Device) -> None:
     model, x = nn.Linear(8, 4).eval(), torch.randn(3, 8)
     run = compiled(model, any_device)
-    _, residency = _device_for(options(any_device))
+    _, residency = device_for(options(any_device))
     with torch.no_grad():
         run(x)
         before = residency.uploads
@@ -120,32 +91,6 @@ def test_weights_that_change_change_what_follows_from_them(any_device: dml.Devic
                 assert difference(run(x), model(x)) < LIMIT, factor
         model[1].weight = nn.Parameter(torch.full((4,), 7.0))  # another tensor in the same place
         assert difference(run(x), model(x)) < LIMIT
-
-
-@pytest.mark.parametrize("make", ["network", "transformer"])
-def test_training_follows_the_losses_of_the_cpu(device: dml.Device, make: str) -> None:
-    if make == "network":
-        data = torch.randn(6, 3, 16, 16), torch.randint(0, 5, (6,))
-        build: Callable[[], Any] = network
-    else:
-        tokens = torch.randint(0, 50, (3, 7))
-        data, build = (tokens, tokens.roll(1, 1)), Transformer
-    losses: list[list[float]] = []
-    for is_on_device in (False, True):
-        torch.manual_seed(3)
-        model = build().train()
-        run = compiled(model, device) if is_on_device else model
-        optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-        losses.append([])
-        for _ in range(10):
-            optimizer.zero_grad()
-            made = run(data[0])
-            loss = functional.cross_entropy(made.reshape(-1, made.shape[-1]), data[1].reshape(-1))
-            loss.backward()
-            optimizer.step()
-            losses[-1].append(loss.item())
-    for step, (on_cpu, on_device) in enumerate(zip(*losses, strict=True)):
-        assert on_device == pytest.approx(on_cpu, rel=1e-3), f"step {step}"
 
 
 def test_sizes_may_vary(any_device: dml.Device) -> None:

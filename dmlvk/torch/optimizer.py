@@ -1,0 +1,244 @@
+"""Adam on the device: one operator for all parameters of a group, which lie behind one another."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from dmlvk import functions as F
+from dmlvk.arrays.device_array import Array
+from dmlvk.errors import InvalidArgumentError, UnsupportedError
+from dmlvk.graphs.builder import Graph
+from dmlvk.operators.optimizer import AdamOptimizer
+from dmlvk.tensors import TensorDesc
+from dmlvk.torch.devices import device_for
+from dmlvk.torch.types import to_numpy
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+    from dmlvk.torch.residency import Residency
+
+_TYPES = (torch.float32, torch.float16)
+
+
+class Adam(torch.optim.Optimizer):
+    """Adam (Kingma, Ba: Adam: A Method for Stochastic Optimization, 2015) by ADAM_OPTIMIZER, on the device.
+
+    It stands in for ``torch.optim.Adam``: parameters and moments stay on the device, and new parameters are copied to
+    their tensors. Checkpoints of one are the other's. ``eps`` is added to the root of the uncorrected second moment
+    (the end of the paper's section 2): in PyTorch's terms it is ``eps / sqrt(1 - beta2^t)``.
+
+    Args:
+        params: tensors of FLOAT32 or FLOAT16 on the CPU, or groups of them.
+        lr: how far a step goes.
+        betas: what is kept of both moments, each from 0 to 1.
+        eps: added to what is divided by.
+        weight_decay: what of a parameter is added to its gradient.
+        options: as for :func:`dmlvk.torch.backend`.
+
+    Raises:
+        InvalidArgumentError: when a number is outside of its range, or there is no such option.
+        UnsupportedError: when a parameter is of another type or sparse.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        *,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        for name, value in (("lr", lr), ("eps", eps), ("weight_decay", weight_decay)):
+            if not value >= 0:
+                raise InvalidArgumentError(f"dmlvk.torch.Adam: {name} must be at least 0; got {value!r}")
+        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+            raise InvalidArgumentError(f"dmlvk.torch.Adam: betas must be two numbers from 0 to 1; got {betas!r}")
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
+        self._device, self._residency = device_for(dict(options or {}))
+        self._arenas: list[_Arena] = []
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.dtype not in _TYPES or parameter.layout is not torch.strided:
+                    raise UnsupportedError(
+                        f"dmlvk.torch.Adam: parameters must be of torch.float32 or torch.float16; got {parameter.dtype}"
+                    )
+
+    @torch.no_grad()  # type: ignore[untyped-decorator, unused-ignore]  # where PyTorch is not installed
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]  # as PyTorch's own do
+        """Makes a step with the gradients that there are.
+
+        Args:
+            closure: computes the loss, which is returned, and the gradients anew.
+        """
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        wanted: dict[tuple[int, torch.dtype, int], list[torch.Tensor]] = {}
+        for number, group in enumerate(self.param_groups):
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    key = number, parameter.dtype, int(self._step_of(parameter))
+                    wanted.setdefault(key, []).append(parameter)
+        if [arena.key for arena in self._arenas] != [_key(parameters) for parameters in wanted.values()]:
+            self._fetch_moments()
+            self._arenas = [
+                _Arena(self._device, self._residency, parameters, [self.state[each] for each in parameters])
+                for parameters in wanted.values()
+            ]
+        for arena, (number, _, before) in zip(self._arenas, wanted, strict=True):
+            arena.update(self.param_groups[number], before + 1)
+        return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """As of ``torch.optim.Adam``."""
+        self._fetch_moments()
+        return super().state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Likewise."""
+        super().load_state_dict(state_dict)
+        self._arenas = []
+
+    def _step_of(self, parameter: torch.Tensor) -> float:
+        arena = next((arena for arena in self._arenas if id(parameter) in arena.key), None)
+        return arena.step if arena is not None else float(self.state[parameter].get("step", 0))
+
+    def _fetch_moments(self) -> None:
+        """Copies to the host what the device has."""
+        for arena in self._arenas:
+            for parameter, moments in zip(arena.parameters, arena.moments(), strict=True):
+                self.state[parameter] = {"step": torch.tensor(float(arena.step)), **moments}
+
+
+def _key(parameters: Sequence[torch.Tensor]) -> tuple[int, ...]:
+    return tuple(map(id, parameters))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Row:
+    """Tensors behind one another in memory: each, and all of it as one."""
+
+    each: list[Array]
+    whole: Array
+
+
+class _Arena:
+    """Parameters that make their steps together.
+
+    Args:
+        device: where they lie.
+        residency: what lies there.
+        parameters: of one type.
+        states: their moments so far, on the host.
+    """
+
+    def __init__(
+        self, device: Device, residency: Residency, parameters: list[torch.Tensor], states: list[dict[str, Any]]
+    ) -> None:
+        self._device, self._residency, self.parameters = device, residency, parameters
+        self.key = _key(parameters)
+        self.step = int(states[0].get("step", 0))
+        self._values = self._row([to_numpy(each) for each in parameters])
+        zeros = [np.zeros_like(to_numpy(each)) for each in parameters]
+        self._first, self._second = (
+            self._row([to_numpy(s[name]) if name in s else zero for s, zero in zip(states, zeros, strict=True)])
+            for name in ("exp_avg", "exp_avg_sq")
+        )
+        for parameter, array in zip(parameters, self._values.each, strict=True):
+            residency.keep(parameter, array)
+
+    def _row(self, values: list[Any]) -> _Row:
+        each = self._device.arrays.uploaded_together(self._device, values)
+        last = each[-1]
+        end = last.offset + -(-last.nbytes // 16) * 16
+        tensor = TensorDesc(last.data_type, (end // last.dtype.itemsize,))
+        return _Row(each, Array(self._device, last.storage, tensor))
+
+    def update(self, group: dict[str, Any], step: int) -> None:
+        """Makes a step.
+
+        Args:
+            group: its numbers.
+            step: which one it is, from 1 on.
+        """
+        for parameter, array in zip(self.parameters, self._values.each, strict=True):
+            if self._residency.found(parameter) is not array:  # changed, or read by a graph before
+                self._device.arrays.overwrite(array, to_numpy(parameter))
+        gradients = self._row([self._gradient(each) for each in self.parameters]).whole
+        values, first, second = self._values.whole, self._first.whole, self._second.whole
+        if group["weight_decay"]:
+            gradients = self._decayed(gradients, float(group["weight_decay"]))
+        tensor = values.tensor
+        members = dict.fromkeys(_MEMBERS, tensor)
+        adam = AdamOptimizer(
+            **members,
+            training_step_tensor=TensorDesc("UINT32", (1,)),
+            learning_rate=float(group["lr"]),
+            beta1=float(group["betas"][0]),
+            beta2=float(group["betas"][1]),
+            epsilon=float(group["eps"]),
+        )
+        given: dict[str, Any] = {
+            "input_parameters_tensor": values,
+            "input_first_moment_tensor": first,
+            "input_second_moment_tensor": second,
+            "gradient_tensor": gradients,
+            "training_step_tensor": np.array([step], np.uint32),
+        }
+        written = {
+            "output_parameters_tensor": values,
+            "output_first_moment_tensor": first,
+            "output_second_moment_tensor": second,
+        }
+        self._device.run(adam, given, keep=True, out=written)
+        self.step = step
+        contents = values.numpy()
+        for parameter, array in zip(self.parameters, self._values.each, strict=True):
+            begin = array.offset // array.dtype.itemsize
+            made = contents[begin : begin + array.size].reshape(tuple(parameter.shape))
+            parameter.copy_(torch.from_numpy(made))
+            self._residency.keep(parameter, array)
+
+    def _gradient(self, parameter: torch.Tensor) -> Any:
+        gradient = parameter.grad
+        assert gradient is not None  # those without one are not here
+        if gradient.layout is not torch.strided:
+            raise UnsupportedError(f"dmlvk.torch.Adam: gradients must be dense; got one of {gradient.layout}")
+        return to_numpy(gradient)
+
+    def _decayed(self, gradients: Array, decay: float) -> Array:
+        """Gradients with a part of the parameters."""
+        graph = Graph(self._device)
+        shape, data_type = gradients.shape, gradients.data_type
+        x, gradient = graph.input("x", data_type, shape), graph.input("gradient", data_type, shape)
+        compiled = graph.compile(F.identity(x * graph.constant(decay, data_type) + gradient))
+        return self._device.run(compiled, {"x": self._values.whole, "gradient": gradients}, keep=True)["output"]
+
+    def moments(self) -> list[dict[str, torch.Tensor]]:
+        """Both of each parameter, on the host."""
+        return [
+            {
+                "exp_avg": torch.from_numpy(first.numpy()).reshape(parameter.shape),
+                "exp_avg_sq": torch.from_numpy(second.numpy()).reshape(parameter.shape),
+            }
+            for parameter, first, second in zip(self.parameters, self._first.each, self._second.each, strict=True)
+        ]
+
+
+_MEMBERS = (
+    "input_parameters_tensor",
+    "input_first_moment_tensor",
+    "input_second_moment_tensor",
+    "gradient_tensor",
+    "output_parameters_tensor",
+    "output_first_moment_tensor",
+    "output_second_moment_tensor",
+)
