@@ -88,6 +88,8 @@ def cache_pairs(model: Model, steps: Sequence[Step]) -> list[CachePair]:
         given = list(step.proto.input)
         if kind is None or len(given) <= max(kind.ends, kind.total or 0) or not given[kind.ends]:
             continue
+        if any(attribute.name == "sliding_window_cache" and attribute.i for attribute in step.proto.attribute):
+            continue  # such a cache does not grow
         ends, total = given[kind.ends], "" if kind.total is None else given[kind.total]
         if kind.total is not None and not total:
             continue

@@ -60,6 +60,11 @@ dmlvk.onnx.install()                                # from now on `import onnxru
 speech, and compares texts, labels, scores and every output of every model with ONNX Runtime's.
 `python scripts/try_exports.py` exports tiny models of transformers (BERT, GPT-2, T5, Whisper, CLIP, ViT, DETR,
 SegFormer, Swin, SAM, Llama, Qwen3, Gemma 2) by both of PyTorch's exporters, and compares their outputs.
+`python scripts/try_built_decoders.py` has onnxruntime-genai's model builder make decoders of int4 (llama, Qwen2, Qwen3,
+Gemma 2, Phi, Phi-3; for cpu, dml and webgpu) and compares a prompt and eight tokens. With the numbers of FLOAT32 that
+the weights stand for, dmlvk's results differ by less than 1e-6 of the largest. ONNX Runtime's CPU provider differs by
+1e-2 there, because the builder allows it (`accuracy_level` 4) to round activations to int8; FLOAT16 ends 1e-3 off in
+both.
 
 Where ONNX Runtime's own package is installed, its tools (`onnxruntime.quantization` and so on) are still there, and
 use dmlvk's sessions. What imported `onnxruntime` before keeps it. Python processes that the program
@@ -141,6 +146,7 @@ a power of two of rows, and what `run_with_ort_values` returns is a view of it, 
 one `OrtValue` that is bound as past and as present (`past_present_share_buffer`) is written in place. From the second
 token on nothing is planned, compiled or recorded, until a growing cache is full. Lengths that contradict one another or
 the cache are refused before anything is written.
+Caches of a window (`sliding_window_cache`) keep the rows that ONNX Runtime says; each length has a plan of its own.
 
 What attention gives is made of FLOAT32 sums whose order follows from places alone: a score is the sum over a head's
 elements in their order; values are summed over chains of 32 keys, 8 chains in order to a segment of 256 keys, and

@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 from onnx import TensorProto
 
 from dmlvk.onnx.operators.appending import Heads, cached, numbers
+from dmlvk.onnx.operators.movement import sliced
+from dmlvk.onnx.operators.normalization import normalized_rows
+from dmlvk.onnx.operators.windowed_cache import attend_in_window
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
 
 _UNKNOWN = {
     12: "k_scale",
     13: "v_scale",
-    14: "q_norm_weight",
-    15: "k_norm_weight",
     16: "query_seqlens",
 }
-_ENDS, _TOTAL, _POSITIONS, _BIAS, _SINK = 5, 6, 9, 10, 11
+_ENDS, _TOTAL, _POSITIONS, _BIAS, _SINK, _QUERY_SCALE, _KEY_SCALE = 5, 6, 9, 10, 11, 14, 15
+
+
+_MEMBERS = ("query_tensor", "key_tensor", "value_tensor")
 
 
 @translates(
     "GroupQueryAttention",
     by=["CACHED_ATTENTION"],
     domain=MICROSOFT,
-    note="lengths are read on the device; caches of whole sequences, not quantized",
+    note="lengths are read on the device, but for caches of a window (a plan for each length); no quantized caches",
 )
 def group_query_attention(node: Node) -> None:
     """Each sequence's keys follow those of its past, which may be shorter than the cache."""
@@ -33,27 +38,55 @@ def group_query_attention(node: Node) -> None:
     for index, name in _UNKNOWN.items():
         if node.has(index):
             raise NotOnDevice(f"{name} is not there yet{' (quantized caches)' if index in (12, 13) else ''}")
-    for name in ("sliding_window_cache", "qk_output"):
-        if node.integer(name):
-            raise NotOnDevice(f"{name} is not there yet")
+    if node.integer("qk_output"):
+        raise NotOnDevice("qk_output is not there yet")
     query, heads, key_heads = node.packed(node.tensor(0)), node.integer("num_heads"), node.integer("kv_num_heads")
     if heads < 1 or key_heads < 1 or heads % key_heads:
         raise NotOnDevice(f"{heads} heads of queries and {key_heads} of keys")
     batch, tokens, hidden = query.shape
-    sources: dict[str, Tensor] = {"query_tensor": query}
     size = hidden // heads
-    if node.has(1):
-        sources |= {"key_tensor": node.packed(node.tensor(1)), "value_tensor": node.packed(node.tensor(2))}
-    elif hidden % (heads + 2 * key_heads):
-        raise NotOnDevice(f"{hidden} elements are not those of {heads} + 2 x {key_heads} heads")
-    else:
+    if not node.has(1):
+        if hidden % (heads + 2 * key_heads):
+            raise NotOnDevice(f"{hidden} elements are not those of {heads} + 2 x {key_heads} heads")
         size = hidden // (heads + 2 * key_heads)
+    sources = _sources(node, query, (heads * size, key_heads * size))
+    if node.has(_QUERY_SCALE) or node.has(_KEY_SCALE):
+        sources |= _normalized(node, sources, size)
+    members, places = _members(node, query.element, (heads, key_heads), size)
+    if node.integer("sliding_window_cache"):
+        if not (node.has(3) and node.has(4)):
+            raise NotOnDevice("a window's cache has the capacity of past_key, which is missing")
+        pasts = node.packed(node.tensor(3)), node.packed(node.tensor(4))
+        angles = node.shape(7)[0] if places is not None else 0
+        made, *present = attend_in_window(node, sources | members, pasts, node.integers(_ENDS), (heads * size, angles))
+    else:
+        made, *present = node.apply_all(
+            "CACHED_ATTENTION",
+            **sources,
+            **members,
+            ends_tensor=numbers(node, _ENDS, batch),
+            total_tensor=numbers(node, _TOTAL, 1),
+            **cached(node, Heads(batch, tokens, heads, key_heads, size, size), query.element, places),
+        )
+    node.set(made)
+    for index, tensor in enumerate(present, 1):
+        if node.wants(index):
+            node.set(tensor, index)
+
+
+def _members(node: Node, element: int, heads: tuple[int, int], size: int) -> tuple[dict[str, Any], int | None]:
+    """What CACHED_ATTENTION takes besides sources, lengths and caches; and the places that angles are there for.
+
+    Args:
+        node: the node.
+        element: of queries.
+        heads: of queries, and of keys.
+        size: of a head.
+    """
     window, scale = node.integer("local_window_size", -1), node.real("scale")
     members: dict[str, Any] = {
-        "ends_tensor": numbers(node, _ENDS, batch),
-        "total_tensor": numbers(node, _TOTAL, 1),
-        "query_head_count": heads,
-        "key_value_head_count": key_heads,
+        "query_head_count": heads[0],
+        "key_value_head_count": heads[1],
         "scale": scale or 1 / math.sqrt(size),
         "softcap": node.real("softcap"),
         "window": max(0, window),
@@ -72,14 +105,40 @@ def group_query_attention(node: Node) -> None:
     if node.has(_BIAS):
         members["bias_tensor"] = node.tensor(_BIAS)
     if node.has(_SINK):
-        members["sink_tensor"] = node.cast(node.packed(node.tensor(_SINK)), query.element)
-    made, *present = node.apply_all(
-        "CACHED_ATTENTION",
-        **sources,
-        **members,
-        **cached(node, Heads(batch, tokens, heads, key_heads, size, size), query.element, places),
-    )
-    node.set(made)
-    for index, tensor in enumerate(present, 1):
-        if node.wants(index):
-            node.set(tensor, index)
+        members["sink_tensor"] = node.cast(node.packed(node.tensor(_SINK)), element)
+    return members, places
+
+
+def _sources(node: Node, query: Tensor, widths: tuple[int, int]) -> dict[str, Tensor]:
+    """Queries, keys and values, as members of CACHED_ATTENTION.
+
+    Args:
+        node: the node.
+        query: its first input, which holds all three where there is no second one.
+        widths: elements of a token's queries, and of its keys.
+    """
+    if node.has(1):
+        others = [node.packed(node.tensor(index)) for index in (1, 2)]
+        return dict(zip(_MEMBERS, [query, *others], strict=True))
+    if not (node.has(_QUERY_SCALE) or node.integer("sliding_window_cache")):
+        return {"query_tensor": query}
+    batch, tokens, hidden = query.shape
+    places = (0, widths[0], widths[0] + widths[1], hidden)
+    parts = itertools.pairwise(places)
+    views = [sliced(node, query, [0, 0, at], [batch, tokens, end - at], [1, 1, 1]) for at, end in parts]
+    return dict(zip(_MEMBERS, views, strict=True))
+
+
+def _normalized(node: Node, sources: dict[str, Tensor], size: int) -> dict[str, Tensor]:
+    """Queries and keys, each head's divided by the root of its mean square, as Qwen3 has them."""
+    made = {}
+    scales = {"query_tensor": (_QUERY_SCALE, "q_norm_epsilon"), "key_tensor": (_KEY_SCALE, "k_norm_epsilon")}
+    for name, (index, epsilon) in scales.items():
+        if not node.has(index) or node.shape(index) != (size,):
+            raise NotOnDevice(f"q_norm_weight and k_norm_weight must be there together, with {size} elements each")
+        tensor = sources[name]
+        batch, tokens, width = tensor.shape
+        heads = tensor.viewed((batch, tokens, width // size, size))
+        least = node.real(epsilon, node.real("qk_norm_epsilon", 1e-6))
+        made[name] = normalized_rows(node, heads, node.tensor(index), least).viewed(tensor.shape)
+    return made

@@ -217,6 +217,13 @@ def simplified_layer_normalization(node: Node) -> None:
         node.set(root_mean_square(node, tensor, node.tensor(1), first, epsilon))
 
 
+def normalized_rows(node: Node, tensor: Tensor, scale: Tensor, epsilon: float) -> Tensor:
+    """Rows divided by the root of their mean square, and multiplied by a scale."""
+    if _is_residual(node, tensor, scale, tensor.shape[-1]):
+        return _residual(node, tensor, None, scale, None, tensor.shape[-1], epsilon)[0]
+    return root_mean_square(node, tensor, scale, tensor.rank - 1, epsilon)
+
+
 @translates("SkipSimplifiedLayerNormalization", by=["RESIDUAL_NORMALIZATION"], domain=MICROSOFT)
 def skip_simplified_layer_normalization(node: Node) -> None:
     """Of the sum of input, skip and bias, divided by the root of its mean square."""

@@ -399,6 +399,8 @@ class _Blocks:
         lines["scale_tensor"] = self._lines(scale, self.count, "scales", scale.element)
         if node.has(3):
             zero = node.tensor(3)
+            if zero.element in FLOATS:
+                zero = node.cast(zero, scale.element)
             length = self.zero_bytes if zero.element == TensorProto.UINT8 else self.count
             lines["zero_point_tensor"] = self._lines(zero, length, "zero points", zero.element)
             if zero.element not in (TensorProto.UINT8, scale.element):
