@@ -8,10 +8,9 @@
 Each package is installed by pip into an environment of its own (below build/packages, or --folder; all together take
 some 2 GB, and are kept), where dmlvk and what it needs come from the Python that runs this. A program must print the
 same texts, labels and whole numbers by both, and no float output of any model may differ by more than 1e-4 of its
-largest element when both compute the same inputs, nor a score by more than one in a thousand. Where ONNX Runtime's own
-results differ by more than a tenth of that (without its changes of the model, or from inputs whose last bit is another
-one), ten times as much is allowed; and 5 in a hundred where the model rounds to integers between its layers
-(DynamicQuantizeLinear): a last bit decides about whole steps there, layer after layer.
+largest element when both compute the same inputs, nor a score by more than one in a thousand. Where an output differs
+by more, the model is evaluated in FLOAT64 (`package_tools/double_precision.py`), and dmlvk must be nearer to that than
+ONNX Runtime: models that round to integers between their layers (DynamicQuantizeLinear) make whole steps of last bits.
 
 With --provider the second run is ONNX Runtime's, too, as ``DMLVK_ONNXRUNTIME=1`` has it; what is printed must be the
 same, scores within one in a thousand, and the device must have nodes of each model. There are more programs then,
@@ -35,17 +34,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from scripts.package_tools.beside import LARGEST_DIFFERENCE
 from scripts.package_tools.made_programs import MADE_PROGRAMS
 from scripts.package_tools.programs import PROGRAMS, Program
 
 ROOT = Path(__file__).resolve().parents[1]
 _TOOLS = ROOT / "scripts" / "package_tools"
 
-LARGEST_DIFFERENCE = 1e-4
-"""Of a float output, as a part of its largest element."""
-
-_OF_INTEGERS = 5e-2
-_OWN = 10
 _SCORES = 1e-3
 _TIMEOUT = 900
 
@@ -113,24 +108,34 @@ def tried(python: Path, program: Program, *, is_inside: bool = False) -> Outcome
             return Outcome([f"by ONNX Runtime itself: {problem}"], {}, time.perf_counter() - begun)
         found, problem = _printed([str(python), str(wrapper), str(report), str(source)], folder)
         models = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {}
-    allowed = _SCORES if is_inside else max([_SCORES, *map(_bound, models.values())])
+    allowed = max([_SCORES, *(entry.get("largest", 0.0) for entry in models.values())])
     problems = [problem] if problem else list(_differences(found, expected, "result", allowed))
     if is_inside:
         problems += [f"{name}: the device has none of it" for name, entry in models.items() if entry.get("device") == 0]
     for name, entry in ({} if is_inside else models).items():
         if not entry["same"]:
             problems.append(f"{name}: other values")
-        if not entry["largest"] <= _bound(entry):
-            own = f"ONNX Runtime's own by {entry['own']:.1e}"
-            problems.append(f"{name}: a float output differs by {entry['largest']:.1e} of its largest, {own}")
+        if not _is_near(entry):
+            problems.append(f"{name}: a float output differs by {entry['largest']:.1e} of its largest{_double(entry)}")
     if not models and not problems:
         problems.append("no session ran")
     return Outcome(problems, models, time.perf_counter() - begun)
 
 
-def _bound(entry: dict[str, Any]) -> float:
-    """By how much a model's float outputs may differ, as a part of their largest element."""
-    return _OF_INTEGERS if entry["rounds"] else float(max(LARGEST_DIFFERENCE, _OWN * entry["own"]))
+def _is_near(entry: dict[str, Any]) -> bool:
+    """Whether a model's float outputs are ONNX Runtime's, or nearer to FLOAT64 than these."""
+    if entry["largest"] <= LARGEST_DIFFERENCE:
+        return True
+    return isinstance(entry["double"], list) and entry["double"][0] <= entry["double"][1]
+
+
+def _double(entry: dict[str, Any]) -> str:
+    """The distances from FLOAT64, where they were measured."""
+    if entry["double"] is None:
+        return ""
+    if isinstance(entry["double"], str):
+        return f" (no FLOAT64: {entry['double']})"
+    return " (from FLOAT64: dmlvk {:.1e}, ONNX Runtime {:.1e})".format(*entry["double"])
 
 
 def _printed(command: list[str], folder: str) -> tuple[Any, str]:
@@ -168,7 +173,7 @@ def _told(entry: dict[str, Any]) -> str:
     if "calls" not in entry:
         return ", ".join(f"{value} {name}" for name, value in entry.items())
     hosted = f"; host: {', '.join(entry['hosted'])}" if entry["hosted"] else ""
-    return f"{entry['calls']} runs, {entry['largest']:.1e} (ONNX Runtime's own {entry['own']:.1e}){hosted}"
+    return f"{entry['calls']} runs, {entry['largest']:.1e}{_double(entry)}{hosted}"
 
 
 def main() -> int:

@@ -27,8 +27,9 @@ def _angles(rng: np.random.Generator) -> dict[str, Array]:
 def _model(nodes: list[onnx.NodeProto], constants: dict[str, Array]) -> bytes:
     """A model of a node whose sizes are open."""
     rows = ["batch", "tokens"]
+    inputs: dict[str, tuple[int, list[str | int | None]]]
     inputs = {name: (TensorProto.FLOAT, [*rows, width]) for name, width in zip("qkv", _WIDTHS, strict=True)}
-    cache = ["batch", _KEY_HEADS, "rows", _SIZE]
+    cache: list[str | int | None] = ["batch", _KEY_HEADS, "rows", _SIZE]
     inputs |= dict.fromkeys(("past_key", "past_value"), (TensorProto.FLOAT, cache))
     inputs |= {"ends": (TensorProto.INT32, ["batch"]), "total": (TensorProto.INT32, [1])}
     graph = helper.make_graph(
@@ -39,7 +40,8 @@ def _model(nodes: list[onnx.NodeProto], constants: dict[str, Array]) -> bytes:
         [numpy_helper.from_array(array, name) for name, array in constants.items()],
     )
     imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    made: bytes = helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    return made
 
 
 def _attention(inputs: list[str], **attributes: Any) -> onnx.NodeProto:
@@ -56,6 +58,7 @@ def _attention(inputs: list[str], **attributes: Any) -> onnx.NodeProto:
 
 
 def _feed(rng: np.random.Generator, batch: int, tokens: int, rows: int, ends: list[int]) -> dict[str, Array]:
+    sizes: dict[str, tuple[int, ...]]
     sizes = {name: (batch, tokens, width) for name, width in zip("qkv", _WIDTHS, strict=True)}
     sizes |= dict.fromkeys(("past_key", "past_value"), (batch, _KEY_HEADS, rows, _SIZE))
     feed: dict[str, Array] = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in sizes.items()}
