@@ -324,17 +324,22 @@ _LAYOUTS = (
 
 
 @pytest.mark.parametrize(
-    "layout",
+    ("data_type", "layout"),
     [
-        pytest.param(layout, id=str(number), marks=[] if number == 0 else pytest.mark.sweep)
+        pytest.param(
+            data_type,
+            layout,
+            id=f"{data_type.name}-{number}",
+            marks=[] if (data_type, number) == (dml.FLOAT16, 0) else pytest.mark.sweep,
+        )
         for number, layout in enumerate(_LAYOUTS)
+        for data_type in (SMALLEST if number < 2 else [dml.FLOAT16])
     ],
 )
-@BOTH_TYPES
 def test_products_in_all_layouts(
     benches: list[Workbench], imitated: Callable[[Tile, int], None], layout: Any, data_type: dml.DataType
 ) -> None:
-    """Edges that no tile divides, two leading dimensions, C, Alpha, Beta and RELU.
+    """Edges that no tile divides, two leading dimensions, C, Alpha, Beta and RELU; FLOAT32 with each operand both ways.
 
     The larger tile needs more shared memory than llvmpipe has.
     """
@@ -385,7 +390,7 @@ def test_segments_denormals_and_what_is_not_finite(
 def test_sums_overflow_where_their_order_says(benches: list[Workbench], imitated: Callable[[Tile, int], None]) -> None:
     """Sums of sixteen terms at once would not: the first two of a row are beyond what FLOAT32 has, all are not."""
     imitated(SMALL_OF_PARTS, IN_TURN)
-    rows, terms, columns = 18, SMALL_OF_PARTS.segment + 16, 20
+    rows, terms, columns = 18, SMALL_OF_PARTS.segment + 16, 24
     inputs = {"ATensor": np.ones((rows, terms), np.float32), "BTensor": np.ones((terms, columns), np.float32)}
     inputs["ATensor"][4, :4] = 3e38, 3e38, -3e38, -3e38
     inputs["ATensor"][5, :4] = 3e38, -3e38, 3e38, -3e38
@@ -397,13 +402,17 @@ def test_sums_overflow_where_their_order_says(benches: list[Workbench], imitated
 
 @pytest.mark.parametrize("kind", ["normal", "positive", "cancelling", "huge", "tiny"])
 def test_parts_lose_next_to_nothing(benches: list[Workbench], imitated: Callable[[Tile, int], None], kind: str) -> None:
-    """Each term by itself: as matrices of ones and zeros pick it."""
+    """Each term by itself: as matrices of ones and zeros pick it. Sizes are those of a pipeline that is there."""
     imitated(SMALL_OF_PARTS, IN_TURN)
     random = np.random.default_rng(34)
-    given = values(kind, (64, 32), dml.FLOAT32, random)
-    inputs = {"ATensor": given, "BTensor": np.eye(32, dtype=np.float32)}
+    rows, terms, columns = 60, SMALL_OF_PARTS.segment + 16, 24
+    given = values(kind, (rows, columns), dml.FLOAT32, random)
+    inputs = {
+        "ATensor": np.pad(given, ((0, 0), (0, terms - columns))),
+        "BTensor": np.eye(terms, columns, dtype=np.float32),
+    }
     device = on_llvmpipe(benches)[0].device
-    compiled = device.compile_operator(device.create_operator(gemm_desc(dml.FLOAT32, 64, 32, 32)), _ALLOWED)
+    compiled = device.compile_operator(device.create_operator(gemm_desc(dml.FLOAT32, rows, terms, columns)), _ALLOWED)
     assert any(step.kernel.variant in VARIANTS for step in compiled.steps)
     made = device.run(compiled, inputs)["OutputTensor"]
     is_normal = np.abs(given) >= 2.0**-102

@@ -187,6 +187,7 @@ def test_columns_in_pieces_have_the_same_bits(
     rare[0, 7, 3], rare[1, rows - 1, 11], rare[0, rows // 2, 13] = 1e-35, 3e38, np.nan
     rare[1, 5, 12], rare[0, 9, 16] = np.inf, 1e-42
     tasks += [(function, rare) for function in _IN_PIECES[np.float32]]
+    tasks = tasks[(rows.bit_count() + columns) % 2 :: 2]  # the other half with the other number of columns
     expected = [_run(device, function, x, (1,)).tobytes() for function, x in tasks]
     monkeypatch.setattr(reduction, "_FEWEST_ELEMENTS_IN_PIECES", 1)
     for function, x in tasks:

@@ -21,7 +21,10 @@ CASES = pytest.mark.parametrize("case", value_cases(), ids=lambda case: case.nam
 TURNS = Turns(value_cases())
 
 FEWER = 4 if IS_QUICK else 1
-"""Of types wider than 16 bits so many times fewer patterns are tried, and of shapes along axes so many times fewer."""
+"""So many times fewer shapes along axes are tried, and so many times fewer patterns of strided tensors."""
+
+FEWER_PATTERNS = 16 if IS_QUICK else 1
+"""Of types wider than 16 bits so many times fewer patterns of packed tensors are tried."""
 
 MOST_SETS = 8 if IS_QUICK else None
 """Of attributes, with which all patterns are tried; the first ones are those with which results differ widely."""
@@ -68,7 +71,7 @@ def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
     devices = TURNS.devices(case, benches)
     swept = case.desc_class.operator_name in SWEPT
     patterns, most_sets = (PATTERNS, MOST_SETS) if swept else (PATTERNS // 16, MOST_SETS or 24)
-    patterns = max(patterns // (FEWER * (16 if case.lacks_tensors else 1)), 2**16)
+    patterns = max(patterns // (FEWER_PATTERNS * (16 if case.lacks_tensors else 1)), 2**16)
     step = 1 if case not in ALONG_AXES else FEWER * (2 if axes_attributes(case.desc_class, (0,)) else 3)
     for batch in _sparse_batches(case, step, patterns, most_sets):
         expected = check_batch(devices, case, "contiguous", batch)
