@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import itertools
 import re
 from collections.abc import Iterator
@@ -45,14 +46,11 @@ def _is_untied(name: str, module: str) -> bool:
     return module != name and not (is_named and module.startswith(ONE_KNOT))
 
 
-IMPORTS = {
-    name: {
-        module: line
-        for module, line in _imports(ast.parse(path.read_text(encoding="utf-8")))
-        if _is_untied(name, module)
-    }
-    for name, path in MODULES.items()
-}
+@functools.cache
+def _imports_of(name: str) -> dict[str, int]:
+    """Each module that one imports, with the line."""
+    tree = ast.parse(MODULES[name].read_text(encoding="utf-8"))
+    return {module: line for module, line in _imports(tree) if _is_untied(name, module)}
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
@@ -62,11 +60,11 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
     def follow(name: str) -> None:
         if name in way:
             circle = [*way[way.index(name) :], name]
-            steps = (f"{a}:{IMPORTS[a][b]} imports {b}" for a, b in itertools.pairwise(circle))
+            steps = (f"{a}:{_imports_of(a)[b]} imports {b}" for a, b in itertools.pairwise(circle))
             raise AssertionError("modules import each other in a circle: " + ", ".join(steps))
         if name not in done:
             way.append(name)
-            for other in IMPORTS[name]:
+            for other in _imports_of(name):
                 follow(other)
             way.pop()
             done.add(name)
@@ -78,8 +76,8 @@ def test_no_module_imports_itself_by_way_of_others() -> None:
 def test_only_the_command_imports_what_measures() -> None:
     wrong = [
         f"{name}:{line} imports {module}"
-        for name, imports in IMPORTS.items()
-        for module, line in imports.items()
+        for name in MODULES
+        for module, line in _imports_of(name).items()
         if module.startswith(MEASURING) and not name.startswith((*MEASURING, "dmlvk.cli"))
     ]
     assert not wrong
