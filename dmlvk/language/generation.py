@@ -179,7 +179,8 @@ class LanguageModel:
         if left < 1:
             return
         token = int(sampler.token(self.logits(checked[start:])).item())
-        chain = None if sampler.penalizes or left < _FEWEST_CHAINED else self._chain_for(sampler, token)
+        sampler.note([token])
+        chain = None if left < _FEWEST_CHAINED else self._chain_for(sampler, token)
         yield from self._stepped(sampler, token, left) if chain is None else self._chained(chain, token, left)
 
     def _stepped(self, sampler: Sampler, token: int, left: int) -> Iterator[int]:
@@ -189,10 +190,10 @@ class LanguageModel:
             yield token
             if not left:
                 return
-            sampler.note([token])
             following = sampler.token(self._step(np.array([[token]], np.int64), 1))
             self._tokens.append(token)
             token = int(following.item())
+            sampler.note([token])
 
     def _chained(self, chain: StepChain, token: int, left: int) -> Iterator[int]:
         """The same while the device goes on: a step is submitted before the token of the one before it is known."""

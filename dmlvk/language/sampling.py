@@ -98,7 +98,9 @@ class Sampler:
         self._is_greedy = sampling.temperature == 0
         self.penalizes = sampling.repetition_penalty != 1
         graph = Graph(device)
-        self._graph = graph.compile(**self._chosen(graph))
+        outputs = self._chosen(graph)
+        outputs.pop("seen", None)
+        self._graph = graph.compile(**outputs)
         key = sampling.seed & 0xFFFFFFFF, sampling.seed >> 32
         self._state = device.array(np.array([0, 0, 0, 0, *key], np.uint32).reshape(1, 1, 1, 6))
         self._seen = np.zeros(vocabulary, np.uint8)
@@ -131,10 +133,11 @@ class Sampler:
     @property
     def state(self) -> dict[str, npt.NDArray[np.generic]]:
         """What the next choice goes on from, besides logits, as :class:`Chooser` names it; waits for the last one."""
-        return {} if self._is_greedy else {"state": self._state.numpy()}
+        found: dict[str, npt.NDArray[np.generic]] = {} if self._is_greedy else {"state": self._state.numpy()}
+        return {**found, "seen": self._seen.reshape(1, -1)} if self.penalizes else found
 
     def chooser(self, counts: Mapping[str, npt.NDArray[np.generic]]) -> Chooser:
-        """The same choice together with numbers that grow by one; without a penalty of repetitions.
+        """The same choice together with numbers that grow by one, and with what was chosen among what stood before.
 
         Args:
             counts: an array of its shape and type for each of the decoder's inputs that grows.
@@ -145,7 +148,15 @@ class Sampler:
         state: dict[str, tuple[tuple[int, ...], DataType]] = {"token": ((self._batch, 1), DataType.INT64)}
         if not self._is_greedy:
             state["state"] = ((1, 1, 1, 6), DataType.UINT32)
-        following = {"token": "token", "next_state": "state"}
+        if self.penalizes:
+            all_tokens = (1, self._vocabulary)
+            numbers = F.fill_value_sequence(
+                0, 1, output_data_type=DataType.UINT32, output_sizes=all_tokens, graph=graph
+            )
+            is_chosen = numbers == F.cast(outputs["token"], output_data_type=DataType.UINT32)
+            outputs["next_seen"] = F.logical_or(outputs.pop("seen"), is_chosen)
+            state["seen"] = all_tokens, DataType.UINT8
+        following = {"token": "token", "next_state": "state", "next_seen": "seen"}
         for name, array in counts.items():
             data_type, shape = checked_data_type(array.dtype, "Sampler.chooser"), array.shape or (1,)
             outputs[f"next_{names[name]}"] = graph.input(names[name], data_type, shape) + 1
@@ -154,18 +165,20 @@ class Sampler:
         return Chooser(graph.compile(**outputs), names, state, following)
 
     def _chosen(self, graph: Graph) -> dict[str, Any]:
+        """What a graph gives: the token, the state behind a random one, and which tokens are penalized."""
         data_type, sampling = self._data_type, self.sampling
         logits = graph.input("logits", data_type, (self._batch, self._vocabulary))
         if data_type is not DataType.FLOAT32:
             logits = F.cast(logits, output_data_type=DataType.FLOAT32)
+        made: dict[str, Any] = {}
         if self.penalizes:
-            seen = graph.input("seen", DataType.UINT8, (1, self._vocabulary))
+            seen = made["seen"] = graph.input("seen", DataType.UINT8, (1, self._vocabulary))
             penalty = sampling.repetition_penalty
             logits = F.if_(seen, F.if_(logits > 0, logits / penalty, logits * penalty), logits)
         if self._is_greedy:
             token = F.argmax(logits, [1], AxisDirection.INCREASING, output_data_type=DataType.INT64)
-            return {"token": token}
-        return self._at_random(graph, logits, sampling)
+            return {**made, "token": token}
+        return {**made, **self._at_random(graph, logits, sampling)}
 
     def _at_random(self, graph: Graph, logits: Expression, sampling: Sampling) -> dict[str, Any]:
         """The token at which the sum of probabilities exceeds a random part of it, the likeliest tokens first."""

@@ -114,13 +114,22 @@ def test_likeliest_tokens_are_those_of_onnx_runtime(folder: Path) -> None:
         assert len(made) == 8 == model.generated
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(0.9, 20, 0.95, seed=2**40 + 7)], ids=["greedy", "random"])
+_SAMPLINGS = {
+    "greedy": Sampling(),
+    "random": Sampling(0.9, 20, 0.95, seed=2**40 + 7),
+    "without repetitions": Sampling(repetition_penalty=3.0),
+}
+
+
+@pytest.mark.parametrize("sampling", _SAMPLINGS.values(), ids=list(_SAMPLINGS))
 def test_steps_that_follow_one_another_on_the_device_choose_as_single_ones(folder: Path, sampling: Sampling) -> None:
     with LanguageModel(folder, max_length=40) as model:
         tokens = [65, 66, 67]
         sampler = Sampler(model.device, model.folder.vocabulary, dml.FLOAT32, sampling)
+        sampler.note(tokens)
         expected = [int(sampler.token(model.logits(tokens)).item())]
         while len(expected) < 12 and expected[-1] not in model.folder.end_tokens:
+            sampler.note(expected[-1:])
             expected.append(int(sampler.token(model.logits(expected[-1:])).item()))
         for most in (12, 5, 4, 12):  # again on what was recorded, and with a step that nobody wants behind the end
             assert list(itertools.islice(model.generate(tokens, sampling, most=12), 3)) == expected[:3]
