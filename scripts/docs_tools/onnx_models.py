@@ -98,8 +98,9 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
 - Sessions of a process that choose the same device share it, and its threads; it is closed with the last of them, or
   freed when they are dropped. `SessionOptions.shares_device = False` opens one for a session alone. A closed session
   runs no more.
-- What exporters write out as several nodes is joined into one operator: LayerNorm, RMSNorm, GELU (by erf and by tanh),
-  SiLU, softmax-attention. It is faster, and in FLOAT16 right where squares, sums or scores would overflow on the way.
+- What exporters write out as several nodes is joined into one operator: LayerNorm, RMSNorm, GroupNorm, GELU (by erf and
+  by tanh), SiLU, Swish, SwiGLU, softmax-attention. It is faster, and in FLOAT16 right where squares, sums or scores
+  would overflow on the way.
   `session.partition` names such nodes (`joined with others to …`); a `graph_optimization_level` below
   ORT_ENABLE_EXTENDED leaves them as they are.
 - `add_free_dimension_override_by_name` (and `_by_denotation`) of `SessionOptions` fixes sizes, so that the model

@@ -12,11 +12,18 @@ from typing import Any
 
 from dmlvk.onnx.joining.activation import gelu, swish
 from dmlvk.onnx.joining.attention import attention
+from dmlvk.onnx.joining.groups import instance_normalization
 from dmlvk.onnx.joining.normalization import normalization
 from dmlvk.onnx.joining.pattern import Joined, Nodes
 from dmlvk.onnx.loading import Step
 
-_PATTERNS: tuple[Callable[[Nodes, Step], Joined | None], ...] = (normalization, attention, gelu, swish)
+_PATTERNS: tuple[Callable[[Nodes, Step], Joined | None], ...] = (
+    normalization,
+    instance_normalization,
+    attention,
+    gelu,
+    swish,
+)
 """Each looks whether a node ends, or is the middle of, such a form."""
 
 

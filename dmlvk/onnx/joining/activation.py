@@ -1,4 +1,4 @@
-"""GELU by the error function and by tanh, and SiLU, written out as products."""
+"""GELU by the error function and by tanh, SiLU and SwiGLU, written out as products."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _is_power(nodes: Nodes, name: str, operand: str, power: int, body: list[Step
 
 
 def swish(nodes: Nodes, step: Step) -> Joined | None:
-    """X * sigmoid(alpha * x) (Ramachandran, Zoph, Le, 2017)."""
+    """X * sigmoid(alpha * x) (Ramachandran, Zoph, Le, 2017), and the same as a gate (SwiGLU: Shazeer, 2020)."""
     if step.proto.op_type != "Mul":
         return None
     first, second = step.proto.input
@@ -119,9 +119,23 @@ def swish(nodes: Nodes, step: Step) -> Joined | None:
         if sigmoid is None:
             continue
         if sigmoid.proto.input[0] == operand:
-            return nodes.join("Swish", [operand], [step, sigmoid], alpha=1.0)
+            return _gated(nodes, operand, [step, sigmoid], 1.0)
         scaled = nodes.writer(sigmoid.proto.input[0], "Mul")
         parts = None if scaled is None else nodes.with_number(scaled)
         if scaled is not None and parts is not None and parts[0] == operand:
-            return nodes.join("Swish", [operand], [step, sigmoid, scaled], alpha=parts[1])
+            return _gated(nodes, operand, [step, sigmoid, scaled], parts[1])
     return None
+
+
+def _gated(nodes: Nodes, operand: str, body: list[Step], alpha: float) -> Joined | None:
+    """With what is multiplied by it, where that is all that reads it."""
+    name = body[0].proto.output[0]
+    product = nodes.reader(name, "Mul")
+    if product is not None:
+        first, second = product.proto.input
+        gated = second if first == name else first
+        if gated != name and not nodes.is_constant(gated):
+            made = nodes.join("SwiGLU", [operand, gated], [*body, product], alpha=alpha)
+            if made is not None:
+                return made
+    return nodes.join("Swish", [operand], body, alpha=alpha)

@@ -12,6 +12,10 @@ def attention(nodes: Nodes, step: Step) -> Joined | None:
         return None
     body = [step]
     softmax = nodes.writer(nodes.uncast(step.proto.input[0], body), "Softmax")
+    value, element = step.proto.input[1], None
+    if len(body) == 1:  # shares of another type, and values that become it: so is the result
+        value = nodes.uncast(value, body)
+        element = attribute(body[1], "to") if len(body) > 1 else None
     if softmax is None:
         return None
     axis = attribute(softmax, "axis", -1 if softmax.version >= 13 else 1)
@@ -26,7 +30,7 @@ def attention(nodes: Nodes, step: Step) -> Joined | None:
         if product is None:
             return None
         body.append(added)
-        name, mask = added.proto.input[product], added.proto.input[1 - product]
+        name, mask = nodes.uncast(added.proto.input[product], body), added.proto.input[1 - product]
     scale = 1.0
     scaled = nodes.writer(name, "Div", "Mul")
     if scaled is not None:
@@ -40,11 +44,12 @@ def attention(nodes: Nodes, step: Step) -> Joined | None:
         return None
     body.append(scores)
     query, key = scores.proto.input
-    return nodes.join("Attention", [query, key, step.proto.input[1], mask], body, scale=scale, axis=axis)
+    return nodes.join("Attention", [query, key, value, mask], body, scale=scale, axis=axis, to=element)
 
 
 def _is_scores(nodes: Nodes, name: str) -> bool:
-    """Whether a value is a product, or a multiple of one."""
+    """Whether a value is a product, or a multiple of one, perhaps of another type."""
+    name = nodes.uncast(name, [])
     scaled = nodes.writer(name, "Div", "Mul")
     parts = None if scaled is None else nodes.with_number(scaled)
     return nodes.writer(name if parts is None else parts[0], "MatMul") is not None

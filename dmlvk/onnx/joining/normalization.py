@@ -1,7 +1,8 @@
-"""LayerNorm and RMSNorm, written out as means, powers, roots and quotients."""
+"""LayerNorm, RMSNorm and GroupNorm, written out as means, powers, roots and quotients."""
 
 from __future__ import annotations
 
+from dmlvk.onnx.joining.groups import of_groups
 from dmlvk.onnx.joining.pattern import Joined, Nodes, attribute
 from dmlvk.onnx.loading import Step
 
@@ -102,7 +103,8 @@ def _finished(nodes: Nodes, values: str, axes: list[int], epsilon: float, body: 
         more = [*body, difference]
         mean = _mean(nodes, difference.proto.input[1], more)
         if mean is not None and mean[1] == axes and mean[0] == difference.proto.input[0]:
-            made = _joined(nodes, "LayerNormalization", mean[0], axes, epsilon, more)
+            made = of_groups(nodes, mean[0], axes, epsilon, more)
+            made = made or _joined(nodes, "LayerNormalization", mean[0], axes, epsilon, more)
             if made is not None:
                 return made
     return _joined(nodes, "RMSNormalization", values, axes, epsilon, list(body))
@@ -117,20 +119,8 @@ def _joined(
     if cast is not None and nodes.reader(cast.proto.output[0], "Mul") is not None:
         body.append(cast)
         name, element = cast.proto.output[0], attribute(cast, "to")
-    scale, name = _operand_behind(nodes, name, "Mul", body)
+    scale, name = nodes.constant_behind(name, "Mul", body)
     bias = ""
     if scale and op_type == "LayerNormalization":
-        bias, name = _operand_behind(nodes, name, "Add", body)
+        bias, name = nodes.constant_behind(name, "Add", body)
     return nodes.join(op_type, [operand, scale, bias], body, axes=axes, epsilon=epsilon, to=element)
-
-
-def _operand_behind(nodes: Nodes, name: str, op_type: str, body: list[Step]) -> tuple[str, str]:
-    """What a value is multiplied by, or added to, where it is known already; and the name of the result."""
-    step = nodes.reader(name, op_type)
-    if step is None or step.proto.input[0] == step.proto.input[1]:
-        return "", name
-    other = step.proto.input[1] if step.proto.input[0] == name else step.proto.input[0]
-    if not nodes.is_constant(other):
-        return "", name
-    body.append(step)
-    return other, step.proto.output[0]

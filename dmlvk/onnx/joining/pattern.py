@@ -64,6 +64,28 @@ class Nodes:
         """Whether a value is a known array."""
         return isinstance(self._constants.get(name), np.ndarray)
 
+    def constant_behind(self, name: str, op_type: str, within: list[Step]) -> tuple[str, str]:
+        """What a value is multiplied by, or added to, where it is known already; and the name of the result.
+
+        Args:
+            name: the value.
+            op_type: ``"Mul"`` or ``"Add"``, of the only node that reads it.
+            within: where to add this node.
+        """
+        step = self.reader(name, op_type)
+        if step is None or step.proto.input[0] == step.proto.input[1]:
+            return "", name
+        other = step.proto.input[1] if step.proto.input[0] == name else step.proto.input[0]
+        if not self.is_constant(other):
+            return "", name
+        within.append(step)
+        return other, str(step.proto.output[0])
+
+    def is_filled(self, name: str, number: float) -> bool:
+        """Whether a value is known to be one number everywhere."""
+        value = self._constants.get(name)
+        return isinstance(value, np.ndarray) and value.size > 0 and bool((value == number).all())
+
     def number(self, name: str) -> float | None:
         """A known value of one element, as a number; ``None``: it is none."""
         value = self._constants.get(name)

@@ -9,8 +9,9 @@ from onnx import TensorProto
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.joining.pattern import JOINED
 from dmlvk.onnx.operators.activation import gelu_by_tanh
-from dmlvk.onnx.operators.elementwise import same_shape
+from dmlvk.onnx.operators.elementwise import pair, same_shape
 from dmlvk.onnx.operators.heads import Sizes, attention, headed, merged
+from dmlvk.onnx.operators.normalization import normalized
 from dmlvk.onnx.translation import FLOATS, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
 
@@ -47,6 +48,42 @@ def _like(node: Node, index: int, tensor: Tensor) -> Tensor | None:
     return node.cast(given, tensor.element).broadcast(tensor.shape)
 
 
+@translates("GroupNormalization", by=["MEAN_VARIANCE_NORMALIZATION1"], domain=JOINED)
+def group_normalization(node: Node) -> None:
+    """Over groups of channels, and what is multiplied and added behind that."""
+    tensor = node.tensor(0)
+    node.check_element(0, *FLOATS)
+    grouped = node.packed(tensor).viewed(_asked_for(node, 3, tensor.shape))
+    axes = sorted({node.axis(axis, grouped.rank) for axis in node.list("axes") or range(2, grouped.rank)})
+    if not axes or axes != list(range(2, grouped.rank)) or grouped.shape[0] != tensor.shape[0]:
+        raise NotOnDevice(f"{list(tensor.shape)} as {list(grouped.shape)} is no division into groups")
+    if _asked_for(node, 4, tensor.shape) != tensor.shape:
+        raise NotOnDevice("the result has another shape than what is normalized")
+    made = normalized(node, grouped, axes, epsilon=node.real("epsilon")).viewed(tensor.shape)
+    for index, operator in ((1, "ELEMENT_WISE_MULTIPLY"), (2, "ELEMENT_WISE_ADD")):
+        behind = _like(node, index, tensor)
+        if behind is not None:
+            made = pair(node, operator, made, behind)
+    node.set(made)
+
+
+def _asked_for(node: Node, index: int, given: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that a Reshape asks for: 0 is the given size, -1 what is left."""
+    sizes = node.integers(index)
+    if node.integer("allowzero") and 0 in sizes:
+        raise NotOnDevice("DirectML has no tensors without elements")
+    if any(size == 0 and place >= len(given) for place, size in enumerate(sizes)):
+        raise NotOnDevice(f"{sizes} is no shape for {list(given)}")
+    kept = [given[place] if size == 0 else size for place, size in enumerate(sizes)]
+    known = math.prod(size for size in kept if size != -1)
+    if kept.count(-1) > 1 or known < 1 or math.prod(given) % known:
+        raise NotOnDevice(f"{sizes} is no shape for {list(given)}")
+    found = tuple(math.prod(given) // known if size == -1 else size for size in kept)
+    if math.prod(found) != math.prod(given):
+        raise NotOnDevice(f"{sizes} is no shape for {list(given)}")
+    return found
+
+
 @translates("Gelu", by=["ACTIVATION_GELU"], domain=JOINED)
 def gelu(node: Node) -> None:
     """By the error function."""
@@ -67,6 +104,14 @@ def swish(node: Node) -> None:
     """X * sigmoid(alpha * x)."""
     node.check_element(0, *FLOATS)
     node.set(same_shape(node, node.tensor(0), "ACTIVATION_SWISH", sigmoid_input_scale=node.real("alpha", 1.0)))
+
+
+@translates("SwiGLU", by=["ACTIVATION_SWISH", "ELEMENT_WISE_MULTIPLY"], domain=JOINED)
+def swiglu(node: Node) -> None:
+    """X * sigmoid(alpha * x), multiplied by another tensor."""
+    node.check_element(0, *FLOATS)
+    made = same_shape(node, node.tensor(0), "ACTIVATION_SWISH", sigmoid_input_scale=node.real("alpha", 1.0))
+    node.set(pair(node, "ELEMENT_WISE_MULTIPLY", made, node.tensor(1)))
 
 
 @translates("Attention", by=["MULTIHEAD_ATTENTION1"], domain=JOINED)
@@ -97,7 +142,9 @@ def joined_attention(node: Node) -> None:
     sources = {f"{role}_tensor": merged(node, part) for role, part in rows.items()}
     made, *_ = attention(node, sources, sizes, node.real("scale", 1.0), added=mask)
     output = headed(node, made, sizes.heads)
-    node.set(output if len(node.shape(0)) == 4 else output.viewed(output.shape[1:], output.strides[1:]))
+    if len(node.shape(0)) == 3:
+        output = output.viewed(output.shape[1:], output.strides[1:])
+    node.set(node.cast(output, node.integer("to", output.element)))
 
 
 def _whole(tensor: Tensor) -> Tensor:
