@@ -143,7 +143,7 @@ def reshaped_sizes(sizes: Sequence[int], values: tuple[Any, ...], whole: str) ->
         others = -math.prod(wanted)
         if others > 0 and count % others == 0:
             wanted[wanted.index(-1)] = count // others
-    if math.prod(wanted) != count or min(wanted, default=0) < 1:
+    if math.prod(wanted) != count or not wanted or any(size < 1 for size in wanted):
         raise InvalidArgumentError(f"{whole} cannot be reshaped to {asked}")
     return wanted
 

@@ -116,6 +116,11 @@ class Graph(GraphWithNumPyWords):
         self._inputs[name] = tensor
         return Expression(self, Source("input", len(self._inputs) - 1), tensor, name)
 
+    @property
+    def input_count(self) -> int:
+        """How many inputs there are so far."""
+        return len(self._inputs)
+
     def constant(self, value: npt.ArrayLike, data_type: DataTypeLike | None = None, name: str = "") -> Expression:
         """A tensor whose values are known.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from dmlvk.arrays.indexing import axis_order, part_of, reshaped_sizes
 from dmlvk.datatypes import DataType
+from dmlvk.dynamic.sizes import value_of
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.operators.members import RoundingMode
 from dmlvk.support.integers import checked_integers
@@ -40,7 +41,7 @@ class Source:
 
 def shape_text(sizes: Sequence[int]) -> str:
     """A shape for messages: ``[2, 3]``."""
-    return str([int(size) for size in sizes])
+    return str([value_of(size) for size in sizes])
 
 
 class GraphOfExpressions(abc.ABC):

@@ -264,12 +264,12 @@ def _broadcast_sizes(word: str, shapes: Sequence[Sequence[int]]) -> tuple[int, .
     columns = zip(*((1,) * (rank - len(shape)) + tuple(shape) for shape in shapes), strict=True)
     common = []
     for column in columns:
-        others = {size for size in column if size != 1}
-        if len(others) > 1:
+        others = [size for size in column if size != 1] or [1]
+        if any(size != others[0] for size in others[1:]):
             raise InvalidArgumentError(
                 f"functions.{word}: the shapes do not broadcast: {' and '.join(str(list(shape)) for shape in shapes)}"
             )
-        common.append(others.pop() if others else 1)
+        common.append(others[0])
     return tuple(common)
 
 

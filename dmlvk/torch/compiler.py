@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._dynamo import register_backend
 from torch._dynamo.backends.common import aot_autograd
 from torch._guards import TracingContext
@@ -26,10 +25,13 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from dmlvk.device import Device
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.torch import operators
+from dmlvk.torch.decompositions import decompositions
 from dmlvk.torch.devices import device_for
 from dmlvk.torch.lowering import LOWERINGS, NotLowered, has_lowering, name_of
+from dmlvk.torch.open_parts import OpenPart
 from dmlvk.torch.parts import Part
 from dmlvk.torch.residency import Residency
+from dmlvk.torch.sizes import NoNumber
 
 assert operators  # importing it registers the lowerings
 
@@ -40,26 +42,6 @@ _KEPT_SIZES = 64
 
 _LEAST_NODES = 2
 """Nodes of a part that is worth the way to the device and back, where the CPU computes others."""
-
-_DECOMPOSED = [
-    torch.ops.aten.native_layer_norm_backward.default,
-    torch.ops.aten.native_group_norm_backward.default,
-    torch.ops.aten.native_batch_norm_backward.default,
-    torch.ops.aten.gelu_backward.default,
-    torch.ops.aten.silu_backward.default,
-    torch.ops.aten.nll_loss_forward.default,
-    torch.ops.aten.nll_loss_backward.default,
-    torch.ops.aten.mse_loss.default,
-    torch.ops.aten.mse_loss_backward.default,
-    torch.ops.aten.unbind.int,
-    torch.ops.aten.triu.default,
-    torch.ops.aten.tril.default,
-    torch.ops.aten._native_batch_norm_legit.default,
-    torch.ops.aten._native_batch_norm_legit.no_stats,
-]
-
-_KEPT = [torch.ops.aten.embedding_dense_backward.default]
-"""Operators that are lowered, though PyTorch would take them apart."""
 
 _said: set[str] = set()
 
@@ -85,14 +67,11 @@ def backend(
     """
     device, residency = device_for(dict(options or {}))
     compilers = {kind: functools.partial(_compiled, _Place(device, residency), kind) for kind in _Kind}
-    decompositions = {**core_aten_decompositions(), **get_decompositions(_DECOMPOSED)}
-    for kept in _KEPT:
-        decompositions.pop(kept, None)
     compile_both = aot_autograd(
         fw_compiler=compilers[_Kind.FORWARD],
         bw_compiler=compilers[_Kind.BACKWARD],
         inference_compiler=compilers[_Kind.INFERENCE],
-        decompositions=decompositions,
+        decompositions=decompositions(),
     )
     with sdpa_kernel(SDPBackend.MATH):  # attention as products and a softmax, which have gradients
         made: Callable[..., Any] = compile_both(module, list(example_inputs))
@@ -137,6 +116,7 @@ class _Place:
         weights: names of the arguments that are parameters and buffers of modules.
         are_lasting: whether these seldom change.
         returned: how many results the program gets; the others are for the backward graph. ``None``: all.
+        is_open: whether sizes are open.
     """
 
     device: Device
@@ -144,6 +124,7 @@ class _Place:
     weights: frozenset[str] = frozenset()
     are_lasting: bool = False
     returned: int | None = None
+    is_open: bool = False
 
 
 def _compiled(place: _Place, kind: _Kind, module: GraphModule, examples: Sequence[Any]) -> Callable[..., Any]:
@@ -160,7 +141,14 @@ def _compiled(place: _Place, kind: _Kind, module: GraphModule, examples: Sequenc
     is_open = any(isinstance(item, (torch.SymInt, torch.SymFloat)) for item in examples) or any(
         isinstance(size, torch.SymInt) for item in examples if isinstance(item, torch.Tensor) for size in item.shape
     )
-    return _boxed(_OpenSizes(place, module) if is_open else _in_parts(place, module))
+    place = dataclasses.replace(place, is_open=is_open)
+    if not is_open:
+        return _boxed(_in_parts(place, module))
+    try:
+        return _boxed(_in_parts(place, module))
+    except (NotLowered, NoNumber) as reason:
+        _log.debug("torch: no plan for open sizes: %s", reason)
+        return _boxed(_OpenSizes(dataclasses.replace(place, is_open=False), module))
 
 
 def _boxed(function: Callable[..., Any]) -> Callable[[list[Any]], Any]:
@@ -241,13 +229,15 @@ def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
     return made
 
 
-def _part(place: _Place, module: GraphModule, node: Node) -> Part:
+def _part(place: _Place, module: GraphModule, node: Node) -> Part | OpenPart:
     """What stands for a node that calls a part."""
     weights = [
         number
         for number, given in enumerate(node.args)
         if isinstance(given, Node) and given.op == "placeholder" and given.name in place.weights
     ]
+    if place.is_open and any(map(_has_open_sizes, node.all_input_nodes)):
+        return OpenPart(place.device, place.residency, module, weights, are_lasting=place.are_lasting)
     inner = next(iter(reversed(module.graph.nodes))).args[0]
     count = 1 if isinstance(inner, Node) else len(inner)
     shown = {node: 0} if isinstance(inner, Node) else {user: user.args[1] for user in node.users}
@@ -258,6 +248,13 @@ def _part(place: _Place, module: GraphModule, node: Node) -> Part:
             if user.op != "output" or given in returned:
                 unread.discard(number)
     return Part(place.device, place.residency, module, weights, are_lasting=place.are_lasting, unread=unread)
+
+
+def _has_open_sizes(node: Node) -> bool:
+    """Whether sizes of a node's results are open, or it is one."""
+    results = node.meta.get("val")
+    listed = results if isinstance(results, (tuple, list)) else [results]
+    return any(isinstance(size, torch.SymInt) for item in listed for size in getattr(item, "shape", [item]))
 
 
 def _partitioned(module: GraphModule, refused: set[str]) -> tuple[GraphModule, list[Node]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.graphs.builder import Graph
 from dmlvk.graphs.expression import Expression
 from dmlvk.operators.members import ReduceFunction
+from dmlvk.torch.sizes import PLAIN, Shown, Sizes
 from dmlvk.torch.types import DATA_TYPES, is_on_device
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ class Context:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the node's only or first result."""
-        return tuple(int(size) for size in self._first.shape)
+        return tuple(self._first.shape)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -137,11 +139,41 @@ def reduced(x: Expression, *, function: ReduceFunction, axes: Sequence[int]) -> 
     return F.reduce(x, function=function, axes=list(axes), output_data_type=x.data_type)
 
 
+@dataclasses.dataclass(frozen=True)
+class Described:
+    """A module as a graph of DirectML's operators.
+
+    Attributes:
+        graph: that builds it.
+        outputs: by their names, ``output 0`` and so on; those that are no tensors are left out.
+        arguments: which of the module's arguments its inputs are; those on which no output depends are left out.
+    """
+
+    graph: Graph
+    outputs: dict[str, Expression]
+    arguments: list[int]
+
+
+def described(module: GraphModule, device: Device, sizes: Sizes = PLAIN) -> Described:
+    """A module whose nodes all have a lowering, as a graph.
+
+    Args:
+        module: the nodes.
+        device: where they are computed.
+        sizes: what stands for sizes that are open.
+
+    Raises:
+        NotLowered: with the node that cannot be computed.
+    """
+    graph, outputs = _graph_of(module, device, None, sizes)
+    names = graph.inputs_of(outputs.values())
+    if len(names) < graph.input_count:  # an argument that only results need which nobody reads
+        graph, outputs = _graph_of(module, device, set(names), sizes)
+    return Described(graph, outputs, [int(name.removeprefix(_INPUT)) for name in names])
+
+
 def lowered(module: GraphModule, device: Device, lasting: Collection[int]) -> tuple[CompiledGraph, list[int]]:
     """A module whose nodes all have a lowering, as a compiled graph, and which of its arguments the inputs are.
-
-    Inputs are called ``input 0`` and so on by the arguments' places, outputs ``output 0`` and so on; those that are no
-    tensors, and arguments of the module on which no output depends, are left out.
 
     Args:
         module: the nodes.
@@ -151,23 +183,17 @@ def lowered(module: GraphModule, device: Device, lasting: Collection[int]) -> tu
     Raises:
         NotLowered: with the node that cannot be computed.
     """
-    graph, outputs = _graph_of(module, device, None)
-    names = graph.inputs_of(outputs.values())
-    arguments = [int(name.removeprefix(_INPUT)) for name in names]
-    lasting_names = [name for name, argument in zip(names, arguments, strict=True) if argument in lasting]
+    made = described(module, device)
+    names = [f"{_INPUT}{argument}" for argument in made.arguments if argument in lasting]
     try:
-        return graph.compile(outputs, lasting_inputs=lasting_names), arguments
-    except InvalidArgumentError:  # an argument that only results need which nobody reads
-        graph, outputs = _graph_of(module, device, set(names))
-    except DmlError as error:
-        raise NotLowered(str(error)) from error
-    try:
-        return graph.compile(outputs, lasting_inputs=lasting_names), arguments
+        return made.graph.compile(made.outputs, lasting_inputs=names), made.arguments
     except DmlError as error:
         raise NotLowered(str(error)) from error
 
 
-def _graph_of(module: GraphModule, device: Device, names: set[str] | None) -> tuple[Graph, dict[str, Expression]]:
+def _graph_of(
+    module: GraphModule, device: Device, names: set[str] | None, sizes: Sizes
+) -> tuple[Graph, dict[str, Expression]]:
     """The graph and its outputs; of the inputs only those of these names are there, others are constants."""
     graph = Graph(device)
     context = Context(graph)
@@ -175,21 +201,25 @@ def _graph_of(module: GraphModule, device: Device, names: set[str] | None) -> tu
     outputs: dict[str, Expression] = {}
     place = 0
     for node in module.graph.nodes:
-        example = node.meta.get("val")
+        example = sizes.shown(node.meta.get("val"))
         if node.op == "placeholder":
-            if isinstance(example, torch.Tensor) and node.users:
-                name, data_type, shape = f"{_INPUT}{place}", DATA_TYPES[example.dtype], tuple(example.shape) or (1,)
+            if isinstance(example, Shown) and node.users:
+                name, data_type, shape = f"{_INPUT}{place}", DATA_TYPES[example.dtype], example.shape or (1,)
                 if names is None or name in names:
                     values[node] = graph.input(name, data_type, shape)
                 else:
                     values[node] = graph.constant(0, data_type).broadcast_to(shape)
                 values[node].is_truth = example.dtype is torch.bool
+            elif not isinstance(example, Shown):
+                values[node] = example
             place += 1
         elif node.op == "output":
             given = node.args[0] if isinstance(node.args[0], (tuple, list)) else node.args
             for number, item in enumerate(given):
-                if isinstance(item, Node):
+                if isinstance(item, Node) and isinstance(values[item], Expression):
                     outputs[f"output {number}"] = values[item]
+        elif isinstance(node.meta.get("val"), torch.SymInt):
+            values[node] = example
         else:
             values[node] = _value(context, node, values, example)
     return graph, outputs
@@ -223,10 +253,10 @@ def _value(context: Context, node: Node, values: Mapping[Node, Any], example: An
         raise refusal from error
 
 
-def _fitting(context: Context, value: Expression, example: torch.Tensor) -> Expression:
+def _fitting(context: Context, value: Expression, example: Shown) -> Expression:
     """A result in the data type and shape that it must have."""
     made = context.cast(value, DATA_TYPES[example.dtype])
-    shape = tuple(int(size) for size in example.shape) or (1,)
+    shape = example.shape or (1,)
     if made.sizes != shape:
         made = context.reshaped(made, shape)
     return made
@@ -236,6 +266,8 @@ def has_lowering(node: Node) -> bool:
     """Whether the table has a node, and the device the types of its operands and results."""
     if node.op != "call_function":
         return False
+    if isinstance(node.meta.get("val"), torch.SymInt):  # follows from open sizes
+        return all(not isinstance(operand.meta.get("val"), torch.SymFloat) for operand in node.all_input_nodes)
     is_item = getattr(node.target, "__name__", "") == "getitem"
     if not is_item and name_of(node) not in LOWERINGS:
         return False
@@ -249,7 +281,7 @@ def has_lowering(node: Node) -> bool:
     return (
         bool(used)
         and all(isinstance(item, torch.Tensor) for item in used)
-        and all(is_on_device(item) and not isinstance(item, torch.SymInt) for item in [*used, *flat])
+        and all(is_on_device(item) for item in [*used, *flat])
     )
 
 

@@ -14,6 +14,8 @@ import dmlvk as dml
 torch = pytest.importorskip("torch")  # CI has it in a check of its own
 
 import dmlvk.torch  # noqa: E402 - needs PyTorch
+from dmlvk.graphs.compiled import CompiledGraph  # noqa: E402
+from dmlvk.graphs.dynamic import DynamicGraph  # noqa: E402
 from dmlvk.torch.devices import device_for  # noqa: E402
 from tests.torch.networks import network  # noqa: E402
 
@@ -93,13 +95,67 @@ def test_weights_that_change_change_what_follows_from_them(any_device: dml.Devic
         assert difference(run(x), model(x)) < LIMIT
 
 
-def test_sizes_may_vary(any_device: dml.Device) -> None:
-    model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.LayerNorm(16)).eval()
+class Positions(torch.nn.Module):  # type: ignore[misc, name-defined]  # of a package that may be missing
+    """Tokens and their places, attention, the last place's logits."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.mixed, self.head = nn.Embedding(50, 32), nn.Linear(32, 96), nn.Linear(32, 50)
+
+    def forward(self, tokens: Any) -> Any:
+        """Logits."""
+        batch, count = tokens.shape
+        x = self.embedding(tokens) + torch.arange(count)[None, :, None] * 0.01
+        parts = self.mixed(x).reshape(batch, count, 3, 4, 8).permute(2, 0, 3, 1, 4).unbind(0)
+        made = functional.scaled_dot_product_attention(*parts, is_causal=True)
+        return self.head(made.transpose(1, 2).reshape(batch, count, 32)[:, -1:])
+
+
+def test_sizes_may_vary_without_another_plan(any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    plans: list[object] = []
+    for kind in (CompiledGraph, DynamicGraph):
+        made = kind.__init__
+
+        def counted(graph: Any, *arguments: Any, made: Any = made, **named: Any) -> None:
+            plans.append(graph)
+            made(graph, *arguments, **named)
+
+        monkeypatch.setattr(kind, "__init__", counted)
+    model = Positions().eval()
     run = compiled(model, any_device, dynamic=True)
     with torch.no_grad():
-        for rows in (3, 5, 1, 9, 5):
-            x = torch.randn(rows, 16)
-            assert difference(run(x), model(x)) < LIMIT, rows
+        for batch, count in ((3, 12), (4, 12), (3, 16), (4, 9)):  # between the same powers of two
+            tokens = torch.randint(0, 50, (batch, count))
+            assert difference(run(tokens), model(tokens)) < LIMIT, count
+            assert len(plans) == 1, (batch, count)
+        model.head.weight.mul_(2)
+        assert difference(run(tokens), model(tokens)) < LIMIT
+        one = torch.randint(0, 50, (1, 1))  # sizes of 1 are planned as such
+        assert difference(run(one), model(one)) < LIMIT
+
+
+def test_training_with_sizes_that_vary(any_device: dml.Device) -> None:
+    model = Positions()
+    run = torch.compile(model, backend="dmlvk", options=options(any_device))
+    for count in (5, 7, 6):
+        tokens = torch.randint(0, 50, (2, count))
+        torch._dynamo.maybe_mark_dynamic(tokens, 1)
+        wanted = torch.autograd.grad(model(tokens).square().sum(), list(model.parameters()))
+        found = torch.autograd.grad(run(tokens).square().sum(), list(model.parameters()))
+        assert all(difference(own, other) < LIMIT for own, other in zip(found, wanted, strict=True)), count
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+def test_layers_that_pytorch_computes_as_one_operator_in_inference(
+    any_device: dml.Device, caplog: pytest.LogCaptureFixture, norm_first: bool
+) -> None:
+    layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, norm_first=norm_first)
+    model, x = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval(), torch.randn(2, 5, 16)
+    mask = torch.tensor([[False] * 5, [False] * 3 + [True] * 2])
+    with torch.no_grad(), caplog.at_level(logging.WARNING, "dmlvk"):
+        run = compiled(lambda x: model(x, src_key_padding_mask=mask), any_device)
+        assert difference(run(x), model(x, src_key_padding_mask=mask)) < LIMIT
+    assert "the CPU computes" not in caplog.text
 
 
 @pytest.mark.parametrize(("dtype", "limit"), [(torch.float16, 2e-3), (torch.bfloat16, 1.6e-2)], ids=str)

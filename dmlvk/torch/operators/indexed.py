@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from dmlvk import functions as F
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.expression import Expression
@@ -134,7 +132,7 @@ def _added_up(context: Context, places: Expression, rows: Expression, count: int
 
 def _numbers(context: Context, count: int) -> Expression:
     """0 and so on, below one another."""
-    return context.graph.constant(np.arange(count, dtype=np.int32).reshape(count, 1))
+    return F.fill_value_sequence(0, 1, output_data_type=DataType.INT32, output_sizes=(count, 1), graph=context.graph)
 
 
 @lowers("embedding_dense_backward.default")

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 
 from dmlvk import functions as F
@@ -98,7 +97,7 @@ def split(context: Context, x: Expression, sizes: Any = None, dim: int = 0) -> t
         raise NotLowered("unbind is taken apart before")
     parts, start = [], 0
     for example in context.result:
-        count = int(example.shape[dim])
+        count = example.shape[dim]
         parts.append(slice_(context, x, dim, start, start + count))
         start += count
     return tuple(parts)
@@ -186,9 +185,9 @@ def fill(context: Context, x: Expression, value: Any) -> Expression:
 def arange(context: Context, *bounds: Any, **_: Any) -> Expression:
     """Numbers in steps."""
     start, step = (bounds[0], bounds[2] if len(bounds) > 2 else 1) if len(bounds) > 1 else (0, 1)
-    if context.dtype.is_floating_point:
-        return context.graph.constant((np.arange(context.shape[0]) * step + start).astype(np.float32))
-    return context.graph.constant(np.arange(context.shape[0], dtype=np.int64) * step + start)
+    return F.fill_value_sequence(
+        start, step, output_data_type=context.data_type, output_sizes=context.shape, graph=context.graph
+    )
 
 
 # Tensors put into others.
@@ -216,8 +215,8 @@ def slice_scatter(
     axis = dim % x.ndim
     if step != 1:
         raise NotLowered("a part with steps")
-    first = slice(start, end).indices(x.sizes[axis])[0]
-    return _put(context, x, source, axis, first)
+    first = 0 if start is None else start
+    return _put(context, x, source, axis, first + x.sizes[axis] if first < 0 else first)
 
 
 def _put(context: Context, x: Expression, part: Expression, axis: int, first: int) -> Expression:

@@ -1,0 +1,96 @@
+"""Runs of graphs with open sizes: buffers for capacities, and what is recorded for each set of sizes."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dmlvk.graphs.dynamic import DynamicGraph, Layout
+from dmlvk.kernels.program import Place
+from dmlvk.objects.buffers import Buffer
+from dmlvk.runtime.kompute import Allocation, Recording
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+KEPT_RECORDINGS = 64
+"""Of a graph: each for a set of sizes. Those not used for longest go first."""
+
+
+class OpenRuns:
+    """Those of one graph.
+
+    Args:
+        device: where it runs.
+        graph: the graph.
+        uploads: its inputs, by their numbers, that have buffers here.
+
+    Attributes:
+        buffers: for those inputs, the outputs and scratch memory, for the largest sizes so far.
+        layout: where everything lies; ``None`` before the first run.
+    """
+
+    def __init__(self, device: Device, graph: DynamicGraph, uploads: Collection[int]) -> None:
+        self._device, self._graph, self._uploads = device, graph, uploads
+        self.buffers: dict[tuple[Place, int], Buffer] = {}
+        self.layout: Layout | None = None
+        self._elsewhere: dict[int, tuple[Allocation, int]] = {}
+        self._recordings: collections.OrderedDict[tuple[int, ...], Recording] = collections.OrderedDict()
+
+    def recording(
+        self, sizes: tuple[int, ...], elsewhere: Mapping[int, tuple[Allocation, int]], *, have_changed: bool = False
+    ) -> Recording:
+        """The launches for a set of sizes, for which the plan's guards hold; buffers are there afterwards.
+
+        Args:
+            sizes: the open sizes.
+            elsewhere: where the other inputs lie, by their numbers.
+            have_changed: whether their contents are not those of the last call.
+        """
+        is_moved = elsewhere != self._elsewhere
+        if is_moved:
+            self._elsewhere = dict(elsewhere)
+            self._recordings.clear()
+        found = self._recordings.get(sizes)
+        numbers: Any = None
+        layout = self.layout
+        if found is None or layout is None:
+            numbers, needed = self._graph.numbers(sizes)
+            layout = self._graph.laid_out(sizes, needed, self.layout)
+            is_moved |= self.layout is None
+            if layout is not self.layout:
+                self._lay_out(layout)
+        if is_moved or have_changed:
+            self._graph.prepare(layout, self._elsewhere)
+        if found is None:
+            launches = self._graph.launches(numbers, layout, self._graph.bound(layout, self._bound()))
+            found = self._recordings[sizes] = self._device.engine.record(launches)
+            if len(self._recordings) > KEPT_RECORDINGS:
+                self._recordings.popitem(last=False)
+        self._recordings.move_to_end(sizes)
+        return found
+
+    def _lay_out(self, layout: Layout) -> None:
+        """Makes buffers for the capacities of a layout, in the place of those before."""
+        self._recordings.clear()
+        wanted = {(Place.TEMPORARY, n): size for n, size in enumerate(layout.placement.temporary_pages)}
+        wanted |= {(Place.OUTPUT, n): size for n, size in enumerate(self._graph.output_bytes(layout))}
+        by_value = self._graph.input_bytes(layout)
+        wanted |= {(Place.INPUT, n): by_value[n] for n in self._uploads}
+        self.layout = None  # what fails below leaves no half of one
+        for place, buffer in list(self.buffers.items()):
+            if wanted.get(place) != buffer.size_in_bytes:
+                self.buffers.pop(place).close()
+        for place, size in wanted.items():
+            if place not in self.buffers:
+                self.buffers[place] = self._device.create_buffer(size)
+        self.layout = layout
+
+    def _bound(self) -> dict[tuple[Place, int], tuple[Allocation, int]]:
+        """Memory and first byte of each place."""
+        bound = {place: (buffer.allocation, 0) for place, buffer in self.buffers.items()}
+        bound |= {(Place.INPUT, number): lies for number, lies in self._elsewhere.items()}
+        if self._graph.constants is not None:
+            bound[Place.CONSTANTS, 0] = self._graph.constants.allocation, 0
+        return bound

@@ -1,0 +1,205 @@
+"""Parts of a program whose sizes are open: one plan for all sizes for which its guards hold."""
+
+from __future__ import annotations
+
+import collections
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.fx import GraphModule, Node
+
+from dmlvk.dynamic.sizes import FEWEST, Guards
+from dmlvk.errors import DmlError
+from dmlvk.graphs.dynamic import DynamicGraph, open_sizes
+from dmlvk.kernels.program import Place
+from dmlvk.running.open_runs import OpenRuns
+from dmlvk.torch.lowering import NotLowered, described
+from dmlvk.torch.residency import Residency, version_of
+from dmlvk.torch.sizes import NoNumber, Shown, Sizes, terms_of
+from dmlvk.torch.types import DATA_TYPES, from_numpy
+
+if TYPE_CHECKING:
+    from dmlvk.device import Device
+
+_MOST_PLANS = 64
+"""Plans that are kept; those not used for longest go first."""
+
+_MOST_RESULTS = 64
+"""Sets of sizes for which a plan keeps its results' shapes."""
+
+
+class OpenPart(torch.nn.Module):
+    """A part of a graph with open sizes on the device: planned once for all sizes that are planned alike.
+
+    Args:
+        device: where it runs.
+        residency: what lies there.
+        module: nodes that all have a lowering.
+        weights: those of its arguments, by their places, that are the same tensors in most calls.
+        are_lasting: whether these seldom change.
+
+    Raises:
+        NotLowered: with a node that cannot be computed, for the sizes that it was traced with.
+    """
+
+    def __init__(
+        self, device: Device, residency: Residency, module: GraphModule, weights: Collection[int], *, are_lasting: bool
+    ) -> None:
+        super().__init__()
+        self._device, self._residency, self._module = device, residency, module
+        self._weights = weights
+        self._are_lasting = are_lasting
+        self._lock = threading.Lock()
+        self._sources = _sources([node.meta["val"] for node in module.graph.nodes if node.op == "placeholder"])
+        hints = tuple(_hint(module, source) for source in self._sources.values())
+        self._plans: list[_Plan] = [self._planned(hints)]
+
+    def forward(self, *arguments: Any) -> Any:
+        """Runs it."""
+        values = tuple(
+            int(arguments[place] if axis is None else arguments[place].shape[axis])
+            for place, axis in self._sources.values()
+        )
+        with self._lock:
+            found = next((plan for plan in self._plans if plan.is_for(values)), None)
+            if found is None:
+                found = self._planned(values)
+                self._plans.append(found)
+                del self._plans[:-_MOST_PLANS]
+            results = found.run(values, arguments)
+        return results
+
+    def _planned(self, values: tuple[int, ...]) -> _Plan:
+        return _Plan(
+            self._device,
+            self._residency,
+            self._module,
+            dict(zip(self._sources, values, strict=True)),
+            self._weights,
+            are_lasting=self._are_lasting,
+        )
+
+
+def _sources(examples: Sequence[Any]) -> dict[Any, tuple[int, int | None]]:
+    """Where each size that is needed is read: an argument's place, and an axis of it, ``None``: it is a number."""
+    found: dict[Any, tuple[int, int | None]] = {}
+    for place, example in enumerate(examples):
+        if isinstance(example, torch.SymInt):
+            found.setdefault(terms_of(example), (place, None))
+        elif isinstance(example, torch.Tensor):
+            for axis, size in enumerate(example.shape):
+                if isinstance(size, torch.SymInt):
+                    found.setdefault(terms_of(size), (place, axis))
+    symbols = {terms for terms in found if terms.is_Symbol}
+    return {terms: at for terms, at in found.items() if terms.is_Symbol or not terms.free_symbols <= symbols}
+
+
+def _hint(module: GraphModule, source: tuple[int, int | None]) -> int:
+    """A size of those that the module was traced with."""
+    placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
+    value = placeholders[source[0]].meta["val"]
+    size = value if source[1] is None else value.shape[source[1]]
+    hint = size.node.hint
+    if hint is None:
+        raise NotLowered("a size that depends on the data")
+    return int(hint)
+
+
+class _Plan:
+    """A plan for some sizes and all others for which its guards hold."""
+
+    def __init__(
+        self,
+        device: Device,
+        residency: Residency,
+        module: GraphModule,
+        values: Mapping[Any, int],
+        weights: Collection[int],
+        *,
+        are_lasting: bool,
+    ) -> None:
+        self._device, self._residency, self._are_lasting = device, residency, are_lasting
+        self._guards = Guards(tells_multiples=not device.target.is_cpu)
+        self._is_open = [value >= FEWEST for value in values.values()]
+        self._fixed = [None if value >= FEWEST else value for value in values.values()]
+        opened, offsets = open_sizes(self._guards, [value for value in values.values() if value >= FEWEST])
+        self._unused = (0,) * len(offsets)
+        numbers = iter(opened)
+        sizes = Sizes({terms: next(numbers) if value >= FEWEST else value for terms, value in values.items()})
+        try:
+            made = described(module, device, sizes)
+            desc, _ = made.graph.described(made.outputs)
+            self._arguments = made.arguments
+            self._weights = [n for n, argument in enumerate(made.arguments) if argument in weights]
+            lasting = self._weights if are_lasting else ()
+            flags = device.own_flags
+            graph = DynamicGraph(device, desc, flags, self._guards, offsets, fuse=True, lasting_inputs=lasting)
+        except (DmlError, NoNumber) as error:
+            raise NotLowered(str(error)) from error
+        given = next(iter(reversed(module.graph.nodes))).args[0]
+        self._is_single = isinstance(given, Node)
+        listed = [given] if isinstance(given, Node) else list(given)
+        shown = [sizes.shown(item.meta["val"] if isinstance(item, Node) else item) for item in listed]
+        self._kinds = [item.dtype if isinstance(item, Shown) else None for item in shown]
+        self._others = [item if item is None else 0 for item in shown]
+        numbers_of = [(item.shape, item.strides) if isinstance(item, Shown) else item or 0 for item in shown]
+        self._numbers_of = self._guards.function(tuple(numbers_of))
+        self._test = self._guards.test()
+        self._uploads = [number for number in range(len(made.arguments)) if number not in self._weights]
+        self._runs = OpenRuns(device, graph, self._uploads)
+        self._marks: list[tuple[int, int]] = []
+        self._examples: collections.OrderedDict[tuple[int, ...], list[Any]] = collections.OrderedDict()
+
+    def is_for(self, values: Sequence[int]) -> bool:
+        """Whether it is a plan for these sizes."""
+        for fixed, value in zip(self._fixed, values, strict=True):
+            if value < FEWEST if fixed is None else value != fixed:
+                return False
+        return bool(self._test(*self._opened(values), *self._unused))
+
+    def _opened(self, values: Sequence[int]) -> tuple[int, ...]:
+        return tuple(value for value, is_open in zip(values, self._is_open, strict=True) if is_open)
+
+    def run(self, values: Sequence[int], arguments: Sequence[Any]) -> Any:
+        """Uploads, runs, and copies the results to the host."""
+        sizes = self._opened(values)
+        tensors = [arguments[self._arguments[number]] for number in self._weights]
+        arrays = self._residency.arrays(tensors)
+        lies = {n: (each.storage.allocation, each.offset) for n, each in zip(self._weights, arrays, strict=True)}
+        marks = [(id(tensor), version_of(tensor)) for tensor in tensors]
+        have_changed, self._marks = self._are_lasting and marks != self._marks, marks
+        recording = self._runs.recording(sizes, lies, have_changed=have_changed)
+        for number in self._uploads:
+            contents = self._residency.host_values(arguments[self._arguments[number]])
+            self._runs.buffers[Place.INPUT, number].upload(contents)
+        self._device.engine.run(recording)
+        examples, place, results = self._shaped(sizes), 0, []
+        for example in examples:
+            if not isinstance(example, torch.Tensor):
+                results.append(example)
+                continue
+            data_type = DATA_TYPES[example.dtype].numpy_dtype
+            array = self._runs.buffers[Place.OUTPUT, place].download(data_type, tuple(example.shape) or (1,))
+            results.append(from_numpy(array, example))
+            place += 1
+        return results[0] if self._is_single else results
+
+    def _shaped(self, sizes: tuple[int, ...]) -> list[Any]:
+        """The results for these sizes: tensors without memory, and numbers."""
+        found = self._examples.get(sizes)
+        if found is None:
+            found = []
+            for dtype, other, numbers in zip(
+                self._kinds, self._others, self._numbers_of(*sizes, *self._unused), strict=True
+            ):
+                if dtype is None:
+                    found.append(None if other is None else numbers)
+                else:
+                    found.append(torch.empty_strided(*numbers, dtype=dtype, device="meta"))
+            self._examples[sizes] = found
+            if len(self._examples) > _MOST_RESULTS:
+                self._examples.popitem(last=False)
+        self._examples.move_to_end(sizes)
+        return found
