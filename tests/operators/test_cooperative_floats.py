@@ -366,6 +366,49 @@ def test_products_in_all_layouts(
     _check(on_llvmpipe(benches)[0], desc, inputs)
 
 
+def attention_desc(keys: int, **tensors: dml.TensorDesc) -> dml.MultiheadAttention:
+    """Of 2 texts, 2 heads of 16 numbers, and 24 queries."""
+    query, key = (dml.TensorDesc(dml.FLOAT16, (2, length, 32)) for length in (24, keys))
+    return dml.MultiheadAttention(
+        query_tensor=query,
+        key_tensor=key,
+        value_tensor=key,
+        output_tensor=query,
+        scale=0.25,
+        mask_filter_value=-1e4,
+        head_count=2,
+        mask_type=dml.MultiheadAttentionMaskType.BOOLEAN if tensors else dml.MultiheadAttentionMaskType.NONE,
+        **tensors,
+    )
+
+
+@pytest.mark.parametrize("is_masked", [False, True], ids=["all keys", "some keys"])
+def test_attention_to_keys_that_are_no_multiple_of_eight_is_computed_by_matrices(
+    benches: list[Workbench], imitated: Callable[[Tile, int], None], is_masked: bool
+) -> None:
+    """What stands behind the keys in memory is seen by no query, whatever the values are."""
+    imitated(SMALL, IN_TURN)
+    random = np.random.default_rng(37)
+    mask = {"mask_tensor": dml.TensorDesc(dml.INT32, (2, 1, 24, 21))} if is_masked else {}
+    inputs = {
+        name: values("normal", (2, length, 32), dml.FLOAT16, random)
+        for name, length in (("QueryTensor", 24), ("KeyTensor", 21), ("ValueTensor", 21))
+    }
+    inputs["KeyTensor"] = (np.abs(inputs["KeyTensor"]) * -4).astype(np.float16)  # zeros among them would be the largest
+    inputs["QueryTensor"] = np.abs(inputs["QueryTensor"])
+    if is_masked:
+        inputs["MaskTensor"] = random.integers(0, 2, (2, 1, 24, 21)).astype(np.int32)
+    _check(on_llvmpipe(benches)[0], attention_desc(21, **mask), inputs)
+
+
+@pytest.mark.parametrize(("keys", "fills"), [(21, 3), (24, 0), (15, 0)])
+def test_zeros_stand_behind_keys_only_where_matrices_need_them(keys: int, fills: int) -> None:
+    """Behind keys, values and shares, once for all blocks."""
+    for target, expected in ((ABLE, fills), (ABLE.without_matrices_of_floats(), 0)):
+        names = [step.label for step in lower(attention_desc(keys), target).steps]
+        assert sum("FILL_VALUE_CONSTANT" in name for name in names) == expected, names
+
+
 @BOTH_TYPES
 @pytest.mark.parametrize("come", [IN_TURN, pytest.param(SIDE_BY_SIDE, marks=pytest.mark.sweep)])
 def test_segments_denormals_and_what_is_not_finite(

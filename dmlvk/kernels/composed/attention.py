@@ -24,6 +24,9 @@ _EQUALS = "ELEMENT_WISE_LOGICAL_EQUALS"
 _ALIGNMENT = 16
 """What regions' offsets must be multiples of, in bytes."""
 
+_EIGHT = 8
+"""Elements of FLOAT16 that matrices load at once, where they have an operand's terms in such multiples."""
+
 
 @dataclasses.dataclass(frozen=True)
 class _View:
@@ -84,7 +87,20 @@ class _Lowering:
         self.past = 0 if desc.past_key_tensor is None else desc.past_key_tensor.sizes[-2]
         self.keys = self.past + self.own
         self.type = desc.output_tensor.data_type
+        self.columns = self._columns(target)
         self._constants: dict[tuple[float, DataType], _View] = {}
+
+    def _columns(self, target: Target) -> int:
+        """Of scores in memory: keys, and zeros behind them where products with values by matrices need whole eights."""
+        sizes = (self.size, self.value_size)
+        is_for_matrices = (
+            target.device_arithmetic and self.type is DataType.FLOAT16 and target.multiplies_matrices_of(self.type)
+        )
+        if not is_for_matrices or self.desc.has_dynamic_sizes or self.desc.relative_position_bias_tensor is not None:
+            return self.keys
+        if self.keys < 2 * _EIGHT or self.queries * self.group < 2 * _EIGHT or any(size % _EIGHT for size in sizes):
+            return self.keys  # no work for matrices
+        return -(-self.keys // _EIGHT) * _EIGHT
 
     def program(self) -> Program:
         """All steps."""
@@ -96,13 +112,18 @@ class _Lowering:
         bias = self._relative()
         output = self._headed(_View(self.desc.output_tensor, self.builder.writes["output_tensor"]), self.heads)
         of_queries = [view for view in (query, boolean, added, bias, output) if view is not None]
-        for block in self._blocks(of_queries, [key, value]):
+        blocks = list(self._blocks(of_queries, [key, value]))
+        room = None
+        if self.columns != self.keys:
+            key, value = self._with_zeros(key), self._with_zeros(value)
+            room = self._room_for_shares(max(math.prod(block.counts) for block in blocks) * self.group)
+        for block in blocks:
             with self.builder.passing_scratch():
                 starts, counts = self._of_queries(block)
                 parts = [view and view.part(starts, counts) for view in (boolean, added)]
                 seen = [view.part(block.starts[:2], block.counts[:2]) for view in (key, value)]
                 relative = bias and bias.part(starts, counts)
-                shares = self._shares(query.part(starts, counts), seen[0], relative, self._mask(*parts))
+                shares = self._shares(query.part(starts, counts), seen[0], relative, self._mask(*parts), room)
                 self._result(shares, seen[1], output.part(starts, counts))
         return self.builder.program()
 
@@ -114,10 +135,10 @@ class _Lowering:
     def _blocks(self, of_queries: Sequence[_View], of_keys: Sequence[_View]) -> Iterator[_Block]:
         """Blocks of as many scores as may be made at a time, which begin at multiples of 16 bytes in every view."""
         whole = (self.batch, self.key_heads, self.queries)
-        if math.prod(whole) * self.group * self.keys * self.type.size_in_bytes <= _MOST_SCORES:
+        if math.prod(whole) * self.group * self.columns * self.type.size_in_bytes <= _MOST_SCORES:
             yield _Block((0, 0, 0), whole)
             return
-        rows = max(1, _MOST_SCORES // (self.keys * self.type.size_in_bytes))
+        rows = max(1, _MOST_SCORES // (self.columns * self.type.size_in_bytes))
         counts = []
         for axis, size in enumerate(whole):
             group = self.group if axis == 1 else 1
@@ -132,23 +153,40 @@ class _Lowering:
             sizes = tuple(min(n, size - at) for at, n, size in zip(starts, counts, whole, strict=True))
             yield _Block((starts[0], starts[1], starts[2]), (sizes[0], sizes[1], sizes[2]))
 
-    def _shares(self, query: _View, key: _View, bias: _View | None, mask: _View | None) -> _View:
-        """What each query of a block takes of each value: packed, of sizes batch, heads, queries, keys."""
-        sizes = (*query.tensor.sizes[:3], self.keys)
+    def _with_zeros(self, view: _View) -> _View:
+        """Keys or values with zeros behind them, as many as there are columns of scores."""
+        batch, heads, _, size = view.tensor.sizes
+        whole = self._scratch((batch, heads, self.columns, size))
+        self._fill(whole.part((0, 0, self.keys), (batch, heads, self.columns - self.keys)), 0.0, self.type)
+        self._identity(view, whole.part((0, 0, 0), (batch, heads, self.keys)))
+        return whole
+
+    def _room_for_shares(self, rows: int) -> _View:
+        """Memory for the shares of so many queries, with zeros behind those of the keys."""
+        room = self._scratch((1, 1, rows, self.columns))
+        self._fill(room.part((0, 0, 0, self.columns - _EIGHT), (1, 1, rows, _EIGHT)), 0.0, self.type)
+        return room
+
+    def _shares(self, query: _View, key: _View, bias: _View | None, mask: _View | None, room: _View | None) -> _View:
+        """What each query of a block takes of each value: packed, of sizes batch, heads, queries, columns."""
+        sizes = (*query.tensor.sizes[:3], self.columns)
         here, there = (self._scratch(sizes) for _ in range(2))
         if bias is not None and bias.folded(self.group) is None:
             self._identity(bias, there)
             bias = there
         self._gemm(self._folded(query), key, bias and self._folded(bias), self._folded(here), self.desc.scale, True)
+        of_keys = (*sizes[:3], self.keys)
         if mask is not None:
-            self._binary("ELEMENT_WISE_ADD", here, _broadcast(mask, sizes), there)
+            parts = (view.part((0,) * 4, of_keys) for view in (here, there))
+            self._binary("ELEMENT_WISE_ADD", next(parts), _broadcast(mask, of_keys), next(parts))
             here, there = there, here
+        made = there if room is None else room.shaped(sizes, there.tensor.element_strides)
         flat, shares = (
-            view.shaped((1, 1, math.prod(sizes[:3]), self.keys), (0, 0, self.keys, 1)) for view in (here, there)
+            view.shaped((1, 1, math.prod(sizes[:3]), self.keys), (0, 0, self.columns, 1)) for view in (here, made)
         )
         softmax = operator_desc("ACTIVATION_SOFTMAX", InputTensor=flat.tensor, OutputTensor=shares.tensor)
         self.builder.operator(softmax, [flat.region], [shares.region], "softmax")
-        return there
+        return made
 
     def _result(self, shares: _View, value: _View, output: _View) -> None:
         """The product of shares and values of a block."""
@@ -388,10 +426,13 @@ class _Lowering:
         """A number in scratch memory, the same one each time."""
         if (value, data_type) not in self._constants:
             found = self._scratch((1, 1, 1, 1), data_type)
-            desc = operator_desc("FILL_VALUE_CONSTANT", OutputTensor=found.tensor, ValueDataType=data_type, Value=value)
-            self.builder.operator(desc, [], [found.region])
+            self._fill(found, value, data_type)
             self._constants[value, data_type] = found
         return self._constants[value, data_type]
+
+    def _fill(self, view: _View, value: float, data_type: DataType) -> None:
+        desc = operator_desc("FILL_VALUE_CONSTANT", OutputTensor=view.tensor, ValueDataType=data_type, Value=value)
+        self.builder.operator(desc, [], [view.region])
 
 
 def _last_four(view: _View) -> _View:
