@@ -40,6 +40,7 @@ class Target:
         device_arithmetic: whether sums of products may be rounded as the device likes
             (ExecutionFlags.ALLOW_DEVICE_ARITHMETIC).
         has_integer_dot_product: whether shaders may use SPIR-V's integer dot products.
+        has_half_arithmetic: whether shaders may compute with FLOAT16; those that do see whether it is exact.
         has_cooperative_bytes: whether its subgroups of 32 invocations multiply matrices of 16 x 32 and 32 x 16 signed
             bytes together (VK_KHR_cooperative_matrix).
         has_cooperative_halves: the same of matrices of 16 x 16 FLOAT16, whose sums are FLOAT32.
@@ -54,6 +55,7 @@ class Target:
     buffer_size: int = 2**27
     device_arithmetic: bool = False
     has_integer_dot_product: bool = False
+    has_half_arithmetic: bool = False
     has_cooperative_bytes: bool = False
     has_cooperative_halves: bool = False
     has_cooperative_brain_floats: bool = False
@@ -88,6 +90,7 @@ class Target:
             buffers=limits.max_per_stage_descriptor_storage_buffers,
             buffer_size=limits.max_storage_buffer_range,
             has_integer_dot_product="shaderIntegerDotProduct" in enabled_features,
+            has_half_arithmetic="shaderFloat16" in enabled_features,
             has_cooperative_bytes="shaderInt8" in enabled_features
             and (16, 16, 32, "INT8", "INT8", "INT32") in cooperative,
             has_cooperative_halves="shaderFloat16" in enabled_features

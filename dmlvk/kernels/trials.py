@@ -1,4 +1,4 @@
-"""The kernel by which a device's arithmetic is tried: shaders/trial/arithmetic.comp."""
+"""The kernels by which a device's arithmetic is tried: those of shaders/trial/."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ OPERANDS, RESULTS = 3, 12
 """Words of each invocation's operands and results."""
 
 _VARIANT = ShaderVariant("trial.arithmetic", "trial/arithmetic.comp", ())
+_HALF_PRODUCTS = ShaderVariant("trial.half_products", "trial/half_products.comp", ())
 
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """Every shader variant."""
     yield _VARIANT
+    yield _HALF_PRODUCTS
 
 
 def arithmetic_step(count: int, read: Region, write: Region) -> Step:
@@ -27,3 +29,11 @@ def arithmetic_step(count: int, read: Region, write: Region) -> Step:
     assert rows == 1
     kernel = PlainKernel(variant=_VARIANT.name, work_groups=(columns, 1, 1), parameters=(count,))
     return Step("arithmetic", kernel, (read,), (write,))
+
+
+def half_products_step(pairs: int, factors: int, numbers: Region, by: Region, write: Region) -> Step:
+    """Multiplies so many pairs of FLOAT16 by each of so many factors."""
+    columns, rows = work_groups(pairs * factors)
+    assert rows == 1
+    kernel = PlainKernel(_HALF_PRODUCTS.name, (columns, 1, 1), parameters=(pairs * factors, pairs))
+    return Step("products of FLOAT16", kernel, (numbers, by), (write,))

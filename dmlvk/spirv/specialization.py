@@ -24,6 +24,9 @@ UNPACKS_DENORMALS = 1002
 PACKS_TO_NEAREST_EVEN = 1004
 """The ``constant_id`` by which a shader sees that ``packHalf2x16`` rounds to nearest even here."""
 
+MULTIPLIES_HALVES = 1005
+"""The ``constant_id`` by which a shader sees that products of FLOAT16 are right here, denormal ones too."""
+
 ON_NAIVE_DRIVER = 1003
 """The ``constant_id`` by which a shader sees that it runs on one of ``NAIVE_DRIVERS``."""
 

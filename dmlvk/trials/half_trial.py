@@ -1,4 +1,4 @@
-"""Whether a device's own conversions between FLOAT16 and FLOAT32 are exact, found by trying."""
+"""Whether a device's own conversions from and to FLOAT16, and its products, are right, found by trying."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.program import Region, Step
 from dmlvk.kernels.small_programs import conversion_step
 from dmlvk.kernels.target import Target
+from dmlvk.kernels.trials import half_products_step
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.recording import run_once
 from dmlvk.operators import ElementWiseMultiply
-from dmlvk.spirv.specialization import PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
+from dmlvk.spirv.specialization import MULTIPLIES_HALVES, PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
 from dmlvk.tensors import TensorDesc
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 _PATTERNS = 2**16
 _SIZE_IN_BYTES = 2 * _PATTERNS
 _ONE, _INFINITY, _CANONICAL_NAN = 0x3C00, 0x7C00, 0x7E00
+_FACTORS = (*range(16), -1, -7, 85, 127, 128, 170, 254, 255)
+"""Differences of small integers: by them scales of packed weights are multiplied."""
+
 _SIGN, _FLOAT32_SIGN = 0x8000, 0x80000000
 _FLOAT32_NANS = (0x7F800001, 0x7FBFFFFF, 0x7FC00000, 0x7FFFFFFF)
 
@@ -100,8 +104,43 @@ def rounding_borders() -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint16]]:
     return np.concatenate((numbers, numbers | np.uint32(_FLOAT32_SIGN))), np.concatenate((expected, negative))
 
 
+def multiplies_halves(engine: Engine) -> bool:
+    """Whether products of FLOAT16 are rounded to nearest even, to denormals too: tried of every number and whole ones.
+
+    Args:
+        engine: a device that was opened with Vulkan's ``shaderFloat16``.
+
+    Raises:
+        OutOfMemoryError: when the device has no memory for it.
+        DeviceRemovedError: when the device is lost or closed.
+    """
+    patterns = np.arange(_PATTERNS, dtype=np.uint16)
+    factors = np.array(_FACTORS, np.float16)
+    with np.errstate(all="ignore"):
+        expected = factors[:, None] * patterns.view(np.float16)
+    found = np.empty_like(expected)
+    pairs = np.repeat(factors, 2)
+    with (
+        Buffer(engine, patterns.nbytes) as numbers,
+        Buffer(engine, pairs.nbytes) as by,
+        Buffer(engine, found.nbytes) as target,
+    ):
+        numbers.upload(patterns)
+        by.upload(pairs)
+
+        def made(reads: list[Region], writes: list[Region]) -> list[Step]:
+            return [half_products_step(_PATTERNS // 2, len(factors), *reads, *writes)]
+
+        run_once(engine, made, (numbers, by), target)
+        found = target.download(np.float16, expected.shape)
+    is_nan = np.isnan(expected)
+    same = found.view(np.uint16) == expected.view(np.uint16)
+    return bool(np.all(np.where(is_nan, np.isnan(found), same)))
+
+
 TRIALS: Mapping[int, Callable[[Engine], bool]] = {
     UNPACKS_DENORMALS: unpacks_denormals,
     PACKS_TO_NEAREST_EVEN: packs_to_nearest_even,
+    MULTIPLIES_HALVES: multiplies_halves,
 }
 """By the ``constant_id`` by which a shader is told."""

@@ -306,6 +306,20 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
     *(
         Exemption(
             rule,
+            variant,
+            instruction,
+            "arithmetic of FLOAT16: taken only where the feature was enabled and the device's products are right",
+        )
+        for variant in ("blocks.float16.*.halves", "trial.half_products")
+        for rule, instruction in (
+            ("capability", "OpCapability Float16"),
+            ("type-width", "*OpTypeFloat 16"),
+            ("float-conversion", "*OpFConvert*"),
+        )
+    ),
+    *(
+        Exemption(
+            rule,
             "*_integer.packed.*.dot",
             instruction,
             "integer dot products: taken only where the feature was enabled with its extension, and exact",
@@ -384,6 +398,12 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             ("atomic", "*OpAtomicUMax*"),  # what the operation returns is not used
             ("shared-memory", "* bytes of shared memory, limit 16384"),
         )
+    ),
+    Exemption(
+        "shared-memory",
+        "blocks.*.rows.1x1.128x4x8*",
+        "* bytes of shared memory, limit 16384",
+        "taken only where a device has as much: tile_for in dmlvk/kernels/products/block_products.py",
     ),
     Exemption(
         "shared-memory",

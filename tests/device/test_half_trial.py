@@ -21,6 +21,8 @@ TENSOR = dml.TensorDesc(dml.FLOAT16, (1 << 11,))
 DESC = dml.ElementWiseAdd(a_tensor=TENSOR, b_tensor=TENSOR, output_tensor=TENSOR)
 DENORMALS = np.arange(1 << 11, dtype=np.uint16).view(np.float16)
 
+CONVERSIONS = (UNPACKS_DENORMALS, PACKS_TO_NEAREST_EVEN)
+
 Answers = dict[int, list[bool]]
 
 pytestmark = pytest.mark.every_driver  # drivers differ in what is tried
@@ -34,7 +36,7 @@ def _sums(device: dml.Device) -> None:
 
 def _answers(monkeypatch: pytest.MonkeyPatch, device: dml.Device) -> Answers:
     """What the device's trials find from now on."""
-    answers: Answers = {constant_id: [] for constant_id in half_trial.TRIALS}
+    answers: Answers = {constant_id: [] for constant_id in CONVERSIONS}
 
     def noted(constant_id: int, engine: Engine) -> bool:
         answers[constant_id].append(half_trial.TRIALS[constant_id](engine))
@@ -127,7 +129,7 @@ def test_a_trial_that_fails_is_made_again(
             raise error("no trial")
 
         with monkeypatch.context() as patch:
-            patch.setattr(opened.engine.shaders, "trials", dict.fromkeys(half_trial.TRIALS, fails))
+            patch.setattr(opened.engine.shaders, "trials", dict.fromkeys(CONVERSIONS, fails))
             if error is dml.OutOfMemoryError or not is_tried:
                 _sums(opened)
             else:
@@ -146,6 +148,25 @@ def test_both_conversions_are_in_the_shaders() -> None:
     from dmlvk.kernels import library
 
     for name in ("element_wise_add.float16.contiguous", "activation_softmax.float16.held"):
-        assert all(uses_constant(library.load(name), constant_id) for constant_id in half_trial.TRIALS)
+        assert all(uses_constant(library.load(name), constant_id) for constant_id in CONVERSIONS)
     for name in ("element_wise_add.float32.contiguous", "element_wise_exp.float32.contiguous"):
-        assert not any(uses_constant(library.load(name), constant_id) for constant_id in half_trial.TRIALS)
+        assert not any(uses_constant(library.load(name), constant_id) for constant_id in CONVERSIONS)
+
+
+PRODUCT_FAULTS = {
+    "denormals are flushed": "min(PRODUCT, mix(PRODUCT, f16vec2(0.0), lessThan(abs(PRODUCT), f16vec2(6.1e-5))))",
+    "cut off": "unpackFloat2x16(packFloat2x16(PRODUCT) & 0xfffefffeu)",
+}
+
+
+@pytest.mark.parametrize("fault", [None, *PRODUCT_FAULTS])
+def test_products_of_float16_are_tried(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, fault: str | None
+) -> None:
+    if "shaderFloat16" not in device.engine.enabled_features:
+        pytest.skip("there is no arithmetic of FLOAT16")
+    product = "number * unpackFloat2x16(words_factors[BASE_WORD(factors) + factor])"
+    if fault is not None:
+        broken = PRODUCT_FAULTS[fault].replace("PRODUCT", f"({product})")
+        break_shader(monkeypatch, tmp_path, "trial/half_products.comp", product, broken)
+    assert half_trial.multiplies_halves(device.engine) is (fault is None)

@@ -14,6 +14,7 @@ import dmlvk as dml
 from dmlvk.kernels.products import block_products
 from dmlvk.kernels.products.block_products import RowTile
 from dmlvk.kernels.target import Target
+from dmlvk.spirv.specialization import MULTIPLIES_HALVES
 from tests.effort import some
 from tests.targets import all_walk_as_gpus
 
@@ -109,6 +110,14 @@ def check(device: dml.Device, weights: Weights, inputs: dict[str, Array], *, rel
 
 
 def _as(monkeypatch: pytest.MonkeyPatch, device: dml.Device, kernels: str) -> None:
+    if kernels == "those of FLOAT16":
+
+        def with_halves(self: dml.Device) -> Target:
+            return dataclasses.replace(Target.of(self.info, self.engine.enabled_features), is_cpu=False)
+
+        if "shaderFloat16" not in device.engine.enabled_features:
+            pytest.skip("there is no arithmetic of FLOAT16")
+        monkeypatch.setattr(dml.Device, "target", property(with_halves))
     if kernels == "a GPU's":
         if Target.of(device.info).is_naive:
             pytest.skip("SwiftShader compiles a GPU's products for ten seconds")
@@ -127,6 +136,24 @@ def test_packed_weights_give_the_bits_of_numbers(
     weights = Weights(rows, columns, terms // block * block, *types, block)
     used = check(device, weights, weights.inputs(number), relu=number % 2 == 1)
     assert used[0].startswith(f"blocks.{types[0].name.lower()}.{types[1].size_in_bits}."), used
+
+
+@pytest.mark.parametrize("number", [number for number, types in enumerate(TYPES) if types[0] is dml.FLOAT16])
+def test_weights_that_are_made_by_arithmetic_of_float16_have_the_same_bits(
+    device: dml.Device, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Where the device's products of FLOAT16 are right; else by floats, in the same kernel."""
+    _as(monkeypatch, device, "those of FLOAT16")
+    rows, columns, terms = SIZES[number % 2]
+    weights = Weights(rows, columns, terms, *TYPES[number], 32)
+    inputs = weights.inputs(number)
+    inputs["s"][0, :4] = [6e-8, 3e-5, 6e4, 0.0]  # products that are denormal, and infinite
+    with np.errstate(all="ignore"), dml.Device(device.info.index) as opened:
+        trials = {**opened.engine.shaders.trials, MULTIPLIES_HALVES: lambda engine: False}
+        monkeypatch.setattr(opened.engine.shaders, "trials", trials)
+        for each in (device, opened):
+            used = check(each, weights, inputs)
+            assert used[0].endswith(".halves"), used
 
 
 @pytest.mark.parametrize("rows", [1, 5])

@@ -52,6 +52,9 @@ _BUFFERS = 6
 _PART_COLUMNS = 64
 """Parts begin at multiples of so many columns: then results of theirs begin at multiples of 16 bytes."""
 
+_COUNTERS = 12
+"""Bytes of what a kernel looks for among FLOAT32 operands."""
+
 _BUSY_GROUPS = 264
 """Work groups that keep a GPU busy."""
 
@@ -81,6 +84,14 @@ class RowTile:
         """Terms in a stage."""
         return self.line_vectors * 4 * WORD_BITS // self.bits
 
+    @property
+    def shared_memory(self) -> int:
+        """Bytes that a work group needs: of lines (or sums), of scales and zeros, and of the left operand."""
+        lines = self.invocations * self.columns
+        vectors = max(lines * (self.line_vectors + 1), self.invocations * self.rows * self.columns // 4)
+        entries = lines * (self.stage_terms // LEAST_BLOCK + 1)
+        return 16 * vectors + 8 * entries + 16 * self.left_lines * (self.stage_terms // 4 + 1) + _COUNTERS
+
     def segments_beside(self, segments: int) -> int:
         """Segments that a work group computes at one time: a power of two."""
         most, found = self.left_lines // self.rows, 1
@@ -103,8 +114,8 @@ class RowTile:
         turns = -(-segments // self.segments_beside(segments))
         return turns * self.columns * (28 + 8 * self.rows) * max(self.groups(product), _BUSY_GROUPS)
 
-    def variant(self, data_type: DataType, target: Target) -> ShaderVariant:
-        """Its shader."""
+    def variant(self, data_type: DataType, target: Target, *, has_halves: bool = False) -> ShaderVariant:
+        """Its shader; with arithmetic of FLOAT16 where weights are made by it."""
         sums = self.rows * self.columns
         defines = {
             "BLOCK_ROWS": str(self.rows),
@@ -115,6 +126,9 @@ class RowTile:
             "UNIT_WORDS": str(4 if sums <= 2 else 2 if sums <= 4 else 1),
         }
         size = f".{self.rows}x{self.columns}.{self.invocations}x{self.line_vectors}x{self.left_lines}"
+        if has_halves:
+            defines["HALF_ARITHMETIC"] = "1"
+            size += ".halves"
         return _variant("rows", data_type, self.bits, size, defines, target)
 
 
@@ -122,7 +136,14 @@ def row_tiles(bits: int) -> list[RowTile]:
     """The tiles among which a GPU chooses."""
     vectors = {2: 2, 4: 4, 8: 4}[bits]
     few = [RowTile(bits, rows, 1, vectors, 8) for rows in (1, 2, 4)]
-    return [*few, RowTile(bits, 8, 1, vectors // 2, 8)]
+    wide = [RowTile(bits, 1, 1, vectors, 8, 128)] if bits == 4 else []
+    return [*few, *wide, RowTile(bits, 8, 1, vectors // 2, 8)]
+
+
+def tile_for(product: Product, bits: int, target: Target) -> RowTile:
+    """The tile in which a GPU computes a product."""
+    held = [tile for tile in row_tiles(bits) if tile.shared_memory <= target.shared_memory]
+    return min(held, key=lambda tile: tile.cost(product))
 
 
 def _processor_variant(data_type: DataType, bits: int, target: Target) -> ShaderVariant:
@@ -156,6 +177,8 @@ def variants() -> Iterator[ShaderVariant]:
             for target in targets:
                 for tile in row_tiles(bits):
                     yield tile.variant(data_type, target)
+                    if data_type is DataType.FLOAT16:
+                        yield tile.variant(data_type, target, has_halves=True)
                 yield _processor_variant(data_type, bits, target)
 
 
@@ -246,8 +269,11 @@ def _add_rows(
         invocations = across = _PROCESSOR_INVOCATIONS
         constants["BLOCK"] = weights.common_block(_SEGMENT)
     else:
-        tile = min(row_tiles(weights.bits), key=lambda tile: tile.cost(product))
-        rows, variant, invocations = tile.rows, tile.variant(weights.data_type, target), tile.invocations
+        tile = tile_for(product, weights.bits, target)
+        is_of_halves = target.has_half_arithmetic and weights.data_type is DataType.FLOAT16
+        has_halves = is_of_halves and weights.zero_kind is not ZeroKind.FLOAT
+        variant = tile.variant(weights.data_type, target, has_halves=has_halves)
+        rows, invocations = tile.rows, tile.invocations
         segments = -(-product.terms // _SEGMENT)
         beside, across = tile.segments_beside(segments), tile.across(segments)
         block = weights.common_block(tile.stage_terms)

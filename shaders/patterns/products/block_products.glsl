@@ -153,7 +153,7 @@ vec2 entry_of(uint scale, uint zero)
 // The weights of a word as floats, into an array, `from` there on; of a block's entry. Exact before they are rounded: of FLOAT16 the products of what is biased with the
 // scale have 12 + 11 bits, and so has what is subtracted.
 #if OPERAND_BITS == 16
-#define WEIGHTS_OF(word, entry, weights, from) \
+#define WEIGHTS_BY_FLOATS(word, entry, weights, from) \
     { \
         uint word_ = FLIPPED(word); \
         FIND_EXPONENTS \
@@ -180,6 +180,16 @@ vec2 entry_of(uint scale, uint zero)
             weights[(from) + i + 1u] = rounded_.y; \
         } \
     }
+#ifdef HALF_ARITHMETIC
+#include "products/block_halves.glsl"
+#define WEIGHTS_OF(word, entry, weights, from) \
+    if (MULTIPLIES_HALVES) \
+        WEIGHTS_BY_HALVES(word, entry, weights, from) \
+    else \
+        WEIGHTS_BY_FLOATS(word, entry, weights, from)
+#else
+#define WEIGHTS_OF WEIGHTS_BY_FLOATS
+#endif
 #else
 #define WEIGHTS_OF(word, entry, weights, from) \
     { \
