@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -12,17 +13,17 @@ import numpy as np
 
 import dmlvk.onnx.operators as operators
 from dmlvk.dynamic.sizes import Guards
-from dmlvk.errors import ModelFileError, OutOfMemoryError
+from dmlvk.errors import DeviceLimitError, ModelFileError, OutOfMemoryError
 from dmlvk.objects.compilation import ExecutionFlags
 from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.assembly import Assembled, Parts
-from dmlvk.onnx.caches import Cache
+from dmlvk.onnx.batches import DividedRuns, Shape
 from dmlvk.onnx.control import CONTROL_FLOW, run_control_flow
 from dmlvk.onnx.decoding import DecoderPlans, DecoderRun, Decoding, Targets
 from dmlvk.onnx.dynamic_execution import DynamicRound, DynamicSegment
 from dmlvk.onnx.dynamic_rounds import DynamicRounds
 from dmlvk.onnx.evaluation import OWN
-from dmlvk.onnx.execution import Held, Resident, Segment, Usage, Weights
+from dmlvk.onnx.execution import Resident, Segment, Usage, Weights
 from dmlvk.onnx.folding import folded
 from dmlvk.onnx.host import Repeated, evaluate
 from dmlvk.onnx.joining import Joined, joined
@@ -31,7 +32,8 @@ from dmlvk.onnx.loading import Model, Step, subgraph
 from dmlvk.onnx.planning import Planner
 from dmlvk.onnx.round_plans import Live, NotDynamicError, Placement, RoundPlan, viewed
 from dmlvk.onnx.standing import StandingStep
-from dmlvk.onnx.values import NUMPY_TYPES, Array, dense, element_of, memory_of
+from dmlvk.onnx.states import State
+from dmlvk.onnx.values import NUMPY_TYPES, Array, dense, memory_of
 from dmlvk.support.collection import collection_paused
 
 if TYPE_CHECKING:
@@ -103,62 +105,6 @@ def _same(a: Any, b: Array) -> bool:
     return found.shape == b.shape and found.dtype == b.dtype and found.tobytes() == b.tobytes()
 
 
-class State:
-    """The values of one run, as far as they are there: arrays, or what lies on the device."""
-
-    def __init__(self, known: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
-        self.known = collections.ChainMap[str, Any]({}, known)  # type: ignore[arg-type]  # the second one is only read
-        self.values: dict[str, Any] = {}
-        self.kept_bytes = 0
-        for name, value in arrays.items():
-            self.add(name, value)
-
-    def add(self, name: str, value: Any) -> None:
-        """Notes a value; one without elements is known as soon as its shape is."""
-        if isinstance(value, np.ndarray) and value.size == 0:
-            self.known[name] = value
-        else:
-            self.values[name] = value
-
-    def host_array(self, name: str) -> Any:
-        """A value as the host has it."""
-        if name in self.known:
-            return self.known[name]
-        value = self.values[name]
-        return value.array() if isinstance(value, (Resident, Held)) else value
-
-    def uploaded(self, name: str) -> Any:
-        """A value as a graph on the device takes it."""
-        value = self.values.get(name)
-        return value if isinstance(value, Held) else self.host_array(name)
-
-    def live(self) -> dict[str, Live]:
-        """What a planner must know of the values."""
-        return {name: _live(value) for name, value in self.values.items()}
-
-    def key(self) -> tuple[object, ...]:
-        """What a plan depends on, besides contents that are looked at."""
-        empty = tuple((name, self.known[name].shape) for name in self.known.maps[0] if _is_empty(self.known[name]))
-        live = tuple(
-            (name, live.element, live.shape) for name, live in ((name, _live(v)) for name, v in self.values.items())
-        )
-        return (empty, live)
-
-
-def _is_empty(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and value.size == 0
-
-
-def _live(value: Any) -> Live:
-    if isinstance(value, Resident):
-        return Live(value.tensor.element, value.tensor.shape)
-    if isinstance(value, (Held, Cache)):
-        return Live(value.element, value.shape)
-    if isinstance(value, np.ndarray):
-        return Live(element_of(value), value.shape)
-    return Live(None, ())
-
-
 class Program:
     """A model on a device.
 
@@ -209,6 +155,7 @@ class Program:
         self._inside: dict[tuple[Step, str], Program] = {}
         self.decoding = Decoding.of(device, model, self._steps, self._constants)
         self._decoder_plans = DecoderPlans(_KEPT_PLANS)
+        self._divided = DividedRuns(model, self._steps, self._constants)
 
     def forget(self) -> None:
         """Frees what lies on the device."""
@@ -231,9 +178,13 @@ class Program:
         with collection_paused():
             try:
                 plan = self.planner(state.known, state.live(), _not_there).planned(self._steps)
+                made = self._made(plan, state)
             except _NotThereError:
                 return
-            made = self._made(plan, state)
+            except DeviceLimitError:
+                if self._divided.plan(arrays, self._shapes) is None:
+                    raise
+                return
         self._rounds.keep(state.key(), made)
         self.last = [made]
         self.placements = dict(plan.placements) | self.constant_placements()
@@ -254,6 +205,18 @@ class Program:
             targets: arrays on the device that outputs are bound to, or what finds them; caches are appended to where
                 they lie.
         """
+        return self._divided.run(arrays, lambda part: self._ran_at_once(part, times, kept, targets), self._shapes)
+
+    def _shapes(self, arrays: Mapping[str, Any]) -> Callable[[str], Shape | None]:
+        """The shapes of all values, as far as one round tells them."""
+        state = State(self._constants, arrays)
+        planner = self.planner(state.known, state.live(), state.host_array)
+        planner.planned(self._steps)
+        return planner.shape_of
+
+    def _ran_at_once(
+        self, arrays: Mapping[str, Any], times: list[KernelTime] | None, kept: Collection[str], targets: Targets | None
+    ) -> State:
         if self._outer_budget is None:
             given = self._model_bytes + sum(size_of(array) for array in arrays.values())
             self._budget = Budget(self._stated_limits.beside(given))
@@ -263,8 +226,11 @@ class Program:
             if decoded is not None:
                 return decoded
         state = State(self._constants, arrays)
-        if times is None and not kept and self._ran_for_open_sizes(state):
-            return state
+        if times is None and not kept:
+            # The plan for these sizes alone says which value is too large, and may do with less memory.
+            with contextlib.suppress(DeviceLimitError):
+                if self._ran_for_open_sizes(state):
+                    return state
         rounds, steps = self._rounds, self._steps
         self.last = []
         placements = self.constant_placements()

@@ -191,6 +191,13 @@ class Planner:
             return Known(self._known_before[name])
         return None if name in self._on_host_already else Awaited()
 
+    def shape_of(self, name: str) -> tuple[int, ...] | None:
+        """The shape of a value; ``None`` for one that is not there in this round."""
+        value = self._value(name)
+        if isinstance(value, Tensor):
+            return value.shape
+        return value.value.shape if isinstance(value, Known) and isinstance(value.value, np.ndarray) else None
+
     def _note(self, step: Step, place: str, reason: str = "", program: str = "") -> None:
         index = step.index if step.index >= 0 else step.owner
         if index >= 0 and (step.index >= 0 or place == "host"):

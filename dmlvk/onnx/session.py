@@ -23,7 +23,7 @@ from dmlvk.objects.portable import Origin, Portable, leave_device, shared_device
 from dmlvk.objects.profiling import median_times, write_trace
 from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.arguments import ModelMetadata, NodeArg, node_arg
-from dmlvk.onnx.engine import Program, State
+from dmlvk.onnx.engine import Program
 from dmlvk.onnx.execution import Held, Usage
 from dmlvk.onnx.feeds import check_name, checked_inputs, checked_outputs
 from dmlvk.onnx.limits import Limits
@@ -32,6 +32,7 @@ from dmlvk.onnx.options import HOST_PROVIDER, PROVIDER, RunOptions, SessionOptio
 from dmlvk.onnx.ort_values import IOBinding, OrtValue, value_of
 from dmlvk.onnx.round_plans import Placement
 from dmlvk.onnx.standing import StandingStep
+from dmlvk.onnx.states import State
 from dmlvk.operators import FeatureLevel
 from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic
 from dmlvk.support.tokens import token_of

@@ -14,9 +14,10 @@ import numpy as np
 
 from dmlvk.errors import DmlError
 from dmlvk.objects.recording import KernelTime
-from dmlvk.onnx.engine import Program, State
+from dmlvk.onnx.engine import Program
 from dmlvk.onnx.execution import Held, Resident
 from dmlvk.onnx.loading import Model
+from dmlvk.onnx.states import State
 from dmlvk.onnx.values import element_of, stored
 from dmlvk.onnx.whole_runs import Bytes, bytes_of
 from dmlvk.onnxruntime.interface import WARNING, array_of

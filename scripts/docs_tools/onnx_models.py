@@ -129,6 +129,9 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   of the host, or what a loop gathers), `most_host_bytes` (4 GiB for all of them together; both may be 16 times what
   initializers and inputs take) and `most_host_work` (2^36 elements, weighted by what they cost, for one node on the
   host). Values have 32 axes at most, 64 with NumPy 2; those of more than 8 are the host's, where they are no views.
+- A value that is larger than a buffer of the device may be (128 MiB on llvmpipe, 2 GiB and more elsewhere) is a
+  `DeviceLimitError` that names it and its node. Where every node treats each item of the batch by itself, the batch
+  runs in halves, or halves of these, instead: with the same bits, and each part's results joined by the host.
 - Weights of 64 KiB and more stay in the model's file, or in the one beside it, until the device has them, so a session
   of 256 MiB of them takes 1.1 times that, device memory of llvmpipe among it, and a further session of the same 1.0
   (`python scripts/measure_session_memory.py`; a driver for the CPU keeps code of each kernel besides, some 100 MB for a

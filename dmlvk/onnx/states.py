@@ -1,0 +1,70 @@
+"""The values of one run."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dmlvk.onnx.caches import Cache
+from dmlvk.onnx.execution import Held, Resident
+from dmlvk.onnx.round_plans import Live
+from dmlvk.onnx.values import element_of
+
+
+class State:
+    """The values of one run, as far as they are there: arrays, or what lies on the device."""
+
+    def __init__(self, known: Mapping[str, Any], arrays: Mapping[str, Any]) -> None:
+        self.known = collections.ChainMap[str, Any]({}, known)  # type: ignore[arg-type]  # the second one is only read
+        self.values: dict[str, Any] = {}
+        self.kept_bytes = 0
+        for name, value in arrays.items():
+            self.add(name, value)
+
+    def add(self, name: str, value: Any) -> None:
+        """Notes a value; one without elements is known as soon as its shape is."""
+        if isinstance(value, np.ndarray) and value.size == 0:
+            self.known[name] = value
+        else:
+            self.values[name] = value
+
+    def host_array(self, name: str) -> Any:
+        """A value as the host has it."""
+        if name in self.known:
+            return self.known[name]
+        value = self.values[name]
+        return value.array() if isinstance(value, (Resident, Held)) else value
+
+    def uploaded(self, name: str) -> Any:
+        """A value as a graph on the device takes it."""
+        value = self.values.get(name)
+        return value if isinstance(value, Held) else self.host_array(name)
+
+    def live(self) -> dict[str, Live]:
+        """What a planner must know of the values."""
+        return {name: _live(value) for name, value in self.values.items()}
+
+    def key(self) -> tuple[object, ...]:
+        """What a plan depends on, besides contents that are looked at."""
+        empty = tuple((name, self.known[name].shape) for name in self.known.maps[0] if _is_empty(self.known[name]))
+        live = tuple(
+            (name, live.element, live.shape) for name, live in ((name, _live(v)) for name, v in self.values.items())
+        )
+        return (empty, live)
+
+
+def _is_empty(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.size == 0
+
+
+def _live(value: Any) -> Live:
+    if isinstance(value, Resident):
+        return Live(value.tensor.element, value.tensor.shape)
+    if isinstance(value, (Held, Cache)):
+        return Live(value.element, value.shape)
+    if isinstance(value, np.ndarray):
+        return Live(element_of(value), value.shape)
+    return Live(None, ())
