@@ -118,6 +118,7 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
 - Resize with align_corners and scales that give no whole size places elements by the scale, as ONNX's own suite has it;
   ONNX Runtime takes the whole size. RoiAlign with sampling_ratio 0 takes at most four samples for each element of the
   image's longer side (of 256 at least) along an axis, however large a region is.
+- MeanVarianceNormalization of equal values gives 0, as ONNX defines it; ONNX Runtime divides 0 by 0 and gives NaN.
 - `session.usage` tells launches, waits and memory of the last run, beside the least memory that any plan needs.
 - `session.profile(inputs)` gives the device's time of each kernel; `session.write_picture("graph.svg")` draws the
   graphs.

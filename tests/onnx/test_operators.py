@@ -80,6 +80,19 @@ def test_einsum_of_two_tensors_is_numpy_s(device: dml.Device, equation: str) -> 
     np.testing.assert_allclose(y, np.einsum(equation, *feed.values()), rtol=1e-5, atol=1e-6)
 
 
+def test_einsum_of_float16_rounds_once(device: dml.Device) -> None:
+    feed: Arrays = {"a": numbers(3, 9).astype(np.float16), "b": numbers(9, 7, seed=1).astype(np.float16)}
+    (y,) = run(device, helper.make_node("Einsum", ["a", "b"], ["y"], equation="ij,jk->"), feed)
+    assert y == np.einsum("ij,jk->", *(array.astype(np.float64) for array in feed.values())).astype(np.float16)
+
+
+def test_equal_values_are_0_apart_from_their_mean(device: dml.Device) -> None:
+    (y,) = run(
+        device, helper.make_node("MeanVarianceNormalization", ["x"], ["y"]), {"x": np.full((1, 2, 1, 1), 3.7, "f4")}
+    )
+    np.testing.assert_array_equal(y, np.zeros((1, 2, 1, 1)))
+
+
 def test_one_dimension_convolves_and_pools_as_two_of_which_one_is_single(device: dml.Device) -> None:
     x, w = numbers(2, 4, 9), numbers(6, 2, 3, seed=1)
     node = helper.make_node("Conv", ["x", "w"], ["y"], group=2, strides=[2], dilations=[2], pads=[1, 2])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import string
 
+from onnx import TensorProto
+
 from dmlvk.onnx.operators.elementwise import pair
 from dmlvk.onnx.operators.matrix import matmul
 from dmlvk.onnx.operators.reduction import reduced
@@ -22,13 +24,16 @@ def einsum(node: Node) -> None:
     if len(tensors) > 2:
         raise NotOnDevice("more than two tensors")
     sizes = _sizes(terms, tensors)
+    element = tensors[0].element
+    if element == TensorProto.FLOAT16 and len(tensors) > 1 and (set(terms[0]) ^ set(terms[1])) - set(result):
+        tensors = [node.cast(tensor, TensorProto.FLOAT) for tensor in tensors]  # sums before the product round no more
     if len(tensors) == 1:
         made, letters = _summed(node, tensors[0], terms[0], set(result))
     else:
         made, letters = _product(node, tensors, terms, result, sizes)
     if set(letters) != set(result):
         raise NotOnDevice("the result has letters that no tensor has")
-    node.set(made.transposed([letters.index(letter) for letter in result]))
+    node.set(node.cast(made.transposed([letters.index(letter) for letter in result]), element))
 
 
 def _terms(node: Node) -> tuple[list[str], str]:
