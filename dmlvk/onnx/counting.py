@@ -160,7 +160,7 @@ def _quick(step: Step, constants: Mapping[str, Any]) -> Callable[[Mapping[str, A
 
         def total(values: Mapping[str, Any]) -> Array:
             array = get(values, names[0])
-            return np.asarray(np.sum(array, axis=axes, keepdims=keeps, dtype=array.dtype))
+            return np.asarray(np.add.reduce(array, axis=axes, keepdims=keeps, dtype=array.dtype))
 
         return total
     return None

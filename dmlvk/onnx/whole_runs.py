@@ -49,7 +49,7 @@ class WholeRun:
         fixed: Mapping[str, Bytes] | None = None,
     ) -> None:
         self._engine = device.engine
-        self._kept, self._fixed = list(kept), dict(fixed or {})
+        self._kept, self._fixed = list(dict.fromkeys(kept)), dict(fixed or {})  # weights share a few
         given, fetched = ([buffer.allocation for buffer in memory.values()] for memory in (written, read))
         self._recording = device.engine.record(launches, given, fetched)
         self._given = {name: buffer.allocation.host_bytes for name, buffer in written.items()}

@@ -24,7 +24,7 @@ from dmlvk.onnxruntime.interface import WARNING, array_of
 from dmlvk.onnxruntime.library import Library
 from dmlvk.onnxruntime.memory import Content, Memory, address_of, size_of
 from dmlvk.onnxruntime.on_host import DEVICE_CANNOT, HostPart
-from dmlvk.onnxruntime.repeats import ADDRESS, PLACE, SIZES, Repeat, Repeats, Table
+from dmlvk.onnxruntime.repeats import ADDRESS, PLACE, SIZES, Caches, Repeat, Repeats, Table
 from dmlvk.onnxruntime.sessions import Session
 
 _MOST_DIMENSIONS = 16
@@ -109,7 +109,7 @@ class Part:
         def bound(name: str, shape: tuple[int, ...]) -> Any:
             """A cache that is to be appended to where it lies: its output is bound to its input's memory."""
             past = self._caches[name]
-            ((address, is_on_device),) = self._rooms(context, self._places[name], [shape])
+            ((address, is_on_device),) = self._rooms(context, self._places[name], (shape,)).tolist()
             return arrays[past] if is_on_device and address == addresses[past] else None
 
         read = set(self._read)
@@ -127,43 +127,39 @@ class Part:
         if given is None:
             return False
         rooms = self._rooms(context, 0, repeat.shapes)
-        if repeat.caches is not None:
-            places = [self._places[cache.pair.present] for cache in repeat.caches.run.caches]
-            lie = [rooms[place] for place in places]
-            if lie != [(address, 1) for address in table[repeat.caches.rows, ADDRESS].tolist()]:
-                return False
-        sizes = {
-            name: size_of(repeat.tensors[name].tensor.element, repeat.tensors[name].tensor.shape)
-            for name in repeat.read
-        }
-        results = {name: self._memory.room(size) for name, size in sizes.items()}
+        if repeat.caches is not None and not self._are_bound(repeat.caches, table, rooms):
+            return False
+        results = {name: self._memory.room(size) for name, size in repeat.read.items()}
         repeat.whole.run(given, results)
-        for name, (address, is_on_device) in zip(self._outputs, rooms, strict=True):
-            if name in results and not is_on_device:
-                ctypes.memmove(address, address_of(results[name]), sizes[name])
-            elif name in results:
-                self._memory.put(address, sizes[name], results[name], output=(self._read, name))
-                self._memory.traffic.to_host += sizes[name]
-            elif name in repeat.tensors:
-                self._lend(name, address, repeat.tensors[name])
+        for name, place in repeat.places.items():
+            address, is_on_device = rooms[place].tolist()
+            if name in repeat.lent:
+                self._lend(name, address, repeat.lent[name])
+            elif is_on_device:
+                size = repeat.read[name]
+                self._memory.put(address, size, results[name], output=(self._read, name))
+                self._memory.traffic.to_host += size
+            else:
+                ctypes.memmove(address, address_of(results[name]), repeat.read[name])
         return True
+
+    @staticmethod
+    def _are_bound(caches: Caches, table: Table, rooms: Table) -> bool:
+        """Whether all caches are bound to the outputs that show them."""
+        bound = rooms[caches.places]
+        return bool((bound[:, 0] == table[caches.rows, ADDRESS]).all() and bound[:, 1].all())
 
     def _given(self, repeat: Repeat, table: Table) -> dict[str, Bytes] | None:
         """The bytes of all inputs that the host writes; ``None`` where it is another run, or they are on the device."""
         if repeat.caches is not None:
-            of_caches = set(repeat.caches.rows.tolist())
-            arrays = {
-                name: self._input(record)
-                for row, (name, record) in enumerate(zip(self._inputs, table.tolist(), strict=True))
-                if name is not None and row not in of_caches
-            }
+            arrays = {name: self._input(table[row].tolist()) for row, name in repeat.caches.others}
             counted = repeat.caches.decoding.again(repeat.caches.run, arrays, repeat.caches.lengths)
             if counted is None:
                 return None
             return {name: bytes_of(array) for name, array in counted.items()}
         found = {}
         for given in repeat.given:
-            address, is_on_device = int(table[given.row, ADDRESS]), table[given.row, PLACE]
+            address, is_on_device = int(table[given.row, ADDRESS]), int(table[given.row, PLACE])
             if is_on_device:
                 contents = self._memory.of_host(address, given.size)
                 if contents is None:
@@ -235,16 +231,15 @@ class Part:
             return self._memory.tensor(address, element, shape, self._device)
         return array_of(element, shape, _room(address, size_of(element, shape)))
 
-    def _rooms(self, context: int, first: int, shapes: Sequence[tuple[int, ...]]) -> list[tuple[int, int]]:
-        """Where ONNX Runtime wants some outputs, from one on, and whether that is on the device."""
-        numbers = (ctypes.c_int64 * (2 * len(shapes)))()
-        status = self._library.outputs(self.api.factory, context, first, len(shapes), _sizes(tuple(shapes)), numbers)
+    def _rooms(self, context: int, first: int, shapes: tuple[tuple[int, ...], ...]) -> Table:
+        """Where ONNX Runtime wants some outputs, from one on, and whether that is on the device: a row for each."""
+        rooms = np.empty((len(shapes), 2), np.int64)
+        status = self._library.outputs(self.api.factory, context, first, len(shapes), _sizes(shapes), address_of(rooms))
         if status:
             message = (self.api.call("GetErrorMessage", status) or b"").decode(errors="replace")
             self.api.call("ReleaseStatus", status)
             raise DmlError(f"the outputs {self._outputs[first : first + len(shapes)]}: {message}")
-        found = list(numbers)
-        return list(zip(found[::2], found[1::2], strict=True))
+        return rooms
 
     def _give(self, context: int, place: int, value: Any) -> Content | None:
         """Writes an output where ONNX Runtime wants it; returns what lies there then, where that is on the device."""
@@ -255,7 +250,7 @@ class Part:
         else:
             value = np.asarray(value)
             element, shape = element_of(value) or 0, value.shape
-        ((address, is_on_device),) = self._rooms(context, place, [shape])
+        ((address, is_on_device),) = self._rooms(context, place, (shape,)).tolist()
         size = size_of(element, shape)
         if not address or not size:
             return None

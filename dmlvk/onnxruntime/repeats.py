@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,13 +17,13 @@ import numpy.typing as npt
 from dmlvk.onnx.execution import Held, Resident, Segment
 from dmlvk.onnx.values import DATA_TYPES
 from dmlvk.onnx.whole_runs import WholeRun
+from dmlvk.onnxruntime.memory import Content, size_of
 
 if TYPE_CHECKING:
     from dmlvk.onnx.caches import Cache, Lengths
     from dmlvk.onnx.decoding import DecoderRun, Decoding
     from dmlvk.onnx.dynamic_execution import DynamicSegment
     from dmlvk.onnx.engine import Program
-    from dmlvk.onnxruntime.memory import Content
 
 ADDRESS, ELEMENT, PLACE, RANK, SIZES = range(5)
 """Columns of a table of inputs: address, element type, whether it is on the device, how many dimensions; these."""
@@ -54,6 +54,8 @@ class Caches:
         lengths: what is to be checked of it.
         contents: what lies at their places.
         rows: of the table, those of the caches.
+        places: the numbers of their outputs.
+        others: rows and names of the other inputs.
     """
 
     decoding: Decoding
@@ -61,6 +63,8 @@ class Caches:
     lengths: Sequence[tuple[Lengths, Sequence[Cache]]]
     contents: Sequence[Content]
     rows: npt.NDArray[np.intp]
+    places: npt.NDArray[np.intp]
+    others: Sequence[tuple[int, str]]
 
     @property
     def are_there(self) -> bool:
@@ -74,18 +78,20 @@ class Repeat:
 
     Attributes:
         whole: what runs.
-        given: the inputs that the host writes; of a decoder those that nothing is counted of.
-        read: the outputs that it reads.
-        tensors: all outputs that are no caches, with where the device has them.
+        given: the inputs that the host writes; of a decoder none: they are counted.
+        read: the outputs that it reads, with their bytes.
+        lent: the outputs that the device keeps, with where it has them; no caches.
+        places: the numbers of both.
         shapes: of all outputs, in order.
         caches: of a decoder.
     """
 
     whole: WholeRun
     given: Sequence[Given]
-    read: frozenset[str]
-    tensors: Mapping[str, Resident]
-    shapes: Sequence[tuple[int, ...]]
+    read: Mapping[str, int]
+    lent: Mapping[str, Resident]
+    places: Mapping[str, int]
+    shapes: tuple[tuple[int, ...], ...]
     caches: Caches | None = None
 
 
@@ -104,6 +110,8 @@ class Repeats:
         decoding = program.decoding
         pasts = set() if decoding is None else set(decoding.cache_outputs.values())
         self._caches = np.array([row for row, name in enumerate(inputs) if name in pasts], np.intp)
+        first, last = (self._caches[0], self._caches[-1]) if self._caches.size else (0, -1)
+        self._block = slice(first, last + 1) if last - first + 1 == self._caches.size else None
         self._kept: collections.OrderedDict[bytes, Repeat] = collections.OrderedDict()
         self._last = b""
 
@@ -112,9 +120,11 @@ class Repeats:
         self._kept.clear()
 
     def _key(self, table: Table) -> bytes:
-        return (table[self._caches] if self._caches.size else table[:, ELEMENT:]).tobytes()
+        if not self._caches.size:
+            return table[:, ELEMENT:].tobytes()
+        return table[self._caches if self._block is None else self._block].tobytes()
 
-    def of(self, table: Table, read: Collection[str]) -> Repeat | None:
+    def of(self, table: Table, read: Set[str]) -> Repeat | None:
         """The run that one with such inputs repeats.
 
         Args:
@@ -126,7 +136,7 @@ class Repeats:
         if repeat is None:
             return None
         are_there = repeat.whole.is_there and (repeat.caches is None or repeat.caches.are_there)
-        if repeat.read != read or not are_there:
+        if repeat.read.keys() != read or not are_there:
             del self._kept[key]
             return None
         self._kept.move_to_end(key)
@@ -174,8 +184,22 @@ class Repeats:
                 given.append(Given(row, name, int(np.prod(shape)) * DATA_TYPES[element].size_in_bytes))
         if len(given) != len(segment.uploads):
             return None
-        shapes = [tensors[name].tensor.shape for name in self._outputs]
-        return Repeat(segment.whole(read), given, read, tensors, shapes)
+        shapes = {name: tensors[name].tensor.shape for name in self._outputs}
+        return self._repeat(segment.whole(read), given, read, tensors, shapes, None)
+
+    def _repeat(
+        self,
+        whole: WholeRun,
+        given: Sequence[Given],
+        read: frozenset[str],
+        tensors: Mapping[str, Resident],
+        shapes: Mapping[str, tuple[int, ...]],
+        caches: Caches | None,
+    ) -> Repeat:
+        places = {name: place for place, name in enumerate(self._outputs) if name in tensors}
+        sizes = {name: size_of(tensors[name].tensor.element, tensors[name].tensor.shape) for name in read}
+        lent = {name: tensors[name] for name in places if name not in read}
+        return Repeat(whole, given, sizes, lent, places, tuple(shapes[name] for name in self._outputs), caches)
 
     def _made_for_decoder(
         self,
@@ -202,10 +226,17 @@ class Repeats:
             shapes[name] = (batch, heads, cache.shown, size)
         if not all(name in shapes for name in self._outputs) or not run.arrays.keys() >= set(segment.uploads):
             return None
-        lengths = decoding.lengths_in(run, made.plan.assembly.lengths)
-        caches = Caches(decoding, run, lengths, list(contents.values()), self._caches)
-        whole = segment.whole(read, memory)
-        return Repeat(whole, (), read, tensors, [shapes[name] for name in self._outputs], caches)
+        presents = {past: self._outputs.index(present) for present, past in decoding.cache_outputs.items()}
+        caches = Caches(
+            decoding,
+            run,
+            decoding.lengths_in(run, made.plan.assembly.lengths),
+            list(contents.values()),
+            self._caches,
+            np.array([presents[str(self._inputs[row])] for row in self._caches], np.intp),
+            [(row, name) for row, name in enumerate(self._inputs) if name is not None and name not in presents],
+        )
+        return self._repeat(segment.whole(read, memory), (), read, tensors, shapes, caches)
 
 
 def _only_segment(program: Program) -> Segment | DynamicSegment | None:
