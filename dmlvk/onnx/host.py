@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
-from dmlvk.errors import ModelFileError
+from dmlvk.errors import DmlError, ModelFileError
 from dmlvk.onnx.emptiness import of_nothing
 from dmlvk.onnx.evaluation import OWN, REFERENCE, RUNTIME, computed, reference, runtime
 from dmlvk.onnx.evaluation.call import NotComputed
@@ -48,6 +48,9 @@ HOST_ONLY = {
 _INVALID = (ValueError, IndexError, TypeError, KeyError, OverflowError, MemoryError)
 """What functions raise of a node that breaks a rule, besides errors of dmlvk."""
 
+_NOT_INFERRED = (*_INVALID, RuntimeError, AttributeError, InferenceError, onnx.checker.ValidationError)
+"""What the onnx package raises of a node whose shapes it cannot say."""
+
 Inferred = tuple[int, tuple[int, ...]]
 
 
@@ -69,18 +72,18 @@ def inferred(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, in
         raise NotInferred(claim)
     types: dict[str, onnx.TypeProto] = {}
     contents: dict[str, onnx.TensorProto] = {}
-    for name, value in zip(step.proto.input, inputs, strict=True):
-        if value is None:
-            continue
-        found = _type(value)
-        assert found is not None  # asked for above
-        types[name] = found
-        if isinstance(value, Known) and value.value.size <= _MOST_KNOWN:
-            contents[name] = numpy_helper.from_array(np.ascontiguousarray(value.value).reshape(value.value.shape), name)
     imports = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
     try:
+        for name, value in zip(step.proto.input, inputs, strict=True):
+            found = None if value is None else _type(value)
+            if found is None:
+                continue
+            types[name] = found
+            if isinstance(value, Known) and value.value.size <= _MOST_KNOWN:
+                array = np.ascontiguousarray(value.value).reshape(value.value.shape)
+                contents[name] = numpy_helper.from_array(array, name)
         outputs = infer_node_outputs(step.schema, step.proto, types, contents, opset_imports=imports)
-    except (InferenceError, RuntimeError, ValueError, KeyError, TypeError, onnx.checker.ValidationError) as error:
+    except _NOT_INFERRED as error:
         raise NotInferred(" ".join(str(error).split())) from error
     return [_shaped(outputs.get(name)) for name in step.proto.output]
 
@@ -125,6 +128,19 @@ def evaluate(
             written to since the model was loaded, and has what is needed.
     """
     check_unchanged(values.values())
+    try:
+        return _evaluated(step, values, opsets, model, limits)
+    except DmlError:
+        raise
+    except (NotInferred, NotComputed, *_INVALID, RuntimeError, AttributeError, ArithmeticError) as error:
+        if isinstance(error, RecursionError):
+            raise
+        raise _refused(step, f"{type(error).__name__}: {error}", model) from error
+
+
+def _evaluated(
+    step: Step, values: Mapping[str, Any], opsets: Mapping[str, int], model: str, limits: Limits
+) -> tuple[list[Any], str]:
     reasons: list[str] = []
     found = own_results(step, values, model, limits, reasons)
     if found is not None:
@@ -157,7 +173,7 @@ def evaluate(
     there = dict(values)
     programs = []
     for inner in body:
-        results, program = evaluate(inner, {name: there[name] for name in inner.reads}, opsets, model, limits)
+        results, program = _evaluated(inner, {name: there[name] for name in inner.reads}, opsets, model, limits)
         there.update(zip(inner.proto.output, results, strict=True))
         programs.append(program)
     return [there.get(name) for name in step.proto.output], ", ".join(dict.fromkeys(programs))
