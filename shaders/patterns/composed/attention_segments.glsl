@@ -65,17 +65,36 @@ shared vec2 exchanged[(CHAINS - 1u) * ROWS * CHAIN];
 shared float chain_totals[CHAINS * ROWS];
 shared uint peaks[ROWS]; // places of scores from the largest down: the least of each row
 
-#define ADD_KEY(CONDITION) \
+#define VALUE_BITS(key) PAIR_BITS(values, (first_value + (key)) * (VALUE_SIZE / 2u) + pair)
+#define ADD_KEY(bits, number, CONDITION) \
     { \
-        uvec2 bits = PAIR_BITS(values, (first_value + key) * (VALUE_SIZE / 2u) + pair); \
-        vec2 value = vec2(uintBitsToFloat(bits.x), uintBitsToFloat(bits.y)); \
+        vec2 value = uintBitsToFloat(bits); \
         for (uint r = 0u; r < ROWS; ++r) { \
             if (CONDITION) { \
-                float share = shares[r * KEYS + key - begin]; \
+                float share = shares[r * KEYS + (number) - begin]; \
                 precise float total = totals[r] + share; \
                 totals[r] = total; \
                 sums[r] = vec2(WITH_PRODUCT(sums[r].x, share, value.x), WITH_PRODUCT(sums[r].y, share, value.y)); \
             } \
+        } \
+    }
+
+// What is loaded at once on GPUs, which otherwise wait for each load: 16 bytes of a key, and the values of so many keys.
+#if ELEMENT_BITS == 16
+#define FOUR_PAIRS 4u
+#define PAIR_OF_FOUR(four, i) float32_from_float16_pair(four[i])
+#else
+#define FOUR_PAIRS 2u
+#define PAIR_OF_FOUR(four, i) uvec2(without_denormal(four[2u * (i)]), without_denormal(four[2u * (i) + 1u]))
+#endif
+#define VALUES_AT_ONCE 8u
+
+#define ADD_PRODUCTS(pair, bits) \
+    { \
+        vec2 key = uintBitsToFloat(bits); \
+        for (uint r = 0u; r < ROWS; ++r) { \
+            float sum = WITH_PRODUCT(products[r], queries[r * SIZE + 2u * (pair)], key.x); \
+            products[r] = WITH_PRODUCT(sum, queries[r * SIZE + 2u * (pair) + 1u], key.y); \
         } \
     }
 
@@ -147,14 +166,17 @@ void main()
         for (uint r = 0u; r < ROWS; ++r) {
             products[r] = 0.0;
         }
-        if (is_seen) {
-            for (uint pair = 0u; pair < SIZE / 2u; ++pair) {
-                uvec2 bits = PAIR_BITS(keys, (first_key + own_key) * (SIZE / 2u) + pair);
-                vec2 key = vec2(uintBitsToFloat(bits.x), uintBitsToFloat(bits.y));
-                for (uint r = 0u; r < ROWS; ++r) {
-                    float sum = WITH_PRODUCT(products[r], queries[r * SIZE + 2u * pair], key.x);
-                    products[r] = WITH_PRODUCT(sum, queries[r * SIZE + 2u * pair + 1u], key.y);
+        if (is_seen && !ON_PROCESSOR && SIZE / 2u % FOUR_PAIRS == 0u) {
+            uint first_four = (BASE_WORD(keys) >> 2u) + (first_key + own_key) * (SIZE / 2u / FOUR_PAIRS);
+            for (uint four = 0u; four < SIZE / 2u / FOUR_PAIRS; ++four) {
+                uvec4 words = fours_keys[first_four + four];
+                [[unroll]] for (uint i = 0u; i < FOUR_PAIRS; ++i) {
+                    ADD_PRODUCTS(four * FOUR_PAIRS + i, PAIR_OF_FOUR(words, i))
                 }
+            }
+        } else if (is_seen) {
+            for (uint pair = 0u; pair < SIZE / 2u; ++pair) {
+                ADD_PRODUCTS(pair, PAIR_BITS(keys, (first_key + own_key) * (SIZE / 2u) + pair))
             }
         }
         for (uint r = 0u; r < ROWS; ++r) {
@@ -192,12 +214,22 @@ void main()
                 totals[r] = 0.0;
             }
             if (has_pair && all_see) {
-                for (uint key = from; key < to; ++key) {
-                    ADD_KEY(true)
+                uint key = from;
+                for (; !ON_PROCESSOR && key + VALUES_AT_ONCE <= to; key += VALUES_AT_ONCE) {
+                    uvec2 loaded[VALUES_AT_ONCE];
+                    [[unroll]] for (uint i = 0u; i < VALUES_AT_ONCE; ++i) {
+                        loaded[i] = VALUE_BITS(key + i);
+                    }
+                    [[unroll]] for (uint i = 0u; i < VALUES_AT_ONCE; ++i) {
+                        ADD_KEY(loaded[i], key + i, true)
+                    }
+                }
+                for (; key < to; ++key) {
+                    ADD_KEY(VALUE_BITS(key), key, true)
                 }
             } else if (has_pair) {
                 for (uint key = from; key < to; ++key) {
-                    ADD_KEY(key >= seen[r].x && key <= seen[r].y)
+                    ADD_KEY(VALUE_BITS(key), key, key >= seen[r].x && key <= seen[r].y)
                 }
             }
             for (uint r = 0u; r < ROWS; ++r) {

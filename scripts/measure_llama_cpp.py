@@ -1,0 +1,206 @@
+#!/usr/bin/env python3
+"""Times llama.cpp on a llama of the sizes of ``dmlvk bench decoder``, with random weights of four bits (GGUF's Q4_0).
+
+    npm pack @node-llama-cpp/linux-x64-vulkan && tar xzf node-llama-cpp-linux-x64-vulkan-*.tgz
+    scripts/measure_llama_cpp.py package/bins/linux-x64-vulkan --size 1B; dmlvk bench decoder --size 1B
+
+The folder is one with llama.cpp's libraries as they are built (libllama*.so, libggml*.so); the package ``gguf`` writes
+the model. Numbers are medians; one of a token has its logits on the host, as a program that chooses tokens there has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from dmlvk.bench.decoder_models import SIZES, DecoderSize
+
+_BLOCK, _BLOCK_BYTES = 32, 18
+"""Elements of a block of Q4_0, and its bytes: a FLOAT16 scale, and half a byte for each element."""
+
+_PATTERN_BYTES = 2**22
+_STRUCT_BYTES = 1024
+"""More than llama.cpp's structures of parameters have: they are returned and passed by value, in memory."""
+
+_LAYERS_OFFSET = 16
+"""Of ``n_gpu_layers`` in ``llama_model_params``, behind two pointers."""
+
+_ALL_LAYERS = 999
+
+
+class _Parameters(ctypes.Structure):
+    _fields_ = (("contents", ctypes.c_uint8 * _STRUCT_BYTES),)
+
+    def put(self, offset: int, *numbers: int) -> None:
+        """Writes numbers of 32 bits."""
+        values = np.array(numbers, np.int32).view(np.uint8)
+        self.contents[offset : offset + values.size] = values.tolist()
+
+
+class _Batch(ctypes.Structure):
+    _fields_ = (("tokens", ctypes.c_int32), ("rest", ctypes.c_void_p * 6))
+
+
+def write_model(path: Path, size: DecoderSize, places: int) -> None:
+    """Writes a llama of random Q4_0 weights."""
+    import gguf
+
+    writer = gguf.GGUFWriter(path, "llama")
+    pattern = np.random.default_rng(0).integers(0, 256, _PATTERN_BYTES, np.uint8)
+
+    def weights(name: str, columns: int, terms: int) -> None:
+        blocks = columns * terms // _BLOCK
+        packed = np.resize(pattern, blocks * (_BLOCK_BYTES - 2)).reshape(blocks, -1)
+        scale = np.full((blocks, 1), 0.14 / np.sqrt(terms), np.float16).view(np.uint8)
+        lines = np.concatenate([scale, packed], 1).reshape(columns, -1)
+        writer.add_tensor(name, lines, raw_dtype=gguf.GGMLQuantizationType.Q4_0)
+
+    writer.add_block_count(size.layers)
+    writer.add_context_length(places)
+    writer.add_embedding_length(size.hidden)
+    writer.add_feed_forward_length(size.inner)
+    writer.add_head_count(size.heads)
+    writer.add_head_count_kv(size.key_heads)
+    writer.add_key_length(size.head)
+    writer.add_value_length(size.head)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_rope_dimension_count(size.head)
+    writer.add_rope_freq_base(10000.0)
+    writer.add_vocab_size(size.vocabulary)
+    writer.add_tokenizer_model("none")
+    writer.add_file_type(gguf.LlamaFileType.MOSTLY_Q4_0)
+    norm = np.ones(size.hidden, np.float32)
+    wide, narrow = size.heads * size.head, size.key_heads * size.head
+    weights("token_embd.weight", size.vocabulary, size.hidden)
+    writer.add_tensor("output_norm.weight", norm)
+    weights("output.weight", size.vocabulary, size.hidden)
+    for layer in range(size.layers):
+        for part in ("attn_norm", "ffn_norm"):
+            writer.add_tensor(f"blk.{layer}.{part}.weight", norm)
+        for part, columns, terms in (
+            ("attn_q", wide, size.hidden),
+            ("attn_k", narrow, size.hidden),
+            ("attn_v", narrow, size.hidden),
+            ("attn_output", size.hidden, wide),
+            ("ffn_gate", size.inner, size.hidden),
+            ("ffn_up", size.inner, size.hidden),
+            ("ffn_down", size.hidden, size.inner),
+        ):
+            weights(f"blk.{layer}.{part}.weight", columns, terms)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+class Llama:
+    """A model in llama.cpp.
+
+    Args:
+        libraries: the folder with the libraries.
+        model: the GGUF file.
+        places: tokens that there is room for.
+        quiet: whether its messages are dropped.
+    """
+
+    def __init__(self, libraries: Path, model: Path, places: int, *, quiet: bool = True) -> None:
+        ctypes.CDLL(str(libraries / "libggml-base.so"), mode=ctypes.RTLD_GLOBAL)
+        ggml = ctypes.CDLL(_library(libraries, "libggml.*"), mode=ctypes.RTLD_GLOBAL)
+        self._library = ctypes.CDLL(_library(libraries, "libllama.*"))
+        self._silence = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)(lambda *_: None)
+        if quiet:
+            self._library.llama_log_set(self._silence, None)
+        ggml.ggml_backend_load_all_from_path(str(libraries).encode())
+        self._library.llama_backend_init()
+        pointer = ctypes.c_void_p
+        loaded = self._function("llama_model_load_from_file", pointer, ctypes.c_char_p, _Parameters)
+        opened = self._function("llama_init_from_model", pointer, pointer, _Parameters)
+        self._batch_of = self._function("llama_batch_get_one", _Batch, pointer, ctypes.c_int32)
+        self._decode = self._function("llama_decode", ctypes.c_int32, pointer, _Batch)
+        self._wait = self._function("llama_synchronize", None, pointer)
+        self._logits = self._function("llama_get_logits_ith", ctypes.POINTER(ctypes.c_float), pointer, ctypes.c_int32)
+        self._memory = self._function("llama_get_memory", pointer, pointer)
+        self._clear = self._function("llama_memory_clear", None, pointer, ctypes.c_bool)
+        of_model = self._function("llama_model_default_params", _Parameters)()
+        of_model.put(_LAYERS_OFFSET, _ALL_LAYERS)
+        self._model = loaded(str(model).encode(), of_model)
+        if not self._model:
+            raise SystemExit(f"{model}: llama.cpp cannot load it")
+        of_context = self._function("llama_context_default_params", _Parameters)()
+        of_context.put(0, places, 512, 512)  # n_ctx, n_batch, n_ubatch
+        self._context = opened(self._model, of_context)
+        if not self._context:
+            raise SystemExit(f"{model}: llama.cpp has no room for {places} tokens")
+
+    def _function(self, name: str, result: Any, *arguments: Any) -> Callable[..., Any]:
+        function = getattr(self._library, name)
+        function.restype, function.argtypes = result, arguments
+        return function  # type: ignore[no-any-return]
+
+    def clear(self) -> None:
+        """Forgets all tokens."""
+        self._clear(self._memory(self._context), True)
+
+    def run(self, tokens: Sequence[int]) -> float:
+        """What computing what stands behind tokens takes, until a logit is on the host; in milliseconds."""
+        start = time.perf_counter()
+        array = (ctypes.c_int32 * len(tokens))(*tokens)
+        if self._decode(self._context, self._batch_of(array, len(tokens))):
+            raise SystemExit(f"llama.cpp cannot run {len(tokens)} tokens")
+        self._wait(self._context)
+        float(self._logits(self._context, -1)[0])
+        return (time.perf_counter() - start) * 1e3
+
+
+def _library(folder: Path, pattern: str) -> str:
+    found = sorted(path for path in folder.glob(f"{pattern}so") if "vulkan.so" not in path.name)
+    if not found:
+        raise SystemExit(f"{folder}: has no {pattern}so")
+    return str(found[0])
+
+
+def main() -> None:
+    """Measures, and prints a line for each length."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("libraries", type=Path, help="the folder with libllama*.so and libggml*.so")
+    parser.add_argument("-s", "--size", choices=SIZES, default="tiny")
+    parser.add_argument("-l", "--lengths", default="16,512,4000", help="of the text before, in tokens")
+    parser.add_argument("-p", "--prompts", default="512", help="tokens of prompts, at most 512")
+    parser.add_argument("-n", "--tokens", type=int, default=64, help="for medians")
+    parser.add_argument("--folder", type=Path, help="where models are kept")
+    parser.add_argument("--loud", action="store_true", help="show llama.cpp's messages: which device it takes")
+    options = parser.parse_args()
+    lengths, prompts = ([int(n) for n in text.split(",")] for text in (options.lengths, options.prompts))
+    places = max(max(lengths) + options.tokens + 16, *prompts)
+    with tempfile.TemporaryDirectory() as temporary:
+        file = (options.folder or Path(temporary)) / f"{options.size}-{places}.gguf"
+        if not file.is_file():
+            write_model(file, SIZES[options.size], places)
+        llama = Llama(options.libraries, file, places, quiet=not options.loud)
+        for count in prompts:
+            times = []
+            for _ in range(6):
+                llama.clear()
+                times.append(llama.run([5 + i % 1000 for i in range(count)]))
+            print(f"prompt of {count:5}: {statistics.median(times[1:]):8.3f} ms (the first time {times[0]:.1f})")
+        for length in lengths:
+            llama.clear()
+            for first in range(0, length, 512):
+                llama.run([5 + i % 1000 for i in range(first, min(first + 512, length))])
+            times = [llama.run([7 + i]) for i in range(options.tokens)]
+            print(f"token behind {length:5}: {statistics.median(times[4:]):8.3f} ms", flush=True)
+
+
+if __name__ == "__main__":
+    main()
