@@ -95,7 +95,7 @@ class Part(torch.nn.Module):
         weights: list[int] = []
         for number, (argument, (known, version)) in enumerate(zip(self._arguments, self._known, strict=True)):
             tensor = tensors[argument]
-            if known is not None and known() is tensor and version == version_of(tensor):
+            if known is not None and known() is tensor and version == tensor._version:  # each is counted
                 continue
             if number in self._weights:
                 weights.append(number)
