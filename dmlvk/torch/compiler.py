@@ -32,6 +32,7 @@ from dmlvk.torch.open_parts import OpenPart
 from dmlvk.torch.parts import Part
 from dmlvk.torch.residency import Residency
 from dmlvk.torch.sizes import NoNumber
+from dmlvk.torch.support import NOT_LOWERED
 
 assert operators  # importing it registers the lowerings
 
@@ -284,8 +285,6 @@ def _why_not(node: Node) -> str:
     """Why the CPU computes a node that nothing refused."""
     if has_lowering(node):
         return "alone it is not worth the way to the device"
-    return (
-        "it has no lowering"
-        if name_of(node) not in LOWERINGS
-        else "the device lacks its data types, or has no such tensors"
-    )
+    if name_of(node) not in LOWERINGS:
+        return NOT_LOWERED.get(name_of(node), "it has no lowering")
+    return "the device lacks its data types, or has no such tensors"

@@ -16,7 +16,10 @@ torch = pytest.importorskip("torch")  # CI has it in a check of its own
 import dmlvk.torch  # noqa: E402 - needs PyTorch
 from dmlvk.graphs.compiled import CompiledGraph  # noqa: E402
 from dmlvk.graphs.dynamic import DynamicGraph  # noqa: E402
+from dmlvk.torch.decompositions import decompositions  # noqa: E402
 from dmlvk.torch.devices import device_for  # noqa: E402
+from dmlvk.torch.lowering import LOWERINGS  # noqa: E402
+from dmlvk.torch.support import NOT_LOWERED  # noqa: E402
 from tests.torch.networks import network  # noqa: E402
 
 nn, functional = torch.nn, torch.nn.functional
@@ -185,6 +188,20 @@ def test_what_the_device_lacks_is_the_cpus_and_said_once(
     assert caplog.text.count("the CPU computes linalg_inv_ex.default: it has no lowering") == 1
 
 
+def test_core_aten_is_lowered_or_taken_apart_or_the_reason_is_said() -> None:
+    taken_apart = decompositions()
+    missing = set()
+    for name in dir(torch.ops.aten):
+        packet = getattr(torch.ops.aten, name)
+        for overload in getattr(packet, "overloads", list)():
+            operator = getattr(packet, overload)
+            if torch.Tag.core in operator.tags and operator not in taken_apart:
+                missing.add(str(operator).removeprefix("aten."))
+    missing -= LOWERINGS.keys()
+    assert missing - NOT_LOWERED.keys() == set()
+    assert NOT_LOWERED.keys() & LOWERINGS.keys() == set()
+
+
 OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "arithmetic": lambda x: (x + 1.5) * x - x / 3 + x.remainder(0.7) - (x.detach() // 0.4) + torch.fmod(x, 0.3),
     "functions": lambda x: x.exp() + x.abs().log1p() + x.sin() * x.cos() + x.erf() + x.expm1() + x.abs().rsqrt(),
@@ -246,6 +263,15 @@ OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "products": lambda x: torch.baddbmm(x @ x.mT, x, x.mT, beta=0.5, alpha=2) + torch.einsum("bij,bkj->bik", x, x),
     "attention": lambda x: functional.scaled_dot_product_attention(x[None], x[None], x[None], is_causal=True),
     "pools": lambda x: functional.avg_pool2d(x[None], 2, 1) + functional.max_pool2d(x[None], 2, 1),
+    "means of parts": lambda x: (
+        functional.adaptive_avg_pool2d(x[:, :, :4], (2, 2))
+        + functional.adaptive_avg_pool3d(x[None, :, :, :4], (3, 2, 2))
+    ),
+    "diagonals": lambda x: x.diagonal(1, 1, 2)[:, :3] + x.diagonal(-1, 1, 2) + torch.as_strided(x * 1, (3, 3), (20, 1)),
+    "what meets at indices": lambda x: (
+        x.scatter_reduce(1, (x > 0).long(), x * 2, "amax") + x.scatter_reduce(2, (x > 0).long(), x, "sum")
+    ),
+    "distances": lambda x: torch.cdist(x, x.flip(1).detach() + 1) + torch.cdist(x, x.detach() - 2, p=1.0),
     "pools in a row": lambda x: functional.avg_pool1d(x, 3, 2, padding=1, count_include_pad=False),
     "larger": lambda x: (
         functional.interpolate(x[None], scale_factor=2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dmlvk import functions as F
@@ -175,9 +175,47 @@ def scatter(context: Context, x: Expression, dim: int, index: Expression, source
 @lowers("scatter_add.default")
 def scatter_add(context: Context, x: Expression, dim: int, index: Expression, source: Expression) -> Expression:
     """Elements added at their row's indices, in the order of these."""
+    return context.tensor(x) + _gathered(context, x, dim, index, source, ReduceFunction.SUM, 0)
+
+
+@lowers("scatter_reduce.two")
+def scatter_reduce(
+    context: Context,
+    x: Expression,
+    dim: int,
+    index: Expression,
+    source: Expression,
+    reduce: str,
+    *,
+    include_self: bool = True,
+) -> Expression:
+    """Elements that meet at their row's indices: their sum, or the largest or least of them."""
+    if not include_self or reduce not in _REDUCTIONS:
+        raise NotLowered(f"{reduce} of what meets, {'with' if include_self else 'without'} what was there")
+    function, neutral, joined = _REDUCTIONS[reduce]
+    return joined(context.tensor(x), _gathered(context, x, dim, index, source, function, neutral))
+
+
+_REDUCTIONS: dict[str, tuple[ReduceFunction, float, Callable[[Expression, Expression], Expression]]] = {
+    "sum": (ReduceFunction.SUM, 0.0, lambda a, b: a + b),
+    "amax": (ReduceFunction.MAX, -math.inf, F.maximum),
+    "amin": (ReduceFunction.MIN, math.inf, F.minimum),
+}
+
+
+def _gathered(
+    context: Context,
+    x: Expression,
+    dim: int,
+    index: Expression,
+    source: Expression,
+    function: ReduceFunction,
+    neutral: float,
+) -> Expression:
+    """What meets at each place of x's rows, reduced."""
     axis, size = dim % x.ndim, x.sizes[dim % x.ndim]
     if math.prod(index.sizes) * size > _MOST_COMPARED or not context.dtype.is_floating_point:
-        raise NotLowered("sums of very many elements, or of integers, by their places")
+        raise NotLowered("very many elements, or integers, that meet at their places")
     if any(a != b for place, (a, b) in enumerate(zip(index.sizes, x.sizes, strict=True)) if place != axis):
         raise NotLowered("indices of fewer rows than there are")
     order = [*(place for place in range(x.ndim) if place != axis), axis]
@@ -187,6 +225,6 @@ def scatter_add(context: Context, x: Expression, dim: int, index: Expression, so
     is_there = F.logical_equals(context.reshaped(_numbers(context, size), (1, size, 1)), places)
     every = (rows, size, count)
     chosen = context.reshaped(given, (rows, 1, count)).broadcast_to(every)
-    parts = F.if_(is_there, chosen, context.tensor(0).broadcast_to(every))
-    added = context.reshaped(reduced(parts, function=ReduceFunction.SUM, axes=[2]), (*given.sizes[:-1], size))
-    return context.tensor(x) + added.transpose([order.index(place) for place in range(x.ndim)])
+    parts = F.if_(is_there, chosen, context.tensor(neutral).broadcast_to(every))
+    made = context.reshaped(reduced(parts, function=function, axes=[2]), (*given.sizes[:-1], size))
+    return made.transpose([order.index(place) for place in range(x.ndim)])

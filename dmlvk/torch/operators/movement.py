@@ -71,6 +71,31 @@ def select(context: Context, x: Expression, dim: int, index: int) -> Expression:
     return x[tuple(key)]
 
 
+@lowers("diagonal.default")
+def diagonal(context: Context, x: Expression, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Expression:
+    """Elements whose places along two axes differ by so much, as the last axis."""
+    first, second = dim1 % x.ndim, dim2 % x.ndim
+    key: list[Any] = [slice(None)] * x.ndim
+    key[second if offset > 0 else first] = slice(abs(offset), None)
+    part = x[tuple(key)]
+    others = [axis for axis in range(x.ndim) if axis not in (first, second)]
+    strides = part.tensor.element_strides
+    steps = [*(strides[axis] for axis in others), strides[first] + strides[second]]
+    return part.reinterpret(context.shape, steps)
+
+
+@lowers("as_strided.default")
+def as_strided(
+    context: Context, x: Expression, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
+) -> Expression:
+    """The same memory by other strides, from its first element on."""
+    if storage_offset:
+        raise NotLowered("memory from another element on than the first one")
+    if not x.tensor.is_packed:
+        x = F.identity(x)
+    return x.reinterpret(context.shape or (1,), list(stride) or [1])
+
+
 @lowers("cat.default")
 def cat(context: Context, tensors: Sequence[Expression], dim: int = 0) -> Expression:
     """Behind one another."""

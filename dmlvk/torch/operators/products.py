@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -158,3 +159,19 @@ def convolution_backward(
 def _extent(weight: Expression, dilation: Sequence[int], axis: int) -> int:
     """Elements that a window reaches over."""
     return int(dilation[axis] * (weight.sizes[2 + axis] - 1) + 1)
+
+
+@lowers("_cdist_forward.default")
+def distances(context: Context, a: Expression, b: Expression, p: float, mode: int | None) -> Expression:
+    """Between every row of one and of the other: sums of magnitudes, Euclid's, or the largest magnitude."""
+    *batch, rows, columns = context.shape
+    every = (math.prod(batch), rows, columns, a.sizes[-1])
+    if p not in (1, 2, math.inf) or math.prod(every) > 2**26:
+        raise NotLowered("distances by another norm, or of very many rows")
+    first, second = (
+        context.reshaped(context.tensor(each).broadcast_to((*batch, *each.sizes[-2:])), shape)
+        for each, shape in ((a, (every[0], rows, 1, every[3])), (b, (every[0], 1, columns, every[3])))
+    )
+    apart = F.abs(first.broadcast_to(every) - second.broadcast_to(every))
+    functions = {1: ReduceFunction.SUM, 2: ReduceFunction.L2, math.inf: ReduceFunction.MAX}
+    return context.reshaped(reduced(apart, function=functions[p], axes=[3]), context.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -131,6 +132,62 @@ def adaptive_average_pool(context: Context, x: Expression, sizes: Sequence[int])
         raise NotLowered("parts of different sizes")
     windows = [own.sizes[2] // shape[-2], own.sizes[3] // shape[-1]]
     return F.average_pooling1(own, windows, False, windows)
+
+
+@lowers("_adaptive_avg_pool3d.default")
+def adaptive_average_pool_in_space(context: Context, x: Expression, sizes: Sequence[int]) -> Expression:
+    """The means of parts of a space, where these are equal: of each axis in its own."""
+    shape, own = context.shape, x
+    apart: list[int] = list(x.sizes[:-3])
+    for size, count in zip(x.sizes[-3:], shape[-3:], strict=True):
+        if size % count:
+            raise NotLowered("parts of different sizes")
+        apart += [count, size // count]
+    first = len(apart) - 6
+    if len(apart) > 8:  # what is before is one axis
+        apart, first = [math.prod(apart[:first]), *apart[first:]], 1
+    means = reduced(
+        context.reshaped(own, apart), function=ReduceFunction.AVERAGE, axes=[first + 1, first + 3, first + 5]
+    )
+    return context.reshaped(means, shape)
+
+
+@lowers("avg_pool2d_backward.default")
+def average_pool_backward(
+    context: Context,
+    gradient: Expression,
+    x: Expression,
+    window: Sequence[int],
+    stride: Sequence[int],
+    padding: Sequence[int],
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: int | None,
+) -> Expression:
+    """Each window's gradient goes to its elements in equal parts."""
+    windows, paddings = _all(window, 2), _all(padding, 2)
+    strides = _all(stride, 2) if stride else windows
+    own, gradients = (_with_batch(context, part, 2) for part in (x, context.tensor(gradient)))
+    ends = _ends(own, gradients.sizes, windows, strides, paddings, [1, 1])
+    if divisor is not None or (count_include_pad and any(e > p for e, p in zip(ends, paddings, strict=True))):
+        raise NotLowered("means with a divisor of their own")
+    return F.average_pooling_grad(
+        gradients, strides, windows, paddings, ends, count_include_pad, output_sizes=own.sizes
+    )
+
+
+@lowers("_adaptive_avg_pool2d_backward.default")
+def adaptive_average_pool_backward(context: Context, gradient: Expression, x: Expression) -> Expression:
+    """Each part's gradient goes to its elements in equal parts, where parts are equal."""
+    *before, height, width = context.shape
+    rows, columns = gradient.sizes[-2:]
+    if height % rows or width % columns:
+        raise NotLowered("parts of different sizes")
+    inside = height // rows, width // columns
+    count = math.prod(before)
+    parts = context.reshaped(context.tensor(gradient), (count, rows, 1, columns, 1))
+    each = parts / context.tensor(inside[0] * inside[1])
+    return context.reshaped(each.broadcast_to((count, rows, inside[0], columns, inside[1])), context.shape)
 
 
 @lowers("upsample_nearest2d.vec", "upsample_nearest2d.default")
