@@ -7,8 +7,8 @@
     print(y / xp.sum(y, axis=-1, keepdims=True))
 
 Consecutive element-wise operations are computed when a value is needed, as one kernel, with the bits that they have one
-by one. Types are bool, integers of 8 to 64 bits and float32; shapes any of 0 to 8 axes. ``dmlvk.array_api.support``
-tells what the standard has beyond that.
+by one. Types are bool, integers of 8 to 64 bits, float32 and float16; shapes any of 0 to 8 axes.
+``dmlvk.array_api.support`` tells what the standard has beyond that.
 """
 
 import math as _math
@@ -41,6 +41,7 @@ from dmlvk.array_api.dtypes import (
     complex64,
     complex128,
     finfo,
+    float16,
     float32,
     float64,
     iinfo,
@@ -231,6 +232,7 @@ __all__ = [
     "eye",
     "finfo",
     "flip",
+    "float16",
     "float32",
     "float64",
     "floor",

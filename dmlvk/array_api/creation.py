@@ -247,7 +247,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None,
     return made
 
 
-def _spaced(graph: Graph, start: float, stop: float, count: int, parts: int) -> Expression:
+def _spaced(graph: Graph, start: float, stop: float, count: int, parts: int, data_type: DataType) -> Expression:
     place = _sequence(graph, 0, 1, DataType.INT32, count)
     step = (stop - start) / parts if parts else 0.0
     made = F.add(
@@ -255,7 +255,8 @@ def _spaced(graph: Graph, start: float, stop: float, count: int, parts: int) -> 
         graph.constant(start, DataType.FLOAT32),
     )
     is_last = F.equal(place, graph.constant(parts if parts else -1, DataType.INT32))
-    return F.where(is_last, graph.constant(stop, DataType.FLOAT32), made)
+    made = F.where(is_last, graph.constant(stop, DataType.FLOAT32), made)
+    return made if data_type is DataType.FLOAT32 else F.cast(made, output_data_type=data_type)
 
 
 def linspace(
@@ -273,7 +274,7 @@ def linspace(
         raise InvalidArgumentError(f"linspace: num must not be below 0; got {num}")
     if num == 0:
         return Array(place, wanted, (0,), None)
-    attributes = (float(start), float(stop), int(num), num - 1 if endpoint else num)
+    attributes = (float(start), float(stop), int(num), num - 1 if endpoint else num, device_type(wanted))
     (made,) = computed_now(_spaced, [], [(wanted, (int(num),))], attributes, place)
     return made
 

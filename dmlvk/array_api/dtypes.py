@@ -31,6 +31,7 @@ uint8: DType = np.dtype(np.uint8)
 uint16: DType = np.dtype(np.uint16)
 uint32: DType = np.dtype(np.uint32)
 uint64: DType = np.dtype(np.uint64)
+float16: DType = np.dtype(np.float16)
 float32: DType = np.dtype(np.float32)
 float64: DType = np.dtype(np.float64)
 complex64: DType = np.dtype(np.complex64)
@@ -39,11 +40,11 @@ complex128: DType = np.dtype(np.complex128)
 SIGNED = (int8, int16, int32, int64)
 UNSIGNED = (uint8, uint16, uint32, uint64)
 INTEGERS = (*SIGNED, *UNSIGNED)
-FLOATS = (float32,)
+FLOATS = (float16, float32)
 NUMERIC = (*INTEGERS, *FLOATS)
 SUPPORTED = (bool, *NUMERIC)
 
-_FLOATING = (float32, float64, complex64, complex128)
+_FLOATING = (float16, float32, float64, complex64, complex128)
 
 _REFUSED = {
     float64: "Vulkan devices need not have float64 arithmetic, and dmlvk's shaders compute without it: use float32",
@@ -56,9 +57,9 @@ _KINDS: dict[str, tuple[DType, ...]] = {
     "signed integer": SIGNED,
     "unsigned integer": UNSIGNED,
     "integral": INTEGERS,
-    "real floating": (float32, float64),
+    "real floating": (float16, float32, float64),
     "complex floating": (complex64, complex128),
-    "numeric": (*INTEGERS, float32, float64, complex64, complex128),
+    "numeric": (*INTEGERS, float16, float32, float64, complex64, complex128),
 }
 
 
@@ -146,15 +147,17 @@ def _dtype_of(value: Any) -> DType:
 
 
 def finfo(type: Any, /) -> FloatInfo:
-    """The limits of float32 (also asked of an array).
+    """The limits of float32 or float16 (also asked of an array).
 
     Raises:
         DataTypeError: it is another type.
     """
     dtype = checked_dtype(_dtype_of(type), "finfo")
     check_is(dtype, FLOATS, "finfo")
-    found = np.finfo(np.float32)
-    return FloatInfo(32, float(found.eps), float(found.max), float(found.min), float(found.smallest_normal), dtype)
+    found = np.finfo(dtype)
+    return FloatInfo(
+        found.bits, float(found.eps), float(found.max), float(found.min), float(found.smallest_normal), dtype
+    )
 
 
 def iinfo(type: Any, /) -> IntegerInfo:

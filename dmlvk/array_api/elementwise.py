@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -21,10 +22,14 @@ from dmlvk.array_api.dtypes import (
     DType,
     check_is,
     device_type,
+    float16,
+    float32,
     promoted,
 )
 from dmlvk.array_api.dtypes import bool as bool_dtype
 from dmlvk.errors import InvalidArgumentError
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _BOOL = (bool_dtype,)
 _BITS = (bool_dtype, *INTEGERS)
@@ -36,11 +41,49 @@ def converted(x: Array, dtype: DType, where: str = "astype") -> Array:
         return x
     if dtype == bool_dtype:
         return applied(where, forms.truth, [x], dtype)
-    if x.dtype in FLOATS:
+    if x.dtype in FLOATS and dtype not in FLOATS:
         return applied(where, forms.cast, [applied(where, forms.truncated, [x], x.dtype)], dtype, (device_type(dtype),))
     if device_type(x.dtype) == device_type(dtype):  # truth values as uint8
         return Array(x.device, dtype, x.shape, x._value)
     return applied(where, forms.cast, [x], dtype, (device_type(dtype),))
+
+
+def by_float32(function: _Function) -> _Function:
+    """A function whose operands and results of float16, which the standard does not have, are float32 inside.
+
+    Arithmetic and square roots so stay correctly rounded, since float32 has more than twice the digits (S. Figueroa:
+    When is double rounding innocuous?, 1995), and sums do not overflow on the way.
+    """
+
+    @functools.wraps(function)
+    def called(*given: Any, **named: Any) -> Any:
+        arrays = [one for one in (*given, *named.values()) if isinstance(one, Array)]
+        asked = named.get("dtype")
+        is_half = asked is not None and np.dtype(asked) == float16
+        if not is_half and not any(one.dtype == float16 for one in arrays):
+            return function(*given, **named)
+        if is_half:
+            named["dtype"] = float32
+        elif asked is None:
+            is_half = all(one.dtype == float16 for one in arrays if one.dtype in FLOATS)
+        wide = [_widened(one) for one in given]
+        made = function(*wide, **{name: _widened(one) for name, one in named.items()})
+        return _narrowed(made) if is_half else made
+
+    return cast(_Function, called)
+
+
+def _widened(value: Any) -> Any:
+    return converted(value, float32) if isinstance(value, Array) and value.dtype == float16 else value
+
+
+def _narrowed(value: Any) -> Any:
+    if isinstance(value, Array):
+        return converted(value, float16) if value.dtype == float32 else value
+    if isinstance(value, tuple):  # a named one
+        made = [_narrowed(one) for one in value]
+        return type(value)(*made) if hasattr(value, "_fields") else tuple(made)
+    return value
 
 
 def _one(
@@ -85,6 +128,7 @@ def pair(name: str, x1: Any, x2: Any, accepted: tuple[DType, ...]) -> tuple[Arra
 
 
 def _named(function: Any, name: str, doc: str) -> Any:
+    function = by_float32(function)
     function.__name__ = function.__qualname__ = name
     function.__module__ = "dmlvk.array_api"
     function.__doc__ = doc
@@ -211,16 +255,19 @@ tanh = _one("tanh", FLOATS, _always("tanh"), doc="The hyperbolic tangent.")
 trunc = _one("trunc", NUMERIC, _for_floats(forms.truncated), doc="Without the fraction.")
 
 
+@by_float32
 def isfinite(x: Any, /) -> Array:
     """Whether each element is a number: neither infinite nor NaN."""
     return _of_kind("isfinite", forms.is_finite, x, True)
 
 
+@by_float32
 def isinf(x: Any, /) -> Array:
     """Whether each element is infinite."""
     return _of_kind("isinf", forms.NAMED["isinf"], x, False)
 
 
+@by_float32
 def isnan(x: Any, /) -> Array:
     """Whether each element is NaN."""
     return _of_kind("isnan", forms.NAMED["isnan"], x, False)
@@ -245,6 +292,7 @@ def imag(x: Any, /) -> Array:
     raise DataTypeError(f"imag: takes complex numbers, which Vulkan does not have; got {checked(x, 'imag').dtype.name}")
 
 
+@by_float32
 def pow(x1: Any, x2: Any, /) -> Array:
     """x1 to the power of x2; integers wrap around.
 

@@ -10,7 +10,7 @@ from dmlvk.array_api.array import Array, along, checked, checked_axes
 from dmlvk.array_api.calls import one_now
 from dmlvk.array_api.creation import eye
 from dmlvk.array_api.dtypes import FLOATS, NUMERIC, check_is
-from dmlvk.array_api.elementwise import converted, multiply, pair, subtract
+from dmlvk.array_api.elementwise import by_float32, converted, multiply, pair, subtract
 from dmlvk.array_api.indexing import take
 from dmlvk.array_api.manipulation import broadcast_arrays, reshape, stack
 from dmlvk.array_api.products import matmul, matrix_transpose, outer, tensordot, vecdot
@@ -42,6 +42,7 @@ def _matrices(x: Any, where: str) -> Array:
     return array
 
 
+@by_float32
 def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     """The vector product along an axis of size 3.
 
@@ -79,11 +80,13 @@ def diagonal(x: Any, /, *, offset: int = 0) -> Array:
     return take(flat, places, axis=array.ndim - 2)
 
 
+@by_float32
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
     """The sum of a diagonal of each matrix; of integers in 64 bits if no type is asked for."""
     return statistics.sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
+@by_float32
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: float = 2) -> Array:
     """The norm of vectors along axes: the root of the sum of squares, or another one.
 
@@ -106,6 +109,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: flo
     return total if ord == 1 else elementwise.pow(total, 1 / ord)
 
 
+@by_float32
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     """The norm of each matrix: ``"fro"``, or the largest or smallest sum of a row or a column.
 
@@ -127,6 +131,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Array
     return made if keepdims else reshape(made, array.shape[:-2])
 
 
+@by_float32
 def matrix_power(x: Any, n: int, /) -> Array:
     """Square matrices multiplied by themselves, by squaring.
 

@@ -11,7 +11,7 @@ from dmlvk.array_api.array import Array, broadcast, checked, checked_axis
 from dmlvk.array_api.calls import computed_now
 from dmlvk.array_api.creation import zeros
 from dmlvk.array_api.dtypes import FLOATS, NUMERIC, UNSIGNED, int64, uint64
-from dmlvk.array_api.elementwise import converted, multiply, pair
+from dmlvk.array_api.elementwise import by_float32, converted, multiply, pair
 from dmlvk.array_api.manipulation import broadcast_to, permute_dims, reshape
 from dmlvk.array_api.statistics import sum as summed
 from dmlvk.errors import InvalidArgumentError
@@ -51,6 +51,7 @@ def _integer_product(_graph: Graph, a: Expression, b: Expression) -> Expression:
     return made.reshape(batch, rows, b.sizes[-1])
 
 
+@by_float32
 def matmul(x1: Any, x2: Any, /) -> Array:
     """The product of matrices in the last two axes; the others broadcast. Integers wrap around.
 
@@ -97,6 +98,7 @@ def _of_integers(left: Array, right: Array, batch: tuple[int, ...]) -> Array:
     return reshape(concat(parts, axis=1) if len(parts) > 1 else parts[0], (*batch, rows, columns))
 
 
+@by_float32
 def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
     """The sum of products along some axes of both: the last of one and the first of the other, or as they are named.
 
@@ -125,6 +127,7 @@ def tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Array:
     return reshape(matmul(a, b), shapes[0] + shapes[1])
 
 
+@by_float32
 def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     """The sums of products along an axis, which must not be broadcast.
 
@@ -140,6 +143,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
     return summed(multiply(first, second), axis=axis, dtype=dtype)
 
 
+@by_float32
 def outer(x1: Any, x2: Any, /) -> Array:
     """All products of two vectors' elements.
 

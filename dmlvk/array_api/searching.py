@@ -19,7 +19,7 @@ from dmlvk.array_api.dtypes import (
     uint32,
 )
 from dmlvk.array_api.dtypes import bool as bool_dtype
-from dmlvk.array_api.elementwise import converted, floor_divide, not_equal, remainder, subtract
+from dmlvk.array_api.elementwise import by_float32, converted, floor_divide, not_equal, remainder, subtract
 from dmlvk.array_api.indexing import nonzero_places, take
 from dmlvk.array_api.manipulation import concat, reshape
 from dmlvk.array_api.statistics import cumulative_sum, without_axes
@@ -51,6 +51,7 @@ def _extreme_place(name: str, x: Any, axis: int | None, keepdims: builtins.bool,
     return one_now(_place, array, int64, shape, (axes, is_max))
 
 
+@by_float32
 def argmax(x: Any, /, *, axis: int | None = None, keepdims: builtins.bool = False) -> Array:
     """Where the first largest element lies along an axis, or among all, as int64; NaN is passed over.
 
@@ -60,6 +61,7 @@ def argmax(x: Any, /, *, axis: int | None = None, keepdims: builtins.bool = Fals
     return _extreme_place("argmax", x, axis, keepdims, True)
 
 
+@by_float32
 def argmin(x: Any, /, *, axis: int | None = None, keepdims: builtins.bool = False) -> Array:
     """Where the first smallest element lies along an axis, or among all, as int64; NaN is passed over.
 
@@ -105,6 +107,7 @@ def _sorted(name: str, x: Any, axis: int, descending: builtins.bool) -> tuple[Ar
     return values, converted(places, int64)
 
 
+@by_float32
 def sort(x: Any, /, *, axis: int = -1, descending: builtins.bool = False, stable: builtins.bool = True) -> Array:
     """The elements in order along an axis; NaN last, equal ones as they were.
 
@@ -114,6 +117,7 @@ def sort(x: Any, /, *, axis: int = -1, descending: builtins.bool = False, stable
     return _sorted("sort", x, axis, descending)[0]
 
 
+@by_float32
 def argsort(x: Any, /, *, axis: int = -1, descending: builtins.bool = False, stable: builtins.bool = True) -> Array:
     """Where the elements lie in order along an axis, as int64; NaN last, equal ones as they were.
 
@@ -146,6 +150,7 @@ def _searched(graph: Graph, ordered: Expression, wanted: Expression, is_left: bu
     return place
 
 
+@by_float32
 def searchsorted(x1: Any, x2: Any, /, *, side: str = "left", sorter: Any = None) -> Array:
     """How many elements of a sorted vector come before each of x2, as int64; ``"right"``: or equal it.
 
@@ -196,6 +201,7 @@ def _put(_graph: Graph, order: Expression, numbers: Expression) -> Expression:
     return made
 
 
+@by_float32
 def unique_all(x: Any, /) -> UniqueAll:
     """Each value once, in order, where it comes first, which each element is, and how often it comes.
 
@@ -229,18 +235,21 @@ def reshape_empty(none: Array, like: Array) -> Array:
     return seen(none, None, like.shape)
 
 
+@by_float32
 def unique_counts(x: Any, /) -> UniqueCounts:
     """Each value once, in order, and how often it comes."""
     made = unique_all(x)
     return UniqueCounts(made.values, made.counts)
 
 
+@by_float32
 def unique_inverse(x: Any, /) -> UniqueInverse:
     """Each value once, in order, and which of them each element is."""
     made = unique_all(x)
     return UniqueInverse(made.values, made.inverse_indices)
 
 
+@by_float32
 def unique_values(x: Any, /) -> Array:
     """Each value once, in order; every NaN is a value of its own."""
     return unique_all(x).values

@@ -24,7 +24,7 @@ from dmlvk.array_api.dtypes import (
     uint64,
 )
 from dmlvk.array_api.dtypes import bool as bool_dtype
-from dmlvk.array_api.elementwise import converted, divide, multiply, not_equal, sqrt, subtract
+from dmlvk.array_api.elementwise import by_float32, converted, divide, multiply, not_equal, sqrt, subtract
 from dmlvk.array_api.lazy import Shape
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.graphs.builder import Graph
@@ -89,6 +89,7 @@ def _wide(x: Array) -> tuple[Array, DType]:
     return x, x.dtype
 
 
+@by_float32
 def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: builtins.bool = False) -> Array:
     """The sum along axes, or of all elements; of integers in 64 bits if no type is asked for.
 
@@ -99,6 +100,7 @@ def sum(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: builtins.bo
     return converted(_reduction(source, reduced, ReduceFunction.SUM, axis, keepdims, 0, "sum"), wanted)
 
 
+@by_float32
 def prod(x: Any, /, *, axis: Any = None, dtype: Any = None, keepdims: builtins.bool = False) -> Array:
     """The product along axes, or of all elements; of integers in 64 bits if no type is asked for.
 
@@ -116,6 +118,7 @@ def _extremes(name: str, function: ReduceFunction, x: Any, axis: Any, keepdims: 
     return _reduction(array, form, function, axis, keepdims, None, name)
 
 
+@by_float32
 def max(x: Any, /, *, axis: Any = None, keepdims: builtins.bool = False) -> Array:
     """The largest element along axes, or of all; NaN where one is NaN.
 
@@ -125,6 +128,7 @@ def max(x: Any, /, *, axis: Any = None, keepdims: builtins.bool = False) -> Arra
     return _extremes("max", ReduceFunction.MAX, x, axis, keepdims)
 
 
+@by_float32
 def min(x: Any, /, *, axis: Any = None, keepdims: builtins.bool = False) -> Array:
     """The smallest element along axes, or of all; NaN where one is NaN.
 
@@ -160,6 +164,7 @@ def _count(x: Array, axis: Any, where: str) -> int:
     return math.prod(x.shape[one] for one in checked_axes(axis, x.ndim, where))
 
 
+@by_float32
 def mean(x: Any, /, *, axis: Any = None, keepdims: builtins.bool = False) -> Array:
     """The mean along axes, or of all elements; NaN of none."""
     array = checked(x, "mean")
@@ -167,6 +172,7 @@ def mean(x: Any, /, *, axis: Any = None, keepdims: builtins.bool = False) -> Arr
     return divide(sum(array, axis=axis, keepdims=keepdims), float(_count(array, axis, "mean")))
 
 
+@by_float32
 def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: builtins.bool = False) -> Array:
     """The mean square of what differs from the mean, divided by the number of elements less a correction."""
     array = checked(x, "var")
@@ -176,6 +182,7 @@ def var(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: built
     return divide(total, builtins.max(0.0, float(_count(array, axis, "var") - correction)))
 
 
+@by_float32
 def std(x: Any, /, *, axis: Any = None, correction: float = 0.0, keepdims: builtins.bool = False) -> Array:
     """The square root of the variance."""
     return sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
@@ -206,6 +213,7 @@ def _cumulative(
     return concat([full(shape, 0 if is_sum else 1, dtype=wanted, device=array.device), made], axis=place)
 
 
+@by_float32
 def cumulative_sum(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: builtins.bool = False
 ) -> Array:
@@ -217,6 +225,7 @@ def cumulative_sum(
     return _cumulative("cumulative_sum", x, axis, dtype, include_initial, True)
 
 
+@by_float32
 def cumulative_prod(
     x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: builtins.bool = False
 ) -> Array:

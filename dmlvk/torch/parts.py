@@ -95,7 +95,8 @@ class Part(torch.nn.Module):
         weights: list[int] = []
         for number, (argument, (known, version)) in enumerate(zip(self._arguments, self._known, strict=True)):
             tensor = tensors[argument]
-            if known is not None and known() is tensor and version == tensor._version:  # each is counted
+            is_known = known is not None and known() is tensor
+            if is_known and version == tensor._version:  # which is counted, or it would not be known
                 continue
             if number in self._weights:
                 weights.append(number)
