@@ -1,4 +1,4 @@
-"""The only module that imports Kompute (``kp``): buffers, pipelines, recorded submissions.
+"""The only module that calls Kompute (``kp``): buffers, pipelines, recorded submissions.
 
 Kompute 0.9.0 as it is on PyPI is enough; with the changes of ``scripts/kompute_changes.py`` everything is the same and
 faster. What both lack is worked around here:
@@ -6,7 +6,7 @@ faster. What both lack is worked around here:
 - A command buffer cannot be recorded twice, because its pool lacks the flag for it: every recording has a Sequence of
   its own, which is evaluated as often as needed.
 - Integers become floats unless every constant is a NumPy array of uint32, also an empty one.
-- ``import kp`` installs a handler on Python's root logger; it is taken away again.
+- ``import kp`` installs a handler on Python's root logger: :mod:`dmlvk.runtime.kompute_library` takes it away again.
 
 And what only the unchanged package lacks:
 
@@ -22,14 +22,9 @@ And what only the unchanged package lacks:
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import functools
 import itertools
-import logging
-import os
-import sys
-import sysconfig
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -40,8 +35,9 @@ import numpy.typing as npt
 from dmlvk.errors import DeviceRemovedError, DmlError, InvalidArgumentError, OutOfMemoryError, UnsupportedError
 from dmlvk.runtime import validation
 from dmlvk.runtime.afterwards import Afterwards, new_lock
-from dmlvk.runtime.forked import end_without_exit_handlers, keep_for_ever
+from dmlvk.runtime.forked import keep_for_ever
 from dmlvk.runtime.guard import Guard, is_repeated_copy
+from dmlvk.runtime.kompute_library import drivers_of_parent, kompute, open_engines
 from dmlvk.runtime.launch_numbers import LaunchNumbers
 from dmlvk.runtime.pipelines import Pipelines
 from dmlvk.runtime.shader_forms import ShaderForms
@@ -57,60 +53,12 @@ __all__ = ["Allocation", "Chain", "Engine", "Launch", "Recording"]
 
 _Result = TypeVar("_Result")
 
-_open_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-
-_drivers_of_parent: set[str] = set()
-"""Of the devices that were open in the process from which this one was forked."""
-
 _ALLOCATIONS_BETWEEN_SWEEPS = 64
 
 _FLOAT_CONTROLS = "VK_KHR_shader_float_controls"
 
 _SHARES_THREADS = ("SwiftShader driver",)
 """Drivers all of whose devices work with the same threads: with those of the parent, where it had one open."""
-
-
-@functools.cache
-def _kompute() -> Any:
-    """Imports Kompute without the handler that it puts on the root logger.
-
-    Raises:
-        UnsupportedError: it is not installed, or was built for another Python or system.
-    """
-    root = logging.getLogger()
-    handlers = list(root.handlers)
-    try:
-        import kp
-    except ImportError as error:
-        here = f"Python {sys.version_info.major}.{sys.version_info.minor} on {sysconfig.get_platform()}"
-        raise UnsupportedError(
-            f"Kompute, which dmlvk stands on, cannot be loaded by {here}: {error}. Install the wheel for it: "
-            "pip install --force-reinstall --find-links dist kp (scripts/build_wheels.py makes dist)"
-        ) from error
-
-    for handler in list(root.handlers):
-        if handler not in handlers:
-            root.removeHandler(handler)
-    # Registered after Kompute's own handler and so run before it: devices go before what they stand on.
-    atexit.register(_close_open_engines)
-    return kp
-
-
-def _close_open_engines() -> None:
-    for engine in list(_open_engines):
-        engine.close()
-
-
-def _leave_to_parent() -> None:
-    """In a process that was forked: what its parent has opened is the parent's."""
-    for engine in list(_open_engines):
-        engine.leave_to_parent()
-        _drivers_of_parent.add(engine.info.driver)
-        end_without_exit_handlers()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 class Engine:
@@ -142,7 +90,7 @@ class Engine:
         *,
         declares_float_controls: bool = False,
     ) -> None:
-        if info.driver in _drivers_of_parent and info.driver in _SHARES_THREADS:
+        if info.driver in drivers_of_parent and info.driver in _SHARES_THREADS:
             raise UnsupportedError(
                 f"{info.name}: cannot be opened in a process that was forked while a device of this driver was open, "
                 "because all of its devices share threads, which do not exist here; close the device before the fork, "
@@ -158,7 +106,7 @@ class Engine:
         self._token: Allocation | None = None
         self._shared: dict[bytes, Allocation] = {}
         self._recordings: weakref.WeakSet[Recording] = weakref.WeakSet()
-        self._kp = _kompute()
+        self._kp = kompute()
         # Both came with the same set of changes; the unchanged package's eval_async waits for the device.
         self._has_barriers = hasattr(self._kp, "OpMemoryBarrier")
         self.declares_float_controls = declares_float_controls and bool(info.float_controls)
@@ -183,7 +131,7 @@ class Engine:
         finds_out = self.shaders.are_compiled_slowly and not self._needs_staging
         self._numbers = LaunchNumbers(weakly(self._shared_memory), info.limits, finds_out=finds_out)
         self.enabled_features = frozenset(getattr(self._kp, "enabled_features", ())).intersection(info.features)
-        _open_engines.add(self)
+        open_engines.add(self)
 
     @property
     def compilations(self) -> int:
@@ -232,7 +180,7 @@ class Engine:
         self._manager.destroy()
         self._manager = None
         self._memory.close()
-        _open_engines.discard(self)
+        open_engines.discard(self)
 
     def leave_to_parent(self) -> None:
         """Lets go of everything without touching it: in a forked process, where the driver's threads do not exist.
@@ -255,7 +203,7 @@ class Engine:
             memory.clear()
         self._manager = self._token = self._numbers = None
         self._memory.leave_to_parent()
-        _open_engines.discard(self)
+        open_engines.discard(self)
 
     def _abandon_running(self) -> None:
         """Waits for everything submitted: what it uses must not be destroyed before. Nobody asks for its outcome."""

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.runtime import kompute
+from dmlvk.runtime import kompute_library
 
 NEEDS_FENCES = pytest.mark.skipif(
-    not hasattr(kompute._kompute(), "OpMemoryBarrier"), reason="the unchanged Kompute waits where it submits"
+    not hasattr(kompute_library.kompute(), "OpMemoryBarrier"), reason="the unchanged Kompute waits where it submits"
 )
 """Of what is submitted without being waited for."""
 

@@ -19,7 +19,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.kernels import library
-from dmlvk.runtime import kompute, pipelines
+from dmlvk.runtime import kompute, kompute_library, pipelines
 from dmlvk.runtime.kompute import Allocation, Engine, Launch
 from dmlvk.runtime.vulkan import MemoryGuard
 from tests.binding.support import compiled, floats, sign
@@ -91,7 +91,7 @@ def test_kompute_is_imported_in_one_module_only() -> None:
         for path in PACKAGE.rglob("*.py")
         if re.search(r"^\s*(import kp\b|from kp\b)", path.read_text(encoding="utf-8"), re.M)
     ]
-    assert importers == [str(Path("runtime/kompute.py"))]
+    assert importers == [str(Path("runtime/kompute_library.py"))]
 
 
 def test_memory_is_zero_at_first_for_host_and_device(engine: Engine, any_device: dml.Device) -> None:
@@ -187,7 +187,7 @@ def test_pipelines_are_shared_by_launches_that_differ_in_offsets_only(engine: En
     assert len(engine._pipelines) == 0
 
 
-@pytest.mark.skipif(not hasattr(kompute._kompute().Manager, "algorithm_like"), reason="Kompute as it is on PyPI")
+@pytest.mark.skipif(not hasattr(kompute_library.kompute().Manager, "algorithm_like"), reason="Kompute as it is on PyPI")
 def test_a_shader_is_compiled_once_for_all_buffers_and_sizes(
     engine: Engine, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,7 +226,7 @@ def test_a_shader_is_compiled_once_for_all_buffers_and_sizes(
     assert len(compilations) == 3
 
 
-@pytest.mark.skipif(not hasattr(kompute._kompute().Manager, "algorithms"), reason="Kompute as it is on PyPI")
+@pytest.mark.skipif(not hasattr(kompute_library.kompute().Manager, "algorithms"), reason="Kompute as it is on PyPI")
 @pytest.mark.parametrize("most_kept", [1, 256], ids="keeps {}".format)
 def test_the_shaders_of_a_recording_are_compiled_by_several_threads(
     engine: Engine, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch, most_kept: int
@@ -260,7 +260,7 @@ def test_the_shaders_of_a_recording_are_compiled_by_several_threads(
     assert together == ([4, 3, 2] if most_kept == 1 else [4])
 
 
-@pytest.mark.skipif(not hasattr(kompute._kompute().Manager, "algorithms"), reason="Kompute as it is on PyPI")
+@pytest.mark.skipif(not hasattr(kompute_library.kompute().Manager, "algorithms"), reason="Kompute as it is on PyPI")
 def test_lists_of_which_one_is_shorter_make_no_algorithms(engine: Engine) -> None:
     tensors = [[engine.allocate(256).tensor]]
     with pytest.raises(RuntimeError, match="lists of algorithms of unequal length"):
@@ -392,7 +392,7 @@ def test_device_that_cannot_be_opened_leaves_nothing_open(
         return guards[-1]
 
     monkeypatch.setattr(kompute, "MemoryGuard", remember)
-    monkeypatch.setattr(kompute._kompute(), "Manager", failing("vk::createDevice: ErrorInitializationFailed"))
+    monkeypatch.setattr(kompute_library.kompute(), "Manager", failing("vk::createDevice: ErrorInitializationFailed"))
     message = f"^{re.escape(any_device.info.name)}: opening the device failed: .*ErrorInitializationFailed$"
     with pytest.raises(dml.DmlError, match=message):
         dml.Device(any_device.info.index)
@@ -402,18 +402,18 @@ def test_device_that_cannot_be_opened_leaves_nothing_open(
 def test_all_open_engines_are_closed_at_exit(any_device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the exit handler does, without an exit: other engines of this process are left alone here."""
     engines = [Engine(any_device.info) for _ in range(2)]
-    monkeypatch.setattr(kompute, "_open_engines", weakref.WeakSet(engines))
+    monkeypatch.setattr(kompute_library, "open_engines", weakref.WeakSet(engines))
     allocation = engines[0].allocate(64)
-    kompute._close_open_engines()
+    kompute_library.close_open_engines()
     assert all(engine.is_closed for engine in engines) and not allocation.tensor.is_init()
-    kompute._close_open_engines()
+    kompute_library.close_open_engines()
 
 
 def test_engines_that_are_open_are_known_until_they_are_closed(any_device: dml.Device) -> None:
     engine = Engine(any_device.info)
-    assert engine in kompute._open_engines
+    assert engine in kompute_library.open_engines
     engine.close()
-    assert engine not in kompute._open_engines
+    assert engine not in kompute_library.open_engines
     gone = weakref.ref(engine)
     del engine
     gc.collect()
@@ -421,7 +421,7 @@ def test_engines_that_are_open_are_known_until_they_are_closed(any_device: dml.D
 
 
 needs_changes = pytest.mark.skipif(
-    not hasattr(kompute._kompute(), "OpMemoryBarrier"), reason="the unchanged Kompute is installed"
+    not hasattr(kompute_library.kompute(), "OpMemoryBarrier"), reason="the unchanged Kompute is installed"
 )
 
 
@@ -502,11 +502,11 @@ def test_other_threads_run_while_the_device_works(engine: Engine, any_device: dm
 
 def test_a_kompute_that_cannot_be_loaded_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kp", None)  # whoever imports it is told that it is not there
-    kompute._kompute.cache_clear()
+    kompute_library.kompute.cache_clear()
     try:
         with pytest.raises(
             dml.UnsupportedError, match=r"^Kompute, .* cannot be loaded by Python 3\.\d+ on .*build_wheels"
         ):
-            kompute._kompute()
+            kompute_library.kompute()
     finally:
-        kompute._kompute.cache_clear()
+        kompute_library.kompute.cache_clear()
