@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar, overload
 
 from dmlvk.kernels.kernel import Kernel
-from dmlvk.kernels.registry import lower
+from dmlvk.kernels.registry import enter, lower
 from dmlvk.kernels.target import Target
 from dmlvk.operators import OperatorDesc
 
@@ -195,3 +196,36 @@ class ProgramBuilder:
     def program(self) -> Program:
         """All that was added."""
         return Program(tuple(self._steps), self._most_scratch_bytes)
+
+
+_A = TypeVar("_A", bound=OperatorDesc)
+_B = TypeVar("_B", bound=OperatorDesc)
+_D = TypeVar("_D", bound=OperatorDesc)
+_Adds = Callable[[ProgramBuilder, _D], None]
+
+
+@overload
+def adds_steps(first: type[_A], /) -> Callable[[_Adds[_A]], _Adds[_A]]: ...
+@overload
+def adds_steps(first: type[_A], second: type[_B], /) -> Callable[[_Adds[_A | _B]], _Adds[_A | _B]]: ...
+def adds_steps(*desc_classes: type[OperatorDesc]) -> Callable[[_Adds[Any]], _Adds[Any]]:
+    """Declares a function to be what adds all steps of some operators' programs to a builder that is made for it.
+
+    Args:
+        desc_classes: their descriptions: what the function is given, behind the builder, is one of these.
+
+    Raises:
+        ValueError: one of them has a lowering already.
+    """
+
+    def declared(function: _Adds[Any]) -> _Adds[Any]:
+        def lower(desc: OperatorDesc, target: Target) -> Program:
+            builder = ProgramBuilder(desc, target)
+            function(builder, desc)
+            return builder.program()
+
+        lower.__module__ = function.__module__  # as which it is named where another one is declared
+        enter(lower, desc_classes)
+        return function
+
+    return declared

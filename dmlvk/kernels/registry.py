@@ -7,7 +7,7 @@ among their steps ask here for them, and need not know who computes them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from dmlvk.errors import DeviceLimitError, UnsupportedError
@@ -74,14 +74,23 @@ def lowering(*desc_classes: type[OperatorDesc]) -> _Declared[Any]:
     """
 
     def declared(function: Callable[[Any, Target], Program]) -> Callable[[Any, Target], Program]:
-        for desc_class in desc_classes:
-            name = desc_class.operator_name
-            if name in _BY_OPERATOR:
-                raise ValueError(f"{name}: lowering: {_BY_OPERATOR[name].__module__} has one already")
-            _BY_OPERATOR[name] = function
+        enter(function, desc_classes)
         return function
 
     return declared
+
+
+def enter(function: Callable[[Any, Target], Program], desc_classes: Sequence[type[OperatorDesc]]) -> None:
+    """Enters what makes the programs of some operators; :func:`lowering` is for functions that are written for it.
+
+    Raises:
+        ValueError: one of them has such a function already.
+    """
+    for desc_class in desc_classes:
+        name = desc_class.operator_name
+        if name in _BY_OPERATOR:
+            raise ValueError(f"{name}: lowering: {_BY_OPERATOR[name].__module__} has one already")
+        _BY_OPERATOR[name] = function
 
 
 def lower(desc: OperatorDesc, target: Target) -> Program:

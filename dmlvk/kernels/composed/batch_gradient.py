@@ -7,6 +7,7 @@ import dataclasses
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels.elementwise.elementwise import lower_walk
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.operators import BatchNormalizationGrad, ReduceFunction, operator_desc
 from dmlvk.tensors import TensorDesc, packed_strides
@@ -87,6 +88,7 @@ class _Steps:
         self.builder.operator(desc, [source[1]], [output[1]])
 
 
+@lowering(BatchNormalizationGrad)
 def lower(desc: BatchNormalizationGrad, target: Target) -> Program:
     """The program of a checked description.
 

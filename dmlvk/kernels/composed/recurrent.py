@@ -23,9 +23,9 @@ from dmlvk.kernels.elementwise.elementwise import converted_bits
 from dmlvk.kernels.kernel import PlainKernel
 from dmlvk.kernels.products.matrix import float32_sum_kernels, gemm_product
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
-from dmlvk.kernels.registry import pattern_lowering
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
-from dmlvk.operators import Gemm, Gru, Lstm, MatrixTransform, OperatorDesc, Rnn, operator_desc
+from dmlvk.operators import Gemm, Gru, Lstm, MatrixTransform, Rnn, operator_desc
 from dmlvk.operators.recurrent import RecurrentNetworkDirection, direction_count
 from dmlvk.tensors import TensorDesc, packed_strides
 
@@ -38,14 +38,13 @@ _MOST_PROJECTIONS = 2**28
 Recurrent = Rnn | Lstm | Gru
 
 
-@pattern_lowering("recurrent")
-def lower(desc: OperatorDesc, target: Target) -> Program:
+@lowering(Rnn, Lstm, Gru)
+def lower(desc: Recurrent, target: Target) -> Program:
     """The program of an operator.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
     """
-    assert isinstance(desc, Recurrent)
     return _Network(desc, target).program()
 
 

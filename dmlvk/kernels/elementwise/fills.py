@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -15,31 +14,25 @@ from dmlvk.kernels.elementwise.elementwise import converted_bits, lower_walk
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.copies import copy, fill
-from dmlvk.kernels.program import Program, ProgramBuilder, Region
-from dmlvk.kernels.registry import pattern_lowering
-from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
+from dmlvk.kernels.program import ProgramBuilder, Region, adds_steps
+from dmlvk.kernels.target import MOST_LOOP_TURNS
 from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
 from dmlvk.kernels.views import View
-from dmlvk.operators import OperatorDesc
-from dmlvk.operators.filling import blocks_along
-from dmlvk.operators.pooling import MaxPooling2
+from dmlvk.operators.filling import (
+    DiagonalMatrix,
+    DiagonalMatrix1,
+    FillValueConstant,
+    FillValueSequence,
+    Fold,
+    ValueScale2d,
+    blocks_along,
+)
+from dmlvk.operators.pooling import AveragePoolingGrad, MaxPooling2, MaxPoolingGrad
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
 _FOLD_STATE_BYTES = 16
 """What one of several launches of FOLD hands on for each element of the output: STATE_WORDS in the shader."""
-
-
-@pattern_lowering("fill")
-def lower(desc: OperatorDesc, target: Target) -> Program:
-    """The program that computes a checked description on a device.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
-    builder = ProgramBuilder(desc, target)
-    _LOWERINGS[desc.operator_name](builder, desc)
-    return builder.program()
 
 
 @shader_variants
@@ -99,7 +92,9 @@ def _two_words(value: int) -> tuple[int, int]:
     return value & 0xFFFFFFFF, value >> 32 & 0xFFFFFFFF
 
 
-def _diagonal(b: ProgramBuilder, desc: Any, first: int, last: int, is_outside: bool) -> None:
+def _diagonal(
+    b: ProgramBuilder, desc: DiagonalMatrix | DiagonalMatrix1, first: int, last: int, is_outside: bool
+) -> None:
     tensor: TensorDesc = desc.output_tensor
     bits = tensor.data_type.size_in_bits
     source: TensorDesc | None = getattr(desc, "input_tensor", None)
@@ -118,11 +113,13 @@ def _diagonal(b: ProgramBuilder, desc: Any, first: int, last: int, is_outside: b
     _packed(b, tensor, lambda region: b.launch(kernel, reads, [region]))
 
 
-def _diagonal_matrix(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(DiagonalMatrix)
+def _diagonal_matrix(b: ProgramBuilder, desc: DiagonalMatrix) -> None:
     _diagonal(b, desc, desc.offset, desc.offset, False)
 
 
-def _diagonal_matrix1(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(DiagonalMatrix1)
+def _diagonal_matrix1(b: ProgramBuilder, desc: DiagonalMatrix1) -> None:
     begin, end = desc.diagonal_fill_begin, desc.diagonal_fill_end
     first, last = (begin, end - 1) if begin < end else (end, begin - 1)
     if begin == end:
@@ -130,14 +127,16 @@ def _diagonal_matrix1(b: ProgramBuilder, desc: Any) -> None:
     _diagonal(b, desc, first, last, begin > end)
 
 
-def _constant(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(FillValueConstant)
+def _constant(b: ProgramBuilder, desc: FillValueConstant) -> None:
     data_type = desc.output_tensor.data_type
     bits = data_type.size_in_bits
     value = converted_bits(desc.value, data_type) & ((1 << bits) - 1)
     fill(b, (b.writes["output_tensor"], View.of(desc.output_tensor)), bits, value)
 
 
-def _sequence(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(FillValueSequence)
+def _sequence(b: ProgramBuilder, desc: FillValueSequence) -> None:
     tensor: TensorDesc = desc.output_tensor
     data_type = tensor.data_type
     if data_type is DataType.FLOAT16:  # the numbers of the type, as FLOAT32
@@ -146,7 +145,7 @@ def _sequence(b: ProgramBuilder, desc: Any) -> None:
     elif data_type is DataType.FLOAT32:
         words = [float32_bits(desc.value_start), 0, float32_bits(desc.value_delta), 0]
     else:
-        words = [*_two_words(desc.value_start), *_two_words(desc.value_delta)]
+        words = [*_two_words(int(desc.value_start)), *_two_words(int(desc.value_delta))]
     kind = "float" if data_type.is_float else "uint"
     kernel = _places_kernel(f"sequence.{kind}{data_type.size_in_bits}", tensor, desc.operator_name, (1, 1), *words)
     _packed(b, tensor, lambda region: b.launch(kernel, [], [region]))
@@ -217,13 +216,15 @@ class _Turns:
         return {"BY_POSITIONS": int(self.by_positions), "TURNS": self.count, **candidates}
 
 
-def _fold(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(Fold)
+def _fold(b: ProgramBuilder, desc: Fold) -> None:
     blocks = blocks_along(desc, desc.output_tensor.sizes[2:])
     folded = _Folded("input_tensor", "output_tensor", blocks, desc.window_sizes, desc.dilations)
     _fold_windows(b, desc, folded)
 
 
-def _average_pooling_grad(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(AveragePoolingGrad)
+def _average_pooling_grad(b: ProgramBuilder, desc: AveragePoolingGrad) -> None:
     """Each window's gradient falls on all its elements alike."""
     blocks = tuple(desc.input_gradient_tensor.sizes[2:])
     padded = any((*desc.start_padding, *desc.end_padding))
@@ -234,7 +235,8 @@ def _average_pooling_grad(b: ProgramBuilder, desc: Any) -> None:
     _fold_windows(b, desc, _Folded(*names, blocks, desc.window_size, dilations, divisor, True, counts_inside))
 
 
-def _max_pooling_grad(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(MaxPoolingGrad)
+def _max_pooling_grad(b: ProgramBuilder, desc: MaxPoolingGrad) -> None:
     """The forward operator finds each window's largest element, which its gradient belongs to."""
     gradients = desc.input_gradient_tensor
     maxima = TensorDesc(gradients.data_type, gradients.sizes)
@@ -251,7 +253,7 @@ def _max_pooling_grad(b: ProgramBuilder, desc: Any) -> None:
     _fold_windows(b, desc, _Folded(*names, blocks, desc.window_size, desc.dilations, 1, True, False, indices))
 
 
-def _fold_windows(b: ProgramBuilder, desc: Any, folded: _Folded) -> None:
+def _fold_windows(b: ProgramBuilder, desc: AveragePoolingGrad | Fold | MaxPoolingGrad, folded: _Folded) -> None:
     source, tensor, blocks = getattr(desc, folded.source), getattr(desc, folded.result), folded.blocks
     bits, spatial = tensor.data_type.size_in_bits, tensor.sizes[2:]
     region = b.reads[folded.source]
@@ -303,7 +305,8 @@ def _fold_windows(b: ProgramBuilder, desc: Any, folded: _Folded) -> None:
     _packed(b, tensor, launches, folded.result)
 
 
-def _value_scale(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(ValueScale2d)
+def _value_scale(b: ProgramBuilder, desc: ValueScale2d) -> None:
     tensor: TensorDesc = desc.input_tensor
     channels = len(desc.bias)
     bias = TensorDesc(DataType.FLOAT32, (1, channels, 1, 1))
@@ -314,15 +317,3 @@ def _value_scale(b: ProgramBuilder, desc: Any) -> None:
     tensors = (tensor, bias, desc.output_tensor)
     kernel = lower_walk(desc.operator_name, "value_scale", tensors, b.target, (float32_bits(desc.scale),))
     b.launch(kernel, [b.reads["input_tensor"], region], [b.writes["output_tensor"]])
-
-
-_LOWERINGS: Mapping[str, Callable[[ProgramBuilder, Any], None]] = {
-    "AVERAGE_POOLING_GRAD": _average_pooling_grad,
-    "DIAGONAL_MATRIX": _diagonal_matrix,
-    "DIAGONAL_MATRIX1": _diagonal_matrix1,
-    "FILL_VALUE_CONSTANT": _constant,
-    "FILL_VALUE_SEQUENCE": _sequence,
-    "FOLD": _fold,
-    "MAX_POOLING_GRAD": _max_pooling_grad,
-    "VALUE_SCALE_2D": _value_scale,
-}

@@ -3,28 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement import index_lines, nonzero, scattering
 from dmlvk.kernels.movement.index_walks import UNITS, Axis, Walk, kernel_of, takes_many, variant_of
 from dmlvk.kernels.program import Program, of_kernel
-from dmlvk.kernels.registry import pattern_lowering
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
-from dmlvk.operators import OperatorDesc
 from dmlvk.operators.indexed import Gather, GatherElements, GatherNd, GatherNd1, OneHot, ReverseSubsequences
 from dmlvk.tensors import TensorDesc
-
-
-@pattern_lowering("indexed")
-def lower(desc: OperatorDesc, target: Target) -> Program:
-    """The program of a checked description.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
-    return _LOWERINGS[desc.operator_name](desc, target)
 
 
 @shader_variants
@@ -37,6 +26,7 @@ def variants() -> Iterable[ShaderVariant]:
     yield from nonzero.variants()
 
 
+@lowering(Gather)
 def _gather(desc: Gather, target: Target) -> Program:
     source, indices, output = desc.input_tensor, desc.indices_tensor, desc.output_tensor
     before, after = range(desc.axis), range(desc.axis + 1, source.dimension_count)
@@ -68,6 +58,7 @@ def _gathered(desc: Gather | GatherElements | GatherNd | GatherNd1, walk: Walk, 
     return of_kernel(desc, kernel_of("gather", walk, unit, desc.indices_tensor.data_type, has_many=has_many))
 
 
+@lowering(GatherElements)
 def _gather_elements(desc: GatherElements, target: Target) -> Program:
     if (kernel := index_lines.gather_kernel(desc, target)) is not None:
         (step,) = of_kernel(desc, kernel).steps
@@ -80,6 +71,7 @@ def _gather_elements(desc: GatherElements, target: Target) -> Program:
     return _gathered(desc, Walk(tuple(Axis(*axis) for axis in axes), choices), target)
 
 
+@lowering(GatherNd, GatherNd1)
 def _gather_nd(desc: GatherNd | GatherNd1, target: Target) -> Program:
     batches = desc.batch_dimension_count if isinstance(desc, GatherNd1) else 0
     source = _last_axes(desc.input_tensor, desc.input_dimension_count)
@@ -99,6 +91,7 @@ def _last_axes(tensor: TensorDesc, count: int) -> list[tuple[int, int]]:
     return list(zip(tensor.sizes, tensor.element_strides, strict=True))[tensor.dimension_count - count :]
 
 
+@lowering(OneHot)
 def _one_hot(desc: OneHot, target: Target) -> Program:
     indices, values, output = desc.indices_tensor, desc.values_tensor, desc.output_tensor
     position = [int(axis == desc.axis) for axis in range(output.dimension_count)]
@@ -112,6 +105,7 @@ def _one_hot(desc: OneHot, target: Target) -> Program:
     return Program((dataclasses.replace(step, reads=step.reads[::-1]),))
 
 
+@lowering(ReverseSubsequences)
 def _reverse_subsequences(desc: ReverseSubsequences, target: Target) -> Program:
     source, lengths, output = desc.input_tensor, desc.sequence_lengths_tensor, desc.output_tensor
     axes = []
@@ -121,16 +115,3 @@ def _reverse_subsequences(desc: ReverseSubsequences, target: Target) -> Program:
     walk = Walk(tuple(axes), ((output.sizes[desc.axis], source.element_strides[desc.axis]),))
     unit, walk = walk.folded().in_units(desc.output_type.size_in_bits)
     return of_kernel(desc, kernel_of("reverse_subsequences", walk, unit, lengths.data_type))
-
-
-_LOWERINGS: dict[str, Callable[..., Program]] = {
-    "GATHER": _gather,
-    "GATHER_ELEMENTS": _gather_elements,
-    "GATHER_ND": _gather_nd,
-    "GATHER_ND1": _gather_nd,
-    "NONZERO_COORDINATES": nonzero.lower,
-    "ONE_HOT": _one_hot,
-    "REVERSE_SUBSEQUENCES": _reverse_subsequences,
-    "SCATTER": scattering.scatter,
-    "SCATTER_ND": scattering.scatter_nd,
-}

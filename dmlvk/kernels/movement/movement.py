@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-from dmlvk.kernels.movement import rearrangement
 from dmlvk.kernels.movement.copies import copy, fill
 from dmlvk.kernels.movement.parts import Part, copy_parts
-from dmlvk.kernels.program import Program, ProgramBuilder, Region
-from dmlvk.kernels.registry import pattern_lowering
-from dmlvk.kernels.target import Target
+from dmlvk.kernels.program import ProgramBuilder, Region, adds_steps
 from dmlvk.kernels.views import View
-from dmlvk.operators import OperatorDesc
+from dmlvk.operators.filling import SliceGrad
+from dmlvk.operators.movement import Join, Slice, Slice1, Split
 from dmlvk.tensors import TensorDesc
 
 
-@pattern_lowering("copies")
-def lower(desc: OperatorDesc, target: Target) -> Program:
-    """The program that computes a checked description on a device.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
-    builder = ProgramBuilder(desc, target)
-    _LOWERINGS[desc.operator_name](builder, desc)
-    return builder.program()
-
-
-def _join(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(Join)
+def _join(b: ProgramBuilder, desc: Join) -> None:
     regions = [b.reads[f"input_tensors[{number}]"] for number in range(len(desc.input_tensors))]
     parts = _parts(desc.output_tensor, desc.input_tensors, regions, desc.axis, "input")
     copy_parts(b, b.writes["output_tensor"], parts, desc.output_tensor.data_type.size_in_bits, is_split=False)
 
 
-def _split(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(Split)
+def _split(b: ProgramBuilder, desc: Split) -> None:
     regions = [b.writes[f"output_tensors[{number}]"] for number in range(len(desc.output_tensors))]
     parts = _parts(desc.input_tensor, desc.output_tensors, regions, desc.axis, "output")
     copy_parts(b, b.reads["input_tensor"], parts, desc.input_tensor.data_type.size_in_bits, is_split=True)
@@ -52,16 +39,17 @@ def _parts(
     return parts
 
 
-def _copy_window(b: ProgramBuilder, desc: Any, part: View) -> None:
+def _copy_window(b: ProgramBuilder, desc: Slice | Slice1, part: View) -> None:
     target = (b.writes["output_tensor"], View.of(desc.output_tensor))
     copy(b, (b.reads["input_tensor"], part), target, desc.output_tensor.data_type.size_in_bits)
 
 
-def _slice(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(Slice)
+def _slice(b: ProgramBuilder, desc: Slice) -> None:
     _copy_window(b, desc, View.of(desc.input_tensor).window(desc.offsets, desc.sizes, desc.strides))
 
 
-def window_of(desc: Any, whole: View, sizes: Sequence[int]) -> View:
+def window_of(desc: Slice1 | SliceGrad, whole: View, sizes: Sequence[int]) -> View:
     """The first elements of a SLICE1's window, so many along each axis, in order."""
     strides = desc.input_window_strides
     windows = zip(desc.input_window_offsets, desc.input_window_sizes, strides, strict=True)
@@ -69,22 +57,14 @@ def window_of(desc: Any, whole: View, sizes: Sequence[int]) -> View:
     return whole.window(starts, sizes, strides)
 
 
-def _slice1(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(Slice1)
+def _slice1(b: ProgramBuilder, desc: Slice1) -> None:
     _copy_window(b, desc, window_of(desc, View.of(desc.input_tensor), desc.output_tensor.sizes))
 
 
-def _slice_grad(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(SliceGrad)
+def _slice_grad(b: ProgramBuilder, desc: SliceGrad) -> None:
     source, whole = View.of(desc.input_gradient_tensor), View.of(desc.output_gradient_tensor)
     bits, region = desc.output_gradient_tensor.data_type.size_in_bits, b.writes["output_gradient_tensor"]
     fill(b, (region, whole), bits, 0, label="zeros")
     copy(b, (b.reads["input_gradient_tensor"], source), (region, window_of(desc, whole, source.sizes)), bits)
-
-
-_LOWERINGS: Mapping[str, Callable[[ProgramBuilder, Any], None]] = {
-    **rearrangement.LOWERINGS,
-    "JOIN": _join,
-    "SLICE": _slice,
-    "SLICE1": _slice1,
-    "SLICE_GRAD": _slice_grad,
-    "SPLIT": _split,
-}

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeAlias
 
 from dmlvk.kernels.elementwise.elementwise import converted_bits
 from dmlvk.kernels.movement.copies import copy, fill, repeated_value
 from dmlvk.kernels.movement.padded import padded
-from dmlvk.kernels.program import ProgramBuilder, Region
+from dmlvk.kernels.program import ProgramBuilder, Region, adds_steps
 from dmlvk.kernels.views import View
-from dmlvk.operators.filling import blocks_along
-from dmlvk.operators.rearrangement import DepthSpaceOrder, PaddingMode
+from dmlvk.operators.filling import Unfold, blocks_along
+from dmlvk.operators.rearrangement import (
+    DepthSpaceOrder,
+    DepthToSpace,
+    DepthToSpace1,
+    Padding,
+    Padding1,
+    PaddingMode,
+    SpaceToDepth,
+    SpaceToDepth1,
+    Tile,
+)
+
+_Rearranged: TypeAlias = DepthToSpace | DepthToSpace1 | Padding | Padding1 | SpaceToDepth | SpaceToDepth1 | Tile
 
 
-def _copy_all(b: ProgramBuilder, desc: Any, source: View, target: View) -> None:
+def _copy_all(b: ProgramBuilder, desc: _Rearranged, source: View, target: View) -> None:
     bits = desc.output_tensor.data_type.size_in_bits
     copy(b, (b.reads["input_tensor"], source), (b.writes["output_tensor"], target), bits)
 
 
-def _tile(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(Tile)
+def _tile(b: ProgramBuilder, desc: Tile) -> None:
     source, target = View.of(desc.input_tensor), View.of(desc.output_tensor)
     for axis in reversed(range(len(desc.repeats))):
         target = target.split(axis, (desc.repeats[axis], source.sizes[axis]))
@@ -37,22 +50,25 @@ def _blocks(deep: View, flat: View, block: int, order: DepthSpaceOrder) -> tuple
     return deep.split(1, (channels, block, block)), pixels.permuted((0, 1, 3, 5, 2, 4))
 
 
-def _order(desc: Any) -> DepthSpaceOrder:
+def _order(desc: DepthToSpace | DepthToSpace1 | SpaceToDepth | SpaceToDepth1) -> DepthSpaceOrder:
     return getattr(desc, "order", DepthSpaceOrder.DEPTH_COLUMN_ROW)
 
 
-def _depth_to_space(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(DepthToSpace, DepthToSpace1)
+def _depth_to_space(b: ProgramBuilder, desc: DepthToSpace | DepthToSpace1) -> None:
     deep, flat = View.of(desc.input_tensor), View.of(desc.output_tensor)
     _copy_all(b, desc, *_blocks(deep, flat, desc.block_size, _order(desc)))
 
 
-def _space_to_depth(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(SpaceToDepth, SpaceToDepth1)
+def _space_to_depth(b: ProgramBuilder, desc: SpaceToDepth | SpaceToDepth1) -> None:
     flat, deep = View.of(desc.input_tensor), View.of(desc.output_tensor)
     target, source = _blocks(deep, flat, desc.block_size, _order(desc))
     _copy_all(b, desc, source, target)
 
 
-def _padding(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(Padding, Padding1)
+def _padding(b: ProgramBuilder, desc: Padding | Padding1) -> None:
     source, whole = View.of(desc.input_tensor), View.of(desc.output_tensor)
     middle = whole.window(desc.start_padding, source.sizes, (1,) * len(source.sizes))
     region, bits = b.writes["output_tensor"], desc.output_tensor.data_type.size_in_bits
@@ -74,8 +90,8 @@ def _padding(b: ProgramBuilder, desc: Any) -> None:
 def fill_around(
     b: ProgramBuilder,
     target: tuple[Region, View],
-    starts: tuple[int, ...],
-    sizes: tuple[int, ...],
+    starts: Sequence[int],
+    sizes: Sequence[int],
     value: int,
     bits: int,
 ) -> None:
@@ -100,7 +116,8 @@ def fill_around(
         left = left.part(axis, start, size)
 
 
-def _unfold(b: ProgramBuilder, desc: Any) -> None:
+@adds_steps(Unfold)
+def _unfold(b: ProgramBuilder, desc: Unfold) -> None:
     tensor, bits = desc.input_tensor, desc.input_tensor.data_type.size_in_bits
     batch, channels, *spatial = tensor.sizes
     region, source = b.reads["input_tensor"], View.of(tensor)
@@ -126,7 +143,7 @@ def _unfold(b: ProgramBuilder, desc: Any) -> None:
     copy(b, (region, moved), (b.writes["output_tensor"], target), bits, label="windows")
 
 
-def _mirror_around(b: ProgramBuilder, desc: Any, region: Region, whole: View) -> None:
+def _mirror_around(b: ProgramBuilder, desc: Padding | Padding1, region: Region, whole: View) -> None:
     """Pads axis by axis, from what the output has already."""
     sizes, bits = desc.input_tensor.sizes, desc.output_tensor.data_type.size_in_bits
     rows = whole.window(desc.start_padding, sizes, (1,) * len(sizes))  # full along the axes that are done
@@ -170,16 +187,3 @@ def _continue(
             source = line.part(axis, there - back, count)
         copy(b, (region, source), (region, line.part(axis, there, count)), bits, label="padding")
         there += count
-
-
-LOWERINGS: Mapping[str, Callable[[ProgramBuilder, Any], None]] = {
-    "DEPTH_TO_SPACE": _depth_to_space,
-    "DEPTH_TO_SPACE1": _depth_to_space,
-    "PADDING": _padding,
-    "PADDING1": _padding,
-    "SPACE_TO_DEPTH": _space_to_depth,
-    "SPACE_TO_DEPTH1": _space_to_depth,
-    "TILE": _tile,
-    "UNFOLD": _unfold,
-}
-"""By operator."""

@@ -16,6 +16,7 @@ from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.movement import index_lines
 from dmlvk.kernels.movement.index_walks import UNITS, Axis, Walk, kernel_of, variant_of
 from dmlvk.kernels.program import Program, ProgramBuilder, Region, of_kernel
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators.indexed import Scatter, ScatterNd
@@ -36,6 +37,7 @@ def variants() -> Iterable[ShaderVariant]:
     yield from (variant_of(_TAKE, unit) for unit in UNITS)
 
 
+@lowering(Scatter)
 def scatter(desc: Scatter, target: Target) -> Program:
     """The program of SCATTER.
 
@@ -62,6 +64,7 @@ def scatter(desc: Scatter, target: Target) -> Program:
     return _program(desc, target, Walk(tuple(mark), choices), take, numbered, math.prod(output.sizes))
 
 
+@lowering(ScatterNd)
 def scatter_nd(desc: ScatterNd, target: Target) -> Program:
     """The program of SCATTER_ND.
 
@@ -88,6 +91,7 @@ def scatter_nd(desc: ScatterNd, target: Target) -> Program:
     return _program(desc, target, mark, take, numbered, math.prod(sizes[:count]))
 
 
+@lowering(MaxUnpooling)
 def max_unpooling(desc: MaxUnpooling, target: Target) -> Program:
     """The program of MAX_UNPOOLING: updates of a single 0, which lies everywhere, by indices through the whole output.
 

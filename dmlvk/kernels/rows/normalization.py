@@ -8,48 +8,28 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dmlvk.datatypes import DataType, float32_bits
-from dmlvk.kernels.composed import batch_gradient
 from dmlvk.kernels.elementwise.elementwise import lower_walk
 from dmlvk.kernels.kernel import WalkKernel
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region, Step
-from dmlvk.kernels.registry import pattern_lowering
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.rows import held_rows, reduction
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
 from dmlvk.operators import (
     OPERATORS,
     BatchNormalization,
-    BatchNormalizationGrad,
     FusedActivation,
     LpNormalization,
     MeanVarianceNormalization,
     MeanVarianceNormalization1,
     MeanVarianceNormalization2,
-    OperatorDesc,
 )
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc, packed_strides
 
 _RELU = "ACTIVATION_RELU"
 """The activation that the last step applies itself; all others are a step of their own."""
-
-
-@pattern_lowering("normalization")
-def lower(desc: OperatorDesc, target: Target) -> Program:
-    """The program of an operator.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
-    if isinstance(desc, BatchNormalization):
-        return _batch_normalization(desc, target)
-    if isinstance(desc, BatchNormalizationGrad):
-        return batch_gradient.lower(desc, target)
-    if isinstance(desc, LpNormalization):
-        return _lp_normalization(desc, target)
-    assert isinstance(desc, MeanVarianceNormalization | MeanVarianceNormalization1 | MeanVarianceNormalization2)
-    return _mean_variance_normalization(desc, target)
 
 
 @shader_variants
@@ -143,6 +123,7 @@ def _add_shift(builder: ProgramBuilder, desc: BatchNormalization, target: Target
     add_activation(builder, desc.fused_activation, desc.output_tensor, builder.writes["output_tensor"])
 
 
+@lowering(BatchNormalization)
 def _batch_normalization(desc: BatchNormalization, target: Target) -> Program:
     builder = ProgramBuilder(desc, target)
     factors = builder.scratch(batch_factor(desc).size_in_bytes)
@@ -166,6 +147,7 @@ def _axes_of(desc: MeanVariance) -> tuple[int, ...]:
     return tuple(desc.axes)
 
 
+@lowering(MeanVarianceNormalization, MeanVarianceNormalization1, MeanVarianceNormalization2)
 def _mean_variance_normalization(desc: MeanVariance, target: Target) -> Program:
     builder = ProgramBuilder(desc, target)
     has_mean = not isinstance(desc, MeanVarianceNormalization2) or desc.use_mean
@@ -255,6 +237,7 @@ def _add_shift_and_scale(
     builder.launch(kernel, reads, [builder.writes["output_tensor"]], label="shift and scale")
 
 
+@lowering(LpNormalization)
 def _lp_normalization(desc: LpNormalization, target: Target) -> Program:
     builder = ProgramBuilder(desc, target)
     source, read = desc.input_tensor, builder.reads["input_tensor"]

@@ -5,17 +5,17 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
-from typing import Any
 
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import ShaderVariant
-from dmlvk.operators import OperatorDesc
-from dmlvk.operators.region_alignment import fewest_samples, most_samples, without_denormal
+from dmlvk.operators.region_alignment import RoiAlign, RoiAlign1, fewest_samples, most_samples, without_denormal
+from dmlvk.operators.region_gradient import RoiAlignGrad
 from dmlvk.operators.resampling import InterpolationMode
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
@@ -89,7 +89,7 @@ class Sampling:
     pooled: tuple[int, ...]
 
     @classmethod
-    def of(cls, desc: Any, image: TensorDesc, pooled: TensorDesc) -> Sampling:
+    def of(cls, desc: RoiAlign | RoiAlign1 | RoiAlignGrad, image: TensorDesc, pooled: TensorDesc) -> Sampling:
         """That of a checked description."""
         return cls(
             scales=(without_denormal(desc.spatial_scale_x), without_denormal(desc.spatial_scale_y)),
@@ -134,7 +134,9 @@ class Sampling:
         return math.prod(numbers)
 
 
-def place_samples(builder: ProgramBuilder, desc: Any, sampling: Sampling, table: Region) -> None:
+def place_samples(
+    builder: ProgramBuilder, desc: RoiAlign | RoiAlign1 | RoiAlignGrad, sampling: Sampling, table: Region
+) -> None:
     """Adds the launch that finds where samples lie, and writes the table: patterns/windows/region_places.glsl."""
     regions, batches = desc.roi_tensor, desc.batch_indices_tensor
     entries = sampling.regions * sampling.entries
@@ -201,24 +203,24 @@ def reduce_samples(
             builder.launch(kernel, [builder.reads["input_tensor"], table], [output, state])
 
 
-def lower_alignment(desc: OperatorDesc, target: Target) -> Program:
+@lowering(RoiAlign, RoiAlign1)
+def lower_alignment(desc: RoiAlign | RoiAlign1, target: Target) -> Program:
     """The program that computes a checked description of ROI_ALIGN or ROI_ALIGN1.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    members: Any = desc
-    sampling = Sampling.of(desc, members.input_tensor, members.output_tensor)
+    sampling = Sampling.of(desc, desc.input_tensor, desc.output_tensor)
     builder = ProgramBuilder(desc, target)
     table = builder.scratch(sampling.table_bytes)
     place_samples(builder, desc, sampling, table)
     how = Reduced(
-        found=members.reduction_function.name.lower(),
-        mode=members.interpolation_mode,
-        outside=members.out_of_bounds_input_value,
-        strides=tuple(members.output_tensor.element_strides),
+        found=desc.reduction_function.name.lower(),
+        mode=desc.interpolation_mode,
+        outside=desc.out_of_bounds_input_value,
+        strides=tuple(desc.output_tensor.element_strides),
     )
-    reduce_samples(builder, sampling, how, members.input_tensor, table, builder.writes["output_tensor"])
+    reduce_samples(builder, sampling, how, desc.input_tensor, table, builder.writes["output_tensor"])
     return builder.program()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from dmlvk.datatypes import float32_bits
 from dmlvk.errors import DeviceLimitError
@@ -13,12 +12,13 @@ from dmlvk.kernels.kernel import WORK_GROUP_SIZE, PlainKernel, launch_size
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.copies import fill
 from dmlvk.kernels.program import SCRATCH_ALIGNMENT, Program, ProgramBuilder, Region
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.kernels.views import View
 from dmlvk.kernels.windows.region_alignment import Reduced, Sampling, check_launches, place_samples, reduce_samples
-from dmlvk.operators import OperatorDesc
 from dmlvk.operators.members import ReduceFunction
+from dmlvk.operators.region_gradient import RoiAlignGrad
 from dmlvk.operators.resampling import InterpolationMode
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
@@ -64,7 +64,8 @@ def _variant(shader: str, name: str, defines: dict[str, str]) -> ShaderVariant:
     return ShaderVariant(f"{shader}.{name}", f"regions/{shader}.comp", tuple(sorted(defines.items())))
 
 
-def lower_gradient(desc: OperatorDesc, target: Target) -> Program:
+@lowering(RoiAlignGrad)
+def lower_gradient(desc: RoiAlignGrad, target: Target) -> Program:
     """The program that computes a checked description of ROI_ALIGN_GRAD.
 
     Raises:
@@ -101,27 +102,28 @@ class _Block:
 class _Gradient:
     """Puts the program together."""
 
-    def __init__(self, desc: OperatorDesc, target: Target) -> None:
+    def __init__(self, desc: RoiAlignGrad, target: Target) -> None:
         self.builder = ProgramBuilder(desc, target)
-        self.desc: Any = desc
-        members: Any = desc
-        image = members.input_tensor or members.output_gradient_tensor
-        self.gradient: TensorDesc = members.input_gradient_tensor
+        self.desc = desc
+        image = desc.input_tensor or desc.output_gradient_tensor
+        assert image is not None, "the declaration wants one of them"
+        self.image = image
+        self.gradient: TensorDesc = desc.input_gradient_tensor
         self.sampling = Sampling.of(desc, image, self.gradient)
-        self.function = members.reduction_function.name.lower()
-        self.is_average = members.reduction_function == ReduceFunction.AVERAGE
-        self.is_linear = members.interpolation_mode == InterpolationMode.LINEAR
+        self.function = desc.reduction_function.name.lower()
+        self.is_average = desc.reduction_function == ReduceFunction.AVERAGE
+        self.is_linear = desc.interpolation_mode == InterpolationMode.LINEAR
         self.type_name = self.gradient.data_type.name.lower()
         regions, _, height, width = self.sampling.pooled
         rows, columns = self.sampling.image[2:]
         weights = height * rows + width * columns if self.is_average else 0
         self.weight_words = 2 * (rows + columns) + weights
         self.regions_weighted = min(regions, max(1, _MOST_SCRATCH_BYTES // (4 * self.weight_words)))
-        needs_winners = not self.is_average and (self.is_linear or members.output_gradient_tensor is not None)
+        needs_winners = not self.is_average and (self.is_linear or desc.output_gradient_tensor is not None)
         self.winner_bytes = 8 * math.prod(self.sampling.pooled) if needs_winners else 0
         self.winners_at = _aligned(self.sampling.table_bytes)
         self.weights_at = self.winners_at + _aligned(self.winner_bytes)
-        has_weights = members.output_gradient_tensor is not None
+        has_weights = desc.output_gradient_tensor is not None
         weight_bytes = 4 * self.weight_words * self.regions_weighted * has_weights
         self.tables = self.builder.scratch(self.weights_at + weight_bytes)
 
@@ -132,7 +134,7 @@ class _Gradient:
         if self.winner_bytes:
             how = Reduced("winner", self.desc.interpolation_mode, 0.0)
             winners = self.tables.part(self.winners_at, self.winner_bytes)
-            reduce_samples(self.builder, self.sampling, how, self.desc.input_tensor, table, winners)
+            reduce_samples(self.builder, self.sampling, how, self.image, table, winners)
         if self.desc.output_gradient_tensor is not None:
             self._gather()
         tensor = self.desc.output_roi_gradient_tensor
@@ -205,12 +207,13 @@ class _Gradient:
         constants: Mapping[str, int],
     ) -> None:
         first_item, count, part = items
-        members = self.desc
+        output = self.desc.output_gradient_tensor
+        assert output is not None, "nothing is gathered otherwise"
         bounds = [number for each in (block.regions, block.rows, block.columns) for number in (each.start, each.stop)]
         parameters = [count, first_item, self.weights_at // 4, self.winners_at // 4, first_weighted, *bounds, part]
         parameters += [*self.sampling.offsets, *self.sampling.image, *self.sampling.pooled[2:]]
-        parameters += [*self.gradient.element_strides, *members.output_gradient_tensor.element_strides]
-        name = f"{members.interpolation_mode.name.lower()}.{self.function}.{self.type_name}"
+        parameters += [*self.gradient.element_strides, *output.element_strides]
+        name = f"{self.desc.interpolation_mode.name.lower()}.{self.function}.{self.type_name}"
         reads = [self.tables, self.builder.reads["input_gradient_tensor"]]
         writes = [self.builder.writes["output_gradient_tensor"], state]
         self._launch(f"region_gather.{name}", count, tuple(parameters), (reads, writes), constants)
@@ -270,11 +273,10 @@ class _Gradient:
         whole = -(-most // at_once) * at_once
         step = at_once if self.builder.target.is_cpu else whole
         check_launches(self.desc.operator_name, whole // step, most)
-        source = self.desc.input_tensor
         for first in range(0, whole, step):
             parameters = [items, regions[0], self.winners_at // 4, first, first + step, at_once, parts, of_part]
             parameters += [int(self.sampling.reaches_corners), *self.sampling.offsets, *self.sampling.image[1:]]
-            parameters += [*self.sampling.pooled[2:], *source.element_strides, *self.gradient.element_strides]
+            parameters += [*self.sampling.pooled[2:], *self.image.element_strides, *self.gradient.element_strides]
             reads = [self.builder.reads["input_tensor"], self.tables, self.builder.reads["input_gradient_tensor"]]
             name = f"region_slopes.{self.function}.{self.type_name}"
             self._launch(name, items, tuple(parameters), (reads, [sums]))

@@ -10,12 +10,9 @@ from dmlvk.kernels.constants import numbered
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder
-from dmlvk.kernels.registry import pattern_lowering
+from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
-from dmlvk.kernels.windows import region_alignment, region_gradient
-from dmlvk.operators import OperatorDesc
-from dmlvk.operators.region_gradient import RoiAlignGrad
 from dmlvk.operators.regions import RoiPooling, pooling_scale
 from dmlvk.operators.type_groups import FLOATS
 
@@ -32,17 +29,13 @@ def variants() -> Iterator[ShaderVariant]:
         yield ShaderVariant(f"roi_pooling.{name}", "regions/roi_pooling.comp", defines)
 
 
-@pattern_lowering("regions")
-def lower(desc: OperatorDesc, target: Target) -> Program:
+@lowering(RoiPooling)
+def lower(desc: RoiPooling, target: Target) -> Program:
     """The program that computes a checked description.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    if isinstance(desc, RoiAlignGrad):
-        return region_gradient.lower_gradient(desc, target)
-    if not isinstance(desc, RoiPooling):
-        return region_alignment.lower_alignment(desc, target)
     source, regions, result = desc.input_tensor, desc.roi_tensor, desc.output_tensor
     elements = math.prod(result.sizes)
     groups = launch_size(desc.operator_name, elements)

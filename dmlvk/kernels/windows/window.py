@@ -13,17 +13,16 @@ from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels.elementwise.elementwise import lower_walk
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.named import shader_variants
-from dmlvk.kernels.movement.scattering import max_unpooling
 from dmlvk.kernels.products.integer_products import stride_of
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
-from dmlvk.kernels.registry import pattern_lowering
+from dmlvk.kernels.registry import lowering, pattern_lowering
 from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
 from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
 from dmlvk.kernels.windows import local_response
 from dmlvk.kernels.windows.local_response import factor_of, kernel_of_channels, quarters_of, response_numbers
-from dmlvk.operators import OPERATORS, OperatorDesc
+from dmlvk.operators import OPERATORS
 from dmlvk.operators.local_response import LocalResponseNormalization, LocalResponseNormalizationGrad
-from dmlvk.operators.pooling import MaxUnpooling, dilations_of
+from dmlvk.operators.pooling import dilations_of
 from dmlvk.operators.quantized_pooling import QuantizedLinearAveragePooling
 from dmlvk.tensors import TensorDesc
 
@@ -49,18 +48,6 @@ _SPATIAL = ("DEPTH", "HEIGHT", "WIDTH")
 
 _LARGEST_NORM_BY_SUM = 2
 """From P = 3 on LP_POOLING takes powers."""
-
-
-@pattern_lowering("window")
-def lower(desc: OperatorDesc, target: Target) -> Program:
-    """The program that computes a checked description.
-
-    Raises:
-        DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
-    """
-    if isinstance(desc, LocalResponseNormalizationGrad):
-        return _local_response_gradient(desc, target)
-    return max_unpooling(desc, target) if isinstance(desc, MaxUnpooling) else _pooled(desc, target)
 
 
 @shader_variants
@@ -290,6 +277,7 @@ class _Pools:
     own: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
+@pattern_lowering("window")
 def _pooled(desc: Any, target: Target) -> Program:
     is_quantized = isinstance(desc, QuantizedLinearAveragePooling)
     source = (_Channels if is_quantized else _Tensor).of(desc.input_tensor)
@@ -390,6 +378,7 @@ def _numbers(desc: Any) -> tuple[int, ...]:
     return (int(getattr(desc, "p", 0)),)
 
 
+@lowering(LocalResponseNormalizationGrad)
 def _local_response_gradient(desc: LocalResponseNormalizationGrad, target: Target) -> Program:
     """What is divided by, a term of each element, the terms' sums around each element, and the gradients."""
     builder = ProgramBuilder(desc, target)
