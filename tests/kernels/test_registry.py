@@ -6,6 +6,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.bench.registry import bench_tasks
+from dmlvk.bench.tasks import OPERATORS_WITH_TASKS
 from dmlvk.conformance.references.registry import reference
 from dmlvk.errors import UnsupportedError
 from dmlvk.kernels import lowering, registry
@@ -38,11 +39,12 @@ def test_a_missing_lowering_is_told_by_name(monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_operator_has_two() -> None:
     with pytest.raises(ValueError, match=r"^GEMM: lowering: dmlvk\.kernels\.products\.matrix has one already$"):
         registry.lowering(dml.Gemm)(lowering.lower)
-    with pytest.raises(ValueError, match=r"^copies: lowering: dmlvk\.kernels\.movement\.movement has one already$"):
-        registry.pattern_lowering("copies")(lowering.lower)
+    with pytest.raises(ValueError, match=r"^rows: lowering: dmlvk\.kernels\.rows\.along_axes has one already$"):
+        registry.pattern_lowering("rows")(lowering.lower)
     with pytest.raises(
         ValueError, match=r"^GEMM: reference: dmlvk\.conformance\.references\.products has one already$"
     ):
         reference("GEMM")(lowering.lower)
+    assert "GEMM" in OPERATORS_WITH_TASKS
     with pytest.raises(ValueError, match=r"^GEMM: bench task: dmlvk\.bench\.tasks has one already$"):
         bench_tasks("GEMM")(lambda: iter(()))
