@@ -24,10 +24,18 @@ MODULES = {
 MODULES["add.other_twin"] = ("key of the other twin", MODULES["add.twin"][1])
 
 
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Of a packed file, which takes a second to make."""
+    path = tmp_path_factory.mktemp("library") / "add.pack"
+    write_pack(path, MODULES)
+    return path.read_bytes()
+
+
 @pytest.fixture
-def packed(tmp_path: Path) -> Path:
+def packed(tmp_path: Path, contents: bytes) -> Path:
     """A directory with one packed file."""
-    write_pack(tmp_path / "add.pack", MODULES)
+    (tmp_path / "add.pack").write_bytes(contents)
     return tmp_path
 
 
