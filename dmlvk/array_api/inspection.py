@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dmlvk.array_api.creation import checked_device
-from dmlvk.array_api.dtypes import SUPPORTED, DType, float32, int64, isdtype
+from dmlvk.array_api.dtypes import SUPPORTED, DType, float16, float32, int64, isdtype
 from dmlvk.device import Device
 from dmlvk.objects.portable import default_device
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
@@ -32,9 +32,9 @@ class Information:
         return {"real floating": float32, "complex floating": None, "integral": int64, "indexing": int64}  # type: ignore[dict-item]  # there is none
 
     def dtypes(self, *, device: Device | None = None, kind: Any = None) -> dict[str, DType]:
-        """The types that arrays can have, by name; those of a kind, if one is named."""
+        """The standard's types that arrays can have, by name; those of a kind, if one is named."""
         checked_device(device, "dtypes")
-        return {one.name: one for one in SUPPORTED if kind is None or isdtype(one, kind)}
+        return {one.name: one for one in SUPPORTED if one != float16 and (kind is None or isdtype(one, kind))}
 
 
 def __array_namespace_info__() -> Information:
