@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # has no annotations
-from onnx import AttributeProto, TensorProto, inliner, numpy_helper
+from onnx import AttributeProto, TensorProto, helper, inliner, numpy_helper
 
 from dmlvk.errors import InvalidArgumentError, ModelFileError
 from dmlvk.onnx.exceptions import InvalidProtobuf, NoSuchFile
@@ -26,6 +26,9 @@ from dmlvk.onnx.local_functions import count_nodes, key_of
 from dmlvk.onnx.values import Array
 
 _MOST_ELEMENTS = 2**32 - 1
+_MOST_PROTO_BYTES = 2**31 - 2**20
+"""Bytes of a message that Protocol Buffers write; larger models have external data."""
+
 _MOST_NESTED = 64
 """Graphs inside graphs; deeper ones would exhaust Python's stack."""
 
@@ -119,16 +122,21 @@ class Model:
     propagates_nan: bool = False
 
 
-def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto, most_nodes: int = 2**17) -> Model:
+def load(
+    source: str | os.PathLike[str] | bytes | onnx.ModelProto,
+    most_nodes: int = 2**17,
+    given: Mapping[str, Array] | None = None,
+) -> Model:
     """Reads and checks a model.
 
     Args:
         source: a path, the bytes of a file, or what the onnx package read.
         most_nodes: that it may have, with its functions' bodies in place and graphs inside of nodes.
+        given: contents for initializers in the place of the file's, by name.
 
     Raises:
         ModelFileError: when it cannot be read or breaks a rule.
-        InvalidArgumentError: when it is something else.
+        InvalidArgumentError: when it is something else, or contents are of another type or shape than it says.
     """
     external = ExternalData(None)
     if isinstance(source, onnx.ModelProto):
@@ -161,7 +169,21 @@ def load(source: str | os.PathLike[str] | bytes | onnx.ModelProto, most_nodes: i
             proto.ParseFromString(contents)
         except (DecodeError, RuntimeError, ValueError) as error:
             raise InvalidProtobuf(f"{name}: is no ONNX model: {error}") from error
-    return _Loader(name, proto, external, most_nodes).loaded()
+    return _Loader(name, proto, external, most_nodes, given).loaded()
+
+
+def save_as_it_is(source: str | os.PathLike[str] | bytes | onnx.ModelProto, path: str | os.PathLike[str]) -> None:
+    """Writes a model to a file of its own, with its external data: what a plan changes is no ONNX.
+
+    Args:
+        source: as for :func:`load`.
+        path: the file.
+    """
+    if isinstance(source, onnx.ModelProto):
+        made = source
+    else:
+        made = onnx.load_from_string(bytes(source)) if isinstance(source, (bytes, bytearray)) else onnx.load(source)
+    onnx.save(made, os.fspath(path), save_as_external_data=made.ByteSize() >= _MOST_PROTO_BYTES)
 
 
 def reloaded(name: str, contents: bytes, constants: Mapping[str, Array]) -> Model:
@@ -196,11 +218,18 @@ class _Loader:
         proto: the model, which is changed.
         external: reads what does not lie in it.
         most_nodes: that it may have; ``None``: that was checked before.
+        given: contents of initializers, by name.
     """
 
     def __init__(
-        self, name: str, proto: onnx.ModelProto, external: ExternalData, most_nodes: int | None = None
+        self,
+        name: str,
+        proto: onnx.ModelProto,
+        external: ExternalData,
+        most_nodes: int | None = None,
+        given: Mapping[str, Array] | None = None,
     ) -> None:
+        self._given = dict(given or {})
         self._most_nodes = most_nodes
         self._name = name
         self._proto = proto
@@ -330,7 +359,11 @@ class _Loader:
         for tensor in graph.initializer:
             if not tensor.name or tensor.name in found:
                 raise self._error(f"{where}: two initializers are called {tensor.name!r}, or one has no name")
-            found[tensor.name] = self._array(tensor, f"the initializer {tensor.name!r}", may_be_mapped=True)
+            given = self._given.get(tensor.name)
+            if given is None:
+                found[tensor.name] = self._array(tensor, f"the initializer {tensor.name!r}", may_be_mapped=True)
+            else:
+                found[tensor.name] = self._in_its_place(tensor, given)
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
             if not name or name in found:
@@ -362,6 +395,16 @@ class _Loader:
         if array.shape != shape:
             raise self._error(f"{what} has {array.size} elements, which do not fit its shape {list(shape)}")
         return array
+
+    def _in_its_place(self, tensor: onnx.TensorProto, given: Array) -> Array:
+        """Contents that a program gave, which must be of the initializer's type and shape."""
+        wanted = helper.tensor_dtype_to_np_dtype(tensor.data_type), tuple(tensor.dims)
+        if (given.dtype, given.shape) != wanted:
+            raise InvalidArgumentError(
+                f"{self._name}: the initializer {tensor.name!r} is {wanted[0]}{list(wanted[1])}; what was given in its "
+                f"place is {given.dtype}{list(given.shape)}"
+            )
+        return given
 
     def _dense(self, sparse: onnx.SparseTensorProto, what: str) -> Array:
         values, indices = self._array(sparse.values, what), self._array(sparse.indices, what)

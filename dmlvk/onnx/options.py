@@ -9,11 +9,16 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
 import onnx
 
 from dmlvk.errors import InvalidArgumentError, UnsupportedError
 from dmlvk.onnx.limits import DEFAULT_LIMITS, Limits
 from dmlvk.onnx.loading import Model, ValueInfo
+
+if TYPE_CHECKING:
+    from dmlvk.onnx.ort_values import OrtValue
 
 PROVIDER = "DmlExecutionProvider"
 """The provider of ONNX Runtime that dmlvk stands in for."""
@@ -97,6 +102,7 @@ class SessionOptions:
         self.most_host_bytes = DEFAULT_LIMITS.host_bytes
         self.most_host_work = DEFAULT_LIMITS.host_work
         self._entries: dict[str, str] = {}
+        self._initializers: dict[str, Any] = {}
         self._by_name: dict[str, int] = {}
         self._by_denotation: dict[str, int] = {}
 
@@ -147,13 +153,37 @@ class SessionOptions:
         """
         self._by_denotation[str(denotation)] = _checked_size(denotation, size)
 
-    def add_initializer(self, name: str, value: object) -> None:
-        """Not there: a model's initializers are what its file says.
+    def add_initializer(self, name: str, value: OrtValue | npt.ArrayLike) -> None:
+        """Contents for the initializer of this name, in the place of what the model's file has.
+
+        Args:
+            name: of an initializer; a model that has no such one does without.
+            value: of its type and shape; copied when a session is made.
+        """
+        self._initializers[str(name)] = value
+
+    def add_external_initializers(self, names: Sequence[str], values: Sequence[OrtValue | npt.ArrayLike]) -> None:
+        """The same for several initializers, whose files need not be there.
 
         Raises:
-            UnsupportedError: always.
+            InvalidArgumentError: when there are more names than values, or fewer.
         """
-        raise UnsupportedError(f"SessionOptions.add_initializer: dmlvk takes {name!r} from the model's file only")
+        if len(names) != len(values):
+            raise InvalidArgumentError(
+                f"SessionOptions.add_external_initializers: needs a value for each name; got {len(names)} names and "
+                f"{len(values)} values"
+            )
+        for name, value in zip(names, values, strict=True):
+            self.add_initializer(name, value)
+
+    @property
+    def given_initializers(self) -> dict[str, npt.NDArray[Any]]:
+        """Copies of what :meth:`add_initializer` was given, by name. dmlvk's own."""
+        numbers = {
+            name: value if isinstance(value, np.ndarray) or not hasattr(value, "numpy") else value.numpy()
+            for name, value in self._initializers.items()
+        }
+        return {name: np.array(value, order="C") for name, value in numbers.items()}
 
     def register_custom_ops_library(self, path: str | os.PathLike[str]) -> None:
         """Not there: the kernels of such a library are for another machine.

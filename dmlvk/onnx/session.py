@@ -27,7 +27,7 @@ from dmlvk.onnx.engine import Program
 from dmlvk.onnx.execution import Held, Usage
 from dmlvk.onnx.feeds import check_name, checked_inputs, checked_outputs
 from dmlvk.onnx.limits import Limits
-from dmlvk.onnx.loading import Model, load, reloaded
+from dmlvk.onnx.loading import Model, load, reloaded, save_as_it_is
 from dmlvk.onnx.options import HOST_PROVIDER, PROVIDER, RunOptions, SessionOptions, device_id_of, option_of
 from dmlvk.onnx.ort_values import IOBinding, OrtValue, value_of
 from dmlvk.onnx.round_plans import Placement
@@ -120,7 +120,7 @@ class InferenceSession(Portable):
         options = SessionOptions() if sess_options is None else sess_options
         limits = options.limits()
         with memory_checked("InferenceSession"):
-            loaded = options.fixed(load(path_or_bytes, limits.nodes))
+            loaded = options.fixed(load(path_or_bytes, limits.nodes, options.given_initializers))
         selector = device_id_of(providers, provider_options) if device is None else device
         if isinstance(selector, Device):
             opened, owns_device = selector, False
@@ -136,6 +136,8 @@ class InferenceSession(Portable):
         how = {"strict": strict, "fuse": fuse, "joins": options.joins_nodes}
         self._open(loaded, opened, owns_device=owns_device, flags=flags, limits=limits, **how)
         self._options = options
+        if options.optimized_model_filepath:
+            save_as_it_is(path_or_bytes, options.optimized_model_filepath)
         self._model_path: str | None = (
             os.fspath(path_or_bytes) if isinstance(path_or_bytes, (str, os.PathLike)) else None
         )

