@@ -27,7 +27,7 @@ _NOT_HERE = {
     "OrtValue": {"as_sparse_tensor", "ort_value_from_sparse_tensor"},
     "IOBinding": set(),
     "SessionOptions": {  # of execution providers that are loaded as libraries
-        *("add_external_initializers", "add_external_initializers_from_files_in_memory", "add_provider_for_devices"),
+        *("add_external_initializers_from_files_in_memory", "add_provider_for_devices"),
         *("clear_ep_context_data_read_func", "set_ep_context_data_read_func", "set_load_cancellation_flag"),
         *("set_provider_selection_policy", "set_provider_selection_policy_delegate", "has_providers"),
     },
