@@ -30,19 +30,27 @@ class Appending:
         ends: its input that says where sequences end; without a total, how many rows there are.
         total: its input that says how long the longest sequence is; ``None``: it has none.
         is_optional: whether caches grow where ``ends`` is not given: then they have the rows that there are.
+        masks: its inputs that have a number for each key. Beside one of them caches that grow are not appended to: each
+            length would be a plan of its own, where open sizes have few.
     """
 
     past: tuple[int, int]
     ends: int
     total: int | None = None
     is_optional: bool = False
+    masks: tuple[int, ...] = ()
+
+    def grows_in(self, given: Sequence[str]) -> bool:
+        """Whether caches grow, and are appended to, in a node with these inputs."""
+        absent = (self.ends, *self.masks)
+        return self.is_optional and not any(given[index] for index in absent if index < len(given))
 
 
 APPENDING = {
     ("com.microsoft", "GroupQueryAttention"): Appending((3, 4), 5, 6),
-    ("com.microsoft", "MultiHeadAttention"): Appending((6, 7), 8, is_optional=True),
+    ("com.microsoft", "MultiHeadAttention"): Appending((6, 7), 8, is_optional=True, masks=(4, 5)),
     ("com.microsoft", "DecoderMaskedMultiHeadAttention"): Appending((5, 6), 7),
-    ("", "Attention"): Appending((4, 5), 7, is_optional=True),
+    ("", "Attention"): Appending((4, 5), 7, is_optional=True, masks=(3,)),
     (JOINED, APPENDS): Appending((4, 5), 7),
 }
 """The nodes, by domain and operator. The outputs 1 and 2 are keys and values with those of the new tokens."""
@@ -58,8 +66,7 @@ def with_rows(model: Model, steps: Sequence[Step]) -> tuple[list[Step], list[Ste
     for step in steps:
         kind = APPENDING.get((step.domain, step.proto.op_type))
         given = list(step.proto.input)
-        is_growing = kind is not None and kind.is_optional and not any(given[kind.ends : kind.ends + 1])
-        if kind is None or not is_growing or len(caches.of(step, kind)) != 2:
+        if kind is None or not kind.grows_in(given) or len(caches.of(step, kind)) != 2:
             made.append(step)
             continue
         first = first or given[kind.past[0]]
