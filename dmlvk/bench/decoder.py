@@ -21,6 +21,9 @@ from dmlvk.language.sampling import Sampler, Sampling
 _PROMPTS = 5
 """Runs of a prompt, of which the median is taken, behind one that does not count."""
 
+_NUMBERS = re.compile(r"(\(\d+ of \d+\))|\d+")
+"""Of a kernel's label, by which it differs from those of other layers; which of a node's kernels it is stays."""
+
 _WARM_UP = 4
 """Tokens that do not count."""
 
@@ -173,7 +176,7 @@ class DecoderBench:
             chain.token()
         found: dict[str, tuple[float, int]] = {}
         for kernel in chain.kernel_times():
-            label = re.sub(r"\d+", "N", re.sub(r"layer\.\d+\.", "", kernel.label))
+            label = _NUMBERS.sub(lambda found: found[1] or "N", re.sub(r"layer\.\d+\.", "", kernel.label))
             seconds, launches = found.get(label, (0.0, 0))
             found[label] = seconds + kernel.seconds, launches + 1
         return dict(sorted(found.items(), key=lambda item: -item[1][0]))
