@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
@@ -186,6 +186,18 @@ def test_lengths_that_contradict_are_refused_and_caches_stay(any_device: dml.Dev
     with pytest.raises(dml.DmlError, match=words):
         made.run(_NAMES, {"x": x[:, 6:7], "attention_mask": given, "past_key": caches[0], "past_value": caches[1]})
     assert [found.numpy().tobytes() for found in caches] == [key.tobytes(), value.tobytes()]
+
+
+@pytest.mark.parametrize("token", [7, -8])
+def test_a_token_that_the_vocabulary_has_not_is_refused(any_device: dml.Device, token: int) -> None:
+    table = numbers(1, 7, 4)
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["y"])]
+    model = model_of(nodes, {"ids": np.array([[0]])}, ["y"])
+    model.graph.initializer.append(numpy_helper.from_array(table, "table"))
+    made = ort.InferenceSession(model, device=any_device)
+    assert np.array_equal(made.run(None, {"ids": np.array([[-7]])})[0], table[:1][None])
+    with pytest.raises(dml.InvalidArgumentError, match=f"'ids' has {token}; 'table' has 7 rows"):
+        made.run(None, {"ids": np.array([[token]])})
 
 
 def test_a_length_without_angles_is_refused(any_device: dml.Device) -> None:
