@@ -153,8 +153,16 @@ on neither. Caches that are inputs and outputs of the model are appended to wher
 a power of two of rows, and what `run_with_ort_values` returns is a view of it, which is copied when it is used twice;
 one `OrtValue` that is bound as past and as present (`past_present_share_buffer`) is written in place. From the second
 token on nothing is planned, compiled or recorded, until a growing cache is full. Lengths that contradict one another or
-the cache are refused before anything is written.
+the cache are refused before anything is written, as are tokens (indices of Gather that an input has) beyond a known
+table.
 Caches of a window (`sliding_window_cache`) keep the rows that ONNX Runtime says; each length has a plan of its own.
+
+The same is done for `MultiHeadAttention` (with `past_sequence_length`, or caches that grow),
+`DecoderMaskedMultiHeadAttention`, and ONNX's `Attention` with a past, where the caches are inputs and outputs of the
+model and read by nothing else. Caches that grow beside a mask or a bias of the text's length are copied instead, by
+plans for open sizes; in a shared buffer each length of a mask has a plan, and one whose keys are not those of the past
+and the new tokens is refused. Beams (`cache_indirection`) and quantized caches (`k_scale`, `v_scale`) are left to ONNX
+Runtime's CPU package, which a message says.
 
 What attention gives is made of FLOAT32 sums whose order follows from places alone: a score is the sum over a head's
 elements in their order; values are summed over chains of 32 keys, 8 chains in order to a segment of 256 keys, and
