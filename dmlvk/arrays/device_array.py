@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.arrays.array_operators import ArrayOperators
-from dmlvk.arrays.indexing import AxisPart, Part, axis_order, part_of, reshaped_sizes
+from dmlvk.arrays.indexing import AxisPart, TensorSlice, axis_order, part_of, reshaped_sizes
 from dmlvk.arrays.memory_pool import Storage
 from dmlvk.arrays.tensor_bytes import elements_of
 from dmlvk.datatypes import DataType, DataTypeLike, checked_data_type
@@ -284,9 +284,9 @@ class Array(ArrayOperators):
         )
 
 
-def _all_of(part: Part) -> Part:
+def _all_of(part: TensorSlice) -> TensorSlice:
     """What is left to be done when a part's elements were taken: its axes."""
-    return Part(tuple(AxisPart(0, axis.count, 1) for axis in part.axes), part.shown)
+    return TensorSlice(tuple(AxisPart(0, axis.count, 1) for axis in part.axes), part.shown)
 
 
 def array_tensor(dtype: DataTypeLike, shape: int | Sequence[int], where: str) -> TensorDesc:

@@ -38,7 +38,7 @@ class AxisPart:
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class TensorSlice:
     """A part of a tensor.
 
     Attributes:
@@ -51,7 +51,7 @@ class Part:
     shown: tuple[int | None, ...]
 
 
-def part_of(sizes: Sequence[int], key: object, whole: str) -> Part:
+def part_of(sizes: Sequence[int], key: object, whole: str) -> TensorSlice:
     """The part that an index names.
 
     Args:
@@ -90,7 +90,7 @@ def part_of(sizes: Sequence[int], key: object, whole: str) -> Part:
         raise InvalidArgumentError(
             f"{whole}: a tensor has at most {MAXIMUM_DIMENSION_COUNT} axes; got an index that gives {len(shown)}"
         )
-    return Part(tuple(axes), tuple(shown))
+    return TensorSlice(tuple(axes), tuple(shown))
 
 
 def _sliced(item: slice, size: int, where: str) -> AxisPart:

@@ -83,7 +83,7 @@ INTEGER_DOMAINS: dict[str, tuple[int, int]] = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Function:
+class LibraryFunction:
     """A function in other libraries' words; an empty text where a library does not have it.
 
     Attributes:
@@ -139,102 +139,108 @@ _ELU_TAICHI = "ti.max(a, 0.0) + {alpha} * (ti.exp(ti.min(a, 0.0)) - 1.0)"
 _HARD_SIGMOID = "clamp({alpha} * a + {beta}, vec4(0.0), vec4(1.0))"
 _HARD_SIGMOID_TAICHI = "ti.min(ti.max({alpha} * a + {beta}, 0.0), 1.0)"
 
-FUNCTIONS: dict[str, Function] = {
-    "ELEMENT_WISE_ABS": Function("abs", "abs", "Abs", "abs(a)", "ti.abs(a)"),
-    "ELEMENT_WISE_ACOS": Function("arccos", "acos", "Acos", "acos(a)", "ti.acos(a)"),
-    "ELEMENT_WISE_ACOSH": Function("arccosh", "acosh", "Acosh", "acosh(a)"),
-    "ELEMENT_WISE_ADD": Function("add", "add", "Add", "a + b", "a + b"),
-    "ELEMENT_WISE_ADD1": Function("add", "add", "Add", "a + b", "a + b"),
-    "ELEMENT_WISE_ASIN": Function("arcsin", "asin", "Asin", "asin(a)", "ti.asin(a)"),
-    "ELEMENT_WISE_ASINH": Function("arcsinh", "asinh", "Asinh", "asinh(a)"),
-    "ELEMENT_WISE_ATAN": Function("arctan", "atan", "Atan", "atan(a)"),
-    "ELEMENT_WISE_ATANH": Function("arctanh", "atanh", "Atanh", "atanh(a)"),
-    "ELEMENT_WISE_ATAN_YX": Function("arctan2", "atan2", "", "atan2(a, b)", "ti.atan2(a, b)"),
-    "ELEMENT_WISE_BIT_AND": Function("", "bitwise_and"),
-    "ELEMENT_WISE_BIT_NOT": Function("", "bitwise_not"),
-    "ELEMENT_WISE_BIT_OR": Function("", "bitwise_or"),
-    "ELEMENT_WISE_BIT_SHIFT_LEFT": Function("left_shift", "bitwise_left_shift"),
-    "ELEMENT_WISE_BIT_SHIFT_RIGHT": Function("right_shift", "bitwise_right_shift"),
-    "ELEMENT_WISE_BIT_XOR": Function("", "bitwise_xor"),
-    "ELEMENT_WISE_CEIL": Function("ceil", "ceil", "Ceil", "ceil(a)", "ti.ceil(a)"),
-    "ELEMENT_WISE_CLIP": Function(
+FUNCTIONS: dict[str, LibraryFunction] = {
+    "ELEMENT_WISE_ABS": LibraryFunction("abs", "abs", "Abs", "abs(a)", "ti.abs(a)"),
+    "ELEMENT_WISE_ACOS": LibraryFunction("arccos", "acos", "Acos", "acos(a)", "ti.acos(a)"),
+    "ELEMENT_WISE_ACOSH": LibraryFunction("arccosh", "acosh", "Acosh", "acosh(a)"),
+    "ELEMENT_WISE_ADD": LibraryFunction("add", "add", "Add", "a + b", "a + b"),
+    "ELEMENT_WISE_ADD1": LibraryFunction("add", "add", "Add", "a + b", "a + b"),
+    "ELEMENT_WISE_ASIN": LibraryFunction("arcsin", "asin", "Asin", "asin(a)", "ti.asin(a)"),
+    "ELEMENT_WISE_ASINH": LibraryFunction("arcsinh", "asinh", "Asinh", "asinh(a)"),
+    "ELEMENT_WISE_ATAN": LibraryFunction("arctan", "atan", "Atan", "atan(a)"),
+    "ELEMENT_WISE_ATANH": LibraryFunction("arctanh", "atanh", "Atanh", "atanh(a)"),
+    "ELEMENT_WISE_ATAN_YX": LibraryFunction("arctan2", "atan2", "", "atan2(a, b)", "ti.atan2(a, b)"),
+    "ELEMENT_WISE_BIT_AND": LibraryFunction("", "bitwise_and"),
+    "ELEMENT_WISE_BIT_NOT": LibraryFunction("", "bitwise_not"),
+    "ELEMENT_WISE_BIT_OR": LibraryFunction("", "bitwise_or"),
+    "ELEMENT_WISE_BIT_SHIFT_LEFT": LibraryFunction("left_shift", "bitwise_left_shift"),
+    "ELEMENT_WISE_BIT_SHIFT_RIGHT": LibraryFunction("right_shift", "bitwise_right_shift"),
+    "ELEMENT_WISE_BIT_XOR": LibraryFunction("", "bitwise_xor"),
+    "ELEMENT_WISE_CEIL": LibraryFunction("ceil", "ceil", "Ceil", "ceil(a)", "ti.ceil(a)"),
+    "ELEMENT_WISE_CLIP": LibraryFunction(
         "", "clamp", "", "clamp(a, vec4({min}), vec4({max}))", "ti.min(ti.max(a, {min}), {max})", extra=("min", "max")
     ),
-    "ELEMENT_WISE_CLIP1": Function(
+    "ELEMENT_WISE_CLIP1": LibraryFunction(
         "", "clamp", "", "clamp(a, vec4({min}), vec4({max}))", "ti.min(ti.max(a, {min}), {max})", extra=("min", "max")
     ),
-    "ELEMENT_WISE_CONSTANT_POW": Function(
+    "ELEMENT_WISE_CONSTANT_POW": LibraryFunction(
         "power", "pow", "", "pow(a, vec4({exponent}))", "ti.pow(a, {exponent})", extra=("exponent",)
     ),
-    "ELEMENT_WISE_COS": Function("cos", "cos", "Cos", "cos(a)", "ti.cos(a)"),
-    "ELEMENT_WISE_COSH": Function("cosh", "cosh", "Cosh", "cosh(a)"),
-    "ELEMENT_WISE_DIFFERENCE_SQUARE": Function("", "", "", "(a - b) * (a - b)", "(a - b) * (a - b)"),
-    "ELEMENT_WISE_DIVIDE": Function("divide", "div", "Div", "a / b", "a / b"),
-    "ELEMENT_WISE_ERF": Function("", "erf", "Erf"),
-    "ELEMENT_WISE_EXP": Function("exp", "exp", "Exp", "exp(a)", "ti.exp(a)"),
-    "ELEMENT_WISE_FLOOR": Function("floor", "floor", "Floor", "floor(a)", "ti.floor(a)"),
-    "ELEMENT_WISE_IDENTITY": Function("positive", "clone", "Identity", "a", "a"),
-    "ELEMENT_WISE_IF": Function("", "where", "Where"),
-    "ELEMENT_WISE_IS_INFINITY": Function("isinf", "isinf", "IsInf"),
-    "ELEMENT_WISE_IS_NAN": Function("isnan", "isnan", "IsNaN"),
-    "ELEMENT_WISE_LOG": Function("log", "log", "Log", "log(a)", "ti.log(a)"),
-    "ELEMENT_WISE_LOGICAL_AND": Function("logical_and", "logical_and"),
-    "ELEMENT_WISE_LOGICAL_EQUALS": Function("equal", "eq", "Equal"),
-    "ELEMENT_WISE_LOGICAL_GREATER_THAN": Function("greater", "gt", "Greater"),
-    "ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL": Function("greater_equal", "ge", "GreaterOrEqual"),
-    "ELEMENT_WISE_LOGICAL_LESS_THAN": Function("less", "lt", "Less"),
-    "ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL": Function("less_equal", "le", "LessOrEqual"),
-    "ELEMENT_WISE_LOGICAL_NOT": Function("logical_not", "logical_not"),
-    "ELEMENT_WISE_LOGICAL_OR": Function("logical_or", "logical_or"),
-    "ELEMENT_WISE_LOGICAL_XOR": Function("logical_xor", "logical_xor"),
-    "ELEMENT_WISE_MAX": Function("maximum", "maximum", "Max", "max(a, b)", "ti.max(a, b)"),
-    "ELEMENT_WISE_MEAN": Function("", "", "", "(a + b) * 0.5", "(a + b) * 0.5"),
-    "ELEMENT_WISE_MIN": Function("minimum", "minimum", "Min", "min(a, b)", "ti.min(a, b)"),
-    "ELEMENT_WISE_MODULUS_FLOOR": Function("remainder", "remainder", "", "a - b * floor(a / b)"),
-    "ELEMENT_WISE_MODULUS_TRUNCATE": Function("fmod", "fmod", "", "a - b * trunc(a / b)"),
-    "ELEMENT_WISE_MULTIPLY": Function("multiply", "mul", "Mul", "a * b", "a * b"),
-    "ELEMENT_WISE_NEGATE": Function("negative", "neg", "Neg", "-a", "-a"),
-    "ELEMENT_WISE_POW": Function("power", "pow", "Pow", "pow(a, b)", "ti.pow(a, b)"),
-    "ELEMENT_WISE_RECIP": Function("reciprocal", "reciprocal", "Reciprocal", "1.0 / a", "1.0 / a"),
-    "ELEMENT_WISE_ROUND": Function("rint", "round", "", "round(a)", "ti.round(a)"),
-    "ELEMENT_WISE_SIGN": Function("sign", "sign", "Sign", "sign(a)", "ti.math.sign(a)"),
-    "ELEMENT_WISE_SIN": Function("sin", "sin", "Sin", "sin(a)", "ti.sin(a)"),
-    "ELEMENT_WISE_SINH": Function("sinh", "sinh", "Sinh", "sinh(a)"),
-    "ELEMENT_WISE_SQRT": Function("sqrt", "sqrt", "Sqrt", "sqrt(a)", "ti.sqrt(a)"),
-    "ELEMENT_WISE_SUBTRACT": Function("subtract", "sub", "Sub", "a - b", "a - b"),
-    "ELEMENT_WISE_TAN": Function("tan", "tan", "Tan", "tan(a)", "ti.tan(a)"),
-    "ELEMENT_WISE_TANH": Function("tanh", "tanh", "Tanh", "tanh(a)", "ti.tanh(a)"),
-    "ELEMENT_WISE_THRESHOLD": Function(
+    "ELEMENT_WISE_COS": LibraryFunction("cos", "cos", "Cos", "cos(a)", "ti.cos(a)"),
+    "ELEMENT_WISE_COSH": LibraryFunction("cosh", "cosh", "Cosh", "cosh(a)"),
+    "ELEMENT_WISE_DIFFERENCE_SQUARE": LibraryFunction("", "", "", "(a - b) * (a - b)", "(a - b) * (a - b)"),
+    "ELEMENT_WISE_DIVIDE": LibraryFunction("divide", "div", "Div", "a / b", "a / b"),
+    "ELEMENT_WISE_ERF": LibraryFunction("", "erf", "Erf"),
+    "ELEMENT_WISE_EXP": LibraryFunction("exp", "exp", "Exp", "exp(a)", "ti.exp(a)"),
+    "ELEMENT_WISE_FLOOR": LibraryFunction("floor", "floor", "Floor", "floor(a)", "ti.floor(a)"),
+    "ELEMENT_WISE_IDENTITY": LibraryFunction("positive", "clone", "Identity", "a", "a"),
+    "ELEMENT_WISE_IF": LibraryFunction("", "where", "Where"),
+    "ELEMENT_WISE_IS_INFINITY": LibraryFunction("isinf", "isinf", "IsInf"),
+    "ELEMENT_WISE_IS_NAN": LibraryFunction("isnan", "isnan", "IsNaN"),
+    "ELEMENT_WISE_LOG": LibraryFunction("log", "log", "Log", "log(a)", "ti.log(a)"),
+    "ELEMENT_WISE_LOGICAL_AND": LibraryFunction("logical_and", "logical_and"),
+    "ELEMENT_WISE_LOGICAL_EQUALS": LibraryFunction("equal", "eq", "Equal"),
+    "ELEMENT_WISE_LOGICAL_GREATER_THAN": LibraryFunction("greater", "gt", "Greater"),
+    "ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL": LibraryFunction("greater_equal", "ge", "GreaterOrEqual"),
+    "ELEMENT_WISE_LOGICAL_LESS_THAN": LibraryFunction("less", "lt", "Less"),
+    "ELEMENT_WISE_LOGICAL_LESS_THAN_OR_EQUAL": LibraryFunction("less_equal", "le", "LessOrEqual"),
+    "ELEMENT_WISE_LOGICAL_NOT": LibraryFunction("logical_not", "logical_not"),
+    "ELEMENT_WISE_LOGICAL_OR": LibraryFunction("logical_or", "logical_or"),
+    "ELEMENT_WISE_LOGICAL_XOR": LibraryFunction("logical_xor", "logical_xor"),
+    "ELEMENT_WISE_MAX": LibraryFunction("maximum", "maximum", "Max", "max(a, b)", "ti.max(a, b)"),
+    "ELEMENT_WISE_MEAN": LibraryFunction("", "", "", "(a + b) * 0.5", "(a + b) * 0.5"),
+    "ELEMENT_WISE_MIN": LibraryFunction("minimum", "minimum", "Min", "min(a, b)", "ti.min(a, b)"),
+    "ELEMENT_WISE_MODULUS_FLOOR": LibraryFunction("remainder", "remainder", "", "a - b * floor(a / b)"),
+    "ELEMENT_WISE_MODULUS_TRUNCATE": LibraryFunction("fmod", "fmod", "", "a - b * trunc(a / b)"),
+    "ELEMENT_WISE_MULTIPLY": LibraryFunction("multiply", "mul", "Mul", "a * b", "a * b"),
+    "ELEMENT_WISE_NEGATE": LibraryFunction("negative", "neg", "Neg", "-a", "-a"),
+    "ELEMENT_WISE_POW": LibraryFunction("power", "pow", "Pow", "pow(a, b)", "ti.pow(a, b)"),
+    "ELEMENT_WISE_RECIP": LibraryFunction("reciprocal", "reciprocal", "Reciprocal", "1.0 / a", "1.0 / a"),
+    "ELEMENT_WISE_ROUND": LibraryFunction("rint", "round", "", "round(a)", "ti.round(a)"),
+    "ELEMENT_WISE_SIGN": LibraryFunction("sign", "sign", "Sign", "sign(a)", "ti.math.sign(a)"),
+    "ELEMENT_WISE_SIN": LibraryFunction("sin", "sin", "Sin", "sin(a)", "ti.sin(a)"),
+    "ELEMENT_WISE_SINH": LibraryFunction("sinh", "sinh", "Sinh", "sinh(a)"),
+    "ELEMENT_WISE_SQRT": LibraryFunction("sqrt", "sqrt", "Sqrt", "sqrt(a)", "ti.sqrt(a)"),
+    "ELEMENT_WISE_SUBTRACT": LibraryFunction("subtract", "sub", "Sub", "a - b", "a - b"),
+    "ELEMENT_WISE_TAN": LibraryFunction("tan", "tan", "Tan", "tan(a)", "ti.tan(a)"),
+    "ELEMENT_WISE_TANH": LibraryFunction("tanh", "tanh", "Tanh", "tanh(a)", "ti.tanh(a)"),
+    "ELEMENT_WISE_THRESHOLD": LibraryFunction(
         "maximum", "clamp_min", "", "max(a, vec4({min}))", "ti.max(a, {min})", extra=("min",)
     ),
-    "ACTIVATION_CELU": Function("", "nn.functional.celu", "Celu", _ELU, _ELU_TAICHI, extra=("alpha",)),
-    "ACTIVATION_ELU": Function("", "nn.functional.elu", "Elu", _ELU, _ELU_TAICHI, extra=("alpha",)),
-    "ACTIVATION_GELU": Function("", "nn.functional.gelu"),
-    "ACTIVATION_HARD_SIGMOID": Function("", "nn.functional.hardsigmoid", "", _HARD_SIGMOID, _HARD_SIGMOID_TAICHI),
-    "ACTIVATION_HARD_SWISH": Function(
+    "ACTIVATION_CELU": LibraryFunction("", "nn.functional.celu", "Celu", _ELU, _ELU_TAICHI, extra=("alpha",)),
+    "ACTIVATION_ELU": LibraryFunction("", "nn.functional.elu", "Elu", _ELU, _ELU_TAICHI, extra=("alpha",)),
+    "ACTIVATION_GELU": LibraryFunction("", "nn.functional.gelu"),
+    "ACTIVATION_HARD_SIGMOID": LibraryFunction(
+        "", "nn.functional.hardsigmoid", "", _HARD_SIGMOID, _HARD_SIGMOID_TAICHI
+    ),
+    "ACTIVATION_HARD_SWISH": LibraryFunction(
         "",
         "nn.functional.hardswish",
         "HardSwish",
         f"a * {_HARD_SIGMOID}",
         f"a * {_HARD_SIGMOID_TAICHI}",
     ),
-    "ACTIVATION_IDENTITY": Function("positive", "clone", "Identity", "a", "a"),
-    "ACTIVATION_LEAKY_RELU": Function(
+    "ACTIVATION_IDENTITY": LibraryFunction("positive", "clone", "Identity", "a", "a"),
+    "ACTIVATION_LEAKY_RELU": LibraryFunction(
         "", "nn.functional.leaky_relu", "LeakyRelu", "max(a, {alpha} * a)", "ti.max(a, {alpha} * a)", ("alpha",)
     ),
-    "ACTIVATION_LINEAR": Function("", "", "", "{alpha} * a + {beta}", "{alpha} * a + {beta}"),
-    "ACTIVATION_LOG_SOFTMAX": Function("", "log_softmax", "LogSoftmax", extra=(1,)),
-    "ACTIVATION_PARAMETRIC_SOFTPLUS": Function(
+    "ACTIVATION_LINEAR": LibraryFunction("", "", "", "{alpha} * a + {beta}", "{alpha} * a + {beta}"),
+    "ACTIVATION_LOG_SOFTMAX": LibraryFunction("", "log_softmax", "LogSoftmax", extra=(1,)),
+    "ACTIVATION_PARAMETRIC_SOFTPLUS": LibraryFunction(
         "", "", "", "{alpha} * log(1.0 + exp({beta} * a))", "{alpha} * ti.log(1.0 + ti.exp({beta} * a))"
     ),
-    "ACTIVATION_RELU": Function("", "relu", "Relu", "max(a, vec4(0.0))", "ti.max(a, 0.0)"),
-    "ACTIVATION_SCALED_ELU": Function(
+    "ACTIVATION_RELU": LibraryFunction("", "relu", "Relu", "max(a, vec4(0.0))", "ti.max(a, 0.0)"),
+    "ACTIVATION_SCALED_ELU": LibraryFunction(
         "", "nn.functional.selu", "Selu", f"{{gamma}} * ({_ELU})", f"{{gamma}} * ({_ELU_TAICHI})"
     ),
-    "ACTIVATION_SCALED_TANH": Function("", "", "", "{alpha} * tanh({beta} * a)", "{alpha} * ti.tanh({beta} * a)"),
-    "ACTIVATION_SIGMOID": Function("", "sigmoid", "Sigmoid", "1.0 / (1.0 + exp(-a))", "1.0 / (1.0 + ti.exp(-a))"),
-    "ACTIVATION_SOFTMAX": Function("", "softmax", "Softmax", extra=(1,)),
-    "ACTIVATION_SOFTPLUS": Function(
+    "ACTIVATION_SCALED_TANH": LibraryFunction(
+        "", "", "", "{alpha} * tanh({beta} * a)", "{alpha} * ti.tanh({beta} * a)"
+    ),
+    "ACTIVATION_SIGMOID": LibraryFunction(
+        "", "sigmoid", "Sigmoid", "1.0 / (1.0 + exp(-a))", "1.0 / (1.0 + ti.exp(-a))"
+    ),
+    "ACTIVATION_SOFTMAX": LibraryFunction("", "softmax", "Softmax", extra=(1,)),
+    "ACTIVATION_SOFTPLUS": LibraryFunction(
         "",
         "nn.functional.softplus",
         "Softplus",
@@ -242,17 +248,17 @@ FUNCTIONS: dict[str, Function] = {
         "ti.log(1.0 + ti.exp({steepness} * a)) / {steepness}",
         ("steepness",),
     ),
-    "ACTIVATION_SOFTSIGN": Function(
+    "ACTIVATION_SOFTSIGN": LibraryFunction(
         "", "nn.functional.softsign", "Softsign", "a / (1.0 + abs(a))", "a / (1.0 + ti.abs(a))"
     ),
-    "ACTIVATION_SWISH": Function(
+    "ACTIVATION_SWISH": LibraryFunction(
         "",
         "nn.functional.silu",
         "",
         "a / (1.0 + exp(-{sigmoid_input_scale} * a))",
         "a / (1.0 + ti.exp(-{sigmoid_input_scale} * a))",
     ),
-    "ACTIVATION_TANH": Function("tanh", "tanh", "Tanh", "tanh(a)", "ti.tanh(a)"),
-    "ACTIVATION_THRESHOLDED_RELU": Function("", "nn.functional.threshold", extra=("alpha", 0.0)),
+    "ACTIVATION_TANH": LibraryFunction("tanh", "tanh", "Tanh", "tanh(a)", "ti.tanh(a)"),
+    "ACTIVATION_THRESHOLDED_RELU": LibraryFunction("", "nn.functional.threshold", extra=("alpha", 0.0)),
 }
 """By operator. Functions that a library lacks, or computes otherwise, are left out."""

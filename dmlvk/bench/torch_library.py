@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dmlvk.bench.functions import FUNCTIONS, Function, has_usual_attributes
+from dmlvk.bench.functions import FUNCTIONS, LibraryFunction, has_usual_attributes
 from dmlvk.bench.libraries import module
 from dmlvk.bench.torch_expressions import EXPRESSIONS
 from dmlvk.bench.workload import Array, Workload
@@ -39,7 +39,7 @@ class TorchLibrary:
     def prepare(self, workload: Workload) -> _Prepared | None:
         """Any workload whose function and data type PyTorch has."""
         name = workload.operator.operator_name
-        function = FUNCTIONS.get(name, Function())
+        function = FUNCTIONS.get(name, LibraryFunction())
         is_function = function.torch and (name not in EXPRESSIONS or has_usual_attributes(workload.desc))
         if not is_function and name not in EXPRESSIONS:
             return None
@@ -52,7 +52,7 @@ class TorchLibrary:
 class _Prepared:
     """A function, or an expression for an operator that is none."""
 
-    def __init__(self, torch: Any, cuda: bool, workload: Workload, function: Function | None) -> None:
+    def __init__(self, torch: Any, cuda: bool, workload: Workload, function: LibraryFunction | None) -> None:
         self._torch, self._cuda = torch, cuda
         self._inputs = []
         for number, array in enumerate(workload.arrays):
@@ -67,7 +67,7 @@ class _Prepared:
         expression = EXPRESSIONS[workload.operator.operator_name]
         return lambda: expression(self._torch, workload.desc, *self._inputs)
 
-    def _function_call(self, workload: Workload, function: Function) -> Callable[[], Any]:
+    def _function_call(self, workload: Workload, function: LibraryFunction) -> Callable[[], Any]:
         torch, inputs, last = self._torch, self._inputs, self._inputs[-1]
         extra = [value if last.is_floating_point() else int(value) for value in function.arguments(workload.desc)]
         name = function.torch

@@ -93,7 +93,7 @@ def conformance(
     from dmlvk.conformance.cases import value_cases
     from dmlvk.conformance.exhaustive import exhaustive_runs
     from dmlvk.conformance.reference_hashes import ReferenceHashes
-    from dmlvk.conformance.results import Plan
+    from dmlvk.conformance.results import Extent
     from dmlvk.conformance.runner import INTERRUPTED, Request, selected_cases
     from dmlvk.errors import InvalidArgumentError
 
@@ -105,7 +105,7 @@ def conformance(
         raise InvalidArgumentError(f"--operators: no name in {','.join(operators)!r} (see `dmlvk operators`)")
     request = Request(
         cases=selected_cases(wanted),
-        plan=Plan(patterns or Plan.patterns, attribute_sets or Plan.attribute_sets),
+        plan=Extent(patterns or Extent.patterns, attribute_sets or Extent.attribute_sets),
         exhaustive=exhaustive,
         jobs=jobs or os.cpu_count() or 1,
         state_directory=_state_directory(report) if exhaustive else None,

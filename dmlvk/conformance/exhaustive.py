@@ -142,7 +142,7 @@ def _compute(
     size = CHUNK * desc.output_type.size_in_bytes
     with contextlib.closing(Slots(size, slots_needed(workers.in_flight))) as slots:
 
-        def take(found: tuple[Part, Chunk]) -> None:
+        def take(found: tuple[WorkerChunk, Chunk]) -> None:
             part, chunk = found
             slots.give_back(part.slot)
             kept.store(part.number, chunk)
@@ -150,7 +150,7 @@ def _compute(
 
         chunks = computed(lambda: Bench(device, desc), desc.output_type, slots, numbers, CHUNK)
         with contextlib.closing(chunks):
-            workers.run(judge_part, (Part(run, number, slot) for number, slot in chunks), take)
+            workers.run(judge_part, (WorkerChunk(run, number, slot) for number, slot in chunks), take)
 
 
 def _so_far(run: ExhaustiveRun, kept: state.State) -> str:
@@ -187,7 +187,7 @@ def _definition_hash() -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class WorkerChunk:
     """One chunk of a run with its results: what a worker is given.
 
     Attributes:
@@ -201,7 +201,7 @@ class Part:
     slot: Path
 
 
-def judge_part(context: Context, part: Part) -> tuple[Part, Chunk]:
+def judge_part(context: Context, part: WorkerChunk) -> tuple[WorkerChunk, Chunk]:
     """Hashes and compares a chunk's results; returns what is to be stored of them."""
     judge = _Judge(part.run)
     return part, judge.judged(context, part.number * CHUNK, results_in(part.slot, judge.result_type, CHUNK))

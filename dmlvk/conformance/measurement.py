@@ -18,7 +18,7 @@ from dmlvk.conformance.comparison import Comparison, as_bits, compare, compare_e
 from dmlvk.conformance.execution import LAYOUTS, PreparedBatch, Workbench, prepare, run_prepared
 from dmlvk.conformance.profile import Profile
 from dmlvk.conformance.references import expected_output, has_true_values
-from dmlvk.conformance.results import CaseReport, Element, Measurement, Plan, WorstResult
+from dmlvk.conformance.results import CaseReport, Element, Extent, Measurement, WorstResult
 from dmlvk.conformance.ulp import promised_ulp, ulp_errors
 from dmlvk.conformance.workers import Context, Stopped
 from dmlvk.errors import DeviceRemovedError, DmlError
@@ -36,7 +36,7 @@ class _Digest(Protocol):
     def hexdigest(self) -> str: ...
 
 
-def layouts(plan: Plan) -> list[tuple[str, int, int | None]]:
+def layouts(plan: Extent) -> list[tuple[str, int, int | None]]:
     """The memory layouts that a case is tried with, each with its numbers of patterns and of attribute sets."""
     patterns = min(plan.patterns, _STRIDED_PATTERNS)
     sets = min(_STRIDED_SETS, plan.attribute_sets or _STRIDED_SETS)
@@ -152,7 +152,7 @@ class _DeviceRun:
         )
 
 
-def measure_case(context: Context, case: ValueCase, plan: Plan) -> CaseReport:
+def measure_case(context: Context, case: ValueCase, plan: Extent) -> CaseReport:
     """Runs a case on every device, with all memory layouts.
 
     Args:
@@ -183,7 +183,7 @@ def measure_case(context: Context, case: ValueCase, plan: Plan) -> CaseReport:
     )
 
 
-def reference_digests(case: ValueCase, plan: Plan) -> tuple[str, str]:
+def reference_digests(case: ValueCase, plan: Extent) -> tuple[str, str]:
     """SHA-256 of a case's inputs, and of what the reference function gives for them; no device takes part.
 
     The second one is empty where no definition settles the last bit.

@@ -9,7 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from dmlvk.conformance.results import CaseReport, Plan, Report
+from dmlvk.conformance.results import CaseReport, Extent, Report
 from dmlvk.errors import InvalidArgumentError
 
 FILE = Path(__file__).with_name("reference_hashes.json")
@@ -29,7 +29,7 @@ class ReferenceHashes:
         cases: by case name, the hash of the inputs (shortened) and that of the results.
     """
 
-    plan: Plan
+    plan: Extent
     made_on: tuple[str, ...]
     cases: dict[str, tuple[str, str]]
 
@@ -48,18 +48,18 @@ class ReferenceHashes:
         """
         try:
             document = json.loads(path.read_text(encoding="utf-8"))
-            plan, made_on = Plan(**document["plan"]), tuple(document["made_on"])
+            plan, made_on = Extent(**document["plan"]), tuple(document["made_on"])
             return cls(
                 plan, made_on, {name: (inputs, outputs) for name, (inputs, outputs) in document["cases"].items()}
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidArgumentError(f"{path}: holds no reference hashes ({error})") from error
 
-    def compared(self, report: CaseReport, plan: Plan) -> CaseReport:
+    def compared(self, report: CaseReport, plan: Extent) -> CaseReport:
         """The report, with the word on how it compares with these hashes."""
         return dataclasses.replace(report, reference_run=self._word(report, plan))
 
-    def _word(self, report: CaseReport, plan: Plan) -> str:
+    def _word(self, report: CaseReport, plan: Extent) -> str:
         if report.arithmetic == "device":
             return "not compared"
         found = self.cases.get(report.name)

@@ -152,7 +152,7 @@ class CaseReport:
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class Extent:
     """How much is tried.
 
     Attributes:
@@ -184,7 +184,7 @@ class Report:
     """
 
     devices: tuple[dml.DeviceInfo, ...]
-    plan: Plan
+    plan: Extent
     exhaustive: bool
     planned: int
     cases: tuple[CaseReport, ...]

@@ -20,7 +20,7 @@ from dmlvk.conformance.cases import ValueCase, value_cases
 from dmlvk.conformance.facets import FacetError
 from dmlvk.conformance.measurement import measure_case
 from dmlvk.conformance.reference_hashes import ReferenceHashes
-from dmlvk.conformance.results import CaseReport, Measurement, Plan, Report
+from dmlvk.conformance.results import CaseReport, Extent, Measurement, Report
 from dmlvk.conformance.sample_measurement import measure_sample_case
 from dmlvk.conformance.samples import SampleCase, sample_cases
 from dmlvk.conformance.state import State
@@ -100,7 +100,7 @@ class Request:
     """
 
     cases: Sequence[Case]
-    plan: Plan
+    plan: Extent
     exhaustive: bool
     jobs: int
     state_directory: Path | None
@@ -160,7 +160,7 @@ def _measure_cases(
         workers.run(functools.partial(_measured, plan=request.plan), request.cases, take)
 
 
-def _measured(context: Context, case: Case, plan: Plan) -> CaseReport:
+def _measured(context: Context, case: Case, plan: Extent) -> CaseReport:
     """A case's report; of one whose operator's reference or sampler is at fault, with that line for every device."""
     try:
         return measure_sample_case(context, case) if isinstance(case, SampleCase) else measure_case(context, case, plan)

@@ -16,7 +16,7 @@ from dmlvk.graphs.network import Node
 from dmlvk.kernels.layout import FoldedLayout, fold
 
 
-class View(NamedTuple):  # not a dataclass, for the same reason as a Value
+class NodeOperand(NamedTuple):  # not a dataclass, for the same reason as a Value
     """An operand of a node.
 
     Attributes:
@@ -40,13 +40,13 @@ class Space:
     """
 
     sizes: tuple[int, ...]
-    strides: Mapping[View, tuple[int, ...]]
+    strides: Mapping[NodeOperand, tuple[int, ...]]
 
     @classmethod
     def of_node(cls, node: Node) -> Space | None:
         """The space of one operator; ``None`` when its tensors have different sizes."""
-        tensors = {View(node.index, False, number): tensor for number, tensor, _ in node.reads()}
-        tensors |= {View(node.index, True, number): tensor for number, tensor, _ in node.writes()}
+        tensors = {NodeOperand(node.index, False, number): tensor for number, tensor, _ in node.reads()}
+        tensors |= {NodeOperand(node.index, True, number): tensor for number, tensor, _ in node.writes()}
         common, *others = (tuple(tensor.sizes) for tensor in tensors.values())
         if any(sizes != common for sizes in others):
             return None
@@ -56,12 +56,12 @@ class Space:
             {view: tuple(tensor.element_strides[axis] for axis in axes) for view, tensor in tensors.items()},
         )
 
-    def folded(self, last: View, views: tuple[View, ...] | None = None) -> FoldedLayout:
+    def folded(self, last: NodeOperand, views: tuple[NodeOperand, ...] | None = None) -> FoldedLayout:
         """The fewest axes for some views (``None``: all), in the order of ``last``, whose strides come last."""
         chosen = [view for view in (self.strides if views is None else views) if view != last] + [last]
         return fold(self.sizes, [self.strides[view] for view in chosen])
 
-    def _ordered_by(self, last: View) -> Space:
+    def _ordered_by(self, last: NodeOperand) -> Space:
         """The same space with the fewest axes, innermost first in the order of one view."""
         if len(self.sizes) < 2:
             return self
@@ -79,7 +79,7 @@ class Space:
         return Space(layout.sizes, dict(zip(chosen, layout.strides, strict=True)))
 
 
-def joined(a: Space, view_of_a: View, b: Space, view_of_b: View) -> Space | None:
+def joined(a: Space, view_of_a: NodeOperand, b: Space, view_of_b: NodeOperand) -> Space | None:
     """One space for both, in which the two views show the same element at every coordinate; ``None`` if there is none.
 
     The two views must be of one memory range. Axes are compared from the innermost on; an axis that is longer on one
@@ -108,12 +108,12 @@ def joined(a: Space, view_of_a: View, b: Space, view_of_b: View) -> Space | None
 class _Cursor:
     """Walks along the axes of a space, taking pieces of them."""
 
-    def __init__(self, space: Space, leading: View) -> None:
+    def __init__(self, space: Space, leading: NodeOperand) -> None:
         self._space = space
         self._leading = leading
         self._axis = 0
         self._taken = 1  # how much of the axis, as a factor
-        self.strides: dict[View, list[int]] = {view: [] for view in space.strides}
+        self.strides: dict[NodeOperand, list[int]] = {view: [] for view in space.strides}
 
     @property
     def is_done(self) -> bool:

@@ -58,7 +58,7 @@ _NOT_TILED = 2**32 - 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Plan:
+class WalkPlan:
     """A walk over a folded layout.
 
     Attributes:
@@ -85,7 +85,7 @@ def plan(
     target: Target,
     takes_a_while: Callable[[Walk], bool],
     defers_what_is_rare: Callable[[Walk], bool] = lambda walk: False,
-) -> Plan:
+) -> WalkPlan:
     """The fastest walk that a layout allows on a device.
 
     Args:
@@ -106,7 +106,7 @@ def plan(
     return _with_deferral(chosen, defers_what_is_rare)
 
 
-def _plan(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
+def _plan(layout: FoldedLayout, types: tuple[DataType, ...]) -> WalkPlan:
     if layout.is_contiguous:
         return _contiguous(layout, types)
     if _has_vector_rows(layout, lanes("rows", types)):
@@ -124,20 +124,20 @@ def _is_small_of_any_rest(layout: FoldedLayout, types: tuple[DataType, ...]) -> 
     return not is_known and not tells_multiples(elements) and typical(elements) <= _MOST_OF_ANY_REST
 
 
-def tiles(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan | None:
+def tiles(layout: FoldedLayout, types: tuple[DataType, ...]) -> WalkPlan | None:
     """The walk in tiles of a layout that is a transposition; ``None``: another walk serves it better."""
     axis = _tiled_axis(layout, types)
     return None if axis is None else _tiles(layout, types, axis)
 
 
-def vectors(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan | None:
+def vectors(layout: FoldedLayout, types: tuple[DataType, ...]) -> WalkPlan | None:
     """The walk of a layout in whole vectors, one for an invocation; ``None``: its rows are not made of such."""
     if layout.is_contiguous:
         return None if _is_small_of_any_rest(layout, types) else _contiguous(layout, types)
     return _rows(layout, types) if _has_vector_rows(layout, lanes("rows", types)) else None
 
 
-def _with_two_vectors(chosen: Plan, types: tuple[DataType, ...], takes_a_while: Callable[[Walk], bool]) -> Plan:
+def _with_two_vectors(chosen: WalkPlan, types: tuple[DataType, ...], takes_a_while: Callable[[Walk], bool]) -> WalkPlan:
     """The same walk with two vectors for every invocation, where that is faster; else the one that was chosen.
 
     Both are loaded before anything is computed. That gains 8 to 14% where the function takes a while, or where vectors
@@ -163,7 +163,7 @@ def _with_two_vectors(chosen: Plan, types: tuple[DataType, ...], takes_a_while: 
     return dataclasses.replace(chosen, invocations=invocations, geometry=geometry, work_group_size=size)
 
 
-def _with_deferral(chosen: Plan, defers_what_is_rare: Callable[[Walk], bool]) -> Plan:
+def _with_deferral(chosen: WalkPlan, defers_what_is_rare: Callable[[Walk], bool]) -> WalkPlan:
     """The same walk with what is rare computed after the rest: processors execute both sides of a branch."""
     invocations = -(-chosen.invocations // _VECTORS_ON_PROCESSORS)
     if (
@@ -176,13 +176,13 @@ def _with_deferral(chosen: Plan, defers_what_is_rare: Callable[[Walk], bool]) ->
     return dataclasses.replace(chosen, invocations=groups * WORK_GROUP_SIZE, geometry=(*chosen.geometry[:-1], 1))
 
 
-def _contiguous(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
+def _contiguous(layout: FoldedLayout, types: tuple[DataType, ...]) -> WalkPlan:
     elements = math.prod(layout.sizes)
     whole_groups, left_over = divmod(elements, lanes("contiguous", types))
     groups = whole_groups + (left_over > 0)
     # That there are too many is told where it could be so for some sizes: it only costs a comparison.
     exceeds = is_dynamic(groups) or math.prod(work_groups(groups)) * WORK_GROUP_SIZE > whole_groups
-    return Plan("contiguous", groups, elements, (int(exceeds), int(left_over > 0), 0, 0))
+    return WalkPlan("contiguous", groups, elements, (int(exceeds), int(left_over > 0), 0, 0))
 
 
 def _has_vector_rows(layout: FoldedLayout, lane_count: int) -> bool:
@@ -195,7 +195,7 @@ def _has_vector_rows(layout: FoldedLayout, lane_count: int) -> bool:
     )
 
 
-def _rows(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
+def _rows(layout: FoldedLayout, types: tuple[DataType, ...]) -> WalkPlan:
     lane_count = lanes("rows", types)
     vectors = math.prod(layout.sizes) // lane_count
     layout, repeats, stride = _without_repeats(layout, lane_count, typical(vectors) // _FEWEST_INVOCATIONS)
@@ -204,7 +204,7 @@ def _rows(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
     sizes = (size if others else ANY_SIZE, *open_ended(others))
     repeat_stride = stride // lane_count if repeats > 1 else 0
     geometry = _geometry(layout, sizes, groups_per_row, False, repeats, repeat_stride, 0)
-    return Plan("rows", vectors // repeats, vectors // repeats, geometry, repeats)
+    return WalkPlan("rows", vectors // repeats, vectors // repeats, geometry, repeats)
 
 
 def _without_repeats(layout: FoldedLayout, lane_count: int, most: int) -> tuple[FoldedLayout, int, int]:
@@ -274,7 +274,7 @@ def _tiled_inputs(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) 
     return inputs
 
 
-def _tiles(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> Plan:
+def _tiles(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> WalkPlan:
     order = [0, axis, *(i for i in range(1, len(layout.sizes)) if i != axis)]
     turned = FoldedLayout(
         tuple(layout.sizes[i] for i in order), tuple(tuple(strides[i] for i in order) for strides in layout.strides)
@@ -284,7 +284,7 @@ def _tiles(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> Plan
     vectors = _vector_operands(turned, types) & ~tiled_inputs
     words = _tile_words(tiled_inputs, types, math.prod(tiles_along))
     geometry = _geometry(turned, turned.sizes, 1, False, vectors, *tiles_along, *words)
-    return Plan("tiled", groups * WORK_GROUP_SIZE, groups, geometry)
+    return WalkPlan("tiled", groups * WORK_GROUP_SIZE, groups, geometry)
 
 
 def _tiles_of_groups(layout: FoldedLayout, types: tuple[DataType, ...]) -> tuple[tuple[int, int], int]:
@@ -315,7 +315,7 @@ def _vector_operands(layout: FoldedLayout, types: tuple[DataType, ...]) -> int:
     )
 
 
-def _strided(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
+def _strided(layout: FoldedLayout, types: tuple[DataType, ...]) -> WalkPlan:
     lane_count = lanes("strided", types)
     packed = types[-1].size_in_bits < 32 and layout.strides[-1][0] == 1
     is_split = len(layout.sizes) == 1 and not is_dynamic(layout.sizes[0])  # which is told at launch anyway
@@ -332,7 +332,7 @@ def _strided(layout: FoldedLayout, types: tuple[DataType, ...]) -> Plan:
         groups_per_row = -(-size // (lane_count * interleave)) * interleave
     invocations = math.prod(layout.sizes[1:]) * groups_per_row
     sizes = (size, *open_ended(layout.sizes[1:]))
-    return Plan("strided", invocations, invocations, _geometry(layout, sizes, groups_per_row, packed, interleave))
+    return WalkPlan("strided", invocations, invocations, _geometry(layout, sizes, groups_per_row, packed, interleave))
 
 
 def _geometry(

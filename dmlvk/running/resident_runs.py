@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from dmlvk.arrays.conversion import Casting
 from dmlvk.arrays.device_array import Array, array_tensor
-from dmlvk.arrays.indexing import AxisPart, Part
+from dmlvk.arrays.indexing import AxisPart, TensorSlice
 from dmlvk.arrays.memory_pool import MemoryPool, Storage
 from dmlvk.arrays.operations import Operations
 from dmlvk.arrays.output_targets import check_shared_memory, checked_targets
@@ -404,7 +404,7 @@ class ResidentRuns:
             for key in [key for key, recording in kept.items() if recording.uses(allocation)]:
                 del kept[key]
 
-    def moved(self, array: Array, part: Part | None = None, *, tensor: TensorDesc | None = None) -> Array:
+    def moved(self, array: Array, part: TensorSlice | None = None, *, tensor: TensorDesc | None = None) -> Array:
         """A copy of an array, or of a part of it, on the device; of 4-bit types it goes through the host.
 
         Args:

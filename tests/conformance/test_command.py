@@ -24,7 +24,7 @@ from dmlvk.conformance.measurement import measure_case
 from dmlvk.conformance.reference_hashes import ReferenceHashes
 from dmlvk.conformance.references import device_arithmetic
 from dmlvk.conformance.references.registry import REFERENCES
-from dmlvk.conformance.results import CaseReport, Plan
+from dmlvk.conformance.results import CaseReport, Extent
 from dmlvk.conformance.samples import products
 from dmlvk.operators import OPERATORS, REGULAR_OPERATORS, Accuracy
 from tests.cli.outcome import Outcome
@@ -161,7 +161,7 @@ def test_other_bits_than_the_reference_run_break_the_promise(
     assert conformance(capsys, "-o", "exp-float16", "-d", "0", "--write-hashes", str(made)).status == 0
     hashes = ReferenceHashes.load(made)
     assert list(hashes.cases) == ["exp-float16"]
-    assert (hashes.plan, len(hashes.made_on)) == (Plan(4096, 1), 1)
+    assert (hashes.plan, len(hashes.made_on)) == (Extent(4096, 1), 1)
     monkeypatch.setattr(ReferenceHashes, "shipped", lambda: hashes)
     equal = conformance(capsys, "-o", "exp-float16", "-d", "0")
     assert equal.status == 0
@@ -235,7 +235,7 @@ def test_hashes_of_a_broken_run_are_refused(
 
 def test_hashes_are_merged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "h.json"
-    ReferenceHashes(Plan(4096, 1), ("an old device",), {"no such case": ("", ""), "abs-int8": ("a", "b")}).write(file)
+    ReferenceHashes(Extent(4096, 1), ("an old device",), {"no such case": ("", ""), "abs-int8": ("a", "b")}).write(file)
     assert conformance(capsys, "-o", "sign-int8", "-d", "0", "--write-hashes", str(file)).status == 0
     hashes = ReferenceHashes.load(file)
     assert sorted(hashes.cases) == ["abs-int8", "sign-int8"]

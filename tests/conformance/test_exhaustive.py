@@ -16,7 +16,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.conformance import exhaustive, state
 from dmlvk.conformance.cases import typical_attributes, value_cases
-from dmlvk.conformance.exhaustive import ExhaustiveRun, Part, exhaustive_runs, judge_part, measure_exhaustively
+from dmlvk.conformance.exhaustive import ExhaustiveRun, WorkerChunk, exhaustive_runs, judge_part, measure_exhaustively
 from dmlvk.conformance.references import expected_output
 from dmlvk.conformance.results import CaseReport
 from dmlvk.conformance.ulp import ulp_errors
@@ -125,7 +125,7 @@ def test_a_part_that_is_stopped_stops_soon(tmp_path: Path) -> None:
     slot = tmp_path / "slot"
     slot.write_bytes(bytes(2**18))
     with contextlib.closing(context), pytest.raises(Stopped):
-        judge_part(context, Part(named("sign-float32"), 3, slot))
+        judge_part(context, WorkerChunk(named("sign-float32"), 3, slot))
     assert next(answers, None) is None
 
 

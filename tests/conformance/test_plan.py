@@ -18,7 +18,7 @@ from dmlvk.conformance.comparison import as_bits
 from dmlvk.conformance.execution import PreparedBatch, Workbench, prepare
 from dmlvk.conformance.measurement import attributes_text, measure_case
 from dmlvk.conformance.references import expected_output, has_true_values
-from dmlvk.conformance.results import CaseReport, Plan
+from dmlvk.conformance.results import CaseReport, Extent
 from dmlvk.conformance.workers import Context
 from dmlvk.kernels.special_values import SPECIAL_VALUES
 from dmlvk.operators import REGULAR_OPERATORS
@@ -29,7 +29,7 @@ Array = npt.NDArray[Any]
 FEW = 2**12
 """Patterns of wider types: the sets of attributes do not depend on their number."""
 
-SETS = Plan().attribute_sets
+SETS = Extent().attribute_sets
 
 EACH_OPERATOR = pytest.mark.parametrize("name", sorted(REGULAR_OPERATORS))
 WITH_WAYS = [case for case in value_cases() if case.desc_class.operator_name in SPECIAL_VALUES]
@@ -97,7 +97,7 @@ def _report(monkeypatch: pytest.MonkeyPatch, name: str, results: Callable[[Prepa
     monkeypatch.setattr(measurement, "run_prepared", lambda bench, prepared: results(prepared))
     context = Context([], lambda: False)
     context.benches.append(cast(Workbench, None))
-    return measure_case(context, _case(name), Plan(FEW, SETS))
+    return measure_case(context, _case(name), Extent(FEW, SETS))
 
 
 def _right(prepared: PreparedBatch) -> Array:

@@ -7,7 +7,7 @@ import pytest
 from dmlvk.conformance.cases import ValueCase, value_cases
 from dmlvk.conformance.measurement import is_settled, reference_digests
 from dmlvk.conformance.reference_hashes import ReferenceHashes
-from dmlvk.conformance.results import Plan
+from dmlvk.conformance.results import Extent
 from dmlvk.conformance.samples import sample_cases
 from tests.effort import some
 
@@ -30,7 +30,7 @@ def _bits(case: ValueCase) -> int:
 
 def test_every_case_has_its_hashes() -> None:
     hashes = ReferenceHashes.shipped()
-    assert hashes.plan == Plan()
+    assert hashes.plan == Extent()
     assert len(hashes.made_on) >= 2
     names = {case.name for case in value_cases()} | {case.name for case in sample_cases()}
     assert names <= hashes.cases.keys(), HOW
@@ -40,7 +40,7 @@ def test_every_case_has_its_hashes() -> None:
 
 @pytest.mark.parametrize("case", some(_one_of_each_operator(), 2), ids=lambda case: case.name)
 def test_hashes_are_those_of_inputs_and_references(case: ValueCase) -> None:
-    inputs, outputs = reference_digests(case, Plan())
+    inputs, outputs = reference_digests(case, Extent())
     shipped_inputs, shipped_outputs = ReferenceHashes.shipped().cases[case.name]
     assert inputs.startswith(shipped_inputs), f"the inputs have changed; {HOW}"
     assert (outputs == "") == (not is_settled(case))

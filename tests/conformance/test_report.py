@@ -13,7 +13,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.conformance.html import report_as_html, write_report
 from dmlvk.conformance.profile import Profile, line_order, shift, stretches
-from dmlvk.conformance.results import CaseReport, Element, Measurement, Plan, Report, WorstResult
+from dmlvk.conformance.results import CaseReport, Element, Extent, Measurement, Report, WorstResult
 from dmlvk.conformance.svg import error_plot
 from tests.drawings import SVG, overlapping, texts
 
@@ -48,7 +48,7 @@ def report(*measurements: Measurement, reference_run: str = "equal", stopped: st
         measurements=measurements,
     )
     info = dml.list_devices()[0]
-    return Report((info,) * len(measurements), Plan(), False, 7, (case,), stopped, "2024-01-01", 1.5, {"dmlvk": "x"})
+    return Report((info,) * len(measurements), Extent(), False, 7, (case,), stopped, "2024-01-01", 1.5, {"dmlvk": "x"})
 
 
 def test_the_document_is_well_formed_and_needs_no_other(tmp_path: Path) -> None:

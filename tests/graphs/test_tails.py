@@ -26,7 +26,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     SINGLE,
     TALL,
     WINDOWS,
-    Tile,
+    MatrixTile,
 )
 from dmlvk.kernels.target import Target
 from tests.targets import all_walk_as_gpus
@@ -161,7 +161,7 @@ def test_what_follows_a_convolution(gpu: dml.Device, name: str, data_type: DataT
 )
 def test_every_kind_of_kernel_has_tails(
     gpu: dml.Device,
-    tile: Tile,
+    tile: MatrixTile,
     come: int,
     channels: tuple[int, int, int],
     data_type: DataType,
@@ -190,7 +190,7 @@ def test_every_kind_of_kernel_has_tails(
 )
 def test_tails_of_results_that_are_stored_by_fours(
     gpu: dml.Device,
-    tile: Tile,
+    tile: MatrixTile,
     come: int,
     channels: tuple[int, int, int],
     window: int,

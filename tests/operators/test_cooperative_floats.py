@@ -35,7 +35,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     IN_TURN,
     ONE_SEGMENT,
     SIDE_BY_SIDE,
-    Tile,
+    MatrixTile,
     matrix_variants,
 )
 from dmlvk.kernels.target import GPU, Target
@@ -142,7 +142,7 @@ def _chosen(desc: OperatorDesc, target: Target = ABLE) -> list[str]:
     return [step.kernel.variant for step in lower(desc, target).steps]
 
 
-def _name(tile: Tile, family: str = "gemm") -> str:
+def _name(tile: MatrixTile, family: str = "gemm") -> str:
     return tile.variant(family, tile.types[0], ABLE).name
 
 
@@ -270,7 +270,7 @@ def test_convolutions_that_a_graph_has_tails_behind_are_computed_as_without_them
 
 
 @pytest.fixture
-def imitated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Tile, int], None]:
+def imitated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[MatrixTile, int], None]:
     """Devices have such matrices, or what imitates them, and compute all products in a tile."""
     shutil.copytree(Path("shaders").resolve(), tmp_path / "shaders")
     shutil.copy(Path(__file__).parent / "cooperative_floats.glsl", tmp_path / "shaders" / "include")
@@ -294,7 +294,7 @@ def imitated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[Tile,
     def able(self: dml.Device) -> Target:
         return dataclasses.replace(ABLE, shared_memory=32768)
 
-    def only(tile: Tile, come: int) -> None:
+    def only(tile: MatrixTile, come: int) -> None:
         def chosen(work: Work, target: Target) -> Choice:
             return Choice(tile, ONE_SEGMENT if work.terms <= tile.segment else come)
 
@@ -337,7 +337,7 @@ _LAYOUTS = (
     ],
 )
 def test_products_in_all_layouts(
-    benches: list[Workbench], imitated: Callable[[Tile, int], None], layout: Any, data_type: dml.DataType
+    benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], layout: Any, data_type: dml.DataType
 ) -> None:
     """Edges that no tile divides, two leading dimensions, C, Alpha, Beta and RELU; FLOAT32 with each operand both ways.
 
@@ -384,7 +384,7 @@ def attention_desc(keys: int, **tensors: dml.TensorDesc) -> dml.MultiheadAttenti
 
 @pytest.mark.parametrize("is_masked", [False, True], ids=["all keys", "some keys"])
 def test_attention_to_keys_that_are_no_multiple_of_eight_is_computed_by_matrices(
-    benches: list[Workbench], imitated: Callable[[Tile, int], None], is_masked: bool
+    benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], is_masked: bool
 ) -> None:
     """What stands behind the keys in memory is seen by no query, whatever the values are."""
     imitated(SMALL, IN_TURN)
@@ -412,7 +412,7 @@ def test_zeros_stand_behind_keys_only_where_matrices_need_them(keys: int, fills:
 @BOTH_TYPES
 @pytest.mark.parametrize("come", [IN_TURN, pytest.param(SIDE_BY_SIDE, marks=pytest.mark.sweep)])
 def test_segments_denormals_and_what_is_not_finite(
-    benches: list[Workbench], imitated: Callable[[Tile, int], None], come: int, data_type: dml.DataType
+    benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], come: int, data_type: dml.DataType
 ) -> None:
     smallest = SMALLEST[data_type]
     imitated(smallest, come)
@@ -430,7 +430,9 @@ def test_segments_denormals_and_what_is_not_finite(
     assert (expected.values[3, :8] != 0).any() and np.isnan(expected.values[2]).all()
 
 
-def test_sums_overflow_where_their_order_says(benches: list[Workbench], imitated: Callable[[Tile, int], None]) -> None:
+def test_sums_overflow_where_their_order_says(
+    benches: list[Workbench], imitated: Callable[[MatrixTile, int], None]
+) -> None:
     """Sums of sixteen terms at once would not: the first two of a row are beyond what FLOAT32 has, all are not."""
     imitated(SMALL_OF_PARTS, IN_TURN)
     rows, terms, columns = 18, SMALL_OF_PARTS.segment + 16, 24
@@ -444,7 +446,9 @@ def test_sums_overflow_where_their_order_says(benches: list[Workbench], imitated
 
 
 @pytest.mark.parametrize("kind", ["normal", "positive", "cancelling", "huge", "tiny"])
-def test_parts_lose_next_to_nothing(benches: list[Workbench], imitated: Callable[[Tile, int], None], kind: str) -> None:
+def test_parts_lose_next_to_nothing(
+    benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], kind: str
+) -> None:
     """Each term by itself: as matrices of ones and zeros pick it. Sizes are those of a pipeline that is there."""
     imitated(SMALL_OF_PARTS, IN_TURN)
     random = np.random.default_rng(34)
@@ -486,7 +490,9 @@ _WINDOWS: tuple[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = 
         for tile in (WINDOWS if number == 0 else WINDOWS[-1:])
     ],
 )
-def test_convolutions(benches: list[Workbench], imitated: Callable[[Tile, int], None], tile: Tile, window: Any) -> None:
+def test_convolutions(
+    benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], tile: MatrixTile, window: Any
+) -> None:
     """Padding, which an infinite weight does not meet, strides, dilations, groups, the backward direction, a volume."""
     imitated(tile, IN_TURN)
     sizes, filters, options = window

@@ -33,7 +33,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     SINGLE,
     TILES,
     WINDOWS,
-    Tile,
+    MatrixTile,
 )
 from dmlvk.kernels.target import CPU, GPU, Target
 from dmlvk.operators import OperatorDesc
@@ -54,7 +54,7 @@ def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     all_walk_as_gpus(monkeypatch, as_gpus=False)
 
 
-def only(monkeypatch: pytest.MonkeyPatch, tile: Tile, come: int) -> None:
+def only(monkeypatch: pytest.MonkeyPatch, tile: MatrixTile, come: int) -> None:
     """Every product is computed with a tile, and with its segments coming together in a way."""
 
     def chosen(work: Work, target: Target) -> Choice:
@@ -93,7 +93,7 @@ def product(kind: str, rows: int, terms: int, columns: int) -> tuple[dml.Gemm, d
     ],
 )
 def test_every_tile_keeps_the_stated_error(
-    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tile: Tile, come: int
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tile: MatrixTile, come: int
 ) -> None:
     """With denormal products, and with infinities and NaN in one operand; the last tile is padded."""
     only(monkeypatch, tile, come)
@@ -126,7 +126,7 @@ def test_every_kind_of_data_keeps_the_stated_error(
     "tile", [_SMALLEST, WINDOWS, *PLANES, ON_PROCESSORS[-1], TILES[-1]], ids=lambda tile: tile.name
 )
 def test_what_pads_a_convolution_meets_no_infinity(
-    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tile: Tile
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tile: MatrixTile
 ) -> None:
     """Beside padding an infinite weight counts for nothing, and in the middle NaN and infinities are what they are."""
     only(monkeypatch, tile, SIDE_BY_SIDE)

@@ -36,7 +36,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     SINGLE,
     TILES,
     WINDOWS,
-    Tile,
+    MatrixTile,
 )
 from dmlvk.kernels.target import CPU, Target
 from dmlvk.operators import check_operator, families
@@ -78,7 +78,7 @@ def product(bench: Workbench, a: Array, b: Array) -> Array:
     return run_sample(bench, desc, {"ATensor": a, "BTensor": b}).outputs["OutputTensor"]
 
 
-def only(monkeypatch: pytest.MonkeyPatch, tile: Tile, come: int) -> None:
+def only(monkeypatch: pytest.MonkeyPatch, tile: MatrixTile, come: int) -> None:
     """Every product is computed with a tile, and with its segments coming together in a way."""
 
     def chosen(work: Work, target: Target) -> Choice:
@@ -131,7 +131,7 @@ def test_a_row_does_not_depend_on_the_batch_that_it_is_in(benches: list[Workbenc
     ],
 )
 def test_every_tile_gives_the_same_bits(
-    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tile: Tile, come: int, data_type: DataType
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tile: MatrixTile, come: int, data_type: DataType
 ) -> None:
     """With ordinary and denormal products, infinities and NaN in one operand, and a last tile that is padded."""
     only(monkeypatch, tile, come)
@@ -154,7 +154,11 @@ def test_every_tile_gives_the_same_bits(
 @pytest.mark.parametrize("sizes", [(36, 20, 44), (3, 1028, 20), (9, 1031, 37)], ids=["fours", "segments", "odd"])
 @pytest.mark.parametrize("transforms", [(_N, _N), (_N, _T), (_T, _N), (_T, _T)])
 def test_tiles_load_operands_along_either_axis(
-    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, transforms: Any, sizes: tuple[int, int, int], tile: Tile
+    benches: list[Workbench],
+    monkeypatch: pytest.MonkeyPatch,
+    transforms: Any,
+    sizes: tuple[int, int, int],
+    tile: MatrixTile,
 ) -> None:
     only(monkeypatch, tile, SIDE_BY_SIDE)
     random = np.random.default_rng(10)
@@ -206,7 +210,7 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
 def test_convolutions_in_tiles(
-    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tile: Tile, name: str, data_type: DataType
+    benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tile: MatrixTile, name: str, data_type: DataType
 ) -> None:
     only(monkeypatch, tile, IN_TURN if tile is _SHARED[0] else SIDE_BY_SIDE)
     random = np.random.default_rng(11)

@@ -17,7 +17,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import typical
 from dmlvk.graphs.fusion.functions import Function
 from dmlvk.graphs.network import Network, Node, Value
-from dmlvk.graphs.spaces import Space, View, joined
+from dmlvk.graphs.spaces import NodeOperand, Space, joined
 from dmlvk.kernels import walks
 from dmlvk.kernels.layout import FoldedLayout
 from dmlvk.kernels.target import GPU, Target
@@ -58,7 +58,7 @@ class Operand:
     """
 
     value: Value
-    view: View
+    view: NodeOperand
     bits: int
 
     @property
@@ -152,7 +152,7 @@ class Group:
         return self.space.folded(views[-1], views)
 
     @functools.cached_property
-    def plan(self) -> walks.Plan:
+    def plan(self) -> walks.WalkPlan:
         """Its walk through memory."""
         return walks.plan(self.layout, self.types, self.target, lambda walk: self._takes_a_while())
 
@@ -263,13 +263,13 @@ class _Grouping:
         inputs: list[Operand] = []
         scalar_words = 0
         for number, tensor, value in node.reads():
-            operand = Operand(value, View(node.index, False, number), tensor.data_type.size_in_bits)
+            operand = Operand(value, NodeOperand(node.index, False, number), tensor.data_type.size_in_bits)
             if is_scalar_constant(self._network, value, space.strides[operand.view]):
                 scalar_words += max(1, operand.bits // 32)
             else:
                 _add(inputs, operand, space)
         outputs = [
-            Operand(value, View(node.index, True, number), tensor.data_type.size_in_bits)
+            Operand(value, NodeOperand(node.index, True, number), tensor.data_type.size_in_bits)
             for number, tensor, value in node.writes()
         ]
         return Group(
@@ -308,13 +308,13 @@ class _Grouping:
                 first, second = self._group_of[value.index], self._group_of[node.index]
                 if first is second or refused.get(edge) == (first, second):
                     continue
-                read = View(node.index, False, number)
-                if self._join(first, View(value.index, True, value.output), second, read):
+                read = NodeOperand(node.index, False, number)
+                if self._join(first, NodeOperand(value.index, True, value.output), second, read):
                     joined_some = True
                 else:
                     refused[edge] = first, second
 
-    def _join(self, first: Group, view_of_first: View, second: Group, view_of_second: View) -> bool:
+    def _join(self, first: Group, view_of_first: NodeOperand, second: Group, view_of_second: NodeOperand) -> bool:
         if first is second or first.space is None or second.space is None:
             return False
         if len(first.nodes) + len(second.nodes) > self._limits.nodes:

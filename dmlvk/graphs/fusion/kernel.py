@@ -17,7 +17,7 @@ from dmlvk.graphs.fusion.functions import Function
 from dmlvk.graphs.fusion.grouping import Group, computes_with_floats, is_scalar_constant
 from dmlvk.graphs.fusion.ranges import ANYTHING, Held, Range
 from dmlvk.graphs.network import Network, Node, Value
-from dmlvk.graphs.spaces import View
+from dmlvk.graphs.spaces import NodeOperand
 from dmlvk.kernels.kernel import WalkKernel, launch_size
 from dmlvk.kernels.library import glsl
 from dmlvk.kernels.variants import WALKS, lanes, lines, tile_size, tiles_at_once
@@ -141,7 +141,7 @@ class _Writer:
     def _call(self, number: int, node: Node, function: Function) -> None:
         """The call of one operator's function."""
         operands = [
-            self._argument(value, View(node.index, False, index), data_type)
+            self._argument(value, NodeOperand(node.index, False, index), data_type)
             for (index, _, value), data_type in zip(node.reads(), function.types, strict=False)
         ]
         if self._group.hiding_words and computes_with_floats(function.types):
@@ -185,7 +185,7 @@ class _Writer:
             name = self._steps[key]
         return name
 
-    def _argument(self, value: Value, view: View, data_type: DataType) -> tuple[str, Range]:
+    def _argument(self, value: Value, view: NodeOperand, data_type: DataType) -> tuple[str, Range]:
         """A value that an operator reads as some data type, and what is known of its bits."""
         if value in self._values:
             return self._values[value]
@@ -193,7 +193,7 @@ class _Writer:
             return self._scalar(value, data_type)
         return f"x{self._input_number(value, view, data_type)}", ANYTHING
 
-    def _input_number(self, value: Value, view: View, data_type: DataType) -> int:
+    def _input_number(self, value: Value, view: NodeOperand, data_type: DataType) -> int:
         return next(
             number
             for number, operand in enumerate(self._group.inputs)

@@ -124,7 +124,7 @@ def lower_conversion(elements: int) -> WalkKernel:
     return _kernel("FLOAT16 from FLOAT32", CONVERSION_VARIANT_NAME, plan, ())
 
 
-def _kernel(label: str, variant: str, walk: walks.Plan, attributes: tuple[int, ...]) -> WalkKernel:
+def _kernel(label: str, variant: str, walk: walks.WalkPlan, attributes: tuple[int, ...]) -> WalkKernel:
     return WalkKernel(
         variant=variant,
         geometry=walk.geometry,

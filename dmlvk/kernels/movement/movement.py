@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dmlvk.kernels.movement.copies import copy, fill
-from dmlvk.kernels.movement.parts import Part, copy_parts
+from dmlvk.kernels.movement.parts import CopiedTensor, copy_parts
 from dmlvk.kernels.program import ProgramBuilder, Region, adds_steps
 from dmlvk.kernels.views import View
 from dmlvk.operators.filling import SliceGrad
@@ -29,12 +29,12 @@ def _split(b: ProgramBuilder, desc: Split) -> None:
 
 def _parts(
     whole: TensorDesc, tensors: Sequence[TensorDesc], regions: Sequence[Region], axis: int, word: str
-) -> list[Part]:
+) -> list[CopiedTensor]:
     """Tensors that lie one behind the other along an axis of the whole."""
     parts, start, view = [], 0, View.of(whole)
     for number, (tensor, region) in enumerate(zip(tensors, regions, strict=True)):
         size = tensor.sizes[axis]
-        parts.append(Part(region, View.of(tensor), view.part(axis, start, size), f"{word} {number}"))
+        parts.append(CopiedTensor(region, View.of(tensor), view.part(axis, start, size), f"{word} {number}"))
         start += size
     return parts
 

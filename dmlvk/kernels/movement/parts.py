@@ -23,7 +23,7 @@ _PARTS = (2, 3, 4)
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
+class CopiedTensor:
     """A copy between a tensor and the place that it has in the whole.
 
     Attributes:
@@ -71,7 +71,9 @@ def _variant_name(count: int, is_split: bool) -> str:
     return f"parts.{'split' if is_split else 'join'}{count}"
 
 
-def copy_parts(builder: ProgramBuilder, whole: Region, parts: Sequence[Part], bits: int, *, is_split: bool) -> None:
+def copy_parts(
+    builder: ProgramBuilder, whole: Region, parts: Sequence[CopiedTensor], bits: int, *, is_split: bool
+) -> None:
     """Adds the launches that copy all parts into the whole, or from it.
 
     Args:
@@ -97,14 +99,14 @@ def copy_parts(builder: ProgramBuilder, whole: Region, parts: Sequence[Part], bi
         builder.launch(kernel, reads, writes, label=f"{some[0].label} to {some[-1].label}", is_independent=True)
 
 
-def _copy_part(builder: ProgramBuilder, whole: Region, part: Part, bits: int, is_split: bool) -> None:
+def _copy_part(builder: ProgramBuilder, whole: Region, part: CopiedTensor, bits: int, is_split: bool) -> None:
     source, target = (part.region, part.own), (whole, part.in_whole)
     if is_split:
         source, target = target, source
     copy(builder, source, target, bits, label=part.label, is_independent=True)
 
 
-def _kernel(builder: ProgramBuilder, parts: Sequence[Part], bits: int, is_split: bool) -> PlainKernel | None:
+def _kernel(builder: ProgramBuilder, parts: Sequence[CopiedTensor], bits: int, is_split: bool) -> PlainKernel | None:
     """One kernel for all of them; ``None``: where each has its own, it is as fast, or they are not made of vectors."""
     if builder.target.is_cpu or len(parts) not in _PARTS:
         return None
@@ -135,7 +137,7 @@ def _kernel(builder: ProgramBuilder, parts: Sequence[Part], bits: int, is_split:
     )
 
 
-def _rows(part: Part, bits: int, is_split: bool) -> _Rows | None:
+def _rows(part: CopiedTensor, bits: int, is_split: bool) -> _Rows | None:
     """The part as rows of vectors; ``None``: it is none."""
     source, target = (part.in_whole, part.own) if is_split else (part.own, part.in_whole)
     folded = fold_copy(source, target, bits)

@@ -18,7 +18,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     SEGMENT,
     SIDE_BY_SIDE,
     SUMS_INVOCATIONS,
-    Tile,
+    MatrixTile,
     sums_variant,
 )
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
@@ -399,7 +399,7 @@ def _in_planes(product: Product, block: tuple[int, int]) -> dict[str, int]:
     return {"RIGHT_HAS_VECTORS": int(is_loaded_so), "OUTPUT_HAS_PAIRS": int(is_stored_so)}
 
 
-def _cooperative(product: Product, tile: Tile, ways: Ways) -> dict[str, int]:
+def _cooperative(product: Product, tile: MatrixTile, ways: Ways) -> dict[str, int]:
     """The constants that only these kernels have: ``shaders/patterns/products/matrix_cooperative.glsl``."""
     left_is_whole = product.left_has_eights and product.rows >= tile.rows
     # What two tiles have is cut where results are stored by fours.

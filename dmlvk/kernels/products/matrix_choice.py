@@ -38,7 +38,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     SIXTEEN_ROWS,
     TALL,
     WINDOWS,
-    Tile,
+    MatrixTile,
 )
 from dmlvk.kernels.target import Target
 
@@ -72,7 +72,7 @@ class Choice:
         segments_at_once: how many a launch computes of those that come in turn.
     """
 
-    tile: Tile
+    tile: MatrixTile
     segments_come: int
     segments_at_once: int = 2**32
 
@@ -109,7 +109,7 @@ class Work:
     has_eights: bool = False
     has_channels: bool = False
 
-    def groups(self, tile: Tile) -> int:
+    def groups(self, tile: MatrixTile) -> int:
         """Tiles that cover all results."""
         return math.prod(tile.grid(self.rows, self.columns, self.plane)) * self.batches
 
@@ -141,13 +141,13 @@ def choose(work: Work, target: Target) -> Choice:
     raise AssertionError("a device without tiles")
 
 
-def _is_full_across(tile: Tile, work: Work) -> bool:
+def _is_full_across(tile: MatrixTile, work: Work) -> bool:
     """Whether its tiles compute at most a quarter more columns than smaller ones would."""
     padded = [-(-work.columns // columns) * columns for columns in (tile.columns, MEDIUM.columns)]
     return 4 * padded[0] <= 5 * padded[1]
 
 
-def _cooperative_tiles_for(work: Work, target: Target) -> list[Tile]:
+def _cooperative_tiles_for(work: Work, target: Target) -> list[MatrixTile]:
     """Those of cooperative matrices; none where they are not to be had, or would be empty for the most part."""
     shape = (work.rows, work.columns, work.terms)
     if not (target.multiplies_matrices_of(work.data_type) and target.device_arithmetic and work.gives_results):
@@ -172,7 +172,7 @@ def _cooperative_tiles_for(work: Work, target: Target) -> list[Tile]:
     ]
 
 
-def _tiles_for_few_rows(work: Work) -> list[Tile]:
+def _tiles_for_few_rows(work: Work) -> list[MatrixTile]:
     """Those that wait for the right operand."""
     across = [] if work.right_along_terms else _tiles_across(work)
     if work.rows == 1:
@@ -191,7 +191,7 @@ def _tiles_for_few_rows(work: Work) -> list[Tile]:
     return [*across, *([sixteen] if work.right_along_terms else []), EIGHT_ROWS, SINGLE[-1]]
 
 
-def _tiles_across(work: Work) -> list[Tile]:
+def _tiles_across(work: Work) -> list[MatrixTile]:
     """Those whose invocations have four neighbouring columns, which lie next to one another."""
     is_half = work.data_type is DataType.FLOAT16
     row, eight = ROWS_OF_HALVES if is_half else ROWS_ACROSS
@@ -207,7 +207,7 @@ def _tiles_across(work: Work) -> list[Tile]:
     return [eight, four] if is_half or work.rows > eight.rows else [eight]
 
 
-def _tiles_for(work: Work, target: Target) -> list[Tile]:
+def _tiles_for(work: Work, target: Target) -> list[MatrixTile]:
     """The tiles among which a device chooses, from the largest to the smallest."""
     if tiles := _cooperative_tiles_for(work, target):
         return tiles

@@ -44,7 +44,7 @@ _COOPERATIVE_GROUPS = 132
 
 
 @dataclasses.dataclass(frozen=True)
-class Tile:
+class MatrixTile:
     """A block of results that a work group computes.
 
     Attributes:
@@ -140,7 +140,7 @@ class Tile:
         return _variant(family, data_type, name, self.source, defines)
 
 
-def _shared(name: str, rows: int, columns: int, terms: int, results: tuple[int, int], fewest_groups: int) -> Tile:
+def _shared(name: str, rows: int, columns: int, terms: int, results: tuple[int, int], fewest_groups: int) -> MatrixTile:
     """A tile of ``shaders/patterns/products/matrix_tiles.glsl``."""
     invocations = rows * columns // (results[0] * results[1])
     memory = terms * (rows // 4 + 1 + columns // 4) * 16 + terms * 16 + 8
@@ -151,44 +151,50 @@ def _shared(name: str, rows: int, columns: int, terms: int, results: tuple[int, 
     source, described = "matrix/tiles.comp", tuple(defines.items())
     # With eight by eight results, which products with fused additions have, it is 1% slower to know.
     step = terms if results != (8, 8) else 0
-    return Tile(name, rows, columns, invocations, memory, source, described, fewest_groups, step=step)
+    return MatrixTile(name, rows, columns, invocations, memory, source, described, fewest_groups, step=step)
 
 
-def _windows(name: str, columns: int, invocations: int) -> Tile:
+def _windows(name: str, columns: int, invocations: int) -> MatrixTile:
     """A tile of ``shaders/patterns/products/matrix_windows.glsl``: a row of results, so many for each invocation."""
     defines = (("BLOCK_COLUMNS", str(columns)), ("INVOCATIONS", str(invocations)))
-    return Tile(name, 1, columns * invocations, invocations, 0, "matrix/windows.comp", defines, 0, ("convolution",))
+    return MatrixTile(
+        name, 1, columns * invocations, invocations, 0, "matrix/windows.comp", defines, 0, ("convolution",)
+    )
 
 
-def _planes(name: str, block: tuple[int, int], invocations: int) -> Tile:
+def _planes(name: str, block: tuple[int, int], invocations: int) -> MatrixTile:
     """A tile of ``shaders/patterns/products/matrix_planes.glsl``: a block of an image for each invocation."""
     sizes = {"BLOCK_ROWS": f"{block[0]}u", "BLOCK_COLUMNS": f"{block[1]}u", "INVOCATIONS": str(invocations)}
     results = block[0] * block[1] * invocations
     source, defines = "matrix/planes.comp", tuple(sizes.items())
-    return Tile(name, 1, results, invocations, 0, source, defines, 0, ("convolution",), block=block)
+    return MatrixTile(name, 1, results, invocations, 0, source, defines, 0, ("convolution",), block=block)
 
 
-def _single(rows: int, columns: int, terms: int, results: int, fewest_groups: int) -> Tile:
+def _single(rows: int, columns: int, terms: int, results: int, fewest_groups: int) -> MatrixTile:
     """A tile of ``shaders/patterns/products/matrix_single.glsl``: so many results downwards for each invocation."""
     invocations = rows * columns // results
     memory = 2 * (rows + columns) * (terms // 4 + 1) * 16 + 8
     sizes = {"TILE_ROWS": rows, "TILE_COLUMNS": columns, "TILE_TERMS": terms, "RESULT_ROWS": results}
     sizes["INVOCATIONS"] = invocations
     defines = tuple((key, str(value)) for key, value in sizes.items())
-    return Tile(f"{rows}x{columns}", rows, columns, invocations, memory, "matrix/single.comp", defines, fewest_groups)
+    return MatrixTile(
+        f"{rows}x{columns}", rows, columns, invocations, memory, "matrix/single.comp", defines, fewest_groups
+    )
 
 
-def _rows(name: str, rows: int, columns: int, terms: int, stage: int, invocations: int, fewest_groups: int) -> Tile:
+def _rows(
+    name: str, rows: int, columns: int, terms: int, stage: int, invocations: int, fewest_groups: int
+) -> MatrixTile:
     """A tile of ``shaders/patterns/products/matrix_rows.glsl``: all rows of so many columns for each invocation."""
     sizes = {"BLOCK_ROWS": rows, "BLOCK_COLUMNS": columns, "TERMS_AT_ONCE": terms, "STAGE_TERMS": stage}
     sizes["INVOCATIONS"] = invocations
     defines = tuple((key, str(value)) for key, value in sizes.items())
     memory = rows * stage * 4 + 4
     source = "matrix/rows.comp"
-    return Tile(name, rows, columns * invocations, invocations, memory, source, defines, fewest_groups, ("gemm",))
+    return MatrixTile(name, rows, columns * invocations, invocations, memory, source, defines, fewest_groups, ("gemm",))
 
 
-def _shared_rows(rows: int, columns: int, stage: int, fewest_groups: int) -> Tile:
+def _shared_rows(rows: int, columns: int, stage: int, fewest_groups: int) -> MatrixTile:
     """A tile of ``shaders/patterns/products/matrix_shared_rows.glsl``: sums whose products all invocations compute."""
     invocations = stage // 4 * columns // 4
     assert invocations >= rows * columns
@@ -197,25 +203,25 @@ def _shared_rows(rows: int, columns: int, stage: int, fewest_groups: int) -> Til
     sizes = {"BLOCK_ROWS": rows, "BLOCK_COLUMNS": columns, "STAGE_TERMS": stage, "INVOCATIONS": invocations}
     defines = tuple((key, str(value)) for key, value in sizes.items())
     name, source = f"shared.{rows}x{columns}", "matrix/shared_rows.comp"
-    return Tile(name, rows, columns, invocations, memory, source, defines, fewest_groups, ("gemm",))
+    return MatrixTile(name, rows, columns, invocations, memory, source, defines, fewest_groups, ("gemm",))
 
 
-def _block(name: str, rows: int, columns: int, invocations: int) -> Tile:
+def _block(name: str, rows: int, columns: int, invocations: int) -> MatrixTile:
     """A tile of ``shaders/patterns/products/matrix_blocks.glsl``: a block for each invocation."""
     defines = {"BLOCK_ROWS": rows, "BLOCK_COLUMNS": columns, "INVOCATIONS": invocations}
     named = tuple((key, str(value)) for key, value in defines.items())
     groups = _GROUPS_FOR_PROCESSORS
-    return Tile(name, rows, columns * invocations, invocations, 0, "matrix/blocks.comp", named, groups)
+    return MatrixTile(name, rows, columns * invocations, invocations, 0, "matrix/blocks.comp", named, groups)
 
 
-def _processors(name: str, rows: int, columns: int, is_for_any_shape: bool) -> Tile:
+def _processors(name: str, rows: int, columns: int, is_for_any_shape: bool) -> MatrixTile:
     """A tile of ``shaders/patterns/products/matrix_processors.glsl``: a block for each invocation."""
     invocations = min(columns, 8)
     defines = {"BLOCK_ROWS": rows, "BLOCK_COLUMNS": columns, "INVOCATIONS": invocations}
     defines["SHAPE_AT_RUN_TIME"] = int(is_for_any_shape)
     named = tuple((key, str(value)) for key, value in defines.items())
     families = FAMILIES if is_for_any_shape else ("convolution",)
-    return Tile(
+    return MatrixTile(
         name if is_for_any_shape else f"{name}_of_a_shape",
         rows,
         columns * invocations,
@@ -236,7 +242,7 @@ def _cooperative(
     results: tuple[int, int],
     segment: int,
     fewest_groups: int = _COOPERATIVE_GROUPS,
-) -> Tile:
+) -> MatrixTile:
     """A tile of ``shaders/patterns/products/matrix_cooperative.glsl``.
 
     Args:
@@ -261,7 +267,7 @@ def _cooperative(
         "SEGMENT": f"{segment}u",
         "INVOCATIONS": str(32 * subgroups),
     }
-    return Tile(
+    return MatrixTile(
         f"cooperative.{rows}x{columns}x{terms}.{results[0]}x{results[1]}",
         rows,
         columns,
@@ -277,7 +283,7 @@ def _cooperative(
     )
 
 
-def _of_channels(size: tuple[int, int, int], results: tuple[int, int], segment: int, fewest_groups: int) -> Tile:
+def _of_channels(size: tuple[int, int, int], results: tuple[int, int], segment: int, fewest_groups: int) -> MatrixTile:
     """A tile of ``shaders/patterns/matrix_channels.glsl``: rows are channels of the output, and columns its places."""
     made = _cooperative("convolution", DataType.FLOAT16, size, results, segment, fewest_groups)
     rows, columns, terms = size
