@@ -41,7 +41,7 @@ def write_network_plot(results: Sequence[Mapping[str, Any]], title: str, path: P
         for place, (member, seconds) in enumerate(taken.items()):
             width = (_WIDTH - _LEFT - _RIGHT) * fastest / seconds
             canvas.rectangle(_LEFT, top + place * _BAR, width, _BAR - 1, _COLOURS[member])
-            text = f"{seconds * 1e3:.3g} ms, {result['batch'] / seconds:.4g} a second"
+            text = f"{seconds * 1e3:#.3g} ms, {result['batch'] / seconds:,.0f} a second"
             canvas.text(_LEFT + width + 6, top + place * _BAR + 10, text)
     canvas.write(path)
 

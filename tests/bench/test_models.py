@@ -43,7 +43,7 @@ def test_a_plot_has_a_bar_for_each_library(tmp_path: Path) -> None:
     file = tmp_path / "plot.svg"
     result = {"model": "ViT-B/16", "data_type": "float16", "batch": 32, "seconds": 0.016, "torch_seconds": 0.008}
     write_network_plot([result], "a card", file)
-    assert {"dmlvk", "PyTorch", "16 ms, 2000 a second", "8 ms, 4000 a second"} <= texts_of(file)
+    assert {"dmlvk", "PyTorch", "16.0 ms, 2,000 a second", "8.00 ms, 4,000 a second"} <= texts_of(file)
 
 
 @pytest.mark.parametrize(
