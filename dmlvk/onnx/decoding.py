@@ -184,6 +184,11 @@ class Decoding:
         return dataclasses.replace(run, caches=caches)
 
     @property
+    def counted_inputs(self) -> Collection[str]:
+        """The inputs of which the device reads nothing but what is counted."""
+        return self._counting.dropped
+
+    @property
     def cache_outputs(self) -> dict[str, str]:
         """The outputs that show caches, with the inputs that they go on from."""
         return {pair.present: pair.past for pair in self._pairs}

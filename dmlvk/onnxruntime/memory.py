@@ -281,8 +281,8 @@ class Memory:
         with self._lock:
             content.settle()
 
-    def of_host(self, address: int, size: int) -> npt.NDArray[np.uint8] | None:
-        """The bytes at a place for a part that brings them to the device itself; ``None`` where they lie there.
+    def on_host(self, address: int, size: int) -> Content | None:
+        """What lies at a place, for a part that brings it to the device itself; ``None`` where it is to lie there.
 
         What is read several times is to lie there, too (:meth:`tensor`), unless it is small.
         """
@@ -291,20 +291,15 @@ class Memory:
             content = block.contents.get(offset)
             if content is None or content.size != size or (content.reads and size > _SMALL):
                 return None
-            if isinstance(content.value, (Held, Resident)):
-                return None
+            return None if isinstance(content.value, (Held, Resident)) else content
+
+    def brought(self, content: Content) -> npt.NDArray[np.uint8]:
+        """The bytes of what :meth:`on_host` has found, which go to the device now."""
+        with self._lock:
             content.is_read(by_host=False)
             content.reads += 1
-            self.traffic.to_device += size
+            self.traffic.to_device += content.size
             return self._bytes(content)
-
-    def held(self, address: int, size: int) -> Content | None:
-        """What lies on the device at a place, in an array of its own; ``None`` where that is not so."""
-        with self._lock:
-            block, offset = self._found(address, size)
-            content = block.contents.get(offset)
-            is_held = content is not None and content.size == size and isinstance(content.value, Held)
-            return content if is_held else None
 
     def tensor(self, address: int, element: int, shape: tuple[int, ...], device: Device) -> Any:
         """A tensor as ``dmlvk.onnx`` computes with it: an array of the host, or what lies on the device already."""

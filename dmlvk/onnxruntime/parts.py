@@ -157,16 +157,19 @@ class Part:
             if counted is None:
                 return None
             return {name: bytes_of(array) for name, array in counted.items()}
-        found = {}
+        found: dict[str, Bytes] = {}
+        there: dict[str, Content] = {}
         for given in repeat.given:
             address, is_on_device = int(table[given.row, ADDRESS]), int(table[given.row, PLACE])
             if is_on_device:
-                contents = self._memory.of_host(address, given.size)
-                if contents is None:
+                content = self._memory.on_host(address, given.size)
+                if content is None:
                     return None
-                found[given.name] = contents
+                there[given.name] = content
             else:
                 found[given.name] = np.frombuffer(_room(address, given.size), np.uint8)
+        for name, content in there.items():  # only now: else the run reads them once more
+            found[name] = self._memory.brought(content)
         return found
 
     def _computed(self, arrays: dict[str, Any], bound: Callable[[str, tuple[int, ...]], Any]) -> list[Any]:

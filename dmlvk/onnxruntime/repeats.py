@@ -113,7 +113,7 @@ class Repeats:
         first, last = (self._caches[0], self._caches[-1]) if self._caches.size else (0, -1)
         self._block = slice(first, last + 1) if last - first + 1 == self._caches.size else None
         self._kept: collections.OrderedDict[bytes, Repeat] = collections.OrderedDict()
-        self._last = b""
+        self._last: object = None
 
     def clear(self) -> None:
         """Forgets all of them."""
@@ -154,13 +154,25 @@ class Repeats:
             read: the outputs that the host reads.
         """
         key = self._key(table)
-        if read and key == self._last:
+        last, self._last = self._last, (key, self._shapes(arrays))
+        known = self._kept.get(key)
+        if known is not None and known.caches is None:
+            return  # its inputs lie on the device
+        if read and self._last == last:
             repeat = self._made(table, arrays, contents, frozenset(read))
             if repeat is not None:
                 self._kept[key] = repeat
                 if len(self._kept) > _MOST:
                     self._kept.popitem(last=False)
-        self._last = key
+
+    def _shapes(self, arrays: Mapping[str, Any]) -> tuple[tuple[int, ...], ...]:
+        """Of a decoder, the shapes of all that is more than counted: how many tokens, say."""
+        decoding = self._program.decoding
+        if decoding is None:
+            return ()
+        return tuple(
+            getattr(value, "shape", ()) for name, value in arrays.items() if name not in decoding.counted_inputs
+        )
 
     def _made(
         self, table: Table, arrays: Mapping[str, Any], contents: Mapping[str, Content], read: frozenset[str]

@@ -101,6 +101,28 @@ def test_runs_that_repeat_give_what_each_would_give_alone(batch: int | str) -> N
         assert value.numpy().tobytes() == wanted
 
 
+def test_an_input_that_stays_on_the_device_goes_there_once_and_one_from_the_host_with_each_run() -> None:
+    model = model_of(
+        [helper.make_node("MatMul", ["x", "w0"], ["a"]), helper.make_node("Add", ["a", "y"], ["z"])],
+        {"x": [200, WIDTH], "y": [200, WIDTH]},
+        ["z"],
+    )
+    session, alone = session_of(model), dmlvk.onnx.InferenceSession(model.SerializeToString())
+    binding, other = session.io_binding(), inputs(200, 9)["x"]
+    binding.bind_ortvalue_input("y", on_device(other))
+    moved = []
+    for seed in range(8):
+        given = inputs(200, seed)["x"]
+        before = dmlvk.onnxruntime.traffic().to_device
+        binding.bind_cpu_input("x", given)
+        binding.bind_output("z", "cpu")
+        session.run_with_iobinding(binding)
+        moved.append(dmlvk.onnxruntime.traffic().to_device - before)
+        (found,) = binding.copy_outputs_to_cpu()
+        assert found.tobytes() == alone.run(None, {"x": given, "y": other})[0].tobytes()
+    assert moved[3:] == [other.nbytes] * 5
+
+
 def test_bytes_of_any_place_are_those_that_were_written() -> None:
     """As one array of the host holds them; ONNX Runtime puts several tensors into one block."""
     random = np.random.default_rng(0)
