@@ -6,12 +6,14 @@ import math
 import operator
 import pickle
 import random
+import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
+from dmlvk.dynamic.size_functions import interleaved
 from dmlvk.dynamic.sizes import (
     Guards,
     applied,
@@ -146,3 +148,15 @@ def test_where_operands_begin_is_told_apart_from_sizes() -> None:
     for word in (place * n, (n + place) // 3):
         with pytest.raises(ValueError, match="open size"):
             coefficients_of(word, [place])
+
+
+def test_thousands_of_guards_are_ordered_at_once() -> None:
+    """Networks that are recurrent have thousands; each comes as soon as its variables are there."""
+    count = 4000
+    variables = [f"    q{place} = s0 // {place + 2}" for place in range(count)]
+    tests = [f"    if not (q{place}*s1 == 0): return False" for place in reversed(range(count))]
+    begun = time.process_time()
+    made = interleaved(variables, [*tests, "    if not (s0 > 1): return False"])
+    assert time.process_time() - begun < 1
+    pairs = [line for variable, test in zip(variables, reversed(tests), strict=True) for line in (variable, test)]
+    assert made == ["    if not (s0 > 1): return False", *pairs]
