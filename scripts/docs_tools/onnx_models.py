@@ -115,7 +115,8 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   smallest number.
 - An index beyond an axis counts as the nearest one in it (`Gather`, `GatherElements`, `GatherND`), by DirectML's rules,
   and what would be scattered there is left out; ONNX Runtime ends with an error. Constants of `Gather` and
-  `GatherElements` are checked when the model is planned: an error names the node and the index.
+  `GatherElements` are checked when the model is planned, and inputs of a model that `Gather` takes rows of a constant
+  by (tokens) before each run: an error names the node and the index.
 - Resize with align_corners and scales that give no whole size places elements by the scale, as ONNX's own suite has it;
   ONNX Runtime takes the whole size. RoiAlign with sampling_ratio 0 takes at most four samples for each element of the
   image's longer side (of 256 at least) along an axis, however large a region is.

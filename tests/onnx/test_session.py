@@ -354,3 +354,14 @@ def test_a_session_that_is_dropped_frees_its_device_at_once() -> None:
         assert engine() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("token", [5, -6])
+def test_tokens_that_a_table_does_not_have_are_refused(any_device: dml.Device, token: int) -> None:
+    nodes = [helper.make_node("Gather", ["table", "tokens"], ["y"], name="embed")]
+    table = {"table": np.arange(10, dtype=np.float32).reshape(5, 2)}
+    made = model(nodes, {"tokens": ["n"]}, ["y"], table, element=TensorProto.INT64)
+    session = ort.InferenceSession(made, device=any_device)
+    np.testing.assert_array_equal(session.run(None, {"tokens": np.array([-5, 4])})[0], [[0, 1], [8, 9]])
+    with pytest.raises(dml.InvalidArgumentError, match=rf"node 'embed' \(Gather\).* 'tokens' has the index {token}, "):
+        session.run(None, {"tokens": np.array([0, token])})
