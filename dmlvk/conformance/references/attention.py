@@ -85,7 +85,9 @@ def _operands(
 
 @reference("MULTIHEAD_ATTENTION1")
 @reference("MULTIHEAD_ATTENTION")
-def multihead_attention(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def multihead_attention(
+    desc: dml.MultiheadAttention1 | dml.MultiheadAttention, inputs: Mapping[str, Array]
+) -> Mapping[str, Expected]:
     """Head after head in float64; what each step may add to the error is added to its bound, and passed on."""
     half = desc.output_tensor.data_type is dml.FLOAT16
     unit, tiny = (2.0**-10, 2.0**-24) if half else (2.0**-23, 2.0**-125)

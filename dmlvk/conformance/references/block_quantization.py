@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import dmlvk as dml
 from dmlvk.conformance.references.registry import reference
 from dmlvk.conformance.references.rounding import FLOAT32, float_format, round_to_format, widened
 from dmlvk.datatypes import DataType
@@ -62,7 +63,7 @@ def _each(function: Callable[..., Any], *arrays: Array) -> list[Any]:
 
 
 @reference("QUANTIZE")
-def quantize(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+def quantize(desc: dml.Quantize, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """Exact quotients, each rounded by Python."""
     source, scale, zero = _operands(desc, inputs)
     least, greatest = _limits(desc.output_tensor.data_type)
@@ -75,7 +76,7 @@ def quantize(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
 
 
 @reference("DEQUANTIZE")
-def dequantize(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+def dequantize(desc: dml.Dequantize, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """Products of 9 by 24 bits are exact in float64, and rounded once."""
     source, scale, zero = _operands(desc, inputs)
     difference = source.astype(np.float64) - zero.astype(np.float64)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import dmlvk as dml
 from dmlvk.conformance.references.bounded import Expected
 from dmlvk.conformance.references.registry import reference
 
@@ -17,7 +18,7 @@ _CANONICAL_NAN = {2: 0x7E00, 4: 0x7FC00000, 8: 0x7FF8000000000000}
 
 
 @reference("CAST")
-def cast(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def cast(desc: dml.Cast, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Each way of conversion by a function of its own."""
     source = inputs["InputTensor"]
     wanted = desc.output_tensor.data_type.numpy_dtype

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import dmlvk as dml
 from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.movement import window_indices
 from dmlvk.conformance.references.registry import reference
@@ -53,7 +54,7 @@ def diagonal_matrix1(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Exp
 
 
 @reference("FILL_VALUE_CONSTANT")
-def fill_value_constant(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def fill_value_constant(desc: dml.FillValueConstant, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """NumPy's full."""
     return {"OutputTensor": np.full(desc.output_tensor.sizes, desc.value, desc.output_tensor.data_type.numpy_dtype)}
 
@@ -95,7 +96,7 @@ def _scaled(x: float, scale: float, bias: float, data_type: DataType) -> Any:
 
 
 @reference("FILL_VALUE_SEQUENCE")
-def fill_value_sequence(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def fill_value_sequence(desc: dml.FillValueSequence, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Python's integers, cut to the type's bits; or fractions, rounded once."""
     data_type, sizes = desc.output_tensor.data_type, desc.output_tensor.sizes
     dtype, count = data_type.numpy_dtype, int(np.prod(sizes))
@@ -109,7 +110,7 @@ def fill_value_sequence(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, 
 
 
 @reference("SLICE_GRAD")
-def slice_grad(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def slice_grad(desc: dml.SliceGrad, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Elements by lists of indices."""
     result = np.zeros(desc.output_gradient_tensor.sizes, desc.output_gradient_tensor.data_type.numpy_dtype)
     gradients = inputs["InputGradientTensor"]
@@ -118,7 +119,7 @@ def slice_grad(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]
 
 
 @reference("UNFOLD")
-def unfold(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def unfold(desc: dml.Unfold, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Place by place of the window, position by position."""
     source = inputs["InputTensor"]
     widths = [(0, 0), (0, 0), *zip(desc.start_padding, desc.end_padding, strict=True)]
@@ -138,7 +139,7 @@ def unfold(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
 
 
 @reference("VALUE_SCALE_2D")
-def value_scale_2d(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def value_scale_2d(desc: dml.ValueScale2d, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Fractions, rounded once."""
     source, data_type = inputs["InputTensor"], desc.input_tensor.data_type
     result = np.empty_like(source)
@@ -150,7 +151,7 @@ def value_scale_2d(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expec
 
 
 @reference("FOLD")
-def fold(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def fold(desc: dml.Fold, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Sums in the longest float that NumPy has, place by place of the window."""
     source = inputs["InputTensor"]
     dtype, sizes = source.dtype, desc.output_tensor.sizes

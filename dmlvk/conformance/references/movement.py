@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import dmlvk as dml
 from dmlvk.conformance.references.bounded import Expected
 from dmlvk.conformance.references.registry import reference
 
@@ -15,14 +16,14 @@ Array = npt.NDArray[Any]
 
 
 @reference("JOIN")
-def join(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def join(desc: dml.Join, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """NumPy's concatenate, of whole elements as opaque bits."""
     parts = [inputs[f"InputTensors[{i}]"] for i in range(desc.input_count)]
     return {"OutputTensor": np.concatenate(parts, axis=desc.axis)}
 
 
 @reference("SPLIT")
-def split(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def split(desc: dml.Split, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """NumPy's split."""
     lengths = [tensor.sizes[desc.axis] for tensor in desc.output_tensors]
     parts = np.split(inputs["InputTensor"], np.cumsum(lengths)[:-1], axis=desc.axis)
@@ -30,7 +31,7 @@ def split(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
 
 
 @reference("SLICE")
-def slice_(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def slice_(desc: dml.Slice, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Elements by lists of indices."""
     windows = zip(desc.offsets, desc.sizes, desc.strides, strict=True)
     indices = [[offset + i * stride for i in range(size)] for offset, size, stride in windows]
@@ -49,7 +50,7 @@ def window_indices(desc: Any, sizes: tuple[int, ...]) -> list[list[int]]:
 
 
 @reference("SLICE1")
-def slice1(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def slice1(desc: dml.Slice1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Elements by lists of indices."""
     indices = window_indices(desc, tuple(desc.output_tensor.sizes))
     return {"OutputTensor": inputs["InputTensor"][np.ix_(*indices)]}

@@ -44,7 +44,10 @@ def _normalization_axes(desc: Any) -> tuple[int, ...]:
 @reference("MEAN_VARIANCE_NORMALIZATION")
 @reference("MEAN_VARIANCE_NORMALIZATION1")
 @reference("MEAN_VARIANCE_NORMALIZATION2")
-def mean_variance_normalization(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def mean_variance_normalization(
+    desc: dml.MeanVarianceNormalization | dml.MeanVarianceNormalization1 | dml.MeanVarianceNormalization2,
+    inputs: Mapping[str, Array],
+) -> Mapping[str, Expected]:
     """The formula in extended precision."""
     x = inputs["InputTensor"].astype(np.longdouble)
     has_mean = getattr(desc, "use_mean", True)

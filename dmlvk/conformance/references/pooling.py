@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import dmlvk as dml
 from dmlvk.conformance.references.bounded import Bounded, Expected
 from dmlvk.conformance.references.registry import reference
 from dmlvk.operators.pooling import dilations_of, pooled_sizes
@@ -144,7 +145,7 @@ for _name in ("LP_POOLING", "LP_POOLING1"):
 
 
 @reference("AVERAGE_POOLING_GRAD")
-def average_pooling_grad(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def average_pooling_grad(desc: dml.AveragePoolingGrad, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Window by window: its share is added to the elements that it covers, in the longest float that NumPy has."""
     source, sizes = inputs["InputGradientTensor"], desc.output_gradient_tensor.sizes
     with np.errstate(invalid="ignore"):  # of signaling NaN
@@ -177,7 +178,7 @@ def _inside(first: int, places: int, apart: int, size: int) -> range:
 
 
 @reference("MAX_POOLING_GRAD")
-def max_pooling_grad(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def max_pooling_grad(desc: dml.MaxPoolingGrad, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Window by window: its elements are put in order, and its gradient is added to the first of the largest ones."""
     source, gradients = inputs["InputTensor"], inputs["InputGradientTensor"]
     with np.errstate(invalid="ignore"):  # of signaling NaN
@@ -207,7 +208,7 @@ def max_pooling_grad(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Exp
 
 
 @reference("MAX_UNPOOLING")
-def max_unpooling(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def max_unpooling(desc: dml.MaxUnpooling, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """One value after the other."""
     result = np.zeros(desc.output_tensor.sizes, inputs["InputTensor"].dtype)
     flat = result.reshape(-1)
@@ -238,7 +239,9 @@ def _sums_around(desc: Any, values: Array) -> Array:
 
 
 @reference("LOCAL_RESPONSE_NORMALIZATION")
-def local_response_normalization(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def local_response_normalization(
+    desc: dml.LocalResponseNormalization, inputs: Mapping[str, Array]
+) -> Mapping[str, Expected]:
     """Element by element along the axes of the neighbours."""
     source = inputs["InputTensor"]
     total = _sums_around(desc, _numbers(source) ** 2)
@@ -253,7 +256,9 @@ def local_response_normalization(desc: Any, inputs: Mapping[str, Array]) -> Mapp
 
 
 @reference("LOCAL_RESPONSE_NORMALIZATION_GRAD")
-def local_response_normalization_grad(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def local_response_normalization_grad(
+    desc: dml.LocalResponseNormalizationGrad, inputs: Mapping[str, Array]
+) -> Mapping[str, Expected]:
     """Each element's term is added to all elements around it."""
     x, gradients = _numbers(inputs["InputTensor"]), _numbers(inputs["InputGradientTensor"])
     factor, beta = float(np.float32(desc.alpha) / np.float32(desc.local_size)), float(np.float32(desc.beta))

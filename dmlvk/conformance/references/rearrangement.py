@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import dmlvk as dml
 from dmlvk.conformance.references.bounded import Expected
 from dmlvk.conformance.references.registry import reference
 from dmlvk.operators.rearrangement import DepthSpaceOrder, PaddingMode
@@ -24,14 +25,14 @@ _NUMPY_MODES = {
 
 
 @reference("TILE")
-def tile(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def tile(desc: dml.Tile, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """NumPy's tile."""
     return {"OutputTensor": np.tile(inputs["InputTensor"], desc.repeats)}
 
 
 @reference("PADDING")
 @reference("PADDING1")
-def padding(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def padding(desc: dml.Padding | dml.Padding1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """NumPy's pad, of the elements' numbers."""
     source = inputs["InputTensor"]
     widths = list(zip(desc.start_padding, desc.end_padding, strict=True))
@@ -56,7 +57,7 @@ def _deep_channel(desc: Any, c: int, i: int, j: int, channels: int) -> int:
 
 @reference("DEPTH_TO_SPACE")
 @reference("DEPTH_TO_SPACE1")
-def depth_to_space(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def depth_to_space(desc: dml.DepthToSpace | dml.DepthToSpace1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Channel by channel, for each place in a block."""
     source, block = inputs["InputTensor"], desc.block_size
     result = np.empty(desc.output_tensor.sizes, source.dtype)
@@ -68,7 +69,7 @@ def depth_to_space(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expec
 
 @reference("SPACE_TO_DEPTH")
 @reference("SPACE_TO_DEPTH1")
-def space_to_depth(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def space_to_depth(desc: dml.SpaceToDepth | dml.SpaceToDepth1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Channel by channel, for each place in a block."""
     source, block = inputs["InputTensor"], desc.block_size
     result = np.empty(desc.output_tensor.sizes, source.dtype)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import dmlvk as dml
 from dmlvk.conformance.references.bounded import Expected
 from dmlvk.conformance.references.registry import reference
 
@@ -55,7 +56,7 @@ def _largest(elements: Array) -> Any:
 
 
 @reference("ROI_POOLING")
-def roi_pooling(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def roi_pooling(desc: dml.RoiPooling, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Bin by bin."""
     source, regions = inputs["InputTensor"], inputs["ROITensor"][0, 0]
     result = np.zeros(desc.output_tensor.sizes, source.dtype)
