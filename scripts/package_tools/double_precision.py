@@ -189,6 +189,29 @@ class DynamicQuantizeLinear(OpRun):  # type: ignore[misc, unused-ignore]
         return made, np.asarray(scale), np.asarray(zero)
 
 
+def _along(parameter: Any, rank: int, axis: int) -> Array:
+    """A number, or one for each place of an axis, in FLOAT64 and so that it broadcasts."""
+    wide = np.asarray(parameter, "f8")
+    shape = [1] * rank
+    if wide.size > 1:
+        shape[axis] = wide.size
+    return wide.reshape(shape) if rank else wide.reshape(())
+
+
+class DequantizeLinear(OpRun):  # type: ignore[misc, unused-ignore]
+    def _run(self, x: Array, scale: Any, zero: Any = None, axis: int = 1, **_: Any) -> tuple[Array]:
+        less = 0.0 if zero is None else _along(zero, x.ndim, axis)
+        return ((x.astype("f8") - less) * _along(scale, x.ndim, axis),)
+
+
+class QuantizeLinear(OpRun):  # type: ignore[misc, unused-ignore]
+    def _run(self, x: Array, scale: Any, zero: Any = None, axis: int = 1, **_: Any) -> tuple[Array]:
+        kind = np.dtype(np.uint8 if zero is None else np.asarray(zero).dtype)
+        bounds = np.iinfo(kind)
+        more = 0.0 if zero is None else _along(zero, x.ndim, axis)
+        return (np.clip(np.rint(x / _along(scale, x.ndim, axis)) + more, bounds.min, bounds.max).astype(kind),)
+
+
 class DynamicQuantizeLSTM(OpRun):  # type: ignore[misc, unused-ignore]
     op_domain = "com.microsoft"
 
@@ -282,7 +305,7 @@ class FusedMatMul(OpRun):  # type: ignore[misc, unused-ignore]
 
 
 _OPERATORS = [
-    *(Conv, ConvInteger, ConvTranspose, MaxPool, DynamicQuantizeLinear),
+    *(Conv, ConvInteger, ConvTranspose, MaxPool, DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear),
     *(DynamicQuantizeLSTM, FastGelu, FusedMatMul, SkipLayerNormalization, STFT),
 ]
 
