@@ -83,8 +83,7 @@ def _operands(
     return parts, errors
 
 
-@reference("MULTIHEAD_ATTENTION1")
-@reference("MULTIHEAD_ATTENTION")
+@reference("MULTIHEAD_ATTENTION", "MULTIHEAD_ATTENTION1")
 def multihead_attention(
     desc: dml.MultiheadAttention1 | dml.MultiheadAttention, inputs: Mapping[str, Array]
 ) -> Mapping[str, Expected]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -28,14 +28,14 @@ def _converted(value: float, dtype: np.dtype[Any]) -> Any:
     return dtype.type(min(max(int(value), limits.min), limits.max))
 
 
-def _distances(sizes: tuple[int, ...]) -> Array:
+def _distances(sizes: Sequence[int]) -> Array:
     """Column less row, of every element."""
     distances: Array = np.broadcast_to(np.arange(sizes[-1]) - np.arange(sizes[-2])[:, None], sizes)
     return distances
 
 
 @reference("DIAGONAL_MATRIX")
-def diagonal_matrix(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def diagonal_matrix(desc: dml.DiagonalMatrix, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """The value where column less row is the offset."""
     sizes, dtype = desc.output_tensor.sizes, desc.output_tensor.data_type.numpy_dtype
     result = np.zeros(sizes, dtype)
@@ -44,7 +44,7 @@ def diagonal_matrix(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expe
 
 
 @reference("DIAGONAL_MATRIX1")
-def diagonal_matrix1(desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
+def diagonal_matrix1(desc: dml.DiagonalMatrix1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """The page's formula with three comparisons."""
     sizes, dtype = desc.output_tensor.sizes, desc.output_tensor.data_type.numpy_dtype
     result = inputs["InputTensor"].copy() if "InputTensor" in inputs else np.zeros(sizes, dtype)

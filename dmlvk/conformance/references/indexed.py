@@ -90,8 +90,7 @@ def _last(values: Array, count: int) -> Array:
     return values.reshape(values.shape[values.ndim - count :])
 
 
-@reference("GATHER_ND")
-@reference("GATHER_ND1")
+@reference("GATHER_ND1", "GATHER_ND")
 def gather_nd(desc: GatherNd | GatherNd1, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """Tuple after tuple."""
     source = _last(as_bits(inputs["InputTensor"]), desc.input_dimension_count)

@@ -41,9 +41,7 @@ def _normalization_axes(desc: Any) -> tuple[int, ...]:
     return tuple(desc.axes)
 
 
-@reference("MEAN_VARIANCE_NORMALIZATION")
-@reference("MEAN_VARIANCE_NORMALIZATION1")
-@reference("MEAN_VARIANCE_NORMALIZATION2")
+@reference("MEAN_VARIANCE_NORMALIZATION2", "MEAN_VARIANCE_NORMALIZATION1", "MEAN_VARIANCE_NORMALIZATION")
 def mean_variance_normalization(
     desc: dml.MeanVarianceNormalization | dml.MeanVarianceNormalization1 | dml.MeanVarianceNormalization2,
     inputs: Mapping[str, Array],

@@ -30,8 +30,7 @@ def tile(desc: dml.Tile, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     return {"OutputTensor": np.tile(inputs["InputTensor"], desc.repeats)}
 
 
-@reference("PADDING")
-@reference("PADDING1")
+@reference("PADDING1", "PADDING")
 def padding(desc: dml.Padding | dml.Padding1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """NumPy's pad, of the elements' numbers."""
     source = inputs["InputTensor"]
@@ -55,8 +54,7 @@ def _deep_channel(desc: Any, c: int, i: int, j: int, channels: int) -> int:
     return int((c * block + i) * block + j)
 
 
-@reference("DEPTH_TO_SPACE")
-@reference("DEPTH_TO_SPACE1")
+@reference("DEPTH_TO_SPACE1", "DEPTH_TO_SPACE")
 def depth_to_space(desc: dml.DepthToSpace | dml.DepthToSpace1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Channel by channel, for each place in a block."""
     source, block = inputs["InputTensor"], desc.block_size
@@ -67,8 +65,7 @@ def depth_to_space(desc: dml.DepthToSpace | dml.DepthToSpace1, inputs: Mapping[s
     return {"OutputTensor": result}
 
 
-@reference("SPACE_TO_DEPTH")
-@reference("SPACE_TO_DEPTH1")
+@reference("SPACE_TO_DEPTH1", "SPACE_TO_DEPTH")
 def space_to_depth(desc: dml.SpaceToDepth | dml.SpaceToDepth1, inputs: Mapping[str, Array]) -> Mapping[str, Expected]:
     """Channel by channel, for each place in a block."""
     source, block = inputs["InputTensor"], desc.block_size

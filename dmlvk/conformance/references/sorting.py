@@ -16,8 +16,7 @@ from dmlvk.operators.sorting import TopK, TopK1
 Array = npt.NDArray[Any]
 
 
-@reference("TOP_K")
-@reference("TOP_K1")
+@reference("TOP_K1", "TOP_K")
 def top_k(desc: TopK | TopK1, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
     """The places in order, and the elements that stand there."""
     source = inputs["InputTensor"]
