@@ -154,7 +154,7 @@ class Program:
         self._dynamic = DynamicRounds(model, tells_multiples=not device.target.is_cpu)
         self._parts: Parts = {}
         self._inside: dict[tuple[Step, str], Program] = {}
-        self._indices = IndexChecks(model, self._steps, self._constants)
+        self.index_checks = IndexChecks(model, self._steps, self._constants)
         self.decoding = Decoding.of(device, model, self._steps, self._constants)
         self._decoder_plans = DecoderPlans(_KEPT_PLANS)
         self._divided = DividedRuns(model, self._steps, self._constants)
@@ -222,7 +222,7 @@ class Program:
         if self._outer_budget is None:
             given = self._model_bytes + sum(size_of(array) for array in arrays.values())
             self._budget = Budget(self._stated_limits.beside(given))
-        self._indices.check(arrays)
+        self.index_checks.check(arrays)
         decoder_run = None if self.decoding is None or times is not None else self.decoding.taken(arrays)
         if decoder_run is not None:
             decoded = self._decoded(decoder_run, kept, targets or {})

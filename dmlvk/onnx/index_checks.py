@@ -53,12 +53,16 @@ class IndexChecks:
         model: the model.
         steps: its nodes.
         constants: values that are known.
+
+    Attributes:
+        inputs: those that are looked at.
     """
 
     def __init__(self, model: Model, steps: Sequence[Step], constants: Mapping[str, Any]) -> None:
         self._name = model.name
         inputs = {info.name for info in model.inputs}
         self._lookups = tuple(_lookups(steps, constants, inputs))
+        self.inputs = frozenset(lookup.indices for lookup in self._lookups)
 
     def check(self, arrays: Mapping[str, Any]) -> None:
         """Looks at the inputs of a run.

@@ -18,13 +18,13 @@ from dmlvk.onnx.engine import Program
 from dmlvk.onnx.execution import Held, Resident
 from dmlvk.onnx.loading import Model
 from dmlvk.onnx.states import State
-from dmlvk.onnx.values import element_of, stored
+from dmlvk.onnx.values import NUMPY_TYPES, element_of, stored
 from dmlvk.onnx.whole_runs import Bytes, bytes_of
 from dmlvk.onnxruntime.interface import WARNING, array_of
 from dmlvk.onnxruntime.library import Library
 from dmlvk.onnxruntime.memory import Content, Memory, address_of, size_of
 from dmlvk.onnxruntime.on_host import DEVICE_CANNOT, HostPart
-from dmlvk.onnxruntime.repeats import ADDRESS, PLACE, SIZES, Caches, Repeat, Repeats, Table
+from dmlvk.onnxruntime.repeats import ADDRESS, ELEMENT, PLACE, SIZES, Caches, Repeat, Repeats, Table
 from dmlvk.onnxruntime.sessions import Session
 
 _MOST_DIMENSIONS = 16
@@ -153,6 +153,7 @@ class Part:
         """The bytes of all inputs that the host writes; ``None`` where it is another run, or they are on the device."""
         if repeat.caches is not None:
             arrays = {name: self._input(table[row].tolist()) for row, name in repeat.caches.others}
+            self._program.index_checks.check(arrays)
             counted = repeat.caches.decoding.again(repeat.caches.run, arrays, repeat.caches.lengths)
             if counted is None:
                 return None
@@ -170,6 +171,13 @@ class Part:
                 found[given.name] = np.frombuffer(_room(address, given.size), np.uint8)
         for name, content in there.items():  # only now: else the run reads them once more
             found[name] = self._memory.brought(content)
+        checks = self._program.index_checks
+        typed = [
+            (given, NUMPY_TYPES[int(table[given.row, ELEMENT])])
+            for given in repeat.given
+            if given.name in checks.inputs
+        ]
+        checks.check({given.name: found[given.name].view(dtype) for given, dtype in typed})
         return found
 
     def _computed(self, arrays: dict[str, Any], bound: Callable[[str, tuple[int, ...]], Any]) -> list[Any]:

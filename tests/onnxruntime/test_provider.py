@@ -287,6 +287,16 @@ def test_a_library_of_another_interface_is_refused_in_one_line(tmp_path: Path) -
     assert "ONNX Runtime 1.23.2 does not have that" in said[0]
 
 
+def test_a_row_that_a_table_has_not_is_refused_in_runs_that_repeat_as_well() -> None:
+    nodes = [helper.make_node("Gather", ["w0", "ids"], ["a"]), helper.make_node("MatMul", ["a", "w1"], ["y"])]
+    session = session_of(model_of(nodes, {"ids": frozenset([1])}, ["y"]))
+    for token in (3, 5, 0, 47, -48):
+        assert session.run(None, {"ids": np.array([token])})[0].shape == (1, WIDTH)
+    for token in (48, -49):
+        with pytest.raises(Exception, match=f"{token}.*48"):
+            session.run(None, {"ids": np.array([token])})
+
+
 _ENDINGS = {
     "sessions that are alive": "",
     "a provider that is taken away": (
