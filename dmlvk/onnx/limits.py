@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,9 @@ _FREE = 16
 
 _PIECE_BYTES = 256
 """What an element of a sequence takes besides its contents."""
+
+_OF_A_PAIR = 2**2
+"""What comparing two boxes costs, in elements that the host computes at once."""
 
 _SLOW = 2**12
 """What an element costs where the host computes it by steps of Python's, in elements that it computes at once."""
@@ -207,9 +210,27 @@ def size_of(value: Any) -> int:
         if value.dtype != "O":
             return value.nbytes if value.base is None else 0  # a view takes nothing
         return sum(_TEXT_BYTES + (len(item) if isinstance(item, (str, bytes)) else 0) for item in value.reshape(-1))
+    if isinstance(value, CountedSequence):
+        return value.size_in_bytes
     if isinstance(value, (list, tuple)):
         return sum(size_of(item) for item in value)
     return 0
+
+
+class CountedSequence(list[Any]):
+    """A sequence that knows what its elements take: one that grows in a loop is not counted anew in each iteration.
+
+    Args:
+        values: its elements.
+        size_in_bytes: what they take.
+    """
+
+    def __init__(self, values: Iterable[Any], size_in_bytes: int) -> None:
+        super().__init__(values)
+        self.size_in_bytes = size_in_bytes
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return CountedSequence, (list(self), self.size_in_bytes)
 
 
 def check_claims(step: Step, inputs: Sequence[Value | None]) -> str | None:
@@ -270,7 +291,16 @@ def _work(step: Step, inputs: Sequence[Any], outputs: Sequence[tuple[int, ...] |
     shapes = [np.shape(value) if isinstance(value, np.ndarray) else () for value in inputs]
     read = sum(math.prod(shape) for shape in shapes)
     written = sum(math.prod(shape) for shape in outputs if shape is not None)
+    if step.proto.op_type == "NonMaxSuppression" and len(shapes) > 1 and len(shapes[1]) == 3:
+        return read + _suppressed(shapes[1], inputs[2] if len(inputs) > 2 else None)
     return read + written * max(_terms(step, inputs, shapes), 1)
+
+
+def _suppressed(scores: tuple[int, ...], most: Any) -> int:
+    """Comparisons of NonMaxSuppression: of each box that may be chosen with all others, for each class."""
+    chosen = int(np.asarray(most).reshape(-1)[0]) if isinstance(most, np.ndarray) and most.size else 0
+    batch, classes, boxes = scores
+    return batch * classes * boxes * min(max(chosen, 0), boxes) * _OF_A_PAIR
 
 
 def _terms(step: Step, inputs: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> int:
@@ -295,7 +325,7 @@ def _terms(step: Step, inputs: Sequence[Any], shapes: Sequence[tuple[int, ...]])
         return _SLOW
     if kind in ("LSTM", "GRU", "RNN"):
         return sum(shape[-1] for shape in shapes[1:3] if shape) * 4
-    if kind in ("Det", "NonMaxSuppression"):
+    if kind == "Det":
         return max((shape[-1] for shape in shapes if shape), default=1)
     return 1
 
@@ -323,4 +353,13 @@ def _letters(equation: str, shapes: Sequence[tuple[int, ...]]) -> int:
     return math.prod(summed)
 
 
-__all__ = ["DEFAULT_LIMITS", "MOST_AXES", "Budget", "Limits", "check_claims", "samples_of", "size_of"]
+__all__ = [
+    "DEFAULT_LIMITS",
+    "MOST_AXES",
+    "Budget",
+    "CountedSequence",
+    "Limits",
+    "check_claims",
+    "samples_of",
+    "size_of",
+]

@@ -117,6 +117,18 @@ def test_small_files_that_ask_for_much_are_refused_at_once(name: str, device: dm
     assert time.perf_counter() - began < 10
 
 
+def test_boxes_that_are_all_compared_are_refused_before(device: dml.Device) -> None:
+    constants = {"most": np.array([2**62]), "overlap": np.array([1.0], np.float32)}
+    made = model([node("NonMaxSuppression", ["b", "s", "most", "overlap"], ["y"], name="n")], {}, [], constants)
+    for name, shape in (("b", [1, None, 4]), ("s", [1, 80, None])):
+        made.graph.input.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
+    made.graph.output.append(helper.make_tensor_value_info("y", TensorProto.INT64, None))
+    session = ort.InferenceSession(made, device=device)
+    feed = {"b": np.zeros((1, 20_000, 4), np.float32), "s": np.zeros((1, 80, 20_000), np.float32)}
+    with pytest.raises(dml.ModelFileError, match=r"'n' \(NonMaxSuppression\): would take the host 1280\d+ steps"):
+        session.run(None, feed)
+
+
 def test_a_claimed_number_of_axes_takes_no_memory(device: dml.Device) -> None:
     made = model([node("Expand", ["x", "s"], ["y"], name="e")], {"x": [1]}, ["y"])
     made.graph.input.append(helper.make_tensor_value_info("s", TensorProto.INT64, [2**32 - 1]))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dmlvk.onnx.evaluation.call import Array, Call, NotComputed, checked_axis, computes
+from dmlvk.onnx.limits import CountedSequence, size_of
 
 
-def _sequence(call: Call) -> list[Any]:
+def _sequence(call: Call) -> Sequence[Any]:
     value = call.inputs[0] if call.inputs else None
     if not isinstance(value, (list, tuple)):
         raise ValueError("its input is no sequence")
-    return list(value)
+    return value
 
 
 def _place(call: Call, index: int, count: int, *, is_new: bool = False) -> int:
@@ -52,7 +54,8 @@ def length(call: Call) -> Array:
 @computes("SequenceInsert")
 def insert(call: Call) -> tuple[list[Any]]:
     """With one element more, behind all others where no place is given."""
-    values = _sequence(call)
+    before = _sequence(call)
+    values = CountedSequence(before, size_of(before) + size_of(call.inputs[1]))
     values.insert(_place(call, 2, len(values), is_new=True) if call.has(2) else len(values), call.inputs[1])
     return (values,)
 
@@ -60,7 +63,7 @@ def insert(call: Call) -> tuple[list[Any]]:
 @computes("SequenceErase")
 def erase(call: Call) -> tuple[list[Any]]:
     """With one element less, the last one where no place is given."""
-    values = _sequence(call)
+    values = list(_sequence(call))
     del values[_place(call, 1, len(values)) if call.has(1) else -1]
     return (values,)
 
