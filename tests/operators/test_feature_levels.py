@@ -183,7 +183,7 @@ def test_a_device_enforces_the_level_that_it_was_opened_at(label: str) -> None:
                     expected = _expected_refusal(facts, label, types, dimensions)
                     desc = _desc(facts, types, dimensions)
                     if expected is None:
-                        assert device.create_operator(desc).desc is desc
+                        assert device.create_operator(desc).desc == desc
                     else:
                         with pytest.raises(UnsupportedError) as refusal:
                             device.create_operator(desc)
