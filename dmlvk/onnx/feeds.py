@@ -74,22 +74,7 @@ def checked_inputs(model: Model, feed: Mapping[str, npt.ArrayLike], device: Devi
             raise InvalidArgumentError(f"{model.name}: the input {name!r} is missing")
         else:
             checked[name] = _checked_input(f"{model.name}: the input {info.name!r}", info, given[name], symbols)
-    _check_indices(model, checked)
     return checked
-
-
-def _check_indices(model: Model, given: Mapping[str, Any]) -> None:
-    """Refuses indices into a constant that lie beyond its axis; on the device they would count as the nearest one."""
-    for name, (size, label) in model.indexed.items():
-        array = given[name]
-        if not isinstance(array, np.ndarray) or not array.size:
-            continue
-        low, high = int(array.min()), int(array.max())
-        if low < -size or high >= size:
-            raise InvalidArgumentError(
-                f"{model.name}: {label}: the input {name!r} has the index {high if high >= size else low}, beyond the "
-                f"{size} elements of its axis"
-            )
 
 
 def _checked_input(where: str, info: ValueInfo, given: Any, symbols: dict[str, int]) -> Any:

@@ -42,7 +42,8 @@ class _Lookup:
         if least < -self.rows or most >= self.rows:
             strange = most if most >= self.rows else least
             raise InvalidArgumentError(
-                f"{model}: {self.node}: {self.indices!r} has {strange}; {self.table!r} has {self.rows} rows"
+                f"{model}: {self.node}: the input {self.indices!r} has the index {strange}, beyond the {self.rows} "
+                f"elements of the axis of {self.table!r}"
             )
 
 

@@ -7,7 +7,6 @@ is read only from files inside the model's folder, and only when its size is wha
 from __future__ import annotations
 
 import dataclasses
-import functools
 import heapq
 import math
 import os
@@ -121,20 +120,6 @@ class Model:
     outputs: tuple[ValueInfo, ...]
     opsets: Mapping[str, int]
     propagates_nan: bool = False
-
-    @functools.cached_property
-    def indexed(self) -> dict[str, tuple[int, str]]:
-        """The inputs that are indices of Gather into a constant (tokens), with the size of its axis and the node."""
-        inputs = {info.name for info in self.inputs}
-        found: dict[str, tuple[int, str]] = {}
-        for step in self.steps:
-            if step.proto.op_type != "Gather" or step.domain or step.proto.input[1] not in inputs:
-                continue
-            data, name = self.constants.get(step.proto.input[0]), step.proto.input[1]
-            axis = next((attribute.i for attribute in step.proto.attribute if attribute.name == "axis"), 0)
-            if data is not None and -data.ndim <= axis < data.ndim:
-                found[name] = min(found.get(name, (data.shape[axis], step.label)), (data.shape[axis], step.label))
-        return found
 
 
 def load(
