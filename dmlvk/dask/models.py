@@ -167,8 +167,15 @@ class _Sketchpad:
         return Operator(None, desc)
 
     def compile_graph(
-        self, desc: GraphDesc, flags: ExecutionFlags, *, fuse: bool, **names_and_tensors: Sequence[Any]
+        self,
+        desc: GraphDesc,
+        flags: ExecutionFlags,
+        *,
+        fuse: bool,
+        lasting_inputs: Sequence[int],
+        **names_and_tensors: Sequence[Any],
     ) -> CompiledGraph:
+        assert not lasting_inputs  # a block's graph has none, and would have to be prepared where it is made
         listed: dict[str, Any] = {member: tuple(values) for member, values in names_and_tensors.items()}
         return pending(CompiledGraph, GraphOrigin(self.feature_level, desc, flags, fuse, **listed))
 
