@@ -74,6 +74,9 @@ class Finding:
     line: int = 0
 
 
+_OF_HALVES = ("blocks.float16.*.halves", "trial.half_products")
+"""Variants that calculate in FLOAT16."""
+
 _FLOAT_COMPARISONS = opcode_range("OpIsNan", "OpUnordered") | opcode_range("OpFOrdEqual", "OpFUnordGreaterThanEqual")
 _ATOMICS = opcode_range("OpAtomicLoad", "OpAtomicXor") | opcodes("ImageTexelPointer")
 _DRIVER_MATHEMATICS = functions(
@@ -310,11 +313,10 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             instruction,
             "arithmetic of FLOAT16: taken only where the feature was enabled and the device's products are right",
         )
-        for variant in ("blocks.float16.*.halves", "trial.half_products")
-        for rule, instruction in (
-            ("capability", "OpCapability Float16"),
-            ("type-width", "*OpTypeFloat 16"),
-            ("float-conversion", "*OpFConvert*"),
+        for variant, rule, instruction in (
+            *((name, "capability", "OpCapability Float16") for name in _OF_HALVES),
+            *((name, "type-width", "*OpTypeFloat 16") for name in _OF_HALVES),
+            ("blocks.float16.*.halves", "float-conversion", "*OpFConvert*"),
         )
     ),
     *(

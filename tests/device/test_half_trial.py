@@ -168,5 +168,5 @@ def test_products_of_float16_are_tried(
     product = "number * unpackFloat2x16(words_factors[BASE_WORD(factors) + factor])"
     if fault is not None:
         broken = PRODUCT_FAULTS[fault].replace("PRODUCT", f"({product})")
-        break_shader(monkeypatch, tmp_path, "trial/half_products.comp", product, broken)
+        break_shader(monkeypatch, tmp_path, "patterns/elementwise/half_products.glsl", product, broken)
     assert half_trial.multiplies_halves(device.engine) is (fault is None)
