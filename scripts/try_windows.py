@@ -104,6 +104,32 @@ class Wine:
             check=False,
         )
 
+    @contextlib.contextmanager
+    def desktop(self) -> Iterator[None]:
+        """Keeps a desktop and wine's services meanwhile, and ends all of wine afterwards.
+
+        Wine starts them for whichever program needs them first, and again when nobody has needed them for some seconds.
+        They inherit what that program writes to, so one that waits for the output of another would wait for ever.
+        """
+        program = "import ctypes, sys\nctypes.windll.user32.GetDesktopWindow()\nprint(flush=True)\nsys.stdin.read()"
+        words = ["wine", str(self._python / "python.exe"), "-c", program]
+        keeper = subprocess.Popen(
+            words,
+            cwd=self._python,
+            env=self._environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            assert keeper.stdout is not None
+            keeper.stdout.readline()
+            yield
+        finally:
+            keeper.kill()
+            self.end()
+            keeper.wait()
+
     def end(self) -> None:
         """Ends what wine leaves running."""
         subprocess.run(["wineserver", "-k"], env=self._environment, capture_output=True, check=False)
@@ -112,7 +138,7 @@ class Wine:
 def tried(wine: Wine, options: argparse.Namespace) -> int:
     """Runs all checks, compares the bits, and says what was found."""
     faults, passed = [], 0
-    try:
+    with wine.desktop():
         for check in CHECKS:
             begun = time.monotonic()
             if check.needs and wine.run("-c", check.needs).returncode != 0:
@@ -128,8 +154,6 @@ def tried(wine: Wine, options: argparse.Namespace) -> int:
         script = str(ROOT / "scripts" / "cross" / "bits.py")
         words = ["--every", str(options.every)]
         there = wine.run(_drive(Path(script)), *words)
-    finally:
-        wine.end()
     here = subprocess.run([sys.executable, script, *words], capture_output=True, text=True, check=False)
     result = compared(here, there)
     print(f"Windows: {result['told']}; {passed} checks passed, {len(faults)} failed")
