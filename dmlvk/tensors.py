@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import itertools
 import math
 from collections.abc import Sequence, Sized
@@ -140,7 +141,7 @@ class TensorDesc:
             )
         object.__setattr__(self, "guaranteed_base_offset_alignment", alignment)
 
-    @property
+    @functools.cached_property  # operators ask once for each tensor
     def is_dynamic(self) -> bool:
         """Whether a number of it follows from open sizes."""
         return is_dynamic((self.sizes, self.strides, self.total_tensor_size_in_bytes))

@@ -25,11 +25,12 @@ _UINT32_MAX = 2**32 - 1
 
 def _check(instance: object, what: str) -> None:
     """Checks the members that every node and edge has: numbers are UINTs, names are text."""
-    for field in dataclasses.fields(instance):  # type: ignore[arg-type]  # called by dataclasses only
-        value = getattr(instance, field.name)
-        if field.name.endswith("_index"):
-            object.__setattr__(instance, field.name, checked_integer(value, f"{what}: {field.name}", 0, _UINT32_MAX))
-        elif field.name == "name" and not isinstance(value, str):
+    for name in type(instance).__dataclass_fields__:  # type: ignore[attr-defined]  # called by dataclasses only
+        value = getattr(instance, name)
+        if name.endswith("_index"):
+            if type(value) is not int or not 0 <= value <= _UINT32_MAX:  # a graph has ten thousand edges
+                object.__setattr__(instance, name, checked_integer(value, f"{what}: {name}", 0, _UINT32_MAX))
+        elif name == "name" and not isinstance(value, str):
             raise InvalidArgumentError(f"{what}: name must be a string; got {value!r}")
 
 

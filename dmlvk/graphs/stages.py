@@ -71,7 +71,18 @@ class Stages:
 
 def single_stages(network: Network, target: Target) -> Stages:
     """A stage for each operator."""
-    return Stages(tuple(single_stage(node, target) for node in network.nodes))
+    first: dict[int, Stage] = {}
+    return Stages(tuple(_alike(node, target, first) for node in network.nodes))
+
+
+def _alike(node: Node, target: Target, first: dict[int, Stage]) -> Stage:
+    """The stage of one operator, with the program of the first one that has the same description."""
+    made = first.get(id(node.desc))
+    if made is None:
+        made = first[id(node.desc)] = single_stage(node, target)
+        return made
+    reads, writes = (tuple(value for _, _, value in values) for values in (node.reads(), node.writes()))
+    return Stage((node,), made.program, reads, writes, made.in_place)
 
 
 def fused_stages(network: Network, target: Target, lasting: Collection[Value] = ()) -> Stages:
@@ -97,18 +108,13 @@ def fused_stages(network: Network, target: Target, lasting: Collection[Value] = 
     found: list[Tail | PackedProduct] = [*tails.values(), *packed.values()]
     joined = {each.nodes[0].index: each for each in found}
     groups = grouped(network, functions, limits, target, [each.nodes for each in found])
-    making = map_in_threads(
-        lambda group: _stages_of(group, network, target, joined.get(group.nodes[0].index), lasting),
-        groups,
-        os.cpu_count() or 1,
-    )
-    made = list(told(making, len(groups), "kernels of a graph compiled"))
-    remarks = [remark for _, remark in made if remark]
+    of_groups = _stages_of_groups(groups, network, target, joined, lasting)
+    remarks = [remark for _, remark in of_groups if remark]
     if remarks and remarks[0] == NO_COMPILER:
         _warn_of_missing_compiler()
     elif remarks:
         _log.warning("some operators of a graph run one by one: %s", remarks[0])
-    stages = tuple(stage for stages, _ in made for stage in stages)
+    stages = tuple(stage for stages, _ in of_groups for stage in stages)
     written = {value for stage in stages for value in stage.writes}
     inner = {
         factor_of(node): batch_factor(node.desc)
@@ -125,6 +131,35 @@ def _warn_of_missing_compiler() -> None:
         "Debian, Ubuntu: apt install glslang-tools",
         NO_COMPILER,
     )
+
+
+def _stages_of_groups(
+    groups: Sequence[Group],
+    network: Network,
+    target: Target,
+    joined: Mapping[int, Tail | PackedProduct],
+    lasting: Collection[Value],
+) -> list[tuple[list[Stage], str]]:
+    """The stages of each group, and why it was not fused; programs of operators that are alike are made once."""
+    alone = {index: group.nodes[0] for index, group in enumerate(groups) if _is_alone(group, joined)}
+    first = {id(node.desc): index for index, node in reversed(alone.items())}
+    distinct = [index for index in range(len(groups)) if index not in alone or first[id(alone[index].desc)] == index]
+    making = map_in_threads(
+        lambda index: _stages_of(groups[index], network, target, joined.get(groups[index].nodes[0].index), lasting),
+        distinct,
+        os.cpu_count() or 1,
+    )
+    made = dict(zip(distinct, told(making, len(distinct), "kernels of a graph compiled"), strict=True))
+    known = {id(alone[index].desc): stages[0] for index, (stages, _) in made.items() if index in alone}
+    return [
+        made[index] if index in made else ([_alike(alone[index], target, known)], "") for index in range(len(groups))
+    ]
+
+
+def _is_alone(group: Group, joined: Mapping[int, Tail | PackedProduct]) -> bool:
+    """Whether a group is one operator, whose program follows from its description and from nothing else."""
+    (node, *others) = group.nodes
+    return not others and node.index not in joined and not isinstance(node.desc, BatchNormalization)
 
 
 def _stages_of(

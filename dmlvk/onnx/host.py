@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -90,14 +91,19 @@ def inferred(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, in
 
 def _type(value: Value) -> onnx.TypeProto | None:
     if isinstance(value, Tensor):
-        return helper.make_tensor_type_proto(value.element, value.shape)
+        return _tensor_type(value.element, value.shape)
     if isinstance(value, Known) and isinstance(value.value, np.ndarray):
         try:
             element = helper.np_dtype_to_tensor_dtype(value.value.dtype)
         except (ValueError, KeyError):
             return None
-        return helper.make_tensor_type_proto(element, value.value.shape)
+        return _tensor_type(element, value.value.shape)
     return None
+
+
+@functools.lru_cache(maxsize=1024)  # the tensors of a network are of few shapes; what is made is only read
+def _tensor_type(element: int, shape: tuple[int, ...]) -> onnx.TypeProto:
+    return helper.make_tensor_type_proto(element, shape)
 
 
 def _shaped(found: onnx.TypeProto | None) -> Inferred | None:

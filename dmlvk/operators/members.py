@@ -20,6 +20,7 @@ from dmlvk.support.integers import checked_integer
 from dmlvk.tensors import TensorDesc
 
 _UINT32_MAX = 2**32 - 1
+_FLOAT_MAX = float(np.finfo(np.float32).max)
 
 FieldKind = Literal["input", "output", "attribute"]
 Enumeration: TypeAlias = type[enum.IntEnum]
@@ -504,10 +505,10 @@ def float32_value(value: object, where: str) -> float:
         number = float(value)
     except OverflowError:
         number = math.inf
+    if -_FLOAT_MAX <= number <= _FLOAT_MAX:  # what attributes are, but for contrived ones
+        return float(np.float32(number))
     with np.errstate(over="ignore"):
         rounded = float(np.float32(number))
     if math.isinf(rounded) and not (isinstance(value, (float, np.floating)) and math.isinf(value)):
-        raise InvalidArgumentError(
-            f"{where} must fit into FLOAT (at most {np.finfo(np.float32).max:.8g}); got {value!r}"
-        )
+        raise InvalidArgumentError(f"{where} must fit into FLOAT (at most {_FLOAT_MAX:.8g}); got {value!r}")
     return rounded

@@ -12,8 +12,12 @@ import pytest
 
 import dmlvk as dml
 from dmlvk import functions as F
+from dmlvk.graphs import stages
 from dmlvk.graphs.fusion.functions import function_of
 from dmlvk.graphs.fusion.grouping import Limits, grouped
+from dmlvk.kernels.lowering import lower
+from dmlvk.kernels.program import Program
+from dmlvk.kernels.target import Target
 from dmlvk.support.progress import told
 
 COUNT = 10_000
@@ -95,3 +99,26 @@ def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     list(told(range(4), 4, "kernels compiled"))
     assert capsys.readouterr().err == "\r\033[Kdmlvk: 2 of 4 kernels compiled, about 3 s left\r\033[K"
+
+
+@pytest.mark.parametrize("fuse", [True, False])
+def test_operators_that_are_alike_are_lowered_once(
+    fuse: bool, any_device: dml.Device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lowered: list[str] = []
+
+    def counted(desc: dml.OperatorDesc, target: Target) -> Program:
+        lowered.append(desc.operator_name)
+        return lower(desc, target)
+
+    monkeypatch.setattr(stages, "lower", counted)
+    graph = dml.Graph(any_device)
+    x = y = graph.input("x", dml.FLOAT32, (4, 4))
+    for _ in range(50):
+        y = F.gemm(y, x)
+    compiled = graph.compile({"y": F.gemm(y, x, alpha=0.5)}, fuse=fuse)
+    assert len(compiled.stages) == 51
+    assert lowered == ["GEMM"] * 2
+    rotation = np.kron(np.eye(2), [[0, 1], [-1, 0]]).astype(np.float32)
+    expected = np.linalg.matrix_power(rotation.astype(np.float64), 52) / 2
+    np.testing.assert_array_equal(any_device.run(compiled, {"x": rotation})["y"], expected)
