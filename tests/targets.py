@@ -10,7 +10,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
-from dmlvk.kernels.kernel import WalkKernel
+from dmlvk.kernels.kernel import ElementwiseKernel
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU, Target
 from tests.effort import OfTurn
@@ -33,7 +33,7 @@ def every_bench() -> Iterator[list[Workbench]]:
         yield stack.enter_context(closing(OfTurn(benches)))
 
 
-def all_walk_as_gpus(monkeypatch: pytest.MonkeyPatch, *, as_gpus: bool = True) -> None:
+def all_compute_as_gpus(monkeypatch: pytest.MonkeyPatch, *, as_gpus: bool = True) -> None:
     """Every device is given the kernels of GPUs, or each its own again.
 
     Args:
@@ -50,8 +50,8 @@ def all_walk_as_gpus(monkeypatch: pytest.MonkeyPatch, *, as_gpus: bool = True) -
     monkeypatch.setattr(dml.Device, "target", property(taken_for_gpu if as_gpus else as_it_is))
 
 
-def kernel_of(desc: dml.OperatorDesc, target: Target = GPU) -> WalkKernel:
+def kernel_of(desc: dml.OperatorDesc, target: Target = GPU) -> ElementwiseKernel:
     """The only kernel of an operator on a device."""
     (step,) = lower(desc, target).steps
-    assert isinstance(step.kernel, WalkKernel)
+    assert isinstance(step.kernel, ElementwiseKernel)
     return step.kernel

@@ -108,7 +108,7 @@ def element_view(contents: Bytes, data_type: dml.DataType, sizes: Sequence[int],
 
 
 LAYOUTS = ("contiguous", "rows", "tiled", "strided", "apart")
-"""How value tests lay out tensors, so that every memory walk is taken.
+"""How value tests lay out tensors, so that every access order is taken.
 
 Packed; rows of whole vectors with gaps; the first input transposed; odd rows with gaps and the second input transposed;
 and output elements with gaps.

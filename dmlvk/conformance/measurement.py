@@ -27,7 +27,7 @@ from dmlvk.operators import OperatorDesc
 Array = npt.NDArray[Any]
 
 _STRIDED_PATTERNS, _STRIDED_SETS = 2**14, 2
-"""How much the memory walk that knows strides is tried with: only the way to the elements is another there."""
+"""How much the access order that knows strides is tried with: only the way to the elements is another there."""
 
 
 class _Digest(Protocol):

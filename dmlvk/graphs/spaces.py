@@ -1,8 +1,8 @@
 """Iteration spaces: the axes that element-wise operators walk along, brought together where tensors connect them.
 
-Every operand of an operator is a *view*: strides along the operator's axes. Two operators can share one walk when the
-elements that one writes are those that the other reads, one for one. Whatever shapes the two descriptions give them:
-axes are split and reordered until both sides count the same elements in the same way, or it is found impossible.
+Every operand of an operator is a *view*: strides along the operator's axes. Two operators can share one access order
+when the elements that one writes are those that the other reads, one for one. Whatever shapes the two descriptions give
+them: axes are split and reordered until both sides count the same elements in the same way, or it is found impossible.
 """
 
 from __future__ import annotations

@@ -9,11 +9,11 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 
 from dmlvk.errors import ShaderCompilationError
+from dmlvk.graphs.fusion.epilogues import Epilogue, factor_of, find_epilogues
 from dmlvk.graphs.fusion.functions import Function, function_of
 from dmlvk.graphs.fusion.grouping import Group, Limits, grouped
 from dmlvk.graphs.fusion.kernel import fused_kernel, operand_pairs_in_place
 from dmlvk.graphs.fusion.packed_weights import PackedProduct, find_packed_products
-from dmlvk.graphs.fusion.tails import Tail, factor_of, find_tails
 from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.program import Place, Program, Region, Step
@@ -93,9 +93,9 @@ def fused_stages(network: Network, target: Target, lasting: Collection[Value] = 
         target: the device.
         lasting: values that are the same in every run. What follows from them alone becomes stages of its own.
     """
-    tails = {tail.product.index: tail for tail in find_tails(network, target)}
-    packed = {found.product.index: found for found in find_packed_products(network, target, tails.values())}
-    tails = {index: tail for index, tail in tails.items() if index not in packed}
+    epilogues = {epilogue.product.index: epilogue for epilogue in find_epilogues(network, target)}
+    packed = {found.product.index: found for found in find_packed_products(network, target, epilogues.values())}
+    epilogues = {index: epilogue for index, epilogue in epilogues.items() if index not in packed}
     of_desc = {id(node.desc): node.desc for node in network.nodes}  # many nodes share one
     function_by_desc = {number: function_of(desc, target) for number, desc in of_desc.items()}
     functions: dict[int, Function] = {}
@@ -105,7 +105,7 @@ def fused_stages(network: Network, target: Target, lasting: Collection[Value] = 
             functions[node.index] = function
     # One binding is left for the coefficients that some functions read.
     limits = Limits(buffers=min(Limits.buffers, target.buffers - 1))
-    found: list[Tail | PackedProduct] = [*tails.values(), *packed.values()]
+    found: list[Epilogue | PackedProduct] = [*epilogues.values(), *packed.values()]
     joined = {each.nodes[0].index: each for each in found}
     groups = grouped(network, functions, limits, target, [each.nodes for each in found])
     of_groups = _stages_of_groups(groups, network, target, joined, lasting)
@@ -137,7 +137,7 @@ def _stages_of_groups(
     groups: Sequence[Group],
     network: Network,
     target: Target,
-    joined: Mapping[int, Tail | PackedProduct],
+    joined: Mapping[int, Epilogue | PackedProduct],
     lasting: Collection[Value],
 ) -> list[tuple[list[Stage], str]]:
     """The stages of each group, and why it was not fused; programs of operators that are alike are made once."""
@@ -156,20 +156,20 @@ def _stages_of_groups(
     ]
 
 
-def _is_alone(group: Group, joined: Mapping[int, Tail | PackedProduct]) -> bool:
+def _is_alone(group: Group, joined: Mapping[int, Epilogue | PackedProduct]) -> bool:
     """Whether a group is one operator, whose program follows from its description and from nothing else."""
     (node, *others) = group.nodes
     return not others and node.index not in joined and not isinstance(node.desc, BatchNormalization)
 
 
 def _stages_of(
-    group: Group, network: Network, target: Target, joined: Tail | PackedProduct | None, lasting: Collection[Value]
+    group: Group, network: Network, target: Target, joined: Epilogue | PackedProduct | None, lasting: Collection[Value]
 ) -> tuple[list[Stage], str]:
     """One kernel for a group, or one for each of its operators and why."""
     if isinstance(joined, PackedProduct):
         return [Stage(joined.nodes, joined.program(target), joined.reads(), (joined.output,), frozenset())], ""
     if joined is not None:
-        return _stages_of_tail(joined, target), ""
+        return _stages_of_epilogue(joined, target), ""
     if len(group.nodes) == 1:
         return _stages_of_node(group.nodes[0], target, lasting), ""
     try:
@@ -178,9 +178,9 @@ def _stages_of(
         return [single_stage(node, target) for node in group.nodes], str(error)
 
 
-def _stages_of_tail(tail: Tail, target: Target) -> list[Stage]:
-    stage = Stage(tail.nodes, tail.program(target), tail.reads(), (tail.output,), frozenset())
-    return [stage] if tail.normalization is None else [_factor_stage(tail.normalization, target), stage]
+def _stages_of_epilogue(epilogue: Epilogue, target: Target) -> list[Stage]:
+    stage = Stage(epilogue.nodes, epilogue.program(target), epilogue.reads(), (epilogue.output,), frozenset())
+    return [stage] if epilogue.normalization is None else [_factor_stage(epilogue.normalization, target), stage]
 
 
 def _stages_of_node(node: Node, target: Target, lasting: Collection[Value]) -> list[Stage]:

@@ -56,12 +56,12 @@ class Kernel(ABC):
 
 
 @dataclasses.dataclass(frozen=True)
-class WalkKernel(Kernel):
-    """A kernel that goes through elements by a memory walk: patterns/elementwise/elementwise.glsl, along_axes.glsl.
+class ElementwiseKernel(Kernel):
+    """A kernel that goes through elements by an access order: patterns/elementwise/elementwise.glsl, along_axes.glsl.
 
     Attributes:
         geometry: values of the specialization constants that follow from the description.
-        work_items: how many elements, invocations or tiles there is work for, as the walk counts.
+        work_items: how many elements, invocations or tiles there is work for, as the access order counts.
         attributes: the attribute words of the push constants.
         special_attribute: what the shader's constant of that name is.
         first_words: how many words behind an operand's beginning its first element lies, by operand; empty: none.

@@ -1,4 +1,4 @@
-"""Dimension folding: from the tensors of an operator to the simplest memory walk that visits the same elements.
+"""Dimension folding: from the tensors of an operator to the simplest access order that visits the same elements.
 
 Pure Python, without a GPU: dimensions of size 1 are dropped, the rest is ordered by the output's strides, and
 neighbours that lie behind one another in every operand are merged. Most real calls become one contiguous dimension.

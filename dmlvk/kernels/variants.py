@@ -1,7 +1,7 @@
 """Which shader variants there are, and which of them computes a given operator description.
 
 A variant is a shader source with a set of defines. Its name is made here alone; the compile script and the runtime use
-the same function. Data types, memory walk and the presence of optional members make a variant: what else differs
+the same function. Data types, access order and the presence of optional members make a variant: what else differs
 from call to call goes into specialization constants and push constants. (Presence was a specialization constant first;
 but SwiftShader executes what such a constant excludes, which made THRESHOLD without ScaleBias 50 times slower.)
 """
@@ -18,11 +18,11 @@ from dmlvk.kernels.kernel import WORK_GROUP_SIZE
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, Support, accepts_data_type
 
-Walk = Literal["contiguous", "rows", "tiled", "strided", "held", "long", "alone"]
-WALKS: tuple[Walk, ...] = ("contiguous", "rows", "tiled", "strided")
+AccessOrder = Literal["contiguous", "rows", "tiled", "strided", "held", "long", "alone"]
+ACCESS_ORDERS: tuple[AccessOrder, ...] = ("contiguous", "rows", "tiled", "strided")
 """How an element-wise kernel goes through memory; ``patterns/elementwise/elementwise.glsl`` counts them from 0."""
 
-AXES_WALKS: tuple[Walk, ...] = ("held", "long", "alone")
+ROW_ACCESS_ORDERS: tuple[AccessOrder, ...] = ("held", "long", "alone")
 """How a kernel along axes goes through rows; ``shaders/patterns/rows/along_axes.glsl`` says how."""
 
 BLOCK = 4
@@ -102,9 +102,9 @@ def fused_class(desc_class: type[OperatorDesc], present: tuple[str, ...]) -> typ
     return None
 
 
-def walks_of(desc_class: type[OperatorDesc]) -> tuple[Walk, ...]:
+def access_orders_of(desc_class: type[OperatorDesc]) -> tuple[AccessOrder, ...]:
     """How an operator's kernels go through memory."""
-    return AXES_WALKS if desc_class.declaration.pattern == "rows" else WALKS
+    return ROW_ACCESS_ORDERS if desc_class.declaration.pattern == "rows" else ACCESS_ORDERS
 
 
 def source_of(operator_name: str) -> str:
@@ -137,16 +137,16 @@ def operand_types(
     )
 
 
-def lanes(walk: Walk, types: tuple[DataType, ...]) -> int:
+def lanes(access_order: AccessOrder, types: tuple[DataType, ...]) -> int:
     """Neighbouring elements that one invocation computes, of one line where it has several.
 
     Contiguous and rows: 16 bytes of the widest operand, but never less than a whole word of the output. Tiled: as many
     as let the invocations of a work group share a tile. All others: 4.
     """
-    if walk == "tiled":
+    if access_order == "tiled":
         fewest = 2 if types[-1].size_in_bits == 64 else 4
         return max(fewest, tile_size(types) ** 2 // (lines(types) * WORK_GROUP_SIZE))
-    if walk not in ("contiguous", "rows"):
+    if access_order not in ("contiguous", "rows"):
         return 4
     return max(128 // _widest(types), 32 // types[-1].size_in_bits)
 
@@ -241,26 +241,28 @@ def operands_of(desc: OperatorDesc) -> tuple[tuple[DataType, ...], tuple[str, ..
     return operand_types(type(desc), tensors, present), present
 
 
-def variant_name(operator_name: str, types: tuple[DataType, ...], walk: Walk, present: tuple[str, ...] = ()) -> str:
+def variant_name(
+    operator_name: str, types: tuple[DataType, ...], access_order: AccessOrder, present: tuple[str, ...] = ()
+) -> str:
     """The name of a variant; equal types of all operands are named once.
 
     Args:
         operator_name: ``"ELEMENT_WISE_SIGN"``.
         types: as :func:`operand_types` gives them.
-        walk: the memory walk.
+        access_order: the access order.
         present: the optional members that are given, by their Python names, in the description's order.
     """
     names = [data_type.name.lower() for data_type in types]
     if len(set(names)) == 1:
         names = names[:1]
-    return ".".join([operator_name.lower(), "_".join(names), *present, walk])
+    return ".".join([operator_name.lower(), "_".join(names), *present, access_order])
 
 
 def variant(
-    desc_class: type[OperatorDesc], types: tuple[DataType, ...], walk: Walk, present: tuple[str, ...]
+    desc_class: type[OperatorDesc], types: tuple[DataType, ...], access_order: AccessOrder, present: tuple[str, ...]
 ) -> ShaderVariant:
     """The variant that :func:`variant_name` names."""
-    defines = _operand_defines(types, walk)
+    defines = _operand_defines(types, access_order)
     words = attribute_words(desc_class, types[-1], present)
     defines["ATTRIBUTE_WORDS"] = str(len(words))
     for i, word in enumerate(words):
@@ -273,16 +275,22 @@ def variant(
             defines[f"HAS_{field.attribute.upper()}"] = str(int(field.attribute in present))
     defines |= {member.upper(): "1" for member in present if member.startswith(_FUSED)}
     shader = shader_name(desc_class, present)
-    return ShaderVariant(variant_name(shader, types, walk, present), source_of(shader), tuple(sorted(defines.items())))
+    return ShaderVariant(
+        variant_name(shader, types, access_order, present), source_of(shader), tuple(sorted(defines.items()))
+    )
 
 
-def _operand_defines(types: tuple[DataType, ...], walk: Walk) -> dict[str, str]:
+def _operand_defines(types: tuple[DataType, ...], access_order: AccessOrder) -> dict[str, str]:
     operands = [f"INPUT_{i}" for i in range(len(types) - 1)] + ["OUTPUT"]
-    defines = {"INPUT_COUNT": str(len(types) - 1), "LANES": str(lanes(walk, types))}
-    if walk in AXES_WALKS:
-        defines["WAY"] = walk.upper()
+    defines = {"INPUT_COUNT": str(len(types) - 1), "LANES": str(lanes(access_order, types))}
+    if access_order in ROW_ACCESS_ORDERS:
+        defines["ROW_ACCESS_ORDER"] = access_order.upper()
     else:
-        defines |= {"WALK": str(WALKS.index(walk)), "TILE": f"{tile_size(types)}u", "LINES": str(lines(types))}
+        defines |= {
+            "ACCESS_ORDER": str(ACCESS_ORDERS.index(access_order)),
+            "TILE": f"{tile_size(types)}u",
+            "LINES": str(lines(types)),
+        }
         defines["TILES"] = str(tiles_at_once(types))
     for operand, data_type in zip(operands, types, strict=True):
         defines[operand] = data_type.name.lower()
@@ -290,36 +298,41 @@ def _operand_defines(types: tuple[DataType, ...], walk: Walk) -> dict[str, str]:
     return defines
 
 
-def walking_variant(
-    name: str, source: str, types: tuple[DataType, ...], walk: Walk, defines: Mapping[str, str], attributes: int = 0
+def elementwise_variant(
+    name: str,
+    source: str,
+    types: tuple[DataType, ...],
+    access_order: AccessOrder,
+    defines: Mapping[str, str],
+    attributes: int = 0,
 ) -> ShaderVariant:
     """A variant of a shader that goes through elements and is not an operator's whole computation.
 
     Args:
-        name: the variant's name but for data types and walk.
+        name: the variant's name but for data types and access order.
         source: path below ``shaders/``.
         types: of the inputs and, last, the output.
-        walk: the memory walk.
+        access_order: the access order.
         defines: its own preprocessor definitions.
         attributes: words of attributes behind the operands' places, ``parameters.attributes``.
     """
-    all_defines = {**_operand_defines(types, walk), "ATTRIBUTE_WORDS": str(attributes), **defines}
-    return ShaderVariant(variant_name(name, types, walk), source, tuple(sorted(all_defines.items())))
+    all_defines = {**_operand_defines(types, access_order), "ATTRIBUTE_WORDS": str(attributes), **defines}
+    return ShaderVariant(variant_name(name, types, access_order), source, tuple(sorted(all_defines.items())))
 
 
 LOOKUP_TYPES = (DataType.UINT16, DataType.UINT16)
 """The operands of a lookup as its shader sees them."""
 
 
-def lookup_variant_name(walk: Walk) -> str:
+def lookup_variant_name(access_order: AccessOrder) -> str:
     """The name of the variant that reads a 16-bit operand's results from a table."""
-    return f"lookup.uint16.{walk}"
+    return f"lookup.uint16.{access_order}"
 
 
-def lookup_variant(walk: Walk) -> ShaderVariant:
+def lookup_variant(access_order: AccessOrder) -> ShaderVariant:
     """The variant that :func:`lookup_variant_name` names."""
-    defines = {**_operand_defines(LOOKUP_TYPES, walk), "ATTRIBUTE_WORDS": "0"}
-    return ShaderVariant(lookup_variant_name(walk), "lookup/lookup.comp", tuple(sorted(defines.items())))
+    defines = {**_operand_defines(LOOKUP_TYPES, access_order), "ATTRIBUTE_WORDS": "0"}
+    return ShaderVariant(lookup_variant_name(access_order), "lookup/lookup.comp", tuple(sorted(defines.items())))
 
 
 CONVERSION_TYPES = (DataType.FLOAT32, DataType.FLOAT16)
@@ -405,7 +418,7 @@ def _attribute_sets(desc_class: type[OperatorDesc], data_types: Mapping[str, Dat
 @shader_variants
 def regular_variants() -> list[ShaderVariant]:
     """The variants of operators that go through elements or rows, and of what looks results up or converts them."""
-    found = {made.name: made for made in (conversion_variant(), *map(lookup_variant, WALKS))}
+    found = {made.name: made for made in (conversion_variant(), *map(lookup_variant, ACCESS_ORDERS))}
     for desc_class in OPERATORS.values():
         if not desc_class.declaration.is_regular:
             continue
@@ -414,7 +427,7 @@ def regular_variants() -> list[ShaderVariant]:
                 # Tensors stand before attributes in every description.
                 present = (*present_tensors, *present_attributes)
                 types = operand_types(desc_class, data_types, present)
-                for walk in walks_of(desc_class):
-                    made = variant(desc_class, types, walk, present)
+                for access_order in access_orders_of(desc_class):
+                    made = variant(desc_class, types, access_order, present)
                     found[made.name] = made
     return list(found.values())

@@ -233,7 +233,7 @@ def _release_all(engine: Engine, allocations: Mapping[tuple[Place, int], Allocat
         engine.release_later(allocation)
 
 
-class _Seat:
+class _Slot:
     """Buffers for one run of a compiled operator at a time.
 
     Attributes:
@@ -248,7 +248,7 @@ class _Seat:
         self.run: Run | None = None
 
 
-class _Seats:
+class _Slots:
     """For as many runs of a compiled operator at once as make sense.
 
     Buffers that are let go are freed when nobody refers to them: when the thread that works with them is done.
@@ -259,13 +259,13 @@ class _Seats:
         device_bytes: memory of the device.
 
     Attributes:
-        seats: at least one; fewer when memory is short.
+        slots: at least one; fewer when memory is short.
         are_kept: whether buffers are kept when nobody uses them.
     """
 
     def __init__(self, run_size: int, most: int, device_bytes: int) -> None:
         count = min(most, kept_bytes_in_all(device_bytes) // max(run_size, 1))
-        self.seats = tuple(_Seat() for _ in range(max(count, 1)))
+        self.slots = tuple(_Slot() for _ in range(max(count, 1)))
         self.are_kept = run_size <= min(KEPT_RUN_BYTES, device_bytes // 32)
         self._run_size = run_size
         self._turn = 0
@@ -273,37 +273,37 @@ class _Seats:
     @property
     def kept_bytes(self) -> int:
         """Bytes of the buffers that are kept."""
-        return self._run_size * sum(seat.run is not None for seat in self.seats) if self.are_kept else 0
+        return self._run_size * sum(slot.run is not None for slot in self.slots) if self.are_kept else 0
 
-    def next(self) -> _Seat:
+    def next(self) -> _Slot:
         """One that is free; if none is, the one that was taken first, more or less."""
-        for seat in self.seats:
-            if not seat.lock.locked():
-                return seat
+        for slot in self.slots:
+            if not slot.lock.locked():
+                return slot
         self._turn += 1
-        return self.seats[self._turn % len(self.seats)]
+        return self.slots[self._turn % len(self.slots)]
 
-    def leave(self, left: _Seat) -> None:
+    def leave(self, left: _Slot) -> None:
         """Lets go of what is not kept, unless other threads are about to need it: then the last of them does."""
-        if any(seat.lock.locked() for seat in self.seats if seat is not left):
+        if any(slot.lock.locked() for slot in self.slots if slot is not left):
             return
         run = left.run
-        for seat in self.seats:
-            seat.run = None
+        for slot in self.slots:
+            slot.run = None
         if run is not None:
             run.close()  # to which an exception may still refer
 
     def shrink(self) -> int:
         """Lets go of all buffers but those of one run; returns how many runs it lets go."""
-        runs = [seat for seat in self.seats if seat.run is not None]
-        for seat in runs[1:]:
-            seat.run = None
+        runs = [slot for slot in self.slots if slot.run is not None]
+        for slot in runs[1:]:
+            slot.run = None
         return len(runs[1:])
 
     def narrow(self) -> bool:
-        """Leaves one seat, which has buffers; whether there is one."""
-        runs = [seat for seat in self.seats if seat.run is not None]
-        self.seats = tuple(runs[:1]) or self.seats
+        """Leaves one slot, which has buffers; whether there is one."""
+        runs = [slot for slot in self.slots if slot.run is not None]
+        self.slots = tuple(runs[:1]) or self.slots
         return bool(runs)
 
 
@@ -326,8 +326,8 @@ class RunCache:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._device_bytes = engine.info.memory
-        self._runs: WeakKeys[CompiledOperator, _Seats] = WeakKeys()
-        self._last: tuple[Callable[[], CompiledOperator | None], Callable[[], _Seats | None]] = _nothing, _nothing
+        self._runs: WeakKeys[CompiledOperator, _Slots] = WeakKeys()
+        self._last: tuple[Callable[[], CompiledOperator | None], Callable[[], _Slots | None]] = _nothing, _nothing
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -359,64 +359,64 @@ class RunCache:
             # In a signal's handler or a finalizer, in the middle of a run: that one and this must not wait for others.
             with contextlib.closing(Run(self._engine, compiled)) as run:
                 return run.execute(arrays, results)
-        last, seats_of_last = self._last
-        seats = (seats_of_last() if last() is compiled else None) or self._used_now(compiled, most_at_once)
+        last, slots_of_last = self._last
+        slots = (slots_of_last() if last() is compiled else None) or self._used_now(compiled, most_at_once)
         made_room = False
         while True:
             try:
                 with self._engine.afterwards, visit:
-                    seat = seats.seats[0]
-                    if seat.lock.locked():
-                        seat = seats.next()
-                    with seat.lock:
-                        if seat in seats.seats:  # still
-                            return self._execute(seat, seats, compiled, arrays, results)
+                    slot = slots.slots[0]
+                    if slot.lock.locked():
+                        slot = slots.next()
+                    with slot.lock:
+                        if slot in slots.slots:  # still
+                            return self._execute(slot, slots, compiled, arrays, results)
             except OutOfMemoryError:
-                if made_room or not self._make_room(seats):
+                if made_room or not self._make_room(slots):
                     raise
                 made_room = True
 
-    def _used_now(self, compiled: CompiledOperator, most: int) -> _Seats:
+    def _used_now(self, compiled: CompiledOperator, most: int) -> _Slots:
         with self._engine.afterwards, self._engine.lock:
             # The order in which they were used says which goes first.
-            seats = self._runs.get(compiled) or _Seats(sum(_sizes(compiled).values()), most, self._device_bytes)
-            self._runs.keep(compiled, seats)
-            self._last = weakref.ref(compiled), weakref.ref(seats)
-            return seats
+            slots = self._runs.get(compiled) or _Slots(sum(_sizes(compiled).values()), most, self._device_bytes)
+            self._runs.keep(compiled, slots)
+            self._last = weakref.ref(compiled), weakref.ref(slots)
+            return slots
 
     def _execute(
         self,
-        seat: _Seat,
-        seats: _Seats,
+        slot: _Slot,
+        slots: _Slots,
         compiled: CompiledOperator,
         arrays: Mapping[str, npt.NDArray[Any]],
         results: Mapping[str, npt.NDArray[Any]] | None,
     ) -> Arrays:
-        run = seat.run or self._filled(seat, seats, compiled)
-        if seats.are_kept:
+        run = slot.run or self._filled(slot, slots, compiled)
+        if slots.are_kept:
             return run.execute(arrays, results)
         try:
             return run.execute(arrays, results)
         finally:
-            seats.leave(seat)
+            slots.leave(slot)
 
-    def _filled(self, seat: _Seat, seats: _Seats, compiled: CompiledOperator) -> Run:
-        run = seat.run = Run(self._engine, compiled)
+    def _filled(self, slot: _Slot, slots: _Slots, compiled: CompiledOperator) -> Run:
+        run = slot.run = Run(self._engine, compiled)
         with self._engine.lock:
             size = sum(each.kept_bytes for _, each in self._runs.items())
             for other, kept in self._runs.items():
                 if size <= kept_bytes_in_all(self._device_bytes):
                     break
-                if kept is not seats and kept.kept_bytes:
+                if kept is not slots and kept.kept_bytes:
                     size -= kept.kept_bytes
                     self._runs.drop(other)
         return run
 
-    def _make_room(self, seats: _Seats) -> bool:
+    def _make_room(self, slots: _Slots) -> bool:
         """Does with the buffers of one run of each operator when memory is short; whether that may be of help."""
         afterwards = self._engine.afterwards
         with afterwards, self._engine.lock:
             let_go = sum(each.shrink() for _, each in self._runs.items())
-            waits = seats.narrow()
+            waits = slots.narrow()
             afterwards.do_inside()
             return bool(let_go) or waits

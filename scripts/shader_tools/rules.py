@@ -286,7 +286,7 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
         "shared-memory",
         "*.tiled",
         "size of the shared memory is unknown: *",
-        "its length is that of the transposed inputs' tiles; dmlvk/kernels/walks.py gives tiles to as many as fit",
+        "its length is that of the transposed inputs' tiles; dmlvk/kernels/access_orders.py gives tiles to what fits",
     ),
     *(
         Exemption(

@@ -21,6 +21,6 @@
 #define ROW LogarithmRow
 #define row_of(words, basis, has_far) logarithm_row(words, basis)
 #define result_of(difference, term, row) log_softmax_f32(difference, row)
-#define has_rare_results(has_far, row) (has_far || has_small_logarithm(row))
-#define rare_result_of(result, x, basis, row) rare_log_softmax_f32(result, x, basis, row)
+#define has_slow_path_results(has_far, row) (has_far || has_small_logarithm(row))
+#define slow_path_result_of(result, x, basis, row) slow_path_log_softmax_f32(result, x, basis, row)
 #include "rows/along_axes.glsl"

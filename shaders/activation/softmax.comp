@@ -22,6 +22,6 @@
 #define ROW SoftmaxRow
 #define row_of(words, basis, has_far) softmax_row(words, has_far)
 #define result_of(difference, term, row) softmax_f32(term, row)
-#define has_rare_results(has_far, row) (has_far)
-#define rare_result_of(result, x, basis, row) unscaled_share(result)
+#define has_slow_path_results(has_far, row) (has_far)
+#define slow_path_result_of(result, x, basis, row) unscaled_share(result)
 #include "rows/along_axes.glsl"

@@ -7,7 +7,7 @@
 #include "softplus.glsl"
 
 #if !INPUT_0_IS_FLOAT16
-#define ORDINARY_OPERATION(x, is_rare) ordinary_softplus_f32(x, ATTRIBUTE_STEEPNESS, SPECIAL_ATTRIBUTE, is_rare)
+#define FAST_PATH_OPERATION(x, needs_slow_path) ordinary_softplus_f32(x, ATTRIBUTE_STEEPNESS, SPECIAL_ATTRIBUTE, needs_slow_path)
 #endif
 
 #define OPERATION(x) FORM(softplus, INPUT_0)(x, ATTRIBUTE_STEEPNESS, SPECIAL_ATTRIBUTE)

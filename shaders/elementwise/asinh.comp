@@ -6,7 +6,7 @@
 #include "prescaling.glsl"
 
 #if !INPUT_0_IS_FLOAT16
-#define ORDINARY_OPERATION(x, is_rare) ordinary_asinh_f32(SCALED(x), is_rare)
+#define FAST_PATH_OPERATION(x, needs_slow_path) ordinary_asinh_f32(SCALED(x), needs_slow_path)
 #endif
 
 #define OPERATION(x) FORM(asinh, INPUT_0)(SCALED(x))

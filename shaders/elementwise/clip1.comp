@@ -6,8 +6,8 @@
 #include "prescaling.glsl"
 
 #if INPUT_0_IS_FLOAT16 && !HAS_SCALE_BIAS
-#define RARE_BITS(word) nan_bits_f16(word)
-#define QUICK_OPERATION(x) quick_clipped_f16(x, ATTRIBUTE_MIN, ATTRIBUTE_MAX)
+#define SLOW_PATH_BITS(word) nan_bits_f16(word)
+#define FAST_OPERATION(x) quick_clipped_f16(x, ATTRIBUTE_MIN, ATTRIBUTE_MAX)
 #endif
 
 #define OPERATION(x) \

@@ -5,8 +5,8 @@
 #include "comparison.glsl"
 
 #if INPUT_0_IS_FLOAT16
-#define RARE_BITS(word) (nan_bits_f16(word) | uint(!has_quick_range(ATTRIBUTE_MIN, ATTRIBUTE_MAX)))
-#define QUICK_OPERATION(x, gradient) (is_between_f16(x, ATTRIBUTE_MIN, ATTRIBUTE_MAX) ? (gradient) : 0u)
+#define SLOW_PATH_BITS(word) (nan_bits_f16(word) | uint(!has_quick_range(ATTRIBUTE_MIN, ATTRIBUTE_MAX)))
+#define FAST_OPERATION(x, gradient) (is_between_f16(x, ATTRIBUTE_MIN, ATTRIBUTE_MAX) ? (gradient) : 0u)
 #endif
 
 #define OPERATION(x, gradient) \

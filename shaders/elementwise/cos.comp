@@ -7,7 +7,7 @@
 #include "trigonometry.glsl"
 
 #if !INPUT_0_IS_FLOAT16
-#define ORDINARY_OPERATION(x, is_rare) ordinary_cos_f32(SCALED(x), is_rare)
+#define FAST_PATH_OPERATION(x, needs_slow_path) ordinary_cos_f32(SCALED(x), needs_slow_path)
 #endif
 
 #define OPERATION(x) FORM(cos, INPUT_0)(SCALED(x))

@@ -5,8 +5,8 @@
 #include "comparison.glsl"
 
 #if INPUT_0_IS_FLOAT16
-#define RARE_BITS(word) nan_bits_f16(word)
-#define QUICK_OPERATION(a, b) quick_smaller_f16(a, b)
+#define SLOW_PATH_BITS(word) nan_bits_f16(word)
+#define FAST_OPERATION(a, b) quick_smaller_f16(a, b)
 #endif
 
 #define OPERATION(a, b) FORM(canonical, INPUT_0)(FORM(smaller, INPUT_0)(a, b))

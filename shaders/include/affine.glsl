@@ -141,8 +141,8 @@ uint affine_f32(uint x, uint scale, uint bias)
 }
 
 // The same for plain operands, and for a bias of zero beside a plain scale, where the product alone is rounded
-// (ORDINARY_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_affine_f32(uint x, uint scale, uint bias, out bool is_rare)
+// (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_affine_f32(uint x, uint scale, uint bias, out bool needs_slow_path)
 {
     uint magnitude = x & MAGNITUDE_F32;
     precise float number = uintBitsToFloat(x);
@@ -151,7 +151,7 @@ uint ordinary_affine_f32(uint x, uint scale, uint bias, out bool is_rare)
     Double words = affine_words(sum);
     bool is_product = (bias & MAGNITUDE_F32) == 0u;
     bool is_denormal = is_product && magnitude < 0x17800000u && magnitude != 0u; // 2^-80
-    is_rare = !is_plain(x, scale, is_product ? ONE_F32 : bias) || is_denormal || (!is_product && is_undecided_sum(sum, words));
+    needs_slow_path = !is_plain(x, scale, is_product ? ONE_F32 : bias) || is_denormal || (!is_product && is_undecided_sum(sum, words));
     return floatBitsToUint(is_product ? product : words.high);
 }
 

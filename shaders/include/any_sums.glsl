@@ -7,7 +7,7 @@
 #include "window_sums.glsl"
 
 Double same_number(Double number) { return number; }
-ADD_RARE_TERM(add_rare_number, same_number, LEAST_ORDINARY_TERM, LEAST_LARGE_TERM)
+ADD_SLOW_PATH_TERM(add_number_on_slow_path, same_number, LEAST_ORDINARY_TERM, LEAST_LARGE_TERM)
 
 // Adds the number that these bits are.
 void add_number(inout TermSum sum, uint bits)
@@ -15,7 +15,7 @@ void add_number(inout TermSum sum, uint bits)
     uint magnitude = bits & MAGNITUDE_F32;
     bool is_zero = magnitude < SMALLEST_NORMAL_F32;
     if (!is_zero && magnitude - LEAST_ORDINARY_TERM >= LEAST_LARGE_TERM - LEAST_ORDINARY_TERM) {
-        add_rare_number(sum, Double(uintBitsToFloat(bits), 0.0));
+        add_number_on_slow_path(sum, Double(uintBitsToFloat(bits), 0.0));
         return;
     }
     sum.ordinary = with_number(sum.ordinary, is_zero ? 0.0 : uintBitsToFloat(bits));

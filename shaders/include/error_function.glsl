@@ -14,7 +14,7 @@
 #define ERF_IS_LINE 0x0d800000
 
 // erf(x) for |x| below 2^-100, a multiple of x: computed 60 powers of two further up. NaN for NaN.
-uint rare_error_function(uint x)
+uint slow_path_error_function(uint x)
 {
     int magnitude = int(x & MAGNITUDE_F32);
     precise float raised = intBitsToFloat(magnitude + 0x1e000000);
@@ -55,7 +55,7 @@ uint erf_f32(uint x)
 
     uint result = floatBitsToUint(value) | (x & SIGN_F32);
     if (magnitude < ERF_IS_LINE || magnitude > int(INFINITY_F32)) {
-        result = rare_error_function(x);
+        result = slow_path_error_function(x);
     }
     return result;
 }

@@ -125,7 +125,7 @@ uint elu_f16(uint x, uint alpha, uint special)
 }
 
 // scaled_elu_f32 for operands that are neither small nor large, by the parts of e^-|x|.
-uint central_scaled_elu(uint x, uint alpha, uint gamma, SplitDecay e, out bool is_rare)
+uint central_scaled_elu(uint x, uint alpha, uint gamma, SplitDecay e, out bool needs_slow_path)
 {
     uint magnitude = x & MAGNITUDE_F32;
     Double value = power_less_one(e);
@@ -134,7 +134,7 @@ uint central_scaled_elu(uint x, uint alpha, uint gamma, SplitDecay e, out bool i
     precise float factor_rest = rest_of_product(outer, uintBitsToFloat(alpha), factor);
     float below = rounded_short_product(value, shortened(Double(factor, factor_rest)));
     precise float above = outer * uintBitsToFloat(x);
-    is_rare = is_outside(magnitude, EXPONENTIAL_BEGIN, EXPONENTIAL_END, is_near_one(alpha) && is_near_one(gamma));
+    needs_slow_path = is_outside(magnitude, EXPONENTIAL_BEGIN, EXPONENTIAL_END, is_near_one(alpha) && is_near_one(gamma));
     return int(x) < 0 ? uint(floatBitsToInt(below) - e.exponent_bits) : floatBitsToUint(above);
 }
 
@@ -144,9 +144,9 @@ uint central_scaled_elu(uint x, uint alpha, uint gamma, SplitDecay e, out bool i
 uint scaled_elu_f32(uint x, uint alpha, uint gamma)
 {
     SplitDecay e = split_decay(uintBitsToFloat(x & MAGNITUDE_F32));
-    bool is_rare;
-    uint result = central_scaled_elu(x, alpha, gamma, e, is_rare);
-    if (is_rare) {
+    bool needs_slow_path;
+    uint result = central_scaled_elu(x, alpha, gamma, e, needs_slow_path);
+    if (needs_slow_path) {
         Scaled inner_parts = scaled(alpha);
         Scaled outer_parts = scaled(gamma);
         Double parts = shortened(two_product(outer_parts.significand, inner_parts.significand));
@@ -158,13 +158,13 @@ uint scaled_elu_f32(uint x, uint alpha, uint gamma)
     }
     return result;
 }
-// The same for operands that are neither small nor large, and for zeros (ORDINARY_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_scaled_elu_f32(uint x, uint alpha, uint gamma, out bool is_rare)
+// The same for operands that are neither small nor large, and for zeros (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_scaled_elu_f32(uint x, uint alpha, uint gamma, out bool needs_slow_path)
 {
     uint magnitude = x & MAGNITUDE_F32;
-    uint result = central_scaled_elu(x, alpha, gamma, split_decay(uintBitsToFloat(magnitude)), is_rare);
+    uint result = central_scaled_elu(x, alpha, gamma, split_decay(uintBitsToFloat(magnitude)), needs_slow_path);
     bool is_zero = magnitude == 0u && is_near_one(alpha) && is_near_one(gamma);
-    is_rare = is_rare && !is_zero;
+    needs_slow_path = needs_slow_path && !is_zero;
     return is_zero ? x ^ (gamma & SIGN_F32) : result;
 }
 uint scaled_elu_f16(uint x, uint alpha, uint gamma)

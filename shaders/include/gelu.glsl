@@ -20,7 +20,7 @@
 #define GELU_END 0x41580000 // 13.5: below its negative it is nearer to zero than 2^-126
 
 // What becomes of value, the function where |x| <= 8 + 2^-8, elsewhere: rows below -8 have 2^64 times the probability.
-uint rare_gelu(uint x, uint value)
+uint slow_path_gelu(uint x, uint value)
 {
     int magnitude = int(x & MAGNITUDE_F32);
     int bits = int(value & MAGNITUDE_F32) - (64 << 23);
@@ -52,7 +52,7 @@ uint gelu_f32(uint x)
     uint result = floatBitsToUint(value);
     uint magnitude = x & MAGNITUDE_F32;
     if (magnitude - GELU_HALF >= GELU_FAR - GELU_HALF) {
-        result = rare_gelu(x, result);
+        result = slow_path_gelu(x, result);
     }
     return result;
 }

@@ -43,13 +43,13 @@ uint acosh_f32(uint x)
 }
 FLOAT16_FORM_1(acosh)
 
-// The same, but near 1 and far away (ORDINARY_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_acosh_f32(uint x, out bool is_rare)
+// The same, but near 1 and far away (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_acosh_f32(uint x, out bool needs_slow_path)
 {
     precise float z = uintBitsToFloat(x) - 1.0;
     uint bits = floatBitsToUint(z);
     uint value = floatBitsToUint(value_by_leading_bits(z, ACOSH_ROWS, ACOSH_FIRST >> 16, (ACOSH_END >> 16) - 1u));
-    is_rare = bits < ACOSH_FIRST || (bits >= ACOSH_END && bits <= INFINITY_F32);
+    needs_slow_path = bits < ACOSH_FIRST || (bits >= ACOSH_END && bits <= INFINITY_F32);
     return bits > INFINITY_F32 ? NAN_F32 : value; // below 1
 }
 

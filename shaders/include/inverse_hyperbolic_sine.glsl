@@ -44,14 +44,14 @@ uint asinh_f32(uint x)
 }
 FLOAT16_FORM_1(asinh)
 
-// The same but far away (ORDINARY_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_asinh_f32(uint x, out bool is_rare)
+// The same but far away (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_asinh_f32(uint x, out bool needs_slow_path)
 {
     uint magnitude = x & MAGNITUDE_F32;
     precise float a = uintBitsToFloat(magnitude);
     float value = value_by_leading_bits(a, ASINH_ROWS, ASINH_FIRST >> 16, (ASINH_END >> 16) - 1u);
     value = magnitude < ASINH_FIRST ? small_asinh(a) : value;
-    is_rare = magnitude >= ASINH_END;
+    needs_slow_path = magnitude >= ASINH_END;
     return floatBitsToUint(value) | (x & SIGN_F32);
 }
 

@@ -223,7 +223,7 @@ Double distance_of(uint x, float peak)
 }
 
 // The result where either is not so: (x - peak) - ln(1 + others) in two words. 33 operations.
-uint rare_log_softmax_f32(uint result, uint x, PowerBasis basis, LogarithmRow row)
+uint slow_path_log_softmax_f32(uint result, uint x, PowerBasis basis, LogarithmRow row)
 {
     Double distance = distance_of(x, basis.peak);
     Double total = two_sum(distance.high, -row.logarithm.high);
@@ -231,9 +231,9 @@ uint rare_log_softmax_f32(uint result, uint x, PowerBasis basis, LogarithmRow ro
     precise float value = total.high + low;
     int magnitude = int(floatBitsToUint(distance.high) & MAGNITUDE_F32);
     bool is_peak_of_tiny = magnitude == 0 && floatBitsToUint(row.logarithm.high) == 0u;
-    uint rare = is_peak_of_tiny ? row.of_peak : floatBitsToUint(value);
-    rare = magnitude >= int(INFINITY_F32) ? MINUS_INFINITY : rare;
-    return has_small_logarithm(row) || is_far_logarithm(x, basis) ? rare : result;
+    uint slow_path = is_peak_of_tiny ? row.of_peak : floatBitsToUint(value);
+    slow_path = magnitude >= int(INFINITY_F32) ? MINUS_INFINITY : slow_path;
+    return has_small_logarithm(row) || is_far_logarithm(x, basis) ? slow_path : result;
 }
 
 #endif

@@ -72,7 +72,7 @@ bool are_ordinary(uint a, uint b, float ratio)
 //
 // Where the signs differ, b is added: as integers in units of the divisor's last place, exactly, or where a is below b as floats,
 // which rounds once.
-uint rare_modulus_f32(uint a, uint b, bool is_floor)
+uint slow_path_modulus_f32(uint a, uint b, bool is_floor)
 {
     int field_a = int((a >> 23) & 0xffu);
     int field_b = int((b >> 23) & 0xffu);
@@ -98,7 +98,7 @@ uint modulus_truncate_f32(uint a, uint b)
     float rest = remainder_of_ordinary(uintBitsToFloat(dividend), uintBitsToFloat(divisor), ratio);
     uint result = floatBitsToUint(rest) | (a & SIGN_F32);
     if (!are_ordinary(dividend, divisor, ratio)) {
-        result = rare_modulus_f32(a, b, false);
+        result = slow_path_modulus_f32(a, b, false);
     }
     return result;
 }
@@ -114,7 +114,7 @@ uint modulus_floor_f32(uint a, uint b)
     bool is_added = int(a ^ b) < 0 && floatBitsToUint(rest) != 0u;
     uint result = (is_added ? floatBitsToUint(complement) : floatBitsToUint(rest)) | (b & SIGN_F32);
     if (!are_ordinary(dividend, divisor, ratio)) {
-        result = rare_modulus_f32(a, b, true);
+        result = slow_path_modulus_f32(a, b, true);
     }
     return result;
 }

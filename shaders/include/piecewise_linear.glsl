@@ -12,7 +12,7 @@
 
 // alpha * x + beta.
 uint linear_f32(uint x, uint alpha, uint beta) { return affine_f32(x, alpha, beta); }
-uint ordinary_linear_f32(uint x, uint alpha, uint beta, out bool is_rare) { return ordinary_affine_f32(x, alpha, beta, is_rare); }
+uint ordinary_linear_f32(uint x, uint alpha, uint beta, out bool needs_slow_path) { return ordinary_affine_f32(x, alpha, beta, needs_slow_path); }
 uint linear_f16(uint x, uint alpha, uint beta) { return affine_f16(x, alpha, beta); }
 
 // max(0, min(alpha * x + beta, 1)), rounded once. The bits of negative numbers are negative integers, those of positive ones
@@ -23,9 +23,9 @@ uint hard_sigmoid_f32(uint x, uint alpha, uint beta)
     uint bounded = uint(min(max(int(line), 0), int(ONE_F32)));
     return line == NAN_F32 ? NAN_F32 : bounded;
 }
-uint ordinary_hard_sigmoid_f32(uint x, uint alpha, uint beta, out bool is_rare)
+uint ordinary_hard_sigmoid_f32(uint x, uint alpha, uint beta, out bool needs_slow_path)
 {
-    return uint(min(max(int(ordinary_affine_f32(x, alpha, beta, is_rare)), 0), int(ONE_F32)));
+    return uint(min(max(int(ordinary_affine_f32(x, alpha, beta, needs_slow_path)), 0), int(ONE_F32)));
 }
 uint hard_sigmoid_f16(uint x, uint alpha, uint beta)
 {
@@ -62,14 +62,14 @@ uint any_hard_swish_f32(uint x, uint alpha, uint beta)
 }
 
 // hard_swish_f32 for operands that are neither small nor large.
-uint central_hard_swish(uint x, uint alpha, uint beta, out bool is_rare)
+uint central_hard_swish(uint x, uint alpha, uint beta, out bool needs_slow_path)
 {
     precise float number = uintBitsToFloat(x);
     Double words = affine_words(affine_sum(number, uintBitsToFloat(alpha), uintBitsToFloat(beta)));
     precise float product = times_line(number, words);
     uint result = floatBitsToUint(product);
     result = floatBitsToInt(words.high) >= int(ONE_F32) ? x : result;
-    is_rare = is_outside(x & MAGNITUDE_F32, 0x21800000u, 0x67800000u, is_plain(0u, alpha, beta)); // 2^-60, 2^80
+    needs_slow_path = is_outside(x & MAGNITUDE_F32, 0x21800000u, 0x67800000u, is_plain(0u, alpha, beta)); // 2^-60, 2^80
     return floatBitsToInt(words.high) <= 0 ? x & SIGN_F32 : result;
 }
 
@@ -78,19 +78,19 @@ uint central_hard_swish(uint x, uint alpha, uint beta, out bool is_rare)
 // for the usual attributes.
 uint hard_swish_f32(uint x, uint alpha, uint beta)
 {
-    bool is_rare;
-    uint result = central_hard_swish(x, alpha, beta, is_rare);
-    if (is_rare) {
+    bool needs_slow_path;
+    uint result = central_hard_swish(x, alpha, beta, needs_slow_path);
+    if (needs_slow_path) {
         result = any_hard_swish_f32(x, alpha, beta);
     }
     return result;
 }
-// The same for operands that are neither small nor large, and for zeros (ORDINARY_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_hard_swish_f32(uint x, uint alpha, uint beta, out bool is_rare)
+// The same for operands that are neither small nor large, and for zeros (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_hard_swish_f32(uint x, uint alpha, uint beta, out bool needs_slow_path)
 {
-    uint result = central_hard_swish(x, alpha, beta, is_rare);
+    uint result = central_hard_swish(x, alpha, beta, needs_slow_path);
     bool is_zero = (x & MAGNITUDE_F32) == 0u && is_plain(0u, alpha, beta);
-    is_rare = is_rare && !is_zero;
+    needs_slow_path = needs_slow_path && !is_zero;
     return is_zero ? x : result;
 }
 uint hard_swish_f16(uint x, uint alpha, uint beta)

@@ -64,7 +64,7 @@ uint any_scaled_tanh_f32(uint x, uint alpha, uint beta)
 }
 
 // scaled_tanh_f32 where beta * x has a row.
-uint central_scaled_tanh(uint x, uint alpha, uint beta, out bool is_rare)
+uint central_scaled_tanh(uint x, uint alpha, uint beta, out bool needs_slow_path)
 {
     Double product = short_product(shortened(uintBitsToFloat(x & MAGNITUDE_F32)), shortened(uintBitsToFloat(beta & MAGNITUDE_F32)));
     Double argument = fast_two_sum(product.high, product.low);
@@ -72,7 +72,7 @@ uint central_scaled_tanh(uint x, uint alpha, uint beta, out bool is_rare)
     uint number = min(max(bits >> 16, uint(TANH_CENTRE) >> 16), uint(TANH_CENTRE_END - 1) >> 16);
     vec4 row = coefficient_row(TANH_ROWS - (uint(TANH_CENTRE) >> 16) + number);
     float value = rounded_short_product(value_of_row(row, argument), shortened(uintBitsToFloat(alpha)));
-    is_rare = is_outside(bits, TANH_CENTRE, TANH_CENTRE_END, is_near_one(alpha) && is_near_one(beta));
+    needs_slow_path = is_outside(bits, TANH_CENTRE, TANH_CENTRE_END, is_near_one(alpha) && is_near_one(beta));
     return floatBitsToUint(value) ^ ((x ^ beta) & SIGN_F32);
 }
 
@@ -80,19 +80,19 @@ uint central_scaled_tanh(uint x, uint alpha, uint beta, out bool is_rare)
 // (1 - e^-2x loses two bits there; from the roundings follows 0.949 at most); of rows 0.678. 34 operations, beside those on attributes alone.
 uint scaled_tanh_f32(uint x, uint alpha, uint beta)
 {
-    bool is_rare;
-    uint result = central_scaled_tanh(x, alpha, beta, is_rare);
-    if (is_rare) {
+    bool needs_slow_path;
+    uint result = central_scaled_tanh(x, alpha, beta, needs_slow_path);
+    if (needs_slow_path) {
         result = any_scaled_tanh_f32(x, alpha, beta);
     }
     return result;
 }
-// The same where beta * x has a row, and of zeros (ORDINARY_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_scaled_tanh_f32(uint x, uint alpha, uint beta, out bool is_rare)
+// The same where beta * x has a row, and of zeros (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_scaled_tanh_f32(uint x, uint alpha, uint beta, out bool needs_slow_path)
 {
-    uint result = central_scaled_tanh(x, alpha, beta, is_rare);
+    uint result = central_scaled_tanh(x, alpha, beta, needs_slow_path);
     bool is_zero = (x & MAGNITUDE_F32) == 0u && is_near_one(alpha) && is_near_one(beta);
-    is_rare = is_rare && !is_zero;
+    needs_slow_path = needs_slow_path && !is_zero;
     return is_zero ? (x ^ alpha ^ beta) & SIGN_F32 : result;
 }
 uint scaled_tanh_f16(uint x, uint alpha, uint beta)

@@ -123,20 +123,20 @@ uint swish_f32(uint x, uint sigmoid_input_scale, uint special)
     }
     return result | (x & SIGN_F32);
 }
-// The same for ordinary arguments, and for zeros (ORDINARY_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_swish_f32(uint x, uint sigmoid_input_scale, uint special, out bool is_rare)
+// The same for ordinary arguments, and for zeros (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_swish_f32(uint x, uint sigmoid_input_scale, uint special, out bool needs_slow_path)
 {
     int magnitude = int(x & MAGNITUDE_F32);
     bool is_zero = magnitude == 0 && int(sigmoid_input_scale & MAGNITUDE_F32) < int(INFINITY_F32);
     if (special == ONE_F32) {
-        is_rare = !is_zero && (magnitude < SWISH_BEGIN || magnitude > SWISH_END);
+        needs_slow_path = !is_zero && (magnitude < SWISH_BEGIN || magnitude > SWISH_END);
         return is_zero ? x : swish_of_one(x);
     }
     precise float number = uintBitsToFloat(x);
     precise float factor = uintBitsToFloat(sigmoid_input_scale);
     precise float high = number * factor;
     precise float low = rest_of_product(number, factor, high);
-    is_rare = !is_zero && (int(floatBitsToUint(high) & MAGNITUDE_F32) > SWISH_END || !is_moderate(x));
+    needs_slow_path = !is_zero && (int(floatBitsToUint(high) & MAGNITUDE_F32) > SWISH_END || !is_moderate(x));
     Decay e = decay(Double(high, low));
     float one = intBitsToFloat(max(e.exponent_bits, -60 << 23) + int(ONE_F32));
     float quotient = quotient_by_sum(intBitsToFloat(magnitude), one, e.power);

@@ -57,9 +57,9 @@ vec4 softplus_row(float t)
     return coefficient_row(SOFTPLUS_ROWS + number);
 }
 
-// ln(1 + e^x) where |x| < 20 (ORDINARY_OPERATION, elementwise_contiguous.glsl): with t = |x|, ln(1 + e^-t), plus x where that
+// ln(1 + e^x) where |x| < 20 (FAST_PATH_OPERATION, elementwise_contiguous.glsl): with t = |x|, ln(1 + e^-t), plus x where that
 // is above zero.
-uint ordinary_softplus_of_one(uint x, out bool is_rare)
+uint ordinary_softplus_of_one(uint x, out bool needs_slow_path)
 {
     int magnitude = int(x & MAGNITUDE_F32);
     precise float t = intBitsToFloat(magnitude);
@@ -67,7 +67,7 @@ uint ordinary_softplus_of_one(uint x, out bool is_rare)
     precise float base = intBitsToFloat(max(int(x), 0));
     Double sum = two_sum(base, row.y);
     precise float value = sum.high + (sum.low + beside_point(row, t - row.x));
-    is_rare = magnitude >= SOFTPLUS_ROWS_END;
+    needs_slow_path = magnitude >= SOFTPLUS_ROWS_END;
     return floatBitsToUint(value);
 }
 
@@ -75,9 +75,9 @@ uint ordinary_softplus_of_one(uint x, out bool is_rare)
 // where |x| < 20.
 uint softplus_of_one(uint x)
 {
-    bool is_rare;
-    uint result = ordinary_softplus_of_one(x, is_rare);
-    if (is_rare) {
+    bool needs_slow_path;
+    uint result = ordinary_softplus_of_one(x, needs_slow_path);
+    if (needs_slow_path) {
         int magnitude = int(x & MAGNITUDE_F32);
         Decay e = decay(intBitsToFloat(min(magnitude, SOFTPLUS_VANISHES)));
         precise float far_below = e.power.high + e.power.low;
@@ -150,26 +150,26 @@ uint any_softplus(uint x, uint steepness, Scaled divisor, Double slope, Double f
 }
 
 // softplus_f32 where the argument has a row, and the steepness is moderate.
-uint moderate_softplus(uint x, uint steepness, Scaled divisor, Double slope, Double factor, out bool is_rare)
+uint moderate_softplus(uint x, uint steepness, Scaled divisor, Double slope, Double factor, out bool needs_slow_path)
 {
     precise float number = uintBitsToFloat(x & MAGNITUDE_F32);
     int exponent = moderate_exponent(divisor.exponent);
     Double t = softplus_argument(number, times_power(slope, power_of_two(exponent)));
     Double logarithm = softplus_logarithm(t, times_power(factor, power_of_two(-exponent)));
     float value = sum_of_softplus(int(x ^ steepness) >= 0 ? number : 0.0, logarithm.high, logarithm.low);
-    is_rare = is_beyond_softplus(t.high, is_moderate_exponent(divisor.exponent));
+    needs_slow_path = is_beyond_softplus(t.high, is_moderate_exponent(divisor.exponent));
     return floatBitsToUint(value) | (steepness & SIGN_F32);
 }
 
-// The same for what is given (ORDINARY_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_softplus_f32(uint x, uint steepness, uint special, out bool is_rare)
+// The same for what is given (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_softplus_f32(uint x, uint steepness, uint special, out bool needs_slow_path)
 {
     if (special == ONE_F32) {
-        return ordinary_softplus_of_one(x, is_rare);
+        return ordinary_softplus_of_one(x, needs_slow_path);
     }
     Scaled divisor = scaled(steepness & MAGNITUDE_F32);
     Double slope = shortened(divisor.significand);
-    return moderate_softplus(x, steepness, divisor, slope, softplus_inverse(slope), is_rare);
+    return moderate_softplus(x, steepness, divisor, slope, softplus_inverse(slope), needs_slow_path);
 }
 
 // ln(1 + e^(steepness * x)) / steepness, where t divided by the steepness is |x|. Zeros and infinities are taken as IEEE 754
@@ -184,9 +184,9 @@ uint softplus_f32(uint x, uint steepness, uint special)
     Scaled divisor = scaled(steepness & MAGNITUDE_F32);
     Double slope = shortened(divisor.significand);
     Double factor = softplus_inverse(slope);
-    bool is_rare;
-    uint result = moderate_softplus(x, steepness, divisor, slope, factor, is_rare);
-    if (is_rare) {
+    bool needs_slow_path;
+    uint result = moderate_softplus(x, steepness, divisor, slope, factor, needs_slow_path);
+    if (needs_slow_path) {
         result = any_softplus(x, steepness, divisor, slope, factor);
     }
     return result;
@@ -224,7 +224,7 @@ uint any_parametric_softplus(uint x, uint alpha, uint beta, Scaled inner, Scaled
 }
 
 // parametric_softplus_f32 where the argument has a row, and the attributes are moderate.
-uint moderate_parametric_softplus(uint x, uint alpha, uint beta, Scaled inner, Scaled outer, Double line, out bool is_rare)
+uint moderate_parametric_softplus(uint x, uint alpha, uint beta, Scaled inner, Scaled outer, Double line, out bool needs_slow_path)
 {
     bool is_moderate = is_moderate_exponent(inner.exponent) && is_moderate_exponent(outer.exponent);
     float inner_power = power_of_two(moderate_exponent(inner.exponent));
@@ -235,17 +235,17 @@ uint moderate_parametric_softplus(uint x, uint alpha, uint beta, Scaled inner, S
     Double slope = times_power(times_power(line, inner_power), outer_power);
     Double base = short_product(shortened(int(x ^ beta) >= 0 ? number : 0.0), slope);
     precise float low = base.low + logarithm.low;
-    is_rare = is_beyond_softplus(t.high, is_moderate);
+    needs_slow_path = is_beyond_softplus(t.high, is_moderate);
     return floatBitsToUint(sum_of_softplus(base.high, logarithm.high, low)) | (alpha & SIGN_F32);
 }
 
-// The same for what is given (ORDINARY_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_parametric_softplus_f32(uint x, uint alpha, uint beta, out bool is_rare)
+// The same for what is given (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_parametric_softplus_f32(uint x, uint alpha, uint beta, out bool needs_slow_path)
 {
     Scaled inner = scaled(beta & MAGNITUDE_F32);
     Scaled outer = scaled(alpha & MAGNITUDE_F32);
     Double line = shortened(two_product(inner.significand, outer.significand));
-    return moderate_parametric_softplus(x, alpha, beta, inner, outer, line, is_rare);
+    return moderate_parametric_softplus(x, alpha, beta, inner, outer, line, needs_slow_path);
 }
 
 // alpha * ln(1 + e^(beta * x)). Zeros and infinities are taken as IEEE 754 evaluates the formula. Largest error found by search over
@@ -255,9 +255,9 @@ uint parametric_softplus_f32(uint x, uint alpha, uint beta)
     Scaled inner = scaled(beta & MAGNITUDE_F32);
     Scaled outer = scaled(alpha & MAGNITUDE_F32);
     Double line = shortened(two_product(inner.significand, outer.significand));
-    bool is_rare;
-    uint result = moderate_parametric_softplus(x, alpha, beta, inner, outer, line, is_rare);
-    if (is_rare) {
+    bool needs_slow_path;
+    uint result = moderate_parametric_softplus(x, alpha, beta, inner, outer, line, needs_slow_path);
+    if (needs_slow_path) {
         result = any_parametric_softplus(x, alpha, beta, inner, outer, line);
     }
     return result;

@@ -70,8 +70,8 @@ uint tan_f32(uint x)
 }
 FLOAT16_FORM_1(tan)
 
-// The same but for large angles, and for those near a pole (ORDINARY_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_tan_f32(uint x, out bool is_rare)
+// The same but for large angles, and for those near a pole (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_tan_f32(uint x, out bool needs_slow_path)
 {
     uint magnitude = x & MAGNITUDE_F32;
     Remainder r = remainder_of_small(uintBitsToFloat(magnitude), 12582912.0);
@@ -84,7 +84,7 @@ uint ordinary_tan_f32(uint x, out bool is_rare)
     if (high_bits < TAN_FIRST) {
         value = magnitude < SMALLEST_NORMAL_F32 ? 0.0 : small_tangent(two_sum(high, low));
     }
-    is_rare = magnitude >= uint(LARGE_ANGLE) || (high_bits < TAN_FIRST && odd != 0u);
+    needs_slow_path = magnitude >= uint(LARGE_ANGLE) || (high_bits < TAN_FIRST && odd != 0u);
     return floatBitsToUint(value) ^ sign ^ (r.quadrant << 31) ^ (x & SIGN_F32);
 }
 

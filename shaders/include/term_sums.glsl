@@ -72,8 +72,8 @@ Double square_of(Double base)
 }
 
 // Adds a single term, of any magnitude or special.
-#define ADD_RARE_TERM(add_rare, term_of, LEAST_ORDINARY, LEAST_LARGE) \
-    void add_rare(inout TermSum state, Double base) \
+#define ADD_SLOW_PATH_TERM(add_on_slow_path, term_of, LEAST_ORDINARY, LEAST_LARGE) \
+    void add_on_slow_path(inout TermSum state, Double base) \
     { \
         uint bits = floatBitsToUint(base.high); \
         uint magnitude = bits & MAGNITUDE_F32; \

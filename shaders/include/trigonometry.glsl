@@ -148,19 +148,19 @@ uint cos_f32(uint x)
     return floatBitsToUint(sine_or_cosine(r)) ^ sign_of_quadrant(r.quadrant) ^ flips;
 }
 
-// The same but for large angles (ORDINARY_OPERATION, elementwise_contiguous.glsl).
-uint ordinary_sin_f32(uint x, out bool is_rare)
+// The same but for large angles (FAST_PATH_OPERATION, elementwise_contiguous.glsl).
+uint ordinary_sin_f32(uint x, out bool needs_slow_path)
 {
     uint magnitude = x & MAGNITUDE_F32;
     Remainder r = remainder_of_small(magnitude < SMALLEST_NORMAL_F32 ? 0.0 : uintBitsToFloat(magnitude), 12582912.0);
-    is_rare = magnitude >= uint(LARGE_ANGLE);
+    needs_slow_path = magnitude >= uint(LARGE_ANGLE);
     return floatBitsToUint(sine_or_cosine(r)) ^ sign_of_quadrant(r.quadrant) ^ (x & SIGN_F32);
 }
-uint ordinary_cos_f32(uint x, out bool is_rare)
+uint ordinary_cos_f32(uint x, out bool needs_slow_path)
 {
     uint magnitude = x & MAGNITUDE_F32;
     Remainder r = remainder_of_small(uintBitsToFloat(magnitude), 12582913.0);
-    is_rare = magnitude >= uint(LARGE_ANGLE);
+    needs_slow_path = magnitude >= uint(LARGE_ANGLE);
     return floatBitsToUint(sine_or_cosine(r)) ^ sign_of_quadrant(r.quadrant);
 }
 

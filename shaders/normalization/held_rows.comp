@@ -10,7 +10,7 @@
 #include "rounded_squares.glsl"
 
 #define term_itself(base) (base)
-ADD_RARE_TERM(add_rare_term, term_itself, LEAST_ORDINARY_TERM, LEAST_LARGE_TERM)
+ADD_SLOW_PATH_TERM(add_term_on_slow_path, term_itself, LEAST_ORDINARY_TERM, LEAST_LARGE_TERM)
 
 // Twice the distance of a magnitude from the least one of a range; zero lies beyond all.
 #define ABOVE(bits, least) (((bits) << 1u) - 2u * (least))
@@ -53,15 +53,15 @@ Double number(uint bits) { return Double(uintBitsToFloat(bits), 0.0); }
         quick = double_sum(quick, group); \
     }
 
-TermSum with_rare_elements(TermSum sum, uvec4 x)
+TermSum with_slow_path_elements(TermSum sum, uvec4 x)
 {
     if (farthest_number_above(x, LEAST_ORDINARY_TERM) < REACH(LEAST_ORDINARY_TERM, LEAST_LARGE_TERM)) {
         return with_sum_of_four(sum, sum_of_four(NUMBERS(x)));
     }
-    add_rare_term(sum, number(x.x));
-    add_rare_term(sum, number(x.y));
-    add_rare_term(sum, number(x.z));
-    add_rare_term(sum, number(x.w));
+    add_term_on_slow_path(sum, number(x.x));
+    add_term_on_slow_path(sum, number(x.y));
+    add_term_on_slow_path(sum, number(x.z));
+    add_term_on_slow_path(sum, number(x.w));
     return sum;
 }
 
@@ -88,10 +88,10 @@ Double mean;
         quick = double_sum(quick, group); \
     }
 
-TermSum with_rare_squares(TermSum sum, uvec4 x) { return with_four_squares(sum, FOUR_DIFFERENCES(difference_of_any, x)); }
+TermSum with_slow_path_squares(TermSum sum, uvec4 x) { return with_four_squares(sum, FOUR_DIFFERENCES(difference_of_any, x)); }
 
 // A lane's sum of all its blocks, whatever is in them.
-#define RARE_SUM(name, with_rare) \
+#define SLOW_PATH_SUM(name, with_slow_path) \
     TermSum name() \
     { \
         TermSum sum = EMPTY_SUM; \
@@ -99,15 +99,15 @@ TermSum with_rare_squares(TermSum sum, uvec4 x) { return with_four_squares(sum, 
             TermSum group = EMPTY_SUM; \
             for (uint block = first; block < first + 4u; ++block) { \
                 if (IS_THERE(block)) { \
-                    group = with_rare(group, loaded_again(block)); \
+                    group = with_slow_path(group, loaded_again(block)); \
                 } \
             } \
             sum = joined_sums(sum, group); \
         } \
         return sum; \
     }
-RARE_SUM(rare_sum, with_rare_elements)
-RARE_SUM(rare_sum_of_squares, with_rare_squares)
+SLOW_PATH_SUM(slow_path_sum, with_slow_path_elements)
+SLOW_PATH_SUM(slow_path_sum_of_squares, with_slow_path_squares)
 
 // Whether all elements of a lane are ordinary or zero.
 bool is_ordinary_or_zero(uint x)
@@ -278,19 +278,19 @@ void store_results(bool is_row, uint first, uvec4 a, uvec4 b, uvec4 c, uvec4 d)
 #define STORE_RESULTS(a, b, c, d) store_results(is_row, a, x_##a, x_##b, x_##c, x_##d);
 
 // All that was held is loaded again, so that no register is kept for it before.
-void rare_row(bool is_row)
+void slow_path_row(bool is_row)
 {
     if (LANES_OF_ROW > 1u) {
         barrier(); // what was shared has been read
     }
     uvec2 words = uvec2(0u);
-    TermSum sum = sum_of_lanes(rare_sum());
+    TermSum sum = sum_of_lanes(slow_path_sum());
     if (slot < ROWS_OF_GROUP) {
         words = mean_of(sum);
     }
     words = words_of_row(words);
     mean = Double(uintBitsToFloat(words.x), uintBitsToFloat(words.y));
-    TermSum squares = sum_of_lanes(rare_sum_of_squares());
+    TermSum squares = sum_of_lanes(slow_path_sum_of_squares());
     if (slot < ROWS_OF_GROUP) {
         words.x = factor_of(variance_of(squares));
     }
@@ -325,13 +325,13 @@ void held_row(uint row, bool is_row)
     Double quick = Double(0.0, 0.0);
     EACH_GROUP_OF_BLOCKS(QUICK_GROUP)
     Double sum = quick_sum_of_lanes(quick, nearest >= 2u * LEAST_ORDINARY_TERM || is_ordinary_lane());
-    bool is_rare = !is_middling(sum);
+    bool needs_slow_path = !is_middling(sum);
     uvec2 words = uvec2(0u);
-    if (slot < ROWS_OF_GROUP && !is_rare) {
+    if (slot < ROWS_OF_GROUP && !needs_slow_path) {
         words = mean_in_two_words(middling_mean(sum), 0);
     }
-    if (any_rare(0u, words, is_rare)) {
-        rare_row(is_row);
+    if (any_slow_path(0u, words, needs_slow_path)) {
+        slow_path_row(is_row);
         return;
     }
     mean = Double(uintBitsToFloat(words.x), uintBitsToFloat(words.y));
@@ -343,13 +343,13 @@ void held_row(uint row, bool is_row)
     EACH_GROUP_OF_BLOCKS(QUICK_SQUARES_OF_GROUP)
     bool is_ordinary = nearest >= LEAST_ORDINARY_FOUR && floatBitsToUint(quick.high) < LEAST_LARGE_FOUR - 0x00800000u;
     Double squares = quick_sum_of_lanes(quick, is_ordinary);
-    is_rare = !is_middling(squares);
+    needs_slow_path = !is_middling(squares);
     words = uvec2(0u);
-    if (slot < ROWS_OF_GROUP && !is_rare) {
+    if (slot < ROWS_OF_GROUP && !needs_slow_path) {
         words.x = factor_of(floatBitsToUint(middling_mean(squares).high));
     }
-    if (any_rare(1u, words, is_rare)) {
-        rare_row(is_row);
+    if (any_slow_path(1u, words, needs_slow_path)) {
+        slow_path_row(is_row);
         return;
     }
     factor = words.x;

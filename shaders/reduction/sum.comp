@@ -28,8 +28,8 @@
 #define EMPTY_STATE EMPTY_SUM
 #define EACH_STATE_WORD(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6)
 #define EACH_USUAL_STATE_WORD(DO) DO(6) DO(0) DO(1)
-#define EACH_RARE_STATE_WORD(DO) DO(2) DO(3) DO(4) DO(5)
-#define HAS_RARE_WORDS(slot) ((shared_6[slot] & HAS_OUTER_TERMS) != 0u)
+#define EACH_SLOW_PATH_STATE_WORD(DO) DO(2) DO(3) DO(4) DO(5)
+#define HAS_SLOW_PATH_WORDS(slot) ((shared_6[slot] & HAS_OUTER_TERMS) != 0u)
 #define state_word_0(state) floatBitsToUint(state.ordinary.high)
 #define state_word_1(state) floatBitsToUint(state.ordinary.low)
 #define state_word_2(state) floatBitsToUint(state.small.high)
@@ -118,7 +118,7 @@ State with_block(State state, Block block, uint first, uint count)
 }
 #else
 #if TERMS != 4
-ADD_RARE_TERM(add_rare, term_of, LEAST_ORDINARY, LEAST_LARGE)
+ADD_SLOW_PATH_TERM(add_on_slow_path, term_of, LEAST_ORDINARY, LEAST_LARGE)
 #endif
 
 // What the elements of a block give before they are squared: a, b, c, d.
@@ -167,10 +167,10 @@ State with_block(State state, Block block, uint first, uint count)
     if (least >= LEAST_ORDINARY - 1u && greatest < LEAST_LARGE) {
         return with_sum_of_four(state, sum_of_four(term_of(a), term_of(b), term_of(c), term_of(d)));
     }
-    add_rare(state, a);
-    add_rare(state, b);
-    add_rare(state, c);
-    add_rare(state, d);
+    add_on_slow_path(state, a);
+    add_on_slow_path(state, b);
+    add_on_slow_path(state, c);
+    add_on_slow_path(state, d);
     return state;
 }
 #endif
@@ -266,7 +266,7 @@ QuickState quick_with_block(QuickState sum, Block block, uint count)
 #ifdef SCAN
 State with_element(State state, uint x)
 {
-    add_rare(state, base_of(x));
+    add_on_slow_path(state, base_of(x));
     return state;
 }
 // Ordinary terms are multiples of 2^-123 and come to less than 2^123: the high word is the sum rounded.

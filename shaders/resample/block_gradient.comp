@@ -20,10 +20,10 @@ void main()
         right = with_addend(with_addend(right, four.z, 1.0, ADD_ALL), four.w, 1.0, ADD_ALL);
     }
     uvec2 sums = floatBitsToUint(vec2(left.sum.high, right.sum.high));
-    if (is_rare(left)) {
+    if (needs_slow_path(left)) {
         sums.x = gradient_of(number);
     }
-    if (is_rare(right)) {
+    if (needs_slow_path(right)) {
         sums.y = gradient_of(number + 1u);
     }
     pairs_output[(BASE_WORD(output) + number) >> 1u] = sums;

@@ -53,10 +53,10 @@ void main()
         right = with_four(right, uvec4(middle[i].yzw, behind[i]), right_parts, row_parts[i]);
     }
     uvec2 sums = floatBitsToUint(vec2(left.sum.high, right.sum.high));
-    if (is_rare(left)) {
+    if (needs_slow_path(left)) {
         sums.x = gradient_of(number);
     }
-    if (is_rare(right)) {
+    if (needs_slow_path(right)) {
         sums.y = gradient_of(number + 1u);
     }
     pairs_output[(BASE_WORD(output) + number) >> 1u] = sums;

@@ -22,14 +22,14 @@ from dmlvk import functions as F
 from dmlvk.conformance.execution import Workbench
 from dmlvk.graphs import GraphDesc, InputGraphEdge, IntermediateGraphEdge, OutputGraphEdge
 from dmlvk.graphs.fusion.functions import operator_source
-from dmlvk.kernels import walks
+from dmlvk.kernels import access_orders
 from dmlvk.kernels.library import glsl, glslang
 from dmlvk.operators import REGULAR_OPERATORS
 from scripts.shader_tools.rules import lint
 from tests.effort import some
 from tests.graphs.random_graphs import Builder
 from tests.graphs.support import X, node
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 E = dml.Expression
 SHADERS = Path(__file__).parents[2] / "shaders"
@@ -212,15 +212,15 @@ def test_equal_operands_do_not_cancel(device: dml.Device) -> None:
 
 
 @pytest.mark.parametrize("as_gpus", [False, True])
-def test_walks_are_those_of_single_operators(
+def test_access_orders_are_those_of_single_operators(
     device: dml.Device, as_gpus: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Contiguous, rows, tiles (on GPUs) and any strides, each beside the bits of single operators."""
-    all_walk_as_gpus(monkeypatch, as_gpus=as_gpus)
-    monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_VECTORS", 0)
+    all_compute_as_gpus(monkeypatch, as_gpus=as_gpus)
+    monkeypatch.setattr(access_orders, "_FEWEST_WITH_TWO_VECTORS", 0)
     has_tiles = as_gpus or device.info.kind != "CPU"
     rng = np.random.default_rng(2)
-    for walk, sizes, strides, data_type in (
+    for access_order, sizes, strides, data_type in (
         ("contiguous", (67, 33), (33, 1), dml.FLOAT32),
         ("contiguous", (67, 33), (33, 1), dml.INT8),
         ("rows", (30, 64), (0, 1), dml.FLOAT32),
@@ -233,17 +233,17 @@ def test_walks_are_those_of_single_operators(
     ):
         graph = dml.Graph(device)
         a = graph.input("a", data_type, sizes, strides)
-        row = graph.input("row", data_type, (sizes[-1],) if walk == "rows" else sizes)
+        row = graph.input("row", data_type, (sizes[-1],) if access_order == "rows" else sizes)
         result = F.max(a + row, row)
         fused, unfused = graph.compile(result), graph.compile(result, fuse=False)
         variants = [stage.program.steps[0].kernel.variant for stage in fused.stages]
-        assert variants == [f"fused.2.{walk}"], (walk, data_type)
+        assert variants == [f"fused.2.{access_order}"], (access_order, data_type)
         values = rng.integers(0, 256, (2, *sizes, 8), np.uint8).view(data_type.numpy_dtype)[..., 0]
         if 0 in strides:
             values[0, 1:] = values[0, 0]
-        arrays = {"a": values[0], "row": values[1, 0] if walk == "rows" else values[1]}
+        arrays = {"a": values[0], "row": values[1, 0] if access_order == "rows" else values[1]}
         outputs = [device.run(made, arrays)["output"].tobytes() for made in (fused, unfused)]
-        assert outputs[0] == outputs[1], (walk, data_type)
+        assert outputs[0] == outputs[1], (access_order, data_type)
 
 
 @pytest.mark.parametrize("data_type", [dml.INT8, dml.FLOAT16, dml.FLOAT32, dml.INT64])
@@ -251,7 +251,7 @@ def test_tiles_of_inputs_of_several_widths(
     data_type: dml.DataType, device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """INT64 beside what decides on it; with all inputs transposed not all tiles fit into shared memory."""
-    all_walk_as_gpus(monkeypatch)
+    all_compute_as_gpus(monkeypatch)
     rng = np.random.default_rng(5)
     sizes = (67, 36)
     types = {"x": data_type, "y": data_type, "a": dml.INT64, "b": dml.INT64}

@@ -16,7 +16,7 @@ from dmlvk.kernels.products.block_products import RowTile
 from dmlvk.kernels.target import Target
 from dmlvk.spirv.specialization import MULTIPLIES_HALVES
 from tests.effort import some
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
 NONE, TRANSPOSE = dml.MatrixTransform.NONE, dml.MatrixTransform.TRANSPOSE
@@ -121,7 +121,7 @@ def _as(monkeypatch: pytest.MonkeyPatch, device: dml.Device, kernels: str) -> No
     if kernels == "a GPU's":
         if Target.of(device.info).is_naive:
             pytest.skip("SwiftShader compiles a GPU's products for ten seconds")
-        all_walk_as_gpus(monkeypatch)
+        all_compute_as_gpus(monkeypatch)
 
 
 @pytest.mark.parametrize("kernels", ["its own", "a GPU's"])

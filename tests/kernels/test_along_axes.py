@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.kernels.kernel import WalkKernel
+from dmlvk.kernels.kernel import ElementwiseKernel
 from dmlvk.kernels.layout import FoldedLayout, fold_in_order
 from dmlvk.kernels.target import CPU
 from tests.targets import kernel_of
@@ -74,7 +74,7 @@ def _planned(desc: dml.OperatorDesc) -> list[tuple[object, ...]]:
     return rows
 
 
-def _check_on_processors(kernel: WalkKernel, alone: WalkKernel, length: int) -> None:
+def _check_on_processors(kernel: ElementwiseKernel, alone: ElementwiseKernel, length: int) -> None:
     """The same geometry, with as many work groups as it takes when every invocation takes a row."""
     if length > 4096 or kernel.work_items < 16:
         assert alone == kernel

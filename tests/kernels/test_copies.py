@@ -15,7 +15,7 @@ import dmlvk as dml
 from dmlvk.conformance.execution import Placement, Workbench
 from dmlvk.conformance.samples import sample_cases
 from dmlvk.conformance.sampling import check_sample
-from dmlvk.kernels.kernel import WalkKernel
+from dmlvk.kernels.kernel import ElementwiseKernel
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.movement import copies
 from dmlvk.kernels.movement.copies import FoldedCopy, fold_copy
@@ -23,7 +23,7 @@ from dmlvk.kernels.target import GPU
 from dmlvk.kernels.views import View
 from dmlvk.operators import check_operator
 from dmlvk.operators.movement import Join, Slice1
-from tests.targets import all_walk_as_gpus, every_bench
+from tests.targets import all_compute_as_gpus, every_bench
 
 Array = npt.NDArray[Any]
 
@@ -152,7 +152,7 @@ def test_windows_of_any_layout(
     benches: list[Workbench], data_type: dml.DataType, size: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both by parameters and by constants, as tensors of any size are."""
-    all_walk_as_gpus(monkeypatch)
+    all_compute_as_gpus(monkeypatch)
     if size == "large":
         monkeypatch.setattr(copies, "SMALL_IN_BYTES", 0)
     for seed in range(40 if size == "small" else 10):
@@ -163,7 +163,7 @@ def test_windows_of_any_layout(
 def test_transpositions_go_through_tiles(
     benches: list[Workbench], data_type: dml.DataType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    all_walk_as_gpus(monkeypatch)
+    all_compute_as_gpus(monkeypatch)
     desc = Slice1(
         input_tensor=dml.TensorDesc(data_type, (2, 160, 132), (160 * 132, 1, 160)),
         output_tensor=dml.TensorDesc(data_type, (1, 144, 128)),
@@ -175,7 +175,7 @@ def test_transpositions_go_through_tiles(
     _check_slice(benches, desc)
     monkeypatch.setattr(copies, "SMALL_IN_BYTES", 0)
     (step,) = lower(desc, GPU).steps
-    assert isinstance(step.kernel, WalkKernel)
+    assert isinstance(step.kernel, ElementwiseKernel)
     assert step.kernel.variant.endswith(".tiled")
     _check_slice(benches, desc)
 
@@ -234,7 +234,7 @@ def test_every_element_has_one_invocation(bits: int) -> None:
 def test_rows_of_whole_vectors_move_as_such_on_gpus(
     benches: list[Workbench], columns: int, variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    all_walk_as_gpus(monkeypatch)
+    all_compute_as_gpus(monkeypatch)
     given = np.arange(64 * columns, dtype=np.float32).reshape(64, columns)
     tile = dml.Tile(
         input_tensor=dml.TensorDesc(dml.FLOAT32, given.shape),
@@ -256,7 +256,7 @@ def test_samples_as_large_tensors_are(
     benches: list[Workbench], name: str, data_type: dml.DataType, as_gpus: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Fills and copies of all shapes by constants instead of parameters, and in vectors and tiles on GPUs."""
-    all_walk_as_gpus(monkeypatch, as_gpus=as_gpus)
+    all_compute_as_gpus(monkeypatch, as_gpus=as_gpus)
     monkeypatch.setattr(copies, "SMALL_IN_BYTES", 0)
     cases = [case for case in sample_cases() if case.desc_class.operator_name == name]
     case = next(case for case in cases if {given for _, given in case.data_types} == {data_type})

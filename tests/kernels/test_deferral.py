@@ -12,13 +12,13 @@ import pytest
 
 import dmlvk as dml
 from dmlvk.conformance.cases import sweep_sets
-from dmlvk.kernels import library, walks
+from dmlvk.kernels import access_orders, library
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.target import CPU
 from dmlvk.operators import OPERATORS, OperatorDesc
 from dmlvk.spirv.modules import uses_constant
 from tests.binding.support import buffer_with, compiled, execute
-from tests.targets import all_walk_as_gpus, kernel_of
+from tests.targets import all_compute_as_gpus, kernel_of
 
 Words = npt.NDArray[np.uint32]
 
@@ -26,7 +26,7 @@ DEFERRING = [
     variant.name.split(".")[0].upper()
     for variant in all_variants()
     if variant.name.endswith(".float32.contiguous")
-    and uses_constant(library.load(variant.name), walks.DEFERS_WHAT_IS_RARE)
+    and uses_constant(library.load(variant.name), access_orders.DEFERS_SLOW_PATH)
 ]
 ELEMENTS = 2**18 + 4 * 256 * 3 + 3
 """Enough for it, with vectors that no invocation's share is full of, and a part of one."""
@@ -44,7 +44,7 @@ def _description(operator: str, attributes: dict[str, object]) -> OperatorDesc:
 
 @functools.cache
 def _operands() -> dict[str, Words]:
-    """Rare and ordinary operands among themselves, and each beside the other."""
+    """Operands of the slow and of the fast path among themselves, and each beside the other."""
     random = np.random.default_rng(3)
     usual = random.uniform(-4, 4, ELEMENTS).astype(np.float32).view(np.uint32)
     some = usual.copy()
@@ -83,7 +83,7 @@ def test_what_is_deferred_has_the_same_bits(operator: str, device: dml.Device, m
         assert kernel_of(desc).geometry[-1] == 0
         deferred = list(_results(device, desc, in_place=number % 2 == 1))
         with monkeypatch.context() as patch:
-            all_walk_as_gpus(patch)
+            all_compute_as_gpus(patch)
             together = list(_results(device, desc))
         for (name, found), (_, wanted) in zip(deferred, together, strict=True):
             different = np.flatnonzero(found != wanted)

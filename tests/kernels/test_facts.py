@@ -34,7 +34,7 @@ time and no bit."""
 
 
 def test_a_function_takes_as_long_in_rows_as_contiguous() -> None:
-    """Both walks ask for it; one fact serves them."""
+    """Both access orders ask for it; one fact serves them."""
     rows = [variant.name for variant in regular_variants() if variant.name.endswith(".rows")]
     assert len(rows) > 500
     differing = set()

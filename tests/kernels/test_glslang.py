@@ -41,7 +41,7 @@ def pipes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
 
 
 def some_variants() -> list[ShaderVariant]:
-    """Variants of many operators, data types and walks."""
+    """Variants of many operators, data types and access orders."""
     cooperative = next(variant for variant in all_variants() if variant.source == cooperative_types.SOURCE)
     return [cooperative, *Random(1).sample(all_variants(), 12)]
 

@@ -13,7 +13,7 @@ from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.movement import copies
 from dmlvk.kernels.target import GPU
 from dmlvk.operators.rearrangement import DepthSpaceOrder, DepthToSpace1, SpaceToDepth1
-from tests.targets import all_walk_as_gpus, every_device
+from tests.targets import all_compute_as_gpus, every_device
 
 _TYPES = (dml.UINT8, dml.FLOAT16, dml.FLOAT32)
 
@@ -58,7 +58,7 @@ def test_blocks(
     order: DepthSpaceOrder,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    all_walk_as_gpus(monkeypatch)
+    all_compute_as_gpus(monkeypatch)
     monkeypatch.setattr(copies, "SMALL_IN_BYTES", 0)
     deep = np.random.default_rng(1).integers(0, 128, sizes).astype(data_type.numpy_dtype)
     flat = _blocks(deep, block, order)

@@ -14,14 +14,14 @@ import dmlvk as dml
 from dmlvk.conformance.cases import ValueCase, sweep_sets, value_cases
 from dmlvk.conformance.execution import describe
 from dmlvk.errors import DeviceLimitError
+from dmlvk.kernels import access_orders
 from dmlvk.kernels import kernel as kernel_module
-from dmlvk.kernels import walks
 from dmlvk.kernels.elementwise import elementwise
-from dmlvk.kernels.kernel import WORK_GROUP_SIZE, WalkKernel
+from dmlvk.kernels.kernel import WORK_GROUP_SIZE, ElementwiseKernel
 from dmlvk.kernels.layout import ANY_SIZE, FoldedLayout, fold
 from dmlvk.kernels.target import GPU
 from dmlvk.kernels.variants import (
-    WALKS,
+    ACCESS_ORDERS,
     WORK_GROUP_SIZE_WITH_TWO_VECTORS,
     lanes,
     operand_types,
@@ -161,9 +161,9 @@ def test_tiles_fit_into_shared_memory() -> None:
         seen.add(types)
         for transposed in itertools.product((False, True), repeat=len(types) - 1):
             strides = [(1, 4096) if is_transposed else (4096, 1) for is_transposed in (*transposed, False)]
-            plan = walks.plan(fold((4096, 4096), strides), types, GPU, lambda walk: False)
-            assert (plan.walk == "tiled") == any(transposed)
-            if plan.walk != "tiled":
+            plan = access_orders.plan(fold((4096, 4096), strides), types, GPU, lambda access_order: False)
+            assert (plan.access_order == "tiled") == any(transposed)
+            if plan.access_order != "tiled":
                 continue
             _, tiles_along_0, tiles_along_1, words, *first_words = _tile_constants(plan.geometry, len(types))
             assert words <= 4096
@@ -177,11 +177,11 @@ def test_tiles_fit_into_shared_memory() -> None:
 
 
 def _tile_constants(geometry: Sequence[int], operands: int) -> Sequence[int]:
-    """What the tiled walk has for itself behind the sizes and strides."""
+    """What the tiled access order has for itself behind the sizes and strides."""
     return geometry[2 + 8 * (1 + operands) :]
 
 
-def _visits_of_kernel(kernel: WalkKernel, types: tuple[dml.DataType, ...]) -> Offsets:
+def _visits_of_kernel(kernel: ElementwiseKernel, types: tuple[dml.DataType, ...]) -> Offsets:
     """What the invocations of a launch visit, by the rules of shaders/patterns, as :func:`_visits` orders it."""
     launched = math.prod(kernel.work_groups) * kernel.work_group_size
     has_rows, has_offsets, *geometry = kernel.specialization([0] * len(types))
@@ -192,21 +192,21 @@ def _visits_of_kernel(kernel: WalkKernel, types: tuple[dml.DataType, ...]) -> Of
         whole_groups, left_over = divmod(kernel.work_items, lane_count)
         exceeds, has_partial, has_two, defers = geometry
         assert kernel.work_group_size == (128 if has_two else 256)
-        assert not defers, "DEFERS_WHAT_IS_RARE"
+        assert not defers, "DEFERS_SLOW_PATH"
         reached = (1 + has_two) * launched  # the second groups lie a work group behind the first ones
         assert exceeds == (reached > whole_groups), "LAUNCH_EXCEEDS_GROUPS"
         assert has_partial == (left_over > 0), "HAS_PARTIAL_GROUP"
         assert reached >= whole_groups + has_partial
         return np.repeat(np.arange(kernel.work_items)[:, None], len(types), axis=1)
-    walk = kernel.variant.rpartition(".")[2]
-    has_two = walk == "rows" and geometry[-1]
+    access_order = kernel.variant.rpartition(".")[2]
+    has_two = access_order == "rows" and geometry[-1]
     assert kernel.work_group_size == (128 if has_two else 256)
     assert (1 + has_two) * launched >= kernel.work_items
     end = 2 + 8 * (1 + len(types))
     own = [*geometry[:2], *geometry[end:]]
     sizes, *strides = np.array(geometry[2:end]).reshape(-1, 8)  # of the output and of each input, for 8 axes
     made = {"rows": _visits_of_rows, "tiled": _visits_of_tiles, "strided": _visits_of_strided}
-    columns = made[walk](kernel.work_items, own, sizes, strides, types)
+    columns = made[access_order](kernel.work_items, own, sizes, strides, types)
     return _ordered([*columns[1:], columns[0]])
 
 
@@ -307,9 +307,9 @@ def test_a_launch_visits_every_element_once(
 ) -> None:
     """If so, results that are the same along an axis are stored several times; two vectors or tiles are computed."""
     if is_one_invocation_enough:
-        monkeypatch.setattr(walks, "_FEWEST_INVOCATIONS", 1)
-        monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_VECTORS", 0)
-        monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_TILES", 0)
+        monkeypatch.setattr(access_orders, "_FEWEST_INVOCATIONS", 1)
+        monkeypatch.setattr(access_orders, "_FEWEST_WITH_TWO_VECTORS", 0)
+        monkeypatch.setattr(access_orders, "_FEWEST_WITH_TWO_TILES", 0)
         monkeypatch.setattr(elementwise, "_takes_a_while", lambda desc, variant: True)
     case = _case(name)
     types = operand_types(case.desc_class, dict(case.data_types))
@@ -320,11 +320,11 @@ def test_a_launch_visits_every_element_once(
         kernel = kernel_of(_desc(case, sizes, strides))
         taken.add(kernel.variant.rpartition(".")[2])
         expected = _visits(sizes, strides)
-        if kernel.variant.endswith(".contiguous"):  # the same walk in memory's order
+        if kernel.variant.endswith(".contiguous"):  # the same access order in memory's order
             expected = np.repeat(np.arange(math.prod(sizes))[:, None], len(strides), axis=1)
             assert np.array_equal(_visits(sizes, strides), expected), f"{sizes}, {strides} are not contiguous"
         assert np.array_equal(_visits_of_kernel(kernel, types), expected), f"sizes {sizes}, strides {strides}: {kernel}"
-    assert taken == set(WALKS)
+    assert taken == set(ACCESS_ORDERS)
 
 
 @pytest.mark.parametrize("stride", [0, 3], ids=["beside one element", "every third element"])

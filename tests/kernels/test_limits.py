@@ -92,18 +92,18 @@ def test_products_fit_the_least_device_that_vulkan_has(data_type: DataType, targ
 def test_modules_have_the_work_groups_and_the_shared_memory_that_the_plan_counts_on() -> None:
     """Of every product's kernel: what is compiled is what the plan asks the limits for."""
     plans = {
-        tile.variant(family, data_type, target, has_tail=has_tail).name: (tile.invocations, tile.shared_memory)
+        tile.variant(family, data_type, target, has_epilogue=has_epilogue).name: (tile.invocations, tile.shared_memory)
         for tile in (*matrix_tiles.TILES, *matrix_tiles.COOPERATIVE, *matrix_tiles.OF_CHANNELS)
         for family in tile.families
         for data_type in tile.types
         for target in (GPU, Target(device_arithmetic=True))
-        for has_tail in (False, tile.may_have_tail and family == "convolution")
+        for has_epilogue in (False, tile.may_have_epilogue and family == "convolution")
     }
     plans |= {
-        matrix_tiles.sums_variant(family, data_type, has_tail=has_tail).name: (matrix_tiles.SUMS_INVOCATIONS, 0)
+        matrix_tiles.sums_variant(family, data_type, has_epilogue=has_epilogue).name: (matrix_tiles.SUMS_INVOCATIONS, 0)
         for family in matrix_tiles.FAMILIES
         for data_type in matrix_tiles.TYPES
-        for has_tail in (False, family == "convolution")
+        for has_epilogue in (False, family == "convolution")
     }
     plans |= {variant.name: (64, 0) for variant in integer_products.variants()}
     plans |= {

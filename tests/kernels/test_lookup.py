@@ -1,4 +1,5 @@
-"""A FLOAT16 function that is looked up gives the bits of its own kernel, with every walk, for every operator."""
+"""A FLOAT16 function that is looked up gives the bits of its own kernel, with every access order, for every
+operator."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from dmlvk.objects.compilation import CompiledSingleOperator
 from dmlvk.operators import REGULAR_OPERATORS, OperatorDesc
 from dmlvk.spirv.specialization import NAIVE_DRIVERS
 from tests.effort import some
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 PATTERNS = np.arange(TABLE_ENTRIES, dtype=np.uint16).view(np.float16)
 
@@ -106,7 +107,7 @@ def test_a_table_gives_the_bits_of_the_kernel(device: dml.Device, name: str, mon
 
 
 @pytest.mark.parametrize(
-    ("walk", "sizes", "strides_in", "strides_out"),
+    ("access_order", "sizes", "strides_in", "strides_out"),
     [
         ("contiguous", (1, 65535), None, None),
         ("rows", (256, 256), (256, 1), (264, 1)),
@@ -115,15 +116,15 @@ def test_a_table_gives_the_bits_of_the_kernel(device: dml.Device, name: str, mon
         ("strided", (251, 251), (253, 1), (504, 2)),
     ],
 )
-def test_every_walk(
+def test_every_access_order(
     device: dml.Device,
-    walk: str,
+    access_order: str,
     sizes: tuple[int, ...],
     strides_in: tuple[int, ...] | None,
     strides_out: tuple[int, ...] | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    all_walk_as_gpus(monkeypatch)
+    all_compute_as_gpus(monkeypatch)
     desc = dml.ElementWiseLog(
         input_tensor=dml.TensorDesc(dml.FLOAT16, sizes, strides_in),
         output_tensor=dml.TensorDesc(dml.FLOAT16, sizes, strides_out),
@@ -133,7 +134,7 @@ def test_every_walk(
     direct, looked_up = _both_ways(device, desc, values, monkeypatch)
     assert (direct == looked_up).all()
     monkeypatch.setattr(lookup, "FEWEST_ELEMENTS", 1)
-    assert _compiled(device, desc).steps[0].kernel.variant == f"lookup.uint16.{walk}"
+    assert _compiled(device, desc).steps[0].kernel.variant == f"lookup.uint16.{access_order}"
 
 
 def test_large_tensors_share_a_table_that_goes_with_the_last_of_them(any_device: dml.Device) -> None:

@@ -11,7 +11,7 @@ import dmlvk as dml
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
 from dmlvk.operators.rearrangement import Padding, PaddingMode
-from tests.targets import all_walk_as_gpus, every_device
+from tests.targets import all_compute_as_gpus, every_device
 
 _TYPES = (dml.UINT8, dml.FLOAT16, dml.FLOAT32)
 
@@ -45,7 +45,7 @@ def test_padding(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Sixteen bytes of the output lie in one row or in two, or behind the last one."""
-    all_walk_as_gpus(monkeypatch)
+    all_compute_as_gpus(monkeypatch)
     given = np.random.default_rng(1).integers(0, 100, sizes).astype(data_type.numpy_dtype)
     expected = np.pad(given, list(zip(starts, ends, strict=True)), constant_values=7)
     desc = Padding(

@@ -13,7 +13,7 @@ import dmlvk as dml
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import CPU, GPU, Target
 from dmlvk.operators.movement import Join, Split
-from tests.targets import all_walk_as_gpus, every_device
+from tests.targets import all_compute_as_gpus, every_device
 
 _MANY = dataclasses.replace(GPU, buffers=8)
 
@@ -60,7 +60,7 @@ def test_all_parts_have_one_launch(
     joined: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    all_walk_as_gpus(monkeypatch)
+    all_compute_as_gpus(monkeypatch)
     join, split = _both(data_type, sizes, axis)
     assert _variants(join, _MANY) == joined
     assert _variants(split, _MANY) == [name.replace("parts.join", "parts.split") for name in joined]
@@ -91,7 +91,7 @@ def test_processors_and_small_tensors_have_a_launch_for_each_part() -> None:
 
 def test_gaps_between_parts_stay_as_they_are(devices: list[dml.Device], monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of the whole lie apart."""
-    all_walk_as_gpus(monkeypatch)
+    all_compute_as_gpus(monkeypatch)
     part = dml.TensorDesc(dml.FLOAT32, (64, 256))
     whole = dml.TensorDesc(dml.FLOAT32, (64, 512), (528, 1))
     join = Join(input_count=2, input_tensors=[part, part], output_tensor=whole, axis=1)

@@ -11,9 +11,9 @@ from dmlvk.datatypes import DataType
 from dmlvk.kernels.catalog import all_variants
 from dmlvk.kernels.target import CPU, GPU
 from dmlvk.kernels.variants import (
-    AXES_WALKS,
+    ACCESS_ORDERS,
     CONVERSION_VARIANT_NAME,
-    WALKS,
+    ROW_ACCESS_ORDERS,
     lanes,
     lookup_variant_name,
     optional_members,
@@ -25,7 +25,7 @@ from tests.targets import kernel_of
 
 
 def _kernels_of(case: ValueCase) -> set[str]:
-    """Variants that a case can lower to: each memory walk, with the optional attributes and without."""
+    """Variants that a case can lower to: each access order, with the optional attributes and without."""
     names = set()
     if case.desc_class.declaration.pattern == "rows":
         for length in (5, 5000):
@@ -46,7 +46,7 @@ def _kernels_of(case: ValueCase) -> set[str]:
 
 def test_declared_and_tested_are_the_same() -> None:
     tested = set().union(*(_kernels_of(case) for case in value_cases()))
-    tested |= {lookup_variant_name(walk) for walk in WALKS}  # in test_lookup.py
+    tested |= {lookup_variant_name(access_order) for access_order in ACCESS_ORDERS}  # in test_lookup.py
     tested.add(CONVERSION_VARIANT_NAME)  # in test_half_trial.py
     regular = {variant.name for variant in regular_variants()}  # all others are tried by samples
     assert tested == regular, f"untested {sorted(regular - tested)}, undeclared {sorted(tested - regular)}"
@@ -100,20 +100,20 @@ def test_the_number_of_variants_follows_from_the_declarations() -> None:
     for variant in regular_variants():
         counts[variant.name.split(".")[0].upper()] += 1
     expected = {
-        "ACTIVATION_SOFTMAX": 2 * len(AXES_WALKS),
-        "ELEMENT_WISE_ADD1": 2 * 16 * len(WALKS),
-        "ELEMENT_WISE_BIT_AND": 4 * len(WALKS),
-        "ELEMENT_WISE_BIT_COUNT": 4 * 2 * len(WALKS),
-        "ELEMENT_WISE_CLIP": (10 + 8) * len(WALKS),
-        "ELEMENT_WISE_IDENTITY": (4 + 8) * len(WALKS),
-        "ELEMENT_WISE_IF": 4 * len(WALKS),
-        "ELEMENT_WISE_LOGICAL_GREATER_THAN": 10 * 2 * len(WALKS),
-        "ELEMENT_WISE_QUANTIZE_LINEAR": 3 * 2 * 2 * len(WALKS),
-        "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": 2**3 * 2**3 * len(WALKS),
-        "ELEMENT_WISE_ROUND": 2 * len(WALKS),
-        "ELEMENT_WISE_SIGN": 10 * len(WALKS),
-        "ELEMENT_WISE_THRESHOLD": 8 * 2 * len(WALKS),
-        "LOOKUP": len(WALKS),
+        "ACTIVATION_SOFTMAX": 2 * len(ROW_ACCESS_ORDERS),
+        "ELEMENT_WISE_ADD1": 2 * 16 * len(ACCESS_ORDERS),
+        "ELEMENT_WISE_BIT_AND": 4 * len(ACCESS_ORDERS),
+        "ELEMENT_WISE_BIT_COUNT": 4 * 2 * len(ACCESS_ORDERS),
+        "ELEMENT_WISE_CLIP": (10 + 8) * len(ACCESS_ORDERS),
+        "ELEMENT_WISE_IDENTITY": (4 + 8) * len(ACCESS_ORDERS),
+        "ELEMENT_WISE_IF": 4 * len(ACCESS_ORDERS),
+        "ELEMENT_WISE_LOGICAL_GREATER_THAN": 10 * 2 * len(ACCESS_ORDERS),
+        "ELEMENT_WISE_QUANTIZE_LINEAR": 3 * 2 * 2 * len(ACCESS_ORDERS),
+        "ELEMENT_WISE_QUANTIZED_LINEAR_ADD": 2**3 * 2**3 * len(ACCESS_ORDERS),
+        "ELEMENT_WISE_ROUND": 2 * len(ACCESS_ORDERS),
+        "ELEMENT_WISE_SIGN": 10 * len(ACCESS_ORDERS),
+        "ELEMENT_WISE_THRESHOLD": 8 * 2 * len(ACCESS_ORDERS),
+        "LOOKUP": len(ACCESS_ORDERS),
         "FLOAT16_FROM_FLOAT32": 1,
     }
     assert {name: counts[name] for name in expected} == expected

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 import dmlvk as dml
 import dmlvk.onnx as ort
-from dmlvk.kernels import walks
+from dmlvk.kernels import access_orders
 from dmlvk.onnx.dynamic_execution import DynamicRound
 from dmlvk.onnx.dynamic_shapes import clipped_slice
 from scripts.open_size_models import MODELS
@@ -65,14 +65,14 @@ def test_a_loss_of_track_makes_a_plan_for_one_size_and_never_a_wrong_result(
     device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = MODELS["recognizer"]
-    monkeypatch.setattr(walks, "typical", int)
+    monkeypatch.setattr(access_orders, "typical", int)
     session = ort.InferenceSession(made.proto(), device=device)
     for number, size in enumerate(SIZES["recognizer"][:3], 1):
         feed = made.feed(size)
         (result,) = session.run(None, feed)
         (last,) = session._program.last
         assert isinstance(last, DynamicRound)
-        assert any("walks.py" in place for place in last.guards.places)
+        assert any("access_orders.py" in place for place in last.guards.places)
         assert len(session._program._dynamic) == number
         (wanted,) = ort.InferenceSession(_of_these_sizes(made.proto(), feed), device=device).run(None, feed)
         assert result.tobytes() == wanted.tobytes()

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import pytest
 
 from dmlvk.conformance.execution import Workbench
-from tests.targets import all_walk_as_gpus, every_bench
+from tests.targets import all_compute_as_gpus, every_bench
 
 
 @pytest.fixture(autouse=True)
-def _processors_walk_as_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def _processors_compute_as_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """What GPUs run is tested on processors."""
-    all_walk_as_gpus(monkeypatch)
+    all_compute_as_gpus(monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,7 @@ from dmlvk.conformance.execution import Workbench
 from dmlvk.conformance.sampling import run_sample
 from dmlvk.kernels.composed import attention
 from dmlvk.operators import check_operator
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
 
@@ -27,7 +27,7 @@ _HIDDEN = _HEADS * _SIZE
 @pytest.fixture(autouse=True)
 def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """SwiftShader compiles a GPU's products for ten seconds."""
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
 
 
 def describe(inputs: Mapping[str, Array], output: Sequence[int], heads: int = _HEADS, **members: Any) -> Any:

@@ -28,7 +28,7 @@ from dmlvk.kernels.library.compiler import Compiler
 from dmlvk.kernels.library.sources import SourceTree
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.products import matrix
-from dmlvk.kernels.products.convolution import ConvolutionTail, lower_with_tail
+from dmlvk.kernels.products.convolution import ConvolutionEpilogue, lower_with_epilogue
 from dmlvk.kernels.products.matrix_choice import Choice, Work
 from dmlvk.kernels.products.matrix_tiles import (
     COOPERATIVE,
@@ -256,15 +256,18 @@ def test_filters_are_copied_with_channels_behind_one_another() -> None:
             assert sum("places before channels" in label for label in labels) == expected - 1, labels
 
 
-@pytest.mark.parametrize("tail", [ConvolutionTail(True, True, True), ConvolutionTail(False, False, True)], ids=str)
-def test_convolutions_that_a_graph_has_tails_behind_are_computed_as_without_them(tail: ConvolutionTail) -> None:
+@pytest.mark.parametrize(
+    "epilogue", [ConvolutionEpilogue(True, True, True), ConvolutionEpilogue(False, False, True)], ids=str
+)
+def test_convolutions_with_an_epilogue_are_computed_as_without_it(epilogue: ConvolutionEpilogue) -> None:
     """ResNet-50 was slower with both."""
     desc = convolution_desc(dml.FLOAT16, (32, 128, 28, 28), (128, 128, 3, 3), bias=False)
     assert isinstance(desc, dml.Convolution)
     assert any("cooperative" in step.kernel.variant for step in lower(desc, ABLE).steps)
     without = ABLE.without_matrices_of_floats()
     variants, expected = (
-        [step.kernel.variant for step in lower_with_tail(desc, tail, target).steps] for target in (ABLE, without)
+        [step.kernel.variant for step in lower_with_epilogue(desc, epilogue, target).steps]
+        for target in (ABLE, without)
     )
     assert variants == expected
 

@@ -40,7 +40,7 @@ from dmlvk.operators import OperatorDesc
 from dmlvk.spirv import opcodes
 from scripts.shader_tools.spirv import Module
 from tests.operators.test_products import gemm_desc, on_llvmpipe
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
 _ALLOWED = dml.ExecutionFlags.ALLOW_DEVICE_ARITHMETIC
@@ -51,7 +51,7 @@ _QUICK_TILES = (MEDIUM, _SMALLEST, ROWS_ACROSS[0], TILES[-1])
 
 @pytest.fixture(autouse=True)
 def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
 
 
 def only(monkeypatch: pytest.MonkeyPatch, tile: MatrixTile, come: int) -> None:

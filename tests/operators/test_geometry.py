@@ -18,8 +18,8 @@ import dmlvk as dml
 from dmlvk.conformance import patterns
 from dmlvk.conformance.cases import SWEPT, ValueCase, axes_attributes, sweep_sets, value_cases
 from dmlvk.conformance.execution import Bytes, Judge, Placement, Workbench, describe, element_view
+from dmlvk.kernels import access_orders
 from dmlvk.kernels import kernel as kernel_module
-from dmlvk.kernels import walks
 from dmlvk.kernels.elementwise import elementwise
 from dmlvk.kernels.kernel import WORK_GROUP_SIZE
 from dmlvk.kernels.layout import fold
@@ -29,13 +29,13 @@ from dmlvk.operators import REGULAR_OPERATORS, OperatorDesc, check_operator
 from dmlvk.runtime import shader_forms
 from tests.effort import IS_QUICK
 from tests.operators.geometries import FIXED, REPEATED, TRANSPOSED, Geometry, geometries, overlaps
-from tests.targets import all_walk_as_gpus, kernel_of
+from tests.targets import all_compute_as_gpus, kernel_of
 
 EXAMPLES = 20 if IS_QUICK else 120
-"""Random geometries for an operator that stands for many; the others share its memory walks: a twentieth."""
+"""Random geometries for an operator that stands for many; the others share its access orders: a twentieth."""
 
 SHARE = 3 if IS_QUICK else 1
-"""Of the geometries that operators take in turn because they share a walk, each takes so many times fewer."""
+"""Of the geometries that operators take in turn because they share an access order, each takes so many times fewer."""
 
 _TAIL = 64  # guard bytes behind each tensor
 
@@ -43,8 +43,8 @@ _TAIL = 64  # guard bytes behind each tensor
 def _one_case_for_each_width() -> list[ValueCase]:
     """For each combination of element widths and of inputs that may be in place one operator and its data types.
 
-    Operators with the same widths share the memory walk, which is what geometries are about: inputs of equal widths are
-    walked over in the same way, and from three inputs on their number makes no difference to any of them.
+    Operators with the same widths share the access order, which is what geometries are about: inputs of equal widths
+    are walked over in the same way, and from three inputs on their number makes no difference to any of them.
     """
     chosen: dict[tuple[object, ...], ValueCase] = {}
     for case in value_cases():
@@ -162,8 +162,8 @@ def check_geometry(benches: Sequence[Workbench], case: ValueCase, geometry: Geom
 def test_listed_geometries(number: int, case: ValueCase, benches: list[Workbench]) -> None:
     """All of them for the operators that stand for many; each of them for an eighth of the others, in turn.
 
-    Each geometry is a pipeline that a driver makes, which takes long for long functions. A walk's way through memory
-    is the same text for every function; ``dmlvk conformance`` takes every walk with every one of them.
+    Each geometry is a pipeline that a driver makes, which takes long for long functions. An access order's way through
+    memory is the same text for every function; ``dmlvk conformance`` takes every access order with every one of them.
     """
     step = SHARE * (1 if case.desc_class.operator_name in SWEPT else 8)
     for geometry in FIXED[number % step :: step]:
@@ -185,9 +185,10 @@ def test_results_that_repeat_along_an_axis(
 ) -> None:
     """They are stored several times by one invocation, as soon as that leaves enough of them: here always.
 
-    As with the listed geometries, operators that share a walk with one that is tested whole take some of them in turn.
+    As with the listed geometries, operators that share an access order with one that is tested whole take some of them
+    in turn.
     """
-    monkeypatch.setattr(walks, "_FEWEST_INVOCATIONS", 1)
+    monkeypatch.setattr(access_orders, "_FEWEST_INVOCATIONS", 1)
     step = 1 if case.desc_class.operator_name in SWEPT else 4
     for geometry in REPEATED[number % step :: step]:
         check_geometry(benches, case, geometry)
@@ -195,18 +196,18 @@ def test_results_that_repeat_along_an_axis(
 
 @pytest.mark.parametrize("name", ["sign-int8", "sign-float16", "add-float32", "sign-int64", "if-uint8-int16"])
 def test_transpositions_on_processors(name: str, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:
-    """They take another memory walk there than on GPUs."""
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    """They take another access order there than on GPUs."""
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
     case = next(case for case in value_cases() if case.name == name)
-    walks_taken = set()
+    access_orders_taken = set()
     for geometry in TRANSPOSED:
         strides = [*(geometry.input_strides(i) for i in range(len(case.data_types) - 1)), geometry.output]
         desc = describe(case, geometry.sizes, strides, {})
         on_gpus, on_processors = (kernel_of(desc, target).variant.rpartition(".")[2] for target in (GPU, CPU))
-        walks_taken.add((on_gpus, on_processors))
+        access_orders_taken.add((on_gpus, on_processors))
         check_geometry(benches, case, geometry)
-    assert ("tiled", "strided") in walks_taken
-    assert not any(on_processors == "tiled" for _, on_processors in walks_taken)
+    assert ("tiled", "strided") in access_orders_taken
+    assert not any(on_processors == "tiled" for _, on_processors in access_orders_taken)
 
 
 @pytest.mark.parametrize("desc_class", REGULAR_OPERATORS.values(), ids=list(REGULAR_OPERATORS))
@@ -235,7 +236,8 @@ def test_work_groups_in_several_rows(
 ) -> None:
     """Work groups beyond what one dimension can count lie in rows: here with rows of 5 instead of 65,535.
 
-    As with the listed geometries, operators that share a walk with one that is tested whole take some of them in turn.
+    As with the listed geometries, operators that share an access order with one that is tested whole take some of them
+    in turn.
     """
     if case.desc_class.declaration.pattern == "rows":
         return  # tests/operators/test_rows.py has these
@@ -274,7 +276,7 @@ TWO_VECTORS = [
 @pytest.mark.parametrize("name", TWO_VECTORS)
 def test_two_vectors_of_an_invocation(name: str, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:
     """As on GPUs, for tensors that are large there: whole work groups, parts of one, and rows of work groups."""
-    monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_VECTORS", 0)
+    monkeypatch.setattr(access_orders, "_FEWEST_WITH_TWO_VECTORS", 0)
     monkeypatch.setattr(elementwise, "_takes_a_while", lambda desc, variant: True)
     case = next(case for case in value_cases() if case.name == name)
     types = operand_types(case.desc_class, dict(case.data_types))
@@ -305,7 +307,7 @@ def test_tiles_of_those_inputs_that_are_transposed(transposed: tuple[int, ...], 
 @pytest.mark.parametrize("name", ["sign-int8", "add-uint8", "exp-float32", "is_nan-float32-uint8", "sign-int32"])
 def test_two_tiles_of_a_work_group(name: str, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:
     """As on GPUs, for tensors that are large there: whole tiles, parts of them, and work groups that have one only."""
-    monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_TILES", 0)
+    monkeypatch.setattr(access_orders, "_FEWEST_WITH_TWO_TILES", 0)
     case = next(case for case in value_cases() if case.name == name)
     side = tile_size(operand_types(case.desc_class, dict(case.data_types)))
     tiles_along = set()
@@ -316,7 +318,7 @@ def test_two_tiles_of_a_work_group(name: str, benches: list[Workbench], monkeypa
             geometry = Geometry("two tiles", sizes, (row * side + 4, 1), (transposed, (row * side, 1)))
             strides = [*(geometry.input_strides(i) for i in range(len(case.data_types) - 1)), geometry.output]
             kernel = kernel_of(describe(case, sizes, strides, {}))
-            own = 2 + 8 * (1 + len(strides))  # what the walk has for itself begins there
+            own = 2 + 8 * (1 + len(strides))  # what the access order has for itself begins there
             tiles_along.add((kernel.variant.rpartition(".")[2], *kernel.geometry[own + 1 : own + 3]))
             check_geometry(benches, case, geometry)
     assert tiles_along == {("tiled", 1, 1), ("tiled", 1, 2), ("tiled", 2, 1)}
@@ -329,7 +331,8 @@ def test_two_tiles_of_a_work_group(name: str, benches: list[Workbench], monkeypa
 def test_long_operations_written_out_for_every_lane(
     name: str, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on GPUs, in every walk: on processors they stand in loops, because SwiftShader takes long to compile them."""
+    """As on GPUs, in every access order: on processors they stand in loops, because SwiftShader takes long to compile
+    them."""
     monkeypatch.setattr(shader_forms, "on_processor", lambda spirv: spirv)
     chosen = [bench for bench in benches if "llvmpipe" in bench.device.info.name]
     if not chosen:

@@ -18,7 +18,7 @@ from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
 from dmlvk.operators import check_operator
 from tests.effort import some
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
 
@@ -30,7 +30,7 @@ _BATCH, _HEADS, _KEY_HEADS, _QUERIES, _OWN, _SIZE = 3, 6, 2, 5, 4, 8
 @pytest.fixture(autouse=True)
 def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """SwiftShader compiles a GPU's products for ten seconds."""
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
 
 
 def numbers(seed: int, *sizes: int, data_type: Any = np.float32) -> Array:

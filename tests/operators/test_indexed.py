@@ -22,7 +22,7 @@ from dmlvk.operators.indexed import (
     Scatter,
     ScatterNd,
 )
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
 F32, U32, I32 = dml.DataType.FLOAT32, dml.DataType.UINT32, dml.DataType.INT32
@@ -201,7 +201,7 @@ def test_whole_lines_have_the_last_updates(
     index_type: dml.DataType, length: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Work groups that make a line each, as on GPUs: indices that repeat, count from the end, or lie outside."""
-    all_walk_as_gpus(monkeypatch)
+    all_compute_as_gpus(monkeypatch)
     random = np.random.default_rng(length)
     lines, count = (5, 4), length - 8
     least = -length - 20 if index_type in (I32, dml.DataType.INT64) else 0
@@ -229,7 +229,7 @@ def test_elements_are_gathered_from_whole_lines(
     index_type: dml.DataType, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Work groups that hold a line each, as on GPUs; indices may count from the end."""
-    all_walk_as_gpus(monkeypatch)
+    all_compute_as_gpus(monkeypatch)
     random = np.random.default_rng(7)
     x = random.integers(0, 2**32, (2, 64, 1300), np.uint32)
     least = -1300 if index_type is dml.DataType.INT64 else 0

@@ -124,8 +124,8 @@ def test_any_layout_gives_the_same_bits(benches: list[Workbench], data_type: typ
         rare: Array = np.array(
             [0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -1e-40, 1e-30, 2.0**-41, 2.0**-24, 1e30, -3e38, 2e19]
         ).astype(data_type)
-    is_rare = random.random(shape) < 0.2
-    x[is_rare] = random.choice(rare, is_rare.sum())
+    needs_slow_path = random.random(shape) < 0.2
+    x[needs_slow_path] = random.choice(rare, needs_slow_path.sum())
     for beta, local_size, (alpha, bias) in itertools.product(
         QUARTERS, (2, 5), ((1e-4, 1.0), (1.0, 2.0**-20), (1e-37, 1.0))
     ):
@@ -140,7 +140,8 @@ def test_any_layout_gives_the_same_bits(benches: list[Workbench], data_type: typ
 def test_what_gpus_execute_gives_the_same_bits(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, local_size: int
 ) -> None:
-    """Written out for eight channels instead of a loop, with rare elements, for more channels and for few."""
+    """Written out for eight channels instead of a loop, with elements of the slow path, for more channels and for
+    few."""
     random = np.random.default_rng(13)
     inputs = [random.standard_normal((2, channels, 2, 6)).astype(np.float32) for channels in (19, 8, 3, 1)]
     for x in inputs:

@@ -42,7 +42,7 @@ from dmlvk.kernels.target import CPU, Target
 from dmlvk.operators import check_operator, families
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS
 from tests.effort import OfTurn
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
 _N, _T = dml.MatrixTransform.NONE, dml.MatrixTransform.TRANSPOSE
@@ -55,7 +55,7 @@ _OF_EACH_PATTERN = [MEDIUM, _SMALLEST, *ROWS_ACROSS, EIGHT_ROWS, SHARED_ROW[0], 
 @pytest.fixture(autouse=True)
 def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each device has its own kernels, unless a test says otherwise."""
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
 
 
 def gemm_desc(data_type: DataType, rows: int, terms: int, columns: int, **more: Any) -> dml.Gemm:

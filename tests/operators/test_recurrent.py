@@ -18,7 +18,7 @@ from dmlvk.conformance.sampling import run_sample
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.composed import recurrent
 from dmlvk.operators import check_operator
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
 
@@ -36,7 +36,7 @@ EACH_TYPE = pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids
 @pytest.fixture(autouse=True)
 def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """SwiftShader compiles a GPU's products for ten seconds."""
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
 
 
 def run(bench: Workbench, desc: Any, inputs: Mapping[str, Array]) -> Mapping[str, Array]:

@@ -19,7 +19,7 @@ from dmlvk.kernels.composed import recurrent
 from dmlvk.kernels.composed.recurrent_steps import FEW, LARGE, SMALL_BLOCK, USUAL, WIDE_BLOCK, StepBlock, StepTile
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import CPU, GPU, Target
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
 
@@ -68,7 +68,7 @@ def _shapes_in_turn() -> list[Any]:
 @pytest.fixture(autouse=True)
 def _own_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not of a step itself is computed by each device's own kernels: SwiftShader would compile others long."""
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from dmlvk.kernels.target import CPU, GPU
 from dmlvk.operators import check_operator
 from dmlvk.operators.levels import FeatureLevel
 from tests.effort import some
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
 
@@ -119,7 +119,7 @@ def test_sums_keep_their_promise_and_their_bits(
             assert math.isinf(got)
         columns = np.stack([row[::-1], row, np.zeros_like(row)], axis=1)
         assert _run(device, ReduceFunction.SUM, columns, (0,))[0, 1] == got, name
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
     with dml.Device(device.info.index) as as_it_is:
         for name, row in rows.items():
             assert _run(as_it_is, ReduceFunction.SUM, np.stack([row] * 17), (1,)).tolist() == [[found[name][0]]] * 17
@@ -132,19 +132,19 @@ def test_rows_with_rare_elements_beside_others_have_a_processors_bits(
     x = np.random.default_rng(3).normal(0, 1, (9, 301)).astype(np.float32)
     x[4, 7], x[5, 300], x[8, 0] = 3e38, 1e-35, np.inf
     got = _run(device, ReduceFunction.SUM, x, (1,))
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
     with dml.Device(device.info.index) as as_it_is:
         assert got.tobytes() == np.stack([_run(as_it_is, ReduceFunction.SUM, row, (0,)) for row in x]).tobytes()
 
 
 def test_many_chunks_come_to_a_processors_bits(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    """GPUs load what a lane has of them at once, and look for what is rare in the end only."""
+    """GPUs load what a lane has of them at once, and look for the slow path in the end only."""
     usual = np.random.default_rng(4).normal(0, 1, 64 * 16384 - 5).astype(np.float32)
     rare = usual.copy()
     rare[70000], rare[900000] = 1e-35, 3e38
     tasks = [(function, x) for function in (ReduceFunction.SUM, ReduceFunction.MAX) for x in (usual, rare)]
     got = [_run(device, function, x, (0,)).tobytes() for function, x in tasks]
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
     with dml.Device(device.info.index) as as_it_is:
         assert got == [_run(as_it_is, function, x, (0,)).tobytes() for function, x in tasks]
 
@@ -193,7 +193,7 @@ def test_columns_in_pieces_have_the_same_bits(
     for function, x in tasks:
         pieces = lower(_desc(function, x, (1,)), CPU).steps[0].kernel
         assert pieces.variant.endswith("pieces" if columns % 2 else "pieces.pairs")
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
     with dml.Device(device.info.index) as as_it_is:
         assert [_run(as_it_is, function, x, (1,)).tobytes() for function, x in tasks] == expected
 

@@ -17,7 +17,7 @@ from dmlvk.conformance.samples import Sample
 from dmlvk.conformance.sampling import check_sample
 from dmlvk.kernels.target import CPU
 from dmlvk.kernels.windows import region_alignment
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
 
@@ -133,7 +133,7 @@ def test_samples_of_several_launches(
     desc = _desc(image, regions, (1, 1), reduction_function=function, maximum_samples_per_output=UINT_MAX)
     inputs = _inputs(image, regions)
     whole = benches[0].device.run(desc, inputs)["OutputTensor"]
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
     monkeypatch.setattr(region_alignment, "_MOST_STATE_BYTES", 100)
     check_sample(benches, Sample("several launches", desc, inputs))
     again = dataclasses.replace(desc, maximum_samples_per_output=UINT_MAX - 1)
@@ -144,7 +144,7 @@ def test_samples_of_several_launches(
 @pytest.mark.parametrize("height", [30_000, 60_000])
 def test_rows_of_one_sample(height: int, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each of them is a loop of its own, and llvmpipe counts what ends a loop among its turns."""
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
     image = np.zeros((1, 1, height, 1), np.float32)
     image[0, 0, -1] = height
     for bench in benches:
@@ -225,7 +225,7 @@ def test_averages_of_four_samples_have_the_bits_of_any_average(
         counts = {"minimum_samples_per_output": fewest, "maximum_samples_per_output": most}
         found = set()
         for as_gpus in (False, True):
-            all_walk_as_gpus(monkeypatch, as_gpus=as_gpus)
+            all_compute_as_gpus(monkeypatch, as_gpus=as_gpus)
             outcomes = [_run(bench, image, rows, (7, 7), out_of_bounds_input_value=0.7, **counts) for bench in benches]
             found |= {outcome.tobytes() for outcome in outcomes}
         assert len(found) == 1, counts

@@ -18,7 +18,7 @@ from dmlvk.conformance.samples import Sample
 from dmlvk.conformance.sampling import check_sample
 from dmlvk.kernels.target import CPU
 from dmlvk.kernels.windows import region_gradient
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
 
@@ -200,7 +200,7 @@ def test_sums_of_several_launches(
     desc = _desc(image, gradient, _OVERLAPPING, Way(function, samples=(1, 100)), output_roi_gradient_tensor=None)
     inputs = _inputs(image, gradient, _OVERLAPPING)
     whole = [bench.device.run(desc, inputs)["OutputGradientTensor"].tobytes() for bench in benches]
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
     monkeypatch.setattr(region_gradient, "_TURNS_OF_LAUNCH", turns)
     monkeypatch.setattr(region_gradient, "_MOST_SCRATCH_BYTES", 1000)
     check_sample(benches[:1], Sample("several launches", desc, inputs))
@@ -234,7 +234,7 @@ def test_many_gradients_of_one_element(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """llvmpipe counts the turns of all loops together, those that end one, too: a turn too many loses gradients."""
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
     image, regions = np.ones((1, 1, 1, 1), np.float32), np.tile(np.array([[0, 0, 1, 1]], np.float32), (count, 1))
     gradient = np.ones((count, 1, *pooled), np.float32)
     desc = _desc(image, gradient, regions, Way(function), output_roi_gradient_tensor=None)
@@ -255,7 +255,7 @@ def test_slopes_of_several_parts(
     inputs = _inputs(image, gradient, _OVERLAPPING)
     monkeypatch.setattr(region_gradient, "_TURNS_OF_LAUNCH", 32 * 4)
     at_once = [bench.device.run(desc, inputs)["OutputROIGradientTensor"].tobytes() for bench in benches]
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
     monkeypatch.setattr(region_gradient, "_MOST_SCRATCH_BYTES", 1000)
     check_sample(benches, Sample("several parts", desc, inputs))
     again = _desc(image, gradient, _OVERLAPPING, Way(function, samples=(2, 10)), output_gradient_tensor=None)

@@ -15,7 +15,7 @@ from dmlvk.conformance.references.registry import REFERENCES
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import GPU
 from tests.operators.differences import differences
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
 
@@ -199,6 +199,6 @@ def test_gpus_kernels_for_what_was_repeated_or_doubled_have_the_same_bits(
         assert names[-1] == f"resample.{kernel}.float32"
         found = set()
         for as_gpus in (False, True):
-            all_walk_as_gpus(monkeypatch, as_gpus=as_gpus)
+            all_compute_as_gpus(monkeypatch, as_gpus=as_gpus)
             found |= {_run(bench, desc, gradients).tobytes() for bench in benches}
         assert len(found) == 1, sizes

@@ -14,7 +14,7 @@ from dmlvk.conformance.samples import SAMPLERS, SampleCase, sample_cases
 from dmlvk.conformance.sampling import LAYOUTS, check_case
 from dmlvk.operators import OPERATORS
 from tests.effort import IS_QUICK, Turns
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 CASES = sample_cases()
 TURNS = Turns(CASES)
@@ -26,7 +26,7 @@ TURNS = Turns(CASES)
 def test_samples(case: SampleCase, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch) -> None:
     if case.desc_class.declaration.pattern in ("matrix", "convolution", "recurrent", "composed"):
         # A processor's driver compiles a GPU's tiles for a second or more: test_products.py tries few of them.
-        all_walk_as_gpus(monkeypatch, as_gpus=False)
+        all_compute_as_gpus(monkeypatch, as_gpus=False)
     devices = TURNS.devices(case, benches)
     layouts, step = (1, 1 if len(devices) == len(benches) else 3) if IS_QUICK else (len(LAYOUTS), 1)
     assert check_case(devices, case, layouts, step=step) > 0, "there are no samples"

@@ -19,7 +19,7 @@ from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.rows import scan
 from dmlvk.kernels.target import GPU
 from tests.effort import some
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
 
@@ -96,7 +96,7 @@ def test_work_groups_that_go_through_whole_rows_make_the_same_bits(
         expected = _run(device, SUM, y[np.newaxis], axis + 1, **flags)  # another description, with a kernel of its own
         with monkeypatch.context() as patched:
             patched.setattr(scan, "_WORK_GROUPS_FOR_CHUNK", 1 / 64)
-            all_walk_as_gpus(patched)
+            all_compute_as_gpus(patched)
             assert len(lower(_desc(SUM, y, axis, **flags), GPU).steps) == 1
             assert _run(device, SUM, y, axis, **flags).tobytes() == expected.tobytes()
 

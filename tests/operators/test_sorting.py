@@ -15,7 +15,7 @@ from dmlvk.conformance.sampling import check_sample
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.target import CPU, GPU
 from dmlvk.operators import FeatureLevel, check_operator
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 Array = npt.NDArray[Any]
 F32, U32 = dml.DataType.FLOAT32, dml.DataType.UINT32
@@ -114,7 +114,7 @@ def test_every_plan_gives_what_python_sorts(
     length: int, count: int, as_gpus: bool, benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows on both sides of every limit; also rows whose largest elements all fall to one invocation."""
-    all_walk_as_gpus(monkeypatch, as_gpus=as_gpus)
+    all_compute_as_gpus(monkeypatch, as_gpus=as_gpus)
     random = np.random.default_rng(length)
     x = random.integers(-50, 50, (2, length)).astype(np.float32)
     x[1, ::256] += 1000

@@ -87,8 +87,8 @@ def test_packed_tensors(case: ValueCase, benches: list[Workbench]) -> None:
 def _cases_and_layouts() -> list[tuple[ValueCase, str]]:
     """Each case with one of the layouts that are not packed, in turn.
 
-    An operator's function is the same in every memory walk; what the walks do is in test_geometry.py. All walks of all
-    cases are what ``dmlvk conformance`` runs.
+    An operator's function is the same in every access order; what the access orders do is in test_geometry.py. All
+    access orders of all cases are what ``dmlvk conformance`` runs.
     """
     return list(zip(value_cases(), itertools.cycle(LAYOUTS[1:]), strict=False))
 
@@ -107,9 +107,9 @@ def _first_of_operators() -> list[Any]:
 
 @pytest.mark.parametrize(("case", "layout"), _first_of_operators())
 def test_strided_tensors(case: ValueCase, layout: str, benches: list[Workbench]) -> None:
-    """Every pattern of 8 and 16 bits, and 2**18 of the wider types, with the memory walks that know strides.
+    """Every pattern of 8 and 16 bits, and 2**18 of the wider types, with the access orders that know strides.
 
-    A fifth of the shapes along axes: test_rows.py has rows of many lengths in every walk.
+    A fifth of the shapes along axes: test_rows.py has rows of many lengths in every access order.
     """
     swept = case.desc_class.operator_name in SWEPT
     total = 2**18 if swept else 2**14 if case.lacks_tensors else 2**17

@@ -26,11 +26,11 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _DIRECTIVE = re.compile(r"\s*#\s*(\w+)\s*(.*)", re.DOTALL)
 _INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 _DEFINE = re.compile(r"^\s*#\s*define\s+(\w+)", re.MULTILINE)
-_VARIANT_MACROS = re.compile(r"\b(?:INPUT_\w+|OUTPUT|OUTPUT_\w+|ATTRIBUTE_\w+|HAS_\w+|LANES|WALK|TILE)\b")
+_VARIANT_MACROS = re.compile(r"\b(?:INPUT_\w+|OUTPUT|OUTPUT_\w+|ATTRIBUTE_\w+|HAS_\w+|LANES|ACCESS_ORDER|TILE)\b")
 _SMALLEST_VOLUME = 20
 """Words of SPIR-V of what stands between two functions."""
 
-_OF_THE_PATTERN = ("INPUT_COUNT", "WALK", "LANES", "TILE", "LINES", "TILES", "ATTRIBUTE_WORDS")
+_OF_THE_PATTERN = ("INPUT_COUNT", "ACCESS_ORDER", "LANES", "TILE", "LINES", "TILES", "ATTRIBUTE_WORDS")
 _ATTRIBUTE = re.compile(r"parameters\.attributes\[(\d+)\]")
 
 

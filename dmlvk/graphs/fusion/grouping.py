@@ -1,10 +1,10 @@
 """Which operators of a graph go into one kernel.
 
 Groups grow along the edges: the value with the most bytes first, whose round trip through memory is saved. Two groups
-may become one when their walks can be brought together (:mod:`dmlvk.graphs.spaces`), no other group would have to run
-between them, and the kernel stays within sensible limits. Where all operands are gone through in vectors a kernel may
-write several tensors, of elements in the same places; otherwise a value that is read outside of its group, or is an
-output of the graph, ends it.
+may become one when their access orders can be brought together (:mod:`dmlvk.graphs.spaces`), no other group would have
+to run between them, and the kernel stays within sensible limits. Where all operands are gone through in vectors a
+kernel may write several tensors, of elements in the same places; otherwise a value that is read outside of its group,
+or is an output of the graph, ends it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dmlvk.dynamic.sizes import typical
 from dmlvk.graphs.fusion.functions import Function
 from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.graphs.spaces import NodeOperand, Space, joined
-from dmlvk.kernels import walks
+from dmlvk.kernels import access_orders
 from dmlvk.kernels.layout import FoldedLayout
 from dmlvk.kernels.target import GPU, Target
 from dmlvk.kernels.variants import lanes, lines
@@ -119,12 +119,13 @@ class Group:
 
     Attributes:
         nodes: in an order in which they can be computed.
-        space: their common walk; ``None`` for an operator that is not fused with others.
+        space: their common access order; ``None`` for an operator that is not fused with others.
         functions: what they compute.
         written: the values that its operators write.
         read: the values that its operators read from outside.
         inputs: the tensors that the kernel reads; scalar constants are parameters instead.
-        outputs: the tensors that it writes; the one of the narrowest elements is the first, by which its walk goes.
+        outputs: the tensors that it writes; the one of the narrowest elements is the first, by which its access order
+            goes.
         target: the device.
         sums: what its operators come to.
     """
@@ -152,9 +153,9 @@ class Group:
         return self.space.folded(views[-1], views)
 
     @functools.cached_property
-    def plan(self) -> walks.WalkPlan:
-        """Its walk through memory."""
-        return walks.plan(self.layout, self.types, self.target, lambda walk: self._takes_a_while())
+    def plan(self) -> access_orders.AccessPlan:
+        """Its access order through memory."""
+        return access_orders.plan(self.layout, self.types, self.target, lambda access_order: self._takes_a_while())
 
     def _takes_a_while(self) -> bool:
         """Whether the functions calculate, and are slower than memory: as for single operators."""
@@ -206,16 +207,20 @@ def is_scalar_constant(network: Network, value: Value, strides: Sequence[int]) -
 
 
 def _outputs_agree(group: Group) -> bool:
-    """Whether one walk serves all outputs: with equal strides, in vectors of as many elements."""
+    """Whether one access order serves all outputs: with equal strides, in vectors of as many elements."""
     assert group.space is not None
     _, *further = group.outputs
     if not further:
         return True
     strides = [group.space.strides[operand.view] for operand in group.outputs]
-    walk, types = group.plan.walk, group.types
+    access_order, types = group.plan.access_order, group.types
     widened = (*types[:-1], *(operand.bits_type for operand in further), types[-1])
     are_equal = all(strides[0] == other for other in strides[1:])
-    return are_equal and walk in ("contiguous", "rows") and lanes(walk, types) == lanes(walk, widened)
+    return (
+        are_equal
+        and access_order in ("contiguous", "rows")
+        and lanes(access_order, types) == lanes(access_order, widened)
+    )
 
 
 def _add(inputs: list[Operand], operand: Operand, space: Space) -> None:
@@ -380,7 +385,9 @@ class _Grouping:
         """Whether a driver compiles the kernel in about a second."""
         if len(group.layout.sizes) > MAXIMUM_DIMENSION_COUNT:
             return False
-        elements = lanes(group.plan.walk, group.types) * (lines(group.types) if group.plan.walk == "tiled" else 1)
+        elements = lanes(group.plan.access_order, group.types) * (
+            lines(group.types) if group.plan.access_order == "tiled" else 1
+        )
         return group.sums.volume * elements <= self._limits.volume
 
     def _is_needed(self, value: Value, inside: tuple[Group, Group]) -> bool:

@@ -1,6 +1,6 @@
 """One kernel for the operators of a group: its GLSL source, and how it is launched.
 
-It is an element-wise kernel like those of single operators, with the same memory walks out of the same files; only its
+It is an element-wise kernel like those of single operators, with the same access orders out of the same files; only its
 ``OPERATION`` calls the functions of several operators, one behind the other, each in the form that what is known of its
 operands permits (:mod:`dmlvk.graphs.fusion.forms`).
 """
@@ -18,13 +18,13 @@ from dmlvk.graphs.fusion.grouping import Group, computes_with_floats, is_scalar_
 from dmlvk.graphs.fusion.ranges import ANYTHING, Held, Range
 from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.graphs.spaces import NodeOperand
-from dmlvk.kernels.kernel import WalkKernel, launch_size
+from dmlvk.kernels.kernel import ElementwiseKernel, launch_size
 from dmlvk.kernels.library import glsl
-from dmlvk.kernels.variants import WALKS, lanes, lines, tile_size, tiles_at_once
+from dmlvk.kernels.variants import ACCESS_ORDERS, lanes, lines, tile_size, tiles_at_once
 
 
 @dataclasses.dataclass(frozen=True)
-class FusedKernel(WalkKernel):
+class FusedKernel(ElementwiseKernel):
     """A kernel that was put together for a graph.
 
     Attributes:
@@ -64,8 +64,8 @@ def kernel_source(group: Group, network: Network) -> KernelSource:
         ("FOR_EACH_FURTHER_OUTPUT(DO, argument)", " ".join(f"DO({number}, argument)" for number in further)),
         ("FURTHER_OUTPUT_COUNT", str(len(further))),
         ("APPLY(OPERAND, lane)", f"OPERATION({', '.join(f'OPERAND({number}, lane)' for number in inputs)})"),
-        ("WALK", str(WALKS.index(plan.walk))),
-        ("LANES", str(lanes(plan.walk, types))),
+        ("ACCESS_ORDER", str(ACCESS_ORDERS.index(plan.access_order))),
+        ("LANES", str(lanes(plan.access_order, types))),
         ("TILE", f"{tile_size(types)}u"),
         ("LINES", str(lines(types))),
         ("TILES", str(tiles_at_once(types))),
@@ -276,7 +276,7 @@ def fused_kernel(group: Group, network: Network) -> FusedKernel | None:
         return None
     label = " + ".join(node.name for node in group.nodes)
     return FusedKernel(
-        variant=f"fused.{len(group.nodes)}.{group.plan.walk}",
+        variant=f"fused.{len(group.nodes)}.{group.plan.access_order}",
         geometry=group.plan.geometry,
         work_groups=launch_size(label, group.plan.invocations, group.plan.work_group_size),
         work_items=group.plan.work_items,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from dmlvk.graphs.fusion.tails import Tail
+from dmlvk.graphs.fusion.epilogues import Epilogue
 from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.kernels.products.block_products import can_multiply, lower_product
 from dmlvk.kernels.products.block_weights import BlockWeights, weights_of
@@ -64,7 +64,7 @@ class PackedProduct:
         return lower_product(desc, self.weights, sizes, target)
 
 
-def find_packed_products(network: Network, target: Target, tails: Iterable[Tail]) -> list[PackedProduct]:
+def find_packed_products(network: Network, target: Target, epilogues: Iterable[Epilogue]) -> list[PackedProduct]:
     """Finds them. A value that is read elsewhere too, or is an output, is made after all."""
     reads: dict[Value, int] = {}
     for node in network.nodes:
@@ -72,7 +72,7 @@ def find_packed_products(network: Network, target: Target, tails: Iterable[Tail]
             reads[value] = reads.get(value, 0) + 1
     shown = {value for value, _ in network.outputs}
     by_index = {node.index: node for node in network.nodes}
-    relus = {tail.product.index: tail.relu for tail in tails}
+    relus = {epilogue.product.index: epilogue.relu for epilogue in epilogues}
     found = []
     for node in network.nodes:
         right = node.inputs[_RIGHT] if isinstance(node.desc, Gemm) else None

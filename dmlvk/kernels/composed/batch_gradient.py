@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from dmlvk.datatypes import DataType, float32_bits
-from dmlvk.kernels.elementwise.elementwise import lower_walk
+from dmlvk.kernels.elementwise.elementwise import lower_elementwise_shader
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
@@ -74,7 +74,7 @@ class _Steps:
 
     def quotient(self, variance: Operand, numerator: Operand, output: Operand, epsilon: float) -> None:
         """``numerator / sqrt(variance + epsilon)``."""
-        kernel = lower_walk(
+        kernel = lower_elementwise_shader(
             self.builder.operator_name,
             "batch_factor",
             (variance[0], numerator[0], output[0]),

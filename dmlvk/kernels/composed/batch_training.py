@@ -8,14 +8,14 @@ import math
 from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType, float32_bits
-from dmlvk.kernels.elementwise.elementwise import lower_walk
+from dmlvk.kernels.elementwise.elementwise import lower_elementwise_shader
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.rows import reduction
 from dmlvk.kernels.rows.normalization import add_activation, applied_at_once, scratch_tensor, with_activation
 from dmlvk.kernels.target import Target
-from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
+from dmlvk.kernels.variants import ACCESS_ORDERS, ShaderVariant, elementwise_variant
 from dmlvk.operators import (
     BatchNormalizationTraining,
     BatchNormalizationTrainingGrad,
@@ -32,15 +32,19 @@ _NAME = "batch_normalization_training"
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """All shader variants that these operators have, beside those of other normalizations."""
-    for data_type, walk in itertools.product(FLOATS, WALKS):
+    for data_type, access_order in itertools.product(FLOATS, ACCESS_ORDERS):
         types = (data_type, DataType.UINT64, DataType.FLOAT32, data_type, data_type, data_type)
         for activation in (None, "ACTIVATION_RELU"):
             name, defines = with_activation(_NAME, activation)
-            yield walking_variant(name, f"normalization/{_NAME}.comp", types, walk, defines, attributes=1)
+            yield elementwise_variant(name, f"normalization/{_NAME}.comp", types, access_order, defines, attributes=1)
         for step, of_step, attributes in _gradient_steps(data_type):
-            yield walking_variant(step, f"normalization/{step}.comp", of_step, walk, {}, attributes=attributes)
+            yield elementwise_variant(
+                step, f"normalization/{step}.comp", of_step, access_order, {}, attributes=attributes
+            )
         of_factor = (DataType.FLOAT32, data_type, DataType.FLOAT32)
-        yield walking_variant("batch_factor", "normalization/batch_factor.comp", of_factor, walk, {}, attributes=1)
+        yield elementwise_variant(
+            "batch_factor", "normalization/batch_factor.comp", of_factor, access_order, {}, attributes=1
+        )
 
 
 def _gradient_steps(data_type: DataType) -> Iterator[tuple[str, tuple[DataType, ...], int]]:
@@ -99,18 +103,20 @@ def lower_gradient(desc: BatchNormalizationTrainingGrad, target: Target) -> Prog
     )
     mean = add_means(builder, x, sizes)
     terms = _scratch(builder, tuple(x[0].sizes))
-    add_walk(builder, "batch_products", [x, gradient, mean], terms, label="products")
+    add_elementwise(builder, "batch_products", [x, gradient, mean], terms, label="products")
     products = _add_sums(builder, terms, sizes, label="sums of products")
     gradients = _add_sums(builder, gradient, sizes, label="sums of gradients")
     share, slope = _scratch(builder, sizes), _scratch(builder, sizes)
     count = float32_bits(math.prod(x[0].sizes) / math.prod(sizes))
-    add_walk(builder, "batch_slope", [gradients, variance], share, (count, epsilon, 1), label="means of gradients")
-    add_walk(builder, "batch_slope", [products, variance], slope, (count, epsilon, 0), label="slopes")
+    add_elementwise(
+        builder, "batch_slope", [gradients, variance], share, (count, epsilon, 1), label="means of gradients"
+    )
+    add_elementwise(builder, "batch_slope", [products, variance], slope, (count, epsilon, 0), label="slopes")
     factor = add_factor(builder, variance, scale, desc.epsilon)
     inputs = [products, gradients, mean, given, variance]
-    add_walk(builder, "batch_scale_gradient", inputs, of_scale, (epsilon,), label="gradients of the scale")
+    add_elementwise(builder, "batch_scale_gradient", inputs, of_scale, (epsilon,), label="gradients of the scale")
     inputs = [x, gradient, mean, share, slope, factor]
-    add_walk(builder, "batch_training_gradient", inputs, of_values, label="gradients of the values")
+    add_elementwise(builder, "batch_training_gradient", inputs, of_values, label="gradients of the values")
     _copy(builder, gradients, of_bias)
     return builder.program()
 
@@ -148,11 +154,11 @@ def add_factor(builder: ProgramBuilder, variance: Operand, numerator: Operand, e
     """Adds ``numerator / sqrt(variance + epsilon)``."""
     factor = scratch_tensor(DataType.FLOAT32, tuple(variance[0].sizes))
     made = factor, builder.scratch(factor.size_in_bytes)
-    add_walk(builder, "batch_factor", [variance, numerator], made, (float32_bits(epsilon),), label="factors")
+    add_elementwise(builder, "batch_factor", [variance, numerator], made, (float32_bits(epsilon),), label="factors")
     return made
 
 
-def add_walk(
+def add_elementwise(
     builder: ProgramBuilder,
     name: str,
     inputs: Sequence[Operand],
@@ -163,7 +169,7 @@ def add_walk(
 ) -> None:
     """Adds a kernel that goes through elements; inputs of size 1 are broadcast."""
     tensors = [*(tensor for tensor, _ in inputs), output[0]]
-    kernel = lower_walk(builder.operator_name, name, tensors, builder.target, attributes)
+    kernel = lower_elementwise_shader(builder.operator_name, name, tensors, builder.target, attributes)
     builder.launch(kernel, [region for _, region in inputs], [output[1]], label=label)
 
 
@@ -176,7 +182,7 @@ def _add_results(builder: ProgramBuilder, desc: BatchNormalizationTraining, mean
     name, _ = with_activation(_NAME, applied_at_once(desc.fused_activation))
     inputs = [(desc.input_tensor, reads["input_tensor"]), mean, factor, bias, added]
     has_added = int(desc.fused_add_tensor is not None)
-    add_walk(builder, name, inputs, (desc.output_tensor, written), (has_added,), label="shift and scale")
+    add_elementwise(builder, name, inputs, (desc.output_tensor, written), (has_added,), label="shift and scale")
     add_activation(builder, desc.fused_activation, desc.output_tensor, written)
 
 

@@ -8,14 +8,14 @@ from fractions import Fraction
 import numpy as np
 
 from dmlvk.datatypes import DataType, float32_bits
-from dmlvk.kernels import walks
-from dmlvk.kernels.kernel import PlainKernel, WalkKernel, launch_size
+from dmlvk.kernels import access_orders
+from dmlvk.kernels.kernel import ElementwiseKernel, PlainKernel, launch_size
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
-from dmlvk.kernels.variants import ShaderVariant, variant_name, walking_variant
+from dmlvk.kernels.variants import ShaderVariant, elementwise_variant, variant_name
 from dmlvk.operators import AdamOptimizer, operator_desc
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc, packed_strides
@@ -37,7 +37,7 @@ def variants() -> Iterator[ShaderVariant]:
         further = {f"FURTHER_{number}": data_type.name.lower() for number in range(2)}
         further |= {f"{name}_BITS": str(data_type.size_in_bits) for name in further}
         types = (data_type,) * 5
-        yield walking_variant("adam", "training/adam.comp", types, "contiguous", further, attributes=6)
+        yield elementwise_variant("adam", "training/adam.comp", types, "contiguous", further, attributes=6)
 
 
 @lowering(AdamOptimizer)
@@ -71,20 +71,20 @@ def _rate(desc: AdamOptimizer) -> PlainKernel:
     return PlainKernel(f"adam_rate.{step}", (1, 1, 1), parameters=(float32_bits(desc.learning_rate), *words))
 
 
-def _elements(desc: AdamOptimizer, target: Target) -> WalkKernel:
+def _elements(desc: AdamOptimizer, target: Target) -> ElementwiseKernel:
     """The kernel that goes through all tensors at once, which lie in the same order without gaps."""
     tensor = desc.input_parameters_tensor
     types = (tensor.data_type,) * 5
     packed = packed_strides(tensor.sizes)
-    plan = walks.plan(fold(tensor.sizes, [packed] * 5), types, target, lambda walk: False)
+    plan = access_orders.plan(fold(tensor.sizes, [packed] * 5), types, target, lambda access_order: False)
     one = np.float32(1)
     coefficients = [np.float32(beta) for beta in (desc.beta1, desc.beta2)]
     parts = [part for beta in coefficients for part in (beta, one - beta)]
     least = [_LEAST_COEFFICIENT] * 4 + [_LEAST_EPSILON]
     numbers = [*map(float, parts), desc.epsilon]
     is_ordinary = all(x == 0 or low <= x <= 1 for x, low in zip(numbers, least, strict=True))
-    return WalkKernel(
-        variant=variant_name("adam", types, plan.walk),
+    return ElementwiseKernel(
+        variant=variant_name("adam", types, plan.access_order),
         geometry=plan.geometry,
         work_groups=launch_size(desc.operator_name, plan.invocations, plan.work_group_size),
         work_items=plan.work_items,

@@ -1,4 +1,4 @@
-"""Lowers CAST: a walk through elements, by the widths of the two data types."""
+"""Lowers CAST: an access order through elements, by the widths of the two data types."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import itertools
 from collections.abc import Iterator
 
 from dmlvk.datatypes import DataType
-from dmlvk.kernels.elementwise.elementwise import lower_walk
+from dmlvk.kernels.elementwise.elementwise import lower_elementwise_shader
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.copies import copy
 from dmlvk.kernels.program import Program, ProgramBuilder, of_kernel
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
-from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
+from dmlvk.kernels.variants import ACCESS_ORDERS, ShaderVariant, elementwise_variant
 from dmlvk.kernels.views import View
 from dmlvk.operators.cast import Cast
 from dmlvk.tensors import TensorDesc
@@ -37,7 +37,7 @@ def lower(desc: Cast, target: Target) -> Program:
         read = (builder.reads["input_tensor"], View.of(source))
         copy(builder, read, (builder.writes["output_tensor"], View.of(result)), source.data_type.size_in_bits)
         return builder.program()
-    kernel = lower_walk(desc.operator_name, "CAST", (_by_width(source), _by_width(result)), target)
+    kernel = lower_elementwise_shader(desc.operator_name, "CAST", (_by_width(source), _by_width(result)), target)
     kinds = _kind(source.data_type) | _kind(result.data_type) << 2 | _TOLD
     return of_kernel(desc, dataclasses.replace(kernel, special_attribute=kinds))
 
@@ -45,8 +45,8 @@ def lower(desc: Cast, target: Target) -> Program:
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """The shaders of casts."""
-    for source, result, walk in itertools.product(_BY_WIDTH.values(), _BY_WIDTH.values(), WALKS):
-        yield walking_variant("CAST", "conversion/cast.comp", (source, result), walk, {})
+    for source, result, access_order in itertools.product(_BY_WIDTH.values(), _BY_WIDTH.values(), ACCESS_ORDERS):
+        yield elementwise_variant("CAST", "conversion/cast.comp", (source, result), access_order, {})
 
 
 def _by_width(tensor: TensorDesc) -> TensorDesc:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from dmlvk.datatypes import DataType, float32_bits
-from dmlvk.kernels import special_values, walks
-from dmlvk.kernels.kernel import WalkKernel, launch_size
+from dmlvk.kernels import access_orders, special_values
+from dmlvk.kernels.kernel import ElementwiseKernel, launch_size
 from dmlvk.kernels.layout import fold
 from dmlvk.kernels.library.facts import facts_of
 from dmlvk.kernels.program import Program, of_kernel
@@ -21,8 +21,8 @@ from dmlvk.kernels.variants import (
     CONVERSION_TYPES,
     CONVERSION_VARIANT_NAME,
     LOOKUP_TYPES,
+    AccessOrder,
     AttributeWord,
-    Walk,
     attribute_words,
     lookup_variant_name,
     operands_of,
@@ -40,7 +40,7 @@ def lower_alone(desc: OperatorDesc, target: Target) -> Program:
     return of_kernel(desc, lower(desc, target))
 
 
-def lower(desc: OperatorDesc, target: Target) -> WalkKernel:
+def lower(desc: OperatorDesc, target: Target) -> ElementwiseKernel:
     """The kernel that computes a checked description on a device.
 
     Raises:
@@ -53,17 +53,17 @@ def lower(desc: OperatorDesc, target: Target) -> WalkKernel:
     attributes = _attribute_values(desc, present)
     special_attribute = special_values.special_attribute(desc)
 
-    def variant(walk: Walk) -> str:
-        return variant_name(shader_name(type(desc), present), types, walk, present)
+    def variant(access_order: AccessOrder) -> str:
+        return variant_name(shader_name(type(desc), present), types, access_order, present)
 
-    plan = walks.plan(
+    plan = access_orders.plan(
         layout,
         types,
         target,
-        takes_a_while=lambda walk: _takes_a_while(desc, variant(walk)),
-        defers_what_is_rare=lambda walk: facts_of(variant(walk)).defers,
+        takes_a_while=lambda access_order: _takes_a_while(desc, variant(access_order)),
+        defers_slow_path=lambda access_order: facts_of(variant(access_order)).defers,
     )
-    made = _kernel(desc.operator_name, variant(plan.walk), plan, attributes)
+    made = _kernel(desc.operator_name, variant(plan.access_order), plan, attributes)
     return dataclasses.replace(made, special_attribute=special_attribute)
 
 
@@ -77,7 +77,7 @@ def _takes_a_while(desc: OperatorDesc, variant: str) -> bool:
     return calculates and facts_of(variant).words >= LONG_FUNCTION_WORDS
 
 
-def lower_lookup(desc: OperatorDesc, target: Target) -> WalkKernel:
+def lower_lookup(desc: OperatorDesc, target: Target) -> ElementwiseKernel:
     """The kernel that reads the results of a checked description from a table; it has one 16-bit input and output.
 
     The table is bound between the two.
@@ -88,18 +88,19 @@ def lower_lookup(desc: OperatorDesc, target: Target) -> WalkKernel:
     (source,) = (tensor for _, tensor in desc.inputs if tensor is not None)
     (written,) = (tensor for _, tensor in desc.outputs if tensor is not None)
     layout = fold(written.sizes, [_strides_along(written.sizes, source), written.element_strides])
-    plan = walks.plan(layout, LOOKUP_TYPES, target, lambda walk: True)
-    return _kernel(desc.operator_name, lookup_variant_name(plan.walk), plan, ())
+    plan = access_orders.plan(layout, LOOKUP_TYPES, target, lambda access_order: True)
+    return _kernel(desc.operator_name, lookup_variant_name(plan.access_order), plan, ())
 
 
-def lower_walk(
+def lower_elementwise_shader(
     label: str, name: str, tensors: Sequence[TensorDesc], target: Target, attributes: tuple[int, ...] = ()
-) -> WalkKernel:
+) -> ElementwiseKernel:
     """A kernel that goes through the elements of tensors, for one step of an operator that takes several.
 
     Args:
         label: the operator, for messages.
-        name: of the shader's variants but for data types and walk: :func:`dmlvk.kernels.variants.walking_variant`.
+        name: of the shader's variants but for data types and access order:
+            :func:`dmlvk.kernels.variants.elementwise_variant`.
         tensors: the inputs and, last, the output; where an input has size 1 and the output has not, it is broadcast.
         target: the device.
         attributes: the attribute words of the push constants.
@@ -109,29 +110,31 @@ def lower_walk(
     """
     sizes, types = tensors[-1].sizes, tuple(tensor.data_type for tensor in tensors)
     layout = fold(sizes, [_strides_of_broadcast(sizes, tensor) for tensor in tensors])
-    plan = walks.plan(layout, types, target, lambda walk: False)
-    return _kernel(label, variant_name(name, types, plan.walk), plan, attributes)
+    plan = access_orders.plan(layout, types, target, lambda access_order: False)
+    return _kernel(label, variant_name(name, types, plan.access_order), plan, attributes)
 
 
-def lower_conversion(elements: int) -> WalkKernel:
+def lower_conversion(elements: int) -> ElementwiseKernel:
     """The kernel that converts so many packed FLOAT32 to FLOAT16.
 
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
     layout = fold((elements,), [(1,), (1,)])
-    plan = walks.plan(layout, CONVERSION_TYPES, GPU, lambda walk: False)  # contiguous on all devices
+    plan = access_orders.plan(layout, CONVERSION_TYPES, GPU, lambda access_order: False)  # contiguous on all devices
     return _kernel("FLOAT16 from FLOAT32", CONVERSION_VARIANT_NAME, plan, ())
 
 
-def _kernel(label: str, variant: str, walk: walks.WalkPlan, attributes: tuple[int, ...]) -> WalkKernel:
-    return WalkKernel(
+def _kernel(
+    label: str, variant: str, access_order: access_orders.AccessPlan, attributes: tuple[int, ...]
+) -> ElementwiseKernel:
+    return ElementwiseKernel(
         variant=variant,
-        geometry=walk.geometry,
-        work_groups=launch_size(label, walk.invocations, walk.work_group_size),
-        work_items=walk.work_items,
+        geometry=access_order.geometry,
+        work_groups=launch_size(label, access_order.invocations, access_order.work_group_size),
+        work_items=access_order.work_items,
         attributes=attributes,
-        work_group_size=walk.work_group_size,
+        work_group_size=access_order.work_group_size,
     )
 
 

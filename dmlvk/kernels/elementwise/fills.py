@@ -10,13 +10,13 @@ import numpy as np
 
 from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels import constants
-from dmlvk.kernels.elementwise.elementwise import converted_bits, lower_walk
+from dmlvk.kernels.elementwise.elementwise import converted_bits, lower_elementwise_shader
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.copies import copy, fill
 from dmlvk.kernels.program import ProgramBuilder, Region, adds_steps
 from dmlvk.kernels.target import MOST_LOOP_TURNS
-from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
+from dmlvk.kernels.variants import ACCESS_ORDERS, ShaderVariant, elementwise_variant
 from dmlvk.kernels.views import View
 from dmlvk.operators.filling import (
     DiagonalMatrix,
@@ -54,9 +54,11 @@ def variants() -> Iterator[ShaderVariant]:
             defines = {"OUTPUT": name, "OUTPUT_BITS": str(bits), "HAS_INDICES": str(has_indices)}
             variant = f"fold{'.indices' * has_indices}.{name}"
             yield ShaderVariant(variant, "fill/fold.comp", tuple(sorted(defines.items())))
-        for walk in WALKS:
+        for access_order in ACCESS_ORDERS:
             types = (data_type, DataType.FLOAT32, data_type)
-            yield walking_variant("value_scale", "conversion/value_scale.comp", types, walk, {}, attributes=1)
+            yield elementwise_variant(
+                "value_scale", "conversion/value_scale.comp", types, access_order, {}, attributes=1
+            )
 
 
 def _packed(
@@ -315,5 +317,5 @@ def _value_scale(b: ProgramBuilder, desc: ValueScale2d) -> None:
         place = View((1,), (1,), channel)
         fill(b, (region, place), 32, float32_bits(value), label="bias", is_independent=True)
     tensors = (tensor, bias, desc.output_tensor)
-    kernel = lower_walk(desc.operator_name, "value_scale", tensors, b.target, (float32_bits(desc.scale),))
+    kernel = lower_elementwise_shader(desc.operator_name, "value_scale", tensors, b.target, (float32_bits(desc.scale),))
     b.launch(kernel, [b.reads["input_tensor"], region], [b.writes["output_tensor"]])

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dmlvk.kernels import library
-from dmlvk.kernels.walks import DEFERS_WHAT_IS_RARE
+from dmlvk.kernels.access_orders import DEFERS_SLOW_PATH
 from dmlvk.spirv.modules import uses_constant
 from dmlvk.spirv.volume import called_words
 
@@ -22,11 +22,11 @@ FILE = Path(__file__).parent / "facts.json"
 
 @dataclass(frozen=True)
 class Facts:
-    """What the plan knows of an operator's function for some data types, which is the same for all memory walks.
+    """What the plan knows of an operator's function for some data types, which is the same for all access orders.
 
     Attributes:
         words: how long it is, as :func:`dmlvk.spirv.volume.called_words` counts.
-        defers: whether its contiguous kernel can compute what is rare after the rest.
+        defers: whether its contiguous kernel can compute the slow path after the rest.
     """
 
     words: int
@@ -43,7 +43,7 @@ def facts_of(variant_name: str) -> Facts:
 
 
 def function_name(variant_name: str) -> str:
-    """A variant's name without its memory walk."""
+    """A variant's name without its access order."""
     return variant_name.rpartition(".")[0]
 
 
@@ -55,7 +55,7 @@ def measured(variant_name: str) -> Facts:
         ShaderLibraryError: it is missing or damaged; or, in a source checkout, cannot be compiled.
     """
     module = library.load(variant_name)
-    return Facts(called_words(module), uses_constant(module, DEFERS_WHAT_IS_RARE))
+    return Facts(called_words(module), uses_constant(module, DEFERS_SLOW_PATH))
 
 
 @functools.cache

@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import is_multiple
-from dmlvk.kernels import constants, walks
-from dmlvk.kernels.kernel import Kernel, PlainKernel, WalkKernel, launch_size
+from dmlvk.kernels import access_orders, constants
+from dmlvk.kernels.kernel import ElementwiseKernel, Kernel, PlainKernel, launch_size
 from dmlvk.kernels.layout import FoldedLayout
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.interleaved import interleaved
@@ -226,8 +226,8 @@ def _is_small(folded: FoldedCopy) -> bool:
     return folded.elements * folded.bits <= 8 * SMALL_IN_BYTES
 
 
-def _walked(folded: FoldedCopy, operator_name: str) -> WalkKernel | None:
-    """An element-wise walk: one vector for an invocation, or in tiles.
+def _walked(folded: FoldedCopy, operator_name: str) -> ElementwiseKernel | None:
+    """An element-wise access order: one vector for an invocation, or in tiles.
 
     In vectors where both views are made of such; they are read once where the target repeats them. In tiles where the
     source has its neighbours along another axis than the target.
@@ -242,11 +242,11 @@ def _walked(folded: FoldedCopy, operator_name: str) -> WalkKernel | None:
         return None
     data_type = _MOVED_AS[folded.bits]
     layout, types = FoldedLayout(folded.sizes, (folded.source, folded.target)), (data_type, data_type)
-    plan = walks.vectors(layout, types) or walks.tiles(layout, types)
+    plan = access_orders.vectors(layout, types) or access_orders.tiles(layout, types)
     if plan is None:
         return None
-    return WalkKernel(
-        variant=variant_name("ELEMENT_WISE_IDENTITY", (data_type, data_type), plan.walk),
+    return ElementwiseKernel(
+        variant=variant_name("ELEMENT_WISE_IDENTITY", (data_type, data_type), plan.access_order),
         geometry=plan.geometry,
         work_groups=launch_size(operator_name, plan.invocations, plan.work_group_size),
         work_items=plan.work_items,

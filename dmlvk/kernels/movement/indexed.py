@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement import index_lines, nonzero, scattering
-from dmlvk.kernels.movement.index_walks import UNITS, Axis, Walk, kernel_of, takes_many, variant_of
+from dmlvk.kernels.movement.indexed_access import UNITS, Axis, IndexedAccess, kernel_of, takes_many, variant_of
 from dmlvk.kernels.program import Program, of_kernel
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
@@ -37,11 +37,11 @@ def _gather(desc: Gather, target: Target) -> Program:
         *((source.sizes[axis], source.element_strides[axis], 0) for axis in after),
     ]
     choices = ((source.sizes[desc.axis], source.element_strides[desc.axis]),)
-    return _gathered(desc, Walk(_aligned(natural, output), choices), target)
+    return _gathered(desc, IndexedAccess(_aligned(natural, output), choices), target)
 
 
 def _aligned(natural: Sequence[tuple[int, int, int]], output: TensorDesc) -> tuple[Axis, ...]:
-    """The axes of a walk; leading ones of size 1 may differ in number from the output's.
+    """The axes of an access order; leading ones of size 1 may differ in number from the output's.
 
     Args:
         natural: size, stride in the input and stride in the indices of each axis.
@@ -52,10 +52,10 @@ def _aligned(natural: Sequence[tuple[int, int, int]], output: TensorDesc) -> tup
     return tuple(Axis(size, dense, index, sparse) for (size, sparse, index), dense in zip(kept, strides, strict=True))
 
 
-def _gathered(desc: Gather | GatherElements | GatherNd | GatherNd1, walk: Walk, target: Target) -> Program:
-    unit, walk = walk.folded().in_units(desc.output_type.size_in_bits)
-    has_many = takes_many(walk, unit, target)
-    return of_kernel(desc, kernel_of("gather", walk, unit, desc.indices_tensor.data_type, has_many=has_many))
+def _gathered(desc: Gather | GatherElements | GatherNd | GatherNd1, access: IndexedAccess, target: Target) -> Program:
+    unit, access = access.folded().in_units(desc.output_type.size_in_bits)
+    has_many = takes_many(access, unit, target)
+    return of_kernel(desc, kernel_of("gather", access, unit, desc.indices_tensor.data_type, has_many=has_many))
 
 
 @lowering(GatherElements)
@@ -68,7 +68,7 @@ def _gather_elements(desc: GatherElements, target: Target) -> Program:
     choices = ((source.sizes[desc.axis], strides[desc.axis]),)
     strides[desc.axis] = 0
     axes = zip(output.sizes, output.element_strides, indices.element_strides, strides, strict=True)
-    return _gathered(desc, Walk(tuple(Axis(*axis) for axis in axes), choices), target)
+    return _gathered(desc, IndexedAccess(tuple(Axis(*axis) for axis in axes), choices), target)
 
 
 @lowering(GatherNd, GatherNd1)
@@ -83,7 +83,7 @@ def _gather_nd(desc: GatherNd | GatherNd1, target: Target) -> Program:
         *((size, stride, 0) for size, stride in source[batches + count :]),
     ]
     choices = tuple(source[batches : batches + count])
-    return _gathered(desc, Walk(_aligned(natural, desc.output_tensor), choices, step), target)
+    return _gathered(desc, IndexedAccess(_aligned(natural, desc.output_tensor), choices, step), target)
 
 
 def _last_axes(tensor: TensorDesc, count: int) -> list[tuple[int, int]]:
@@ -98,9 +98,9 @@ def _one_hot(desc: OneHot, target: Target) -> Program:
     strides = [0 if is_named else stride for is_named, stride in zip(position, indices.element_strides, strict=True)]
     axes = zip(output.sizes, output.element_strides, strides, [0] * len(strides), position, strict=True)
     distance = next(s for size, s in reversed(list(zip(values.sizes, values.element_strides, strict=True))) if size > 1)
-    walk = Walk(tuple(Axis(*axis) for axis in axes), ((output.sizes[desc.axis], distance),)).folded()
+    access = IndexedAccess(tuple(Axis(*axis) for axis in axes), ((output.sizes[desc.axis], distance),)).folded()
     # The kernel's operands are the values, then the indices.
-    kernel = kernel_of("one_hot", walk, desc.output_type.size_in_bits, indices.data_type)
+    kernel = kernel_of("one_hot", access, desc.output_type.size_in_bits, indices.data_type)
     (step,) = of_kernel(desc, kernel).steps
     return Program((dataclasses.replace(step, reads=step.reads[::-1]),))
 
@@ -112,6 +112,6 @@ def _reverse_subsequences(desc: ReverseSubsequences, target: Target) -> Program:
     for axis, size in enumerate(output.sizes):
         dense, stride, step = (t.element_strides[axis] for t in (output, source, lengths))
         axes.append(Axis(size, dense, 0, 0, 1) if axis == desc.axis else Axis(size, dense, step, stride))
-    walk = Walk(tuple(axes), ((output.sizes[desc.axis], source.element_strides[desc.axis]),))
-    unit, walk = walk.folded().in_units(desc.output_type.size_in_bits)
-    return of_kernel(desc, kernel_of("reverse_subsequences", walk, unit, lengths.data_type))
+    access = IndexedAccess(tuple(axes), ((output.sizes[desc.axis], source.element_strides[desc.axis]),))
+    unit, access = access.folded().in_units(desc.output_type.size_in_bits)
+    return of_kernel(desc, kernel_of("reverse_subsequences", access, unit, lengths.data_type))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dmlvk.kernels import constants
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.named import shader_variants
-from dmlvk.kernels.movement.index_walks import UNITS, lanes, variant_name, variant_of
+from dmlvk.kernels.movement.indexed_access import UNITS, lanes, variant_name, variant_of
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.kernels.views import View
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.movement import index_lines
-from dmlvk.kernels.movement.index_walks import UNITS, Axis, Walk, kernel_of, variant_of
+from dmlvk.kernels.movement.indexed_access import UNITS, Axis, IndexedAccess, kernel_of, variant_of
 from dmlvk.kernels.program import Program, ProgramBuilder, Region, of_kernel
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
@@ -61,7 +61,7 @@ def scatter(desc: Scatter, target: Target) -> Program:
         for size, step, place in zip(indices.sizes, indices.element_strides, places, strict=True)
     ]
     numbered = list(zip(updates.sizes, updates.element_strides, strict=True))
-    return _program(desc, target, Walk(tuple(mark), choices), take, numbered, math.prod(output.sizes))
+    return _program(desc, target, IndexedAccess(tuple(mark), choices), take, numbered, math.prod(output.sizes))
 
 
 @lowering(ScatterNd)
@@ -82,7 +82,7 @@ def scatter_nd(desc: ScatterNd, target: Target) -> Program:
     moved = _strides_of((*index_sizes, *sizes[count:]), desc.updates_tensor)
     within = (*[0] * count, *moved[len(index_sizes) :])
     take = [Axis(*axis) for axis in zip(sizes, dense, places, sparse, within, strict=True)]
-    mark = Walk(
+    mark = IndexedAccess(
         tuple(Axis(size, 0, stride, 0) for size, stride in zip(index_sizes, steps, strict=True)),
         tuple(zip(sizes[:count], places[:count], strict=True)),
         step,
@@ -110,7 +110,7 @@ def max_unpooling(desc: MaxUnpooling, target: Target) -> Program:
     builder = ProgramBuilder(desc, target)
     zero = cleared(builder, desc.operator_name, 16, "zero")
     operands = zero, builder.reads["input_tensor"]
-    scattered(builder, desc, Walk(mark, ((elements, 1),)), take, numbered, elements, operands)
+    scattered(builder, desc, IndexedAccess(mark, ((elements, 1),)), take, numbered, elements, operands)
     return builder.program()
 
 
@@ -123,7 +123,7 @@ def _strides_of(natural: Sequence[int], tensor: TensorDesc) -> tuple[int, ...]:
 def _program(
     desc: Scatter | ScatterNd,
     target: Target,
-    mark: Walk,
+    mark: IndexedAccess,
     take: Sequence[Axis],
     numbered: Sequence[tuple[int, int]],
     places: int,
@@ -133,7 +133,7 @@ def _program(
     Args:
         desc: the operator.
         target: the device.
-        mark: the walk through the updates' indices, in row-major order, to the places that they mean.
+        mark: the access order through the updates' indices, in row-major order, to the places that they mean.
         take: the axes of the output: ``index`` is a place's number, ``sparse`` lies in the input, ``position`` in an
             update.
         numbered: sizes and strides of the updates, outermost first, by which they are numbered.
@@ -158,7 +158,7 @@ def cleared(builder: ProgramBuilder, name: str, size_in_bytes: int, label: str) 
 def scattered(
     builder: ProgramBuilder,
     desc: Scatter | ScatterNd | MaxUnpooling,
-    mark: Walk,
+    mark: IndexedAccess,
     take: Sequence[Axis],
     numbered: Sequence[tuple[int, int]],
     places: int,
@@ -179,7 +179,9 @@ def scattered(
     marking = kernel_of(_MARK, mark.folded(keep_order=True), _WORD, desc.indices_tensor.data_type)
     builder.launch(marking, [builder.reads["indices_tensor"]], [numbers], label="last updates")
     inwards = tuple((size, stride) for size, stride in reversed(numbered) if size > 1)
-    unit, walk = Walk(tuple(take), inwards).folded().in_units(desc.output_type.size_in_bits, moves_position=True)
-    taking = kernel_of(_TAKE, walk, unit, DataType.UINT32)
+    unit, access = (
+        IndexedAccess(tuple(take), inwards).folded().in_units(desc.output_type.size_in_bits, moves_position=True)
+    )
+    taking = kernel_of(_TAKE, access, unit, DataType.UINT32)
     reads = [operands[0], numbers, operands[1]]
     builder.launch(taking, reads, [builder.writes["output_tensor"]], label="elements")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import is_multiple
-from dmlvk.kernels.products.matrix import Product, Tail, lower_product
+from dmlvk.kernels.products.matrix import Epilogue, Product, lower_product
 from dmlvk.kernels.products.matrix_choice import choose
 from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
@@ -35,12 +35,12 @@ _AXES_OF_SHAPE = ("sizes", "steps", "signed", "signed", None, "extents", "output
 """What `_geometry` gives for each axis, `None` where kernels for any shape have 1."""
 
 
-TAIL_BUFFERS = 8
-"""Storage buffers of the kernels that compute a tail, too."""
+EPILOGUE_BUFFERS = 8
+"""Storage buffers of the kernels that compute an epilogue, too."""
 
 
 @dataclasses.dataclass(frozen=True)
-class ConvolutionTail:
+class ConvolutionEpilogue:
     """What a graph computes of a convolution's results before anything else reads them.
 
     Attributes:
@@ -64,40 +64,40 @@ def lower_convolution(desc: Convolution, target: Target) -> Program:
     return _lowered(desc, target, None)
 
 
-def lower_with_tail(desc: Convolution, tail: ConvolutionTail, target: Target) -> Program:
+def lower_with_epilogue(desc: Convolution, epilogue: ConvolutionEpilogue, target: Target) -> Program:
     """The program of a CONVOLUTION without an activation, and of what a graph has behind it.
 
     It reads the convolution's inputs; mean, factor and bias where it normalizes, packed, the factor in FLOAT32; and
-    what is added. It writes what comes out behind the tail.
+    what is added. It writes what comes out behind the epilogue.
 
     Raises:
         DeviceLimitError: when there is more work than the device can address.
     """
-    return _lowered(desc, target, tail)
+    return _lowered(desc, target, epilogue)
 
 
-def _tail_regions(desc: Convolution, tail: ConvolutionTail, given: int) -> Tail:
-    """Where the tail's operands are, behind so many inputs of the convolution."""
+def _epilogue_regions(desc: Convolution, epilogue: ConvolutionEpilogue, given: int) -> Epilogue:
+    """Where the epilogue's operands are, behind so many inputs of the convolution."""
     channels, size = desc.output_tensor.sizes[1], desc.output_tensor.data_type.size_in_bits // 8
     normalization = None
-    if tail.normalizes:
+    if epilogue.normalizes:
         mean, factor, bias = (
             Region(Place.INPUT, given + number, 0, channels * width) for number, width in enumerate((size, 4, size))
         )
         normalization = mean, factor, bias
         given += 3
-    residual = Region(Place.INPUT, given, 0, desc.output_tensor.size_in_bytes) if tail.adds else None
-    return Tail(normalization, residual, tail.relu)
+    residual = Region(Place.INPUT, given, 0, desc.output_tensor.size_in_bytes) if epilogue.adds else None
+    return Epilogue(normalization, residual, epilogue.relu)
 
 
-def _lowered(desc: Convolution, target: Target, tail: ConvolutionTail | None) -> Program:
+def _lowered(desc: Convolution, target: Target, epilogue: ConvolutionEpilogue | None) -> Program:
     builder = ProgramBuilder(desc, target)
     window, region = desc.filter_tensor, builder.reads["filter_tensor"]
     packed = window if place_stride(window) is not None else TensorDesc(window.data_type, window.sizes)
     words = "the filter, packed"
     product = convolution_product(desc, packed, with_eights=target.device_arithmetic)
-    if tail is not None and not choose(product.work(), target).tile.is_of_channels:
-        # ResNet-50 took 1.2 times as long with tails behind cooperative matrices, where results lie by columns.
+    if epilogue is not None and not choose(product.work(), target).tile.is_of_channels:
+        # ResNet-50 took 1.2 times as long with epilogues behind cooperative matrices, where results lie by columns.
         target = target.without_matrices_of_floats()
     if has_inner_channels(desc, product, target):
         packed, words = channels_behind_one_another(desc), "the filter, places before channels"
@@ -108,7 +108,7 @@ def _lowered(desc: Convolution, target: Target, tail: ConvolutionTail | None) ->
         builder.operator(copy, [region], [copied], words)
         region = copied
     bias = builder.reads.get("bias_tensor")
-    behind = None if tail is None else _tail_regions(desc, tail, len(builder.reads))
+    behind = None if epilogue is None else _epilogue_regions(desc, epilogue, len(builder.reads))
     lower_product(builder, desc, product, target, region, builder.reads["input_tensor"], bias, behind)
     return builder.program()
 

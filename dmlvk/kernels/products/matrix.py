@@ -136,8 +136,8 @@ class Ways:
 
 
 @dataclasses.dataclass(frozen=True)
-class Tail:
-    """What a graph computes of a convolution's results before anything else reads them: ``matrix_tail.glsl``.
+class Epilogue:
+    """What a graph computes of a convolution's results before anything else reads them: ``matrix_epilogue.glsl``.
 
     Attributes:
         normalization: mean, factor and bias for each channel, of BATCH_NORMALIZATION; ``None``: there is none.
@@ -156,7 +156,10 @@ class Tail:
     @property
     def constants(self) -> dict[str, int]:
         """The specialization constants that tell of it."""
-        return {"TAIL_NORMALIZES": int(self.normalization is not None), "TAIL_ADDS": int(self.residual is not None)}
+        return {
+            "EPILOGUE_NORMALIZES": int(self.normalization is not None),
+            "EPILOGUE_ADDS": int(self.residual is not None),
+        }
 
 
 @lowering(Gemm)
@@ -265,7 +268,7 @@ def lower_product(
     left: Region,
     right: Region,
     addend: Region | None,
-    tail: Tail | None = None,
+    epilogue: Epilogue | None = None,
 ) -> None:
     """Adds the steps that compute a product, and those of its activation; or of what comes in the place of that.
 
@@ -279,9 +282,9 @@ def lower_product(
     result = output
     if follows is not None and "input_tensor" not in follows.activation.declaration.in_place:
         result = builder.scratch(tensor.size_in_bytes)
-    relu = tail.relu if tail is not None else fused is not None and fused.operator_name == _RELU
+    relu = epilogue.relu if epilogue is not None else fused is not None and fused.operator_name == _RELU
     choice = choose(product.work(), target)
-    _add_sums(builder, product, choice, (left, right, addend), result, relu, tail)
+    _add_sums(builder, product, choice, (left, right, addend), result, relu, epilogue)
     if follows is not None:
         members: dict[str, Any] = {field.attribute: value for field, value in follows.attributes}
         activation = follows.activation(**members, **dict.fromkeys(("input_tensor", "output_tensor"), tensor))
@@ -295,7 +298,7 @@ def _add_sums(
     operands: tuple[Region, Region, Region | None],
     result: Region,
     relu: bool,
-    tail: Tail | None,
+    epilogue: Epilogue | None,
 ) -> None:
     left, right, addend = operands
     tile = choice.tile
@@ -311,9 +314,9 @@ def _add_sums(
         raise DeviceLimitError(f"{name}: sums of {product.terms} terms take {size} bytes of scratch memory")
     totals = builder.scratch(size) if writes_totals else None
     ways = Ways(come, addend is not None, relu, writes_totals)
-    first_tail = None if writes_totals else tail  # whoever finishes results computes it
-    for kernel in _sum_kernels(product, choice, ways, groups, builder.target, first_tail):
-        further = [] if first_tail is None else first_tail.regions(left)
+    first_epilogue = None if writes_totals else epilogue  # whoever finishes results computes it
+    for kernel in _sum_kernels(product, choice, ways, groups, builder.target, first_epilogue):
+        further = [] if first_epilogue is None else first_epilogue.regions(left)
         builder.launch(kernel, [left, right, addend or left, *further], [totals or result])
     if totals is None:
         return
@@ -322,22 +325,22 @@ def _add_sums(
     invocations = product.batches * product.rows * product.columns // (2 if _stores_pairs(product) else 1)
     work_groups = launch_size(product.family.upper(), invocations, SUMS_INVOCATIONS)
     adder = PlainKernel(
-        sums_variant(product.family, product.data_type, has_tail=tail is not None).name,
+        sums_variant(product.family, product.data_type, has_epilogue=epilogue is not None).name,
         work_groups,
-        {**_constants(product, ways), **({} if tail is None else tail.constants)},
+        {**_constants(product, ways), **({} if epilogue is None else epilogue.constants)},
         (invocations, *sizes, 0, 0, *product.left, *product.others),
         work_group_size=SUMS_INVOCATIONS,
     )
-    further = [] if tail is None else tail.regions(totals)
+    further = [] if epilogue is None else epilogue.regions(totals)
     builder.launch(adder, [totals, addend or totals, *further], [result], label="sums of segments")
 
 
 def _sum_kernels(
-    product: Product, choice: Choice, ways: Ways, groups: int, target: Target, tail: Tail | None = None
+    product: Product, choice: Choice, ways: Ways, groups: int, target: Target, epilogue: Epilogue | None = None
 ) -> list[PlainKernel]:
     """The launches that compute sums, or their segments."""
     tile = choice.tile
-    variant = tile.variant(product.family, product.data_type, target, has_tail=tail is not None).name
+    variant = tile.variant(product.family, product.data_type, target, has_epilogue=epilogue is not None).name
     work_groups = launch_size(product.family.upper(), groups * tile.invocations, tile.invocations)
     sizes = (product.rows, product.columns, product.terms, *tile.grid(product.rows, product.columns, product.plane))
     segments = tile.segments(product.terms)
@@ -351,7 +354,7 @@ def _sum_kernels(
         constants = _constants(product, ways, in_eights=tile.is_cooperative)
         if tile.block is not None:
             constants |= _in_planes(product, tile.block)
-        constants |= {} if tail is None else tail.constants
+        constants |= {} if epilogue is None else epilogue.constants
         if tile.is_cooperative:
             constants |= _cooperative(product, tile, ways)
         elif tile.stores_fours:

@@ -31,7 +31,7 @@ _DEVICE_ARITHMETIC = dataclasses.replace(GPU, device_arithmetic=True)
 SUMS_INVOCATIONS = 128
 """Of a work group that adds segments' sums: as many as every Vulkan device has."""
 
-_HAS_TAIL = "HAS_TAIL"
+_HAS_EPILOGUE = "HAS_EPILOGUE"
 
 _GROUPS_FOR_PROCESSORS = 8
 """Work groups that keep a processor busy."""
@@ -115,24 +115,25 @@ class MatrixTile:
         return -(-terms // self.segment)
 
     @property
-    def may_have_tail(self) -> bool:
+    def may_have_epilogue(self) -> bool:
         """Whether there are kernels of it that compute what a graph has behind a convolution, too."""
         runs_elsewhere = self.source.endswith("processors.comp") or self.source == cooperative_types.FLOATS_SOURCE
         return "convolution" in self.families and not runs_elsewhere
 
-    def variant(self, family: str, data_type: DataType, target: Target, *, has_tail: bool = False) -> ShaderVariant:
+    def variant(self, family: str, data_type: DataType, target: Target, *, has_epilogue: bool = False) -> ShaderVariant:
         """The shader of a family for a data type.
 
         Args:
             family: ``"gemm"`` or ``"convolution"``.
             data_type: of all operands.
             target: the device.
-            has_tail: whether it computes what a graph has behind a convolution: ``patterns/products/matrix_tail.glsl``.
+            has_epilogue: whether it computes what a graph has behind a convolution:
+                ``patterns/products/matrix_epilogue.glsl``.
         """
         defines, name = dict(self.defines), self.name
-        if has_tail:
-            defines[_HAS_TAIL] = "1"
-            name += ".tail"
+        if has_epilogue:
+            defines[_HAS_EPILOGUE] = "1"
+            name += ".epilogue"
         if (target.device_arithmetic or self.is_cooperative) and data_type is DataType.FLOAT32:
             # FLOAT16's products are exact: nothing is gained there by other bits.
             defines[DEVICE_ARITHMETIC] = "1"
@@ -417,12 +418,12 @@ TILES = (
 """For both data types."""
 
 
-def sums_variant(family: str, data_type: DataType, *, has_tail: bool = False) -> ShaderVariant:
+def sums_variant(family: str, data_type: DataType, *, has_epilogue: bool = False) -> ShaderVariant:
     """The shader that adds segments' sums and finishes results."""
     defines = {"INVOCATIONS": str(SUMS_INVOCATIONS)}
-    if has_tail:
-        defines[_HAS_TAIL] = "1"
-    return _variant(family, data_type, "sums.tail" if has_tail else "sums", "matrix/sums.comp", defines)
+    if has_epilogue:
+        defines[_HAS_EPILOGUE] = "1"
+    return _variant(family, data_type, "sums.epilogue" if has_epilogue else "sums", "matrix/sums.comp", defines)
 
 
 def _variant(family: str, data_type: DataType, name: str, source: str, defines: dict[str, str]) -> ShaderVariant:
@@ -448,9 +449,10 @@ def matrix_variants() -> Iterator[ShaderVariant]:
                 if family in tile.families:
                     targets = (GPU, _DEVICE_ARITHMETIC) if data_type is DataType.FLOAT32 else (GPU,)
                     yield from dict.fromkeys(tile.variant(family, data_type, target) for target in targets)
-                if family == "convolution" and tile.may_have_tail:
+                if family == "convolution" and tile.may_have_epilogue:
                     yield from dict.fromkeys(
-                        tile.variant(family, data_type, target, has_tail=True) for target in (GPU, _DEVICE_ARITHMETIC)
+                        tile.variant(family, data_type, target, has_epilogue=True)
+                        for target in (GPU, _DEVICE_ARITHMETIC)
                     )
             if family == "convolution":
-                yield sums_variant(family, data_type, has_tail=True)
+                yield sums_variant(family, data_type, has_epilogue=True)

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 
 from dmlvk.dynamic.sizes import is_multiple, typical
-from dmlvk.kernels.kernel import WORK_GROUP_SIZE, WalkKernel, launch_size
+from dmlvk.kernels.kernel import WORK_GROUP_SIZE, ElementwiseKernel, launch_size
 from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order, open_ended
 from dmlvk.kernels.program import Program, of_kernel
 from dmlvk.kernels.registry import pattern_lowering
 from dmlvk.kernels.target import Target
-from dmlvk.kernels.variants import BLOCK, BLOCKS_HELD, Walk, operand_types, shader_name, variant_name
+from dmlvk.kernels.variants import BLOCK, BLOCKS_HELD, AccessOrder, operand_types, shader_name, variant_name
 from dmlvk.operators import OperatorDesc
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 
@@ -28,7 +28,7 @@ def lower_alone(desc: OperatorDesc, target: Target) -> Program:
     return of_kernel(desc, lower(desc, target))
 
 
-def lower(desc: OperatorDesc, target: Target) -> WalkKernel:
+def lower(desc: OperatorDesc, target: Target) -> ElementwiseKernel:
     """The kernel that computes a checked description on a device.
 
     Raises:
@@ -50,13 +50,13 @@ def lower(desc: OperatorDesc, target: Target) -> WalkKernel:
         *(int(_has_blocks(row, rows, operand)) for operand in (0, -1)),
     )
 
-    walk: Walk = "held" if is_held else "long"
+    access_order: AccessOrder = "held" if is_held else "long"
     size = max(lanes, FEWEST_LANES_OF_A_GROUP)
     rows_of_a_group = size // lanes
     if target.is_cpu and is_held and typical(count) >= ROWS_FOR_PROCESSORS:
-        walk, size, rows_of_a_group = "alone", WORK_GROUP_SIZE, WORK_GROUP_SIZE
-    return WalkKernel(
-        variant=variant_name(shader_name(type(desc)), types, walk),
+        access_order, size, rows_of_a_group = "alone", WORK_GROUP_SIZE, WORK_GROUP_SIZE
+    return ElementwiseKernel(
+        variant=variant_name(shader_name(type(desc)), types, access_order),
         geometry=(*geometry, size),
         work_groups=launch_size(desc.operator_name, -(-count // rows_of_a_group) * size, size),
         work_items=count,

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dmlvk.datatypes import DataType, float32_bits
-from dmlvk.kernels.elementwise.elementwise import lower_walk
-from dmlvk.kernels.kernel import WalkKernel
+from dmlvk.kernels.elementwise.elementwise import lower_elementwise_shader
+from dmlvk.kernels.kernel import ElementwiseKernel
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region, Step
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.rows import held_rows, reduction
 from dmlvk.kernels.target import Target
-from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
+from dmlvk.kernels.variants import ACCESS_ORDERS, ShaderVariant, elementwise_variant
 from dmlvk.operators import (
     OPERATORS,
     BatchNormalization,
@@ -36,24 +36,26 @@ _RELU = "ACTIVATION_RELU"
 def variants() -> Iterator[ShaderVariant]:
     """All shader variants that these operators have."""
     yield from held_rows.variants()
-    for data_type, walk in itertools.product(FLOATS, WALKS):
+    for data_type, access_order in itertools.product(FLOATS, ACCESS_ORDERS):
         of_factor = (data_type, data_type, DataType.FLOAT32)
-        yield walking_variant("batch_factor", "normalization/batch_factor.comp", of_factor, walk, {}, attributes=1)
+        yield elementwise_variant(
+            "batch_factor", "normalization/batch_factor.comp", of_factor, access_order, {}, attributes=1
+        )
         types: tuple[DataType, ...] = (data_type, data_type, DataType.FLOAT32, data_type, data_type)
         for activation in (None, _RELU):
             name, defines = with_activation("batch_normalization", activation)
-            yield walking_variant(name, "normalization/batch_normalization.comp", types, walk, defines)
+            yield elementwise_variant(name, "normalization/batch_normalization.comp", types, access_order, defines)
         types = (data_type, DataType.UINT64, DataType.FLOAT32, data_type, data_type, data_type)
         for activation in (None, _RELU):
             name, defines = with_activation("mean_variance_normalization", activation)
             source = "normalization/mean_variance_normalization.comp"
-            yield walking_variant(name, source, types, walk, defines, attributes=1)
+            yield elementwise_variant(name, source, types, access_order, defines, attributes=1)
         of_norm = (data_type, DataType.FLOAT32, data_type)
-        yield walking_variant(
-            "lp_normalization", "normalization/lp_normalization.comp", of_norm, walk, {}, attributes=1
+        yield elementwise_variant(
+            "lp_normalization", "normalization/lp_normalization.comp", of_norm, access_order, {}, attributes=1
         )
     factors = (DataType.FLOAT32, DataType.FLOAT32)
-    yield walking_variant(
+    yield elementwise_variant(
         "inverse_deviation", "normalization/inverse_deviation.comp", factors, "contiguous", {}, attributes=1
     )
 
@@ -91,9 +93,9 @@ def batch_factor(desc: BatchNormalization) -> TensorDesc:
     return scratch_tensor(DataType.FLOAT32, sizes)
 
 
-def _factor_kernel(desc: BatchNormalization, target: Target) -> WalkKernel:
+def _factor_kernel(desc: BatchNormalization, target: Target) -> ElementwiseKernel:
     tensors = (desc.variance_tensor, desc.scale_tensor, batch_factor(desc))
-    return lower_walk(desc.operator_name, "batch_factor", tensors, target, (float32_bits(desc.epsilon),))
+    return lower_elementwise_shader(desc.operator_name, "batch_factor", tensors, target, (float32_bits(desc.epsilon),))
 
 
 def batch_factor_program(desc: BatchNormalization, target: Target) -> Program:
@@ -118,7 +120,7 @@ def batch_shift_program(desc: BatchNormalization, target: Target) -> Program:
 def _add_shift(builder: ProgramBuilder, desc: BatchNormalization, target: Target, reads: list[Region]) -> None:
     name, _ = with_activation("batch_normalization", applied_at_once(desc.fused_activation))
     tensors = (desc.input_tensor, desc.mean_tensor, batch_factor(desc), desc.bias_tensor, desc.output_tensor)
-    kernel = lower_walk(desc.operator_name, name, tensors, target)
+    kernel = lower_elementwise_shader(desc.operator_name, name, tensors, target)
     builder.launch(kernel, reads, [builder.writes["output_tensor"]], label="shift and scale")
     add_activation(builder, desc.fused_activation, desc.output_tensor, builder.writes["output_tensor"])
 
@@ -204,7 +206,7 @@ def _add_steps(builder: ProgramBuilder, desc: MeanVariance, has_mean: bool, has_
         )
         # Scratch memory goes on behind the factors: no kernel is needed for what is left over of four of them.
         whole = TensorDesc(factor.data_type, (-(-factor.element_count // 4) * 4,))
-        kernel = lower_walk(
+        kernel = lower_elementwise_shader(
             desc.operator_name, "inverse_deviation", (whole, whole), builder.target, (float32_bits(desc.epsilon),)
         )
         builder.launch(kernel, [factors], [factors], label="factors")
@@ -232,7 +234,9 @@ def _add_shift_and_scale(
     present = zip((_HAS_MEAN, _HAS_FACTOR, _HAS_SCALE, _HAS_BIAS), operands, strict=True)
     has = sum(bit for bit, (tensor, _) in present if tensor is not None)
     name, _ = with_activation("mean_variance_normalization", applied_at_once(desc.fused_activation))
-    kernel = lower_walk(desc.operator_name, name, (source, *tensors, desc.output_tensor), builder.target, (has,))
+    kernel = lower_elementwise_shader(
+        desc.operator_name, name, (source, *tensors, desc.output_tensor), builder.target, (has,)
+    )
     reads = [builder.reads["input_tensor"], *(region for _, region in operands)]
     builder.launch(kernel, reads, [builder.writes["output_tensor"]], label="shift and scale")
 
@@ -249,6 +253,8 @@ def _lp_normalization(desc: LpNormalization, target: Target) -> Program:
     rows = reduction.Rows.of(source, (desc.axis,), norm)
     reduction.add_reduction(builder, of_norm, rows, read, norms, width=32, label="norms")
     tensors = (source, norm, desc.output_tensor)
-    kernel = lower_walk(desc.operator_name, "lp_normalization", tensors, target, (float32_bits(desc.epsilon),))
+    kernel = lower_elementwise_shader(
+        desc.operator_name, "lp_normalization", tensors, target, (float32_bits(desc.epsilon),)
+    )
     builder.launch(kernel, [read, norms], [builder.writes["output_tensor"]], label="quotients")
     return builder.program()

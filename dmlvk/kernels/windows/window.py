@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from dmlvk.datatypes import DataType, float32_bits
-from dmlvk.kernels.elementwise.elementwise import lower_walk
+from dmlvk.kernels.elementwise.elementwise import lower_elementwise_shader
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.products.integer_products import stride_of
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering, pattern_lowering
 from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
-from dmlvk.kernels.variants import WALKS, ShaderVariant, walking_variant
+from dmlvk.kernels.variants import ACCESS_ORDERS, ShaderVariant, elementwise_variant
 from dmlvk.kernels.windows import local_response
 from dmlvk.kernels.windows.local_response import factor_of, kernel_of_channels, quarters_of, response_numbers
 from dmlvk.operators import OPERATORS
@@ -62,13 +62,13 @@ def variants() -> Iterator[ShaderVariant]:
         yield _variant("lp_pooling.power", "lp_pooling_power", data_type)
         yield _variant("local_response_normalization", "local_response_normalization", data_type)
         yield _variant("local_response_base", "local_response_base", data_type, result=DataType.FLOAT32)
-        for walk in WALKS:
+        for access_order in ACCESS_ORDERS:
             types = (data_type, data_type, DataType.FLOAT32, DataType.FLOAT32)
             name = "local_response_term"
-            yield walking_variant(name, f"normalization/{name}.comp", types, walk, {}, attributes=2)
+            yield elementwise_variant(name, f"normalization/{name}.comp", types, access_order, {}, attributes=2)
             of_result = (data_type, data_type, DataType.FLOAT32, DataType.FLOAT32, data_type)
             name = "local_response_gradient"
-            yield walking_variant(name, f"normalization/{name}.comp", of_result, walk, {}, attributes=1)
+            yield elementwise_variant(name, f"normalization/{name}.comp", of_result, access_order, {}, attributes=1)
     yield _variant("window_sum", "sum", DataType.FLOAT32)
     yield from local_response.variants()
     for source in _BYTES:
@@ -395,7 +395,7 @@ def _local_response_gradient(desc: LocalResponseNormalizationGrad, target: Targe
         _launch(builder, _Pools(variant, tensor, _Tensor.of(wide), windows, 32, 2, numbers), [reads], [result])
 
     def each(name: str, tensors: Sequence[TensorDesc], words: tuple[int, ...], *regions: Region) -> None:
-        kernel = lower_walk(desc.operator_name, name, tensors, target, words)
+        kernel = lower_elementwise_shader(desc.operator_name, name, tensors, target, words)
         builder.launch(kernel, regions[:-1], regions[-1:], label=name)
 
     around("local_response_base", x, of_x, base, False)

@@ -1,5 +1,5 @@
 // Sizes and strides of an element-wise kernel's operands. The host has folded the dimensions; axis 0 is the innermost one of
-// the output. A constant that a walk has for itself comes behind them.
+// the output. A constant that an access order has for itself comes behind them.
 #include "axes.glsl"
 
 #define OWN_CONSTANT (20 + 8 * INPUT_COUNT)

@@ -57,55 +57,55 @@ layout(constant_id = 3) const bool HAS_PARTIAL_GROUP = true;
 layout(constant_id = 4) const bool TWO_GROUPS = false; // for every invocation
 
 // A file whose one input and output are FLOAT32 may define, beside OPERATION:
-//   ORDINARY_OPERATION(x, is_rare)   the same result in fewer instructions, or any with is_rare set
+//   FAST_PATH_OPERATION(x, needs_slow_path)   the same result in fewer instructions, or any with needs_slow_path set
 // Drivers for processors execute both sides of a branch. So an invocation computes what is ordinary of many vectors there, and then in
-// a loop, which need not be gone through more than once, the elements that were left: all that is rare is executed for one element
+// a loop, which need not be gone through more than once, the elements that were left: the slow path is executed for one element
 // instead of 32. A partial group's elements are rare too.
-#ifdef ORDINARY_OPERATION
-layout(constant_id = 5) const bool DEFERS_WHAT_IS_RARE = false;
+#ifdef FAST_PATH_OPERATION
+layout(constant_id = 5) const bool DEFERS_SLOW_PATH = false;
 #define VECTORS_ON_PROCESSORS 8u // a bit of a word for every element
-#define COMPUTE_ORDINARY_LANE(lane) \
+#define COMPUTE_FAST_PATH_LANE(lane) \
     { \
-        bool is_rare; \
-        uint value = ORDINARY_OPERATION(fetched_0[lane], is_rare); \
-        result[lane] = is_rare ? fetched_0[lane] : value; \
-        rare |= uint(is_rare) << lane; \
+        bool needs_slow_path; \
+        uint value = FAST_PATH_OPERATION(fetched_0[lane], needs_slow_path); \
+        result[lane] = needs_slow_path ? fetched_0[lane] : value; \
+        slow_path |= uint(needs_slow_path) << lane; \
     }
 
 // Computes one vector and returns a bit for every element that is left. These keep their operands, which the output may have overwritten.
-uint compute_ordinary_group(uint group)
+uint compute_fast_path_group(uint group)
 {
     FOR_EACH_INPUT(FETCH_INPUT, fetched_)
     uint result[LANES];
-    uint rare = 0u;
-    FOR_EACH_LANE_WRITTEN_OUT(COMPUTE_ORDINARY_LANE)
+    uint slow_path = 0u;
+    FOR_EACH_LANE_WRITTEN_OUT(COMPUTE_FAST_PATH_LANE)
     STORE_RESULTS(group)
-    return rare;
+    return slow_path;
 }
 
-void compute_ordinary_then_rare()
+void compute_fast_then_slow_path()
 {
     uint first = work_group_index() * (256u * VECTORS_ON_PROCESSORS) + index_in_group();
-    uint rare = 0u;
+    uint slow_path = 0u;
     for (uint vector = 0u; vector < VECTORS_ON_PROCESSORS; ++vector) {
         uint group = first + vector * 256u;
         uint whole_groups = parameters.work_items / LANES;
         if (group < whole_groups) {
-            rare |= compute_ordinary_group(group) << (vector * LANES);
+            slow_path |= compute_fast_path_group(group) << (vector * LANES);
         } else if (group == whole_groups) {
-            rare |= ((1u << (parameters.work_items % LANES)) - 1u) << (vector * LANES);
+            slow_path |= ((1u << (parameters.work_items % LANES)) - 1u) << (vector * LANES);
         }
     }
     // Asked for at the end, or the driver executes everything once more to find that nothing is left.
     do {
-        if (rare != 0u) {
-            uint number = uint(findLSB(rare));
-            rare &= rare - 1u;
+        if (slow_path != 0u) {
+            uint number = uint(findLSB(slow_path));
+            slow_path &= slow_path - 1u;
             uint at = (first + number / LANES * 256u) * LANES + number % LANES;
             uint operand = words_input_0[BASE_WORD(input_0) + at];
             words_output[BASE_WORD(output) + at] = OPERATION(operand);
         }
-    } while (rare != 0u);
+    } while (slow_path != 0u);
 }
 #endif
 
@@ -127,9 +127,9 @@ void compute_group(uint group)
 
 void main()
 {
-#ifdef ORDINARY_OPERATION
-    if (DEFERS_WHAT_IS_RARE) {
-        compute_ordinary_then_rare();
+#ifdef FAST_PATH_OPERATION
+    if (DEFERS_SLOW_PATH) {
+        compute_fast_then_slow_path();
     } else
 #endif
     if (TWO_GROUPS) {

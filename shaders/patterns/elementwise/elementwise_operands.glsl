@@ -7,7 +7,7 @@
 //                                         the data type of each operand, as a token of datatypes.glsl
 //   INPUT_0_BITS, INPUT_1_BITS, INPUT_2_BITS, INPUT_3_BITS, INPUT_4_BITS, INPUT_5_BITS, INPUT_6_BITS, INPUT_7_BITS
 //   and OUTPUT_BITS                       its width, for #if
-//   WALK                                  how the elements are gone through: 0 contiguous, 1 rows, 2 tiled, 3 strided
+//   ACCESS_ORDER                                  how the elements are gone through: 0 contiguous, 1 rows, 2 tiled, 3 strided
 //   LANES                                 neighbouring elements that one invocation computes
 //   TILE, LINES, TILES                    the side of a tile in elements, in how many of its lines that is so, and how many a work
 //                                         group has at most

@@ -220,15 +220,15 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
         INSERT(OUTPUT_BITS, results, element, value); \
     }
 
-// QUICK_OPERATION (elementwise_vectors.glsl). The slots of a block may have elements of another one too: then what is rare there
+// FAST_OPERATION (elementwise_vectors.glsl). The slots of a block may have elements of another one too: then the slow path there
 // counts here.
-#ifdef QUICK_OPERATION
-#define GATHER_RARE_OPERANDS(n, type) \
+#ifdef FAST_OPERATION
+#define GATHER_SLOW_PATH_OPERANDS(n, type) \
     if (IS_TILED(n)) { \
-        for (type k = 0; k < LANES; ++k) { rare |= RARE_BITS(held_##n[k]); } \
+        for (type k = 0; k < LANES; ++k) { slow_path |= SLOW_PATH_BITS(held_##n[k]); } \
     } else { \
         for (type i = 0; i < LINES * LINE_WORDS(INPUT_##n##_BITS); ++i) { \
-            rare |= RARE_BITS(direct_##n[tile_number * LINES * LINE_WORDS(INPUT_##n##_BITS) + i]); \
+            slow_path |= SLOW_PATH_BITS(direct_##n[tile_number * LINES * LINE_WORDS(INPUT_##n##_BITS) + i]); \
         } \
     }
 #define COMPUTE_QUICK_ELEMENT(element) \
@@ -237,9 +237,9 @@ uint slot_of(uint row, uint column) { return row * TILE + ((column + row) & (TIL
         INSERT(OUTPUT_BITS, results, element, APPLY_QUICK(OPERAND, element)); \
     }
 #define COMPUTE_ELEMENTS \
-    uint rare = uint(ON_PROCESSOR); \
-    FOR_EACH_INPUT(GATHER_RARE_OPERANDS, int) \
-    if (rare == 0u) { FOR_EACH_ELEMENT_WRITTEN_OUT(COMPUTE_QUICK_ELEMENT) } else { FOR_EACH_ELEMENT(COMPUTE_ELEMENT) }
+    uint slow_path = uint(ON_PROCESSOR); \
+    FOR_EACH_INPUT(GATHER_SLOW_PATH_OPERANDS, int) \
+    if (slow_path == 0u) { FOR_EACH_ELEMENT_WRITTEN_OUT(COMPUTE_QUICK_ELEMENT) } else { FOR_EACH_ELEMENT(COMPUTE_ELEMENT) }
 #else
 #define COMPUTE_ELEMENTS FOR_EACH_ELEMENT(COMPUTE_ELEMENT)
 #endif

@@ -1,4 +1,4 @@
-// Computes one vector of LANES elements of every output, for the walks that load and store vectors.
+// Computes one vector of LANES elements of every output, for the access orders that load and store vectors.
 #include "fetch.glsl"
 
 #define FETCHED(n, lane) LOAD(INPUT_##n, fetched_##n, lane)
@@ -36,23 +36,23 @@
     fours_##name[(BASE_WORD(name) >> 2u) + 2u * (at) + 1u] = uvec4(words[4], words[5], words[6], words[7]);
 
 // A file whose inputs are all of 16 bits may define, beside OPERATION:
-//   QUICK_OPERATION(a, …)   the same result in fewer instructions, for all but rare operands
-//   RARE_BITS(word)         of a word of an input: not 0 where it has an element that QUICK_OPERATION does not know
-// What is rare is then looked for once in a vector, not beside every element. Processors, whose drivers execute both sides of a
+//   FAST_OPERATION(a, …)   the same result in fewer instructions, for all but operands of the slow path
+//   SLOW_PATH_BITS(word)         of a word of an input: not 0 where it has an element that FAST_OPERATION does not know
+// The slow path is then looked for once in a vector, not beside every element. Processors, whose drivers execute both sides of a
 // branch, have OPERATION alone.
-#ifdef QUICK_OPERATION
+#ifdef FAST_OPERATION
 #include "processors.glsl"
 #if INPUT_COUNT == 1
-#define APPLY_QUICK(OPERAND, lane) QUICK_OPERATION(OPERAND(0, lane))
+#define APPLY_QUICK(OPERAND, lane) FAST_OPERATION(OPERAND(0, lane))
 #else
-#define APPLY_QUICK(OPERAND, lane) QUICK_OPERATION(OPERAND(0, lane), OPERAND(1, lane))
+#define APPLY_QUICK(OPERAND, lane) FAST_OPERATION(OPERAND(0, lane), OPERAND(1, lane))
 #endif
-#define GATHER_RARE_BITS(n, words) \
-    for (int i = 0; i < WORDS_OF(INPUT_##n##_BITS); ++i) { rare |= RARE_BITS(words##n[i]); }
+#define GATHER_SLOW_PATH_BITS(n, words) \
+    for (int i = 0; i < WORDS_OF(INPUT_##n##_BITS); ++i) { slow_path |= SLOW_PATH_BITS(words##n[i]); }
 #define COMPUTE_LANES(COMPUTE, COMPUTE_QUICK, words) \
-    uint rare = uint(ON_PROCESSOR); \
-    FOR_EACH_INPUT(GATHER_RARE_BITS, words) \
-    if (rare == 0u) { FOR_EACH_LANE(COMPUTE_QUICK) } else { FOR_EACH_LANE(COMPUTE) }
+    uint slow_path = uint(ON_PROCESSOR); \
+    FOR_EACH_INPUT(GATHER_SLOW_PATH_BITS, words) \
+    if (slow_path == 0u) { FOR_EACH_LANE(COMPUTE_QUICK) } else { FOR_EACH_LANE(COMPUTE) }
 #define COMPUTE_QUICK_LANE(lane) INSERT(OUTPUT_BITS, result, lane, APPLY_QUICK(FETCHED, lane));
 #define COMPUTE_SECOND_QUICK_LANE(lane) INSERT(OUTPUT_BITS, result, lane, APPLY_QUICK(FETCHED_SECOND, lane));
 #else
@@ -60,7 +60,7 @@
 #endif
 
 // Computes one vector of the output from the arrays fetched_0 …, or second_0 …, and stores it by STORE_EVERYWHERE(at), which
-// the walk defines and which uses STORE_RESULTS(at) for one place.
+// the access order defines and which uses STORE_RESULTS(at) for one place.
 #define COMPUTE_VECTOR(at) COMPUTE_VECTOR_BY(COMPUTE_LANE, COMPUTE_QUICK_LANE, fetched_, at)
 #define COMPUTE_SECOND_VECTOR(at) COMPUTE_VECTOR_BY(COMPUTE_SECOND_LANE, COMPUTE_SECOND_QUICK_LANE, second_, at)
 #define COMPUTE_LANE(lane) COMPUTE_LANE_OF(FETCHED, lane)

@@ -3,11 +3,11 @@
 //   INPUT_COUNT                      how many inputs there are
 //   FOR_EACH_INPUT(DO, argument)     DO(0, argument) DO(1, argument) … for every input
 //   FOR_EACH_FURTHER_OUTPUT(DO, argument)
-//                                    the same for every output but one; only in walks of vectors. OPERATION sets the
+//                                    the same for every output but one; only in access orders of vectors. OPERATION sets the
 //                                    variables further_0, further_1 …, which are stored where it has been evaluated
 //   FURTHER_OUTPUT_COUNT             how many those are
 //   APPLY(OPERAND, lane)             OPERATION(OPERAND(0, lane), OPERAND(1, lane) …)
-//   WALK, LANES, TILE, LINES, TILES  as for an element-wise operator
+//   ACCESS_ORDER, LANES, TILE, LINES, TILES  as for an element-wise operator
 //   ATTRIBUTE_WORDS                  how many words of attributes all operators have together
 //   LOOKUP_TABLE                     for one more buffer between inputs and outputs, as in elementwise_operands.glsl
 // and behind the functions INPUT_0, INPUT_0_BITS … OUTPUT, OUTPUT_BITS, FURTHER_0, FURTHER_0_BITS … and OPERATION. Operands are loaded as bits of their

@@ -43,7 +43,7 @@ layout(constant_id = 35) const uint REACHED_WIDTH = 1u;
 #define INNER_CHANNELS 1u
 #endif
 
-#if HAS_TAIL
+#if HAS_EPILOGUE
 #define BEHIND_TOTALS , group * parameters.rows
 #else
 #define BEHIND_TOTALS

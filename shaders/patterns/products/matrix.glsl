@@ -23,7 +23,7 @@
 // Kernels are matrix_tiles.glsl for GPUs, matrix_processors.glsl and matrix_blocks.glsl for processors, and matrix_sums.glsl as a second
 // step. The compile script passes CONVOLUTION (0 or 1), OPERAND (float32 or float16) and OPERAND_BITS.
 //
-// With HAS_TAIL, what a graph has behind a convolution is computed with it: matrix_tail.glsl.
+// With HAS_EPILOGUE, what a graph has behind a convolution is computed with it: matrix_epilogue.glsl.
 //
 // With DEVICE_ARITHMETIC, which is passed for FLOAT32 to those who permit it, products are not rounded before they are added, and
 // nothing looks for denormal products and sums: the order of a sum is the same, its bits are the device's.
@@ -51,7 +51,7 @@ BUFFER(1, right)
 BUFFER(2, addend)
 #define BOUND_BEFORE 3
 #endif
-#if HAS_TAIL
+#if HAS_EPILOGUE
 BUFFER(BOUND_BEFORE, mean)
 BUFFER(BOUND_BEFORE + 1, factor)
 BUFFER(BOUND_BEFORE + 2, bias)
@@ -101,7 +101,7 @@ layout(push_constant) uniform Parameters {
     uint base_right;
 #endif
     uint base_addend;
-#if HAS_TAIL
+#if HAS_EPILOGUE
     uint base_mean;
     uint base_factor;
     uint base_bias;
@@ -142,11 +142,11 @@ uint left_bits(Batch batch, uint row, uint term) { return operand(LOAD(OPERAND, 
 #define RESULT(bits) float16_from_float32(bits)
 #endif
 
-#if HAS_TAIL
-#include "products/matrix_tail.glsl"
+#if HAS_EPILOGUE
+#include "products/matrix_epilogue.glsl"
 #endif
 
-// The result that is stored: of a complete sum. With a graph's tail the residual is what that adds.
+// The result that is stored: of a complete sum. With a graph's epilogue the residual is what that adds.
 uint finished_beside(Batch batch, uint sum, uint residual, uint row, uint column)
 {
 #if CONVOLUTION
@@ -163,16 +163,16 @@ uint finished_beside(Batch batch, uint sum, uint residual, uint row, uint column
 #endif
     }
     uint result = RESULT(value);
-#if HAS_TAIL
-    result = with_tail(batch, result, residual, row);
+#if HAS_EPILOGUE
+    result = with_epilogue(batch, result, residual, row);
 #endif
     return APPLIES_RELU ? FORM(larger, OPERAND)(result, 0u) : result;
 }
 uint finished(Batch batch, uint sum, uint row, uint column)
 {
     uint residual = 0u;
-#if HAS_TAIL
-    if (TAIL_ADDS) {
+#if HAS_EPILOGUE
+    if (EPILOGUE_ADDS) {
         residual = LOAD(OPERAND, words_residual, residual_index(output_index(batch, row, column)));
     }
 #endif

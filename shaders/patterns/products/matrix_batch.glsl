@@ -1,8 +1,8 @@
 #ifndef MATRIX_BATCH_GLSL
 #define MATRIX_BATCH_GLSL
 
-#ifndef HAS_TAIL // whether what a graph has behind a convolution is computed with it: matrix_tail.glsl
-#define HAS_TAIL 0
+#ifndef HAS_EPILOGUE // whether what a graph has behind a convolution is computed with it: matrix_epilogue.glsl
+#define HAS_EPILOGUE 0
 #endif
 
 // Where the operands of one batch or group begin. It is handed from function to function: drivers keep in memory what is a variable of
@@ -13,7 +13,7 @@ struct Batch {
     uint addend;
     uint results; // or totals, where those are written
     uint totals;  // that are read
-#if HAS_TAIL
+#if HAS_EPILOGUE
     uint channel; // of the output, the group's first
 #endif
 };

@@ -6,7 +6,7 @@
 // Both go through shared memory as lines of terms, STEP_TERMS at once: while they are multiplied, those that follow are on their way to
 // registers. Segments as in matrix_cooperative.glsl.
 //
-// With HAS_TAIL, matrix_tail.glsl's computations have the bits of the operators, by the device's conversions where these are exact.
+// With HAS_EPILOGUE, matrix_epilogue.glsl's computations have the bits of the operators, by the device's conversions where these are exact.
 //
 // Its buffers are not `coherent`: it runs only where barriers are recorded between dispatches (dmlvk/kernels/target.py).
 #ifndef MATRIX_CHANNELS_GLSL
@@ -83,7 +83,7 @@ uvec4 filter_eight(Batch batch, uint row, uint first, uint term, uint end)
 // What is the same for all results of a channel, of eight channels.
 struct OfChannels {
     vec4 addend[2];
-#if HAS_TAIL
+#if HAS_EPILOGUE
     vec4 mean[2];
     vec4 factor[2];
     vec4 bias[2];
@@ -100,9 +100,9 @@ OfChannels of_channels(Batch batch, uint row)
             addend = uintBitsToFloat(WIDE_ADDEND(LOAD(OPERAND, words_addend, addend_index(batch, own, 0u))));
         }
         found.addend[element / 4u][element % 4u] = addend;
-#if HAS_TAIL
+#if HAS_EPILOGUE
         vec3 numbers = vec3(0.0);
-        if (TAIL_NORMALIZES) {
+        if (EPILOGUE_NORMALIZES) {
             uint channel = batch.channel + own;
             numbers.x = uintBitsToFloat(widened_f16(LOAD(OPERAND, words_mean, BASE(OPERAND_BITS, mean) + channel)));
             numbers.y = as_float32(words_factor[BASE(32, factor) + channel]);
@@ -137,31 +137,31 @@ uint highest_of(vec4 numbers)
     return max(max(bits.x, bits.y), max(bits.z, bits.w));
 }
 
-// Four results before RELU, in few operations. `is_rare` is set for those that take more: what is not finite, and what shifted_and_scaled
-// looks at. NVIDIA's compiler takes one conversion behind the other for nothing, and leaves both out: `first_segment`, which is zero here, is
-// unknown to it.
-uvec2 quick_four(vec4 sums, OfChannels channels, uint half_eight, uvec2 residual, inout bool is_rare)
+// Four results before RELU, in few operations. `needs_slow_path` is set for those that take more: what is not finite, and what
+// shifted_and_scaled looks at. NVIDIA's compiler takes one conversion behind the other for nothing, and leaves both out: `first_segment`,
+// which is zero here, is unknown to it.
+uvec2 quick_four(vec4 sums, OfChannels channels, uint half_eight, uvec2 residual, inout bool needs_slow_path)
 {
     precise vec4 values = sums;
     if (HAS_ADDEND) {
         values = values + channels.addend[half_eight];
     }
     uvec2 four = packed_four(values) | parameters.first_segment;
-#if HAS_TAIL
-    if (TAIL_NORMALIZES) {
+#if HAS_EPILOGUE
+    if (EPILOGUE_NORMALIZES) {
         precise vec4 difference = unpacked_four(four) - channels.mean[half_eight];
         precise vec4 product = difference * channels.factor[half_eight];
         precise vec4 sum = product + channels.bias[half_eight];
         uint lowest = min(lowest_of(difference), min(lowest_of(product), lowest_of(sum)));
-        is_rare = is_rare || lowest <= SMALLEST_NORMAL_F32 || max(highest_of(product), highest_of(sum)) >= INFINITY_F32;
+        needs_slow_path = needs_slow_path || lowest <= SMALLEST_NORMAL_F32 || max(highest_of(product), highest_of(sum)) >= INFINITY_F32;
         four = packed_four(sum) | parameters.first_segment;
     }
-    if (TAIL_ADDS) {
+    if (EPILOGUE_ADDS) {
         precise vec4 sum = unpacked_four(four) + unpacked_four(residual);
         four = packed_four(sum);
     }
 #endif
-    is_rare = is_rare || (magnitudes_from_f16(four.x, INFINITY_F16) | magnitudes_from_f16(four.y, INFINITY_F16)) != 0u;
+    needs_slow_path = needs_slow_path || (magnitudes_from_f16(four.x, INFINITY_F16) | magnitudes_from_f16(four.y, INFINITY_F16)) != 0u;
     return four;
 }
 
@@ -266,16 +266,16 @@ void main()
         uint row = place.first_row + first_row + own_eight * 8u;
         OfChannels channels = of_channels(place.batch, row);
         barrier(); // all are through with what was there
-        // One turn behind the other, so that what is rare stands in the module once: with it written out for each, NVIDIA's compiler keeps
+        // One turn behind the other, so that the slow path stands in the module once: with it written out for each, NVIDIA's compiler keeps
         // the sums in memory.
         [[dont_unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
             uint column = place.first_column + first_column + i * SIDE + LANE / RESULT_EIGHTS;
             uint at = (SUBGROUP * SIDE + LANE / RESULT_EIGHTS) * RESULT_PITCH + own_eight * 2u;
             uvec4 residuals[EIGHTS_OF_TURN]; // on their way while sums are stored
-#if HAS_TAIL
+#if HAS_EPILOGUE
             [[unroll]] for (uint turn = 0u; turn < EIGHTS_OF_TURN; ++turn) {
                 uint own_column = column + turn * PLACES_OF_TURN;
-                if (TAIL_ADDS && row < parameters.rows && own_column < parameters.columns) {
+                if (EPILOGUE_ADDS && row < parameters.rows && own_column < parameters.columns) {
                     residuals[turn] = fours_residual[residual_index(output_index(place.batch, row, own_column)) >> 3u];
                 }
             }
@@ -302,23 +302,23 @@ void main()
                 }
                 continue;
             }
-            uint rare = 0u; // a bit for each place
+            uint slow_path = 0u; // a bit for each place
             [[unroll]] for (uint turn = 0u; turn < EIGHTS_OF_TURN; ++turn) {
                 if (turn < places) {
-                    bool is_rare = !(PACKS_TO_NEAREST_EVEN && UNPACKS_DENORMALS);
+                    bool needs_slow_path = !(PACKS_TO_NEAREST_EVEN && UNPACKS_DENORMALS);
                     uint own_at = at + turn * FOURS_OF_TURN;
-                    uvec2 low = quick_four(uintBitsToFloat(lines[own_at]), channels, 0u, residuals[turn].xy, is_rare);
-                    uvec2 high = quick_four(uintBitsToFloat(lines[own_at + 1u]), channels, 1u, residuals[turn].zw, is_rare);
+                    uvec2 low = quick_four(uintBitsToFloat(lines[own_at]), channels, 0u, residuals[turn].xy, needs_slow_path);
+                    uvec2 high = quick_four(uintBitsToFloat(lines[own_at + 1u]), channels, 1u, residuals[turn].zw, needs_slow_path);
                     uvec4 results = uvec4(low, high);
                     if (APPLIES_RELU) {
                         results &= ~((results >> 15u & 0x10001u) * 0xffffu);
                     }
                     fours_output[output_index(place.batch, row, column + turn * PLACES_OF_TURN) >> 3u] = results;
-                    rare |= is_rare ? 1u << turn : 0u;
+                    slow_path |= needs_slow_path ? 1u << turn : 0u;
                 }
             }
-            [[dont_unroll]] for (uint turn = 0u; rare >> turn != 0u; ++turn) {
-                if ((rare >> turn & 1u) != 0u) {
+            [[dont_unroll]] for (uint turn = 0u; slow_path >> turn != 0u; ++turn) {
+                if ((slow_path >> turn & 1u) != 0u) {
                     uint own_column = column + turn * PLACES_OF_TURN;
                     uvec4 results = any_eight(place.batch, at + turn * FOURS_OF_TURN, row, own_column, segment);
                     fours_output[output_index(place.batch, row, own_column) >> 3u] = results;

@@ -4,7 +4,7 @@
 // What counts here is also the time that a driver takes to make the kernel. llvmpipe makes a ladder of branches of an array that is
 // indexed by a variable, and executes all of it for each index: with a block of 256 sums that took LLVM 4 of 4.5 s, and a quarter of the
 // kernel's time. So sums are brought to the front, one after the other, and nothing is indexed by a variable. And as loops are
-// executed once at least, what is rare is one loop over all sums, not one inside of the loop that stores them.
+// executed once at least, the slow path is one loop over all sums, not one inside of the loop that stores them.
 //
 // The compile script passes BLOCK_ROWS, BLOCK_COLUMNS, INVOCATIONS and SHAPE_AT_RUN_TIME.
 #define ADDS_SEGMENTS 0

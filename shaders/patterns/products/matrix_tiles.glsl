@@ -301,8 +301,8 @@ uint index_of_four(Batch batch, uint row, uint column)
 // What a graph adds to four results, which nobody changes meanwhile.
 uvec4 residual_four(Batch batch, uint row, uint column, uint segment)
 {
-#if HAS_TAIL
-    if (TAIL_ADDS && !WRITES_TOTALS && segment + 1u == SEGMENTS) {
+#if HAS_EPILOGUE
+    if (EPILOGUE_ADDS && !WRITES_TOTALS && segment + 1u == SEGMENTS) {
         uint index = residual_index(output_index(batch, row, column)) >> 2u;
 #if OPERAND_BITS == 16
         uvec2 pairs = pairs_residual[index];
@@ -463,7 +463,7 @@ void main()
                 at = min(at, uvec2(parameters.rows - 1u, parameters.columns - 4u));
                 residuals[number] = residual_four(batch, at.x, at.y, segment);
             }
-            uint rare = 0u; // a bit for each four that has to be computed with care
+            uint slow_path = 0u; // a bit for each four that has to be computed with care
             [[unroll]] for (uint number = 0u; number < RESULT_ROWS * COLUMN_FOURS; ++number) {
                 uvec2 at = uvec2(first_row, first_column) + place_of_four(number, own_row, own_column);
                 if (at.x < parameters.rows && at.y < parameters.columns) {
@@ -471,12 +471,12 @@ void main()
                     if (plain && is_finite(four.x) && is_finite(four.y) && is_finite(four.z) && is_finite(four.w)) {
                         deliver_four(batch, floatBitsToUint(four), residuals[number], at.x, at.y, segment);
                     } else {
-                        rare |= 1u << number;
+                        slow_path |= 1u << number;
                     }
                 }
             }
-            for (; rare != 0u; rare &= rare - 1u) {
-                uvec2 at = uvec2(first_row, first_column) + place_of_four(uint(findLSB(rare)), own_row, own_column);
+            for (; slow_path != 0u; slow_path &= slow_path - 1u) {
+                uvec2 at = uvec2(first_row, first_column) + place_of_four(uint(findLSB(slow_path)), own_row, own_column);
                 uvec4 four = uvec4(0u);
                 for (uint part = 0u; part < 4u; ++part) {
                     four[part] = exact_sum(batch, at.x, at.y + part, first, end);

@@ -6,8 +6,8 @@
 // a lane adds its elements in rising order, 16 at a time; then lanes that are neighbours are added up, LANES_IN_CHAIN at a
 // time; then these sums, all in rising order.
 //
-// WAY is how that is gone through: HELD, an invocation for each lane, which keeps its elements in registers (rows of up to 4096
-// elements); LONG, the same for rows of any length, which are read three times; ALONE, one invocation for a whole row of up to
+// ROW_ACCESS_ORDER is how that is gone through: HELD, an invocation for each lane, which keeps its elements in registers (rows of up to
+// 4096 elements); LONG, the same for rows of any length, which are read three times; ALONE, one invocation for a whole row of up to
 // 4096, lane after lane. What waits for nobody is many times faster on processors, where an invocation that waits for others
 // is put aside with all that it holds; a GPU reads rows side by side that way, which takes far longer.
 //
@@ -29,7 +29,7 @@
 //   row_words_of(sum, basis)                              what is made of the row's sum, once; a uvec3
 //   ROW, row_of(words, basis, has_far)                    the same as each invocation needs it
 //   result_of(difference, term, row)                      the result; that of a row without one is NaN
-//   has_rare_results(has_far, row), rare_result_of(result, x, basis, row)   whether some results must be seen to, and what
+//   has_slow_path_results(has_far, row), slow_path_result_of(result, x, basis, row)   whether some results must be seen to, and what
 //                                                         they are then; has_far: some elements are far below the peak
 #include "axes.glsl"
 #include "comparison.glsl"
@@ -155,7 +155,7 @@ uint narrowed_f16(uint x) { return float16_from_float32(x); }
 
 // Whether a block has four elements; where all have, the pipeline is made without the other side of the branch. Blocks that
 // are held may lie behind the row's end altogether.
-#if WAY == HELD
+#if ROW_ACCESS_ORDER == HELD
 #define IS_WHOLE(first) (ROW_LENGTH % (4u * LANES_PER_ROW) == 0u || first + 3u < ROW_LENGTH)
 #else
 #define IS_WHOLE(first) (ROW_LENGTH % 4u == 0u || first + 3u < ROW_LENGTH)
@@ -222,7 +222,7 @@ PowerBasis basis_of(Peak peak)
 }
 
 // How the sums of lanes are added, and then those of chains.
-#if WAY == LONG
+#if ROW_ACCESS_ORDER == LONG
 #define FIRST_OF_SUMS Double(0.0, 0.0)
 #define with_next_sum(sum, part) sum_of(sum, part)
 #define complete_sum(sum) (sum)
@@ -265,13 +265,13 @@ void leave_out_peak(uint x[4], Peak peak, inout bool has_peak, inout Double term
     LEAVE_OUT_PEAK(0) LEAVE_OUT_PEAK(1) LEAVE_OUT_PEAK(2) LEAVE_OUT_PEAK(3)
 }
 
-void see_to_rare_results(uint x[4], PowerBasis basis, ROW row, bool has_far, inout uint results[4])
+void take_slow_path(uint x[4], PowerBasis basis, ROW row, bool has_far, inout uint results[4])
 {
-    if (has_rare_results(has_far, row)) {
-        results[0] = rare_result_of(results[0], x[0], basis, row);
-        results[1] = rare_result_of(results[1], x[1], basis, row);
-        results[2] = rare_result_of(results[2], x[2], basis, row);
-        results[3] = rare_result_of(results[3], x[3], basis, row);
+    if (has_slow_path_results(has_far, row)) {
+        results[0] = slow_path_result_of(results[0], x[0], basis, row);
+        results[1] = slow_path_result_of(results[1], x[1], basis, row);
+        results[2] = slow_path_result_of(results[2], x[2], basis, row);
+        results[3] = slow_path_result_of(results[3], x[3], basis, row);
     }
 }
 
@@ -284,14 +284,14 @@ void take_results(
     results[2] = result_of(uintBitsToFloat(x[2]), terms[2], row);
     results[3] = result_of(uintBitsToFloat(x[3]), terms[3], row);
 #ifdef TERMS_ARE_KEPT
-    see_to_rare_results(x, basis, row, has_far, results);
+    take_slow_path(x, basis, row, has_far, results);
 #else
-    if (is_shifted(basis.shift) || has_rare_results(has_far, row)) {
+    if (is_shifted(basis.shift) || has_slow_path_results(has_far, row)) {
         results[0] = result_of(difference_of(x[0], basis.shift), terms[0], row);
         results[1] = result_of(difference_of(x[1], basis.shift), terms[1], row);
         results[2] = result_of(difference_of(x[2], basis.shift), terms[2], row);
         results[3] = result_of(difference_of(x[3], basis.shift), terms[3], row);
-        see_to_rare_results(x, basis, row, has_far, results);
+        take_slow_path(x, basis, row, has_far, results);
     }
 #endif
     if (!row_has_sum) {
@@ -382,7 +382,7 @@ void take_results(
     }
 #endif
 
-#if WAY == ALONE
+#if ROW_ACCESS_ORDER == ALONE
 #include "rows/along_axes_alone.glsl"
 #else
 #include "rows/along_axes_together.glsl"

@@ -98,7 +98,7 @@ uvec3 row_words_of_lanes(Double own, PowerBasis basis)
 // EACH_BLOCK(DO): DO(name, first element) for every block of this lane in turn. Blocks that are held have names of their own, for
 // SwiftShader gives wrong results where arrays of them are indexed; all others are loaded again for each step, as block 0.
 #define BLOCK_STEP (4u * LANES_PER_ROW)
-#if WAY == HELD
+#if ROW_ACCESS_ORDER == HELD
 #define IF_HELD(block, DO) if (BLOCK_STEP * uint(block) < ROW_LENGTH) DO(block, lane * 4u + BLOCK_STEP * uint(block))
 #define EACH_NAME(DO) DO(0) DO(1) DO(2) DO(3)
 #define EACH_BLOCK(DO) IF_HELD(0, DO) IF_HELD(1, DO) IF_HELD(2, DO) IF_HELD(3, DO)
@@ -138,7 +138,7 @@ void main()
     bool has_far = is_far_below(smallest_of_extremes(seen), basis);
     bool has_peak = lane == peak.place;
     EACH_NAME(DECLARE_TERMS)
-#if WAY == HELD
+#if ROW_ACCESS_ORDER == HELD
     Double sum = Double(FIRST_SUM, 0.0);
 #ifdef TERMS_ARE_KEPT
     EACH_BLOCK(TAKE_BLOCK)

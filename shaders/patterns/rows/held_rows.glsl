@@ -198,24 +198,24 @@ uvec2 words_of_row(uvec2 words)
 }
 
 // Whether something is rare in a row of the work group, in one of two sums. (A lane that has a row for itself looks at that alone.)
-shared uint has_rare[2];
+shared uint has_slow_path[2];
 void begin_rows()
 {
     if (slot == 0u) {
-        has_rare[0] = 0u;
-        has_rare[1] = 0u;
+        has_slow_path[0] = 0u;
+        has_slow_path[1] = 0u;
     }
 }
-bool any_rare(uint sum, inout uvec2 words, bool is_rare)
+bool any_slow_path(uint sum, inout uvec2 words, bool needs_slow_path)
 {
     if (LANES_OF_ROW == 1u) {
-        return is_rare;
+        return needs_slow_path;
     }
-    if (slot < ROWS_OF_GROUP && is_rare) {
-        has_rare[sum] = 1u;
+    if (slot < ROWS_OF_GROUP && needs_slow_path) {
+        has_slow_path[sum] = 1u;
     }
     words = words_of_row(words);
-    return has_rare[sum] != 0u;
+    return has_slow_path[sum] != 0u;
 }
 
 void held_row(uint row, bool is_row);

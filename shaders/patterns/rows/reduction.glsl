@@ -3,7 +3,8 @@
 //   with_block(state, block, first, count)  the state with up to four more elements, from number `first` of the row on
 //   joined(a, b)                            what two states come to, of which b has the later elements
 //   EACH_STATE_WORD(DO)                     DO(0) DO(1) … for every word of a state
-//   EACH_USUAL_STATE_WORD(DO), EACH_RARE_STATE_WORD(DO), HAS_RARE_WORDS(slot)    optional: the words that every state has, those that are 0 in
+//   EACH_USUAL_STATE_WORD(DO), EACH_SLOW_PATH_STATE_WORD(DO), HAS_SLOW_PATH_WORDS(slot)    optional: the words that every state has, those
+//                                                                                          that are 0 in
 //                                           most states, and whether one in shared memory has these
 //   state_word_<n>(state)                   these words
 //   state_of_words(words)                   the state of an array of them
@@ -38,10 +39,10 @@ layout(constant_id = 13) const uint GROUP_SIZE = 256u;       // invocations of a
 #define SHARED_WORD(n) shared uint shared_##n[GROUP_SIZE];
 EACH_STATE_WORD(SHARED_WORD)
 
-#ifndef EACH_RARE_STATE_WORD
+#ifndef EACH_SLOW_PATH_STATE_WORD
 #define EACH_USUAL_STATE_WORD(DO) EACH_STATE_WORD(DO)
-#define EACH_RARE_STATE_WORD(DO)
-#define HAS_RARE_WORDS(slot) false
+#define EACH_SLOW_PATH_STATE_WORD(DO)
+#define HAS_SLOW_PATH_WORDS(slot) false
 #endif
 #define NO_WORD(n) words[n] = 0u;
 #define READ_SHARED(n) words[n] = shared_##n[slot];
@@ -51,9 +52,9 @@ State shared_state(uint slot)
 {
     uint words[STATE_WORDS];
     EACH_USUAL_STATE_WORD(READ_SHARED)
-    EACH_RARE_STATE_WORD(NO_WORD)
-    if (HAS_RARE_WORDS(slot)) {
-        EACH_RARE_STATE_WORD(READ_SHARED)
+    EACH_SLOW_PATH_STATE_WORD(NO_WORD)
+    if (HAS_SLOW_PATH_WORDS(slot)) {
+        EACH_SLOW_PATH_STATE_WORD(READ_SHARED)
     }
     return state_of_words(words);
 }
@@ -61,8 +62,8 @@ State shared_state(uint slot)
 void share_state(uint slot, State state)
 {
     EACH_USUAL_STATE_WORD(WRITE_SHARED)
-    if (HAS_RARE_WORDS(slot)) {
-        EACH_RARE_STATE_WORD(WRITE_SHARED)
+    if (HAS_SLOW_PATH_WORDS(slot)) {
+        EACH_SLOW_PATH_STATE_WORD(WRITE_SHARED)
     }
 }
 

@@ -1,13 +1,13 @@
 // Prefixes of whole rows: a work group goes through all chunks of its row (or rows, where these are neighbours), and carries along what came
 // before. Each element is read once. For GPUs; included by scan.glsl, whose order this is, with the same bits. A file that has it defines
 //   QuickState, NO_QUICK_STATE, quick_joined(a, b), quick_word_0(state), quick_word_1(state), quick_state_of_words(a, b)
-//                                               states of two words, for chunks without rare elements
+//                                               states of two words, for chunks without elements of the slow path
 //   quick_with_element(state, x, seen)          the state with one more element; `seen` notes how rare it was
 //   Seen, NOTHING_SEEN, is_quick_right(seen), quick_result_of(state), state_of_quick(state)
 // From the first chunk that has a rare element on, a work group takes the states that hold everything.
 
 // Quick states lie in the arrays of words that other states have, in one of three pairs.
-shared uint has_rare;
+shared uint has_slow_path;
 #define SHARE_QUICK(pair, slot, state) \
     shared_##pair##_a[slot] = quick_word_0(state); \
     shared_##pair##_b[slot] = quick_word_1(state);
@@ -204,9 +204,10 @@ void store_quickly(uint at, uint end, uvec4 results)
     }
 }
 
-// Whether a chunk had no rare elements; else nothing has been stored. Sums are made twice, as holding them takes registers, and with these work
-// groups that a core runs at once: columns of 8192 elements have 512 of them, of which an H100 runs 528 at once, or 396. Between writing to a pair of shared words and reading others' of it
-// is one barrier, and between reading it and writing to it anew is another.
+// Whether a chunk had no elements of the slow path; else nothing has been stored. Sums are made twice, as holding them takes registers, and
+// with these work groups that a core runs at once: columns of 8192 elements have 512 of them, of which an H100 runs 528 at once, or 396.
+// Between writing to a pair of shared words and reading others' of it is one barrier, and between reading it and writing to it anew is
+// another.
 bool is_done_quickly(Place place, uint chunk, Run elements, uint first, uint end)
 {
     QuickState run = NO_QUICK_STATE;
@@ -215,14 +216,14 @@ bool is_done_quickly(Place place, uint chunk, Run elements, uint first, uint end
         run = quick_with_element(run, elements.fours[i / 4u][i % 4u], seen);
     }
     if (!is_quick_right(seen)) {
-        has_rare = 1u;
+        has_slow_path = 1u;
     }
     // Runs of a block: what the run before and those before it come to. The block's first lane finds what the whole block comes to.
     bool is_followed = chunk + 1u < parameters.chunks;
     uint number = place.lane % 16u;
     SHARE_QUICK(0, place.slot, run)
     barrier();
-    if (has_rare != 0u) {
+    if (has_slow_path != 0u) {
         return false;
     }
     QuickState of_four = run;
@@ -332,7 +333,7 @@ void main()
     row_input = row_place(row_number, true);
     row_output = row_place(row_number, false);
     quick_before_sixteens = NO_QUICK_STATE;
-    has_rare = 0u;
+    has_slow_path = 0u;
     barrier();
     const uint size = LANES_OF_CHUNK * ELEMENTS_OF_RUN;
     bool is_quick = true;

@@ -69,11 +69,11 @@ Gradient with_addend(Gradient gradient, uint x, float weight, uint round)
 }
 
 // Whether the sum is not what it is taken for.
-bool is_rare(Gradient gradient)
+bool needs_slow_path(Gradient gradient)
 {
     return gradient.largest >= MOST_MAGNITUDE || gradient.smallest_less_one < LEAST_MAGNITUDE - 1u;
 }
-bool needs_scaling(Gradient gradient) { return gradient.largest < INFINITY_F32 && is_rare(gradient); }
+bool needs_scaling(Gradient gradient) { return gradient.largest < INFINITY_F32 && needs_slow_path(gradient); }
 
 #if OUTPUT_BITS == 16
 #define ROUNDS 1u

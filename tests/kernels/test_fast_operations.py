@@ -1,4 +1,4 @@
-"""Where a shader looks for rare operands once in a vector, both of its ways give the same bits."""
+"""Where a shader looks for operands of the slow path once in a vector, both of its ways give the same bits."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.kernels import library, walks
+from dmlvk.kernels import access_orders, library
 from dmlvk.operators import OPERATORS, OperatorDesc
 from dmlvk.runtime import shader_forms
 from dmlvk.spirv.modules import uses_constant
 from dmlvk.spirv.specialization import ON_PROCESSOR, PACKS_TO_NEAREST_EVEN, UNPACKS_DENORMALS
 from dmlvk.spirv.volume import LONG_FUNCTION_WORDS, called_words
-from tests.targets import all_walk_as_gpus, kernel_of
+from tests.targets import all_compute_as_gpus, kernel_of
 
 SHADERS = Path(__file__).parents[2] / "shaders"
 QUICK = sorted(
     f"{file.parent.name.replace('elementwise', 'element_wise')}_{file.stem}".upper()
     for file in SHADERS.glob("*/*.comp")
-    if "#define QUICK_OPERATION" in file.read_text()
+    if "#define FAST_OPERATION" in file.read_text()
 )
 """The operators that have such a way, all of them in FLOAT16."""
 
@@ -98,10 +98,10 @@ def test_there_are_such_operators() -> None:
 def test_the_quick_way_gives_the_bits_of_the_ordinary_one(
     operator: str, is_large: bool, constants_device: dml.Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    all_walk_as_gpus(monkeypatch)
+    all_compute_as_gpus(monkeypatch)
     if is_large:
-        monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_VECTORS", 0)
-        monkeypatch.setattr(walks, "_FEWEST_WITH_TWO_TILES", 0)
+        monkeypatch.setattr(access_orders, "_FEWEST_WITH_TWO_VECTORS", 0)
+        monkeypatch.setattr(access_orders, "_FEWEST_WITH_TWO_TILES", 0)
     first, *others = _attributes(operator)
     cases = [(first, layouts) for layouts in LAYOUTS]
     if not is_large:

@@ -13,7 +13,7 @@ from typing import Any
 
 from dmlvk.graphs.network import Network, Node, Value
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.products.convolution import TAIL_BUFFERS, ConvolutionTail, lower_with_tail
+from dmlvk.kernels.products.convolution import EPILOGUE_BUFFERS, ConvolutionEpilogue, lower_with_epilogue
 from dmlvk.kernels.program import Program
 from dmlvk.kernels.rows.normalization import batch_factor
 from dmlvk.kernels.target import Target
@@ -34,7 +34,7 @@ _RELU = "ACTIVATION_RELU"
 
 
 @dataclasses.dataclass(frozen=True)
-class Tail:
+class Epilogue:
     """A product and what follows it.
 
     Attributes:
@@ -80,8 +80,8 @@ class Tail:
         desc: Any = self.product.desc
         if self.normalization is None and self.addition is None:
             return lower(dataclasses.replace(desc, fused_activation=FusedActivation(ActivationRelu)), target)
-        tail = ConvolutionTail(self.normalization is not None, self.addition is not None, self.has_relu)
-        return lower_with_tail(desc, tail, target)
+        epilogue = ConvolutionEpilogue(self.normalization is not None, self.addition is not None, self.has_relu)
+        return lower_with_epilogue(desc, epilogue, target)
 
 
 def factor_of(normalization: Node) -> Value:
@@ -89,8 +89,8 @@ def factor_of(normalization: Node) -> Value:
     return Value("node", normalization.index, 1)
 
 
-def find_tails(network: Network, target: Target) -> list[Tail]:
-    """Finds what follows the products of a graph. No operator is part of two tails."""
+def find_epilogues(network: Network, target: Target) -> list[Epilogue]:
+    """Finds what follows the products of a graph. No operator is part of two epilogues."""
     readers: dict[Value, list[tuple[Node, int]]] = {}
     for node in network.nodes:
         for number, _, value in node.reads():
@@ -100,14 +100,14 @@ def find_tails(network: Network, target: Target) -> list[Tail]:
         value: found[0] for value, found in readers.items() if len(found) == 1 and value not in outputs
     }  # who alone reads a value
     taken: set[int] = set()
-    tails = []
+    epilogues = []
     for node in reversed(network.nodes):  # of two that could take a sum the later one does, when the other is there
         if isinstance(node.desc, Convolution | Gemm) and _has_no_activation(node.desc):
-            tail = _followed(Tail(node), only, taken, target)
-            if len(tail.nodes) > 1:
-                taken.update(member.index for member in tail.nodes)
-                tails.append(tail)
-    return tails
+            epilogue = _followed(Epilogue(node), only, taken, target)
+            if len(epilogue.nodes) > 1:
+                taken.update(member.index for member in epilogue.nodes)
+                epilogues.append(epilogue)
+    return epilogues
 
 
 def _has_no_activation(desc: OperatorDesc) -> bool:
@@ -122,30 +122,30 @@ def _ends_with_relu(desc: OperatorDesc) -> bool | None:
     return True if desc.activation.operator_name == _RELU else None
 
 
-def _followed(tail: Tail, only: Mapping[Value, tuple[Node, int]], taken: set[int], target: Target) -> Tail:
-    """The tail with as much as can be of what follows it."""
-    is_convolution = isinstance(tail.product.desc, Convolution)
-    has_kernels = is_convolution and not target.is_cpu and target.buffers >= TAIL_BUFFERS
-    ((_, tensor, _),) = tail.product.writes()
-    while not tail.has_relu:
-        reader, number = only.get(tail.output, (None, 0))
+def _followed(epilogue: Epilogue, only: Mapping[Value, tuple[Node, int]], taken: set[int], target: Target) -> Epilogue:
+    """The epilogue with as much as can be of what follows it."""
+    is_convolution = isinstance(epilogue.product.desc, Convolution)
+    has_kernels = is_convolution and not target.is_cpu and target.buffers >= EPILOGUE_BUFFERS
+    ((_, tensor, _),) = epilogue.product.writes()
+    while not epilogue.has_relu:
+        reader, number = only.get(epilogue.output, (None, 0))
         if reader is None or reader.index in taken or not _keeps_layout(reader, number, tensor):
             break
         desc, relu = reader.desc, _ends_with_relu(reader.desc)
         if isinstance(desc, ActivationRelu):
-            return dataclasses.replace(tail, relu=reader, has_relu=True)
-        if not has_kernels or relu is None or tail.addition is not None:
+            return dataclasses.replace(epilogue, relu=reader, has_relu=True)
+        if not has_kernels or relu is None or epilogue.addition is not None:
             break
-        if isinstance(desc, BatchNormalization) and tail.normalization is None and _is_of_channels(desc, number):
-            tail = dataclasses.replace(tail, normalization=reader, has_relu=relu)
+        if isinstance(desc, BatchNormalization) and epilogue.normalization is None and _is_of_channels(desc, number):
+            epilogue = dataclasses.replace(epilogue, normalization=reader, has_relu=relu)
         elif isinstance(desc, ElementWiseAdd | ElementWiseAdd1):
             _, other, residual = reader.reads()[1 - number]
             if not same_elements(other, tensor) or other.data_type is not tensor.data_type:
                 break
-            tail = dataclasses.replace(tail, addition=reader, residual=residual, has_relu=relu)
+            epilogue = dataclasses.replace(epilogue, addition=reader, residual=residual, has_relu=relu)
         else:
             break
-    return tail
+    return epilogue
 
 
 def _keeps_layout(reader: Node, number: int, tensor: TensorDesc) -> bool:

@@ -29,7 +29,7 @@ from dmlvk.kernels.products.matrix_tiles import (
     MatrixTile,
 )
 from dmlvk.kernels.target import Target
-from tests.targets import all_walk_as_gpus
+from tests.targets import all_compute_as_gpus
 
 E = dml.Expression
 Array = npt.NDArray[Any]
@@ -45,7 +45,7 @@ def gpu(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> dml.Device:
     """A device that is given a GPU's kernels, and compiles them quickly."""
     if Target.of(device.info).is_naive:
         pytest.skip("SwiftShader compiles a GPU's products for ten seconds")
-    all_walk_as_gpus(monkeypatch)
+    all_compute_as_gpus(monkeypatch)
     return device
 
 
@@ -126,7 +126,7 @@ class Net:
         return compiled
 
 
-TAILS: dict[str, tuple[Callable[[Net], E], int]] = {
+EPILOGUES: dict[str, tuple[Callable[[Net], E], int]] = {
     "normalized": (lambda net: net.normalized(net.convolution()), 2),
     "normalized, RELU fused": (lambda net: net.normalized(net.convolution(), RELU), 2),
     "normalized, RELU": (lambda net: F.activation_relu(net.normalized(net.convolution())), 2),
@@ -141,9 +141,9 @@ TAILS: dict[str, tuple[Callable[[Net], E], int]] = {
 
 
 @pytest.mark.parametrize("data_type", [dml.FLOAT32, dml.FLOAT16], ids=["float32", "float16"])
-@pytest.mark.parametrize("name", TAILS)
+@pytest.mark.parametrize("name", EPILOGUES)
 def test_what_follows_a_convolution(gpu: dml.Device, name: str, data_type: DataType) -> None:
-    build, stages = TAILS[name]
+    build, stages = EPILOGUES[name]
     net = Net(gpu, data_type)
     net.check(build(net), stages)
 
@@ -159,7 +159,7 @@ def test_what_follows_a_convolution(gpu: dml.Device, name: str, data_type: DataT
     ],
     ids=["single", "side by side", "in turn", "windows"],
 )
-def test_every_kind_of_kernel_has_tails(
+def test_every_kind_of_kernel_has_epilogues(
     gpu: dml.Device,
     tile: MatrixTile,
     come: int,
@@ -188,7 +188,7 @@ def test_every_kind_of_kernel_has_tails(
     ],
     ids=["of a place", "of a place, side by side", "of a place, in turn", "of nine places", "of nine places, in turn"],
 )
-def test_tails_of_results_that_are_stored_by_fours(
+def test_epilogues_of_results_that_are_stored_by_fours(
     gpu: dml.Device,
     tile: MatrixTile,
     come: int,
@@ -289,14 +289,14 @@ def _random_branches(device: dml.Device, seed: int) -> tuple[dml.Graph, E, dict[
 
 
 def test_branches_at_random(gpu: dml.Device) -> None:
-    tails = 0
+    epilogues = 0
     for seed in range(12):
         graph, output, arrays = _random_branches(gpu, seed)
         compiled, single = (graph.compile({"y": output}, fuse=fuse) for fuse in (True, False))
         products = [stage for stage in compiled.stages if isinstance(stage.nodes[0].desc, dml.Convolution)]
-        tails += sum(len(stage.nodes) > 1 for stage in products)
+        epilogues += sum(len(stage.nodes) > 1 for stage in products)
         assert gpu.run(compiled, arrays)["y"].tobytes() == gpu.run(single, arrays)["y"].tobytes(), seed
-    assert tails > 10
+    assert epilogues > 10
 
 
 def test_a_result_that_the_graph_shows_is_written(gpu: dml.Device) -> None:
@@ -306,7 +306,7 @@ def test_a_result_that_the_graph_shows_is_written(gpu: dml.Device) -> None:
     assert [len(stage.nodes) for stage in compiled.stages] == [1, 1]
 
 
-def test_devices_with_few_bindings_have_no_tails(gpu: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_with_few_bindings_have_no_epilogues(gpu: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dml.Device, "target", Target())
     net = Net(gpu, dml.FLOAT32)
     compiled = net.graph.compile({"y": net.normalized(net.convolution(), RELU)})
@@ -314,7 +314,7 @@ def test_devices_with_few_bindings_have_no_tails(gpu: dml.Device, monkeypatch: p
 
 
 def test_relu_behind_products_on_every_device(device: dml.Device, monkeypatch: pytest.MonkeyPatch) -> None:
-    all_walk_as_gpus(monkeypatch, as_gpus=False)
+    all_compute_as_gpus(monkeypatch, as_gpus=False)
     net = Net(device, dml.FLOAT32)
     net.check(F.activation_relu(net.convolution()), 1)
 

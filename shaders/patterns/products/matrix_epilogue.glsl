@@ -2,28 +2,28 @@
 // of the same layout, each with the bits that the operator itself gives. (RELU is the last of it: APPLIES_RELU.) Included by matrix.glsl.
 //
 // An operand that there is no use for is bound to something else, and not read.
-#ifndef MATRIX_TAIL_GLSL
-#define MATRIX_TAIL_GLSL
+#ifndef MATRIX_EPILOGUE_GLSL
+#define MATRIX_EPILOGUE_GLSL
 
 #include "shifted_and_scaled.glsl"
 #include "widening.glsl"
 
-layout(constant_id = 36) const bool TAIL_NORMALIZES = false;
-layout(constant_id = 37) const bool TAIL_ADDS = false;
+layout(constant_id = 36) const bool EPILOGUE_NORMALIZES = false;
+layout(constant_id = 37) const bool EPILOGUE_ADDS = false;
 
 // Where what is added lies, for a place of the output.
 uint residual_index(uint output_index) { return output_index - BASE(RESULT_BITS, output) + BASE(RESULT_BITS, residual); }
 
-uint with_tail(Batch batch, uint result, uint residual, uint row)
+uint with_epilogue(Batch batch, uint result, uint residual, uint row)
 {
-    if (TAIL_NORMALIZES) { // as normalization/batch_normalization.comp does
+    if (EPILOGUE_NORMALIZES) { // as normalization/batch_normalization.comp does
         uint channel = batch.channel + row;
         uint mean = FORM(widened, OPERAND)(LOAD(OPERAND, words_mean, BASE(OPERAND_BITS, mean) + channel));
         uint bias = FORM(widened, OPERAND)(LOAD(OPERAND, words_bias, BASE(OPERAND_BITS, bias) + channel));
         uint factor = words_factor[BASE(32, factor) + channel];
         result = FORM(narrowed, OPERAND)(shifted_and_scaled(FORM(widened, OPERAND)(result), mean, factor, bias));
     }
-    return TAIL_ADDS ? FORM(add, OPERAND)(result, residual) : result;
+    return EPILOGUE_ADDS ? FORM(add, OPERAND)(result, residual) : result;
 }
 
 #endif

@@ -41,7 +41,7 @@ class Axis:
 
 
 @dataclasses.dataclass(frozen=True)
-class Walk:
+class IndexedAccess:
     """How elements are gone through, and where indices lead.
 
     Attributes:
@@ -59,7 +59,7 @@ class Walk:
         """Elements of the dense operand."""
         return math.prod(axis.size for axis in self.axes)
 
-    def folded(self, *, keep_order: bool = False) -> Walk:
+    def folded(self, *, keep_order: bool = False) -> IndexedAccess:
         """The same with as few axes as possible, ordered as the dense operand lies in memory, or as they are."""
         sizes = [axis.size for axis in self.axes]
         operands = [
@@ -70,8 +70,9 @@ class Walk:
         inwards = zip(layout.sizes, dense, index, sparse, position, strict=True)
         return dataclasses.replace(self, axes=tuple(Axis(*each) for each in reversed(list(inwards))))
 
-    def in_units(self, bits: int, *, moves_position: bool = False) -> tuple[int, Walk]:
-        """The widest unit that moves elements of so many bits together, and the walk through these, once folded.
+    def in_units(self, bits: int, *, moves_position: bool = False) -> tuple[int, IndexedAccess]:
+        """The widest unit that moves elements of so many bits together, and the access order through these, once
+        folded.
 
         Elements move together that are neighbours in all operands and have the same indices.
 
@@ -138,18 +139,20 @@ def variant_of(operation: str, unit: int, *, folder: str = "indexed", has_many: 
     return ShaderVariant(name, f"{folder}/{operation}.comp", defines)
 
 
-def takes_many(walk: Walk, unit: int, target: Target) -> bool:
+def takes_many(access: IndexedAccess, unit: int, target: Target) -> bool:
     """Whether invocations shall move many units: of a large tensor whose neighbours have indices of their own."""
-    has_own_indices = bool(walk.axes) and walk.axes[-1].index > 0
-    return not target.is_cpu and unit == 32 and has_own_indices and walk.elements >= _FEWEST_ELEMENTS_OF_MANY
+    has_own_indices = bool(access.axes) and access.axes[-1].index > 0
+    return not target.is_cpu and unit == 32 and has_own_indices and access.elements >= _FEWEST_ELEMENTS_OF_MANY
 
 
-def kernel_of(operation: str, walk: Walk, unit: int, index_type: DataType, *, has_many: bool = False) -> PlainKernel:
+def kernel_of(
+    operation: str, access: IndexedAccess, unit: int, index_type: DataType, *, has_many: bool = False
+) -> PlainKernel:
     """The kernel that goes through all elements of the dense operand.
 
     Args:
         operation: the shader's name.
-        walk: folded, in units.
+        access: folded, in units.
         unit: bits that are moved at once.
         index_type: of the indices.
         has_many: whether an invocation moves many units; the shader has a variant for it.
@@ -157,33 +160,33 @@ def kernel_of(operation: str, walk: Walk, unit: int, index_type: DataType, *, ha
     Raises:
         DeviceLimitError: when there are more elements than can be launched.
     """
-    is_packed = unit < 32 and walk.is_packed
-    items = -(-walk.elements // (32 // unit)) if is_packed else walk.elements
+    is_packed = unit < 32 and access.is_packed
+    items = -(-access.elements // (32 // unit)) if is_packed else access.elements
     groups = launch_size(operation.upper(), -(-items // (MANY_LANES if has_many else lanes(unit))))
     return PlainKernel(
         variant=variant_name(operation, unit) + ".many" * has_many,
         work_groups=groups,
-        constants=_geometry(walk, index_type, is_packed=is_packed),
-        parameters=(walk.elements,),
+        constants=_geometry(access, index_type, is_packed=is_packed),
+        parameters=(access.elements,),
     )
 
 
-def _geometry(walk: Walk, index_type: DataType, *, is_packed: bool) -> dict[str, int]:
+def _geometry(access: IndexedAccess, index_type: DataType, *, is_packed: bool) -> dict[str, int]:
     """The specialization constants of shaders/patterns/movement/indexed.glsl."""
-    axes = list(reversed(walk.axes))
+    axes = list(reversed(access.axes))
     strides = {
         "dense": [axis.dense for axis in axes],
         "index": [axis.index for axis in axes],
         "sparse": [axis.sparse for axis in axes],
         "position": [axis.position for axis in axes],
     }
-    missing = MAXIMUM_DIMENSION_COUNT - len(walk.choices)
+    missing = MAXIMUM_DIMENSION_COUNT - len(access.choices)
     return {
         **constants.axes([axis.size for axis in axes], strides, is_packed=is_packed),
-        **constants.numbered("CHOICES", [*(size for size, _ in walk.choices), *[1] * missing]),
-        **constants.numbered("CHOICE_STRIDE", [*(stride for _, stride in walk.choices), *[0] * missing]),
-        "INDICES": len(walk.choices),
-        "INDEX_STEP": walk.index_step,
+        **constants.numbered("CHOICES", [*(size for size, _ in access.choices), *[1] * missing]),
+        **constants.numbered("CHOICE_STRIDE", [*(stride for _, stride in access.choices), *[0] * missing]),
+        "INDICES": len(access.choices),
+        "INDEX_STEP": access.index_step,
         "INDEX_IS_PAIR": int(index_type in _INDEX_PAIRS),
         "INDEX_IS_SIGNED": int(index_type in _SIGNED_INDICES),
     }

@@ -1,4 +1,4 @@
-"""Chooses how a kernel goes through memory, and works out the specialization constants of that walk."""
+"""Chooses how a kernel goes through memory, and works out the specialization constants of that access order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import (
     TILES_IN_BYTES,
     WORK_GROUP_SIZE_WITH_TWO_VECTORS,
-    Walk,
+    AccessOrder,
     lanes,
     tile_size,
     tiles_at_once,
@@ -22,12 +22,12 @@ from dmlvk.kernels.variants import (
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 _MOST_INTERLEAVE = 64
-"""How far apart an invocation's elements lie at most in the strided walk; more gains nothing."""
+"""How far apart an invocation's elements lie at most in the strided access order; more gains nothing."""
 
 _MOST_SPLIT = 2**19
-"""How many elements at most, along the only axis, the strided walk takes in rows of few, so that one kernel serves all
-such sizes: a large GPU has cores for an invocation each. More of them are worth a kernel of their own, in which every
-invocation has four."""
+"""How many elements at most, along the only axis, the strided access order takes in rows of few, so that one kernel
+serves all such sizes: a large GPU has cores for an invocation each. More of them are worth a kernel of their own, in
+which every invocation has four."""
 
 _MOST_REPEATS = 8
 """How often an invocation stores one result at most; more leave no time for others to read in the meantime."""
@@ -41,11 +41,12 @@ _FEWEST_WITH_TWO_VECTORS = 2**18
 _FEWEST_WITH_TWO_TILES = 2**18
 """The same for work groups that have two tiles."""
 
-DEFERS_WHAT_IS_RARE = 5
-"""The ``constant_id`` by which a contiguous kernel that can do so is told to compute rare operands after the others."""
+DEFERS_SLOW_PATH = 5
+"""The ``constant_id`` by which a contiguous kernel that can do so is told to compute operands of the slow path after
+the others."""
 
 _VECTORS_ON_PROCESSORS = 8
-"""How many vectors an invocation computes on a processor that leaves what is rare for the end."""
+"""How many vectors an invocation computes on a processor that leaves the slow path for the end."""
 
 _FEWEST_ON_PROCESSORS = 2**13
 """What is left at least for a processor's cores then: 32 work groups."""
@@ -58,11 +59,11 @@ _NOT_TILED = 2**32 - 1
 
 
 @dataclasses.dataclass(frozen=True)
-class WalkPlan:
-    """A walk over a folded layout.
+class AccessPlan:
+    """An access order over a folded layout.
 
     Attributes:
-        walk: which.
+        access_order: which.
         invocations: how many there is work for.
         work_items: what the shader's ``work_items`` counts: elements (contiguous), vectors (rows),
             invocations (strided), or work groups (tiled).
@@ -71,7 +72,7 @@ class WalkPlan:
         work_group_size: invocations of a work group.
     """
 
-    walk: Walk
+    access_order: AccessOrder
     invocations: int
     work_items: int
     geometry: tuple[int, ...]
@@ -83,30 +84,31 @@ def plan(
     layout: FoldedLayout,
     types: tuple[DataType, ...],
     target: Target,
-    takes_a_while: Callable[[Walk], bool],
-    defers_what_is_rare: Callable[[Walk], bool] = lambda walk: False,
-) -> WalkPlan:
-    """The fastest walk that a layout allows on a device.
+    takes_a_while: Callable[[AccessOrder], bool],
+    defers_slow_path: Callable[[AccessOrder], bool] = lambda access_order: False,
+) -> AccessPlan:
+    """The fastest access order that a layout allows on a device.
 
     Args:
         layout: of all operands, the output last.
         types: the operands' data types as the shader sees them, the output's last.
         target: the device.
-        takes_a_while: tells whether the function, in a walk's kernel, is slower than memory; asked for large tensors.
-        defers_what_is_rare: tells whether a walk's kernel can compute rare operands after the others; asked for large
+        takes_a_while: tells whether the function, in an access order's kernel, is slower than memory; asked for large
             tensors.
+        defers_slow_path: tells whether an access order's kernel can compute operands of the slow path after the others;
+            asked for large tensors.
     """
     if _is_small_of_any_rest(layout, types):
         return _strided(layout, types)
     chosen = _plan(layout, types)
     if not target.is_cpu:
         return _with_two_vectors(chosen, types, takes_a_while)
-    if chosen.walk == "tiled":  # it gains processors nothing, and waiting for others costs them much
+    if chosen.access_order == "tiled":  # it gains processors nothing, and waiting for others costs them much
         return _strided(layout, types)
-    return _with_deferral(chosen, defers_what_is_rare)
+    return _with_deferral(chosen, defers_slow_path)
 
 
-def _plan(layout: FoldedLayout, types: tuple[DataType, ...]) -> WalkPlan:
+def _plan(layout: FoldedLayout, types: tuple[DataType, ...]) -> AccessPlan:
     if layout.is_contiguous:
         return _contiguous(layout, types)
     if _has_vector_rows(layout, lanes("rows", types)):
@@ -124,65 +126,69 @@ def _is_small_of_any_rest(layout: FoldedLayout, types: tuple[DataType, ...]) -> 
     return not is_known and not tells_multiples(elements) and typical(elements) <= _MOST_OF_ANY_REST
 
 
-def tiles(layout: FoldedLayout, types: tuple[DataType, ...]) -> WalkPlan | None:
-    """The walk in tiles of a layout that is a transposition; ``None``: another walk serves it better."""
+def tiles(layout: FoldedLayout, types: tuple[DataType, ...]) -> AccessPlan | None:
+    """The access order in tiles of a layout that is a transposition; ``None``: another access order serves it
+    better.
+    """
     axis = _tiled_axis(layout, types)
     return None if axis is None else _tiles(layout, types, axis)
 
 
-def vectors(layout: FoldedLayout, types: tuple[DataType, ...]) -> WalkPlan | None:
-    """The walk of a layout in whole vectors, one for an invocation; ``None``: its rows are not made of such."""
+def vectors(layout: FoldedLayout, types: tuple[DataType, ...]) -> AccessPlan | None:
+    """The access order of a layout in whole vectors, one for an invocation; ``None``: its rows are not made of such."""
     if layout.is_contiguous:
         return None if _is_small_of_any_rest(layout, types) else _contiguous(layout, types)
     return _rows(layout, types) if _has_vector_rows(layout, lanes("rows", types)) else None
 
 
-def _with_two_vectors(chosen: WalkPlan, types: tuple[DataType, ...], takes_a_while: Callable[[Walk], bool]) -> WalkPlan:
-    """The same walk with two vectors for every invocation, where that is faster; else the one that was chosen.
+def _with_two_vectors(
+    chosen: AccessPlan, types: tuple[DataType, ...], takes_a_while: Callable[[AccessOrder], bool]
+) -> AccessPlan:
+    """The same access order with two vectors for every invocation, where that is faster; else the one that was chosen.
 
     Both are loaded before anything is computed. That gains 8 to 14% where the function takes a while, or where vectors
     of the output are short; a simple function loses 1%, results that are stored several times lose 3%.
     """
     vectors = chosen.invocations
     if (
-        chosen.walk not in ("contiguous", "rows")
+        chosen.access_order not in ("contiguous", "rows")
         or chosen.repeats > 1
         or typical(vectors) < 2 * _FEWEST_WITH_TWO_VECTORS
     ):
         return chosen
     is_narrow = types[-1].size_in_bits < max(data_type.size_in_bits for data_type in types)
-    if not is_narrow and not takes_a_while(chosen.walk):
+    if not is_narrow and not takes_a_while(chosen.access_order):
         return chosen
     size = WORK_GROUP_SIZE_WITH_TWO_VECTORS
     invocations = -(-vectors // (2 * size)) * size  # the two lie a work group apart
     geometry = (*chosen.geometry[:-1], 1)
-    if chosen.walk == "contiguous":
+    if chosen.access_order == "contiguous":
         whole_groups = chosen.work_items // lanes("contiguous", types)
         exceeds = is_dynamic(whole_groups) or 2 * math.prod(work_groups(invocations, size)) * size > whole_groups
         geometry = (int(exceeds), chosen.geometry[1], 1, 0)
     return dataclasses.replace(chosen, invocations=invocations, geometry=geometry, work_group_size=size)
 
 
-def _with_deferral(chosen: WalkPlan, defers_what_is_rare: Callable[[Walk], bool]) -> WalkPlan:
-    """The same walk with what is rare computed after the rest: processors execute both sides of a branch."""
+def _with_deferral(chosen: AccessPlan, defers_slow_path: Callable[[AccessOrder], bool]) -> AccessPlan:
+    """The same access order with the slow path computed after the rest: processors execute both sides of a branch."""
     invocations = -(-chosen.invocations // _VECTORS_ON_PROCESSORS)
     if (
-        chosen.walk != "contiguous"
+        chosen.access_order != "contiguous"
         or typical(invocations) < _FEWEST_ON_PROCESSORS
-        or not defers_what_is_rare(chosen.walk)
+        or not defers_slow_path(chosen.access_order)
     ):
         return chosen
     groups = -(-invocations // WORK_GROUP_SIZE)  # an invocation's vectors lie a work group apart
     return dataclasses.replace(chosen, invocations=groups * WORK_GROUP_SIZE, geometry=(*chosen.geometry[:-1], 1))
 
 
-def _contiguous(layout: FoldedLayout, types: tuple[DataType, ...]) -> WalkPlan:
+def _contiguous(layout: FoldedLayout, types: tuple[DataType, ...]) -> AccessPlan:
     elements = math.prod(layout.sizes)
     whole_groups, left_over = divmod(elements, lanes("contiguous", types))
     groups = whole_groups + (left_over > 0)
     # That there are too many is told where it could be so for some sizes: it only costs a comparison.
     exceeds = is_dynamic(groups) or math.prod(work_groups(groups)) * WORK_GROUP_SIZE > whole_groups
-    return WalkPlan("contiguous", groups, elements, (int(exceeds), int(left_over > 0), 0, 0))
+    return AccessPlan("contiguous", groups, elements, (int(exceeds), int(left_over > 0), 0, 0))
 
 
 def _has_vector_rows(layout: FoldedLayout, lane_count: int) -> bool:
@@ -195,7 +201,7 @@ def _has_vector_rows(layout: FoldedLayout, lane_count: int) -> bool:
     )
 
 
-def _rows(layout: FoldedLayout, types: tuple[DataType, ...]) -> WalkPlan:
+def _rows(layout: FoldedLayout, types: tuple[DataType, ...]) -> AccessPlan:
     lane_count = lanes("rows", types)
     vectors = math.prod(layout.sizes) // lane_count
     layout, repeats, stride = _without_repeats(layout, lane_count, typical(vectors) // _FEWEST_INVOCATIONS)
@@ -204,7 +210,7 @@ def _rows(layout: FoldedLayout, types: tuple[DataType, ...]) -> WalkPlan:
     sizes = (size if others else ANY_SIZE, *open_ended(others))
     repeat_stride = stride // lane_count if repeats > 1 else 0
     geometry = _geometry(layout, sizes, groups_per_row, False, repeats, repeat_stride, 0)
-    return WalkPlan("rows", vectors // repeats, vectors // repeats, geometry, repeats)
+    return AccessPlan("rows", vectors // repeats, vectors // repeats, geometry, repeats)
 
 
 def _without_repeats(layout: FoldedLayout, lane_count: int, most: int) -> tuple[FoldedLayout, int, int]:
@@ -274,7 +280,7 @@ def _tiled_inputs(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) 
     return inputs
 
 
-def _tiles(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> WalkPlan:
+def _tiles(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> AccessPlan:
     order = [0, axis, *(i for i in range(1, len(layout.sizes)) if i != axis)]
     turned = FoldedLayout(
         tuple(layout.sizes[i] for i in order), tuple(tuple(strides[i] for i in order) for strides in layout.strides)
@@ -284,7 +290,7 @@ def _tiles(layout: FoldedLayout, types: tuple[DataType, ...], axis: int) -> Walk
     vectors = _vector_operands(turned, types) & ~tiled_inputs
     words = _tile_words(tiled_inputs, types, math.prod(tiles_along))
     geometry = _geometry(turned, turned.sizes, 1, False, vectors, *tiles_along, *words)
-    return WalkPlan("tiled", groups * WORK_GROUP_SIZE, groups, geometry)
+    return AccessPlan("tiled", groups * WORK_GROUP_SIZE, groups, geometry)
 
 
 def _tiles_of_groups(layout: FoldedLayout, types: tuple[DataType, ...]) -> tuple[tuple[int, int], int]:
@@ -315,7 +321,7 @@ def _vector_operands(layout: FoldedLayout, types: tuple[DataType, ...]) -> int:
     )
 
 
-def _strided(layout: FoldedLayout, types: tuple[DataType, ...]) -> WalkPlan:
+def _strided(layout: FoldedLayout, types: tuple[DataType, ...]) -> AccessPlan:
     lane_count = lanes("strided", types)
     packed = types[-1].size_in_bits < 32 and layout.strides[-1][0] == 1
     is_split = len(layout.sizes) == 1 and not is_dynamic(layout.sizes[0])  # which is told at launch anyway
@@ -332,13 +338,15 @@ def _strided(layout: FoldedLayout, types: tuple[DataType, ...]) -> WalkPlan:
         groups_per_row = -(-size // (lane_count * interleave)) * interleave
     invocations = math.prod(layout.sizes[1:]) * groups_per_row
     sizes = (size, *open_ended(layout.sizes[1:]))
-    return WalkPlan("strided", invocations, invocations, _geometry(layout, sizes, groups_per_row, packed, interleave))
+    return AccessPlan("strided", invocations, invocations, _geometry(layout, sizes, groups_per_row, packed, interleave))
 
 
 def _geometry(
     layout: FoldedLayout, sizes: tuple[int, ...], groups_per_row: int, packed: bool, *own: int
 ) -> tuple[int, ...]:
-    """The constants of ``axes.glsl``, the strides of the output and of each input for 8 axes, and the walk's own."""
+    """The constants of ``axes.glsl``, the strides of the output and of each input for 8 axes, and the access order's
+    own.
+    """
     missing = MAXIMUM_DIMENSION_COUNT - len(sizes)
     constants = [groups_per_row, int(packed), *sizes, *[1] * missing]
     for strides in (layout.strides[-1], *layout.strides[:-1]):
