@@ -8,7 +8,6 @@ are known. A node whose shape depends on the contents of a small tensor waits fo
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,7 @@ from dmlvk.onnx.evaluation import OWN
 from dmlvk.onnx.evaluation.call import function_of
 from dmlvk.onnx.expansion import expanded, has_body
 from dmlvk.onnx.host import HOST_ONLY, RANDOM, Inferred, NotInferred, inferred, own_results
+from dmlvk.onnx.host_chains import SHAPES_ONLY, follows_on_host, given_by_host
 from dmlvk.onnx.joining import Joined
 from dmlvk.onnx.limits import DEFAULT_LIMITS, MOST_AXES, Limits
 from dmlvk.onnx.loading import Model, Step
@@ -53,15 +53,10 @@ from dmlvk.operators import FusedActivation
 if TYPE_CHECKING:
     from dmlvk.device import Device
 
-_log = logging.getLogger("dmlvk")
-
 _LARGEST_KEY = 2**20
 """Bytes of an input whose contents may decide how a model is planned."""
 
 _NOT_TRANSLATED = "is not translated"
-
-_SHAPES_ONLY = ("EyeLike", "Shape", "Size")
-"""Operators whose results follow from the shape of their input."""
 
 
 class Planner:
@@ -209,7 +204,12 @@ class Planner:
     def _place(self, step: Step) -> None:
         read = [self._value(name) for name in step.reads]
         if any(isinstance(value, Awaited) for value in read):
-            self._wait(step)
+            if not follows_on_host(step, read):
+                self._wait(step)
+            elif isinstance(step, Joined):
+                self._place_members(step)
+            else:
+                self._to_host(step, "reads a type that the device does not have")
             return
         missing = next((name for name, value in zip(step.reads, read, strict=True) if value is None), None)
         if isinstance(step, Joined) and (missing is not None or all(map(self._follows_from_sizes, step.reads))):
@@ -231,7 +231,7 @@ class Planner:
         if step.proto.op_type == "If" and not step.domain and self._is_known(step.proto.input[0]):
             self._take_branch(step)
             return
-        if step.proto.op_type in _SHAPES_ONLY and not step.domain:
+        if step.proto.op_type in SHAPES_ONLY and not step.domain:
             self._take_shape(step, self._value(step.proto.input[0]))
             return
         if self._guards is not None and not is_constant and self._is_host_s(step):
@@ -422,9 +422,8 @@ class Planner:
     def _to_host(self, step: Step, reason: str) -> None:
         self._note(step, "host", reason)
         self._host.append(step)
-        for name in step.proto.output:
-            if name:
-                self._values[name] = Awaited()
+        given = given_by_host(step, [self._value(name) for name in step.reads])
+        self._values.update((name, value) for name, value in zip(step.proto.output, given, strict=True) if name)
 
     def _to_device(self, step: Step) -> None:
         """Translates a node.

@@ -289,7 +289,15 @@ class Derived:
 
 @dataclasses.dataclass(frozen=True)
 class Awaited:
-    """A value that is not there yet: it depends on something that the host computes first."""
+    """A value that is not there yet: it depends on something that the host computes first.
+
+    Attributes:
+        element: its ONNX type, where that is known; UNDEFINED for one that the device does not have.
+        is_from_host: whether the host computes it in the same round.
+    """
+
+    element: int | None = None
+    is_from_host: bool = False
 
 
 Value = Tensor | Known | Awaited | Derived

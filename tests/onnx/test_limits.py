@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
@@ -227,6 +228,39 @@ def test_time_to_load_grows_with_the_number_of_nodes_alone(kind: str, device: dm
 
     seconds(100)
     assert seconds(1600) < 3 * 8 * max(seconds(200), 0.02)  # quadratic, it would be 64 times as much
+
+
+def test_what_follows_a_type_that_no_device_has_is_no_round_for_each_node(
+    device: dml.Device, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The device computes on both sides; ONNX Runtime computes the same."""
+    names = [f"v{number}" for number in range(300)]
+    pairs = zip(["wide", *names[:-1]], names, strict=True)
+    chain = [
+        node(("Sin", "Abs", "Mul")[number % 3], [a] if number % 3 < 2 else [a, "one"], [b])
+        for number, (a, b) in enumerate(pairs)
+    ]
+    nodes = [
+        node("Neg", ["x"], ["n"]),
+        node("Cast", ["n"], ["wide"], to=TensorProto.DOUBLE),
+        *chain,
+        node("Shape", [names[-1]], ["sizes"]),
+        node("Where", ["c", names[-1], "wide"], ["w"]),
+        node("Cast", ["w"], ["f"], to=TensorProto.FLOAT),
+        node("Greater", ["w", "one"], ["g"]),
+        node("Where", ["g", "f", "n"], ["y"]),
+    ]
+    made = model(nodes, {"x": ["rows", 3], "c": ["rows", 3]}, ["y", "sizes"], {"one": np.array(1.5)})
+    made.graph.input[1].type.tensor_type.elem_type = TensorProto.BOOL
+    session = ort.InferenceSession(made, device=device)
+    other = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    for rows in (2, 5):
+        x = np.linspace(-3, 3, 3 * rows, dtype=np.float32).reshape(rows, 3)
+        feed = {"x": x, "c": x > 1}
+        for found, expected in zip(session.run(None, feed), other.run(None, feed), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+    assert len([line for line in caplog.messages if "the host computes" in line]) <= 2 * 2
+    assert session.partition[-1].place == "device"
 
 
 def test_a_value_that_no_buffer_holds_is_named_with_its_node(device: dml.Device) -> None:

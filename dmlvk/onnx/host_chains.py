@@ -1,0 +1,68 @@
+"""Nodes that follow the host's on the host, without another round: those that read a type that no device has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from onnx import TensorProto
+
+from dmlvk.onnx.control import CONTROL_FLOW
+from dmlvk.onnx.evaluation.random_numbers import RANDOM
+from dmlvk.onnx.loading import Step
+from dmlvk.onnx.values import Awaited, Known, Tensor, Value, element_of
+
+SHAPES_ONLY = ("EyeLike", "Shape", "Size")
+"""Operators whose results follow from the shape of their input."""
+
+_FOREIGN = int(TensorProto.UNDEFINED)
+"""Stands for every type that the device does not have."""
+
+_OF_THE_HOST = (_FOREIGN, int(TensorProto.DOUBLE))
+
+
+def follows_on_host(step: Step, read: Sequence[Value | None]) -> bool:
+    """Whether only the host can compute a node, once it has computed what the node waits for.
+
+    Args:
+        step: the node.
+        read: all that it reads; ``None`` for what has a type that the device does not have.
+    """
+    if any(isinstance(value, Awaited) and not value.is_from_host for value in read):
+        return False
+    if step.proto.op_type in (*SHAPES_ONLY, *RANDOM, *CONTROL_FLOW):
+        return False
+    return any(_element(value) in _OF_THE_HOST for value in read)
+
+
+def given_by_host(step: Step, read: Sequence[Value | None]) -> list[Awaited]:
+    """What a node gives that the host computes, with the element types as far as the operator's schema tells them.
+
+    Args:
+        step: the node.
+        read: all that it reads, as for :func:`follows_on_host`.
+    """
+    if step.schema is None:
+        return [Awaited(is_from_host=True)] * len(step.proto.output)
+    by_name = dict(zip(step.reads, read, strict=True))
+    elements: dict[str, int | None] = {}
+    for number, name in enumerate(step.proto.input):
+        formal = step.schema.inputs[min(number, len(step.schema.inputs) - 1)] if step.schema.inputs else None
+        if formal is not None and name in by_name:
+            elements.setdefault(formal.type_str, _element(by_name[name]))
+    formals = step.schema.outputs
+    return [
+        Awaited(elements.get(formals[min(number, len(formals) - 1)].type_str), is_from_host=True)
+        for number in range(len(step.proto.output))
+    ]
+
+
+def _element(value: Value | None) -> int | None:
+    if value is None:
+        return _FOREIGN
+    if isinstance(value, (Tensor, Awaited)):
+        return value.element
+    if isinstance(value, Known) and isinstance(value.value, np.ndarray):
+        found = element_of(value.value)
+        return _FOREIGN if found is None else found
+    return None
