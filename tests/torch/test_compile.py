@@ -318,6 +318,37 @@ def test_special_values_are_pytorchs(any_device: dml.Device) -> None:
     torch.testing.assert_close(compiled(program, any_device)(x), program(x), equal_nan=True, rtol=1e-6, atol=0)
 
 
+def test_what_meets_at_a_place_leaves_others_alone(any_device: dml.Device) -> None:
+    x, at, values = torch.randn(6, 3), torch.tensor([0, 2, 2, -1, 0]), torch.randn(5, 3)
+    values[1, 1], values[0, 0] = float("inf"), float("nan")
+
+    def put(x: Any) -> Any:
+        return x.index_put((at,), values, accumulate=True)
+
+    torch.testing.assert_close(compiled(put, any_device)(x), put(x), equal_nan=True)
+    tokens = torch.tensor([[49999, 3, 3], [0, 3, 7]])  # of so many that pairs with all of them would be too many
+    weight, gradient = torch.randn(50000, 4, requires_grad=True), torch.randn(2, 3, 4)
+    gradient[0, 0, 0] = float("inf")
+    looked_up = compiled(lambda weight: functional.embedding(tokens, weight, padding_idx=7), any_device)
+    (found,) = torch.autograd.grad(looked_up(weight), weight, gradient)
+    wanted = torch.zeros_like(weight).index_put((tokens.flatten(),), gradient.flatten(0, 1), accumulate=True)
+    wanted[7] = 0
+    torch.testing.assert_close(found, wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("how", ["sum", "prod", "mean", "amax", "amin"])
+def test_what_meets_with_and_without_what_was_there(any_device: dml.Device, how: str) -> None:
+    x, at, values = torch.randn(4, 5), torch.randint(0, 5, (3, 7)), torch.randn(4, 8)
+    values[0, 0], values[1, 1] = float("inf"), float("nan")
+
+    def program(x: Any) -> Any:
+        made = [x.scatter_reduce(1, at, values, how, include_self=is_there) for is_there in (True, False)]
+        return made if how == "mean" else [*made, (x * 9).int().scatter_reduce(1, at, at.int(), how)]
+
+    for found, wanted in zip(compiled(program, any_device)(x), program(x), strict=True):
+        torch.testing.assert_close(found, wanted, equal_nan=True)
+
+
 def test_the_same_bits_on_every_device() -> None:
     found: dict[bytes, str] = {}
     model, x = network().eval(), torch.randn(2, 3, 32, 32)

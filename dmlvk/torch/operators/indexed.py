@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
+
+import torch
 
 from dmlvk import functions as F
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.expression import Expression
-from dmlvk.operators.members import ReduceFunction
-from dmlvk.torch.lowering import Context, NotLowered, lowers, reduced
-
-_MOST_COMPARED = 2**26
-"""Pairs of a place and an index that are compared to add up what is put there: as many as a product has weights."""
+from dmlvk.torch.lowering import Context, NotLowered, lowers
+from dmlvk.torch.operators.meeting import combined
 
 
 @lowers("embedding.default")
@@ -116,39 +115,31 @@ def index_put(
     flat, folded = context.reshaped(places.place, (count,)), places.folded(context, x)
     folded = context.reshaped(folded, folded.sizes[1:])
     if accumulate:
-        made = folded + _added_up(context, flat, rows, places.count)
+        if context.dtype is torch.bool:
+            raise NotLowered("truths that meet at their places")
+        base = context.reshaped(folded, (1, *folded.sizes))
+        added = combined(context, base, context.reshaped(flat, (1, count)), context.reshaped(rows, (1, *rows.sizes)))
+        made = context.reshaped(added, folded.sizes)
     else:
         made = F.scatter_nd(folded, context.reshaped(flat, (count, 1)), rows, 2, 2)
     return places.unfolded(context, made)
-
-
-def _added_up(context: Context, places: Expression, rows: Expression, count: int) -> Expression:
-    """Rows added up by their places, as a product with a matrix of ones: in the order of the places."""
-    if math.prod(places.sizes) * count > _MOST_COMPARED or not context.dtype.is_floating_point:
-        raise NotLowered("sums of very many rows, or of integers, by their places")
-    flat = context.reshaped(context.cast(places, DataType.INT32), (1, math.prod(places.sizes)))
-    return F.matmul(context.cast(F.logical_equals(_numbers(context, count), flat), context.data_type), rows)
-
-
-def _numbers(context: Context, count: int) -> Expression:
-    """0 and so on, below one another."""
-    return F.fill_value_sequence(0, 1, output_data_type=DataType.INT32, output_sizes=(count, 1), graph=context.graph)
 
 
 @lowers("embedding_dense_backward.default")
 def embedding_backward(
     context: Context, gradient: Expression, indices: Expression, count: int, padding: int, by_frequency: bool
 ) -> Expression:
-    """Rows of the gradient added up by index."""
-    if by_frequency:
-        raise NotLowered("gradients of embeddings that are scaled by frequency")
+    """Rows of the gradient added up by index, or, by frequency, their mean."""
     gradient = context.tensor(gradient)
     if padding >= 0:
         is_padding = context.reshaped(indices, (*indices.sizes, 1)).broadcast_to(gradient.sizes)
         chosen = F.logical_equals(is_padding, context.graph.constant(padding, indices.data_type))
         gradient = F.if_(chosen, context.tensor(0).broadcast_to(gradient.sizes), gradient)
-    rows = context.reshaped(gradient, (math.prod(indices.sizes), gradient.sizes[-1]))
-    return _added_up(context, indices, rows, count)
+    number, width = math.prod(indices.sizes), gradient.sizes[-1]
+    rows, places = context.reshaped(gradient, (1, number, width)), context.reshaped(indices, (1, number))
+    base = context.tensor(0).broadcast_to((1, count, width))
+    made = combined(context, base, places, rows, how="mean" if by_frequency else "sum", with_base=False)
+    return context.reshaped(made, (count, width))
 
 
 @lowers("gather.default")
@@ -162,20 +153,19 @@ def gather(context: Context, x: Expression, dim: int, index: Expression, *_: Any
 @lowers("scatter.src", "scatter.value")
 def scatter(context: Context, x: Expression, dim: int, index: Expression, source: Any) -> Expression:
     """Elements at their row's indices; of several for one place the last one."""
-    axis = dim % x.ndim
+    whole, axis = context.tensor(x), dim % x.ndim
     if isinstance(source, Expression):
         updates = context.tensor(source)[tuple(slice(0, size) for size in index.sizes)]
     else:
         updates = context.tensor(source).broadcast_to(index.sizes)
-    if any(size != own for place, (size, own) in enumerate(zip(index.sizes, x.sizes, strict=True)) if place != axis):
-        raise NotLowered("indices of fewer rows than there are")
-    return F.scatter(context.tensor(x), index, updates, axis=axis)
+    rows = whole[tuple(slice(0, size) if place != axis else slice(None) for place, size in enumerate(index.sizes))]
+    return _in_corner(whole, F.scatter(rows, index, updates, axis=axis))
 
 
 @lowers("scatter_add.default")
 def scatter_add(context: Context, x: Expression, dim: int, index: Expression, source: Expression) -> Expression:
-    """Elements added at their row's indices, in the order of these."""
-    return context.tensor(x) + _gathered(context, x, dim, index, source, ReduceFunction.SUM, 0)
+    """Elements added at their row's indices."""
+    return scatter_reduce(context, x, dim, index, source, "sum")
 
 
 @lowers("scatter_reduce.two")
@@ -189,42 +179,31 @@ def scatter_reduce(
     *,
     include_self: bool = True,
 ) -> Expression:
-    """Elements that meet at their row's indices: their sum, or the largest or least of them."""
-    if not include_self or reduce not in _REDUCTIONS:
-        raise NotLowered(f"{reduce} of what meets, {'with' if include_self else 'without'} what was there")
-    function, neutral, joined = _REDUCTIONS[reduce]
-    return joined(context.tensor(x), _gathered(context, x, dim, index, source, function, neutral))
-
-
-_REDUCTIONS: dict[str, tuple[ReduceFunction, float, Callable[[Expression, Expression], Expression]]] = {
-    "sum": (ReduceFunction.SUM, 0.0, lambda a, b: a + b),
-    "amax": (ReduceFunction.MAX, -math.inf, F.maximum),
-    "amin": (ReduceFunction.MIN, math.inf, F.minimum),
-}
-
-
-def _gathered(
-    context: Context,
-    x: Expression,
-    dim: int,
-    index: Expression,
-    source: Expression,
-    function: ReduceFunction,
-    neutral: float,
-) -> Expression:
-    """What meets at each place of x's rows, reduced."""
-    axis, size = dim % x.ndim, x.sizes[dim % x.ndim]
-    if math.prod(index.sizes) * size > _MOST_COMPARED or not context.dtype.is_floating_point:
-        raise NotLowered("very many elements, or integers, that meet at their places")
-    if any(a != b for place, (a, b) in enumerate(zip(index.sizes, x.sizes, strict=True)) if place != axis):
-        raise NotLowered("indices of fewer rows than there are")
+    """Elements that meet at their row's indices: their sum, product or mean, or the largest or least of them."""
+    if reduce == "mean" and not context.dtype.is_floating_point:
+        raise NotLowered("means of integers")
+    whole, axis = context.tensor(x), dim % x.ndim
+    own = whole[tuple(slice(0, size) if place != axis else slice(None) for place, size in enumerate(index.sizes))]
     order = [*(place for place in range(x.ndim) if place != axis), axis]
-    given = context.tensor(source)[tuple(slice(0, count) for count in index.sizes)].transpose(order)
-    rows, count = math.prod(given.sizes[:-1]), given.sizes[-1]
-    places = context.reshaped(context.cast(index, DataType.INT32).transpose(order), (rows, 1, count))
-    is_there = F.logical_equals(context.reshaped(_numbers(context, size), (1, size, 1)), places)
-    every = (rows, size, count)
-    chosen = context.reshaped(given, (rows, 1, count)).broadcast_to(every)
-    parts = F.if_(is_there, chosen, context.tensor(neutral).broadcast_to(every))
-    made = context.reshaped(reduced(parts, function=function, axes=[2]), (*given.sizes[:-1], size))
-    return made.transpose([order.index(place) for place in range(x.ndim)])
+
+    def in_rows(value: Expression) -> Expression:
+        turned = value.transpose(order)
+        return context.reshaped(turned, (math.prod(turned.sizes[:-1]), turned.sizes[-1], 1))
+
+    given = context.tensor(source)[tuple(slice(0, size) for size in index.sizes)]
+    places = in_rows(index)
+    made = combined(
+        context, in_rows(own), places.reshape(*places.sizes[:2]), in_rows(given), how=reduce, with_base=include_self
+    )
+    back = context.reshaped(made, tuple(own.sizes[place] for place in order))
+    return _in_corner(whole, back.transpose([order.index(place) for place in range(x.ndim)]))
+
+
+def _in_corner(x: Expression, corner: Expression) -> Expression:
+    """A tensor with another one where its axes begin."""
+    for axis, (own, size) in enumerate(zip(x.sizes, corner.sizes, strict=True)):
+        if size < own:
+            before = [slice(None)] * axis
+            behind = [slice(0, other) for other in corner.sizes[axis + 1 :]]
+            corner = F.concatenate([corner, x[(*before, slice(size, None), *behind)]], axis=axis)
+    return corner
