@@ -203,7 +203,7 @@ def _in_corner(x: Expression, corner: Expression) -> Expression:
     """A tensor with another one where its axes begin."""
     for axis, (own, size) in enumerate(zip(x.sizes, corner.sizes, strict=True)):
         if size < own:
-            before = [slice(None)] * axis
             behind = [slice(0, other) for other in corner.sizes[axis + 1 :]]
-            corner = F.concatenate([corner, x[(*before, slice(size, None), *behind)]], axis=axis)
+            key = [*[slice(None)] * axis, slice(size, None), *behind]
+            corner = F.concatenate([corner, x[tuple(key)]], axis=axis)
     return corner
