@@ -27,7 +27,7 @@ from dmlvk.onnx.execution import Resident, Segment, Usage, Weights
 from dmlvk.onnx.folding import folded
 from dmlvk.onnx.host import Repeated, evaluate
 from dmlvk.onnx.index_checks import IndexChecks
-from dmlvk.onnx.joining import Joined, joined
+from dmlvk.onnx.joining import Joined, joined, joined_integers
 from dmlvk.onnx.limits import DEFAULT_LIMITS, Budget, Limits, size_of
 from dmlvk.onnx.loading import Model, Step, subgraph
 from dmlvk.onnx.planning import Planner
@@ -144,10 +144,12 @@ class Program:
         self._strict = strict
         self._fuse = fuse
         self._flags = flags
-        folding = folded(model, _needed(model), self._limits, self._budget)
+        shown = [info.name for info in model.outputs]
+        needed = joined_integers(_needed(model), model.constants, shown) if joins else _needed(model)
+        folding = folded(model, needed, self._limits, self._budget)
         self._constants, self._steps, self._unfolded = folding.constants, folding.steps, folding.unfolded
         if joins:
-            self._steps = joined(self._steps, self._constants, [info.name for info in model.outputs])
+            self._steps = joined(self._steps, self._constants, shown)
         self._weights = Weights(device)
         self._weights.upload_ahead(self._steps, self._constants)
         self._rounds = _Rounds()

@@ -61,7 +61,8 @@ and compares texts, labels, scores and every output of every model with ONNX Run
 1e-4 of the largest, or the model in FLOAT64 says how far both are off. ONNX Runtime was further off in rapidocr's
 PP-OCRv6 detector (2.8e-4, dmlvk 1e-5) and ddddocr's old model, which rounds to int8 between its layers (1.6e-2, dmlvk
 1.2e-2); dmlvk in basic-pitch, by logarithms of sums that cancel (2.7e-3, ONNX Runtime 2.4e-3), and in pipecat-ai's
-smart-turn of int8 (1.4e-3; ONNX Runtime 0 as it changes the model, 2.2e-3 as it is). One program prints something
+smart-turn of int8 (1.4e-3; ONNX Runtime 0 as it changes the model, 2.2e-3 as it is: its integers are the same up to
+the first softmax). One program prints something
 else: kokoro's speech of int8 has another length, since how long a sound lasts is rounded (in FLOAT64 1.68 frames,
 dmlvk 1.57, ONNX Runtime 1.499; together 72, 71 and 70).
 
@@ -108,6 +109,10 @@ Every `device_type` other than `"cpu"` means the session's device; a `dmlvk.Arra
   would overflow on the way.
   `session.partition` names such nodes (`joined with others to …`); a `graph_optimization_level` below
   ORT_ENABLE_EXTENDED leaves them as they are.
+- Conv, MatMul, Gemm, Add and Mul between DequantizeLinear and QuantizeLinear (`quantize_static` writes such models) compute
+  with the integers: sums below 2^24 are exact, and rounded to ONNX Runtime's integers, bit for bit. INT8 activations it
+  sums as FLOAT32 on x86, which may end one integer beside; its softmax of integers takes the reciprocal of the result's
+  scale for a whole number, which dmlvk does not.
 - `add_free_dimension_override_by_name` (and `_by_denotation`) of `SessionOptions` fixes sizes, so that the model
   is planned when it is loaded; with `enable_profiling` `session.end_profiling()` writes a trace of every kernel. What
   `add_initializer` and `add_external_initializers` are given stands for the file's; `optimized_model_filepath` gets the

@@ -15,9 +15,12 @@ from dmlvk.onnx.joining.attention import attention
 from dmlvk.onnx.joining.groups import instance_normalization
 from dmlvk.onnx.joining.normalization import normalization
 from dmlvk.onnx.joining.pattern import Joined, Nodes
+from dmlvk.onnx.joining.quantized import quantized
 from dmlvk.onnx.loading import Step
 
-_PATTERNS: tuple[Callable[[Nodes, Step], Joined | None], ...] = (
+_Pattern = Callable[[Nodes, Step], Joined | None]
+
+_PATTERNS: tuple[_Pattern, ...] = (
     normalization,
     instance_normalization,
     attention,
@@ -35,13 +38,27 @@ def joined(steps: Sequence[Step], constants: Mapping[str, Any], shown: Collectio
         constants: values that are known.
         shown: the names of values that must be there: the model's outputs.
     """
+    return _joined(steps, constants, shown, _PATTERNS)
+
+
+def joined_integers(steps: Sequence[Step], constants: Mapping[str, Any], shown: Collection[str]) -> tuple[Step, ...]:
+    """As :func:`joined`, of nodes between DequantizeLinear and QuantizeLinear.
+
+    For nodes whose constants are not folded yet: integers that stand for a weight are known there as integers.
+    """
+    return _joined(steps, constants, shown, (quantized,))
+
+
+def _joined(
+    steps: Sequence[Step], constants: Mapping[str, Any], shown: Collection[str], patterns: Sequence[_Pattern]
+) -> tuple[Step, ...]:
     nodes = Nodes(steps, constants, shown)
     found: dict[int, Joined] = {}
     taken: set[int] = set()
     for step in steps:
         if step.index in taken or step.domain:
             continue
-        for pattern in _PATTERNS:
+        for pattern in patterns:
             made = pattern(nodes, step)
             if made is not None and not any(member.index in taken for member in made.body):
                 taken.update(member.index for member in made.body)
@@ -50,4 +67,4 @@ def joined(steps: Sequence[Step], constants: Mapping[str, Any], shown: Collectio
     return tuple(found.get(step.index, step) for step in steps if step.index in found or step.index not in taken)
 
 
-__all__ = ["Joined", "joined"]
+__all__ = ["Joined", "joined", "joined_integers"]

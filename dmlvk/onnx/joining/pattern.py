@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from onnx import TensorProto, helper
 
 from dmlvk.onnx.loading import Step
@@ -63,6 +64,11 @@ class Nodes:
     def is_constant(self, name: str) -> bool:
         """Whether a value is a known array."""
         return isinstance(self._constants.get(name), np.ndarray)
+
+    def array(self, name: str) -> npt.NDArray[Any] | None:
+        """A known value; ``None``: it is none."""
+        value = self._constants.get(name)
+        return value if isinstance(value, np.ndarray) else None
 
     def constant_behind(self, name: str, op_type: str, within: list[Step]) -> tuple[str, str]:
         """What a value is multiplied by, or added to, where it is known already; and the name of the result.

@@ -12,6 +12,7 @@ from dmlvk.onnx.operators import fused as fused
 from dmlvk.onnx.operators import grid_sampling as grid_sampling
 from dmlvk.onnx.operators import group_query as group_query
 from dmlvk.onnx.operators import joined as joined
+from dmlvk.onnx.operators import joined_quantized as joined_quantized
 from dmlvk.onnx.operators import masked_heads as masked_heads
 from dmlvk.onnx.operators import matrix as matrix
 from dmlvk.onnx.operators import movement as movement

@@ -120,17 +120,18 @@ def widened(tensor: Tensor) -> Tensor:
 @translates("Conv", by=["CONVOLUTION"])
 def convolution(node: Node) -> None:
     """One to three spatial axes."""
-    node.set(convolved(node, node.tensor(0), node.tensor(1), bias=2))
+    weights = node.tensor(1)
+    node.set(convolved(node, node.tensor(0), weights, channel_bias(node, 2, weights.shape[0])))
 
 
-def convolved(node: Node, tensor: Tensor, weights: Tensor, bias: int) -> Tensor:
+def convolved(node: Node, tensor: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
     """A convolution, with the activation behind it where there is one.
 
     Args:
         node: its attributes count.
         tensor: batch, channels, spatial axes.
         weights: filters, channels of a group, spatial axes.
-        bias: which input is the bias.
+        bias: a number for each filter.
     """
     if tensor.rank not in (3, 4, 5) or weights.rank != tensor.rank:
         raise NotOnDevice(f"one to three spatial axes; got {tensor.rank - 2}")
@@ -143,8 +144,7 @@ def convolved(node: Node, tensor: Tensor, weights: Tensor, bias: int) -> Tensor:
     tensor = cropped(node, tensor, weights.shape[2:], sizes, from_short=2)
     window = window_of(node, tensor.shape[2:], weights.shape[2:], output=sizes)
     output = New(tensor.element, (tensor.shape[0], weights.shape[0], *sizes))
-    numbers = _bias(node, bias, weights.shape[0])
-    return _convolved(node, tensor, weights, numbers, output, window, groups, direction=_FORWARD)
+    return _convolved(node, tensor, weights, bias, output, window, groups, direction=_FORWARD)
 
 
 def _convolved_sizes(node: Node, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> tuple[int, ...]:
@@ -221,13 +221,14 @@ def transposed(node: Node, given: Sequence[int] | None, bias: int) -> None:
     channels = weights.shape[1] * groups
     output = New(tensor.element, (tensor.shape[0], channels, *sizes))
     window = Window(weights.shape[2:], strides, dilations, tuple(start), tuple(end))
-    numbers = _bias(node, bias, channels)
+    numbers = channel_bias(node, bias, channels)
     node.set(
         _convolved(node, tensor, weights, numbers, output, window, groups, direction=_BACKWARD, added=tuple(added))
     )
 
 
-def _bias(node: Node, index: int, channels: int) -> Tensor | None:
+def channel_bias(node: Node, index: int, channels: int) -> Tensor | None:
+    """An input that is a number for each filter; ``None`` for an absent one."""
     if not node.has(index):
         return None
     bias = node.tensor(index)

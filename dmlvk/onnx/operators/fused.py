@@ -8,7 +8,7 @@ from typing import Any
 from onnx import TensorProto
 
 from dmlvk.onnx.operators.activation import PLAIN_ACTIVATIONS, WITH_ATTRIBUTES
-from dmlvk.onnx.operators.convolution import convolved, transposed
+from dmlvk.onnx.operators.convolution import channel_bias, convolved, transposed
 from dmlvk.onnx.operators.elementwise import pair, same_shape, with_nan
 from dmlvk.onnx.operators.matrix import factors, matmul, product
 from dmlvk.onnx.operators.pooling import pool_window, pooled, pooled_sizes
@@ -76,7 +76,8 @@ def _channels_last(tensor: Tensor) -> Tensor:
 @translates("FusedConv", by=["CONVOLUTION"], domain=MICROSOFT)
 def fused_convolution(node: Node) -> None:
     """A convolution, what is added to it, and an activation."""
-    made = convolved(node, node.tensor(0), node.tensor(1), bias=2)
+    weights = node.tensor(1)
+    made = convolved(node, node.tensor(0), weights, channel_bias(node, 2, weights.shape[0]))
     if node.has(3):
         made = pair(node, "ELEMENT_WISE_ADD", made, node.tensor(3))
     node.set(_activated(node, made, node.attribute("activation_params") or []))
@@ -86,7 +87,8 @@ def fused_convolution(node: Node) -> None:
 @translates("NhwcFusedConv", by=["CONVOLUTION"], domain=MICROSOFT)
 def convolution_of_channels_last(node: Node) -> None:
     """Channels come last in the input and the output, as in none of the weights."""
-    made = _channels_last(convolved(node, _channels_first(node.tensor(0)), node.tensor(1), bias=2))
+    tensor, weights = _channels_first(node.tensor(0)), node.tensor(1)
+    made = _channels_last(convolved(node, tensor, weights, channel_bias(node, 2, weights.shape[0])))
     if node.has(3):
         made = pair(node, "ELEMENT_WISE_ADD", made, node.tensor(3))
     node.set(_activated(node, made, node.attribute("activation_params") or []))

@@ -155,7 +155,6 @@ def by_quotient(node: Node, tensor: Tensor, scale: Tensor, zero: Tensor, element
     ELEMENT_WISE_QUANTIZE_LINEAR rounds the exact quotient once. The two differ where a quotient lies next to a half: of
     pictures from -1 to 1, whose scale is 2 / 255, that is every one.
     """
-    numbers = np.iinfo(DATA_TYPES[element].numpy_dtype)
     whole = same_shape(
         node,
         pair(node, "ELEMENT_WISE_DIVIDE", tensor, scale),
@@ -163,7 +162,19 @@ def by_quotient(node: Node, tensor: Tensor, scale: Tensor, zero: Tensor, element
         rounding_mode=RoundingMode.HALVES_TO_NEAREST_EVEN,
     )
     moved = pair(node, "ELEMENT_WISE_ADD", whole, node.cast(zero, TensorProto.FLOAT))
-    return node.cast(_clipped(node, moved, int(numbers.min), int(numbers.max)), element)
+    return _bounded(node, moved, element)
+
+
+def rounded_to(node: Node, tensor: Tensor, element: int) -> Tensor:
+    """FLOAT32 numbers as the nearest integers that a type has."""
+    mode = RoundingMode.HALVES_TO_NEAREST_EVEN
+    return _bounded(node, same_shape(node, tensor, "ELEMENT_WISE_ROUND", rounding_mode=mode), element)
+
+
+def _bounded(node: Node, tensor: Tensor, element: int) -> Tensor:
+    """Whole numbers as integers, those beyond the type's bounds as these."""
+    numbers = np.iinfo(DATA_TYPES[element].numpy_dtype)
+    return node.cast(_clipped(node, tensor, int(numbers.min), int(numbers.max)), element)
 
 
 def _clipped(node: Node, tensor: Tensor, low: int, high: int) -> Tensor:

@@ -11,10 +11,12 @@ import numpy as np
 from onnx import TensorProto
 
 from dmlvk.onnx.assembly import New
+from dmlvk.onnx.joining.pattern import JOINED
 from dmlvk.onnx.operators.convolution import per_channel, widened
+from dmlvk.onnx.operators.elementwise import pair
 from dmlvk.onnx.operators.matrix import largest_operand, product
 from dmlvk.onnx.operators.pooling import pool_window, pooled_sizes
-from dmlvk.onnx.operators.quantization import dynamically, matrices, of_matrix
+from dmlvk.onnx.operators.quantization import by_quotient, dynamically, matrices, of_matrix, rounded_to
 from dmlvk.onnx.translation import FLOATS, MICROSOFT, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor, broadcast_shape
 from dmlvk.operators.block_weights import row_bytes
@@ -54,6 +56,10 @@ def _quantized(node: Node, tensor: Tensor, index: int, element: int) -> Tensor:
     scale, zero = _number(node, index), _number(node, index + 1)
     if scale is None:
         raise NotOnDevice("a scale is absent")
+    if tensor.element == scale.element == TensorProto.FLOAT:
+        if zero is None:
+            zero = node.scalar(0, element).viewed(())
+        return by_quotient(node, tensor, scale, zero, element)
     return node.apply(
         _QUANTIZE,
         input_tensor=tensor,
@@ -64,6 +70,7 @@ def _quantized(node: Node, tensor: Tensor, index: int, element: int) -> Tensor:
 
 
 @translates("QLinearAdd", by=["ELEMENT_WISE_QUANTIZED_LINEAR_ADD"], domain=MICROSOFT)
+@translates("Add", by=["ELEMENT_WISE_QUANTIZED_LINEAR_ADD"], domain=JOINED)
 def quantized_sum(node: Node) -> None:
     """Each scale and zero point is one for all."""
     a, b = node.tensor(0), node.tensor(3)
@@ -90,18 +97,30 @@ def quantized_sum(node: Node) -> None:
     )
 
 
-@translates("QLinearMul", by=[_DEQUANTIZE, "ELEMENT_WISE_MULTIPLY", _QUANTIZE], domain=MICROSOFT)
+_PRODUCT_BY = ("CAST", "ELEMENT_WISE_SUBTRACT", "ELEMENT_WISE_MULTIPLY", "ELEMENT_WISE_ROUND", "ELEMENT_WISE_CLIP1")
+
+
+@translates("QLinearMul", by=_PRODUCT_BY, domain=MICROSOFT)
+@translates("Mul", by=_PRODUCT_BY, domain=JOINED)
 def quantized_product(node: Node) -> None:
-    """The product of the numbers is rounded to FLOAT32."""
-    a, b = _numbers_of(node, 0), _numbers_of(node, 3)
-    shape = broadcast_shape(a.shape, b.shape)
-    plain = node.apply(
-        "ELEMENT_WISE_MULTIPLY",
-        a_tensor=a.broadcast(shape),
-        b_tensor=b.broadcast(shape),
-        output_tensor=New(a.element, shape),
-    )
-    node.set(_quantized(node, plain, 6, node.element(0)))
+    """As ONNX Runtime rounds it: whole products, one factor for all scales, the zero point before the rounding."""
+    a, b = (_whole_numbers(node, index) for index in (0, 3))
+    scales = [_number(node, index) for index in (1, 4, 6)]
+    if any(scale is None or scale.element != TensorProto.FLOAT for scale in scales):
+        raise NotOnDevice("scales of FLOAT are needed")
+    first, second, last = (scale for scale in scales if scale is not None)
+    factor = pair(node, "ELEMENT_WISE_DIVIDE", pair(node, "ELEMENT_WISE_MULTIPLY", first, second), last)
+    made = pair(node, "ELEMENT_WISE_MULTIPLY", pair(node, "ELEMENT_WISE_MULTIPLY", a, b), factor)
+    zero = _number(node, 7)
+    if zero is not None:
+        made = pair(node, "ELEMENT_WISE_ADD", made, node.cast(zero, TensorProto.FLOAT))
+    node.set(rounded_to(node, made, node.element(0)))
+
+
+def _whole_numbers(node: Node, index: int) -> Tensor:
+    """Integers less the zero point that follows behind their scale, as FLOAT32."""
+    tensor, zero = node.cast(node.tensor(index), TensorProto.FLOAT), _number(node, index + 2)
+    return tensor if zero is None else pair(node, "ELEMENT_WISE_SUBTRACT", tensor, node.cast(zero, TensorProto.FLOAT))
 
 
 def _bent(node: Node, operator: str, **attributes: Any) -> None:
