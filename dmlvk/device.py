@@ -154,7 +154,7 @@ class Device:
         self._checked: dict[OperatorDesc, OperatorDesc] = {}
         self._compiled: collections.OrderedDict[OperatorDesc, CompiledOperator] = collections.OrderedDict()
         self._runs = RunCache(self.engine)
-        self._pieces = PieceRuns(self.engine, self._runs)
+        self._tiles = PieceRuns(self.engine, self._runs)
         self.arrays = ResidentRuns(MemoryPool(self.engine))
         self.lookup_tables = LookupTables(self.engine)
 
@@ -175,7 +175,7 @@ class Device:
         self.engine.close()  # first: what another thread or the interrupted one is doing ends with an error
         if not self.engine.afterwards.in_call():
             with self.engine.afterwards, self.engine.lock:
-                self._pieces.clear()
+                self._tiles.clear()
                 self._runs.clear()
                 self.arrays.clear()
                 self._compiled.clear()
@@ -495,7 +495,7 @@ class Device:
         if keep or out is not None or _any_on_device(inputs):
             made = self.arrays.execute(compiled, inputs, casting, out)
             return made if keep else {member: array.numpy() for member, array in made.items()}
-        return self._pieces.execute(compiled, checked_inputs(compiled, inputs, casting))
+        return self._tiles.execute(compiled, checked_inputs(compiled, inputs, casting))
 
     def profile(
         self, operator: OperatorDesc | CompiledOperator, inputs: Mapping[str, npt.ArrayLike], repeats: int = 10

@@ -12,7 +12,7 @@ from dmlvk.spirv.specialization import NAIVE_DRIVERS
 if TYPE_CHECKING:
     from dmlvk.runtime.vulkan import DeviceInfo
 
-MOST_LOOP_TURNS = 65535
+MAX_LOOP_ITERATIONS = 65535
 """llvmpipe ends loops, unasked, when an invocation has been through so many turns in all: who needs more takes several
 launches."""
 

@@ -18,17 +18,17 @@ from dmlvk.kernels.kernel import WORK_GROUP_SIZE
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.operators import OPERATORS, Field, FusedActivation, OperatorDesc, Support, accepts_data_type
 
-AccessOrder = Literal["contiguous", "rows", "tiled", "strided", "held", "long", "alone"]
+AccessOrder = Literal["contiguous", "rows", "tiled", "strided", "in_registers", "long", "alone"]
 ACCESS_ORDERS: tuple[AccessOrder, ...] = ("contiguous", "rows", "tiled", "strided")
 """How an element-wise kernel goes through memory; ``patterns/elementwise/elementwise.glsl`` counts them from 0."""
 
-ROW_ACCESS_ORDERS: tuple[AccessOrder, ...] = ("held", "long", "alone")
+ROW_ACCESS_ORDERS: tuple[AccessOrder, ...] = ("in_registers", "long", "alone")
 """How a kernel along axes goes through rows; ``shaders/patterns/rows/along_axes.glsl`` says how."""
 
 BLOCK = 4
 """Neighbouring elements that one lane of a row takes at once."""
 
-BLOCKS_HELD = 4
+BLOCKS_IN_REGISTERS = 4
 """Blocks that a lane adds up at once, and keeps in registers where it has no more."""
 
 TILES_IN_BYTES = 16384

@@ -266,13 +266,13 @@ def _refusal(step: Step, values: Mapping[str, Any], limits: Limits) -> str | Non
         if any(pad >= size for pad, size in zip(pads, [*windows, *windows], strict=False)):
             return f"its pads {pads} must be less than its windows {windows}"
     if step.proto.op_type == "SplitToSequence":
-        count = _pieces([values[name] if name else None for name in step.proto.input], given)
+        count = _tiles([values[name] if name else None for name in step.proto.input], given)
         if count * _PIECE_BYTES > limits.result_bytes:
             return f"{count} parts take more than {limits.result_bytes} bytes (SessionOptions.most_result_bytes)"
     return None
 
 
-def _pieces(inputs: Sequence[Any], given: Mapping[str, Any]) -> int:
+def _tiles(inputs: Sequence[Any], given: Mapping[str, Any]) -> int:
     """The parts of SplitToSequence."""
     shape = np.shape(inputs[0])
     axis = given["axis"].i if "axis" in given else 0

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dmlvk.arrays.tensor_bytes import copy_elements
 from dmlvk.onnx.values import stored
-from dmlvk.runtime.turns import run_between
+from dmlvk.runtime.waiting import run_between
 
 if TYPE_CHECKING:
     from dmlvk.device import Device

@@ -106,14 +106,14 @@ class _Staging:
     """Memory of the host for what is copied: large pieces are used again, as the system gives new ones page by page."""
 
     def __init__(self) -> None:
-        self._pieces: dict[int, list[tuple[bytearray, weakref.ref[npt.NDArray[np.uint8]]]]] = {}
+        self._tiles: dict[int, list[tuple[bytearray, weakref.ref[npt.NDArray[np.uint8]]]]] = {}
         self._bytes = 0
 
     def array(self, size: int) -> npt.NDArray[np.uint8]:
         """An array of so many bytes; it is used again when neither it nor a view of it is left."""
         if size < _LARGE:
             return np.empty(size, np.uint8)
-        pieces = self._pieces.setdefault(size, [])
+        pieces = self._tiles.setdefault(size, [])
         for place, (room, reference) in enumerate(pieces):
             if reference() is None:
                 array = np.frombuffer(room, np.uint8)
@@ -122,10 +122,10 @@ class _Staging:
         room = bytearray(size)
         array = np.frombuffer(room, np.uint8)
         if self._bytes + size > _MOST_STAGED:
-            self._pieces.clear()
+            self._tiles.clear()
             self._bytes = 0
         if size <= _MOST_STAGED:
-            self._pieces.setdefault(size, []).append((room, weakref.ref(array)))
+            self._tiles.setdefault(size, []).append((room, weakref.ref(array)))
             self._bytes += size
         return array
 

@@ -24,7 +24,7 @@ from dmlvk.onnxruntime.interface import WARNING, array_of
 from dmlvk.onnxruntime.library import Library
 from dmlvk.onnxruntime.memory import Content, Memory, address_of, size_of
 from dmlvk.onnxruntime.on_host import DEVICE_CANNOT, HostPart
-from dmlvk.onnxruntime.repeats import ADDRESS, ELEMENT, PLACE, SIZES, Caches, Repeat, Repeats, Table
+from dmlvk.onnxruntime.repeats import ADDRESS, ELEMENT, POSITION, SIZES, Caches, Repeat, Repeats, Table
 from dmlvk.onnxruntime.sessions import Session
 
 _MOST_DIMENSIONS = 16
@@ -161,7 +161,7 @@ class Part:
         found: dict[str, Bytes] = {}
         there: dict[str, Content] = {}
         for given in repeat.given:
-            address, is_on_device = int(table[given.row, ADDRESS]), int(table[given.row, PLACE])
+            address, is_on_device = int(table[given.row, ADDRESS]), int(table[given.row, POSITION])
             if is_on_device:
                 content = self._memory.on_host(address, given.size)
                 if content is None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from dmlvk.onnx.dynamic_execution import DynamicSegment
     from dmlvk.onnx.engine import Program
 
-ADDRESS, ELEMENT, PLACE, RANK, SIZES = range(5)
+ADDRESS, ELEMENT, POSITION, RANK, SIZES = range(5)
 """Columns of a table of inputs: address, element type, whether it is on the device, how many dimensions; these."""
 
 Table = npt.NDArray[np.int64]
@@ -266,4 +266,4 @@ def _are_whole_bytes(tensors: Collection[Resident]) -> bool:
     return all(there.tensor.data_type.size_in_bits >= 8 for there in tensors)
 
 
-__all__ = ["ADDRESS", "ELEMENT", "PLACE", "RANK", "SIZES", "Repeat", "Repeats", "Table"]
+__all__ = ["ADDRESS", "ELEMENT", "POSITION", "RANK", "SIZES", "Repeat", "Repeats", "Table"]

@@ -43,8 +43,8 @@ from dmlvk.runtime.pipelines import Pipelines
 from dmlvk.runtime.shader_forms import ShaderForms
 from dmlvk.runtime.submissions import Submissions
 from dmlvk.runtime.transfers import Transfers
-from dmlvk.runtime.turns import once_free, wait_for
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryGuard, MemoryRequest, open_instance
+from dmlvk.runtime.waiting import once_free, wait_for
 from dmlvk.runtime.work import Allocation, Chain, Launch, Recording
 from dmlvk.support.progress import told
 from dmlvk.support.weak_calls import weakly

@@ -295,7 +295,7 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
             "size of the shared memory is unknown: *",
             "16 bytes for each invocation of a work group; dmlvk/kernels/rows/along_axes.py gives it 256 at most",
         )
-        for way in ("held", "long")
+        for way in ("in_registers", "long")
     ),
     *(
         Exemption(
@@ -433,7 +433,7 @@ EXEMPTIONS: Final[tuple[Exemption, ...]] = (
     ),
     Exemption(
         "atomic",
-        "selected_pieces.*",
+        "selected_tiles.*",
         "*OpAtomicIAdd*",
         "the order in which candidates are collected depends on it, but not their ranks: no two of them are equal",
     ),

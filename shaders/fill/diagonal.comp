@@ -1,7 +1,7 @@
 // DIAGONAL_MATRIX, DIAGONAL_MATRIX1: Value on a band of diagonals, or beside it; elsewhere the input, or 0.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise/places.glsl"
+#include "elementwise/offsets.glsl"
 
 // The diagonals x - y from FIRST to LAST, both included; OUTSIDE: those that are not.
 #define FIRST int(parameters.attributes[0])
@@ -42,4 +42,4 @@ ELEMENT element_at(uint number)
 }
 
 #define OPERATION(number) element_at(number)
-#include "elementwise/each_place.glsl"
+#include "elementwise/each_offset.glsl"

@@ -28,7 +28,7 @@
         uint x = NUMBER_AT(index); \
         x = (x & MAGNITUDE_F32) < least ? 0u : x; \
         precise float scaled = uintBitsToFloat(x) * factor; \
-        sum = DIVIDES_BY_PLACES_INSIDE ? with_quotient(sum, scaled, count) : with_number(sum, scaled); \
+        sum = DIVIDES_BY_POSITIONS_INSIDE ? with_quotient(sum, scaled, count) : with_number(sum, scaled); \
     }
 
 Double with_quotient(Double sum, float number, uint count)
@@ -100,4 +100,4 @@ uint folded(uint number)
 }
 
 #define OPERATION(number) folded(number)
-#include "elementwise/each_place.glsl"
+#include "elementwise/each_offset.glsl"

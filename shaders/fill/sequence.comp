@@ -1,7 +1,7 @@
 // FILL_VALUE_SEQUENCE: ValueStart + number * ValueDelta; integers wrap, floats are rounded once.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "elementwise/places.glsl"
+#include "elementwise/offsets.glsl"
 
 #define START parameters.attributes[0]
 #define DELTA parameters.attributes[2]
@@ -21,4 +21,4 @@
 #else
 #define OPERATION(number) (START + (number) * DELTA)
 #endif
-#include "elementwise/each_place.glsl"
+#include "elementwise/each_offset.glsl"

@@ -13,8 +13,8 @@
 
 uint extended(uint x, uint bits, bool is_signed)
 {
-    uint places = 32u - bits;
-    return is_signed ? uint(int(x << places) >> places) : x;
+    uint distance = 32u - bits;
+    return is_signed ? uint(int(x << distance) >> distance) : x;
 }
 
 // A sign and a magnitude, from an integer of 64 bits.
@@ -24,12 +24,12 @@ uvec2 magnitude_of_integer(uvec2 x, bool is_signed, out uint sign)
     return sign != 0u ? negated_i64(x) : x;
 }
 
-// Moved up until bit 63 is set; not 0. `places`: by how many.
-uvec2 normalized(uvec2 magnitude, out uint places)
+// Moved up until bit 63 is set; not 0. `distance`: by how many.
+uvec2 normalized(uvec2 magnitude, out uint distance)
 {
     uint top = magnitude.y != 0u ? 32u + uint(findMSB(magnitude.y)) : uint(findMSB(magnitude.x));
-    places = 63u - top;
-    return shift_left_u64(magnitude, uvec2(places, 0u));
+    distance = 63u - top;
+    return shift_left_u64(magnitude, uvec2(distance, 0u));
 }
 
 uint float32_from_magnitude(uvec2 magnitude, uint sign)
@@ -37,11 +37,11 @@ uint float32_from_magnitude(uvec2 magnitude, uint sign)
     if ((magnitude.x | magnitude.y) == 0u) {
         return 0u;
     }
-    uint places;
-    uvec2 bits = normalized(magnitude, places);
+    uint distance;
+    uvec2 bits = normalized(magnitude, distance);
     uint rest = (bits.y << 24) | uint(bits.x != 0u); // of which half is 2^31
     uint significand = bits.y >> 8;
-    uint result = ((189u - places) << 23) + significand; // 126 + 63: the significand's leading bit adds one
+    uint result = ((189u - distance) << 23) + significand; // 126 + 63: the significand's leading bit adds one
     result += uint(rest > 0x80000000u || (rest == 0x80000000u && (significand & 1u) != 0u));
     return sign | result;
 }
@@ -51,11 +51,11 @@ uvec2 float64_from_magnitude(uvec2 magnitude, uint sign)
     if ((magnitude.x | magnitude.y) == 0u) {
         return uvec2(0u);
     }
-    uint places;
-    uvec2 bits = normalized(magnitude, places);
+    uint distance;
+    uvec2 bits = normalized(magnitude, distance);
     uint rest = bits.x & 0x7ffu;
     uint low = (bits.y << 21) | (bits.x >> 11);
-    uint high = ((1085u - places) << 20) + (bits.y >> 11); // 1022 + 63
+    uint high = ((1085u - distance) << 20) + (bits.y >> 11); // 1022 + 63
     uint carry = uint(rest > 0x400u || (rest == 0x400u && (low & 1u) != 0u));
     uint rounded = low + carry;
     high += uint(rounded < carry);
@@ -108,9 +108,9 @@ uint float32_from_float64(uvec2 x, bool to_odd)
     if (exponent >= -126) {
         field = uint(exponent + 126) << 23; // the significand's leading bit adds one
     } else {
-        uint places = uint(min(-126 - exponent, 31));
-        uint lost = bits & ((1u << places) - 1u);
-        bits = (bits >> places) | uint(lost != 0u);
+        uint distance = uint(min(-126 - exponent, 31));
+        uint lost = bits & ((1u << distance) - 1u);
+        bits = (bits >> distance) | uint(lost != 0u);
     }
     uint significand = bits >> 7;
     uint rest = bits & 0x7fu;
@@ -145,8 +145,8 @@ uint integer_from_float32(uint x, uint bits, bool is_signed)
         return is_negative ? (is_signed ? ~highest : 0u) : highest;
     }
     uint significand = (magnitude & 0x7fffffu) | 0x800000u;
-    int places = int(magnitude >> 23) - 150; // 127 + 23
-    uint whole = places < 0 ? significand >> uint(-places) : significand << uint(places);
+    int distance = int(magnitude >> 23) - 150; // 127 + 23
+    uint whole = distance < 0 ? significand >> uint(-distance) : significand << uint(distance);
     return is_negative ? (is_signed ? negated_i32(whole) : 0u) : whole;
 }
 

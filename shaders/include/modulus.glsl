@@ -11,9 +11,9 @@
 
 #include "division.glsl"
 
-// a * 2^count modulo b, for significands of 24 bits (2^23 <= a, b < 2^24) and 0 <= count < 254: 21 bits a turn, so 13 turns
-// at most and one for numbers of like size. The quotient of a turn, rounded to nearest, is off by less than 0.34 before
-// it is rounded, and what is left is then between -b and b: it is exact modulo 2^32. 14 operations, and 17 a turn.
+// a * 2^count modulo b, for significands of 24 bits (2^23 <= a, b < 2^24) and 0 <= count < 254: 21 bits an iteration, so 13 iterations
+// at most and one for numbers of like size. The quotient of an iteration, rounded to nearest, is off by less than 0.34 before
+// it is rounded, and what is left is then between -b and b: it is exact modulo 2^32. 14 operations, and 17 an iteration.
 int significand_remainder(uint a, uint b, int count)
 {
     int divisor = int(b);
@@ -68,7 +68,7 @@ bool are_ordinary(uint a, uint b, float ratio)
     return b_is_ordinary && a_is_ordinary && floatBitsToInt(ratio) < 0x44800000;
 }
 
-// Of any other pairs; the results keep a's sign, or where `is_floor` b's. About 60 operations, and 17 for each turn.
+// Of any other pairs; the results keep a's sign, or where `is_floor` b's. About 60 operations, and 17 for each iteration.
 //
 // Where the signs differ, b is added: as integers in units of the divisor's last place, exactly, or where a is below b as floats,
 // which rounds once.
@@ -121,8 +121,8 @@ uint modulus_floor_f32(uint a, uint b)
 
 // a modulo b for float16 values, a not negative and finite, b positive: all numbers in it are multiples of the smaller one's last
 // place, of which they have few enough for float32 to be exact. A quotient, off by less than 2^-19 of itself and rounded to
-// nearest, has up to 12 bits; a larger one takes another turn for each 12 bits, three at most. What is left lies between
-// -b / 2 and b / 2, or next to that: b is added to what is negative. 14 operations, and 11 for each turn that is needed.
+// nearest, has up to 12 bits; a larger one takes another iteration for each 12 bits, three at most. What is left lies between
+// -b / 2 and b / 2, or next to that: b is added to what is negative. 14 operations, and 11 for each iteration that is needed.
 float remainder_f16(float a, float b)
 {
     float inverse = quick_inverse(b);
@@ -163,7 +163,7 @@ uint special_remainder_f16(int a, int b, uint remainder)
     return a < int(INFINITY_F16) && b == int(INFINITY_F16) ? remainder : NAN_F16;
 }
 
-// About 44 operations, and 11 for each turn.
+// About 44 operations, and 11 for each iteration.
 uint modulus_truncate_f16(uint a, uint b)
 {
     int magnitude_a = int(a & 0x7fffu);
@@ -178,7 +178,7 @@ uint modulus_truncate_f16(uint a, uint b)
     return result;
 }
 
-// About 49 operations, and 11 for each turn. Where the signs differ, b is added; rounded to 24 bits first, which does no harm to a
+// About 49 operations, and 11 for each iteration. Where the signs differ, b is added; rounded to 24 bits first, which does no harm to a
 // sum (float16.glsl).
 uint modulus_floor_f16(uint a, uint b)
 {

@@ -1,6 +1,6 @@
 // Which samples of a region touch an element of the input: their keys rise or fall with their numbers, never both.
 //
-// The compile script passes IS_LINEAR. `table_` is the buffer of region_places.glsl's table.
+// The compile script passes IS_LINEAR. `table_` is the buffer of region_locations.glsl's table.
 #ifndef REGION_TOUCHES_GLSL
 #define REGION_TOUCHES_GLSL
 
@@ -9,14 +9,14 @@
 // The element that a sample touches; with LINEAR perhaps the next one, too. Far from all elements where it lies outside.
 int key_of(uint k, uint start, uint step, uint extent)
 {
-    float place = place_of_sample(k, start, step);
-    if (is_before(place)) {
+    float location = location_of_sample(k, start, step);
+    if (is_before(location)) {
         return -5;
     }
-    if (is_behind(place, extent)) {
+    if (is_behind(location, extent)) {
         return int(extent) + 5;
     }
-    float inner = place_between(k, start, step, extent);
+    float inner = location_between(k, start, step, extent);
 #if IS_LINEAR
     return int(between(inner).element);
 #else
@@ -54,9 +54,9 @@ uvec2 touching(uint first, uint end, uvec2 axis, uint extent, uint element)
 float weight_of_sample(uint k, uvec2 axis, uint extent, uint element)
 {
 #if IS_LINEAR
-    Between place = between(place_between(k, axis.x, axis.y, extent));
-    precise float rest = 1.0 - place.fraction;
-    return place.element == element ? rest : place.fraction;
+    Between location = between(location_between(k, axis.x, axis.y, extent));
+    precise float rest = 1.0 - location.fraction;
+    return location.element == element ? rest : location.fraction;
 #else
     return 1.0;
 #endif

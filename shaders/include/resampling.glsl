@@ -13,9 +13,9 @@
 uint whole_of(float x)
 {
     int bits = floatBitsToInt(x);
-    int places = 150 - (bits >> 23); // of the significand, behind the point
+    int fraction_bits = 150 - (bits >> 23); // of the significand, behind the point
     uint significand = uint(bits & 0x007fffff) | 0x00800000u;
-    return (significand >> uint(min(max(places, 0), 24))) << uint(max(-places, 0));
+    return (significand >> uint(min(max(fraction_bits, 0), 24))) << uint(max(-fraction_bits, 0));
 }
 
 bool is_zero(float x) { return floatBitsToUint(x) == 0u; }
@@ -30,15 +30,15 @@ struct Resampled {
 };
 
 // The place in the input, not negative.
-float place_of(uint element, Resampled axis)
+float location_of(uint element, Resampled axis)
 {
     precise float offset = float(int(element)) - axis.output_offset;
     precise float quotient = offset * axis.inverse;
     if (is_zero(axis.inverse)) {
         quotient = uintBitsToFloat(divide_f32(floatBitsToUint(offset), floatBitsToUint(axis.scale)));
     }
-    precise float place = quotient - axis.input_offset;
-    int bits = int(without_denormal(floatBitsToUint(place)));
+    precise float location = quotient - axis.input_offset;
+    int bits = int(without_denormal(floatBitsToUint(location)));
     // Of positive numbers, the bits have the numbers' order.
     return intBitsToFloat(min(max(bits, 0), floatBitsToInt(axis.last)));
 }
@@ -47,11 +47,11 @@ float place_of(uint element, Resampled axis)
 #define NEAREST_OR_LOWER 0u
 #define LOWER 1u
 #define UPPER 2u
-uint nearest_element(float place, uint rounding)
+uint nearest_element(float location, uint rounding)
 {
-    precise float half_lower = place - 0.5;
+    precise float half_lower = location - 0.5;
     float lower = intBitsToFloat(max(floatBitsToInt(half_lower), 0));
-    float moved = rounding == NEAREST_OR_LOWER ? lower : place;
+    float moved = rounding == NEAREST_OR_LOWER ? lower : location;
     uint whole = whole_of(moved);
     precise float rest = moved - float(int(whole));
     bool is_above = rounding != LOWER && floatBitsToInt(rest) > 0;
@@ -63,10 +63,10 @@ struct Between {
     uint element;
     float fraction;
 };
-Between between(float place)
+Between between(float location)
 {
-    uint whole = whole_of(place);
-    precise float fraction = place - float(int(whole));
+    uint whole = whole_of(location);
+    precise float fraction = location - float(int(whole));
     bool is_whole = floatBitsToInt(fraction) < floatBitsToInt(LEAST_FRACTION);
     return Between(whole, is_whole ? 0.0 : fraction);
 }

@@ -5,13 +5,13 @@
 
 #define CHOOSE(n) \
     if (INDICES > n) { \
-        Index index = load_index(places.index + n * INDEX_STEP); \
+        Index index = load_index(offsets.index + n * INDEX_STEP); \
         source += nearest_choice(index, CHOICES_##n) * CHOICE_STRIDE_##n; \
     }
 
-UNIT unit_at(Places places)
+UNIT unit_at(Offsets offsets)
 {
-    uint source = places.sparse;
+    uint source = offsets.sparse;
     CHOOSE(0) CHOOSE(1) CHOOSE(2) CHOOSE(3) CHOOSE(4) CHOOSE(5) CHOOSE(6) CHOOSE(7)
     return LOAD_UNIT(sparse, source);
 }

@@ -18,32 +18,32 @@ void main()
     uint index_line = number * parameters.index_line;
     uint output_line = number * parameters.output_line;
     // All is asked for before anything is waited for.
-    uvec4 held[MOST_TURNS];
-    uvec2 choices[MOST_TURNS];
-    [[unroll]] for (uint turn = 0u; turn < MOST_TURNS; ++turn) {
-        if (IS_INSIDE(turn, LENGTH)) {
-            held[turn] = fours_input[(BASE_WORD(input) + input_line + FIRST_OF(turn)) >> 2u];
+    uvec4 held[MAX_ITERATIONS];
+    uvec2 choices[MAX_ITERATIONS];
+    [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
+        if (IS_INSIDE(iteration, LENGTH)) {
+            held[iteration] = fours_input[(BASE_WORD(input) + input_line + FIRST_OF(iteration)) >> 2u];
         }
     }
-    [[unroll]] for (uint turn = 0u; turn < MOST_TURNS; ++turn) {
-        if (IS_INSIDE(turn, INDICES_OF_LINE)) {
-            choices[turn] = choices_at(index_line + FIRST_OF(turn));
+    [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
+        if (IS_INSIDE(iteration, INDICES_OF_LINE)) {
+            choices[iteration] = choices_at(index_line + FIRST_OF(iteration));
         }
     }
-    [[unroll]] for (uint turn = 0u; turn < MOST_TURNS; ++turn) {
-        if (IS_INSIDE(turn, LENGTH)) {
-            uint at = FIRST_OF(turn);
-            line[at] = held[turn].x;
-            line[at + 1u] = held[turn].y;
-            line[at + 2u] = held[turn].z;
-            line[at + 3u] = held[turn].w;
+    [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
+        if (IS_INSIDE(iteration, LENGTH)) {
+            uint at = FIRST_OF(iteration);
+            line[at] = held[iteration].x;
+            line[at + 1u] = held[iteration].y;
+            line[at + 2u] = held[iteration].z;
+            line[at + 3u] = held[iteration].w;
         }
     }
     barrier();
-    [[unroll]] for (uint turn = 0u; turn < MOST_TURNS; ++turn) {
-        if (IS_INSIDE(turn, INDICES_OF_LINE)) {
-            uvec2 pair = choices[turn];
-            fours_output[(BASE_WORD(output) + output_line + FIRST_OF(turn)) >> 2u] =
+    [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
+        if (IS_INSIDE(iteration, INDICES_OF_LINE)) {
+            uvec2 pair = choices[iteration];
+            fours_output[(BASE_WORD(output) + output_line + FIRST_OF(iteration)) >> 2u] =
                 uvec4(line[pair.x & 0xffffu], line[pair.x >> 16], line[pair.y & 0xffffu], line[pair.y >> 16]);
         }
     }

@@ -3,10 +3,10 @@
 #extension GL_GOOGLE_include_directive : require
 #include "movement/gather_operands.glsl"
 
-UNIT unit_at(Places places)
+UNIT unit_at(Offsets offsets)
 {
-    uint hot = choice_or_none(load_index(places.index), CHOICES_0);
-    return LOAD_UNIT(sparse, places.position == hot ? CHOICE_STRIDE_0 : 0u);
+    uint hot = choice_or_none(load_index(offsets.index), CHOICES_0);
+    return LOAD_UNIT(sparse, offsets.position == hot ? CHOICE_STRIDE_0 : 0u);
 }
 
 #include "movement/gathering.glsl"

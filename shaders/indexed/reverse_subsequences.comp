@@ -3,12 +3,12 @@
 #extension GL_GOOGLE_include_directive : require
 #include "movement/gather_operands.glsl"
 
-UNIT unit_at(Places places)
+UNIT unit_at(Offsets offsets)
 {
-    Index given = load_index(places.index);
+    Index given = load_index(offsets.index);
     uint count = given.high != 0u ? CHOICES_0 : min(given.low, CHOICES_0);
-    uint position = places.position < count ? count - 1u - places.position : places.position;
-    return LOAD_UNIT(sparse, places.sparse + position * CHOICE_STRIDE_0);
+    uint position = offsets.position < count ? count - 1u - offsets.position : offsets.position;
+    return LOAD_UNIT(sparse, offsets.sparse + position * CHOICE_STRIDE_0);
 }
 
 #include "movement/gathering.glsl"

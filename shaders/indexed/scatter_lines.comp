@@ -21,70 +21,70 @@ void main()
     uint input_line = number * parameters.input_line;
     uint index_line = number * parameters.index_line;
     uint output_line = number * parameters.output_line;
-    uvec2 choices[MOST_TURNS];
-    [[unroll]] for (uint turn = 0u; turn < 4u * MOST_TURNS; ++turn) {
-        uint at = slot + turn * INVOCATIONS;
-        if (turn < 4u * TURNS(LENGTH) && at < LENGTH) {
+    uvec2 choices[MAX_ITERATIONS];
+    [[unroll]] for (uint iteration = 0u; iteration < 4u * MAX_ITERATIONS; ++iteration) {
+        uint at = slot + iteration * INVOCATIONS;
+        if (iteration < 4u * ITERATIONS(LENGTH) && at < LENGTH) {
             line[at] = 0u;
         }
     }
-    [[unroll]] for (uint turn = 0u; turn < MOST_TURNS; ++turn) {
-        uint at = FIRST_OF(turn);
-        choices[turn] = uvec2(0xffffffffu);
-        if (IS_INSIDE(turn, INDICES_OF_LINE)) {
-            choices[turn] = choices_at(index_line + at);
+    [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
+        uint at = FIRST_OF(iteration);
+        choices[iteration] = uvec2(0xffffffffu);
+        if (IS_INSIDE(iteration, INDICES_OF_LINE)) {
+            choices[iteration] = choices_at(index_line + at);
         }
     }
     barrier();
-#define EACH_CHOICE(DO, turn) \
-    DO(turn, 0u, choices[turn].x & 0xffffu) DO(turn, 1u, choices[turn].x >> 16) DO(turn, 2u, choices[turn].y & 0xffffu) \
-    DO(turn, 3u, choices[turn].y >> 16)
-#define MARK(turn, i, choice) \
+#define EACH_CHOICE(DO, iteration) \
+    DO(iteration, 0u, choices[iteration].x & 0xffffu) DO(iteration, 1u, choices[iteration].x >> 16) DO(iteration, 2u, choices[iteration].y & 0xffffu) \
+    DO(iteration, 3u, choices[iteration].y >> 16)
+#define MARK(iteration, i, choice) \
     if ((choice) < LENGTH) { \
-        atomicMax(line[choice], FIRST_OF(turn) + i + 1u); \
+        atomicMax(line[choice], FIRST_OF(iteration) + i + 1u); \
     }
-    [[unroll]] for (uint turn = 0u; turn < MOST_TURNS; ++turn) {
-        if (turn < TURNS(INDICES_OF_LINE)) {
-            EACH_CHOICE(MARK, turn)
+    [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
+        if (iteration < ITERATIONS(INDICES_OF_LINE)) {
+            EACH_CHOICE(MARK, iteration)
         }
     }
     barrier();
     uint winners = 0u;
     uint found = 0u;
-#define JUDGE(turn, i, choice) \
+#define JUDGE(iteration, i, choice) \
     if ((choice) < LENGTH) { \
-        winners |= uint(line[choice] == FIRST_OF(turn) + i + 1u) << (4u * turn + i); \
+        winners |= uint(line[choice] == FIRST_OF(iteration) + i + 1u) << (4u * iteration + i); \
     }
-    [[unroll]] for (uint turn = 0u; turn < MOST_TURNS; ++turn) {
-        if (turn < TURNS(INDICES_OF_LINE)) {
-            EACH_CHOICE(JUDGE, turn)
+    [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
+        if (iteration < ITERATIONS(INDICES_OF_LINE)) {
+            EACH_CHOICE(JUDGE, iteration)
         }
     }
-    [[unroll]] for (uint turn = 0u; turn < MOST_TURNS; ++turn) {
-        uint at = FIRST_OF(turn);
-        if (IS_INSIDE(turn, LENGTH)) {
+    [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
+        uint at = FIRST_OF(iteration);
+        if (IS_INSIDE(iteration, LENGTH)) {
             uint bits = uint(line[at] != 0u) | (uint(line[at + 1u] != 0u) << 1) | (uint(line[at + 2u] != 0u) << 2)
                 | (uint(line[at + 3u] != 0u) << 3);
-            found |= bits << (4u * turn);
+            found |= bits << (4u * iteration);
         }
     }
     barrier();
-#define PUT(turn, i, choice) \
-    if (((winners >> (4u * turn + i)) & 1u) != 0u) { \
+#define PUT(iteration, i, choice) \
+    if (((winners >> (4u * iteration + i)) & 1u) != 0u) { \
         line[choice] = update[i]; \
     }
-    [[unroll]] for (uint turn = 0u; turn < MOST_TURNS; ++turn) {
-        uint at = FIRST_OF(turn);
-        if (IS_INSIDE(turn, INDICES_OF_LINE)) {
+    [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
+        uint at = FIRST_OF(iteration);
+        if (IS_INSIDE(iteration, INDICES_OF_LINE)) {
             uvec4 update = fours_updates[(BASE_WORD(updates) + number * parameters.updates_line + at) >> 2u];
-            EACH_CHOICE(PUT, turn)
+            EACH_CHOICE(PUT, iteration)
         }
     }
     barrier();
-    [[unroll]] for (uint turn = 0u; turn < MOST_TURNS; ++turn) {
-        uint at = FIRST_OF(turn);
-        if (IS_INSIDE(turn, LENGTH)) {
-            uint bits = (found >> (4u * turn)) & 15u;
+    [[unroll]] for (uint iteration = 0u; iteration < MAX_ITERATIONS; ++iteration) {
+        uint at = FIRST_OF(iteration);
+        if (IS_INSIDE(iteration, LENGTH)) {
+            uint bits = (found >> (4u * iteration)) & 15u;
             uvec4 result = uvec4(line[at], line[at + 1u], line[at + 2u], line[at + 3u]);
             if (bits != 15u) {
                 uvec4 kept = fours_input[(BASE_WORD(input) + input_line + at) >> 2u];

@@ -7,21 +7,21 @@
 // Updates are numbered along these axes, the innermost first.
 #define MOVE_TO_UPDATE(n) \
     if (INDICES > n) { \
-        place += number % CHOICES_##n * CHOICE_STRIDE_##n; \
+        offset += number % CHOICES_##n * CHOICE_STRIDE_##n; \
         number /= CHOICES_##n; \
     }
 
-UNIT unit_at(Places places)
+UNIT unit_at(Offsets offsets)
 {
-    uint number = words_index[BASE_WORD(index) + places.index];
+    uint number = words_index[BASE_WORD(index) + offsets.index];
     if (number == 0u) {
-        return LOAD_UNIT(sparse, places.sparse);
+        return LOAD_UNIT(sparse, offsets.sparse);
     }
     number -= 1u;
-    uint place = places.position;
+    uint offset = offsets.position;
     MOVE_TO_UPDATE(0) MOVE_TO_UPDATE(1) MOVE_TO_UPDATE(2) MOVE_TO_UPDATE(3)
     MOVE_TO_UPDATE(4) MOVE_TO_UPDATE(5) MOVE_TO_UPDATE(6) MOVE_TO_UPDATE(7)
-    return LOAD_UNIT(updates, place);
+    return LOAD_UNIT(updates, offset);
 }
 
 #include "movement/gathering.glsl"

@@ -16,7 +16,7 @@
     words_##name[BASE_WORD(name) + (pair)] = float16_from_float32((bits).x) | (float16_from_float32((bits).y) << 16u)
 #define MOVE_PAIR(target, to, source, from) words_##target[BASE_WORD(target) + (to)] = words_##source[BASE_WORD(source) + (from)]
 #define CLEAR_PAIR(target, to) words_##target[BASE_WORD(target) + (to)] = 0u
-#define NUMBER_AT(name, place) float32_from_float16(LOAD_float16(words_##name, 2u * BASE_WORD(name) + (place)))
+#define NUMBER_AT(name, offset) float32_from_float16(LOAD_float16(words_##name, 2u * BASE_WORD(name) + (offset)))
 #else
 #define ELEMENT float32
 #define PAIR_WORDS 2u
@@ -31,7 +31,7 @@
     words_##target[BASE_WORD(target) + 2u * (to) + 1u] = words_##source[BASE_WORD(source) + 2u * (from) + 1u]
 #define CLEAR_PAIR(target, to) \
     words_##target[BASE_WORD(target) + 2u * (to)] = 0u, words_##target[BASE_WORD(target) + 2u * (to) + 1u] = 0u
-#define NUMBER_AT(name, place) without_denormal(words_##name[BASE_WORD(name) + (place)])
+#define NUMBER_AT(name, offset) without_denormal(words_##name[BASE_WORD(name) + (offset)])
 #endif
 
 #endif

@@ -6,13 +6,13 @@
 #include "elementwise/quantized_blocks.glsl"
 #include "quantization.glsl"
 
-uint result_of(Places places)
+uint result_of(Offsets offsets)
 {
     uint zero = 0u;
     if (HAS_ZERO) {
-        zero = INTEGER_AT(zero, places.zero);
+        zero = INTEGER_AT(zero, offsets.zero);
     }
-    uint scale = NUMBER_AT(scale, places.scale);
-    uint x = INTEGER_AT(source, places.source);
+    uint scale = NUMBER_AT(scale, offsets.scale);
+    uint x = INTEGER_AT(source, offsets.source);
     return FORM(dequantized_short, NUMBER)(x, zero, scale);
 }

@@ -6,13 +6,13 @@
 #include "elementwise/quantized_blocks.glsl"
 #include "quantization.glsl"
 
-uint result_of(Places places)
+uint result_of(Offsets offsets)
 {
     int zero = 0;
     if (HAS_ZERO) {
-        zero = int(INTEGER_AT(zero, places.zero));
+        zero = int(INTEGER_AT(zero, offsets.zero));
     }
-    uint scale = NUMBER_AT(scale, places.scale);
-    uint x = NUMBER_AT(source, places.source);
+    uint scale = NUMBER_AT(scale, offsets.scale);
+    uint x = NUMBER_AT(source, offsets.source);
     return CONCATENATE(saturated_, INTEGER)(FORM(rounded_quotient, NUMBER)(x, scale) + zero);
 }

@@ -14,9 +14,9 @@
 #define RESULT_OF(x) (x)
 #endif
 
-uint result_of(Places places)
+uint result_of(Positions positions)
 {
-    uint at = BASE_WORD(sums) + SUM_WORDS * places.sums;
+    uint at = BASE_WORD(sums) + SUM_WORDS * positions.sums;
     uint low = words_sums[at];
 #if SUM_WORDS == 1
     uint sign = int(low) < 0 ? 0xffffffffu : 0u;
@@ -24,11 +24,11 @@ uint result_of(Places places)
 #else
     uvec3 sum = uvec3(low, words_sums[at + 1u], words_sums[at + 2u]);
 #endif
-    uint left = NUMBER_OF(LOAD(OUTPUT, words_left_scale, BASE(OUTPUT_BITS, left_scale) + places.left_scale));
-    uint right = NUMBER_OF(LOAD(OUTPUT, words_right_scale, BASE(OUTPUT_BITS, right_scale) + places.right_scale));
+    uint left = NUMBER_OF(LOAD(OUTPUT, words_left_scale, BASE(OUTPUT_BITS, left_scale) + positions.left_scale));
+    uint right = NUMBER_OF(LOAD(OUTPUT, words_right_scale, BASE(OUTPUT_BITS, right_scale) + positions.right_scale));
     uint result = scaled_wide_sum(sum, left, right);
     if (HAS_BIAS) {
-        uint bias = NUMBER_OF(LOAD(OUTPUT, words_bias, BASE(OUTPUT_BITS, bias) + places.bias));
+        uint bias = NUMBER_OF(LOAD(OUTPUT, words_bias, BASE(OUTPUT_BITS, bias) + positions.bias));
         result = add_f32(result, bias);
     }
     return RESULT_OF(result);

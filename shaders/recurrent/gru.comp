@@ -11,13 +11,13 @@
 #define HIDDEN_GATE 2u
 
 #if LINEAR_BEFORE_RESET
-#define FIRST_TURN 0u
+#define FIRST_ITERATION 0u
 #define LATER_PRODUCTS GATES
 #define FIRST_GATE 0u
 #define PRODUCT_GATES 3u
 #define MULTIPLIED_STATE read_state
 #else
-#define FIRST_TURN (MULTIPLIES != 0 ? 2u : 1u)
+#define FIRST_ITERATION (MULTIPLIES != 0 ? 2u : 1u)
 #define LATER_PRODUCTS HIDDEN_GATE
 #define FIRST_GATE HIDDEN_GATE
 #define PRODUCT_GATES 1u
@@ -32,14 +32,14 @@ uint gate_sum(uint gate, uint unit)
 Unit stepped(uint unit)
 {
     uint state = state_at(parameters.read_state, unit);
-    uint update = FIRST_TURN == 2u ? state_at(parameters.written_state, unit) : 0u;
+    uint update = FIRST_ITERATION == 2u ? state_at(parameters.written_state, unit) : 0u;
     uint reset = 0u;
     uint hidden = 0u;
     // The activations' code stands in a loop: it is long.
-    for (uint turn = FIRST_TURN; turn < 3u; ++turn) {
+    for (uint iteration = FIRST_ITERATION; iteration < 3u; ++iteration) {
         uint x;
-        if (turn < 2u) {
-            x = gate_sum(turn == 0u ? RESET_GATE : UPDATE_GATE, unit);
+        if (iteration < 2u) {
+            x = gate_sum(iteration == 0u ? RESET_GATE : UPDATE_GATE, unit);
         } else {
 #if LINEAR_BEFORE_RESET
             uint product = add_f32(recurrence(HIDDEN_GATE, unit), recurrence_bias(HIDDEN_GATE, unit));
@@ -49,9 +49,9 @@ Unit stepped(uint unit)
             x = gate_sum(HIDDEN_GATE, unit);
 #endif
         }
-        uint result = activation(turn == 2u ? 1u : 0u, x);
-        reset = turn == 0u ? result : reset;
-        update = turn == 1u ? result : update;
+        uint result = activation(iteration == 2u ? 1u : 0u, x);
+        reset = iteration == 0u ? result : reset;
+        update = iteration == 1u ? result : update;
         hidden = result;
     }
     uint fresh = multiply_f32(subtract_f32(ONE_F32, update), hidden);

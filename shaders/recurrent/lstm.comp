@@ -28,18 +28,18 @@ Unit stepped(uint unit)
     uint forget = 0u;
     uint hidden = 0u;
     // The activations' code stands in a loop: it is long.
-    for (uint turn = 0u; turn < 5u; ++turn) {
-        uint gate = turn == 0u ? INPUT_GATE : turn == 1u ? FORGET_GATE : turn == 2u ? CELL_GATE : OUTPUT_GATE;
-        uint x = turn == 4u ? cell : gate_sum(gate, unit, cell);
-        uint result = activation(turn == 2u ? 1u : turn == 4u ? 2u : 0u, x);
-        if (turn == 0u) {
+    for (uint iteration = 0u; iteration < 5u; ++iteration) {
+        uint gate = iteration == 0u ? INPUT_GATE : iteration == 1u ? FORGET_GATE : iteration == 2u ? CELL_GATE : OUTPUT_GATE;
+        uint x = iteration == 4u ? cell : gate_sum(gate, unit, cell);
+        uint result = activation(iteration == 2u ? 1u : iteration == 4u ? 2u : 0u, x);
+        if (iteration == 0u) {
             in_gate = result;
-        } else if (turn == 1u) {
+        } else if (iteration == 1u) {
             forget = HAS(IS_COUPLED) ? subtract_f32(ONE_F32, in_gate) : result;
-        } else if (turn == 2u) {
+        } else if (iteration == 2u) {
             uint next = NARROW(add_f32(multiply_f32(forget, cell), multiply_f32(in_gate, result)));
             cell = WIDE(next);
-        } else if (turn == 3u) {
+        } else if (iteration == 3u) {
             hidden = result;
         } else {
             hidden = multiply_f32(hidden, result);

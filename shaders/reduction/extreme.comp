@@ -27,7 +27,7 @@
 struct State {
     ELEMENT key;
 #if ARG
-    uint place;
+    uint offset;
 #endif
 };
 #ifdef WIDE
@@ -51,10 +51,10 @@ struct State {
 #define EMPTY_STATE State(LEAST_KEY, 0xffffffffu)
 #ifdef WIDE
 #define EACH_STATE_WORD(DO) EACH_KEY_WORD(DO) DO(2)
-#define state_word_2(state) state.place
+#define state_word_2(state) state.offset
 #else
 #define EACH_STATE_WORD(DO) EACH_KEY_WORD(DO) DO(1)
-#define state_word_1(state) state.place
+#define state_word_1(state) state.offset
 #endif
 #define state_of_words(words) State(key_of_words(words), words[KEY_WORDS])
 #else
@@ -122,7 +122,7 @@ ELEMENT higher_key(ELEMENT a, ELEMENT b) { return is_above(b, a) ? b : a; }
 #if ARG
 State joined(State a, State b)
 {
-    bool takes_b = is_above(b.key, a.key) || (b.key == a.key && b.place < a.place);
+    bool takes_b = is_above(b.key, a.key) || (b.key == a.key && b.offset < a.offset);
     State chosen = a;
     if (takes_b) {
         chosen = b;
@@ -163,7 +163,7 @@ void begin_row() {}
 uvec2 result_of(State state)
 {
 #if ARG
-    return uvec2(TAKES_LAST ? ~state.place : state.place, 0u);
+    return uvec2(TAKES_LAST ? ~state.offset : state.offset, 0u);
 #else
     return element_of(state.key);
 #endif
@@ -172,8 +172,8 @@ uvec2 result_of(State state)
 uint result_of(State state) { return element_of(state.key); }
 #endif
 
-#ifdef IN_PIECES
-#include "rows/reduction_pieces.glsl"
+#ifdef IN_TILES
+#include "rows/reduction_tiles.glsl"
 #else
 #include "rows/reduction.glsl"
 #endif

@@ -83,8 +83,8 @@ ELEMENT result_of(State state) { return state.value; }
 State with_element(State state, ELEMENT x) { return joined(state, State(x)); }
 #define prefix_result_of(state) result_of(state)
 #include "rows/scan.glsl"
-#elif defined(IN_PIECES)
-#include "rows/reduction_pieces.glsl"
+#elif defined(IN_TILES)
+#include "rows/reduction_tiles.glsl"
 #else
 #include "rows/reduction.glsl"
 #endif

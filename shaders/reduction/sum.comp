@@ -62,9 +62,9 @@ void begin_row()
     companion_bits = words_companion[parameters.base_companion + row_number];
     companion = Double(as_float32(companion_bits), 0.0);
 #elif TERMS >= 3
-    uint place = parameters.base_companion + 2u * row_place(row_number, false); // laid out as the results are
-    companion_bits = words_companion[place];
-    companion = Double(uintBitsToFloat(companion_bits), uintBitsToFloat(words_companion[place + 1u]));
+    uint offset = parameters.base_companion + 2u * row_offset(row_number, false); // laid out as the results are
+    companion_bits = words_companion[offset];
+    companion = Double(uintBitsToFloat(companion_bits), uintBitsToFloat(words_companion[offset + 1u]));
 #endif
 }
 
@@ -192,10 +192,10 @@ State with_block(State state, Block block, uint first, uint count)
 uint flags_so_far;
 void begin_quick() { flags_so_far = 0u; }
 bool is_quick_right() { return flags_so_far == 0u; }
-QuickState quick_state_at(uint place, uint step)
+QuickState quick_state_at(uint offset, uint step)
 {
-    flags_so_far |= words_input[place + 6u * step];
-    return Double(uintBitsToFloat(words_input[place]), uintBitsToFloat(words_input[place + step]));
+    flags_so_far |= words_input[offset + 6u * step];
+    return Double(uintBitsToFloat(words_input[offset]), uintBitsToFloat(words_input[offset + step]));
 }
 #else
 uint least_so_far;
@@ -370,8 +370,8 @@ uvec2 result_of(State state)
     return OUTPUT_WIDTH == 16u ? uvec2(float16_from_float32(result.x), 0u) : result;
 }
 
-#ifdef IN_PIECES
-#include "rows/reduction_pieces.glsl"
+#ifdef IN_TILES
+#include "rows/reduction_tiles.glsl"
 #else
 #include "rows/reduction.glsl"
 #endif

@@ -3,7 +3,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "windows/resample_begins.glsl"
 
-uint element_from(float place)
+uint element_from(float location)
 {
-    return IS_LINEAR ? between(place).element : nearest_element(place, ROUNDING);
+    return IS_LINEAR ? between(location).element : nearest_element(location, ROUNDING);
 }

@@ -4,4 +4,4 @@
 #include "windows/gradient_sums.glsl"
 
 #define OPERATION(number) gradient_of(number)
-#include "elementwise/each_place.glsl"
+#include "elementwise/each_offset.glsl"

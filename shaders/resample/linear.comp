@@ -32,19 +32,19 @@ uint nearest_integer(uint x)
 struct Around {
     int first;
     uint count;
-    float place;
+    float location;
     float fraction;
     float radius;
 };
-Around around(float place, uint radius)
+Around around(float location, uint radius)
 {
     if (radius == 0u) {
-        Between low = between(place);
-        return Around(int(low.element), is_zero(low.fraction) ? 1u : 2u, place, low.fraction, 0.0);
+        Between low = between(location);
+        return Around(int(low.element), is_zero(low.fraction) ? 1u : 2u, location, low.fraction, 0.0);
     }
     precise float reach = uintBitsToFloat(radius);
     int below = int(whole_of(reach)) + 1;
-    return Around(int(whole_of(place)) - below, uint(2 * below + 2), place, 0.0, reach);
+    return Around(int(whole_of(location)) - below, uint(2 * below + 2), location, 0.0, reach);
 }
 
 // The weight of one of these elements, and its number in the input.
@@ -54,7 +54,7 @@ uint weight_of(Around around, uint number, uint scale)
         precise float rest = 1.0 - around.fraction;
         return floatBitsToUint(number == 0u ? rest : around.fraction);
     }
-    precise float distance = float(around.first + int(number)) - around.place;
+    precise float distance = float(around.first + int(number)) - around.location;
     precise float part = uintBitsToFloat(floatBitsToUint(distance) & MAGNITUDE_F32) * uintBitsToFloat(scale);
     precise float weight = 1.0 - part;
     return floatBitsToInt(weight) > 0 ? floatBitsToUint(weight) : 0u;
@@ -86,7 +86,7 @@ uint average_of(Weighted sum, Around around)
 
 // For everything: one axis inside the other.
 #define BEGIN_AXIS(axis, outer) \
-    Around around_##axis = around(PLACE(axis, source.outer), RADIUS_##axis); \
+    Around around_##axis = around(POSITION(axis, source.outer), RADIUS_##axis); \
     Weighted sum_##axis = NOTHING; \
     for (uint number_##axis = 0u; number_##axis < around_##axis.count; ++number_##axis) { \
         uint weight_##axis = weight_of(around_##axis, number_##axis, SCALE_##axis); \
@@ -125,7 +125,7 @@ uint weighted_one_by_one(Source source)
     STATE(word + 1u) = sum_##axis.weights; \
     STATE(word + 2u) = uint(sum_##axis.is_empty);
 #define AXIS_IN_PART(axis, outer, word) \
-    Around around_##axis = around(PLACE(axis, source.outer), RADIUS_##axis); \
+    Around around_##axis = around(POSITION(axis, source.outer), RADIUS_##axis); \
     Weighted sum_##axis = NOTHING; \
     TAKE_STATE(axis, word)
 #define NUMBER_ALONG(axis) \
@@ -174,8 +174,8 @@ VALUE(OUTPUT) resampled(Source source)
         return RESULT_OF(OUTPUT, weighted_in_parts(source));
     }
     if (IS_PLAIN) {
-        Between column = between(PLACE(A, source.a));
-        Between row = between(PLACE(B, source.b));
+        Between column = between(POSITION(A, source.a));
+        Between row = between(POSITION(B, source.b));
         uint at = source.at + column.element * STRIDE_A + row.element * STRIDE_B;
         uint right = is_zero(column.fraction) ? 0u : STRIDE_A;
         uint below = is_zero(row.fraction) ? 0u : STRIDE_B;
@@ -215,17 +215,17 @@ vec4 averages_of_row(uint at, Columns columns, inout uint least)
 // Four rows of the output that lie between four rows of the input from the first one's on, as they do where they are magnified by 2 at least.
 #define STORE_AVERAGE(row, begin, a, b, c, d) \
     if (source.b + row < OUTPUT_ROWS) { \
-        Between place = between(PLACE(B, source.b + row)); \
-        uint behind = place.element - begin; \
+        Between location = between(POSITION(B, source.b + row)); \
+        uint behind = location.element - begin; \
         vec4 first = behind == 0u ? a : (behind == 1u ? b : c); \
         vec4 second = behind == 0u ? b : (behind == 1u ? c : d); \
         store_four_values(output_at + row * ROW_OUTPUT_STEP, AVERAGE_OF(x), AVERAGE_OF(y), AVERAGE_OF(z), AVERAGE_OF(w)); \
     }
-#define AVERAGE_OF(lane) RESULT_OF(OUTPUT, floatBitsToUint(weighted(first.lane, second.lane, place.fraction)))
+#define AVERAGE_OF(lane) RESULT_OF(OUTPUT, floatBitsToUint(weighted(first.lane, second.lane, location.fraction)))
 bool has_block(Source source, uint output_at, Columns columns)
 {
-    uint begin = between(PLACE(B, source.b)).element;
-    if (between(PLACE(B, source.b + 3u)).element - begin > 2u) {
+    uint begin = between(POSITION(B, source.b)).element;
+    if (between(POSITION(B, source.b + 3u)).element - begin > 2u) {
         return false;
     }
     uint last = EXTENT_B - 1u;
@@ -248,7 +248,7 @@ bool has_block(Source source, uint output_at, Columns columns)
 
 // Two blocks where rows and columns are doubled: places lie a quarter and three quarters behind elements, so that eight rows of the output come
 // from six of the input, and four columns from four. Beyond the first element and the last one these stand for themselves.
-#define PLACE_OF(element, extent) uint(min(max(element, 0), int(extent) - 1))
+#define POSITION_OF(element, extent) uint(min(max(element, 0), int(extent) - 1))
 float fraction_at(int element, uint extent, float inside) { return uint(element) < extent - 1u ? inside : 0.0; }
 
 // The average of two finite numbers of equal signs of zero where the fraction is 0: then it is the first one without a look at it.
@@ -288,7 +288,7 @@ vec4 doubled_row(uint at, uvec4 columns, vec4 fraction, inout uint least, inout 
 #define FINITE_RESULT(x) RESULT_OF(OUTPUT, floatBitsToUint(x))
 #endif
 #define DOUBLED_ROW(name, number) \
-    vec4 name = doubled_row(source.at + PLACE_OF(row + number, EXTENT_B) * STRIDE_B, columns, fraction, least, magnitudes);
+    vec4 name = doubled_row(source.at + POSITION_OF(row + number, EXTENT_B) * STRIDE_B, columns, fraction, least, magnitudes);
 #define STORE_DOUBLED(number, first, second, inside) \
     if (source.b + number < OUTPUT_ROWS) { \
         vec4 result = averages(first, second, vec4(fraction_at(row + (number + 1) / 2, EXTENT_B, inside))); \
@@ -299,8 +299,8 @@ bool has_doubled_block(Source source, uint output_at)
 {
     int column = int(source.a >> 1u) - 1;
     int row = int(source.b >> 1u) - 1;
-    uvec4 columns = uvec4(PLACE_OF(column, EXTENT_A), PLACE_OF(column + 1, EXTENT_A), PLACE_OF(column + 2, EXTENT_A),
-        PLACE_OF(column + 3, EXTENT_A)) * STRIDE_A;
+    uvec4 columns = uvec4(POSITION_OF(column, EXTENT_A), POSITION_OF(column + 1, EXTENT_A), POSITION_OF(column + 2, EXTENT_A),
+        POSITION_OF(column + 3, EXTENT_A)) * STRIDE_A;
     vec4 fraction = vec4(fraction_at(column, EXTENT_A, 0.75), fraction_at(column + 1, EXTENT_A, 0.25),
         fraction_at(column + 1, EXTENT_A, 0.75), fraction_at(column + 2, EXTENT_A, 0.25));
     uint least = 0xffffffffu;

@@ -3,7 +3,7 @@
 #extension GL_GOOGLE_include_directive : require
 #include "windows/resample.glsl"
 
-#define NEAREST(axis, coordinate) (EXTENT_##axis > 1u ? nearest_element(PLACE(axis, coordinate), ROUNDING) * STRIDE_##axis : 0u)
+#define NEAREST(axis, coordinate) (EXTENT_##axis > 1u ? nearest_element(POSITION(axis, coordinate), ROUNDING) * STRIDE_##axis : 0u)
 
 VALUE(OUTPUT) resampled(Source source)
 {

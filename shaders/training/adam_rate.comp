@@ -71,18 +71,18 @@ uint float32_of_rest(Share share)
     // The leading 64 bits, the first of them set, and whether there are more.
     uint next = top > 0 ? words[top - 1] : 0u;
     uint last = top > 1 ? words[top - 2] : 0u;
-    int places = 31 - findMSB(words[top]);
+    int offsets = 31 - findMSB(words[top]);
     uint high = words[top];
     uint low = next;
-    if (places > 0) {
-        high = (high << places) | (next >> (32 - places));
-        low = (next << places) | (last >> (32 - places));
-        last <<= places;
+    if (offsets > 0) {
+        high = (high << offsets) | (next >> (32 - offsets));
+        low = (next << offsets) | (last >> (32 - offsets));
+        last <<= offsets;
     }
     bool has_more = last != 0u || (top > 2 && words[0] != 0u);
     uint rest = (high << 24) | uint(low != 0u || has_more); // of which half is 2^31
     uint significand = high >> 8;
-    int exponent = 32 * top + 31 - places - 127;
+    int exponent = 32 * top + 31 - offsets - 127;
     uint bits = uint(exponent + 126) * SMALLEST_NORMAL_F32 + significand; // the leading bit adds one to the exponent
     return bits + uint(rest > 0x80000000u || (rest == 0x80000000u && (significand & 1u) != 0u));
 }

@@ -8,11 +8,11 @@
 // The square of a tap along the channels; 0 where there is none.
 float square_of_tap(Window window, uint tap)
 {
-    uint place = tap - window.depth_first;
-    if (place >= window.depth_taps) {
+    uint location = tap - window.depth_first;
+    if (location >= window.depth_taps) {
         return 0.0;
     }
-    precise float x = uintBitsToFloat(NUMBER_OF(INPUT, TAP(window.at + place * TAP_STEP_DEPTH)));
+    precise float x = uintBitsToFloat(NUMBER_OF(INPUT, TAP(window.at + location * TAP_STEP_DEPTH)));
     precise float square = x * x;
     return square;
 }

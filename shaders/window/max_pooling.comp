@@ -97,10 +97,10 @@ VALUE(OUTPUT) pooled(Window window, out uint index)
     largest.y = is_in.y ? max(largest.y, of_row) : largest.y; \
     largest.z = is_in.z ? max(largest.z, of_row) : largest.z; \
     largest.w = is_in.w ? max(largest.w, of_row) : largest.w;
-uvec4 pooled_block(Place place)
+uvec4 pooled_block(Location location)
 {
     ivec4 largest = ivec4(BELOW_ALL);
-    FOR_EACH_ROW_OF_BLOCK(place, BEGIN_ROW, TAKE_LARGEST, TAKE_ROW)
+    FOR_EACH_ROW_OF_BLOCK(location, BEGIN_ROW, TAKE_LARGEST, TAKE_ROW)
     return uvec4(FORM(number, INPUT)(largest.x), FORM(number, INPUT)(largest.y), FORM(number, INPUT)(largest.z),
         FORM(number, INPUT)(largest.w));
 }

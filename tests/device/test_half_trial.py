@@ -147,7 +147,7 @@ def test_a_trial_that_fails_is_made_again(
 def test_both_conversions_are_in_the_shaders() -> None:
     from dmlvk.kernels import library
 
-    for name in ("element_wise_add.float16.contiguous", "activation_softmax.float16.held"):
+    for name in ("element_wise_add.float16.contiguous", "activation_softmax.float16.in_registers"):
         assert all(uses_constant(library.load(name), constant_id) for constant_id in CONVERSIONS)
     for name in ("element_wise_add.float32.contiguous", "element_wise_exp.float32.contiguous"):
         assert not any(uses_constant(library.load(name), constant_id) for constant_id in CONVERSIONS)

@@ -227,7 +227,7 @@ def test_memory_for_pieces_of_a_few_operators_is_kept(fresh: dml.Device) -> None
         del model
         # Of pieces of two lengths.
         assert allocation_count(fresh) <= streaming._KEPT_PLANS * 2 * 2 * streaming.MOST_AT_ONCE
-    assert len(fresh._pieces._kept) == streaming._KEPT_PLANS
+    assert len(fresh._tiles._kept) == streaming._KEPT_PLANS
 
 
 def test_what_fails_in_a_piece_is_raised_and_the_next_run_works(

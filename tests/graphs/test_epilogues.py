@@ -17,12 +17,12 @@ from dmlvk.graphs.pictures import graph_as_dot, graph_as_svg
 from dmlvk.kernels.products import matrix
 from dmlvk.kernels.products.matrix_choice import Choice, Work
 from dmlvk.kernels.products.matrix_tiles import (
-    IN_TURN,
     LARGE,
     MEDIUM,
     ONE_SEGMENT,
+    PARALLEL,
     SEGMENT,
-    SIDE_BY_SIDE,
+    SEQUENTIAL,
     SINGLE,
     TALL,
     WINDOWS,
@@ -153,8 +153,8 @@ def test_what_follows_a_convolution(gpu: dml.Device, name: str, data_type: DataT
     ("tile", "come", "channels"),
     [
         (SINGLE[0], ONE_SEGMENT, (6, 10, 2)),
-        (MEDIUM, SIDE_BY_SIDE, (120, 9, 1)),
-        (LARGE, IN_TURN, (120, 70, 1)),
+        (MEDIUM, PARALLEL, (120, 9, 1)),
+        (LARGE, SEQUENTIAL, (120, 70, 1)),
         (WINDOWS, ONE_SEGMENT, (6, 12, 6)),
     ],
     ids=["single", "side by side", "in turn", "windows"],
@@ -181,10 +181,10 @@ def test_every_kind_of_kernel_has_epilogues(
     ("tile", "come", "channels", "window"),
     [
         (MEDIUM, ONE_SEGMENT, (6, 10, 2), 1),
-        (MEDIUM, SIDE_BY_SIDE, (1030, 9, 1), 1),
-        (LARGE, IN_TURN, (1030, 70, 1), 1),
+        (MEDIUM, PARALLEL, (1030, 9, 1), 1),
+        (LARGE, SEQUENTIAL, (1030, 70, 1), 1),
         (TALL, ONE_SEGMENT, (5, 9, 1), 3),
-        (TALL, IN_TURN, (120, 9, 1), 3),
+        (TALL, SEQUENTIAL, (120, 9, 1), 3),
     ],
     ids=["of a place", "of a place, side by side", "of a place, in turn", "of nine places", "of nine places, in turn"],
 )

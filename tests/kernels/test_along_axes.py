@@ -46,7 +46,7 @@ def _planned(desc: dml.OperatorDesc) -> list[tuple[object, ...]]:
     assert lanes in (1, 2, 4, 8, 16, 32, 64, 128, 256)
     assert lanes * 16 >= min(length, 4096)
     assert lanes == 1 or lanes * 8 < min(length, 4096), "half the lanes would do"
-    assert kernel.variant.split(".")[-1] == ("held" if length <= 4096 else "long")
+    assert kernel.variant.split(".")[-1] == ("in_registers" if length <= 4096 else "long")
     assert invocations == kernel.work_group_size == max(lanes, 128)
     assert math.prod(kernel.work_groups) * (invocations // lanes) >= kernel.work_items
     _check_on_processors(kernel, kernel_of(desc, CPU), length)
@@ -79,7 +79,7 @@ def _check_on_processors(kernel: ElementwiseKernel, alone: ElementwiseKernel, le
     if length > 4096 or kernel.work_items < 16:
         assert alone == kernel
         return
-    assert alone.variant == kernel.variant.removesuffix("held") + "alone"
+    assert alone.variant == kernel.variant.removesuffix("in_registers") + "alone"
     assert (alone.geometry[:-1], alone.work_items) == (kernel.geometry[:-1], kernel.work_items)
     assert alone.work_group_size == alone.geometry[-1] == 256
     assert math.prod(alone.work_groups) == -(-kernel.work_items // 256)

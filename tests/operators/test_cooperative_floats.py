@@ -32,9 +32,9 @@ from dmlvk.kernels.products.convolution import ConvolutionEpilogue, lower_with_e
 from dmlvk.kernels.products.matrix_choice import Choice, Work
 from dmlvk.kernels.products.matrix_tiles import (
     COOPERATIVE,
-    IN_TURN,
     ONE_SEGMENT,
-    SIDE_BY_SIDE,
+    PARALLEL,
+    SEQUENTIAL,
     MatrixTile,
     matrix_variants,
 )
@@ -222,7 +222,7 @@ def test_operands_are_loaded_by_eights_where_eights_lie_behind_one_another() -> 
 
 def test_what_is_whole_is_loaded_without_tests() -> None:
     """Of both operands; channels of a place; whether sums are results, and steps are whole."""
-    names = ("LEFT_IS_WHOLE", "RIGHT_IS_WHOLE", "CHANNELS_OF_PLACE", "RESULTS_ARE_SUMS", "STEPS_ARE_WHOLE")
+    names = ("LEFT_IS_WHOLE", "RIGHT_IS_WHOLE", "CHANNELS_OF_POSITION", "RESULTS_ARE_SUMS", "STEPS_ARE_WHOLE")
     bias = {"start": (1, 1), "end": (1, 1), "bias": True}
     plain = {**bias, "bias": False}
     for desc, expected in (
@@ -347,7 +347,7 @@ def test_products_in_all_layouts(
     The larger tile needs more shared memory than llvmpipe has.
     """
     trans_a, trans_b, (rows, terms, columns) = layout
-    imitated(SMALLEST[data_type], IN_TURN)
+    imitated(SMALLEST[data_type], SEQUENTIAL)
     random = np.random.default_rng(31)
     sizes = {
         "ATensor": (2, 1, *((rows, terms) if trans_a is _NONE else (terms, rows))),
@@ -390,7 +390,7 @@ def test_attention_to_keys_that_are_no_multiple_of_eight_is_computed_by_matrices
     benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], is_masked: bool
 ) -> None:
     """What stands behind the keys in memory is seen by no query, whatever the values are."""
-    imitated(SMALL, IN_TURN)
+    imitated(SMALL, SEQUENTIAL)
     random = np.random.default_rng(37)
     mask = {"mask_tensor": dml.TensorDesc(dml.INT32, (2, 1, 24, 21))} if is_masked else {}
     inputs = {
@@ -413,7 +413,7 @@ def test_zeros_stand_behind_keys_only_where_matrices_need_them(keys: int, fills:
 
 
 @BOTH_TYPES
-@pytest.mark.parametrize("come", [IN_TURN, pytest.param(SIDE_BY_SIDE, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("come", [SEQUENTIAL, pytest.param(PARALLEL, marks=pytest.mark.sweep)])
 def test_segments_denormals_and_what_is_not_finite(
     benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], come: int, data_type: dml.DataType
 ) -> None:
@@ -437,7 +437,7 @@ def test_sums_overflow_where_their_order_says(
     benches: list[Workbench], imitated: Callable[[MatrixTile, int], None]
 ) -> None:
     """Sums of sixteen terms at once would not: the first two of a row are beyond what FLOAT32 has, all are not."""
-    imitated(SMALL_OF_PARTS, IN_TURN)
+    imitated(SMALL_OF_PARTS, SEQUENTIAL)
     rows, terms, columns = 18, SMALL_OF_PARTS.segment + 16, 24
     inputs = {"ATensor": np.ones((rows, terms), np.float32), "BTensor": np.ones((terms, columns), np.float32)}
     inputs["ATensor"][4, :4] = 3e38, 3e38, -3e38, -3e38
@@ -453,7 +453,7 @@ def test_parts_lose_next_to_nothing(
     benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], kind: str
 ) -> None:
     """Each term by itself: as matrices of ones and zeros pick it. Sizes are those of a pipeline that is there."""
-    imitated(SMALL_OF_PARTS, IN_TURN)
+    imitated(SMALL_OF_PARTS, SEQUENTIAL)
     random = np.random.default_rng(34)
     rows, terms, columns = 60, SMALL_OF_PARTS.segment + 16, 24
     given = values(kind, (rows, columns), dml.FLOAT32, random)
@@ -497,7 +497,7 @@ def test_convolutions(
     benches: list[Workbench], imitated: Callable[[MatrixTile, int], None], tile: MatrixTile, window: Any
 ) -> None:
     """Padding, which an infinite weight does not meet, strides, dilations, groups, the backward direction, a volume."""
-    imitated(tile, IN_TURN)
+    imitated(tile, SEQUENTIAL)
     sizes, filters, options = window
     random = np.random.default_rng(33)
     desc = convolution_desc(dml.FLOAT16, sizes, filters, **options)

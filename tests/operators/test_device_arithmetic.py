@@ -22,14 +22,14 @@ from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.products import matrix
 from dmlvk.kernels.products.matrix_choice import Choice, Work
 from dmlvk.kernels.products.matrix_tiles import (
-    IN_TURN,
     MEDIUM,
     ON_PROCESSORS,
     ONE_SEGMENT,
+    PARALLEL,
     PLANES,
     ROWS_ACROSS,
     SEGMENT,
-    SIDE_BY_SIDE,
+    SEQUENTIAL,
     SINGLE,
     TILES,
     WINDOWS,
@@ -85,7 +85,7 @@ def product(kind: str, rows: int, terms: int, columns: int) -> tuple[dml.Gemm, d
     [
         pytest.param(
             tile,
-            (IN_TURN, SIDE_BY_SIDE)[i % 2],
+            (SEQUENTIAL, PARALLEL)[i % 2],
             id=tile.name,
             marks=[] if tile in _QUICK_TILES else pytest.mark.sweep,
         )
@@ -116,7 +116,7 @@ def test_every_tile_keeps_the_stated_error(
 def test_every_kind_of_data_keeps_the_stated_error(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
-    only(monkeypatch, _SMALLEST, IN_TURN)
+    only(monkeypatch, _SMALLEST, SEQUENTIAL)
     desc, inputs = product(kind, 5, 2100, 6)
     expected = outputs_within_error(desc, inputs)["OutputTensor"]
     assert fault(kind, allowed(on_llvmpipe(benches)[0], desc, inputs), expected) is None
@@ -129,7 +129,7 @@ def test_what_pads_a_convolution_meets_no_infinity(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tile: MatrixTile
 ) -> None:
     """Beside padding an infinite weight counts for nothing, and in the middle NaN and infinities are what they are."""
-    only(monkeypatch, tile, SIDE_BY_SIDE)
+    only(monkeypatch, tile, PARALLEL)
     random = np.random.default_rng(23)
     options = {"start": (1, 1), "end": (1, 1), "strides": (2, 1)}
     desc = convolution_desc(dml.FLOAT32, (2, 3, 7, 9), (4, 3, 3, 3), **options)

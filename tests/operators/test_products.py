@@ -22,17 +22,17 @@ from dmlvk.kernels.products.convolution import convolution_product
 from dmlvk.kernels.products.matrix_choice import Choice, Work
 from dmlvk.kernels.products.matrix_tiles import (
     EIGHT_ROWS,
-    IN_TURN,
     MEDIUM,
     ON_PROCESSORS,
     ON_PROCESSORS_OF_A_SHAPE,
     ONE_SEGMENT,
+    PARALLEL,
     PLANES,
     ROWS_ACROSS,
     SEGMENT,
+    SEQUENTIAL,
     SHARED_ROW,
     SHARED_ROWS,
-    SIDE_BY_SIDE,
     SINGLE,
     TILES,
     WINDOWS,
@@ -127,7 +127,7 @@ def test_a_row_does_not_depend_on_the_batch_that_it_is_in(benches: list[Workbenc
     [
         pytest.param(tile, come, data_type, id=f"{tile.name}-{('in turn', 'side by side')[come - 1]}-{data_type.name}")
         for i, tile in enumerate(tile for tile in TILES if "gemm" in tile.families)
-        for come, data_type in zip((IN_TURN, SIDE_BY_SIDE), _PAIRS[i % 2], strict=True)
+        for come, data_type in zip((SEQUENTIAL, PARALLEL), _PAIRS[i % 2], strict=True)
     ],
 )
 def test_every_tile_gives_the_same_bits(
@@ -160,7 +160,7 @@ def test_tiles_load_operands_along_either_axis(
     sizes: tuple[int, int, int],
     tile: MatrixTile,
 ) -> None:
-    only(monkeypatch, tile, SIDE_BY_SIDE)
+    only(monkeypatch, tile, PARALLEL)
     random = np.random.default_rng(10)
     for data_type in (dml.FLOAT32, dml.FLOAT16):
         desc = gemm_desc(data_type, *sizes, trans_a=transforms[0], trans_b=transforms[1])
@@ -212,7 +212,7 @@ _CONVOLUTIONS: dict[str, tuple[Sequence[int], Sequence[int], dict[str, Any]]] = 
 def test_convolutions_in_tiles(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, tile: MatrixTile, name: str, data_type: DataType
 ) -> None:
-    only(monkeypatch, tile, IN_TURN if tile is _SHARED[0] else SIDE_BY_SIDE)
+    only(monkeypatch, tile, SEQUENTIAL if tile is _SHARED[0] else PARALLEL)
     random = np.random.default_rng(11)
     sizes, window, options = _CONVOLUTIONS[name]
     desc = convolution_desc(data_type, sizes, window, **options)
@@ -230,7 +230,7 @@ def test_convolutions_in_tiles(
 def test_gpu_kernels_run_on_drivers_without_optional_features(
     benches: list[Workbench], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    only(monkeypatch, _SMALLEST, SIDE_BY_SIDE)
+    only(monkeypatch, _SMALLEST, PARALLEL)
     random = np.random.default_rng(12)
     a, b = random.normal(size=(34, 1030)).astype(np.float16), random.normal(size=(1030, 3)).astype(np.float16)
     assert len({product(bench, a, b).tobytes() for bench in benches}) == 1
@@ -369,20 +369,20 @@ def test_tiles_suit_the_work_on_gpus() -> None:
         choice = matrix_choice.choose(Work(*work), Target(shared_memory=49152))
         return choice.tile.name, choice.segments_come
 
-    assert chosen("gemm", 4096, 4096, 4096, 1) == ("64x128", IN_TURN)
+    assert chosen("gemm", 4096, 4096, 4096, 1) == ("64x128", SEQUENTIAL)
     assert chosen("gemm", 4096, 4096, 768, 1) == ("64x128", ONE_SEGMENT)
     assert chosen("gemm", 1024, 64, 1024, 32) == ("64x32", ONE_SEGMENT)
     assert chosen("gemm", 1024, 1024, 64, 16) == ("64x128", ONE_SEGMENT)
     assert chosen("gemm", 128, 768, 768, 1) == ("16x32", ONE_SEGMENT)
-    assert chosen("gemm", 32, 16384, 16384, 1) == ("32x64", SIDE_BY_SIDE)
+    assert chosen("gemm", 32, 16384, 16384, 1) == ("32x64", PARALLEL)
     assert chosen("convolution", 1, 56 * 56, 9, 128) == ("windows", ONE_SEGMENT)
     assert chosen("convolution", 1, 56 * 56, 9, 128, True, True, True, (56, 56)) == ("planes_of_fours", ONE_SEGMENT)
     assert chosen("convolution", 1, 14 * 14, 9, 128, True, True, True, (14, 14)) == ("planes", ONE_SEGMENT)
     assert chosen("convolution", 1, 56 * 56, 9, 128, False) != ("windows", ONE_SEGMENT)
     assert chosen("convolution", 64, 32 * 56 * 56, 576, 1) == ("64x128", ONE_SEGMENT)
-    assert chosen("convolution", 128, 32 * 28 * 28, 1152, 1) == ("128x64", SIDE_BY_SIDE)
-    assert chosen("convolution", 256, 32 * 14 * 14, 2304, 1) == ("64x32", SIDE_BY_SIDE)
-    assert chosen("convolution", 512, 49, 4608, 1) == ("16x32", SIDE_BY_SIDE)
+    assert chosen("convolution", 128, 32 * 28 * 28, 1152, 1) == ("128x64", PARALLEL)
+    assert chosen("convolution", 256, 32 * 14 * 14, 2304, 1) == ("64x32", PARALLEL)
+    assert chosen("convolution", 512, 49, 4608, 1) == ("16x32", PARALLEL)
 
 
 @pytest.mark.parametrize(
@@ -482,7 +482,7 @@ def test_products_of_integers_are_exact(any_device: dml.Device) -> None:
     assert got.tolist() == (a.astype(int) @ b.astype(int)).tolist()
 
 
-@pytest.mark.parametrize("come", [IN_TURN, SIDE_BY_SIDE], ids=["in turn", "side by side"])
+@pytest.mark.parametrize("come", [SEQUENTIAL, PARALLEL], ids=["in turn", "side by side"])
 def test_sums_of_many_terms(benches: list[Workbench], monkeypatch: pytest.MonkeyPatch, come: int) -> None:
     """More than llvmpipe lets an invocation go through loops, also where every segment is computed with care."""
     only(monkeypatch, ON_PROCESSORS[1], come)

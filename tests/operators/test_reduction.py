@@ -161,7 +161,7 @@ def test_columns_of_larger_work_groups_have_the_same_bits(device: dml.Device, mo
     assert [_run(device, function, x, (0,)).tobytes() for function in functions] == expected
 
 
-_IN_PIECES: dict[type[Any], list[ReduceFunction]] = {
+_IN_TILES: dict[type[Any], list[ReduceFunction]] = {
     np.float32: [f for f in ReduceFunction if f not in (ReduceFunction.MULTIPLY, ReduceFunction.LOG_SUM_EXP)],
     np.float16: [ReduceFunction.SUM, ReduceFunction.L2, ReduceFunction.MIN],
     np.int32: [ReduceFunction.SUM, ReduceFunction.MULTIPLY, ReduceFunction.L1],
@@ -172,27 +172,25 @@ _IN_PIECES: dict[type[Any], list[ReduceFunction]] = {
 
 @pytest.mark.parametrize("columns", [34, 17])
 @pytest.mark.parametrize("rows", some([64, 1000, 2048, 301, 4096, 12288, 32768, 17000], 3))
-def test_columns_in_pieces_have_the_same_bits(
+def test_columns_in_tiles_have_the_same_bits(
     device: dml.Device, rows: int, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     random = np.random.default_rng(rows)
     numbers = random.normal(0, 40, (2, rows, columns))
     numbers[:, :, 5], numbers[:, :, 6] = -0.0, 7
     tasks = [
-        (f, numbers.clip(0 if np.dtype(t).kind == "u" else -99, 99).astype(t))
-        for t in _IN_PIECES
-        for f in _IN_PIECES[t]
+        (f, numbers.clip(0 if np.dtype(t).kind == "u" else -99, 99).astype(t)) for t in _IN_TILES for f in _IN_TILES[t]
     ]
     rare = numbers.astype(np.float32)
     rare[0, 7, 3], rare[1, rows - 1, 11], rare[0, rows // 2, 13] = 1e-35, 3e38, np.nan
     rare[1, 5, 12], rare[0, 9, 16] = np.inf, 1e-42
-    tasks += [(function, rare) for function in _IN_PIECES[np.float32]]
+    tasks += [(function, rare) for function in _IN_TILES[np.float32]]
     tasks = tasks[(rows.bit_count() + columns) % 2 :: 2]  # the other half with the other number of columns
     expected = [_run(device, function, x, (1,)).tobytes() for function, x in tasks]
-    monkeypatch.setattr(reduction, "_FEWEST_ELEMENTS_IN_PIECES", 1)
+    monkeypatch.setattr(reduction, "_FEWEST_ELEMENTS_IN_TILES", 1)
     for function, x in tasks:
-        pieces = lower(_desc(function, x, (1,)), CPU).steps[0].kernel
-        assert pieces.variant.endswith("pieces" if columns % 2 else "pieces.pairs")
+        tiles = lower(_desc(function, x, (1,)), CPU).steps[0].kernel
+        assert tiles.variant.endswith("pieces" if columns % 2 else "pieces.pairs")
     all_compute_as_gpus(monkeypatch, as_gpus=False)
     with dml.Device(device.info.index) as as_it_is:
         assert [_run(as_it_is, function, x, (1,)).tobytes() for function, x in tasks] == expected

@@ -201,7 +201,7 @@ def test_sums_of_several_launches(
     inputs = _inputs(image, gradient, _OVERLAPPING)
     whole = [bench.device.run(desc, inputs)["OutputGradientTensor"].tobytes() for bench in benches]
     all_compute_as_gpus(monkeypatch, as_gpus=False)
-    monkeypatch.setattr(region_gradient, "_TURNS_OF_LAUNCH", turns)
+    monkeypatch.setattr(region_gradient, "_ITERATIONS_OF_LAUNCH", turns)
     monkeypatch.setattr(region_gradient, "_MOST_SCRATCH_BYTES", 1000)
     check_sample(benches[:1], Sample("several launches", desc, inputs))
     again = _desc(image, gradient, _OVERLAPPING, Way(function, samples=(1, 101)), output_roi_gradient_tensor=None)
@@ -253,7 +253,7 @@ def test_slopes_of_several_parts(
     gradient = random.standard_normal((4, 20, 2, 3)).astype(np.float32)
     desc = _desc(image, gradient, _OVERLAPPING, Way(function, samples=(2, 9)), output_gradient_tensor=None)
     inputs = _inputs(image, gradient, _OVERLAPPING)
-    monkeypatch.setattr(region_gradient, "_TURNS_OF_LAUNCH", 32 * 4)
+    monkeypatch.setattr(region_gradient, "_ITERATIONS_OF_LAUNCH", 32 * 4)
     at_once = [bench.device.run(desc, inputs)["OutputROIGradientTensor"].tobytes() for bench in benches]
     all_compute_as_gpus(monkeypatch, as_gpus=False)
     monkeypatch.setattr(region_gradient, "_MOST_SCRATCH_BYTES", 1000)

@@ -124,11 +124,11 @@ def test_every_plan_gives_what_python_sorts(
 def test_few_elements_of_long_rows_are_selected_by_work_groups_on_gpus_only() -> None:
     for data_type, most in ((F32, 32), (dml.DataType.INT64, 16)):
         desc = _desc((4096, 8192), 1, most, None, data_type)
-        assert lower(desc, GPU).steps[0].kernel.variant.startswith("selected_pieces.")
+        assert lower(desc, GPU).steps[0].kernel.variant.startswith("selected_tiles.")
         assert [step.kernel.variant.split(".")[0] for step in lower(desc, GPU).steps][1:] == ["ordered_results"]
-        assert lower(desc, CPU).steps[0].kernel.variant.startswith("ranked_pieces.")
+        assert lower(desc, CPU).steps[0].kernel.variant.startswith("ranked_tiles.")
         more = _desc((4096, 8192), 1, most + 1, None, data_type)
-        assert lower(more, GPU).steps[0].kernel.variant.startswith("ranked_pieces.")
+        assert lower(more, GPU).steps[0].kernel.variant.startswith("ranked_tiles.")
 
 
 @pytest.mark.parametrize(

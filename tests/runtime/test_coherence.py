@@ -15,7 +15,11 @@ from dmlvk.runtime.pipelines import Pipelines
 from dmlvk.spirv.coherence import without_coherence
 from dmlvk.spirv.modules import module_instructions, module_words
 
-VARIANTS = ("element_wise_add.float32.rows", "element_wise_sign.int8.strided", "activation_softmax.float16.held")
+VARIANTS = (
+    "element_wise_add.float32.rows",
+    "element_wise_sign.int8.strided",
+    "activation_softmax.float16.in_registers",
+)
 COHERENT = 23
 MEMBER_DECORATE = 72
 

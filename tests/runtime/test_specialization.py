@@ -30,7 +30,7 @@ NumberArray = npt.NDArray[np.uint32]
 VARIANTS = (
     "activation_hardmax.float16.alone",
     "activation_log_softmax.float16.long",
-    "activation_softmax.float32.held",
+    "activation_softmax.float32.in_registers",
     "element_wise_add.float32.contiguous",
     "element_wise_exp.float16.rows",
     "element_wise_sign.int8.tiled",

@@ -15,7 +15,7 @@ from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.copies import copy, fill
 from dmlvk.kernels.program import ProgramBuilder, Region, adds_steps
-from dmlvk.kernels.target import MOST_LOOP_TURNS
+from dmlvk.kernels.target import MAX_LOOP_ITERATIONS
 from dmlvk.kernels.variants import ACCESS_ORDERS, ShaderVariant, elementwise_variant
 from dmlvk.kernels.views import View
 from dmlvk.operators.filling import (
@@ -78,7 +78,7 @@ def _packed(
 def _places_kernel(
     name: str, tensor: TensorDesc, operator: str, last_sizes: tuple[int, int], *words: int
 ) -> PlainKernel:
-    """A kernel of ``places.glsl``, which asks for width and height where places in them matter."""
+    """A kernel of ``offsets.glsl``, which asks for width and height where places in them matter."""
     per_word = max(1, 32 // tensor.data_type.size_in_bits)
     groups = launch_size(operator, -(-tensor.element_count // per_word))
     attributes = (*words, *[0] * (5 - len(words)))
@@ -186,7 +186,7 @@ class _Folded:
     divides_by_places_inside: bool = False
     indices: Region | None = None
 
-    def turns(self, strides: Sequence[int]) -> _Turns:
+    def iterations(self, strides: Sequence[int]) -> _Turns:
         """What an element of the result's addends are found by."""
         rows = zip(self.blocks, self.window, self.dilations, strides, strict=True)
         candidates = tuple(
@@ -215,7 +215,7 @@ class _Turns:
         """The constants that tell of it; the last dimension is the innermost one."""
         missing = (1,) * (_SPATIAL_AXES - len(self.candidates))
         candidates = constants.numbered("CANDIDATES", (*missing, *self.candidates))
-        return {"BY_POSITIONS": int(self.by_positions), "TURNS": self.count, **candidates}
+        return {"BY_POSITIONS": int(self.by_positions), "ITERATIONS": self.count, **candidates}
 
 
 @adds_steps(Fold)
@@ -269,15 +269,15 @@ def _fold_windows(b: ProgramBuilder, desc: AveragePoolingGrad | Fold | MaxPoolin
         return constants.numbered(name, [*[absent] * missing, *numbers])
 
     groups = launch_size(desc.operator_name, -(-tensor.element_count * bits // 32))
-    turns, elements_of_word = folded.turns(desc.strides), 32 // bits
+    iterations, elements_of_word = folded.iterations(desc.strides), 32 // bits
     # An invocation goes through the elements of a word, and twice through the turns of each; a loop's end is one, too.
-    is_in_parts = elements_of_word * (2 * turns.count + 3) + 1 > MOST_LOOP_TURNS
+    is_in_parts = elements_of_word * (2 * iterations.count + 3) + 1 > MAX_LOOP_ITERATIONS
     reads = [region] if folded.indices is None else [region, folded.indices]
     name = f"fold{'.indices' * (folded.indices is not None)}.{tensor.data_type.name.lower()}"
     state = b.scratch(_FOLD_STATE_BYTES * tensor.element_count) if is_in_parts else None
 
     geometry = {
-        "PLACES": math.prod(folded.window),
+        "WINDOW_POSITIONS": math.prod(folded.window),
         "POSITIONS": math.prod(blocks),
         **of_axes("SIZE", spatial),
         **of_axes("WINDOW", folded.window),
@@ -288,14 +288,14 @@ def _fold_windows(b: ProgramBuilder, desc: AveragePoolingGrad | Fold | MaxPoolin
         "IN_PARTS": int(is_in_parts),
         "IS_ALIKE_IN_WINDOW": int(folded.is_alike_in_window),
         "DIVISOR": folded.divisor,
-        "DIVIDES_BY_PLACES_INSIDE": int(folded.divides_by_places_inside),
-        **turns.constants,
+        "DIVIDES_BY_POSITIONS_INSIDE": int(folded.divides_by_places_inside),
+        **iterations.constants,
     }
 
     def launches(written: Region) -> None:
-        step = (MOST_LOOP_TURNS - 1) // elements_of_word - 2 if is_in_parts else turns.count
+        step = (MAX_LOOP_ITERATIONS - 1) // elements_of_word - 2 if is_in_parts else iterations.count
         for adds in (0, 1) if is_in_parts else (0,):
-            for first in range(0, turns.count, step):
+            for first in range(0, iterations.count, step):
                 kernel = PlainKernel(
                     variant=name,
                     work_groups=groups,

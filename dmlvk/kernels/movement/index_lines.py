@@ -20,7 +20,7 @@ _NEIGHBOURS = 4
 """Elements that an invocation takes at once."""
 
 _MOST_TURNS = 8
-"""How often it does so at most: ``MOST_TURNS`` in the shader."""
+"""How often it does so at most: ``MAX_ITERATIONS`` in the shader."""
 
 _MOST_INVOCATIONS = 1024
 """Fewer are slower on long lines: docs/notes/speed.md, «Moving, reducing»."""

@@ -111,8 +111,8 @@ class RowTile:
     def cost(self, product: Product) -> int:
         """What a product takes, in about the same units for all: a work group's time, as often as it counts."""
         segments = -(-product.terms // _SEGMENT)
-        turns = -(-segments // self.segments_beside(segments))
-        return turns * self.columns * (28 + 8 * self.rows) * max(self.groups(product), _BUSY_GROUPS)
+        iterations = -(-segments // self.segments_beside(segments))
+        return iterations * self.columns * (28 + 8 * self.rows) * max(self.groups(product), _BUSY_GROUPS)
 
     def variant(self, data_type: DataType, target: Target, *, has_halves: bool = False) -> ShaderVariant:
         """Its shader; with arithmetic of FLOAT16 where weights are made by it."""

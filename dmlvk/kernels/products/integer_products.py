@@ -28,7 +28,7 @@ _BLOCK, _INVOCATIONS = 4, 64
 """As in ``shaders/patterns/products/integer_products.glsl``."""
 
 _SEGMENTS_AT_ONCE = 32
-"""Segments of 1024 terms that a launch adds: llvmpipe ends loops, unasked, after 65535 turns."""
+"""Segments of 1024 terms that a launch adds: llvmpipe ends loops, unasked, after 65535 iterations."""
 
 _TYPES = (DataType.INT8, DataType.UINT8)
 

@@ -13,10 +13,10 @@ from dmlvk.errors import DeviceLimitError
 from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.products.matrix_choice import Choice, Work, choose
 from dmlvk.kernels.products.matrix_tiles import (
-    IN_TURN,
     ONE_SEGMENT,
+    PARALLEL,
     SEGMENT,
-    SIDE_BY_SIDE,
+    SEQUENTIAL,
     SUMS_INVOCATIONS,
     MatrixTile,
     sums_variant,
@@ -118,7 +118,7 @@ class Ways:
     """What a kernel does with its sums.
 
     Attributes:
-        come: ``ONE_SEGMENT``, ``IN_TURN`` or ``SIDE_BY_SIDE``.
+        come: ``ONE_SEGMENT``, ``SEQUENTIAL`` or ``PARALLEL``.
         has_addend: whether something is added to each.
         relu: whether RELU is applied.
         writes_totals: whether totals are written, and not results.
@@ -305,8 +305,8 @@ def _add_sums(
     row_tiles, column_tiles = tile.grid(product.rows, product.columns, product.plane)
     segments = tile.segments(product.terms)
     come = choice.segments_come if segments > 1 else ONE_SEGMENT
-    writes_totals = come == SIDE_BY_SIDE or (come == IN_TURN and product.data_type is DataType.FLOAT16)
-    copies = segments if come == SIDE_BY_SIDE else 1
+    writes_totals = come == PARALLEL or (come == SEQUENTIAL and product.data_type is DataType.FLOAT16)
+    copies = segments if come == PARALLEL else 1
     groups = row_tiles * column_tiles * product.batches * copies
     size = product.totals_bytes(copies)
     if writes_totals and size >= 2**32:
@@ -344,7 +344,7 @@ def _sum_kernels(
     work_groups = launch_size(product.family.upper(), groups * tile.invocations, tile.invocations)
     sizes = (product.rows, product.columns, product.terms, *tile.grid(product.rows, product.columns, product.plane))
     segments = tile.segments(product.terms)
-    at_once = segments if ways.come != IN_TURN else min(segments, choice.segments_at_once)
+    at_once = segments if ways.come != SEQUENTIAL else min(segments, choice.segments_at_once)
     constants: dict[str, int] = {}
     described = (*product.left, *product.others)
     if tile.is_for_any_shape:
@@ -382,7 +382,7 @@ def float32_sum_kernels(product: Product, target: Target) -> list[PlainKernel]:
     """
     choice = choose(product.work(gives_results=False), target)
     writes_totals = product.data_type is DataType.FLOAT16
-    come = IN_TURN if writes_totals or choice.tile.segments(product.terms) > 1 else ONE_SEGMENT
+    come = SEQUENTIAL if writes_totals or choice.tile.segments(product.terms) > 1 else ONE_SEGMENT
     groups = math.prod(choice.tile.grid(product.rows, product.columns, product.plane)) * product.batches
     return _sum_kernels(product, choice, Ways(come, False, False, writes_totals), groups, target)
 
@@ -412,11 +412,11 @@ def _cooperative(product: Product, tile: MatrixTile, ways: Ways) -> dict[str, in
     lengths = product.terms, *((tile.segment,) if product.terms > tile.segment else ())
     steps_are_whole = not any(length % tile.step for length in lengths)
     if tile.is_of_channels:
-        return {"CHANNELS_OF_PLACE": product.inner_channels, "STEPS_ARE_WHOLE": int(steps_are_whole)}
+        return {"CHANNELS_OF_POSITION": product.inner_channels, "STEPS_ARE_WHOLE": int(steps_are_whole)}
     constants = {
         "LEFT_IS_WHOLE": int(left_is_whole),
         "RIGHT_IS_WHOLE": int(right_is_whole),
-        "CHANNELS_OF_PLACE": product.inner_channels,
+        "CHANNELS_OF_POSITION": product.inner_channels,
         "RESULTS_ARE_SUMS": int(are_sums),
         "STEPS_ARE_WHOLE": int(steps_are_whole),
     }

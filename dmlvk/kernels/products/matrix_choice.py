@@ -18,7 +18,6 @@ from dmlvk.kernels.products.matrix_tiles import (
     FEW_ROWS,
     FLAT,
     FOUR_ROWS,
-    IN_TURN,
     LARGE,
     LARGE_FUSED,
     MEDIUM,
@@ -27,13 +26,14 @@ from dmlvk.kernels.products.matrix_tiles import (
     ON_PROCESSORS,
     ON_PROCESSORS_OF_A_SHAPE,
     ONE_SEGMENT,
+    PARALLEL,
     PLANES,
     ROWS_ACROSS,
     ROWS_OF_HALVES,
     SEGMENT,
+    SEQUENTIAL,
     SHARED_ROW,
     SHARED_ROWS,
-    SIDE_BY_SIDE,
     SINGLE,
     SIXTEEN_ROWS,
     TALL,
@@ -68,7 +68,7 @@ class Choice:
 
     Attributes:
         tile: the tile.
-        segments_come: ``ONE_SEGMENT``, ``IN_TURN`` or ``SIDE_BY_SIDE``.
+        segments_come: ``ONE_SEGMENT``, ``SEQUENTIAL`` or ``PARALLEL``.
         segments_at_once: how many a launch computes of those that come in turn.
     """
 
@@ -136,7 +136,7 @@ def choose(work: Work, target: Target) -> Choice:
             if segments == 1:
                 return Choice(tile, ONE_SEGMENT)
             is_plenty = groups >= tile.fewest_groups * (1 if target.is_cpu else _FOLD_FOR_TURNS)
-            come = IN_TURN if is_plenty or not fits else SIDE_BY_SIDE
+            come = SEQUENTIAL if is_plenty or not fits else PARALLEL
             return Choice(tile, come, tile.segments_at_once(target))
     raise AssertionError("a device without tiles")
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.library.compiler import DEVICE_ARITHMETIC
 from dmlvk.kernels.library.named import shader_variants
-from dmlvk.kernels.target import GPU, MOST_LOOP_TURNS, Target
+from dmlvk.kernels.target import GPU, MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.spirv import cooperative_types
 
@@ -23,7 +23,7 @@ SEGMENT = 1024
 TYPES = (DataType.FLOAT32, DataType.FLOAT16)
 FAMILIES = ("gemm", "convolution")
 
-ONE_SEGMENT, IN_TURN, SIDE_BY_SIDE = range(3)
+ONE_SEGMENT, SEQUENTIAL, PARALLEL = range(3)
 """How the segments of a sum come together: see ``shaders/patterns/products/matrix.glsl``."""
 
 _DEVICE_ARITHMETIC = dataclasses.replace(GPU, device_arithmetic=True)
@@ -36,8 +36,9 @@ _HAS_EPILOGUE = "HAS_EPILOGUE"
 _GROUPS_FOR_PROCESSORS = 8
 """Work groups that keep a processor busy."""
 
-_TERMS_IN_TURN = 8
-"""Terms of each turn where a segment's sums are computed with care, as in ``shaders/patterns/products/matrix.glsl``."""
+_TERMS_PER_ITERATION = 8
+"""Terms of each iteration where a segment's sums are computed with care, as in
+``shaders/patterns/products/matrix.glsl``."""
 
 _COOPERATIVE_GROUPS = 132
 """Work groups that multiply cooperative matrices and keep a GPU busy."""
@@ -92,8 +93,10 @@ class MatrixTile:
         if not target.is_cpu:
             return 2**32
         results = self.rows * self.columns // self.invocations
-        turns = results * (SEGMENT // _TERMS_IN_TURN + 3) + 2 * self.rows + SEGMENT  # with those that end a loop
-        return max(1, MOST_LOOP_TURNS // turns)
+        iterations = (
+            results * (SEGMENT // _TERMS_PER_ITERATION + 3) + 2 * self.rows + SEGMENT
+        )  # with those that end a loop
+        return max(1, MAX_LOOP_ITERATIONS // iterations)
 
     @property
     def stores_fours(self) -> bool:

@@ -39,7 +39,7 @@ _TERMS_OF_ONE_WORD = (2**31 - 1) // 255**2
 """Products of differences of 8-bit integers of which a 32-bit integer holds every sum."""
 
 _TERMS_AT_ONCE = 16384
-"""That a launch adds: llvmpipe ends loops, unasked, after 65535 turns."""
+"""That a launch adds: llvmpipe ends loops, unasked, after 65535 iterations."""
 
 _WORDS_OF_WIDE_SUM = 3
 

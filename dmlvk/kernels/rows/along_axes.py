@@ -11,7 +11,7 @@ from dmlvk.kernels.layout import FoldedLayout, fold, fold_in_order, open_ended
 from dmlvk.kernels.program import Program, of_kernel
 from dmlvk.kernels.registry import pattern_lowering
 from dmlvk.kernels.target import Target
-from dmlvk.kernels.variants import BLOCK, BLOCKS_HELD, AccessOrder, operand_types, shader_name, variant_name
+from dmlvk.kernels.variants import BLOCK, BLOCKS_IN_REGISTERS, AccessOrder, operand_types, shader_name, variant_name
 from dmlvk.operators import OperatorDesc
 from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT, TensorDesc
 
@@ -38,7 +38,7 @@ def lower(desc: OperatorDesc, target: Target) -> ElementwiseKernel:
     types = operand_types(type(desc), {member: tensor.data_type for member, tensor in tensors.items()})
     row, rows = _split(list(tensors.values()), desc.row_axes)
     length, count = math.prod(row.sizes), math.prod(rows.sizes)
-    is_held = length <= BLOCKS_HELD * BLOCK * WORK_GROUP_SIZE
+    fits_registers = length <= BLOCKS_IN_REGISTERS * BLOCK * WORK_GROUP_SIZE
     lanes = _lanes_of_a_row(length)
     geometry = (
         lanes,
@@ -50,10 +50,10 @@ def lower(desc: OperatorDesc, target: Target) -> ElementwiseKernel:
         *(int(_has_blocks(row, rows, operand)) for operand in (0, -1)),
     )
 
-    access_order: AccessOrder = "held" if is_held else "long"
+    access_order: AccessOrder = "in_registers" if fits_registers else "long"
     size = max(lanes, FEWEST_LANES_OF_A_GROUP)
     rows_of_a_group = size // lanes
-    if target.is_cpu and is_held and typical(count) >= ROWS_FOR_PROCESSORS:
+    if target.is_cpu and fits_registers and typical(count) >= ROWS_FOR_PROCESSORS:
         access_order, size, rows_of_a_group = "alone", WORK_GROUP_SIZE, WORK_GROUP_SIZE
     return ElementwiseKernel(
         variant=variant_name(shader_name(type(desc)), types, access_order),
@@ -78,7 +78,7 @@ def _split(tensors: Sequence[TensorDesc], row_axes: Sequence[int]) -> tuple[Fold
 
 def _lanes_of_a_row(length: int) -> int:
     """A power of two: no more than it takes when each adds up as many elements at once as it can."""
-    blocks = -(-length // (BLOCK * BLOCKS_HELD))
+    blocks = -(-length // (BLOCK * BLOCKS_IN_REGISTERS))
     lanes = 1
     while lanes < blocks and lanes < WORK_GROUP_SIZE:
         lanes *= 2

@@ -13,7 +13,7 @@ from dmlvk.kernels.kernel import ElementwiseKernel
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region, Step
 from dmlvk.kernels.registry import lowering
-from dmlvk.kernels.rows import held_rows, reduction
+from dmlvk.kernels.rows import reduction, register_rows
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ACCESS_ORDERS, ShaderVariant, elementwise_variant
 from dmlvk.operators import (
@@ -35,7 +35,7 @@ _RELU = "ACTIVATION_RELU"
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
     """All shader variants that these operators have."""
-    yield from held_rows.variants()
+    yield from register_rows.variants()
     for data_type, access_order in itertools.product(FLOATS, ACCESS_ORDERS):
         of_factor = (data_type, data_type, DataType.FLOAT32)
         yield elementwise_variant(
@@ -154,17 +154,17 @@ def _mean_variance_normalization(desc: MeanVariance, target: Target) -> Program:
     builder = ProgramBuilder(desc, target)
     has_mean = not isinstance(desc, MeanVarianceNormalization2) or desc.use_mean
     has_factor = desc.use_variance if isinstance(desc, MeanVarianceNormalization2) else desc.normalize_variance
-    if not (has_mean and has_factor and _add_held_rows(builder, desc)):
+    if not (has_mean and has_factor and _add_register_rows(builder, desc)):
         _add_steps(builder, desc, has_mean, has_factor)
     add_activation(builder, desc.fused_activation, desc.output_tensor, builder.writes["output_tensor"])
     return builder.program()
 
 
-def _add_held_rows(builder: ProgramBuilder, desc: MeanVariance) -> bool:
+def _add_register_rows(builder: ProgramBuilder, desc: MeanVariance) -> bool:
     """Adds the one step that normalizes rows which GPUs can hold, if these are such; processors gain nothing by it."""
     if builder.target.is_cpu:
         return False
-    kernel = held_rows.kernel(
+    kernel = register_rows.kernel(
         desc.operator_name,
         desc.input_tensor,
         desc.output_tensor,

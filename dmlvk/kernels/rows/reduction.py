@@ -34,7 +34,7 @@ _LANES_OF_COLUMN = 16
 """How many invocations share a chunk, at most, where rows are neighbours in memory."""
 
 _LARGER_GROUPS = (1024, 512)
-"""Invocations of a work group where rows are neighbours, on GPUs that have so many: pieces of memory are longer."""
+"""Invocations of a work group where rows are neighbours, on GPUs that have so many: tiles of memory are longer."""
 
 _FEWEST_GROUPS = 128
 """How many work groups there are at least where they are larger."""
@@ -42,15 +42,15 @@ _FEWEST_GROUPS = 128
 _FEWEST_ON_PROCESSORS = 16
 """From so many chunks on a processor's invocations take whole ones."""
 
-_FEWEST_ELEMENTS_IN_PIECES = 2**19
-_SHORTEST_IN_PIECES = 64
-"""Of so many elements in all, and so long rows, processors cut the chunks of rows that are neighbours into pieces
-(patterns/rows/reduction_pieces.glsl). Naive drivers do not: they lose by it, and SwiftShader's compiler does not
-come to an end over pieces of integers."""
+_FEWEST_ELEMENTS_IN_TILES = 2**19
+_SHORTEST_IN_TILES = 64
+"""Of so many elements in all, and so long rows, processors cut the chunks of rows that are neighbours into tiles
+(patterns/rows/reduction_tiles.glsl). Naive drivers do not: they lose by it, and SwiftShader's compiler does not
+come to an end over tiles of integers."""
 
-_FEWEST_LANES_OF_PIECE = 4
-_ELEMENTS_OF_PIECE = 256
-"""A piece has at most so many elements, if it has more lanes than the fewest."""
+_FEWEST_LANES_OF_TILE = 4
+_ELEMENTS_OF_TILE = 256
+"""A tile has at most so many elements, if it has more lanes than the fewest."""
 
 _UNSIGNED, _SIGNED, _FLOAT = 0, 1, 2
 AS_IT_IS, DIVIDED, SQUARE_ROOT, LOGARITHM, LOGARITHM_AND_PEAK, MEAN_IN_TWO_WORDS = range(6)
@@ -72,8 +72,8 @@ class Reduction:
         mode: its ``MODE``.
         ending: its ``ENDING``.
         name: what its variants are called, where that is not the shader's name.
-        piece_words: words of what a piece of a chunk comes to, for elements of 32 bits or less; 0: chunks are not cut
-            into pieces.
+        tile_words: words of what a tile of a chunk comes to, for elements of 32 bits or less; 0: chunks are not cut
+            into tiles.
     """
 
     shader: str
@@ -83,7 +83,7 @@ class Reduction:
     mode: int = 0
     ending: int = AS_IT_IS
     name: str = ""
-    piece_words: int = 0
+    tile_words: int = 0
 
     def variant(self, is_wide: bool, of_states: bool, several_lanes: bool, loads_ahead: bool) -> ShaderVariant:
         """The shader variant for a width of elements, at the first launch or a later one, by lanes of an invocation.
@@ -101,17 +101,17 @@ class Reduction:
         defines += [("WIDE", "1")] * is_wide
         return ShaderVariant(name, f"reduction/{self.shader}.comp", tuple(sorted(defines)))
 
-    def variant_of_pieces(self, of_pairs: bool) -> ShaderVariant:
-        """The shader variant that reduces pieces of chunks.
+    def variant_of_tiles(self, of_pairs: bool) -> ShaderVariant:
+        """The shader variant that reduces tiles of chunks.
 
         Args:
             of_pairs: whether an invocation has two rows that are neighbours.
         """
-        return self._variant({"pieces": True, "pairs": of_pairs}, {"IN_PIECES": True, "ROW_PAIRS": of_pairs})
+        return self._variant({"pieces": True, "pairs": of_pairs}, {"IN_TILES": True, "ROW_PAIRS": of_pairs})
 
     def variant_that_joins(self) -> ShaderVariant:
-        """The shader variant that joins the pieces of each chunk."""
-        return self._variant({"joined": True}, {"JOINS_PIECES": True})
+        """The shader variant that joins the tiles of each chunk."""
+        return self._variant({"joined": True}, {"JOINS_TILES": True})
 
     def _variant(self, words: dict[str, bool], defines: dict[str, bool]) -> ShaderVariant:
         name = ".".join(["reduction", self.name or self.shader, *(word for word, holds in words.items() if holds)])
@@ -125,15 +125,13 @@ class Reduction:
 
 
 def _sum(name: str, terms: int, mode: int = 0, ending: int = AS_IT_IS) -> Reduction:
-    pieces = 3 if terms < 2 else 0
-    return Reduction(
-        "sum", 7, defines=(("TERMS", str(terms)),), mode=mode, ending=ending, name=name, piece_words=pieces
-    )
+    tiles = 3 if terms < 2 else 0
+    return Reduction("sum", 7, defines=(("TERMS", str(terms)),), mode=mode, ending=ending, name=name, tile_words=tiles)
 
 
-_EXTREME = Reduction("extreme", 1, 2, (("ARG", "0"),), name="extreme", piece_words=1)
-_PLACE = Reduction("extreme", 2, 3, (("ARG", "1"),), name="place", piece_words=2)
-_INTEGERS = Reduction("integers", 1, 2, piece_words=1)
+_EXTREME = Reduction("extreme", 1, 2, (("ARG", "0"),), name="extreme", tile_words=1)
+_PLACE = Reduction("extreme", 2, 3, (("ARG", "1"),), name="place", tile_words=2)
+_INTEGERS = Reduction("integers", 1, 2, tile_words=1)
 _PRODUCT = Reduction("product", 5)
 SUM = _sum("sum", 0)
 SUM_OF_MAGNITUDES = _sum("sum", 0, mode=_OF_MAGNITUDES)
@@ -181,8 +179,8 @@ def variants() -> Iterator[ShaderVariant]:
                 for of_states, several_lanes in itertools.product((False, True), repeat=2):
                     yield reduction.variant(is_wide, of_states, several_lanes, False)
                     yield reduction.variant(is_wide, of_states, several_lanes, True)
-        if reduction.piece_words:
-            yield from map(reduction.variant_of_pieces, (False, True))
+        if reduction.tile_words:
+            yield from map(reduction.variant_of_tiles, (False, True))
             yield reduction.variant_that_joins()
 
 
@@ -327,21 +325,21 @@ def add_reduction(
     """
     is_wide = rows.source.data_type.size_in_bits == 64
     length, chunk_size, of_states = rows.length, CHUNK, False
-    pieces = _pieces(builder.target, reduction, rows)
+    tiles = _tiles(builder.target, reduction, rows)
     while True:
         chunks = -(-length // chunk_size)
         made = companion
-        if pieces:
-            made = builder.scratch(4 * reduction.piece_words * rows.count * chunks * pieces)
-            kernel = _kernel_of_pieces(builder, reduction, rows, chunks, pieces)
+        if tiles:
+            made = builder.scratch(4 * reduction.tile_words * rows.count * chunks * tiles)
+            kernel = _kernel_of_tiles(builder, reduction, rows, chunks, tiles)
             builder.launch(kernel, [read, read], [made], label=f"{label} pieces".strip())
-        kernel = _kernel(builder, reduction, rows, length, chunks, of_states, width, pieces)
+        kernel = _kernel(builder, reduction, rows, length, chunks, of_states, width, tiles)
         size = 4 * reduction.words(is_wide) * rows.count * chunks
         target_region = written if chunks == 1 else builder.scratch(size)
         builder.launch(kernel, [read, made or read], [target_region], label=label)
         if chunks == 1:
             return
-        read, length, chunk_size, of_states, pieces = target_region, chunks, CHUNK_OF_STATES, True, 0
+        read, length, chunk_size, of_states, tiles = target_region, chunks, CHUNK_OF_STATES, True, 0
 
 
 def _kernel(
@@ -352,7 +350,7 @@ def _kernel(
     chunks: int,
     of_states: bool,
     width: int,
-    pieces: int,
+    tiles: int,
 ) -> PlainKernel:
     is_wide = rows.source.data_type.size_in_bits == 64
     of_chunk = lanes(length)
@@ -367,7 +365,7 @@ def _kernel(
     chunks_of_group = group_size * own // of_chunk
     groups = launch_size(builder.operator_name, -(-rows.count * chunks // chunks_of_group) * WORK_GROUP_SIZE)
     return PlainKernel(
-        variant=(reduction.variant_that_joins() if pieces else variant).name,
+        variant=(reduction.variant_that_joins() if tiles else variant).name,
         work_groups=groups,
         work_group_size=group_size,
         constants={
@@ -375,29 +373,27 @@ def _kernel(
             "HAS_WHOLE_FOURS": int(is_multiple(length, _BLOCKS_AT_ONCE * _ELEMENTS_OF_BLOCK)),
             "GROUP_SIZE": group_size,
             "OF_MAGNITUDES": int(reduction.mode == _OF_MAGNITUDES),
-            **({"PIECES": pieces} if pieces else {}),
+            **({"TILES": tiles} if tiles else {}),
         },
         parameters=_parameters(reduction, rows, length, chunks),
     )
 
 
-def _kernel_of_pieces(
-    builder: ProgramBuilder, reduction: Reduction, rows: Rows, chunks: int, pieces: int
-) -> PlainKernel:
+def _kernel_of_tiles(builder: ProgramBuilder, reduction: Reduction, rows: Rows, chunks: int, tiles: int) -> PlainKernel:
     of_chunk = lanes(rows.length)
     of_pairs = rows.have_pairs
-    invocations = rows.count // (2 if of_pairs else 1) * chunks * pieces
+    invocations = rows.count // (2 if of_pairs else 1) * chunks * tiles
     groups = launch_size(builder.operator_name, invocations)
     blocks, remainder = divmod(min(rows.length, CHUNK), _ELEMENTS_OF_BLOCK * of_chunk)
     are_alike = remainder == 0 and (chunks == 1 or rows.length % CHUNK == 0)
     return PlainKernel(
-        variant=reduction.variant_of_pieces(of_pairs).name,
+        variant=reduction.variant_of_tiles(of_pairs).name,
         work_groups=groups,
         constants={
-            **_constants(rows, of_chunk, of_chunk // pieces, True, False, 32),
+            **_constants(rows, of_chunk, of_chunk // tiles, True, False, 32),
             "BLOCKS_OF_LANE": blocks if are_alike else 0,
             "OF_MAGNITUDES": int(reduction.mode == _OF_MAGNITUDES),
-            "PIECES": pieces,
+            "TILES": tiles,
         },
         parameters=_parameters(reduction, rows, rows.length, chunks),
     )
@@ -438,17 +434,17 @@ def _parameters(reduction: Reduction, rows: Rows, length: int, chunks: int) -> t
     )
 
 
-def _pieces(target: Target, reduction: Reduction, rows: Rows) -> int:
-    """Into how many pieces a chunk is cut, which are reduced by a launch of their own; 0: it is not."""
+def _tiles(target: Target, reduction: Reduction, rows: Rows) -> int:
+    """Into how many tiles a chunk is cut, which are reduced by a launch of their own; 0: it is not."""
     chunks = rows.count * -(-rows.length // CHUNK)
     chunks, length = typical(chunks), typical(rows.length)
-    is_small = typical(rows.count) * length < _FEWEST_ELEMENTS_IN_PIECES or length < _SHORTEST_IN_PIECES
-    is_possible = reduction.piece_words and rows.are_neighbours and rows.source.data_type.size_in_bits < 64
+    is_small = typical(rows.count) * length < _FEWEST_ELEMENTS_IN_TILES or length < _SHORTEST_IN_TILES
+    is_possible = reduction.tile_words and rows.are_neighbours and rows.source.data_type.size_in_bits < 64
     if not is_possible or is_small or not target.is_cpu or target.is_naive or chunks < _FEWEST_ON_PROCESSORS:
         return 0
     of_chunk = own = lanes(rows.length)
     elements = -(-min(rows.length, CHUNK) // of_chunk)
-    while own > _FEWEST_LANES_OF_PIECE and own * elements > _ELEMENTS_OF_PIECE:
+    while own > _FEWEST_LANES_OF_TILE and own * elements > _ELEMENTS_OF_TILE:
         own //= 4
     return of_chunk // own
 

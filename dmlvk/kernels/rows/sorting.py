@@ -1,4 +1,4 @@
-"""Lowers TOP_K and TOP_K1: sorted lists of pieces of rows, which are merged two by two until each row has one.
+"""Lowers TOP_K and TOP_K1: sorted lists of tiles of rows, which are merged two by two until each row has one.
 
 What is compared are candidates, a key and a place in the row each, no two of which are equal: so the result does not
 depend on the order of comparisons. No step but the selection of a few elements waits for other invocations.
@@ -22,16 +22,16 @@ from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators.members import AxisDirection
 from dmlvk.operators.sorting import TopK, TopK1
 
-RANKED_PIECE = 32
-"""Elements of a piece of which every one is compared with every other."""
+RANKED_TILE = 32
+"""Elements of a tile of which every one is compared with every other."""
 
 LONGEST_RANKED_ROW = 64
-"""A row of so many elements is one such piece."""
+"""A row of so many elements is one such tile."""
 
-SELECTED_PIECE = 8192
-"""Most elements of a piece of which a work group selects a few."""
+SELECTED_TILE = 8192
+"""Most elements of a tile of which a work group selects a few."""
 
-LEAST_SELECTED_PIECE = 1024
+LEAST_SELECTED_TILE = 1024
 WORK_GROUPS_WANTED = 512
 """Pieces become shorter, down to the least length, until there are so many: a GPU's cores want work."""
 
@@ -46,9 +46,9 @@ def variants() -> Iterable[ShaderVariant]:
     for bits in _BITS:
         words = 2 if bits == 64 else 1
         defines = (("KEY_WORDS", str(words)), ("UNIT_BITS", str(bits)))
-        collected = ("COLLECTED", f"{most_selected(bits) * SELECTED_PIECE // _INVOCATIONS}u")
-        yield ShaderVariant(f"ranked_pieces.{bits}bits", "sorting/ranked_pieces.comp", defines)
-        yield ShaderVariant(f"selected_pieces.{bits}bits", "sorting/selected_pieces.comp", (collected, *defines))
+        collected = ("COLLECTED", f"{most_selected(bits) * SELECTED_TILE // _INVOCATIONS}u")
+        yield ShaderVariant(f"ranked_tiles.{bits}bits", "sorting/ranked_tiles.comp", defines)
+        yield ShaderVariant(f"selected_tiles.{bits}bits", "sorting/selected_tiles.comp", (collected, *defines))
         yield ShaderVariant(f"ordered_results.{bits}bits", "sorting/ordered_results.comp", defines)
     for words in (1, 2):
         word_defines = (("KEY_WORDS", str(words)),)
@@ -56,7 +56,7 @@ def variants() -> Iterable[ShaderVariant]:
 
 
 def most_selected(bits: int) -> int:
-    """How many elements of a piece a work group selects at most: as shared memory has room for."""
+    """How many elements of a tile a work group selects at most: as shared memory has room for."""
     return 16 if bits == 64 else 32
 
 
@@ -79,14 +79,14 @@ class _Rows:
     geometry: Mapping[str, int]
 
     def kernel(
-        self, name: str, work: int, pieces: int, piece: int, kept: int, groups: tuple[int, int, int]
+        self, name: str, work: int, tiles: int, tile: int, kept: int, groups: tuple[int, int, int]
     ) -> PlainKernel:
         """A kernel of shaders/patterns/rows/ordered_rows.glsl."""
         return PlainKernel(
             variant=f"{name}.{self.bits}bits",
             work_groups=groups,
             constants=self.geometry,
-            parameters=(work, self.length, pieces, piece, kept),
+            parameters=(work, self.length, tiles, tile, kept),
         )
 
 
@@ -103,20 +103,20 @@ def lower(desc: TopK | TopK1, target: Target) -> Program:
     source = builder.reads["input_tensor"]
     is_selected = not target.is_cpu and rows.length > LONGEST_RANKED_ROW and rows.wanted <= most_selected(rows.bits)
     if is_selected:
-        piece = _selected_piece(rows)
-        pieces = -(-rows.length // piece)
-        work = rows.rows * pieces
+        tile = _selected_tile(rows)
+        tiles = -(-rows.length // tile)
+        work = rows.rows * tiles
         groups = launch_size(name, work * _INVOCATIONS)
     else:
-        piece = rows.length if rows.length <= LONGEST_RANKED_ROW else RANKED_PIECE
-        pieces = -(-rows.length // piece)
-        work = rows.rows * pieces * piece
+        tile = rows.length if rows.length <= LONGEST_RANKED_ROW else RANKED_TILE
+        tiles = -(-rows.length // tile)
+        work = rows.rows * tiles * tile
         groups = launch_size(name, work)
-    kept = min(rows.wanted, piece)
-    lists = _lists(builder, rows, pieces * kept)
-    step = "selected_pieces" if is_selected else "ranked_pieces"
-    builder.launch(rows.kernel(step, work, pieces, piece, kept, groups), [source], [lists], label="pieces of rows")
-    lists = _merged(builder, name, rows, lists, pieces, kept)
+    kept = min(rows.wanted, tile)
+    lists = _lists(builder, rows, tiles * kept)
+    step = "selected_tiles" if is_selected else "ranked_tiles"
+    builder.launch(rows.kernel(step, work, tiles, tile, kept, groups), [source], [lists], label="pieces of rows")
+    lists = _merged(builder, name, rows, lists, tiles, kept)
     work = rows.rows * rows.wanted
     kernel = rows.kernel("ordered_results", work, 1, rows.length, rows.wanted, launch_size(name, work))
     results = [builder.writes["output_value_tensor"], builder.writes["output_index_tensor"]]
@@ -124,11 +124,11 @@ def lower(desc: TopK | TopK1, target: Target) -> Program:
     return builder.program()
 
 
-def _selected_piece(rows: _Rows) -> int:
-    piece = SELECTED_PIECE
-    while piece > LEAST_SELECTED_PIECE and rows.rows * -(-rows.length // piece) < WORK_GROUPS_WANTED:
-        piece //= 2
-    return piece
+def _selected_tile(rows: _Rows) -> int:
+    tile = SELECTED_TILE
+    while tile > LEAST_SELECTED_TILE and rows.rows * -(-rows.length // tile) < WORK_GROUPS_WANTED:
+        tile //= 2
+    return tile
 
 
 def _lists(builder: ProgramBuilder, rows: _Rows, candidates: int) -> Region:
@@ -168,15 +168,15 @@ def _rows(desc: TopK | TopK1) -> _Rows:
     others = [axis for axis in range(source.dimension_count) if axis != desc.axis]
     strides = [[tensor.element_strides[axis] for axis in others] for tensor in (places, source, values)]
     layout = fold([source.sizes[axis] for axis in others], strides)
-    of_places, of_source, of_values = layout.strides
+    of_positions, of_source, of_values = layout.strides
     geometry = {
-        **constants.axes(layout.sizes, {"input": of_source, "values": of_values, "places": of_places}),
+        **constants.axes(layout.sizes, {"input": of_source, "values": of_values, "positions": of_positions}),
         "INPUT_STEP": source.element_strides[desc.axis],
         "VALUES_STEP": values.element_strides[desc.axis],
-        "PLACES_STEP": places.element_strides[desc.axis],
+        "POSITIONS_STEP": places.element_strides[desc.axis],
         "ELEMENT_FORM": _FORMS.get(source.data_type, int(source.data_type.name.startswith("INT"))),
         "SMALLEST_FIRST": int(isinstance(desc, TopK1) and desc.axis_direction is AxisDirection.INCREASING),
-        "PLACES_ARE_PAIRS": int(places.data_type is DataType.UINT64),
+        "POSITIONS_ARE_PAIRS": int(places.data_type is DataType.UINT64),
     }
     return _Rows(
         bits=source.data_type.size_in_bits,

@@ -12,7 +12,7 @@ from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
-from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
+from dmlvk.kernels.target import MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators.region_alignment import RoiAlign, RoiAlign1, fewest_samples, most_samples, without_denormal
 from dmlvk.operators.region_gradient import RoiAlignGrad
@@ -20,8 +20,8 @@ from dmlvk.operators.resampling import InterpolationMode
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
-_TURNS_OF_SAMPLE = 3
-"""Of loops: each sample may be a row of its own, which is a turn of another loop, and one that ends its own."""
+_ITERATIONS_OF_SAMPLE = 3
+"""Of loops: each sample may be a row of its own, which is an iteration of another loop, and one that ends its own."""
 
 _SAMPLES_OF_LAUNCH = 20000
 """As many as one of several launches takes for each output: these take fewer turns than every driver lets it have."""
@@ -45,7 +45,7 @@ def variants() -> Iterator[ShaderVariant]:
         for bits in (32, 64):
             defines = {**own, "INDEX_BITS": str(bits)}
             yield ShaderVariant(
-                f"region_places.{name}.uint{bits}", "regions/region_places.comp", tuple(sorted(defines.items()))
+                f"region_locations.{name}.uint{bits}", "regions/region_locations.comp", tuple(sorted(defines.items()))
             )
         for mode in InterpolationMode:
             for found in _STATE_BYTES:
@@ -137,7 +137,7 @@ class Sampling:
 def place_samples(
     builder: ProgramBuilder, desc: RoiAlign | RoiAlign1 | RoiAlignGrad, sampling: Sampling, table: Region
 ) -> None:
-    """Adds the launch that finds where samples lie, and writes the table: patterns/windows/region_places.glsl."""
+    """Adds the launch that finds where samples lie, and writes the table: patterns/windows/region_locations.glsl."""
     regions, batches = desc.roi_tensor, desc.batch_indices_tensor
     entries = sampling.regions * sampling.entries
     groups = launch_size(desc.operator_name, entries)
@@ -146,7 +146,7 @@ def place_samples(
     parameters += [int(sampling.reaches_corners), *regions.element_strides[-2:], batches.element_strides[-1]]
     name = f"{regions.data_type.name.lower()}.uint{batches.data_type.size_in_bits}"
     kernel = PlainKernel(
-        variant=f"region_places.{name}",
+        variant=f"region_locations.{name}",
         work_groups=groups,
         parameters=tuple(parameters),
     )
@@ -180,7 +180,7 @@ def reduce_samples(
         DeviceLimitError: when there are too many.
     """
     most = sampling.most_inside()
-    is_in_parts = builder.target.is_cpu and _TURNS_OF_SAMPLE * (most + 1) > MOST_LOOP_TURNS
+    is_in_parts = builder.target.is_cpu and _ITERATIONS_OF_SAMPLE * (most + 1) > MAX_LOOP_ITERATIONS
     elements = math.prod(sampling.pooled)
     parameters = [float32_bits(how.outside), *sampling.offsets]
     parameters += [*sampling.image[1:], *sampling.pooled[2:], *source.element_strides, *how.strides]

@@ -23,7 +23,7 @@ from dmlvk.operators.resampling import InterpolationMode
 from dmlvk.operators.type_groups import FLOATS
 from dmlvk.tensors import TensorDesc
 
-_TURNS_OF_LAUNCH = 60000
+_ITERATIONS_OF_LAUNCH = 60000
 """Turns of loops of an invocation of one of several launches: fewer than every driver lets it have."""
 
 _CHANNELS_OF_ITEM = 4
@@ -76,12 +76,12 @@ def lower_gradient(desc: RoiAlignGrad, target: Target) -> Program:
     return gradient.builder.program()
 
 
-def _turns_of_region(rows: int, columns: int) -> int:
+def _iterations_of_region(rows: int, columns: int) -> int:
     """The turns of loops that so many outputs of a region take: llvmpipe counts the one that ends each loop, too.
 
     Found by counting the regions that one launch takes in there. A work group looks at a region for each of up to 256
-    elements beforehand, at 256 regions at once: at most a turn for each region, and 300 more, for which
-    ``_TURNS_OF_LAUNCH`` leaves room.
+    elements beforehand, at 256 regions at once: at most an iteration for each region, and 300 more, for which
+    ``_ITERATIONS_OF_LAUNCH`` leaves room.
     """
     return 5 + rows * (2 + columns)
 
@@ -221,18 +221,18 @@ class _Gradient:
     def _blocks(self, regions: range) -> Iterator[_Block]:
         """What each launch takes of these regions, in the order of all sums: regions, rows, columns."""
         rows, columns = (range(size) for size in self.sampling.pooled[2:])
-        turns = _turns_of_region(len(rows), len(columns))
-        if not self.builder.target.is_cpu or len(regions) * turns <= _TURNS_OF_LAUNCH:
+        iterations = _iterations_of_region(len(rows), len(columns))
+        if not self.builder.target.is_cpu or len(regions) * iterations <= _ITERATIONS_OF_LAUNCH:
             yield _Block(regions, rows, columns)
             return
-        at_once = _TURNS_OF_LAUNCH // turns
+        at_once = _ITERATIONS_OF_LAUNCH // iterations
         if at_once:
             for first in regions[::at_once]:
                 yield _Block(range(first, min(first + at_once, regions.stop)), rows, columns)
             return
-        none = _turns_of_region(0, 0)
-        rows_at_once = (_TURNS_OF_LAUNCH - none) // (_turns_of_region(1, len(columns)) - none)
-        columns_at_once = len(columns) if rows_at_once else _TURNS_OF_LAUNCH - _turns_of_region(1, 0)
+        none = _iterations_of_region(0, 0)
+        rows_at_once = (_ITERATIONS_OF_LAUNCH - none) // (_iterations_of_region(1, len(columns)) - none)
+        columns_at_once = len(columns) if rows_at_once else _ITERATIONS_OF_LAUNCH - _iterations_of_region(1, 0)
         rows_at_once = max(1, rows_at_once)
         for region in regions:
             for row in rows[::rows_at_once]:
@@ -247,10 +247,10 @@ class _Gradient:
         """Adds what makes OutputROIGradient where samples lie between elements."""
         outputs = math.prod(self.sampling.pooled[1:])
         of_part = max(_OUTPUTS_OF_PART, -(-outputs // _MOST_PARTS))
-        if 2 * of_part > _TURNS_OF_LAUNCH:
+        if 2 * of_part > _ITERATIONS_OF_LAUNCH:
             raise DeviceLimitError(
                 f"{self.desc.operator_name}: a region has {outputs} outputs; OutputROIGradientTensor can be made of at "
-                f"most {_MOST_PARTS * _TURNS_OF_LAUNCH // 2}"
+                f"most {_MOST_PARTS * _ITERATIONS_OF_LAUNCH // 2}"
             )
         parts = -(-outputs // of_part)
         at_once = min(self.sampling.regions, max(1, _MOST_SCRATCH_BYTES // (parts * _PART_BYTES)))
@@ -269,7 +269,7 @@ class _Gradient:
         """Adds the launches that make the sums of these regions' parts."""
         items = len(regions) * parts
         most = self.sampling.most_inside() if self.is_average else 1
-        at_once = _TURNS_OF_LAUNCH // of_part - 1
+        at_once = _ITERATIONS_OF_LAUNCH // of_part - 1
         whole = -(-most // at_once) * at_once
         step = at_once if self.builder.target.is_cpu else whole
         check_launches(self.desc.operator_name, whole // step, most)

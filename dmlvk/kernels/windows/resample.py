@@ -16,7 +16,7 @@ from dmlvk.kernels.kernel import PlainKernel, launch_size
 from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.program import Program, ProgramBuilder
 from dmlvk.kernels.registry import pattern_lowering
-from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
+from dmlvk.kernels.target import MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.operators import OperatorDesc
 from dmlvk.operators.members import AxisDirection
@@ -194,8 +194,8 @@ def _doubling(source: TensorDesc, result: TensorDesc, mapped: Sequence[tuple[int
 def _averaging(mapped: Sequence[Resampling]) -> tuple[int, bool]:
     """The most elements that one of the output is averaged from, and whether several launches take them."""
     around = [_most_around(how) for how in mapped]
-    turns = sum(math.prod(around[number:]) + math.prod(around[number + 1 :]) for number in range(len(around)))
-    return math.prod(around), _ELEMENTS_OF_ITEM * (turns + _MOST_RESAMPLED + 1) > MOST_LOOP_TURNS
+    iterations = sum(math.prod(around[number:]) + math.prod(around[number + 1 :]) for number in range(len(around)))
+    return math.prod(around), _ELEMENTS_OF_ITEM * (iterations + _MOST_RESAMPLED + 1) > MAX_LOOP_ITERATIONS
 
 
 def _most_around(how: Resampling) -> int:

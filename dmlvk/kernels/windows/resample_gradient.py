@@ -16,7 +16,7 @@ from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.movement.copies import copy
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
-from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
+from dmlvk.kernels.target import MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.kernels.views import View
 from dmlvk.kernels.windows.resample import NEAREST_OR_LOWER, UPPER, is_same, place_constants, rounding_of
@@ -241,8 +241,8 @@ def _launch(
     elements_of_word, rounds = 32 // bits, 3 if bits == 32 else 1
     most = math.prod(axis.most_addends(rounding) for axis in axes)
     # An invocation goes through the elements of a word, and as often as there are rounds through the addends of each; a
-    # loop's end is a turn, too.
-    is_in_parts = elements_of_word * (rounds * (most + 2) + 2) + 1 > MOST_LOOP_TURNS
+    # loop's end is an iteration, too.
+    is_in_parts = elements_of_word * (rounds * (most + 2) + 2) + 1 > MAX_LOOP_ITERATIONS
     of_weights = _WEIGHT_BITS * sum(axis.how is not None for axis in axes) if rounding is None else 0
     groups = launch_size(builder.operator_name, -(-result.element_count * bits // 32))
     constants = {
@@ -268,7 +268,7 @@ def _launch(
         )
         return
     state = builder.scratch(_STATE_BYTES * result.element_count) if is_in_parts else written
-    step = (MOST_LOOP_TURNS - 1) // elements_of_word - 4 if is_in_parts else most
+    step = (MAX_LOOP_ITERATIONS - 1) // elements_of_word - 4 if is_in_parts else most
     for round in range(rounds) if is_in_parts else (0,):
         for first in range(0, most, step):
             kernel = PlainKernel(

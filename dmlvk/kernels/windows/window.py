@@ -16,7 +16,7 @@ from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.products.integer_products import stride_of
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering, pattern_lowering
-from dmlvk.kernels.target import MOST_LOOP_TURNS, Target
+from dmlvk.kernels.target import MAX_LOOP_ITERATIONS, Target
 from dmlvk.kernels.variants import ACCESS_ORDERS, ShaderVariant, elementwise_variant
 from dmlvk.kernels.windows import local_response
 from dmlvk.kernels.windows.local_response import factor_of, kernel_of_channels, quarters_of, response_numbers
@@ -179,7 +179,7 @@ class _Windows:
         rows = zip(self.axes, self.taps, self.dilations, strict=True)
         return tuple(min(taps, -(-source.sizes[axis] // dilation)) for axis, taps, dilation in rows)
 
-    def turns(self, source: _Tensor) -> int:
+    def iterations(self, source: _Tensor) -> int:
         """The most turns of loops that going through a window takes, with each loop's last one, which only ends it."""
         depth, height, width = self.most_inside(source)
         return (depth + 1) + depth * (height + 1) + depth * height * (width + 1)
@@ -319,7 +319,7 @@ def _launch(builder: ProgramBuilder, pools: _Pools, reads: Sequence[Region], wri
     source, result, windows = pools.source, pools.result, pools.windows
     order = _order_of_memory(result)
     elements_at_once = max(1, 32 // pools.bits) if _is_packed(result, order) else 1
-    is_in_parts = elements_at_once * (pools.rounds * windows.turns(source) + 1) > MOST_LOOP_TURNS
+    is_in_parts = elements_at_once * (pools.rounds * windows.iterations(source) + 1) > MAX_LOOP_ITERATIONS
     is_packed = _is_packed(result, order) and not is_in_parts
     elements = math.prod(result.sizes)
     items = -(-elements * pools.bits // 32) if is_packed and pools.bits < 32 else elements

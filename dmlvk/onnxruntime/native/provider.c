@@ -26,12 +26,12 @@
 
 typedef void (*Function)(void);
 
-#define PLACE(name, place) API_##name = place,
-enum { DMLVK_API_FUNCTIONS(PLACE) };
-#undef PLACE
-#define PLACE(name, place) EP_##name = place,
-enum { DMLVK_EP_FUNCTIONS(PLACE) };
-#undef PLACE
+#define POSITION(name, place) API_##name = place,
+enum { DMLVK_API_FUNCTIONS(POSITION) };
+#undef POSITION
+#define POSITION(name, place) EP_##name = place,
+enum { DMLVK_EP_FUNCTIONS(POSITION) };
+#undef POSITION
 
 /* What Python does. Each returns a status of ONNX Runtime's, or NULL. library.py has the same structure. */
 typedef struct {

@@ -20,7 +20,7 @@ layout(push_constant) uniform Parameters {
     uint work_items;
     uint tokens; // of a sequence
     uint capacity; // of the caches
-    uint places; // rows of both tables
+    uint table_rows; // rows of both tables
     uint query_row; // from token to token in the operands, in pairs
     uint key_row;
     uint value_row;
@@ -111,12 +111,12 @@ void main()
     uint pair = item - token * pairs;
     uint sequence = token / parameters.tokens;
     uint number = token - sequence * parameters.tokens;
-    uint place = past_of(sequence) + number; // among the sequence's keys
-    uint row = place;
+    uint offset = past_of(sequence) + number; // among the sequence's keys
+    uint row = offset;
     if (HAS_POSITIONS) {
         row = words_position[BASE_WORD(position) + 2u * token]; // the low word
     }
-    row = min(row, parameters.places - 1u);
+    row = min(row, parameters.table_rows - 1u);
     uint result[2];
     if (pair < QUERY_PAIRS) {
         uint head = pair / (SIZE / 2u);
@@ -126,7 +126,7 @@ void main()
         STORE_PAIR(turned, token * QUERY_PAIRS + pair, uvec2(result[0], result[1]));
         return;
     }
-    if (place >= parameters.capacity) {
+    if (offset >= parameters.capacity) {
         return;
     }
     pair -= QUERY_PAIRS;
@@ -134,7 +134,7 @@ void main()
         uint head = pair / (SIZE / 2u);
         uint within = pair - head * (SIZE / 2u);
         uint first = parameters.first_key + token * parameters.key_row + head * (SIZE / 2u);
-        uint target = ((sequence * KEY_HEADS + head) * parameters.capacity + place) * (SIZE / 2u) + within;
+        uint target = ((sequence * KEY_HEADS + head) * parameters.capacity + offset) * (SIZE / 2u) + within;
         if (2u * within >= 2u * TURNED) {
             MOVE_PAIR(keys, target, key, first + within);
             return;
@@ -147,7 +147,7 @@ void main()
     uint head = pair / (VALUE_SIZE / 2u);
     uint within = pair - head * (VALUE_SIZE / 2u);
     uint source = parameters.first_value + token * parameters.value_row + pair;
-    uint target = ((sequence * KEY_HEADS + head) * parameters.capacity + place) * (VALUE_SIZE / 2u) + within;
+    uint target = ((sequence * KEY_HEADS + head) * parameters.capacity + offset) * (VALUE_SIZE / 2u) + within;
     MOVE_PAIR(values, target, value, source);
 }
 

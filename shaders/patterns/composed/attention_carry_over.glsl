@@ -36,12 +36,12 @@ void main()
     uint row = item / parameters.pairs;
     uint pair = item - row * parameters.pairs;
     uint head = row / parameters.capacity; // of all sequences
-    uint place = row - head * parameters.capacity;
+    uint offset = row - head * parameters.capacity;
     uint past = min(past_of(head / parameters.heads), parameters.past_capacity);
-    if (place < past) {
-        uint source = (head * parameters.past_capacity + place) * parameters.pairs + pair;
+    if (offset < past) {
+        uint source = (head * parameters.past_capacity + offset) * parameters.pairs + pair;
         MOVE_PAIR(present, item, past, source);
-    } else if (place >= past + parameters.tokens) {
+    } else if (offset >= past + parameters.tokens) {
         CLEAR_PAIR(present, item);
     }
 }

@@ -29,9 +29,9 @@ float with_bias(float score, uint sequence, uint head, uint token, uint key)
     if (!HAS_BIAS || key >= parameters.bias_keys) {
         return score;
     }
-    uint place = sequence * parameters.bias_sequence + head * parameters.bias_head + token * parameters.bias_token
+    uint offset = sequence * parameters.bias_sequence + head * parameters.bias_head + token * parameters.bias_token
         + key * parameters.bias_key;
-    precise float total = score + uintBitsToFloat(NUMBER_AT(bias, place));
+    precise float total = score + uintBitsToFloat(NUMBER_AT(bias, offset));
     return uintBitsToFloat(as_result(total));
 }
 

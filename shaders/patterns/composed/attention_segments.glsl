@@ -135,8 +135,8 @@ void main()
         uint row = first_row + min(r, row_count - 1u);
         uint token = row / GROUP;
         uint head = first_head + row % GROUP;
-        uint place = (sequence * parameters.tokens + token) * parameters.query_row + head * (SIZE / 2u) + i % (SIZE / 2u);
-        uvec2 bits = PAIR_BITS(query, place);
+        uint offset = (sequence * parameters.tokens + token) * parameters.query_row + head * (SIZE / 2u) + i % (SIZE / 2u);
+        uvec2 bits = PAIR_BITS(query, offset);
         queries[2u * i] = uintBitsToFloat(bits.x);
         queries[2u * i + 1u] = uintBitsToFloat(bits.y);
     }

@@ -145,9 +145,9 @@ void main()
                     is_seen ? key_word(key_head * parameters.capacity + key, first_word + w) : 0u;
             }
             [[unroll]] for (uint i = 0u; i < ROWS * CHUNK / 256u; ++i) {
-                uint place = i * 256u + invocation;
-                uint row = place / CHUNK;
-                uint word = place % CHUNK;
+                uint offset = i * 256u + invocation;
+                uint row = offset / CHUNK;
+                uint word = offset % CHUNK;
                 Row of_row = row_of(min(first_row + row, last_row), first_head);
                 uint from = (sequence * parameters.tokens + of_row.token) * parameters.query_row * PAIR_WORDS
                     + of_row.head * words + first_word + word;
@@ -224,11 +224,11 @@ void main()
             }
             barrier();
             uint chain = begin + c * CHAIN;
-            for (uint place = invocation; place < CHAIN * ROWS; place += 256u) {
-                uint key = chain + place / ROWS;
-                precise float below = uintBitsToFloat(pool[place]) - share_peak;
+            for (uint offset = invocation; offset < CHAIN * ROWS; offset += 256u) {
+                uint key = chain + offset / ROWS;
+                precise float below = uintBitsToFloat(pool[offset]) - share_peak;
                 bool counts = key >= seen_share.x && key <= seen_share.y && floatBitsToUint(share_peak) != 0xff800000u;
-                pool[place] = counts ? floatBitsToUint(share_of(below)) : 0u;
+                pool[offset] = counts ? floatBitsToUint(share_of(below)) : 0u;
             }
             barrier();
             uint from = max(chain, first_seen);
@@ -252,11 +252,11 @@ void main()
                 [[unroll]] for (uint b = 0u; b < BLOCKS; ++b) {
                     uint pair = b * 32u + sum_pair;
                     if (pair < VALUE_SIZE / 2u) {
-                        uint place = (key_head * parameters.capacity + key) * (VALUE_SIZE / 2u) + pair;
-                        uvec2 low = PAIR_BITS(values, place);
+                        uint offset = (key_head * parameters.capacity + key) * (VALUE_SIZE / 2u) + pair;
+                        uvec2 low = PAIR_BITS(values, offset);
                         uvec2 high = uvec2(0u);
                         if (pair + 1u < VALUE_SIZE / 2u) {
-                            high = PAIR_BITS(values, place + 1u);
+                            high = PAIR_BITS(values, offset + 1u);
                         }
                         vec4 value = uintBitsToFloat(uvec4(low, high));
                         [[unroll]] for (uint r = 0u; r < SUM_ROWS; ++r) {

@@ -40,7 +40,7 @@ layout(push_constant) uniform Parameters {
     uint directions;      // of the operator
     // By direction: the time of this step, and where it stands among the projections.
     uint times[2];
-    uint places[2];
+    uint positions[2];
     uint projections_of_direction; // words from those of one direction to those of the next
     uint peepholes;                // where they begin among the constants, in elements
     uint lengths;                  // likewise, in words
@@ -106,8 +106,8 @@ uint recurrence(uint gate, uint unit);
 
 uint projection_index(uint gate, uint unit)
 {
-    uint place = parameters.places[direction] * parameters.batch + row;
-    return BASE_WORD(projections) + direction * parameters.projections_of_direction + (place * GATES + gate) * parameters.hidden + unit;
+    uint position = parameters.positions[direction] * parameters.batch + row;
+    return BASE_WORD(projections) + direction * parameters.projections_of_direction + (position * GATES + gate) * parameters.hidden + unit;
 }
 uint constant_at(uint number)
 {

@@ -3,9 +3,9 @@ uint projection(uint gate, uint unit) { return words_projections[projection_inde
 
 uint recurrence(uint gate, uint unit)
 {
-    uint place = direction * parameters.batch + row;
+    uint position = direction * parameters.batch + row;
     uint first = gate == LATER_PRODUCTS ? parameters.second_recurrences : 0u;
-    uint product_row = gate == LATER_PRODUCTS ? place : place * min(GATES, LATER_PRODUCTS) + gate;
+    uint product_row = gate == LATER_PRODUCTS ? position : position * min(GATES, LATER_PRODUCTS) + gate;
     return words_recurrences[BASE_WORD(recurrences) + first + product_row * parameters.hidden + unit];
 }
 

@@ -7,7 +7,7 @@
 layout(local_size_x = INVOCATIONS) in;
 
 #define CONVOLUTION 0
-#define TERMS_IN_TURN 8u
+#define TERMS_PER_ITERATION 8u
 #define WORD_COLUMNS (PRODUCT_GATES * (32 / OPERAND_BITS))
 #define BLOCK_COLUMNS (BLOCK_WORDS * WORD_COLUMNS)
 #define RESULTS (BLOCK_ROWS * BLOCK_COLUMNS)
@@ -81,11 +81,11 @@ void main()
     }
     uint left_classes = 0u;
     uint right_classes = 0u;
-    uint right_place = 0u;
+    uint right_position = 0u;
     for (uint term = 0u; term < parameters.hidden; ++term) {
         float b[BLOCK_COLUMNS];
         [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
-            uint bits = operand(LOAD(OPERAND, words_right, columns[j] + right_place));
+            uint bits = operand(LOAD(OPERAND, words_right, columns[j] + right_position));
             right_classes |= class_of(bits);
             b[j] = uintBitsToFloat(bits);
         }
@@ -96,7 +96,7 @@ void main()
                 sums[i * BLOCK_COLUMNS + j] = product_plus(uintBitsToFloat(bits), b[j], sums[i * BLOCK_COLUMNS + j]);
             }
         }
-        right_place += parameters.right_term;
+        right_position += parameters.right_term;
     }
     for (uint i = is_plain(left_classes, right_classes) ? RESULTS : 0u; i < RESULTS; ++i) {
         uint bits = exact_sum(batch, first_row + i / BLOCK_COLUMNS, i % BLOCK_COLUMNS, 0u, parameters.hidden);

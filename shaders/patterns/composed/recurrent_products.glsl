@@ -9,7 +9,7 @@ layout(local_size_x = INVOCATIONS) in;
 #define TILE_COLUMNS (PRODUCT_GATES * TILE_UNITS)
 #define CONVOLUTION 0
 #define SEGMENT 1024u
-#define TERMS_IN_TURN 8u
+#define TERMS_PER_ITERATION 8u
 #define NOWHERE 0xffffffffu // of what no index here is
 
 #define LEFT_ALONG_TERMS true
@@ -61,22 +61,22 @@ uint right_bits(Column column, uint term) { return operand(LOAD(OPERAND, words_r
 #define RESULTS (TILE_ROWS * TILE_COLUMNS)
 #define TILE_WORD(number) tiles[(number) >> 2u][(number) & 3u]
 
-uint tile_place; // of a unit's first gate, among the products
-uint projection(uint gate, uint unit) { return TILE_WORD(RESULTS + tile_place + (gate - FIRST_GATE) * TILE_UNITS); }
-uint recurrence(uint gate, uint unit) { return TILE_WORD(tile_place + (gate - FIRST_GATE) * TILE_UNITS); }
+uint tile_position; // of a unit's first gate, among the products
+uint projection(uint gate, uint unit) { return TILE_WORD(RESULTS + tile_position + (gate - FIRST_GATE) * TILE_UNITS); }
+uint recurrence(uint gate, uint unit) { return TILE_WORD(tile_position + (gate - FIRST_GATE) * TILE_UNITS); }
 
 // ---- units ------------------------------------------------------------------------------------------------------------------
 
 #define TILE_STATE (TILE_ROWS * TILE_UNITS)
-#define TURNS ((TILE_STATE + INVOCATIONS - 1) / INVOCATIONS)
+#define ITERATIONS ((TILE_STATE + INVOCATIONS - 1) / INVOCATIONS)
 
 void step_units(uint invocation, uint first_row, uint first_unit)
 {
-    for (uint turn = 0u; turn < TURNS; ++turn) {
-        uint number = turn * INVOCATIONS + invocation;
+    for (uint iteration = 0u; iteration < ITERATIONS; ++iteration) {
+        uint number = iteration * INVOCATIONS + invocation;
         uint unit = first_unit + number % TILE_UNITS;
         row = first_row + number / TILE_UNITS;
-        tile_place = number / TILE_UNITS * TILE_COLUMNS + number % TILE_UNITS;
+        tile_position = number / TILE_UNITS * TILE_COLUMNS + number % TILE_UNITS;
         state_row = (direction * parameters.batch + row) * WORDS;
         bool is_inside = number < TILE_STATE && row < parameters.batch && unit < parameters.hidden;
         Unit next = Unit(0u, 0u);
@@ -121,7 +121,7 @@ void main()
     uint own_unit = first_unit + own_column % TILE_UNITS;
     Column loaded_columns[RIGHT_LOADS];
     [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) {
-        loaded_columns[i] = column_at(batch, right_place(i, invocation).x);
+        loaded_columns[i] = column_at(batch, right_position(i, invocation).x);
     }
     // The products of the input are on their way while those of the state are made.
     uint projected[RESULT_ROWS];
@@ -148,9 +148,9 @@ void main()
         barrier(); // all have read the lowest
     }
     [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {
-        uint place = (i * INVOCATION_ROWS + own_row) * TILE_COLUMNS + own_column;
-        TILE_WORD(place) = totals[i];
-        TILE_WORD(RESULTS + place) = projected[i];
+        uint position = (i * INVOCATION_ROWS + own_row) * TILE_COLUMNS + own_column;
+        TILE_WORD(position) = totals[i];
+        TILE_WORD(RESULTS + position) = projected[i];
     }
     barrier();
     step_units(invocation, first_row, first_unit);

@@ -12,10 +12,10 @@
 void store_word(uint word, uint hidden, uint second)
 {
     uint time = parameters.times[direction];
-    uint place = BASE_WORD(state) + state_row + word;
+    uint position = BASE_WORD(state) + state_row + word;
 #if WRITES_HIDDEN
     bool is_there = !HAS(HAS_LENGTHS) || time < words_constants[BASE_WORD(constants) + parameters.lengths + row];
-    words_state[place + parameters.written_state] = is_there ? hidden : words_state[place + parameters.read_state];
+    words_state[position + parameters.written_state] = is_there ? hidden : words_state[position + parameters.read_state];
     if (HAS(HAS_SEQUENCE)) {
         uint step_row = (time * parameters.directions + direction) * parameters.batch + row;
         words_sequence[BASE_WORD(sequence) + step_row * WORDS + word] = is_there ? hidden : 0u;
@@ -23,12 +23,12 @@ void store_word(uint word, uint hidden, uint second)
 #else
     bool is_there = true;
 #if MULTIPLIES
-    words_state[place + parameters.written_state] = hidden;
+    words_state[position + parameters.written_state] = hidden;
 #endif
 #endif
 #if WRITES_SECOND
     if (is_there) {
-        words_state[place + parameters.second_state] = second;
+        words_state[position + parameters.second_state] = second;
     }
 #endif
 }

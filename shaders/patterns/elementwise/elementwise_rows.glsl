@@ -9,8 +9,8 @@ layout(constant_id = OWN_CONSTANT + 1) const uint REPEAT_STRIDE = 0u;
 layout(constant_id = OWN_CONSTANT + 2) const bool TWO_VECTORS = false; // for every invocation
 #define STORE_EVERYWHERE(at) \
     for (uint repeat = 0u; repeat < REPEATS; ++repeat) { \
-        uint place = at + repeat * REPEAT_STRIDE; \
-        STORE_RESULTS(place) \
+        uint offset = at + repeat * REPEAT_STRIDE; \
+        STORE_RESULTS(offset) \
     }
 
 // REPEAT(array, bits, value): fills the words of a vector with one element.

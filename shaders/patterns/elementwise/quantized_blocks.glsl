@@ -49,40 +49,40 @@ OUTPUT_AXIS(0, 4) OUTPUT_AXIS(1, 11) OUTPUT_AXIS(2, 18) OUTPUT_AXIS(3, 25)
 OUTPUT_AXIS(4, 32) OUTPUT_AXIS(5, 39) OUTPUT_AXIS(6, 46) OUTPUT_AXIS(7, 53)
 
 // The elements of operands. Those of 4 bits are found by their words: an index from the start of a buffer might not fit into 32 bits.
-#define NUMBER_AT(name, place) LOAD(NUMBER, words_##name, BASE(NUMBER_BITS, name) + (place))
+#define NUMBER_AT(name, offset) LOAD(NUMBER, words_##name, BASE(NUMBER_BITS, name) + (offset))
 #if INTEGER_BITS == 4
-#define INTEGER_AT(name, place) CONCATENATE(UNPACKED_, INTEGER)(words_##name[BASE_WORD(name) + ((place) >> 3u)], place)
+#define INTEGER_AT(name, offset) CONCATENATE(UNPACKED_, INTEGER)(words_##name[BASE_WORD(name) + ((offset) >> 3u)], offset)
 #else
-#define INTEGER_AT(name, place) LOAD(INTEGER, words_##name, BASE(INTEGER_BITS, name) + (place))
+#define INTEGER_AT(name, offset) LOAD(INTEGER, words_##name, BASE(INTEGER_BITS, name) + (offset))
 #endif
 
-struct Places {
+struct Offsets {
     uint source;
     uint scale;
     uint zero;
     uint result;
 };
 
-uint result_of(Places places);
+uint result_of(Offsets offsets);
 
 #define MOVE_ALONG(axis) \
     if (SIZE_##axis > 1u) { \
         uint coordinate = rest % SIZE_##axis; \
         rest /= SIZE_##axis; \
-        places.source += coordinate * SOURCE_STEP_##axis; \
-        places.scale += (coordinate / SCALE_BLOCK_##axis) * SCALE_STEP_##axis; \
-        places.zero += (coordinate / ZERO_BLOCK_##axis) * ZERO_STEP_##axis; \
-        places.result += coordinate * OUTPUT_STEP_##axis; \
+        offsets.source += coordinate * SOURCE_STEP_##axis; \
+        offsets.scale += (coordinate / SCALE_BLOCK_##axis) * SCALE_STEP_##axis; \
+        offsets.zero += (coordinate / ZERO_BLOCK_##axis) * ZERO_STEP_##axis; \
+        offsets.result += coordinate * OUTPUT_STEP_##axis; \
     }
 
 // Where the operands of an element of the output lie, by its number in the order of memory.
-Places places_of(uint element)
+Offsets offsets_of(uint element)
 {
-    Places places = Places(0u, 0u, 0u, 0u);
+    Offsets offsets = Offsets(0u, 0u, 0u, 0u);
     uint rest = element;
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3)
     MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
-    return places;
+    return offsets;
 }
 
 #if OUTPUT_BITS < 32
@@ -105,7 +105,7 @@ void store_word(uint item)
     for (uint lane = 0u; lane < ELEMENTS_OF_WORD; ++lane) {
         uint element = item * ELEMENTS_OF_WORD + lane;
         if (element < parameters.elements) {
-            uint value = result_of(places_of(element));
+            uint value = result_of(offsets_of(element));
             INSERT(OUTPUT_BITS, bits, lane, value);
             INSERT(OUTPUT_BITS, mask, lane, 0xffffffffu);
         }
@@ -131,16 +131,16 @@ void main()
         return;
     }
 #endif
-    Places places = places_of(item);
-    uint value = result_of(places);
+    Offsets offsets = offsets_of(item);
+    uint value = result_of(offsets);
 #if OUTPUT_BITS == 4
     uint bits[1];
     bits[0] = 0u;
-    uint lane = places.result & 7u;
+    uint lane = offsets.result & 7u;
     INSERT_4(bits, lane, value);
-    store_bits(BASE_WORD(output) + (places.result >> 3u), bits[0], VALUE_MASK_4 << BIT_POSITION_4(lane));
+    store_bits(BASE_WORD(output) + (offsets.result >> 3u), bits[0], VALUE_MASK_4 << BIT_POSITION_4(lane));
 #else
-    STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + places.result, value);
+    STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + offsets.result, value);
 #endif
 }
 

@@ -22,14 +22,14 @@ uvec4 philox(uvec4 counter, uvec2 key)
 
 #define MOVE_ALONG(axis) \
     if (SIZE_##axis > 1u) { \
-        place += element % SIZE_##axis * STRIDE_output_##axis; \
+        offset += element % SIZE_##axis * STRIDE_output_##axis; \
         element /= SIZE_##axis; \
     }
 void put(uint element, uint value)
 {
-    uint place = BASE_WORD(output);
+    uint offset = BASE_WORD(output);
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
-    words_output[place] = value;
+    words_output[offset] = value;
 }
 
 void main()

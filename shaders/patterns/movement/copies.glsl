@@ -108,8 +108,8 @@ uint neighbours(uint row, uint element, uint skipped)
     uint first = row + element;
     uint low = words_source[first / PER_WORD];
     uint high = words_source[(row + last) / PER_WORD];
-    uint turn = (first % PER_WORD) * BITS;
-    uint bits = turn == 0u ? low : (low >> turn) | (high << (32u - turn));
+    uint rotation = (first % PER_WORD) * BITS;
+    uint bits = rotation == 0u ? low : (low >> rotation) | (high << (32u - rotation));
     return bits << (skipped * BITS);
 }
 
@@ -117,9 +117,9 @@ uint neighbours(uint row, uint element, uint skipped)
 uint gathered(uint row, uint element, uint skipped)
 {
     uint bits = 0u;
-    for (uint place = 0u; place < PER_WORD; ++place) {
-        if (place >= skipped && element + place - skipped < ROW_ELEMENTS) {
-            bits |= READ(source, row + (element + place - skipped) * SOURCE_STRIDE(0)) << (place * BITS);
+    for (uint offset = 0u; offset < PER_WORD; ++offset) {
+        if (offset >= skipped && element + offset - skipped < ROW_ELEMENTS) {
+            bits |= READ(source, row + (element + offset - skipped) * SOURCE_STRIDE(0)) << (offset * BITS);
         }
     }
     return bits;

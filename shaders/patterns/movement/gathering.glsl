@@ -18,25 +18,25 @@ void make_word(uint word)
     uint bits = 0u;
     for (uint k = 0u; k < UNITS_IN_WORD; ++k) {
         if (k < count) {
-            bits |= unit_at(places_of(first + k)) << (k * UNIT_BITS);
+            bits |= unit_at(offsets_of(first + k)) << (k * UNIT_BITS);
         }
     }
-    uint place = BASE_WORD(dense) + word;
+    uint offset = BASE_WORD(dense) + word;
     if (count == UNITS_IN_WORD) {
-        words_dense[place] = bits;
+        words_dense[offset] = bits;
     } else {
-        atomicAnd(words_dense[place], 0xffffffffu << (count * UNIT_BITS));
-        atomicOr(words_dense[place], bits);
+        atomicAnd(words_dense[offset], 0xffffffffu << (count * UNIT_BITS));
+        atomicOr(words_dense[offset], bits);
     }
 }
 #endif
 
 #if UNIT_BITS >= 64
-#define STORE_UNIT(place, unit) LOAD_UNIT(dense, place) = unit
+#define STORE_UNIT(offset, unit) LOAD_UNIT(dense, offset) = unit
 #elif UNIT_BITS == 32
-#define STORE_UNIT(place, unit) words_dense[BASE_WORD(dense) + (place)] = unit
+#define STORE_UNIT(offset, unit) words_dense[BASE_WORD(dense) + (offset)] = unit
 #else
-#define STORE_UNIT(place, unit) STORE(UNIT_BITS, words_dense, BASE(UNIT_BITS, dense) + (place), unit)
+#define STORE_UNIT(offset, unit) STORE(UNIT_BITS, words_dense, BASE(UNIT_BITS, dense) + (offset), unit)
 #endif
 
 void main()
@@ -62,9 +62,9 @@ void main()
         units[lane] = NO_UNIT; \
         targets[lane] = 0u; \
         if (element < parameters.elements) { \
-            Places places = places_of(element); \
-            targets[lane] = places.dense; \
-            units[lane] = unit_at(places); \
+            Offsets offsets = offsets_of(element); \
+            targets[lane] = offsets.dense; \
+            units[lane] = unit_at(offsets); \
         } \
     }
     FOR_EACH_LANE(TAKE_UNIT)

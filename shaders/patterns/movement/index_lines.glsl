@@ -38,11 +38,11 @@ layout(constant_id = 6) const bool INDEX_IS_SIGNED = false;
 
 shared uint line[LENGTH];
 
-// An invocation takes four neighbours in each turn, and the work group the whole line in at most MOST_TURNS.
-#define MOST_TURNS 8u
-#define TURNS(count) (((count) + 4u * INVOCATIONS - 1u) / (4u * INVOCATIONS))
-#define FIRST_OF(turn) (4u * (slot + (turn) * INVOCATIONS))
-#define IS_INSIDE(turn, count) ((turn) < TURNS(count) && FIRST_OF(turn) < (count))
+// An invocation takes four neighbours in each iteration, and the work group the whole line in at most MAX_ITERATIONS.
+#define MAX_ITERATIONS 8u
+#define ITERATIONS(count) (((count) + 4u * INVOCATIONS - 1u) / (4u * INVOCATIONS))
+#define FIRST_OF(iteration) (4u * (slot + (iteration) * INVOCATIONS))
+#define IS_INSIDE(iteration, count) ((iteration) < ITERATIONS(count) && FIRST_OF(iteration) < (count))
 
 uint choice_of(Index index); // a number of 16 bits
 uint choice_of_word(uint word) { return choice_of(Index(word, INDEX_IS_SIGNED ? uint(int(word) >> 31) : 0u)); }

@@ -30,9 +30,9 @@ layout(constant_id = 63) const bool INDEX_IS_SIGNED = false;
 
 #include "movement/index_choices.glsl"
 
-Index load_index(uint place)
+Index load_index(uint offset)
 {
-    uint first = BASE_WORD(index) + (INDEX_IS_PAIR ? 2u * place : place);
+    uint first = BASE_WORD(index) + (INDEX_IS_PAIR ? 2u * offset : offset);
     uint low = words_index[first];
     uint high = INDEX_IS_SIGNED ? uint(int(low) >> 31) : 0u;
     if (INDEX_IS_PAIR) {
@@ -42,7 +42,7 @@ Index load_index(uint place)
 }
 
 // Where an element lies in each operand, in units.
-struct Places {
+struct Offsets {
     uint dense;
     uint index;
     uint sparse;
@@ -54,16 +54,16 @@ struct Places {
     if (SIZE_##axis > 1u) { \
         uint coordinate = element % SIZE_##axis; \
         element /= SIZE_##axis; \
-        places.dense += coordinate * STRIDE_dense_##axis; \
-        places.index += coordinate * STRIDE_index_##axis; \
-        places.sparse += coordinate * STRIDE_sparse_##axis; \
-        places.position += coordinate * STRIDE_position_##axis; \
+        offsets.dense += coordinate * STRIDE_dense_##axis; \
+        offsets.index += coordinate * STRIDE_index_##axis; \
+        offsets.sparse += coordinate * STRIDE_sparse_##axis; \
+        offsets.position += coordinate * STRIDE_position_##axis; \
     }
-Places places_of(uint element)
+Offsets offsets_of(uint element)
 {
-    Places places = Places(0u, 0u, 0u, 0u);
+    Offsets offsets = Offsets(0u, 0u, 0u, 0u);
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
-    return places;
+    return offsets;
 }
 
 #include "movement/units.glsl"

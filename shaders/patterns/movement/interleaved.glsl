@@ -42,11 +42,11 @@ layout(constant_id = 28) const uint LINE_STEP = 0u; // from line to line
 
 // What goes into a vector from each line.
 #if PLANES == 2
-#define PIECE uvec2
-#define PIECE_AT(place) pairs_source[place]
+#define VECTOR_OF_PLANE uvec2
+#define VECTOR_AT(offset) pairs_source[offset]
 #else
-#define PIECE uint[1]
-#define PIECE_AT(place) uint[1](words_source[place])
+#define VECTOR_OF_PLANE uint[1]
+#define VECTOR_AT(offset) uint[1](words_source[offset])
 #endif
 
 void main()
@@ -76,9 +76,9 @@ void main()
 #else
     uvec4 vector = uvec4(0u);
     [[unroll]] for (uint plane = 0u; plane < PLANES; ++plane) {
-        PIECE piece = PIECE_AT(BASE_WORD(source) / (4u / PLANES) + lines + plane * LINE_STEP);
+        VECTOR_OF_PLANE loaded = VECTOR_AT(BASE_WORD(source) / (4u / PLANES) + lines + plane * LINE_STEP);
         [[unroll]] for (uint i = 0u; i < ELEMENTS_OF_VECTOR / PLANES; ++i) {
-            PUT(vector, i * PLANES + plane, ELEMENT_OF(piece, i))
+            PUT(vector, i * PLANES + plane, ELEMENT_OF(loaded, i))
         }
     }
     fours_target[(BASE_WORD(target) >> 2u) + joint] = vector;

@@ -23,19 +23,19 @@ BUFFER(1, numbers)
 
 #define CHOOSE(n) \
     if (INDICES > n) { \
-        uint choice = choice_or_none(load_index(places.index + n * INDEX_STEP), CHOICES_##n); \
+        uint choice = choice_or_none(load_index(offsets.index + n * INDEX_STEP), CHOICES_##n); \
         is_inside = is_inside && choice < CHOICES_##n; \
-        place += choice * CHOICE_STRIDE_##n; \
+        offset += choice * CHOICE_STRIDE_##n; \
     }
 
 void mark(uint element)
 {
-    Places places = places_of(element);
-    uint place = places.sparse;
+    Offsets offsets = offsets_of(element);
+    uint offset = offsets.sparse;
     bool is_inside = true;
     CHOOSE(0) CHOOSE(1) CHOOSE(2) CHOOSE(3) CHOOSE(4) CHOOSE(5) CHOOSE(6) CHOOSE(7)
     if (is_inside) {
-        atomicMax(words_numbers[BASE_WORD(numbers) + place], element + 1u);
+        atomicMax(words_numbers[BASE_WORD(numbers) + offset], element + 1u);
     }
 }
 

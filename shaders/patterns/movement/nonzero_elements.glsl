@@ -43,21 +43,21 @@ layout(constant_id = 23) const uint COLUMN_STEP = 1u;
 #define SEGMENT_BITS 6u
 
 #if UNIT_BITS == 32
-#define LOAD_ELEMENT(place) words_input[BASE_WORD(input) + (place)]
+#define LOAD_ELEMENT(offset) words_input[BASE_WORD(input) + (offset)]
 #elif UNIT_BITS == 16
-#define LOAD_ELEMENT(place) LOAD(uint16, words_input, BASE(16, input) + (place))
+#define LOAD_ELEMENT(offset) LOAD(uint16, words_input, BASE(16, input) + (offset))
 #else
-#define LOAD_ELEMENT(place) LOAD(uint8, words_input, BASE(8, input) + (place))
+#define LOAD_ELEMENT(offset) LOAD(uint8, words_input, BASE(8, input) + (offset))
 #endif
 
 #define MOVE_ALONG(axis) \
     if (SIZE_##axis > 1u) { \
-        place += element % SIZE_##axis * STRIDE_input_##axis; \
+        offset += element % SIZE_##axis * STRIDE_input_##axis; \
         element /= SIZE_##axis; \
     }
 bool is_nonzero(uint element)
 {
-    uint place = 0u;
+    uint offset = 0u;
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
-    return (LOAD_ELEMENT(place) & MAGNITUDE) != 0u;
+    return (LOAD_ELEMENT(offset) & MAGNITUDE) != 0u;
 }

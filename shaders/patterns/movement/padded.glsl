@@ -40,7 +40,7 @@ MIDDLE(4, 32, 40) MIDDLE(5, 33, 41) MIDDLE(6, 34, 42) MIDDLE(7, 35, 43)
 #endif
 
 // Where a unit lies in the target, and where in the source, if it lies there.
-struct Places {
+struct Offsets {
     uint dense;
     uint sparse;
     bool is_inside;
@@ -50,22 +50,22 @@ struct Places {
     if (SIZE_##axis > 1u) { \
         uint coordinate = element % SIZE_##axis; \
         element /= SIZE_##axis; \
-        places.dense += coordinate * STRIDE_dense_##axis; \
-        places.sparse += (coordinate - START_##axis) * STRIDE_sparse_##axis; \
-        places.is_inside = places.is_inside && coordinate - START_##axis < LENGTH_##axis; \
+        offsets.dense += coordinate * STRIDE_dense_##axis; \
+        offsets.sparse += (coordinate - START_##axis) * STRIDE_sparse_##axis; \
+        offsets.is_inside = offsets.is_inside && coordinate - START_##axis < LENGTH_##axis; \
     }
-Places places_of(uint element)
+Offsets offsets_of(uint element)
 {
-    Places places = Places(0u, 0u, true);
+    Offsets offsets = Offsets(0u, 0u, true);
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
-    return places;
+    return offsets;
 }
 
-UNIT unit_at(Places places)
+UNIT unit_at(Offsets offsets)
 {
     UNIT unit = PADDING_UNIT;
-    if (places.is_inside) {
-        unit = LOAD_UNIT(sparse, places.sparse);
+    if (offsets.is_inside) {
+        unit = LOAD_UNIT(sparse, offsets.sparse);
     }
     return unit;
 }

@@ -4,11 +4,11 @@
 #define UNITS_IN_WORD (32u / UNIT_BITS)
 
 // Where the row with this number lies, whose coordinates along the other axes these are.
-Places places_of_row(uint element)
+Offsets offsets_of_row(uint element)
 {
-    Places places = Places(0u, 0u, true);
+    Offsets offsets = Offsets(0u, 0u, true);
     MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3) MOVE_ALONG(4) MOVE_ALONG(5) MOVE_ALONG(6) MOVE_ALONG(7)
-    return places;
+    return offsets;
 }
 
 void main()
@@ -20,20 +20,20 @@ void main()
     uint first = vector * UNITS;
     uint row = first / SIZE_0;
     uint coordinate = first % SIZE_0;
-    Places own = places_of_row(row);
-    Places next = places_of_row(row + 1u);
+    Offsets own = offsets_of_row(row);
+    Offsets next = offsets_of_row(row + 1u);
     uint words[4];
     [[unroll]] for (uint word = 0u; word < 4u; ++word) {
         words[word] = 0u;
         [[unroll]] for (uint k = 0u; k < UNITS_IN_WORD; ++k) {
-            uint place = coordinate + word * UNITS_IN_WORD + k;
-            bool is_next = place >= SIZE_0;
-            place -= (is_next ? SIZE_0 : 0u) + START_0;
-            uint row_place = is_next ? next.sparse : own.sparse;
-            bool is_inside = (is_next ? next.is_inside : own.is_inside) && place < LENGTH_0;
+            uint offset = coordinate + word * UNITS_IN_WORD + k;
+            bool is_next = offset >= SIZE_0;
+            offset -= (is_next ? SIZE_0 : 0u) + START_0;
+            uint row_offset = is_next ? next.sparse : own.sparse;
+            bool is_inside = (is_next ? next.is_inside : own.is_inside) && offset < LENGTH_0;
             uint unit = PADDING_UNIT;
             if (is_inside) {
-                unit = LOAD_UNIT(sparse, row_place + place * STRIDE_sparse_0);
+                unit = LOAD_UNIT(sparse, row_offset + offset * STRIDE_sparse_0);
             }
             words[word] |= unit << (k * UNIT_BITS);
         }
@@ -45,16 +45,16 @@ void main()
     // Bits behind the target's end stay as they are.
     for (uint word = 0u; word < 4u; ++word) {
         uint unit = first + word * UNITS_IN_WORD;
-        uint place = BASE_WORD(dense) + 4u * vector + word;
+        uint offset = BASE_WORD(dense) + 4u * vector + word;
         if (unit >= parameters.elements) {
             return;
         }
         if (parameters.elements - unit >= UNITS_IN_WORD) {
-            words_dense[place] = words[word];
+            words_dense[offset] = words[word];
         } else {
             uint mask = 0xffffffffu << ((parameters.elements - unit) * UNIT_BITS);
-            atomicAnd(words_dense[place], mask);
-            atomicOr(words_dense[place], words[word] & ~mask);
+            atomicAnd(words_dense[offset], mask);
+            atomicOr(words_dense[offset], words[word] & ~mask);
         }
     }
 }

@@ -65,9 +65,9 @@ layout(constant_id = 3) const uint STEP = 0u;  // from row to row of the whole
     layout(constant_id = 5 + 2 * n) const uint STEP_##n = 0u;
 EACH_PART(PART)
 
-#define PLACE(name, vector) fours_##name[(BASE_WORD(name) >> 2u) + (vector)]
-#define IN_WHOLE PLACE(whole, parameters.first + row * STEP + column)
-#define IN_PART(n) PLACE(part_##n, row * STEP_##n + column - START_##n)
+#define POSITION(name, vector) fours_##name[(BASE_WORD(name) >> 2u) + (vector)]
+#define IN_WHOLE POSITION(whole, parameters.first + row * STEP + column)
+#define IN_PART(n) POSITION(part_##n, row * STEP_##n + column - START_##n)
 // Parts lie behind each other: the last one that begins at this column or before it has the vector.
 #ifdef SPLIT
 #define MOVE(n) \

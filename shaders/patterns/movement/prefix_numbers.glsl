@@ -24,9 +24,9 @@ void main()
     uint end = min(parameters.count - group * 64u, 64u);
     uint sum = 0u;
     for (uint k = 0u; k < end; ++k) {
-        uint place = BASE_WORD(numbers) + group * 64u + k;
-        uint number = words_numbers[place];
-        words_numbers[place] = sum;
+        uint offset = BASE_WORD(numbers) + group * 64u + k;
+        uint number = words_numbers[offset];
+        words_numbers[offset] = sum;
         sum += number;
     }
     words_sums[BASE_WORD(sums) + group] = sum;

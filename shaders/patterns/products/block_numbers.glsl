@@ -83,19 +83,19 @@ void main()
             bits[i] = weight_beside(at.x, at.y);
         }
     }
-    uint place = BASE(OPERAND_BITS, output) + line * parameters.output_line + first;
+    uint position = BASE(OPERAND_BITS, output) + line * parameters.output_line + first;
     if (STORES_EIGHTS) {
 #if OPERAND_BITS == 16
-        fours_output[place >> 3u] =
+        fours_output[position >> 3u] =
             uvec4(bits[0], bits[2], bits[4], bits[6]) | uvec4(bits[1], bits[3], bits[5], bits[7]) << 16u;
 #else
-        fours_output[place >> 2u] = uvec4(bits[0], bits[1], bits[2], bits[3]);
-        fours_output[(place >> 2u) + 1u] = uvec4(bits[4], bits[5], bits[6], bits[7]);
+        fours_output[position >> 2u] = uvec4(bits[0], bits[1], bits[2], bits[3]);
+        fours_output[(position >> 2u) + 1u] = uvec4(bits[4], bits[5], bits[6], bits[7]);
 #endif
     } else {
         [[unroll]] for (uint i = 0u; i < 8u; ++i) {
             if (first + i < parameters.inner) {
-                STORE(OPERAND_BITS, words_output, place + i, bits[i]);
+                STORE(OPERAND_BITS, words_output, position + i, bits[i]);
             }
         }
     }

@@ -236,8 +236,8 @@ bool is_free_of_denormals(uint left_lowest, uint scale_lowest, uint difference_l
 uint exact_sum(uint row, uint column, uint first, uint end)
 {
     uint sum = 0u;
-    for (uint turn = first; turn < end; turn += 8u) {
-        for (uint term = turn; term < min(turn + 8u, end); ++term) {
+    for (uint iteration = first; iteration < end; iteration += 8u) {
+        for (uint term = iteration; term < min(iteration + 8u, end); ++term) {
             uint a = operand(LOAD(OPERAND, words_left, left_index(row, term)));
             uint b = operand(weight_at(column, term));
 #if OPERAND_BITS == 32

@@ -53,12 +53,12 @@ shared uint difference_lowest;
 // The column and the first term of a line, of which an invocation has one for each of its columns; of columns outside those of the last.
 #define COLUMN(number, invocation) (first_column + (number) * across + (invocation) % across)
 #define LINE_COLUMN(line) min(COLUMN((line) / INVOCATIONS, (line) % INVOCATIONS), parameters.columns - 1u)
-#define LINE_SEGMENT(line) (turn + (line) % INVOCATIONS / across)
+#define LINE_SEGMENT(line) (iteration + (line) % INVOCATIONS / across)
 // The first term of a line; of segments that there are not, that of the last one, where nothing is looked for at its end.
 #define LINE_TERM(line) ((SEGMENTS_ARE_WHOLE ? min(LINE_SEGMENT(line), SEGMENTS - 1u) : LINE_SEGMENT(line)) * SEGMENT)
 
-// Where what an invocation loads lies in the first stage of a turn. What follows stands in main() as it is: arrays that functions share
-// are kept in memory by some drivers.
+// Where what an invocation loads lies in the first stage of an iteration. What follows stands in main() as it is: arrays that functions
+// share are kept in memory by some drivers.
 #define FIND_BEGINNINGS \
     [[unroll]] for (uint i = 0u; i < LINE_VECTORS * BLOCK_COLUMNS; ++i) { \
         uint number = i * INVOCATIONS + invocation; \
@@ -75,7 +75,7 @@ shared uint difference_lowest;
     } \
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
         uint line = (i * INVOCATIONS + invocation) / LEFT_FOURS; \
-        uint segment = turn + line / BLOCK_ROWS; \
+        uint segment = iteration + line / BLOCK_ROWS; \
         first_rows[i] = min(first_row + line % BLOCK_ROWS, parameters.rows - 1u); \
         first_terms[i] = (SEGMENTS_ARE_WHOLE ? min(segment, SEGMENTS - 1u) : segment) * SEGMENT \
             + (i * INVOCATIONS + invocation) % LEFT_FOURS * 4u; \
@@ -192,7 +192,7 @@ void main()
     [[unroll]] for (uint number = 0u; number < SUMS; ++number) {
         totals[number] = 0u;
     }
-    for (uint turn = 0u; turn < SEGMENTS; turn += SEGMENTS_BESIDE) {
+    for (uint iteration = 0u; iteration < SEGMENTS; iteration += SEGMENTS_BESIDE) {
         float sums[SUMS];
         [[unroll]] for (uint number = 0u; number < SUMS; ++number) {
             sums[number] = 0.0;
@@ -207,7 +207,7 @@ void main()
             difference_lowest = NO_LOWEST;
         }
 #endif
-        uint longest = min(SEGMENT, parameters.terms - turn * SEGMENT);
+        uint longest = min(SEGMENT, parameters.terms - iteration * SEGMENT);
         FIND_BEGINNINGS
         LOAD_STAGE(0u)
         [[dont_unroll]] for (uint stage = 0u; stage < longest; stage += STAGE_TERMS) {
@@ -260,7 +260,7 @@ void main()
 #if LOOKS_AT_DENORMALS
         plain = is_free_of_denormals(left_lowest, scale_lowest, difference_lowest);
 #endif
-        uint first = (turn + beside) * SEGMENT;
+        uint first = (iteration + beside) * SEGMENT;
         [[dont_unroll]] for (uint number = 0u; number < SUMS; ++number) {
             float known = 0.0;
             [[unroll]] for (uint i = 0u; i < SUMS; ++i) {
@@ -277,12 +277,12 @@ void main()
         }
         barrier();
         if (beside == 0u) {
-            uint count = min(SEGMENTS_BESIDE, SEGMENTS - turn);
+            uint count = min(SEGMENTS_BESIDE, SEGMENTS - iteration);
             [[unroll]] for (uint number = 0u; number < SUMS; ++number) {
                 for (uint segment = 0u; segment < count; ++segment) {
                     uint at = number * INVOCATIONS + segment * across + invocation;
                     uint next = lines[at / 4u][at % 4u];
-                    totals[number] = turn + segment == 0u ? next : sum_plus(totals[number], next);
+                    totals[number] = iteration + segment == 0u ? next : sum_plus(totals[number], next);
                 }
             }
         }

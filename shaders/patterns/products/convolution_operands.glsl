@@ -51,15 +51,15 @@ layout(constant_id = 35) const uint REACHED_WIDTH = 1u;
 
 Batch batch_at(uint group, uint groups, uint segment)
 {
-    uint totals = (SEGMENTS_COME == SIDE_BY_SIDE ? segment * groups + group : group) * (parameters.rows * parameters.columns);
+    uint totals = (SEGMENTS_COME == PARALLEL ? segment * groups + group : group) * (parameters.rows * parameters.columns);
     uint addend = BASE(OPERAND_BITS, addend) + group * parameters.rows * parameters.addend_row;
     uint results = BASE(RESULT_BITS, output) + group * parameters.rows * parameters.output_channel;
 #if ADDS_SEGMENTS
     return Batch(0u, 0u, addend, results, BASE(32, totals) + totals BEHIND_TOTALS);
 #else
     uint left = BASE(OPERAND_BITS, left) + group * parameters.left_inner;
-    uint filter_places = FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH;
-    uint right = BASE(OPERAND_BITS, right) + group * (parameters.terms / filter_places) * parameters.input_channel;
+    uint filter_positions = FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH;
+    uint right = BASE(OPERAND_BITS, right) + group * (parameters.terms / filter_positions) * parameters.input_channel;
     return Batch(left, right, addend, WRITES_TOTALS ? BASE(32, output) + totals : results, 0u BEHIND_TOTALS);
 #endif
 }
@@ -76,10 +76,10 @@ Batch batch_at(uint group, uint groups, uint segment)
 uvec4 parts_of_term(uint term)
 {
     if (INNER_CHANNELS != 1u) {
-        uint place = term / INNER_CHANNELS;
-        uint line = place / FILTER_WIDTH;
+        uint position = term / INNER_CHANNELS;
+        uint line = position / FILTER_WIDTH;
         uint plane = line / FILTER_HEIGHT;
-        return uvec4(term - place * INNER_CHANNELS, plane, line - plane * FILTER_HEIGHT, place - line * FILTER_WIDTH);
+        return uvec4(term - position * INNER_CHANNELS, plane, line - plane * FILTER_HEIGHT, position - line * FILTER_WIDTH);
     }
     uint line = term / FILTER_WIDTH;
     uint plane = line / FILTER_HEIGHT;
@@ -96,9 +96,9 @@ uint left_index(Batch batch, uint row, uint term)
     if (!FILTER_IS_SPLIT) {
         return first + term * parameters.left_term;
     }
-    uint filter_places = FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH;
-    uint channel = term / filter_places;
-    return first + channel * parameters.left_outer + (term - channel * filter_places) * parameters.left_term;
+    uint filter_positions = FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH;
+    uint channel = term / filter_positions;
+    return first + channel * parameters.left_outer + (term - channel * filter_positions) * parameters.left_term;
 }
 
 // What is the same for all terms of a column: where its image begins, and where its window does.
@@ -124,26 +124,26 @@ Column column_at(Batch batch, uint column)
 #endif
 
 // Whether there is an element of the input at a place (depth, height and width, times INPUT_STEP), and where.
-bool is_element(uvec3 place)
+bool is_element(uvec3 position)
 {
-    bool is_inside = (IS_FLAT || place.x < INPUT_DEPTH) && place.y < INPUT_HEIGHT && place.z < INPUT_WIDTH;
+    bool is_inside = (IS_FLAT || position.x < INPUT_DEPTH) && position.y < INPUT_HEIGHT && position.z < INPUT_WIDTH;
     if (INPUT_STEP_DEPTH != 1u) {
-        is_inside = is_inside && place.x % INPUT_STEP_DEPTH == 0u;
+        is_inside = is_inside && position.x % INPUT_STEP_DEPTH == 0u;
     }
     if (INPUT_STEP_HEIGHT != 1u) {
-        is_inside = is_inside && place.y % INPUT_STEP_HEIGHT == 0u;
+        is_inside = is_inside && position.y % INPUT_STEP_HEIGHT == 0u;
     }
     if (INPUT_STEP_WIDTH != 1u) {
-        is_inside = is_inside && place.z % INPUT_STEP_WIDTH == 0u;
+        is_inside = is_inside && position.z % INPUT_STEP_WIDTH == 0u;
     }
     return is_inside;
 }
 
 #if !COUNTS_TERMS
-uint element_index(Column column, uint channel, uvec3 place)
+uint element_index(Column column, uint channel, uvec3 position)
 {
-    return column.image + channel + place.x / INPUT_STEP_DEPTH * parameters.input_depth
-        + place.y / INPUT_STEP_HEIGHT * parameters.input_height + place.z / INPUT_STEP_WIDTH * parameters.input_width;
+    return column.image + channel + position.x / INPUT_STEP_DEPTH * parameters.input_depth
+        + position.y / INPUT_STEP_HEIGHT * parameters.input_height + position.z / INPUT_STEP_WIDTH * parameters.input_width;
 }
 
 #if !SHAPE_AT_RUN_TIME
@@ -152,13 +152,13 @@ uint element_index(Column column, uint channel, uvec3 place)
 // What is the same for a term of all columns: how far its elements lie behind those of the window's beginning (of its channel, where
 // there are places between the input's) and its place in the window.
 #define INPUT_HAS_STEPS (INPUT_STEP_DEPTH != 1u || INPUT_STEP_HEIGHT != 1u || INPUT_STEP_WIDTH != 1u)
-uvec4 place_of_term(uint term, uint end)
+uvec4 position_of_term(uint term, uint end)
 {
     uvec4 parts = parts_of_term(term);
-    uvec3 place = parts.yzw * uvec3(FILTER_STEP_DEPTH, FILTER_STEP_HEIGHT, FILTER_STEP_WIDTH);
-    uint within = place.x * parameters.input_depth + place.y * parameters.input_height + place.z * parameters.input_width;
+    uvec3 position = parts.yzw * uvec3(FILTER_STEP_DEPTH, FILTER_STEP_HEIGHT, FILTER_STEP_WIDTH);
+    uint within = position.x * parameters.input_depth + position.y * parameters.input_height + position.z * parameters.input_width;
     uint index = parts.x * parameters.input_channel + (INPUT_HAS_STEPS ? 0u : within);
-    return uvec4(index, place.x, term < end ? place.y : OUTSIDE, place.z);
+    return uvec4(index, position.x, term < end ? position.y : OUTSIDE, position.z);
 }
 
 // Where a column's window begins, as an index: it may lie outside of the input.
@@ -170,20 +170,20 @@ uint beginning_of(Column column)
 // Where a column's element of a term lies.
 uint index_of_term(Column column, uint beginning, uvec4 term)
 {
-    uvec3 place = uvec3(column.depth, column.height, column.width) + term.yzw;
-    if (!is_element(place)) {
+    uvec3 position = uvec3(column.depth, column.height, column.width) + term.yzw;
+    if (!is_element(position)) {
         return NOWHERE;
     }
-    return INPUT_HAS_STEPS ? element_index(column, term.x, place) : beginning + term.x;
+    return INPUT_HAS_STEPS ? element_index(column, term.x, position) : beginning + term.x;
 }
 #endif
 
 uint right_index(Column column, uint term)
 {
     uvec4 parts = parts_of_term(term);
-    uvec3 place = uvec3(column.depth, column.height, column.width)
+    uvec3 position = uvec3(column.depth, column.height, column.width)
         + parts.yzw * uvec3(FILTER_STEP_DEPTH, FILTER_STEP_HEIGHT, FILTER_STEP_WIDTH);
-    return is_element(place) ? element_index(column, parts.x * parameters.input_channel, place) : NOWHERE;
+    return is_element(position) ? element_index(column, parts.x * parameters.input_channel, position) : NOWHERE;
 }
 #endif
 

@@ -61,14 +61,14 @@ void main()
     if (group >= parameters.work_items) {
         return;
     }
-    Place place = place_of(group);
+    Position position = position_of(group);
     uint own = index_in_group();
     uint line = own / VECTORS;
     uint vector = own % VECTORS;
     uint vectors = line_vectors();
-    uint left_at = (BASE_WORD(left) >> 2u) + (place.number * parameters.row_tiles * TILE_ROWS + place.row + line) * vectors + vector;
+    uint left_at = (BASE_WORD(left) >> 2u) + (position.number * parameters.row_tiles * TILE_ROWS + position.row + line) * vectors + vector;
     uint right_at =
-        (BASE_WORD(right) >> 2u) + (place.number * parameters.column_tiles * TILE_COLUMNS + place.column + line) * vectors + vector;
+        (BASE_WORD(right) >> 2u) + (position.number * parameters.column_tiles * TILE_COLUMNS + position.column + line) * vectors + vector;
     uint first_row = gl_SubgroupID / SUBGROUPS_ACROSS * RESULT_ROWS;
     uint first_column = gl_SubgroupID % SUBGROUPS_ACROSS * RESULT_COLUMNS;
     SUMS sums[SUMS_DOWN * SUMS_ACROSS];
@@ -107,11 +107,11 @@ void main()
             }
         }
     }
-    Batch batch = batch_at(place.number, parameters.work_items / (parameters.row_tiles * parameters.column_tiles), 0u);
+    Batch batch = batch_at(position.number, parameters.work_items / (parameters.row_tiles * parameters.column_tiles), 0u);
 #if !CONVOLUTION
-    bool is_whole = place.row + TILE_ROWS <= parameters.rows && place.column + TILE_COLUMNS <= parameters.columns;
+    bool is_whole = position.row + TILE_ROWS <= parameters.rows && position.column + TILE_COLUMNS <= parameters.columns;
     if (RESULTS_ARE_SUMS && is_whole) {
-        uint at = output_index(batch, place.row + first_row, place.column + first_column);
+        uint at = output_index(batch, position.row + first_row, position.column + first_column);
         [[unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
             [[unroll]] for (uint j = 0u; j < SUMS_ACROSS; ++j) {
                 uint own_at = at + i * SIDE * parameters.output_row + j * SIDE;
@@ -132,14 +132,14 @@ void main()
         for (uint number = own; number < SUBGROUPS * SIDE * RESULT_PITCH; number += INVOCATIONS) {
             uint subgroup = number / (SIDE * RESULT_PITCH);
             uint within = number % (SIDE * RESULT_PITCH);
-            uint row = place.row + subgroup / SUBGROUPS_ACROSS * RESULT_ROWS + i * SIDE + within / RESULT_PITCH;
-            uint column = place.column + subgroup % SUBGROUPS_ACROSS * RESULT_COLUMNS + within % RESULT_PITCH * 4u;
+            uint row = position.row + subgroup / SUBGROUPS_ACROSS * RESULT_ROWS + i * SIDE + within / RESULT_PITCH;
+            uint column = position.column + subgroup % SUBGROUPS_ACROSS * RESULT_COLUMNS + within % RESULT_PITCH * 4u;
             if (row < parameters.rows && column < parameters.columns) {
                 uvec4 results = lines[number];
                 if (HAS_ZEROS) {
-                    uvec2 left = left_sum(place, row);
+                    uvec2 left = left_sum(position, row);
                     [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                        results[j] = less_zeros(results[j], left, right_sum(place, column + j));
+                        results[j] = less_zeros(results[j], left, right_sum(position, column + j));
                     }
                 }
                 if (OUTPUT_HAS_FOURS) {

@@ -4,20 +4,20 @@
 
 #include "products/product_operands.glsl"
 
-struct Place {
+struct Position {
     uint column;
 };
-Place place_at(uint column) { return Place(column); }
-Place place_behind(Place place, Place distance) { return Place(place.column + distance.column); }
-uint output_place(Place place) { return place.column * parameters.output_column; }
+Position position_at(uint column) { return Position(column); }
+Position position_behind(Position position, Position distance) { return Position(position.column + distance.column); }
+uint output_position(Position position) { return position.column * parameters.output_column; }
 #define OUTPUT_ROW parameters.output_row
 
 struct Window {
     uint first;
 };
-Window window_at(Batch batch, Place place, bool exists)
+Window window_at(Batch batch, Position position, bool exists)
 {
-    return Window(batch.right + (exists ? place.column : parameters.columns - 1u) * parameters.right_column);
+    return Window(batch.right + (exists ? position.column : parameters.columns - 1u) * parameters.right_column);
 }
 
 struct Term {

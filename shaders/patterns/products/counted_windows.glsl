@@ -47,34 +47,34 @@
 #define INPUT_HAS_STEPS (INPUT_STEP_DEPTH != 1u || INPUT_STEP_HEIGHT != 1u || INPUT_STEP_WIDTH != 1u)
 
 // A place of the output, and a distance between two of them.
-struct Place {
+struct Position {
     uint image;
     uint depth;
     uint height;
     uint width;
 };
-Place place_at(uint column)
+Position position_at(uint column)
 {
     uint line = column / OUTPUT_WIDTH;
     uint plane = line / OUTPUT_HEIGHT;
     uint image = plane / OUTPUT_DEPTH;
-    return Place(image, plane - image * OUTPUT_DEPTH, line - plane * OUTPUT_HEIGHT, column - line * OUTPUT_WIDTH);
+    return Position(image, plane - image * OUTPUT_DEPTH, line - plane * OUTPUT_HEIGHT, column - line * OUTPUT_WIDTH);
 }
-Place place_behind(Place place, Place distance)
+Position position_behind(Position position, Position distance)
 {
-    uint width = place.width + distance.width;
+    uint width = position.width + distance.width;
     bool next_line = width >= OUTPUT_WIDTH;
-    uint height = place.height + distance.height + uint(next_line);
+    uint height = position.height + distance.height + uint(next_line);
     bool next_plane = height >= OUTPUT_HEIGHT;
-    uint depth = place.depth + distance.depth + uint(next_plane);
+    uint depth = position.depth + distance.depth + uint(next_plane);
     bool next_image = depth >= OUTPUT_DEPTH;
-    return Place(place.image + distance.image + uint(next_image), next_image ? depth - OUTPUT_DEPTH : depth,
+    return Position(position.image + distance.image + uint(next_image), next_image ? depth - OUTPUT_DEPTH : depth,
         next_plane ? height - OUTPUT_HEIGHT : height, next_line ? width - OUTPUT_WIDTH : width);
 }
-uint output_place(Place place)
+uint output_position(Position position)
 {
-    return place.image * parameters.output_image + place.depth * OUTPUT_STRIDE_DEPTH + place.height * parameters.output_height
-        + place.width * parameters.output_width;
+    return position.image * parameters.output_image + position.depth * OUTPUT_STRIDE_DEPTH + position.height * parameters.output_height
+        + position.width * parameters.output_width;
 }
 #define OUTPUT_ROW parameters.output_channel
 
@@ -86,13 +86,13 @@ struct Window {
     uint width;
     uint first;
 };
-Window window_at(Batch batch, Place place, bool exists)
+Window window_at(Batch batch, Position position, bool exists)
 {
-    bool is_reached = exists && place.depth < REACHED_DEPTH && place.height < REACHED_HEIGHT && place.width < REACHED_WIDTH;
-    uint image = batch.right + place.image * parameters.input_image;
-    uint depth = place.depth * OUTPUT_STEP_DEPTH + FIRST_DEPTH;
-    uint height = place.height * OUTPUT_STEP_HEIGHT + FIRST_HEIGHT;
-    uint width = place.width * OUTPUT_STEP_WIDTH + FIRST_WIDTH;
+    bool is_reached = exists && position.depth < REACHED_DEPTH && position.height < REACHED_HEIGHT && position.width < REACHED_WIDTH;
+    uint image = batch.right + position.image * parameters.input_image;
+    uint depth = position.depth * OUTPUT_STEP_DEPTH + FIRST_DEPTH;
+    uint height = position.height * OUTPUT_STEP_HEIGHT + FIRST_HEIGHT;
+    uint width = position.width * OUTPUT_STEP_WIDTH + FIRST_WIDTH;
     uint first = image + depth * INPUT_STRIDE_DEPTH + height * parameters.input_height + width * parameters.input_width;
     return Window(image, depth, height, is_reached ? width : OUTSIDE, first);
 }
@@ -111,12 +111,12 @@ Term term_at(uint term)
     uint line = term / FILTER_WIDTH;
     uint plane = line / FILTER_HEIGHT;
     uint channel = plane / FILTER_DEPTH;
-    uint place = term - channel * (FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH);
+    uint position = term - channel * (FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH);
     uint depth = (plane - channel * FILTER_DEPTH) * FILTER_STEP_DEPTH;
     uint height = (line - plane * FILTER_HEIGHT) * FILTER_STEP_HEIGHT;
     uint width = (term - line * FILTER_WIDTH) * FILTER_STEP_WIDTH;
     uint first = channel * parameters.input_channel;
-    return Term(depth, height, width, first, channel * parameters.left_outer + place * parameters.left_term,
+    return Term(depth, height, width, first, channel * parameters.left_outer + position * parameters.left_term,
         first + depth * INPUT_STRIDE_DEPTH + height * parameters.input_height + width * parameters.input_width);
 }
 Term term_behind(Term term)
@@ -127,14 +127,14 @@ Term term_behind(Term term)
     bool next_plane = height == FILTER_HEIGHT * FILTER_STEP_HEIGHT;
     uint depth = next_plane ? term.depth + FILTER_STEP_DEPTH : term.depth;
     bool next_channel = depth == FILTER_DEPTH * FILTER_STEP_DEPTH;
-    uint places = FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH;
+    uint positions = FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH;
     uint left = term.left + parameters.left_term;
     Term next;
     next.width = next_line ? 0u : width;
     next.height = next_plane ? 0u : height;
     next.depth = next_channel ? 0u : depth;
     next.channel = next_channel ? term.channel + parameters.input_channel : term.channel;
-    next.left = next_channel ? left + (parameters.left_outer - places * parameters.left_term) : left;
+    next.left = next_channel ? left + (parameters.left_outer - positions * parameters.left_term) : left;
     next.right = next.channel + next.depth * INPUT_STRIDE_DEPTH + next.height * parameters.input_height
         + next.width * parameters.input_width;
     return next;
@@ -143,12 +143,12 @@ Term term_behind(Term term)
 // Both sides of a branch are executed, or rather its loads would be: what lies outside is chosen, and another element loaded.
 uint right_bits(Window window, Term term)
 {
-    uvec3 place = uvec3(window.depth + term.depth, window.height + term.height, window.width + term.width);
-    bool is_inside = is_element(place);
+    uvec3 position = uvec3(window.depth + term.depth, window.height + term.height, window.width + term.width);
+    bool is_inside = is_element(position);
     uint index = window.first + term.right;
     if (INPUT_HAS_STEPS) {
-        index = window.image + term.channel + place.x / INPUT_STEP_DEPTH * INPUT_STRIDE_DEPTH
-            + place.y / INPUT_STEP_HEIGHT * parameters.input_height + place.z / INPUT_STEP_WIDTH * parameters.input_width;
+        index = window.image + term.channel + position.x / INPUT_STEP_DEPTH * INPUT_STRIDE_DEPTH
+            + position.y / INPUT_STEP_HEIGHT * parameters.input_height + position.z / INPUT_STEP_WIDTH * parameters.input_width;
     }
     uint bits = operand(LOAD(OPERAND, words_right, is_inside ? index : 0u));
     return is_inside ? bits : PADDING;

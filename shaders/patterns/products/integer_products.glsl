@@ -27,7 +27,7 @@ BUFFER(4, output)
 #define OPERAND_BITS 8
 #define RESULT_BITS 32
 #define SEGMENT 1024u
-#define SIDE_BY_SIDE 2u
+#define PARALLEL 2u
 #define SEGMENTS_COME 1u
 #define WRITES_TOTALS false
 layout(constant_id = 2) const bool HAS_LEFT_ZERO = false;

@@ -69,8 +69,8 @@ BUFFER(BOUND_BEFORE, output)
 
 // How the segments of a sum come together.
 #define ONE_SEGMENT 0u  // there is one only
-#define IN_TURN 1u      // one invocation computes one after the other, and keeps their total in memory
-#define SIDE_BY_SIDE 2u // each has a place in memory of its own, and matrix_sums.glsl adds them
+#define SEQUENTIAL 1u      // one invocation computes one after the other, and keeps their total in memory
+#define PARALLEL 2u // each has a place in memory of its own, and matrix_sums.glsl adds them
 #if SHAPE_AT_RUN_TIME // one pipeline is for all products of a kind: the same words are parameters
 #define SEGMENTS_COME (parameters.flags & 3u)
 #define HAS_ADDEND ((parameters.flags & 4u) != 0u)
@@ -89,7 +89,7 @@ layout(constant_id = 8) const bool RIGHT_HAS_VECTORS = false;
 // Whether the results of columns 2n and 2n + 1 share a word that holds nothing else.
 layout(constant_id = 9) const bool OUTPUT_HAS_PAIRS = false;
 
-// Whether totals are written, in rows of their own, and not results. (FLOAT32 totals IN_TURN stand where the results will.)
+// Whether totals are written, in rows of their own, and not results. (FLOAT32 totals SEQUENTIAL stand where the results will.)
 layout(constant_id = 10) const bool WRITES_TOTALS = false;
 #endif
 
@@ -126,7 +126,7 @@ uint left_bits(Batch batch, uint row, uint term) { return operand(LOAD(OPERAND, 
 // ---- sums -------------------------------------------------------------------------------------------------------------------
 
 #if !ADDS_SEGMENTS
-#define TERMS_IN_TURN 8u
+#define TERMS_PER_ITERATION 8u
 #if !COUNTS_TERMS
 #include "products/matrix_exact_sum.glsl"
 #endif
@@ -187,7 +187,7 @@ bool is_complete(Batch batch, inout uint sum, uint row, uint column, uint segmen
         return true;
     }
     uint index = WRITES_TOTALS ? batch.results + row * parameters.columns + column : output_index(batch, row, column);
-    if (SEGMENTS_COME == IN_TURN && segment > 0u) {
+    if (SEGMENTS_COME == SEQUENTIAL && segment > 0u) {
         sum = sum_plus(words_output[index], sum);
     }
     if (!WRITES_TOTALS && segment + 1u == SEGMENTS) {

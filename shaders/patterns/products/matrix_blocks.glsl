@@ -6,7 +6,7 @@
 #define COUNTS_TERMS 0
 #define SHAPE_AT_RUN_TIME 0
 #include "products/matrix.glsl"
-#include "products/matrix_block_place.glsl"
+#include "products/matrix_block_position.glsl"
 
 layout(local_size_x = INVOCATIONS) in;
 

@@ -17,8 +17,8 @@
 #define ADDS_SEGMENTS 0
 #define COUNTS_TERMS 0
 #define SHAPE_AT_RUN_TIME 0
-layout(constant_id = 40) const uint CHANNELS_OF_PLACE = 1u;
-#define INNER_CHANNELS CHANNELS_OF_PLACE
+layout(constant_id = 40) const uint CHANNELS_OF_POSITION = 1u;
+#define INNER_CHANNELS CHANNELS_OF_POSITION
 // Whether the terms of every segment are whole steps.
 layout(constant_id = 42) const bool STEPS_ARE_WHOLE = false;
 #include "products/matrix.glsl"
@@ -37,25 +37,25 @@ layout(local_size_x = INVOCATIONS) in;
 #define FILTER_LINES (TILE_COLUMNS * PITCH) // behind those of windows
 #define RESULT_EIGHTS (RESULT_ROWS / 8)
 #define RESULT_PITCH (RESULT_ROWS / 4 + 1)
-// In a turn a subgroup delivers 16 places, of which an invocation has so many, with eight channels each.
-#define EIGHTS_OF_TURN (RESULT_EIGHTS / 2)
-#define PLACES_OF_TURN (32 / RESULT_EIGHTS)
-#define FOURS_OF_TURN (PLACES_OF_TURN * RESULT_PITCH)
+// In an iteration a subgroup delivers 16 places, of which an invocation has so many, with eight channels each.
+#define EIGHTS_PER_ITERATION (RESULT_EIGHTS / 2)
+#define POSITIONS_PER_ITERATION (32 / RESULT_EIGHTS)
+#define FOURS_PER_ITERATION (POSITIONS_PER_ITERATION * RESULT_PITCH)
 #define RESULTS_SPACE (SUBGROUPS * 16 * RESULT_PITCH)
 #define TILES_SPACE ((TILE_COLUMNS + TILE_ROWS) * PITCH)
 shared uvec4 lines[TILES_SPACE > RESULTS_SPACE ? TILES_SPACE : RESULTS_SPACE];
 // Of the terms that are loaded next: computed once, and not by each of the columns.
-shared uvec4 term_places[STEP_TERMS];
+shared uvec4 term_positions[STEP_TERMS];
 
 #define LINES_AT_ONCE (INVOCATIONS / STEP_VECTORS)
 #define WINDOW_LOADS (TILE_COLUMNS / LINES_AT_ONCE)
 #define FILTER_LOADS (TILE_ROWS / LINES_AT_ONCE)
 
 // Eight terms of a column's window; what pads it is zero, as is what lies behind the last term.
-uvec4 window_eight(Column column, uint beginning, uint place)
+uvec4 window_eight(Column column, uint beginning, uint position)
 {
     uvec4 eight = uvec4(0u);
-    uint index = index_of_term(column, beginning, term_places[place]);
+    uint index = index_of_term(column, beginning, term_positions[position]);
     if (index != NOWHERE) {
         eight = fours_right[index >> 3u];
     }
@@ -192,7 +192,7 @@ void main()
     if (group >= parameters.work_items) {
         return;
     }
-    Place place = place_of(group);
+    Position position = position_of(group);
     uint own = index_in_group();
     uint line = own / STEP_VECTORS;
     uint vector = own % STEP_VECTORS;
@@ -201,36 +201,36 @@ void main()
     Column columns[WINDOW_LOADS];
     uint beginnings[WINDOW_LOADS];
     [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) {
-        columns[i] = column_at(place.batch, min(place.first_column + line + i * LINES_AT_ONCE, parameters.columns - 1u));
+        columns[i] = column_at(position.batch, min(position.first_column + line + i * LINES_AT_ONCE, parameters.columns - 1u));
         beginnings[i] = beginning_of(columns[i]);
     }
     uint rows[FILTER_LOADS];
     uint filters[FILTER_LOADS];
     [[unroll]] for (uint i = 0u; i < FILTER_LOADS; ++i) {
-        rows[i] = min(place.first_row + line + i * LINES_AT_ONCE, parameters.rows - 1u);
-        filters[i] = left_index(place.batch, rows[i], 0u);
+        rows[i] = min(position.first_row + line + i * LINES_AT_ONCE, parameters.rows - 1u);
+        filters[i] = left_index(position.batch, rows[i], 0u);
     }
     uvec4 from_windows[WINDOW_LOADS];
     uvec4 from_filter[FILTER_LOADS];
     SUMS sums[SUMS_DOWN * SUMS_ACROSS];
-    for (uint segment = place.first_segment; segment < place.end_segment; ++segment) {
+    for (uint segment = position.first_segment; segment < position.end_segment; ++segment) {
         uint first = segment * SEGMENT;
         uint end = min(first + SEGMENT, parameters.terms);
         [[unroll]] for (uint i = 0u; i < SUMS_DOWN * SUMS_ACROSS; ++i) {
             sums[i] = filled_with(0.0);
         }
-#define PLACE_TERMS(term) \
+#define POSITION_TERMS(term) \
     if (own < STEP_TERMS) { \
-        term_places[own] = place_of_term((term) + own, end); \
+        term_positions[own] = position_of_term((term) + own, end); \
     }
 #define LOAD_TILES(term) \
     [[unroll]] for (uint i = 0u; i < WINDOW_LOADS; ++i) { \
         from_windows[i] = window_eight(columns[i], beginnings[i], vector * 8u); \
     } \
     [[unroll]] for (uint i = 0u; i < FILTER_LOADS; ++i) { \
-        from_filter[i] = filter_eight(place.batch, rows[i], filters[i], (term) + vector * 8u, end); \
+        from_filter[i] = filter_eight(position.batch, rows[i], filters[i], (term) + vector * 8u, end); \
     }
-        PLACE_TERMS(first)
+        POSITION_TERMS(first)
         barrier();
         LOAD_TILES(first)
         for (uint term = first; term < end; term += STEP_TERMS) {
@@ -241,7 +241,7 @@ void main()
             [[unroll]] for (uint i = 0u; i < FILTER_LOADS; ++i) {
                 lines[FILTER_LINES + (line + i * LINES_AT_ONCE) * PITCH + vector] = from_filter[i];
             }
-            PLACE_TERMS(term + STEP_TERMS)
+            POSITION_TERMS(term + STEP_TERMS)
             barrier();
             if (term + STEP_TERMS < end) {
                 LOAD_TILES(term + STEP_TERMS)
@@ -263,20 +263,20 @@ void main()
             }
         }
         uint own_eight = LANE % RESULT_EIGHTS;
-        uint row = place.first_row + first_row + own_eight * 8u;
-        OfChannels channels = of_channels(place.batch, row);
+        uint row = position.first_row + first_row + own_eight * 8u;
+        OfChannels channels = of_channels(position.batch, row);
         barrier(); // all are through with what was there
-        // One turn behind the other, so that the slow path stands in the module once: with it written out for each, NVIDIA's compiler keeps
-        // the sums in memory.
+        // One iteration behind the other, so that the slow path stands in the module once: with it written out for each, NVIDIA's compiler
+        // keeps the sums in memory.
         [[dont_unroll]] for (uint i = 0u; i < SUMS_DOWN; ++i) {
-            uint column = place.first_column + first_column + i * SIDE + LANE / RESULT_EIGHTS;
+            uint column = position.first_column + first_column + i * SIDE + LANE / RESULT_EIGHTS;
             uint at = (SUBGROUP * SIDE + LANE / RESULT_EIGHTS) * RESULT_PITCH + own_eight * 2u;
-            uvec4 residuals[EIGHTS_OF_TURN]; // on their way while sums are stored
+            uvec4 residuals[EIGHTS_PER_ITERATION]; // on their way while sums are stored
 #if HAS_EPILOGUE
-            [[unroll]] for (uint turn = 0u; turn < EIGHTS_OF_TURN; ++turn) {
-                uint own_column = column + turn * PLACES_OF_TURN;
+            [[unroll]] for (uint iteration = 0u; iteration < EIGHTS_PER_ITERATION; ++iteration) {
+                uint own_column = column + iteration * POSITIONS_PER_ITERATION;
                 if (EPILOGUE_ADDS && row < parameters.rows && own_column < parameters.columns) {
-                    residuals[turn] = fours_residual[residual_index(output_index(place.batch, row, own_column)) >> 3u];
+                    residuals[iteration] = fours_residual[residual_index(output_index(position.batch, row, own_column)) >> 3u];
                 }
             }
 #endif
@@ -290,38 +290,38 @@ void main()
                 }
             }
             SUBGROUP_BARRIER
-            uint places = row < parameters.rows && column < parameters.columns ? (parameters.columns - 1u - column) / PLACES_OF_TURN + 1u : 0u;
-            places = min(places, EIGHTS_OF_TURN); // of the output that are this invocation's
+            uint positions = row < parameters.rows && column < parameters.columns ? (parameters.columns - 1u - column) / POSITIONS_PER_ITERATION + 1u : 0u;
+            positions = min(positions, EIGHTS_PER_ITERATION); // of the output that are this invocation's
             if (SEGMENTS_COME != ONE_SEGMENT) {
-                for (uint each = 0u; each < 8u * places; ++each) {
-                    uint turn = each / 8u;
+                for (uint each = 0u; each < 8u * positions; ++each) {
+                    uint iteration = each / 8u;
                     uint element = each % 8u;
-                    uint own_column = column + turn * PLACES_OF_TURN;
-                    uint sum = sum_of_channel(place.batch, at + turn * FOURS_OF_TURN, element, row + element, own_column, segment);
-                    is_complete(place.batch, sum, row + element, own_column, segment); // never: totals are written
+                    uint own_column = column + iteration * POSITIONS_PER_ITERATION;
+                    uint sum = sum_of_channel(position.batch, at + iteration * FOURS_PER_ITERATION, element, row + element, own_column, segment);
+                    is_complete(position.batch, sum, row + element, own_column, segment); // never: totals are written
                 }
                 continue;
             }
             uint slow_path = 0u; // a bit for each place
-            [[unroll]] for (uint turn = 0u; turn < EIGHTS_OF_TURN; ++turn) {
-                if (turn < places) {
+            [[unroll]] for (uint iteration = 0u; iteration < EIGHTS_PER_ITERATION; ++iteration) {
+                if (iteration < positions) {
                     bool needs_slow_path = !(PACKS_TO_NEAREST_EVEN && UNPACKS_DENORMALS);
-                    uint own_at = at + turn * FOURS_OF_TURN;
-                    uvec2 low = quick_four(uintBitsToFloat(lines[own_at]), channels, 0u, residuals[turn].xy, needs_slow_path);
-                    uvec2 high = quick_four(uintBitsToFloat(lines[own_at + 1u]), channels, 1u, residuals[turn].zw, needs_slow_path);
+                    uint own_at = at + iteration * FOURS_PER_ITERATION;
+                    uvec2 low = quick_four(uintBitsToFloat(lines[own_at]), channels, 0u, residuals[iteration].xy, needs_slow_path);
+                    uvec2 high = quick_four(uintBitsToFloat(lines[own_at + 1u]), channels, 1u, residuals[iteration].zw, needs_slow_path);
                     uvec4 results = uvec4(low, high);
                     if (APPLIES_RELU) {
                         results &= ~((results >> 15u & 0x10001u) * 0xffffu);
                     }
-                    fours_output[output_index(place.batch, row, column + turn * PLACES_OF_TURN) >> 3u] = results;
-                    slow_path |= needs_slow_path ? 1u << turn : 0u;
+                    fours_output[output_index(position.batch, row, column + iteration * POSITIONS_PER_ITERATION) >> 3u] = results;
+                    slow_path |= needs_slow_path ? 1u << iteration : 0u;
                 }
             }
-            [[dont_unroll]] for (uint turn = 0u; slow_path >> turn != 0u; ++turn) {
-                if ((slow_path >> turn & 1u) != 0u) {
-                    uint own_column = column + turn * PLACES_OF_TURN;
-                    uvec4 results = any_eight(place.batch, at + turn * FOURS_OF_TURN, row, own_column, segment);
-                    fours_output[output_index(place.batch, row, own_column) >> 3u] = results;
+            [[dont_unroll]] for (uint iteration = 0u; slow_path >> iteration != 0u; ++iteration) {
+                if ((slow_path >> iteration & 1u) != 0u) {
+                    uint own_column = column + iteration * POSITIONS_PER_ITERATION;
+                    uvec4 results = any_eight(position.batch, at + iteration * FOURS_PER_ITERATION, row, own_column, segment);
+                    fours_output[output_index(position.batch, row, own_column) >> 3u] = results;
                 }
             }
         }

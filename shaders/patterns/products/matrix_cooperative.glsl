@@ -29,8 +29,8 @@
 // inwards, and what another one has, too, is computed twice.
 layout(constant_id = 38) const bool LEFT_IS_WHOLE = false;
 layout(constant_id = 39) const bool RIGHT_IS_WHOLE = false;
-layout(constant_id = 40) const uint CHANNELS_OF_PLACE = 1u;
-#define INNER_CHANNELS CHANNELS_OF_PLACE
+layout(constant_id = 40) const uint CHANNELS_OF_POSITION = 1u;
+#define INNER_CHANNELS CHANNELS_OF_POSITION
 // Whether sums are results: Alpha is 1, and nothing is added or applied.
 layout(constant_id = 41) const bool RESULTS_ARE_SUMS = false;
 // Whether the terms of every segment are whole steps.
@@ -69,7 +69,7 @@ shared uint right_highest;
 shared uvec4 lines[LARGER(PARTS * TILES_SPACE, RESULTS_SPACE)];
 #if CONVOLUTION
 // Of the terms that are loaded next: computed once, and not by each of the columns.
-shared uvec4 term_places[STEP_TERMS];
+shared uvec4 term_positions[STEP_TERMS];
 #endif
 
 // Whether lines of the right operand's tile are rows. Of a convolution they are where windows have one place each and eight columns lie
@@ -84,13 +84,13 @@ shared uvec4 term_places[STEP_TERMS];
 #define RIGHT_LOADS (TILE_COLUMNS * STEP_VECTORS / INVOCATIONS)
 
 // The first row and term of the eight elements that an invocation loads first, and how far those lie from them that it loads next.
-uvec2 left_place(uint own)
+uvec2 left_position(uint own)
 {
     return LEFT_ALONG_TERMS ? uvec2(own / STEP_VECTORS, own % STEP_VECTORS * 8u) : uvec2(own % (TILE_ROWS / 8) * 8u, own / (TILE_ROWS / 8));
 }
 #define LEFT_STEP (LEFT_ALONG_TERMS ? uvec2(INVOCATIONS / STEP_VECTORS, 0u) : uvec2(0u, INVOCATIONS / (TILE_ROWS / 8)))
 // The same for columns and terms.
-uvec2 right_place(uint own)
+uvec2 right_position(uint own)
 {
     uvec2 across = uvec2(own % (TILE_COLUMNS / 8) * 8u, own / (TILE_COLUMNS / 8));
 #if CONVOLUTION
@@ -106,13 +106,13 @@ uvec2 right_place(uint own)
 #define RIGHT_STEP (RIGHT_ALONG_TERMS ? uvec2(INVOCATIONS / STEP_VECTORS, 0u) : RIGHT_STEP_ACROSS)
 #endif
 // Where these elements lie in shared memory.
-uint left_line(uvec2 place)
+uint left_line(uvec2 position)
 {
-    return LEFT_ALONG_TERMS ? place.x * ALONG_PITCH + place.y / 8u : place.y * LEFT_ACROSS_PITCH + place.x / 8u;
+    return LEFT_ALONG_TERMS ? position.x * ALONG_PITCH + position.y / 8u : position.y * LEFT_ACROSS_PITCH + position.x / 8u;
 }
-uint right_line(uvec2 place)
+uint right_line(uvec2 position)
 {
-    return LEFT_SPACE + (RIGHT_IS_ACROSS ? place.y * RIGHT_ACROSS_PITCH + place.x / 8u : place.x * ALONG_PITCH + place.y / 8u);
+    return LEFT_SPACE + (RIGHT_IS_ACROSS ? position.y * RIGHT_ACROSS_PITCH + position.x / 8u : position.x * ALONG_PITCH + position.y / 8u);
 }
 
 // Eight elements as they were loaded. What lies outside of the matrix is computed with what lies at its edge, and not stored; behind the
@@ -157,18 +157,18 @@ Eight left_eight(Batch batch, uvec2 at, uint end)
 
 #if CONVOLUTION
 // Eight terms of the window of an invocation's column; what pads it is zero. Or eight columns of a term.
-Eight right_eight(Column own, uint beginning, uint place)
+Eight right_eight(Column own, uint beginning, uint position)
 {
     Eight eight = NO_EIGHT;
     if (RIGHT_IS_ACROSS) {
-        uint index = index_of_term(own, beginning, term_places[place]);
+        uint index = index_of_term(own, beginning, term_positions[position]);
         if (index != NOWHERE) {
             eight = LOAD_EIGHT(right, index);
         }
         return eight;
     }
     if (INNER_CHANNELS != 1u) { // eight channels of one place
-        uint index = index_of_term(own, beginning, term_places[place]);
+        uint index = index_of_term(own, beginning, term_positions[position]);
         if (index != NOWHERE) {
             [[unroll]] for (uint element = 0u; element < 8u; ++element) {
                 PUT_HALF(eight, element, LOAD(OPERAND, words_right, index + element * parameters.input_channel))
@@ -177,7 +177,7 @@ Eight right_eight(Column own, uint beginning, uint place)
         return eight;
     }
     [[unroll]] for (uint element = 0u; element < 8u; ++element) {
-        uint index = index_of_term(own, beginning, term_places[place + element]);
+        uint index = index_of_term(own, beginning, term_positions[position + element]);
         if (index != NOWHERE) {
             PUT_HALF(eight, element, LOAD(OPERAND, words_right, index))
         }
@@ -247,7 +247,7 @@ void store_four(Batch batch, Results results, uint count, uint row, uint column)
 bool is_complete_in_order(Batch batch, inout uint sum, uint row, uint column, uint segment)
 {
     uint index = WRITES_TOTALS ? batch.results + row * parameters.columns + column : output_index(batch, row, column);
-    bool follows = SEGMENTS_COME == IN_TURN && segment > 0u;
+    bool follows = SEGMENTS_COME == SEQUENTIAL && segment > 0u;
     uint total = follows ? words_output[index] : 0u;
     uint end = min((segment + 1u) * SEGMENT, parameters.terms);
     for (uint first = segment * SEGMENT; first < end; first += SEGMENT_IN_ORDER) {
@@ -310,22 +310,22 @@ void deliver(Batch batch, uvec4 sums, bool is_plain, uint row, uint column, uint
 // What follows stands in main() as it is: arrays that functions share are kept in memory by some drivers.
 #define LOAD_LEFT(term, end) \
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
-        from_left[i] = left_eight(place.batch, left_own + i * LEFT_STEP + uvec2(tile_row, term), end); \
+        from_left[i] = left_eight(position.batch, left_own + i * LEFT_STEP + uvec2(tile_row, term), end); \
     }
 #if CONVOLUTION
-#define PLACE_TERMS(term) \
+#define POSITION_TERMS(term) \
     if (own < STEP_TERMS) { \
-        term_places[own] = place_of_term((term) + own, end); \
+        term_positions[own] = position_of_term((term) + own, end); \
     }
 #define LOAD_RIGHT(term, end) \
     [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
         from_right[i] = right_eight(own_column, own_beginning, right_own.y + i * RIGHT_STEP.y); \
     }
 #else
-#define PLACE_TERMS(term)
+#define POSITION_TERMS(term)
 #define LOAD_RIGHT(term, end) \
     [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
-        from_right[i] = right_eight(place.batch, right_own + i * RIGHT_STEP + uvec2(tile_column, term), end); \
+        from_right[i] = right_eight(position.batch, right_own + i * RIGHT_STEP + uvec2(tile_column, term), end); \
     }
 #endif
 // Nothing is tested where all is there.
@@ -470,21 +470,21 @@ void main()
     if (group >= parameters.work_items) {
         return;
     }
-    Place place = place_of(group);
+    Position position = position_of(group);
     uint own = index_in_group();
     uint first_row = SUBGROUP / SUBGROUPS_ACROSS * RESULT_ROWS;
     uint first_column = SUBGROUP % SUBGROUPS_ACROSS * RESULT_COLUMNS;
-    uvec2 left_own = left_place(own);
-    uvec2 right_own = right_place(own);
+    uvec2 left_own = left_position(own);
+    uvec2 right_own = right_position(own);
     uint left_at = left_line(left_own);
     uint right_at = right_line(right_own);
-    uint tile_row = LEFT_IS_WHOLE ? min(place.first_row, parameters.rows - TILE_ROWS) : place.first_row;
-    uint tile_column = RIGHT_IS_WHOLE ? min(place.first_column, parameters.columns - TILE_COLUMNS) : place.first_column;
+    uint tile_row = LEFT_IS_WHOLE ? min(position.first_row, parameters.rows - TILE_ROWS) : position.first_row;
+    uint tile_column = RIGHT_IS_WHOLE ? min(position.first_column, parameters.columns - TILE_COLUMNS) : position.first_column;
     uint left_far = LEFT_STEP.x * parameters.left_row + LEFT_STEP.y * parameters.left_term;
 #if CONVOLUTION
     uint right_far = 0u;
     uint last_column = parameters.columns - (RIGHT_IS_ACROSS ? 8u : 1u);
-    Column own_column = column_at(place.batch, min(place.first_column + right_own.x, last_column));
+    Column own_column = column_at(position.batch, min(position.first_column + right_own.x, last_column));
     uint own_beginning = beginning_of(own_column);
 #else
     uint right_far = RIGHT_STEP.x * parameters.right_column + RIGHT_STEP.y * parameters.right_term;
@@ -492,20 +492,20 @@ void main()
     Eight from_left[LEFT_LOADS];
     Eight from_right[RIGHT_LOADS];
     SUMS sums[SUMS_DOWN * SUMS_ACROSS];
-    for (uint segment = place.first_segment; segment < place.end_segment; ++segment) {
+    for (uint segment = position.first_segment; segment < position.end_segment; ++segment) {
         uint first = segment * SEGMENT;
         uint end = min(first + SEGMENT, parameters.terms);
         [[unroll]] for (uint i = 0u; i < SUMS_DOWN * SUMS_ACROSS; ++i) {
             sums[i] = filled_with(0.0);
         }
-        uint left_next = left_index(place.batch, tile_row + left_own.x, first + left_own.y);
+        uint left_next = left_index(position.batch, tile_row + left_own.x, first + left_own.y);
 #if CONVOLUTION
         uint right_next = 0u;
 #else
-        uint right_next = right_index(column_at(place.batch, tile_column + right_own.x), first + right_own.y);
+        uint right_next = right_index(column_at(position.batch, tile_column + right_own.x), first + right_own.y);
 #endif
 #if CONVOLUTION
-        PLACE_TERMS(first)
+        POSITION_TERMS(first)
         barrier();
 #endif
 #if OPERAND_BITS == 32
@@ -522,7 +522,7 @@ void main()
         for (uint term = first; term < end; term += STEP_TERMS) {
             barrier(); // all are through with what was there
             PUT_TILES
-            PLACE_TERMS(term + STEP_TERMS)
+            POSITION_TERMS(term + STEP_TERMS)
             barrier();
             if (term + STEP_TERMS < end) {
                 LOAD_TILES(term + STEP_TERMS)
@@ -549,9 +549,9 @@ void main()
                 uint four = number % RESULT_FOURS;
                 uint row = tile_row + subgroup / SUBGROUPS_ACROSS * RESULT_ROWS + i * SIDE + line % SIDE;
                 uint column = tile_column + subgroup % SUBGROUPS_ACROSS * RESULT_COLUMNS + four * 4u;
-                bool is_own = row >= place.first_row && column >= place.first_column;
+                bool is_own = row >= position.first_row && column >= position.first_column;
                 if (is_own && row < parameters.rows && column < parameters.columns) {
-                    deliver(place.batch, lines[line * RESULT_PITCH + four], is_plain, row, column, segment);
+                    deliver(position.batch, lines[line * RESULT_PITCH + four], is_plain, row, column, segment);
                 }
             }
         }

@@ -4,7 +4,7 @@
 
 #define BAND 8u
 
-struct Place {
+struct Position {
     Batch batch;
     uint first_row;
     uint first_column;
@@ -13,7 +13,7 @@ struct Place {
 };
 
 // Work groups that run at one time shall read the same operands: they go through bands of tiles, downwards first.
-Place place_of(uint group)
+Position position_of(uint group)
 {
     uint tiles_of_one = parameters.row_tiles * parameters.column_tiles;
     uint matrices = group / tiles_of_one;
@@ -26,12 +26,12 @@ Place place_of(uint group)
     uint batches = parameters.work_items / tiles_of_one;
     uint first_segment = parameters.first_segment;
     uint end_segment = parameters.end_segment;
-    if (SEGMENTS_COME == SIDE_BY_SIDE) {
+    if (SEGMENTS_COME == PARALLEL) {
         batches = batches / SEGMENTS;
         first_segment = matrices / batches;
         end_segment = first_segment + 1u;
     }
-    return Place(batch_at(matrices % batches, batches, first_segment), first_row, first_column, first_segment, end_segment);
+    return Position(batch_at(matrices % batches, batches, first_segment), first_row, first_column, first_segment, end_segment);
 }
 
 #endif

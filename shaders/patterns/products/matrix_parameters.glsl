@@ -5,7 +5,7 @@
     uint terms;
     uint row_tiles;
     uint column_tiles;
-    // Which segments come IN_TURN now: a processor's driver may not be given all at once.
+    // Which segments come SEQUENTIAL now: a processor's driver may not be given all at once.
     uint first_segment;
     uint end_segment;
 #if SHAPE_AT_RUN_TIME

@@ -14,7 +14,7 @@
 
 layout(local_size_x = INVOCATIONS) in;
 
-#define FILTER_PLACES (FILTER_HEIGHT * FILTER_WIDTH)
+#define FILTER_POSITIONS (FILTER_HEIGHT * FILTER_WIDTH)
 #define SEEN_ROWS ((BLOCK_ROWS - 1u) * OUTPUT_STEP_HEIGHT + FILTER_HEIGHT)
 #define SEEN_COLUMNS ((BLOCK_COLUMNS - 1u) * OUTPUT_STEP_WIDTH + FILTER_WIDTH)
 
@@ -60,9 +60,9 @@ void main()
     }
     uint left_lowest = NO_LOWEST;
     uint right_lowest = NO_LOWEST;
-    for (uint first = 0u; first < parameters.terms; first += FILTER_PLACES) {
-        float weights[FILTER_PLACES];
-        [[unroll]] for (uint i = 0u; i < FILTER_PLACES; ++i) {
+    for (uint first = 0u; first < parameters.terms; first += FILTER_POSITIONS) {
+        float weights[FILTER_POSITIONS];
+        [[unroll]] for (uint i = 0u; i < FILTER_POSITIONS; ++i) {
             uint bits = operand(LOAD(OPERAND, words_left, left + i * parameters.left_term));
             left_lowest = min(left_lowest, lowest_of(bits));
             weights[i] = uintBitsToFloat(bits);
@@ -103,7 +103,7 @@ void main()
                 }
             }
         }
-        left += FILTER_IS_SPLIT ? parameters.left_outer : FILTER_PLACES * parameters.left_term;
+        left += FILTER_IS_SPLIT ? parameters.left_outer : FILTER_POSITIONS * parameters.left_term;
         right += parameters.input_channel;
     }
     bool plain = true;

@@ -10,7 +10,7 @@
 #define ADDS_SEGMENTS 0
 #define COUNTS_TERMS 1
 #include "products/matrix.glsl"
-#include "products/matrix_block_place.glsl"
+#include "products/matrix_block_position.glsl"
 
 layout(local_size_x = INVOCATIONS) in;
 
@@ -23,9 +23,9 @@ uint exact_sum(uint left, Window window, Term start, uint terms)
 {
     Term term = start;
     uint sum = 0u;
-    // Several terms in each turn: llvmpipe ends loops, unasked, when an invocation has been through 65535 turns in all.
-    for (uint turn = 0u; turn < terms; turn += TERMS_IN_TURN) {
-        [[unroll]] for (uint i = 0u; i < TERMS_IN_TURN; ++i) {
+    // Several terms in each iteration: llvmpipe ends loops, unasked, when an invocation has been through 65535 iterations in all.
+    for (uint iteration = 0u; iteration < terms; iteration += TERMS_PER_ITERATION) {
+        [[unroll]] for (uint i = 0u; i < TERMS_PER_ITERATION; ++i) {
             uint a = left_bits(left, term);
             uint b = right_bits(window, term);
 #if OPERAND_BITS == 32
@@ -33,8 +33,8 @@ uint exact_sum(uint left, Window window, Term start, uint terms)
 #else
             uint next = floatBitsToUint(exact_product_plus(uintBitsToFloat(a), uintBitsToFloat(b), uintBitsToFloat(sum)));
 #endif
-            sum = a == PADDING || b == PADDING || turn + i >= terms ? sum : next;
-            if (turn + i + 1u < terms) {
+            sum = a == PADDING || b == PADDING || iteration + i >= terms ? sum : next;
+            if (iteration + i + 1u < terms) {
                 term = term_behind(term);
             }
         }
@@ -43,10 +43,10 @@ uint exact_sum(uint left, Window window, Term start, uint terms)
 }
 
 // A segment's sum goes into the total, and that into the output, where it is complete.
-void deliver(Batch batch, uint sum, uint row, uint column, uint place, uint segment)
+void deliver(Batch batch, uint sum, uint row, uint column, uint position, uint segment)
 {
-    uint index = WRITES_TOTALS ? batch.results + row * parameters.columns + column : batch.results + row * OUTPUT_ROW + place;
-    if (SEGMENTS_COME == IN_TURN && segment > 0u) {
+    uint index = WRITES_TOTALS ? batch.results + row * parameters.columns + column : batch.results + row * OUTPUT_ROW + position;
+    if (SEGMENTS_COME == SEQUENTIAL && segment > 0u) {
         sum = sum_plus(words_output[index], sum);
     }
     if (WRITES_TOTALS || segment + 1u < SEGMENTS) {
@@ -67,13 +67,13 @@ void main()
 
     // What lies outside is computed with padding or what lies at the edge, and not stored.
     Window windows[BLOCK_COLUMNS];
-    uint places[BLOCK_COLUMNS];
-    Place distance = place_at(INVOCATIONS);
-    Place place = place_at(block.own_column);
+    uint positions[BLOCK_COLUMNS];
+    Position distance = position_at(INVOCATIONS);
+    Position position = position_at(block.own_column);
     [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
-        windows[j] = window_at(batch, place, block.own_column + j * INVOCATIONS < parameters.columns);
-        places[j] = output_place(place);
-        place = place_behind(place, distance);
+        windows[j] = window_at(batch, position, block.own_column + j * INVOCATIONS < parameters.columns);
+        positions[j] = output_position(position);
+        position = position_behind(position, distance);
     }
     uint rows[BLOCK_ROWS]; // where each begins
     [[unroll]] for (uint i = 0u; i < BLOCK_ROWS; ++i) {
@@ -109,7 +109,7 @@ void main()
         for (uint i = is_plain(left_classes, right_classes) ? RESULTS : 0u; i < RESULTS; ++i) {
             uint left = batch.left + min(block.first_row + i / BLOCK_COLUMNS, parameters.rows - 1u) * parameters.left_row;
             uint column = block.own_column + i % BLOCK_COLUMNS * INVOCATIONS;
-            Window window = window_at(batch, place_at(column), column < parameters.columns);
+            Window window = window_at(batch, position_at(column), column < parameters.columns);
             float exact = uintBitsToFloat(exact_sum(left, window, start, terms));
             [[unroll]] for (uint k = 0u; k < RESULTS; ++k) {
                 sums[k] = k == i ? exact : sums[k];
@@ -127,14 +127,14 @@ void main()
             }
             for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
                 if (row < parameters.rows && column < parameters.columns) {
-                    deliver(batch, floatBitsToUint(next[0]), row, column, places[0], segment);
+                    deliver(batch, floatBitsToUint(next[0]), row, column, positions[0], segment);
                 }
-                uint own_place = places[0];
+                uint own_position = positions[0];
                 [[unroll]] for (uint k = 0u; k + 1u < BLOCK_COLUMNS; ++k) {
                     next[k] = next[k + 1u];
-                    places[k] = places[k + 1u];
+                    positions[k] = positions[k + 1u];
                 }
-                places[BLOCK_COLUMNS - 1] = own_place; // all are where they were when the row is done
+                positions[BLOCK_COLUMNS - 1] = own_position; // all are where they were when the row is done
                 column += INVOCATIONS;
             }
         }

@@ -29,14 +29,14 @@ void main()
         return;
     }
     uint invocation = index_in_group();
-    Place place = place_of(group);
-    Batch batch = place.batch;
-    uint first_column = place.first_column + invocation * BLOCK_COLUMNS;
+    Position position = position_of(group);
+    Batch batch = position.batch;
+    uint first_column = position.first_column + invocation * BLOCK_COLUMNS;
     FIND_COLUMNS(first_column)
     Four loaded[TERMS_AT_ONCE * BLOCK_COLUMNS / 4];
     float right[TERMS_AT_ONCE * BLOCK_COLUMNS];
     float sums[BLOCK_ROWS * BLOCK_COLUMNS];
-    for (uint segment = place.first_segment; segment < place.end_segment; ++segment) {
+    for (uint segment = position.first_segment; segment < position.end_segment; ++segment) {
         uint first = segment * SEGMENT;
         uint end = min(first + SEGMENT, parameters.terms);
 #if LOOKS_AT_DENORMALS
@@ -56,7 +56,7 @@ void main()
                 uint term = LEFT_ALONG_TERMS ? number % STAGE_TERMS : number / BLOCK_ROWS;
                 uint bits = PADDING;
                 if (stage_term + term < end) {
-                    bits = left_bits(batch, min(place.first_row + row, parameters.rows - 1u), stage_term + term);
+                    bits = left_bits(batch, min(position.first_row + row, parameters.rows - 1u), stage_term + term);
                 }
 #if LOOKS_AT_DENORMALS
                 own_left_lowest = min(own_left_lowest, lowest_of(bits));
@@ -107,7 +107,7 @@ void main()
             [[unroll]] for (uint i = 0u; i < BLOCK_ROWS * BLOCK_COLUMNS; ++i) {
                 sum = number == i ? floatBitsToUint(sums[i]) : sum;
             }
-            uint row = place.first_row + number / BLOCK_COLUMNS;
+            uint row = position.first_row + number / BLOCK_COLUMNS;
             uint column = first_column + number % BLOCK_COLUMNS;
             if (row < parameters.rows && column < parameters.columns) {
                 if (!plain || !is_finite(uintBitsToFloat(sum))) {

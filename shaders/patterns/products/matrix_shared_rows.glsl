@@ -38,7 +38,7 @@ shared uint results[INVOCATIONS];
 #define LOAD_OPERANDS(term) \
     LOAD_RIGHT(term) \
     [[unroll]] for (uint row = 0u; row < BLOCK_ROWS; ++row) { \
-        left_loaded[row] = left_four(batch, min(place.first_row + row, parameters.rows - 1u), term, end); \
+        left_loaded[row] = left_four(batch, min(position.first_row + row, parameters.rows - 1u), term, end); \
     }
 
 void main()
@@ -48,18 +48,18 @@ void main()
         return;
     }
     uint invocation = index_in_group();
-    Place place = place_of(group);
-    Batch batch = place.batch;
+    Position position = position_of(group);
+    Batch batch = position.batch;
     // Neighbouring invocations load what lies side by side in memory. Across columns, eight neighbours have four fours of two blocks:
     // their products lie in different banks.
     uint four = RIGHT_ALONG_TERMS ? invocation % FOURS : invocation / (4u * BLOCKS_ACROSS) * 4u + invocation % 4u;
     uint block = RIGHT_ALONG_TERMS ? invocation / FOURS : invocation / 4u % BLOCKS_ACROSS;
-    FIND_COLUMNS(place.first_column + 4u * block)
+    FIND_COLUMNS(position.first_column + 4u * block)
     Four loaded[4];
     Four left_loaded[BLOCK_ROWS];
     float right[16];
     vec4 own[BLOCK_ROWS * 4];
-    for (uint segment = place.first_segment; segment < place.end_segment; ++segment) {
+    for (uint segment = position.first_segment; segment < position.end_segment; ++segment) {
         uint first = segment * SEGMENT;
         uint end = min(first + SEGMENT, parameters.terms);
 #if LOOKS_AT_DENORMALS
@@ -115,8 +115,8 @@ void main()
         barrier();
         plain = has_no_denormals(left_lowest, right_lowest);
 #endif
-        uint row = place.first_row + invocation / BLOCK_COLUMNS;
-        uint column = place.first_column + invocation % BLOCK_COLUMNS;
+        uint row = position.first_row + invocation / BLOCK_COLUMNS;
+        uint column = position.first_column + invocation % BLOCK_COLUMNS;
         bool is_inside = invocation < SUMS && row < parameters.rows && column < parameters.columns;
 #include "products/matrix_own_result.glsl"
         barrier(); // all have read the lowest

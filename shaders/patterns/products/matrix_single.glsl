@@ -24,24 +24,24 @@ void main()
         return;
     }
     uint invocation = index_in_group();
-    Place place = place_of(group);
-    Batch batch = place.batch;
-    uint first_row = place.first_row;
+    Position position = position_of(group);
+    Batch batch = position.batch;
+    uint first_row = position.first_row;
     uint own_column = invocation % TILE_COLUMNS;
     uint own_row = invocation / TILE_COLUMNS;
     Column loaded_columns[RIGHT_LOADS];
     [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) {
         loaded_columns[i] =
-            column_at(batch, min(place.first_column + right_place(i, invocation).x, parameters.columns - 1u));
+            column_at(batch, min(position.first_column + right_position(i, invocation).x, parameters.columns - 1u));
     }
     Four left_loaded[LEFT_LOADS];
     Four right_loaded[RIGHT_LOADS];
     float sums[RESULT_ROWS];
-    for (uint segment = place.first_segment; segment < place.end_segment; ++segment) {
+    for (uint segment = position.first_segment; segment < position.end_segment; ++segment) {
         uint first = segment * SEGMENT;
         uint end = min(first + SEGMENT, parameters.terms);
 #include "products/matrix_single_segment.glsl"
-        uint column = place.first_column + own_column;
+        uint column = position.first_column + own_column;
         [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {
             uint row = first_row + i * INVOCATION_ROWS + own_row;
             bool is_inside = row < parameters.rows && column < parameters.columns;

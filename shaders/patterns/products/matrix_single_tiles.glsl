@@ -21,14 +21,14 @@ shared uint left_lowest;
 shared uint right_lowest;
 #endif
 
-// The row and the first term of the four elements that an invocation loads in its i-th turn; the last invocations begin, as the first
+// The row and the first term of the four elements that an invocation loads in its i-th iteration; the last invocations begin, as the first
 // ones have the right operand's.
-uvec2 left_place(uint i, uint invocation)
+uvec2 left_position(uint i, uint invocation)
 {
     uint number = INVOCATIONS - 1u - invocation + i * INVOCATIONS;
     return LEFT_ALONG_TERMS ? uvec2(number / FOURS, number % FOURS * 4u) : uvec2(number % TILE_ROWS, number / TILE_ROWS * 4u);
 }
-uvec2 right_place(uint i, uint invocation)
+uvec2 right_position(uint i, uint invocation)
 {
     uint number = invocation + i * INVOCATIONS;
     bool along_terms = CONVOLUTION == 0 && RIGHT_ALONG_TERMS;
@@ -64,12 +64,12 @@ Four right_four(Column column, uint term, uint end)
 #define LOAD_TILES(term) \
     [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
         if (invocation + i * INVOCATIONS < RIGHT_FOURS) { \
-            right_loaded[i] = right_four(loaded_columns[i], (term) + right_place(i, invocation).y, end); \
+            right_loaded[i] = right_four(loaded_columns[i], (term) + right_position(i, invocation).y, end); \
         } \
     } \
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
         if (INVOCATIONS - 1u - invocation + i * INVOCATIONS < LEFT_FOURS) { \
-            uvec2 at = left_place(i, invocation); \
+            uvec2 at = left_position(i, invocation); \
             left_loaded[i] = left_four(batch, min(first_row + at.x, LAST_ROW), (term) + at.y, end); \
         } \
     }
@@ -77,7 +77,7 @@ Four right_four(Column column, uint term, uint end)
 #define PUT_TILES(tile) \
     [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
         if (invocation + i * INVOCATIONS < RIGHT_FOURS) { \
-            uvec2 at = right_place(i, invocation); \
+            uvec2 at = right_position(i, invocation); \
             uvec4 bits = operands_of(right_loaded[i], RIGHT_IS_VECTOR); \
             LOOK_AT(own_right_lowest, bits) \
             tiles[(tile) * TILE + (TILE_ROWS + at.x) * LINE + at.y / 4u] = bits; \
@@ -85,7 +85,7 @@ Four right_four(Column column, uint term, uint end)
     } \
     [[unroll]] for (uint i = 0u; i < LEFT_LOADS; ++i) { \
         if (INVOCATIONS - 1u - invocation + i * INVOCATIONS < LEFT_FOURS) { \
-            uvec2 at = left_place(i, invocation); \
+            uvec2 at = left_position(i, invocation); \
             uvec4 bits = operands_of(left_loaded[i], LEFT_IS_VECTOR); \
             LOOK_AT(own_left_lowest, bits) \
             tiles[(tile) * TILE + at.x * LINE + at.y / 4u] = bits; \

@@ -1,4 +1,4 @@
-// The second step where totals were written: adds those of segments that were computed SIDE_BY_SIDE, in rising order, and finishes
+// The second step where totals were written: adds those of segments that were computed PARALLEL, in rising order, and finishes
 // the results. The compile script passes INVOCATIONS.
 #define ADDS_SEGMENTS 1
 #define COUNTS_TERMS 0
@@ -19,13 +19,13 @@ void main()
     uint word = 0u;
     for (uint part = 0u; part < at_once; ++part) {
         uint number = invocation * at_once + part;
-        uint place = number % results;
-        uint row = place / parameters.columns;
-        uint column = place % parameters.columns;
+        uint position = number % results;
+        uint row = position / parameters.columns;
+        uint column = position % parameters.columns;
         Batch batch = batch_at(number / results, batches, 0u);
-        uint index = batch.totals + place;
+        uint index = batch.totals + position;
         uint sum = words_totals[index];
-        for (uint segment = 1u; SEGMENTS_COME == SIDE_BY_SIDE && segment < SEGMENTS; ++segment) {
+        for (uint segment = 1u; SEGMENTS_COME == PARALLEL && segment < SEGMENTS; ++segment) {
             index += batches * results;
             sum = sum_plus(sum, words_totals[index]);
         }

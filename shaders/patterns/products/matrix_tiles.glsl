@@ -34,7 +34,7 @@ shared uint right_lowest;
 #endif
 #if CONVOLUTION
 // Of the terms that are loaded next: computed once, and not by each of the columns.
-shared uvec4 term_places[TILE_TERMS];
+shared uvec4 term_positions[TILE_TERMS];
 #endif
 
 // Whether there are as many terms as tiles have: then all are there whenever a tile is loaded.
@@ -57,15 +57,15 @@ layout(constant_id = 12) const bool TERMS_FILL_TILES = false;
 #define RIGHT_IS_ACROSS (!RIGHT_ALONG_TERMS)
 #endif
 
-// The first row and term of the four elements that an invocation loads in its i-th turn.
-uvec2 left_place(uint i, uint invocation)
+// The first row and term of the four elements that an invocation loads in its i-th iteration.
+uvec2 left_position(uint i, uint invocation)
 {
     uint number = invocation + i * INVOCATIONS;
     return LEFT_ALONG_TERMS ? uvec2(number / (TILE_TERMS / 4), number % (TILE_TERMS / 4) * 4u)
                             : uvec2(number % (TILE_ROWS / 4) * 4u, number / (TILE_ROWS / 4));
 }
 // The same for the first term and column.
-uvec2 right_place(uint i, uint invocation)
+uvec2 right_position(uint i, uint invocation)
 {
     uint number = invocation + i * INVOCATIONS;
     if (RIGHT_IS_ACROSS) {
@@ -83,20 +83,20 @@ bool is_right_four(uint i, uint invocation)
     return RIGHT_FOURS % INVOCATIONS == 0 || invocation + i * INVOCATIONS < RIGHT_FOURS;
 }
 
-// Where the four elements lie that an invocation loads in its i-th turn, of the first tile of terms. What lies outside of the matrix is
-// computed with what lies at its edge, and not stored.
+// Where the four elements lie that an invocation loads in its i-th iteration, of the first tile of terms. What lies outside of the matrix
+// is computed with what lies at its edge, and not stored.
 uint left_beginning(Batch batch, uint i, uint row, uint term, uint invocation)
 {
-    uvec2 place = left_place(i, invocation);
+    uvec2 position = left_position(i, invocation);
     uint last = parameters.rows - (!LEFT_ALONG_TERMS && LEFT_HAS_VECTORS ? 4u : 1u);
-    return left_index(batch, min(row + place.x, last), term + place.y);
+    return left_index(batch, min(row + position.x, last), term + position.y);
 }
 
-// What an invocation loads of the left operand in its i-th turn. `is_whole`: all terms of the tile are there.
+// What an invocation loads of the left operand in its i-th iteration. `is_whole`: all terms of the tile are there.
 Four left_four(Batch batch, uint beginning, bool is_whole, uint i, uint row, uint term, uint end, uint invocation)
 {
-    uvec2 place = left_place(i, invocation);
-    uvec2 at = uvec2(row + place.x, term + place.y);
+    uvec2 position = left_position(i, invocation);
+    uvec2 at = uvec2(row + position.x, term + position.y);
     Four four = Four(uvec4(0u), 0u);
     if (!is_left_four(i, invocation) || !(is_whole || at.y < end)) {
         return four;
@@ -118,21 +118,21 @@ Four left_four(Batch batch, uint beginning, bool is_whole, uint i, uint row, uin
 }
 
 #if CONVOLUTION
-// What an invocation loads of the input in its i-th turn: four terms of its column, which is the same in every turn; or one term of its
-// four.
+// What an invocation loads of the input in its i-th iteration: four terms of its column, which is the same in every iteration; or one term
+// of its four.
 Four right_four(Column own, uint beginning, uint i, uint term, uint end, uint invocation)
 {
-    uint place = right_place(i, invocation).x;
+    uint position = right_position(i, invocation).x;
     Four four = Four(uvec4(0u), 0u);
     if (RIGHT_HAS_VECTORS) {
-        if (is_right_four(i, invocation) && (TERMS_FILL_TILES || term + place < end)) {
-            four = LOAD_VECTOR(right, beginning + (term + place) * parameters.input_channel);
+        if (is_right_four(i, invocation) && (TERMS_FILL_TILES || term + position < end)) {
+            four = LOAD_VECTOR(right, beginning + (term + position) * parameters.input_channel);
         }
         return four;
     }
     if (is_right_four(i, invocation)) {
         [[unroll]] for (uint element = 0u; element < 4u; ++element) {
-            uint index = index_of_term(own, beginning, term_places[place + element]);
+            uint index = index_of_term(own, beginning, term_positions[position + element]);
             if (index != NOWHERE) {
                 LOAD_ELEMENT(four, element, right, index)
             }
@@ -143,14 +143,14 @@ Four right_four(Column own, uint beginning, uint i, uint term, uint end, uint in
 #else
 uint right_beginning(Batch batch, uint i, uint column, uint term, uint invocation)
 {
-    uvec2 place = right_place(i, invocation);
+    uvec2 position = right_position(i, invocation);
     uint last = parameters.columns - (!RIGHT_ALONG_TERMS && RIGHT_HAS_VECTORS ? 4u : 1u);
-    return batch.right + (term + place.x) * parameters.right_term + min(column + place.y, last) * parameters.right_column;
+    return batch.right + (term + position.x) * parameters.right_term + min(column + position.y, last) * parameters.right_column;
 }
 Four right_four(Batch batch, uint beginning, bool is_whole, uint i, uint column, uint term, uint end, uint invocation)
 {
-    uvec2 place = right_place(i, invocation);
-    uvec2 at = uvec2(term + place.x, column + place.y);
+    uvec2 position = right_position(i, invocation);
+    uvec2 at = uvec2(term + position.x, column + position.y);
     Four four = Four(uvec4(0u), 0u);
     if (!is_right_four(i, invocation) || !(is_whole || at.x < end)) {
         return four;
@@ -170,29 +170,29 @@ Four right_four(Batch batch, uint beginning, bool is_whole, uint i, uint column,
 }
 #endif
 
-// Writes what was loaded in the i-th turn into an operand's tile.
+// Writes what was loaded in the i-th iteration into an operand's tile.
 void put_left(uint i, vec4 four, uint invocation)
 {
-    uvec2 place = left_place(i, invocation);
-    uint at = place.y * LEFT_LINE + place.x / 4u;
+    uvec2 position = left_position(i, invocation);
+    uint at = position.y * LEFT_LINE + position.x / 4u;
     if (LEFT_ALONG_TERMS) {
-        tiles[at][place.x & 3u] = four.x;
-        tiles[at + LEFT_LINE][place.x & 3u] = four.y;
-        tiles[at + 2u * LEFT_LINE][place.x & 3u] = four.z;
-        tiles[at + 3u * LEFT_LINE][place.x & 3u] = four.w;
+        tiles[at][position.x & 3u] = four.x;
+        tiles[at + LEFT_LINE][position.x & 3u] = four.y;
+        tiles[at + 2u * LEFT_LINE][position.x & 3u] = four.z;
+        tiles[at + 3u * LEFT_LINE][position.x & 3u] = four.w;
     } else {
         tiles[at] = four;
     }
 }
 void put_right(uint i, vec4 four, uint invocation)
 {
-    uvec2 place = right_place(i, invocation);
-    uint at = RIGHT_TILE + place.x * RIGHT_LINE + place.y / 4u;
+    uvec2 position = right_position(i, invocation);
+    uint at = RIGHT_TILE + position.x * RIGHT_LINE + position.y / 4u;
     if (!RIGHT_IS_ACROSS) {
-        tiles[at][place.y & 3u] = four.x;
-        tiles[at + RIGHT_LINE][place.y & 3u] = four.y;
-        tiles[at + 2u * RIGHT_LINE][place.y & 3u] = four.z;
-        tiles[at + 3u * RIGHT_LINE][place.y & 3u] = four.w;
+        tiles[at][position.y & 3u] = four.x;
+        tiles[at + RIGHT_LINE][position.y & 3u] = four.y;
+        tiles[at + 2u * RIGHT_LINE][position.y & 3u] = four.z;
+        tiles[at + 3u * RIGHT_LINE][position.y & 3u] = four.w;
     } else {
         tiles[at] = four;
     }
@@ -204,9 +204,9 @@ void put_right(uint i, vec4 four, uint invocation)
         left_loaded[i] = left_four(batch, left_next[i], is_whole, i, first_row, term, end, invocation); \
     }
 #if CONVOLUTION
-#define PLACE_TERMS(term) \
+#define POSITION_TERMS(term) \
     if (!RIGHT_HAS_VECTORS && invocation < TILE_TERMS) { \
-        term_places[invocation] = place_of_term((term) + invocation, end); \
+        term_positions[invocation] = position_of_term((term) + invocation, end); \
     }
 #define LOAD_TILES(term) \
     { \
@@ -220,7 +220,7 @@ void put_right(uint i, vec4 four, uint invocation)
         } \
     }
 #else
-#define PLACE_TERMS(term)
+#define POSITION_TERMS(term)
 #define LOAD_RIGHT(term, is_whole) \
     [[unroll]] for (uint i = 0u; i < RIGHT_LOADS; ++i) { \
         right_loaded[i] = right_four(batch, right_next[i], is_whole, i, first_column, term, end, invocation); \
@@ -279,7 +279,7 @@ layout(constant_id = 11) const bool OUTPUT_HAS_FOURS = false;
 #endif
 
 // Where the four sums stand that an invocation has at a number.
-uvec2 place_of_four(uint number, uint own_row, uint own_column)
+uvec2 position_of_four(uint number, uint own_row, uint own_column)
 {
     uint i = number / COLUMN_FOURS;
     uint row = i / 4u * (INVOCATION_ROWS * 4u) + own_row * 4u + i % 4u;
@@ -320,7 +320,7 @@ void deliver_four(Batch batch, uvec4 sums, uvec4 residual, uint row, uint column
 {
     uint index = index_of_four(batch, row, column);
     if (SEGMENTS_COME != ONE_SEGMENT) {
-        if (SEGMENTS_COME == IN_TURN && segment > 0u) {
+        if (SEGMENTS_COME == SEQUENTIAL && segment > 0u) {
             uvec4 before = fours_output[index >> 2u];
             [[unroll]] for (uint part = 0u; part < 4u; ++part) {
                 sums[part] = sum_plus(before[part], sums[part]);
@@ -347,12 +347,12 @@ void deliver_four(Batch batch, uvec4 sums, uvec4 residual, uint row, uint column
 // `column_index` from the first of their row.
 #define AT_ONCE (32 / OPERAND_BITS)
 #define STORED_FROM_ROW_TO_ROW (INVOCATIONS / (TILE_COLUMNS / AT_ONCE))
-void deliver(Batch batch, bool plain, uint turn, uint first_row, uint first_column, uint segment, uint end, uint column_index,
+void deliver(Batch batch, bool plain, uint iteration, uint first_row, uint first_column, uint segment, uint end, uint column_index,
     uint invocation)
 {
     uint first_tile_column = invocation % (TILE_COLUMNS / AT_ONCE) * AT_ONCE;
     for (uint tile_row = invocation / (TILE_COLUMNS / AT_ONCE); tile_row < INVOCATION_ROWS; tile_row += STORED_FROM_ROW_TO_ROW) {
-        uint row = first_row + turn / 4u * (INVOCATION_ROWS * 4u) + tile_row * 4u + turn % 4u;
+        uint row = first_row + iteration / 4u * (INVOCATION_ROWS * 4u) + tile_row * 4u + iteration % 4u;
         uint word = 0u;
         for (uint part = 0u; part < AT_ONCE; ++part) {
             uint tile_column = first_tile_column + part;
@@ -386,10 +386,10 @@ void main()
         return;
     }
     uint invocation = index_in_group();
-    Place place = place_of(group);
-    Batch batch = place.batch;
-    uint first_row = place.first_row;
-    uint first_column = place.first_column;
+    Position position = position_of(group);
+    Batch batch = position.batch;
+    uint first_row = position.first_row;
+    uint first_column = position.first_column;
 #if CONVOLUTION
     uint loaded_column = first_column + (RIGHT_HAS_VECTORS ? invocation % (TILE_COLUMNS / 4) * 4u : invocation % TILE_COLUMNS);
     Column own = column_at(batch, min(loaded_column, parameters.columns - (RIGHT_HAS_VECTORS ? 4u : 1u)));
@@ -406,7 +406,7 @@ void main()
     uint right_next[RIGHT_LOADS];
 #endif
     float sums[RESULT_ROWS * RESULT_COLUMNS];
-    for (uint segment = place.first_segment; segment < place.end_segment; ++segment) {
+    for (uint segment = position.first_segment; segment < position.end_segment; ++segment) {
         uint first = segment * SEGMENT;
         uint end = min(first + SEGMENT, parameters.terms);
         [[unroll]] for (uint i = 0u; i < RESULT_ROWS * RESULT_COLUMNS; ++i) {
@@ -417,7 +417,7 @@ void main()
         }
 #if CONVOLUTION
         if (!RIGHT_HAS_VECTORS) {
-            PLACE_TERMS(first)
+            POSITION_TERMS(first)
             barrier();
         }
 #else
@@ -441,7 +441,7 @@ void main()
 #endif
         for (uint term = first; term < end; term += TILE_TERMS) {
             PUT_TILES
-            PLACE_TERMS(term + TILE_TERMS)
+            POSITION_TERMS(term + TILE_TERMS)
             barrier();
             if (term + TILE_TERMS < end) {
                 LOAD_TILES(term + TILE_TERMS)
@@ -459,13 +459,13 @@ void main()
         if (OUTPUT_HAS_FOURS) {
             uvec4 residuals[RESULT_ROWS * COLUMN_FOURS]; // all are loaded before the first one is needed
             [[unroll]] for (uint number = 0u; number < RESULT_ROWS * COLUMN_FOURS; ++number) {
-                uvec2 at = uvec2(first_row, first_column) + place_of_four(number, own_row, own_column);
+                uvec2 at = uvec2(first_row, first_column) + position_of_four(number, own_row, own_column);
                 at = min(at, uvec2(parameters.rows - 1u, parameters.columns - 4u));
                 residuals[number] = residual_four(batch, at.x, at.y, segment);
             }
             uint slow_path = 0u; // a bit for each four that has to be computed with care
             [[unroll]] for (uint number = 0u; number < RESULT_ROWS * COLUMN_FOURS; ++number) {
-                uvec2 at = uvec2(first_row, first_column) + place_of_four(number, own_row, own_column);
+                uvec2 at = uvec2(first_row, first_column) + position_of_four(number, own_row, own_column);
                 if (at.x < parameters.rows && at.y < parameters.columns) {
                     vec4 four = vec4(sums[4u * number], sums[4u * number + 1u], sums[4u * number + 2u], sums[4u * number + 3u]);
                     if (plain && is_finite(four.x) && is_finite(four.y) && is_finite(four.z) && is_finite(four.w)) {
@@ -476,7 +476,7 @@ void main()
                 }
             }
             for (; slow_path != 0u; slow_path &= slow_path - 1u) {
-                uvec2 at = uvec2(first_row, first_column) + place_of_four(uint(findLSB(slow_path)), own_row, own_column);
+                uvec2 at = uvec2(first_row, first_column) + position_of_four(uint(findLSB(slow_path)), own_row, own_column);
                 uvec4 four = uvec4(0u);
                 for (uint part = 0u; part < 4u; ++part) {
                     four[part] = exact_sum(batch, at.x, at.y + part, first, end);
@@ -488,9 +488,9 @@ void main()
 #endif
             continue;
         }
-        for (uint turn = 0u; turn < RESULT_ROWS; ++turn) {
+        for (uint iteration = 0u; iteration < RESULT_ROWS; ++iteration) {
             [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {
-                if (turn == i) {
+                if (iteration == i) {
                     [[unroll]] for (uint four = 0u; four < COLUMN_FOURS; ++four) {
                         uint sum = i * RESULT_COLUMNS + 4u * four;
                         tiles[own_row * RIGHT_LINE + four * INVOCATION_COLUMNS + own_column] =
@@ -499,7 +499,7 @@ void main()
                 }
             }
             barrier();
-            deliver(batch, plain, turn, first_row, first_column, segment, end, column_index, invocation);
+            deliver(batch, plain, iteration, first_row, first_column, segment, end, column_index, invocation);
             barrier();
         }
     }

@@ -37,10 +37,10 @@ void main()
     }
     uint left_classes = 0u;
     uint left_plane = batch.left + row * parameters.left_row;
-    uint filter_places = FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH;
-    uint left_channel = FILTER_IS_SPLIT ? parameters.left_outer : filter_places * parameters.left_term;
+    uint filter_positions = FILTER_DEPTH * FILTER_HEIGHT * FILTER_WIDTH;
+    uint left_channel = FILTER_IS_SPLIT ? parameters.left_outer : filter_positions * parameters.left_term;
     uint right_channel = 0u;
-    for (uint first = 0u; first < parameters.terms; first += filter_places) {
+    for (uint first = 0u; first < parameters.terms; first += filter_positions) {
         uint left = left_plane;
         for (uint z = 0u; z < FILTER_DEPTH; ++z) {
             for (uint y = 0u; y < FILTER_HEIGHT; ++y) {
@@ -49,10 +49,10 @@ void main()
                     left += parameters.left_term;
                     left_classes |= class_of(a);
                     [[unroll]] for (uint j = 0u; j < BLOCK_COLUMNS; ++j) {
-                        uvec3 place = uvec3(columns[j].depth + z * FILTER_STEP_DEPTH, columns[j].height + y * FILTER_STEP_HEIGHT,
+                        uvec3 position = uvec3(columns[j].depth + z * FILTER_STEP_DEPTH, columns[j].height + y * FILTER_STEP_HEIGHT,
                             columns[j].width + x * FILTER_STEP_WIDTH);
-                        if (is_element(place)) {
-                            uint b = operand(LOAD(OPERAND, words_right, element_index(columns[j], right_channel, place)));
+                        if (is_element(position)) {
+                            uint b = operand(LOAD(OPERAND, words_right, element_index(columns[j], right_channel, position)));
                             right_classes[j] |= class_of(b);
                             sums[j] = product_plus(uintBitsToFloat(a), uintBitsToFloat(b), sums[j]);
                         }

@@ -22,7 +22,7 @@ BUFFER(2, output)
 #define OPERAND uint8
 #define OPERAND_BITS 8
 #define RESULT_BITS 32
-#define SIDE_BY_SIDE 2u
+#define PARALLEL 2u
 #define SEGMENTS_COME 1u
 #define WRITES_TOTALS false
 layout(constant_id = 2) const bool IS_RIGHT = false;
@@ -64,11 +64,11 @@ uint packed_word(Batch batch, Column column, uint line, uint first, uint zero)
         return words_source[index >> 2u] ^ FLIPPED * 0x01010101u;
     }
     uint word = 0u;
-    [[unroll]] for (uint place = 0u; place < 4u; ++place) {
-        uint term = first + place;
+    [[unroll]] for (uint position = 0u; position < 4u; ++position) {
+        uint term = first + position;
         if (term < parameters.terms) {
             uint bits = IS_RIGHT ? right_bits(column, term) : LOAD(OPERAND, words_source, left_index(batch, line, term));
-            word |= ((bits == PADDING ? zero : bits) ^ FLIPPED) << (8u * place);
+            word |= ((bits == PADDING ? zero : bits) ^ FLIPPED) << (8u * position);
         }
     }
     return word;
@@ -86,7 +86,7 @@ void main()
     uint line = ALONG_TERMS ? rest % outer : item % inner;
     uint first = (ALONG_TERMS ? item % inner : rest % outer) * TERMS_OF_VECTOR;
     uint number = rest / outer;
-    uint place = (number * parameters.row_tiles + line) * parameters.column_tiles + first / TERMS_OF_VECTOR;
+    uint position = (number * parameters.row_tiles + line) * parameters.column_tiles + first / TERMS_OF_VECTOR;
     uvec4 terms = uvec4(0u);
     if (line < (IS_RIGHT ? parameters.columns : parameters.rows)) {
         uint zero = HAS_ZERO ? LOAD(OPERAND, words_zero, BASE(8, zero)) : 0u;
@@ -98,5 +98,5 @@ void main()
             }
         }
     }
-    fours_output[(BASE_WORD(output) >> 2u) + place] = terms;
+    fours_output[(BASE_WORD(output) >> 2u) + position] = terms;
 }

@@ -25,7 +25,7 @@ BUFFER(4, output)
 #define OPERAND uint8
 #define OPERAND_BITS 8
 #define RESULT_BITS 32
-#define SIDE_BY_SIDE 2u
+#define PARALLEL 2u
 #define SEGMENTS_COME 1u
 #define WRITES_TOTALS false
 layout(constant_id = 2) const bool HAS_ZEROS = false;
@@ -53,7 +53,7 @@ uint operand(uint bits) { return bits; }
 uint line_vectors() { return (parameters.terms + 16u * VECTORS - 1u) / (16u * VECTORS) * VECTORS; }
 
 // What a work group computes: where its lines begin among those of the operands, and its batch.
-struct Place {
+struct Position {
     uint number;
     uint row;
     uint column;
@@ -61,7 +61,7 @@ struct Place {
 
 // Tiles that run at the same time form blocks of BAND tiles downwards, which share what they read.
 #define BAND 8u
-Place place_of(uint group)
+Position position_of(uint group)
 {
     uint tiles = parameters.row_tiles * parameters.column_tiles;
     uint number = group / tiles;
@@ -69,17 +69,17 @@ Place place_of(uint group)
     uint band = rest / (BAND * parameters.column_tiles);
     uint within = rest - band * (BAND * parameters.column_tiles);
     uint height = min(BAND, parameters.row_tiles - band * BAND);
-    return Place(number, (band * BAND + within % height) * TILE_ROWS, within / height * TILE_COLUMNS);
+    return Position(number, (band * BAND + within % height) * TILE_ROWS, within / height * TILE_COLUMNS);
 }
 
 // A line's sum and its zero point.
-uvec2 left_sum(Place place, uint row)
+uvec2 left_sum(Position position, uint row)
 {
-    return pairs_left_sums[(BASE_WORD(left_sums) >> 1u) + place.number * parameters.row_tiles * TILE_ROWS + row];
+    return pairs_left_sums[(BASE_WORD(left_sums) >> 1u) + position.number * parameters.row_tiles * TILE_ROWS + row];
 }
-uvec2 right_sum(Place place, uint column)
+uvec2 right_sum(Position position, uint column)
 {
-    return pairs_right_sums[(BASE_WORD(right_sums) >> 1u) + place.number * parameters.column_tiles * TILE_COLUMNS + column];
+    return pairs_right_sums[(BASE_WORD(right_sums) >> 1u) + position.number * parameters.column_tiles * TILE_COLUMNS + column];
 }
 
 uint less_zeros(uint sum, uvec2 left, uvec2 right)

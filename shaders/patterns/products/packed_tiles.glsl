@@ -43,15 +43,15 @@ void main()
     if (group >= parameters.work_items) {
         return;
     }
-    Place place = place_of(group);
+    Position position = position_of(group);
     uint own = index_in_group();
     uint across = own % ACROSS * BLOCK;
     uint down = own / ACROSS * BLOCK;
     uint line = own / VECTORS;
     uint vector = own % VECTORS;
     uint vectors = line_vectors();
-    uint left_lines = place.number * parameters.row_tiles * TILE_ROWS + place.row + line;
-    uint right_lines = place.number * parameters.column_tiles * TILE_COLUMNS + place.column + line;
+    uint left_lines = position.number * parameters.row_tiles * TILE_ROWS + position.row + line;
+    uint right_lines = position.number * parameters.column_tiles * TILE_COLUMNS + position.column + line;
     uint left_at = (BASE_WORD(left) >> 2u) + left_lines * vectors + vector;
     uint right_at = (BASE_WORD(right) >> 2u) + right_lines * vectors + vector;
     uint sums[RESULT_ROWS * RESULT_COLUMNS];
@@ -100,15 +100,15 @@ void main()
             }
         }
     }
-    Batch batch = batch_at(place.number, parameters.work_items / (parameters.row_tiles * parameters.column_tiles), 0u);
+    Batch batch = batch_at(position.number, parameters.work_items / (parameters.row_tiles * parameters.column_tiles), 0u);
     [[unroll]] for (uint j = 0u; j < RESULT_COLUMNS; ++j) {
-        uint column = place.column + across + j / BLOCK * BLOCK * ACROSS + j % BLOCK;
-        uvec2 right = HAS_ZEROS ? right_sum(place, column) : uvec2(0u);
+        uint column = position.column + across + j / BLOCK * BLOCK * ACROSS + j % BLOCK;
+        uvec2 right = HAS_ZEROS ? right_sum(position, column) : uvec2(0u);
         [[unroll]] for (uint i = 0u; i < RESULT_ROWS; ++i) {
-            uint row = place.row + down + i / BLOCK * BLOCK * DOWN + i % BLOCK;
+            uint row = position.row + down + i / BLOCK * BLOCK * DOWN + i % BLOCK;
             if (row < parameters.rows && column < parameters.columns) {
                 uint sum = sums[i * RESULT_COLUMNS + j];
-                words_output[output_index(batch, row, column)] = HAS_ZEROS ? less_zeros(sum, left_sum(place, row), right) : sum;
+                words_output[output_index(batch, row, column)] = HAS_ZEROS ? less_zeros(sum, left_sum(position, row), right) : sum;
             }
         }
     }

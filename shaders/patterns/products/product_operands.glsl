@@ -6,7 +6,7 @@ Batch batch_at(uint number, uint batches, uint segment)
 {
     uint outer = number / parameters.inner_batches;
     uint inner = number % parameters.inner_batches;
-    uint totals = (SEGMENTS_COME == SIDE_BY_SIDE ? segment * batches + number : number) * (parameters.rows * parameters.columns);
+    uint totals = (SEGMENTS_COME == PARALLEL ? segment * batches + number : number) * (parameters.rows * parameters.columns);
     uint addend = BASE(OPERAND_BITS, addend) + outer * parameters.addend_outer + inner * parameters.addend_inner;
     uint results = BASE(RESULT_BITS, output) + outer * parameters.output_outer + inner * parameters.output_inner;
 #if ADDS_SEGMENTS

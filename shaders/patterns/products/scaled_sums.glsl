@@ -53,7 +53,7 @@ layout(constant_id = 4) const bool HAS_BIAS = false;
     layout(constant_id = first_id + 7) const uint OUTPUT_STEP_##axis = 0u;
 OUTPUT_AXIS(0, 5) OUTPUT_AXIS(1, 13) OUTPUT_AXIS(2, 21) OUTPUT_AXIS(3, 29)
 
-struct Places {
+struct Positions {
     uint sums;
     uint left_scale;
     uint right_scale;
@@ -63,16 +63,16 @@ struct Places {
     uint result;
 };
 
-uint result_of(Places places);
+uint result_of(Positions positions);
 
 #define MOVE(axis, coordinate) \
-    places.sums += coordinate * SUMS_STEP_##axis; \
-    places.left_scale += coordinate * LEFT_SCALE_STEP_##axis; \
-    places.right_scale += coordinate * RIGHT_SCALE_STEP_##axis; \
-    places.scale += coordinate * SCALE_STEP_##axis; \
-    places.zero += coordinate * ZERO_STEP_##axis; \
-    places.bias += coordinate * BIAS_STEP_##axis; \
-    places.result += coordinate * OUTPUT_STEP_##axis;
+    positions.sums += coordinate * SUMS_STEP_##axis; \
+    positions.left_scale += coordinate * LEFT_SCALE_STEP_##axis; \
+    positions.right_scale += coordinate * RIGHT_SCALE_STEP_##axis; \
+    positions.scale += coordinate * SCALE_STEP_##axis; \
+    positions.zero += coordinate * ZERO_STEP_##axis; \
+    positions.bias += coordinate * BIAS_STEP_##axis; \
+    positions.result += coordinate * OUTPUT_STEP_##axis;
 #define MOVE_ALONG(axis) \
     if (SIZE_##axis > 1u) { \
         uint coordinate = rest % SIZE_##axis; \
@@ -81,13 +81,13 @@ uint result_of(Places places);
     }
 
 // Where the operands of an element of the output lie, by its number in the order of memory.
-Places places_of(uint element)
+Positions positions_of(uint element)
 {
-    Places places = Places(0u, 0u, 0u, 0u, 0u, 0u, 0u);
+    Positions positions = Positions(0u, 0u, 0u, 0u, 0u, 0u, 0u);
     uint rest = element;
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2)
     MOVE(3, rest)
-    return places;
+    return positions;
 }
 
 #if OUTPUT_BITS < 32
@@ -103,7 +103,7 @@ void store_word(uint item)
     for (uint lane = 0u; lane < ELEMENTS_OF_WORD; ++lane) {
         uint element = item * ELEMENTS_OF_WORD + lane;
         if (element < parameters.elements) {
-            uint value = result_of(places_of(element));
+            uint value = result_of(positions_of(element));
             INSERT(OUTPUT_BITS, bits, lane, value);
             INSERT(OUTPUT_BITS, mask, lane, 0xffffffffu);
         }
@@ -130,9 +130,9 @@ void main()
         return;
     }
 #endif
-    Places places = places_of(item);
-    uint value = result_of(places);
-    STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + places.result, value);
+    Positions positions = positions_of(item);
+    uint value = result_of(positions);
+    STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + positions.result, value);
 }
 
 #endif

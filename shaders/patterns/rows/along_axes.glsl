@@ -51,21 +51,21 @@ layout(constant_id = 33) const uint INVOCATIONS = 256u; // of a work group; the 
 #define CHAINS (LANES_PER_ROW < 8u ? LANES_PER_ROW : LANES_PER_ROW < 128u ? 8u : 16u)
 #define LANES_IN_CHAIN (LANES_PER_ROW / CHAINS)
 
-#define HELD 0
+#define IN_REGISTERS 0
 #define LONG 1
 #define ALONE 2
 
 // The largest element: where it stands among all numbers, and a place by which one of several equals is chosen.
 struct Peak {
     int rank;
-    uint place;
+    uint offset;
 };
 
 // The element of higher rank; of two of the same rank the one in the lower place.
 Peak peak_of(Peak a, Peak b)
 {
-    bool takes_b = b.rank > a.rank || (b.rank == a.rank && b.place < a.place);
-    return Peak(takes_b ? b.rank : a.rank, takes_b ? b.place : a.place);
+    bool takes_b = b.rank > a.rank || (b.rank == a.rank && b.offset < a.offset);
+    return Peak(takes_b ? b.rank : a.rank, takes_b ? b.offset : a.offset);
 }
 
 // Both zeros have one rank.
@@ -75,11 +75,11 @@ int rank_of(uint x) { return is_nan_f32(x) ? NAN_RANK : signed_magnitude(x); }
 // The first of a lane's largest elements: they come in rising order.
 #define Extremes Peak
 #define NO_EXTREMES Peak(BELOW_ALL, 0xffffffffu)
-Extremes extremes_with(Extremes seen, uint x, uint place)
+Extremes extremes_with(Extremes seen, uint x, uint offset)
 {
     int rank = rank_of(x);
-    bool is_higher = rank > seen.rank || seen.place == 0xffffffffu;
-    return Peak(is_higher ? rank : seen.rank, is_higher ? place : seen.place);
+    bool is_higher = rank > seen.rank || seen.offset == 0xffffffffu;
+    return Peak(is_higher ? rank : seen.rank, is_higher ? offset : seen.offset);
 }
 #define peak_of_extremes(seen, lane) (seen)
 #else
@@ -91,7 +91,7 @@ struct Extremes {
     uint greatest;
 };
 #define NO_EXTREMES Extremes(int(0x80000000u), 0xffffffffu, 0u)
-Extremes extremes_with(Extremes seen, uint x, uint place)
+Extremes extremes_with(Extremes seen, uint x, uint offset)
 {
     return Extremes(max(seen.greatest_signed, int(x)), min(seen.least, x), max(seen.greatest, x));
 }
@@ -128,18 +128,18 @@ void move_to_row(uint row)
     if (axis < ROW_AXES) { \
         uint coordinate = axis + 1 == ROW_AXES ? element : element % SIZE_##axis; \
         element /= SIZE_##axis; \
-        place += coordinate * STRIDE_##name##_##axis; \
+        offset += coordinate * STRIDE_##name##_##axis; \
     }
-#define PLACE_IN(name) \
-    uint place_in_##name(uint element) \
+#define POSITION_IN(name) \
+    uint offset_in_##name(uint element) \
     { \
-        uint place = row_##name; \
+        uint offset = row_##name; \
         MOVE_ALONG(name, 0) MOVE_ALONG(name, 1) MOVE_ALONG(name, 2) MOVE_ALONG(name, 3) \
         MOVE_ALONG(name, 4) MOVE_ALONG(name, 5) MOVE_ALONG(name, 6) MOVE_ALONG(name, 7) \
-        return place; \
+        return offset; \
     }
-PLACE_IN(input)
-PLACE_IN(output)
+POSITION_IN(input)
+POSITION_IN(output)
 
 uint widened_f32(uint x) { return x; }
 uint widened_f16(uint x) { return float32_from_float16(x); }
@@ -155,7 +155,7 @@ uint narrowed_f16(uint x) { return float16_from_float32(x); }
 
 // Whether a block has four elements; where all have, the pipeline is made without the other side of the branch. Blocks that
 // are held may lie behind the row's end altogether.
-#if ROW_ACCESS_ORDER == HELD
+#if ROW_ACCESS_ORDER == IN_REGISTERS
 #define IS_WHOLE(first) (ROW_LENGTH % (4u * LANES_PER_ROW) == 0u || first + 3u < ROW_LENGTH)
 #else
 #define IS_WHOLE(first) (ROW_LENGTH % 4u == 0u || first + 3u < ROW_LENGTH)
@@ -165,7 +165,7 @@ uint narrowed_f16(uint x) { return float16_from_float32(x); }
 void load_block(uint first, out uint x[4])
 {
     if (INPUT_HAS_BLOCKS && IS_WHOLE(first)) {
-        uint block = place_in_input(first) >> 2u;
+        uint block = offset_in_input(first) >> 2u;
 #if INPUT_0_BITS == 32
         uvec4 words = fours_input_0[block];
         x[0] = words.x;
@@ -182,8 +182,8 @@ void load_block(uint first, out uint x[4])
         return;
     }
     for (uint k = 0u; k < 4u; ++k) {
-        uint place = place_in_input(min(first + k, ROW_LENGTH - 1u));
-        uint element = FORM(widened, INPUT_0)(LOAD(INPUT_0, words_input_0, place));
+        uint offset = offset_in_input(min(first + k, ROW_LENGTH - 1u));
+        uint element = FORM(widened, INPUT_0)(LOAD(INPUT_0, words_input_0, offset));
         x[k] = first + k < ROW_LENGTH ? element : BEHIND_THE_ROW;
     }
 }
@@ -192,7 +192,7 @@ void load_block(uint first, out uint x[4])
 void store_block(uint first, uint results[4])
 {
     if (OUTPUT_HAS_BLOCKS && IS_WHOLE(first)) {
-        uint block = place_in_output(first) >> 2u;
+        uint block = offset_in_output(first) >> 2u;
 #if OUTPUT_BITS == 32
         fours_output[block] = uvec4(results[0], results[1], results[2], results[3]);
 #else
@@ -204,8 +204,8 @@ void store_block(uint first, uint results[4])
     }
     for (uint k = 0u; k < 4u; ++k) {
         if (first + k < ROW_LENGTH) {
-            uint place = place_in_output(first + k);
-            STORE(OUTPUT_BITS, words_output, place, FORM(narrowed, OUTPUT)(results[k]));
+            uint offset = offset_in_output(first + k);
+            STORE(OUTPUT_BITS, words_output, offset, FORM(narrowed, OUTPUT)(results[k]));
         }
     }
 }
@@ -361,7 +361,7 @@ void take_results(
 #endif
 
 #ifdef RESULT_WITHOUT_SUM
-#define RESULT(first, k) (first + k == peak.place ? uint(RESULT_WITHOUT_SUM) : 0u)
+#define RESULT(first, k) (first + k == peak.offset ? uint(RESULT_WITHOUT_SUM) : 0u)
 #define STORE_BLOCK(name, first) \
     { \
         uint results[4]; \

@@ -9,8 +9,8 @@ uint lane;
 uint row_slot;
 
 shared int shared_ranks[INVOCATIONS];
-shared uint shared_places[INVOCATIONS];
-#define SHARED_PEAK(at) Peak(shared_ranks[at], shared_places[at])
+shared uint shared_offsets[INVOCATIONS];
+#define SHARED_PEAK(at) Peak(shared_ranks[at], shared_offsets[at])
 
 // Of two peaks, the second of a later lane. Where places are those of lanes, the first of equals is the earlier one.
 #ifdef RESULT_WITHOUT_SUM
@@ -19,7 +19,7 @@ shared uint shared_places[INVOCATIONS];
 Peak higher_peak(Peak a, Peak b)
 {
     bool takes_b = b.rank > a.rank;
-    return Peak(takes_b ? b.rank : a.rank, takes_b ? b.place : a.place);
+    return Peak(takes_b ? b.rank : a.rank, takes_b ? b.offset : a.offset);
 }
 #endif
 
@@ -30,7 +30,7 @@ Peak peak_of_lanes(Peak own)
         return own;
     }
     shared_ranks[slot] = own.rank;
-    shared_places[slot] = own.place;
+    shared_offsets[slot] = own.offset;
     barrier();
     if (LANES_IN_CHAIN > 1u) {
         if (lane < CHAINS) {
@@ -40,7 +40,7 @@ Peak peak_of_lanes(Peak own)
                 highest = higher_peak(highest, SHARED_PEAK(begin + i * NEXT_LANE));
             }
             shared_ranks[begin] = highest.rank;
-            shared_places[begin] = highest.place;
+            shared_offsets[begin] = highest.offset;
         }
         barrier();
     }
@@ -98,10 +98,10 @@ uvec3 row_words_of_lanes(Double own, PowerBasis basis)
 // EACH_BLOCK(DO): DO(name, first element) for every block of this lane in turn. Blocks that are held have names of their own, for
 // SwiftShader gives wrong results where arrays of them are indexed; all others are loaded again for each step, as block 0.
 #define BLOCK_STEP (4u * LANES_PER_ROW)
-#if ROW_ACCESS_ORDER == HELD
-#define IF_HELD(block, DO) if (BLOCK_STEP * uint(block) < ROW_LENGTH) DO(block, lane * 4u + BLOCK_STEP * uint(block))
+#if ROW_ACCESS_ORDER == IN_REGISTERS
+#define IF_IN_REGISTERS(block, DO) if (BLOCK_STEP * uint(block) < ROW_LENGTH) DO(block, lane * 4u + BLOCK_STEP * uint(block))
 #define EACH_NAME(DO) DO(0) DO(1) DO(2) DO(3)
-#define EACH_BLOCK(DO) IF_HELD(0, DO) IF_HELD(1, DO) IF_HELD(2, DO) IF_HELD(3, DO)
+#define EACH_BLOCK(DO) IF_IN_REGISTERS(0, DO) IF_IN_REGISTERS(1, DO) IF_IN_REGISTERS(2, DO) IF_IN_REGISTERS(3, DO)
 #define LOAD_AGAIN(name, first)
 #define KEEP_AGAIN(name)
 #else
@@ -136,9 +136,9 @@ void main()
     bool row_has_sum = has_sum(peak);
     PowerBasis basis = basis_of(peak);
     bool has_far = is_far_below(smallest_of_extremes(seen), basis);
-    bool has_peak = lane == peak.place;
+    bool has_peak = lane == peak.offset;
     EACH_NAME(DECLARE_TERMS)
-#if ROW_ACCESS_ORDER == HELD
+#if ROW_ACCESS_ORDER == IN_REGISTERS
     Double sum = Double(FIRST_SUM, 0.0);
 #ifdef TERMS_ARE_KEPT
     EACH_BLOCK(TAKE_BLOCK)

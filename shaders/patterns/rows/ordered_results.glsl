@@ -10,19 +10,19 @@ void main()
     }
     uint number = item % parameters.kept;
     RowStart start = start_of(item / parameters.kept);
-    uint place = PLACE_OF(CANDIDATE_AT(lists, item));
+    uint position = POSITION_OF(CANDIDATE_AT(lists, item));
     uint target = start.values + number * VALUES_STEP;
 #if UNIT_BITS == 64
-    pairs_values[(BASE_WORD(values) >> 1u) + target] = LOAD_ELEMENT(start.input_ + place * INPUT_STEP);
+    pairs_values[(BASE_WORD(values) >> 1u) + target] = LOAD_ELEMENT(start.input_ + position * INPUT_STEP);
 #else
-    uint element = LOAD_ELEMENT(start.input_ + place * INPUT_STEP);
+    uint element = LOAD_ELEMENT(start.input_ + position * INPUT_STEP);
     STORE(UNIT_BITS, words_values, BASE(UNIT_BITS, values) + target, element);
 #endif
-    target = start.places + number * PLACES_STEP;
-    if (PLACES_ARE_PAIRS) {
-        words_places[BASE_WORD(places) + 2u * target] = place;
-        words_places[BASE_WORD(places) + 2u * target + 1u] = 0u;
+    target = start.positions + number * POSITIONS_STEP;
+    if (POSITIONS_ARE_PAIRS) {
+        words_positions[BASE_WORD(positions) + 2u * target] = position;
+        words_positions[BASE_WORD(positions) + 2u * target + 1u] = 0u;
     } else {
-        words_places[BASE_WORD(places) + target] = place;
+        words_positions[BASE_WORD(positions) + target] = position;
     }
 }

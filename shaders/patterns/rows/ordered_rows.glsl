@@ -1,6 +1,6 @@
 // Rows of elements that an operator puts in order: parameters, buffers, where elements lie, and their candidates.
 //
-// The first step finds candidates in pieces of a row and makes a sorted list of each; further steps merge lists
+// The first step finds candidates in tiles of a row and makes a sorted list of each; further steps merge lists
 // (merged_lists.glsl); the last one writes what the list of each row holds. Lists have a fixed number of places; those that
 // are left over hold NO_CANDIDATE, which comes behind all others.
 //
@@ -17,14 +17,14 @@ layout(push_constant) uniform Parameters {
 #ifdef WRITES_RESULTS
     uint base_lists;
     uint base_values;
-    uint base_places;
+    uint base_positions;
 #else
     uint base_lists;
 #endif
     uint work_items; // invocations, or work groups
     uint row_length;
-    uint pieces;     // of a row
-    uint piece;      // elements of a piece
+    uint tiles;     // of a row
+    uint tile;      // elements of a tile
     uint kept;       // places of a list
 } parameters;
 
@@ -34,7 +34,7 @@ BUFFER(0, input)
 BUFFER(1, lists)
 #ifdef WRITES_RESULTS
 BUFFER(2, values)
-BUFFER(3, places)
+BUFFER(3, positions)
 #endif
 
 #include "axes.glsl"
@@ -42,13 +42,13 @@ BUFFER(3, places)
 
 ALL_STRIDES(input, 12)
 ALL_STRIDES(values, 20)
-ALL_STRIDES(places, 28)
+ALL_STRIDES(positions, 28)
 layout(constant_id = 36) const uint INPUT_STEP = 1u; // along the axis of the rows
 layout(constant_id = 37) const uint VALUES_STEP = 1u;
-layout(constant_id = 38) const uint PLACES_STEP = 1u;
+layout(constant_id = 38) const uint POSITIONS_STEP = 1u;
 layout(constant_id = 39) const uint ELEMENT_FORM = 0u;
 layout(constant_id = 40) const bool SMALLEST_FIRST = false;
-layout(constant_id = 41) const bool PLACES_ARE_PAIRS = false; // of 64 bits
+layout(constant_id = 41) const bool POSITIONS_ARE_PAIRS = false; // of 64 bits
 
 #define UNSIGNED_FORM 0u
 #define SIGNED_FORM 1u
@@ -59,7 +59,7 @@ layout(constant_id = 41) const bool PLACES_ARE_PAIRS = false; // of 64 bits
 struct RowStart {
     uint input_;
     uint values;
-    uint places;
+    uint positions;
 };
 
 #define MOVE_TO_ROW(axis) \
@@ -68,7 +68,7 @@ struct RowStart {
         row /= SIZE_##axis; \
         start.input_ += coordinate * STRIDE_input_##axis; \
         start.values += coordinate * STRIDE_values_##axis; \
-        start.places += coordinate * STRIDE_places_##axis; \
+        start.positions += coordinate * STRIDE_positions_##axis; \
     }
 RowStart start_of(uint row)
 {
@@ -78,13 +78,13 @@ RowStart start_of(uint row)
 }
 
 #if UNIT_BITS == 64
-#define LOAD_ELEMENT(place) pairs_input[(BASE_WORD(input) >> 1u) + (place)]
+#define LOAD_ELEMENT(position) pairs_input[(BASE_WORD(input) >> 1u) + (position)]
 #elif UNIT_BITS == 32
-#define LOAD_ELEMENT(place) words_input[BASE_WORD(input) + (place)]
+#define LOAD_ELEMENT(position) words_input[BASE_WORD(input) + (position)]
 #elif UNIT_BITS == 16
-#define LOAD_ELEMENT(place) LOAD(uint16, words_input, BASE(16, input) + (place))
+#define LOAD_ELEMENT(position) LOAD(uint16, words_input, BASE(16, input) + (position))
 #else
-#define LOAD_ELEMENT(place) LOAD(uint8, words_input, BASE(8, input) + (place))
+#define LOAD_ELEMENT(position) LOAD(uint8, words_input, BASE(8, input) + (position))
 #endif
 
 #define SIGN_OF_WORD 0x80000000u
@@ -98,14 +98,14 @@ uint key_of_float(uint bits, bool is_nan)
 }
 
 #if UNIT_BITS == 64
-CANDIDATE candidate_of(uvec2 element, uint place)
+CANDIDATE candidate_of(uvec2 element, uint position)
 {
     uint high = ELEMENT_FORM == SIGNED_FORM ? element.y ^ SIGN_OF_WORD : element.y;
     uint mask = SMALLEST_FIRST ? 0xffffffffu : 0u;
-    return MAKE_CANDIDATE(high ^ mask, element.x ^ mask, place);
+    return MAKE_CANDIDATE(high ^ mask, element.x ^ mask, position);
 }
 #else
-CANDIDATE candidate_of(uint element, uint place)
+CANDIDATE candidate_of(uint element, uint position)
 {
     uint bits = element << (32 - UNIT_BITS); // what decides stands at the top
     uint key = ELEMENT_FORM == SIGNED_FORM ? bits ^ SIGN_OF_WORD : bits;
@@ -116,11 +116,11 @@ CANDIDATE candidate_of(uint element, uint place)
     if (ELEMENT_FORM == FLOAT16_FORM) {
         key = key_of_float(bits, (bits & 0x7fffffffu) > 0x7c000000u);
     }
-    return MAKE_CANDIDATE(key, 0u, place);
+    return MAKE_CANDIDATE(key, 0u, position);
 }
 #endif
 
-CANDIDATE candidate_at(uint row_start, uint place)
+CANDIDATE candidate_at(uint row_start, uint position)
 {
-    return candidate_of(LOAD_ELEMENT(row_start + place * INPUT_STEP), place);
+    return candidate_of(LOAD_ELEMENT(row_start + position * INPUT_STEP), position);
 }

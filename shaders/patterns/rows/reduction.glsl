@@ -72,9 +72,9 @@ void share_state(uint slot, State state)
 State state_at(uint first)
 {
     uint words[STATE_WORDS];
-    uint place = parameters.base_input + row_number * parameters.row_length + first;
+    uint offset = parameters.base_input + row_number * parameters.row_length + first;
     uint step = parameters.rows * parameters.row_length;
-#define READ_STATE(n) words[n] = words_input[place + uint(n) * step];
+#define READ_STATE(n) words[n] = words_input[offset + uint(n) * step];
     EACH_STATE_WORD(READ_STATE)
     return state_of_words(words);
 }
@@ -85,12 +85,12 @@ State state_at(uint first)
 #endif
 
 #if SEVERAL_LANES && defined(HAS_ANY_ORDER) && !PARTIALS
-// A piece of the chunk, as it lies in memory.
+// A tile of the chunk, as it lies in memory.
 State lanes_state(uint lane, uint begin, uint end)
 {
-    uint piece = ((end - begin) / 4u / INVOCATIONS_OF_CHUNK + 1u) * 4u;
-    uint first = begin + lane / LANES_OF_INVOCATION * piece;
-    uint stop = min(first + piece, end);
+    uint tile = ((end - begin) / 4u / INVOCATIONS_OF_CHUNK + 1u) * 4u;
+    uint first = begin + lane / LANES_OF_INVOCATION * tile;
+    uint stop = min(first + tile, end);
     State state = EMPTY_STATE;
     for (; first + 16u <= stop; first += 16u) {
         Block a = load_block(first, 4u);
@@ -237,7 +237,7 @@ QuickState quick_lanes_state(uint lane, uint begin, uint end)
 }
 #endif
 
-#if defined(QUICK_SUMS) && !PARTIALS && !defined(JOINS_PIECES)
+#if defined(QUICK_SUMS) && !PARTIALS && !defined(JOINS_TILES)
 #if SEVERAL_LANES
 // Four lanes at once: their blocks are neighbours in memory. A chunk has whole fours of blocks, or counts what is there.
 #define COUNT_FROM(at) (HAS_WHOLE_FOURS ? 4u : min(end - min(at, end), 4u))
@@ -317,43 +317,43 @@ QuickState quick_lanes_state(uint lane, uint begin, uint end)
 #include "quick_tree.glsl"
 #endif
 
-#ifdef JOINS_PIECES
-// A chunk's pieces, which reduction_pieces.glsl has stored: they are the companion.
-#include "rows/piece_states.glsl"
-layout(constant_id = 15) const uint PIECES = 1u; // of a chunk
-bool are_pieces_right;
-Piece piece_at(uint number)
+#ifdef JOINS_TILES
+// A chunk's tiles, which reduction_tiles.glsl has stored: they are the companion.
+#include "rows/tile_states.glsl"
+layout(constant_id = 15) const uint TILES = 1u; // of a chunk
+bool are_tiles_right;
+TileState tile_at(uint number)
 {
-    uint place = PIECE_PLACE(parameters.base_companion, number, row_number);
-    uint step = PIECE_STEP(PIECES * parameters.chunks);
-    uint words[PIECE_WORDS];
-#define READ_PIECE(n) words[n] = words_companion[place + uint(n) * step];
-    EACH_PIECE_WORD(READ_PIECE)
+    uint offset = TILE_PLACE(parameters.base_companion, number, row_number);
+    uint step = TILE_STEP(TILES * parameters.chunks);
+    uint words[TILE_WORDS];
+#define READ_TILE(n) words[n] = words_companion[offset + uint(n) * step];
+    EACH_TILE_WORD(READ_TILE)
 #ifdef QUICK_SUMS
-    are_pieces_right = are_pieces_right && words_companion[place + PIECE_WORDS * step] != 0u;
+    are_tiles_right = are_tiles_right && words_companion[offset + TILE_WORDS * step] != 0u;
 #endif
-    return piece_of_words(words);
+    return tile_of_words(words);
 }
-Piece fours_of_pieces(uint number, uint begin, uint end)
+TileState fours_of_tiles(uint number, uint begin, uint end)
 {
-    Piece piece = piece_at(number);
+    TileState tile = tile_at(number);
     for (uint i = 1u; i < 4u; ++i) {
-        piece = pieces_joined(piece, piece_at(number + i));
+        tile = tiles_joined(tile, tile_at(number + i));
     }
-    return piece;
+    return tile;
 }
-JOINED_BY_FOURS(several_pieces, PIECES, Piece, EMPTY_PIECE, fours_of_pieces, pieces_joined)
-Piece chunk_of_pieces(uint chunk, out bool are_right)
+JOINED_BY_FOURS(several_tiles, TILES, TileState, EMPTY_TILE, fours_of_tiles, tiles_joined)
+TileState chunk_of_tiles(uint chunk, out bool are_right)
 {
-    are_pieces_right = true;
-    Piece piece = EMPTY_PIECE;
-    if (PIECES == 1u) {
-        piece = piece_at(chunk);
+    are_tiles_right = true;
+    TileState tile = EMPTY_TILE;
+    if (TILES == 1u) {
+        tile = tile_at(chunk);
     } else {
-        piece = several_pieces(chunk * PIECES, 0u, 0u);
+        tile = several_tiles(chunk * TILES, 0u, 0u);
     }
-    are_right = are_pieces_right;
-    return piece;
+    are_right = are_tiles_right;
+    return tile;
 }
 #endif
 
@@ -362,12 +362,12 @@ Piece chunk_of_pieces(uint chunk, out bool are_right)
 #else
 #define RESULT uint
 #endif
-void store_result(uint place, RESULT result)
+void store_result(uint offset, RESULT result)
 {
 #ifdef RESULT_IS_WIDE
     if (OUTPUT_WIDTH == 64u) {
-        place = (parameters.base_output >> 1u) + place;
-        STORE_64(words_output, place, result);
+        offset = (parameters.base_output >> 1u) + offset;
+        STORE_64(words_output, offset, result);
         return;
     }
     uint word = result.x;
@@ -375,13 +375,13 @@ void store_result(uint place, RESULT result)
     uint word = result;
 #endif
     if (OUTPUT_WIDTH == 8u) {
-        place = (parameters.base_output << 2u) + place;
-        STORE_8(words_output, place, word);
+        offset = (parameters.base_output << 2u) + offset;
+        STORE_8(words_output, offset, word);
     } else if (OUTPUT_WIDTH == 16u) {
-        place = (parameters.base_output << 1u) + place;
-        STORE_16(words_output, place, word);
+        offset = (parameters.base_output << 1u) + offset;
+        STORE_16(words_output, offset, word);
     } else {
-        words_output[parameters.base_output + place] = word;
+        words_output[parameters.base_output + offset] = word;
     }
 }
 
@@ -396,7 +396,7 @@ Chunk begin_chunk(uint in_group)
     bool is_there = number < parameters.rows * parameters.chunks;
     number = is_there ? number : 0u;
     row_number = ROWS_ARE_NEIGHBOURS ? number % parameters.rows : number / parameters.chunks;
-    row_input = row_place(row_number, true);
+    row_input = row_offset(row_number, true);
     begin_row();
     return Chunk(ROWS_ARE_NEIGHBOURS ? number / parameters.rows : number % parameters.chunks, is_there);
 }
@@ -407,11 +407,11 @@ void finish(Chunk chunk, State state)
         return;
     }
     if (IS_LAST) {
-        store_result(row_place(row_number, false), result_of(state));
+        store_result(row_offset(row_number, false), result_of(state));
     } else {
-        uint place = parameters.base_output + row_number * parameters.chunks + chunk.number;
+        uint offset = parameters.base_output + row_number * parameters.chunks + chunk.number;
         uint step = parameters.rows * parameters.chunks;
-#define STORE_STATE(n) words_output[place + uint(n) * step] = state_word_##n(state);
+#define STORE_STATE(n) words_output[offset + uint(n) * step] = state_word_##n(state);
         EACH_STATE_WORD(STORE_STATE)
     }
 }
@@ -425,9 +425,9 @@ void main()
     // Those that are too many have no elements.
     uint begin = chunk.number * CHUNK;
     uint end = chunk.is_there ? min(begin + CHUNK, parameters.row_length) : begin;
-#ifdef JOINS_PIECES
+#ifdef JOINS_TILES
     bool is_right = true;
-    State state = state_of_piece(chunk_of_pieces(chunk.number, is_right));
+    State state = state_of_tile(chunk_of_tiles(chunk.number, is_right));
 #ifdef QUICK_SUMS
     if (!is_right) {
         state = lanes_state(0u, begin, end);

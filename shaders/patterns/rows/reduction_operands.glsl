@@ -73,32 +73,32 @@ uint row_input;
 uint row_number;
 
 // Moves along the axes that lead from row to row.
-uint row_place(uint row, bool of_input)
+uint row_offset(uint row, bool of_input)
 {
-    uint place = 0u;
+    uint offset = 0u;
     for (uint axis = 0u; axis < OTHER_AXES; ++axis) {
         uint size = parameters.sizes[ROW_AXES + axis];
         uint coordinate = row % size;
         row /= size;
         uint input_stride = parameters.input_strides[ROW_AXES + axis];
         uint output_stride = parameters.output_strides[ROW_AXES + axis];
-        place += coordinate * (of_input ? input_stride : output_stride);
+        offset += coordinate * (of_input ? input_stride : output_stride);
     }
-    return place;
+    return offset;
 }
 
-uint element_place(uint element)
+uint element_offset(uint element)
 {
     if (ROW_AXES == 1u) {
         return row_input + (HAS_BLOCKS ? element : element * parameters.input_strides[0]); // blocks are of neighbours
     }
-    uint place = row_input;
+    uint offset = row_input;
     for (uint axis = 0u; axis + 1u < ROW_AXES; ++axis) {
         uint size = parameters.sizes[axis];
-        place += (element % size) * parameters.input_strides[axis];
+        offset += (element % size) * parameters.input_strides[axis];
         element /= size;
     }
-    return place + element * parameters.input_strides[ROW_AXES - 1u];
+    return offset + element * parameters.input_strides[ROW_AXES - 1u];
 }
 
 #ifndef WIDE
@@ -115,20 +115,20 @@ uint widened_element(uint bits)
     return KIND == SIGNED_KIND ? uint(int(bits << unused) >> unused) : bits;
 }
 
-ELEMENT load_element(uint place)
+ELEMENT load_element(uint offset)
 {
     if (WIDTH == 32u) {
-        return words_input[parameters.base_input + place];
+        return words_input[parameters.base_input + offset];
     }
     bool is_half = WIDTH == 16u;
-    uint word = words_input[parameters.base_input + (is_half ? place >> 1u : place >> 2u)];
-    uint position = is_half ? (place & 1u) * 16u : (place & 3u) * 8u;
+    uint word = words_input[parameters.base_input + (is_half ? offset >> 1u : offset >> 2u)];
+    uint position = is_half ? (offset & 1u) * 16u : (offset & 3u) * 8u;
     return widened_element((word >> position) & (is_half ? 0xffffu : 0xffu));
 }
 #else
-ELEMENT load_element(uint place)
+ELEMENT load_element(uint offset)
 {
-    uint word = parameters.base_input + 2u * place;
+    uint word = parameters.base_input + 2u * offset;
     return uvec2(words_input[word], words_input[word + 1u]);
 }
 #endif
@@ -144,30 +144,30 @@ struct Block {
 Block load_block(uint first, uint count)
 {
     if (HAS_BLOCKS && count == 4u) {
-        uint place = element_place(first);
+        uint offset = element_offset(first);
 #ifdef WIDE
-        uvec4 low = fours_input[(parameters.base_input >> 2u) + (place >> 1u)];
-        uvec4 high = fours_input[(parameters.base_input >> 2u) + (place >> 1u) + 1u];
+        uvec4 low = fours_input[(parameters.base_input >> 2u) + (offset >> 1u)];
+        uvec4 high = fours_input[(parameters.base_input >> 2u) + (offset >> 1u) + 1u];
         return Block(low.xy, low.zw, high.xy, high.zw);
 #else
         if (WIDTH == 32u) {
-            uvec4 words = fours_input[(parameters.base_input + place) >> 2u];
+            uvec4 words = fours_input[(parameters.base_input + offset) >> 2u];
             return Block(words.x, words.y, words.z, words.w);
         }
         if (WIDTH == 16u) {
-            uvec2 pair = pairs_input[(parameters.base_input >> 1u) + (place >> 2u)];
+            uvec2 pair = pairs_input[(parameters.base_input >> 1u) + (offset >> 2u)];
             return Block(widened_element(pair.x & 0xffffu), widened_element(pair.x >> 16), widened_element(pair.y & 0xffffu),
                 widened_element(pair.y >> 16));
         }
-        uint word = words_input[parameters.base_input + (place >> 2u)];
+        uint word = words_input[parameters.base_input + (offset >> 2u)];
         return Block(widened_element(word & 0xffu), widened_element((word >> 8) & 0xffu),
             widened_element((word >> 16) & 0xffu), widened_element(word >> 24));
 #endif
     }
     uint last = first + count - 1u;
-    ELEMENT a = load_element(element_place(first));
-    ELEMENT b = load_element(element_place(min(first + 1u, last)));
-    ELEMENT c = load_element(element_place(min(first + 2u, last)));
-    ELEMENT d = load_element(element_place(min(first + 3u, last)));
+    ELEMENT a = load_element(element_offset(first));
+    ELEMENT b = load_element(element_offset(min(first + 1u, last)));
+    ELEMENT c = load_element(element_offset(min(first + 2u, last)));
+    ELEMENT d = load_element(element_offset(min(first + 3u, last)));
     return Block(a, b, c, d);
 }

@@ -47,16 +47,16 @@ void share_state(uint slot, State state)
 State carried_state(uint number)
 {
     uint words[STATE_WORDS];
-    uint place = parameters.base_companion + number * STATE_WORDS;
-#define READ_CARRIED(n) words[n] = words_companion[place + uint(n)];
+    uint offset = parameters.base_companion + number * STATE_WORDS;
+#define READ_CARRIED(n) words[n] = words_companion[offset + uint(n)];
     EACH_STATE_WORD(READ_CARRIED)
     return state_of_words(words);
 }
 
 void store_state(uint number, State state)
 {
-    uint place = parameters.base_output + number * STATE_WORDS;
-#define STORE_STATE(n) words_output[place + uint(n)] = state_word_##n(state);
+    uint offset = parameters.base_output + number * STATE_WORDS;
+#define STORE_STATE(n) words_output[offset + uint(n)] = state_word_##n(state);
     EACH_STATE_WORD(STORE_STATE)
 }
 
@@ -89,8 +89,8 @@ State run_state(uint first, uint end)
     if (first >= end) {
         return EMPTY_STATE;
     }
-    uint place = parameters.base_input + (row_number * parameters.row_length + first) * STATE_WORDS;
-#define READ_STATE(n) words[n] = words_input[place + uint(n)];
+    uint offset = parameters.base_input + (row_number * parameters.row_length + first) * STATE_WORDS;
+#define READ_STATE(n) words[n] = words_input[offset + uint(n)];
     EACH_STATE_WORD(READ_STATE)
     return state_of_words(words);
 }
@@ -139,46 +139,46 @@ State run_state(uint first, uint end)
     return state;
 }
 
-uint output_place(uint number)
+uint output_offset(uint number)
 {
     return row_output + (IS_REVERSED ? parameters.row_length - 1u - number : number) * parameters.output_strides[0];
 }
 
-void store_at(uint place, ELEMENT result)
+void store_at(uint offset, ELEMENT result)
 {
 #ifdef WIDE
-    place = (parameters.base_output >> 1u) + place;
-    STORE_64(words_output, place, result);
+    offset = (parameters.base_output >> 1u) + offset;
+    STORE_64(words_output, offset, result);
 #else
     if (OUTPUT_WIDTH == 16u) {
-        place = (parameters.base_output << 1u) + place;
-        STORE_16(words_output, place, result);
+        offset = (parameters.base_output << 1u) + offset;
+        STORE_16(words_output, offset, result);
     } else {
-        words_output[parameters.base_output + place] = result;
+        words_output[parameters.base_output + offset] = result;
     }
 #endif
 }
 
-void store_element(uint number, ELEMENT result) { store_at(output_place(number), result); }
+void store_element(uint number, ELEMENT result) { store_at(output_offset(number), result); }
 
 // Four results of the scan's order, from number `first` on.
 void store_four(uint first, Block results)
 {
-    uint place = row_output + first;
+    uint offset = row_output + first;
     if (IS_REVERSED) {
-        place = row_output + parameters.row_length - 4u - first;
+        offset = row_output + parameters.row_length - 4u - first;
         results = Block(results.d, results.c, results.b, results.a);
     }
 #ifdef WIDE
-    uint four = (parameters.base_output >> 2u) + (place >> 1u);
+    uint four = (parameters.base_output >> 2u) + (offset >> 1u);
     fours_output[four] = uvec4(results.a, results.b);
     fours_output[four + 1u] = uvec4(results.c, results.d);
 #else
     if (OUTPUT_WIDTH == 16u) {
         uvec2 pair = uvec2(results.a | (results.b << 16), results.c | (results.d << 16));
-        pairs_output[(parameters.base_output >> 1u) + (place >> 2u)] = pair;
+        pairs_output[(parameters.base_output >> 1u) + (offset >> 2u)] = pair;
     } else {
-        fours_output[(parameters.base_output + place) >> 2u] = uvec4(results.a, results.b, results.c, results.d);
+        fours_output[(parameters.base_output + offset) >> 2u] = uvec4(results.a, results.b, results.c, results.d);
     }
 #endif
 }
@@ -242,8 +242,8 @@ void main()
     uint chunk = ROWS_ARE_NEIGHBOURS ? chunk_number / parameters.rows : chunk_number % parameters.chunks;
     uint state_number = row_number * parameters.chunks + chunk;
 #if !PARTIALS
-    row_input = row_place(row_number, true);
-    row_output = row_place(row_number, false);
+    row_input = row_offset(row_number, true);
+    row_output = row_offset(row_number, false);
 #endif
 
     uint size = LANES_OF_CHUNK * ELEMENTS_OF_RUN;

@@ -132,7 +132,7 @@ State carry_of(uint chunk, uint row)
 }
 
 // Where an invocation is.
-struct Place {
+struct Position {
     uint slot;
     uint lane;
     uint row; // in the work group
@@ -141,10 +141,10 @@ struct Place {
 };
 
 // A lane behind others: the last one of its block, at most the last one there is.
-uint last_lane_of_block(Place place) { return min(place.lane | 15u, LANES_OF_CHUNK - 1u); }
-uint last_slot_of_block(Place place)
+uint last_lane_of_block(Position position) { return min(position.lane | 15u, LANES_OF_CHUNK - 1u); }
+uint last_slot_of_block(Position position)
 {
-    return min(place.slot + (last_lane_of_block(place) - place.lane) * place.next_slot, 255u);
+    return min(position.slot + (last_lane_of_block(position) - position.lane) * position.next_slot, 255u);
 }
 
 // The elements of a run; zeros where there are none.
@@ -155,7 +155,7 @@ Run loaded_run(uint first, uint end)
 {
     Run run;
     if (first + ELEMENTS_OF_RUN <= end) {
-        uint place = element_place(IS_REVERSED ? parameters.row_length - 1u - first : first);
+        uint position = element_offset(IS_REVERSED ? parameters.row_length - 1u - first : first);
         uint step = IS_REVERSED ? 0u - parameters.input_strides[0] : parameters.input_strides[0];
         [[unroll]] for (uint i = 0u; i < 4u; ++i) {
             if (HAS_BLOCKS) {
@@ -163,8 +163,8 @@ Run loaded_run(uint first, uint end)
                 run.fours[i] = uvec4(block.a, block.b, block.c, block.d);
             } else {
                 [[unroll]] for (uint j = 0u; j < 4u; ++j) {
-                    run.fours[i][j] = load_element(place);
-                    place += step;
+                    run.fours[i][j] = load_element(position);
+                    position += step;
                 }
             }
         }
@@ -184,22 +184,22 @@ Run loaded_run(uint first, uint end)
 
 void store_quickly(uint at, uint end, uvec4 results)
 {
-    uint place = output_place(at);
+    uint position = output_offset(at);
     uint step = IS_REVERSED ? 0u - parameters.output_strides[0] : parameters.output_strides[0];
     if (at + 4u <= end) {
         if (OUTPUT_HAS_BLOCKS) {
             store_four(at, Block(results.x, results.y, results.z, results.w));
             return;
         }
-        store_at(place, results.x);
-        store_at(place + step, results.y);
-        store_at(place + 2u * step, results.z);
-        store_at(place + 3u * step, results.w);
+        store_at(position, results.x);
+        store_at(position + step, results.y);
+        store_at(position + 2u * step, results.z);
+        store_at(position + 3u * step, results.w);
         return;
     }
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
         if (at + i < end) {
-            store_at(place + i * step, results[i]);
+            store_at(position + i * step, results[i]);
         }
     }
 }
@@ -208,7 +208,7 @@ void store_quickly(uint at, uint end, uvec4 results)
 // with these work groups that a core runs at once: columns of 8192 elements have 512 of them, of which an H100 runs 528 at once, or 396.
 // Between writing to a pair of shared words and reading others' of it is one barrier, and between reading it and writing to it anew is
 // another.
-bool is_done_quickly(Place place, uint chunk, Run elements, uint first, uint end)
+bool is_done_quickly(Position position, uint chunk, Run elements, uint first, uint end)
 {
     QuickState run = NO_QUICK_STATE;
     Seen seen = NOTHING_SEEN;
@@ -220,53 +220,53 @@ bool is_done_quickly(Place place, uint chunk, Run elements, uint first, uint end
     }
     // Runs of a block: what the run before and those before it come to. The block's first lane finds what the whole block comes to.
     bool is_followed = chunk + 1u < parameters.chunks;
-    uint number = place.lane % 16u;
-    SHARE_QUICK(0, place.slot, run)
+    uint number = position.lane % 16u;
+    SHARE_QUICK(0, position.slot, run)
     barrier();
     if (has_slow_path != 0u) {
         return false;
     }
     QuickState of_four = run;
     if (LANES_OF_CHUNK > 1u) {
-        of_four = first_rounds(run, place.slot, number, place.next_slot);
+        of_four = first_rounds(run, position.slot, number, position.next_slot);
     }
-    SHARE_QUICK(1, place.slot, of_four)
+    SHARE_QUICK(1, position.slot, of_four)
     barrier();
-    uint last = last_lane_of_block(place) - (place.lane - number);
+    uint last = last_lane_of_block(position) - (position.lane - number);
     uint previous = number == 0u ? last : number - 1u;
-    uint previous_slot = min(place.slot + previous * place.next_slot - number * place.next_slot, 255u);
-    QuickState before_run = second_rounds(QUICK_AT(1, previous_slot), previous_slot, previous / 4u, 4u * place.next_slot);
+    uint previous_slot = min(position.slot + previous * position.next_slot - number * position.next_slot, 255u);
+    QuickState before_run = second_rounds(QUICK_AT(1, previous_slot), previous_slot, previous / 4u, 4u * position.next_slot);
     QuickState of_chunk = before_run; // in the first lane
     if (number == 0u) {
         before_run = NO_QUICK_STATE;
     }
     QuickState before_block = NO_QUICK_STATE;
     if (LANES_OF_CHUNK > 16u) {
-        uint block = place.lane / 16u;
-        uint first_of_chunk = place.slot - place.lane * place.next_slot;
+        uint block = position.lane / 16u;
+        uint first_of_chunk = position.slot - position.lane * position.next_slot;
         if (number == 0u) {
-            SHARE_QUICK(2, place.slot, of_chunk)
+            SHARE_QUICK(2, position.slot, of_chunk)
         }
         barrier();
         if (number == 0u) {
-            QuickState of_blocks = rounds_of_blocks(of_chunk, place.slot, block, 16u * place.next_slot);
-            SHARE_QUICK(1, place.slot, of_blocks)
+            QuickState of_blocks = rounds_of_blocks(of_chunk, position.slot, block, 16u * position.next_slot);
+            SHARE_QUICK(1, position.slot, of_blocks)
         }
         barrier();
         if (block != 0u) {
-            before_block = sum_of_blocks(block - 1u, first_of_chunk, place.next_slot);
+            before_block = sum_of_blocks(block - 1u, first_of_chunk, position.next_slot);
         }
-        if (is_followed && place.lane == 0u) {
-            of_chunk = sum_of_blocks(15u, first_of_chunk, place.next_slot);
+        if (is_followed && position.lane == 0u) {
+            of_chunk = sum_of_blocks(15u, first_of_chunk, position.next_slot);
         }
     }
     QuickState before = NO_QUICK_STATE;
     if (chunk != 0u) {
-        before = quick_carry_of(chunk, place.row);
+        before = quick_carry_of(chunk, position.row);
     }
     before = quick_joined(quick_joined(before, before_block), before_run);
-    if (is_followed && place.lane == 0u) {
-        note_quick_total(chunk, place.row, of_chunk);
+    if (is_followed && position.lane == 0u) {
+        note_quick_total(chunk, position.row, of_chunk);
     }
     run = NO_QUICK_STATE;
     [[unroll]] for (uint i = 0u; i < 4u; ++i) {
@@ -298,56 +298,56 @@ void begin_carefully(uint slot)
     barrier();
 }
 
-void do_carefully(Place place, uint chunk, uint first, uint end)
+void do_carefully(Position position, uint chunk, uint first, uint end)
 {
     State run = run_state(first, end);
-    with_those_before(run, place.slot, place.lane % 16u, place.next_slot, LANES_OF_CHUNK);
+    with_those_before(run, position.slot, position.lane % 16u, position.next_slot, LANES_OF_CHUNK);
     State before_run = EMPTY_STATE;
-    if (place.lane % 16u != 0u) {
-        before_run = shared_state(place.slot - place.next_slot);
+    if (position.lane % 16u != 0u) {
+        before_run = shared_state(position.slot - position.next_slot);
     }
     State before_block = EMPTY_STATE;
     if (LANES_OF_CHUNK > 16u) {
-        State block_total = shared_state(last_slot_of_block(place));
-        with_those_before(block_total, place.slot, place.lane / 16u, 16u * place.next_slot, (LANES_OF_CHUNK + 15u) / 16u);
-        if (place.lane >= 16u) {
-            before_block = shared_state(place.slot - 16u * place.next_slot);
+        State block_total = shared_state(last_slot_of_block(position));
+        with_those_before(block_total, position.slot, position.lane / 16u, 16u * position.next_slot, (LANES_OF_CHUNK + 15u) / 16u);
+        if (position.lane >= 16u) {
+            before_block = shared_state(position.slot - 16u * position.next_slot);
         }
     }
-    if (chunk + 1u < parameters.chunks && place.lane == 0u) {
-        note_total(chunk, place.row, shared_state(place.slot + (LANES_OF_CHUNK - 1u) * place.next_slot));
+    if (chunk + 1u < parameters.chunks && position.lane == 0u) {
+        note_total(chunk, position.row, shared_state(position.slot + (LANES_OF_CHUNK - 1u) * position.next_slot));
     }
-    store_run(first, end, joined(joined(carry_of(chunk, place.row), before_block), before_run));
+    store_run(first, end, joined(joined(carry_of(chunk, position.row), before_block), before_run));
 }
 
 void main()
 {
-    Place place;
-    place.slot = index_in_group();
-    place.lane = ROWS_ARE_NEIGHBOURS ? place.slot / CHUNKS_OF_GROUP : place.slot % LANES_OF_CHUNK;
-    place.row = ROWS_ARE_NEIGHBOURS ? place.slot % CHUNKS_OF_GROUP : place.slot / LANES_OF_CHUNK;
-    place.next_slot = ROWS_ARE_NEIGHBOURS ? CHUNKS_OF_GROUP : 1u;
-    row_number = work_group_index() * CHUNKS_OF_GROUP + place.row;
-    place.is_row = place.lane < LANES_OF_CHUNK && place.row < CHUNKS_OF_GROUP && row_number < parameters.rows;
-    row_number = place.is_row ? row_number : 0u;
-    row_input = row_place(row_number, true);
-    row_output = row_place(row_number, false);
+    Position position;
+    position.slot = index_in_group();
+    position.lane = ROWS_ARE_NEIGHBOURS ? position.slot / CHUNKS_OF_GROUP : position.slot % LANES_OF_CHUNK;
+    position.row = ROWS_ARE_NEIGHBOURS ? position.slot % CHUNKS_OF_GROUP : position.slot / LANES_OF_CHUNK;
+    position.next_slot = ROWS_ARE_NEIGHBOURS ? CHUNKS_OF_GROUP : 1u;
+    row_number = work_group_index() * CHUNKS_OF_GROUP + position.row;
+    position.is_row = position.lane < LANES_OF_CHUNK && position.row < CHUNKS_OF_GROUP && row_number < parameters.rows;
+    row_number = position.is_row ? row_number : 0u;
+    row_input = row_offset(row_number, true);
+    row_output = row_offset(row_number, false);
     quick_before_sixteens = NO_QUICK_STATE;
     has_slow_path = 0u;
     barrier();
     const uint size = LANES_OF_CHUNK * ELEMENTS_OF_RUN;
     bool is_quick = true;
     for (uint chunk = 0u; chunk < parameters.chunks; ++chunk) {
-        uint end = place.is_row ? min(chunk * size + size, parameters.row_length) : 0u;
-        uint first = place.is_row ? chunk * size + place.lane * ELEMENTS_OF_RUN : 0u;
+        uint end = position.is_row ? min(chunk * size + size, parameters.row_length) : 0u;
+        uint first = position.is_row ? chunk * size + position.lane * ELEMENTS_OF_RUN : 0u;
         if (is_quick) {
-            is_quick = is_done_quickly(place, chunk, loaded_run(first, end), first, end);
+            is_quick = is_done_quickly(position, chunk, loaded_run(first, end), first, end);
             if (!is_quick) {
-                begin_carefully(place.slot);
+                begin_carefully(position.slot);
             }
         }
         if (!is_quick) {
-            do_carefully(place, chunk, first, end);
+            do_carefully(position, chunk, first, end);
             barrier(); // what is carried is known, and what was shared has been read
         }
     }

@@ -33,7 +33,7 @@ BUFFER(2, state) // what one of several launches hands on to the next: STATE_WOR
 
 // Of each of six spatial axes: its size, the window's places, how far these lie apart, how far the window moves, the padding before,
 // and how many positions there are.
-layout(constant_id = 2) const uint PLACES = 1u;
+layout(constant_id = 2) const uint WINDOW_POSITIONS = 1u;
 layout(constant_id = 3) const uint POSITIONS = 1u;
 #define SPATIAL_AXIS(axis) \
     layout(constant_id = 4 + 6 * axis) const uint SIZE_##axis = 1u; \
@@ -48,13 +48,13 @@ layout(constant_id = 40) const bool IN_PARTS = false;
 layout(constant_id = 41) const bool IS_ALIKE_IN_WINDOW = false;
 // What the sum is divided by; and whether each addend is divided by how many places of its window lie in the output.
 layout(constant_id = 42) const uint DIVISOR = 1u;
-layout(constant_id = 43) const bool DIVIDES_BY_PLACES_INSIDE = false;
+layout(constant_id = 43) const bool DIVIDES_BY_POSITIONS_INSIDE = false;
 
 // Whether the positions are gone through that a window may have over an element, rather than the window's places: whichever are fewer. In
 // all axes earlier places are those of later positions, so that both give the same order.
 layout(constant_id = 44) const bool BY_POSITIONS = false;
 // Of either how many there are, and along each axis how many positions.
-layout(constant_id = 45) const uint TURNS = 1u;
+layout(constant_id = 45) const uint ITERATIONS = 1u;
 layout(constant_id = 46) const uint CANDIDATES_0 = 1u;
 layout(constant_id = 47) const uint CANDIDATES_1 = 1u;
 layout(constant_id = 48) const uint CANDIDATES_2 = 1u;
@@ -73,17 +73,17 @@ layout(constant_id = 51) const uint CANDIDATES_5 = 1u;
         uint inside; \
         if (BY_POSITIONS) { \
             uint last = min(coordinate_##axis / STRIDE_##axis, BLOCKS_##axis - 1u); \
-            uint before = turn % CANDIDATES_##axis; \
-            turn /= CANDIDATES_##axis; \
+            uint before = iteration % CANDIDATES_##axis; \
+            iteration /= CANDIDATES_##axis; \
             along = last - before; \
             uint moved = coordinate_##axis - along * STRIDE_##axis; \
             inside = moved / DILATION_##axis; \
             is_there = is_there && before <= last && moved % DILATION_##axis == 0u && inside < WINDOW_##axis; \
-            place += inside * place_weight; \
+            location += inside * place_weight; \
             place_weight *= WINDOW_##axis; \
         } else { \
-            inside = turn % WINDOW_##axis; \
-            turn /= WINDOW_##axis; \
+            inside = iteration % WINDOW_##axis; \
+            iteration /= WINDOW_##axis; \
             uint moved = coordinate_##axis - inside * DILATION_##axis; \
             along = moved / STRIDE_##axis; \
             is_there = is_there && inside * DILATION_##axis <= coordinate_##axis && moved % STRIDE_##axis == 0u \
@@ -92,7 +92,7 @@ layout(constant_id = 51) const uint CANDIDATES_5 = 1u;
         position += along * weight; \
         weight *= BLOCKS_##axis; \
         uint begin = along * STRIDE_##axis; \
-        if (DIVIDES_BY_PLACES_INSIDE) { /* such windows are not dilated */ \
+        if (DIVIDES_BY_POSITIONS_INSIDE) { /* such windows are not dilated */ \
             inside_count *= min(begin + WINDOW_##axis, START_##axis + SIZE_##axis) - max(begin, START_##axis); \
         } \
     }
@@ -109,17 +109,17 @@ layout(constant_id = 51) const uint CANDIDATES_5 = 1u;
     { \
         uint rest = number; \
         COORDINATE(5) COORDINATE(4) COORDINATE(3) COORDINATE(2) COORDINATE(1) COORDINATE(0) \
-        uint end = IN_PARTS ? min(parameters.end, TURNS) : TURNS; \
+        uint end = IN_PARTS ? min(parameters.end, ITERATIONS) : ITERATIONS; \
         for (uint each = IN_PARTS ? parameters.first : 0u; each < end; ++each) { \
-            uint turn = each; \
-            uint place = BY_POSITIONS ? 0u : each; \
+            uint iteration = each; \
+            uint location = BY_POSITIONS ? 0u : each; \
             uint place_weight = 1u; \
             uint position = 0u; \
             uint weight = 1u; \
             uint inside_count = 1u; \
             bool is_there = true; \
             POSITION_ALONG(5) POSITION_ALONG(4) POSITION_ALONG(3) POSITION_ALONG(2) POSITION_ALONG(1) POSITION_ALONG(0) \
-            uint index = (IS_ALIKE_IN_WINDOW ? rest : rest * PLACES + place) * POSITIONS + position; \
+            uint index = (IS_ALIKE_IN_WINDOW ? rest : rest * WINDOW_POSITIONS + location) * POSITIONS + position; \
             if (is_there && IS_CHOSEN(index, number)) { \
                 DO(index, inside_count) \
             } \

@@ -105,7 +105,7 @@ vec4 squares_of(uvec4 numbers)
 
 // The channels' fours from the first channel's place on, one after the other in a loop: what is written out takes processors' compilers long.
 #define BEHIND (TAPS - 1u - BEFORE)
-uint run_in_loop(uint first, uint place)
+uint run_in_loop(uint first, uint location)
 {
     vec4 before[4] = vec4[](vec4(0.0), vec4(0.0), vec4(0.0), vec4(0.0)); // squares in the channels before the newest one
     uvec4 last = uvec4(0u);
@@ -115,7 +115,7 @@ uint run_in_loop(uint first, uint place)
     for (uint tap = 0u; tap < end; ++tap) {
         uvec4 newest = uvec4(0u);
         if (first + tap - BEFORE < CHANNELS) {
-            newest = four_of(place + (tap - BEFORE) * PLANE_FOURS);
+            newest = four_of(location + (tap - BEFORE) * PLANE_FOURS);
         }
         vec4 square = squares_of(newest);
         if (tap + 1u >= TAPS) {
@@ -126,7 +126,7 @@ uint run_in_loop(uint first, uint place)
             vec4 d = TAPS == 5u ? before[3] : (TAPS == 4u ? square : vec4(0.0));
             uvec4 x = BEHIND == 0u ? newest : (BEHIND == 1u ? last : last_but_one);
             uint slow_lanes;
-            store_four(place + own * PLANE_FOURS, responses(x, a, b, c, d, TAPS == 5u ? square : vec4(0.0), slow_lanes));
+            store_four(location + own * PLANE_FOURS, responses(x, a, b, c, d, TAPS == 5u ? square : vec4(0.0), slow_lanes));
             slow |= slow_lanes << (4u * own);
         }
         before[0] = before[1];
@@ -140,14 +140,14 @@ uint run_in_loop(uint first, uint place)
 }
 
 // The same with all loads before anything is stored.
-uint run_written_out(uint first, uint place)
+uint run_written_out(uint first, uint location)
 {
     uvec4 numbers[CHANNELS_OF_RUN + MOST_BEHIND];
     vec4 squares[CHANNELS_OF_RUN + MOST_BEHIND];
     [[unroll]] for (uint tap = 0u; tap < CHANNELS_OF_RUN + MOST_BEHIND; ++tap) {
         numbers[tap] = uvec4(0u);
         if (first + tap - BEFORE < CHANNELS) {
-            numbers[tap] = four_of(place + (tap - BEFORE) * PLANE_FOURS);
+            numbers[tap] = four_of(location + (tap - BEFORE) * PLANE_FOURS);
         }
         squares[tap] = squares_of(numbers[tap]);
     }
@@ -158,7 +158,7 @@ uint run_written_out(uint first, uint place)
             uint slow_lanes;
             uvec4 results = responses(x, squares[own], TAPS > 1u ? squares[own + 1u] : vec4(0.0), TAPS > 2u ? squares[own + 2u] : vec4(0.0),
                 TAPS > 3u ? squares[own + 3u] : vec4(0.0), TAPS > 4u ? squares[own + 4u] : vec4(0.0), slow_lanes);
-            store_four(place + own * PLANE_FOURS, results);
+            store_four(location + own * PLANE_FOURS, results);
             slow |= slow_lanes << (4u * own);
         }
     }
@@ -176,13 +176,13 @@ void main()
     uint image = run / RUNS;
     uint first = (run % RUNS) * CHANNELS_OF_RUN;
     // Of the first channel.
-    uint place = (image * CHANNELS + first) * PLANE_FOURS + four;
+    uint location = (image * CHANNELS + first) * PLANE_FOURS + four;
 
-    uint slow = ON_PROCESSOR ? run_in_loop(first, place) : run_written_out(first, place);
+    uint slow = ON_PROCESSOR ? run_in_loop(first, location) : run_written_out(first, location);
     while (slow != 0u) {
         uint element = uint(findLSB(slow));
         slow &= slow - 1u;
-        store_slowly(place + (element >> 2u) * PLANE_FOURS, element & 3u, first + (element >> 2u));
+        store_slowly(location + (element >> 2u) * PLANE_FOURS, element & 3u, first + (element >> 2u));
     }
 }
 

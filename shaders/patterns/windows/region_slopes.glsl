@@ -113,8 +113,8 @@ void add_slope(inout TermSum of_start, inout TermSum of_end, uint slope, float s
 // The sample k (along x and y) of the output of which these are the entries, times its gradient.
 void add_sample(inout Slopes slopes, uint begin, uvec2 k, uvec2 column_axis, uvec2 row_axis, vec2 inverse, uint gradient)
 {
-    Between column = between(place_between(k.x, column_axis.x, column_axis.y, parameters.width));
-    Between row = between(place_between(k.y, row_axis.x, row_axis.y, parameters.height));
+    Between column = between(location_between(k.x, column_axis.x, column_axis.y, parameters.width));
+    Between row = between(location_between(k.y, row_axis.x, row_axis.y, parameters.height));
     bool has_x = !is_zero(column.fraction);
     bool has_y = !is_zero(row.fraction);
     uint at = begin + column.element * parameters.input_stride_3 + row.element * parameters.input_stride_2;

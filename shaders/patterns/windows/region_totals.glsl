@@ -79,8 +79,8 @@ void main()
     uint region = parameters.first_region + (item >> 2u);
     uvec4 head = fours_tables[BASE_WORD(tables) / 4u + region * (1u + parameters.entries)];
     uint result = result_of(sum, (member & 1u) == 0u ? parameters.scale_x : parameters.scale_y, head);
-    uint place = region * parameters.region_stride + member * parameters.member_stride;
-    STORE(INPUT_BITS, words_output, BASE(INPUT_BITS, output) + place, result);
+    uint location = region * parameters.region_stride + member * parameters.member_stride;
+    STORE(INPUT_BITS, words_output, BASE(INPUT_BITS, output) + location, result);
 }
 
 #endif

@@ -72,13 +72,13 @@ void main()
     uint at = BASE_WORD(weights) + region * (own + BOUNDS);
     uvec4 head = fours_table[table];
     bool is_bound = number < BOUNDS;
-    uint place = is_bound ? number : number - BOUNDS;
-    bool is_row = place < (is_bound ? parameters.height : parameters.output_height * parameters.height);
+    uint location = is_bound ? number : number - BOUNDS;
+    bool is_row = location < (is_bound ? parameters.height : parameters.output_height * parameters.height);
     uint extent = is_row ? parameters.height : parameters.width;
     uint samples = is_row ? head.y : head.z;
     uint entries = table + 1u + (is_row ? 0u : parameters.output_height);
     if (is_bound) {
-        uint element = is_row ? place : place - parameters.height;
+        uint element = is_row ? location : location - parameters.height;
         uvec2 bounds = uvec2(0u);
         if (head.w != 0u) {
             uint outputs = is_row ? parameters.output_height : parameters.output_width;
@@ -89,7 +89,7 @@ void main()
         return;
     }
 #if IS_AVERAGE
-    uint within = is_row ? place : place - parameters.output_height * parameters.height;
+    uint within = is_row ? location : location - parameters.output_height * parameters.height;
     uvec4 entry = fours_table[entries + within / extent];
     words_weights[at + BOUNDS + number] = weight_in(within % extent, samples, entry, extent);
 #endif

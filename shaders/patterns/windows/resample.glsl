@@ -93,7 +93,7 @@ struct Source {
     uint d;
 };
 
-#define PLACE(axis, coordinate) place_of(coordinate, resampled_##axis())
+#define POSITION(axis, coordinate) location_of(coordinate, resampled_##axis())
 #define ELEMENT(at) LOAD(INPUT, words_input, BASE(INPUT_BITS, input) + (at))
 
 VALUE(OUTPUT) resampled(Source source);
@@ -164,10 +164,10 @@ struct Columns {
 };
 Columns columns_from(uint a)
 {
-    Between x = between(PLACE(A, a));
-    Between y = between(PLACE(A, a + 1u));
-    Between z = between(PLACE(A, a + 2u));
-    Between w = between(PLACE(A, a + 3u));
+    Between x = between(POSITION(A, a));
+    Between y = between(POSITION(A, a + 1u));
+    Between z = between(POSITION(A, a + 2u));
+    Between w = between(POSITION(A, a + 3u));
     uvec4 first = uvec4(x.element, y.element, z.element, w.element) * STRIDE_A;
     vec4 fraction = vec4(x.fraction, y.fraction, z.fraction, w.fraction);
     uvec4 step = uvec4(is_zero(x.fraction) ? 0u : STRIDE_A, is_zero(y.fraction) ? 0u : STRIDE_A,

@@ -30,7 +30,7 @@ layout(constant_id = 6) const uint INPUT_OFFSET = 0u;
 layout(constant_id = 7) const uint OUTPUT_OFFSET = 0u;
 layout(constant_id = 8) const uint LAST = 0u;
 
-uint element_from(float place);
+uint element_from(float location);
 
 void main()
 {
@@ -44,7 +44,7 @@ void main()
     uint high = parameters.size;
     for (uint step = 0u; step < 32u && low < high; ++step) {
         uint middle = low + (high - low) / 2u;
-        if (element_from(place_of(middle, axis)) >= entry) {
+        if (element_from(location_of(middle, axis)) >= entry) {
             high = middle;
         } else {
             low = middle + 1u;

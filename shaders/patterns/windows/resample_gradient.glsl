@@ -51,7 +51,7 @@ layout(constant_id = 4) const uint LEAST_MAGNITUDE = 0u;
         if (!IS_RESAMPLED_##axis || !IS_LINEAR) { \
             return 1.0; \
         } \
-        Between between_ = between(place_of(at, Resampled(uintBitsToFloat(SCALE_##axis), uintBitsToFloat(INVERSE_##axis), \
+        Between between_ = between(location_of(at, Resampled(uintBitsToFloat(SCALE_##axis), uintBitsToFloat(INVERSE_##axis), \
             uintBitsToFloat(INPUT_OFFSET_##axis), uintBitsToFloat(OUTPUT_OFFSET_##axis), uintBitsToFloat(LAST_##axis)))); \
         precise float rest = 1.0 - between_.fraction; \
         return between_.element == element ? rest : between_.fraction; \

@@ -1,4 +1,4 @@
-// ROI_ALIGN, ROI_ALIGN1: of each region's samples, which region_places.glsl has placed, those of an output are averaged, or the
+// ROI_ALIGN, ROI_ALIGN1: of each region's samples, which region_locations.glsl has placed, those of an output are averaged, or the
 // largest is taken.
 //
 // Where an output may have more samples than a loop has turns everywhere, each of several launches takes those from `first` on, before
@@ -68,14 +68,14 @@ struct SampleRow {
 };
 
 #if IS_LINEAR
-SampleRow row_of(uint begin, float place)
+SampleRow row_of(uint begin, float location)
 {
-    Between row = between(place);
+    Between row = between(location);
     return SampleRow(begin + row.element * parameters.input_stride_2, is_zero(row.fraction) ? 0u : parameters.input_stride_2, row.fraction);
 }
-uint sample_of(SampleRow row, float place)
+uint sample_of(SampleRow row, float location)
 {
-    Between column = between(place);
+    Between column = between(location);
     uint at = row.at + column.element * parameters.input_stride_3;
     uint right = is_zero(column.fraction) ? 0u : parameters.input_stride_3;
     uvec4 bits = uvec4(ELEMENT(at), ELEMENT(at + right), ELEMENT(at + row.below), ELEMENT(at + row.below + right));
@@ -88,13 +88,13 @@ uint sample_of(SampleRow row, float place)
     return without_denormal(result);
 }
 #else
-SampleRow row_of(uint begin, float place)
+SampleRow row_of(uint begin, float location)
 {
-    return SampleRow(begin + nearest_element(place, NEAREST_OR_LOWER) * parameters.input_stride_2, 0u, 0.0);
+    return SampleRow(begin + nearest_element(location, NEAREST_OR_LOWER) * parameters.input_stride_2, 0u, 0.0);
 }
-uint sample_of(SampleRow row, float place)
+uint sample_of(SampleRow row, float location)
 {
-    return ELEMENT(row.at + nearest_element(place, NEAREST_OR_LOWER) * parameters.input_stride_3);
+    return ELEMENT(row.at + nearest_element(location, NEAREST_OR_LOWER) * parameters.input_stride_3);
 }
 #endif
 
@@ -211,9 +211,9 @@ uint result_of(Found found, Counts counts)
 #if !IS_WINNER
 void store_result(uint region, uint channel, uint y, uint x, uint result)
 {
-    uint place = region * parameters.output_stride_0 + channel * parameters.output_stride_1 + y * parameters.output_stride_2
+    uint location = region * parameters.output_stride_0 + channel * parameters.output_stride_1 + y * parameters.output_stride_2
         + x * parameters.output_stride_3;
-    STORE(INPUT_BITS, words_output, BASE(INPUT_BITS, output) + place, result);
+    STORE(INPUT_BITS, words_output, BASE(INPUT_BITS, output) + location, result);
 }
 #endif
 
@@ -229,8 +229,8 @@ struct Pair {
 };
 Pair pair_of(uvec4 entry, uint extent, uint stride)
 {
-    Between first = between(place_between(entry.x, entry.z, entry.w, extent));
-    Between second = between(place_between(entry.x + 1u, entry.z, entry.w, extent));
+    Between first = between(location_between(entry.x, entry.z, entry.w, extent));
+    Between second = between(location_between(entry.x + 1u, entry.z, entry.w, extent));
     uvec2 at = uvec2(first.element, second.element) * stride;
     uvec2 next = at + uvec2(is_zero(first.fraction) ? 0u : stride, is_zero(second.fraction) ? 0u : stride);
     return Pair(uvec4(at.x, next.x, at.y, next.y), vec2(first.fraction, second.fraction));
@@ -317,11 +317,11 @@ void main()
     uint k_y = row.x + tap / max(columns, 1u);
     uint k_x = column.x + tap % max(columns, 1u);
     while (tap < end) {
-        SampleRow sample_row = row_of(begin, place_between(k_y, row.z, row.w, parameters.height));
+        SampleRow sample_row = row_of(begin, location_between(k_y, row.z, row.w, parameters.height));
         uint stop = min(k_x + (end - tap), column.y);
         tap += stop - k_x;
         for (; k_x < stop; ++k_x) {
-            uint bits = sample_of(sample_row, place_between(k_x, column.z, column.w, parameters.width));
+            uint bits = sample_of(sample_row, location_between(k_x, column.z, column.w, parameters.width));
             found = with_sample(found, bits, uvec2(k_y, k_x));
         }
         k_x = column.x;

@@ -75,13 +75,13 @@ struct Span {
     int first;
     int end;
 };
-Span span_of(int low, int high, uint place, uint places, uint extent)
+Span span_of(int low, int high, uint location, uint locations, uint extent)
 {
     uint size = (high > low ? uint(high) - uint(low) : 0u) + 1u; // up to 2^31 + 1
-    uint whole = size / places;
-    uint rest = size % places;
-    int first = int(uint(low) + place * whole + place * rest / places);
-    int end = int(uint(low) + (place + 1u) * whole + ((place + 1u) * rest + places - 1u) / places);
+    uint whole = size / locations;
+    uint rest = size % locations;
+    int first = int(uint(low) + location * whole + location * rest / locations);
+    int end = int(uint(low) + (location + 1u) * whole + ((location + 1u) * rest + locations - 1u) / locations);
     return Span(min(max(first, 0), int(extent)), min(max(end, 0), int(extent)));
 }
 

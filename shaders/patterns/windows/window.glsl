@@ -201,15 +201,15 @@ bool has_state() { return parameters.first_tap != 0u || parameters.round != 0u; 
 
 VALUE(OUTPUT) pooled(Window window, out uint index);
 
-// Of the taps along an axis from `place` in the padded input on, the first one inside the input, and how many are.
+// Of the taps along an axis from `location` in the padded input on, the first one inside the input, and how many are.
 struct Taps {
     uint first;
     uint count;
 };
 #define TAPS_INSIDE(axis) \
-    Taps taps_inside_##axis(uint place) \
+    Taps taps_inside_##axis(uint location) \
     { \
-        int position = int(place) - int(PADDING_##axis); \
+        int position = int(location) - int(PADDING_##axis); \
         uint first = position < 0 ? (uint(-position) + (DILATION_##axis - 1u)) / DILATION_##axis : 0u; \
         int left = int(EXTENT_##axis) - 1 - position; \
         uint end = left < 0 ? 0u : min(uint(left) / DILATION_##axis + 1u, TAPS_##axis); \
@@ -220,13 +220,13 @@ TAPS_INSIDE(HEIGHT)
 TAPS_INSIDE(WIDTH)
 
 #define MOVE(axis, coordinate) \
-    place.at += coordinate * INPUT_STEP_##axis; \
-    place.depth += coordinate * DEPTH_STEP_##axis; \
-    place.height += coordinate * HEIGHT_STEP_##axis; \
-    place.width += coordinate * WIDTH_STEP_##axis; \
-    place.output_at += coordinate * OUTPUT_STEP_##axis; \
-    place.indices_at += coordinate * INDICES_STEP_##axis; \
-    place.number += coordinate * NUMBER_STEP_##axis;
+    location.at += coordinate * INPUT_STEP_##axis; \
+    location.depth += coordinate * DEPTH_STEP_##axis; \
+    location.height += coordinate * HEIGHT_STEP_##axis; \
+    location.width += coordinate * WIDTH_STEP_##axis; \
+    location.output_at += coordinate * OUTPUT_STEP_##axis; \
+    location.indices_at += coordinate * INDICES_STEP_##axis; \
+    location.number += coordinate * NUMBER_STEP_##axis;
 #define MOVE_ALONG(axis) \
     if (SIZE_##axis > 1u) { \
         uint coordinate = rest % SIZE_##axis; \
@@ -236,7 +236,7 @@ TAPS_INSIDE(WIDTH)
 
 // Where the window of an element of the output lies, by the element's number in the order of memory: at the first element of the input beside the
 // padding, and at places in the padded input.
-struct Place {
+struct Location {
     uint at;
     uint number;
     uint depth;
@@ -245,27 +245,27 @@ struct Place {
     uint output_at;
     uint indices_at;
 };
-Place place_of(uint element)
+Location location_of(uint element)
 {
-    Place place = Place(0u, 0u, 0u, 0u, 0u, 0u, 0u);
+    Location location = Location(0u, 0u, 0u, 0u, 0u, 0u, 0u);
     uint rest = element;
     MOVE_ALONG(0) MOVE_ALONG(1) MOVE_ALONG(2) MOVE_ALONG(3)
     MOVE(4, rest)
-    return place;
+    return location;
 }
 
 // The window there. What lies before the input's first element wraps below zero, and back with the taps that are left out.
-Window window_at(Place place)
+Window window_at(Location location)
 {
-    uint at = place.at - INPUT_START;
-    uint number = place.number - NUMBER_START;
-    Taps depth_taps = taps_inside_DEPTH(place.depth);
-    Taps height_taps = taps_inside_HEIGHT(place.height);
-    Taps width_taps = taps_inside_WIDTH(place.width);
+    uint at = location.at - INPUT_START;
+    uint number = location.number - NUMBER_START;
+    Taps depth_taps = taps_inside_DEPTH(location.depth);
+    Taps height_taps = taps_inside_HEIGHT(location.height);
+    Taps width_taps = taps_inside_WIDTH(location.width);
     at += depth_taps.first * TAP_STEP_DEPTH + height_taps.first * TAP_STEP_HEIGHT + width_taps.first * TAP_STEP_WIDTH;
     number += depth_taps.first * TAP_NUMBER_DEPTH + height_taps.first * TAP_NUMBER_HEIGHT
         + width_taps.first * TAP_NUMBER_WIDTH;
-    return Window(at, number, place.at, depth_taps.first, depth_taps.count, height_taps.count, width_taps.count);
+    return Window(at, number, location.at, depth_taps.first, depth_taps.count, height_taps.count, width_taps.count);
 }
 
 #ifdef WINDOW_INDICES
@@ -306,11 +306,11 @@ void store_word(uint item)
         uint element = item * ELEMENTS_OF_WORD + lane;
         if (element < parameters.elements) {
             uint index;
-            Place place = place_of(element);
-            VALUE(OUTPUT) value = pooled(window_at(place), index);
+            Location location = location_of(element);
+            VALUE(OUTPUT) value = pooled(window_at(location), index);
             INSERT(OUTPUT_BITS, bits, lane, value);
             INSERT(OUTPUT_BITS, mask, lane, 0xffffffffu);
-            store_index(place.indices_at, index);
+            store_index(location.indices_at, index);
         }
     }
     store_bits(BASE_WORD(output) + item, bits[0], mask[0]);
@@ -318,7 +318,7 @@ void store_word(uint item)
 #endif
 
 #ifdef WINDOW_BLOCKS
-uvec4 pooled_block(Place place);
+uvec4 pooled_block(Location location);
 
 // Goes through the rows of the input that the windows of a block have, in rising order: BEGIN, TAKE(at) for every tap of the row, and
 // END(is_in) with a bvec4 that says which windows have the row. In the place of a tap outside of the input comes the nearest one inside, which is the
@@ -326,16 +326,16 @@ uvec4 pooled_block(Place place);
 #define ROWS_OF_BLOCK (ROW_STEP * (WINDOWS_OF_BLOCK - 1u) + TAPS_HEIGHT)
 #define IS_IN_WINDOW(row, window) (row >= window * ROW_STEP && row < window * ROW_STEP + TAPS_HEIGHT)
 // How far a tap, or the nearest one inside, lies behind a place.
-#define STEPS_TO_TAP(axis, place, tap) \
-    uint(min(max(int(place + tap) - int(PADDING_##axis), 0), int(EXTENT_##axis) - 1) - int(place)) * TAP_STEP_##axis
-#define FOR_EACH_ROW_OF_BLOCK(place, BEGIN, TAKE, END) \
+#define STEPS_TO_TAP(axis, location, tap) \
+    uint(min(max(int(location + tap) - int(PADDING_##axis), 0), int(EXTENT_##axis) - 1) - int(location)) * TAP_STEP_##axis
+#define FOR_EACH_ROW_OF_BLOCK(location, BEGIN, TAKE, END) \
     for (uint depth_ = 0u; depth_ < TAPS_DEPTH; ++depth_) { \
-        uint depth_at_ = place.at + STEPS_TO_TAP(DEPTH, place.depth, depth_); \
+        uint depth_at_ = location.at + STEPS_TO_TAP(DEPTH, location.depth, depth_); \
         for (uint row_ = 0u; row_ < ROWS_OF_BLOCK; ++row_) { \
-            uint row_at_ = depth_at_ + STEPS_TO_TAP(HEIGHT, place.height, row_); \
+            uint row_at_ = depth_at_ + STEPS_TO_TAP(HEIGHT, location.height, row_); \
             BEGIN \
             for (uint width_ = 0u; width_ < TAPS_WIDTH; ++width_) { \
-                TAKE(row_at_ + STEPS_TO_TAP(WIDTH, place.width, width_)) \
+                TAKE(row_at_ + STEPS_TO_TAP(WIDTH, location.width, width_)) \
             } \
             bvec4 is_in_ = \
                 bvec4(IS_IN_WINDOW(row_, 0u), IS_IN_WINDOW(row_, 1u), IS_IN_WINDOW(row_, 2u), IS_IN_WINDOW(row_, 3u)); \
@@ -347,15 +347,15 @@ uvec4 pooled_block(Place place);
 void store_block(uint item)
 {
 #if OUTPUT_BITS == 16
-    Place place = place_of(2u * item);
-    Place next = place_of(2u * item + 1u);
-    uvec4 results = (pooled_block(place) & 0xffffu) | (pooled_block(next) << 16);
+    Location location = location_of(2u * item);
+    Location next = location_of(2u * item + 1u);
+    uvec4 results = (pooled_block(location) & 0xffffu) | (pooled_block(next) << 16);
 #else
-    Place place = place_of(item);
-    uvec4 results = pooled_block(place);
+    Location location = location_of(item);
+    uvec4 results = pooled_block(location);
 #endif
-    uint at = BASE(OUTPUT_BITS, output) + place.output_at;
-    uint row = place.height / ROW_STEP;
+    uint at = BASE(OUTPUT_BITS, output) + location.output_at;
+    uint row = location.height / ROW_STEP;
 #define STORE_WINDOW(window, result) \
     if (row + window < OUTPUT_ROWS) { \
         words_output[(at + window * ROW_OUTPUT_STEP) * uint(OUTPUT_BITS) / 32u] = result; \
@@ -386,10 +386,10 @@ void main()
     }
 #endif
     uint index;
-    Place place = place_of(item);
-    VALUE(OUTPUT) value = pooled(window_at(place), index);
-    STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + place.output_at, value);
-    store_index(place.indices_at, index);
+    Location location = location_of(item);
+    VALUE(OUTPUT) value = pooled(window_at(location), index);
+    STORE(OUTPUT_BITS, words_output, BASE(OUTPUT_BITS, output) + location.output_at, value);
+    store_index(location.indices_at, index);
 }
 
 #endif

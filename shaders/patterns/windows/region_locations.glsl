@@ -2,11 +2,11 @@
 //
 // For each region a head, {batch, samples of an output along y, the same along x, whether there is such a batch}, and behind it an
 // entry for each row of the output and one for each column, {first, end, start, step}: of this row's samples those from `first` on,
-// before `end`, lie inside of the input, and sample k lies at (k - OutputPixelOffset) * step + start - InputPixelOffset. Each step is rounded to float32, so
-// places rise or fall with k, never both: the bounds are found by bisection. Where corners are not finite, or there is no
-// such batch, none lies inside.
-#ifndef REGION_PLACES_GLSL
-#define REGION_PLACES_GLSL
+// before `end`, lie inside of the input, and sample k lies at (k - OutputPixelOffset) * step + start - InputPixelOffset. Each step is
+// rounded to float32, so places rise or fall with k, never both: the bounds are found by bisection. Where corners are not finite, or there
+// is no such batch, none lies inside.
+#ifndef REGION_POSITIONS_GLSL
+#define REGION_POSITIONS_GLSL
 
 #include "datatypes.glsl"
 #include "arithmetic.glsl"
@@ -111,8 +111,8 @@ uint first_past(uint first, uint end, Axis axis, uint extent, bool is_lower_boun
     bool falls = int(axis.step) < 0;
     while (first < end) {
         uint middle = first + (end - first) / 2u;
-        float place = place_of_sample(middle, axis.start, axis.step);
-        bool is_past = is_lower_bound ? !is_before(place) : is_behind(place, extent);
+        float location = location_of_sample(middle, axis.start, axis.step);
+        bool is_past = is_lower_bound ? !is_before(location) : is_behind(location, extent);
         if (is_past != falls) {
             end = middle;
         } else {
@@ -141,18 +141,18 @@ void main()
     uint region = number / entries;
     uint entry = number % entries;
     bool is_row = entry < parameters.output_height;
-    uint place = is_row ? entry : entry - parameters.output_height;
+    uint location = is_row ? entry : entry - parameters.output_height;
     uint extent = is_row ? parameters.height : parameters.width;
     Axis axis = axis_of(region, is_row ? 1u : 0u, is_row ? parameters.scale_y : parameters.scale_x,
         is_row ? parameters.output_height : parameters.output_width, is_row ? parameters.most_y : parameters.most_x);
     uint batch = batch_of(region);
     uvec2 inside = uvec2(0u);
     if (axis.is_finite && batch < parameters.batches) {
-        inside = inside_of(place, axis, extent);
+        inside = inside_of(location, axis, extent);
     }
     uint head = BASE_WORD(table) + region * 4u * (entries + 1u);
     fours_table[head / 4u + 1u + entry] = uvec4(inside, axis.start, axis.step);
-    if (place == 0u) {
+    if (location == 0u) {
         words_table[head + (is_row ? 1u : 2u)] = axis.samples;
         if (is_row) {
             words_table[head] = batch < parameters.batches ? batch : 0u;

@@ -1,9 +1,9 @@
-// Rows that lie in one piece, of up to 16384 elements: a work group loads each once, holds it in registers while sums of it are made, and
+// Rows that lie contiguously, of up to 16384 elements: a work group loads each once, holds it in registers while sums of it are made, and
 // stores what becomes of it. For GPUs; included by a file that defines behind it
-//   held_row()      what is done with the row, from LOAD_ROW to the end; all invocations of a work group come through every barrier
+//   register_row()      what is done with the row, from LOAD_ROW to the end; all invocations of a work group come through every barrier
 //
-// Lanes have the blocks that patterns/rows/reduction.glsl gives them, and sums have its order: a lane's blocks four at a time, these groups in
-// rising order, then neighbouring lanes four at a time. Here each lane is an invocation. The names x_0 to x_15 are a lane's blocks.
+// Lanes have the blocks that patterns/rows/reduction.glsl gives them, and sums have its order: a lane's blocks four at a time, these groups
+// in rising order, then neighbouring lanes four at a time. Here each lane is an invocation. The names x_0 to x_15 are a lane's blocks.
 #include "datatypes.glsl"
 #include "float16.glsl"
 #include "float32.glsl"
@@ -53,21 +53,21 @@ uint lane;
 uint input_row; // where the row begins in the input, in elements
 
 // Where an operand's row begins, in elements.
-#define ROW_PLACE(name) \
+#define ROW_POSITION(name) \
     uint row_of_##name(uint row) \
     { \
-        uint place = 0u; \
+        uint offset = 0u; \
         for (uint axis = 0u; axis < OTHER_AXES; ++axis) { \
             uint size = parameters.sizes[axis]; \
-            place += (row % size) * parameters.name##_strides[axis]; \
+            offset += (row % size) * parameters.name##_strides[axis]; \
             row /= size; \
         } \
-        return place; \
+        return offset; \
     }
-ROW_PLACE(input)
-ROW_PLACE(scale)
-ROW_PLACE(bias)
-ROW_PLACE(output)
+ROW_POSITION(input)
+ROW_POSITION(scale)
+ROW_POSITION(bias)
+ROW_POSITION(output)
 
 uvec4 widened_four(uvec2 pair)
 {
@@ -77,32 +77,32 @@ uvec4 widened_four(uvec2 pair)
 
 // Four neighbours of an operand, the first one's place a multiple of four; and one element.
 #define LOAD_FOUR(name) \
-    uvec4 four_of_##name(uint place) \
+    uvec4 four_of_##name(uint offset) \
     { \
         if (WIDTH == 16u) { \
-            return widened_four(pairs_##name[(BASE_WORD(name) >> 1u) + (place >> 2u)]); \
+            return widened_four(pairs_##name[(BASE_WORD(name) >> 1u) + (offset >> 2u)]); \
         } \
-        return fours_##name[(BASE_WORD(name) + place) >> 2u]; \
+        return fours_##name[(BASE_WORD(name) + offset) >> 2u]; \
     } \
-    uint one_of_##name(uint place) \
+    uint one_of_##name(uint offset) \
     { \
         if (WIDTH == 16u) { \
-            uint word = words_##name[BASE_WORD(name) + (place >> 1u)]; \
-            return float32_from_float16((word >> ((place & 1u) * 16u)) & 0xffffu); \
+            uint word = words_##name[BASE_WORD(name) + (offset >> 1u)]; \
+            return float32_from_float16((word >> ((offset & 1u) * 16u)) & 0xffffu); \
         } \
-        return words_##name[BASE_WORD(name) + place]; \
+        return words_##name[BASE_WORD(name) + offset]; \
     }
 LOAD_FOUR(input)
 LOAD_FOUR(scale)
 LOAD_FOUR(bias)
 
 // Results as the output has them: of FLOAT16 tensors rounded once more.
-void store_four(uint place, uvec4 x)
+void store_four(uint offset, uvec4 x)
 {
     if (WIDTH == 16u) {
-        pairs_output[(BASE_WORD(output) >> 1u) + (place >> 2u)] = uvec2(x.x | (x.y << 16), x.z | (x.w << 16));
+        pairs_output[(BASE_WORD(output) >> 1u) + (offset >> 2u)] = uvec2(x.x | (x.y << 16), x.z | (x.w << 16));
     } else {
-        fours_output[(BASE_WORD(output) + place) >> 2u] = x;
+        fours_output[(BASE_WORD(output) + offset) >> 2u] = x;
     }
 }
 
@@ -218,7 +218,7 @@ bool any_slow_path(uint sum, inout uvec2 words, bool needs_slow_path)
     return has_slow_path[sum] != 0u;
 }
 
-void held_row(uint row, bool is_row);
+void register_row(uint row, bool is_row);
 
 void main()
 {
@@ -227,5 +227,5 @@ void main()
     uint row = work_group_index() * ROWS_OF_GROUP + slot / LANES_OF_ROW;
     bool is_row = row < parameters.rows;
     // Those that are too many come through the same barriers with another row, and store nothing.
-    held_row(is_row ? row : 0u, is_row);
+    register_row(is_row ? row : 0u, is_row);
 }

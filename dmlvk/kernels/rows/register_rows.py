@@ -1,4 +1,6 @@
-"""Plans normalizations whose rows a work group holds while it makes its sums: shaders/patterns/rows/held_rows.glsl."""
+"""Plans normalizations whose rows a work group holds while it makes its sums:
+shaders/patterns/rows/register_rows.glsl.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from dmlvk.kernels.rows import reduction
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.tensors import TensorDesc
 
-_VARIANT = "held_rows"
+_VARIANT = "register_rows"
 _ELEMENTS_OF_BLOCK = 4
 _MOST_OTHER_AXES = 4
 _ABSENT, _ONE_FOR_ROW, _ALONG_ROW = range(3)
@@ -21,7 +23,7 @@ _ABSENT, _ONE_FOR_ROW, _ALONG_ROW = range(3)
 
 def variants() -> Iterator[ShaderVariant]:
     """All shader variants."""
-    yield ShaderVariant(_VARIANT, "normalization/held_rows.comp", ())
+    yield ShaderVariant(_VARIANT, "normalization/register_rows.comp", ())
 
 
 def kernel(
@@ -35,7 +37,7 @@ def kernel(
     *,
     has_relu: bool,
 ) -> PlainKernel | None:
-    """The kernel that normalizes rows, or ``None`` where rows are too long or do not lie in one piece.
+    """The kernel that normalizes rows, or ``None`` where rows are too long or do not lie contiguously.
 
     It reads the input, Scale and Bias, for which another region may stand in where they are absent.
 
@@ -65,7 +67,7 @@ def kernel(
 
     row, other = fold_in_order(*parts(along)), fold(*parts(others))
     length = math.prod(row.sizes)
-    if not _lie_in_one_piece(row, other) or length > reduction.CHUNK or len(other.sizes) > _MOST_OTHER_AXES:
+    if not _lie_in_one_tile(row, other) or length > reduction.CHUNK or len(other.sizes) > _MOST_OTHER_AXES:
         return None
     lanes = reduction.lanes(length)
     blocks_of_lane = -(-length // (_ELEMENTS_OF_BLOCK * lanes))
@@ -96,12 +98,12 @@ def kernel(
     )
 
 
-def _lie_in_one_piece(row: FoldedLayout, other: FoldedLayout) -> bool:
+def _lie_in_one_tile(row: FoldedLayout, other: FoldedLayout) -> bool:
     """Whether rows are whole blocks of neighbours, and Scale and Bias likewise, or one number for a row."""
     if len(row.sizes) != 1 or row.sizes[0] % _ELEMENTS_OF_BLOCK:
         return False
     steps = [each[0] for each in row.strides]
     if steps[0] != 1 or steps[-1] != 1 or not set(steps) <= {0, 1}:
         return False
-    pieces = (each for step, each in zip(steps, other.strides, strict=True) if step)
-    return not any(stride % _ELEMENTS_OF_BLOCK for each in pieces for stride in each)
+    tiles = (each for step, each in zip(steps, other.strides, strict=True) if step)
+    return not any(stride % _ELEMENTS_OF_BLOCK for each in tiles for stride in each)

@@ -1,5 +1,5 @@
-#ifndef MATRIX_BLOCK_PLACE_GLSL
-#define MATRIX_BLOCK_PLACE_GLSL
+#ifndef MATRIX_BLOCK_POSITION_GLSL
+#define MATRIX_BLOCK_POSITION_GLSL
 
 // The block of BLOCK_ROWS x BLOCK_COLUMNS results that is an invocation's own: its columns are INVOCATIONS apart, so that those of
 // neighbouring invocations are neighbours.
@@ -22,7 +22,7 @@ Block block_of(uint group)
     uint batches = parameters.work_items / tiles_of_one;
     uint first_segment = parameters.first_segment;
     uint end_segment = parameters.end_segment;
-    if (SEGMENTS_COME == SIDE_BY_SIDE) {
+    if (SEGMENTS_COME == PARALLEL) {
         batches = batches / SEGMENTS;
         first_segment = matrices / batches;
         end_segment = first_segment + 1u;

@@ -1,4 +1,4 @@
-// The loop of places.glsl, behind the file's OPERATION.
+// The loop of offsets.glsl, behind the file's OPERATION.
 #if OUTPUT_BITS < 32
 #define PER_WORD (32u / OUTPUT_BITS)
 #else
@@ -17,11 +17,11 @@ void main()
 #else
     uint bits = 0u;
     uint own = 0u;
-    for (uint place = 0u; place < PER_WORD; ++place) {
-        if (parameters.count - first > place) {
+    for (uint offset = 0u; offset < PER_WORD; ++offset) {
+        if (parameters.count - first > offset) {
             uint mask = 0xffffffffu >> (32u - uint(OUTPUT_BITS));
-            bits |= (OPERATION(first + place) & mask) << (place * uint(OUTPUT_BITS));
-            own |= mask << (place * uint(OUTPUT_BITS));
+            bits |= (OPERATION(first + offset) & mask) << (offset * uint(OUTPUT_BITS));
+            own |= mask << (offset * uint(OUTPUT_BITS));
         }
     }
     uint word = BASE_WORD(output) + item;

@@ -11,7 +11,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.conformance.execution import Workbench
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.rows import held_rows
+from dmlvk.kernels.rows import register_rows
 from dmlvk.kernels.target import CPU, GPU
 from dmlvk.operators import fused_activation
 from tests.operators.test_products import on_llvmpipe
@@ -107,7 +107,7 @@ def test_same_bits_as_step_by_step(
         compiled = device.compile_operator(device.create_operator(desc))
         held = [device.run(compiled, each)["OutputTensor"].tobytes() for each in variants]
         with monkeypatch.context() as patch:
-            patch.setattr(held_rows, "kernel", lambda *args, **kwargs: None)
+            patch.setattr(register_rows, "kernel", lambda *args, **kwargs: None)
             assert len(lower(desc, GPU).steps) > 1
             in_steps = device.compile_operator(device.create_operator(desc))
         expected = [device.run(in_steps, each)["OutputTensor"].tobytes() for each in variants]

@@ -1,8 +1,8 @@
-// MEAN_VARIANCE_NORMALIZATION of rows that a work group holds, in one step: FusedActivation((x - mean) / sqrt(variance + Epsilon) * Scale + Bias),
-// with the bits of the steps one by one: reduction/sum.comp, inverse_deviation.comp and mean_variance_normalization.comp.
+// MEAN_VARIANCE_NORMALIZATION of rows that a work group holds, in one step: FusedActivation((x - mean) / sqrt(variance + Epsilon) * Scale +
+// Bias), with the bits of the steps one by one: reduction/sum.comp, inverse_deviation.comp and mean_variance_normalization.comp.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#include "rows/held_rows.glsl"
+#include "rows/register_rows.glsl"
 #include "arithmetic.glsl"
 #include "comparison.glsl"
 #include "division.glsl"
@@ -37,8 +37,8 @@ uint least_of(uvec4 bits) { return min(min(bits.x << 1u, bits.y << 1u), min(bits
 Double number(uint bits) { return Double(uintBitsToFloat(bits), 0.0); }
 #define NUMBERS(held) number(held.x), number(held.y), number(held.z), number(held.w)
 
-// Compilers for GPUs mix the sums of groups, which gains something while registers last. A branch, though it is always taken (nothing nearest
-// is 1), keeps them from it.
+// Compilers for GPUs mix the sums of groups, which gains something while registers last. A branch, though it is always taken (nothing
+// nearest is 1), keeps them from it.
 #define CAN_MIX_GROUPS (BLOCKS_OF_LANE < 14u)
 
 #define QUICK_BLOCK(block) \
@@ -309,7 +309,7 @@ Double quick_sum_of_lanes(Double sum, bool is_right)
     return LANES_OF_ROW > 1u ? quick_tree(slot, own) : own;
 }
 
-void held_row(uint row, bool is_row)
+void register_row(uint row, bool is_row)
 {
     input_row = row_of_input(row);
     LOAD_ROW

@@ -1,4 +1,4 @@
-// A sorted list of the few first elements of each piece of a row, which may be long: a work group for each piece.
+// A sorted list of the few first elements of each tile of a row, which may be long: a work group for each tile.
 //
 // Each lane reads its elements once, keeps their keys, and finds the first one of them. Of the lanes' ones the last that is kept
 // is a limit: as many elements as are kept do not come behind it, and all others that do not lie in the same lanes. Those are
@@ -7,20 +7,20 @@
 
 #define INVOCATIONS 256u
 #define BLOCK 32u
-#define HELD 32 // elements of a lane: the longest piece has as many for each
+#define REGISTERS 32 // elements of a lane: the longest tile has as many for each
 
 #if KEY_WORDS == 1
 #define KEY uint
 #define KEY_OF(candidate) ((candidate).x)
-#define CANDIDATE_OF(key, place) MAKE_CANDIDATE(key, 0u, place)
+#define CANDIDATE_OF(key, position) MAKE_CANDIDATE(key, 0u, position)
 #else
 #define KEY uvec2
 #define KEY_OF(candidate) ((candidate).xy)
-#define CANDIDATE_OF(key, place) MAKE_CANDIDATE((key).x, (key).y, place)
+#define CANDIDATE_OF(key, position) MAKE_CANDIDATE((key).x, (key).y, position)
 #endif
 
-#define FOR_EIGHT_HELD(DO, n) DO(n) DO(n + 1u) DO(n + 2u) DO(n + 3u) DO(n + 4u) DO(n + 5u) DO(n + 6u) DO(n + 7u)
-#define FOR_EACH_HELD(DO) FOR_EIGHT_HELD(DO, 0u) FOR_EIGHT_HELD(DO, 8u) FOR_EIGHT_HELD(DO, 16u) FOR_EIGHT_HELD(DO, 24u)
+#define FOR_EIGHT_REGISTERS(DO, n) DO(n) DO(n + 1u) DO(n + 2u) DO(n + 3u) DO(n + 4u) DO(n + 5u) DO(n + 6u) DO(n + 7u)
+#define FOR_EACH_REGISTER(DO) FOR_EIGHT_REGISTERS(DO, 0u) FOR_EIGHT_REGISTERS(DO, 8u) FOR_EIGHT_REGISTERS(DO, 16u) FOR_EIGHT_REGISTERS(DO, 24u)
 
 shared CANDIDATE firsts[INVOCATIONS];
 shared CANDIDATE collected[COLLECTED];
@@ -33,23 +33,23 @@ void main()
     uint list = work_group_index();
     uint lane = index_in_group();
     bool has_work = list < parameters.work_items;
-    uint start = start_of(list / parameters.pieces).input_;
-    uint first = list % parameters.pieces * parameters.piece;
-    uint end = has_work ? min(parameters.row_length, first + parameters.piece) : first;
+    uint start = start_of(list / parameters.tiles).input_;
+    uint first = list % parameters.tiles * parameters.tile;
+    uint end = has_work ? min(parameters.row_length, first + parameters.tile) : first;
 
-    KEY keys[HELD];
-#define PLACE(n) (first + lane + (n) * INVOCATIONS)
-#define LOAD_SURELY(n) keys[n] = KEY_OF(candidate_at(start, PLACE(n)));
+    KEY keys[REGISTERS];
+#define POSITION(n) (first + lane + (n) * INVOCATIONS)
+#define LOAD_SURELY(n) keys[n] = KEY_OF(candidate_at(start, POSITION(n)));
 #define LOAD_IF_THERE(n) \
     keys[n] = KEY_OF(NO_CANDIDATE); \
-    if (PLACE(n) < end) { \
-        keys[n] = KEY_OF(candidate_at(start, PLACE(n))); \
+    if (POSITION(n) < end) { \
+        keys[n] = KEY_OF(candidate_at(start, POSITION(n))); \
     }
-    // A whole piece is read without a branch, so that nothing waits for the element before.
-    if (end - first == HELD * INVOCATIONS) {
-        FOR_EACH_HELD(LOAD_SURELY)
+    // A whole tile is read without a branch, so that nothing waits for the element before.
+    if (end - first == REGISTERS * INVOCATIONS) {
+        FOR_EACH_REGISTER(LOAD_SURELY)
     } else {
-        FOR_EACH_HELD(LOAD_IF_THERE)
+        FOR_EACH_REGISTER(LOAD_IF_THERE)
     }
 #if KEY_WORDS == 1
     // Places rise: of equal keys the first one seen stays. Where nothing is, keys are the least.
@@ -60,19 +60,19 @@ void main()
         best = keys[n]; \
         best_at = n; \
     }
-    FOR_EACH_HELD(COMPARE_KEYS)
+    FOR_EACH_REGISTER(COMPARE_KEYS)
     CANDIDATE own = NO_CANDIDATE;
-    if (PLACE(0u) < end) {
-        own = CANDIDATE_OF(best, PLACE(best_at));
+    if (POSITION(0u) < end) {
+        own = CANDIDATE_OF(best, POSITION(best_at));
     }
 #else
     CANDIDATE own = NO_CANDIDATE;
 #define COMPARE(n) \
     { \
-        CANDIDATE candidate = CANDIDATE_OF(keys[n], PLACE(n)); \
-        own = PLACE(n) < end && comes_before(candidate, own) ? candidate : own; \
+        CANDIDATE candidate = CANDIDATE_OF(keys[n], POSITION(n)); \
+        own = POSITION(n) < end && comes_before(candidate, own) ? candidate : own; \
     }
-    FOR_EACH_HELD(COMPARE)
+    FOR_EACH_REGISTER(COMPARE)
 #endif
     firsts[lane] = own;
     if (lane == 0u) {
@@ -85,7 +85,7 @@ void main()
     for (uint other = 0u; other < BLOCK; ++other) {
         rank += comes_before(firsts[lane / BLOCK * BLOCK + other], own) ? 1u : 0u;
     }
-    if (rank < parameters.kept && PLACE_OF(own) != 0xffffffffu) {
+    if (rank < parameters.kept && POSITION_OF(own) != 0xffffffffu) {
         collected[atomicAdd(leading, 1u)] = own;
     }
     barrier();
@@ -106,15 +106,15 @@ void main()
     if (!comes_before(last, own)) {
 #define COLLECT(n) \
     { \
-        CANDIDATE candidate = CANDIDATE_OF(keys[n], PLACE(n)); \
-        if (PLACE(n) < end && !comes_before(last, candidate)) { \
+        CANDIDATE candidate = CANDIDATE_OF(keys[n], POSITION(n)); \
+        if (POSITION(n) < end && !comes_before(last, candidate)) { \
             uint number = atomicAdd(count, 1u); \
             if (number < COLLECTED) { /* there are never more */ \
                 collected[number] = candidate; \
             } \
         } \
     }
-        FOR_EACH_HELD(COLLECT)
+        FOR_EACH_REGISTER(COLLECT)
     }
     barrier();
     uint total = min(count, COLLECTED);

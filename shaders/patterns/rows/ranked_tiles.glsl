@@ -1,5 +1,5 @@
-// A sorted list of each piece of a row: an invocation counts which elements of its piece come before its own. It waits for
-// nobody, and pieces are short.
+// A sorted list of each tile of a row: an invocation counts which elements of its tile come before its own. It waits for
+// nobody, and tiles are short.
 #include "rows/ordered_rows.glsl"
 
 void main()
@@ -8,14 +8,14 @@ void main()
     if (item >= parameters.work_items) {
         return;
     }
-    uint within = item % parameters.piece;
-    uint list = item / parameters.piece;
-    uint first = list % parameters.pieces * parameters.piece;
-    uint count = min(parameters.row_length - first, parameters.piece);
+    uint within = item % parameters.tile;
+    uint list = item / parameters.tile;
+    uint first = list % parameters.tiles * parameters.tile;
+    uint count = min(parameters.row_length - first, parameters.tile);
     uint rank = within;
     CANDIDATE own = NO_CANDIDATE;
     if (within < count) {
-        uint start = start_of(list / parameters.pieces).input_;
+        uint start = start_of(list / parameters.tiles).input_;
         own = candidate_at(start, first + within);
         rank = 0u;
         for (uint other = 0u; other < count; ++other) {

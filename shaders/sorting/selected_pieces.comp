@@ -1,4 +1,0 @@
-// TOP_K, TOP_K1: the first elements of long pieces of rows.
-#version 450
-#extension GL_GOOGLE_include_directive : require
-#include "rows/selected_pieces.glsl"
