@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from dmlvk.errors import ModelFileError, UnsupportedError
 from dmlvk.language.sampling import Sampling
+from dmlvk.support.files import checked_path
 
 _CONFIG = "genai_config.json"
 _TOKENIZER = "tokenizer.json"
@@ -78,20 +80,21 @@ class ModelFolder:
 
         Raises:
             ModelFileError: a file or a member is missing, damaged or of no possible value.
+            InvalidArgumentError: it is no path.
             UnsupportedError: the folder has a model of another kind (several files, pictures, speech).
         """
-        folder = Path(path)
-        if not folder.is_dir():
+        folder = checked_path(path, "LanguageModel")
+        if not os.path.isdir(folder):  # as below: pathlib raises for names that are too long
             raise ModelFileError(f"{folder}: is no folder; a language model is one with {_CONFIG} and {_TOKENIZER}")
         config = _Members(folder / _CONFIG, _read_json(folder / _CONFIG))
         model = config.inside("model")
         if "decoder" not in model.values or any(part in model.values for part in ("encoder", "vision", "speech")):
             raise UnsupportedError(f"{folder / _CONFIG}: only models of one decoder for text are run")
         decoder, search = model.inside("decoder"), config.inside("search", default={})
-        if not (folder / _TOKENIZER).is_file():
+        if not os.path.isfile(folder / _TOKENIZER):
             raise ModelFileError(f"{folder}: has no {_TOKENIZER}, without which texts are no tokens")
         file = folder / decoder.text("filename")
-        if not file.resolve().is_relative_to(folder.resolve()) or not file.is_file():
+        if not os.path.isfile(file) or not file.resolve().is_relative_to(folder.resolve()):
             raise ModelFileError(f"{config.file}: model.decoder.filename {str(file.name)!r} is no file of the folder")
         tokens, template = _tokenizer_facts(folder)
         vocabulary, context = model.whole("vocab_size"), model.whole("context_length")
@@ -147,7 +150,7 @@ def _tokenizer_facts(folder: Path) -> tuple[dict[str, str], str]:
     """Special tokens' texts, and the template of conversations."""
     file = folder / _TOKENIZER_CONFIG
     values: dict[str, Any] = {}
-    if file.is_file():
+    if os.path.isfile(file):
         values = _Members(file, _read_json(file)).values
     tokens = {
         name: token["content"] if isinstance(token, dict) else token
@@ -156,9 +159,9 @@ def _tokenizer_facts(folder: Path) -> tuple[dict[str, str], str]:
     }
     template = values.get("chat_template", "")
     if isinstance(template, list):  # several of them by name
-        named = {item.get("name"): item.get("template") for item in template if isinstance(item, dict)}
-        template = named.get("default", "")
-    if (folder / _TEMPLATE).is_file():
+        named = (item for item in template if isinstance(item, dict) and item.get("name") == "default")
+        template = next(named, {}).get("template", "")
+    if os.path.isfile(folder / _TEMPLATE):
         template = _text(folder / _TEMPLATE)
     if not isinstance(template, str):
         raise ModelFileError(f"{file}: chat_template must be a text; got {type(template).__name__}")

@@ -18,6 +18,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from dmlvk.errors import ModelFileError, UnsupportedError
+from dmlvk.support.files import checked_path, open_regular
 
 _BLOCK = 32
 """Elements that share a scale, in every type of GGUF that is converted."""
@@ -64,7 +65,7 @@ class _Blocks:
         return weights.reshape(len(numbers), -1)
 
 
-def convert_gguf(file: Path, folder: Path) -> None:
+def convert_gguf(file: Path | str, folder: Path | str) -> None:
     """Writes a folder with genai_config.json, model.onnx, tokenizer.json and tokenizer_config.json.
 
     Args:
@@ -73,17 +74,24 @@ def convert_gguf(file: Path, folder: Path) -> None:
         folder: where it goes; is made.
 
     Raises:
-        ModelFileError: the file is damaged, or lacks something.
+        ModelFileError: the file cannot be read, is damaged, or lacks something.
+        InvalidArgumentError: one of them is no path.
         UnsupportedError: another architecture, type of weights or tokenizer; or the package gguf is not installed.
+        OSError: the folder cannot be written.
     """
+    file, folder = checked_path(file, "convert_gguf: file"), checked_path(folder, "convert_gguf: folder")
     try:
         from gguf import GGUFReader
     except ImportError as error:
         raise UnsupportedError("convert-gguf needs the package gguf: pip install gguf") from error
     try:
+        with open_regular(file):  # the reader maps whatever it is given
+            pass
         reader = GGUFReader(file)
         facts = {name: field.contents() for name, field in reader.fields.items()}
         tensors = {tensor.name: tensor for tensor in reader.tensors}
+    except OSError as error:
+        raise ModelFileError(f"{file}: cannot be read: {error}") from error
     except (ValueError, KeyError, IndexError, TypeError, OverflowError, UnicodeDecodeError) as error:
         raise ModelFileError(f"{file}: is no GGUF file: {' '.join(str(error).split())}") from error
     source = _Source(file, facts, tensors)

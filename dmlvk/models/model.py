@@ -13,6 +13,7 @@ from dmlvk.models.json_source import read_json_file
 from dmlvk.models.onnx_dispatchables import OnnxDispatchable
 from dmlvk.models.resources import FILES_BELOW, Resource, parse_resource
 from dmlvk.models.values import Members, array
+from dmlvk.support.files import checked_path
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,10 +47,12 @@ def load_model(path: str | os.PathLike[str], root: str | os.PathLike[str] | None
 
     Raises:
         ModelFileError: with the place of what is wrong.
+        InvalidArgumentError: ``path`` or ``root`` is no path.
     """
-    token = FILES_BELOW.set(None if root is None else Path(root).resolve())
+    file, below = checked_path(path, "load_model"), None if root is None else checked_path(root, "load_model: root")
+    token = FILES_BELOW.set(None if below is None else below.resolve())
     try:
-        return _loaded(Path(path))
+        return _loaded(file)
     finally:
         FILES_BELOW.reset(token)
 

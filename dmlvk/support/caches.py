@@ -60,7 +60,7 @@ def spare_full_disk() -> None:
         return
     chosen = os.environ.get("MESA_SHADER_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     folder = Path(chosen) if chosen else Path(os.path.expanduser("~")) / ".cache"
-    while not folder.exists() and folder != folder.parent:
+    while not os.path.exists(folder) and folder != folder.parent:  # pathlib raises for those of other users
         folder = folder.parent
     try:
         free = shutil.disk_usage(folder).free

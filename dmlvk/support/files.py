@@ -7,8 +7,26 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from dmlvk.errors import InvalidArgumentError
+
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 """A named pipe is opened at once then; regular files do not care."""
+
+
+def checked_path(path: object, what: str) -> Path:
+    """A path that a caller gave.
+
+    Args:
+        path: a text, or anything with a path.
+        what: what it is for, for the message.
+
+    Raises:
+        InvalidArgumentError: when it is no path of a file system.
+    """
+    try:
+        return Path(path)  # type: ignore[arg-type]  # that is what is found out
+    except TypeError as error:
+        raise InvalidArgumentError(f"{what}: must be a path; got {path!r}") from error
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
@@ -51,4 +69,4 @@ def check_regular(path: str | os.PathLike[str]) -> None:
         raise OSError(f"{os.fspath(path)!r} is {'a directory' if target.is_dir() else 'no regular file'}")
 
 
-__all__ = ["check_regular", "open_regular", "read_bytes"]
+__all__ = ["check_regular", "checked_path", "open_regular", "read_bytes"]

@@ -17,6 +17,7 @@ import pytest
 import dmlvk as dml
 from dmlvk.language import Conversation, LanguageModel, Sampling, convert_gguf
 from dmlvk.language.sampling import Sampler
+from dmlvk.models import load_model
 from scripts import compare_tokens
 from tests.language.small_llama import CONTEXT, HEADS, KEY_HEADS, LAYERS, write_llama
 
@@ -215,6 +216,11 @@ def broken(folder: Path, tmp_path: Path, file: str, content: str | None) -> Path
         ("genai_config.json", '{"model": {"decoder": {}, "vision": {}}}', "only models of one decoder"),
         ("tokenizer.json", None, "has no tokenizer.json"),
         ("tokenizer.json", "{}", "is no tokenizer"),
+        (
+            "tokenizer_config.json",
+            '{"chat_template": [{"name": []}, {"name": "default", "template": 3}]}',
+            "must be a text",
+        ),
         ("model.onnx", None, "is no file of the folder"),
         ("model.onnx", "nothing", "model.onnx"),
         ("model.onnx.data", None, "model.onnx.data"),
@@ -237,10 +243,12 @@ def test_a_configuration_of_another_model_is_refused_by_name(folder: Path, tmp_p
         ),
         ("num_hidden_layers", 3, "has no input 'past_key_values.2.key'"),
         ("filename", "../elsewhere.onnx", "is no file of the folder"),
+        ("filename", "x" * 5000, "is no file of the folder"),
+        ("filename", "with\0zero", "is no file of the folder"),
     ):
         changed = json.loads(json.dumps(config))
         changed["model"]["decoder"][member] = value
-        place = tmp_path / member
+        place = tmp_path / f"{member}{len(str(value))}"
         with pytest.raises(dml.DmlError, match=message):
             LanguageModel(broken(folder, place, "genai_config.json", json.dumps(changed)))
 
@@ -274,6 +282,30 @@ def test_gguf_files_of_other_kinds_are_refused(tmp_path: Path) -> None:
     with pytest.raises(dml.UnsupportedError, match=r"blk.0.attn_q.weight is of the type Q5_0; Q4_0, Q4_1, Q8_0 are"):
         convert_gguf(tmp_path / "model.gguf", tmp_path / "folder")
     assert not (tmp_path / "folder").exists()
+    for path, message in (
+        ("x" * 5000, "too long"),
+        (tmp_path, "directory"),
+        ("/dev/zero", "no regular"),
+        ("\0", "null"),
+    ):
+        with pytest.raises(dml.ModelFileError, match=message):
+            convert_gguf(path, tmp_path / "folder")
+
+
+@pytest.mark.parametrize("path", [None, 3, b"model"])
+def test_what_is_no_path_is_refused_as_such(path: Any, tmp_path: Path) -> None:
+    for call in (
+        lambda: LanguageModel(path),
+        lambda: load_model(path),
+        lambda: load_model(tmp_path, root=path or 3),
+        lambda: convert_gguf(path, tmp_path),
+        lambda: convert_gguf(tmp_path, path),
+    ):
+        with pytest.raises(dml.InvalidArgumentError, match="must be a path"):
+            call()
+    for text in ("x" * 5000, "\0"):
+        with pytest.raises(dml.ModelFileError, match="is no folder"):
+            LanguageModel(text)
 
 
 def test_the_command_converts_and_talks(folder: Path, tmp_path: Path) -> None:

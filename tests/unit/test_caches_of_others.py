@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dmlvk.kernels.library import glsl
+from dmlvk.kernels.library.store import Store
 from dmlvk.support import caches
 
 
@@ -33,3 +34,24 @@ def test_mesas_cache_is_off_where_its_folder_is_full(tmp_path: Path, monkeypatch
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=2**20))
     caches.spare_full_disk()
     assert [os.environ[name] for name in caches._MESA_SWITCHES] == ["true", "true"]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root becomes another user")
+def test_another_user_with_roots_home_needs_nothing_of_it(tmp_path: Path) -> None:
+    """As in containers that keep HOME: its folders may not even be looked at."""
+    (tmp_path / "home").mkdir(mode=0o700)
+    process = os.fork()
+    if process == 0:
+        found = 1
+        try:
+            for name in (*caches._MESA_SWITCHES, "MESA_SHADER_CACHE_DIR", "XDG_CACHE_HOME", "DMLVK_CACHE_DIR"):
+                os.environ.pop(name, None)
+            os.environ["HOME"] = str(tmp_path / "home")
+            os.setgroups([])
+            os.setuid(65534)
+            caches.spare_full_disk()
+            kept = glsl.cache_directory()
+            found = 0 if kept is not None and Store(kept).get("kernel") is None and Store(kept).prune([]) == 0 else 2
+        finally:
+            os._exit(found)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0

@@ -60,7 +60,7 @@ def name_drivers(platform: str = sys.platform, environment: MutableMapping[str, 
     """
     if platform != "darwin" or any(environment.get(name) for name in _DRIVER_VARIABLES):
         return False
-    found = next((path for path in manifests(environment) if path.is_file()), None)
+    found = next((path for path in manifests(environment) if os.path.isfile(path)), None)
     if found is None:
         return False
     environment["VK_ICD_FILENAMES"] = str(found)  # the name that all loaders know
