@@ -145,7 +145,7 @@ def checked_data_type(value: object, where: str) -> DataType:
         return value
     try:
         return DataType(value)  # type: ignore[arg-type]  # which refuses what names none
-    except ValueError as error:
+    except (ValueError, TypeError) as error:  # of arrays, which compare in ways of their own
         raise InvalidArgumentError(f"{where}: {error}") from None
 
 

@@ -297,7 +297,7 @@ def test_what_is_no_path_is_refused_as_such(path: Any, tmp_path: Path) -> None:
     for call in (
         lambda: LanguageModel(path),
         lambda: load_model(path),
-        lambda: load_model(tmp_path, root=path or 3),
+        lambda: load_model(tmp_path, root=path if path is not None else 3),  # type: ignore[arg-type]
         lambda: convert_gguf(path, tmp_path),
         lambda: convert_gguf(tmp_path, path),
     ):
