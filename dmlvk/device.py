@@ -37,7 +37,7 @@ from dmlvk.objects.recording import CommandRecorder, KernelTime
 from dmlvk.operators import FeatureLevel, OperatorDesc, check_operator
 from dmlvk.running.host_runs import Run, RunCache, checked_inputs
 from dmlvk.running.resident_runs import OnDevice, ResidentRuns
-from dmlvk.running.streaming import PieceRuns
+from dmlvk.running.streaming import ChunkRuns
 from dmlvk.runtime.kompute import Engine
 from dmlvk.runtime.vulkan import DeviceInfo, select_device
 from dmlvk.support.arithmetic import Arithmetic, checked_arithmetic, default_arithmetic
@@ -154,7 +154,7 @@ class Device:
         self._checked: dict[OperatorDesc, OperatorDesc] = {}
         self._compiled: collections.OrderedDict[OperatorDesc, CompiledOperator] = collections.OrderedDict()
         self._runs = RunCache(self.engine)
-        self._tiles = PieceRuns(self.engine, self._runs)
+        self._chunks = ChunkRuns(self.engine, self._runs)
         self.arrays = ResidentRuns(MemoryPool(self.engine))
         self.lookup_tables = LookupTables(self.engine)
 
@@ -175,7 +175,7 @@ class Device:
         self.engine.close()  # first: what another thread or the interrupted one is doing ends with an error
         if not self.engine.afterwards.in_call():
             with self.engine.afterwards, self.engine.lock:
-                self._tiles.clear()
+                self._chunks.clear()
                 self._runs.clear()
                 self.arrays.clear()
                 self._compiled.clear()
@@ -467,7 +467,7 @@ class Device:
     ) -> dict[str, npt.NDArray[Any]] | dict[str, Array]:
         """Runs an operator on arrays, in one call.
 
-        Element-wise work, casts and softmax along rows on arrays of 16 MiB and more go there in pieces, so that copies
+        Element-wise work, casts and softmax along rows on arrays of 16 MiB and more go there in chunks, so that copies
         and kernels overlap: with the same bits, and also where the arrays are larger than the device's memory.
 
         Args:
@@ -495,7 +495,7 @@ class Device:
         if keep or out is not None or _any_on_device(inputs):
             made = self.arrays.execute(compiled, inputs, casting, out)
             return made if keep else {member: array.numpy() for member, array in made.items()}
-        return self._tiles.execute(compiled, checked_inputs(compiled, inputs, casting))
+        return self._chunks.execute(compiled, checked_inputs(compiled, inputs, casting))
 
     def profile(
         self, operator: OperatorDesc | CompiledOperator, inputs: Mapping[str, npt.ArrayLike], repeats: int = 10

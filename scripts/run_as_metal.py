@@ -27,7 +27,7 @@ from dmlvk.cli import main as command
 from dmlvk.runtime.shader_forms import ShaderForms
 from dmlvk.runtime.work import Launch
 from scripts.cross.bits import digests
-from scripts.cross.platform_table import add_row, bits_told
+from scripts.cross.platform_table import add_row, bits_row
 from scripts.shader_tools.metal import with_products_as_fma
 
 
@@ -59,7 +59,7 @@ def _compare_bits(every: int, is_broken: bool, table: Path | None) -> int:
         print(f"other bits: {name}")
     print(f"as Metal computes: {len(before)} operators, {len(different)} with other bits")
     if table is not None:
-        told = bits_told({"count": len(before), "different": different})
+        told = bits_row({"count": len(before), "different": different})
         add_row(
             table, "macOS", {"operators": f"{told['operators']}, as Metal would compute them", "bits": told["bits"]}
         )

@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.build_kompute import default_cache
 from scripts.build_wheels import _HEADERS, WheelError, found_pythons
 from scripts.cross import kompute
-from scripts.cross.platform_table import add_row, bits_told, compared
+from scripts.cross.platform_table import add_row, bits_row, compared
 from scripts.cross.targets import TARGETS, CrossBuildError
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     result = compared(here, there)
     print(f"aarch64: {result['told']}")
     if options.table is not None:
-        told = {"imported": f"CPython 3.{MINOR} under qemu, {first.stdout.strip()}", **bits_told(result)}
+        told = {"imported": f"CPython 3.{MINOR} under qemu, {first.stdout.strip()}", **bits_row(result)}
         add_row(options.table, TARGETS["manylinux_aarch64"].system_name, told)
     return 1 if result["different"] or result["count"] == 0 else 0
 

@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from scripts.build_kompute import default_cache
 from scripts.build_wheels import _HEADERS, WheelError, found_pythons
 from scripts.cross import glslang, kompute
-from scripts.cross.platform_table import add_row, bits_told, compared
+from scripts.cross.platform_table import add_row, bits_row, compared
 from scripts.cross.targets import TARGETS, CrossBuildError
 from scripts.cross.windows_checks import CHECKS
 from scripts.cross.windows_python import embeddable
@@ -160,7 +160,7 @@ def tried(wine: Wine, options: argparse.Namespace) -> int:
     if options.table is not None:
         version = subprocess.run(["wine", "--version"], capture_output=True, text=True, check=False).stdout.split()[0]
         more = f"{passed} checks passed" + (f", failed: {'; '.join(faults)}" if faults else "")
-        told = {"imported": f"CPython 3.{MINOR} under {version}", **bits_told(result), "more": more}
+        told = {"imported": f"CPython 3.{MINOR} under {version}", **bits_row(result), "more": more}
         add_row(options.table, "Windows x86-64", told)
     return 1 if faults or result["different"] or result["count"] == 0 else 0
 

@@ -15,13 +15,13 @@ from dmlvk.errors import InvalidArgumentError, OutOfMemoryError
 from dmlvk.runtime.kompute import Allocation, Engine
 
 KEPT_BYTES = 64 * 2**20
-"""Pieces of up to this size are kept."""
+"""Chunks of up to this size are kept."""
 
 KEPT_BYTES_IN_ALL = 256 * 2**20
-"""Pieces of up to this size in all; those that were let go first are freed first."""
+"""Chunks of up to this size in all; those that were let go first are freed first."""
 
 _GRANULE = 64
-"""Bytes of which a piece's size is a multiple."""
+"""Bytes of which a chunk's size is a multiple."""
 
 
 class MemoryPool:
@@ -43,11 +43,11 @@ class MemoryPool:
         return self._size
 
     def when_freed(self, forget: Callable[[Allocation], object]) -> None:
-        """Sets what is called with each piece that is freed, before it is."""
+        """Sets what is called with each chunk that is freed, before it is."""
         self._forget = forget
 
     def take(self, size_in_bytes: int, owner: object) -> Allocation:
-        """A piece of at least so many bytes, whose contents are undefined, for one who gives it back.
+        """A chunk of at least so many bytes, whose contents are undefined, for one who gives it back.
 
         Raises:
             DeviceLimitError, OutOfMemoryError: when the device cannot have it.
@@ -70,11 +70,11 @@ class MemoryPool:
                 return self.engine.allocate(size, zeroed=False, owner=owner)
 
     def give_back(self, allocation: Allocation) -> None:
-        """Takes a piece back; never waits, since finalizers call it."""
+        """Takes a chunk back; never waits, since finalizers call it."""
         self.engine.afterwards.put_off(functools.partial(self._keep, allocation))
 
     def free(self, allocation: Allocation) -> None:
-        """Frees a piece that was taken; in the middle of a call of the same thread when that call is over."""
+        """Frees a chunk that was taken; in the middle of a call of the same thread when that call is over."""
         if self.engine.afterwards.in_call():
             self.engine.afterwards.put_off(functools.partial(self._free, allocation))
             return
@@ -118,7 +118,7 @@ class Waiting(Protocol):
 
 
 class Storage:
-    """A piece of a pool's memory, for as long as somebody refers to it.
+    """A chunk of a pool's memory, for as long as somebody refers to it.
 
     Args:
         pool: where it comes from, and goes.

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk import functions as F
-from dmlvk.bench.networks import Network, Operations
+from dmlvk.bench.networks import BenchNetwork, NetworkOperations
 from dmlvk.datatypes import DataType
 from dmlvk.device import Device
 from dmlvk.graphs.builder import Graph
@@ -25,7 +25,7 @@ _RUNS = 10
 _SECONDS = 0.5
 
 
-class GraphOperations(Operations):
+class GraphOperations(NetworkOperations):
     """Operations that draw a graph.
 
     Args:
@@ -39,62 +39,62 @@ class GraphOperations(Operations):
         self._data_type = data_type
 
     def constant(self, values: npt.NDArray[np.float32]) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return self.graph.constant(values.astype(self._data_type.numpy_dtype))
 
     def input(self, *sizes: int) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return self.graph.input("x", self._data_type, sizes)
 
     def sizes(self, x: Any) -> tuple[int, ...]:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return tuple(x.sizes)
 
     def reshape(self, x: Any, *sizes: int) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return x.reshape(sizes)
 
     def transpose(self, x: Any, *axes: int) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return x.transpose(axes)
 
     def convolution(self, x: Any, filters: Any, bias: Any, strides: tuple[int, int], padding: tuple[int, int]) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return F.convolution(x, filters, bias, strides=strides, start_padding=padding, end_padding=padding)
 
     def batch_normalization(self, x: Any, mean: Any, variance: Any, scale: Any, shift: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return F.batch_normalization(x, mean, variance, scale, shift, True, 1e-5)
 
     def group_normalization(self, x: Any, groups: int, scale: Any, shift: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         batch, channels, rows, columns = x.sizes
         grouped = x.reshape((batch, groups, channels // groups, rows * columns))
         made = F.mean_variance_normalization1(grouped, (2, 3), True, 1e-5)
         return made.reshape((batch, channels, rows, columns)) * scale + shift
 
     def layer_normalization(self, x: Any, scale: Any, shift: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         scale, shift = (each.broadcast_to(x.sizes) for each in (scale, shift))
         return F.mean_variance_normalization1(x, (2,), True, 1e-5, scale, shift)
 
     def max_pooling(self, x: Any, window: int, stride: int, padding: int) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         both = (padding, padding)
         return F.max_pooling(x, (window, window), strides=(stride, stride), start_padding=both, end_padding=both)
 
     def mean_of_places(self, x: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return F.average_pooling(x, tuple(x.sizes[2:]), False)
 
     def linear(self, x: Any, weights: Any, bias: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         batch, length, width = x.sizes
         made = x.reshape((batch * length, width)) @ weights
         return made.reshape((batch, length, weights.sizes[1])) + bias
 
     def attention(self, query: Any, key: Any, value: Any, heads: int) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         scale = (query.sizes[2] / heads) ** -0.5
         made: Any = F.multihead_attention(
             scale, -10000.0, heads, MultiheadAttentionMaskType.NONE, query=query, key=key, value=value
@@ -102,20 +102,20 @@ class GraphOperations(Operations):
         return made[0] if isinstance(made, tuple) else made
 
     def relu(self, x: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return F.activation_relu(x)
 
     def gelu(self, x: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return F.activation_gelu(x)
 
     def silu(self, x: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return x * F.activation_sigmoid(x)
 
 
 def compiled_network(
-    device: Device, network: Network, batch: int, data_type: DataType, *, small: bool = False
+    device: Device, network: BenchNetwork, batch: int, data_type: DataType, *, small: bool = False
 ) -> CompiledGraph:
     """A network with random weights as a graph from ``x`` to ``y``.
 

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.bench.network_graphs import best_seconds
-from dmlvk.bench.networks import Network, Operations
+from dmlvk.bench.networks import BenchNetwork, NetworkOperations
 
 _RUNS = 10
 """Runs behind one another, so that waiting for the device does not count."""
 
 
-class TorchOperations(Operations):
+class TorchOperations(NetworkOperations):
     """Operations that PyTorch computes at once.
 
     Args:
@@ -30,7 +30,7 @@ class TorchOperations(Operations):
         self._weights, self._is_new, self._next = weights, not weights, 0
 
     def constant(self, values: npt.NDArray[np.float32]) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         if self._is_new:
             made = self._torch.from_numpy(values).to(self._values.device, self._values.dtype)
             if values.ndim == 4:
@@ -40,65 +40,65 @@ class TorchOperations(Operations):
         return self._weights[self._next - 1]
 
     def weights(self, *sizes: int, terms: int) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return super().weights(*sizes, terms=terms) if self._is_new else self.constant(_NONE)
 
     def scales(self, *sizes: int) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return super().scales(*sizes) if self._is_new else self.constant(_NONE)
 
     def shifts(self, *sizes: int) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return super().shifts(*sizes) if self._is_new else self.constant(_NONE)
 
     def input(self, *sizes: int) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         assert tuple(self._values.shape) == sizes
         return self._values
 
     def sizes(self, x: Any) -> tuple[int, ...]:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return tuple(x.shape)
 
     def reshape(self, x: Any, *sizes: int) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return x.reshape(sizes)
 
     def transpose(self, x: Any, *axes: int) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return x.permute(axes)
 
     def convolution(self, x: Any, filters: Any, bias: Any, strides: tuple[int, int], padding: tuple[int, int]) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return self._functional.conv2d(x, filters, None if bias is None else bias.flatten(), strides, padding)
 
     def batch_normalization(self, x: Any, mean: Any, variance: Any, scale: Any, shift: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         mean, variance, scale, shift = (each.flatten() for each in (mean, variance, scale, shift))
         return self._functional.batch_norm(x, mean, variance, scale, shift, False, 0.0, 1e-5)
 
     def group_normalization(self, x: Any, groups: int, scale: Any, shift: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return self._functional.group_norm(x, groups, scale.flatten(), shift.flatten(), 1e-5)
 
     def layer_normalization(self, x: Any, scale: Any, shift: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return self._functional.layer_norm(x, x.shape[-1:], scale.flatten(), shift.flatten(), 1e-5)
 
     def max_pooling(self, x: Any, window: int, stride: int, padding: int) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return self._functional.max_pool2d(x, window, stride, padding)
 
     def mean_of_places(self, x: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return x.mean((2, 3), keepdim=True)
 
     def linear(self, x: Any, weights: Any, bias: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return self._functional.linear(x, weights.T, bias.flatten())
 
     def attention(self, query: Any, key: Any, value: Any, heads: int) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         batch, length, width = query.shape
         query, key, value = (
             each.reshape(batch, each.shape[1], heads, -1).transpose(1, 2) for each in (query, key, value)
@@ -107,15 +107,15 @@ class TorchOperations(Operations):
         return made.transpose(1, 2).reshape(batch, length, width)
 
     def relu(self, x: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return self._functional.relu(x)
 
     def gelu(self, x: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return self._functional.gelu(x)
 
     def silu(self, x: Any) -> Any:
-        """See :class:`Operations`."""
+        """See :class:`NetworkOperations`."""
         return self._functional.silu(x)
 
 
@@ -134,7 +134,7 @@ class TorchNetwork:
         ImportError: PyTorch is not installed.
     """
 
-    def __init__(self, network: Network, values: Any, *, small: bool = False) -> None:
+    def __init__(self, network: BenchNetwork, values: Any, *, small: bool = False) -> None:
         import torch
 
         self._torch, self._network, self._weights = torch, network, list[Any]()
@@ -168,7 +168,7 @@ class TorchNetwork:
         return replayed
 
 
-def torch_seconds(network: Network, sizes: Sequence[int], data_type: str, *, small: bool = False) -> float:
+def torch_seconds(network: BenchNetwork, sizes: Sequence[int], data_type: str, *, small: bool = False) -> float:
     """What a run takes on the current CUDA device, of several as a CUDA graph behind one another, the best.
 
     Args:

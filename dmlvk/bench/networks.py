@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 
-class Operations(abc.ABC):
+class NetworkOperations(abc.ABC):
     """What networks are drawn with. Values are of whatever kind an implementation has.
 
     Pictures are (batch, channels, rows, columns), texts (batch, length, width). Weights are the same random numbers in
@@ -100,7 +100,14 @@ class Operations(abc.ABC):
 
 
 def _convolution(
-    o: Operations, x: Any, channels: int, side: int, stride: int = 1, *, has_bias: bool = True, rows: int | None = None
+    o: NetworkOperations,
+    x: Any,
+    channels: int,
+    side: int,
+    stride: int = 1,
+    *,
+    has_bias: bool = True,
+    rows: int | None = None,
 ) -> Any:
     strides = (stride, stride) if rows is None else (1, stride)
     rows = side if rows is None else rows
@@ -110,31 +117,31 @@ def _convolution(
     return o.convolution(x, filters, bias, strides, (rows // 2, side // 2))
 
 
-def _normalized(o: Operations, x: Any) -> Any:
+def _normalized(o: NetworkOperations, x: Any) -> Any:
     sizes = (1, o.sizes(x)[1], 1, 1)
     return o.batch_normalization(x, o.shifts(*sizes), o.scales(*sizes), o.scales(*sizes), o.shifts(*sizes))
 
 
-def _linear(o: Operations, x: Any, width: int) -> Any:
+def _linear(o: NetworkOperations, x: Any, width: int) -> Any:
     given = o.sizes(x)[-1]
     return o.linear(x, o.weights(given, width, terms=2 * given), o.shifts(1, 1, width))
 
 
-def _layer_normalized(o: Operations, x: Any) -> Any:
+def _layer_normalized(o: NetworkOperations, x: Any) -> Any:
     width = o.sizes(x)[-1]
     return o.layer_normalization(x, o.scales(1, 1, width), o.shifts(1, 1, width))
 
 
-def _attended(o: Operations, x: Any, width: int, heads: int) -> Any:
+def _attended(o: NetworkOperations, x: Any, width: int, heads: int) -> Any:
     query, key, value = (_linear(o, x, width) for _ in range(3))
     return _linear(o, o.attention(query, key, value, heads), width)
 
 
-def _fed_forward(o: Operations, x: Any, inner: int) -> Any:
+def _fed_forward(o: NetworkOperations, x: Any, inner: int) -> Any:
     return _linear(o, o.gelu(_linear(o, x, inner)), o.sizes(x)[-1])
 
 
-def _pre_normalized_layers(o: Operations, x: Any, layers: int, heads: int) -> Any:
+def _pre_normalized_layers(o: NetworkOperations, x: Any, layers: int, heads: int) -> Any:
     """Layers of a transformer whose sums are not normalized; what goes into attention and products is."""
     width = o.sizes(x)[-1]
     for _ in range(layers):
@@ -143,7 +150,7 @@ def _pre_normalized_layers(o: Operations, x: Any, layers: int, heads: int) -> An
     return _layer_normalized(o, x)
 
 
-def resnet(o: Operations, batch: int, side: int, depths: tuple[int, ...], width: int) -> Any:
+def resnet(o: NetworkOperations, batch: int, side: int, depths: tuple[int, ...], width: int) -> Any:
     """ResNet with bottlenecks (He et al., Deep Residual Learning, 2016, table 1), up to its logits."""
 
     def unit(x: Any, channels: int, side: int, stride: int = 1) -> Any:
@@ -160,7 +167,7 @@ def resnet(o: Operations, batch: int, side: int, depths: tuple[int, ...], width:
     return _convolution(o, o.mean_of_places(x), 1000, 1)
 
 
-def vgg(o: Operations, batch: int, side: int, depths: tuple[int, ...], width: int) -> Any:
+def vgg(o: NetworkOperations, batch: int, side: int, depths: tuple[int, ...], width: int) -> Any:
     """VGG (Simonyan and Zisserman, 2015, table 1, column E for 2, 2, 4, 4, 4), up to its logits."""
     x = o.input(batch, 3, side, side)
     for stage, depth in enumerate(depths):
@@ -174,7 +181,9 @@ def vgg(o: Operations, batch: int, side: int, depths: tuple[int, ...], width: in
     return _linear(o, x, 1000)
 
 
-def vision_transformer(o: Operations, batch: int, side: int, patch: int, width: int, layers: int, heads: int) -> Any:
+def vision_transformer(
+    o: NetworkOperations, batch: int, side: int, patch: int, width: int, layers: int, heads: int
+) -> Any:
     """ViT (Dosovitskiy et al., 2021), up to the logits from the mean of its places."""
     pictures = o.input(batch, 3, side, side)
     filters = o.weights(width, 3, patch, patch, terms=3 * patch * patch)
@@ -186,7 +195,7 @@ def vision_transformer(o: Operations, batch: int, side: int, patch: int, width: 
     return _convolution(o, x, 1000, 1)
 
 
-def bert(o: Operations, batch: int, length: int, width: int, layers: int, heads: int) -> Any:
+def bert(o: NetworkOperations, batch: int, length: int, width: int, layers: int, heads: int) -> Any:
     """BERT's encoder (Devlin et al., 2019) from embedded tokens to the last layer's states."""
     x = _layer_normalized(o, o.input(batch, length, width))
     for _ in range(layers):
@@ -195,7 +204,7 @@ def bert(o: Operations, batch: int, length: int, width: int, layers: int, heads:
     return x
 
 
-def whisper_encoder(o: Operations, batch: int, length: int, width: int, layers: int, heads: int) -> Any:
+def whisper_encoder(o: NetworkOperations, batch: int, length: int, width: int, layers: int, heads: int) -> Any:
     """Whisper's encoder (Radford et al., 2022), from a spectrogram of 80 bands and twice as many moments as places."""
     x = o.input(batch, 80, 1, 2 * length)
     for stride in (1, 2):
@@ -204,7 +213,7 @@ def whisper_encoder(o: Operations, batch: int, length: int, width: int, layers: 
     return _pre_normalized_layers(o, x, layers, heads)
 
 
-def unet_block(o: Operations, batch: int, side: int, channels: int, heads: int) -> Any:
+def unet_block(o: NetworkOperations, batch: int, side: int, channels: int, heads: int) -> Any:
     """A residual block and a transformer block over places, as a latent diffusion model's UNet has (Rombach, 2022)."""
 
     def half(x: Any) -> Any:
@@ -219,7 +228,7 @@ def unet_block(o: Operations, batch: int, side: int, channels: int, heads: int) 
 
 
 @dataclasses.dataclass(frozen=True)
-class Network:
+class BenchNetwork:
     """A network that is timed.
 
     Attributes:
@@ -233,33 +242,33 @@ class Network:
     small: Mapping[str, Any]
 
 
-NETWORKS: Mapping[str, Network] = {
-    "ResNet-50": Network(
+NETWORKS: Mapping[str, BenchNetwork] = {
+    "ResNet-50": BenchNetwork(
         resnet,
         {"side": 224, "depths": (3, 4, 6, 3), "width": 64},
         {"side": 32, "depths": (1, 2), "width": 8},
     ),
-    "VGG-19": Network(
+    "VGG-19": BenchNetwork(
         vgg,
         {"side": 224, "depths": (2, 2, 4, 4, 4), "width": 64},
         {"side": 16, "depths": (1, 2), "width": 8},
     ),
-    "ViT-B/16": Network(
+    "ViT-B/16": BenchNetwork(
         vision_transformer,
         {"side": 224, "patch": 16, "width": 768, "layers": 12, "heads": 12},
         {"side": 32, "patch": 8, "width": 32, "layers": 2, "heads": 2},
     ),
-    "BERT-base": Network(
+    "BERT-base": BenchNetwork(
         bert,
         {"length": 128, "width": 768, "layers": 12, "heads": 12},
         {"length": 12, "width": 32, "layers": 2, "heads": 2},
     ),
-    "UNet block": Network(
+    "UNet block": BenchNetwork(
         unet_block,
         {"side": 32, "channels": 640, "heads": 10},
         {"side": 8, "channels": 32, "heads": 2},
     ),
-    "Whisper encoder": Network(
+    "Whisper encoder": BenchNetwork(
         whisper_encoder,
         {"length": 1500, "width": 512, "layers": 6, "heads": 8},
         {"length": 20, "width": 32, "layers": 2, "heads": 2},
@@ -268,4 +277,4 @@ NETWORKS: Mapping[str, Network] = {
 """By name: Whisper's is its base size, the UNet's block one of Stable Diffusion's middle ones."""
 
 
-__all__ = ["NETWORKS", "Network", "Operations"]
+__all__ = ["NETWORKS", "BenchNetwork", "NetworkOperations"]

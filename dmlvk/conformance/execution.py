@@ -26,7 +26,7 @@ _KEPT_BUFFERS = 16
 
 
 @dataclasses.dataclass(frozen=True)
-class Placement:
+class TensorPlacement:
     """A tensor's place in a buffer.
 
     Attributes:
@@ -47,7 +47,7 @@ class Workbench:
         self.device = device
         self._buffers: dict[tuple[int, int], dml.Buffer] = {}
 
-    def run(self, desc: OperatorDesc, contents: Sequence[Bytes], placements: Sequence[Placement]) -> list[Bytes]:
+    def run(self, desc: OperatorDesc, contents: Sequence[Bytes], placements: Sequence[TensorPlacement]) -> list[Bytes]:
         """Runs an operator once, through a binding table.
 
         Args:
@@ -201,7 +201,7 @@ def prepare(case: ValueCase, batch: Batch, layout: str) -> PreparedBatch:
 
 def run_prepared(bench: Workbench, prepared: PreparedBatch) -> Array:
     """The output array that a device gives."""
-    placements = [Placement(number) for number in range(len(prepared.contents))]
+    placements = [TensorPlacement(number) for number in range(len(prepared.contents))]
     after = bench.run(prepared.desc, prepared.contents, placements)[-1]
     output = next(tensor for _, tensor in prepared.desc.outputs if tensor is not None)
     return np.ascontiguousarray(element_view(after, output.data_type, output.sizes, prepared.output_strides))

@@ -29,7 +29,7 @@ from dmlvk.conformance.references import expected_output, has_true_values
 from dmlvk.conformance.results import CaseReport, Element, Measurement, WorstResult
 from dmlvk.conformance.streaming import Bench, Slots, computed, results_in, slots_needed
 from dmlvk.conformance.ulp import promised_ulp, ulp_errors
-from dmlvk.conformance.workers import Context, Stopped, WorkerCrashError, Workers
+from dmlvk.conformance.workers import Stopped, WorkerContext, WorkerCrashError, Workers
 from dmlvk.errors import DeviceRemovedError, DmlError
 from dmlvk.operators import OperatorDesc
 
@@ -86,7 +86,7 @@ def measure_exhaustively(
     directory: Path | None,
     advance: Callable[[int], None],
     notice: Callable[[str], None],
-) -> tuple[CaseReport, list[state.State]]:
+) -> tuple[CaseReport, list[state.RunState]]:
     """Runs an operator on all values on each device in turn.
 
     Args:
@@ -106,7 +106,7 @@ def measure_exhaustively(
     measurements, states = [], []
     for number, device in enumerate(devices):
         started = time.perf_counter()
-        kept = state.State(directory, f"{run.name} on {device.info.name}", _identity(run, device))
+        kept = state.RunState(directory, f"{run.name} on {device.info.name}", _identity(run, device))
         if kept.refusal is not None:
             notice(f"{kept.path}: starting anew: {kept.refusal}")
         states.append(kept)
@@ -134,7 +134,7 @@ def _compute(
     device: dml.Device,
     workers: Workers,
     numbers: Sequence[int],
-    kept: state.State,
+    kept: state.RunState,
     advance: Callable[[int], None],
 ) -> None:
     """Has chunks computed and compared, and stores what was found of each."""
@@ -153,7 +153,7 @@ def _compute(
             workers.run(judge_part, (WorkerChunk(run, number, slot) for number, slot in chunks), take)
 
 
-def _so_far(run: ExhaustiveRun, kept: state.State) -> str:
+def _so_far(run: ExhaustiveRun, kept: state.RunState) -> str:
     """What is known of a run that ends early."""
     found = _measurement(run, 0, kept.chunks, None, 0.0)
     where = "not kept" if kept.path is None else f"kept in {kept.path}, where the next run goes on"
@@ -201,7 +201,7 @@ class WorkerChunk:
     slot: Path
 
 
-def judge_part(context: Context, part: WorkerChunk) -> tuple[WorkerChunk, Chunk]:
+def judge_part(context: WorkerContext, part: WorkerChunk) -> tuple[WorkerChunk, Chunk]:
     """Hashes and compares a chunk's results; returns what is to be stored of them."""
     judge = _Judge(part.run)
     return part, judge.judged(context, part.number * CHUNK, results_in(part.slot, judge.result_type, CHUNK))
@@ -218,7 +218,7 @@ class _Judge:
         if has_true_values(self._desc):
             self._bound = promised_ulp(self._desc.accuracy, self._desc.output_type)
 
-    def judged(self, context: Context, first: int, results: Array) -> Chunk:
+    def judged(self, context: WorkerContext, first: int, results: Array) -> Chunk:
         """What is to be stored of the results of the inputs from ``first`` on."""
         width = 1 << shift(dml.FLOAT32)
         largest = [0.0] * max(1, CHUNK // width)

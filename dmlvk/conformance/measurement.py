@@ -20,7 +20,7 @@ from dmlvk.conformance.profile import Profile
 from dmlvk.conformance.references import expected_output, has_true_values
 from dmlvk.conformance.results import CaseReport, Element, Extent, Measurement, WorstResult
 from dmlvk.conformance.ulp import promised_ulp, ulp_errors
-from dmlvk.conformance.workers import Context, Stopped
+from dmlvk.conformance.workers import Stopped, WorkerContext
 from dmlvk.errors import DeviceRemovedError, DmlError
 from dmlvk.operators import OperatorDesc
 
@@ -152,7 +152,7 @@ class _DeviceRun:
         )
 
 
-def measure_case(context: Context, case: ValueCase, plan: Extent) -> CaseReport:
+def measure_case(context: WorkerContext, case: ValueCase, plan: Extent) -> CaseReport:
     """Runs a case on every device, with all memory layouts.
 
     Args:

@@ -23,8 +23,8 @@ from dmlvk.conformance.reference_hashes import ReferenceHashes
 from dmlvk.conformance.results import CaseReport, Extent, Measurement, Report
 from dmlvk.conformance.sample_measurement import measure_sample_case
 from dmlvk.conformance.samples import SampleCase, sample_cases
-from dmlvk.conformance.state import State
-from dmlvk.conformance.workers import Context, WorkerCrashError, Workers
+from dmlvk.conformance.state import RunState
+from dmlvk.conformance.workers import WorkerContext, WorkerCrashError, Workers
 from dmlvk.errors import DeviceRemovedError, InvalidArgumentError
 from dmlvk.operators import operators_named
 from dmlvk.operators.shapes import member_text
@@ -116,7 +116,7 @@ def run(devices: Sequence[dml.Device], request: Request, watcher: Watcher) -> Re
     every = exhaustive.exhaustive_runs(by_values) if request.exhaustive else []
     hashes = ReferenceHashes.shipped()
     found: list[CaseReport] = []
-    states: list[State] = []
+    states: list[RunState] = []
     stopped = None
     try:
         _measure_cases(devices, request, hashes, watcher, found)
@@ -160,7 +160,7 @@ def _measure_cases(
         workers.run(functools.partial(_measured, plan=request.plan), request.cases, take)
 
 
-def _measured(context: Context, case: Case, plan: Extent) -> CaseReport:
+def _measured(context: WorkerContext, case: Case, plan: Extent) -> CaseReport:
     """A case's report; of one whose operator's reference or sampler is at fault, with that line for every device."""
     try:
         return measure_sample_case(context, case) if isinstance(case, SampleCase) else measure_case(context, case, plan)
@@ -199,7 +199,7 @@ def _measure_exhaustive_runs(
     hashes: ReferenceHashes,
     watcher: Watcher,
     found: list[CaseReport],
-    states: list[State],
+    states: list[RunState],
 ) -> None:
     if not runs:
         return

@@ -17,7 +17,7 @@ from dmlvk.conformance.references.device_arithmetic import is_rounded_by_device,
 from dmlvk.conformance.results import CaseReport, Element, Measurement, WorstResult
 from dmlvk.conformance.samples import Sample, SampleCase
 from dmlvk.conformance.sampling import LAYOUTS, Outcome, laid_out, run_sample
-from dmlvk.conformance.workers import Context, Stopped
+from dmlvk.conformance.workers import Stopped, WorkerContext
 from dmlvk.errors import DeviceRemovedError, DmlError
 from dmlvk.operators.shapes import member_text
 
@@ -94,7 +94,7 @@ class _DeviceRun:
         )
 
 
-def measure_sample_case(context: Context, case: SampleCase) -> CaseReport:
+def measure_sample_case(context: WorkerContext, case: SampleCase) -> CaseReport:
     """Runs all samples of a case on every device, in all memory layouts.
 
     Args:

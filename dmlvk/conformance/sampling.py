@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dmlvk.arrays.tensor_bytes import packed, unpacked
-from dmlvk.conformance.execution import Placement, Workbench, element_view
+from dmlvk.conformance.execution import TensorPlacement, Workbench, element_view
 from dmlvk.conformance.references.bounded import Expected, expected_outputs, fault
 from dmlvk.conformance.samples import Sample, SampleCase
 from dmlvk.datatypes import DataType
@@ -92,7 +92,7 @@ def run_sample(bench: Workbench, desc: OperatorDesc, inputs: Mapping[str, Array]
     contents += [_guarded(tensor) for _, tensor in written]
     tensors = [tensor for _, tensor in (*read, *written)]
     uploaded = [packed(b) if t.data_type.size_in_bits == 4 else b for b, t in zip(contents, tensors, strict=True)]
-    downloaded = bench.run(desc, uploaded, [Placement(number) for number in range(len(uploaded))])
+    downloaded = bench.run(desc, uploaded, [TensorPlacement(number) for number in range(len(uploaded))])
     after = [unpacked(b) if t.data_type.size_in_bits == 4 else b for b, t in zip(downloaded, tensors, strict=True)]
     outputs: dict[str, Array] = {}
     damage = None

@@ -24,7 +24,7 @@ def usable_directory(directory: Path | None) -> Path | None:
     return None
 
 
-class State:
+class RunState:
     """The finished chunks of one operator on one device.
 
     A state belongs to what it was made by: device, driver, shader, references. One of anything else is refused.

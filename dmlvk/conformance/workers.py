@@ -38,7 +38,7 @@ class WorkerCrashError(DmlError):
     """A worker process came to a sudden end; most likely the driver crashed."""
 
 
-class Context:
+class WorkerContext:
     """What a task finds open.
 
     Args:
@@ -88,7 +88,7 @@ class Workers:
         return 1 if self._jobs == 1 else _in_flight(self._jobs)
 
     def run(
-        self, task: Callable[[Context, Item], Result], items: Iterable[Item], take: Callable[[Result], None]
+        self, task: Callable[[WorkerContext, Item], Result], items: Iterable[Item], take: Callable[[Result], None]
     ) -> None:
         """Calls ``task(context, item)`` for each item.
 
@@ -108,9 +108,9 @@ class Workers:
             self._pool.run(task, items, take)
 
     @functools.cached_property
-    def _context(self) -> Context:
+    def _context(self) -> WorkerContext:
         keep_freed_memory()
-        return self._resources.enter_context(contextlib.closing(Context(self._devices, lambda: False)))
+        return self._resources.enter_context(contextlib.closing(WorkerContext(self._devices, lambda: False)))
 
     @functools.cached_property
     def _pool(self) -> _Pool:
@@ -134,7 +134,7 @@ class _Pool:
         self._executor = ProcessPoolExecutor(jobs, multiprocess, _begin_worker, (identities, self._stop))
 
     def run(
-        self, task: Callable[[Context, Item], Result], items: Iterable[Item], take: Callable[[Result], None]
+        self, task: Callable[[WorkerContext, Item], Result], items: Iterable[Item], take: Callable[[Result], None]
     ) -> None:
         remaining = iter(items)
         under_way: set[Future[Result]] = set()
@@ -175,7 +175,7 @@ def _identity(device: dml.Device) -> _Identity:
     return device.info.index, device.info.name, device.info.driver_version, device.arithmetic
 
 
-_make_context: Callable[[], Context] | None = None
+_make_context: Callable[[], WorkerContext] | None = None
 """In a worker process, what opens its devices; once."""
 
 
@@ -185,7 +185,7 @@ def _begin_worker(identities: Sequence[_Identity], stop: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes of a terminal; the first one decides
     threading.Thread(target=_end_with_parent, daemon=True).start()
     keep_freed_memory()
-    _make_context = functools.cache(lambda: Context([_opened(identity) for identity in identities], stop.is_set))
+    _make_context = functools.cache(lambda: WorkerContext([_opened(identity) for identity in identities], stop.is_set))
 
 
 def _opened(identity: _Identity) -> dml.Device:
@@ -203,7 +203,7 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _work(task: Callable[[Context, Item], Result], item: Item) -> Result:
+def _work(task: Callable[[WorkerContext, Item], Result], item: Item) -> Result:
     if _make_context is None:
         raise RuntimeError("this is no worker process")
     return task(_make_context(), item)

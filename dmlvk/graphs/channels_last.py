@@ -16,7 +16,7 @@ from typing import Any
 
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import is_multiple, typical
-from dmlvk.graphs.network import Network, Node, Value
+from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.kernels.products.convolution import channels_behind_one_another, gains_by_channels_last
 from dmlvk.kernels.target import Target
 from dmlvk.operators import (
@@ -99,17 +99,19 @@ class _Layouts:
     def __init__(self, network: Network, target: Target) -> None:
         self._network = network
         self._target = target
-        self._nodes: list[Node] = []
+        self._nodes: list[NetworkNode] = []
         self._next = 1 + max(value.index for value in network.sizes)
         # By a value and the sizes with which it is read, the one with channels last.
-        self._last: dict[tuple[Value, tuple[int, ...]], Value] = {}
-        self._written: dict[Value, TensorDesc] = {}  # as the graph has them, what operators write with channels last
-        self._plain: dict[Value, Value] = {}  # copies of these
+        self._last: dict[tuple[NetworkValue, tuple[int, ...]], NetworkValue] = {}
+        self._written: dict[
+            NetworkValue, TensorDesc
+        ] = {}  # as the graph has them, what operators write with channels last
+        self._plain: dict[NetworkValue, NetworkValue] = {}  # copies of these
         self._sizes = dict(network.sizes)
         self._names = dict(network.names)
         self.gain = self.cost = 0.0
 
-    def take(self, node: Node) -> None:
+    def take(self, node: NetworkNode) -> None:
         """Decides on an operator behind those that it reads from."""
         desc = node.desc
         if isinstance(desc, Convolution):
@@ -127,7 +129,7 @@ class _Layouts:
             self._network, nodes=tuple(self._nodes), outputs=outputs, sizes=self._sizes, names=self._names
         )
 
-    def _follows(self, node: Node) -> bool:
+    def _follows(self, node: NetworkNode) -> bool:
         """Whether an operator has any layout, and an input whose channels lie last already."""
         desc = node.desc
         outputs = node.writes()
@@ -139,7 +141,7 @@ class _Layouts:
             and any((value, tuple(tensor.sizes)) in self._last for _, tensor, value in node.reads())
         )
 
-    def _convolution(self, node: Node, desc: Convolution) -> Node | None:
+    def _convolution(self, node: NetworkNode, desc: Convolution) -> NetworkNode | None:
         source, output = desc.input_tensor, desc.output_tensor
         if not (is_image(source) and is_image(output)):
             return None
@@ -161,7 +163,7 @@ class _Layouts:
             )
         return changed
 
-    def _with_images_last(self, node: Node, images: Collection[int]) -> Node:
+    def _with_images_last(self, node: NetworkNode, images: Collection[int]) -> NetworkNode:
         """An operator with some inputs whose channels lie last, as those of its output do."""
         inputs = list(node.inputs)
         members: dict[str, TensorDesc] = {}
@@ -178,20 +180,20 @@ class _Layouts:
             self._written[value] = tensor
         return dataclasses.replace(node, desc=_with(node.desc, members), inputs=tuple(inputs))
 
-    def _with_plain_inputs(self, node: Node) -> Node:
+    def _with_plain_inputs(self, node: NetworkNode) -> NetworkNode:
         inputs = list(node.inputs)
         for number, _, value in node.reads():
             inputs[number] = self._plain_of(value)
         return dataclasses.replace(node, inputs=tuple(inputs))
 
-    def _last_of(self, value: Value, tensor: TensorDesc) -> Value:
+    def _last_of(self, value: NetworkValue, tensor: TensorDesc) -> NetworkValue:
         key = value, tuple(tensor.sizes)
         if key not in self._last:
             self.cost += _COST_OF_LAUNCH + _COST * typical(tensor.size_in_bytes)
             self._last[key] = self._copy(self._plain_of(value), tensor, channels_last(tensor), "channels last")
         return self._last[key]
 
-    def _plain_of(self, value: Value) -> Value:
+    def _plain_of(self, value: NetworkValue) -> NetworkValue:
         """A value as the graph has it: that of an operator which writes channels last is copied."""
         if value not in self._written:
             return value
@@ -201,14 +203,14 @@ class _Layouts:
             self._plain[value] = self._copy(value, channels_last(written), written, "channels first")
         return self._plain[value]
 
-    def _copy(self, value: Value, source: TensorDesc, output: TensorDesc, what: str) -> Value:
+    def _copy(self, value: NetworkValue, source: TensorDesc, output: TensorDesc, what: str) -> NetworkValue:
         """A further operator, which copies a value into another layout."""
-        copied = Value("node", self._next)
+        copied = NetworkValue("node", self._next)
         self._next += 1
         self._sizes[copied] = output.size_in_bytes
         self._names[copied] = f"{self._names[value]}, {what}"
         desc = ElementWiseIdentity(input_tensor=source, output_tensor=output)
-        self._nodes.append(Node(copied.index, self._names[copied], desc, (value,), (copied,)))
+        self._nodes.append(NetworkNode(copied.index, self._names[copied], desc, (value,), (copied,)))
         return copied
 
 

@@ -17,7 +17,7 @@ from dmlvk.graphs.channels_last import with_channels_last
 from dmlvk.graphs.description import GraphDesc
 from dmlvk.graphs.inspection import node_values
 from dmlvk.graphs.memory import MemoryPlan
-from dmlvk.graphs.network import Value, network
+from dmlvk.graphs.network import NetworkValue, network
 from dmlvk.graphs.pictures import write_picture
 from dmlvk.graphs.placement import placed, steps, steps_once
 from dmlvk.graphs.stages import Stage, fused_stages, prepared, single_stages
@@ -104,7 +104,7 @@ class CompiledGraph(CompiledOperator):
         seen = _seen(outputs, [tensor for _, tensor in self.network.outputs], output_tensors, "output")
         self.outputs = tuple(BindPoint.of_tensor(name, tensor) for name, tensor in seen)
         target = device.target_for(flags)
-        lasting = {*(Value("input", number) for number in lasting_inputs), *self.network.constants}
+        lasting = {*(NetworkValue("input", number) for number in lasting_inputs), *self.network.constants}
         planned = with_channels_last(self.network, target) if fuse else self.network
         made = fused_stages(planned, target, lasting) if fuse else single_stages(planned, target)
         sizes = {value: tensor.size_in_bytes for value, tensor in made.inner.items()}

@@ -16,11 +16,11 @@ import numpy as np
 
 from dmlvk.dynamic.sizes import Guards, coefficients_of, is_dynamic
 from dmlvk.graphs.description import GraphDesc
-from dmlvk.graphs.network import Value, network
-from dmlvk.graphs.placement import Placement, placed, steps_once
+from dmlvk.graphs.network import NetworkValue, network
+from dmlvk.graphs.placement import MemoryPlacement, placed, steps_once
 from dmlvk.graphs.stages import Stage, fused_stages, prepared, single_stages
 from dmlvk.kernels.library import coefficients
-from dmlvk.kernels.program import Place, Program, Region, Step
+from dmlvk.kernels.program import KernelStep, Place, Program, Region
 from dmlvk.kernels.small_programs import copy_step
 from dmlvk.kernels.target import Target
 from dmlvk.objects.buffers import Buffer
@@ -37,7 +37,7 @@ MOST_OPERANDS = 16
 _GROWTH = 5, 4
 """For how many times as large sizes memory is laid out when it was not enough."""
 
-_Owner: TypeAlias = "Value | int | Region"
+_Owner: TypeAlias = "NetworkValue | int | Region"
 """What an operand lies in: a value, the scratch memory of a stage by its number, or a graph output."""
 
 
@@ -107,7 +107,7 @@ class Layout:
     """
 
     sizes: tuple[int, ...]
-    placement: Placement
+    placement: MemoryPlacement
     depends: tuple[bool, ...]
 
 
@@ -140,7 +140,7 @@ class DynamicGraph:
         self._offsets = [4 * offset for offset in offsets]
         self._places = offsets
         target = device.target_for(flags)
-        lasting = {*(Value("input", number) for number in lasting_inputs), *self.network.constants}
+        lasting = {*(NetworkValue("input", number) for number in lasting_inputs), *self.network.constants}
         made = fused_stages(self.network, target, lasting) if fuse else single_stages(self.network, target)
         inner = {value: tensor.size_in_bytes for value, tensor in made.inner.items()}
         self.network = dataclasses.replace(self.network, sizes=self.network.sizes | inner)
@@ -158,7 +158,7 @@ class DynamicGraph:
         self._numbers: Callable[..., Any] = guards.function((tuple(each.numbers for each in self._launches), sizes))
         self.constants: Buffer | None = None
 
-    def _launch(self, number: int, stage: Stage, step: Step) -> _Launch:
+    def _launch(self, number: int, stage: Stage, step: KernelStep) -> _Launch:
         def operand(region: Region) -> _Operand:
             owner: _Owner = number
             if region.place is Place.INPUT:
@@ -170,7 +170,7 @@ class DynamicGraph:
         label = stage.label if len(stage.program.steps) == 1 else f"{stage.label} ({step.label})"
         return self._of_step(dataclasses.replace(step, label=label), operand)
 
-    def _of_step(self, step: Step, operand: Callable[[Region], _Operand]) -> _Launch:
+    def _of_step(self, step: KernelStep, operand: Callable[[Region], _Operand]) -> _Launch:
         kernel = step.kernel
         operands = tuple(map(operand, (*step.reads, *step.writes)))
         begins = self._offsets[: len(operands)]
@@ -200,7 +200,7 @@ class DynamicGraph:
 
     def _copies(self, target: Target) -> list[_Launch]:
         """Of values that several graph outputs show, to all but the first of them."""
-        shown: set[Value] = set()
+        shown: set[NetworkValue] = set()
         made = []
         for number, (value, tensor) in enumerate(self.network.outputs):
             if value.kind == "node" and value not in shown:
@@ -210,7 +210,7 @@ class DynamicGraph:
             regions = Region(Place.INPUT, 0, 0, size), Region(Place.OUTPUT, number, 0, size)
             step = copy_step(f"copy {self.network.names[value]}", *regions, target)
 
-            def operand(region: Region, value: Value = value) -> _Operand:
+            def operand(region: Region, value: NetworkValue = value) -> _Operand:
                 return _Operand(value if region.place is Place.INPUT else region, 0, region.size_in_bytes)
 
             made.append(self._of_step(step, operand))
@@ -265,7 +265,7 @@ class DynamicGraph:
             for stage, size in zip(self.stages, of_scratch, strict=True)
         ]
         regions = {
-            number: Region(Place.INPUT, number, 0, of_values[Value("input", number)])
+            number: Region(Place.INPUT, number, 0, of_values[NetworkValue("input", number)])
             for number, tensor in enumerate(self.network.inputs)
             if tensor is not None
         }
@@ -293,7 +293,7 @@ class DynamicGraph:
             depends.append(hazards.depends(reads, writes, is_independent=launch.is_independent))
         return Layout(sizes, placement, tuple(depends))
 
-    def _home(self, owner: _Owner, placement: Placement) -> tuple[Place, int, int]:
+    def _home(self, owner: _Owner, placement: MemoryPlacement) -> tuple[Place, int, int]:
         if isinstance(owner, int):
             region = placement.scratch[owner]
         else:

@@ -31,7 +31,7 @@ MAXIMUM_INPUT_COUNT = 2**16
 """Graph inputs that a graph may have."""
 
 
-class Value(NamedTuple):  # not a dataclass: large graphs look up many, and a tuple's hash is quick
+class NetworkValue(NamedTuple):  # not a dataclass: large graphs look up many, and a tuple's hash is quick
     """Bytes that flow along edges: a graph input, a constant, or an output of a node.
 
     Attributes:
@@ -46,7 +46,7 @@ class Value(NamedTuple):  # not a dataclass: large graphs look up many, and a tu
 
 
 @dataclasses.dataclass(frozen=True)
-class Node:
+class NetworkNode:
     """An operator of the graph.
 
     Attributes:
@@ -60,29 +60,29 @@ class Node:
     index: int
     name: str
     desc: OperatorDesc
-    inputs: tuple[Value | None, ...]
-    outputs: tuple[Value | None, ...]
+    inputs: tuple[NetworkValue | None, ...]
+    outputs: tuple[NetworkValue | None, ...]
 
-    def reads(self) -> tuple[tuple[int, TensorDesc, Value], ...]:
+    def reads(self) -> tuple[tuple[int, TensorDesc, NetworkValue], ...]:
         """The inputs that are there: number, tensor, source."""
         return self._reads
 
-    def writes(self) -> tuple[tuple[int, TensorDesc, Value], ...]:
+    def writes(self) -> tuple[tuple[int, TensorDesc, NetworkValue], ...]:
         """The outputs that are there: number, tensor, value."""
         return self._writes
 
     @functools.cached_property
-    def _reads(self) -> tuple[tuple[int, TensorDesc, Value], ...]:
+    def _reads(self) -> tuple[tuple[int, TensorDesc, NetworkValue], ...]:
         return _present(self.desc.inputs, self.inputs)
 
     @functools.cached_property
-    def _writes(self) -> tuple[tuple[int, TensorDesc, Value], ...]:
+    def _writes(self) -> tuple[tuple[int, TensorDesc, NetworkValue], ...]:
         return _present(self.desc.outputs, self.outputs)
 
 
 def _present(
-    members: Sequence[tuple[object, TensorDesc | None]], values: Sequence[Value | None]
-) -> tuple[tuple[int, TensorDesc, Value], ...]:
+    members: Sequence[tuple[object, TensorDesc | None]], values: Sequence[NetworkValue | None]
+) -> tuple[tuple[int, TensorDesc, NetworkValue], ...]:
     return tuple(
         (number, tensor, value)
         for number, ((_, tensor), value) in enumerate(zip(members, values, strict=True))
@@ -103,12 +103,12 @@ class Network:
         names: of every value, for people.
     """
 
-    nodes: tuple[Node, ...]
-    constants: dict[Value, bytes]
+    nodes: tuple[NetworkNode, ...]
+    constants: dict[NetworkValue, bytes]
     inputs: tuple[TensorDesc | None, ...]
-    outputs: tuple[tuple[Value, TensorDesc], ...]
-    sizes: dict[Value, int]
-    names: dict[Value, str]
+    outputs: tuple[tuple[NetworkValue, TensorDesc], ...]
+    sizes: dict[NetworkValue, int]
+    names: dict[NetworkValue, str]
 
 
 def network(desc: GraphDesc, device: Device) -> Network:
@@ -127,10 +127,10 @@ class _Checker:
     def __init__(self, desc: GraphDesc, device: Device) -> None:
         self._desc = desc
         self._device = device
-        self._sources: dict[tuple[int, int], Value] = {}  # by node and input
+        self._sources: dict[tuple[int, int], NetworkValue] = {}  # by node and input
         self._edge_to: dict[tuple[int, int], str] = {}
-        self._sizes: dict[Value, int] = {}
-        self._names: dict[Value, str] = {}
+        self._sizes: dict[NetworkValue, int] = {}
+        self._names: dict[NetworkValue, str] = {}
         self._inputs: list[TensorDesc | None] = []
         self._used_outputs: set[tuple[int, int]] = set()
 
@@ -156,7 +156,7 @@ class _Checker:
             if isinstance(node, OperatorGraphNode)
         ]
         constants = {
-            Value("constant", number): node.contents
+            NetworkValue("constant", number): node.contents
             for number, node in enumerate(desc.nodes)
             if isinstance(node, ConstantGraphNode)
         }
@@ -190,13 +190,13 @@ class _Checker:
                     f"GraphDesc: nodes[{number}]: a constant node needs feature level 6_2; "
                     f"this device was opened at {self._device.feature_level.label}"
                 )
-            self._sizes[Value("constant", number)] = len(node.contents)
-            self._names[Value("constant", number)] = self._node_name(number)
+            self._sizes[NetworkValue("constant", number)] = len(node.contents)
+            self._names[NetworkValue("constant", number)] = self._node_name(number)
 
     @staticmethod
-    def _node_outputs(number: int, node: OperatorGraphNode) -> list[tuple[int, TensorDesc, Value]]:
+    def _node_outputs(number: int, node: OperatorGraphNode) -> list[tuple[int, TensorDesc, NetworkValue]]:
         return [
-            (output, tensor, Value("node", number, output))
+            (output, tensor, NetworkValue("node", number, output))
             for output, (_, tensor) in enumerate(node.operator.desc.outputs)
             if tensor is not None
         ]
@@ -223,7 +223,7 @@ class _Checker:
         self._edge_to[node_index, input_index] = where.removeprefix("GraphDesc: ")
         return tensor
 
-    def _source(self, where: str, node_index: int, output_index: int) -> tuple[Value, TensorDesc | None]:
+    def _source(self, where: str, node_index: int, output_index: int) -> tuple[NetworkValue, TensorDesc | None]:
         """The value that an edge begins at, with its tensor where an operator made it."""
         if node_index >= len(self._desc.nodes):
             raise InvalidArgumentError(
@@ -238,11 +238,11 @@ class _Checker:
             )
         self._used_outputs.add((node_index, output_index))
         if isinstance(node, ConstantGraphNode):
-            return Value("constant", node_index), None
+            return NetworkValue("constant", node_index), None
         field, tensor = node.operator.desc.outputs[output_index]
         if tensor is None:
             raise InvalidArgumentError(f"{where}: {field.name} of {name} is absent, so no edge may begin there")
-        return Value("node", node_index, output_index), tensor
+        return NetworkValue("node", node_index, output_index), tensor
 
     def _follow_input(self, where: str, edge: InputGraphEdge) -> None:
         if edge.graph_input_index >= self._desc.input_count:
@@ -251,7 +251,7 @@ class _Checker:
                 f"got {edge.graph_input_index}"
             )
         tensor = self._target(where, edge.to_node_index, edge.to_node_input_index)
-        value = Value("input", edge.graph_input_index)
+        value = NetworkValue("input", edge.graph_input_index)
         first = self._inputs[edge.graph_input_index]
         if first is None:
             self._inputs[edge.graph_input_index] = tensor
@@ -273,7 +273,7 @@ class _Checker:
             )
         self._connect(where, value, edge.to_node_index, edge.to_node_input_index, tensor)
 
-    def _connect(self, where: str, value: Value, node_index: int, input_index: int, tensor: TensorDesc) -> None:
+    def _connect(self, where: str, value: NetworkValue, node_index: int, input_index: int, tensor: TensorDesc) -> None:
         if self._sizes[value] != tensor.size_in_bytes:
             raise InvalidArgumentError(
                 f"{where}: TotalTensorSizeInBytes must be the same at both ends; "
@@ -282,8 +282,8 @@ class _Checker:
             )
         self._sources[node_index, input_index] = value
 
-    def _outputs(self) -> list[tuple[Value, TensorDesc]]:
-        found: dict[int, tuple[Value, TensorDesc]] = {}
+    def _outputs(self) -> list[tuple[NetworkValue, TensorDesc]]:
+        found: dict[int, tuple[NetworkValue, TensorDesc]] = {}
         for number, edge in enumerate(self._desc.output_edges):
             where = self._edge_name("output_edges", number, edge)
             if edge.graph_output_index >= self._desc.output_count:
@@ -304,16 +304,16 @@ class _Checker:
                 raise InvalidArgumentError(f"GraphDesc: no output edge leads to graph output {index}")
         return [found[index] for index in range(self._desc.output_count)]
 
-    def _connected(self, number: int, node: OperatorGraphNode) -> Node:
+    def _connected(self, number: int, node: OperatorGraphNode) -> NetworkNode:
         """A node with all its inputs, each of which needs an edge, as its outputs do."""
         desc, name = node.operator.desc, self._node_name(number)
-        inputs: list[Value | None] = []
+        inputs: list[NetworkValue | None] = []
         for index, (field, tensor) in enumerate(desc.inputs):
             value = self._sources.get((number, index))
             if tensor is not None and value is None:
                 raise InvalidArgumentError(f"GraphDesc: no edge leads to {field.name} of nodes[{number}] ({name})")
             inputs.append(value)
-        outputs: list[Value | None] = [None] * len(desc.outputs)
+        outputs: list[NetworkValue | None] = [None] * len(desc.outputs)
         given = self._node_outputs(number, node)
         # Of several outputs one must be used: nothing would be left out for the sake of the others.
         is_used = len(given) > 1 and any((number, index) in self._used_outputs for index, _, _ in given)
@@ -323,7 +323,7 @@ class _Checker:
                     f"GraphDesc: no edge begins at {desc.outputs[index][0].name} of nodes[{number}] ({name})"
                 )
             outputs[index] = value
-        return Node(number, name, desc, tuple(inputs), tuple(outputs))
+        return NetworkNode(number, name, desc, tuple(inputs), tuple(outputs))
 
     def _check_constants(self) -> None:
         """Their outputs need an edge, as all do."""
@@ -331,7 +331,7 @@ class _Checker:
             if isinstance(node, ConstantGraphNode) and (number, 0) not in self._used_outputs:
                 raise InvalidArgumentError(f"GraphDesc: no edge begins at nodes[{number}] ({self._node_name(number)})")
 
-    def _sorted(self, nodes: Sequence[Node]) -> list[Node]:
+    def _sorted(self, nodes: Sequence[NetworkNode]) -> list[NetworkNode]:
         """The nodes in the order of the description, but each behind those that it reads from."""
         by_index = {node.index: node for node in nodes}
         missing = {

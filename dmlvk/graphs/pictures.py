@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from dmlvk.errors import InvalidArgumentError
-from dmlvk.graphs.network import Node, Value
+from dmlvk.graphs.network import NetworkNode, NetworkValue
 from dmlvk.graphs.stages import Stage
 from dmlvk.tensors import TensorDesc
 
@@ -37,7 +37,7 @@ def _tensor_text(tensor: TensorDesc | None) -> str:
     return f"{tensor.data_type.name} {[int(size) for size in tensor.sizes]}{strides}"
 
 
-def _node_text(node: Node) -> str:
+def _node_text(node: NetworkNode) -> str:
     short = node.desc.operator_name.removeprefix("ELEMENT_WISE_")
     return short if node.name in (node.desc.operator_name, f"{node.desc.operator_name} {node.index}") else node.name
 
@@ -55,7 +55,7 @@ def graph_as_dot(graph: CompiledGraph) -> str:
 def _dot_lines(graph: CompiledGraph) -> Iterator[str]:
     network = graph.network
 
-    def name(value: Value) -> str:
+    def name(value: NetworkValue) -> str:
         return f"{value.kind}_{value.index}"
 
     yield "digraph graph_of_operators {"
@@ -149,11 +149,11 @@ def graph_as_svg(graph: CompiledGraph) -> str:
 def _boxes(graph: CompiledGraph) -> list[_Box]:
     """Everything that is drawn, each behind what its arrows come from."""
     network = graph.network
-    sources: dict[Value, _Box] = {}
+    sources: dict[NetworkValue, _Box] = {}
     boxes: list[_Box] = []
     for number, point in enumerate(graph.inputs):
         if network.inputs[number] is not None:
-            sources[Value("input", number)] = _Box(point.name, [], [])
+            sources[NetworkValue("input", number)] = _Box(point.name, [], [])
     tensors = {value: tensor for node in network.nodes for _, tensor, value in (*node.reads(), *node.writes())}
     tensors |= graph.inner_tensors
     stages = (*graph.stages_once, *graph.stages)

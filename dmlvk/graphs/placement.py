@@ -6,16 +6,16 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from dmlvk.graphs.memory import SMALL_ALIGNMENT, Item, MemoryPlan, plan_memory, plan_pages
-from dmlvk.graphs.network import Network, Value
+from dmlvk.graphs.network import Network, NetworkValue
 from dmlvk.graphs.stages import Stage
-from dmlvk.kernels.program import Place, Region, Step
+from dmlvk.kernels.program import KernelStep, Place, Region
 from dmlvk.kernels.small_programs import copy_step
 from dmlvk.kernels.target import Target
 from dmlvk.objects.compilation import RESOURCE_ALIGNMENT
 
 
 @dataclasses.dataclass(frozen=True)
-class Placement:
+class MemoryPlacement:
     """The memory of a graph.
 
     Attributes:
@@ -27,11 +27,11 @@ class Placement:
         scratch: where the scratch memory of each stage lies that needs some, by the stage's number.
     """
 
-    regions: Mapping[Value, Region]
+    regions: Mapping[NetworkValue, Region]
     constants: bytes
     memory: MemoryPlan
     temporary_pages: tuple[int, ...]
-    shared: Mapping[Value, Value]
+    shared: Mapping[NetworkValue, NetworkValue]
     scratch: Mapping[int, Region]
 
 
@@ -41,7 +41,7 @@ def placed(
     inputs: Mapping[int, Region],
     most_bytes: int,
     once: Sequence[Stage] = (),
-) -> Placement:
+) -> MemoryPlacement:
     """Finds a place for every value.
 
     Args:
@@ -51,7 +51,7 @@ def placed(
         most_bytes: of the temporary resource, beyond which it becomes several buffers.
         once: the stages that run only once, and before the others.
     """
-    regions = {Value("input", number): region for number, region in inputs.items()}
+    regions = {NetworkValue("input", number): region for number, region in inputs.items()}
     constants = bytearray()
     for stage in (*once, *stages):
         for value in stage.reads:
@@ -86,24 +86,24 @@ def placed(
     naive = sum(network.sizes[value] for value in owners) + sum(region.size_in_bytes for region in scratch.values())
     memory = dataclasses.replace(plan, naive_bytes=naive)
     shared = {value: root for value, root in owners.items() if value != root}
-    return Placement(regions, bytes(constants), memory, pages, shared, scratch)
+    return MemoryPlacement(regions, bytes(constants), memory, pages, shared, scratch)
 
 
 def _shared_storage(
-    network: Network, stages: Sequence[Stage], placed_already: Mapping[Value, Region]
-) -> tuple[dict[Value, Item], dict[Value, Value]]:
+    network: Network, stages: Sequence[Stage], placed_already: Mapping[NetworkValue, Region]
+) -> tuple[dict[NetworkValue, Item], dict[NetworkValue, NetworkValue]]:
     """The storage that the temporary resource must hold, and which storage each value lies in.
 
     A value that is written in place lies in the storage of the one that it replaces.
     """
-    last_read: dict[Value, int] = {}
+    last_read: dict[NetworkValue, int] = {}
     for number, stage in enumerate(stages):
         for value in stage.reads:
             last_read[value] = number
-    roots: dict[Value, Item] = {}
-    owners: dict[Value, Value] = {}
+    roots: dict[NetworkValue, Item] = {}
+    owners: dict[NetworkValue, NetworkValue] = {}
     for number, stage in enumerate(stages):
-        replaced: set[Value] = set()
+        replaced: set[NetworkValue] = set()
         for position, value in enumerate(stage.writes):
             if value in placed_already:
                 continue
@@ -123,11 +123,11 @@ def _shared_storage(
 def _replaceable(
     stage: Stage,
     output: int,
-    owners: Mapping[Value, Value],
-    last_read: Mapping[Value, int],
+    owners: Mapping[NetworkValue, NetworkValue],
+    last_read: Mapping[NetworkValue, int],
     number: int,
-    replaced: set[Value],
-) -> Value | None:
+    replaced: set[NetworkValue],
+) -> NetworkValue | None:
     """A value that this kernel reads last, and only in ways that permit writing the output over it."""
     for value in dict.fromkeys(stage.reads):
         if value not in owners or value in replaced or last_read[value] != number:
@@ -138,7 +138,7 @@ def _replaceable(
     return None
 
 
-def steps(network: Network, stages: Sequence[Stage], placement: Placement, target: Target) -> list[Step]:
+def steps(network: Network, stages: Sequence[Stage], placement: MemoryPlacement, target: Target) -> list[KernelStep]:
     """The launches of a graph: its kernels, then copies of values that several graph outputs show."""
     regions = placement.regions
     launches = []
@@ -157,14 +157,14 @@ def steps(network: Network, stages: Sequence[Stage], placement: Placement, targe
     return launches
 
 
-def steps_once(stages: Sequence[Stage], placement: Placement) -> tuple[list[Step], int]:
+def steps_once(stages: Sequence[Stage], placement: MemoryPlacement) -> tuple[list[KernelStep], int]:
     """The launches of stages that run only once, and the bytes of temporary memory that they need for it."""
     scratch_bytes = max((stage.program.scratch_bytes for stage in stages), default=0)
     scratch = Region(Place.TEMPORARY, 0, 0, scratch_bytes)
     return [step for stage in stages for step in _steps_of(stage, placement, scratch)], scratch_bytes
 
 
-def _steps_of(stage: Stage, placement: Placement, scratch: Region | None) -> list[Step]:
+def _steps_of(stage: Stage, placement: MemoryPlacement, scratch: Region | None) -> list[KernelStep]:
     regions = placement.regions
     reads, writes = [regions[value] for value in stage.reads], [regions[value] for value in stage.writes]
     placed_steps = stage.program.placed(reads, writes, scratch)

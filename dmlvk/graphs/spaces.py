@@ -12,7 +12,7 @@ import itertools
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from dmlvk.graphs.network import Node
+from dmlvk.graphs.network import NetworkNode
 from dmlvk.kernels.layout import FoldedLayout, fold
 
 
@@ -43,7 +43,7 @@ class Space:
     strides: Mapping[NodeOperand, tuple[int, ...]]
 
     @classmethod
-    def of_node(cls, node: Node) -> Space | None:
+    def of_node(cls, node: NetworkNode) -> Space | None:
         """The space of one operator; ``None`` when its tensors have different sizes."""
         tensors = {NodeOperand(node.index, False, number): tensor for number, tensor, _ in node.reads()}
         tensors |= {NodeOperand(node.index, True, number): tensor for number, tensor, _ in node.writes()}
@@ -106,7 +106,7 @@ def joined(a: Space, view_of_a: NodeOperand, b: Space, view_of_b: NodeOperand) -
 
 
 class _Cursor:
-    """Walks along the axes of a space, taking pieces of them."""
+    """Walks along the axes of a space, taking chunks of them."""
 
     def __init__(self, space: Space, leading: NodeOperand) -> None:
         self._space = space

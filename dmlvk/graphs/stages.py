@@ -9,19 +9,19 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 
 from dmlvk.errors import ShaderCompilationError
-from dmlvk.graphs.fusion.epilogues import Epilogue, factor_of, find_epilogues
+from dmlvk.graphs.fusion.epilogues import FusedProduct, factor_of, find_epilogues
 from dmlvk.graphs.fusion.functions import Function, function_of
-from dmlvk.graphs.fusion.grouping import Group, Limits, grouped
+from dmlvk.graphs.fusion.grouping import Group, KernelLimits, grouped
 from dmlvk.graphs.fusion.kernel import fused_kernel, operand_pairs_in_place
 from dmlvk.graphs.fusion.packed_weights import PackedProduct, find_packed_products
-from dmlvk.graphs.network import Network, Node, Value
+from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.program import Place, Program, Region, Step
+from dmlvk.kernels.program import KernelStep, Place, Program, Region
 from dmlvk.kernels.rows.normalization import batch_factor, batch_factor_program, batch_shift_program
 from dmlvk.kernels.target import Target
 from dmlvk.objects.compilation import permits_in_place
 from dmlvk.operators import BatchNormalization
-from dmlvk.support.progress import told
+from dmlvk.support.progress import with_progress
 from dmlvk.support.threads import map_in_threads
 from dmlvk.tensors import TensorDesc
 
@@ -42,10 +42,10 @@ class Stage:
         in_place: pairs of an input and an output that may be one range of memory.
     """
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[NetworkNode, ...]
     program: Program
-    reads: tuple[Value, ...]
-    writes: tuple[Value, ...]
+    reads: tuple[NetworkValue, ...]
+    writes: tuple[NetworkValue, ...]
     in_place: frozenset[tuple[int, int]]
 
     @property
@@ -66,7 +66,7 @@ class Stages:
 
     stages: tuple[Stage, ...]
     remark: str = ""
-    inner: Mapping[Value, TensorDesc] = dataclasses.field(default_factory=dict)
+    inner: Mapping[NetworkValue, TensorDesc] = dataclasses.field(default_factory=dict)
 
 
 def single_stages(network: Network, target: Target) -> Stages:
@@ -75,7 +75,7 @@ def single_stages(network: Network, target: Target) -> Stages:
     return Stages(tuple(_alike(node, target, first) for node in network.nodes))
 
 
-def _alike(node: Node, target: Target, first: dict[int, Stage]) -> Stage:
+def _alike(node: NetworkNode, target: Target, first: dict[int, Stage]) -> Stage:
     """The stage of one operator, with the program of the first one that has the same description."""
     made = first.get(id(node.desc))
     if made is None:
@@ -85,7 +85,7 @@ def _alike(node: Node, target: Target, first: dict[int, Stage]) -> Stage:
     return Stage((node,), made.program, reads, writes, made.in_place)
 
 
-def fused_stages(network: Network, target: Target, lasting: Collection[Value] = ()) -> Stages:
+def fused_stages(network: Network, target: Target, lasting: Collection[NetworkValue] = ()) -> Stages:
     """Kernels that compute several operators where that is possible.
 
     Args:
@@ -104,8 +104,8 @@ def fused_stages(network: Network, target: Target, lasting: Collection[Value] = 
         if function is not None:
             functions[node.index] = function
     # One binding is left for the coefficients that some functions read.
-    limits = Limits(buffers=min(Limits.buffers, target.buffers - 1))
-    found: list[Epilogue | PackedProduct] = [*epilogues.values(), *packed.values()]
+    limits = KernelLimits(buffers=min(KernelLimits.buffers, target.buffers - 1))
+    found: list[FusedProduct | PackedProduct] = [*epilogues.values(), *packed.values()]
     joined = {each.nodes[0].index: each for each in found}
     groups = grouped(network, functions, limits, target, [each.nodes for each in found])
     of_groups = _stages_of_groups(groups, network, target, joined, lasting)
@@ -137,8 +137,8 @@ def _stages_of_groups(
     groups: Sequence[Group],
     network: Network,
     target: Target,
-    joined: Mapping[int, Epilogue | PackedProduct],
-    lasting: Collection[Value],
+    joined: Mapping[int, FusedProduct | PackedProduct],
+    lasting: Collection[NetworkValue],
 ) -> list[tuple[list[Stage], str]]:
     """The stages of each group, and why it was not fused; programs of operators that are alike are made once."""
     alone = {index: group.nodes[0] for index, group in enumerate(groups) if _is_alone(group, joined)}
@@ -149,21 +149,25 @@ def _stages_of_groups(
         distinct,
         os.cpu_count() or 1,
     )
-    made = dict(zip(distinct, told(making, len(distinct), "kernels of a graph compiled"), strict=True))
+    made = dict(zip(distinct, with_progress(making, len(distinct), "kernels of a graph compiled"), strict=True))
     known = {id(alone[index].desc): stages[0] for index, (stages, _) in made.items() if index in alone}
     return [
         made[index] if index in made else ([_alike(alone[index], target, known)], "") for index in range(len(groups))
     ]
 
 
-def _is_alone(group: Group, joined: Mapping[int, Epilogue | PackedProduct]) -> bool:
+def _is_alone(group: Group, joined: Mapping[int, FusedProduct | PackedProduct]) -> bool:
     """Whether a group is one operator, whose program follows from its description and from nothing else."""
     (node, *others) = group.nodes
     return not others and node.index not in joined and not isinstance(node.desc, BatchNormalization)
 
 
 def _stages_of(
-    group: Group, network: Network, target: Target, joined: Epilogue | PackedProduct | None, lasting: Collection[Value]
+    group: Group,
+    network: Network,
+    target: Target,
+    joined: FusedProduct | PackedProduct | None,
+    lasting: Collection[NetworkValue],
 ) -> tuple[list[Stage], str]:
     """One kernel for a group, or one for each of its operators and why."""
     if isinstance(joined, PackedProduct):
@@ -178,12 +182,12 @@ def _stages_of(
         return [single_stage(node, target) for node in group.nodes], str(error)
 
 
-def _stages_of_epilogue(epilogue: Epilogue, target: Target) -> list[Stage]:
+def _stages_of_epilogue(epilogue: FusedProduct, target: Target) -> list[Stage]:
     stage = Stage(epilogue.nodes, epilogue.program(target), epilogue.reads(), (epilogue.output,), frozenset())
     return [stage] if epilogue.normalization is None else [_factor_stage(epilogue.normalization, target), stage]
 
 
-def _stages_of_node(node: Node, target: Target, lasting: Collection[Value]) -> list[Stage]:
+def _stages_of_node(node: NetworkNode, target: Target, lasting: Collection[NetworkValue]) -> list[Stage]:
     """The stage of one operator, or of its parts where one of them is the same in every run."""
     if not isinstance(node.desc, BatchNormalization):
         return [single_stage(node, target)]
@@ -196,7 +200,7 @@ def _stages_of_node(node: Node, target: Target, lasting: Collection[Value]) -> l
     return [_factor_stage(node, target), Stage((node,), shift, reads, written, frozenset())]
 
 
-def _factor_stage(node: Node, target: Target) -> Stage:
+def _factor_stage(node: NetworkNode, target: Target) -> Stage:
     assert isinstance(node.desc, BatchNormalization)
     _, _, variance, scale, _ = (value for _, _, value in node.reads())
     program = batch_factor_program(node.desc, target)
@@ -208,7 +212,7 @@ def _fused_stage(group: Group, network: Network) -> Stage:
     if kernel is None:
         raise ShaderCompilationError(NO_COMPILER)
     reads, writes = tuple(operand.value for operand in group.inputs), tuple(operand.value for operand in group.outputs)
-    step = Step(
+    step = KernelStep(
         "fused",
         kernel,
         tuple(Region(Place.INPUT, number, 0, network.sizes[value]) for number, value in enumerate(reads)),
@@ -223,7 +227,7 @@ def _fused_stage(group: Group, network: Network) -> Stage:
     )
 
 
-def single_stage(node: Node, target: Target) -> Stage:
+def single_stage(node: NetworkNode, target: Target) -> Stage:
     """The stage of one operator."""
     reads, writes = node.reads(), node.writes()
     in_place = frozenset(
@@ -241,7 +245,9 @@ def single_stage(node: Node, target: Target) -> Stage:
     )
 
 
-def prepared(network: Network, stages: Sequence[Stage], lasting: Collection[Value]) -> tuple[list[Stage], list[Stage]]:
+def prepared(
+    network: Network, stages: Sequence[Stage], lasting: Collection[NetworkValue]
+) -> tuple[list[Stage], list[Stage]]:
     """The stages that need to run only once, as long as some values stay what they are; and the others.
 
     Nothing is kept that takes more memory than what it follows from, or that a graph's output shows.

@@ -49,7 +49,7 @@ class Region:
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
+class KernelStep:
     """One launch of a kernel.
 
     Attributes:
@@ -80,10 +80,10 @@ class Program:
         scratch_bytes: memory that the steps share while they run; what it holds before and after does not matter.
     """
 
-    steps: tuple[Step, ...]
+    steps: tuple[KernelStep, ...]
     scratch_bytes: int = 0
 
-    def placed(self, reads: Sequence[Region], writes: Sequence[Region], scratch: Region | None) -> list[Step]:
+    def placed(self, reads: Sequence[Region], writes: Sequence[Region], scratch: Region | None) -> list[KernelStep]:
         """The steps with every region where it really lies.
 
         Args:
@@ -121,7 +121,7 @@ def operand_regions(desc: OperatorDesc) -> tuple[list[Region], list[Region]]:
 def of_kernel(desc: OperatorDesc, kernel: Kernel) -> Program:
     """The program of an operator that one kernel computes, which has all of its tensors as operands."""
     reads, writes = operand_regions(desc)
-    return Program((Step(desc.operator_name, kernel, tuple(reads), tuple(writes)),))
+    return Program((KernelStep(desc.operator_name, kernel, tuple(reads), tuple(writes)),))
 
 
 class ProgramBuilder:
@@ -141,7 +141,7 @@ class ProgramBuilder:
     def __init__(self, desc: OperatorDesc, target: Target) -> None:
         self.target = target
         self.operator_name = desc.operator_name
-        self._steps: list[Step] = []
+        self._steps: list[KernelStep] = []
         self._scratch_bytes = 0
         self._most_scratch_bytes = 0
         reads, writes = operand_regions(desc)
@@ -176,7 +176,7 @@ class ProgramBuilder:
         """Adds a launch; its bindings are what it reads and then what it writes."""
         name = self.operator_name
         words = f"{name}: {label}" if label else name
-        self._steps.append(Step(words, kernel, tuple(reads), tuple(writes), is_independent))
+        self._steps.append(KernelStep(words, kernel, tuple(reads), tuple(writes), is_independent))
 
     def operator(self, desc: OperatorDesc, reads: Sequence[Region], writes: Sequence[Region], label: str = "") -> None:
         """Adds what computes another description, which is taken for checked, between these regions.

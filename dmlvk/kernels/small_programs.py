@@ -6,7 +6,7 @@ from dmlvk.datatypes import DataType
 from dmlvk.kernels.elementwise.elementwise import lower as lower_elementwise
 from dmlvk.kernels.elementwise.elementwise import lower_conversion, lower_lookup
 from dmlvk.kernels.lookup import TABLE_SIZE_IN_BYTES
-from dmlvk.kernels.program import Place, Program, Region, Step, operand_regions
+from dmlvk.kernels.program import KernelStep, Place, Program, Region, operand_regions
 from dmlvk.kernels.target import Target
 from dmlvk.operators import ElementWiseIdentity, OperatorDesc
 from dmlvk.tensors import TensorDesc
@@ -17,16 +17,16 @@ def lookup_program(desc: OperatorDesc, target: Target) -> Program:
     reads, writes = operand_regions(desc)
     table = Region(Place.CONSTANTS, 0, 0, TABLE_SIZE_IN_BYTES)
     label = f"{desc.operator_name} by table"
-    return Program((Step(label, lower_lookup(desc, target), (*reads, table), tuple(writes)),))
+    return Program((KernelStep(label, lower_lookup(desc, target), (*reads, table), tuple(writes)),))
 
 
-def conversion_step(elements: int, read: Region, write: Region) -> Step:
+def conversion_step(elements: int, read: Region, write: Region) -> KernelStep:
     """Converts so many FLOAT32 to FLOAT16."""
-    return Step("FLOAT16 from FLOAT32", lower_conversion(elements), (read,), (write,))
+    return KernelStep("FLOAT16 from FLOAT32", lower_conversion(elements), (read,), (write,))
 
 
-def copy_step(label: str, source: Region, destination: Region, target: Target) -> Step:
+def copy_step(label: str, source: Region, destination: Region, target: Target) -> KernelStep:
     """Copies bytes as words; the regions' sizes are equal multiples of 4."""
     words = TensorDesc(DataType.UINT32, (destination.size_in_bytes // 4,))
     desc = ElementWiseIdentity(input_tensor=words, output_tensor=words)
-    return Step(label, lower_elementwise(desc, target), (source,), (destination,))
+    return KernelStep(label, lower_elementwise(desc, target), (source,), (destination,))

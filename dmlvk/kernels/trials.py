@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from dmlvk.kernels.kernel import PlainKernel, work_groups
 from dmlvk.kernels.library.named import shader_variants
-from dmlvk.kernels.program import Region, Step
+from dmlvk.kernels.program import KernelStep, Region
 from dmlvk.kernels.variants import ShaderVariant
 
 OPERANDS, RESULTS = 3, 12
@@ -23,17 +23,17 @@ def variants() -> Iterator[ShaderVariant]:
     yield _HALF_PRODUCTS
 
 
-def arithmetic_step(count: int, read: Region, write: Region) -> Step:
+def arithmetic_step(count: int, read: Region, write: Region) -> KernelStep:
     """Computes all results of so many times three operands."""
     columns, rows = work_groups(count)
     assert rows == 1
     kernel = PlainKernel(variant=_VARIANT.name, work_groups=(columns, 1, 1), parameters=(count,))
-    return Step("arithmetic", kernel, (read,), (write,))
+    return KernelStep("arithmetic", kernel, (read,), (write,))
 
 
-def half_products_step(pairs: int, factors: int, numbers: Region, by: Region, write: Region) -> Step:
+def half_products_step(pairs: int, factors: int, numbers: Region, by: Region, write: Region) -> KernelStep:
     """Multiplies so many pairs of FLOAT16 by each of so many factors."""
     columns, rows = work_groups(pairs * factors)
     assert rows == 1
     kernel = PlainKernel(_HALF_PRODUCTS.name, (columns, 1, 1), parameters=(pairs * factors, pairs))
-    return Step("products of FLOAT16", kernel, (numbers, by), (write,))
+    return KernelStep("products of FLOAT16", kernel, (numbers, by), (write,))

@@ -12,7 +12,7 @@ from dmlvk.tensors import TensorDesc
 
 
 @dataclasses.dataclass(frozen=True)
-class BindPoint:
+class ModelBindPoint:
     """A place of a dispatchable that resources are bound to.
 
     Attributes:
@@ -51,7 +51,9 @@ def find_resource(node: JsonNode, resources: Mapping[str, Resource]) -> Resource
     return resources[name]
 
 
-def parse_bindings(bindings: Members, points: Sequence[BindPoint | None], resources: Mapping[str, Resource]) -> Bound:
+def parse_bindings(
+    bindings: Members, points: Sequence[ModelBindPoint | None], resources: Mapping[str, Resource]
+) -> Bound:
     """Reads an object of bindings: one member for each bind point that is there.
 
     Raises:

@@ -19,7 +19,7 @@ from typing import Literal
 from dmlvk.datatypes import DataType
 from dmlvk.models import images
 from dmlvk.models.bindings import Binding, find_resource, parse_bindings
-from dmlvk.models.dispatchables import Dispatchable
+from dmlvk.models.dispatchables import ModelDispatchable
 from dmlvk.models.json_source import JsonNode, shortened
 from dmlvk.models.onnx_dispatchables import OnnxBinding, OnnxDispatchable, parse_onnx_bindings
 from dmlvk.models.resources import NpyValues, RawValues, Resource, Values, parse_values, source_path
@@ -40,7 +40,7 @@ class DispatchCommand:
     """Runs a dispatchable; one tuple of bindings for each of its bind points, empty for an absent optional tensor."""
 
     node: JsonNode
-    dispatchable: Dispatchable
+    dispatchable: ModelDispatchable
     bindings: tuple[tuple[Binding, ...], ...]
 
 
@@ -94,15 +94,15 @@ Command = DispatchCommand | OnnxDispatchCommand | PrintCommand | WriteFileComman
 
 
 @dataclasses.dataclass(frozen=True)
-class Names:
+class CommandNames:
     """What commands may refer to, and where the model file lies."""
 
     resources: Mapping[str, Resource]
-    dispatchables: Mapping[str, Dispatchable | OnnxDispatchable]
+    dispatchables: Mapping[str, ModelDispatchable | OnnxDispatchable]
     directory: Path
 
 
-def parse_command(node: JsonNode, index: int, names: Names) -> Command:
+def parse_command(node: JsonNode, index: int, names: CommandNames) -> Command:
     """Reads one element of ``commands``.
 
     Raises:
@@ -118,7 +118,7 @@ def parse_command(node: JsonNode, index: int, names: Names) -> Command:
     return parser(members, names)
 
 
-def _parse_dispatch(members: Members, names: Names) -> DispatchCommand | OnnxDispatchCommand:
+def _parse_dispatch(members: Members, names: CommandNames) -> DispatchCommand | OnnxDispatchCommand:
     name_node = members.required("dispatchable")
     name = string(name_node, "dispatchable")
     if name not in names.dispatchables:
@@ -136,7 +136,7 @@ def _parse_dispatch(members: Members, names: Names) -> DispatchCommand | OnnxDis
     return DispatchCommand(members.node, dispatchable, bound)
 
 
-def _parse_print(members: Members, names: Names) -> PrintCommand:
+def _parse_print(members: Members, names: CommandNames) -> PrintCommand:
     resource = find_resource(members.required("resource"), names.resources)
     verbose_node = members.optional("verbose")
     verbose = verbose_node is not None and boolean(verbose_node, "verbose")
@@ -144,7 +144,7 @@ def _parse_print(members: Members, names: Names) -> PrintCommand:
     return PrintCommand(members.node, resource, verbose)
 
 
-def _parse_write_file(members: Members, names: Names) -> WriteFileCommand:
+def _parse_write_file(members: Members, names: CommandNames) -> WriteFileCommand:
     resource = find_resource(members.required("resource"), names.resources)
     target_node = members.required("targetPath")
     target = _target_path(target_node)
@@ -197,7 +197,7 @@ def _picture_dimensions(
     return dimensions
 
 
-def _parse_expect(members: Members, names: Names) -> ExpectCommand:
+def _parse_expect(members: Members, names: CommandNames) -> ExpectCommand:
     resource_node = members.required("resource")
     resource = find_resource(resource_node, names.resources)
     if resource.element_type is None:
@@ -252,7 +252,7 @@ def _parse_tolerance(members: Members, element_type: DataType) -> Tolerance:
     return Tolerance("atol" if given[0] == "atol" else "rtol", amount)
 
 
-_PARSERS: dict[str, Callable[[Members, Names], Command]] = {
+_PARSERS: dict[str, Callable[[Members, CommandNames], Command]] = {
     "dispatch": _parse_dispatch,
     "print": _parse_print,
     "writefile": _parse_write_file,

@@ -23,7 +23,7 @@ _LINES_SHOWN = 8
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class ExpectOutcome:
     """The outcome of one ``expect``.
 
     Attributes:
@@ -42,7 +42,7 @@ class Comparison:
         return not self.wrong.size
 
 
-def compare(got: npt.NDArray[Any], expected: npt.NDArray[Any], tolerance: Tolerance) -> Comparison:
+def compare(got: npt.NDArray[Any], expected: npt.NDArray[Any], tolerance: Tolerance) -> ExpectOutcome:
     """Compares two flat arrays of one data type and size."""
     wrong = np.flatnonzero(~_matches(got, expected, tolerance))
     lines = [f"{wrong.size} of {got.size} values differ ({describe(tolerance)})"]
@@ -50,7 +50,7 @@ def compare(got: npt.NDArray[Any], expected: npt.NDArray[Any], tolerance: Tolera
         lines.append(_difference_line(int(index), got, expected))
     if wrong.size > _LINES_SHOWN:
         lines.append(f"… and {wrong.size - _LINES_SHOWN} more")
-    return Comparison(got.size, wrong, tuple(lines))
+    return ExpectOutcome(got.size, wrong, tuple(lines))
 
 
 def describe(tolerance: Tolerance) -> str:

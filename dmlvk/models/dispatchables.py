@@ -15,7 +15,7 @@ import numpy as np
 
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.description import GraphDesc, InputGraphEdge, OperatorGraphNode, OutputGraphEdge
-from dmlvk.models.bindings import BindPoint, Bound, parse_bindings
+from dmlvk.models.bindings import Bound, ModelBindPoint, parse_bindings
 from dmlvk.models.json_source import JsonNode, shortened
 from dmlvk.models.onnx_dispatchables import OnnxDispatchable, parse_onnx
 from dmlvk.models.resources import Resource
@@ -52,7 +52,7 @@ _LATER_TYPES = {
 """Kinds of dispatchables that the format knows and dmlvk does not run, by their type in lower case."""
 
 
-class Dispatchable(Protocol):
+class ModelDispatchable(Protocol):
     """Something that a ``dispatch`` command can run."""
 
     @property
@@ -64,7 +64,7 @@ class Dispatchable(Protocol):
         """Where it stands."""
 
     @property
-    def bind_points(self) -> tuple[BindPoint | None, ...]:
+    def bind_points(self) -> tuple[ModelBindPoint | None, ...]:
         """In the order of the bindings; ``None`` for what is not bound: absent tensors, and those OWNED_BY_DML."""
 
     @property
@@ -98,9 +98,9 @@ class OperatorDispatchable:
     owned: Bound
 
     @property
-    def bind_points(self) -> tuple[BindPoint | None, ...]:
+    def bind_points(self) -> tuple[ModelBindPoint | None, ...]:
         """The inputs, then the outputs, in the order of the description; an array of tensors is one of them."""
-        points: list[BindPoint | None] = []
+        points: list[ModelBindPoint | None] = []
         for kind in ("input", "output"):
             for field in self.desc.fields:
                 if field.kind == kind:
@@ -121,15 +121,15 @@ class OperatorDispatchable:
             )
 
 
-def _bind_points(field: Field, value: Any) -> list[BindPoint | None]:
+def _bind_points(field: Field, value: Any) -> list[ModelBindPoint | None]:
     """Where the resources of a member are bound: all tensors of an array together, but for those OWNED_BY_DML."""
     is_output = field.kind == "output"
     if field.type != "tensors":
-        return [None if value is None or is_owned(value) else BindPoint(field.name, (value,), is_output)]
+        return [None if value is None or is_owned(value) else ModelBindPoint(field.name, (value,), is_output)]
     if not any(is_owned(tensor) for tensor in value):
-        return [BindPoint(field.name, tuple(value), is_output)]
+        return [ModelBindPoint(field.name, tuple(value), is_output)]
     elements = [(field.element(number).name, tensor) for number, tensor in enumerate(value)]
-    return [None if is_owned(tensor) else BindPoint(name, (tensor,), is_output) for name, tensor in elements]
+    return [None if is_owned(tensor) else ModelBindPoint(name, (tensor,), is_output) for name, tensor in elements]
 
 
 def _graph_of(operator: Operator) -> GraphDesc:
@@ -146,7 +146,7 @@ def _graph_of(operator: Operator) -> GraphDesc:
 
 def parse_dispatchable(
     name: str, node: JsonNode, resources: Mapping[str, Resource], directory: Path
-) -> Dispatchable | OnnxDispatchable:
+) -> ModelDispatchable | OnnxDispatchable:
     """Reads one entry of ``dispatchables``.
 
     Args:
@@ -184,7 +184,7 @@ def _owned(
 ) -> Bound:
     """The ``bindings`` of a dispatchable: what its inputs that are OWNED_BY_DML are copied from."""
     points = [
-        BindPoint(field.name, (tensor,), False) if tensor is not None and is_owned(tensor) else None
+        ModelBindPoint(field.name, (tensor,), False) if tensor is not None and is_owned(tensor) else None
         for field, tensor in desc.inputs
     ]
     if bindings is not None:

@@ -7,8 +7,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from dmlvk.models.commands import Command, Names, parse_command
-from dmlvk.models.dispatchables import Dispatchable, parse_dispatchable
+from dmlvk.models.commands import Command, CommandNames, parse_command
+from dmlvk.models.dispatchables import ModelDispatchable, parse_dispatchable
 from dmlvk.models.json_source import read_json_file
 from dmlvk.models.onnx_dispatchables import OnnxDispatchable
 from dmlvk.models.resources import FILES_BELOW, Resource, parse_resource
@@ -29,7 +29,7 @@ class Model:
 
     path: Path
     resources: Mapping[str, Resource]
-    dispatchables: Mapping[str, Dispatchable | OnnxDispatchable]
+    dispatchables: Mapping[str, ModelDispatchable | OnnxDispatchable]
     commands: tuple[Command, ...]
 
 
@@ -67,6 +67,6 @@ def _loaded(path: Path) -> Model:
     dispatchables = {
         name: parse_dispatchable(name, node, resources, path.parent) for name, node in dispatchable_nodes.items()
     }
-    names = Names(resources, dispatchables, path.parent)
+    names = CommandNames(resources, dispatchables, path.parent)
     commands = tuple(parse_command(node, index, names) for index, node in enumerate(command_nodes))
     return Model(path, names.resources, names.dispatchables, commands)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dmlvk.device import Device
 from dmlvk.errors import DmlError, OutOfMemoryError
 from dmlvk.models import images
-from dmlvk.models.bindings import Binding, BindPoint, Bound
+from dmlvk.models.bindings import Binding, Bound, ModelBindPoint
 from dmlvk.models.commands import (
     Command,
     DispatchCommand,
@@ -29,7 +29,7 @@ from dmlvk.models.commands import (
     WriteFileCommand,
 )
 from dmlvk.models.comparison import compare, describe
-from dmlvk.models.dispatchables import Dispatchable
+from dmlvk.models.dispatchables import ModelDispatchable
 from dmlvk.models.formatting import format_value, name_text, verbose_line
 from dmlvk.models.json_source import JsonNode, shortened
 from dmlvk.models.model import Model
@@ -152,7 +152,7 @@ class _Prepared:
 
 
 def _prepared(
-    dispatchable: Dispatchable, device: Device, buffers: Mapping[str, Buffer], stack: contextlib.ExitStack
+    dispatchable: ModelDispatchable, device: Device, buffers: Mapping[str, Buffer], stack: contextlib.ExitStack
 ) -> _Prepared:
     """Compiles a dispatchable and initializes it, which copies its inputs that are OWNED_BY_DML."""
     compiled = dispatchable.compile(device)
@@ -326,7 +326,7 @@ class _Run:
         work in place is recognized.
         """
         lengths: dict[tuple[str, int], int] = {}
-        pairs: list[tuple[BindPoint | None, tuple[Binding, ...]]]
+        pairs: list[tuple[ModelBindPoint | None, tuple[Binding, ...]]]
         pairs = list(zip(command.dispatchable.bind_points, command.bindings, strict=True))
         for point, bindings in pairs:
             for tensor, binding in zip(point.tensors if point else (), bindings, strict=True):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.lookup import table_desc
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.program import SCRATCH_ALIGNMENT, Place, Region, Step
+from dmlvk.kernels.program import SCRATCH_ALIGNMENT, KernelStep, Place, Region
 from dmlvk.kernels.small_programs import copy_step, lookup_program
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.portable import Origin, Portable, default_device
@@ -166,7 +166,7 @@ class Dispatchable:
         self.name = name
         self.inputs: tuple[BindPoint, ...] = ()
         self.outputs: tuple[BindPoint, ...] = ()
-        self.steps: tuple[Step, ...] = ()
+        self.steps: tuple[KernelStep, ...] = ()
         self.temporary_pages: tuple[int, ...] = ()
         self.persistent_resource_size = 0
 
@@ -392,7 +392,7 @@ class OperatorInitializer(Dispatchable):
         checked = self._checked(targets)
         inputs: list[BindPoint] = []
         outputs: list[BindPoint] = []
-        steps: list[Step] = []
+        steps: list[KernelStep] = []
         for number, target in enumerate(checked):
             where = f"target {number} ({target.name})"
             for index, tensor in enumerate(target.input_tensors):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dmlvk.errors import InvalidArgumentError
 from dmlvk.kernels.library import coefficients
-from dmlvk.kernels.program import Place, Region, Step
+from dmlvk.kernels.program import KernelStep, Place, Region
 from dmlvk.objects.binding import Bindings, BindingTable, BoundRange, check_usable
 from dmlvk.objects.buffers import Buffer
 from dmlvk.objects.compilation import ALREADY_INITIALIZED, CompiledOperator, Dispatchable, OperatorInitializer
@@ -121,7 +121,7 @@ class RecordedStep:
         depends: whether it waits for what was recorded before it.
     """
 
-    step: Step
+    step: KernelStep
     reads: tuple[Access, ...]
     writes: tuple[Access, ...]
     depends: bool
@@ -151,7 +151,7 @@ class RecordedStep:
 
 
 def scheduled(
-    steps: Iterable[Step], locate: Callable[[Region], tuple[Buffer | Allocation, int]], hazards: HazardTracker
+    steps: Iterable[KernelStep], locate: Callable[[Region], tuple[Buffer | Allocation, int]], hazards: HazardTracker
 ) -> list[RecordedStep]:
     """Finds the memory that kernels work on, and which of them wait.
 
@@ -175,7 +175,7 @@ def scheduled(
 
 def run_once(
     engine: Engine,
-    made: Callable[[list[Region], list[Region]], Sequence[Step]],
+    made: Callable[[list[Region], list[Region]], Sequence[KernelStep]],
     inputs: Sequence[Buffer],
     output: Buffer,
 ) -> None:
@@ -249,7 +249,7 @@ class _Entry:
     """A call of record_dispatch: with a table that is read later, or with what was bound then."""
 
     dispatchable: Dispatchable
-    steps: tuple[Step, ...]
+    steps: tuple[KernelStep, ...]
     targets: tuple[CompiledOperator, ...]
     table: BindingTable
     bindings: Bindings | None

@@ -21,8 +21,8 @@ from dmlvk.onnx.values import (
     MOST_DIMENSIONS,
     Array,
     Derived,
+    DeviceSource,
     NotOnDevice,
-    Source,
     Tensor,
     dense,
     described,
@@ -61,8 +61,8 @@ class _Node:
     """An operator with where its inputs come from and what it writes."""
 
     node: OperatorGraphNode
-    reads: tuple[tuple[int, Source], ...]  # number of the input, bytes
-    writes: tuple[tuple[int, Source], ...]
+    reads: tuple[tuple[int, DeviceSource], ...]  # number of the input, bytes
+    writes: tuple[tuple[int, DeviceSource], ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Assembled:
     """
 
     desc: GraphDesc
-    inputs: tuple[Source, ...]
+    inputs: tuple[DeviceSource, ...]
     output_tensors: tuple[Tensor, ...]
 
 
@@ -103,8 +103,8 @@ class Assembly:
         self.propagates_nan = False
         self._parts: Parts = {} if parts is None else parts
         self._nodes: list[_Node] = []
-        self._constants: dict[tuple[int, int], Source] = {}
-        self.of_sizes: dict[str, Source] = {}
+        self._constants: dict[tuple[int, int], DeviceSource] = {}
+        self.of_sizes: dict[str, DeviceSource] = {}
 
     def capacity_of(self, output: str) -> int | None:
         """How many rows the cache has that an output shows and that is written where it lies; ``None``: it is none."""
@@ -124,7 +124,7 @@ class Assembly:
         strides = strides_in(array, whole)
         source = self._constants.get(memory_of(whole))
         if source is None:
-            source = Source("constant", size_in_bytes(DATA_TYPES[element], whole.shape), array=whole)
+            source = DeviceSource("constant", size_in_bytes(DATA_TYPES[element], whole.shape), array=whole)
             self._constants[memory_of(whole)] = source
         return Tensor(source, element, array.shape, strides)
 
@@ -133,7 +133,7 @@ class Assembly:
         source = self.of_sizes.get(value.name)
         if source is None:
             size = size_in_bytes(DATA_TYPES[value.element], value.numbers.shape)
-            source = self.of_sizes[value.name] = Source("input", size, name=value.name)
+            source = self.of_sizes[value.name] = DeviceSource("input", size, name=value.name)
         return Tensor(source, value.element, value.numbers.shape, packed_strides(value.numbers.shape))
 
     def part(self, tensor: Tensor, axis: int, start: int, stop: int) -> Tensor:
@@ -194,7 +194,7 @@ class Assembly:
             if tensor is None:
                 continue
             new = next(item for item in given[_member_of(field)] if isinstance(item, New))
-            source = Source("node", tensor.size_in_bytes, node=number, output=position)
+            source = DeviceSource("node", tensor.size_in_bytes, node=number, output=position)
             writes.append((position, source))
             written.append(Tensor(source, new.element, new.shape, packed_strides(new.shape)))
         self._nodes.append(_Node(node, tuple(reads), tuple(writes)))
@@ -232,10 +232,10 @@ class Assembly:
                 needed.add(source.node)
                 pending += [read for _, read in self._nodes[source.node].reads]
         numbers = {index: number for number, index in enumerate(sorted(needed))}
-        inputs: dict[Source, int] = {}
+        inputs: dict[DeviceSource, int] = {}
         input_edges: list[InputGraphEdge] = []
         between: list[IntermediateGraphEdge] = []
-        used: set[Source] = {tensor.source for tensor in outputs}
+        used: set[DeviceSource] = {tensor.source for tensor in outputs}
         for index, number in numbers.items():
             for position, source in self._nodes[index].reads:
                 used.add(source)
@@ -266,7 +266,7 @@ def fills(tensor: Tensor) -> bool:
     return size_in_bytes(tensor.data_type, tensor.shape) == tensor.source.size_in_bytes
 
 
-def _raw(source: Source, desc: TensorDesc) -> Tensor:
+def _raw(source: DeviceSource, desc: TensorDesc) -> Tensor:
     element = next(element for element, data_type in DATA_TYPES.items() if data_type is desc.data_type)
     return Tensor(source, element, tuple(desc.sizes), desc.element_strides)
 

@@ -106,7 +106,7 @@ def _same(a: Any, b: Array) -> bool:
     return found.shape == b.shape and found.dtype == b.dtype and found.tobytes() == b.tobytes()
 
 
-class Program:
+class DeviceModel:
     """A model on a device.
 
     Args:
@@ -155,7 +155,7 @@ class Program:
         self._rounds = _Rounds()
         self._dynamic = DynamicRounds(model, tells_multiples=not device.target.is_cpu)
         self._parts: Parts = {}
-        self._inside: dict[tuple[Step, str], Program] = {}
+        self._inside: dict[tuple[Step, str], DeviceModel] = {}
         self.index_checks = IndexChecks(model, self._steps, self._constants)
         self.decoding = Decoding.of(device, model, self._steps, self._constants)
         self._decoder_plans = DecoderPlans(_KEPT_PLANS)
@@ -538,7 +538,7 @@ class Program:
         if program is None:
             graph = next(attribute.g for attribute in step.proto.attribute if attribute.name == name)
             inner = subgraph(self.model, graph)
-            program = Program(
+            program = DeviceModel(
                 self.device,
                 inner,
                 strict=self._strict,

@@ -21,7 +21,17 @@ from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.assembly import Assembled
 from dmlvk.onnx.loading import Step
 from dmlvk.onnx.standing import StandingStep
-from dmlvk.onnx.values import NUMPY_TYPES, Array, Source, Tensor, dense, memory_of, restored, size_in_bytes, stored
+from dmlvk.onnx.values import (
+    NUMPY_TYPES,
+    Array,
+    DeviceSource,
+    Tensor,
+    dense,
+    memory_of,
+    restored,
+    size_in_bytes,
+    stored,
+)
 from dmlvk.onnx.whole_runs import WholeRun
 from dmlvk.running.resident_runs import BoundMemory
 from dmlvk.support.mapped_files import check_unchanged, file_of
@@ -446,10 +456,10 @@ def _largest_between(assembled: Assembled) -> str:
     return f"what the node {_node_name(assembled, number)} gives, {sizes[number]} bytes"
 
 
-def _array(source: Source) -> Array:
+def _array(source: DeviceSource) -> Array:
     assert source.array is not None  # it is a constant
     return source.array
 
 
-def _name(place: int, source: Source) -> str:
+def _name(place: int, source: DeviceSource) -> str:
     return source.name if source.kind == "input" else f"constant {place}"

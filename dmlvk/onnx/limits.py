@@ -36,7 +36,7 @@ _RANK_FROM_LENGTH: Mapping[str, tuple[int, ...]] = {
 _FREE = 16
 """Bytes of results for each byte that was given: unpacked weights, for example."""
 
-_PIECE_BYTES = 256
+_CHUNK_BYTES = 256
 """What an element of a sequence takes besides its contents."""
 
 _OF_A_PAIR = 2**2
@@ -266,13 +266,13 @@ def _refusal(step: Step, values: Mapping[str, Any], limits: Limits) -> str | Non
         if any(pad >= size for pad, size in zip(pads, [*windows, *windows], strict=False)):
             return f"its pads {pads} must be less than its windows {windows}"
     if step.proto.op_type == "SplitToSequence":
-        count = _tiles([values[name] if name else None for name in step.proto.input], given)
-        if count * _PIECE_BYTES > limits.result_bytes:
+        count = _text_pieces([values[name] if name else None for name in step.proto.input], given)
+        if count * _CHUNK_BYTES > limits.result_bytes:
             return f"{count} parts take more than {limits.result_bytes} bytes (SessionOptions.most_result_bytes)"
     return None
 
 
-def _tiles(inputs: Sequence[Any], given: Mapping[str, Any]) -> int:
+def _text_pieces(inputs: Sequence[Any], given: Mapping[str, Any]) -> int:
     """The parts of SplitToSequence."""
     shape = np.shape(inputs[0])
     axis = given["axis"].i if "axis" in given else 0

@@ -23,7 +23,7 @@ from dmlvk.objects.portable import Origin, Portable, leave_device, shared_device
 from dmlvk.objects.profiling import median_times, write_trace
 from dmlvk.objects.recording import KernelTime
 from dmlvk.onnx.arguments import ModelMetadata, NodeArg, node_arg
-from dmlvk.onnx.engine import Program
+from dmlvk.onnx.engine import DeviceModel
 from dmlvk.onnx.execution import Held, Usage
 from dmlvk.onnx.feeds import check_name, checked_inputs, checked_outputs
 from dmlvk.onnx.limits import Limits
@@ -169,7 +169,7 @@ class InferenceSession(Portable):
         self.device = device
         try:
             with memory_checked(model.name):
-                self._program = Program(
+                self._program = DeviceModel(
                     self.device, self._model, strict=strict, fuse=fuse, joins=joins, flags=flags, limits=limits
                 )
                 self._program.plan_static_shapes()

@@ -33,7 +33,7 @@ KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class CaseResult:
     """What became of a case.
 
     Attributes:
@@ -58,8 +58,8 @@ class Result:
 
 
 def run_suite(
-    device: Device, kinds: Sequence[str] = KINDS, pattern: str = "", note: Callable[[Result], None] | None = None
-) -> list[Result]:
+    device: Device, kinds: Sequence[str] = KINDS, pattern: str = "", note: Callable[[CaseResult], None] | None = None
+) -> list[CaseResult]:
     """Runs the cases whose names match a pattern.
 
     Args:
@@ -92,17 +92,19 @@ def cases(kinds: Sequence[str] = KINDS, pattern: str = "") -> Iterator[tuple[str
                 yield kind, case
 
 
-def run_case(device: Device, kind: str, case: Any) -> Result:
+def run_case(device: Device, kind: str, case: Any) -> CaseResult:
     """Runs one case."""
     start = time.perf_counter()
     op_type = ""
 
-    def result(outcome: str, reason: str = "", launches: int = 0) -> Result:
+    def result(outcome: str, reason: str = "", launches: int = 0) -> CaseResult:
         known = reason_for(case.name)
         if outcome in ("wrong", "refused") and known is not None:
             outcome, reason = "excluded", known
         seconds = time.perf_counter() - start
-        return Result(kind, case.name, op_type, outcome, " ".join(reason.split())[:400], round(seconds, 4), launches)
+        return CaseResult(
+            kind, case.name, op_type, outcome, " ".join(reason.split())[:400], round(seconds, 4), launches
+        )
 
     try:
         model = case.model if case.model is not None else onnx.load(Path(case.model_dir) / "model.onnx")

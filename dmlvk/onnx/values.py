@@ -131,7 +131,7 @@ def element_name(element: int) -> str:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Source:
+class DeviceSource:
     """Bytes on the device; equal only to itself.
 
     Attributes:
@@ -162,7 +162,7 @@ class Tensor:
         strides: in elements, one for each dimension.
     """
 
-    source: Source
+    source: DeviceSource
     element: int
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -339,7 +339,7 @@ def size_in_bytes(data_type: DataType, shape: Sequence[int]) -> int:
 def input_tensor(name: str, element: int, shape: Sequence[int]) -> Tensor:
     """A tensor that is bound at every run."""
     sizes = tuple(map(as_size, shape))
-    source = Source("input", size_in_bytes(DATA_TYPES[element], sizes), name=name)
+    source = DeviceSource("input", size_in_bytes(DATA_TYPES[element], sizes), name=name)
     return Tensor(source, element, sizes, packed_strides(sizes))
 
 

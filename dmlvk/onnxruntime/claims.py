@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dmlvk.errors import DmlError, ModelFileError
-from dmlvk.onnx.engine import Program
+from dmlvk.onnx.engine import DeviceModel
 from dmlvk.onnx.loading import Model, Step
 from dmlvk.onnx.round_plans import Live, Placement
 from dmlvk.onnx.translation import translation_of
 from dmlvk.onnx.values import NUMPY_TYPES
-from dmlvk.onnxruntime.graphs import Graph, GraphNode, constant_names, read_by, written_by
+from dmlvk.onnxruntime.graphs import GraphNode, RuntimeGraph, constant_names, read_by, written_by
 
 if TYPE_CHECKING:
     from dmlvk.device import Device
@@ -55,7 +55,7 @@ class Claims:
     reasons: dict[int, str]
 
 
-def claims_of(device: Device, graph: Graph) -> Claims:
+def claims_of(device: Device, graph: RuntimeGraph) -> Claims:
     """Decides about a graph's nodes."""
     reasons: dict[int, str] = {}
     candidates: list[int] = []
@@ -90,7 +90,7 @@ def claims_of(device: Device, graph: Graph) -> Claims:
     return Claims([parts[level] for level in sorted(parts)], reasons)
 
 
-def _model(graph: Graph, indices: Sequence[int]) -> Model:
+def _model(graph: RuntimeGraph, indices: Sequence[int]) -> Model:
     """Nodes as a model for a trial: what other nodes write is given, and everything is asked for."""
     nodes = [graph.nodes[index] for index in indices]
     written, read = written_by(nodes), read_by(nodes)
@@ -101,7 +101,7 @@ def _model(graph: Graph, indices: Sequence[int]) -> Model:
     return graph.model(nodes, given, outputs, graph.constants(constants, are_kept=False))
 
 
-def _checked(graph: Graph, indices: Sequence[int], reasons: dict[int, str]) -> list[int]:
+def _checked(graph: RuntimeGraph, indices: Sequence[int], reasons: dict[int, str]) -> list[int]:
     """Those of the nodes that keep ONNX's rules."""
     if not indices:
         return []
@@ -121,7 +121,7 @@ def _checked(graph: Graph, indices: Sequence[int], reasons: dict[int, str]) -> l
 
 
 def _tried(
-    device: Device, graph: Graph, indices: Sequence[int], size: int, content: int
+    device: Device, graph: RuntimeGraph, indices: Sequence[int], size: int, content: int
 ) -> tuple[dict[int, Placement], dict[str, int]]:
     """A trial plan: where it puts the nodes, and bytes of values."""
     model = _model(graph, indices)
@@ -141,12 +141,12 @@ class _Trial:
         content: of values that decide how something is planned.
     """
 
-    def __init__(self, device: Device, graph: Graph, model: Model, size: int, content: int) -> None:
+    def __init__(self, device: Device, graph: RuntimeGraph, model: Model, size: int, content: int) -> None:
         self._graph = graph
         self._model = model
         self._size = size
         self._content = content
-        self._program = Program(device, model)
+        self._program = DeviceModel(device, model)
         self.sizes: dict[str, int] = {}
         for name in graph.values:
             live = self._live(name)
@@ -230,11 +230,11 @@ def written_in(steps: Iterable[Step]) -> list[str]:
     return [name for step in steps for name in step.proto.output if name]
 
 
-def _producers(graph: Graph) -> dict[str, int]:
+def _producers(graph: RuntimeGraph) -> dict[str, int]:
     return {name: index for index, node in enumerate(graph.nodes) for name in node.proto.output if name}
 
 
-def _levels(graph: Graph, claimed: set[int]) -> dict[int, int]:
+def _levels(graph: RuntimeGraph, claimed: set[int]) -> dict[int, int]:
     """How often data has come from the host to the device before it comes to each node."""
     producers = _producers(graph)
     levels: dict[int, int] = {}
@@ -248,7 +248,7 @@ def _levels(graph: Graph, claimed: set[int]) -> dict[int, int]:
     return levels
 
 
-def _ordered(graph: Graph, producers: Mapping[str, int]) -> Iterable[int]:
+def _ordered(graph: RuntimeGraph, producers: Mapping[str, int]) -> Iterable[int]:
     """The nodes' places, each behind those that it reads from."""
     done: set[int] = set()
     for root in range(len(graph.nodes)):
@@ -266,7 +266,7 @@ def _ordered(graph: Graph, producers: Mapping[str, int]) -> Iterable[int]:
                 pending += missing
 
 
-def _leave_cheap(graph: Graph, claimed: set[int], sizes: Mapping[str, int], reasons: dict[int, str]) -> None:
+def _leave_cheap(graph: RuntimeGraph, claimed: set[int], sizes: Mapping[str, int], reasons: dict[int, str]) -> None:
     """Leaves to the host what is not worth the way.
 
     Claimed nodes that hang together are left where all of this is so: a node on the host gives them something or takes
@@ -301,7 +301,7 @@ def _leave_cheap(graph: Graph, claimed: set[int], sizes: Mapping[str, int], reas
                     reasons[index] = f"{crossing} bytes would go to and fro for {computed} bytes of results"
 
 
-def _groups(graph: Graph, claimed: set[int], producers: Mapping[str, int]) -> list[set[int]]:
+def _groups(graph: RuntimeGraph, claimed: set[int], producers: Mapping[str, int]) -> list[set[int]]:
     """Claimed nodes that hang together."""
     group_of = {index: {index} for index in claimed}
     for index in sorted(claimed):

@@ -25,7 +25,7 @@ _INT, _INTS, _FLOAT, _FLOATS, _STRING, _STRINGS, _GRAPH, _TENSOR = range(1, 9)
 
 
 @dataclasses.dataclass(frozen=True)
-class Value:
+class RuntimeValue:
     """What a graph says of a value.
 
     Attributes:
@@ -62,7 +62,7 @@ class GraphNode:
     reads: tuple[str, ...]
 
 
-class Graph:
+class RuntimeGraph:
     """A graph, read; handles are valid only as long as ONNX Runtime's call lasts.
 
     Args:
@@ -72,7 +72,7 @@ class Graph:
 
     def __init__(self, api: Api, handle: int) -> None:
         self._api = api
-        self.values: dict[str, Value] = {}
+        self.values: dict[str, RuntimeValue] = {}
         self.name = api.text("Graph_GetName", handle)
         self.is_inside = bool(api.pointer("Graph_GetParentNode", handle))
         self.version = api.integer("Graph_GetOnnxIRVersion", handle)
@@ -96,7 +96,7 @@ class Graph:
         if name and name not in self.values:
             element, shape = self._type(handle)
             is_constant = bool(self._api.integer("ValueInfo_IsConstantInitializer", handle) & 1)
-            self.values[name] = Value(name, element, shape, handle, is_constant)
+            self.values[name] = RuntimeValue(name, element, shape, handle, is_constant)
         return name
 
     def _type(self, handle: int) -> tuple[int | None, Shape | None]:
@@ -171,7 +171,7 @@ class Graph:
         """
         return {name: self._constant(self.values[name], is_kept=are_kept) for name in dict.fromkeys(names)}
 
-    def _constant(self, value: Value, *, is_kept: bool) -> npt.NDArray[Any]:
+    def _constant(self, value: RuntimeValue, *, is_kept: bool) -> npt.NDArray[Any]:
         api = self._api
         sizes = [size for size in value.shape or () if isinstance(size, int)]
         assert value.element is not None
@@ -187,7 +187,7 @@ class Graph:
         array = array_of(value.element, sizes, room)
         return array.copy() if is_kept else array
 
-    def _mapped(self, value: Value, sizes: Sequence[int]) -> npt.NDArray[Any] | None:
+    def _mapped(self, value: RuntimeValue, sizes: Sequence[int]) -> npt.NDArray[Any] | None:
         """An initializer that lies in a file, mapped from there."""
         info = self._api.pointer("ValueInfo_GetExternalInitializerInfo", value.handle)
         if not info:
@@ -253,7 +253,7 @@ def written_by(nodes: Iterable[GraphNode]) -> list[str]:
     return [name for node in nodes for name in node.proto.output if name]
 
 
-def constant_names(graph: Graph, names: Collection[str]) -> list[str]:
+def constant_names(graph: RuntimeGraph, names: Collection[str]) -> list[str]:
     """Those that are initializers."""
     return [name for name in names if graph.values[name].is_constant]
 
@@ -302,4 +302,4 @@ def _fill(made: onnx.AttributeProto, kind: int, contents: bytes) -> None:
         made.type = AttributeProto.STRINGS
 
 
-__all__ = ["Graph", "GraphNode", "Shape", "Value", "constant_names", "read_by", "written_by"]
+__all__ = ["RuntimeGraph", "GraphNode", "Shape", "RuntimeValue", "constant_names", "read_by", "written_by"]

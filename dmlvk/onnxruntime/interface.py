@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 from dmlvk.errors import DmlError
 from dmlvk.onnx.values import NUMPY_TYPES
-from dmlvk.onnxruntime.library import Library
+from dmlvk.onnxruntime.library import ProviderLibrary
 
 _P, _I, _I32, _S = ctypes.c_void_p, ctypes.c_int64, ctypes.c_int32, ctypes.c_char_p
 _SIZE, _U32 = ctypes.c_size_t, ctypes.c_uint32
@@ -118,7 +118,7 @@ class Api:
         factory: what that ONNX Runtime was given.
     """
 
-    def __init__(self, library: Library, factory: int) -> None:
+    def __init__(self, library: ProviderLibrary, factory: int) -> None:
         self.factory = factory
         self._library = library
         self._functions: dict[str, Any] = {}

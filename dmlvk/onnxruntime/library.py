@@ -59,7 +59,7 @@ class _Callbacks(ctypes.Structure):
     _fields_ = (("name", _S), ("vendor", _S), ("version", _S), *_TYPES.items())
 
 
-class Library:
+class ProviderLibrary:
     """The library, loaded into this process.
 
     Args:
@@ -142,14 +142,14 @@ class Library:
 
 
 @functools.cache
-def library() -> Library:
+def library() -> ProviderLibrary:
     """The library: the one that came with this package, or one built from its source by the machine's C compiler.
 
     Raises:
         UnsupportedError: when there is none, and it cannot be built.
     """
     shipped = Path(__file__).parent / NAME
-    return Library(shipped if shipped.is_file() else _built())
+    return ProviderLibrary(shipped if shipped.is_file() else _built())
 
 
 def _built() -> Path:
@@ -190,4 +190,4 @@ def compile_library(target: Path) -> None:
         temporary.unlink(missing_ok=True)
 
 
-__all__ = ["NAME", "Library", "compile_library", "library"]
+__all__ = ["NAME", "ProviderLibrary", "compile_library", "library"]

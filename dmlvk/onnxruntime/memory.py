@@ -103,29 +103,29 @@ class Traffic:
 
 
 class _Staging:
-    """Memory of the host for what is copied: large pieces are used again, as the system gives new ones page by page."""
+    """Memory of the host for what is copied: large chunks are used again, as the system gives new ones page by page."""
 
     def __init__(self) -> None:
-        self._tiles: dict[int, list[tuple[bytearray, weakref.ref[npt.NDArray[np.uint8]]]]] = {}
+        self._chunks: dict[int, list[tuple[bytearray, weakref.ref[npt.NDArray[np.uint8]]]]] = {}
         self._bytes = 0
 
     def array(self, size: int) -> npt.NDArray[np.uint8]:
         """An array of so many bytes; it is used again when neither it nor a view of it is left."""
         if size < _LARGE:
             return np.empty(size, np.uint8)
-        pieces = self._tiles.setdefault(size, [])
-        for place, (room, reference) in enumerate(pieces):
+        chunks = self._chunks.setdefault(size, [])
+        for place, (room, reference) in enumerate(chunks):
             if reference() is None:
                 array = np.frombuffer(room, np.uint8)
-                pieces[place] = (room, weakref.ref(array))
+                chunks[place] = (room, weakref.ref(array))
                 return array
         room = bytearray(size)
         array = np.frombuffer(room, np.uint8)
         if self._bytes + size > _MOST_STAGED:
-            self._tiles.clear()
+            self._chunks.clear()
             self._bytes = 0
         if size <= _MOST_STAGED:
-            self._tiles.setdefault(size, []).append((room, weakref.ref(array)))
+            self._chunks.setdefault(size, []).append((room, weakref.ref(array)))
             self._bytes += size
         return array
 

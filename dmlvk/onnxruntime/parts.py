@@ -14,17 +14,17 @@ import numpy as np
 
 from dmlvk.errors import DmlError
 from dmlvk.objects.recording import KernelTime
-from dmlvk.onnx.engine import Program
+from dmlvk.onnx.engine import DeviceModel
 from dmlvk.onnx.execution import Held, Resident
 from dmlvk.onnx.loading import Model
 from dmlvk.onnx.states import State
 from dmlvk.onnx.values import NUMPY_TYPES, element_of, stored
 from dmlvk.onnx.whole_runs import Bytes, bytes_of
 from dmlvk.onnxruntime.interface import WARNING, array_of
-from dmlvk.onnxruntime.library import Library
+from dmlvk.onnxruntime.library import ProviderLibrary
 from dmlvk.onnxruntime.memory import Content, Memory, address_of, size_of
 from dmlvk.onnxruntime.on_host import DEVICE_CANNOT, HostPart
-from dmlvk.onnxruntime.repeats import ADDRESS, ELEMENT, POSITION, SIZES, Caches, Repeat, Repeats, Table
+from dmlvk.onnxruntime.repeats import ADDRESS, ELEMENT, MEMORY, SIZES, DecoderCaches, Repeat, Repeats, Table
 from dmlvk.onnxruntime.sessions import Session
 
 _MOST_DIMENSIONS = 16
@@ -46,7 +46,7 @@ class Part:
     def __init__(
         self,
         session: Session,
-        library: Library,
+        library: ProviderLibrary,
         memory: Memory,
         model: Model,
         inputs: Sequence[str | None],
@@ -64,7 +64,7 @@ class Part:
         self._lock = threading.RLock()
         self._on_host: HostPart | None = None
         self._lent: list[tuple[str, weakref.ref[Content]]] = []
-        self._program = Program(session.device, model, flags=session.device.own_flags)
+        self._program = DeviceModel(session.device, model, flags=session.device.own_flags)
         self._caches = self._program.cache_outputs
         self._kept = set(self._caches)
         self._read: set[str] = set()
@@ -144,7 +144,7 @@ class Part:
         return True
 
     @staticmethod
-    def _are_bound(caches: Caches, table: Table, rooms: Table) -> bool:
+    def _are_bound(caches: DecoderCaches, table: Table, rooms: Table) -> bool:
         """Whether all caches are bound to the outputs that show them."""
         bound = rooms[caches.places]
         return bool((bound[:, 0] == table[caches.rows, ADDRESS]).all() and bound[:, 1].all())
@@ -161,7 +161,7 @@ class Part:
         found: dict[str, Bytes] = {}
         there: dict[str, Content] = {}
         for given in repeat.given:
-            address, is_on_device = int(table[given.row, ADDRESS]), int(table[given.row, POSITION])
+            address, is_on_device = int(table[given.row, ADDRESS]), int(table[given.row, MEMORY])
             if is_on_device:
                 content = self._memory.on_host(address, given.size)
                 if content is None:

@@ -14,9 +14,9 @@ import dmlvk
 from dmlvk.device import Device
 from dmlvk.errors import DmlError, InvalidArgumentError
 from dmlvk.onnxruntime.claims import claims_of
-from dmlvk.onnxruntime.graphs import Graph, constant_names, read_by
+from dmlvk.onnxruntime.graphs import RuntimeGraph, constant_names, read_by
 from dmlvk.onnxruntime.interface import GPU, INFO, VERBOSE, Api
-from dmlvk.onnxruntime.library import Library
+from dmlvk.onnxruntime.library import ProviderLibrary
 from dmlvk.onnxruntime.memory import Memory
 from dmlvk.onnxruntime.parts import Part, table_of
 from dmlvk.onnxruntime.sessions import Session
@@ -50,7 +50,7 @@ class Provider:
         library: the library that calls.
     """
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: ProviderLibrary) -> None:
         self.memory = Memory()
         self._library = library
         self._apis: dict[int, Api] = {}
@@ -205,7 +205,7 @@ class Provider:
 
     def _claim(self, session: Session, handle: int, support: int) -> None:
         api = session.api
-        graph = Graph(api, handle)
+        graph = RuntimeGraph(api, handle)
         if not graph.nodes:
             return
         claims = claims_of(session.device, graph)
@@ -226,7 +226,7 @@ class Provider:
 
     def _compile(self, session: Session, handle: int, node: int, number: int | None) -> None:
         api = session.api
-        graph = Graph(api, handle)
+        graph = RuntimeGraph(api, handle)
         name = api.text("Node_GetName", node)
         given = [_name_of(api, value) for value in api.pointers("Node", "Inputs", node)]
         outputs = [_name_of(api, value) for value in api.pointers("Node", "Outputs", node)]

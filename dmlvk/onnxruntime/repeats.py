@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from dmlvk.onnx.caches import Cache, Lengths
     from dmlvk.onnx.decoding import DecoderRun, Decoding
     from dmlvk.onnx.dynamic_execution import DynamicSegment
-    from dmlvk.onnx.engine import Program
+    from dmlvk.onnx.engine import DeviceModel
 
-ADDRESS, ELEMENT, POSITION, RANK, SIZES = range(5)
+ADDRESS, ELEMENT, MEMORY, RANK, SIZES = range(5)
 """Columns of a table of inputs: address, element type, whether it is on the device, how many dimensions; these."""
 
 Table = npt.NDArray[np.int64]
@@ -36,7 +36,7 @@ _MOST = 8
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Given:
+class HostInput:
     """An input that the host writes: its row, its name, and its bytes."""
 
     row: int
@@ -45,7 +45,7 @@ class Given:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Caches:
+class DecoderCaches:
     """A decoder's caches, as long as they lie where they do.
 
     Attributes:
@@ -87,12 +87,12 @@ class Repeat:
     """
 
     whole: WholeRun
-    given: Sequence[Given]
+    given: Sequence[HostInput]
     read: Mapping[str, int]
     lent: Mapping[str, Resident]
     places: Mapping[str, int]
     shapes: tuple[tuple[int, ...], ...]
-    caches: Caches | None = None
+    caches: DecoderCaches | None = None
 
 
 class Repeats:
@@ -104,7 +104,7 @@ class Repeats:
         outputs: the names of the outputs.
     """
 
-    def __init__(self, program: Program, inputs: Sequence[str | None], outputs: Sequence[str]) -> None:
+    def __init__(self, program: DeviceModel, inputs: Sequence[str | None], outputs: Sequence[str]) -> None:
         self._program = program
         self._inputs, self._outputs = list(inputs), list(outputs)
         decoding = program.decoding
@@ -193,7 +193,7 @@ class Repeats:
                 element, shape = int(table[row, ELEMENT]), table[row, SIZES : SIZES + int(table[row, RANK])]
                 if DATA_TYPES[element].size_in_bits < 8:
                     return None
-                given.append(Given(row, name, int(np.prod(shape)) * DATA_TYPES[element].size_in_bytes))
+                given.append(HostInput(row, name, int(np.prod(shape)) * DATA_TYPES[element].size_in_bytes))
         if len(given) != len(segment.uploads):
             return None
         shapes = {name: tensors[name].tensor.shape for name in self._outputs}
@@ -202,11 +202,11 @@ class Repeats:
     def _repeat(
         self,
         whole: WholeRun,
-        given: Sequence[Given],
+        given: Sequence[HostInput],
         read: frozenset[str],
         tensors: Mapping[str, Resident],
         shapes: Mapping[str, tuple[int, ...]],
-        caches: Caches | None,
+        caches: DecoderCaches | None,
     ) -> Repeat:
         places = {name: place for place, name in enumerate(self._outputs) if name in tensors}
         sizes = {name: size_of(tensors[name].tensor.element, tensors[name].tensor.shape) for name in read}
@@ -239,7 +239,7 @@ class Repeats:
         if not all(name in shapes for name in self._outputs) or not run.arrays.keys() >= set(segment.uploads):
             return None
         presents = {past: self._outputs.index(present) for present, past in decoding.cache_outputs.items()}
-        caches = Caches(
+        caches = DecoderCaches(
             decoding,
             run,
             decoding.lengths_in(run, made.plan.assembly.lengths),
@@ -251,7 +251,7 @@ class Repeats:
         return self._repeat(segment.whole(read, memory), (), read, tensors, shapes, caches)
 
 
-def _only_segment(program: Program) -> Segment | DynamicSegment | None:
+def _only_segment(program: DeviceModel) -> Segment | DynamicSegment | None:
     """The graph that the last run was; ``None`` where it was more, or more than shapes decide what is computed."""
     if len(program.last) != 1:
         return None
@@ -266,4 +266,4 @@ def _are_whole_bytes(tensors: Collection[Resident]) -> bool:
     return all(there.tensor.data_type.size_in_bits >= 8 for there in tensors)
 
 
-__all__ = ["ADDRESS", "ELEMENT", "POSITION", "RANK", "SIZES", "Repeat", "Repeats", "Table"]
+__all__ = ["ADDRESS", "ELEMENT", "MEMORY", "RANK", "SIZES", "Repeat", "Repeats", "Table"]

@@ -28,7 +28,7 @@ OUTCOMES = ("device", "shared", "host", "folded", "excluded", "refused", "wrong"
 
 
 @dataclasses.dataclass(frozen=True)
-class Result:
+class ProviderResult:
     """What became of a case that the CPU provider passes.
 
     Attributes:
@@ -74,7 +74,7 @@ def _passes(session: onnxruntime.InferenceSession, model: onnx.ModelProto, case:
     return ""
 
 
-def run_case(kind: str, case: Any) -> Result | None:
+def run_case(kind: str, case: Any) -> ProviderResult | None:
     """Runs one case; ``None``: the CPU provider does not pass it."""
     model = case.model if case.model is not None else onnx.load(Path(case.model_dir) / "model.onnx")
     source = model.SerializeToString() if case.model is not None else str(Path(case.model_dir) / "model.onnx")
@@ -87,9 +87,9 @@ def run_case(kind: str, case: Any) -> Result | None:
     try:
         session = session_of(source, [dmlvk.onnxruntime.PROVIDER, "CPUExecutionProvider"])
     except Exception as error:  # noqa: BLE001 - likewise
-        return Result(kind, case.name, "refused", f"{error}", 0, 0)
+        return ProviderResult(kind, case.name, "refused", f"{error}", 0, 0)
     if dmlvk.onnxruntime.PROVIDER not in session.get_providers():
-        return Result(kind, case.name, "refused", "the provider could not be made", 0, 0)
+        return ProviderResult(kind, case.name, "refused", "the provider could not be made", 0, 0)
     counts = {part.ep_name: 0 for part in session.get_provider_graph_assignment_info()}
     for part in session.get_provider_graph_assignment_info():
         counts[part.ep_name] += len(part.get_nodes())
@@ -100,12 +100,12 @@ def run_case(kind: str, case: Any) -> Result | None:
         outcome = "device" if on_device == nodes and nodes else outcome
     elif reason_for(case.name) is not None:
         outcome, reason = "excluded", reason_for(case.name) or ""
-    return Result(kind, case.name, outcome, " ".join(reason.split())[:400], on_device, nodes)
+    return ProviderResult(kind, case.name, outcome, " ".join(reason.split())[:400], on_device, nodes)
 
 
 def run_suite(
-    kinds: Sequence[str] = KINDS, pattern: str = "", note: Callable[[Result], None] | None = None
-) -> list[Result]:
+    kinds: Sequence[str] = KINDS, pattern: str = "", note: Callable[[ProviderResult], None] | None = None
+) -> list[ProviderResult]:
     """Runs the cases whose names match a pattern.
 
     Args:

@@ -1,9 +1,9 @@
-"""How work on large tensors is cut into pieces that a smaller operator or graph computes, without changing a bit.
+"""How work on large tensors is cut into chunks that a smaller operator or graph computes, without changing a bit.
 
 That goes where every result comes from the elements in its own place, or in its own row: all tensors are cut along
-their outermost axes. A cut goes through one axis; of the axes before it a piece has one index each. What lies in memory
-one piece behind the other is cut; what has no stride along such an axis, as a row that is added to all rows, is the
-same for all of its pieces.
+their outermost axes. A cut goes through one axis; of the axes before it a chunk has one index each. What lies in memory
+one chunk behind the other is cut; what has no stride along such an axis, as a row that is added to all rows, is the
+same for all of its chunks.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ import numpy.typing as npt
 
 from dmlvk.graphs.compiled import CompiledGraph, GraphOrigin
 from dmlvk.graphs.description import OperatorGraphNode
-from dmlvk.graphs.network import Node, Value
+from dmlvk.graphs.network import NetworkNode, NetworkValue
 from dmlvk.objects.compilation import CompiledOperator, CompiledSingleOperator, Operator, is_owned
 from dmlvk.operators import OperatorDesc
 from dmlvk.operators.declaration import with_tensors
 from dmlvk.tensors import TensorDesc
 
-PIECE_BYTES = 8 * 2**20
-"""Of the largest tensor in a piece: what the caches of a processor hold while it goes to a device and back."""
+CHUNK_BYTES = 8 * 2**20
+"""Of the largest tensor in a chunk: what the caches of a processor hold while it goes to a device and back."""
 
-LEAST_BYTES = 2 * PIECE_BYTES
+LEAST_BYTES = 2 * CHUNK_BYTES
 """Of the largest tensor of what is cut."""
 
 _LARGEST_SHARED_PART = 8
-"""What goes to every piece whole takes this part of a piece at most."""
+"""What goes to every chunk whole takes this part of a chunk at most."""
 
 _OWN_PLACE = ("elementwise", "conversion")
 """Patterns of operators whose results come from the elements in their own places."""
 
 
-class Piece(NamedTuple):
+class Chunk(NamedTuple):
     """A part of all tensors.
 
     Attributes:
@@ -52,13 +52,13 @@ class Piece(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Cut:
+class Tiling:
     """How the tensors of an operator or a graph are cut.
 
     Attributes:
         leading: sizes of the axes before the one that is cut.
         length: of the axis that is cut.
-        step: elements along it in a piece; the last one may have fewer.
+        step: elements along it in a chunk; the last one may have fewer.
         axes: for each input and output by name, which of its array's axes these are, the one that is cut last; ``None``
             where it has none.
         repeated: axes along which an input's elements must be the same, by its name.
@@ -70,23 +70,23 @@ class Cut:
     axes: dict[str, tuple[int | None, ...]]
     repeated: dict[str, tuple[int, ...]]
 
-    def pieces(self) -> Iterator[Piece]:
+    def chunks(self) -> Iterator[Chunk]:
         """All of them."""
         for indices in itertools.product(*map(range, self.leading)):
             for first in range(0, self.length, self.step):
-                yield Piece(indices, first, min(first + self.step, self.length))
+                yield Chunk(indices, first, min(first + self.step, self.length))
 
-    def part(self, name: str, array: npt.NDArray[Any], piece: Piece) -> npt.NDArray[Any]:
-        """What a piece has of an input or output."""
+    def part(self, name: str, array: npt.NDArray[Any], chunk: Chunk) -> npt.NDArray[Any]:
+        """What a chunk has of an input or output."""
         taken = [slice(None)] * array.ndim
-        stretches = [*((index, index + 1) for index in piece.indices), (piece.first, piece.end)]
-        for axis, stretch in zip(self.axes[name], stretches, strict=True):
+        spans = [*((index, index + 1) for index in chunk.indices), (chunk.first, chunk.end)]
+        for axis, stretch in zip(self.axes[name], spans, strict=True):
             if axis is not None:
                 taken[axis] = slice(*stretch)
         return array[tuple(taken)]
 
     def takes(self, arrays: dict[str, npt.NDArray[Any]]) -> bool:
-        """Whether inputs that must be the same in several pieces are, by their strides: others are checked whole."""
+        """Whether inputs that must be the same in several chunks are, by their strides: others are checked whole."""
         return all(arrays[name].strides[axis] == 0 for name, axes in self.repeated.items() for axis in axes)
 
 
@@ -95,7 +95,7 @@ class _Point:
     """An input or an output as callers see it."""
 
     name: str
-    value: Value
+    value: NetworkValue
     tensor: TensorDesc
 
 
@@ -106,10 +106,10 @@ class _Work:
     descs: tuple[OperatorDesc, ...]
     inputs: tuple[_Point, ...]
     outputs: tuple[_Point, ...]
-    views: dict[Value, list[TensorDesc]]  # the tensors as which operators read or write each value
+    views: dict[NetworkValue, list[TensorDesc]]  # the tensors as which operators read or write each value
 
 
-def cut_of(compiled: CompiledOperator) -> Cut | None:
+def tiling_of(compiled: CompiledOperator) -> Tiling | None:
     """How an operator or a graph is cut; ``None`` where it is small, or cannot be cut."""
     points = [point.tensor for point in compiled.outputs if point.tensor is not None]
     tensors = [tensor for tensor in (*compiled.input_tensors, *points) if tensor is not None]
@@ -124,20 +124,20 @@ def cut_of(compiled: CompiledOperator) -> Cut | None:
 def _work_of(compiled: CompiledOperator) -> _Work | None:
     if isinstance(compiled, CompiledGraph):
         network = compiled.network
-        nodes: Sequence[Node] = network.nodes
+        nodes: Sequence[NetworkNode] = network.nodes
         written = [value for value, _ in network.outputs]
     elif isinstance(compiled, CompiledSingleOperator):
-        sources = tuple(Value("input", number) for number in range(len(compiled.desc.inputs)))
-        written = [Value("node", 0, number) for number in range(len(compiled.desc.outputs))]
-        nodes = [Node(0, compiled.name, compiled.desc, sources, tuple(written))]
+        sources = tuple(NetworkValue("input", number) for number in range(len(compiled.desc.inputs)))
+        written = [NetworkValue("node", 0, number) for number in range(len(compiled.desc.outputs))]
+        nodes = [NetworkNode(0, compiled.name, compiled.desc, sources, tuple(written))]
     else:
         return None
-    views: dict[Value, list[TensorDesc]] = {}
+    views: dict[NetworkValue, list[TensorDesc]] = {}
     for node in nodes:
         for _, tensor, value in (*node.reads(), *node.writes()):
             views.setdefault(value, []).append(tensor)
     inputs = [
-        _Point(point.name, Value("input", number), tensor)
+        _Point(point.name, NetworkValue("input", number), tensor)
         for number, (point, tensor) in enumerate(zip(compiled.inputs, compiled.input_tensors, strict=True))
         if tensor is not None
     ]
@@ -149,24 +149,24 @@ def _work_of(compiled: CompiledOperator) -> _Work | None:
     return _Work(tuple(node.desc for node in nodes), tuple(inputs), tuple(outputs), views)
 
 
-def _cut(work: _Work) -> Cut | None:
+def _cut(work: _Work) -> Tiling | None:
     tensors = [tensor for views in work.views.values() for tensor in views]
     sizes = tuple(tensors[0].sizes)
     if any(tuple(tensor.sizes) != sizes or tensor.data_type.size_in_bits < 8 for tensor in tensors):
         return None
     widest = max(tensor.data_type.size_in_bits for tensor in tensors) // 8
-    axes = _axes_to_cut(work, sizes, PIECE_BYTES // widest)
+    axes = _axes_to_tile(work, sizes, CHUNK_BYTES // widest)
     if axes is None:
         return None
     leading, length = tuple(sizes[axis] for axis in axes[:-1]), sizes[axes[-1]]
-    most = PIECE_BYTES // (widest * math.prod(sizes[axes[-1] + 1 :]))
-    step = -(-length // -(-length // most))  # all pieces about as long
+    most = CHUNK_BYTES // (widest * math.prod(sizes[axes[-1] + 1 :]))
+    step = -(-length // -(-length // most))  # all chunks about as long
     if step == length and not leading:
         return None
     found: dict[str, tuple[int | None, ...]] = {}
     repeated: dict[str, tuple[int, ...]] = {}
     for value, views in work.views.items():
-        if not _lie_as_cut(value, views, axes):
+        if not _lie_as_tiled(value, views, axes):
             return None
     for point in (*work.inputs, *work.outputs):
         views = work.views.get(point.value, [])
@@ -180,11 +180,11 @@ def _cut(work: _Work) -> Cut | None:
         zeros = tuple(axis for axis, stride in zip(own, strides, strict=True) if axis is not None and stride == 0)
         if zeros:
             repeated[point.name] = zeros
-    return Cut(leading, length, step, found, repeated)
+    return Tiling(leading, length, step, found, repeated)
 
 
-def _axes_to_cut(work: _Work, sizes: tuple[int, ...], most_elements: int) -> tuple[int, ...] | None:
-    """The outermost axes of several elements, as many as are needed for pieces of so many elements."""
+def _axes_to_tile(work: _Work, sizes: tuple[int, ...], most_elements: int) -> tuple[int, ...] | None:
+    """The outermost axes of several elements, as many as are needed for chunks of so many elements."""
     end = len(sizes)  # behind the axes that may be cut
     for desc in work.descs:
         if desc.declaration.pattern == "rows":
@@ -200,15 +200,15 @@ def _axes_to_cut(work: _Work, sizes: tuple[int, ...], most_elements: int) -> tup
     return None
 
 
-def _lie_as_cut(value: Value, views: Sequence[TensorDesc], axes: Sequence[int]) -> bool:
-    """Whether all who read and write a value find its pieces one behind the other, or the same one everywhere."""
+def _lie_as_tiled(value: NetworkValue, views: Sequence[TensorDesc], axes: Sequence[int]) -> bool:
+    """Whether all who read and write a value find its chunks one behind the other, or the same one everywhere."""
     strides = {tuple(view.element_strides[axis] for axis in axes) for view in views}
     widths = {view.data_type.size_in_bits for view in views}
     if len(strides) != 1 or len(widths) != 1 or not all(_is_nested(view, axes) for view in views):
         return False
     if any(strides.pop()):
         return value.kind != "constant"
-    return value.kind != "node" and max(view.size_in_bytes for view in views) <= PIECE_BYTES // _LARGEST_SHARED_PART
+    return value.kind != "node" and max(view.size_in_bytes for view in views) <= CHUNK_BYTES // _LARGEST_SHARED_PART
 
 
 def _is_nested(tensor: TensorDesc, axes: Sequence[int]) -> bool:
@@ -242,11 +242,11 @@ def _own_axes(tensor: TensorDesc, sizes: tuple[int, ...], strides: tuple[int, ..
 
 
 def _piece(tensor: TensorDesc, axes: Sequence[int | None], length: int) -> TensorDesc:
-    """A tensor as a piece has it.
+    """A tensor as a chunk has it.
 
     Args:
         tensor: the whole.
-        axes: those along which a piece has one element, and last the one along which it has several.
+        axes: those along which a chunk has one element, and last the one along which it has several.
         length: how many those are.
     """
     sizes = list(tensor.sizes)
@@ -259,8 +259,8 @@ def _piece(tensor: TensorDesc, axes: Sequence[int | None], length: int) -> Tenso
     return TensorDesc(tensor.data_type, sizes, strides)
 
 
-def compiled_piece(compiled: CompiledOperator, cut: Cut, length: int) -> CompiledOperator:
-    """The same operator or graph for pieces of so many elements along the axis that is cut.
+def compiled_chunk(compiled: CompiledOperator, tiling: Tiling, length: int) -> CompiledOperator:
+    """The same operator or graph for chunks of so many elements along the axis that is cut.
 
     Raises:
         DmlError: when the device cannot have it.
@@ -268,7 +268,7 @@ def compiled_piece(compiled: CompiledOperator, cut: Cut, length: int) -> Compile
     work = _work_of(compiled)
     assert work is not None  # else there were no cut
     sizes = next(iter(work.views.values()))[0].sizes
-    behind = [axis for axis, size in enumerate(sizes) if size > 1][: len(cut.leading) + 1]
+    behind = [axis for axis, size in enumerate(sizes) if size > 1][: len(tiling.leading) + 1]
 
     def smaller(desc: OperatorDesc) -> OperatorDesc:
         return with_tensors(desc, lambda tensor: _piece(tensor, behind, length))
@@ -287,7 +287,7 @@ def compiled_piece(compiled: CompiledOperator, cut: Cut, length: int) -> Compile
 
     def seen(names: Sequence[str], tensors: Sequence[TensorDesc | None]) -> tuple[TensorDesc | None, ...]:
         return tuple(
-            None if tensor is None else _piece(tensor, cut.axes[name], length)
+            None if tensor is None else _piece(tensor, tiling.axes[name], length)
             for name, tensor in zip(names, tensors, strict=True)
         )
 

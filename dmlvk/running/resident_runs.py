@@ -319,7 +319,7 @@ class ResidentRuns:
         return array
 
     def uploaded_together(self, device: Device, values: Sequence[npt.NDArray[Any]]) -> list[Array]:
-        """Arrays that share memory, so that runs have few pieces of it to look after.
+        """Arrays that share memory, so that runs have few chunks of it to look after.
 
         Args:
             device: the one that the pool belongs to.

@@ -1,6 +1,6 @@
-"""Runs work on large arrays piece by piece: one is on its way to the device, one is computed, one is on its way back.
+"""Runs work on large arrays chunk by chunk: one is on its way to the device, one is computed, one is on its way back.
 
-So the device, the link to it and the host's processors work at the same time, in memory for a few pieces that is used
+So the device, the link to it and the host's processors work at the same time, in memory for a few chunks that is used
 again and again: a run of whole arrays has to have memory for them on both sides, which takes longer than the run.
 """
 
@@ -17,17 +17,17 @@ import numpy.typing as npt
 
 from dmlvk.arrays import result_memory
 from dmlvk.objects.compilation import CompiledOperator
-from dmlvk.running.chunks import Cut, Piece, compiled_piece, cut_of
+from dmlvk.running.chunks import Chunk, Tiling, compiled_chunk, tiling_of
 from dmlvk.running.host_runs import Arrays, RunCache
 from dmlvk.runtime.kompute import Engine
 from dmlvk.support.shared_work import Helpers
 from dmlvk.support.weak_keys import WeakKeys
 
 MOST_AT_ONCE = 6
-"""Pieces that are under way at a time, each in a thread of its own; whoever wants them waits."""
+"""Chunks that are under way at a time, each in a thread of its own; whoever wants them waits."""
 
 _KEPT_PLANS = 4
-"""Plans that stay when their operators are gone, with memory for pieces (``RunCache`` bounds it): for the next one that
+"""Plans that stay when their operators are gone, with memory for chunks (``RunCache`` bounds it): for the next one that
 computes the same. Who maps a function over arrays makes a graph of it each time, and the memory takes a tenth of a
 second."""
 
@@ -38,20 +38,20 @@ class _Plan:
     """How compiled operators that compute the same are run.
 
     Args:
-        cut: how their tensors are cut; ``None``: not at all.
+        tiling: how their tensors are cut; ``None``: not at all.
     """
 
-    def __init__(self, cut: Cut | None) -> None:
-        self.cut = cut
+    def __init__(self, tiling: Tiling | None) -> None:
+        self.tiling = tiling
         self._made: dict[int, CompiledOperator] = {}
         self._lock = threading.RLock()  # a signal's handler may run the same in the midst of it
 
-    def piece(self, compiled: CompiledOperator, cut: Cut, length: int) -> CompiledOperator:
-        """What computes a piece of so many elements along the axis that is cut.
+    def chunk(self, compiled: CompiledOperator, tiling: Tiling, length: int) -> CompiledOperator:
+        """What computes a chunk of so many elements along the axis that is cut.
 
         Args:
             compiled: one of those operators.
-            cut: as above.
+            tiling: as above.
             length: so many.
         """
         made = self._made.get(length)
@@ -59,16 +59,16 @@ class _Plan:
             with self._lock:
                 made = self._made.get(length)
                 if made is None:
-                    made = self._made[length] = compiled_piece(compiled, cut, length)
+                    made = self._made[length] = compiled_chunk(compiled, tiling, length)
         return made
 
 
-class PieceRuns:
-    """Runs compiled operators, those on large arrays in pieces where that changes no bit.
+class ChunkRuns:
+    """Runs compiled operators, those on large arrays in chunks where that changes no bit.
 
     Args:
         engine: the device.
-        runs: what runs a piece, or a whole.
+        runs: what runs a chunk, or a whole.
     """
 
     def __init__(self, engine: Engine, runs: RunCache) -> None:
@@ -89,30 +89,33 @@ class PieceRuns:
         if plan is None:
             plan = self._plan_of(compiled)
             self._plans.keep(compiled, plan)
-        cut = plan.cut
+        tiling = plan.tiling
         # In the middle of a call nothing may wait for other threads.
-        if cut is None or not cut.takes(arrays) or self._engine.afterwards.in_call():
+        if tiling is None or not tiling.takes(arrays) or self._engine.afterwards.in_call():
             return self._runs.execute(compiled, arrays)
-        pieces = list(cut.pieces())
-        made = {length: plan.piece(compiled, cut, length) for length in {piece.end - piece.first for piece in pieces}}
+        chunks = list(tiling.chunks())
+        made = {
+            length: plan.chunk(compiled, tiling, length) for length in {chunk.end - chunk.first for chunk in chunks}
+        }
         results = {
             point.name: result_memory.empty(tuple(point.tensor.sizes), point.tensor.data_type.numpy_dtype)
             for point in compiled.outputs
             if point.tensor is not None
         }
         parts = [
-            functools.partial(self._run, made[piece.end - piece.first], cut, piece, arrays, results) for piece in pieces
+            functools.partial(self._run, made[chunk.end - chunk.first], tiling, chunk, arrays, results)
+            for chunk in chunks
         ]
         _helpers.share(parts, min(MOST_AT_ONCE, (os.cpu_count() or 1) + 1), only_waits=True)
         return results
 
     def _plan_of(self, compiled: CompiledOperator) -> _Plan:
-        cut = cut_of(compiled)
-        if cut is None:
+        tiling = tiling_of(compiled)
+        if tiling is None:
             return _Plan(None)
         token = compiled.origin.token
         with self._lock:
-            plan = self._kept[token] = self._kept.get(token) or _Plan(cut)
+            plan = self._kept[token] = self._kept.get(token) or _Plan(tiling)
             self._kept.move_to_end(token)
             if len(self._kept) > _KEPT_PLANS:
                 self._kept.popitem(last=False)
@@ -121,14 +124,14 @@ class PieceRuns:
     def _run(
         self,
         compiled: CompiledOperator,
-        cut: Cut,
-        piece: Piece,
+        tiling: Tiling,
+        chunk: Chunk,
         arrays: Mapping[str, npt.NDArray[Any]],
         results: Mapping[str, npt.NDArray[Any]],
     ) -> None:
         self._runs.execute(
             compiled,
-            {name: cut.part(name, array, piece) for name, array in arrays.items()},
-            {name: cut.part(name, result, piece) for name, result in results.items()},
+            {name: tiling.part(name, array, chunk) for name, array in arrays.items()},
+            {name: tiling.part(name, result, chunk) for name, result in results.items()},
             most_at_once=MOST_AT_ONCE,
         )

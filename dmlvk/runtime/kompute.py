@@ -46,7 +46,7 @@ from dmlvk.runtime.transfers import Transfers
 from dmlvk.runtime.vulkan import DeviceInfo, MemoryGuard, MemoryRequest, open_instance
 from dmlvk.runtime.waiting import once_free, wait_for
 from dmlvk.runtime.work import Allocation, Chain, Launch, Recording
-from dmlvk.support.progress import told
+from dmlvk.support.progress import with_progress
 from dmlvk.support.weak_calls import weakly
 
 __all__ = ["Allocation", "Chain", "Engine", "Launch", "Recording"]
@@ -415,13 +415,13 @@ class Engine:
         with self.afterwards, self.lock, Guard(self, "recording"):
             if self._numbers is None:
                 return self._recorded(launches, upload, download, timestamps, chain)
-            told_launches, places = self._numbers.told(launches)
+            dynamic_launches, places = self._numbers.dynamic(launches)
             try:
                 if places and self._needs_staging:
                     # Other recordings read other words of these buffers, which are copied, too.
                     self.submissions.finish_all(list(self._running))
                     self._upload(list(dict.fromkeys(buffer for buffer, _ in places)))
-                recording = self._recorded(told_launches, upload, download, timestamps, chain)
+                recording = self._recorded(dynamic_launches, upload, download, timestamps, chain)
             except BaseException:
                 self._numbers.give_back(places)
                 raise
@@ -452,7 +452,7 @@ class Engine:
         unsettled: dict[Allocation, None] = {}  # written since the last dependency
         if chain is not None:
             record_step(self._dependency(chain.memory))
-        for number, launch in enumerate(told(launches, len(launches), "kernels prepared by the driver"), 1):
+        for number, launch in enumerate(with_progress(launches, len(launches), "kernels prepared by the driver"), 1):
             if launch.depends:
                 record_step(self._dependency(unsettled))
                 unsettled.clear()

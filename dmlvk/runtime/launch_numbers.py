@@ -22,13 +22,13 @@ from dmlvk.spirv.general_shaders import general_shader, numbers_of
 from dmlvk.spirv.modules import binding_count
 
 MOST_WORK_GROUPS = 2**10
-"""Of a launch that may be told its numbers."""
+"""Of a launch that may read its numbers from a buffer."""
 
 MOST_BYTES = 2**20
 """Of all buffers that such a launch binds."""
 
 MOST_NUMBERS = 128
-"""That a launch is told."""
+"""That a launch reads."""
 
 _MOST_TIMES = 2
 """That a shader is compiled for what was found to vary, before it is compiled for everything that may."""
@@ -39,7 +39,7 @@ _PLACES = 512
 _MOST_SHADERS = 256
 """About which is remembered what varies."""
 
-Places: TypeAlias = list[tuple[Allocation, int]]
+Offsets: TypeAlias = list[tuple[Allocation, int]]
 """Where the numbers of a recording's launches stand: buffers, and offsets in words."""
 
 
@@ -49,24 +49,24 @@ class _Varying:
 
     Attributes:
         first: the values of all of its constants in the first launch.
-        told: the constants that are told.
-        spirv: the module that is told them.
+        dynamic: the constants that are dynamic.
+        spirv: the module that reads them.
         times: how often one was made.
     """
 
     first: tuple[int, ...]
-    told: frozenset[int] = frozenset()
+    dynamic: frozenset[int] = frozenset()
     spirv: bytes = b""
     times: int = 0
 
 
 class LaunchNumbers:
-    """What launches on one device are told. The engine's lock is held by whoever calls.
+    """What launches on one device read. The engine's lock is held by whoever calls.
 
     Args:
         allocate: makes a buffer of so many bytes, whose host side is its memory.
         limits: the device's.
-        finds_out: whether launches are told what was found to vary, and not only what they say varies.
+        finds_out: whether launches read what was found to vary, and not only what they say varies.
     """
 
     def __init__(self, allocate: Callable[[int], Allocation], limits: DeviceLimits, *, finds_out: bool = True) -> None:
@@ -74,7 +74,7 @@ class LaunchNumbers:
         self._most_push_words = limits.max_push_constants_size // 4
         self._most_bindings = limits.max_per_stage_descriptor_storage_buffers
         self._buffers: list[Allocation] = []
-        self._free: Places = []
+        self._free: Offsets = []
         self._shaders: collections.OrderedDict[bytes, frozenset[int]] = collections.OrderedDict()
         self._varying: collections.OrderedDict[object, _Varying] = collections.OrderedDict()
         self._asked: collections.OrderedDict[object, _Varying] = collections.OrderedDict()
@@ -85,75 +85,75 @@ class LaunchNumbers:
         """Where the numbers stand, which only kernels read."""
         return tuple(self._buffers)
 
-    def told(self, launches: Sequence[Launch]) -> tuple[list[Launch], Places]:
-        """The launches of a recording, of which some are told numbers; and where these stand.
+    def dynamic(self, launches: Sequence[Launch]) -> tuple[list[Launch], Offsets]:
+        """The launches of a recording, of which some read numbers from a buffer; and where these stand.
 
-        Where the device has no memory for numbers, launches are told none.
+        Where the device has no memory for numbers, launches read none.
         """
         made: list[Launch] = []
-        places: Places = []
+        offsets: Offsets = []
         try:
             for launch in launches:
                 varying = self._asked_for(launch) if launch.varying else None
                 if varying is None and self._finds_out and _is_small(launch):
                     varying = self._varying_of(launch)
-                place = None if varying is None else self._place()
-                if varying is None or place is None:
+                offset = None if varying is None else self._place()
+                if varying is None or offset is None:
                     made.append(launch)
                     continue
-                places.append(place)
-                made.append(_told(launch, varying, place))
+                offsets.append(offset)
+                made.append(_told(launch, varying, offset))
         except BaseException:
-            self.give_back(places)
+            self.give_back(offsets)
             raise
-        return made, places
+        return made, offsets
 
     def _asked_for(self, launch: Launch) -> _Varying | None:
-        """A launch's shader that is told what varies with sizes; ``None``: it cannot be told."""
+        """A launch's shader that reads from a buffer what varies with sizes; ``None``: it cannot."""
         numbers = _kept(self._shaders, launch.spirv, lambda: numbers_of(launch.spirv))
-        told = numbers & launch.varying
-        if not told or len(launch.push_constants) >= self._most_push_words:
+        dynamic = numbers & launch.varying
+        if not dynamic or len(launch.push_constants) >= self._most_push_words:
             return None
-        varying = _kept(self._asked, (launch.spirv, told, len(launch.push_constants)), lambda: _Varying(()))
+        varying = _kept(self._asked, (launch.spirv, dynamic, len(launch.push_constants)), lambda: _Varying(()))
         if not varying.times:
             varying.times = 1
             bindings = binding_count(launch.spirv)
-            if self._has_room(launch, bindings, told):
-                varying.spirv = general_shader(launch.spirv, told, bindings, len(launch.push_constants))
-                varying.told = told
-        return varying if varying.told else None
+            if self._has_room(launch, bindings, dynamic):
+                varying.spirv = general_shader(launch.spirv, dynamic, bindings, len(launch.push_constants))
+                varying.dynamic = dynamic
+        return varying if varying.dynamic else None
 
-    def _has_room(self, launch: Launch, bindings: int, told: frozenset[int]) -> bool:
+    def _has_room(self, launch: Launch, bindings: int, dynamic: frozenset[int]) -> bool:
         # Each of the launch's buffers is a binding: otherwise the module has other ideas of them than its launches.
         has_binding = bindings == len(launch.allocations) and bindings < self._most_bindings
-        return len(told) <= MOST_NUMBERS and has_binding
+        return len(dynamic) <= MOST_NUMBERS and has_binding
 
     def _varying_of(self, launch: Launch) -> _Varying | None:
-        """What a launch is told; ``None``: nothing."""
+        """What a launch reads; ``None``: nothing."""
         values = launch.specialization
         numbers = _kept(self._shaders, launch.spirv, lambda: numbers_of(launch.spirv))
         if not numbers or len(launch.push_constants) >= self._most_push_words:
             return None
-        kinds = tuple(value for place, value in enumerate(values) if place not in numbers)
+        kinds = tuple(value for index, value in enumerate(values) if index not in numbers)
         key = (launch.spirv, kinds, len(launch.push_constants))
         varying = _kept(self._varying, key, lambda: _Varying(values))
         pairs = enumerate(zip(values, varying.first, strict=True))
-        differing = {place for place, (own, first) in pairs if place in numbers and own != first}
+        differing = {index for index, (own, first) in pairs if index in numbers and own != first}
         if not differing:
             return None
-        if not differing <= varying.told and not self._compile(launch, numbers, varying, differing):
+        if not differing <= varying.dynamic and not self._compile(launch, numbers, varying, differing):
             return None
         return varying
 
     def _compile(self, launch: Launch, numbers: frozenset[int], varying: _Varying, differing: set[int]) -> bool:
-        """Makes a module that is told more; not where there is no room for it."""
+        """Makes a module that reads more; not where there is no room for it."""
         every = numbers.intersection(range(len(launch.specialization)))
-        told = varying.told | differing if varying.times < _MOST_TIMES else every
+        dynamic = varying.dynamic | differing if varying.times < _MOST_TIMES else every
         bindings = binding_count(launch.spirv)
-        if not self._has_room(launch, bindings, told):
+        if not self._has_room(launch, bindings, dynamic):
             return False
-        varying.spirv = general_shader(launch.spirv, told, bindings, len(launch.push_constants))
-        varying.told = told
+        varying.spirv = general_shader(launch.spirv, dynamic, bindings, len(launch.push_constants))
+        varying.dynamic = dynamic
         varying.times += 1
         return True
 
@@ -164,29 +164,31 @@ class LaunchNumbers:
             except OutOfMemoryError:
                 return None
             self._buffers.append(buffer)
-            self._free.extend((buffer, MOST_NUMBERS * place) for place in reversed(range(_PLACES)))
+            self._free.extend((buffer, MOST_NUMBERS * offset) for offset in reversed(range(_PLACES)))
         return self._free.pop()
 
-    def give_back_with(self, recording: Recording, places: Places) -> None:
+    def give_back_with(self, recording: Recording, offsets: Offsets) -> None:
         """Frees places when nobody can run a recording any more."""
-        if places:
+        if offsets:
             # The finalizer may come in the middle of anything: it does nothing but add to a list.
-            weakref.finalize(recording, self._free.extend, places).atexit = False
+            weakref.finalize(recording, self._free.extend, offsets).atexit = False
 
-    def give_back(self, places: Places) -> None:
+    def give_back(self, offsets: Offsets) -> None:
         """Frees places that no recording has."""
-        self._free.extend(places)
+        self._free.extend(offsets)
 
 
-def _told(launch: Launch, varying: _Varying, place: tuple[Allocation, int]) -> Launch:
-    """A launch that is told its numbers at a place, into which they are written."""
-    buffer, base = place
-    told = sorted(varying.told)
-    buffer.host_bytes.view(np.uint32)[base : base + len(told)] = [launch.specialization[number] for number in told]
+def _told(launch: Launch, varying: _Varying, offset: tuple[Allocation, int]) -> Launch:
+    """A launch that reads its numbers at a place, into which they are written."""
+    buffer, base = offset
+    dynamic = sorted(varying.dynamic)
+    buffer.host_bytes.view(np.uint32)[base : base + len(dynamic)] = [
+        launch.specialization[number] for number in dynamic
+    ]
     return dataclasses.replace(
         launch,
         spirv=varying.spirv,
-        specialization=tuple(0 if i in varying.told else own for i, own in enumerate(launch.specialization)),
+        specialization=tuple(0 if i in varying.dynamic else own for i, own in enumerate(launch.specialization)),
         push_constants=(*launch.push_constants, base),
         allocations=(*launch.allocations, buffer),
     )

@@ -16,7 +16,7 @@ _SECONDS_BETWEEN_LINES = 2.0
 Item = TypeVar("Item")
 
 
-def told(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
+def with_progress(items: Iterable[Item], total: int, what: str) -> Iterator[Item]:
     """The same items; how many are done is told every two seconds, with an estimate of what is left.
 
     Args:

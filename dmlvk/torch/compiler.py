@@ -29,7 +29,7 @@ from dmlvk.torch.decompositions import decompositions
 from dmlvk.torch.devices import device_for
 from dmlvk.torch.lowering import LOWERINGS, NotLowered, has_lowering, name_of
 from dmlvk.torch.open_parts import OpenPart
-from dmlvk.torch.parts import Part
+from dmlvk.torch.parts import DevicePart
 from dmlvk.torch.residency import Residency
 from dmlvk.torch.sizes import NoNumber
 from dmlvk.torch.support import NOT_LOWERED
@@ -230,7 +230,7 @@ def _copied(graph: torch.fx.Graph) -> torch.fx.Graph:
     return made
 
 
-def _part(place: _Place, module: GraphModule, node: Node) -> Part | OpenPart:
+def _part(place: _Place, module: GraphModule, node: Node) -> DevicePart | OpenPart:
     """What stands for a node that calls a part."""
     weights = [
         number
@@ -248,7 +248,7 @@ def _part(place: _Place, module: GraphModule, node: Node) -> Part | OpenPart:
             returned = user.args[0][: place.returned] if user.op == "output" else ()
             if user.op != "output" or given in returned:
                 unread.discard(number)
-    return Part(place.device, place.residency, module, weights, are_lasting=place.are_lasting, unread=unread)
+    return DevicePart(place.device, place.residency, module, weights, are_lasting=place.are_lasting, unread=unread)
 
 
 def _has_open_sizes(node: Node) -> bool:

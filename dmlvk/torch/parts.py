@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from dmlvk.device import Device
 
 
-class Part(torch.nn.Module):
+class DevicePart(torch.nn.Module):
     """A part of a graph on the device.
 
     Weights are bound once, and known again by their identity and version, as :class:`Residency` knows tensors. What

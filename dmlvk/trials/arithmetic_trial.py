@@ -28,7 +28,7 @@ from dmlvk.objects.recording import run_once
 from dmlvk.support.caches import file_contents
 
 if TYPE_CHECKING:
-    from dmlvk.kernels.program import Region, Step
+    from dmlvk.kernels.program import KernelStep, Region
     from dmlvk.runtime.kompute import Engine
     from dmlvk.runtime.vulkan import DeviceInfo
 
@@ -116,7 +116,7 @@ def _tried(engine: Engine, given: Bits) -> Bits:
     with Buffer(engine, given.nbytes) as source, Buffer(engine, 4 * RESULTS * len(given)) as target:
         source.upload(given)
 
-        def made(reads: list[Region], writes: list[Region]) -> list[Step]:
+        def made(reads: list[Region], writes: list[Region]) -> list[KernelStep]:
             return [arithmetic_step(len(given), *reads, *writes)]
 
         run_once(engine, made, (source,), target)

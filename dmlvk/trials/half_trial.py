@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dmlvk.datatypes import DataType
 from dmlvk.kernels.lowering import lower
-from dmlvk.kernels.program import Region, Step
+from dmlvk.kernels.program import KernelStep, Region
 from dmlvk.kernels.small_programs import conversion_step
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.trials import half_products_step
@@ -74,7 +74,7 @@ def packs_to_nearest_even(engine: Engine) -> bool:
     with Buffer(engine, numbers.nbytes) as source, Buffer(engine, expected.nbytes) as target:
         source.upload(numbers)
 
-        def made(reads: list[Region], writes: list[Region]) -> list[Step]:
+        def made(reads: list[Region], writes: list[Region]) -> list[KernelStep]:
             return [conversion_step(len(numbers), *reads, *writes)]
 
         run_once(engine, made, (source,), target)
@@ -128,7 +128,7 @@ def multiplies_halves(engine: Engine) -> bool:
         numbers.upload(patterns)
         by.upload(pairs)
 
-        def made(reads: list[Region], writes: list[Region]) -> list[Step]:
+        def made(reads: list[Region], writes: list[Region]) -> list[KernelStep]:
             return [half_products_step(_PATTERNS // 2, len(factors), *reads, *writes)]
 
         run_once(engine, made, (numbers, by), target)

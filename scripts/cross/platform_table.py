@@ -39,7 +39,7 @@ def compared(here: subprocess.CompletedProcess[str], there: subprocess.Completed
     return {"count": len(found[1]), "different": different, "told": line}
 
 
-def bits_told(result: Mapping[str, Any]) -> dict[str, str]:
+def bits_row(result: Mapping[str, Any]) -> dict[str, str]:
     """The columns that follow from a comparison."""
     different = result["different"]
     bits = "all" if result["count"] and not different else f"not {', '.join(different)}" if different else "–"

@@ -20,7 +20,7 @@ from dmlvk.conformance.exhaustive import ExhaustiveRun, WorkerChunk, exhaustive_
 from dmlvk.conformance.references import expected_output
 from dmlvk.conformance.results import CaseReport
 from dmlvk.conformance.ulp import ulp_errors
-from dmlvk.conformance.workers import Context, Stopped, Workers
+from dmlvk.conformance.workers import Stopped, WorkerContext, Workers
 from dmlvk.operators import OPERATORS
 from tests.cli.outcome import Outcome
 from tests.operators.broken import break_shader
@@ -121,7 +121,7 @@ def test_an_interrupted_run_goes_on_where_it_stopped(any_device: dml.Device, tmp
 
 def test_a_part_that_is_stopped_stops_soon(tmp_path: Path) -> None:
     answers = iter([False, True])
-    context = Context([], lambda: next(answers))
+    context = WorkerContext([], lambda: next(answers))
     slot = tmp_path / "slot"
     slot.write_bytes(bytes(2**18))
     with contextlib.closing(context), pytest.raises(Stopped):
@@ -149,15 +149,15 @@ def test_states_of_something_else_are_refused(any_device: dml.Device, tmp_path: 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 1}', '{"format": 7, "identity": {}, "chunks": {}}'])
 def test_damaged_states_are_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "x.json").write_text(text)
-    found = state.State(tmp_path, "x", {"device": "y"})
+    found = state.RunState(tmp_path, "x", {"device": "y"})
     assert found.refusal is not None
     assert found.chunks == {}
     found.store(3, {"sha256": "0"})
-    assert state.State(tmp_path, "x", {"device": "y"}).chunks == {3: {"sha256": "0"}}
+    assert state.RunState(tmp_path, "x", {"device": "y"}).chunks == {3: {"sha256": "0"}}
 
 
 def test_states_are_written_in_one_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kept = state.State(tmp_path, "a name: with/signs", {})
+    kept = state.RunState(tmp_path, "a name: with/signs", {})
     kept.store(0, {"sha256": "0"})
 
     def fails(*_: object) -> None:
@@ -167,7 +167,7 @@ def test_states_are_written_in_one_step(tmp_path: Path, monkeypatch: pytest.Monk
     with pytest.raises(OSError, match="disk full"):
         kept.store(1, {"sha256": "1"})
     assert [path.name for path in tmp_path.iterdir()] == ["a_name_with_signs.json"]
-    assert state.State(tmp_path, "a name: with/signs", {}).chunks == {0: {"sha256": "0"}}
+    assert state.RunState(tmp_path, "a name: with/signs", {}).chunks == {0: {"sha256": "0"}}
     kept.remove()
     assert list(tmp_path.iterdir()) == []
 
@@ -178,7 +178,7 @@ def test_where_no_state_can_be_kept_runs_go_on_without_one(any_device: dml.Devic
     assert state.usable_directory(None) is None
     made = state.usable_directory(tmp_path / "new" / "folder")
     assert made is not None and made.is_dir()
-    kept = state.State(None, "x", {})
+    kept = state.RunState(None, "x", {})
     kept.store(2, {"sha256": "0"})
     kept.remove()
     assert (kept.chunks, kept.refusal, kept.path) == ({2: {"sha256": "0"}}, None, None)
@@ -188,7 +188,7 @@ def test_where_no_state_can_be_kept_runs_go_on_without_one(any_device: dml.Devic
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no such pipes")
 def test_a_pipe_in_the_place_of_a_state_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "x.json")
-    assert "is no file that was kept" in str(state.State(tmp_path, "x", {}).refusal)
+    assert "is no file that was kept" in str(state.RunState(tmp_path, "x", {}).refusal)
 
 
 def test_a_broken_shader_is_caught(any_device: dml.Device, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from dmlvk.conformance.execution import PreparedBatch, Workbench, prepare
 from dmlvk.conformance.measurement import attributes_text, measure_case
 from dmlvk.conformance.references import expected_output, has_true_values
 from dmlvk.conformance.results import CaseReport, Extent
-from dmlvk.conformance.workers import Context
+from dmlvk.conformance.workers import WorkerContext
 from dmlvk.kernels.special_values import SPECIAL_VALUES
 from dmlvk.operators import REGULAR_OPERATORS
 from dmlvk.operators.fusion import FUSABLE_ACTIVATIONS
@@ -95,7 +95,7 @@ def test_every_way_of_fused_activations_is_taken(data_type: dml.DataType) -> Non
 def _report(monkeypatch: pytest.MonkeyPatch, name: str, results: Callable[[PreparedBatch], Array]) -> CaseReport:
     """Of a case on a device that gives these results."""
     monkeypatch.setattr(measurement, "run_prepared", lambda bench, prepared: results(prepared))
-    context = Context([], lambda: False)
+    context = WorkerContext([], lambda: False)
     context.benches.append(cast(Workbench, None))
     return measure_case(context, _case(name), Extent(FEW, SETS))
 

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import dmlvk as dml
-from dmlvk.conformance.workers import Context, Stopped, WorkerCrashError, Workers
+from dmlvk.conformance.workers import Stopped, WorkerContext, WorkerCrashError, Workers
 
 
-def signs(context: Context, item: tuple[int, float]) -> tuple[int, int, list[float]]:
+def signs(context: WorkerContext, item: tuple[int, float]) -> tuple[int, int, list[float]]:
     """Item number, process, and what each of the context's devices makes of a value."""
     number, value = item
     tensor = dml.TensorDesc(dml.FLOAT32, (1,))
@@ -23,19 +23,19 @@ def signs(context: Context, item: tuple[int, float]) -> tuple[int, int, list[flo
     return number, os.getpid(), found
 
 
-def crashes(_: Context, item: int) -> int:
+def crashes(_: WorkerContext, item: int) -> int:
     if item == 1:
         os._exit(3)
     return item
 
 
-def fails(_: Context, item: int) -> int:
+def fails(_: WorkerContext, item: int) -> int:
     if item == 1:
         raise dml.OutOfMemoryError("too much")
     return item
 
 
-def until_stopped(context: Context, item: int) -> int:
+def until_stopped(context: WorkerContext, item: int) -> int:
     """The first item is done at once, the others wait to be stopped; the fourth finishes all the same."""
     end = time.monotonic() + 60
     while item > 0 and not context.stopped():

@@ -29,10 +29,10 @@ def check(device):
     assert (device.run(big_desc, {"InputTensor": big_values})["OutputTensor"] == -1).all()
 """
 
-IN_TILES = BIG.replace("3 * 2**20", "6 * 2**20")
-"""The same with arrays that other threads work at, piece by piece, while the one that wants the result waits."""
+IN_CHUNKS = BIG.replace("3 * 2**20", "6 * 2**20")
+"""The same with arrays that other threads work at, chunk by chunk, while the one that wants the result waits."""
 
-EACH_SIZE = pytest.mark.parametrize("big", [BIG, IN_TILES], ids=["whole", "in pieces"])
+EACH_SIZE = pytest.mark.parametrize("big", [BIG, IN_CHUNKS], ids=["whole", "in pieces"])
 
 
 @needs_signals

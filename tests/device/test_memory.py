@@ -78,7 +78,7 @@ with device.create_buffer({size}) as buffer:
 
 
 def test_tensors_above_the_limit_are_refused_by_run_before_anything_is_allocated(device: dml.Device) -> None:
-    """Where they cannot be cut into pieces: of an output that lies in columns no part of the rows lies together."""
+    """Where they cannot be cut into chunks: of an output that lies in columns no part of the rows lies together."""
     count = limit_of(device) // 8 + 1
     program = f"""
 large = dml.TensorDesc(dml.FLOAT32, (2, {count}), (0, 0))

@@ -15,7 +15,7 @@ from dmlvk import functions as F
 from dmlvk.conformance.cases import attribute_sets
 from dmlvk.conformance.execution import Workbench
 from dmlvk.graphs.fusion import forms, kernel
-from dmlvk.graphs.fusion.ranges import Held, Range, largest_vanishing, of_constant, of_sum
+from dmlvk.graphs.fusion.ranges import Range, SpecialBits, largest_vanishing, of_constant, of_sum
 from dmlvk.kernels.variants import supported_operands
 from dmlvk.operators import REGULAR_OPERATORS
 from scripts.shader_tools.operations import operations
@@ -92,10 +92,10 @@ def outside(known: Range, bits: Words) -> npt.NDArray[np.bool_]:
         wrong |= is_infinite | (is_normal & (exponent > known.highest))
     if not known.may_be_zero:
         wrong |= is_zero | is_denormal
-    if known.denormals is not Held.ITSELF:
+    if known.denormals is not SpecialBits.ITSELF:
         wrong |= is_denormal
-    if known.nans is not Held.ITSELF:
-        wrong |= is_nan & ((known.nans is Held.NOTHING) | (bits != 0x7FC00000))
+    if known.nans is not SpecialBits.ITSELF:
+        wrong |= is_nan & ((known.nans is SpecialBits.NOTHING) | (bits != 0x7FC00000))
     return np.asarray(wrong)
 
 
@@ -213,12 +213,14 @@ def test_sums_that_cancel_leave_no_less_than_was_said() -> None:
     for exponent in range(-126, 100):
         power = np.ldexp(np.float32(1), exponent)
         above, below = np.nextafter(power, np.float32(np.inf)), np.nextafter(power, np.float32(0))
-        numbers = Range(lowest=exponent, denormals=Held.NOTHING)
-        bound = Range(lowest=exponent, denormals=Held.NOTHING, may_be_zero=False)
-        anything = Range(denormals=Held.NOTHING)
+        numbers = Range(lowest=exponent, denormals=SpecialBits.NOTHING)
+        bound = Range(lowest=exponent, denormals=SpecialBits.NOTHING, may_be_zero=False)
+        anything = Range(denormals=SpecialBits.NOTHING)
         for known, left in ((of_sum(numbers, numbers), above - power), (of_sum(bound, anything), power - below)):
-            assert float(left) >= 2.0**known.lowest or (known.denormals is Held.STAND_IN and known.lowest == -126)
-            assert known.denormals is Held.NOTHING or float(left) < 2.0**-126
+            assert float(left) >= 2.0**known.lowest or (
+                known.denormals is SpecialBits.STAND_IN and known.lowest == -126
+            )
+            assert known.denormals is SpecialBits.NOTHING or float(left) < 2.0**-126
 
 
 def test_largest_vanishing_magnitudes() -> None:
@@ -288,7 +290,7 @@ def test_results_that_are_said_to_be_below_two_are(device: dml.Device, path: str
 
 
 def test_products_have_the_shortest_form_that_suits_them() -> None:
-    below_two, below_two_to_16 = (Range(highest=highest, denormals=Held.NOTHING) for highest in (0, 15))
+    below_two, below_two_to_16 = (Range(highest=highest, denormals=SpecialBits.NOTHING) for highest in (0, 15))
     anything, sixteenth = Range(), of_constant(0x3D800000)
     for a, b, macro, order in (
         (below_two, below_two, "OPERATION_OF_BOUNDED", (0, 1)),

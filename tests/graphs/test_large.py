@@ -14,11 +14,11 @@ import dmlvk as dml
 from dmlvk import functions as F
 from dmlvk.graphs import stages
 from dmlvk.graphs.fusion.functions import function_of
-from dmlvk.graphs.fusion.grouping import Limits, grouped
+from dmlvk.graphs.fusion.grouping import KernelLimits, grouped
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.program import Program
 from dmlvk.kernels.target import Target
-from dmlvk.support.progress import told
+from dmlvk.support.progress import with_progress
 
 COUNT = 10_000
 SIZES = (4, 16)
@@ -62,7 +62,7 @@ def test_graphs_of_ten_thousand_operators_are_compiled_in_seconds(form: object, 
     assert len(nodes) > 0.9 * COUNT  # equal ones are one
     functions = {node.index: function_of(node.desc, device.target) for node in nodes}
     known = {index: function for index, function in functions.items() if function is not None}
-    groups = grouped(compiled.network, known, Limits(), device.target)
+    groups = grouped(compiled.network, known, KernelLimits(), device.target)
     assert time.process_time() - began < 30, "of the processor; a third of it where nobody else works"
     assert sorted(node.index for group in groups for node in group.nodes) == sorted(node.index for node in nodes)
     done: set[int] = set()
@@ -87,17 +87,17 @@ def test_progress_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogC
     times = iter([0.0, 0.0, 1.0, 3.0, 3.5])
     monkeypatch.setattr(time, "monotonic", lambda: next(times))
     with caplog.at_level(logging.INFO, "dmlvk"):
-        assert list(told(range(4), 4, "kernels compiled")) == [0, 1, 2, 3]
+        assert list(with_progress(range(4), 4, "kernels compiled")) == [0, 1, 2, 3]
     assert [record.getMessage() for record in caplog.records] == ["2 of 4 kernels compiled, about 3 s left"]
 
 
 def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     times = iter([0.0, 0.0, 1.0, 3.0, 3.5] * 2)
     monkeypatch.setattr(time, "monotonic", lambda: next(times))
-    list(told(range(4), 4, "kernels compiled"))
+    list(with_progress(range(4), 4, "kernels compiled"))
     assert capsys.readouterr().err == "", "a file gets no lines that replace each other"
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    list(told(range(4), 4, "kernels compiled"))
+    list(with_progress(range(4), 4, "kernels compiled"))
     assert capsys.readouterr().err == "\r\033[Kdmlvk: 2 of 4 kernels compiled, about 3 s left\r\033[K"
 
 

@@ -17,7 +17,7 @@ import dmlvk as dml
 from dmlvk.arrays.tensor_bytes import logical_view
 from dmlvk.conformance.execution import Judge, Workbench
 from dmlvk.graphs.inspection import node_values
-from dmlvk.graphs.network import Value
+from dmlvk.graphs.network import NetworkValue
 from tests.effort import IS_QUICK
 from tests.graphs.random_graphs import OPERATOR_NAMES, Builder, RandomGraph
 
@@ -53,10 +53,10 @@ def value_bytes(array: Array, tensor: dml.TensorDesc) -> npt.NDArray[np.uint8]:
 
 def faults(graph: RandomGraph, compiled: dml.CompiledGraph, values: dict[str, Array]) -> list[str]:
     """What is wrong with the values inside a graph, each operator judged by what it was given."""
-    contents: dict[Value, npt.NDArray[np.uint8]] = {}
+    contents: dict[NetworkValue, npt.NDArray[np.uint8]] = {}
     for number, tensor in enumerate(compiled.network.inputs):
         if tensor is not None:
-            contents[Value("input", number)] = value_bytes(graph.inputs[f"Input{number}"], tensor)
+            contents[NetworkValue("input", number)] = value_bytes(graph.inputs[f"Input{number}"], tensor)
     for value, data in compiled.network.constants.items():
         contents[value] = np.frombuffer(data + bytes(8), np.uint8)
     found = []

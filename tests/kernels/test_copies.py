@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 
 import dmlvk as dml
-from dmlvk.conformance.execution import Placement, Workbench
+from dmlvk.conformance.execution import TensorPlacement, Workbench
 from dmlvk.conformance.samples import sample_cases
 from dmlvk.conformance.sampling import check_sample
 from dmlvk.kernels.kernel import ElementwiseKernel
@@ -104,7 +104,7 @@ def _check_slice(benches: list[Workbench], desc: Any) -> None:
         check_operator(desc, bench.device.feature_level)
         contents = random.integers(0, 256, desc.input_tensor.size_in_bytes, np.uint8)
         before = np.full(desc.output_tensor.size_in_bytes, 0xCD, np.uint8)
-        _, after = bench.run(desc, [contents, before], [Placement(0), Placement(1)])
+        _, after = bench.run(desc, [contents, before], [TensorPlacement(0), TensorPlacement(1)])
         windows = zip(desc.input_window_offsets, desc.input_window_sizes, desc.input_window_strides, strict=True)
         starts = [o + (s - 1 if step < 0 else 0) for o, s, step in windows]
         steps = [a * b for a, b in zip(desc.input_window_strides, desc.input_tensor.element_strides, strict=True)]

@@ -19,7 +19,7 @@ from onnx import TensorProto, helper
 import dmlvk as dml
 import dmlvk.onnx
 import dmlvk.onnxruntime
-from dmlvk.onnx.engine import Program
+from dmlvk.onnx.engine import DeviceModel
 from dmlvk.onnx.loading import Model
 from dmlvk.onnxruntime import PROVIDER, parts
 from tests.onnxruntime.models import BOTH, WIDTH, alone, chain, inputs, model_of, parts_of, session_of
@@ -236,7 +236,7 @@ def test_what_a_run_shows_to_be_too_much_for_the_device_is_computed_by_the_cpu_p
     def refuse(*_: object, **__: object) -> None:
         raise dml.DeviceLimitError("MatMul: 9 bytes; a buffer has 8")
 
-    monkeypatch.setattr(Program, "run", refuse)
+    monkeypatch.setattr(DeviceModel, "run", refuse)
     for _ in range(2):
         np.testing.assert_allclose(session.run(None, given)[0], alone(chain()).run(None, given)[0], rtol=1e-5)
     told = [line for line in capfd.readouterr().err.splitlines() if "CPU provider computes" in line]

@@ -14,7 +14,7 @@ import dmlvk as dml
 from dmlvk.conformance import patterns
 from dmlvk.conformance.cases import attribute_sets, fused_activations
 from dmlvk.conformance.comparison import as_bits
-from dmlvk.conformance.execution import Placement, Workbench
+from dmlvk.conformance.execution import TensorPlacement, Workbench
 from dmlvk.operators import FUSABLE_ACTIVATIONS, OPERATORS, REGULAR_OPERATORS, FeatureLevel, check_operator
 from tests.binding.support import buffer_with, compiled, execute
 from tests.specification.facts import all_facts
@@ -54,7 +54,7 @@ def _run(bench: Workbench, desc: dml.OperatorDesc, *inputs: Array) -> Array:
     contents = [np.zeros(tensor.size_in_bytes, np.uint8) for tensor in tensors]
     for memory, array in zip(contents, inputs, strict=False):
         memory[: array.nbytes] = np.ascontiguousarray(array).view(np.uint8).reshape(-1)
-    after = bench.run(desc, contents, [Placement(number) for number in range(len(contents))])[-1]
+    after = bench.run(desc, contents, [TensorPlacement(number) for number in range(len(contents))])[-1]
     return as_bits(after.view(inputs[0].dtype)[: tensors[-1].element_count])
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import dmlvk as dml
 from dmlvk.conformance import patterns
 from dmlvk.conformance.cases import SWEPT, ValueCase, axes_attributes, sweep_sets, value_cases
-from dmlvk.conformance.execution import Bytes, Judge, Placement, Workbench, describe, element_view
+from dmlvk.conformance.execution import Bytes, Judge, TensorPlacement, Workbench, describe, element_view
 from dmlvk.kernels import access_orders
 from dmlvk.kernels import kernel as kernel_module
 from dmlvk.kernels.elementwise import elementwise
@@ -118,7 +118,7 @@ def check_geometry(benches: Sequence[Workbench], case: ValueCase, geometry: Geom
     tensors = [tensor for _, tensor in desc.inputs + desc.outputs if tensor is not None]
     offsets = [*(geometry.offset(i + 1) for i in range(len(inputs))), geometry.offset(0)]
     placements = [
-        Placement(i, offset, t.size_in_bytes) for i, (offset, t) in enumerate(zip(offsets, tensors, strict=True))
+        TensorPlacement(i, offset, t.size_in_bytes) for i, (offset, t) in enumerate(zip(offsets, tensors, strict=True))
     ]
     if geometry.in_place:
         allowed = case.desc_class.declaration.in_place_inputs
@@ -367,7 +367,7 @@ def test_more_than_65535_work_groups_packed(benches: list[Workbench]) -> None:
             with pytest.raises(dml.DeviceLimitError, match=f"{tensor.size_in_bytes}"):
                 bench.device.create_buffer(tensor.size_in_bytes)
             continue
-        after = bench.run(desc, [before.view(np.uint8)], [Placement(0), Placement(0)])[0].view(np.int8)
+        after = bench.run(desc, [before.view(np.uint8)], [TensorPlacement(0), TensorPlacement(0)])[0].view(np.int8)
         wrong = np.flatnonzero(after[:size] != np.resize(np.sign(tile), size))
         assert wrong.size == 0, f"{bench.device.info.name}: element {wrong[0]} of {size} is {after[wrong[0]]}"
         assert (after[size:] == before[size:]).all(), f"{bench.device.info.name}: bytes behind the tensor changed"

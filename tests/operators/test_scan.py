@@ -14,7 +14,7 @@ import pytest
 
 import dmlvk as dml
 from dmlvk import AxisDirection, DataType
-from dmlvk.conformance.execution import Placement, Workbench
+from dmlvk.conformance.execution import TensorPlacement, Workbench
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.rows import scan
 from dmlvk.kernels.target import GPU
@@ -185,7 +185,7 @@ def test_input_and_output_may_be_one_range(benches: list[Workbench], is_backward
     rows = x[:, ::-1] if is_backward else x
     expected = np.cumsum(rows, 1, np.int32)
     for bench in benches:
-        (after,) = bench.run(desc, [x.reshape(-1).view(np.uint8)], [Placement(0), Placement(0)])
+        (after,) = bench.run(desc, [x.reshape(-1).view(np.uint8)], [TensorPlacement(0), TensorPlacement(0)])
         got = after.view(np.int32).reshape(x.shape)
         assert np.array_equal(got[:, ::-1] if is_backward else got, expected)
 

@@ -32,7 +32,7 @@ MOST_SETS = 8 if IS_QUICK else None
 ALONG_AXES = [case for case in value_cases() if (case.desc_class.declaration.pattern == "rows")]
 
 
-def _in_pieces(batches: Iterator[Batch]) -> Iterator[Batch]:
+def _in_chunks(batches: Iterator[Batch]) -> Iterator[Batch]:
     """The same inputs in pieces as long as the first batch, which share pipelines; the last ones overlap others."""
     length = 0
     for batch in batches:
@@ -53,7 +53,7 @@ def _sparse_batches(case: ValueCase, step: int, total: int, most_attribute_sets:
         return itertools.islice(made, ALONG_AXES.index(case) % step, None, step)
     if any(field.fusable for field in case.desc_class.fields):
         return itertools.islice(made, 0, None, FEWER)  # test_fusion.py has every activation
-    return _in_pieces(made) if case.desc_class.operator_name == "ELEMENT_WISE_POW" else made
+    return _in_chunks(made) if case.desc_class.operator_name == "ELEMENT_WISE_POW" else made
 
 
 @pytest.mark.every_driver

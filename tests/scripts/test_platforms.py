@@ -103,11 +103,11 @@ def test_the_table_says_which_bits_differ(tmp_path: Path) -> None:
 
     here = {"abs": "1", "add": "2", "if": "3"}
     same = platform_table.compared(said(here), said(here))
-    assert platform_table.bits_told(same) == {"operators": "3", "bits": "all"}
+    assert platform_table.bits_row(same) == {"operators": "3", "bits": "all"}
     other = platform_table.compared(said(here), said({"abs": "1", "add": "4"}))
-    assert platform_table.bits_told(other) == {"operators": "2", "bits": "not add, if"}
+    assert platform_table.bits_row(other) == {"operators": "2", "bits": "not add, if"}
     none = platform_table.compared(said(here), said(None))
-    assert platform_table.bits_told(none) == {"operators": "0", "bits": "–"}
+    assert platform_table.bits_row(none) == {"operators": "0", "bits": "–"}
     assert "oh" in none["told"]
 
 

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dmlvk.graphs.network import Network, Node, Value
+from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.kernels.lowering import lower
 from dmlvk.kernels.products.convolution import EPILOGUE_BUFFERS, ConvolutionEpilogue, lower_with_epilogue
 from dmlvk.kernels.program import Program
@@ -34,7 +34,7 @@ _RELU = "ACTIVATION_RELU"
 
 
 @dataclasses.dataclass(frozen=True)
-class Epilogue:
+class FusedProduct:
     """A product and what follows it.
 
     Attributes:
@@ -46,26 +46,26 @@ class Epilogue:
         has_relu: whether RELU comes last: so, or fused with the operator before.
     """
 
-    product: Node
-    normalization: Node | None = None
-    addition: Node | None = None
-    residual: Value | None = None
-    relu: Node | None = None
+    product: NetworkNode
+    normalization: NetworkNode | None = None
+    addition: NetworkNode | None = None
+    residual: NetworkValue | None = None
+    relu: NetworkNode | None = None
     has_relu: bool = False
 
     @property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[NetworkNode, ...]:
         """All of its operators, in order."""
         found = (self.product, self.normalization, self.addition, self.relu)
         return tuple(node for node in found if node is not None)
 
     @property
-    def output(self) -> Value:
+    def output(self) -> NetworkValue:
         """What it writes."""
         ((_, _, value),) = self.nodes[-1].writes()
         return value
 
-    def reads(self) -> tuple[Value, ...]:
+    def reads(self) -> tuple[NetworkValue, ...]:
         """What its kernels read, in the order of their inputs."""
         values = [value for _, _, value in self.product.reads()]
         if self.normalization is not None:
@@ -84,14 +84,14 @@ class Epilogue:
         return lower_with_epilogue(desc, epilogue, target)
 
 
-def factor_of(normalization: Node) -> Value:
+def factor_of(normalization: NetworkNode) -> NetworkValue:
     """The value between the steps of a BATCH_NORMALIZATION: behind its output, of which there is one."""
-    return Value("node", normalization.index, 1)
+    return NetworkValue("node", normalization.index, 1)
 
 
-def find_epilogues(network: Network, target: Target) -> list[Epilogue]:
+def find_epilogues(network: Network, target: Target) -> list[FusedProduct]:
     """Finds what follows the products of a graph. No operator is part of two epilogues."""
-    readers: dict[Value, list[tuple[Node, int]]] = {}
+    readers: dict[NetworkValue, list[tuple[NetworkNode, int]]] = {}
     for node in network.nodes:
         for number, _, value in node.reads():
             readers.setdefault(value, []).append((node, number))
@@ -103,7 +103,7 @@ def find_epilogues(network: Network, target: Target) -> list[Epilogue]:
     epilogues = []
     for node in reversed(network.nodes):  # of two that could take a sum the later one does, when the other is there
         if isinstance(node.desc, Convolution | Gemm) and _has_no_activation(node.desc):
-            epilogue = _followed(Epilogue(node), only, taken, target)
+            epilogue = _followed(FusedProduct(node), only, taken, target)
             if len(epilogue.nodes) > 1:
                 taken.update(member.index for member in epilogue.nodes)
                 epilogues.append(epilogue)
@@ -122,7 +122,9 @@ def _ends_with_relu(desc: OperatorDesc) -> bool | None:
     return True if desc.activation.operator_name == _RELU else None
 
 
-def _followed(epilogue: Epilogue, only: Mapping[Value, tuple[Node, int]], taken: set[int], target: Target) -> Epilogue:
+def _followed(
+    epilogue: FusedProduct, only: Mapping[NetworkValue, tuple[NetworkNode, int]], taken: set[int], target: Target
+) -> FusedProduct:
     """The epilogue with as much as can be of what follows it."""
     is_convolution = isinstance(epilogue.product.desc, Convolution)
     has_kernels = is_convolution and not target.is_cpu and target.buffers >= EPILOGUE_BUFFERS
@@ -148,7 +150,7 @@ def _followed(epilogue: Epilogue, only: Mapping[Value, tuple[Node, int]], taken:
     return epilogue
 
 
-def _keeps_layout(reader: Node, number: int, tensor: TensorDesc) -> bool:
+def _keeps_layout(reader: NetworkNode, number: int, tensor: TensorDesc) -> bool:
     """Whether an operator reads a tensor as it was written, and writes one of its layout."""
     seen = [reader.desc.inputs[number][1], *(written for _, written, _ in reader.writes())]
     return len(seen) == 2 and all(

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dmlvk.datatypes import DataType
 from dmlvk.graphs.fusion import ranges
 from dmlvk.graphs.fusion.functions import Function
-from dmlvk.graphs.fusion.ranges import ANYTHING, RESULT_OF_ARITHMETIC, Held, Range
+from dmlvk.graphs.fusion.ranges import ANYTHING, RESULT_OF_ARITHMETIC, Range, SpecialBits
 
 
 class Preparation(enum.Enum):
@@ -162,7 +162,7 @@ def _absolute(function: Function, operands: Sequence[Range]) -> Form:
 def _negated(function: Function, operands: Sequence[Range]) -> Form:
     """The sign of a NaN changes: it must be the canonical one before."""
     (operand,) = operands
-    if operand.nans is Held.STAND_IN:
+    if operand.nans is SpecialBits.STAND_IN:
         return Form((Preparation.AS_STORED,), operand.as_stored())
     return Form((Preparation.NONE,), dataclasses.replace(operand, constant=None))
 

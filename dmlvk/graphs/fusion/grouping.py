@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dmlvk.datatypes import DataType
 from dmlvk.dynamic.sizes import typical
 from dmlvk.graphs.fusion.functions import Function
-from dmlvk.graphs.network import Network, Node, Value
+from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.graphs.spaces import NodeOperand, Space, joined
 from dmlvk.kernels import access_orders
 from dmlvk.kernels.layout import FoldedLayout
@@ -27,7 +27,7 @@ from dmlvk.tensors import MAXIMUM_DIMENSION_COUNT
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
+class KernelLimits:
     """What a fused kernel may be.
 
     Attributes:
@@ -57,7 +57,7 @@ class Operand:
         bits: width of an element.
     """
 
-    value: Value
+    value: NetworkValue
     view: NodeOperand
     bits: int
 
@@ -86,7 +86,7 @@ class Sums:
     calculates: bool = False
 
     @classmethod
-    def of(cls, node: Node, function: Function, scalar_words: int) -> Sums:
+    def of(cls, node: NetworkNode, function: Function, scalar_words: int) -> Sums:
         """Those of one operator.
 
         Args:
@@ -130,11 +130,11 @@ class Group:
         sums: what its operators come to.
     """
 
-    nodes: tuple[Node, ...]
+    nodes: tuple[NetworkNode, ...]
     space: Space | None
     functions: tuple[Function, ...]
-    written: frozenset[Value]
-    read: frozenset[Value]
+    written: frozenset[NetworkValue]
+    read: frozenset[NetworkValue]
     inputs: tuple[Operand, ...] = ()
     outputs: tuple[Operand, ...] = ()
     target: Target = GPU
@@ -182,9 +182,9 @@ def computes_with_floats(types: Sequence[DataType]) -> bool:
 def grouped(
     network: Network,
     functions: Mapping[int, Function],
-    limits: Limits,
+    limits: KernelLimits,
     target: Target,
-    fixed: Iterable[tuple[Node, ...]] = (),
+    fixed: Iterable[tuple[NetworkNode, ...]] = (),
 ) -> list[Group]:
     """Finds the groups of a graph, in an order in which they can run.
 
@@ -201,7 +201,7 @@ def grouped(
     return grouping.result()
 
 
-def is_scalar_constant(network: Network, value: Value, strides: Sequence[int]) -> bool:
+def is_scalar_constant(network: Network, value: NetworkValue, strides: Sequence[int]) -> bool:
     """Whether a view shows one element of a constant everywhere."""
     return value.kind == "constant" and not any(strides)
 
@@ -236,13 +236,15 @@ def _add(inputs: list[Operand], operand: Operand, space: Space) -> None:
 class _Grouping:
     """The groups so far."""
 
-    def __init__(self, network: Network, functions: Mapping[int, Function], limits: Limits, target: Target) -> None:
+    def __init__(
+        self, network: Network, functions: Mapping[int, Function], limits: KernelLimits, target: Target
+    ) -> None:
         self._network = network
         self._limits = limits
         self._target = target
         self._position = {node.index: number for number, node in enumerate(network.nodes)}
         self._graph_outputs = {value for value, _ in network.outputs}
-        self._readers: dict[Value, list[Node]] = {}
+        self._readers: dict[NetworkValue, list[NetworkNode]] = {}
         for node in network.nodes:
             for value in {value for _, _, value in node.reads()}:
                 self._readers.setdefault(value, []).append(node)
@@ -252,14 +254,14 @@ class _Grouping:
             group = self._single(node, functions.get(node.index))
             self._group_of[node.index] = group
 
-    def fix(self, nodes: tuple[Node, ...]) -> None:
+    def fix(self, nodes: tuple[NetworkNode, ...]) -> None:
         """Makes operators a group that nothing joins."""
         written = frozenset(value for node in nodes for _, _, value in node.writes())
         read = frozenset(value for node in nodes for _, _, value in node.reads())
         group = Group(nodes, None, (), written, read - written)
         self._group_of.update(dict.fromkeys((node.index for node in nodes), group))
 
-    def _single(self, node: Node, function: Function | None) -> Group:
+    def _single(self, node: NetworkNode, function: Function | None) -> Group:
         space = Space.of_node(node) if function is not None else None
         written = frozenset(value for _, _, value in node.writes())
         read = frozenset(value for _, _, value in node.reads())
@@ -390,7 +392,7 @@ class _Grouping:
         )
         return group.sums.volume * elements <= self._limits.volume
 
-    def _is_needed(self, value: Value, inside: tuple[Group, Group]) -> bool:
+    def _is_needed(self, value: NetworkValue, inside: tuple[Group, Group]) -> bool:
         """Whether a value is read outside of two groups, one of which writes it."""
         readers = self._readers.get(value, ())
         return value in self._graph_outputs or any(self._group_of[node.index] not in inside for node in readers)

@@ -15,8 +15,8 @@ from dmlvk.graphs.fusion import ranges
 from dmlvk.graphs.fusion.forms import Form, Preparation, form_of
 from dmlvk.graphs.fusion.functions import Function
 from dmlvk.graphs.fusion.grouping import Group, computes_with_floats, is_scalar_constant
-from dmlvk.graphs.fusion.ranges import ANYTHING, Held, Range
-from dmlvk.graphs.network import Network, Node, Value
+from dmlvk.graphs.fusion.ranges import ANYTHING, Range, SpecialBits
+from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.graphs.spaces import NodeOperand
 from dmlvk.kernels.kernel import ElementwiseKernel, launch_size
 from dmlvk.kernels.library import glsl
@@ -111,7 +111,7 @@ class _Writer:
         self._functions: list[str] = []
         self._lines: list[str] = []  # of the function that calls them
         # What it calls a value that an operator has written, and what is known of that.
-        self._values: dict[Value, tuple[str, Range]] = {}
+        self._values: dict[NetworkValue, tuple[str, Range]] = {}
         self._integers: set[str] = set()  # those values that operators have written as integers
         self._steps: dict[
             tuple[str, str], str
@@ -138,7 +138,7 @@ class _Writer:
         ]
         return self._functions, whole
 
-    def _call(self, number: int, node: Node, function: Function) -> None:
+    def _call(self, number: int, node: NetworkNode, function: Function) -> None:
         """The call of one operator's function."""
         operands = [
             self._argument(value, NodeOperand(node.index, False, index), data_type)
@@ -172,10 +172,10 @@ class _Writer:
     def _prepared(self, name: str, known: Range, preparation: Preparation) -> str:
         """A value with its denormals flushed, or with what its stand-ins stand for."""
         steps = []
-        flushes = Held.STAND_IN if preparation is Preparation.AS_STORED else known.denormals
-        if preparation is not Preparation.NONE and known.denormals is flushes is not Held.NOTHING:
+        flushes = SpecialBits.STAND_IN if preparation is Preparation.AS_STORED else known.denormals
+        if preparation is not Preparation.NONE and known.denormals is flushes is not SpecialBits.NOTHING:
             steps.append("without_denormal")
-        if preparation is Preparation.AS_STORED and known.nans is Held.STAND_IN:
+        if preparation is Preparation.AS_STORED and known.nans is SpecialBits.STAND_IN:
             steps.append("canonical_f32")
         for step in steps:
             key = (step, name)
@@ -185,7 +185,7 @@ class _Writer:
             name = self._steps[key]
         return name
 
-    def _argument(self, value: Value, view: NodeOperand, data_type: DataType) -> tuple[str, Range]:
+    def _argument(self, value: NetworkValue, view: NodeOperand, data_type: DataType) -> tuple[str, Range]:
         """A value that an operator reads as some data type, and what is known of its bits."""
         if value in self._values:
             return self._values[value]
@@ -193,7 +193,7 @@ class _Writer:
             return self._scalar(value, data_type)
         return f"x{self._input_number(value, view, data_type)}", ANYTHING
 
-    def _input_number(self, value: Value, view: NodeOperand, data_type: DataType) -> int:
+    def _input_number(self, value: NetworkValue, view: NodeOperand, data_type: DataType) -> int:
         return next(
             number
             for number, operand in enumerate(self._group.inputs)
@@ -202,7 +202,7 @@ class _Writer:
             and operand.bits == data_type.size_in_bits
         )
 
-    def _scalar(self, value: Value, data_type: DataType) -> tuple[str, Range]:
+    def _scalar(self, value: NetworkValue, data_type: DataType) -> tuple[str, Range]:
         """A constant's only element, as a parameter, and what is known of it."""
         size = data_type.size_in_bytes
         signed = data_type.name.startswith("INT")

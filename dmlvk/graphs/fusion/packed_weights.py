@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from dmlvk.graphs.fusion.epilogues import Epilogue
-from dmlvk.graphs.network import Network, Node, Value
+from dmlvk.graphs.fusion.epilogues import FusedProduct
+from dmlvk.graphs.network import Network, NetworkNode, NetworkValue
 from dmlvk.kernels.products.block_products import can_multiply, lower_product
 from dmlvk.kernels.products.block_weights import BlockWeights, weights_of
 from dmlvk.kernels.program import Program
@@ -33,23 +33,23 @@ class PackedProduct:
         relu: the RELU that follows; ``None``: there is none of its own.
     """
 
-    source: Node
-    product: Node
+    source: NetworkNode
+    product: NetworkNode
     weights: BlockWeights
-    relu: Node | None = None
+    relu: NetworkNode | None = None
 
     @property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[NetworkNode, ...]:
         """All of its operators, in order."""
         return (self.source, self.product, *(() if self.relu is None else (self.relu,)))
 
     @property
-    def output(self) -> Value:
+    def output(self) -> NetworkValue:
         """What it writes."""
         ((_, _, value),) = self.nodes[-1].writes()
         return value
 
-    def reads(self) -> tuple[Value, ...]:
+    def reads(self) -> tuple[NetworkValue, ...]:
         """What its kernels read, in the order of the program's inputs."""
         left, _, *addend = (value for _, _, value in self.product.reads())
         return (left, *(value for _, _, value in self.source.reads()), *addend)
@@ -64,9 +64,9 @@ class PackedProduct:
         return lower_product(desc, self.weights, sizes, target)
 
 
-def find_packed_products(network: Network, target: Target, epilogues: Iterable[Epilogue]) -> list[PackedProduct]:
+def find_packed_products(network: Network, target: Target, epilogues: Iterable[FusedProduct]) -> list[PackedProduct]:
     """Finds them. A value that is read elsewhere too, or is an output, is made after all."""
-    reads: dict[Value, int] = {}
+    reads: dict[NetworkValue, int] = {}
     for node in network.nodes:
         for _, _, value in node.reads():
             reads[value] = reads.get(value, 0) + 1

@@ -29,7 +29,7 @@ _OUTWEIGHS_DENORMALS = -100
 """A sum with a number of 2^-100 or more is rounded to that number, whether a denormal operand is kept or flushed."""
 
 
-class Held(enum.Enum):
+class SpecialBits(enum.Enum):
     """What a value's bits are where they are those of a denormal, or of a NaN."""
 
     NOTHING = "there are none"
@@ -53,8 +53,8 @@ class Range:
     lowest: int = SMALLEST_EXPONENT
     highest: int | None = None
     may_be_zero: bool = True
-    denormals: Held = Held.ITSELF
-    nans: Held = Held.ITSELF
+    denormals: SpecialBits = SpecialBits.ITSELF
+    nans: SpecialBits = SpecialBits.ITSELF
     constant: int | None = None
 
     @property
@@ -65,21 +65,21 @@ class Range:
     @property
     def is_as_stored(self) -> bool:
         """Whether its bits are those of the operator's result."""
-        return Held.STAND_IN not in (self.denormals, self.nans)
+        return SpecialBits.STAND_IN not in (self.denormals, self.nans)
 
     def as_stored(self) -> Range:
         """When zeros and the canonical NaN have been put into the places of their stand-ins."""
-        denormals = Held.NOTHING if self.denormals is Held.STAND_IN else self.denormals
-        nans = Held.ITSELF if self.nans is Held.STAND_IN else self.nans
+        denormals = SpecialBits.NOTHING if self.denormals is SpecialBits.STAND_IN else self.denormals
+        nans = SpecialBits.ITSELF if self.nans is SpecialBits.STAND_IN else self.nans
         return dataclasses.replace(self, denormals=denormals, nans=nans)
 
     def flushed(self) -> Range:
         """When denormals have become zeros."""
-        return dataclasses.replace(self, denormals=Held.NOTHING)
+        return dataclasses.replace(self, denormals=SpecialBits.NOTHING)
 
 
 ANYTHING = Range()
-RESULT_OF_ARITHMETIC = Range(denormals=Held.NOTHING)
+RESULT_OF_ARITHMETIC = Range(denormals=SpecialBits.NOTHING)
 """What an operator gives that is not merely exact: no denormals, the canonical NaN."""
 
 
@@ -92,15 +92,15 @@ def of_constant(bits: int) -> Range:
         lowest=exponent if is_normal else SMALLEST_EXPONENT,
         highest=max(exponent, SMALLEST_EXPONENT) if magnitude < _INFINITY else None,
         may_be_zero=magnitude < SMALLEST_NORMAL,
-        denormals=Held.ITSELF if 0 < magnitude < SMALLEST_NORMAL else Held.NOTHING,
-        nans=Held.ITSELF if magnitude > _INFINITY else Held.NOTHING,
+        denormals=SpecialBits.ITSELF if 0 < magnitude < SMALLEST_NORMAL else SpecialBits.NOTHING,
+        nans=SpecialBits.ITSELF if magnitude > _INFINITY else SpecialBits.NOTHING,
         constant=bits,
     )
 
 
 def is_number(value: Range) -> bool:
     """Whether it is a constant, and neither NaN nor infinite nor denormal."""
-    return value.constant is not None and value.highest is not None and value.denormals is Held.NOTHING
+    return value.constant is not None and value.highest is not None and value.denormals is SpecialBits.NOTHING
 
 
 def is_negative(constant: Range) -> bool:
@@ -133,7 +133,7 @@ def of_sum(a: Range, b: Range) -> Range:
         highest=_below_infinity(max(a.highest, b.highest) + 1)
         if a.highest is not None and b.highest is not None
         else None,
-        denormals=Held.NOTHING if lowest >= SMALLEST_EXPONENT else Held.STAND_IN,
+        denormals=SpecialBits.NOTHING if lowest >= SMALLEST_EXPONENT else SpecialBits.STAND_IN,
         nans=_nans(a, b, appear=a.highest is None and b.highest is None),
     )
 
@@ -161,7 +161,7 @@ def of_product(a: Range, b: Range) -> Range:
         lowest=max(a.lowest + b.lowest, SMALLEST_EXPONENT),
         highest=None if a.highest is None or b.highest is None else _below_infinity(a.highest + b.highest + 1),
         may_be_zero=a.may_be_zero or b.may_be_zero or vanishes,
-        denormals=Held.NOTHING,
+        denormals=SpecialBits.NOTHING,
         nans=_nans(a, b, appear=infinite),
     )
 
@@ -210,15 +210,15 @@ def of_larger(a: Range, bound: Range, *, larger: bool) -> Range:
             lowest=bound.lowest,
             highest=None if a.highest is None or bound.highest is None else max(a.highest, bound.highest),
             may_be_zero=False,
-            denormals=Held.NOTHING,
-            nans=Held.NOTHING,
+            denormals=SpecialBits.NOTHING,
+            nans=SpecialBits.NOTHING,
         )
     return Range(
         lowest=min(a.lowest, bound.lowest) if not bound.may_be_zero else a.lowest,
         highest=None if a.highest is None or bound.highest is None else max(a.highest, bound.highest),
         may_be_zero=a.may_be_zero or bound.may_be_zero,
         denormals=a.denormals,
-        nans=Held.NOTHING,
+        nans=SpecialBits.NOTHING,
     )
 
 
@@ -231,15 +231,15 @@ def of_clip(a: Range, smallest: Range, largest: Range) -> Range:
 
 def of_choice(a: Range, b: Range) -> Range | None:
     """One of two values; ``None`` when the bits of denormals, or of NaN, would mean one thing here, another there."""
-    denormals, nans = {a.denormals, b.denormals} - {Held.NOTHING}, {a.nans, b.nans} - {Held.NOTHING}
+    denormals, nans = {a.denormals, b.denormals} - {SpecialBits.NOTHING}, {a.nans, b.nans} - {SpecialBits.NOTHING}
     if len(denormals) > 1 or len(nans) > 1:
         return None
     return Range(
         lowest=min(a.lowest, b.lowest),
         highest=None if a.highest is None or b.highest is None else max(a.highest, b.highest),
         may_be_zero=a.may_be_zero or b.may_be_zero,
-        denormals=denormals.pop() if denormals else Held.NOTHING,
-        nans=nans.pop() if nans else Held.NOTHING,
+        denormals=denormals.pop() if denormals else SpecialBits.NOTHING,
+        nans=nans.pop() if nans else SpecialBits.NOTHING,
     )
 
 
@@ -247,5 +247,9 @@ def _below_infinity(highest: int) -> int | None:
     return highest if highest <= _LARGEST_EXPONENT else None
 
 
-def _nans(a: Range, b: Range, *, appear: bool) -> Held:
-    return Held.STAND_IN if appear or a.nans is not Held.NOTHING or b.nans is not Held.NOTHING else Held.NOTHING
+def _nans(a: Range, b: Range, *, appear: bool) -> SpecialBits:
+    return (
+        SpecialBits.STAND_IN
+        if appear or a.nans is not SpecialBits.NOTHING or b.nans is not SpecialBits.NOTHING
+        else SpecialBits.NOTHING
+    )

@@ -245,10 +245,10 @@ class _Lowering:
 
     def _part(self, role: str, bias_at: int) -> _View:
         """Queries, keys or values, with their bias: batch, heads, length, size."""
-        name, place = source_of(self.desc, role)
+        name, position = source_of(self.desc, role)
         view = _View(getattr(self.desc, name), self.builder.reads[name])
-        if place >= 0:
-            view = self._slice(view, 3, place, 1)
+        if position >= 0:
+            view = self._slice(view, 3, position, 1)
             sizes, strides = view.tensor.sizes, view.tensor.element_strides
             order = (0, 2, 1, 4)
             view = view.shaped([sizes[i] for i in order], [strides[i] for i in order])
@@ -367,16 +367,16 @@ class _Lowering:
         """Which keys lie at an end or behind it, or before a start, as the mask says: batch, 1, 1, keys."""
         assert self.desc.mask_tensor is not None  # its kind says so
         given = _View(self.desc.mask_tensor, self.builder.reads["mask_tensor"])
-        sizes, places = self._key_sizes, self._places(DataType.INT32)
+        sizes, positions = self._key_sizes, self._places(DataType.INT32)
         axis = given.tensor.dimension_count - 1
         if self.desc.mask_type is MultiheadAttentionMaskType.KEY_QUERY_SEQUENCE_LENGTH_START_END:
             given = self._slice(given, axis, 0, self.batch)
-        hidden = self._compare("ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL", places, self._of_batch(given), sizes)
+        hidden = self._compare("ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL", positions, self._of_batch(given), sizes)
         if self.desc.mask_type is not MultiheadAttentionMaskType.KEY_SEQUENCE_END_START:
             return hidden
         starts = self._of_batch(self._slice(given, axis - 1, 1, 1))
         return self._both(
-            "ELEMENT_WISE_LOGICAL_OR", hidden, self._compare("ELEMENT_WISE_LOGICAL_LESS_THAN", places, starts, sizes)
+            "ELEMENT_WISE_LOGICAL_OR", hidden, self._compare("ELEMENT_WISE_LOGICAL_LESS_THAN", positions, starts, sizes)
         )
 
     def _past_beyond(self) -> _View:
@@ -388,11 +388,11 @@ class _Lowering:
             cast = operator_desc("CAST", InputTensor=given.tensor, OutputTensor=numbers.tensor)
             self.builder.operator(cast, [given.region], [numbers.region])
             given = numbers
-        sizes, places = self._key_sizes, self._places(DataType.FLOAT32)
+        sizes, positions = self._key_sizes, self._places(DataType.FLOAT32)
         past = self._constant(float(self.past), DataType.FLOAT32)
-        behind = self._compare("ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL", places, given, sizes)
+        behind = self._compare("ELEMENT_WISE_LOGICAL_GREATER_THAN_OR_EQUAL", positions, given, sizes)
         return self._both(
-            "ELEMENT_WISE_LOGICAL_AND", behind, self._compare("ELEMENT_WISE_LOGICAL_LESS_THAN", places, past, sizes)
+            "ELEMENT_WISE_LOGICAL_AND", behind, self._compare("ELEMENT_WISE_LOGICAL_LESS_THAN", positions, past, sizes)
         )
 
     @property
@@ -405,12 +405,12 @@ class _Lowering:
 
     def _places(self, data_type: DataType) -> _View:
         """0, 1, 2 and so on for the keys."""
-        places = self._scratch((1, 1, 1, self.keys), data_type)
+        positions = self._scratch((1, 1, 1, self.keys), data_type)
         desc = operator_desc(
-            "FILL_VALUE_SEQUENCE", OutputTensor=places.tensor, ValueDataType=data_type, ValueStart=0, ValueDelta=1
+            "FILL_VALUE_SEQUENCE", OutputTensor=positions.tensor, ValueDataType=data_type, ValueStart=0, ValueDelta=1
         )
-        self.builder.operator(desc, [], [places.region])
-        return places
+        self.builder.operator(desc, [], [positions.region])
+        return positions
 
     def _both(self, name: str, left: _View, right: _View) -> _View:
         found = self._scratch(left.tensor.sizes, DataType.UINT8)

@@ -149,8 +149,8 @@ class _Lowering:
             "ARE_NEIGHBOURS": int(desc.is_interleaved),
             "HAS_POSITIONS": int(desc.position_tensor is not None),
         }
-        places = 1 if table is None else table.sizes[0]
-        parameters = (items, self.tokens, self.capacity, places, *self.rows, *self.firsts)
+        positions = 1 if table is None else table.sizes[0]
+        parameters = (items, self.tokens, self.capacity, positions, *self.rows, *self.firsts)
         operands = [
             given,
             reads.get("key_tensor", given),

@@ -66,7 +66,7 @@ def lower(desc: AdamOptimizer, target: Target) -> Program:
 
 def _rate(desc: AdamOptimizer) -> PlainKernel:
     betas = [int(Fraction(float(np.float32(beta))) * 2**127) for beta in (desc.beta1, desc.beta2)]
-    words = [beta >> 32 * place & 0xFFFFFFFF for beta in betas for place in range(4)]
+    words = [beta >> 32 * position & 0xFFFFFFFF for beta in betas for position in range(4)]
     step = desc.training_step_tensor.data_type.name.lower()
     return PlainKernel(f"adam_rate.{step}", (1, 1, 1), parameters=(float32_bits(desc.learning_rate), *words))
 

@@ -136,9 +136,9 @@ class _Network:
 
     def _step_time(self, times: Sequence[int], step: int) -> StepTime:
         """What kernels are told of a step: states lie in two places in turn where other work groups read them."""
-        places = [time % self.steps_at_once for time in times]
+        positions = [time % self.steps_at_once for time in times]
         read, written = (0, 0) if self.tile is None else (step % 2, 1 - step % 2)
-        return StepTime(times, places, read * self.state_words, written * self.state_words)
+        return StepTime(times, positions, read * self.state_words, written * self.state_words)
 
     # ---- memory -----------------------------------------------------------------------------------------------------
 

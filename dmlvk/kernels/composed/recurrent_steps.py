@@ -287,13 +287,13 @@ class StepTime:
 
     Attributes:
         times: by direction.
-        places: by direction, where that stands among the products of the input.
+        positions: by direction, where that stands among the products of the input.
         read_state: where the hidden state begins that is read, in words.
         written_state: the same of the one that is written.
     """
 
     times: Sequence[int]
-    places: Sequence[int]
+    positions: Sequence[int]
     read_state: int
     written_state: int
 
@@ -326,7 +326,7 @@ def step_kernel(
         directions.start,
         shape.directions,
         *(*time.times, 0)[:2],
-        *(*time.places, 0)[:2],
+        *(*time.positions, 0)[:2],
         shape.projections_of_direction,
         shape.peepholes,
         shape.lengths,

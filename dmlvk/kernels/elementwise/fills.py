@@ -190,7 +190,7 @@ class _Folded:
         """What an element of the result's addends are found by."""
         rows = zip(self.blocks, self.window, self.dilations, strides, strict=True)
         candidates = tuple(
-            min(blocks, (places - 1) * dilation // stride + 1) for blocks, places, dilation, stride in rows
+            min(blocks, (positions - 1) * dilation // stride + 1) for blocks, positions, dilation, stride in rows
         )
         by_places, by_positions = math.prod(self.window), math.prod(candidates)
         return _Turns(by_positions < by_places, min(by_positions, by_places), candidates)
@@ -242,12 +242,12 @@ def _max_pooling_grad(b: ProgramBuilder, desc: MaxPoolingGrad) -> None:
     """The forward operator finds each window's largest element, which its gradient belongs to."""
     gradients = desc.input_gradient_tensor
     maxima = TensorDesc(gradients.data_type, gradients.sizes)
-    places = TensorDesc(DataType.UINT32, gradients.sizes)
-    indices = b.scratch(places.size_in_bytes)
+    positions = TensorDesc(DataType.UINT32, gradients.sizes)
+    indices = b.scratch(positions.size_in_bytes)
     with b.passing_scratch():
         members = {field.attribute: value for field, value in desc.attributes}
         forward = MaxPooling2(
-            input_tensor=desc.input_tensor, output_tensor=maxima, output_indices_tensor=places, **members
+            input_tensor=desc.input_tensor, output_tensor=maxima, output_indices_tensor=positions, **members
         )
         b.operator(forward, [b.reads["input_tensor"]], [b.scratch(maxima.size_in_bytes), indices], "largest elements")
     blocks = tuple(gradients.sizes[2:])
@@ -314,8 +314,8 @@ def _value_scale(b: ProgramBuilder, desc: ValueScale2d) -> None:
     bias = TensorDesc(DataType.FLOAT32, (1, channels, 1, 1))
     region = b.scratch(bias.size_in_bytes)
     for channel, value in enumerate(desc.bias):
-        place = View((1,), (1,), channel)
-        fill(b, (region, place), 32, float32_bits(value), label="bias", is_independent=True)
+        position = View((1,), (1,), channel)
+        fill(b, (region, position), 32, float32_bits(value), label="bias", is_independent=True)
     tensors = (tensor, bias, desc.output_tensor)
     kernel = lower_elementwise_shader(desc.operator_name, "value_scale", tensors, b.target, (float32_bits(desc.scale),))
     b.launch(kernel, [b.reads["input_tensor"], region], [b.writes["output_tensor"]])

@@ -60,16 +60,16 @@ class _Axis:
     zero: tuple[int, int]
     output: int
 
-    def constants(self, place: int) -> dict[str, int]:
+    def constants(self, position: int) -> dict[str, int]:
         """The specialization constants of the axis at this place, the innermost one's 0."""
         return {
-            f"SIZE_{place}": self.size,
-            f"SOURCE_STEP_{place}": self.source,
-            f"SCALE_BLOCK_{place}": self.scale[0],
-            f"SCALE_STEP_{place}": self.scale[1],
-            f"ZERO_BLOCK_{place}": self.zero[0],
-            f"ZERO_STEP_{place}": self.zero[1],
-            f"OUTPUT_STEP_{place}": self.output,
+            f"SIZE_{position}": self.size,
+            f"SOURCE_STEP_{position}": self.source,
+            f"SCALE_BLOCK_{position}": self.scale[0],
+            f"SCALE_STEP_{position}": self.scale[1],
+            f"ZERO_BLOCK_{position}": self.zero[0],
+            f"ZERO_STEP_{position}": self.zero[1],
+            f"OUTPUT_STEP_{position}": self.output,
         }
 
     def with_outer(self, outer: _Axis) -> _Axis | None:
@@ -131,8 +131,8 @@ def lower(desc: Quantize | Dequantize, target: Target) -> Program:
     groups = launch_size(desc.operator_name, items)
     constants = {"OUTPUT_PACKED": int(is_packed), "HAS_ZERO": len(zeros)}
     missing = [_Axis(1, 0, (1, 0), (1, 0), 0)] * (MAXIMUM_DIMENSION_COUNT - len(axes))
-    for place, axis in enumerate([*axes, *missing]):
-        constants |= axis.constants(place)
+    for position, axis in enumerate([*axes, *missing]):
+        constants |= axis.constants(position)
     number, integer = scale.data_type, (output if isinstance(desc, Quantize) else source).data_type
     kernel = PlainKernel(_variant_name(type(desc), number, integer), groups, constants, (items, elements))
     reads = list(builder.reads.values())

@@ -131,21 +131,21 @@ def write_pack(path: Path, modules: Mapping[str, tuple[str, bytes]]) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    places: dict[bytes, tuple[int, int]] = {}  # equal modules are there once
+    positions: dict[bytes, tuple[int, int]] = {}  # equal modules are there once
     blocks: list[list[bytes]] = []
     room = 0
     for name in sorted(modules, key=lambda name: (len(modules[name][1]), name)):
         module = modules[name][1]
-        if module in places:
+        if module in positions:
             continue
         if len(module) > room:
             blocks.append([])
             room = max(BLOCK_BYTES, len(module))
-        places[module] = len(blocks) - 1, sum(map(len, blocks[-1]))
+        positions[module] = len(blocks) - 1, sum(map(len, blocks[-1]))
         blocks[-1].append(module)
         room -= len(module)
     entries = {
-        name: (key, hashlib.sha256(module).hexdigest(), *places[module], len(module))
+        name: (key, hashlib.sha256(module).hexdigest(), *positions[module], len(module))
         for name, (key, module) in sorted(modules.items())
     }
     compressed = [lzma.compress(b"".join(block), lzma.FORMAT_RAW, filters=_FILTERS) for block in blocks]

@@ -179,8 +179,8 @@ def fill(
 
 def repeated_value(value: int, bits: int) -> tuple[int, ...]:
     """As many copies of a value as fill four words."""
-    whole = sum(value << place for place in range(0, 128, bits))
-    return tuple(whole >> place & 0xFFFFFFFF for place in range(0, 128, 32))
+    whole = sum(value << position for position in range(0, 128, bits))
+    return tuple(whole >> position & 0xFFFFFFFF for position in range(0, 128, 32))
 
 
 def _of_few_axes(folded: FoldedCopy) -> Iterator[FoldedCopy]:
@@ -193,14 +193,14 @@ def _of_few_axes(folded: FoldedCopy) -> Iterator[FoldedCopy]:
     def without(numbers: Sequence[int]) -> tuple[int, ...]:
         return (*numbers[:axis], *numbers[axis + 1 :])
 
-    for place in range(folded.sizes[axis]):
+    for position in range(folded.sizes[axis]):
         part = dataclasses.replace(
             folded,
             sizes=without(folded.sizes),
             target=without(folded.target),
             source=without(folded.source),
-            first_target=folded.first_target + place * folded.target[axis],
-            first_source=folded.first_source + place * folded.source[axis],
+            first_target=folded.first_target + position * folded.target[axis],
+            first_source=folded.first_source + position * folded.source[axis],
         )
         yield from _of_few_axes(part)
 

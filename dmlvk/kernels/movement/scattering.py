@@ -47,18 +47,18 @@ def scatter(desc: Scatter, target: Target) -> Program:
     if (kernel := index_lines.scatter_kernel(desc, target)) is not None:
         return of_kernel(desc, kernel)
     source, indices, updates, output = desc.input_tensor, desc.indices_tensor, desc.updates_tensor, desc.output_tensor
-    places = list(packed_strides(output.sizes))
+    positions = list(packed_strides(output.sizes))
     take = [
-        Axis(size, dense, place, sparse)
-        for size, dense, place, sparse in zip(
-            output.sizes, output.element_strides, places, source.element_strides, strict=True
+        Axis(size, dense, position, sparse)
+        for size, dense, position, sparse in zip(
+            output.sizes, output.element_strides, positions, source.element_strides, strict=True
         )
     ]
-    choices = ((output.sizes[desc.axis], places[desc.axis]),)
-    places[desc.axis] = 0
+    choices = ((output.sizes[desc.axis], positions[desc.axis]),)
+    positions[desc.axis] = 0
     mark = [
-        Axis(size, 0, step, place)
-        for size, step, place in zip(indices.sizes, indices.element_strides, places, strict=True)
+        Axis(size, 0, step, position)
+        for size, step, position in zip(indices.sizes, indices.element_strides, positions, strict=True)
     ]
     numbered = list(zip(updates.sizes, updates.element_strides, strict=True))
     return _program(desc, target, IndexedAccess(tuple(mark), choices), take, numbered, math.prod(output.sizes))
@@ -78,13 +78,13 @@ def scatter_nd(desc: ScatterNd, target: Target) -> Program:
     first = desc.indices_tensor.dimension_count - desc.indices_dimension_count
     *index_sizes, count = desc.indices_tensor.sizes[first:]
     *steps, step = desc.indices_tensor.element_strides[first:]
-    places = (*packed_strides(sizes[:count]), *[0] * (len(sizes) - count)) if count else (0,) * len(sizes)
+    positions = (*packed_strides(sizes[:count]), *[0] * (len(sizes) - count)) if count else (0,) * len(sizes)
     moved = _strides_of((*index_sizes, *sizes[count:]), desc.updates_tensor)
     within = (*[0] * count, *moved[len(index_sizes) :])
-    take = [Axis(*axis) for axis in zip(sizes, dense, places, sparse, within, strict=True)]
+    take = [Axis(*axis) for axis in zip(sizes, dense, positions, sparse, within, strict=True)]
     mark = IndexedAccess(
         tuple(Axis(size, 0, stride, 0) for size, stride in zip(index_sizes, steps, strict=True)),
-        tuple(zip(sizes[:count], places[:count], strict=True)),
+        tuple(zip(sizes[:count], positions[:count], strict=True)),
         step,
     )
     numbered = list(zip(index_sizes, moved[: len(index_sizes)], strict=True))
@@ -100,11 +100,11 @@ def max_unpooling(desc: MaxUnpooling, target: Target) -> Program:
     """
     source, indices, output = desc.input_tensor, desc.indices_tensor, desc.output_tensor
     elements = math.prod(output.sizes)
-    places = packed_strides(output.sizes)
+    positions = packed_strides(output.sizes)
     mark = tuple(Axis(size, 0, step, 0) for size, step in zip(indices.sizes, indices.element_strides, strict=True))
     take = [
-        Axis(size, dense, place, 0)
-        for size, dense, place in zip(output.sizes, output.element_strides, places, strict=True)
+        Axis(size, dense, position, 0)
+        for size, dense, position in zip(output.sizes, output.element_strides, positions, strict=True)
     ]
     numbered = list(zip(source.sizes, source.element_strides, strict=True))
     builder = ProgramBuilder(desc, target)
@@ -126,7 +126,7 @@ def _program(
     mark: IndexedAccess,
     take: Sequence[Axis],
     numbered: Sequence[tuple[int, int]],
-    places: int,
+    positions: int,
 ) -> Program:
     """The three steps.
 
@@ -137,11 +137,11 @@ def _program(
         take: the axes of the output: ``index`` is a place's number, ``sparse`` lies in the input, ``position`` in an
             update.
         numbered: sizes and strides of the updates, outermost first, by which they are numbered.
-        places: how many places there are.
+        positions: how many places there are.
     """
     builder = ProgramBuilder(desc, target)
     operands = builder.reads["input_tensor"], builder.reads["updates_tensor"]
-    scattered(builder, desc, mark, take, numbered, places, operands)
+    scattered(builder, desc, mark, take, numbered, positions, operands)
     return builder.program()
 
 
@@ -161,7 +161,7 @@ def scattered(
     mark: IndexedAccess,
     take: Sequence[Axis],
     numbered: Sequence[tuple[int, int]],
-    places: int,
+    positions: int,
     operands: tuple[Region, Region],
 ) -> None:
     """Adds the three steps.
@@ -172,10 +172,10 @@ def scattered(
         mark: as for its program, and so are ``take``, ``numbered`` and ``places``.
         take: the axes of the output.
         numbered: sizes and strides of the updates.
-        places: how many places there are.
+        positions: how many places there are.
         operands: what stays where nothing is put, and the updates.
     """
-    numbers = cleared(builder, desc.operator_name, places * 4, "no updates yet")
+    numbers = cleared(builder, desc.operator_name, positions * 4, "no updates yet")
     marking = kernel_of(_MARK, mark.folded(keep_order=True), _WORD, desc.indices_tensor.data_type)
     builder.launch(marking, [builder.reads["indices_tensor"]], [numbers], label="last updates")
     inwards = tuple((size, stride) for size, stride in reversed(numbered) if size > 1)

@@ -123,10 +123,10 @@ def has_inner_channels(desc: Convolution, product: Product, target: Target) -> b
     Then eight terms meet one place, which is looked for once. The filter is copied in this order: only cooperative
     matrices gain by it, whose sums have no order of terms.
     """
-    places = math.prod(desc.filter_tensor.sizes[2:])
-    channels = product.terms // places
+    positions = math.prod(desc.filter_tensor.sizes[2:])
+    channels = product.terms // positions
     is_plain = desc.direction is ConvolutionDirection.FORWARD or desc.group_count == 1
-    may_gain = places > 1 and channels % _EIGHT == 0 and is_plain
+    may_gain = positions > 1 and channels % _EIGHT == 0 and is_plain
     return may_gain and choose(product.work(), target).tile.is_cooperative
 
 
@@ -142,8 +142,8 @@ def channels_behind_one_another(desc: Convolution) -> TensorDesc:
     sizes = desc.filter_tensor.sizes
     forward = desc.direction is ConvolutionDirection.FORWARD
     channels = sizes[1] if forward else sizes[0]
-    places = math.prod(sizes[2:])
-    row = places * channels
+    positions = math.prod(sizes[2:])
+    row = positions * channels
     outer = (row, 1) if forward else (1, row)
     inner = tuple(channels * math.prod(sizes[axis + 1 :]) for axis in range(2, len(sizes)))
     return TensorDesc(desc.filter_tensor.data_type, sizes, (*outer, *inner))
@@ -151,11 +151,11 @@ def channels_behind_one_another(desc: Convolution) -> TensorDesc:
 
 def _with_inner_channels(product: Product) -> Product:
     """A product of the filter that was copied so."""
-    places = math.prod(product.geometry[f"FILTER_{axis}"] for axis in _SPATIAL)
+    positions = math.prod(product.geometry[f"FILTER_{axis}"] for axis in _SPATIAL)
     left = (product.terms, 1, 1, product.rows * product.terms)
     geometry = {**product.geometry, "FILTER_IS_SPLIT": 0}
     return dataclasses.replace(
-        product, left=left, geometry=geometry, left_has_eights=True, inner_channels=product.terms // places
+        product, left=left, geometry=geometry, left_has_eights=True, inner_channels=product.terms // positions
     )
 
 
@@ -182,7 +182,7 @@ def convolution_product(desc: Convolution, window: TensorDesc, *, with_eights: b
     """
     stride = place_stride(window)
     assert stride is not None  # what the caller sees to
-    places = math.prod(window.sizes[2:])
+    positions = math.prod(window.sizes[2:])
     forward = desc.direction is ConvolutionDirection.FORWARD
     first, second = window.element_strides[:2]
     output, source = desc.output_tensor, desc.input_tensor
@@ -190,9 +190,9 @@ def convolution_product(desc: Convolution, window: TensorDesc, *, with_eights: b
     channels = source.sizes[1] // desc.group_count
     row_stride, channel_stride = (first, second) if forward else (second, first)
     group_stride = rows * first if forward else channels * first
-    is_split = channels > 1 and (channel_stride != stride * places if places > 1 else False)
-    term_stride = channel_stride if places == 1 else stride
-    terms = channels * places
+    is_split = channels > 1 and (channel_stride != stride * positions if positions > 1 else False)
+    term_stride = channel_stride if positions == 1 else stride
+    terms = channels * positions
     far = [(rows, row_stride), (desc.group_count, group_stride)]
     fours, eights = (
         not is_split and term_stride == 1 and terms % count == 0 and not any(s % count for n, s in far if n > 1)
@@ -233,12 +233,12 @@ def convolution_product(desc: Convolution, window: TensorDesc, *, with_eights: b
 
 def has_channel_eights(tensor: TensorDesc) -> bool:
     """Whether channels of FLOAT16 lie behind one another in memory, in eights at multiples of eight elements."""
-    places = zip(tensor.sizes, tensor.element_strides, strict=True)
+    positions = zip(tensor.sizes, tensor.element_strides, strict=True)
     return (
         tensor.data_type is DataType.FLOAT16
         and tensor.element_strides[1] == 1
         and is_multiple(tensor.sizes[1], 8)
-        and all(is_multiple(stride, 8) for axis, (size, stride) in enumerate(places) if axis != 1 and size > 1)
+        and all(is_multiple(stride, 8) for axis, (size, stride) in enumerate(positions) if axis != 1 and size > 1)
     )
 
 
@@ -266,7 +266,7 @@ def _shape(desc: Convolution, window: TensorDesc, bias_stride: int) -> tuple[int
         word does not hold.
     """
     geometry = _geometry(desc, window)
-    axes = [geometry[place : place + 3] for place in range(0, len(geometry), 3)]
+    axes = [geometry[position : position + 3] for position in range(0, len(geometry), 3)]
     sizes, _, _, firsts, input_steps, extents, output = axes
     if (sizes[0], firsts[0], extents[0], output[0], *input_steps) != (1, 0, 1, 1, 1, 1, 1) or output != _reached(desc):
         return None
@@ -330,15 +330,15 @@ def _reached(desc: Convolution) -> tuple[int, int, int]:
 
 def _has_vectors(output: TensorDesc, count: int) -> bool:
     """Whether so many neighbouring columns of a row, from a multiple of that on, lie behind one another, and at one."""
-    places = list(zip(output.sizes[2:], output.element_strides[2:], strict=True))
+    positions = list(zip(output.sizes[2:], output.element_strides[2:], strict=True))
     far = list(zip(output.sizes[:2], output.element_strides[:2], strict=True))
     expected = 1
-    while places and expected:
-        size, stride = places.pop()
+    while positions and expected:
+        size, stride = positions.pop()
         if size > 1 and stride != expected:
-            places.append((size, stride))
+            positions.append((size, stride))
             break
         expected *= size
     return is_multiple(expected, count) and all(
-        is_multiple(stride, count) for size, stride in (*places, *far) if size > 1
+        is_multiple(stride, count) for size, stride in (*positions, *far) if size > 1
     )

@@ -14,7 +14,7 @@ from dmlvk.kernels.library.named import shader_variants
 from dmlvk.kernels.products import packed_products
 from dmlvk.kernels.products.convolution import convolution_product, place_stride
 from dmlvk.kernels.products.matrix import Product, gemm_product
-from dmlvk.kernels.products.packed_products import Operand
+from dmlvk.kernels.products.packed_products import PackedOperand
 from dmlvk.kernels.program import Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
@@ -124,7 +124,7 @@ def _add(
         else:
             strides = ((product.others[0], product.rows * product.others[0]), (0, 0))
         each = zip(operands, types, zeros, strides, strict=True)
-        packed = [Operand(region, data_type, zero, *steps) for region, data_type, zero, steps in each]
+        packed = [PackedOperand(region, data_type, zero, *steps) for region, data_type, zero, steps in each]
         packed_products.add_product(builder, product, tile, packed)
         return
     row_tiles, column_tiles = -(-product.rows // _BLOCK), -(-product.columns // (_BLOCK * _INVOCATIONS))

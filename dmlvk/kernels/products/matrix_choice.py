@@ -131,8 +131,8 @@ def choose(work: Work, target: Target) -> Choice:
         fits = segments * work.rows * work.columns * work.batches * 4 <= _MOST_SCRATCH
         groups = work.groups(tile)
         is_enough = groups >= tile.fewest_groups
-        may_be_cut = fits and tile.segment == SEGMENT  # longer ones would be few, and of unequal length
-        if is_enough or tile is tiles[-1] or (may_be_cut and groups * segments >= tile.fewest_groups):
+        may_be_tiled = fits and tile.segment == SEGMENT  # longer ones would be few, and of unequal length
+        if is_enough or tile is tiles[-1] or (may_be_tiled and groups * segments >= tile.fewest_groups):
             if segments == 1:
                 return Choice(tile, ONE_SEGMENT)
             is_plenty = groups >= tile.fewest_groups * (1 if target.is_cpu else _FOLD_FOR_TURNS)

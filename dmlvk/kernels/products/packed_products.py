@@ -165,7 +165,7 @@ def _sides(product: Product, tile: PackedTile) -> tuple[_Side, _Side]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Operand:
+class PackedOperand:
     """An operand of a product of integers.
 
     Attributes:
@@ -188,7 +188,7 @@ class Operand:
         return 0x80 if self.data_type is DataType.UINT8 else 0
 
 
-def add_product(builder: ProgramBuilder, product: Product, tile: PackedTile, operands: Sequence[Operand]) -> None:
+def add_product(builder: ProgramBuilder, product: Product, tile: PackedTile, operands: Sequence[PackedOperand]) -> None:
     """Adds the launches that compute a product.
 
     Raises:
@@ -218,7 +218,7 @@ def add_product(builder: ProgramBuilder, product: Product, tile: PackedTile, ope
     builder.launch(kernel, [*packed, *sums], [builder.writes["output_tensor"]])
 
 
-def _lies_packed(product: Product, side: _Side, operand: Operand) -> bool:
+def _lies_packed(product: Product, side: _Side, operand: PackedOperand) -> bool:
     """Whether an operand lies in memory as it would be packed: signed, in lines that fill all tiles."""
     fills = side.packed_lines == side.lines and side.line_vectors * _VECTOR_TERMS == product.terms
     if operand.flipped or not fills:
@@ -241,7 +241,7 @@ def _layout_of_results(product: Product, tile: PackedTile, has_zeros: bool) -> d
     return {"OUTPUT_HAS_FOURS": int(product.output_has_fours), "RESULTS_ARE_SUMS": int(are_sums)}
 
 
-def _pack(builder: ProgramBuilder, product: Product, side: _Side, operand: Operand) -> Region:
+def _pack(builder: ProgramBuilder, product: Product, side: _Side, operand: PackedOperand) -> Region:
     vectors = side.vectors(product)
     region = builder.scratch(side.size_in_bytes(product))
     along = product.right_along_terms if side.is_right else product.left_along_terms
@@ -274,7 +274,7 @@ def _pack(builder: ProgramBuilder, product: Product, side: _Side, operand: Opera
     return region
 
 
-def _sum(builder: ProgramBuilder, product: Product, side: _Side, operand: Operand, packed: Region) -> Region:
+def _sum(builder: ProgramBuilder, product: Product, side: _Side, operand: PackedOperand, packed: Region) -> Region:
     lines = product.batches * side.packed_lines
     region = builder.scratch(8 * lines)
     work_groups = launch_size(builder.operator_name, lines * _SUMS_INVOCATIONS, _SUMS_INVOCATIONS)

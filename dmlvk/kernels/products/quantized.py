@@ -86,7 +86,7 @@ class _Operand:
         if region is None or tensor is None:
             return cls(None, (0,) * _AXES)
         if axis is not None:
-            return cls(region, tuple(stride_of(tensor) if place == axis else 0 for place in range(_AXES)))
+            return cls(region, tuple(stride_of(tensor) if position == axis else 0 for position in range(_AXES)))
         steps = [0 if n == 1 else step for n, step in zip(tensor.sizes, tensor.element_strides, strict=True)]
         return cls(region, (*[0] * (_AXES - len(steps)), *steps))
 
@@ -121,11 +121,11 @@ def _scale_sums(
         "HAS_ZERO": int(zero.region is not None),
         "HAS_BIAS": int(bias.region is not None),
     }
-    for place, axis in enumerate(order):
+    for position, axis in enumerate(order):
         # The last axis' size is left out: what is left of an element's number is its coordinate.
-        constants[f"SIZE_{place}"] = 0 if place == _AXES - 1 else sizes[axis]
+        constants[f"SIZE_{position}"] = 0 if position == _AXES - 1 else sizes[axis]
         steps = zip(_STEPS, (*operands, written), strict=True)
-        constants |= {f"{name}_STEP_{place}": one.strides[axis] for name, one in steps}
+        constants |= {f"{name}_STEP_{position}": one.strides[axis] for name, one in steps}
     stand_in = operands[0].region
     assert stand_in is not None  # sums are never absent
     kernel = PlainKernel(variant.name, groups, constants, (items, elements))

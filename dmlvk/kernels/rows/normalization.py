@@ -11,7 +11,7 @@ from dmlvk.datatypes import DataType, float32_bits
 from dmlvk.kernels.elementwise.elementwise import lower_elementwise_shader
 from dmlvk.kernels.kernel import ElementwiseKernel
 from dmlvk.kernels.library.named import shader_variants
-from dmlvk.kernels.program import Place, Program, ProgramBuilder, Region, Step
+from dmlvk.kernels.program import KernelStep, Place, Program, ProgramBuilder, Region
 from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.rows import reduction, register_rows
 from dmlvk.kernels.target import Target
@@ -105,7 +105,7 @@ def batch_factor_program(desc: BatchNormalization, target: Target) -> Program:
         for number, tensor in enumerate((desc.variance_tensor, desc.scale_tensor))
     ]
     writes = [Region(Place.OUTPUT, 0, 0, batch_factor(desc).size_in_bytes)]
-    return Program((Step("factor", _factor_kernel(desc, target), tuple(reads), tuple(writes)),))
+    return Program((KernelStep("factor", _factor_kernel(desc, target), tuple(reads), tuple(writes)),))
 
 
 def batch_shift_program(desc: BatchNormalization, target: Target) -> Program:

@@ -164,19 +164,19 @@ def _candidate_bytes(rows: _Rows) -> int:
 
 
 def _rows(desc: TopK | TopK1) -> _Rows:
-    source, values, places = desc.input_tensor, desc.output_value_tensor, desc.output_index_tensor
+    source, values, positions = desc.input_tensor, desc.output_value_tensor, desc.output_index_tensor
     others = [axis for axis in range(source.dimension_count) if axis != desc.axis]
-    strides = [[tensor.element_strides[axis] for axis in others] for tensor in (places, source, values)]
+    strides = [[tensor.element_strides[axis] for axis in others] for tensor in (positions, source, values)]
     layout = fold([source.sizes[axis] for axis in others], strides)
     of_positions, of_source, of_values = layout.strides
     geometry = {
         **constants.axes(layout.sizes, {"input": of_source, "values": of_values, "positions": of_positions}),
         "INPUT_STEP": source.element_strides[desc.axis],
         "VALUES_STEP": values.element_strides[desc.axis],
-        "POSITIONS_STEP": places.element_strides[desc.axis],
+        "POSITIONS_STEP": positions.element_strides[desc.axis],
         "ELEMENT_FORM": _FORMS.get(source.data_type, int(source.data_type.name.startswith("INT"))),
         "SMALLEST_FIRST": int(isinstance(desc, TopK1) and desc.axis_direction is AxisDirection.INCREASING),
-        "POSITIONS_ARE_PAIRS": int(places.data_type is DataType.UINT64),
+        "POSITIONS_ARE_PAIRS": int(positions.data_type is DataType.UINT64),
     }
     return _Rows(
         bits=source.data_type.size_in_bits,

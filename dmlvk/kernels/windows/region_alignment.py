@@ -65,7 +65,7 @@ def _variant(mode: InterpolationMode, found: str, data_type: DataType) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
-class Sampling:
+class RegionSampling:
     """What a description says of how regions are sampled.
 
     Attributes:
@@ -89,7 +89,7 @@ class Sampling:
     pooled: tuple[int, ...]
 
     @classmethod
-    def of(cls, desc: RoiAlign | RoiAlign1 | RoiAlignGrad, image: TensorDesc, pooled: TensorDesc) -> Sampling:
+    def of(cls, desc: RoiAlign | RoiAlign1 | RoiAlignGrad, image: TensorDesc, pooled: TensorDesc) -> RegionSampling:
         """That of a checked description."""
         return cls(
             scales=(without_denormal(desc.spatial_scale_x), without_denormal(desc.spatial_scale_y)),
@@ -135,7 +135,7 @@ class Sampling:
 
 
 def place_samples(
-    builder: ProgramBuilder, desc: RoiAlign | RoiAlign1 | RoiAlignGrad, sampling: Sampling, table: Region
+    builder: ProgramBuilder, desc: RoiAlign | RoiAlign1 | RoiAlignGrad, sampling: RegionSampling, table: Region
 ) -> None:
     """Adds the launch that finds where samples lie, and writes the table: patterns/windows/region_locations.glsl."""
     regions, batches = desc.roi_tensor, desc.batch_indices_tensor
@@ -172,7 +172,7 @@ class Reduced:
 
 
 def reduce_samples(
-    builder: ProgramBuilder, sampling: Sampling, how: Reduced, source: TensorDesc, table: Region, output: Region
+    builder: ProgramBuilder, sampling: RegionSampling, how: Reduced, source: TensorDesc, table: Region, output: Region
 ) -> None:
     """Adds the launches that make outputs of samples: shaders/patterns/windows/roi_align.glsl.
 
@@ -210,7 +210,7 @@ def lower_alignment(desc: RoiAlign | RoiAlign1, target: Target) -> Program:
     Raises:
         DeviceLimitError: when there is more work than Vulkan's guaranteed launch sizes can address.
     """
-    sampling = Sampling.of(desc, desc.input_tensor, desc.output_tensor)
+    sampling = RegionSampling.of(desc, desc.input_tensor, desc.output_tensor)
     builder = ProgramBuilder(desc, target)
     table = builder.scratch(sampling.table_bytes)
     place_samples(builder, desc, sampling, table)

@@ -16,7 +16,13 @@ from dmlvk.kernels.registry import lowering
 from dmlvk.kernels.target import Target
 from dmlvk.kernels.variants import ShaderVariant
 from dmlvk.kernels.views import View
-from dmlvk.kernels.windows.region_alignment import Reduced, Sampling, check_launches, place_samples, reduce_samples
+from dmlvk.kernels.windows.region_alignment import (
+    Reduced,
+    RegionSampling,
+    check_launches,
+    place_samples,
+    reduce_samples,
+)
 from dmlvk.operators.members import ReduceFunction
 from dmlvk.operators.region_gradient import RoiAlignGrad
 from dmlvk.operators.resampling import InterpolationMode
@@ -109,7 +115,7 @@ class _Gradient:
         assert image is not None, "the declaration wants one of them"
         self.image = image
         self.gradient: TensorDesc = desc.input_gradient_tensor
-        self.sampling = Sampling.of(desc, image, self.gradient)
+        self.sampling = RegionSampling.of(desc, image, self.gradient)
         self.function = desc.reduction_function.name.lower()
         self.is_average = desc.reduction_function == ReduceFunction.AVERAGE
         self.is_linear = desc.interpolation_mode == InterpolationMode.LINEAR

@@ -126,13 +126,13 @@ def lower(desc: OperatorDesc, target: Target) -> Program:
         "IS_PLAIN": int(is_plain),
         "IN_PARTS": int(is_in_parts),
     }
-    for place, axis in enumerate(axes):
-        step = _ROWS_OF_BLOCK if place == block else 1
+    for position, axis in enumerate(axes):
+        step = _ROWS_OF_BLOCK if position == block else 1
         numbers |= {
-            f"SIZE_{place}": 0 if place == _AXES - 1 else axis.size,
-            f"INPUT_STEP_{place}": axis.input_step,
-            f"OUTPUT_STEP_{place}": axis.output_step,
-            **{f"STEP_{name}_{place}": step * int(axis.number == n) for n, name in enumerate(_RESAMPLED)},
+            f"SIZE_{position}": 0 if position == _AXES - 1 else axis.size,
+            f"INPUT_STEP_{position}": axis.input_step,
+            f"OUTPUT_STEP_{position}": axis.output_step,
+            **{f"STEP_{name}_{position}": step * int(axis.number == n) for n, name in enumerate(_RESAMPLED)},
         }
     absent = (Resampling(1.0, 0.0, 0.0), 1, 0)
     resampled = [(how, source.sizes[number], source.element_strides[number]) for number, how in mapped]
@@ -169,7 +169,7 @@ def _axis_of_blocks(axes: Sequence[_Axis], mapped: Sequence[Resampling]) -> int 
         return None
     if mapped[1].scale < _LEAST_SCALE_OF_BLOCK:
         return None
-    return next(place for place, axis in enumerate(axes) if axis.number == 1)
+    return next(position for position, axis in enumerate(axes) if axis.number == 1)
 
 
 def _doubling(source: TensorDesc, result: TensorDesc, mapped: Sequence[tuple[int, Resampling]]) -> tuple[int, int]:

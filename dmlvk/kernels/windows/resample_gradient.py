@@ -80,7 +80,7 @@ class _Axis:
         return 0 if self.how is None else self.extent + 1
 
     @property
-    def places(self) -> dict[str, int]:
+    def positions(self) -> dict[str, int]:
         """The constants by which places are found."""
         return place_constants(self.how or Resampling(1.0, 0.0, 0.0), self.extent)
 
@@ -169,8 +169,8 @@ def _places(how: Resampling, first: int, end: int, extent: int) -> npt.NDArray[n
     """Where elements of the output come from."""
     with np.errstate(over="ignore", under="ignore"):
         offsets = np.arange(first, end).astype(np.float32) - np.float32(how.output_offset)
-        places = offsets / np.float32(how.scale) - np.float32(how.input_offset)
-    inside: npt.NDArray[np.float64] = np.clip(places.astype(np.float64), 0, extent - 1)
+        positions = offsets / np.float32(how.scale) - np.float32(how.input_offset)
+    inside: npt.NDArray[np.float64] = np.clip(positions.astype(np.float64), 0, extent - 1)
     return inside
 
 
@@ -222,7 +222,7 @@ def _launch_table(builder: ProgramBuilder, axis: _Axis, rounding: int | None, ta
     kernel = PlainKernel(
         variant="resample.begins",
         work_groups=groups,
-        constants={"IS_LINEAR": int(rounding is None), "ROUNDING": rounding or 0, **axis.places},
+        constants={"IS_LINEAR": int(rounding is None), "ROUNDING": rounding or 0, **axis.positions},
         parameters=(axis.begins, axis.entries, axis.size),
     )
     builder.launch(kernel, [], [table], label="where elements begin")
@@ -255,7 +255,7 @@ def _launch(
             f"SIZE_{name}": axis.extent,
             f"COUNT_{name}": axis.size,
             f"IS_RESAMPLED_{name}": int(axis.how is not None),
-            **{f"{constant}_{name}": value for constant, value in axis.places.items()},
+            **{f"{constant}_{name}": value for constant, value in axis.positions.items()},
             f"BEGINS_{name}": axis.begins,
         }
     shortcut = None if is_in_parts or builder.target.is_cpu else _shortcut(axes, rounding, result.data_type)

@@ -258,7 +258,7 @@ class _Pools:
         bits: of an element of the result.
         rounds: how often a window's elements are gone through: sums may have to be made again, of scaled elements.
         numbers: what the shader computes with.
-        places: where indices go, and their data type's words; ``None``: nowhere.
+        positions: where indices go, and their data type's words; ``None``: nowhere.
         is_maximum: whether windows may be gone through in blocks.
         counts_padding: whether padding counts.
         own: the constants that only some operators' shaders have.
@@ -271,7 +271,7 @@ class _Pools:
     bits: int
     rounds: int
     numbers: tuple[int, ...]
-    places: tuple[_Tensor, int] | None = None
+    positions: tuple[_Tensor, int] | None = None
     is_maximum: bool = False
     counts_padding: bool = False
     own: Mapping[str, int] = dataclasses.field(default_factory=dict)
@@ -283,7 +283,7 @@ def _pooled(desc: Any, target: Target) -> Program:
     source = (_Channels if is_quantized else _Tensor).of(desc.input_tensor)
     is_local = isinstance(desc, LocalResponseNormalization)
     is_maximum = desc.operator_name.startswith("MAX_")
-    places: TensorDesc | None = getattr(desc, "output_indices_tensor", None)
+    positions: TensorDesc | None = getattr(desc, "output_indices_tensor", None)
     data_type: DataType = desc.output_tensor.data_type
     builder = ProgramBuilder(desc, target)
     output = builder.writes["output_tensor"]
@@ -305,7 +305,7 @@ def _pooled(desc: Any, target: Target) -> Program:
         bits=data_type.size_in_bits,
         rounds=1 if is_maximum or is_quantized else 2,
         numbers=_numbers(desc),
-        places=None if places is None else (_Tensor.of(places), places.data_type.size_in_bits // 32),
+        positions=None if positions is None else (_Tensor.of(positions), positions.data_type.size_in_bits // 32),
         is_maximum=is_maximum,
         counts_padding=bool(getattr(desc, "include_padding", False)),
         own=_scales(desc, builder, reads) if is_quantized else {"QUARTERS": quarters_of(desc)} if is_local else {},
@@ -324,18 +324,18 @@ def _launch(builder: ProgramBuilder, pools: _Pools, reads: Sequence[Region], wri
     elements = math.prod(result.sizes)
     items = -(-elements * pools.bits // 32) if is_packed and pools.bits < 32 else elements
     block = None
-    if pools.is_maximum and is_packed and pools.places is None:
+    if pools.is_maximum and is_packed and pools.positions is None:
         block = _Block.of(pools, builder.target, order)
     if block is not None:
         items = block.items(elements, pools.bits)
     groups = launch_size(builder.operator_name, items)
-    places, words_of_place = pools.places or (result, 0)
+    positions, words_of_place = pools.positions or (result, 0)
     has_blocks = pools.is_maximum and pools.bits in _BITS_OF_BLOCKS
     constants = {
         "OUTPUT_PACKED": int(is_packed),
         "WORDS_OF_INDEX": words_of_place,
         "COUNTS_PADDING": int(pools.counts_padding),
-        **_axes(windows, order, source, result, places, block),
+        **_axes(windows, order, source, result, positions, block),
         **_windows(windows, source),
         **pools.own,
         "IN_PARTS": int(is_in_parts),
@@ -438,25 +438,25 @@ def _is_packed(tensor: _Tensor, order: Sequence[int]) -> bool:
 
 
 def _axes(
-    windows: _Windows, order: Sequence[int], source: _Tensor, result: _Tensor, places: _Tensor, block: _Block | None
+    windows: _Windows, order: Sequence[int], source: _Tensor, result: _Tensor, positions: _Tensor, block: _Block | None
 ) -> dict[str, int]:
     """The constants of the output's axes; the last one's size is left out, for what is left is its coordinate."""
     steps = [1] * _AXES
     for axis, step in zip(windows.axes, windows.steps, strict=True):
         steps[axis] = step
     constants: dict[str, int] = {}
-    for place, axis in enumerate(order):
-        is_last = place == _AXES - 1
+    for position, axis in enumerate(order):
+        is_last = position == _AXES - 1
         at_once = _WINDOWS_OF_BLOCK if block is not None and axis == block.axis else 1
         step = steps[axis] * at_once
         along = zip(_SPATIAL, windows.axes, strict=True)
         constants |= {
-            f"SIZE_{place}": 0 if is_last else -(-result.sizes[axis] // at_once),
-            f"INPUT_STEP_{place}": source.strides[axis] * step,
-            **{f"{name}_STEP_{place}": step if axis == spatial else 0 for name, spatial in along},
-            f"OUTPUT_STEP_{place}": result.strides[axis] * at_once,
-            f"INDICES_STEP_{place}": places.strides[axis],
-            f"NUMBER_STEP_{place}": source.numbers[axis] * step,
+            f"SIZE_{position}": 0 if is_last else -(-result.sizes[axis] // at_once),
+            f"INPUT_STEP_{position}": source.strides[axis] * step,
+            **{f"{name}_STEP_{position}": step if axis == spatial else 0 for name, spatial in along},
+            f"OUTPUT_STEP_{position}": result.strides[axis] * at_once,
+            f"INDICES_STEP_{position}": positions.strides[axis],
+            f"NUMBER_STEP_{position}": source.numbers[axis] * step,
         }
     return constants
 

@@ -12,7 +12,7 @@ from dmlvk.onnx.operators.appending import Heads, appended
 from dmlvk.onnx.operators.elementwise import pair
 from dmlvk.onnx.operators.heads import (
     MASKED,
-    Sizes,
+    AttentionSizes,
     attention,
     both,
     chosen,
@@ -152,15 +152,15 @@ class _Given:
         return cls(parts[0], parts[1], parts[2], past)
 
     @property
-    def sizes(self) -> Sizes:
+    def sizes(self) -> AttentionSizes:
         """Their sizes."""
         batch, heads, queries, size = self.query.shape
         key_heads, own = self.key.shape[1:3]
         past = 0 if self.past is None else self.past[0].shape[2]
-        return Sizes(batch, heads, key_heads, queries, own, past, size, self.value.shape[3])
+        return AttentionSizes(batch, heads, key_heads, queries, own, past, size, self.value.shape[3])
 
 
-def _added(node: Node, sizes: Sizes, element: int) -> tuple[Tensor | None, Tensor | None]:
+def _added(node: Node, sizes: AttentionSizes, element: int) -> tuple[Tensor | None, Tensor | None]:
     """What is added to scores, and which queries see no key at all; ``None`` where that is nothing, or none."""
     seen, first = None, sizes.past
     start: int | Tensor = first

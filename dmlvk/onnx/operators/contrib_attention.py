@@ -9,8 +9,8 @@ from onnx import TensorProto
 
 from dmlvk.onnx.operators.elementwise import same_shape
 from dmlvk.onnx.operators.heads import (
+    AttentionSizes,
     Mask,
-    Sizes,
     attention,
     compared,
     hiding,
@@ -73,24 +73,26 @@ def multi_head_attention(node: Node) -> None:
         node.set(present, index)
 
 
-def _sources(node: Node, heads: int, past: int) -> tuple[dict[str, Tensor], Sizes]:
+def _sources(node: Node, heads: int, past: int) -> tuple[dict[str, Tensor], AttentionSizes]:
     """Queries, keys and values by DirectML's members."""
     query = node.tensor(0)
     if query.rank == 5:
         batch, length, _, _, size = query.shape
-        return {"stacked_query_key_value_tensor": query}, Sizes(batch, heads, heads, length, length, past, size, size)
+        return {"stacked_query_key_value_tensor": query}, AttentionSizes(
+            batch, heads, heads, length, length, past, size, size
+        )
     batch, queries, hidden = query.shape
     size = hidden // heads
     key = node.tensor(1)
     if key.rank == 5:
-        sizes = Sizes(batch, heads, heads, queries, key.shape[1], past, size, key.shape[4])
+        sizes = AttentionSizes(batch, heads, heads, queries, key.shape[1], past, size, key.shape[4])
         return {"query_tensor": query, "stacked_key_value_tensor": key}, sizes
     value = node.tensor(2)
     if key.rank == 4:  # of cross attention: as they were given out before
         if node.has(3):
             raise NotOnDevice("a bias of queries alone is not there yet")
         key, value = merged(node, key), merged(node, value)
-    sizes = Sizes(batch, heads, heads, queries, key.shape[1], past, size, value.shape[2] // heads)
+    sizes = AttentionSizes(batch, heads, heads, queries, key.shape[1], past, size, value.shape[2] // heads)
     return {"query_tensor": query, "key_tensor": key, "value_tensor": value}, sizes
 
 
@@ -155,7 +157,7 @@ def _attend(node: Node, all_three: Tensor, *, mask: int, past: int, added: int |
         given = node.tensor(past)
         parts = split(node, given, [1, 1], 0)
         before = (parts[0].viewed(given.shape[1:]), parts[1].viewed(given.shape[1:]))
-    sizes = Sizes(
+    sizes = AttentionSizes(
         batch,
         heads,
         heads,
@@ -182,7 +184,7 @@ def _attend(node: Node, all_three: Tensor, *, mask: int, past: int, added: int |
 def _attended(
     node: Node,
     sources: Mapping[str, Tensor],
-    sizes: Sizes,
+    sizes: AttentionSizes,
     *,
     added: int | None,
     mask: int,
@@ -226,7 +228,7 @@ def _attended(
     return [node.cast(tensor, element) for tensor in found]
 
 
-def _lifted(node: Node, mask: Mask, sizes: Sizes) -> Mask:
+def _lifted(node: Node, mask: Mask, sizes: AttentionSizes) -> Mask:
     """The mask as one for each query and key, without those queries that would see none."""
     columns, types = places(node, sizes.keys).viewed((1, 1, 1, sizes.keys)), MultiheadAttentionMaskType
     if mask.kind == types.BOOLEAN:
@@ -245,7 +247,7 @@ def _lifted(node: Node, mask: Mask, sizes: Sizes) -> Mask:
     return Mask(node.cast(kept, TensorProto.INT32), types.BOOLEAN, max(mask.filtered, _HIDES_IN_HALF))
 
 
-def _added(node: Node, sizes: Sizes, index: int | None, element: int) -> Tensor | None:
+def _added(node: Node, sizes: AttentionSizes, index: int | None, element: int) -> Tensor | None:
     """The bias of scores, and what hides the keys that follow a query."""
     added = node.tensor(index) if index is not None and node.has(index) else None
     if not node.integer("unidirectional"):
@@ -254,7 +256,7 @@ def _added(node: Node, sizes: Sizes, index: int | None, element: int) -> Tensor 
     return summed(node, None if added is None else node.cast(added, element), hiding(node, seen, element))
 
 
-def _mask(node: Node, mask: Tensor, sizes: Sizes) -> Mask:
+def _mask(node: Node, mask: Tensor, sizes: AttentionSizes) -> Mask:
     """ONNX Runtime's ways of masks, which their shapes tell apart."""
     if mask.element not in _INTEGERS:
         raise NotOnDevice("masks are of integers")

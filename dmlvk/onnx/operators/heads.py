@@ -20,7 +20,7 @@ MASKED = -np.inf
 
 
 @dataclasses.dataclass(frozen=True)
-class Sizes:
+class AttentionSizes:
     """The sizes of an attention.
 
     Attributes:
@@ -67,7 +67,7 @@ class Mask:
 def attention(
     node: Node,
     sources: Mapping[str, Tensor],
-    sizes: Sizes,
+    sizes: AttentionSizes,
     scale: float,
     *,
     bias: Tensor | None = None,

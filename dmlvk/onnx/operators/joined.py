@@ -10,7 +10,7 @@ from dmlvk.onnx.assembly import New
 from dmlvk.onnx.joining.pattern import JOINED
 from dmlvk.onnx.operators.activation import gelu_by_tanh
 from dmlvk.onnx.operators.elementwise import pair, same_shape
-from dmlvk.onnx.operators.heads import Sizes, attention, headed, merged
+from dmlvk.onnx.operators.heads import AttentionSizes, attention, headed, merged
 from dmlvk.onnx.operators.normalization import normalized
 from dmlvk.onnx.translation import FLOATS, Node, translates
 from dmlvk.onnx.values import NotOnDevice, Tensor
@@ -130,7 +130,7 @@ def joined_attention(node: Node) -> None:
     parts = [query, transposed.transposed([*range(query.rank - 2), query.rank - 1, query.rank - 2]), value]
     query, key, value = (_whole(part) for part in parts)
     batch, heads, queries, size = query.shape
-    sizes = Sizes(batch, heads, heads, queries, key.shape[2], 0, size, value.shape[3])
+    sizes = AttentionSizes(batch, heads, heads, queries, key.shape[2], 0, size, value.shape[3])
     if key.shape != (*query.shape[:2], sizes.own, sizes.size) or value.shape[:3] != key.shape[:3]:
         raise NotOnDevice(f"{list(query.shape)}, {list(key.shape)} and {list(value.shape)} are broadcast")
     mask = node.cast(node.tensor(3), query.element) if node.has(3) else None

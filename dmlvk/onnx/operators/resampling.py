@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from dmlvk.onnx.assembly import New
 from dmlvk.onnx.operators.heads import chosen
-from dmlvk.onnx.operators.taps import Kernel, resampled, taps_of
+from dmlvk.onnx.operators.taps import FilterTaps, resampled, taps_of
 from dmlvk.onnx.translation import FLOATS, Node, translates
 from dmlvk.onnx.values import Array, NotOnDevice, Tensor
 
@@ -150,7 +150,7 @@ def _by_taps(node: Node, tensor: Tensor, asked: _Request) -> Tensor:
     if not is_plain:
         node.check_element(0, *FLOATS)
     antialias, outside = bool(node.integer("antialias")), bool(node.integer("exclude_outside"))
-    kernel = Kernel(asked.mode, node.real("cubic_coeff_a", -0.75), antialias, outside)
+    kernel = FilterTaps(asked.mode, node.real("cubic_coeff_a", -0.75), antialias, outside)
     wanted = []
     beyond = np.zeros((1,) * tensor.rank, np.bool_)
     if max(asked.output, default=0) > _LONGEST:

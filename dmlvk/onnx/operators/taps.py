@@ -28,7 +28,7 @@ _MOST_GATHERED = 2**24
 
 
 @dataclasses.dataclass(frozen=True)
-class Kernel:
+class FilterTaps:
     """How far a place looks, and how it weighs what it sees.
 
     Attributes:
@@ -57,7 +57,7 @@ class Taps:
     weights: Array
 
 
-def taps_of(kernel: Kernel, places: Array, length: int, scale: float) -> Taps:
+def taps_of(kernel: FilterTaps, places: Array, length: int, scale: float) -> Taps:
     """The taps of an axis.
 
     Args:
@@ -143,4 +143,4 @@ def _weighed(node: Node, found: Tensor, axis: int, weights: Array) -> Tensor:
     return reduced(node, ReduceFunction.SUM, products, [axis + 1]).without_axes([axis + 1])
 
 
-__all__ = ["Kernel", "Taps", "resampled", "taps_of"]
+__all__ = ["FilterTaps", "Taps", "resampled", "taps_of"]

@@ -26,12 +26,12 @@
 
 typedef void (*Function)(void);
 
-#define POSITION(name, place) API_##name = place,
-enum { DMLVK_API_FUNCTIONS(POSITION) };
-#undef POSITION
-#define POSITION(name, place) EP_##name = place,
-enum { DMLVK_EP_FUNCTIONS(POSITION) };
-#undef POSITION
+#define INDEX(name, index) API_##name = index,
+enum { DMLVK_API_FUNCTIONS(INDEX) };
+#undef INDEX
+#define INDEX(name, index) EP_##name = index,
+enum { DMLVK_EP_FUNCTIONS(INDEX) };
+#undef INDEX
 
 /* What Python does. Each returns a status of ONNX Runtime's, or NULL. library.py has the same structure. */
 typedef struct {

@@ -431,7 +431,7 @@ def _limits(limits: vk.PhysicalDeviceLimits, extra: _ExtraFacts, timestamp_valid
     )
 
 
-def _memory_type(memory_type: vk.MemoryType) -> MemoryType:
+def _memory_type(memory_type: vk.VkMemoryType) -> MemoryType:
     from dmlvk.runtime.vulkan import structures as vk
 
     flags = memory_type.propertyFlags

@@ -184,7 +184,7 @@ class QueueFamilyProperties(ctypes.Structure):
     ]
 
 
-class MemoryType(ctypes.Structure):
+class VkMemoryType(ctypes.Structure):
     """VkMemoryType."""
 
     _fields_ = [("propertyFlags", c_uint32), ("heapIndex", c_uint32)]
@@ -201,7 +201,7 @@ class PhysicalDeviceMemoryProperties(ctypes.Structure):
 
     _fields_ = [
         ("memoryTypeCount", c_uint32),
-        ("memoryTypes", MemoryType * MAX_MEMORY_TYPES),
+        ("memoryTypes", VkMemoryType * MAX_MEMORY_TYPES),
         ("memoryHeapCount", c_uint32),
         ("memoryHeaps", MemoryHeapProperties * MAX_MEMORY_HEAPS),
     ]

@@ -1,6 +1,6 @@
-"""Large element-wise work runs piece by piece: the same bits as in one, the same errors, memory for a few pieces.
+"""Large element-wise work runs chunk by chunk: the same bits as in one, the same errors, memory for a few chunks.
 
-Pieces are small here; what is cut and what is not is the same.
+Chunks are small here; what is cut and what is not is the same.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from dmlvk.conformance.cases import attribute_sets, axes_attributes, value_cases
 from dmlvk.conformance.execution import describe
 from dmlvk.objects.compilation import CompiledOperator
 from dmlvk.running import chunks, streaming
-from dmlvk.running.chunks import cut_of
+from dmlvk.running.chunks import tiling_of
 from dmlvk.running.host_runs import RunCache
 from dmlvk.tensors import packed_strides
 from tests.binding.support import compiled, floats, sign, threshold
 from tests.device.watching import NEEDS_FENCES, Watch, allocation_count
 
-_PIECE = 256
+_CHUNK = 256
 _LENGTH = 1000
 
 Arrays = dict[str, npt.NDArray[Any]]
 
 
 @pytest.fixture(autouse=True)
-def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "PIECE_BYTES", _PIECE)
-    monkeypatch.setattr(chunks, "LEAST_BYTES", 2 * _PIECE)
+def _small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks, "CHUNK_BYTES", _CHUNK)
+    monkeypatch.setattr(chunks, "LEAST_BYTES", 2 * _CHUNK)
 
 
 def _numbers(*shape: int, seed: int = 0) -> npt.NDArray[np.float32]:
@@ -43,11 +43,11 @@ def _numbers(*shape: int, seed: int = 0) -> npt.NDArray[np.float32]:
 
 
 class _Case(NamedTuple):
-    """A model for a device, its inputs, and how many pieces are expected; 0: it is not cut."""
+    """A model for a device, its inputs, and how many chunks are expected; 0: it is not cut."""
 
     model: Callable[[dml.Device], CompiledOperator]
     inputs: Arrays
-    pieces: int
+    chunks: int
 
 
 def _graph(function: Callable[..., Any], *shapes: tuple[int, ...], data_type: dml.DataType = dml.FLOAT32) -> Any:
@@ -62,12 +62,12 @@ def _of(shapes: list[tuple[int, ...]], dtype: npt.DTypeLike = np.float32) -> Arr
     return {f"x{number}": _numbers(*shape, seed=number).astype(dtype) for number, shape in enumerate(shapes)}
 
 
-def _case(function: Callable[..., Any], *shapes: tuple[int, ...], pieces: int) -> _Case:
-    return _Case(_graph(function, *shapes), _of(list(shapes)), pieces)
+def _case(function: Callable[..., Any], *shapes: tuple[int, ...], chunks: int) -> _Case:
+    return _Case(_graph(function, *shapes), _of(list(shapes)), chunks)
 
 
-def _single(desc: dml.OperatorDesc, inputs: Arrays, pieces: int) -> _Case:
-    return _Case(lambda device: compiled(device, desc), inputs, pieces)
+def _single(desc: dml.OperatorDesc, inputs: Arrays, chunks: int) -> _Case:
+    return _Case(lambda device: compiled(device, desc), inputs, chunks)
 
 
 def _softmax(sizes: tuple[int, ...], axes: list[int]) -> dml.OperatorDesc:
@@ -80,19 +80,19 @@ def _add(a: dml.TensorDesc, b: dml.TensorDesc, output: dml.TensorDesc) -> dml.Op
 
 
 _CASES = {
-    "one axis": _case(lambda x: F.tanh(x) * 0.5, (_LENGTH,), pieces=16),
-    "rows": _case(lambda x: F.clip(F.tanh(2 * x) * 0.5 + x * x, min=-0.25, max=0.75), (37, 16), pieces=10),
-    "several results": _case(lambda x, y: {"a": x + y, "b": F.exp(x)}, (37, 16), (37, 16), pieces=10),
-    "an axis of one element before": _case(lambda x: F.relu(x), (1, 37, 4, 4), pieces=10),
-    "an image of three large rows": _case(lambda x: 2 * x, (1, 3, 20, 16), pieces=3 * 5),
-    "two axes before": _case(lambda x: 2 * x, (2, 3, 20, 16), pieces=2 * 3 * 5),
-    "the same row for all": _case(lambda x, y: x * y, (40, 8), (8,), pieces=5),
-    "a number for each row": _case(lambda x, y: x * y, (40, 8), (40, 1), pieces=5),
-    "the same number for all": _case(lambda x, y: x * y, (40, 8), (1,), pieces=5),
-    "another row in each part": _case(lambda x, y: x * y, (3, 20, 16), (20, 16), pieces=15),
-    "another number in each part": _case(lambda x, y: x * y, (3, 20, 16), (3, 1, 1), pieces=15),
-    "a constant row": _case(lambda x: x + np.arange(8, dtype=np.float32), (40, 8), pieces=5),
-    "another data type": _case(lambda x: F.cast(x, output_data_type=dml.INT8), (37, 16), pieces=10),
+    "one axis": _case(lambda x: F.tanh(x) * 0.5, (_LENGTH,), chunks=16),
+    "rows": _case(lambda x: F.clip(F.tanh(2 * x) * 0.5 + x * x, min=-0.25, max=0.75), (37, 16), chunks=10),
+    "several results": _case(lambda x, y: {"a": x + y, "b": F.exp(x)}, (37, 16), (37, 16), chunks=10),
+    "an axis of one element before": _case(lambda x: F.relu(x), (1, 37, 4, 4), chunks=10),
+    "an image of three large rows": _case(lambda x: 2 * x, (1, 3, 20, 16), chunks=3 * 5),
+    "two axes before": _case(lambda x: 2 * x, (2, 3, 20, 16), chunks=2 * 3 * 5),
+    "the same row for all": _case(lambda x, y: x * y, (40, 8), (8,), chunks=5),
+    "a number for each row": _case(lambda x, y: x * y, (40, 8), (40, 1), chunks=5),
+    "the same number for all": _case(lambda x, y: x * y, (40, 8), (1,), chunks=5),
+    "another row in each part": _case(lambda x, y: x * y, (3, 20, 16), (20, 16), chunks=15),
+    "another number in each part": _case(lambda x, y: x * y, (3, 20, 16), (3, 1, 1), chunks=15),
+    "a constant row": _case(lambda x: x + np.arange(8, dtype=np.float32), (40, 8), chunks=5),
+    "another data type": _case(lambda x: F.cast(x, output_data_type=dml.INT8), (37, 16), chunks=10),
     "softmax of rows": _single(_softmax((40, 16), [1]), {"InputTensor": _numbers(40, 16)}, 10),
     "softmax of planes": _single(_softmax((40, 4, 4), [1, 2]), {"InputTensor": _numbers(40, 4, 4)}, 10),
     "an output with gaps": _single(
@@ -103,27 +103,27 @@ _CASES = {
         {"ATensor": _numbers(40, 8), "BTensor": _numbers(1, 8)},
         5,
     ),
-    "small": _case(lambda x: F.relu(x), (100,), pieces=0),
+    "small": _case(lambda x: F.relu(x), (100,), chunks=0),
     "softmax of columns": _single(_softmax((40, 16), [0]), {"InputTensor": _numbers(40, 16)}, 0),
-    "sums": _case(lambda x: F.sum(x, axis=1), (40, 16), pieces=0),
+    "sums": _case(lambda x: F.sum(x, axis=1), (40, 16), chunks=0),
     "what lies in columns": _single(
         sign(floats(40, 8, strides=[1, 40]), floats(40, 8)), {"InputTensor": _numbers(40, 8)}, 0
     ),
-    "a constant of its own for each": _case(lambda x: x + _numbers(40, 8), (40, 8), pieces=0),
-    "a row that is too large to go to every piece": _case(lambda x, y: x * y, (8, 64), (64,), pieces=0),
+    "a constant of its own for each": _case(lambda x: x + _numbers(40, 8), (40, 8), chunks=0),
+    "a row that is too large to go to every piece": _case(lambda x, y: x * y, (8, 64), (64,), chunks=0),
 }
 
 
 def _count(model: CompiledOperator) -> int:
-    cut = cut_of(model)
-    return 0 if cut is None else len(list(cut.pieces()))
+    tiling = tiling_of(model)
+    return 0 if tiling is None else len(list(tiling.chunks()))
 
 
 @pytest.mark.parametrize("name", _CASES)
 def test_pieces_give_the_bits_of_the_whole(device: dml.Device, name: str) -> None:
     case = _CASES[name]
     model = case.model(device)
-    assert _count(model) == case.pieces
+    assert _count(model) == case.chunks
     got = device.run(model, case.inputs)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(chunks, "LEAST_BYTES", 2**30)
@@ -179,7 +179,7 @@ def _layout(random: np.random.Generator, sizes: tuple[int, ...], *, is_input: bo
 
 def test_tensors_however_they_lie_give_the_sums_of_their_elements(device: dml.Device) -> None:
     random = np.random.default_rng(25)
-    cut = 0
+    tiling = 0
     for _ in range(60):
         sizes = tuple(int(size) for size in random.choice([1, 2, 5, 8, 16, 24], int(random.integers(2, 5))))
         a, b = (_layout(random, sizes, is_input=True) for _ in range(2))
@@ -191,8 +191,8 @@ def test_tensors_however_they_lie_give_the_sums_of_their_elements(device: dml.De
             arrays[member] = np.ascontiguousarray(np.broadcast_to(array, sizes)) if random.random() < 0.3 else array
         result = device.run(model, arrays)["OutputTensor"]
         assert np.array_equal(result, np.broadcast_to(arrays["ATensor"] + arrays["BTensor"], sizes)), (a, b)
-        cut += _count(model) > 0
-    assert cut >= 10
+        tiling += _count(model) > 0
+    assert tiling >= 10
 
 
 def test_elements_that_must_be_the_same_in_all_pieces_are_compared(device: dml.Device) -> None:
@@ -212,7 +212,7 @@ def test_a_run_in_pieces_takes_memory_for_a_few_pieces(fresh: dml.Device) -> Non
     assert np.array_equal(fresh.run(model, {"InputTensor": x})["OutputTensor"], np.sign(x))
     held = {allocation.tensor for allocation in fresh.engine._allocations}
     size = sum(allocation.size_in_bytes for allocation in fresh.engine._allocations)
-    assert 0 < size <= 2 * streaming.MOST_AT_ONCE * _PIECE
+    assert 0 < size <= 2 * streaming.MOST_AT_ONCE * _CHUNK
     model = compiled(fresh, sign(floats(x.size)))
     assert np.array_equal(fresh.run(model, {"InputTensor": x})["OutputTensor"], np.sign(x))
     again = {allocation.tensor for allocation in fresh.engine._allocations}
@@ -225,9 +225,9 @@ def test_memory_for_pieces_of_a_few_operators_is_kept(fresh: dml.Device) -> None
         model = compiled(fresh, threshold(floats(x.size), bound))
         assert np.array_equal(fresh.run(model, {"InputTensor": x})["OutputTensor"], np.maximum(x, np.float32(bound)))
         del model
-        # Of pieces of two lengths.
+        # Of chunks of two lengths.
         assert allocation_count(fresh) <= streaming._KEPT_PLANS * 2 * 2 * streaming.MOST_AT_ONCE
-    assert len(fresh._tiles._kept) == streaming._KEPT_PLANS
+    assert len(fresh._chunks._kept) == streaming._KEPT_PLANS
 
 
 def test_what_fails_in_a_piece_is_raised_and_the_next_run_works(
@@ -267,7 +267,7 @@ def test_nobody_works_at_a_run_that_was_interrupted(fresh: dml.Device, monkeypat
     with pytest.raises(KeyboardInterrupt):
         fresh.run(model, {"InputTensor": x})
     before = calls[0]
-    assert before < 2**16 * 4 // _PIECE, "all pieces were computed"
+    assert before < 2**16 * 4 // _CHUNK, "all pieces were computed"
     assert not fresh.engine.afterwards.is_visited()
     monkeypatch.setattr(RunCache, "execute", execute)
     assert np.array_equal(fresh.run(model, {"InputTensor": x})["OutputTensor"], np.sign(x))

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures what it costs that kernels are told sizes with each launch, and do not have them compiled in.
 
-    scripts/measure_told_numbers.py [-d DEVICE] [-s MEBIBYTES,...] [-k NAME] [--json FILE]
+    scripts/measure_launch_numbers.py [-d DEVICE] [-s MEBIBYTES,...] [-k NAME] [--json FILE]
 
 The tasks of ``dmlvk bench`` in growing sizes, by two devices of a process in turn: one as users open it, one whose
 shaders have everything compiled in. Ratios are those of the processor's time of ``Device.run``, the lower quartiles: 1
