@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dmlvk.bench.plot import Canvas, PictureCanvas, SvgCanvas, check_plot_path
+from dmlvk.bench.plot import canvas_for
 
 _WIDTH, _HEIGHT = 960, 380
 _LEFT, _RIGHT, _TOP, _BOTTOM = 70, 210, 50, 50
@@ -25,14 +25,13 @@ def write_decoder_plot(results: Sequence[Mapping[str, Any]], title: str, path: P
     Raises:
         InvalidArgumentError: when the name ends in something else.
     """
-    check_plot_path(path)
     lines: dict[str, list[tuple[int, float]]] = {}
     for result in results:
         for name, member in (("dmlvk", "seconds"), ("PyTorch FLOAT16", "torch_seconds")):
             found = [(int(length), of[member] * 1e3) for length, of in result["tokens"].items() if member in of]
             if found:
                 lines[f"{name}, batch {result['batch']}"] = sorted(found)
-    canvas: Canvas = (SvgCanvas if path.suffix.lower() == ".svg" else PictureCanvas)(_WIDTH, _HEIGHT)
+    canvas = canvas_for(path, _WIDTH, _HEIGHT)
     longest = max(length for line in lines.values() for length, _ in line)
     slowest = max(taken for line in lines.values() for _, taken in line) * 1.1
     canvas.text(_LEFT, 20, f"{title}: milliseconds for a step, over the length of the text before", colour="#000000")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dmlvk.bench.plot import Canvas, PictureCanvas, SvgCanvas, check_plot_path
+from dmlvk.bench.plot import canvas_for
 
 _WIDTH = 960
 _LEFT, _RIGHT, _TOP = 270, 210, 50
@@ -26,9 +26,8 @@ def write_network_plot(results: Sequence[Mapping[str, Any]], title: str, path: P
     Raises:
         InvalidArgumentError: when the name ends in something else.
     """
-    check_plot_path(path)
     height = _TOP + len(results) * (2 * _BAR + _GAP) + 20
-    canvas: Canvas = (SvgCanvas if path.suffix.lower() == ".svg" else PictureCanvas)(_WIDTH, height)
+    canvas = canvas_for(path, _WIDTH, height)
     canvas.text(16, 20, f"{title}: speed as a share of the fastest, longer is better", colour="#000000")
     for number, (member, colour) in enumerate(_COLOURS.items()):
         canvas.text(_LEFT + 80 * number, 40, _NAMES[member], colour=colour)

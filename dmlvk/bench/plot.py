@@ -140,6 +140,16 @@ def check_plot_path(path: Path) -> None:
         raise InvalidArgumentError(f"{path}: a plot's name must end in {', '.join(_FORMATS)}")
 
 
+def canvas_for(path: Path, width: int, height: int) -> Canvas:
+    """What draws into a file of this name, in pixels.
+
+    Raises:
+        InvalidArgumentError: when the name does not end in a format that can be drawn.
+    """
+    check_plot_path(path)
+    return (SvgCanvas if path.suffix.lower() == ".svg" else PictureCanvas)(width, height)
+
+
 def write_plot(report: BenchReport, path: Path) -> None:
     """Draws a report.
 
@@ -150,11 +160,10 @@ def write_plot(report: BenchReport, path: Path) -> None:
     Raises:
         InvalidArgumentError: when the name ends in something else.
     """
-    check_plot_path(path)
     curves = _curves(report)
     bars = _bars(report)
     height = 46 + _PANEL_HEIGHT * len(curves) + (_TOP + _BOTTOM + 20 * len(bars) if bars else 0)
-    canvas: Canvas = (SvgCanvas if path.suffix.lower() == ".svg" else PictureCanvas)(_WIDTH, height)
+    canvas = canvas_for(path, _WIDTH, height)
     canvas.text(16, 20, f"{report.device}, {report.driver}", colour="#000000")
     canvas.text(16, 36, "; ".join(f"{each['name']} {each['version']}" for each in report.libraries), colour="#555555")
     names = [each["name"] for each in report.libraries]

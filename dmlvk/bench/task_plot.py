@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from dmlvk.bench.plot import Canvas, PictureCanvas, SvgCanvas, check_plot_path
+from dmlvk.bench.plot import Canvas, canvas_for
 from dmlvk.bench.task_measurement import TaskResult
 
 _WIDTH = 960
@@ -43,7 +43,6 @@ def write_task_plot(
     Raises:
         InvalidArgumentError: when the name ends in something else.
     """
-    check_plot_path(path)
     ceilings: list[Ceiling] = []
     if peak is not None:
         ceilings.append((peak, "peak"))
@@ -56,7 +55,7 @@ def write_task_plot(
     groups = [group for group in groups if group]
     height = 46 + _PANEL_HEIGHT * len(panels)
     height += sum(_TOP + _BOTTOM + _BAR * len(list(_bars(group))) for group in groups)
-    canvas: Canvas = (SvgCanvas if path.suffix.lower() == ".svg" else PictureCanvas)(_WIDTH, height)
+    canvas = canvas_for(path, _WIDTH, height)
     canvas.text(16, 20, f"{facts['device']}, {facts['driver']}", colour="#000000")
     known = "" if peak is None else f"; at most {_speed_text(peak, 'OP/s')} of FLOAT32 by its data sheet"
     canvas.text(16, 36, f"medians of runs one after the other{known}", colour=_GREY)

@@ -59,6 +59,11 @@ class NotInferred(Exception):
     """ONNX's rules for shapes say that a node is not valid, or cannot say what it gives."""
 
 
+def is_random(step: Step) -> bool:
+    """Whether a node's results are drawn: a Dropout's are, where the third input may say that it is trained."""
+    return step.proto.op_type in RANDOM or (step.proto.op_type == "Dropout" and len(step.proto.input) > 2)
+
+
 def inferred(step: Step, inputs: Sequence[Value | None], opsets: Mapping[str, int]) -> list[Inferred | None]:
     """Element type and shape of each output of a node, as far as they follow from its inputs.
 
@@ -261,4 +266,4 @@ def _refused(step: Step, reason: str, model: str) -> ModelFileError:
     return ModelFileError(f"{model}: {step.label}: cannot be computed: {reason}")
 
 
-__all__ = ["HOST_ONLY", "RANDOM", "NotInferred", "Repeated", "evaluate", "inferred", "own_results"]
+__all__ = ["HOST_ONLY", "RANDOM", "NotInferred", "Repeated", "evaluate", "inferred", "is_random", "own_results"]

@@ -26,7 +26,7 @@ from dmlvk.onnx.emptiness import is_empty, of_pretended
 from dmlvk.onnx.evaluation import OWN
 from dmlvk.onnx.evaluation.call import function_of
 from dmlvk.onnx.expansion import expanded, has_body
-from dmlvk.onnx.host import HOST_ONLY, RANDOM, Inferred, NotInferred, inferred, own_results
+from dmlvk.onnx.host import HOST_ONLY, Inferred, NotInferred, inferred, is_random, own_results
 from dmlvk.onnx.host_chains import SHAPES_ONLY, follows_on_host, given_by_host
 from dmlvk.onnx.joining import Joined
 from dmlvk.onnx.limits import DEFAULT_LIMITS, MOST_AXES, Limits
@@ -225,7 +225,7 @@ class Planner:
                 self._found.update((name, made) for name, made in zip(step.proto.output, empty, strict=True) if name)
                 self._note(step, "constant", "follows from the shapes", OWN)
                 return
-        is_constant = not self._is_random(step) and all(isinstance(value, Known) for value in read)
+        is_constant = not is_random(step) and all(isinstance(value, Known) for value in read)
         if is_constant and self._fold(step):
             return
         if step.proto.op_type == "If" and not step.domain and self._is_known(step.proto.input[0]):
@@ -266,12 +266,6 @@ class Planner:
         for member in step.body:
             self._place(member)
 
-    @staticmethod
-    def _is_random(step: Step) -> bool:
-        if step.proto.op_type == "Dropout" and len(step.proto.input) > 2:
-            return True
-        return step.proto.op_type in RANDOM
-
     def _fold(self, step: Step) -> bool:
         """Computes a node of constants with the same bits on every machine; ``False``: that is the device's work."""
         values = {name: self._known(name) for name in step.reads}
@@ -309,7 +303,7 @@ class Planner:
 
     def _is_host_s(self, step: Step) -> bool:
         """Whether the host computes a node from sizes, with the same bits on every machine or because none else can."""
-        if self._is_random(step) or not all(map(self._follows_from_sizes, step.reads)):
+        if is_random(step) or not all(map(self._follows_from_sizes, step.reads)):
             return False
         has_function = function_of(step.domain, step.proto.op_type, step.version) is not None
         return has_function or translation_of(step.domain, step.proto.op_type, step.version) is None
