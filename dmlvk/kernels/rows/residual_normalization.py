@@ -17,6 +17,9 @@ from dmlvk.operators.type_groups import FLOATS
 BUFFERS = 6
 """That the kernel binds."""
 
+_INVOCATIONS, _MOST_HELD = 256, 8
+"""Of a work group, and the pairs that each of them holds at most: as in the shader."""
+
 
 @shader_variants
 def variants() -> Iterator[ShaderVariant]:
@@ -38,7 +41,10 @@ def lower(desc: ResidualNormalization, target: Target) -> Program:
     rows, length = desc.input_tensor.sizes
     columns, lines = work_groups(rows, 1)
     skip = desc.skip_tensor
+    pairs_of_invocation = -(-(length // 2) // _INVOCATIONS)
     constants = {
+        "HELD": min(pairs_of_invocation, _MOST_HELD),
+        "ALL_ARE_HELD": int(pairs_of_invocation <= _MOST_HELD),
         "HAS_SKIP": int(skip is not None),
         "HAS_BIAS": int(desc.bias_tensor is not None),
         "GIVES_SUM": int(desc.sum_tensor is not None),

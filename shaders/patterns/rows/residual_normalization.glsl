@@ -5,9 +5,12 @@
 // is added to the other, until one is left. Numbers below 2^-50 count as zeros there, and rows with numbers above 2^20 are scaled by a
 // power of two.
 //
+// What an invocation reads of a row is loaded at once, as far as it is kept: GPUs wait for each load of a loop.
+//
 // The compile script passes ELEMENT_BITS (16 or 32). Elements are gone through in pairs.
 #ifndef RESIDUAL_NORMALIZATION_GLSL
 #define RESIDUAL_NORMALIZATION_GLSL
+#extension GL_EXT_control_flow_attributes : enable
 
 layout(local_size_x = 256) in; // INVOCATIONS
 
@@ -37,6 +40,8 @@ BUFFER(5, sum)
 layout(constant_id = 2) const bool HAS_SKIP = false;
 layout(constant_id = 3) const bool HAS_BIAS = false;
 layout(constant_id = 4) const bool GIVES_SUM = false;
+layout(constant_id = 5) const uint HELD = 1u; // pairs of an invocation that are loaded at once, at most MOST_HELD
+layout(constant_id = 6) const bool ALL_ARE_HELD = false; // whether a row has no more
 
 #include "arithmetic.glsl"
 #include "division.glsl"
@@ -44,6 +49,8 @@ layout(constant_id = 4) const bool GIVES_SUM = false;
 #include "pairs.glsl"
 
 #define INVOCATIONS 256u
+#define MOST_HELD 8u
+#define TURN (HELD * INVOCATIONS)
 
 shared float highs[INVOCATIONS];
 shared float lows[INVOCATIONS];
@@ -91,6 +98,17 @@ Double with_square(Double total, uint bits, float shrunk)
     return added(total, two_square(x));
 }
 
+#define PAIR(first, i) ((first) + (i) * INVOCATIONS)
+#define IS_HELD(first, i) ((i) < HELD && PAIR(first, i) < parameters.pairs)
+// What stands in main() as it is: arrays that functions share are kept in memory by some drivers.
+#define HOLD(first) \
+    [[unroll]] for (uint i = 0u; i < MOST_HELD; ++i) { \
+        if (IS_HELD(first, i)) { \
+            held[i] = sum_at(row, PAIR(first, i)); \
+            scales[i] = PAIR_BITS(scale, PAIR(first, i)); \
+        } \
+    }
+
 void main()
 {
     uint row = work_group_index();
@@ -116,13 +134,19 @@ void main()
         shrunk = power_of_two(127 - int(greatest >> 23));
     }
 #endif
+    uvec2 held[MOST_HELD];
+    uvec2 scales[MOST_HELD];
     Double total = Double(0.0, 0.0);
-    for (uint pair = invocation; pair < parameters.pairs; pair += INVOCATIONS) {
-        uvec2 bits = sum_at(row, pair);
-        if (GIVES_SUM) {
-            STORE_PAIR(sum, row * parameters.pairs + pair, bits);
+    for (uint first = invocation; first < parameters.pairs; first += TURN) {
+        HOLD(first)
+        [[unroll]] for (uint i = 0u; i < MOST_HELD; ++i) {
+            if (IS_HELD(first, i)) {
+                if (GIVES_SUM) {
+                    STORE_PAIR(sum, row * parameters.pairs + PAIR(first, i), held[i]);
+                }
+                total = with_square(with_square(total, held[i].x, shrunk), held[i].y, shrunk);
+            }
         }
-        total = with_square(with_square(total, bits.x, shrunk), bits.y, shrunk);
     }
     highs[invocation] = total.high;
     lows[invocation] = total.low;
@@ -148,12 +172,18 @@ void main()
     epsilon = uintBitsToFloat(as_result(epsilon)) * shrunk;
     uint factor = recip_f32(sqrt_f32(add_f32(mean, as_result(epsilon))));
     factor = multiply_f32(factor, floatBitsToUint(shrunk));
-    for (uint pair = invocation; pair < parameters.pairs; pair += INVOCATIONS) {
-        uvec2 bits = sum_at(row, pair);
-        uvec2 scale = PAIR_BITS(scale, pair);
-        uvec2 result = uvec2(
-            multiply_f32(multiply_f32(bits.x, factor), scale.x), multiply_f32(multiply_f32(bits.y, factor), scale.y));
-        STORE_PAIR(output, row * parameters.pairs + pair, result);
+    for (uint first = invocation; first < parameters.pairs; first += TURN) {
+        if (!ALL_ARE_HELD) {
+            HOLD(first)
+        }
+        [[unroll]] for (uint i = 0u; i < MOST_HELD; ++i) {
+            if (IS_HELD(first, i)) {
+                uvec2 result = uvec2(
+                    multiply_f32(multiply_f32(held[i].x, factor), scales[i].x),
+                    multiply_f32(multiply_f32(held[i].y, factor), scales[i].y));
+                STORE_PAIR(output, row * parameters.pairs + PAIR(first, i), result);
+            }
+        }
     }
 }
 
