@@ -35,6 +35,9 @@ _FEW_TOKENS = 16
 _MOST_SEGMENTS_OF_PROCESSOR = 16
 """That an invocation may go through on a processor, by the turns of loops that llvmpipe ends."""
 
+_BUSY_GROUPS = 1024
+"""Work groups that a GPU has room for at one time."""
+
 _MOST_BUFFERS = 11
 """That a kernel binds."""
 
@@ -97,7 +100,7 @@ class _Lowering:
             tiles = self.batch * self.key_heads * -(-self.group * self.tokens // _TILE_ROWS)
             self._attend(f"{_name('tiles', self.type)}.{tiled}", tiles, {}, (), query, row, output, "results")
             return self.builder.program()
-        tile = next(rows for rows in reversed(_ROWS) if rows <= max(1, self.group * self.tokens))
+        tile = self._tile()
         tiles = self.batch * self.key_heads * -(-self.group * self.tokens // tile)
         most = _MOST_SEGMENTS_OF_PROCESSOR if self.target.is_cpu else math.inf
         is_few = self.tokens <= _FEW_TOKENS and not self.target.is_cpu
@@ -109,6 +112,14 @@ class _Lowering:
             self._segments(tile, tiles, query, row, parts, is_alone=False)
             self._join(parts)
         return self.builder.program()
+
+    def _tile(self) -> int:
+        """Rows of a work group: few where there are few work groups, though each reads all keys that its rows see."""
+        heads, rows = self.batch * self.key_heads, max(1, self.group * self.tokens)
+        fitting = [tile for tile in _ROWS if tile <= rows]
+        if self.target.is_cpu:
+            return fitting[-1]
+        return next((tile for tile in fitting if heads * -(-rows // tile) * self.segments <= _BUSY_GROUPS), fitting[-1])
 
     def _carry_over(self, role: str, size: int) -> None:
         """Keys or values of the past in the present tensor."""

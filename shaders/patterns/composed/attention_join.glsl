@@ -1,6 +1,7 @@
 // CACHED_ATTENTION, last: what attention_segments.glsl made of each segment is joined, in the order of the segments.
 #ifndef ATTENTION_JOIN_GLSL
 #define ATTENTION_JOIN_GLSL
+#extension GL_EXT_control_flow_attributes : enable
 
 layout(local_size_x = 256) in;
 
@@ -29,6 +30,10 @@ BUFFER(4, output)
 #include "composed/cached_attention.glsl"
 #include "composed/attention_results.glsl"
 
+// Parts that are loaded at once: GPUs wait for each load of a loop.
+#define PARTS_AT_ONCE 4u
+#define PART(place) uintBitsToFloat(uvec2(words_parts[place], words_parts[(place) + 1u]))
+
 void main()
 {
     uint item = invocation_index();
@@ -47,14 +52,24 @@ void main()
     float peak = NO_PEAK;
     float total = 0.0;
     vec2 sum = vec2(0.0);
-    for (uint segment = seen.x / KEYS; segment <= seen.y / KEYS; ++segment) {
-        uint part = BASE_WORD(parts) + (row * parameters.segments + segment) * (VALUE_SIZE + 2u);
-        float own_peak = uintBitsToFloat(words_parts[part]);
-        vec2 weights = weights_of(peak, own_peak);
-        total = weighted(total, uintBitsToFloat(words_parts[part + 1u]), weights);
-        sum.x = weighted(sum.x, uintBitsToFloat(words_parts[part + 2u + 2u * pair]), weights);
-        sum.y = weighted(sum.y, uintBitsToFloat(words_parts[part + 3u + 2u * pair]), weights);
-        peak = larger_peak(peak, own_peak);
+    uint first_part = BASE_WORD(parts) + row * parameters.segments * (VALUE_SIZE + 2u);
+    for (uint first = seen.x / KEYS; first <= seen.y / KEYS; first += PARTS_AT_ONCE) {
+        vec2 peaks_and_totals[PARTS_AT_ONCE];
+        vec2 sums[PARTS_AT_ONCE];
+        [[unroll]] for (uint i = 0u; i < PARTS_AT_ONCE; ++i) {
+            uint part = first_part + min(first + i, seen.y / KEYS) * (VALUE_SIZE + 2u);
+            peaks_and_totals[i] = PART(part);
+            sums[i] = PART(part + 2u + 2u * pair);
+        }
+        [[unroll]] for (uint i = 0u; i < PARTS_AT_ONCE; ++i) {
+            if (first + i <= seen.y / KEYS) {
+                vec2 weights = weights_of(peak, peaks_and_totals[i].x);
+                total = weighted(total, peaks_and_totals[i].y, weights);
+                sum.x = weighted(sum.x, sums[i].x, weights);
+                sum.y = weighted(sum.y, sums[i].y, weights);
+                peak = larger_peak(peak, peaks_and_totals[i].x);
+            }
+        }
     }
     uint target = ((sequence * parameters.tokens + token) * KEY_HEADS * GROUP + head) * (VALUE_SIZE / 2u) + pair;
     uvec2 bits = uvec2(result_of(sum.x, total, peak, head), result_of(sum.y, total, peak, head));

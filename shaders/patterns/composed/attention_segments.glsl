@@ -79,7 +79,8 @@ shared uint peaks[ROWS]; // places of scores from the largest down: the least of
         } \
     }
 
-// What is loaded at once on GPUs, which otherwise wait for each load: 16 bytes of a key, and the values of so many keys.
+// What is loaded at once on GPUs, which otherwise wait for each load: so many times 16 bytes of a key, and the values of so many keys.
+#define FOURS_AT_ONCE 8u
 #if ELEMENT_BITS == 16
 #define FOUR_PAIRS 4u
 #define PAIR_OF_FOUR(four, i) float32_from_float16_pair(four[i])
@@ -87,7 +88,7 @@ shared uint peaks[ROWS]; // places of scores from the largest down: the least of
 #define FOUR_PAIRS 2u
 #define PAIR_OF_FOUR(four, i) uvec2(without_denormal(four[2u * (i)]), without_denormal(four[2u * (i) + 1u]))
 #endif
-#define VALUES_AT_ONCE 8u
+#define VALUES_AT_ONCE 16u
 
 #define ADD_PRODUCTS(pair, bits) \
     { \
@@ -166,7 +167,20 @@ void main()
         for (uint r = 0u; r < ROWS; ++r) {
             products[r] = 0.0;
         }
-        if (is_seen && !ON_PROCESSOR && SIZE / 2u % FOUR_PAIRS == 0u) {
+        if (is_seen && !ON_PROCESSOR && SIZE / 2u % (FOUR_PAIRS * FOURS_AT_ONCE) == 0u) {
+            uint first_four = (BASE_WORD(keys) >> 2u) + (first_key + own_key) * (SIZE / 2u / FOUR_PAIRS);
+            for (uint four = 0u; four < SIZE / 2u / FOUR_PAIRS; four += FOURS_AT_ONCE) {
+                uvec4 words[FOURS_AT_ONCE];
+                [[unroll]] for (uint j = 0u; j < FOURS_AT_ONCE; ++j) {
+                    words[j] = fours_keys[first_four + four + j];
+                }
+                [[unroll]] for (uint j = 0u; j < FOURS_AT_ONCE; ++j) {
+                    [[unroll]] for (uint i = 0u; i < FOUR_PAIRS; ++i) {
+                        ADD_PRODUCTS((four + j) * FOUR_PAIRS + i, PAIR_OF_FOUR(words[j], i))
+                    }
+                }
+            }
+        } else if (is_seen && !ON_PROCESSOR && SIZE / 2u % FOUR_PAIRS == 0u) {
             uint first_four = (BASE_WORD(keys) >> 2u) + (first_key + own_key) * (SIZE / 2u / FOUR_PAIRS);
             for (uint four = 0u; four < SIZE / 2u / FOUR_PAIRS; ++four) {
                 uvec4 words = fours_keys[first_four + four];
